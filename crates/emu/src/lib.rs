@@ -1,0 +1,2 @@
+//! Emulated servos, IMU, body and wire that speak the real bytes; deterministic from a seed.
+#![forbid(unsafe_code)]

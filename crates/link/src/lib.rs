@@ -1,0 +1,150 @@
+//! Links move frames with timestamps between this computer and the devices on a bus.
+//!
+//! A [`Link`] is one adapter: a CAN interface, a serial port, a pi3hat with its five buses, a UDP socket, or
+//! an emulated machine. An adapter has one or more *channels*; a channel is one bus. Nothing here knows what
+//! a frame means, and nothing here waits: a link is asked with the present time and answers at once. Whoever
+//! drives it decides whether to sleep, poll or spin, with [`Link::fd`] and [`Link::next_event_ns`] as hints.
+//!
+//! Times are nanoseconds of `CLOCK_MONOTONIC` (or of virtual time, for emulated links).
+
+use khz_wire::Frame;
+use std::os::fd::BorrowedFd;
+
+/// One adapter with its buses.
+///
+/// # Realtime contract
+/// After construction no method allocates, locks, prints or blocks; each makes at most the system calls its
+/// page names. `now_ns` never decreases from call to call.
+pub trait Link: Send {
+    /// What the adapter can do; constant for its life.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Takes a frame for a channel: sends it, or keeps it until [`Link::flush`].
+    ///
+    /// # Errors
+    /// [`LinkError::Full`] if there is no room now (the frame is not taken; it may be offered again),
+    /// [`LinkError::Down`] if the bus cannot carry frames at present.
+    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError>;
+
+    /// Hands everything taken by [`Link::send`] to the wire; call it after the last frame of a burst.
+    ///
+    /// # Errors
+    /// As [`Link::send`].
+    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
+        let _ = now_ns;
+        Ok(())
+    }
+
+    /// The next received frame, oldest first, or `None` if there is none by now.
+    ///
+    /// # Errors
+    /// [`LinkError::Down`] once per loss; the link tries to recover by itself on later calls.
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError>;
+
+    /// When something may next be received, if the link knows (emulated links do): no earlier call of
+    /// [`Link::receive`] will give anything.
+    fn next_event_ns(&self) -> Option<i64> {
+        None
+    }
+
+    /// A descriptor that becomes readable when something can be received, for links a kernel feeds.
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// The adapter's own IMU, if it has one.
+    fn imu(&mut self) -> Option<&mut dyn Imu> {
+        None
+    }
+
+    /// What happened so far on a channel.
+    fn counters(&self, channel: u8) -> Counters;
+}
+
+/// A frame and when it came.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Received {
+    /// The bus it came from.
+    pub channel: u8,
+    /// When its last bit arrived, as near as the link can tell (kernel timestamp where there is one).
+    pub at_ns: i64,
+    /// What came.
+    pub frame: Frame,
+}
+
+/// What an adapter can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// The kind of link, as the configuration names it.
+    pub kind: &'static str,
+    /// Number of buses; channels are `0..channels`.
+    pub channels: u8,
+    /// Only one query may be outstanding per channel (no arbitration: RS485).
+    pub half_duplex: bool,
+    /// Frames per channel that may be in flight before [`LinkError::Full`] is to be expected.
+    pub in_flight: u16,
+    /// Runs in virtual or emulated time, without hardware.
+    pub emulated: bool,
+}
+
+/// Why a link could not do what was asked. Holds no text so that it costs nothing in a tick; `Display` tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// No room at present: the queue of the adapter or kernel is full (`ENOBUFS`, `EAGAIN`).
+    #[error("transmit queue full")]
+    Full,
+    /// The bus cannot carry frames: unplugged, interface down, bus off. Carries the OS error, 0 if none.
+    #[error("link down (OS error {errno})")]
+    Down {
+        /// The operating system's error number.
+        errno: i32,
+    },
+    /// The frame cannot be carried by this kind of link.
+    #[error("frame not possible on this link")]
+    Unsupported,
+}
+
+/// Counts since the link was opened. Nothing is ever lost without one of these growing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Frames handed to the wire.
+    pub sent: u64,
+    /// Frames received whole.
+    pub received: u64,
+    /// Frames refused because a queue was full.
+    pub full: u64,
+    /// Received pieces that were no valid frame (checksum, syntax, length).
+    pub corrupt: u64,
+    /// Error frames, bus errors and OS errors.
+    pub errors: u64,
+    /// Times the bus went down.
+    pub downs: u64,
+}
+
+/// An inertial measurement unit read once per tick.
+pub trait Imu {
+    /// Starts a reading. Links that can only read synchronously do the reading here.
+    ///
+    /// # Errors
+    /// [`LinkError::Down`] if the IMU cannot be asked.
+    fn request(&mut self, now_ns: i64) -> Result<(), LinkError>;
+
+    /// The reading asked for, once it is there by now.
+    ///
+    /// # Errors
+    /// [`LinkError::Down`] if the reading failed.
+    fn poll(&mut self, now_ns: i64) -> Result<Option<ImuSample>, LinkError>;
+}
+
+/// One reading of an IMU, in the body frame (x forward, y left, z up).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ImuSample {
+    /// When it was taken or received.
+    pub at_ns: i64,
+    /// Attitude as a unit quaternion w, x, y, z (body → world).
+    pub attitude: [f64; 4],
+    /// Angular rate, rad/s.
+    pub rate: [f64; 3],
+    /// Acceleration without gravity, m/s².
+    pub acceleration: [f64; 3],
+}

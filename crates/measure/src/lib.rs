@@ -1,0 +1,2 @@
+//! Experiments on time and the reports on them and on runs.
+#![forbid(unsafe_code)]

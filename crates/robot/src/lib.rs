@@ -1,0 +1,2 @@
+//! One machine: its configuration, bus cycle, loop, supervisor and recorder.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! The TLOG0003 telemetry log: schema, records, blocks, seek, recovery.
+#![forbid(unsafe_code)]

@@ -1,0 +1,28 @@
+//! Values to bytes and back: the register protocol, the frames of each bus, and how long they occupy the wire.
+//!
+//! Everything here is a pure function of its arguments: no allocation, no clock, no I/O, no panic on any
+//! input. Host and emulated servo share this one codec, so a byte has one meaning everywhere.
+//!
+//! | module | from → to |
+//! |---|---|
+//! | [`frame`] | identifier + payload of up to 64 bytes, as every bus of the register protocol carries it |
+//! | [`address`] | prefix, source, destination, reply-wanted ⇄ 29-bit identifier |
+//! | [`register`] | the register map: number, name, class, access |
+//! | [`value`] | physical value ⇄ int8 / int16 / int32 / float |
+//! | [`subframe`] | payload ⇄ reads, writes, replies, errors, streams |
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod address;
+pub mod frame;
+pub mod mode;
+pub mod register;
+pub mod subframe;
+pub mod value;
+
+pub use address::Address;
+pub use frame::Frame;
+pub use mode::{Fault, Mode};
+pub use register::Register;
+pub use subframe::{Subframe, Subframes, Writer};
+pub use value::{Class, Resolution, Value};

@@ -1,0 +1,208 @@
+//! Physical values and their integer and float encodings.
+
+/// How a register travels: its type and size on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Resolution {
+    /// One byte, scaled.
+    Int8 = 0,
+    /// Two bytes, scaled.
+    Int16 = 1,
+    /// Four bytes, scaled.
+    Int32 = 2,
+    /// IEEE-754 binary32, unscaled.
+    Float = 3,
+}
+
+impl Resolution {
+    /// The resolution of a 2-bit type code.
+    pub const fn from_code(code: u8) -> Self {
+        match code & 3 {
+            0 => Self::Int8,
+            1 => Self::Int16,
+            2 => Self::Int32,
+            _ => Self::Float,
+        }
+    }
+
+    /// Bytes of one value.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::Int8 => 1,
+            Self::Int16 => 2,
+            Self::Int32 | Self::Float => 4,
+        }
+    }
+}
+
+/// One value as it travels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// See [`Resolution::Int8`].
+    Int8(i8),
+    /// See [`Resolution::Int16`].
+    Int16(i16),
+    /// See [`Resolution::Int32`].
+    Int32(i32),
+    /// See [`Resolution::Float`].
+    Float(f32),
+}
+
+impl Value {
+    /// Its type on the wire.
+    pub const fn resolution(self) -> Resolution {
+        match self {
+            Self::Int8(_) => Resolution::Int8,
+            Self::Int16(_) => Resolution::Int16,
+            Self::Int32(_) => Resolution::Int32,
+            Self::Float(_) => Resolution::Float,
+        }
+    }
+
+    /// Reads one little-endian value from the front of `bytes`; `None` if there are too few.
+    pub fn read(resolution: Resolution, bytes: &[u8]) -> Option<Self> {
+        Some(match resolution {
+            Resolution::Int8 => Self::Int8(i8::from_le_bytes([*bytes.first()?])),
+            Resolution::Int16 => Self::Int16(i16::from_le_bytes(*bytes.first_chunk()?)),
+            Resolution::Int32 => Self::Int32(i32::from_le_bytes(*bytes.first_chunk()?)),
+            Resolution::Float => Self::Float(f32::from_le_bytes(*bytes.first_chunk()?)),
+        })
+    }
+
+    /// Writes the value little-endian to the front of `bytes`; `None`, writing nothing, if it does not fit.
+    pub fn write(self, bytes: &mut [u8]) -> Option<usize> {
+        let size = self.resolution().size();
+        let target = bytes.get_mut(..size)?;
+        match self {
+            Self::Int8(v) => target.copy_from_slice(&v.to_le_bytes()),
+            Self::Int16(v) => target.copy_from_slice(&v.to_le_bytes()),
+            Self::Int32(v) => target.copy_from_slice(&v.to_le_bytes()),
+            Self::Float(v) => target.copy_from_slice(&v.to_le_bytes()),
+        }
+        Some(size)
+    }
+
+    /// The number itself, unscaled; for plain integers such as mode and fault.
+    /// A float is truncated and saturated; NaN gives 0.
+    pub const fn integer(self) -> i32 {
+        match self {
+            Self::Int8(v) => v as i32,
+            Self::Int16(v) => v as i32,
+            Self::Int32(v) => v,
+            Self::Float(v) => v as i32,
+        }
+    }
+}
+
+/// What a register measures; sets unit and scale of its integer encodings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Revolutions of the output.
+    Position,
+    /// Revolutions per second.
+    Velocity,
+    /// Revolutions per second squared.
+    Acceleration,
+    /// N·m.
+    Torque,
+    /// A.
+    Current,
+    /// V.
+    Voltage,
+    /// °C.
+    Temperature,
+    /// s.
+    Time,
+    /// A ratio, −1 to 1.
+    Pwm,
+    /// W.
+    Power,
+    /// A plain integer; a float carries the integer's value.
+    Integer,
+    /// Raw 32 bits; int32 only.
+    Word,
+}
+
+impl Class {
+    /// The value of the least significant bit of `resolution` (1 for floats).
+    pub const fn lsb(self, resolution: Resolution) -> f64 {
+        let [int8, int16, int32] = match self {
+            Self::Position => [0.01, 0.0001, 0.000_01],
+            Self::Velocity => [0.1, 0.000_25, 0.000_01],
+            Self::Acceleration => [0.05, 0.001, 0.000_01],
+            Self::Torque => [0.5, 0.01, 0.001],
+            Self::Current => [1.0, 0.1, 0.001],
+            Self::Voltage => [0.5, 0.1, 0.001],
+            Self::Temperature => [1.0, 0.1, 0.001],
+            Self::Time => [0.01, 0.001, 0.000_001],
+            Self::Pwm => [1.0 / 127.0, 1.0 / 32_767.0, 1.0 / 2_147_483_647.0],
+            Self::Power => [10.0, 0.05, 0.0001],
+            Self::Integer | Self::Word => [1.0; 3],
+        };
+        match resolution {
+            Resolution::Int8 => int8,
+            Resolution::Int16 => int16,
+            Resolution::Int32 => int32,
+            Resolution::Float => 1.0,
+        }
+    }
+
+    /// Physical value → wire: truncates toward zero, saturates to ±the largest number, and turns NaN and
+    /// infinity into the most negative one.
+    pub fn encode(self, value: f64, resolution: Resolution) -> Value {
+        let scaled = value / self.lsb(resolution);
+        let integer = |limit: i32| {
+            if value.is_finite() {
+                scaled.clamp(-f64::from(limit), f64::from(limit)) as i32
+            } else {
+                -limit - 1
+            }
+        };
+        match resolution {
+            Resolution::Int8 => Value::Int8(integer(i32::from(i8::MAX)) as i8),
+            Resolution::Int16 => Value::Int16(integer(i32::from(i16::MAX)) as i16),
+            Resolution::Int32 => Value::Int32(integer(i32::MAX)),
+            Resolution::Float => Value::Float(value as f32),
+        }
+    }
+
+    /// Wire → physical value. The most negative integer is NaN, except for plain integers and words.
+    pub fn decode(self, value: Value) -> f64 {
+        let missing = match value {
+            Value::Int8(v) => v == i8::MIN,
+            Value::Int16(v) => v == i16::MIN,
+            Value::Int32(v) => v == i32::MIN,
+            Value::Float(v) => return f64::from(v),
+        };
+        if missing && !matches!(self, Self::Integer | Self::Word) {
+            return f64::NAN;
+        }
+        f64::from(value.integer()) * self.lsb(value.resolution())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn saturates_but_never_to_nan() {
+        let encode = |v| Class::Position.encode(v, Resolution::Int16);
+        assert_eq!(encode(100.0), Value::Int16(32_767));
+        assert_eq!(encode(-100.0), Value::Int16(-32_767));
+        assert_eq!(encode(f64::NAN), Value::Int16(i16::MIN));
+        assert_eq!(encode(f64::INFINITY), Value::Int16(i16::MIN));
+        assert!(Class::Position.decode(Value::Int16(i16::MIN)).is_nan());
+    }
+
+    #[test]
+    fn truncates_toward_zero() {
+        assert_eq!(Class::Position.encode(0.29, Resolution::Int8), Value::Int8(28));
+        assert_eq!(Class::Position.encode(-0.255, Resolution::Int8), Value::Int8(-25));
+    }
+
+    #[test]
+    fn plain_integers_have_no_nan() {
+        assert_eq!(Class::Integer.decode(Value::Int8(-128)), -128.0);
+    }
+}

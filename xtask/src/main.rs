@@ -1,0 +1,4 @@
+//! `cargo xtask`: the project's chores.
+#![forbid(unsafe_code)]
+
+fn main() {}
