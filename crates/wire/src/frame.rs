@@ -81,7 +81,7 @@ impl fmt::Debug for Frame {
 pub const fn padded_len(len: usize) -> usize {
     match len {
         0..=8 => len,
-        9..=24 => (len + 3) / 4 * 4,
+        9..=24 => len.div_ceil(4) * 4,
         25..=32 => 32,
         33..=48 => 48,
         _ => 64,
