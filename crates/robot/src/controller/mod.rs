@@ -1,0 +1,62 @@
+//! The user's part of the tick: from the robot's state to the next command.
+
+mod hold;
+mod sine;
+mod stand_and_squat;
+
+pub use hold::Hold;
+pub use sine::Sine;
+pub use stand_and_squat::{StandAndSquat, StandAndSquatParameters};
+
+use crate::command::ServoCommand;
+use crate::state::RobotState;
+use std::borrow::Cow;
+
+/// A control law, called once per tick.
+///
+/// # Realtime contract
+/// [`Controller::update`] runs on the loop's thread (inline mode) or on the controller's own (pipelined mode).
+/// It must not allocate, lock, print or wait, and should return well within the period: a controller that
+/// takes too long, fails or panics makes the supervisor bring the robot down gently.
+///
+/// ```
+/// use khz_robot::{ControlError, Controller, PositionCommand, RobotState, ServoCommand};
+///
+/// /// Pulls every joint to zero with half the gains.
+/// struct Zero;
+///
+/// impl Controller for Zero {
+///     fn update(&mut self, _: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+///         commands.fill(ServoCommand::Position(PositionCommand { kp_scale: 0.5, ..PositionCommand::hold(0.0) }));
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait Controller: Send {
+    /// Called once before the first update, and again after every re-arming, with measured positions.
+    /// Start from these: what you command next is what the robot does next.
+    ///
+    /// # Errors
+    /// Whatever makes it impossible to begin; the robot stays down and the text is shown.
+    fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
+        let _ = state;
+        Ok(())
+    }
+
+    /// Looks at the state and sets one command per servo. `commands` holds the last ones.
+    ///
+    /// # Errors
+    /// Whatever makes it impossible to go on; the supervisor damps the robot and shows the text.
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError>;
+}
+
+/// Why a controller gave up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ControlError(pub Cow<'static, str>);
+
+impl From<&'static str> for ControlError {
+    fn from(text: &'static str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+}
