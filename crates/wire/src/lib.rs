@@ -10,6 +10,7 @@
 //! | [`register`] | the register map: number, name, class, access |
 //! | [`value`] | physical value ⇄ int8 / int16 / int32 / float |
 //! | [`subframe`] | payload ⇄ reads, writes, replies, errors, streams |
+//! | [`time`] | frame → how long it occupies its wire |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ pub mod frame;
 pub mod mode;
 pub mod register;
 pub mod subframe;
+pub mod time;
 pub mod value;
 
 pub use address::Address;

@@ -1,0 +1,415 @@
+//! CAN and CAN-FD (ISO 11898-1:2015), bit by bit.
+
+use super::duration_ns;
+use crate::frame::{Frame, MAX_PAYLOAD, PADDING, padded_len};
+
+/// The bit rates of a bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CanRate {
+    /// Bits per second of the arbitration phase and of frames without bit-rate switch.
+    pub nominal: u32,
+    /// Bits per second of the data phase of frames with bit-rate switch.
+    pub data: u32,
+}
+
+impl CanRate {
+    /// 1 and 5 Mbit/s, as moteus servos are shipped.
+    pub const MOTEUS: Self = Self { nominal: 1_000_000, data: 5_000_000 };
+
+    /// From the start bit to the last bit of the end-of-frame field: then every receiver has the frame.
+    pub fn frame_ns(self, frame: &Frame) -> i64 {
+        CanBits::of(frame).ns(self)
+    }
+
+    /// As [`CanRate::frame_ns`], with the three bits of intermission before the next frame may start.
+    pub fn occupied_ns(self, frame: &Frame) -> i64 {
+        CanBits::of(frame).with_intermission().ns(self)
+    }
+}
+
+/// How many bits a frame has at each rate, from the start bit to the end-of-frame field.
+///
+/// The rate changes at the *sample points* of the bit-rate-switch bit and of the CRC delimiter. Each of the
+/// two is partly nominal and partly fast, and together they last exactly one bit of either kind; so the
+/// first counts as nominal and the second as fast, and the sum is exact whatever the sample points are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CanBits {
+    /// Bits at the nominal rate.
+    pub nominal: u32,
+    /// Bits at the data rate.
+    pub data: u32,
+}
+
+/// What decides a frame's fixed fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CanFormat {
+    /// 29-bit identifier.
+    pub extended: bool,
+    /// CAN-FD format (else classic CAN).
+    pub fd: bool,
+    /// Bit-rate switch; means nothing without `fd`.
+    pub brs: bool,
+}
+
+/// How many stuff bits to assume where the contents are not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stuffing {
+    /// None: the shortest a frame can be.
+    Least,
+    /// As random bits need: one per 30.
+    Average,
+    /// The most any contents can need.
+    Worst,
+}
+
+/// Acknowledge slot, acknowledge delimiter and end of frame.
+const TAIL: u32 = 1 + 1 + 7;
+const INTERMISSION: u32 = 3;
+/// Longer payloads than this carry CRC-21 instead of CRC-17.
+const CRC_17_PAYLOAD: usize = 16;
+
+impl CanBits {
+    /// Counts a frame's bits, stuff bits included. A payload whose length CAN cannot express counts as
+    /// padded with NOPs.
+    pub fn of(frame: &Frame) -> Self {
+        if frame.fd { fd_bits(frame) } else { classic_bits(frame) }
+    }
+
+    /// What a frame of this format with `len` bytes of unknown contents takes.
+    pub fn for_length(format: CanFormat, len: usize, stuffing: Stuffing) -> Self {
+        if format.fd { fd_estimate(format, len, stuffing) } else { classic_estimate(format, len, stuffing) }
+    }
+
+    /// With the three bits of intermission that separate frames.
+    pub const fn with_intermission(self) -> Self {
+        Self { nominal: self.nominal + INTERMISSION, ..self }
+    }
+
+    /// The bits' duration.
+    pub fn ns(self, rate: CanRate) -> i64 {
+        duration_ns(u64::from(self.nominal), rate.nominal)
+            .saturating_add(duration_ns(u64::from(self.data), rate.data))
+    }
+}
+
+/// Who wins arbitration: of frames that start together, the one with the lowest rank is sent first.
+///
+/// The bits of the arbitration field in wire order: 11 identifier bits, then for 29-bit frames a recessive
+/// SRR and IDE bit and 18 more identifier bits, so that an 11-bit frame beats a 29-bit frame with the same
+/// first 11 bits.
+pub const fn arbitration_rank(frame: &Frame) -> u32 {
+    if frame.extended {
+        (frame.id >> 18 & 0x7ff) << 21 | 0b11 << 19 | (frame.id & 0x3_ffff) << 1
+    } else {
+        (frame.id & 0x7ff) << 21
+    }
+}
+
+/// The stuffing rule: after five equal bits an opposite one follows, which counts for the next five.
+///
+/// The stuff bit is counted when the bit after it comes, because at the end of a CAN-FD frame's dynamically
+/// stuffed part the CRC field's first fixed stuff bit takes its place (ISO 11898-1:2015, 10.5).
+#[derive(Clone, Copy)]
+struct Stuffer {
+    /// `last bit × 5 + run length − 1`.
+    state: u8,
+    stuffed: u32,
+}
+
+impl Stuffer {
+    /// After the (dominant) start bit.
+    const fn after_start() -> Self {
+        Self { state: 0, stuffed: 0 }
+    }
+
+    const fn bit(mut self, bit: bool) -> Self {
+        let (mut last, mut run) = (self.state / 5 == 1, self.state % 5 + 1);
+        if run == 5 {
+            self.stuffed += 1;
+            (last, run) = (!last, 1);
+        }
+        let run = if bit == last { run + 1 } else { 1 };
+        self.state = bit as u8 * 5 + run - 1;
+        self
+    }
+
+    /// The low `count` bits, highest first.
+    const fn bits(mut self, value: u32, count: u32) -> Self {
+        let mut left = count;
+        while left > 0 {
+            left -= 1;
+            self = self.bit(value >> left & 1 == 1);
+        }
+        self
+    }
+
+    fn bytes(self, bytes: &[u8]) -> Self {
+        bytes.iter().fold(self, |stuffer, &byte| {
+            let step = BYTE_STEPS[usize::from(stuffer.state)][usize::from(byte)];
+            Self { state: step & 0xf, stuffed: stuffer.stuffed + u32::from(step >> 4) }
+        })
+    }
+
+    const fn ends_with_five(self) -> bool {
+        self.state % 5 == 4
+    }
+}
+
+/// What a whole byte does to each of the ten states: stuff bits in the high nibble, next state in the low.
+static BYTE_STEPS: [[u8; 256]; 10] = {
+    let mut steps = [[0; 256]; 10];
+    let mut state = 0;
+    while state < 10 {
+        let mut byte = 0;
+        while byte < 256 {
+            let after = Stuffer { state: state as u8, stuffed: 0 }.bits(byte as u32, 8);
+            steps[state][byte] = (after.stuffed as u8) << 4 | after.state;
+            byte += 1;
+        }
+        state += 1;
+    }
+    steps
+};
+
+/// The 4-bit length code of a padded length.
+const fn length_code(padded: usize) -> u32 {
+    match padded {
+        0..=8 => padded as u32,
+        9..=24 => 6 + padded.div_ceil(4) as u32,
+        25..=32 => 13,
+        33..=48 => 14,
+        _ => 15,
+    }
+}
+
+fn padding(len: usize) -> &'static [u8] {
+    const NOPS: [u8; MAX_PAYLOAD] = [PADDING; MAX_PAYLOAD];
+    &NOPS[..padded_len(len).saturating_sub(len)]
+}
+
+/// Identifier and the flag bits in it: everything between the start bit and the bit that tells FD.
+const fn identifier(frame: &Frame, rtr: bool) -> Stuffer {
+    let start = Stuffer::after_start();
+    if frame.extended {
+        start.bits(frame.id >> 18, 11).bits(0b11, 2).bits(frame.id, 18).bit(rtr)
+    } else {
+        // RTR (in CAN-FD: RRS), then IDE; both dominant.
+        start.bits(frame.id, 11).bit(rtr).bit(false)
+    }
+}
+
+/// Bits of the start bit and [`identifier`].
+const fn identifier_len(extended: bool) -> u32 {
+    if extended { 1 + 11 + 2 + 18 + 1 } else { 1 + 11 + 1 + 1 }
+}
+
+/// Stuff count (4 bits), CRC-17 or CRC-21, and a fixed stuff bit before every four of these; the contents do
+/// not matter. 21 + 6 or 25 + 7 bits.
+const fn fd_crc_field(len: usize) -> u32 {
+    if len <= CRC_17_PAYLOAD { 27 } else { 32 }
+}
+
+/// Splits at the end of the bit-rate-switch bit (nominal) and of the CRC delimiter (fast).
+const fn fd_split(brs: bool, head: u32, fast: u32) -> CanBits {
+    if brs {
+        CanBits { nominal: head + TAIL, data: fast }
+    } else {
+        CanBits { nominal: head + fast + TAIL, data: 0 }
+    }
+}
+
+fn fd_bits(frame: &Frame) -> CanBits {
+    let payload = frame.payload();
+    let padded = padded_len(payload.len());
+    // FDF recessive, res dominant, BRS.
+    let head = identifier(frame, false).bits(0b100 | frame.brs as u32, 3);
+    // ESI dominant (error active), then the length code.
+    let all = head.bits(length_code(padded), 5).bytes(payload).bytes(padding(payload.len()));
+    let head_bits = identifier_len(frame.extended) + 3 + head.stuffed;
+    let body = 1 + 4 + 8 * padded as u32 + (all.stuffed - head.stuffed);
+    fd_split(frame.brs, head_bits, body + fd_crc_field(padded) + 1)
+}
+
+fn fd_estimate(format: CanFormat, len: usize, stuffing: Stuffing) -> CanBits {
+    let padded = padded_len(len);
+    let (before_fdf, body) = (identifier_len(format.extended), 1 + 4 + 8 * padded as u32);
+    let (head_stuff, body_stuff) = match stuffing {
+        Stuffing::Least => (0, 0),
+        Stuffing::Average => (before_fdf / 30, body / 30),
+        // FDF, res, BRS are 1, 0, 1 (or 1, 0, 0), which breaks runs: a stuff bit can follow the fifth, ninth,
+        // … bit before FDF, and of ESI and what comes after (from res on, without bit-rate switch), but not
+        // the last bit, whose stuff bit the CRC field replaces.
+        Stuffing::Worst if format.brs => ((before_fdf - 1) / 4, (body - 2) / 4),
+        Stuffing::Worst => ((before_fdf - 1) / 4, (body + 2 - 2) / 4),
+    };
+    fd_split(format.brs, before_fdf + 3 + head_stuff, body + body_stuff + fd_crc_field(padded) + 1)
+}
+
+/// Control field of classic CAN before the length code: r0, or r1 and r0.
+const fn classic_reserved(extended: bool) -> u32 {
+    if extended { 2 } else { 1 }
+}
+
+fn classic_bits(frame: &Frame) -> CanBits {
+    let payload = &frame.payload()[..frame.payload().len().min(8)];
+    let reserved = classic_reserved(frame.extended);
+    let head = identifier(frame, false).bits(payload.len() as u32, reserved + 4);
+    let all = head.bytes(payload).bits(u32::from(classic_crc(frame, payload)), 15);
+    let stuffed = all.stuffed + all.ends_with_five() as u32;
+    classic_total(frame.extended, payload.len(), stuffed)
+}
+
+const fn classic_total(extended: bool, len: usize, stuffed: u32) -> CanBits {
+    // The length code, the data, CRC-15, its delimiter.
+    let rest = classic_reserved(extended) + 4 + 8 * len as u32 + 15 + 1;
+    CanBits { nominal: identifier_len(extended) + rest + stuffed + TAIL, data: 0 }
+}
+
+fn classic_estimate(format: CanFormat, len: usize, stuffing: Stuffing) -> CanBits {
+    let len = len.min(8);
+    let stuffable = classic_total(format.extended, len, 0).nominal - TAIL - 1;
+    let stuffed = match stuffing {
+        Stuffing::Least => 0,
+        Stuffing::Average => stuffable / 30,
+        Stuffing::Worst => (stuffable - 1) / 4,
+    };
+    classic_total(format.extended, len, stuffed)
+}
+
+/// CRC-15, polynomial 0x4599, over everything from the start bit to the data, before stuffing.
+fn classic_crc(frame: &Frame, payload: &[u8]) -> u16 {
+    let feed = |crc: u16, value: u32, count: u32| {
+        (0..count).rev().fold(crc, |crc, i| {
+            let flip = (value >> i & 1 == 1) != (crc & 0x4000 != 0);
+            (crc << 1 & 0x7fff) ^ if flip { 0x4599 } else { 0 }
+        })
+    };
+    let crc = feed(0, 0, 1);
+    let crc = if frame.extended {
+        feed(feed(feed(crc, frame.id >> 18, 11), 0b11, 2), frame.id << 1, 19)
+    } else {
+        feed(crc, frame.id << 2, 13)
+    };
+    let crc = feed(crc, payload.len() as u32, classic_reserved(frame.extended) + 4);
+    payload.iter().fold(crc, |crc, &byte| feed(crc, u32::from(byte), 8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(id: u32, payload: &[u8]) -> Frame {
+        Frame::new(id, payload).unwrap()
+    }
+
+    #[test]
+    fn the_default_query_of_a_moteus_servo() {
+        // 29-bit id 0x8001, FD, BRS, data 11 00 1f 01 13 0d. Stuff bits (marked |):
+        //   SOF, 11 × 0             00000|00000|00
+        //   SRR, IDE, 18 id bits    11 001 00000|00000|0000 1
+        //   RRS FDF res BRS         0 1 0 1                   head: 1+11+2+18+1+3 = 36 bits + 4
+        //   ESI, length code 6      0 0110
+        //   11 00 1f                0001 0001 0000 0|000 00|01 1111|
+        //   01 13 0d                0000|0001 0001 0011 0000 1101
+        //                                                     body: 1+4+48 = 53 bits + 4
+        //   CRC field 27, delimiter 1                         fast: 57 + 28 = 85
+        //   ACK, delimiter, EOF     9                         nominal: 40 + 9 = 49
+        let query = frame(0x8001, &[0x11, 0, 0x1f, 1, 0x13, 0x0d]);
+        assert_eq!(CanBits::of(&query), CanBits { nominal: 49, data: 85 });
+        assert_eq!(CanRate::MOTEUS.frame_ns(&query), 66_000);
+        assert_eq!(CanRate::MOTEUS.occupied_ns(&query), 69_000);
+    }
+
+    #[test]
+    fn an_empty_reply_with_an_eleven_bit_identifier() {
+        // Id 0x100 = 00100000000, FD, BRS, no data.
+        //   SOF, id, RRS, IDE       0 001 00000|000 0 0|
+        //   FDF res BRS             1 0 1                    head: 14 + 3 = 17 bits + 2
+        //   ESI, length code 0      0 0000                   body: 5; the CRC field replaces its stuff bit
+        let empty = frame(0x100, &[]);
+        assert_eq!(CanBits::of(&empty), CanBits { nominal: 19 + 9, data: 5 + 28 });
+    }
+
+    #[test]
+    fn longer_payloads_have_the_longer_crc() {
+        // 0x55 needs no stuffing; id 0x555 neither. 16 → 20 bytes: 32 data bits and 5 CRC bits more.
+        let [short, long] = [&[0x55; 16][..], &[0x55; 20]].map(|data| CanBits::of(&frame(0x555, data)));
+        assert_eq!(long.data - short.data, 32 + 5);
+    }
+
+    #[test]
+    fn without_bit_rate_switch_everything_is_nominal() {
+        let mut slow = frame(0x555, &[0x55; 8]);
+        let fast = CanBits::of(&slow);
+        slow.brs = false;
+        // res, BRS, ESI are then 000 and the length code 8 adds none: no further stuff bit.
+        assert_eq!(CanBits::of(&slow), CanBits { nominal: fast.nominal + fast.data, data: 0 });
+    }
+
+    #[test]
+    fn a_classic_frame() {
+        // 11-bit id 0x014, one byte 0x01; CRC 0x7753 by hand division. Stuff bits (marked |):
+        //   SOF, id                 00000|00 1 0 1 00
+        //   RTR IDE r0, length 1    000| 0001
+        //   data 01                 00000|00 1
+        //   CRC                     111011101010011          42 bits + 3
+        //   delimiter               1
+        //   ACK, delimiter, EOF     9
+        let mut classic = frame(0x014, &[0x01]);
+        (classic.fd, classic.brs) = (false, false);
+        assert_eq!(classic_crc(&classic, &[0x01]), 0x7753);
+        assert_eq!(CanBits::of(&classic), CanBits { nominal: 42 + 3 + 1 + 9, data: 0 });
+        assert_eq!(CanRate::MOTEUS.frame_ns(&classic), 55_000);
+    }
+
+    #[test]
+    fn no_contents_exceed_the_bounds() {
+        // A fixed pseudo-random walk over formats, with runs of equal bits frequent.
+        let mut seed = 1_u32;
+        let mut next = || {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            seed >> 8
+        };
+        for _ in 0..20_000 {
+            let (mut data, len) = ([0; 64], next() as usize % 65);
+            data.fill_with(|| [0x00, 0xff, 0xf0, 0x07, next() as u8][next() as usize % 5]);
+            let mut frame = frame(next() << 8 & 0x1fff_ffff, &data[..len]);
+            if next() % 2 == 0 {
+                (frame.id, frame.extended) = (frame.id & 0x700, false);
+            }
+            (frame.fd, frame.brs) = (next() % 4 > 0, next() % 2 == 0);
+            let format = CanFormat { extended: frame.extended, fd: frame.fd, brs: frame.brs };
+            let bound = |stuffing| CanBits::for_length(format, len, stuffing);
+            let (least, bits, worst) = (bound(Stuffing::Least), CanBits::of(&frame), bound(Stuffing::Worst));
+            assert!(least.nominal <= bits.nominal && bits.nominal <= worst.nominal, "{frame:?}");
+            assert!(least.data <= bits.data && bits.data <= worst.data, "{frame:?}");
+        }
+    }
+
+    #[test]
+    fn the_classic_worst_case_of_the_literature() {
+        // 8 bytes, 11-bit id: 47 + 64 bits with intermission, plus ⌊(34 + 64 − 1) / 4⌋ = 24: 135 bits.
+        let classic = CanFormat { extended: false, fd: false, brs: false };
+        let worst = CanBits::for_length(classic, 8, Stuffing::Worst).with_intermission();
+        assert_eq!(worst.nominal, 135);
+        let extended = CanFormat { extended: true, ..classic };
+        assert_eq!(CanBits::for_length(extended, 8, Stuffing::Worst).with_intermission().nominal, 160);
+    }
+
+    #[test]
+    fn unexpressible_lengths_count_as_padded() {
+        let mut padded = frame(0x8001, &[7; 19]);
+        let bits = CanBits::of(&padded);
+        padded.pad();
+        assert_eq!(CanBits::of(&padded), bits);
+    }
+
+    #[test]
+    fn eleven_bits_beat_twenty_nine() {
+        let mut extended = frame(0x100, &[]);
+        extended.extended = true;
+        extended.id = 0x100 << 18;
+        assert!(arbitration_rank(&frame(0x100, &[])) < arbitration_rank(&extended));
+        assert!(arbitration_rank(&extended) < arbitration_rank(&frame(0x101, &[])));
+    }
+}
