@@ -6,6 +6,19 @@
 //! drives it decides whether to sleep, poll or spin, with [`Link::fd`] and [`Link::next_event_ns`] as hints.
 //!
 //! Times are nanoseconds of `CLOCK_MONOTONIC` (or of virtual time, for emulated links).
+//!
+//! | module | what it moves frames over |
+//! |---|---|
+//! | [`faults`] | any link, with scripted loss, delay, duplication, corruption, reordering, bus-off |
+//! | [`trace`] | any link, with every frame copied aside for candump text or pcapng |
+//! | [`replay`] | a recorded trace |
+
+pub mod faults;
+pub mod replay;
+pub mod trace;
+
+#[cfg(test)]
+mod testing;
 
 use khz_wire::Frame;
 use std::os::fd::BorrowedFd;
@@ -42,7 +55,7 @@ pub trait Link: Send {
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError>;
 
     /// When something may next be received, if the link knows (emulated links do): no earlier call of
-    /// [`Link::receive`] will give anything.
+    /// [`Link::receive`] will give anything, unless [`Link::fd`] is there and becomes readable.
     fn next_event_ns(&self) -> Option<i64> {
         None
     }
@@ -59,6 +72,40 @@ pub trait Link: Send {
 
     /// What happened so far on a channel.
     fn counters(&self, channel: u8) -> Counters;
+}
+
+impl<L: Link + ?Sized> Link for Box<L> {
+    fn capabilities(&self) -> Capabilities {
+        (**self).capabilities()
+    }
+
+    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+        (**self).send(channel, frame, now_ns)
+    }
+
+    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
+        (**self).flush(now_ns)
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        (**self).receive(now_ns)
+    }
+
+    fn next_event_ns(&self) -> Option<i64> {
+        (**self).next_event_ns()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        (**self).fd()
+    }
+
+    fn imu(&mut self) -> Option<&mut dyn Imu> {
+        (**self).imu()
+    }
+
+    fn counters(&self, channel: u8) -> Counters {
+        (**self).counters(channel)
+    }
 }
 
 /// A frame and when it came.

@@ -1,0 +1,530 @@
+//! Any link, made worse on purpose: loss, delay, jitter, duplication, corruption, reordering, silent devices
+//! and bus-off, by a script in time and from a seed.
+//!
+//! The same script, seed and frames give the same faults, in virtual time or real time.
+//!
+//! ```
+//! use khz_link::faults::{Fault, Kind};
+//!
+//! // Device 3 says nothing between the first and the second second; one frame in a hundred is lost always.
+//! let script = [
+//!     Fault { from_ns: 1_000_000_000, until_ns: 2_000_000_000, ..Fault::silence(3) },
+//!     Fault { probability: 0.01, ..Fault::new(Kind::Loss) },
+//! ];
+//! # let _ = script;
+//! ```
+
+use crate::{Capabilities, Counters, Imu, Link, LinkError, Received};
+use khz_wire::{Address, Frame};
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+
+/// Frames held back in each direction; more are lost and counted.
+const HELD: usize = 1024;
+
+/// `ENETDOWN`, what SocketCAN says of an interface that is down.
+const ENETDOWN: i32 = 100;
+
+/// One line of the script: what goes wrong, when, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fault {
+    /// What goes wrong.
+    pub kind: Kind,
+    /// Begins this long after the link is first used, ns.
+    pub from_ns: i64,
+    /// Ends this long after the link is first used, ns.
+    pub until_ns: i64,
+    /// Only on this bus; every bus if `None`.
+    pub channel: Option<u8>,
+    /// Only frames to or from this device; all if `None`. Broadcasts count as addressed to no one.
+    pub device: Option<u8>,
+    /// Only frames that travel this way.
+    pub direction: Direction,
+    /// How likely a frame is struck, 0–1. Without meaning for [`Kind::BusOff`].
+    pub probability: f64,
+}
+
+/// What goes wrong with a frame or a bus.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// The frame vanishes.
+    Loss,
+    /// The frame arrives later by `ns` plus an even share of 0–`jitter_ns`.
+    Delay {
+        /// Fixed part, ns.
+        ns: i64,
+        /// Largest random part, ns.
+        jitter_ns: i64,
+    },
+    /// The frame arrives twice.
+    Duplicate,
+    /// One random bit of the payload is flipped, as if no checksum had caught it.
+    Corrupt,
+    /// The frame arrives after the next one of its direction, or after `within_ns` if none comes.
+    Reorder {
+        /// The longest wait for another frame, ns.
+        within_ns: i64,
+    },
+    /// The bus carries nothing and reports [`LinkError::Down`].
+    BusOff,
+}
+
+/// Which way frames travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From this computer.
+    ToDevices,
+    /// To this computer.
+    FromDevices,
+    /// Either way.
+    Both,
+}
+
+impl Fault {
+    /// Strikes every frame both ways, from the start, for ever.
+    pub const fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            from_ns: 0,
+            until_ns: i64::MAX,
+            channel: None,
+            device: None,
+            direction: Direction::Both,
+            probability: 1.0,
+        }
+    }
+
+    /// A device that hears nothing and says nothing.
+    pub const fn silence(device: u8) -> Self {
+        Self { device: Some(device), ..Self::new(Kind::Loss) }
+    }
+
+    fn strikes(&self, elapsed_ns: i64, channel: u8, direction: Direction, frame: &Frame) -> bool {
+        let address = Address::from_id(frame.id);
+        let device = if direction == Direction::ToDevices { address.destination } else { address.source };
+        self.active(elapsed_ns, channel)
+            && (self.direction == Direction::Both || self.direction == direction)
+            && self.device.is_none_or(|only| only == device)
+    }
+
+    fn active(&self, elapsed_ns: i64, channel: u8) -> bool {
+        (self.from_ns..self.until_ns).contains(&elapsed_ns) && self.channel.is_none_or(|only| only == channel)
+    }
+}
+
+/// How often each fault struck.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Struck {
+    /// Frames that vanished, also because too many were held back.
+    pub lost: u64,
+    /// Frames held back.
+    pub delayed: u64,
+    /// Frames delivered twice.
+    pub duplicated: u64,
+    /// Frames with a flipped bit.
+    pub corrupted: u64,
+    /// Frames delivered after a later one.
+    pub reordered: u64,
+    /// Frames refused or dropped because the bus was off.
+    pub refused: u64,
+}
+
+/// A link with a script of faults.
+///
+/// # Realtime contract
+/// As [`Link`]: allocates only in [`Faults::new`]. A full queue loses frames and counts them.
+pub struct Faults<L> {
+    link: L,
+    script: Box<[Fault]>,
+    random: Random,
+    begun_ns: Option<i64>,
+    inbound: Queue,
+    outbound: Queue,
+    off: Box<[Off]>,
+    struck: Struck,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Off {
+    on_now: bool,
+    told: bool,
+    downs: u64,
+}
+
+impl<L: Link> Faults<L> {
+    /// Wraps a link. Of several faults that strike one frame, all act, in the order of the script.
+    pub fn new(link: L, script: &[Fault], seed: u64) -> Self {
+        let channels = usize::from(link.capabilities().channels);
+        Self {
+            link,
+            script: script.into(),
+            random: Random(seed),
+            begun_ns: None,
+            inbound: Queue::new(),
+            outbound: Queue::new(),
+            off: vec![Off::default(); channels].into(),
+            struck: Struck::default(),
+        }
+    }
+
+    /// How often each fault struck so far.
+    pub fn struck(&self) -> Struck {
+        self.struck
+    }
+
+    /// The link underneath.
+    pub fn inner(&mut self) -> &mut L {
+        &mut self.link
+    }
+
+    fn elapsed(&mut self, now_ns: i64) -> i64 {
+        now_ns - *self.begun_ns.get_or_insert(now_ns)
+    }
+
+    fn bus_off(&mut self, channel: u8, elapsed_ns: i64) -> bool {
+        let active = |fault: &Fault| fault.kind == Kind::BusOff && fault.active(elapsed_ns, channel);
+        let off = self.script.iter().any(active);
+        if let Some(state) = self.off.get_mut(usize::from(channel)) {
+            state.downs += u64::from(off && !state.on_now);
+            state.told &= off;
+            state.on_now = off;
+        }
+        off
+    }
+
+    /// Puts a frame into the queue of its direction as the script wants it: never, once or twice.
+    fn pass(&mut self, direction: Direction, mut item: Received, elapsed_ns: i64) {
+        let (mut due_ns, mut copies, mut waits) = (item.at_ns, 1, false);
+        for fault in &self.script {
+            if !fault.strikes(elapsed_ns, item.channel, direction, &item.frame)
+                || fault.kind == Kind::BusOff
+                || self.random.unit() >= fault.probability
+            {
+                continue;
+            }
+            match fault.kind {
+                Kind::Loss => {
+                    self.struck.lost += 1;
+                    return;
+                }
+                Kind::Delay { ns, jitter_ns } => {
+                    due_ns += ns + (self.random.unit() * jitter_ns as f64) as i64;
+                    self.struck.delayed += 1;
+                }
+                Kind::Duplicate => {
+                    copies += 1;
+                    self.struck.duplicated += 1;
+                }
+                Kind::Corrupt => self.struck.corrupted += u64::from(self.random.flip(&mut item.frame)),
+                Kind::Reorder { within_ns } => {
+                    due_ns += within_ns;
+                    waits = true;
+                    self.struck.reordered += 1;
+                }
+                Kind::BusOff => {}
+            }
+        }
+        let queue = if direction == Direction::ToDevices { &mut self.outbound } else { &mut self.inbound };
+        for _ in 0..copies {
+            self.struck.lost += u64::from(!queue.hold(Held { due_ns, waits, item }));
+        }
+    }
+
+    /// Sends what was held back and is due.
+    fn release(&mut self, now_ns: i64) -> Result<(), LinkError> {
+        while let Some(held) = self.outbound.due(now_ns) {
+            self.link.send(held.channel, &held.frame, now_ns)?;
+            self.outbound.pop();
+        }
+        Ok(())
+    }
+}
+
+impl<L: Link> Link for Faults<L> {
+    fn capabilities(&self) -> Capabilities {
+        self.link.capabilities()
+    }
+
+    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+        let elapsed_ns = self.elapsed(now_ns);
+        if self.bus_off(channel, elapsed_ns) {
+            self.struck.refused += 1;
+            return Err(LinkError::Down { errno: ENETDOWN });
+        }
+        self.release(now_ns)?;
+        self.pass(Direction::ToDevices, Received { channel, at_ns: now_ns, frame: *frame }, elapsed_ns);
+        self.release(now_ns)
+    }
+
+    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
+        self.release(now_ns)?;
+        self.link.flush(now_ns)
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        let elapsed_ns = self.elapsed(now_ns);
+        if self.outbound.due(now_ns).is_some() {
+            self.flush(now_ns)?;
+        }
+        while let Some(item) = self.link.receive(now_ns)? {
+            if self.bus_off(item.channel, elapsed_ns) {
+                self.struck.refused += 1;
+            } else {
+                self.pass(Direction::FromDevices, item, elapsed_ns);
+            }
+        }
+        for channel in 0..self.off.len() {
+            if self.bus_off(channel as u8, elapsed_ns) && !self.off[channel].told {
+                self.off[channel].told = true;
+                return Err(LinkError::Down { errno: ENETDOWN });
+            }
+        }
+        let due = self.inbound.due(now_ns);
+        if due.is_some() {
+            self.inbound.pop();
+        }
+        Ok(due)
+    }
+
+    fn next_event_ns(&self) -> Option<i64> {
+        let held = [self.inbound.next_ns(), self.outbound.next_ns(), self.link.next_event_ns()];
+        held.into_iter().flatten().min()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.link.fd()
+    }
+
+    fn imu(&mut self) -> Option<&mut dyn Imu> {
+        self.link.imu()
+    }
+
+    fn counters(&self, channel: u8) -> Counters {
+        let mut counters = self.link.counters(channel);
+        counters.downs += self.off.get(usize::from(channel)).map_or(0, |off| off.downs);
+        counters
+    }
+}
+
+/// Frames held back, by the time they are due.
+struct Queue(VecDeque<Held>);
+
+#[derive(Clone, Copy)]
+struct Held {
+    due_ns: i64,
+    /// Goes right after the next frame that does not wait.
+    waits: bool,
+    item: Received,
+}
+
+impl Queue {
+    fn new() -> Self {
+        Self(VecDeque::with_capacity(HELD))
+    }
+
+    fn hold(&mut self, held: Held) -> bool {
+        if self.0.len() == HELD {
+            return false;
+        }
+        self.insert(held);
+        if !held.waits {
+            self.let_go_of_waiting(held.due_ns);
+        }
+        true
+    }
+
+    /// What waited for a later frame now goes right after it.
+    fn let_go_of_waiting(&mut self, due_ns: i64) {
+        for i in 0..self.0.len() {
+            if self.0[i].waits && self.0[i].due_ns > due_ns {
+                let waiting = self.0.remove(i);
+                waiting.into_iter().for_each(|held| self.insert(Held { due_ns, waits: false, ..held }));
+            }
+        }
+    }
+
+    fn insert(&mut self, held: Held) {
+        let after = self.0.partition_point(|other| other.due_ns <= held.due_ns);
+        self.0.insert(after, held);
+    }
+
+    /// The first frame that is due, its arrival time put right.
+    fn due(&self, now_ns: i64) -> Option<Received> {
+        let held = self.0.front().filter(|held| held.due_ns <= now_ns)?;
+        Some(Received { at_ns: held.due_ns, ..held.item })
+    }
+
+    fn pop(&mut self) {
+        self.0.pop_front();
+    }
+
+    fn next_ns(&self) -> Option<i64> {
+        self.0.front().map(|held| held.due_ns)
+    }
+}
+
+/// SplitMix64 (Steele, Lea and Flood 2014): tiny, seeded, good enough to throw dice.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Even over 0 (included) to 1 (excluded).
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Flips one bit of the payload; `false` if there is none.
+    fn flip(&mut self, frame: &mut Frame) -> bool {
+        let payload = frame.payload_mut();
+        if payload.is_empty() {
+            return false;
+        }
+        let bit = self.next() as usize % (payload.len() * 8);
+        payload[bit / 8] ^= 1 << (bit % 8);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Loopback;
+
+    fn frame(device: u8, byte: u8) -> Frame {
+        Frame::new(Address::to(device, true).id(), &[byte; 4]).unwrap()
+    }
+
+    fn faulty(script: &[Fault]) -> Faults<Loopback> {
+        Faults::new(Loopback::new(2), script, 7)
+    }
+
+    /// Sends one frame per ns from t = 0 and gives the payload byte and arrival time of what comes back.
+    fn run(link: &mut Faults<Loopback>, frames: u8) -> Vec<(u8, i64)> {
+        for n in 0..frames {
+            link.send(0, &frame(n % 3 + 1, n), i64::from(n)).unwrap();
+        }
+        let mut came = Vec::new();
+        let mut now_ns = i64::from(frames);
+        loop {
+            while let Some(received) = link.receive(now_ns).unwrap() {
+                came.push((received.frame.payload()[0], received.at_ns));
+            }
+            let Some(next_ns) = link.next_event_ns() else { return came };
+            now_ns = now_ns.max(next_ns);
+        }
+    }
+
+    fn bytes(came: &[(u8, i64)]) -> Vec<u8> {
+        came.iter().map(|(byte, _)| *byte).collect()
+    }
+
+    #[test]
+    fn without_faults_nothing_changes() {
+        let came = run(&mut faulty(&[]), 5);
+        assert_eq!(came, [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)]);
+    }
+
+    #[test]
+    fn a_silent_device_silences_only_itself() {
+        let mut link = faulty(&[Fault::silence(2)]);
+        assert_eq!(bytes(&run(&mut link, 9)), [0, 2, 3, 5, 6, 8]);
+        assert_eq!(link.struck().lost, 3);
+    }
+
+    #[test]
+    fn loss_follows_its_probability_and_seed() {
+        let script = [Fault { probability: 0.25, direction: Direction::ToDevices, ..Fault::new(Kind::Loss) }];
+        let first = run(&mut faulty(&script), 200);
+        assert!((130..170).contains(&first.len()), "{}", first.len());
+        assert_eq!(first, run(&mut faulty(&script), 200));
+        assert_ne!(first, run(&mut Faults::new(Loopback::new(2), &script, 8), 200));
+    }
+
+    #[test]
+    fn delay_holds_frames_back_and_tells_the_next_event() {
+        let delay = Kind::Delay { ns: 100, jitter_ns: 0 };
+        let mut link = faulty(&[Fault { direction: Direction::FromDevices, ..Fault::new(delay) }]);
+        link.send(0, &frame(1, 1), 0).unwrap();
+        assert_eq!(link.receive(0), Ok(None));
+        assert_eq!(link.next_event_ns(), Some(100));
+        assert_eq!(link.receive(99), Ok(None));
+        assert_eq!(link.receive(150).unwrap().unwrap().at_ns, 100);
+    }
+
+    #[test]
+    fn delayed_commands_leave_late() {
+        let delay = Kind::Delay { ns: 100, jitter_ns: 0 };
+        let mut link = faulty(&[Fault { direction: Direction::ToDevices, ..Fault::new(delay) }]);
+        link.send(0, &frame(1, 1), 0).unwrap();
+        assert_eq!(link.inner().counters(0).sent, 0);
+        assert_eq!(link.receive(120).unwrap().unwrap().at_ns, 120);
+    }
+
+    #[test]
+    fn jitter_keeps_every_frame() {
+        let mut link = faulty(&[Fault::new(Kind::Delay { ns: 10, jitter_ns: 50 })]);
+        let mut came = bytes(&run(&mut link, 100));
+        assert!(!came.is_sorted());
+        came.sort_unstable();
+        assert_eq!(came, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn duplicates_come_twice() {
+        let script = [Fault { direction: Direction::FromDevices, ..Fault::new(Kind::Duplicate) }];
+        assert_eq!(bytes(&run(&mut faulty(&script), 2)), [0, 0, 1, 1]);
+    }
+
+    #[test]
+    fn corruption_flips_exactly_one_bit() {
+        let script = [Fault { direction: Direction::FromDevices, ..Fault::new(Kind::Corrupt) }];
+        let mut link = faulty(&script);
+        link.send(0, &frame(1, 0), 0).unwrap();
+        let bad = link.receive(0).unwrap().unwrap().frame;
+        assert_eq!(bad.payload().iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
+    }
+
+    #[test]
+    fn reordered_frames_come_after_the_next_or_in_time() {
+        let reorder = Fault {
+            direction: Direction::FromDevices,
+            device: Some(0),
+            ..Fault::new(Kind::Reorder { within_ns: 1000 })
+        };
+        // The loopback answers as the device that was asked, so strike device 1 only.
+        let mut link = faulty(&[Fault { device: Some(1), ..reorder }]);
+        assert_eq!(bytes(&run(&mut link, 4)), [1, 0, 2, 3]);
+        assert_eq!(link.struck().reordered, 2);
+    }
+
+    #[test]
+    fn bus_off_is_told_once_and_passes() {
+        let off = Fault { from_ns: 10, until_ns: 20, channel: Some(1), ..Fault::new(Kind::BusOff) };
+        let mut link = faulty(&[off]);
+        link.send(1, &frame(1, 1), 0).unwrap();
+        assert!(link.receive(5).unwrap().is_some());
+        assert_eq!(link.send(1, &frame(1, 2), 10), Err(LinkError::Down { errno: ENETDOWN }));
+        link.send(0, &frame(1, 3), 10).unwrap();
+        assert_eq!(link.receive(11), Err(LinkError::Down { errno: ENETDOWN }));
+        assert_eq!(link.receive(12).unwrap().unwrap().frame.payload()[0], 3);
+        link.send(1, &frame(1, 4), 25).unwrap();
+        assert_eq!(link.receive(25).unwrap().unwrap().frame.payload()[0], 4);
+        assert_eq!(link.counters(1).downs, 1);
+    }
+
+    #[test]
+    fn a_flood_held_back_is_lost_and_counted() {
+        let mut link = faulty(&[Fault::new(Kind::Delay { ns: 1 << 40, jitter_ns: 0 })]);
+        for _ in 0..HELD + 3 {
+            link.send(0, &frame(1, 1), 0).unwrap();
+        }
+        assert_eq!(link.struck().lost, 3);
+    }
+}
