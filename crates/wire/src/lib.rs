@@ -10,12 +10,14 @@
 //! | [`register`] | the register map: number, name, class, access |
 //! | [`value`] | physical value ⇄ int8 / int16 / int32 / float |
 //! | [`subframe`] | payload ⇄ reads, writes, replies, errors, streams |
+//! | [`device`] | request → reply, for whoever plays a device |
 //! | [`fdcanusb`] | frame ⇄ lines of text, of the USB adapter and of the UART |
 //! | [`time`] | frame → how long it occupies its wire |
 #![no_std]
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod device;
 pub mod fdcanusb;
 pub mod frame;
 pub mod mode;
