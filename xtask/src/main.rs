@@ -1,4 +1,61 @@
-//! `cargo xtask`: the project's chores.
+//! `cargo xtask`: the project's chores, so that nobody has to remember a command line.
+//!
+//! | chore | does |
+//! |---|---|
+//! | `test [PART…]` | installs what the tests need, builds, runs every test, ends in one plain line |
+//! | `lints` | formatting, clippy, documentation, layers, tracked files |
+//! | `layers` | fails on a dependency between our crates that does not point to a lower layer |
+//! | `bench [NAME…]` | runs benches and their peers interleaved and prints ratios and figures |
+//! | `fuzz [TARGET…]` | replays the corpus of each fuzz target, then fuzzes it for a while |
 #![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr)] // The chores talk to whoever started them.
 
-fn main() {}
+mod bench;
+mod debian;
+mod fuzz;
+mod layers;
+mod lints;
+mod shell;
+mod tally;
+mod test;
+mod tracked;
+mod venv;
+
+use anyhow::{Result, bail};
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask CHORE
+
+  test [PART…]               install what the tests need, build, run every test (--list names the parts)
+  lints                      formatting, clippy, documentation, layers, tracked files
+  layers                     check that dependencies between our crates point downwards
+  bench [NAME…] [--quick]    measure against peers (--list names the benches)
+  fuzz [TARGET…] [--seconds N]  replay each corpus, then fuzz for N seconds (default 0)";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match chore(&words) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn chore(words: &[String]) -> Result<bool> {
+    let Some((chore, rest)) = words.split_first() else { bail!("which chore?\n{USAGE}") };
+    match chore.as_str() {
+        "test" => test::run(rest),
+        "lints" => lints::run(),
+        "layers" => layers::run(),
+        "bench" => bench::run(rest),
+        "fuzz" => fuzz::run(rest),
+        "help" | "--help" | "-h" => {
+            println!("{USAGE}");
+            Ok(true)
+        }
+        other => bail!("no chore is called `{other}`\n{USAGE}"),
+    }
+}

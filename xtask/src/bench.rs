@@ -1,0 +1,63 @@
+//! Benches: each is one file of `crates/bench/src/bin`, run alone, its figures printed with the steal time.
+
+use crate::{debian, shell, venv};
+use anyhow::{Result, bail};
+
+const FOLDER: &str = "crates/bench/src/bin";
+
+/// Runs the named benches (all if none is named); false if one broke. A goal that is not met is a figure to
+/// read, not a failure.
+///
+/// # Errors
+/// On a wrong argument, or if the benches cannot be built.
+pub fn run(words: &[String]) -> Result<bool> {
+    let all: Vec<String> = shell::entries(FOLDER).iter().map(|file| shell::stem(file)).collect();
+    let (flags, names): (Vec<&String>, Vec<&String>) = words.iter().partition(|word| word.starts_with('-'));
+    if let Some(flag) = flags.iter().find(|flag| !["--list", "--quick"].contains(&flag.as_str())) {
+        bail!("no such option: {flag}");
+    }
+    if let Some(name) = names.iter().find(|name| !all.contains(name)) {
+        bail!("no bench is called `{name}`; there are: {}", all.join(", "));
+    }
+    if flags.iter().any(|flag| *flag == "--list") {
+        all.iter().for_each(|name| println!("{name:<12} {}", summary(name)));
+        return Ok(true);
+    }
+    let quick = flags.iter().any(|flag| *flag == "--quick");
+    let chosen = all.iter().filter(|name| names.is_empty() || names.contains(name));
+    chosen.map(|name| bench(name, quick)).try_fold(true, |sound, one| Ok(sound & one?))
+}
+
+fn bench(name: &str, quick: bool) -> Result<bool> {
+    if let Err(why) = debian::provide(&format!("{FOLDER}/{name}.rs")) {
+        println!("bench {name}: {why}");
+    }
+    let build = ["build", "--quiet", "--release", "--package", "kilohertz", "--package", "khz-bench"];
+    shell::run(shell::cargo(&build).args(["--bin", "khz", "--bin", name]))?;
+    let mut command = shell::command(shell::root().join("target/release").join(name), &[]);
+    if quick {
+        command.arg("--quick");
+    }
+    if let Ok(python) = venv::python() {
+        command.env("PYTHON", python);
+    }
+    command.env("KHZ", shell::root().join("target/release/khz"));
+    println!("bench {name}: steal {} before", steal());
+    let sound = shell::succeeds(&mut command)?;
+    println!("bench {name}: steal {} after", steal());
+    Ok(sound)
+}
+
+/// The first line of the bench's own page.
+fn summary(name: &str) -> String {
+    let text = std::fs::read_to_string(shell::root().join(FOLDER).join(format!("{name}.rs")));
+    let line = text.ok().and_then(|text| text.lines().next().map(str::to_owned));
+    line.unwrap_or_default().trim_start_matches("//! ").to_owned()
+}
+
+/// Time the hypervisor gave to others since the machine started, in its own ticks (hundredths of a second).
+fn steal() -> String {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let steal = text.lines().next().and_then(|line| line.split_whitespace().nth(8));
+    steal.map_or("unknown".into(), |ticks| format!("{ticks} ticks"))
+}

@@ -1,0 +1,67 @@
+//! Debian packages that some tests need, installed only where root may and only if a test is there to use them.
+
+use crate::shell;
+use anyhow::Result;
+use std::sync::OnceLock;
+
+/// A program some tests use, the package that brings it, and the path in this workspace that wants it.
+struct Need {
+    program: &'static str,
+    package: &'static str,
+    wanted_by: &'static str,
+}
+
+const NEEDS: &[Need] = &[
+    Need { program: "chromium", package: "chromium", wanted_by: "tests/browser" },
+    Need { program: "qemu-system-x86_64", package: "qemu-system-x86", wanted_by: "vm" },
+    Need { program: "cpio", package: "cpio", wanted_by: "vm" },
+    Need { program: "ip", package: "iproute2", wanted_by: "tests/rtt" },
+    Need { program: "cyclictest", package: "rt-tests", wanted_by: "crates/bench/src/bin/jitter.rs" },
+    Need { program: "sockperf", package: "sockperf", wanted_by: "crates/bench/src/bin/rtt.rs" },
+];
+
+/// Sees to it that a part's programs are there, installing them if root.
+///
+/// # Errors
+/// One line per program that is missing and could not be installed, with what to type.
+pub fn provide(wanted_by: &str) -> std::result::Result<(), String> {
+    let missing: Vec<&Need> = NEEDS
+        .iter()
+        .filter(|need| need.wanted_by == wanted_by && shell::which(need.program).is_none())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
+    match install(&packages) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("missing: type `apt-get install {}`", packages.join(" "))),
+        Err(error) => Err(format!("cannot install {}: {error:#}", packages.join(" "))),
+    }
+}
+
+/// Installs packages; false if this is not root on Debian or the package manager refuses.
+///
+/// # Errors
+/// If the package manager cannot be started.
+pub fn install(packages: &[&str]) -> Result<bool> {
+    if !refreshed() {
+        return Ok(false);
+    }
+    let arguments = ["install", "--yes", "--quiet", "--no-install-recommends"];
+    let mut command = shell::command("apt-get", &arguments);
+    shell::succeeds(command.args(packages).env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+/// Whether the package lists are there to install from: refreshed once in a run, and only by root.
+pub fn refreshed() -> bool {
+    static REFRESHED: OnceLock<bool> = OnceLock::new();
+    *REFRESHED.get_or_init(|| {
+        is_root() && shell::succeeds(&mut shell::command("apt-get", &["update", "--quiet"])).unwrap_or(false)
+    })
+}
+
+fn is_root() -> bool {
+    let id = shell::output(&mut shell::command("id", &["-u"]));
+    shell::which("apt-get").is_some() && id.is_ok_and(|id| id.trim() == "0")
+}

@@ -1,0 +1,98 @@
+//! Fuzz targets, replayed and run with the stable compiler: coverage instrumentation is a code generation
+//! pass that `rustc` has on every channel, so neither nightly nor another program is needed.
+
+use crate::shell;
+use crate::tally::Tally;
+use anyhow::{Context, Result, bail};
+use std::process::Command;
+
+const INSTRUMENTED: &str = "--cfg fuzzing -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks \
+    -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// Runs the named targets (all if none is named); true if none found a fault.
+///
+/// # Errors
+/// On a wrong argument.
+pub fn run(words: &[String]) -> Result<bool> {
+    let (names, seconds) = parse(words)?;
+    let tally = targets(&names, seconds)?;
+    println!("{tally}");
+    Ok(tally.failed == 0)
+}
+
+/// Replays the corpus of each target, then fuzzes each for some seconds (0 for none).
+///
+/// # Errors
+/// If a name is no target's, or a tool cannot be started.
+pub fn targets(names: &[String], seconds: u32) -> Result<Tally> {
+    let all = all();
+    if let Some(name) = names.iter().find(|name| !all.contains(name)) {
+        bail!("no fuzz target is called `{name}`; there are: {}", all.join(", "));
+    }
+    let mut tally = Tally::default();
+    for target in all.iter().filter(|target| names.is_empty() || names.contains(target)) {
+        let sound = shell::succeeds(&mut replay(target))? && (seconds == 0 || fuzz(target, seconds)?);
+        println!("fuzz {target}: {}", if sound { "ok" } else { "FAILED" });
+        tally += Tally { passed: u32::from(sound), failed: u32::from(!sound), skipped: 0 };
+    }
+    Ok(tally)
+}
+
+/// The names of all targets.
+pub fn all() -> Vec<String> {
+    shell::entries("fuzz/fuzz_targets").iter().map(|file| shell::stem(file)).collect()
+}
+
+fn parse(words: &[String]) -> Result<(Vec<String>, u32)> {
+    let mut names = Vec::new();
+    let mut seconds = 0;
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--seconds" => {
+                let value = words.next().context("--seconds wants a number")?;
+                seconds = value.parse().with_context(|| format!("--seconds {value}: not a number"))?;
+            }
+            flag if flag.starts_with('-') => bail!("no such option: {flag}"),
+            name => names.push(name.to_owned()),
+        }
+    }
+    Ok((names, seconds))
+}
+
+fn replay(target: &str) -> Command {
+    let mut command = runner(target);
+    command.args(["-runs=0"]).args(corpus(target));
+    command
+}
+
+fn fuzz(target: &str, seconds: u32) -> Result<bool> {
+    let found = shell::root().join("fuzz/target/found").join(target);
+    std::fs::create_dir_all(&found).with_context(|| format!("cannot make {}", found.display()))?;
+    let artifacts = shell::root().join("fuzz/artifacts").join(target);
+    std::fs::create_dir_all(&artifacts).with_context(|| format!("cannot make {}", artifacts.display()))?;
+    let mut command = runner(target);
+    command
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-artifact_prefix={}/", artifacts.display()));
+    // What is found goes to the first folder; the seeds behind it are only read.
+    command
+        .args(["-rss_limit_mb=2048", "-timeout=10", "-print_final_stats=1"])
+        .arg(found)
+        .args(corpus(target));
+    shell::succeeds(&mut command)
+}
+
+fn runner(target: &str) -> Command {
+    let host = "x86_64-unknown-linux-gnu";
+    let arguments = ["run", "--quiet", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", host];
+    let mut command = shell::cargo(&arguments);
+    command.args(["--target-dir", "fuzz/target", "--bin", target, "--"]).env("RUSTFLAGS", INSTRUMENTED);
+    command
+}
+
+fn corpus(target: &str) -> Option<std::path::PathBuf> {
+    Some(shell::root().join("fuzz/corpus").join(target)).filter(|folder| folder.is_dir())
+}

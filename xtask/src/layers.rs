@@ -1,0 +1,126 @@
+//! Dependencies between our crates point to a lower layer, or the build is not clean.
+//!
+//! Ordinary and build dependencies must point strictly downwards. Development dependencies may also look
+//! sideways (a test of the log may use the clock) but not up: what needs an upper layer to be tested is
+//! tested there. Crates of one room (`tlog` and its derive macro) count as one.
+
+use crate::shell;
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+/// Every crate of the workspace: its name, its room, and the room's layer.
+const ROOMS: &[(&str, &str, u8)] = &[
+    ("khz-wire", "wire", 0),
+    ("khz-tlog", "tlog", 0),
+    ("khz-tlog-derive", "tlog", 0),
+    ("khz-rt", "rt", 0),
+    ("khz-link", "link", 1),
+    ("khz-emu", "emu", 2),
+    ("khz-robot", "robot", 3),
+    ("khz-measure", "measure", 4),
+    ("kilohertz", "cli", 5),
+    ("kilohertz-python", "python", 5),
+    ("khz-suite", "suite", 6),
+    ("khz-bench", "bench", 6),
+    ("xtask", "xtask", 6),
+];
+
+/// Checks the workspace and tells what it found.
+///
+/// # Errors
+/// If `cargo metadata` cannot be run or read.
+pub fn run() -> Result<bool> {
+    let upward = upward_arrows(&metadata()?)?;
+    for arrow in &upward {
+        eprintln!("layers: {arrow}");
+    }
+    if upward.is_empty() {
+        println!("layers: every dependency points downwards");
+    }
+    Ok(upward.is_empty())
+}
+
+fn metadata() -> Result<Value> {
+    let text = shell::output(&mut shell::cargo(&["metadata", "--no-deps", "--format-version", "1"]))?;
+    serde_json::from_str(&text).context("cargo metadata printed no JSON")
+}
+
+/// One line for each dependency that does not point downwards, and for each crate without a place.
+fn upward_arrows(metadata: &Value) -> Result<Vec<String>> {
+    let packages = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
+    let ours: Vec<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+    let mut wrong = Vec::new();
+    for package in packages {
+        let name = package["name"].as_str().context("a package without a name")?;
+        if place(name).is_none() {
+            wrong.push(format!("{name} has no place: give it a line in ROOMS of xtask/src/layers.rs"));
+        }
+        let dependencies = package["dependencies"].as_array().into_iter().flatten();
+        for dependency in dependencies {
+            let target = dependency["name"].as_str().context("a dependency without a name")?;
+            if ours.contains(&target) && !points_down(name, target, dependency["kind"].as_str()) {
+                wrong.push(told(name, target));
+            }
+        }
+    }
+    Ok(wrong)
+}
+
+/// Whether `from` may depend on `to`. `kind` is what cargo calls it: none for ordinary, `dev`, or `build`.
+fn points_down(from: &str, to: &str, kind: Option<&str>) -> bool {
+    let (Some((from_room, from)), Some((to_room, to))) = (place(from), place(to)) else { return false };
+    from_room == to_room || from > to || (from == to && kind == Some("dev"))
+}
+
+fn place(name: &str) -> Option<(&'static str, u8)> {
+    ROOMS.iter().find(|(crate_name, ..)| *crate_name == name).map(|(_, room, layer)| (*room, *layer))
+}
+
+fn told(from: &str, to: &str) -> String {
+    let layer = |name| place(name).map_or("?".into(), |(_, layer)| layer.to_string());
+    format!("{from} (layer {}) must not depend on {to} (layer {})", layer(from), layer(to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn planted(from: &str, to: &str, kind: Option<&str>) -> Vec<String> {
+        let mut metadata = metadata().expect("cargo metadata");
+        let packages = metadata["packages"].as_array_mut().expect("packages");
+        let package = packages.iter_mut().find(|package| package["name"] == from).expect("our crate");
+        let dependencies = package["dependencies"].as_array_mut().expect("dependencies");
+        dependencies.push(json!({ "name": to, "kind": kind }));
+        upward_arrows(&metadata).expect("readable metadata")
+    }
+
+    #[test]
+    fn the_workspace_points_downwards() {
+        assert_eq!(upward_arrows(&metadata().expect("cargo metadata")).expect("readable"), [""; 0]);
+    }
+
+    #[test]
+    fn a_planted_upward_arrow_is_caught() {
+        let wrong = planted("khz-wire", "khz-link", None);
+        assert_eq!(wrong, ["khz-wire (layer 0) must not depend on khz-link (layer 1)"]);
+    }
+
+    #[test]
+    fn sideways_is_for_tests_only() {
+        assert_eq!(planted("khz-tlog", "khz-rt", Some("dev")), [""; 0]);
+        assert_eq!(planted("khz-tlog", "khz-rt", None).len(), 1);
+        assert_eq!(planted("khz-tlog", "khz-rt", Some("build")).len(), 1);
+    }
+
+    #[test]
+    fn upward_is_not_even_for_tests() {
+        assert_eq!(planted("khz-link", "khz-emu", Some("dev")).len(), 1);
+    }
+
+    #[test]
+    fn a_crate_without_a_place_is_told() {
+        let metadata = json!({ "packages": [{ "name": "khz-new", "dependencies": [] }] });
+        assert_eq!(upward_arrows(&metadata).expect("readable").len(), 1);
+    }
+}

@@ -1,0 +1,34 @@
+//! Every check that needs no test to run; all of them run even if the first fails.
+
+use crate::{layers, shell, tracked};
+use anyhow::Result;
+
+/// Runs them all; true if all are clean.
+///
+/// # Errors
+/// If a tool cannot be started.
+pub fn run() -> Result<bool> {
+    let results = [
+        ("fmt", shell::succeeds(&mut shell::cargo(&["fmt", "--all", "--check"]))?),
+        ("clippy", clippy()?),
+        ("doc", documentation()?),
+        ("layers", layers::run()?),
+        ("tracked", tracked::run()?),
+    ];
+    let unclean: Vec<&str> = results.iter().filter(|(_, clean)| !clean).map(|(name, _)| *name).collect();
+    match unclean.as_slice() {
+        [] => println!("lints: clean"),
+        names => eprintln!("lints: not clean: {}", names.join(", ")),
+    }
+    Ok(unclean.is_empty())
+}
+
+fn clippy() -> Result<bool> {
+    let arguments = ["clippy", "--quiet", "--workspace", "--all-targets", "--all-features", "--"];
+    shell::succeeds(shell::cargo(&arguments).args(["-D", "warnings"]))
+}
+
+fn documentation() -> Result<bool> {
+    let arguments = ["doc", "--quiet", "--workspace", "--no-deps", "--all-features"];
+    shell::succeeds(shell::cargo(&arguments).env("RUSTDOCFLAGS", "-D warnings"))
+}

@@ -1,0 +1,117 @@
+//! Starting other programs: always in the workspace root, always without standard input, always shown.
+
+use anyhow::{Context, Result, bail};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The folder that holds the workspace.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// A command that will run in the workspace root, without standard input.
+pub fn command(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root()).stdin(Stdio::null());
+    command
+}
+
+/// `cargo` of the toolchain that runs us.
+pub fn cargo(arguments: &[&str]) -> Command {
+    command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments)
+}
+
+/// Shows the command and runs it; true if it succeeded.
+///
+/// # Errors
+/// If it could not be started.
+pub fn succeeds(command: &mut Command) -> Result<bool> {
+    show(command);
+    let status = command.status().with_context(|| cannot_start(command))?;
+    Ok(status.success())
+}
+
+/// Shows the command and runs it.
+///
+/// # Errors
+/// If it could not be started, or failed.
+pub fn run(command: &mut Command) -> Result<()> {
+    if succeeds(command)? {
+        return Ok(());
+    }
+    bail!("failed: {}", words(command))
+}
+
+/// Shows the command and runs it; its standard output is passed on line by line and also returned.
+///
+/// # Errors
+/// If it could not be started.
+pub fn tee(command: &mut Command) -> Result<(bool, String)> {
+    show(command);
+    let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| cannot_start(command))?;
+    let mut text = String::new();
+    let output = child.stdout.take().context("no standard output")?;
+    for line in BufReader::new(output).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        println!("{line}");
+        text.push_str(&line);
+        text.push('\n');
+    }
+    Ok((child.wait()?.success(), text))
+}
+
+/// What a command prints on standard output.
+///
+/// # Errors
+/// If it could not be started, failed, or printed something that is no text.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command.stderr(Stdio::inherit()).output().with_context(|| cannot_start(command))?;
+    if !output.status.success() {
+        bail!("failed: {}", words(command));
+    }
+    String::from_utf8(output.stdout).context("not UTF-8")
+}
+
+/// Where a program is found on the `PATH` (or in `/usr/sbin`, where ordinary users' paths do not look).
+pub fn which(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+}
+
+/// Whether this runs in continuous integration, where a part that cannot run is a failure.
+pub fn in_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
+}
+
+/// Files and folders directly in a folder of the workspace, by name; empty if there is no such folder.
+pub fn entries(folder: &str) -> Vec<PathBuf> {
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(root().join(folder))
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    entries.sort();
+    entries
+}
+
+/// The last part of a path without its extension, as text.
+pub fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn show(command: &Command) {
+    println!("$ {}", words(command));
+}
+
+fn words(command: &Command) -> String {
+    let mut words = vec![command.get_program()];
+    words.extend(command.get_args());
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    words.join(" ").replace(&format!("{}/", root().display()), "")
+}
+
+fn cannot_start(command: &Command) -> String {
+    format!("cannot start `{}`: is it installed?", command.get_program().to_string_lossy())
+}

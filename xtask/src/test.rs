@@ -1,0 +1,142 @@
+//! Every test of the project with one command: Rust, the Python judges, fuzz corpora, the virtual machine.
+//!
+//! A part that cannot run here is named with the reason and the remedy; in continuous integration (`CI=true`)
+//! it is a failure, so that nothing is silently left out where it matters.
+
+use crate::tally::Tally;
+use crate::{debian, fuzz, shell, venv};
+use anyhow::{Result, bail};
+
+/// Seconds each fuzz target runs after its corpus was replayed.
+const FUZZ_SECONDS: u32 = 5;
+
+/// What became of a part.
+enum Outcome {
+    Ran(Tally),
+    NotRun(String),
+}
+
+/// Runs the named parts (all if none is named); true if nothing failed.
+///
+/// # Errors
+/// If a name is no part's.
+pub fn run(words: &[String]) -> Result<bool> {
+    let parts = parts();
+    if words.iter().any(|word| word == "--list") {
+        parts.iter().for_each(|part| println!("{part}"));
+        return Ok(true);
+    }
+    if let Some(word) = words.iter().find(|word| !parts.contains(word)) {
+        bail!("no part is called `{word}`; there are: {}", parts.join(", "));
+    }
+    let chosen = parts.iter().filter(|part| words.is_empty() || words.contains(part));
+    Ok(summarise(chosen.map(|part| (part.as_str(), attempt(part))).collect()))
+}
+
+/// Rust first, then one part for each folder with Python tests, then the slow ones.
+fn parts() -> Vec<String> {
+    let mut parts = vec!["rust".to_owned()];
+    let folders = shell::entries("tests").into_iter().filter(|entry| holds_tests(entry));
+    parts.extend(folders.map(|folder| format!("tests/{}", shell::stem(&folder))));
+    if !fuzz::all().is_empty() {
+        parts.push("fuzz".into());
+    }
+    parts
+}
+
+fn holds_tests(folder: &std::path::Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    entries.flatten().any(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        name.starts_with("test_") && name.ends_with(".py")
+    })
+}
+
+fn attempt(part: &str) -> Outcome {
+    println!("\n── {part} ──");
+    let outcome = match part {
+        "rust" => rust(),
+        "fuzz" => fuzz::targets(&[], FUZZ_SECONDS).map(Outcome::Ran),
+        folder => python(folder),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("{part}: {error:#}");
+        Outcome::Ran(Tally { failed: 1, ..Tally::default() })
+    })
+}
+
+/// Unit, integration and documentation tests of every crate, with every feature.
+fn rust() -> Result<Outcome> {
+    let arguments = ["test", "--workspace", "--all-features", "--no-fail-fast"];
+    let (succeeded, text) = shell::tee(&mut shell::cargo(&arguments))?;
+    Ok(Outcome::Ran(told_or_broken(succeeded, &text)))
+}
+
+fn python(folder: &str) -> Result<Outcome> {
+    if let Err(why) = debian::provide(folder) {
+        return Ok(Outcome::NotRun(why));
+    }
+    if shell::which("python3").is_none() {
+        return Ok(Outcome::NotRun("no python3: install Python 3.11 or newer with its venv module".into()));
+    }
+    let python = venv::python()?;
+    shell::run(&mut shell::cargo(&["build", "--quiet", "--release", "--package", "kilohertz"]))?;
+    let mut command = shell::command(&python, &["-m", "pytest", "-q", folder]);
+    command.env("KHZ", shell::root().join("target/release/khz"));
+    let (succeeded, text) = shell::tee(&mut command)?;
+    Ok(Outcome::Ran(told_or_broken(succeeded, &text)))
+}
+
+/// What the runner counted; a runner that failed without counting a failure counts as one.
+fn told_or_broken(succeeded: bool, text: &str) -> Tally {
+    let mut tally = Tally::of(text);
+    if !succeeded && tally.failed == 0 {
+        tally.failed = 1;
+    }
+    tally
+}
+
+fn summarise(outcomes: Vec<(&str, Outcome)>) -> bool {
+    let mut sum = Tally::default();
+    println!("\n── summary ──");
+    for (part, outcome) in outcomes {
+        match outcome {
+            Outcome::Ran(tally) => {
+                println!("{part}: {tally}");
+                sum += tally;
+            }
+            Outcome::NotRun(why) if shell::in_ci() => {
+                println!("{part}: NOT RUN, a failure here: {why}");
+                sum.failed += 1;
+            }
+            Outcome::NotRun(why) => {
+                println!("{part}: not run: {why}");
+                sum.skipped += 1;
+            }
+        }
+    }
+    println!("{sum}");
+    sum.failed == 0 && sum.ran()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runner_that_breaks_without_a_count_is_a_failure() {
+        assert_eq!(told_or_broken(false, "error: could not compile").failed, 1);
+        assert_eq!(told_or_broken(true, "2 passed, 0 failed").failed, 0);
+    }
+
+    #[test]
+    fn nothing_run_is_no_success() {
+        assert!(!summarise(vec![("rust", Outcome::Ran(Tally::default()))]));
+        assert!(summarise(vec![("rust", Outcome::Ran(Tally { passed: 1, ..Tally::default() }))]));
+    }
+
+    #[test]
+    fn parts_begin_with_rust() {
+        assert_eq!(parts().first().map(String::as_str), Some("rust"));
+    }
+}

@@ -1,0 +1,27 @@
+//! The Python environment of the tests: `.venv`, with exactly what `tests/requirements.txt` pins.
+
+use crate::shell;
+use anyhow::{Context, Result};
+use std::path::PathBuf;
+
+const REQUIREMENTS: &str = "tests/requirements.txt";
+
+/// The environment's Python, made and filled if it is not up to date.
+///
+/// # Errors
+/// If Python, its `venv` module or a pinned package cannot be had.
+pub fn python() -> Result<PathBuf> {
+    let folder = shell::root().join(".venv");
+    let python = folder.join("bin/python");
+    let wanted = std::fs::read_to_string(shell::root().join(REQUIREMENTS))
+        .with_context(|| format!("cannot read {REQUIREMENTS}"))?;
+    let stamp = folder.join("installed.txt");
+    if python.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(python);
+    }
+    shell::run(&mut shell::command("python3", &["-m", "venv", "--clear", ".venv"]))?;
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", REQUIREMENTS];
+    shell::run(&mut shell::command(&python, &install))?;
+    std::fs::write(&stamp, wanted).context("cannot write the environment's stamp")?;
+    Ok(python)
+}
