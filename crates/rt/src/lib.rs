@@ -1,1 +1,29 @@
 //! Linux scheduling, memory locking, clocks, periodic waits, latency histograms and the machine's passport.
+//!
+//! A real-time thread does, in this order: [`Setup::apply`] (asks the kernel, reads back what it granted),
+//! [`Waiter::new`] (how to wait for a deadline), and then in each tick [`Waiter::wait_until`], the work, and
+//! [`Histogram::record`]. [`Witness`] says for each tick whether something took the CPU away meanwhile.
+//!
+//! Nothing here knows about robots. `unsafe` code is confined to the private module `sys`.
+#![deny(unsafe_code)]
+
+pub mod alloc_trap;
+pub mod clock;
+mod histogram;
+mod passport;
+pub mod proc;
+mod setup;
+#[allow(unsafe_code)]
+mod sys;
+mod threads;
+mod wait;
+mod witness;
+
+pub use clock::now_ns;
+pub use histogram::{Histogram, Summary};
+pub use passport::{Passport, Usage};
+pub use proc::Root;
+pub use setup::{Grade, Granted, Policy, Report, Setting, Setup, SetupError};
+pub use threads::{Thread, threads};
+pub use wait::{Guard, Paced, Wait, Waiter, wait_readable};
+pub use witness::{Cause, DISTURBED_NS, Disturbance, Witness};

@@ -1,0 +1,89 @@
+//! The system calls no safe crate offers, each made safe here.
+
+mod alloc;
+mod signal_timer;
+
+pub use alloc::CountingAllocator;
+pub(crate) use signal_timer::SignalTimer;
+
+use std::io;
+use std::mem::{size_of, zeroed};
+
+/// `struct sched_attr` as the kernel defines it (uapi/linux/sched/types.h, first version: 48 bytes).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SchedAttr {
+    pub(crate) size: u32,
+    pub(crate) policy: u32,
+    pub(crate) flags: u64,
+    pub(crate) nice: i32,
+    pub(crate) priority: u32,
+    pub(crate) runtime_ns: u64,
+    pub(crate) deadline_ns: u64,
+    pub(crate) period_ns: u64,
+}
+
+/// Asks for a scheduling policy for the calling thread.
+pub(crate) fn set_scheduler(attr: &SchedAttr) -> io::Result<()> {
+    let attr = SchedAttr { size: size_of::<SchedAttr>() as u32, ..*attr };
+    // SAFETY: thread 0 is the caller; the kernel reads `size` bytes of a struct that lives through the call.
+    let done = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The scheduling policy of a thread of this process (0: the calling thread).
+pub(crate) fn scheduler(tid: i32) -> io::Result<SchedAttr> {
+    let mut attr = SchedAttr::default();
+    let size = size_of::<SchedAttr>();
+    // SAFETY: the kernel writes at most `size` bytes to a struct of that size that lives through the call.
+    let done = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, size, 0) };
+    if done == 0 { Ok(attr) } else { Err(io::Error::last_os_error()) }
+}
+
+/// What the kernel counts for the calling thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ThreadUse {
+    pub(crate) minor_faults: i64,
+    pub(crate) major_faults: i64,
+    pub(crate) voluntary_switches: i64,
+    pub(crate) involuntary_switches: i64,
+}
+
+/// Reads the calling thread's counters: one system call, no allocation.
+#[expect(clippy::useless_conversion, reason = "c_long is 32 bits wide on some targets")]
+pub(crate) fn thread_use() -> ThreadUse {
+    // SAFETY: `rusage` is plain integers, for which all-zero bytes are a value.
+    let mut usage: libc::rusage = unsafe { zeroed() };
+    // SAFETY: the kernel fills the struct given to it; RUSAGE_THREAD with a valid pointer cannot fail.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    ThreadUse {
+        minor_faults: usage.ru_minflt.into(),
+        major_faults: usage.ru_majflt.into(),
+        voluntary_switches: usage.ru_nvcsw.into(),
+        involuntary_switches: usage.ru_nivcsw.into(),
+    }
+}
+
+/// Tells the C heap to keep what it has: freed memory stays with the process and no request becomes an
+/// `mmap`, so that once grown the heap needs no system call and meets no page fault. Process-wide.
+#[cfg(target_env = "gnu")]
+pub(crate) fn keep_heap() -> io::Result<()> {
+    // SAFETY: mallopt only changes tunables of the allocator and may be called at any time.
+    let trim = unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, -1) };
+    // SAFETY: as above.
+    let mmap = unsafe { libc::mallopt(libc::M_MMAP_MAX, 0) };
+    if trim == 1 && mmap == 1 { Ok(()) } else { Err(io::Error::other("mallopt refused")) }
+}
+
+/// Only glibc has these tunables.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn keep_heap() -> io::Result<()> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
+}
+
+/// The kernel's ticks per second in `/proc` files (`USER_HZ`, 100 on all common machines).
+pub(crate) fn clock_ticks_per_second() -> i64 {
+    // SAFETY: sysconf reads a constant of the system.
+    let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    if hz > 0 { hz as i64 } else { 100 }
+}

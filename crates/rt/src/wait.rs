@@ -1,0 +1,369 @@
+//! Waiting for an absolute deadline, in five ways.
+
+use crate::clock::{Clock, now_ns, timespec};
+use crate::sys::SignalTimer;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::str::FromStr;
+
+/// How a thread waits for its deadline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wait {
+    /// `clock_nanosleep` to the deadline: cheapest, some ten microseconds late.
+    Sleep,
+    /// Sleep to shortly before the deadline, then spin: on the dot for a few percent of a CPU. The [`Guard`]
+    /// between the two tunes itself.
+    #[default]
+    Hybrid,
+    /// Read the clock until it is time: a whole CPU.
+    Spin,
+    /// A `timerfd`, armed and read each time.
+    Timerfd,
+    /// A POSIX timer (`timer_create`) whose signal the thread waits for (`sigwait`).
+    Sigwait,
+}
+
+impl Wait {
+    /// All of them, in the order of the documentation.
+    pub const ALL: [Wait; 5] = [Wait::Sleep, Wait::Hybrid, Wait::Spin, Wait::Timerfd, Wait::Sigwait];
+
+    /// The name used in configurations and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Wait::Sleep => "sleep",
+            Wait::Hybrid => "hybrid",
+            Wait::Spin => "spin",
+            Wait::Timerfd => "timerfd",
+            Wait::Sigwait => "sigwait",
+        }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Wait {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Wait, String> {
+        Wait::ALL
+            .into_iter()
+            .find(|wait| wait.name() == name)
+            .ok_or_else(|| format!("no wake strategy `{name}`: use sleep, hybrid, spin, timerfd or sigwait"))
+    }
+}
+
+/// Waits for deadlines. Belongs to the thread that made it, because a POSIX timer signals one thread.
+///
+/// # Realtime contract
+/// [`Waiter::wait_until`] allocates nothing and blocks until the deadline and no longer than the kernel takes
+/// to wake the thread. Signals do not end the wait.
+pub struct Waiter {
+    clock: Clock,
+    means: Means,
+    guard: Guard,
+    gap_ns: i64,
+    spun_ns: i64,
+    _on_its_thread: PhantomData<*const ()>,
+}
+
+enum Means {
+    Sleep,
+    Hybrid,
+    Spin,
+    Timerfd(OwnedFd),
+    Sigwait(SignalTimer),
+}
+
+impl Waiter {
+    /// Makes ready to wait on `CLOCK_MONOTONIC`.
+    ///
+    /// # Errors
+    /// If the kernel has no timer to give (`timerfd`, `sigwait`); the others cannot fail.
+    pub fn new(wait: Wait) -> io::Result<Waiter> {
+        Waiter::on(Clock::Monotonic, wait)
+    }
+
+    /// Makes ready to wait on a clock of choice; deadlines and return values are times of that clock.
+    ///
+    /// # Errors
+    /// As [`Waiter::new`].
+    pub fn on(clock: Clock, wait: Wait) -> io::Result<Waiter> {
+        let means = match wait {
+            Wait::Sleep => Means::Sleep,
+            Wait::Hybrid => Means::Hybrid,
+            Wait::Spin => Means::Spin,
+            Wait::Timerfd => Means::Timerfd(timerfd_create(timerfd_clock(clock), TimerfdFlags::CLOEXEC)?),
+            Wait::Sigwait => Means::Sigwait(SignalTimer::new(clock)?),
+        };
+        Ok(Waiter {
+            clock,
+            means,
+            guard: Guard::default(),
+            gap_ns: 0,
+            spun_ns: 0,
+            _on_its_thread: PhantomData,
+        })
+    }
+
+    /// Replaces the guard of [`Wait::Hybrid`], to bound it differently.
+    #[must_use]
+    pub fn with_guard(self, guard: Guard) -> Waiter {
+        Waiter { guard, ..self }
+    }
+
+    /// Waits until the clock reaches `deadline_ns` and tells the time it woke; at once if that is past.
+    /// Lateness is the difference of the two, never negative but where the clock was set back meanwhile.
+    #[inline]
+    pub fn wait_until(&mut self, deadline_ns: i64) -> i64 {
+        (self.gap_ns, self.spun_ns) = (0, 0);
+        match &mut self.means {
+            Means::Sleep => self.sleep(deadline_ns),
+            Means::Spin => self.spin(deadline_ns),
+            Means::Hybrid => self.sleep_then_spin(deadline_ns),
+            Means::Timerfd(timer) => {
+                if wait_timer(timer, deadline_ns).is_err() {
+                    self.sleep(deadline_ns);
+                }
+                self.clock.now_ns()
+            }
+            Means::Sigwait(timer) => {
+                if timer.wait_until(deadline_ns).is_err() {
+                    self.sleep(deadline_ns);
+                }
+                self.clock.now_ns()
+            }
+        }
+    }
+
+    /// The guard as it stands now.
+    #[must_use]
+    pub fn guard(&self) -> Guard {
+        self.guard
+    }
+
+    /// The longest time between two readings of the clock in the last spin: what took the CPU away then.
+    /// Zero for strategies that do not spin.
+    #[must_use]
+    pub fn gap_ns(&self) -> i64 {
+        self.gap_ns
+    }
+
+    /// How long the last wait spun, which is its cost in CPU time beyond the sleep's.
+    #[must_use]
+    pub fn spun_ns(&self) -> i64 {
+        self.spun_ns
+    }
+
+    fn sleep_then_spin(&mut self, deadline_ns: i64) -> i64 {
+        let wake_ns = deadline_ns - self.guard.ns();
+        if self.clock.now_ns() < wake_ns {
+            let woke_ns = self.sleep(wake_ns);
+            self.guard.observe(woke_ns - wake_ns);
+        }
+        self.spin(deadline_ns)
+    }
+
+    fn sleep(&self, deadline_ns: i64) -> i64 {
+        let deadline = timespec(deadline_ns);
+        while clock_nanosleep_absolute(self.clock.id(), &deadline) == Err(Errno::INTR) {}
+        self.clock.now_ns()
+    }
+
+    fn spin(&mut self, deadline_ns: i64) -> i64 {
+        let start_ns = self.clock.now_ns();
+        let mut now_ns = start_ns;
+        while now_ns < deadline_ns {
+            std::hint::spin_loop();
+            let next_ns = self.clock.now_ns();
+            self.gap_ns = self.gap_ns.max(next_ns - now_ns);
+            now_ns = next_ns;
+        }
+        self.spun_ns = now_ns - start_ns;
+        now_ns
+    }
+}
+
+fn timerfd_clock(clock: Clock) -> TimerfdClockId {
+    match clock {
+        Clock::Monotonic => TimerfdClockId::Monotonic,
+        Clock::Realtime => TimerfdClockId::Realtime,
+    }
+}
+
+fn wait_timer(timer: &OwnedFd, deadline_ns: i64) -> io::Result<()> {
+    // A value of zero would disarm the timer and the read would never return.
+    let due = Itimerspec { it_interval: timespec(0), it_value: timespec(deadline_ns.max(1)) };
+    timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &due)?;
+    let mut expirations = [0u8; 8];
+    loop {
+        match rustix::io::read(timer, &mut expirations) {
+            Err(Errno::INTR) => {}
+            result => return result.map(|_| ()).map_err(io::Error::from),
+        }
+    }
+}
+
+/// How long before the deadline a hybrid wait stops sleeping. Follows the 99th percentile of the measured
+/// sleep error plus a margin, so it is no longer than this machine needs; single outliers hardly move it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guard {
+    error_ns: i64,
+    least_ns: i64,
+    most_ns: i64,
+}
+
+/// One sleep in a hundred may be later than the guard allows for.
+const UP_NS: i64 = 990;
+const DOWN_NS: i64 = 10;
+const MARGIN_NS: i64 = 4_000;
+
+impl Default for Guard {
+    fn default() -> Guard {
+        Guard::between(5_000, 50_000)
+    }
+}
+
+impl Guard {
+    /// A guard that stays between two bounds, starting at the upper.
+    #[must_use]
+    pub fn between(least_ns: i64, most_ns: i64) -> Guard {
+        Guard { error_ns: most_ns - MARGIN_NS, least_ns, most_ns }
+    }
+
+    /// A guard that never changes.
+    #[must_use]
+    pub fn fixed(ns: i64) -> Guard {
+        Guard::between(ns, ns)
+    }
+
+    /// Its present length.
+    #[inline]
+    #[must_use]
+    pub fn ns(&self) -> i64 {
+        (self.error_ns + MARGIN_NS).clamp(self.least_ns, self.most_ns)
+    }
+
+    /// Takes in how late a sleep woke. Steps up 99 times as far as down, so it rests where one sleep in a
+    /// hundred is later: the 99th percentile, found without memory.
+    #[inline]
+    pub fn observe(&mut self, late_ns: i64) {
+        let step = if late_ns > self.error_ns { UP_NS } else { -DOWN_NS };
+        self.error_ns = (self.error_ns + step).clamp(self.least_ns - MARGIN_NS, self.most_ns - MARGIN_NS);
+    }
+}
+
+/// How a packet-paced wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paced {
+    /// The descriptor is readable.
+    Packet,
+    /// The deadline passed first: the caller goes on by the timer.
+    Timer,
+}
+
+/// Waits until `fd` is readable or `CLOCK_MONOTONIC` reaches `deadline_ns`: a loop paced by a sensor's
+/// packets, with the timer to fall back on.
+///
+/// Realtime: one system call, no allocation; blocks until the deadline at most.
+///
+/// # Errors
+/// If the descriptor cannot be polled. A hung-up descriptor is readable: reading it tells the error.
+pub fn wait_readable(fd: BorrowedFd<'_>, deadline_ns: i64) -> io::Result<Paced> {
+    let mut watched = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    loop {
+        let left = timespec(deadline_ns - now_ns());
+        match poll(&mut watched, Some(&left)) {
+            Ok(0) => return Ok(Paced::Timer),
+            Ok(_) if watched[0].revents().contains(PollFlags::NVAL) => return Err(Errno::BADF.into()),
+            Ok(_) => return Ok(Paced::Packet),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn no_strategy_wakes_early_or_hangs_on_the_past() {
+        for wait in Wait::ALL {
+            for clock in [Clock::Monotonic, Clock::Realtime] {
+                let mut waiter = Waiter::on(clock, wait).unwrap();
+                for _ in 0..3 {
+                    let deadline_ns = clock.now_ns() + 200_000;
+                    assert!(waiter.wait_until(deadline_ns) >= deadline_ns, "{wait} {clock:?}");
+                }
+                for past in [clock.now_ns() - 1, 0, -1] {
+                    waiter.wait_until(past);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_round_trip_and_a_wrong_one_lists_the_right_ones() {
+        for wait in Wait::ALL {
+            assert_eq!(wait.name().parse(), Ok(wait));
+        }
+        let error = "busy".parse::<Wait>().unwrap_err();
+        assert!(error.contains("`busy`") && error.contains("hybrid"));
+    }
+
+    #[test]
+    fn guard_settles_at_the_99th_percentile_of_the_sleep_error() {
+        let mut guard = Guard::default();
+        assert_eq!(guard.ns(), 50_000);
+        for n in 0..200_000i64 {
+            guard.observe(10_000 + (n * 7_919) % 1_000 * 10);
+        }
+        assert!((19_900..20_600).contains(&(guard.ns() - MARGIN_NS)), "{guard:?}");
+    }
+
+    #[test]
+    fn guard_is_not_moved_by_a_stolen_millisecond() {
+        let mut guard = Guard::default();
+        (0..50_000).for_each(|_| guard.observe(12_000));
+        let before = guard.ns();
+        guard.observe(1_083_000);
+        assert!(guard.ns() - before <= UP_NS);
+    }
+
+    #[test]
+    fn guard_keeps_its_bounds() {
+        let mut guard = Guard::between(5_000, 50_000);
+        (0..10_000).for_each(|_| guard.observe(1_000_000));
+        assert_eq!(guard.ns(), 50_000);
+        (0..100_000).for_each(|_| guard.observe(0));
+        assert_eq!(guard.ns(), 5_000);
+        let mut fixed = Guard::fixed(30_000);
+        (0..1_000).for_each(|_| fixed.observe(0));
+        assert_eq!(fixed.ns(), 30_000);
+    }
+
+    #[test]
+    fn a_packet_wakes_before_the_deadline_and_silence_falls_back_to_the_timer() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        assert_eq!(wait_readable(reader.as_fd(), now_ns() + 1_000).unwrap(), Paced::Timer);
+        writer.write_all(b"x").unwrap();
+        assert_eq!(wait_readable(reader.as_fd(), now_ns() + 60_000_000_000).unwrap(), Paced::Packet);
+    }
+}
