@@ -3,7 +3,12 @@
 
 pub mod command;
 pub mod controller;
+pub mod cycle;
+pub mod run;
 pub mod state;
+pub mod supervisor;
+pub mod tick;
+pub mod time;
 
 pub use command::{PositionCommand, ServoCommand};
 pub use controller::{ControlError, Controller};

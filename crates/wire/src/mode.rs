@@ -64,6 +64,28 @@ impl Mode {
         usize::try_from(number).ok().and_then(|number| Self::ALL.get(number).copied())
     }
 
+    /// The name it has in the servo's own diagnostics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Fault => "fault",
+            Self::Enabling => "enabling",
+            Self::Calibrating => "calibrating",
+            Self::CalibrationComplete => "calib_complete",
+            Self::Pwm => "pwm",
+            Self::Voltage => "voltage",
+            Self::VoltageFoc => "voltage_foc",
+            Self::VoltageDq => "voltage_dq",
+            Self::Current => "current",
+            Self::Position => "position",
+            Self::PositionTimeout => "pos_timeout",
+            Self::ZeroVelocity => "zero_vel",
+            Self::StayWithin => "within",
+            Self::MeasureInductance => "meas_ind",
+            Self::Brake => "brake",
+        }
+    }
+
     /// Position, stay-within, current, ...: the driver is on and follows a command.
     pub const fn is_active(self) -> bool {
         self as u8 >= Self::Pwm as u8

@@ -1,10 +1,12 @@
 //! The user's part of the tick: from the robot's state to the next command.
 
 mod hold;
+mod pipelined;
 mod sine;
 mod stand_and_squat;
 
 pub use hold::Hold;
+pub use pipelined::Pipelined;
 pub use sine::Sine;
 pub use stand_and_squat::{StandAndSquat, StandAndSquatParameters};
 

@@ -1,0 +1,240 @@
+//! A controller on its own thread: it computes while the next tick's bus cycle is under way.
+
+use super::{ControlError, Controller};
+use crate::command::{PositionCommand, ServoCommand};
+use crate::state::RobotState;
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+/// Runs another controller on a thread of its own. What it computes from tick *n* is sent in tick *n* + 2
+/// instead of *n* + 1; in return it may take nearly a whole period.
+///
+/// # Realtime contract
+/// One job travels between the two threads through rings of one place, so nothing is allocated or locked; waking
+/// the other thread is one system call (`futex`). If the controller is not done in time the last commands stay,
+/// at most [`Pipelined::PATIENCE`] ticks long.
+pub struct Pipelined {
+    to_worker: Producer<Box<Job>>,
+    from_worker: Consumer<Box<Job>>,
+    /// Waited for longer than this many ticks is an error.
+    waited: u32,
+    end: Arc<AtomicBool>,
+    worker: Option<JoinHandle<()>>,
+    starting: bool,
+    /// The job, after it came back with an error and until the next start.
+    idle: Option<Box<Job>>,
+}
+
+/// State on the way to the worker, commands on the way back.
+struct Job {
+    start: bool,
+    state: RobotState,
+    commands: Vec<ServoCommand>,
+    outcome: Result<(), ControlError>,
+}
+
+impl Pipelined {
+    /// Ticks in a row that the controller may be late.
+    pub const PATIENCE: u32 = 5;
+
+    /// Moves `controller` to a new thread, which first calls `on_thread` (to set its scheduling up). `state` is
+    /// any state of the same robot; it gives the sizes.
+    ///
+    /// # Errors
+    /// If the thread cannot be made.
+    pub fn new(
+        controller: Box<dyn Controller>,
+        state: &RobotState,
+        on_thread: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let (to_worker, jobs) = RingBuffer::new(1);
+        let (mut results, from_worker) = RingBuffer::new(1);
+        let commands = vec![ServoCommand::Stop; state.servos.len()];
+        let job = Job { start: false, state: state.clone(), commands, outcome: Ok(()) };
+        // The ring is new and empty, so the first job finds its place.
+        let _ = results.push(Box::new(job));
+        let end = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&end);
+        let work = move || {
+            on_thread();
+            work(controller, jobs, results, &ended);
+        };
+        let worker = thread::Builder::new().name("khz-controller".to_owned()).spawn(work)?;
+        Ok(Self { to_worker, from_worker, waited: 0, end, worker: Some(worker), starting: false, idle: None })
+    }
+
+    /// Hands the job over; the ring has room, because there is one job only.
+    fn submit(&mut self, mut job: Box<Job>, start: bool, state: &RobotState) {
+        job.start = start;
+        job.state.copy_from(state);
+        let _ = self.to_worker.push(job);
+        if let Some(worker) = &self.worker {
+            worker.thread().unpark();
+        }
+    }
+}
+
+impl Controller for Pipelined {
+    fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
+        self.starting = true;
+        self.waited = 0;
+        let job = self.idle.take().or_else(|| self.from_worker.pop().ok());
+        let job = job.ok_or("the controller is still busy with its last run")?;
+        self.submit(job, true, state);
+        Ok(())
+    }
+
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+        if std::mem::take(&mut self.starting) {
+            hold(state, commands);
+        }
+        let Ok(mut job) = self.from_worker.pop() else {
+            self.waited += 1;
+            let patient = self.waited <= Self::PATIENCE;
+            return if patient {
+                Ok(())
+            } else {
+                Err("the controller does not finish within its tick".into())
+            };
+        };
+        self.waited = 0;
+        let outcome = std::mem::replace(&mut job.outcome, Ok(()));
+        if outcome.is_err() {
+            self.idle = Some(job);
+            return outcome;
+        }
+        if !job.start {
+            commands.copy_from_slice(&job.commands);
+        }
+        self.submit(job, false, state);
+        Ok(())
+    }
+}
+
+impl Drop for Pipelined {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Release);
+        if let Some(worker) = self.worker.take() {
+            worker.thread().unpark();
+            // A panic in the controller has been turned into an error; one in `on_thread` ended the thread.
+            let _ = worker.join();
+        }
+    }
+}
+
+/// Until the controller has computed, joints stay where they are.
+fn hold(state: &RobotState, commands: &mut [ServoCommand]) {
+    for (command, servo) in commands.iter_mut().zip(&state.servos) {
+        *command = ServoCommand::Position(PositionCommand::hold(servo.position));
+    }
+}
+
+fn work(
+    mut controller: Box<dyn Controller>,
+    mut jobs: Consumer<Box<Job>>,
+    mut results: Producer<Box<Job>>,
+    end: &AtomicBool,
+) {
+    while !end.load(Ordering::Acquire) {
+        let Ok(mut job) = jobs.pop() else {
+            thread::park();
+            continue;
+        };
+        let Job { start, state, commands, .. } = job.as_mut();
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            if *start { controller.start(state) } else { controller.update(state, commands) }
+        }));
+        job.outcome = outcome.unwrap_or_else(|_| Err("the controller panicked".into()));
+        let _ = results.push(job);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Commands the number of the tick it saw.
+    struct Echo;
+
+    impl Controller for Echo {
+        fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+            if state.tick == 3 {
+                return Err("three".into());
+            }
+            assert_ne!(state.tick, 13, "a bug in the controller");
+            commands.fill(ServoCommand::Position(PositionCommand::hold(state.tick as f64)));
+            Ok(())
+        }
+    }
+
+    struct Rig {
+        pipelined: Pipelined,
+        state: RobotState,
+        commands: [ServoCommand; 1],
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            let mut state = RobotState::unknown(1, false, 1_000_000);
+            state.servos[0].position = 0.5;
+            let pipelined = Pipelined::new(Box::new(Echo), &state, || ()).unwrap();
+            Self { pipelined, state, commands: [ServoCommand::Stop] }
+        }
+
+        /// An update after the worker has finished the one before.
+        fn update(&mut self, tick: u64) -> Result<f64, ControlError> {
+            while self.pipelined.from_worker.is_empty() {
+                thread::yield_now();
+            }
+            self.state.tick = tick;
+            self.pipelined.update(&self.state, &mut self.commands)?;
+            match self.commands[0] {
+                ServoCommand::Position(target) => Ok(target.position),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn commands_come_one_tick_later() {
+        let mut rig = Rig::new();
+        rig.pipelined.start(&rig.state).unwrap();
+        assert_eq!(rig.update(1), Ok(0.5));
+        assert_eq!(rig.update(2), Ok(1.0));
+        assert_eq!(rig.update(3), Ok(2.0));
+        assert_eq!(rig.update(4), Err("three".into()));
+    }
+
+    #[test]
+    fn a_panic_becomes_an_error() {
+        let mut rig = Rig::new();
+        rig.pipelined.start(&rig.state).unwrap();
+        rig.update(13).unwrap();
+        assert_eq!(rig.update(14), Err("the controller panicked".into()));
+    }
+
+    #[test]
+    fn a_controller_that_is_late_too_often_is_an_error() {
+        struct Stuck(std::sync::mpsc::Receiver<()>);
+        impl Controller for Stuck {
+            fn update(&mut self, _: &RobotState, _: &mut [ServoCommand]) -> Result<(), ControlError> {
+                let _ = self.0.recv();
+                Ok(())
+            }
+        }
+        let (release, held) = std::sync::mpsc::channel();
+        let mut rig = Rig::new();
+        rig.pipelined = Pipelined::new(Box::new(Stuck(held)), &rig.state, || ()).unwrap();
+        rig.pipelined.start(&rig.state).unwrap();
+        rig.update(0).unwrap();
+        let late = |rig: &mut Rig| rig.pipelined.update(&rig.state, &mut rig.commands);
+        for _ in 0..Pipelined::PATIENCE {
+            assert_eq!(late(&mut rig), Ok(()));
+        }
+        assert!(late(&mut rig).is_err());
+        drop(release);
+    }
+}

@@ -1,0 +1,270 @@
+//! The bus cycle: command and query every servo, read the IMU, collect the replies.
+//!
+//! The order is the pi3hat article's: hand every frame to its bus, round robin over the buses, before any
+//! reply is awaited; ask the IMU while the replies travel; then collect until all are in or the bus deadline
+//! passes. A silent device is *missed*: its last state stays, its age grows, and nobody waits for it beyond
+//! the deadline. On half-duplex buses one query is outstanding per bus, and the next leaves the moment the
+//! reply has been read; the buses run in parallel.
+//!
+//! # Which query does a reply answer?
+//! Replies carry no sequence number. But a device answers each read of a query in the order of the query, so
+//! the cycle rotates the reads from tick to tick: the order within a reply tells which tick's query it
+//! answers, at no cost in bytes (with *n* reads, *n* ticks can be told apart). A reply to an older query, or one
+//! that arrives before it could have been an answer, is counted *late* and never taken for this tick's.
+//!
+//! # Realtime contract
+//! After [`Cycle::new`] nothing allocates, locks, prints or waits. All methods take the present time.
+
+mod codec;
+mod device;
+mod lane;
+
+pub use codec::{CommandFormat, Mounting, QueryFormat};
+pub use device::{DevicePlan, DeviceStats};
+
+use crate::command::ServoCommand;
+use crate::state::{ImuState, RobotState};
+use device::{Answer, Device};
+use khz_link::{Link, LinkError, Received};
+use khz_wire::Address;
+use lane::Lane;
+
+/// Frames taken from the links at once; more wait in the links.
+const INBOX: usize = 64;
+
+/// What the cycle has to do.
+#[derive(Clone, Debug, Default)]
+pub struct CyclePlan {
+    /// One per servo, in the order of the state's servos.
+    pub devices: Vec<DevicePlan>,
+    /// The link whose IMU to read.
+    pub imu: Option<usize>,
+    /// Prefix of all identifiers, 13 bits.
+    pub prefix: u16,
+    /// The host's own id.
+    pub host: u8,
+}
+
+/// What came of one cycle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CycleResult {
+    /// Servos that answered this tick's query in time.
+    pub replied: u16,
+    /// Servos that did not.
+    pub missed: u16,
+    /// Replies to older queries.
+    pub late: u16,
+    /// Frames from devices that are not in the plan, or that were no reply.
+    pub foreign: u16,
+    /// The IMU was asked and did not answer in time.
+    pub imu_missed: bool,
+    /// Links that refused or failed since the cycle before; bit per link.
+    pub links_down: u64,
+}
+
+/// The bus cycle of one robot.
+#[derive(Debug)]
+pub struct Cycle {
+    plan: CyclePlan,
+    lanes: Vec<Lane>,
+    devices: Vec<Device>,
+    /// Lane of a link's channel.
+    lane_of: Vec<Vec<Option<usize>>>,
+    inbox: Vec<(usize, Received)>,
+    deadline_ns: i64,
+    pending: u16,
+    imu: ImuPhase,
+    result: CycleResult,
+    round: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ImuPhase {
+    Absent,
+    Idle,
+    Asked,
+    Read,
+    Failed,
+}
+
+impl Cycle {
+    /// Prepares every frame. `links` are those the plan's numbers mean; they are not kept.
+    ///
+    /// # Panics
+    /// If the plan names a link or channel that is not there (the configuration has checked it).
+    pub fn new(plan: CyclePlan, links: &[Box<dyn Link>]) -> Self {
+        let mut lane_of: Vec<Vec<Option<usize>>> =
+            links.iter().map(|link| vec![None; usize::from(link.capabilities().channels)]).collect();
+        let mut lanes: Vec<Lane> = Vec::new();
+        let mut devices = Vec::new();
+        for (index, device) in plan.devices.iter().enumerate() {
+            let slot = &mut lane_of[device.link][usize::from(device.channel)];
+            let lane = *slot.get_or_insert_with(|| {
+                let half_duplex = links[device.link].capabilities().half_duplex;
+                lanes.push(Lane::new(device.link, device.channel, half_duplex));
+                lanes.len() - 1
+            });
+            lanes[lane].add(device.id, index);
+            devices.push(Device::new(device, plan.prefix, plan.host, lane));
+        }
+        let imu = if plan.imu.is_some() { ImuPhase::Idle } else { ImuPhase::Absent };
+        Self {
+            plan,
+            lanes,
+            devices,
+            lane_of,
+            inbox: Vec::with_capacity(INBOX),
+            deadline_ns: 0,
+            pending: 0,
+            imu,
+            result: CycleResult::default(),
+            round: 0,
+        }
+    }
+
+    /// Begins a cycle: encodes one command with query per servo. Replies count until `deadline_ns`.
+    ///
+    /// Call [`Cycle::receive`] and [`Cycle::take_in`] first, so that what arrived since the last cycle is
+    /// known to be late.
+    pub fn begin(&mut self, commands: &[ServoCommand], deadline_ns: i64) {
+        self.round = self.round.wrapping_add(1);
+        self.deadline_ns = deadline_ns;
+        self.pending = self.devices.len() as u16;
+        for (device, command) in self.devices.iter_mut().zip(commands) {
+            device.encode(command, self.round);
+        }
+        self.lanes.iter_mut().for_each(Lane::begin);
+        if self.imu != ImuPhase::Absent {
+            self.imu = ImuPhase::Idle;
+        }
+    }
+
+    /// Hands as many frames to the links as they take now, round robin over the buses, and asks the IMU once
+    /// every bus has its frames.
+    pub fn send(&mut self, links: &mut [Box<dyn Link>], now_ns: i64) {
+        let mut touched = 0_u64;
+        loop {
+            let mut progress = false;
+            for lane in &mut self.lanes {
+                let sent = lane.send_next(&mut self.devices, links, now_ns, &mut self.result.links_down);
+                touched |= u64::from(sent) << lane.link;
+                progress |= sent;
+            }
+            if !progress {
+                break;
+            }
+        }
+        for (index, link) in links.iter_mut().enumerate().filter(|(index, _)| touched >> index & 1 == 1) {
+            if link.flush(now_ns).is_err() {
+                self.result.links_down |= 1 << index;
+            }
+        }
+        self.ask_imu(links, now_ns);
+    }
+
+    fn ask_imu(&mut self, links: &mut [Box<dyn Link>], now_ns: i64) {
+        let (ImuPhase::Idle, Some(link)) = (self.imu, self.plan.imu) else { return };
+        let asked = links[link].imu().map(|imu| imu.request(now_ns));
+        self.imu = if let Some(Ok(())) = asked { ImuPhase::Asked } else { ImuPhase::Failed };
+    }
+
+    /// Takes what the links have by now. Returns how many frames came; [`Cycle::take_in`] reads them.
+    pub fn receive(&mut self, links: &mut [Box<dyn Link>], now_ns: i64) -> usize {
+        for (index, link) in links.iter_mut().enumerate() {
+            while self.inbox.len() < INBOX {
+                match link.receive(now_ns) {
+                    Ok(Some(received)) => self.inbox.push((index, received)),
+                    Ok(None) | Err(LinkError::Full | LinkError::Unsupported) => break,
+                    Err(LinkError::Down { .. }) => {
+                        self.result.links_down |= 1 << index;
+                        break;
+                    }
+                }
+            }
+        }
+        self.inbox.len()
+    }
+
+    /// Reads the IMU if it was asked and has answered by now.
+    pub fn receive_imu(&mut self, links: &mut [Box<dyn Link>], state: &mut RobotState, now_ns: i64) {
+        let (ImuPhase::Asked, Some(link)) = (self.imu, self.plan.imu) else { return };
+        match links[link].imu().map(|imu| imu.poll(now_ns)) {
+            Some(Ok(None)) => {}
+            Some(Ok(Some(sample))) => {
+                self.imu = ImuPhase::Read;
+                state.imu = Some(ImuState { sample, fresh: true });
+            }
+            Some(Err(_)) | None => self.imu = ImuPhase::Failed,
+        }
+    }
+
+    /// Reads the received frames into the state.
+    pub fn take_in(&mut self, state: &mut RobotState, now_ns: i64) {
+        for slot in 0..self.inbox.len() {
+            let (link, received) = self.inbox[slot];
+            self.take_in_one(link, &received, state, now_ns);
+        }
+        self.inbox.clear();
+    }
+
+    fn take_in_one(&mut self, link: usize, received: &Received, state: &mut RobotState, now_ns: i64) {
+        let address = Address::from_id(received.frame.id);
+        let lane = self.lane_of[link].get(usize::from(received.channel)).copied().flatten();
+        let device = lane.and_then(|lane| self.lanes[lane].device(address.source));
+        let ours =
+            address.destination == self.plan.host && address.prefix == self.plan.prefix && !address.reply;
+        let (Some(index), true) = (device, ours) else {
+            self.result.foreign += 1;
+            return;
+        };
+        let device = &mut self.devices[index];
+        match device.take_in(received, self.round, self.deadline_ns, &mut state.servos[index]) {
+            Answer::Fresh => {
+                self.pending -= 1;
+                self.result.replied += 1;
+                self.lanes[device.lane].answered(index, now_ns);
+            }
+            Answer::Late => self.result.late += 1,
+            Answer::Foreign => self.result.foreign += 1,
+        }
+    }
+
+    /// Everything that can still come has come.
+    pub fn is_complete(&self) -> bool {
+        self.pending == 0 && !matches!(self.imu, ImuPhase::Idle | ImuPhase::Asked)
+    }
+
+    /// The next moment at which something has to be done: a link has something, a half-duplex query has
+    /// waited long enough, or the deadline passes.
+    pub fn next_ns(&self, links: &[Box<dyn Link>]) -> i64 {
+        let events = links.iter().filter_map(|link| link.next_event_ns());
+        let timeouts = self.lanes.iter().filter_map(|lane| lane.timeout_ns());
+        events.chain(timeouts).fold(self.deadline_ns, i64::min)
+    }
+
+    /// Gives up half-duplex queries that have waited long enough, so that the bus can go on.
+    pub fn time_out(&mut self, now_ns: i64) {
+        self.lanes.iter_mut().for_each(|lane| lane.time_out(now_ns));
+    }
+
+    /// Ends the cycle: whoever has not answered is missed. Returns what happened since the last end.
+    pub fn end(&mut self, state: &mut RobotState) -> CycleResult {
+        for (device, servo) in self.devices.iter_mut().zip(&mut state.servos) {
+            servo.fresh = device.end();
+            self.result.missed += u16::from(!servo.fresh);
+        }
+        for lane in &mut self.lanes {
+            lane.end(&self.devices);
+        }
+        if let Some(imu) = &mut state.imu {
+            imu.fresh = self.imu == ImuPhase::Read;
+            self.result.imu_missed = !imu.fresh;
+        }
+        std::mem::take(&mut self.result)
+    }
+
+    /// Counts and round trips of one servo since the start.
+    pub fn stats(&self, servo: usize) -> &DeviceStats {
+        self.devices[servo].stats()
+    }
+}

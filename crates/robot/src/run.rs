@@ -1,0 +1,187 @@
+//! The loop: one [`Machine::tick`] per period until the robot is down.
+
+use crate::supervisor::{Cause, Phase, Transition};
+use crate::tick::{Machine, TickTiming};
+use crate::time::Time;
+use khz_rt::{Disturbance, Histogram};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Someone who wants to know about every tick: the recorder, the statistics, a live view.
+pub trait Observer {
+    /// Told after each tick. As bound as the tick itself: no allocation, lock, print or wait.
+    fn tick(&mut self, tick: &Tick<'_>);
+}
+
+/// A finished tick.
+pub struct Tick<'a> {
+    /// Its number, from 0.
+    pub number: u64,
+    /// When its parts were done.
+    pub timing: TickTiming,
+    /// What kept the thread from its CPU in it.
+    pub disturbance: Disturbance,
+    /// Periods that were skipped just before it.
+    pub skipped: u64,
+    /// Whether it ended after the next one should have started.
+    pub overrun: bool,
+    /// The machine after it.
+    pub machine: &'a Machine,
+    /// The change of phase in it.
+    pub transition: Option<Transition>,
+}
+
+/// How long to run and who may end it.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The period.
+    pub period_ns: i64,
+    /// After this long the robot is brought down; `None`: only by `stop`.
+    pub duration_ns: Option<i64>,
+    /// Set to bring the robot down: the operator, a signal handler.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Runs until the robot is down. Blocks; everything that has to be allocated must be before.
+pub fn run(
+    machine: &mut Machine,
+    time: &mut impl Time,
+    options: &RunOptions,
+    observers: &mut [&mut dyn Observer],
+) {
+    let first_ns = time.now_ns() + options.period_ns;
+    let mut planned_ns = first_ns;
+    let mut skipped = 0;
+    while machine.phase() != Phase::Stopped {
+        time.wait_for_tick(planned_ns);
+        let stop = stop_cause(options, planned_ns - first_ns);
+        let number = machine.state().tick;
+        time.woke(planned_ns);
+        let timing = machine.tick(time, planned_ns, stop);
+        let overrun = timing.decided_ns > planned_ns + options.period_ns;
+        let disturbance = time.disturbance();
+        let transition = machine.transition();
+        let tick = Tick { number, timing, disturbance, skipped, overrun, machine, transition };
+        observers.iter_mut().for_each(|observer| observer.tick(&tick));
+        planned_ns += options.period_ns;
+        skipped = u64::try_from((time.now_ns() - planned_ns) / options.period_ns).unwrap_or(0);
+        planned_ns += skipped as i64 * options.period_ns;
+    }
+}
+
+fn stop_cause(options: &RunOptions, elapsed_ns: i64) -> Option<Cause> {
+    if options.stop.load(Ordering::Relaxed) {
+        return Some(Cause::OperatorStop);
+    }
+    options.duration_ns.is_some_and(|duration_ns| elapsed_ns >= duration_ns).then_some(Cause::TimeOver)
+}
+
+/// What a run was like.
+#[derive(Clone, Debug)]
+pub struct RunStats {
+    /// Ticks run.
+    pub ticks: u64,
+    /// Ticks in which the thread was kept from its CPU.
+    pub disturbed_ticks: u64,
+    /// Of these, ticks in which nobody the kernel knows had the CPU: stolen by the hypervisor, most likely.
+    pub steal_ticks: u64,
+    /// Ticks that ended after the next one should have started.
+    pub overruns: u64,
+    /// Periods without a tick.
+    pub skipped: u64,
+    /// Replies missed, by all servos together.
+    pub missed_replies: u64,
+    /// Of these, in ticks that were disturbed.
+    pub missed_in_disturbed: u64,
+    /// Replies to older queries.
+    pub late_replies: u64,
+    /// Frames that were no reply to us.
+    pub foreign_frames: u64,
+    /// IMU readings missed.
+    pub imu_missed: u64,
+    /// Start of the first tick.
+    pub first_ns: i64,
+    /// Start of the last tick.
+    pub last_ns: i64,
+    /// How late ticks started.
+    pub wake_latency: Histogram,
+    /// From the start of a tick to its last reply.
+    pub cycle: Histogram,
+    /// Our own work per tick.
+    pub tick_cpu: Histogram,
+    /// Time in the controller.
+    pub control: Histogram,
+    /// Changes of phase, oldest first.
+    pub transitions: Vec<Transition>,
+}
+
+impl RunStats {
+    /// Nothing run yet. All memory the statistics need is taken here.
+    pub fn new() -> Self {
+        Self {
+            ticks: 0,
+            disturbed_ticks: 0,
+            steal_ticks: 0,
+            overruns: 0,
+            skipped: 0,
+            missed_replies: 0,
+            missed_in_disturbed: 0,
+            late_replies: 0,
+            foreign_frames: 0,
+            imu_missed: 0,
+            first_ns: 0,
+            last_ns: 0,
+            wake_latency: Histogram::new(),
+            cycle: Histogram::new(),
+            tick_cpu: Histogram::new(),
+            control: Histogram::new(),
+            transitions: Vec::with_capacity(64),
+        }
+    }
+
+    /// Ticks per second, from the first start to the last. NaN with fewer than two ticks.
+    pub fn rate_hz(&self) -> f64 {
+        if self.ticks < 2 {
+            f64::NAN
+        } else {
+            (self.ticks - 1) as f64 / (self.last_ns - self.first_ns) as f64 * 1e9
+        }
+    }
+}
+
+impl Default for RunStats {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Observer for RunStats {
+    fn tick(&mut self, tick: &Tick<'_>) {
+        let TickTiming { started_ns, own_ns, control_ns, .. } = tick.timing;
+        let result = tick.machine.result();
+        let disturbed = tick.disturbance.cause().is_some();
+        if self.ticks == 0 {
+            self.first_ns = started_ns;
+        }
+        self.last_ns = started_ns;
+        self.ticks += 1;
+        self.disturbed_ticks += u64::from(disturbed);
+        self.steal_ticks += u64::from(tick.disturbance.cause() == Some(khz_rt::Cause::Stolen));
+        self.overruns += u64::from(tick.overrun);
+        self.skipped += tick.skipped;
+        self.missed_replies += u64::from(result.missed);
+        self.missed_in_disturbed += if disturbed { u64::from(result.missed) } else { 0 };
+        self.late_replies += u64::from(result.late);
+        self.foreign_frames += u64::from(result.foreign);
+        self.imu_missed += u64::from(result.imu_missed);
+        self.wake_latency.record(tick.timing.wake_latency_ns(), started_ns);
+        self.cycle.record(tick.timing.cycle_ns(), started_ns);
+        self.tick_cpu.record(own_ns, started_ns);
+        self.control.record(control_ns, started_ns);
+        if let Some(transition) = tick.transition
+            && self.transitions.len() < self.transitions.capacity()
+        {
+            self.transitions.push(transition);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! One tick of the whole machine: cycle, supervisor, controller.
+
+use crate::command::ServoCommand;
+use crate::controller::{ControlError, Controller};
+use crate::cycle::{Cycle, CycleResult};
+use crate::state::RobotState;
+use crate::supervisor::{Cause, Observation, Phase, Supervisor, Transition};
+use crate::time::Time;
+use khz_link::Link;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// When each part of a tick was done. All in ns of the loop's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TickTiming {
+    /// When the tick was meant to start.
+    pub planned_ns: i64,
+    /// When it started.
+    pub started_ns: i64,
+    /// Commands are encoded.
+    pub encoded_ns: i64,
+    /// Every bus has its frames, as far as they were taken at once; the IMU is asked.
+    pub sent_ns: i64,
+    /// The last reply is in, or the deadline has passed.
+    pub collected_ns: i64,
+    /// The supervisor has decided and the controller has computed the next commands.
+    pub decided_ns: i64,
+    /// Of that, time spent in the controller.
+    pub control_ns: i64,
+    /// Our own work in this tick: encoding, decoding, state, supervisor. Neither links nor controller.
+    pub own_ns: i64,
+}
+
+impl TickTiming {
+    /// How late the tick started.
+    pub const fn wake_latency_ns(&self) -> i64 {
+        self.started_ns - self.planned_ns
+    }
+
+    /// The bus cycle: from the start of encoding to the last reply.
+    pub const fn cycle_ns(&self) -> i64 {
+        self.collected_ns - self.started_ns
+    }
+}
+
+/// A robot with everything a tick needs. See [`crate::run`] for the loop around it.
+pub struct Machine {
+    links: Vec<Box<dyn Link>>,
+    cycle: Cycle,
+    supervisor: Supervisor,
+    controller: Box<dyn Controller>,
+    state: RobotState,
+    commands: Vec<ServoCommand>,
+    bus_deadline_ns: i64,
+    /// Why the controller gave up.
+    failure: Option<ControlError>,
+    result: CycleResult,
+    transition: Option<Transition>,
+}
+
+impl Machine {
+    /// Puts the parts together. `bus_deadline_ns`: how long after the start of a tick replies count.
+    pub fn new(
+        links: Vec<Box<dyn Link>>,
+        cycle: Cycle,
+        supervisor: Supervisor,
+        controller: Box<dyn Controller>,
+        state: RobotState,
+        bus_deadline_ns: i64,
+    ) -> Self {
+        let commands = vec![ServoCommand::Stop; state.servos.len()];
+        Self {
+            links,
+            cycle,
+            supervisor,
+            controller,
+            state,
+            commands,
+            bus_deadline_ns,
+            failure: None,
+            result: CycleResult::default(),
+            transition: None,
+        }
+    }
+
+    /// Runs one tick that was planned for `planned_ns`. `stop` asks the supervisor to bring the robot down.
+    ///
+    /// Neither allocates nor locks nor prints, unless the controller does; waits only through `time`, and never
+    /// beyond the bus deadline.
+    pub fn tick(&mut self, time: &mut impl Time, planned_ns: i64, stop: Option<Cause>) -> TickTiming {
+        let started_ns = time.now_ns();
+        let mut timing = TickTiming { planned_ns, started_ns, ..TickTiming::default() };
+        self.encode(time, &mut timing);
+        self.cycle.send(&mut self.links, timing.encoded_ns);
+        timing.sent_ns = time.now_ns();
+        self.collect(time, &mut timing);
+        self.decide(time, &mut timing, stop);
+        timing
+    }
+
+    fn encode(&mut self, time: &mut impl Time, timing: &mut TickTiming) {
+        // What arrived since the last cycle answers an older query.
+        self.cycle.receive(&mut self.links, timing.started_ns);
+        let drained_ns = time.now_ns();
+        self.cycle.take_in(&mut self.state, drained_ns);
+        self.cycle.begin(&self.commands, timing.started_ns + self.bus_deadline_ns);
+        timing.encoded_ns = time.now_ns();
+        timing.own_ns = timing.encoded_ns - drained_ns;
+    }
+
+    fn collect(&mut self, time: &mut impl Time, timing: &mut TickTiming) {
+        let deadline_ns = timing.started_ns + self.bus_deadline_ns;
+        loop {
+            let now_ns = time.now_ns();
+            let received = self.cycle.receive(&mut self.links, now_ns);
+            self.cycle.receive_imu(&mut self.links, &mut self.state, now_ns);
+            if received > 0 {
+                let from_ns = time.now_ns();
+                self.cycle.take_in(&mut self.state, now_ns);
+                timing.own_ns += time.now_ns() - from_ns;
+            }
+            if self.cycle.is_complete() || now_ns >= deadline_ns {
+                break;
+            }
+            self.cycle.time_out(now_ns);
+            self.cycle.send(&mut self.links, time.now_ns());
+            let next_ns = self.cycle.next_ns(&self.links);
+            time.pass(next_ns, &self.links);
+        }
+        timing.collected_ns = time.now_ns();
+    }
+
+    fn decide(&mut self, time: &mut impl Time, timing: &mut TickTiming, stop: Option<Cause>) {
+        self.result = self.cycle.end(&mut self.state);
+        self.state.elapsed_ns = match self.state.tick {
+            0 => self.state.period_ns,
+            _ => timing.started_ns - self.state.started_ns,
+        };
+        self.state.planned_ns = timing.planned_ns;
+        self.state.started_ns = timing.started_ns;
+        self.state.now_ns = timing.collected_ns;
+        self.supervisor.observe(&self.state, &Observation { cycle: self.result, stop });
+        let before_ns = time.now_ns();
+        self.control();
+        let after_ns = time.now_ns();
+        self.supervisor.govern(&mut self.commands);
+        self.transition = self.supervisor.take_transition();
+        self.state.tick += 1;
+        timing.decided_ns = time.now_ns();
+        timing.control_ns = after_ns - before_ns;
+        timing.own_ns += timing.decided_ns - timing.collected_ns - timing.control_ns;
+    }
+
+    fn control(&mut self) {
+        let phase = self.supervisor.phase();
+        let (controller, state, commands) = (&mut self.controller, &self.state, &mut self.commands);
+        let outcome = match phase {
+            Phase::Armed => catch_unwind(AssertUnwindSafe(|| controller.start(state))),
+            Phase::Active => catch_unwind(AssertUnwindSafe(|| controller.update(state, commands))),
+            _ => return,
+        };
+        match outcome {
+            Ok(Ok(())) if phase == Phase::Armed => self.supervisor.controller_started(&self.state),
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                self.failure = Some(error);
+                self.supervisor.controller_failed(Cause::ControllerFailed, &self.state);
+            }
+            Err(_) => self.supervisor.controller_failed(Cause::ControllerPanicked, &self.state),
+        }
+    }
+
+    /// The state as of the last tick. Its `tick` is the number of the next one.
+    pub fn state(&self) -> &RobotState {
+        &self.state
+    }
+
+    /// The commands the next tick will send.
+    pub fn commands(&self) -> &[ServoCommand] {
+        &self.commands
+    }
+
+    /// What came of the last tick's cycle.
+    pub fn result(&self) -> &CycleResult {
+        &self.result
+    }
+
+    /// The last tick's change of phase.
+    pub fn transition(&self) -> Option<Transition> {
+        self.transition
+    }
+
+    /// The phase now.
+    pub fn phase(&self) -> Phase {
+        self.supervisor.phase()
+    }
+
+    /// Why the controller gave up, if it returned an error.
+    pub fn failure(&self) -> Option<&ControlError> {
+        self.failure.as_ref()
+    }
+
+    /// The cycle, for its counts.
+    pub fn cycle(&self) -> &Cycle {
+        &self.cycle
+    }
+
+    /// The links, for their counters.
+    pub fn links(&self) -> &[Box<dyn Link>] {
+        &self.links
+    }
+}

@@ -1,0 +1,145 @@
+//! Where the loop's time comes from: the machine's clock, or one that tests move.
+
+use arrayvec::ArrayVec;
+use khz_link::Link;
+use khz_rt::{Disturbance, Waiter, Witness, now_ns};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// Links that [`Receive::Poll`] can wait for at once.
+const MOST_LINKS: usize = 16;
+
+/// The loop's source of time. Everything below the loop is told the time; only this is asked for it.
+pub trait Time {
+    /// The present, ns.
+    fn now_ns(&mut self) -> i64;
+
+    /// Waits for the start of a tick, as precisely as it can.
+    fn wait_for_tick(&mut self, at_ns: i64);
+
+    /// Lets time pass within the bus cycle until `until_ns` or until a link may have something, whichever is
+    /// sooner. May return early.
+    fn pass(&mut self, until_ns: i64, links: &[Box<dyn Link>]);
+
+    /// Told right after [`Time::wait_for_tick`], so that the tick's disturbances can be watched.
+    fn woke(&mut self, planned_ns: i64) {
+        let _ = planned_ns;
+    }
+
+    /// What kept the thread from its CPU since [`Time::woke`]. Nothing does in virtual time.
+    fn disturbance(&mut self) -> Disturbance {
+        Disturbance::default()
+    }
+}
+
+/// How to wait for replies within the bus cycle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Receive {
+    /// Ask again and again: the soonest, for a CPU while the cycle lasts.
+    #[default]
+    Spin,
+    /// Sleep until the kernel has something (`poll`): cheaper, some ten microseconds later.
+    Poll,
+}
+
+/// The machine's clock, `CLOCK_MONOTONIC`.
+pub struct RealTime {
+    waiter: Waiter,
+    receive: Receive,
+    witness: Witness,
+    /// Longest time between two looks at the clock while spinning: what took the CPU away then. Told apart
+    /// because not every guest kernel accounts what its hypervisor steals.
+    gap_ns: i64,
+    slept_ns: i64,
+}
+
+impl RealTime {
+    /// Waits for ticks with `waiter` and for replies by `receive`.
+    ///
+    /// Belongs to the thread that makes it, because it watches what that thread gets of its CPU.
+    pub fn new(waiter: Waiter, receive: Receive) -> Self {
+        Self { waiter, receive, witness: Witness::new(), gap_ns: 0, slept_ns: 0 }
+    }
+
+    /// Spins until `until_ns`; remembers the longest time between two looks at the clock.
+    fn spin(&mut self, until_ns: i64) {
+        let mut last_ns = now_ns();
+        while last_ns < until_ns {
+            std::hint::spin_loop();
+            let next_ns = now_ns();
+            self.gap_ns = self.gap_ns.max(next_ns - last_ns);
+            last_ns = next_ns;
+        }
+    }
+
+    fn poll(&mut self, until_ns: i64, links: &[Box<dyn Link>]) {
+        let mut fds = ArrayVec::<PollFd<'_>, MOST_LINKS>::new();
+        for fd in links.iter().filter_map(|link| link.fd()).take(MOST_LINKS) {
+            fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        }
+        let from_ns = now_ns();
+        let timeout_ns = until_ns.saturating_sub(from_ns).max(0);
+        let timeout = Timespec { tv_sec: timeout_ns / 1_000_000_000, tv_nsec: timeout_ns % 1_000_000_000 };
+        // Whatever poll returns, the links are asked next; an error can only make that sooner.
+        let _ = poll(&mut fds, Some(&timeout));
+        self.slept_ns += now_ns() - from_ns;
+    }
+}
+
+impl Time for RealTime {
+    fn now_ns(&mut self) -> i64 {
+        now_ns()
+    }
+
+    fn wait_for_tick(&mut self, at_ns: i64) {
+        self.waiter.wait_until(at_ns);
+        self.gap_ns = self.gap_ns.max(self.waiter.gap_ns());
+    }
+
+    fn pass(&mut self, until_ns: i64, links: &[Box<dyn Link>]) {
+        let kernel_fed = links.iter().any(|link| link.fd().is_some());
+        match self.receive {
+            _ if !kernel_fed => self.spin(until_ns),
+            Receive::Spin => std::hint::spin_loop(),
+            Receive::Poll => self.poll(until_ns, links),
+        }
+    }
+
+    fn woke(&mut self, planned_ns: i64) {
+        let now_ns = now_ns();
+        self.witness.woke(now_ns, now_ns - planned_ns);
+    }
+
+    fn disturbance(&mut self) -> Disturbance {
+        // Time slept on purpose, waiting for replies, is no time taken.
+        let mut disturbance = self.witness.done(now_ns() - std::mem::take(&mut self.slept_ns));
+        disturbance.away_ns = disturbance.away_ns.max(std::mem::take(&mut self.gap_ns));
+        disturbance
+    }
+}
+
+/// Virtual time: moves only when it is waited for, so a run of minutes takes milliseconds and repeats exactly.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VirtualTime {
+    now_ns: i64,
+}
+
+impl VirtualTime {
+    /// Starts at `now_ns`.
+    pub const fn new(now_ns: i64) -> Self {
+        Self { now_ns }
+    }
+}
+
+impl Time for VirtualTime {
+    fn now_ns(&mut self) -> i64 {
+        self.now_ns
+    }
+
+    fn wait_for_tick(&mut self, at_ns: i64) {
+        self.now_ns = self.now_ns.max(at_ns);
+    }
+
+    fn pass(&mut self, until_ns: i64, _: &[Box<dyn Link>]) {
+        self.now_ns = self.now_ns.max(until_ns);
+    }
+}

@@ -1,0 +1,273 @@
+//! The bus cycle in virtual time, against a scripted bus that answers as servos do.
+#![allow(clippy::unwrap_used)]
+
+use khz_link::{Capabilities, Counters, Link, LinkError, Received};
+use khz_robot::command::ServoCommand;
+use khz_robot::cycle::{CommandFormat, Cycle, CyclePlan, CycleResult, DevicePlan, Mounting, QueryFormat};
+use khz_robot::state::RobotState;
+use khz_robot::time::{Time, VirtualTime};
+use khz_wire::{Address, Frame, Subframe, Subframes, Value, Writer};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+const DEADLINE_NS: i64 = 700_000;
+const ROUND_TRIP_NS: i64 = 200_000;
+
+/// What the scripted device does with a query.
+#[derive(Clone, Copy, PartialEq)]
+enum Behaviour {
+    Answer { after_ns: i64 },
+    Silent,
+    Twice,
+    Nonsense,
+}
+
+const PROMPT: Behaviour = Behaviour::Answer { after_ns: ROUND_TRIP_NS };
+
+#[derive(Default)]
+struct Script {
+    behaviour: Vec<(u8, Behaviour)>,
+    replies: VecDeque<Received>,
+    sent: Vec<(i64, u8, u8)>,
+    down: bool,
+}
+
+#[derive(Clone)]
+struct Bus {
+    script: Arc<Mutex<Script>>,
+    half_duplex: bool,
+    channels: u8,
+}
+
+impl Bus {
+    fn new(channels: u8, half_duplex: bool) -> Self {
+        Self { script: Arc::default(), half_duplex, channels }
+    }
+
+    fn set(&self, id: u8, behaviour: Behaviour) {
+        self.script.lock().unwrap().behaviour.push((id, behaviour));
+    }
+
+    fn sent(&self) -> Vec<(i64, u8, u8)> {
+        std::mem::take(&mut self.script.lock().unwrap().sent)
+    }
+}
+
+/// The reply to a query: every read mirrored, each register as its number.
+fn reply_to(query: &Frame) -> Frame {
+    let address = Address::from_id(query.id);
+    let mut buffer = [0; 64];
+    let mut w = Writer::new(&mut buffer);
+    for subframe in Subframes::new(query.payload()).flatten() {
+        if let Subframe::Read(run) = subframe {
+            w.reply_head(run).unwrap();
+            for i in 0..run.count {
+                let number = (run.start + i) as i8;
+                let value = if run.resolution.size() == 1 {
+                    Value::Int8(number)
+                } else {
+                    Value::Float(f32::from(number))
+                };
+                w.value(value).unwrap();
+            }
+        }
+    }
+    Frame::new(address.answered_by(address.destination).id(), w.written()).unwrap()
+}
+
+impl Link for Bus {
+    fn capabilities(&self) -> Capabilities {
+        let (half_duplex, channels) = (self.half_duplex, self.channels);
+        Capabilities { kind: "scripted", channels, half_duplex, in_flight: 64, emulated: true }
+    }
+
+    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+        let mut script = self.script.lock().unwrap();
+        if script.down {
+            return Err(LinkError::Down { errno: 19 });
+        }
+        let id = Address::from_id(frame.id).destination;
+        script.sent.push((now_ns, channel, id));
+        let behaviour = script.behaviour.iter().rev().find(|(of, _)| *of == id).map_or(PROMPT, |(_, b)| *b);
+        let reply = |after_ns| Received { channel, at_ns: now_ns + after_ns, frame: reply_to(frame) };
+        match behaviour {
+            Behaviour::Answer { after_ns } => script.replies.push_back(reply(after_ns)),
+            Behaviour::Silent => {}
+            Behaviour::Twice => script.replies.extend([reply(ROUND_TRIP_NS), reply(ROUND_TRIP_NS + 1000)]),
+            Behaviour::Nonsense => {
+                let frame = Frame::new(reply_to(frame).id, &[0x31, 1, 1]).unwrap();
+                script.replies.push_back(Received { frame, ..reply(ROUND_TRIP_NS) });
+            }
+        }
+        script.replies.make_contiguous().sort_by_key(|reply| reply.at_ns);
+        Ok(())
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        let mut script = self.script.lock().unwrap();
+        Ok(if script.replies.front().is_some_and(|reply| reply.at_ns <= now_ns) {
+            script.replies.pop_front()
+        } else {
+            None
+        })
+    }
+
+    fn next_event_ns(&self) -> Option<i64> {
+        self.script.lock().unwrap().replies.front().map(|reply| reply.at_ns)
+    }
+
+    fn counters(&self, _: u8) -> Counters {
+        Counters::default()
+    }
+}
+
+fn device(channel: u8, id: u8) -> DevicePlan {
+    DevicePlan {
+        link: 0,
+        channel,
+        id,
+        mounting: Mounting::default(),
+        command: CommandFormat::default(),
+        query: QueryFormat::default(),
+        watchdog_s: 0.1,
+        least_round_trip_ns: 50_000,
+        reply_timeout_ns: 250_000,
+    }
+}
+
+/// A rig of one link, its cycle and virtual time.
+struct Rig {
+    bus: Bus,
+    links: Vec<Box<dyn Link>>,
+    cycle: Cycle,
+    state: RobotState,
+    time: VirtualTime,
+}
+
+impl Rig {
+    fn new(bus: Bus, devices: Vec<DevicePlan>) -> Self {
+        let state = RobotState::unknown(devices.len(), false, 1_000_000);
+        let links: Vec<Box<dyn Link>> = vec![Box::new(bus.clone())];
+        let cycle = Cycle::new(CyclePlan { devices, ..CyclePlan::default() }, &links);
+        Self { bus, links, cycle, state, time: VirtualTime::new(0) }
+    }
+
+    /// One cycle at a multiple of 1 ms; its result and how long it took.
+    fn run(&mut self, tick: i64) -> (CycleResult, i64) {
+        self.time.wait_for_tick(tick * 1_000_000);
+        let start = self.time.now_ns();
+        let commands = vec![ServoCommand::Stop; self.state.servos.len()];
+        self.cycle.receive(&mut self.links, start);
+        self.cycle.take_in(&mut self.state, start);
+        self.cycle.begin(&commands, start + DEADLINE_NS);
+        self.cycle.send(&mut self.links, start);
+        loop {
+            let now = self.time.now_ns();
+            self.cycle.receive(&mut self.links, now);
+            self.cycle.take_in(&mut self.state, now);
+            if self.cycle.is_complete() || now >= start + DEADLINE_NS {
+                break;
+            }
+            self.cycle.time_out(now);
+            self.cycle.send(&mut self.links, now);
+            let next = self.cycle.next_ns(&self.links);
+            self.time.pass(next, &self.links);
+        }
+        let took = self.time.now_ns() - start;
+        (self.cycle.end(&mut self.state), took)
+    }
+}
+
+fn result(replied: u16, missed: u16, late: u16) -> CycleResult {
+    CycleResult { replied, missed, late, ..CycleResult::default() }
+}
+
+#[test]
+fn all_frames_leave_round_robin_before_any_reply_is_awaited() {
+    let devices = vec![device(0, 1), device(0, 2), device(1, 3), device(1, 4)];
+    let mut rig = Rig::new(Bus::new(2, false), devices);
+    assert_eq!(rig.run(0), (result(4, 0, 0), ROUND_TRIP_NS));
+    assert_eq!(rig.bus.sent(), [(0, 0, 1), (0, 1, 3), (0, 0, 2), (0, 1, 4)]);
+    assert!(rig.state.servos.iter().all(|servo| servo.fresh && servo.voltage == 6.5));
+}
+
+#[test]
+fn a_silent_device_is_missed_and_costs_the_others_nothing() {
+    let mut rig = Rig::new(Bus::new(1, false), (1..=3).map(|id| device(0, id)).collect());
+    rig.run(0);
+    rig.bus.set(2, Behaviour::Silent);
+    assert_eq!(rig.run(1), (result(2, 1, 0), DEADLINE_NS));
+    assert!(!rig.state.servos[1].fresh && rig.state.servos[1].is_known());
+    assert_eq!(rig.state.servos[1].age_ns(1_000_000 + DEADLINE_NS), 1_000_000 + DEADLINE_NS - ROUND_TRIP_NS);
+    assert_eq!((rig.cycle.stats(1).missed, rig.cycle.stats(0).missed), (1, 0));
+}
+
+#[test]
+fn a_reply_after_the_deadline_is_late_and_never_the_next_ticks() {
+    let mut rig = Rig::new(Bus::new(1, false), vec![device(0, 1)]);
+    rig.bus.set(1, Behaviour::Answer { after_ns: 1_200_000 });
+    assert_eq!(rig.run(0), (result(0, 1, 0), DEADLINE_NS));
+    // The answer to tick 0 arrives 200 µs into tick 1, when an answer to tick 1 could: only the order of its
+    // reads tells that it is not.
+    assert_eq!(rig.run(1), (result(0, 1, 1), DEADLINE_NS));
+    assert_eq!(rig.cycle.stats(0).late, 1);
+    rig.bus.set(1, PROMPT);
+    assert_eq!(rig.run(2).0, result(1, 0, 1));
+}
+
+#[test]
+fn a_reply_that_came_between_ticks_is_late() {
+    let mut rig = Rig::new(Bus::new(1, false), vec![device(0, 1)]);
+    rig.bus.set(1, Behaviour::Answer { after_ns: 900_000 });
+    rig.run(0);
+    rig.bus.set(1, PROMPT);
+    assert_eq!(rig.run(1).0, result(1, 0, 1));
+}
+
+#[test]
+fn a_second_reply_is_late_and_changes_nothing() {
+    let mut rig = Rig::new(Bus::new(1, false), vec![device(0, 1), device(0, 2)]);
+    rig.bus.set(1, Behaviour::Twice);
+    rig.bus.set(2, Behaviour::Answer { after_ns: ROUND_TRIP_NS + 5000 });
+    assert_eq!(rig.run(0).0, result(2, 0, 1));
+    assert_eq!(rig.state.servos[0].at_ns, ROUND_TRIP_NS);
+}
+
+#[test]
+fn strangers_and_nonsense_are_foreign() {
+    let mut rig = Rig::new(Bus::new(1, false), vec![device(0, 1)]);
+    rig.bus.set(1, Behaviour::Nonsense);
+    let frame = Frame::new(0x0900, &[0x21, 0, 0]).unwrap();
+    rig.bus.script.lock().unwrap().replies.push_back(Received { channel: 0, at_ns: 1, frame });
+    let (result, _) = rig.run(0);
+    assert_eq!((result.foreign, result.missed), (2, 1));
+}
+
+#[test]
+fn half_duplex_asks_the_next_the_moment_the_reply_is_in() {
+    let devices = vec![device(0, 1), device(0, 2), device(1, 3)];
+    let mut rig = Rig::new(Bus::new(2, true), devices);
+    assert_eq!(rig.run(0), (result(3, 0, 0), 2 * ROUND_TRIP_NS));
+    assert_eq!(rig.bus.sent(), [(0, 0, 1), (0, 1, 3), (ROUND_TRIP_NS, 0, 2)]);
+}
+
+#[test]
+fn half_duplex_asks_a_silent_device_last() {
+    let mut rig = Rig::new(Bus::new(1, true), (1..=3).map(|id| device(0, id)).collect());
+    rig.bus.set(1, Behaviour::Silent);
+    assert_eq!(rig.run(0), (result(2, 1, 0), DEADLINE_NS));
+    rig.bus.sent();
+    assert_eq!(rig.run(1).0, result(2, 1, 0));
+    let asked: Vec<u8> = rig.bus.sent().iter().map(|(_, _, id)| *id).collect();
+    assert_eq!(asked, [2, 3, 1]);
+}
+
+#[test]
+fn a_dead_link_is_told_and_comes_back() {
+    let mut rig = Rig::new(Bus::new(1, false), vec![device(0, 1)]);
+    rig.bus.script.lock().unwrap().down = true;
+    let (result, _) = rig.run(0);
+    assert_eq!((result.links_down, result.missed), (1, 1));
+    rig.bus.script.lock().unwrap().down = false;
+    assert_eq!(rig.run(1).0, self::result(1, 0, 0));
+}
