@@ -1,0 +1,158 @@
+//! What the servos move: joints, alone or tied into one machine.
+
+use crate::config::JointConfig;
+
+/// What a servo applies to its joint during one step.
+///
+/// The damping part is integrated implicitly, so a stiff gain cannot make the emulated joint explode.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Drive {
+    /// Torque at standstill, N·m.
+    pub torque: f64,
+    /// Torque lost per speed, N·m·s/rad, not negative.
+    pub damping: f64,
+}
+
+/// Where a joint is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct JointState {
+    /// rad.
+    pub position: f64,
+    /// rad/s.
+    pub velocity: f64,
+}
+
+/// How the trunk that carries the IMU lies and moves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Trunk {
+    /// Body → world, unit quaternion w, x, y, z.
+    pub attitude: [f64; 4],
+    /// rad/s in the body frame.
+    pub rate: [f64; 3],
+    /// m/s² in the body frame, without gravity.
+    pub acceleration: [f64; 3],
+}
+
+impl Trunk {
+    /// Upright and at rest.
+    pub const UPRIGHT: Self =
+        Self { attitude: [1.0, 0.0, 0.0, 0.0], rate: [0.0; 3], acceleration: [0.0; 3] };
+}
+
+/// A mechanism with one joint per servo, in the order of the configuration.
+///
+/// Must be deterministic, must not allocate in [`Body::step`], and `joints` keeps its length.
+pub trait Body: Send {
+    /// Moves on by `dt_s` seconds under one [`Drive`] per joint.
+    fn step(&mut self, dt_s: f64, drives: &[Drive]);
+
+    /// Where the joints are now.
+    fn joints(&self) -> &[JointState];
+
+    /// How the trunk lies now.
+    fn trunk(&self) -> Trunk {
+        Trunk::UPRIGHT
+    }
+}
+
+/// Joints that do not feel each other, on a trunk that stands still.
+#[derive(Clone, Debug)]
+pub struct Joints {
+    joints: Vec<JointConfig>,
+    states: Vec<JointState>,
+}
+
+impl Joints {
+    /// Each joint at its start, at rest.
+    pub fn new(joints: Vec<JointConfig>) -> Self {
+        let states = joints.iter().map(|j| JointState { position: j.start, velocity: 0.0 }).collect();
+        Self { joints, states }
+    }
+}
+
+impl Body for Joints {
+    fn step(&mut self, dt_s: f64, drives: &[Drive]) {
+        for ((joint, state), drive) in self.joints.iter().zip(&mut self.states).zip(drives) {
+            *state = joint.step(*state, dt_s, *drive);
+        }
+    }
+
+    fn joints(&self) -> &[JointState] {
+        &self.states
+    }
+}
+
+impl JointConfig {
+    /// Semi-implicit Euler: the new velocity moves the joint, and all damping acts on the new velocity.
+    fn step(&self, state: JointState, dt_s: f64, drive: Drive) -> JointState {
+        let load = if self.gravity == 0.0 {
+            0.0
+        } else {
+            -self.gravity * (state.position - self.gravity_at).sin()
+        };
+        let kick = dt_s / self.inertia;
+        let damping = drive.damping + self.viscous;
+        let free = (state.velocity + kick * (drive.torque + load)) / (1.0 + kick * damping);
+        let velocity = towards_zero(free, kick * self.coulomb);
+        self.stop(JointState { position: state.position + velocity * dt_s, velocity })
+    }
+
+    /// The end stops swallow all speed.
+    fn stop(&self, state: JointState) -> JointState {
+        let [low, high] = self.stops;
+        if state.position < low {
+            JointState { position: low, velocity: state.velocity.max(0.0) }
+        } else if state.position > high {
+            JointState { position: high, velocity: state.velocity.min(0.0) }
+        } else {
+            state
+        }
+    }
+}
+
+/// Dry friction takes at most `most` of the speed and never turns it round, so a joint at rest sticks.
+fn towards_zero(velocity: f64, most: f64) -> f64 {
+    velocity - velocity.clamp(-most, most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(joint: JointConfig, drive: Drive, seconds: f64) -> JointState {
+        let mut body = Joints::new(vec![joint]);
+        for _ in 0..(seconds / 250e-6) as usize {
+            body.step(250e-6, &[drive]);
+        }
+        body.joints()[0]
+    }
+
+    #[test]
+    fn a_free_mass_accelerates_by_torque_over_inertia() {
+        let joint = JointConfig { viscous: 0.0, coulomb: 0.0, ..JointConfig::default() };
+        let state = run(joint, Drive { torque: 0.1, damping: 0.0 }, 1.0);
+        assert!((state.velocity - 10.0).abs() < 0.01);
+        assert!((state.position - 5.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn friction_holds_a_joint_and_gravity_swings_it() {
+        let stuck = run(JointConfig::default(), Drive { torque: 0.015, damping: 0.0 }, 1.0);
+        assert_eq!(stuck, JointState::default());
+        let pendulum = JointConfig { gravity: 1.0, start: 1.0, viscous: 0.2, ..JointConfig::default() };
+        assert!(run(pendulum, Drive::default(), 5.0).position.abs() < 0.05);
+    }
+
+    #[test]
+    fn end_stops_end_the_motion() {
+        let joint = JointConfig { stops: [-0.5, 0.5], ..JointConfig::default() };
+        assert_eq!(run(joint, Drive { torque: 1.0, damping: 0.0 }, 2.0).position, 0.5);
+        assert_eq!(run(joint, Drive { torque: -1.0, damping: 0.0 }, 2.0).position, -0.5);
+    }
+
+    #[test]
+    fn huge_damping_is_stable() {
+        let state = run(JointConfig::default(), Drive { torque: 1.0, damping: 1000.0 }, 0.1);
+        assert!(state.velocity > 0.0 && state.velocity < 0.001);
+    }
+}

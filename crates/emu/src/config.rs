@@ -1,0 +1,249 @@
+//! What a [`crate::World`] is made of: plain data, checked once when the world is built.
+
+use khz_wire::address::BROADCAST;
+
+/// An emulated machine: its buses, servos and IMU.
+#[derive(Clone, Debug, Default)]
+pub struct WorldConfig {
+    /// The buses; a servo names one by its index, which is also its channel on the link.
+    pub buses: Vec<BusConfig>,
+    /// The servos, in the order in which a body counts its joints.
+    pub servos: Vec<ServoConfig>,
+    /// The IMU, if there is one.
+    pub imu: Option<ImuConfig>,
+    /// Seed of all noise; equal seeds and equal inputs give equal bytes.
+    pub seed: u64,
+}
+
+/// One bus.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BusConfig {
+    /// What its bits cost.
+    pub wire: WireKind,
+    /// From the end of a request to the earliest start of its reply, ns.
+    pub turnaround_ns: i64,
+    /// Frames the host's adapter queues before it is full.
+    pub host_queue: u16,
+}
+
+/// How frames share and occupy a bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WireKind {
+    /// CAN-FD: arbitration by identifier, stuffed bits at two rates.
+    CanFd {
+        /// Bits per second of arbitration and acknowledgement.
+        nominal_bps: u32,
+        /// Bits per second of the data phase.
+        data_bps: u32,
+    },
+    /// RS485 half duplex: ten bits per byte and no arbitration; who talks over another destroys both frames.
+    Rs485 {
+        /// Bits per second.
+        baud: u32,
+    },
+    /// No time at all; the turnaround is ignored too. Leaves the host's own cost to be measured.
+    Instant,
+}
+
+/// One servo and the joint it drives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServoConfig {
+    /// Index of its bus.
+    pub bus: usize,
+    /// Its id, 1 to 126.
+    pub id: u8,
+    /// Its UUID.
+    pub uuid: [u8; 16],
+    /// What hangs on its output.
+    pub joint: JointConfig,
+    /// Supply voltage without load, V.
+    pub supply_v: f64,
+    /// Temperature around it, °C.
+    pub ambient_c: f64,
+    /// Settings as the servo's console names them, for example `("servo.pid_position.kp", "50")`.
+    pub settings: Vec<(String, String)>,
+}
+
+/// One joint: a rotating mass with friction and gravity between two end stops.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct JointConfig {
+    /// Moment of inertia at the output, kg·m², more than 0.
+    pub inertia: f64,
+    /// Viscous friction, N·m·s/rad.
+    pub viscous: f64,
+    /// Coulomb friction, N·m.
+    pub coulomb: f64,
+    /// Largest gravity torque m·g·l, N·m. It pulls towards `gravity_at`.
+    pub gravity: f64,
+    /// Angle at which the load hangs straight down, rad.
+    pub gravity_at: f64,
+    /// End stops, rad.
+    pub stops: [f64; 2],
+    /// Angle at the start, rad.
+    pub start: f64,
+}
+
+/// The emulated IMU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ImuConfig {
+    /// From the request to the finished reading, ns.
+    pub latency_ns: i64,
+    /// Standard deviation of each rate reading, rad/s.
+    pub rate_noise: f64,
+    /// Standard deviation of each acceleration reading, m/s².
+    pub acceleration_noise: f64,
+    /// Standard deviation of the attitude about each axis, rad.
+    pub attitude_noise: f64,
+}
+
+impl BusConfig {
+    /// CAN-FD at 1 and 5 Mbit/s; 75 µs turnaround.
+    pub const CAN_FD: Self = Self {
+        wire: WireKind::CanFd { nominal_bps: 1_000_000, data_bps: 5_000_000 },
+        turnaround_ns: 75_000,
+        host_queue: 64,
+    };
+    /// RS485 at 3 Mbaud; 75 µs turnaround.
+    pub const RS485: Self = Self { wire: WireKind::Rs485 { baud: 3_000_000 }, ..Self::CAN_FD };
+    /// A bus that costs no time.
+    pub const INSTANT: Self = Self { wire: WireKind::Instant, turnaround_ns: 0, ..Self::CAN_FD };
+}
+
+impl ServoConfig {
+    /// A servo with id `id` on bus `bus`: calibrated motor, position bounds open, a light free joint. The
+    /// UUID is made from bus and id.
+    pub fn new(bus: usize, id: u8) -> Self {
+        let mut uuid = *b"kilohertz-emu\0\0\0";
+        uuid[..2].copy_from_slice(&[id, bus as u8]);
+        let open = |name: &str| (name.to_owned(), "nan".to_owned());
+        Self {
+            bus,
+            id,
+            uuid,
+            joint: JointConfig::default(),
+            supply_v: 24.0,
+            ambient_c: 25.0,
+            settings: vec![open("servopos.position_min"), open("servopos.position_max")],
+        }
+    }
+
+    /// The same servo with one more setting; see [`ServoConfig::settings`].
+    pub fn with(mut self, name: &str, value: impl ToString) -> Self {
+        self.settings.push((name.to_owned(), value.to_string()));
+        self
+    }
+}
+
+impl Default for JointConfig {
+    fn default() -> Self {
+        Self {
+            inertia: 0.01,
+            viscous: 0.01,
+            coulomb: 0.02,
+            gravity: 0.0,
+            gravity_at: 0.0,
+            stops: [f64::NEG_INFINITY, f64::INFINITY],
+            start: 0.0,
+        }
+    }
+}
+
+impl Default for ImuConfig {
+    /// A reading takes 25 µs to ask for and 15 µs to fetch over 10 MHz SPI.
+    fn default() -> Self {
+        Self { latency_ns: 40_000, rate_noise: 0.002, acceleration_noise: 0.02, attitude_noise: 0.000_5 }
+    }
+}
+
+/// Why a [`crate::World`] cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A servo names a bus that is not there.
+    #[error("servo {servo}: bus {bus} does not exist; there are {buses}")]
+    NoSuchBus {
+        /// Index of the servo.
+        servo: usize,
+        /// The bus it names.
+        bus: usize,
+        /// How many there are.
+        buses: usize,
+    },
+    /// A servo id no device can have.
+    #[error("servo {servo}: id {id} is not between 1 and 126")]
+    BadId {
+        /// Index of the servo.
+        servo: usize,
+        /// The id.
+        id: u8,
+    },
+    /// A joint without inertia, or with end stops the wrong way round.
+    #[error("servo {servo}: {what}")]
+    BadJoint {
+        /// Index of the servo.
+        servo: usize,
+        /// What is wrong and what would be right.
+        what: &'static str,
+    },
+    /// A setting the servo does not have.
+    #[error("servo {servo}: no setting is called {name:?}")]
+    NoSuchSetting {
+        /// Index of the servo.
+        servo: usize,
+        /// What was asked for.
+        name: String,
+    },
+    /// A bit rate of zero.
+    #[error("bus {bus}: the bit rate must be more than 0")]
+    BadRate {
+        /// Index of the bus.
+        bus: usize,
+    },
+    /// More buses than a link has channels.
+    #[error("{0} buses; at most 255 are possible")]
+    TooManyBuses(usize),
+}
+
+impl WorldConfig {
+    /// Everything that does not need the servos' settings.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        if self.buses.len() > 255 {
+            return Err(ConfigError::TooManyBuses(self.buses.len()));
+        }
+        for (bus, config) in self.buses.iter().enumerate() {
+            if !config.wire.runs() {
+                return Err(ConfigError::BadRate { bus });
+            }
+        }
+        self.servos.iter().enumerate().try_for_each(|(servo, config)| self.check_servo(servo, config))
+    }
+
+    fn check_servo(&self, servo: usize, config: &ServoConfig) -> Result<(), ConfigError> {
+        let buses = self.buses.len();
+        if config.bus >= buses {
+            return Err(ConfigError::NoSuchBus { servo, bus: config.bus, buses });
+        }
+        if !(1..BROADCAST).contains(&config.id) {
+            return Err(ConfigError::BadId { servo, id: config.id });
+        }
+        let [low, high] = config.joint.stops;
+        match config.joint {
+            joint if !(joint.inertia > 0.0) => {
+                Err(ConfigError::BadJoint { servo, what: "the inertia must be more than 0" })
+            }
+            joint if !(low <= joint.start && joint.start <= high) => {
+                Err(ConfigError::BadJoint { servo, what: "the joint must start between its end stops" })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl WireKind {
+    fn runs(self) -> bool {
+        match self {
+            Self::CanFd { nominal_bps, data_bps } => nominal_bps > 0 && data_bps > 0,
+            Self::Rs485 { baud } => baud > 0,
+            Self::Instant => true,
+        }
+    }
+}

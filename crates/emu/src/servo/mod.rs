@@ -1,0 +1,231 @@
+//! One emulated servo: registers, modes, watchdog, control loop, motor and temperature.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`registers`] | register number ⇄ value |
+//! | [`modes`] | what leads from mode to mode, faults included |
+//! | [`watchdog`] | the time a command stays valid |
+//! | [`control`] | the torque asked for in each mode |
+//! | [`trajectory`] | how the control position moves towards its target |
+//! | [`motor`] | torque ⇄ current ⇄ voltage, and everything that limits them |
+//! | [`thermal`] | temperatures |
+//! | [`settings`] | what can be configured |
+//!
+//! Facts come from mjbots/moteus at commit db1a762 (firmware 1.1), read and described anew.
+
+pub mod command;
+pub mod control;
+pub mod modes;
+pub mod motor;
+pub mod record;
+pub mod registers;
+pub mod settings;
+pub mod thermal;
+pub mod trajectory;
+pub mod watchdog;
+
+use crate::body::{Drive, JointState};
+use crate::config::ServoConfig;
+use command::Command;
+use control::Pid;
+use khz_wire::{Fault, Mode};
+use motor::Motor;
+use settings::Settings;
+use std::f64::consts::TAU;
+use thermal::Thermal;
+use trajectory::Trajectory;
+
+/// How the position is referenced (register 0x00c).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// Relative to where it was switched on.
+    Relative = 0,
+    /// Known within one turn of the rotor.
+    Rotor = 1,
+    /// Known at the output.
+    Output = 2,
+}
+
+/// What a servo measures and does; revolutions, N·m, A, V, W.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Status {
+    pub mode: Mode,
+    pub fault: Fault,
+    pub home: Home,
+    pub position: f64,
+    pub velocity: f64,
+    pub velocity_filtered: f64,
+    pub torque: f64,
+    pub torque_error: f64,
+    /// The torque the control loop asks for after all limits.
+    pub control_torque: f64,
+    pub q_a: f64,
+    pub d_a: f64,
+    pub power_w: f64,
+    pub bus_v: f64,
+    /// Time left until the watchdog acts, s; NaN is for ever.
+    pub timeout_s: f64,
+    /// Time left in a transient mode, s.
+    pub transient_s: f64,
+}
+
+/// One emulated servo.
+#[derive(Clone, Debug)]
+pub struct Servo {
+    config: ServoConfig,
+    settings: Settings,
+    /// What survives a reboot.
+    saved: Settings,
+    /// What the registers say, including what never took effect.
+    written: Command,
+    /// A mode was written in the present frame.
+    commanded: bool,
+    /// The frame is meant for another UUID.
+    refused: bool,
+    /// What is being carried out.
+    active: Command,
+    status: Status,
+    pid: Pid,
+    trajectory: Trajectory,
+    thermal: Thermal,
+    motor: Motor,
+    /// Added to the joint's revolutions to give the position.
+    offset: f64,
+    clock: Clock,
+    aux: [AuxPort; 2],
+    injected: Injected,
+}
+
+/// The servo's own notion of time.
+#[derive(Clone, Debug)]
+struct Clock {
+    /// Seconds since it was switched on.
+    seconds: f64,
+    trim: i32,
+}
+
+/// One auxiliary connector.
+#[derive(Clone, Debug, Default)]
+struct AuxPort {
+    pins: u8,
+    pwm: [f64; 5],
+}
+
+/// Faults put in from outside.
+#[derive(Clone, Debug, Default)]
+struct Injected {
+    silent: bool,
+    lying: bool,
+    stuck: bool,
+}
+
+impl Servo {
+    /// A servo that has just been switched on. `None` if a setting is not one; see
+    /// [`ServoConfig::settings`].
+    pub(crate) fn new(config: &ServoConfig) -> Result<Self, String> {
+        let mut settings = Settings::default();
+        settings.id.id = config.id;
+        settings.uuid.uuid = config.uuid;
+        for (name, value) in &config.settings {
+            if !settings.set(name, value) {
+                return Err(name.clone());
+            }
+        }
+        Ok(Self::boot(config.clone(), settings))
+    }
+
+    fn boot(config: ServoConfig, settings: Settings) -> Self {
+        let stopped = Command::new(Mode::Stopped);
+        Self {
+            status: Status {
+                mode: Mode::Stopped,
+                fault: Fault::NONE,
+                home: Home::Rotor,
+                position: config.joint.start / TAU,
+                velocity: 0.0,
+                velocity_filtered: 0.0,
+                torque: 0.0,
+                torque_error: 0.0,
+                control_torque: 0.0,
+                q_a: 0.0,
+                d_a: 0.0,
+                power_w: 0.0,
+                bus_v: config.supply_v,
+                timeout_s: 0.0,
+                transient_s: 0.0,
+            },
+            thermal: Thermal::new(config.ambient_c),
+            config,
+            motor: Motor::new(&settings),
+            saved: settings.clone(),
+            settings,
+            written: stopped,
+            commanded: false,
+            refused: false,
+            active: stopped,
+            pid: Pid::default(),
+            trajectory: Trajectory::default(),
+            offset: 0.0,
+            clock: Clock { seconds: 0.0, trim: 0 },
+            aux: Default::default(),
+            injected: Injected::default(),
+        }
+    }
+
+    /// Moves on by one control period; what it then does to its joint.
+    pub(crate) fn step(&mut self, joint: JointState, dt_s: f64) -> Drive {
+        self.clock.seconds += dt_s;
+        self.measure(joint, dt_s);
+        self.count_down(dt_s);
+        self.step_mode(dt_s);
+        if self.status.mode != Mode::Fault {
+            self.status.fault = Fault::NONE;
+        }
+        let drive = self.control(dt_s);
+        self.account(drive, joint, dt_s);
+        drive
+    }
+
+    /// Its id on the bus.
+    pub fn id(&self) -> u8 {
+        self.settings.id.id
+    }
+
+    /// What it measures and does.
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// What it is configured to.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn measure(&mut self, joint: JointState, dt_s: f64) {
+        if !self.injected.stuck {
+            self.status.position = joint.position / TAU + self.offset;
+            self.status.velocity = joint.velocity / TAU;
+        }
+        let blend = (dt_s * VELOCITY_FILTER_HZ).min(1.0);
+        self.status.velocity_filtered += blend * (self.status.velocity - self.status.velocity_filtered);
+    }
+
+    /// Currents, power and heat that come from what was just applied.
+    fn account(&mut self, drive: Drive, joint: JointState, dt_s: f64) {
+        let torque = drive.torque - drive.damping * joint.velocity;
+        let on = self.torque_on();
+        self.status.torque = if on { torque } else { 0.0 };
+        self.status.torque_error = if on { self.status.torque - self.status.control_torque } else { 0.0 };
+        self.status.q_a = if on { self.motor.current(torque) } else { 0.0 };
+        if !on {
+            self.status.d_a = 0.0;
+        }
+        let heat = self.motor.heat(self.status.q_a, self.status.d_a);
+        self.status.power_w = if on { heat + torque * joint.velocity } else { 0.0 };
+        self.thermal.step(heat, self.config.ambient_c, dt_s);
+    }
+}
+
+/// Cut-off of the velocity that a NaN position captures, rad/s.
+const VELOCITY_FILTER_HZ: f64 = 100.0;
