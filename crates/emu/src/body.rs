@@ -35,8 +35,7 @@ pub struct Trunk {
 
 impl Trunk {
     /// Upright and at rest.
-    pub const UPRIGHT: Self =
-        Self { attitude: [1.0, 0.0, 0.0, 0.0], rate: [0.0; 3], acceleration: [0.0; 3] };
+    pub const UPRIGHT: Self = Self { attitude: [1.0, 0.0, 0.0, 0.0], rate: [0.0; 3], acceleration: [0.0; 3] };
 }
 
 /// A mechanism with one joint per servo, in the order of the configuration.
@@ -85,11 +84,8 @@ impl Body for Joints {
 impl JointConfig {
     /// Semi-implicit Euler: the new velocity moves the joint, and all damping acts on the new velocity.
     fn step(&self, state: JointState, dt_s: f64, drive: Drive) -> JointState {
-        let load = if self.gravity == 0.0 {
-            0.0
-        } else {
-            -self.gravity * (state.position - self.gravity_at).sin()
-        };
+        let load =
+            if self.gravity == 0.0 { 0.0 } else { -self.gravity * (state.position - self.gravity_at).sin() };
         let kick = dt_s / self.inertia;
         let damping = drive.damping + self.viscous;
         let free = (state.velocity + kick * (drive.torque + load)) / (1.0 + kick * damping);

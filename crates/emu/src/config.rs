@@ -227,10 +227,10 @@ impl WorldConfig {
         }
         let [low, high] = config.joint.stops;
         match config.joint {
-            joint if !(joint.inertia > 0.0) => {
+            joint if joint.inertia.is_nan() || joint.inertia <= 0.0 => {
                 Err(ConfigError::BadJoint { servo, what: "the inertia must be more than 0" })
             }
-            joint if !(low <= joint.start && joint.start <= high) => {
+            joint if !(low..=high).contains(&joint.start) => {
                 Err(ConfigError::BadJoint { servo, what: "the joint must start between its end stops" })
             }
             _ => Ok(()),

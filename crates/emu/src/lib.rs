@@ -1,2 +1,26 @@
 //! Emulated servos, IMU, body and wire that speak the real bytes; deterministic from a seed.
+//!
+//! A [`World`] is a whole machine behind one [`khz_link::Link`]: nothing in it reads a clock or sleeps, time
+//! is what its callers say it is. What is faithful and what is simplified is in `docs/emulator.md`.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`world`] | the machine as a link |
+//! | [`config`] | what it is made of |
+//! | [`bus`] | the wire's own time: arbitration, frame times, turnaround, collisions |
+//! | [`servo`] | one servo |
+//! | [`body`] | what the servos move |
 #![forbid(unsafe_code)]
+
+pub mod body;
+pub mod bus;
+pub mod config;
+mod imu;
+pub mod noise;
+pub mod servo;
+pub mod world;
+
+pub use body::{Body, Drive, JointState, Joints, Trunk};
+pub use config::{BusConfig, ConfigError, ImuConfig, JointConfig, ServoConfig, WireKind, WorldConfig};
+pub use servo::Servo;
+pub use world::{Injection, World};

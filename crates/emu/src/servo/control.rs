@@ -122,9 +122,8 @@ impl Servo {
         } else {
             let (most, feedforward) = (active.max_torque, active.feedforward);
             self.release();
-            return self.aside(Target::HOLD, |servo| {
-                servo.position_loop(Scale::NONE, most, feedforward, dt_s)
-            });
+            return self
+                .aside(Target::HOLD, |servo| servo.position_loop(Scale::NONE, most, feedforward, dt_s));
         };
         self.trajectory.target = Target { position: Some(held), ..Target::HOLD };
         self.position(dt_s)
@@ -169,7 +168,8 @@ impl Servo {
         if limited != asked {
             self.status.fault = Fault(102);
         }
-        let torque = self.motor.torque(self.limit_current(self.motor.current(limited)));
+        let amperes = self.limit_current(self.motor.current(limited));
+        let torque = self.motor.torque(amperes);
         self.status.control_torque = torque;
         let kd = f64::from(self.settings.servo.pid_position.kd) * kd_scale / TAU;
         let damping = if torque == asked { kd.max(0.0) } else { 0.0 };
@@ -221,7 +221,8 @@ impl Servo {
     }
 
     fn current(&mut self, q_a: f64) -> Drive {
-        let torque = self.motor.torque(self.limit_current(q_a));
+        let amperes = self.limit_current(q_a);
+        let torque = self.motor.torque(amperes);
         self.status.d_a = self.active.d_a;
         self.status.control_torque = torque;
         Drive { torque, damping: 0.0 }

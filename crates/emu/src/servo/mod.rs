@@ -17,6 +17,7 @@ pub mod command;
 pub mod control;
 pub mod modes;
 pub mod motor;
+mod protocol;
 pub mod record;
 pub mod registers;
 pub mod settings;
@@ -26,8 +27,10 @@ pub mod watchdog;
 
 use crate::body::{Drive, JointState};
 use crate::config::ServoConfig;
+use crate::world::Injection;
 use command::Command;
 use control::Pid;
+use khz_wire::device::Server;
 use khz_wire::{Fault, Mode};
 use motor::Motor;
 use settings::Settings;
@@ -81,8 +84,6 @@ pub struct Servo {
     written: Command,
     /// A mode was written in the present frame.
     commanded: bool,
-    /// The frame is meant for another UUID.
-    refused: bool,
     /// What is being carried out.
     active: Command,
     status: Status,
@@ -95,6 +96,7 @@ pub struct Servo {
     clock: Clock,
     aux: [AuxPort; 2],
     injected: Injected,
+    server: Server,
 }
 
 /// The servo's own notion of time.
@@ -121,8 +123,10 @@ struct Injected {
 }
 
 impl Servo {
-    /// A servo that has just been switched on. `None` if a setting is not one; see
-    /// [`ServoConfig::settings`].
+    /// A servo that has just been switched on.
+    ///
+    /// # Errors
+    /// The name of a setting it does not have.
     pub(crate) fn new(config: &ServoConfig) -> Result<Self, String> {
         let mut settings = Settings::default();
         settings.id.id = config.id;
@@ -162,7 +166,6 @@ impl Servo {
             settings,
             written: stopped,
             commanded: false,
-            refused: false,
             active: stopped,
             pid: Pid::default(),
             trajectory: Trajectory::default(),
@@ -170,6 +173,7 @@ impl Servo {
             clock: Clock { seconds: 0.0, trim: 0 },
             aux: Default::default(),
             injected: Injected::default(),
+            server: Server::new(),
         }
     }
 
@@ -200,6 +204,35 @@ impl Servo {
     /// What it is configured to.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    pub(crate) fn set_supply(&mut self, volts: f64) {
+        self.config.supply_v = volts;
+        self.status.bus_v = volts;
+    }
+
+    pub(crate) fn inject(&mut self, injection: Injection) {
+        match injection {
+            Injection::Silent(on) => self.injected.silent = on,
+            Injection::Lying(on) => self.injected.lying = on,
+            Injection::Stuck(on) => self.injected.stuck = on,
+            Injection::Fault(fault) => self.fail(fault),
+            Injection::Reboot => self.reboot(),
+        }
+    }
+
+    /// Power off and on: only what was saved, the temperatures and the faults put in survive. The position
+    /// is known again only within one turn of the rotor.
+    fn reboot(&mut self) {
+        let turned = self.status.position - self.offset;
+        let ratio = f64::from(self.saved.motor_position.rotor_to_output_ratio);
+        let thermal = self.thermal.clone();
+        let injected = self.injected.clone();
+        *self = Self::boot(self.config.clone(), self.saved.clone());
+        self.offset = -(turned / ratio).round() * ratio;
+        self.status.position = turned + self.offset;
+        self.thermal = thermal;
+        self.injected = injected;
     }
 
     fn measure(&mut self, joint: JointState, dt_s: f64) {

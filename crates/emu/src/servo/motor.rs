@@ -128,7 +128,7 @@ impl Servo {
         } else {
             f64::from(bounds.position_min) - self.status.position
         };
-        if self.active.ignore_bounds || asked == 0.0 || !(beyond > 0.0) {
+        if self.active.ignore_bounds || asked == 0.0 || beyond.is_nan() || beyond <= 0.0 {
             return Limited(asked, Fault::NONE);
         }
         let left = 1.0 - beyond / f64::from(self.settings.servo.position_derate);
@@ -152,14 +152,11 @@ impl Servo {
             (now - (f64::from(fault) - f64::from(margin))) / f64::from(margin)
         };
         let board = share(self.thermal.board_c, settings.fault_temperature, settings.temperature_margin);
-        let motor = share(
-            self.thermal.motor_c,
-            settings.motor_fault_temperature,
-            settings.motor_temperature_margin,
-        );
+        let motor =
+            share(self.thermal.motor_c, settings.motor_fault_temperature, settings.motor_temperature_margin);
         let (share, why) = if motor > board { (motor, 101) } else { (board, 100) };
         let most = f64::from(settings.max_current_A);
-        if !(share > 0.0) {
+        if share.is_nan() || share <= 0.0 {
             return asked.within(most, 99);
         }
         let derated = most + share * (f64::from(settings.derate_current_A) - most);

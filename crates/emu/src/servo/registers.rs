@@ -2,13 +2,9 @@
 
 use super::{Home, Servo};
 use crate::servo::command::Command;
+use khz_wire::device::Refusal;
 use khz_wire::{Class, Mode, Register, Resolution, Value, register::Access};
 use std::f64::consts::TAU;
-
-/// Unknown register, or a value or type it does not take.
-pub const UNKNOWN: u32 = 1;
-/// The register is there but cannot be written.
-pub const NOT_WRITABLE: u32 = 2;
 
 /// Version 1.1.0.
 const FIRMWARE_VERSION: i32 = 0x01_01_00;
@@ -19,31 +15,34 @@ const FIRST_MILLISECOND: u32 = (1 << 31) - 300_000;
 const FLOAT_MILLISECONDS: u32 = 8_388_608;
 
 impl Servo {
-    /// A register's value in the type asked for, or the error code.
-    pub(crate) fn read_register(&mut self, register: Register, resolution: Resolution) -> Result<Value, u32> {
-        let entry = register.entry().ok_or(UNKNOWN)?;
+    /// A register's value in the type asked for.
+    pub(crate) fn read_register(
+        &mut self,
+        register: Register,
+        resolution: Resolution,
+    ) -> Result<Value, Refusal> {
+        let entry = register.entry().ok_or(Refusal::Unknown)?;
         match entry.access {
-            Access::Write | Access::Reserved => return Err(UNKNOWN),
+            Access::Write | Access::Reserved => return Err(Refusal::Unknown),
             Access::Read | Access::ReadWrite | Access::Command => {}
         }
         match entry.class {
-            Class::Word if resolution != Resolution::Int32 => Err(UNKNOWN),
-            Class::Word => self.word(register).map(Value::Int32).ok_or(UNKNOWN),
+            Class::Word if resolution != Resolution::Int32 => Err(Refusal::Unknown),
+            Class::Word => self.word(register).map(Value::Int32).ok_or(Refusal::Unknown),
             Class::Integer if register == Register::MILLISECOND_COUNTER => {
                 Ok(self.milliseconds_as(resolution))
             }
-            Class::Integer => self.integer(register).map(|v| plain(v, resolution)).ok_or(UNKNOWN),
-            class => self.quantity(register).map(|v| class.encode(v, resolution)).ok_or(UNKNOWN),
+            Class::Integer => self.integer(register).map(|v| plain(v, resolution)).ok_or(Refusal::Unknown),
+            class => self.quantity(register).map(|v| class.encode(v, resolution)).ok_or(Refusal::Unknown),
         }
     }
 
-    /// Takes a value for a register, or tells the error code. A UUID mask that does not fit makes the servo
-    /// refuse the whole frame.
-    pub(crate) fn write_register(&mut self, register: Register, value: Value) -> Result<(), u32> {
-        let entry = register.entry().ok_or(UNKNOWN)?;
+    /// Takes a value for a register.
+    pub(crate) fn write_register(&mut self, register: Register, value: Value) -> Result<(), Refusal> {
+        let entry = register.entry().ok_or(Refusal::Unknown)?;
         let quantity = entry.class.decode(value);
         match entry.access {
-            Access::Read | Access::Reserved => return Err(NOT_WRITABLE),
+            Access::Read | Access::Reserved => return Err(Refusal::NotWritable),
             Access::Command => self.write_command(register, value, quantity),
             Access::Write | Access::ReadWrite => match register {
                 Register::MODE => return self.write_mode(value),
@@ -56,18 +55,14 @@ impl Servo {
                 Register::SET_OUTPUT_EXACT => self.set_output_exact(quantity),
                 Register::REQUIRE_REINDEX => self.require_reindex(),
                 Register::RECAPTURE => self.release(),
-                Register(r @ 0x154..=0x157) => {
-                    let expected = self.uuid_word(usize::from(r - 0x154));
-                    self.refused |= value.integer() != expected;
-                }
-                _ => return Err(UNKNOWN),
+                _ => return Err(Refusal::Unknown),
             },
         }
         Ok(())
     }
 
-    fn write_mode(&mut self, value: Value) -> Result<(), u32> {
-        let mode = Mode::from_number(i32::from(value.integer() as i8)).ok_or(UNKNOWN)?;
+    fn write_mode(&mut self, value: Value) -> Result<(), Refusal> {
+        let mode = Mode::from_number(i32::from(value.integer() as i8)).ok_or(Refusal::Unknown)?;
         self.written = Command::new(mode);
         self.commanded = true;
         Ok(())

@@ -180,9 +180,10 @@ fn integer(text: &str) -> i64 {
         octal if octal.len() > 1 && octal.starts_with('0') => (8, &octal[1..]),
         decimal => (10, decimal),
     };
-    let value = digits.chars().map_while(|c| c.to_digit(radix)).fold(0_i64, |value, digit| {
-        value.saturating_mul(i64::from(radix)).saturating_add(i64::from(digit))
-    });
+    let value = digits
+        .chars()
+        .map_while(|c| c.to_digit(radix))
+        .fold(0_i64, |value, digit| value.saturating_mul(i64::from(radix)).saturating_add(i64::from(digit)));
     if negative { -value } else { value }
 }
 
@@ -216,7 +217,8 @@ mod tests {
         assert_eq!(settings.servo.pid_position.kp, 7.0);
         assert_eq!(settings.motor_position.sources[2].cpr, 42);
         assert_eq!(settings.id.id, 1, "an impossible id falls back to 1");
-        for nothing in ["servo", "servo.pid_position", "servo.none", "none.x", "id.id.0", "uuid.uuid.16", ""] {
+        for nothing in ["servo", "servo.pid_position", "servo.none", "none.x", "id.id.0", "uuid.uuid.16", ""]
+        {
             assert!(!settings.set(nothing, "1"), "{nothing}");
         }
     }

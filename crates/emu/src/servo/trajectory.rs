@@ -45,13 +45,8 @@ pub struct Capture {
 
 impl Target {
     /// Stay where the output is.
-    pub const HOLD: Self = Self {
-        position: None,
-        velocity: 0.0,
-        stop: None,
-        velocity_limit: f64::NAN,
-        accel_limit: f64::NAN,
-    };
+    pub const HOLD: Self =
+        Self { position: None, velocity: 0.0, stop: None, velocity_limit: f64::NAN, accel_limit: f64::NAN };
 
     /// What a position command asks for of a servo now at `measured`.
     pub fn new(command: &Command, measured: f64) -> Self {
@@ -107,15 +102,14 @@ impl Trajectory {
         };
         let velocity = bounded(wanted, fastest);
         self.acceleration = if self.target.accel_limit.is_nan() { 0.0 } else { (velocity - before) / dt_s };
-        let mean = if self.acceleration == 0.0 { velocity } else { 0.5 * (before + velocity) };
-        let position = self.stop_at(position, position + mean * dt_s);
+        let position = self.stop_at(position, position + velocity * dt_s);
         self.velocity = Some(velocity);
         self.position = Some(position);
         if let Some(target) = &mut self.target.position {
             *target += self.target.velocity * dt_s;
         }
         self.arrive(dt_s);
-        (position, velocity)
+        (self.position.unwrap_or(position), self.velocity.unwrap_or(velocity))
     }
 
     /// The next velocity of a limited trajectory.
@@ -131,7 +125,7 @@ impl Trajectory {
         next
     }
 
-    /// Close enough to the target to be there: the rest of the way is less than ten steps at arrival speed.
+    /// Near enough to the target, and to its speed, to be there with one more step.
     fn arrive(&mut self, dt_s: f64) {
         let (Some(target), Some(position), Some(velocity)) =
             (self.target.position, self.position, self.velocity)
@@ -163,7 +157,7 @@ impl Trajectory {
 }
 
 /// The greatest speed towards a target `distance` away from which `accel` can still stop there, found for
-/// steps of `dt_s`: braking from it covers `v·dt/2 + v²/2a`.
+/// steps of `dt_s`, each at its new speed: braking from `v` covers `v·dt/2 + v²/2a`.
 fn approach(distance: f64, accel: f64, dt_s: f64) -> f64 {
     let last = distance.abs() / dt_s;
     if accel.is_nan() {

@@ -1,0 +1,56 @@
+//! The servo's end of the protocol: frames in, frames out.
+
+use super::Servo;
+use crate::config::WireKind;
+use khz_wire::address::BROADCAST;
+use khz_wire::device::{Refusal, RegisterFile};
+use khz_wire::frame::MAX_PAYLOAD;
+use khz_wire::{Address, Frame, Register, Resolution, Value};
+
+impl Servo {
+    /// Takes a frame from the bus; what it answers.
+    pub(crate) fn answer(&mut self, request: &Frame, wire: WireKind) -> Option<Frame> {
+        self.commanded = false;
+        let mut server = self.server;
+        let reply = match wire {
+            WireKind::Rs485 { .. } => self.answer_serial(&mut server, request),
+            WireKind::CanFd { .. } | WireKind::Instant => {
+                let prefix = self.settings.can.prefix as u16;
+                server.answer_frame(request, self.id(), prefix, self)
+            }
+        };
+        self.server = server;
+        reply.filter(|_| !self.injected.silent)
+    }
+
+    /// Serial frames have no prefix and no padding.
+    fn answer_serial(&mut self, server: &mut khz_wire::device::Server, request: &Frame) -> Option<Frame> {
+        let address = Address::from_id(request.id);
+        if address.destination != self.id() && address.destination != BROADCAST {
+            return None;
+        }
+        let mut payload = [0; MAX_PAYLOAD];
+        let len = server.answer(request.payload(), address.reply, self, &mut payload)?;
+        Frame::new(Address { prefix: 0, ..address.answered_by(self.id()) }.id(), &payload[..len])
+    }
+}
+
+impl RegisterFile for Servo {
+    fn read(&mut self, register: Register, resolution: Resolution) -> Result<Value, Refusal> {
+        self.read_register(register, resolution)
+    }
+
+    fn write(&mut self, register: Register, value: Value) -> Result<(), Refusal> {
+        self.write_register(register, value)
+    }
+
+    fn complete(&mut self) {
+        if std::mem::take(&mut self.commanded) {
+            self.apply(self.written);
+        }
+    }
+
+    fn uuid(&self) -> [u8; 16] {
+        self.settings.uuid.uuid
+    }
+}

@@ -1,0 +1,278 @@
+//! The emulated machine as a link.
+
+use crate::body::{Body, Drive, Joints};
+use crate::bus::{Arrival, Bus, Sender, Transmission};
+use crate::config::{ConfigError, WireKind, WorldConfig};
+use crate::imu::Sensor;
+use crate::servo::Servo;
+use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
+use khz_wire::{Fault, Frame};
+use std::collections::VecDeque;
+
+/// Body and control loops move on by this much at a time.
+pub const STEP_NS: i64 = 250_000;
+
+/// Replies kept for the host until it fetches them; then new ones are lost, as in an adapter.
+const INBOX: usize = 1024;
+
+/// An emulated machine: its buses are the channels of one link.
+///
+/// Time passes only in calls: each lets happen what is due by its `now_ns`, so the same calls at the same
+/// times give the same bytes. The first call sets the machine's time zero.
+///
+/// # Realtime contract
+/// As [`Link`]: after construction nothing here allocates, locks or makes a system call. A call costs about
+/// as much as the virtual time that passed since the one before is long: one control step per servo and
+/// [`STEP_NS`].
+pub struct World {
+    buses: Vec<Channel>,
+    servos: Vec<Servo>,
+    body: Box<dyn Body>,
+    drives: Vec<Drive>,
+    /// How far body and control loops have come.
+    stepped_ns: Option<i64>,
+    inbox: VecDeque<Received>,
+    imu: Option<Sensor>,
+    half_duplex: bool,
+}
+
+struct Channel {
+    bus: Bus,
+    /// Indices of its servos.
+    servos: Vec<usize>,
+    counters: Counters,
+}
+
+/// A fault put into one servo from outside, to see how the host takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Injection {
+    /// It carries out commands but sends nothing.
+    Silent(bool),
+    /// Position, velocity and torque read as NaN.
+    Lying(bool),
+    /// Its encoder stands still.
+    Stuck(bool),
+    /// It faults with this code.
+    Fault(Fault),
+    /// It loses power for a moment.
+    Reboot,
+}
+
+impl World {
+    /// A machine whose joints do not feel each other.
+    ///
+    /// # Errors
+    /// [`ConfigError`] tells which bus or servo cannot be built and why.
+    pub fn new(config: &WorldConfig) -> Result<Self, ConfigError> {
+        let joints = config.servos.iter().map(|servo| servo.joint).collect();
+        Self::with_body(config, Box::new(Joints::new(joints)))
+    }
+
+    /// A machine whose servos move `body`, which has one joint per servo.
+    ///
+    /// # Errors
+    /// As [`World::new`].
+    ///
+    /// # Panics
+    /// If `body` has not exactly one joint per servo.
+    pub fn with_body(config: &WorldConfig, body: Box<dyn Body>) -> Result<Self, ConfigError> {
+        config.check()?;
+        assert_eq!(body.joints().len(), config.servos.len(), "one joint per servo");
+        let build = |(index, servo)| {
+            Servo::new(servo).map_err(|name| ConfigError::NoSuchSetting { servo: index, name })
+        };
+        Ok(Self {
+            buses: (0..config.buses.len()).map(|bus| Channel::new(config, bus)).collect(),
+            servos: config.servos.iter().enumerate().map(build).collect::<Result<_, _>>()?,
+            drives: vec![Drive::default(); config.servos.len()],
+            body,
+            stepped_ns: None,
+            inbox: VecDeque::with_capacity(INBOX),
+            imu: config.imu.map(|imu| Sensor::new(imu, config.seed)),
+            half_duplex: config.buses.iter().any(|bus| matches!(bus.wire, WireKind::Rs485 { .. })),
+        })
+    }
+
+    /// Lets everything happen that is due by `now_ns`.
+    pub fn advance(&mut self, now_ns: i64) {
+        let first_ns = *self.stepped_ns.get_or_insert(now_ns);
+        debug_assert!(first_ns <= now_ns + STEP_NS, "time runs backwards");
+        while let Some(index) = self.next_bus(now_ns) {
+            if let Some((at_ns, Some(arrival))) = self.buses[index].bus.step(now_ns) {
+                self.arrive(index, at_ns, arrival);
+            }
+        }
+        self.step_to(now_ns);
+    }
+
+    /// Puts a fault into a servo; without effect if there is no such servo.
+    pub fn inject(&mut self, servo: usize, injection: Injection, now_ns: i64) {
+        self.advance(now_ns);
+        if let Some(servo) = self.servos.get_mut(servo) {
+            servo.inject(injection);
+        }
+    }
+
+    /// Takes the IMU away or gives it back.
+    pub fn lose_imu(&mut self, gone: bool) {
+        if let Some(imu) = &mut self.imu {
+            imu.gone = gone;
+        }
+    }
+
+    /// Sets a servo's supply voltage without load; without effect if there is no such servo.
+    pub fn set_supply(&mut self, servo: usize, volts: f64, now_ns: i64) {
+        self.advance(now_ns);
+        if let Some(servo) = self.servos.get_mut(servo) {
+            servo.set_supply(volts);
+        }
+    }
+
+    /// The servos, in the order of the configuration, as of the last call with a time.
+    pub fn servos(&self) -> &[Servo] {
+        &self.servos
+    }
+
+    /// What the servos move, as of the last call with a time.
+    pub fn body(&self) -> &dyn Body {
+        &*self.body
+    }
+
+    /// How long a bus was in use so far, ns: the frames' bits and the gaps the bus demands between them.
+    /// The difference over a cycle, plus one turnaround (per query on RS485), is what the cycle cannot be
+    /// faster than. 0 if there is no such bus.
+    pub fn busy_ns(&self, bus: u8) -> i64 {
+        self.buses.get(usize::from(bus)).map_or(0, |channel| channel.bus.busy_ns())
+    }
+
+    /// The bus on which the next thing happens, if that is due.
+    fn next_bus(&self, now_ns: i64) -> Option<usize> {
+        let next = |channel: &Channel| channel.bus.next_ns().filter(|&at_ns| at_ns <= now_ns);
+        let due = self.buses.iter().enumerate().filter_map(|(index, c)| Some((next(c)?, index)));
+        due.min().map(|(_, index)| index)
+    }
+
+    fn arrive(&mut self, index: usize, at_ns: i64, arrival: Arrival) {
+        match arrival {
+            Arrival::Garbage => self.buses[index].counters.corrupt += 1,
+            Arrival::Frame(sent) => {
+                self.step_to(at_ns);
+                self.deliver(index, at_ns, &sent);
+            }
+        }
+    }
+
+    /// Everyone on the bus but the sender gets the frame.
+    fn deliver(&mut self, index: usize, at_ns: i64, sent: &Transmission) {
+        let channel = &mut self.buses[index];
+        let wire = channel.bus.config().wire;
+        for &servo in &channel.servos {
+            if sent.sender == Sender::Servo(servo) {
+                continue;
+            }
+            if let Some(reply) = self.servos[servo].answer(&sent.frame, wire)
+                && !channel.bus.reply(servo, &reply, at_ns)
+            {
+                channel.counters.errors += 1;
+            }
+        }
+        if sent.sender == Sender::Host {
+            return;
+        }
+        if self.inbox.len() == INBOX {
+            channel.counters.errors += 1;
+            return;
+        }
+        channel.counters.received += 1;
+        self.inbox.push_back(Received { channel: index as u8, at_ns, frame: sent.frame });
+    }
+
+    fn step_to(&mut self, now_ns: i64) {
+        let Some(stepped_ns) = &mut self.stepped_ns else { return };
+        while *stepped_ns + STEP_NS <= now_ns {
+            *stepped_ns += STEP_NS;
+            let dt_s = STEP_NS as f64 * 1e-9;
+            let joints = self.servos.iter_mut().zip(self.body.joints()).zip(&mut self.drives);
+            for ((servo, joint), drive) in joints {
+                *drive = servo.step(*joint, dt_s);
+            }
+            self.body.step(dt_s, &self.drives);
+        }
+    }
+}
+
+impl Channel {
+    fn new(config: &WorldConfig, index: usize) -> Self {
+        let of_bus = |(servo, c): (usize, &crate::config::ServoConfig)| (c.bus == index).then_some(servo);
+        let servos: Vec<usize> = config.servos.iter().enumerate().filter_map(of_bus).collect();
+        Self { bus: Bus::new(config.buses[index], servos.len()), servos, counters: Counters::default() }
+    }
+}
+
+impl Link for World {
+    fn capabilities(&self) -> Capabilities {
+        let queues = self.buses.iter().map(|channel| channel.bus.config().host_queue);
+        Capabilities {
+            kind: "emulated",
+            channels: self.buses.len() as u8,
+            half_duplex: self.half_duplex,
+            in_flight: queues.min().unwrap_or(0),
+            emulated: true,
+        }
+    }
+
+    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+        self.advance(now_ns);
+        let channel = self.buses.get_mut(usize::from(channel)).ok_or(LinkError::Unsupported)?;
+        if channel.bus.send(frame, now_ns) {
+            channel.counters.sent += 1;
+            Ok(())
+        } else {
+            channel.counters.full += 1;
+            Err(LinkError::Full)
+        }
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        self.advance(now_ns);
+        Ok(self.inbox.pop_front())
+    }
+
+    fn next_event_ns(&self) -> Option<i64> {
+        let waiting = self.inbox.front().map(|received| received.at_ns);
+        let imu = self.imu.as_ref().and_then(Sensor::ready_ns);
+        let coming = self.buses.iter().filter_map(|channel| channel.bus.next_for_host_ns());
+        coming.chain(waiting).chain(imu).min()
+    }
+
+    fn imu(&mut self) -> Option<&mut dyn Imu> {
+        if self.imu.is_some() { Some(self) } else { None }
+    }
+
+    fn counters(&self, channel: u8) -> Counters {
+        self.buses.get(usize::from(channel)).map_or_else(Counters::default, |channel| channel.counters)
+    }
+}
+
+impl Imu for World {
+    fn request(&mut self, now_ns: i64) -> Result<(), LinkError> {
+        self.advance(now_ns);
+        match &mut self.imu {
+            Some(imu) if !imu.gone => {
+                imu.request(now_ns);
+                Ok(())
+            }
+            _ => Err(LinkError::Down { errno: 0 }),
+        }
+    }
+
+    fn poll(&mut self, now_ns: i64) -> Result<Option<ImuSample>, LinkError> {
+        self.advance(now_ns);
+        let trunk = self.body.trunk();
+        let Some(imu) = self.imu.as_mut().filter(|imu| !imu.gone) else {
+            return Err(LinkError::Down { errno: 0 });
+        };
+        let ready = imu.ready_ns().filter(|&ready_ns| ready_ns <= now_ns);
+        Ok(ready.map(|ready_ns| imu.take(trunk, ready_ns)))
+    }
+}

@@ -1,0 +1,117 @@
+//! When replies arrive, on each kind of wire.
+
+mod common;
+
+use common::Bench;
+use khz_emu::{BusConfig, WireKind};
+use khz_link::{Link, LinkError};
+use khz_wire::time::{CanRate, UartRate};
+use khz_wire::{Address, Frame};
+
+const QUERY: &str = "11001f01130d";
+
+#[test]
+fn a_can_reply_is_there_exactly_when_its_last_bit_is() {
+    let mut bench = Bench::new(BusConfig::CAN_FD, 1);
+    let sent_ns = bench.now_ns;
+    bench.send(1, true, QUERY);
+    let mut request = Frame::new(Address::to(1, true).id(), &common::bytes(QUERY)).unwrap();
+    request.pad();
+    let received = bench.next().unwrap();
+    let rate = CanRate::MOTEUS;
+    let expected_ns = sent_ns + rate.frame_ns(&request) + 75_000 + rate.frame_ns(&received.frame);
+    assert_eq!(received.at_ns, expected_ns);
+    assert_eq!(bench.now_ns, expected_ns, "next_event_ns told the exact time");
+    assert_eq!(received.frame.id, 0x100);
+    assert!(!received.frame.extended);
+}
+
+#[test]
+fn nothing_comes_a_nanosecond_early() {
+    let mut bench = Bench::new(BusConfig::CAN_FD, 1);
+    bench.send(1, true, QUERY);
+    let due_ns = {
+        let mut twin = Bench::new(BusConfig::CAN_FD, 1);
+        twin.send(1, true, QUERY);
+        twin.next().unwrap().at_ns
+    };
+    assert_eq!(bench.world.receive(due_ns - 1), Ok(None));
+    assert!(bench.world.receive(due_ns).unwrap().is_some());
+}
+
+#[test]
+fn a_reply_with_a_lower_identifier_overtakes_queued_requests() {
+    // 0x100 (11 bits) against 0x8003 (29 bits, first 11 bits 0): the request wins, and so 3 is asked before
+    // 1 may answer; with prefix 1 the request's first bits are 000 0000 0100 = 0x004, still lower.
+    let mut bench = Bench::new(BusConfig::CAN_FD, 3);
+    for id in 1..=3 {
+        bench.send(id, true, QUERY);
+    }
+    let order: Vec<u32> = (0..3).map(|_| bench.next().unwrap().frame.id).collect();
+    assert_eq!(order, [0x100, 0x200, 0x300]);
+    let busy_ns = bench.world.busy_ns(0);
+    assert!(bench.now_ns - 5_000_000_000 <= busy_ns + 75_000, "the bus idles for one turnaround at most");
+}
+
+#[test]
+fn serial_frames_take_ten_bits_a_byte_and_carry_no_padding() {
+    let mut bench = Bench::new(BusConfig::RS485, 1);
+    let sent_ns = bench.now_ns;
+    let request = Frame::new(Address::to(1, true).id(), &common::bytes(QUERY)).unwrap();
+    bench.world.send(0, &request, bench.now_ns).unwrap();
+    let received = bench.next().unwrap();
+    let line = UartRate::eight_n_one(3_000_000);
+    assert_eq!(received.frame.payload().len(), 22);
+    assert_eq!(received.at_ns, sent_ns + line.bytes_ns(13) + 75_000 + line.bytes_ns(29));
+}
+
+#[test]
+fn two_who_talk_at_once_on_rs485_destroy_both_frames() {
+    let mut bench = Bench::new(BusConfig::RS485, 2);
+    bench.send(1, true, QUERY);
+    bench.send(2, true, QUERY);
+    bench.wait_ms(10);
+    // The second query, sent back to back, ends before the first reply starts; the replies do not collide
+    // either, but a query to everybody does.
+    assert_eq!(bench.received().len(), 2);
+    bench.send(0x7f, true, QUERY);
+    bench.wait_ms(10);
+    assert_eq!(bench.received().len(), 0);
+    assert_eq!(bench.world.counters(0).corrupt, 2);
+}
+
+#[test]
+fn an_instant_wire_answers_in_the_same_call() {
+    let mut bench = Bench::new(BusConfig::INSTANT, 3);
+    for id in 1..=3 {
+        bench.send(id, true, QUERY);
+    }
+    let received = bench.received();
+    assert_eq!(received.len(), 3);
+    assert!(received.iter().all(|r| r.at_ns == bench.now_ns));
+}
+
+#[test]
+fn a_full_host_queue_says_so() {
+    let bus = BusConfig { host_queue: 2, ..BusConfig::CAN_FD };
+    let mut bench = Bench::new(bus, 1);
+    let frame = Frame::new(0x8001, &[0x50]).unwrap();
+    // The first goes on the wire at once and so leaves the queue.
+    for _ in 0..3 {
+        bench.world.send(0, &frame, bench.now_ns).unwrap();
+    }
+    assert_eq!(bench.world.send(0, &frame, bench.now_ns), Err(LinkError::Full));
+    assert_eq!(bench.world.counters(0).full, 1);
+    assert_eq!(bench.world.send(1, &frame, bench.now_ns), Err(LinkError::Unsupported));
+}
+
+#[test]
+fn slower_rates_take_longer() {
+    let slow = WireKind::CanFd { nominal_bps: 500_000, data_bps: 1_000_000 };
+    let time = |wire| {
+        let mut bench = Bench::new(BusConfig { wire, ..BusConfig::CAN_FD }, 1);
+        bench.send(1, true, QUERY);
+        bench.next().unwrap().at_ns
+    };
+    assert!(time(slow) > time(BusConfig::CAN_FD.wire));
+}
