@@ -51,6 +51,15 @@ impl Frame {
         &mut self.data[..usize::from(self.len)]
     }
 
+    /// Everything there is room for, whatever the length: lets offsets known at start-up be used unchecked.
+    pub(crate) fn buffer(&self) -> &[u8; MAX_PAYLOAD] {
+        &self.data
+    }
+
+    pub(crate) fn buffer_mut(&mut self) -> &mut [u8; MAX_PAYLOAD] {
+        &mut self.data
+    }
+
     /// Appends NOPs up to the next length CAN-FD can express.
     pub fn pad(&mut self) {
         let padded = padded_len(usize::from(self.len));

@@ -10,6 +10,10 @@
 //! | [`register`] | the register map: number, name, class, access |
 //! | [`value`] | physical value ⇄ int8 / int16 / int32 / float |
 //! | [`subframe`] | payload ⇄ reads, writes, replies, errors, streams |
+//! | [`format`] | which registers travel, and how finely |
+//! | [`command`] | what a host tells a servo → payload |
+//! | [`reply`] | payload → what a servo says of itself |
+//! | [`template`] | the two of them with everything but the numbers done beforehand, for the tick |
 //! | [`device`] | request → reply, for whoever plays a device |
 //! | [`fdcanusb`] | frame ⇄ lines of text, of the USB adapter and of the UART |
 //! | [`time`] | frame → how long it occupies its wire |
@@ -17,18 +21,26 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod command;
 pub mod device;
 pub mod fdcanusb;
+pub mod format;
 pub mod frame;
 pub mod mode;
 pub mod register;
+pub mod reply;
 pub mod subframe;
+pub mod template;
 pub mod time;
 pub mod value;
 
 pub use address::Address;
+pub use command::{Command, Position};
+pub use format::Format;
 pub use frame::Frame;
 pub use mode::{Fault, Mode};
 pub use register::Register;
+pub use reply::Reply;
 pub use subframe::{Subframe, Subframes, Writer};
+pub use template::{CommandTemplate, ReplyLayout};
 pub use value::{Class, Resolution, Value};

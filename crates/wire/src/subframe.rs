@@ -324,6 +324,11 @@ impl<'a> Writer<'a> {
         self.all_or_nothing(|w| w.head(opcode::READ, run))
     }
 
+    /// Opens a write of consecutive registers; their values follow with [`Writer::value`].
+    pub fn write_head(&mut self, run: Run) -> Result<(), Full> {
+        self.all_or_nothing(|w| w.head(opcode::WRITE, run))
+    }
+
     /// Opens a reply to `run`, in the same form; its values follow with [`Writer::value`].
     pub fn reply_head(&mut self, run: Run) -> Result<(), Full> {
         self.all_or_nothing(|w| w.head(opcode::REPLY, run))

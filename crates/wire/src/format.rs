@@ -1,0 +1,245 @@
+//! Which registers travel, and at which resolution each: the format of a command or of a query.
+
+use crate::register::Register;
+use crate::subframe::{Full, Run, Writer, varuint_len};
+use crate::value::Resolution;
+
+/// The most registers in one format.
+pub const MAX_REGISTERS: usize = 24;
+
+/// A device stops processing a request once fewer than 23 of the 64 bytes of its reply are left, so no reply
+/// subframe may start behind this one.
+const LAST_START: usize = 41;
+
+/// Registers in ascending order with their resolutions. A register that is not in it is not sent.
+///
+/// Neighbours of equal resolution travel as one subframe, as the official clients encode them: up to three
+/// registers in the short form, four and more in the long form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
+    registers: [(Register, Resolution); MAX_REGISTERS],
+    len: usize,
+}
+
+/// The format already has [`MAX_REGISTERS`] registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FormatFull;
+
+impl core::fmt::Display for FormatFull {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "more than {MAX_REGISTERS} registers in one format")
+    }
+}
+
+impl core::error::Error for FormatFull {}
+
+impl Format {
+    /// No registers.
+    pub const fn new() -> Self {
+        Self { registers: [(Register::MODE, Resolution::Int8); MAX_REGISTERS], len: 0 }
+    }
+
+    /// These registers, in any order; of a register given twice the last counts.
+    ///
+    /// # Errors
+    /// [`FormatFull`].
+    pub fn of(registers: &[(Register, Resolution)]) -> Result<Self, FormatFull> {
+        registers
+            .iter()
+            .try_fold(Self::new(), |format, &(register, resolution)| format.with(register, resolution))
+    }
+
+    /// What the official clients ask for unless told otherwise: mode int8; position, velocity, torque float;
+    /// voltage, temperature, fault int8.
+    pub fn default_query() -> Self {
+        use Resolution::{Float, Int8};
+        Self::listed(&[
+            (Register::MODE, Int8),
+            (Register::POSITION, Float),
+            (Register::VELOCITY, Float),
+            (Register::TORQUE, Float),
+            (Register::VOLTAGE, Int8),
+            (Register::TEMPERATURE, Int8),
+            (Register::FAULT, Int8),
+        ])
+    }
+
+    /// What the official C++ client sends unless told otherwise: position and velocity as floats.
+    pub fn default_position() -> Self {
+        use Resolution::Float;
+        Self::listed(&[(Register::COMMAND_POSITION, Float), (Register::COMMAND_VELOCITY, Float)])
+    }
+
+    /// Of at most [`MAX_REGISTERS`]; more are left out.
+    pub(crate) fn listed(registers: &[(Register, Resolution)]) -> Self {
+        registers.iter().fold(Self::new(), |format, &(register, resolution)| {
+            format.with(register, resolution).unwrap_or(format)
+        })
+    }
+
+    /// Adds a register, or changes its resolution.
+    ///
+    /// # Errors
+    /// [`FormatFull`].
+    pub fn with(mut self, register: Register, resolution: Resolution) -> Result<Self, FormatFull> {
+        match self.find(register) {
+            Ok(at) => self.registers[at].1 = resolution,
+            Err(_) if self.len == MAX_REGISTERS => return Err(FormatFull),
+            Err(at) => {
+                self.registers.copy_within(at..self.len, at + 1);
+                self.registers[at] = (register, resolution);
+                self.len += 1;
+            }
+        }
+        Ok(self)
+    }
+
+    /// Leaves a register out.
+    pub fn without(mut self, register: Register) -> Self {
+        if let Ok(at) = self.find(register) {
+            self.registers.copy_within(at + 1..self.len, at);
+            self.len -= 1;
+        }
+        self
+    }
+
+    /// Without the registers that `keep` refuses.
+    pub(crate) fn only(mut self, keep: impl Fn(Register) -> bool) -> Self {
+        let mut kept = 0;
+        for i in 0..self.len {
+            if keep(self.registers[i].0) {
+                self.registers[kept] = self.registers[i];
+                kept += 1;
+            }
+        }
+        self.len = kept;
+        self
+    }
+
+    /// The registers, ascending.
+    pub fn registers(&self) -> &[(Register, Resolution)] {
+        &self.registers[..self.len]
+    }
+
+    /// No register at all.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The resolution a register has here, if it is here.
+    pub fn resolution(&self, register: Register) -> Option<Resolution> {
+        self.find(register).ok().map(|at| self.registers[at].1)
+    }
+
+    /// The subframes: neighbouring registers of equal resolution.
+    pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+        let follows = |a: &(Register, Resolution), b: &(Register, Resolution)| {
+            a.1 == b.1 && a.0.0.checked_add(1) == Some(b.0.0)
+        };
+        self.registers().chunk_by(follows).filter_map(|chunk| {
+            let &(first, resolution) = chunk.first()?;
+            let count = chunk.len() as u32;
+            Some(Run { resolution, start: u32::from(first.0), count, long: count > 3 })
+        })
+    }
+
+    /// Writes the read subframes of a query.
+    ///
+    /// # Errors
+    /// [`Full`] if they do not all fit; those before are written.
+    pub fn query(&self, writer: &mut Writer<'_>) -> Result<(), Full> {
+        self.runs().try_for_each(|run| writer.read(run))
+    }
+
+    /// Length of the reply to this query, before padding.
+    pub fn reply_len(&self) -> usize {
+        self.runs().map(reply_subframe_len).sum()
+    }
+
+    /// The reply fits a frame, and the device gets to every part of the query; of a query that is not
+    /// answerable the last registers never arrive.
+    pub fn is_answerable(&self) -> bool {
+        let mut start = 0;
+        let starts_in_time = self.runs().all(|run| {
+            let in_time = start <= LAST_START;
+            start += reply_subframe_len(run);
+            in_time
+        });
+        starts_in_time && start <= crate::frame::MAX_PAYLOAD
+    }
+
+    fn find(&self, register: Register) -> Result<usize, usize> {
+        self.registers().binary_search_by_key(&register, |&(register, _)| register)
+    }
+}
+
+impl Default for Format {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Opcode, count and start register of a subframe.
+pub(crate) fn head_len(run: Run) -> usize {
+    1 + if run.long { varuint_len(run.count) } else { 0 } + varuint_len(run.start)
+}
+
+fn reply_subframe_len(run: Run) -> usize {
+    head_len(run) + run.count as usize * run.resolution.size()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::Resolution::{Float, Int8, Int16, Int32};
+
+    #[track_caller]
+    fn asks(registers: &[(u16, Resolution)], expected: &[u8]) {
+        let mut format = Format::new();
+        for &(register, resolution) in registers {
+            format = format.with(Register(register), resolution).unwrap();
+        }
+        let mut buffer = [0; 64];
+        let mut writer = Writer::new(&mut buffer);
+        format.query(&mut writer).unwrap();
+        assert_eq!(writer.written(), expected);
+    }
+
+    #[test]
+    fn groups_neighbours_of_equal_resolution() {
+        asks(&[(0x101, Int32), (0x70, Int32)], &[0x19, 0x70, 0x19, 0x81, 0x02]);
+        asks(
+            &[(0, Int16), (1, Int16), (2, Int16), (3, Int16), (13, Int8), (14, Int8), (15, Int8)],
+            &[0x14, 0x04, 0x00, 0x13, 0x0d],
+        );
+        asks(&[(0, Int8), (2, Int8)], &[0x11, 0x00, 0x11, 0x02]);
+        let default: [u8; 6] = [0x11, 0x00, 0x1f, 0x01, 0x13, 0x0d];
+        asks(&[(0, Int8), (1, Float), (2, Float), (3, Float), (13, Int8), (14, Int8), (15, Int8)], &default);
+    }
+
+    #[test]
+    fn keeps_order_and_uniqueness() {
+        let format = Format::of(&[(Register(5), Int8), (Register(1), Float), (Register(5), Int16)]).unwrap();
+        assert_eq!(format.registers(), [(Register(1), Float), (Register(5), Int16)]);
+        assert_eq!(format.without(Register(1)).registers(), [(Register(5), Int16)]);
+        assert_eq!(format.without(Register(2)), format);
+        assert_eq!(format.resolution(Register(5)), Some(Int16));
+    }
+
+    #[test]
+    fn refuses_one_too_many() {
+        let full = (0..24).try_fold(Format::new(), |format, n| format.with(Register(n), Int8)).unwrap();
+        assert_eq!(full.with(Register(30), Int8), Err(FormatFull));
+        assert!(full.with(Register(3), Float).is_ok());
+    }
+
+    #[test]
+    fn knows_what_a_device_can_answer() {
+        assert_eq!(Format::default_query().reply_len(), 22);
+        assert!(Format::default_query().is_answerable());
+        // 10 floats in one subframe: 43 bytes; the next would start too late.
+        let floats = (0..10).try_fold(Format::new(), |format, n| format.with(Register(n), Float)).unwrap();
+        assert!(floats.is_answerable());
+        assert!(!floats.with(Register(20), Int8).unwrap().is_answerable());
+    }
+}

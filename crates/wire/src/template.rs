@@ -1,0 +1,291 @@
+//! A tick's commands and replies with everything but the numbers done beforehand.
+//!
+//! At start-up the formats become a frame whose numbers are at known offsets, and a list of where the reply's
+//! numbers will be. In the tick [`CommandTemplate::fill`] writes numbers and [`ReplyLayout::decode`] compares
+//! a mask and reads numbers. Neither allocates, blocks or can fail.
+
+use crate::address::Address;
+use crate::command::{Command, Position, frame};
+use crate::format::{Format, MAX_REGISTERS, head_len};
+use crate::frame::{Frame, MAX_PAYLOAD, PADDING};
+use crate::register::Register;
+use crate::reply::Reply;
+use crate::subframe::{Run, SubframeError, Writer};
+use crate::value::{Class, Resolution, Value};
+
+/// A position command with its query, ready but for the numbers.
+#[derive(Clone, Debug)]
+pub struct CommandTemplate {
+    frame: Frame,
+    numbers: Numbers,
+}
+
+impl CommandTemplate {
+    /// Lays the frame out: mode, the registers of `format`, the reads of `query`. Registers of `format` that
+    /// are not a position command's are left out. A reply is asked for exactly if there is a query.
+    ///
+    /// # Errors
+    /// [`TemplateError`].
+    pub fn new(address: Address, format: &Format, query: &Format) -> Result<Self, TemplateError> {
+        if !query.is_answerable() {
+            return Err(TemplateError::ReplyTooLong);
+        }
+        let position = Position::default();
+        let own = format.only(|register| position.value(register).is_some());
+        let command = Command::Position(position);
+        let frame = command.frame(address, &own, query).map_err(|_| TemplateError::RequestTooLong)?;
+        // The mode's write takes the first three bytes.
+        Ok(Self { frame, numbers: Numbers::of(&own, 3) })
+    }
+
+    /// Puts the numbers in; the frame to send, not padded.
+    pub fn fill(&mut self, command: &Position) -> &Frame {
+        let buffer = self.frame.buffer_mut();
+        for number in self.numbers.iter() {
+            if let (Some(value), Some(target)) =
+                (command.value(number.register), buffer.get_mut(usize::from(number.offset)..))
+            {
+                let _ = number.class.encode(value, number.resolution).write(target);
+            }
+        }
+        &self.frame
+    }
+
+    /// The frame as last filled.
+    pub const fn frame(&self) -> &Frame {
+        &self.frame
+    }
+}
+
+/// A query without command: a frame that never changes.
+///
+/// # Errors
+/// [`TemplateError`].
+pub fn query_frame(address: Address, query: &Format) -> Result<Frame, TemplateError> {
+    if !query.is_answerable() {
+        return Err(TemplateError::ReplyTooLong);
+    }
+    frame(Address { reply: true, ..address }, |writer| query.query(writer))
+        .map_err(|_| TemplateError::RequestTooLong)
+}
+
+/// Why a format cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TemplateError {
+    /// Command and query are longer than a frame.
+    RequestTooLong,
+    /// The reply is longer than a frame, or has a subframe the device would not get to.
+    ReplyTooLong,
+}
+
+impl core::fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::RequestTooLong => "command and query are longer than 64 bytes",
+            Self::ReplyTooLong => "the query's reply is longer than a servo answers",
+        })
+    }
+}
+
+impl core::error::Error for TemplateError {}
+
+/// What the reply to a query looks like, byte by byte, but for the numbers.
+#[derive(Clone, Debug)]
+pub struct ReplyLayout {
+    /// Bits of the payload that are known, and what they are.
+    mask: [u8; MAX_PAYLOAD],
+    expected: [u8; MAX_PAYLOAD],
+    /// Length before padding.
+    len: usize,
+    numbers: Numbers,
+}
+
+impl ReplyLayout {
+    /// Of the replies to `query`.
+    ///
+    /// # Errors
+    /// [`TemplateError::ReplyTooLong`].
+    pub fn new(query: &Format) -> Result<Self, TemplateError> {
+        if !query.is_answerable() {
+            return Err(TemplateError::ReplyTooLong);
+        }
+        let numbers = Numbers::of(query, 0);
+        let mut layout =
+            Self { mask: [0; MAX_PAYLOAD], expected: [0; MAX_PAYLOAD], len: query.reply_len(), numbers };
+        let mut at = 0;
+        for run in query.runs() {
+            let head = head_len(run);
+            let mut writer = Writer::new(&mut layout.expected[at..]);
+            writer.reply_head(run).map_err(|_| TemplateError::ReplyTooLong)?;
+            layout.mask[at..at + head].fill(0xff);
+            at += head + run.count as usize * run.resolution.size();
+        }
+        Ok(layout)
+    }
+
+    /// Decodes a reply: straight if it has this layout, by the general parser if not (an error in it, a
+    /// stream, another query's reply).
+    ///
+    /// # Errors
+    /// As [`Reply::parse`].
+    pub fn decode(&self, frame: &Frame) -> Result<Reply, SubframeError> {
+        if !self.fits(frame) {
+            return Reply::parse(frame.payload());
+        }
+        let mut reply = Reply::default();
+        let buffer = frame.buffer();
+        for number in self.numbers.iter() {
+            let bytes = &buffer[usize::from(number.offset) % MAX_PAYLOAD..];
+            if let Some(value) = Value::read(number.resolution, bytes) {
+                reply.set_decoded(number.register, value.integer(), number.class.decode(value));
+            }
+        }
+        Ok(reply)
+    }
+
+    /// The frame has exactly this layout, padding aside.
+    pub fn fits(&self, frame: &Frame) -> bool {
+        let padding = frame.payload().get(self.len..);
+        let unequal = (frame.buffer().iter().zip(&self.mask).zip(&self.expected))
+            .fold(0, |unequal, ((byte, mask), expected)| unequal | (byte & mask ^ expected));
+        unequal == 0 && padding.is_some_and(|rest| rest.iter().all(|&byte| byte == PADDING))
+    }
+}
+
+/// Where a format's numbers are in a payload.
+#[derive(Clone, Copy, Debug)]
+struct Numbers {
+    numbers: [Number; MAX_REGISTERS],
+    len: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Number {
+    register: Register,
+    class: Class,
+    resolution: Resolution,
+    offset: u8,
+}
+
+impl Numbers {
+    /// Of subframes, in the order of `format`, that start at `start`.
+    fn of(format: &Format, start: usize) -> Self {
+        let nowhere = Number {
+            register: Register::MODE,
+            class: Class::Integer,
+            resolution: Resolution::Int8,
+            offset: 0,
+        };
+        let mut all = Self { numbers: [nowhere; MAX_REGISTERS], len: 0 };
+        let mut offset = start;
+        for run in format.runs() {
+            offset += head_len(run);
+            offset = all.push(run, offset);
+        }
+        all
+    }
+
+    /// Adds a run's numbers; the offset behind them.
+    fn push(&mut self, run: Run, start: usize) -> usize {
+        let Run { resolution, .. } = run;
+        for i in 0..run.count as usize {
+            let register = Register((run.start as usize + i) as u16);
+            let offset = (start + i * resolution.size()) as u8;
+            self.numbers[self.len] = Number { register, class: register.class(), resolution, offset };
+            self.len += 1;
+        }
+        start + run.count as usize * resolution.size()
+    }
+
+    fn iter(&self) -> core::slice::Iter<'_, Number> {
+        self.numbers[..self.len].iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::Resolution::{Float, Int8, Int16, Int32};
+
+    /// All resolutions, a gap, and both forms of a run.
+    fn formats() -> (Format, Format) {
+        let command = [
+            (Register::COMMAND_POSITION, Int16),
+            (Register::COMMAND_VELOCITY, Int16),
+            (Register::COMMAND_TORQUE, Float),
+            (Register::COMMAND_KP_SCALE, Int8),
+            (Register::COMMAND_WATCHDOG, Int32),
+        ];
+        let query = [
+            (Register::MODE, Int16),
+            (Register::POSITION, Int16),
+            (Register::VELOCITY, Int16),
+            (Register::TORQUE, Int16),
+            (Register::Q_CURRENT, Int32),
+            (Register::VOLTAGE, Float),
+            (Register::FAULT, Int8),
+            (Register::MILLISECOND_COUNTER, Int32),
+        ];
+        (Format::of(&command).unwrap(), Format::of(&query).unwrap())
+    }
+
+    #[test]
+    fn filling_equals_encoding_anew() {
+        let (format, query) = formats();
+        let mut template = CommandTemplate::new(Address::to(7, false), &format, &query).unwrap();
+        for (position, velocity, torque) in [(0.25, -1.0, 0.5), (f64::NAN, 1e9, -0.0), (0.0, 0.0, 3.0)] {
+            let values = Position { position, velocity, torque, watchdog: 0.1, ..Position::default() };
+            let anew = Command::Position(values).frame(Address::to(7, false), &format, &query).unwrap();
+            assert_eq!(*template.fill(&values), anew);
+        }
+    }
+
+    #[test]
+    fn the_straight_way_equals_the_parser() {
+        let (_, query) = formats();
+        let layout = ReplyLayout::new(&query).unwrap();
+        let mut payload = [0; 64];
+        let mut writer = Writer::new(&mut payload);
+        for (i, run) in query.runs().enumerate() {
+            writer.reply_head(run).unwrap();
+            for k in 0..run.count {
+                writer.value(Class::Integer.encode(f64::from(k + 3) + i as f64, run.resolution)).unwrap();
+            }
+        }
+        let len = writer.len();
+        let mut frame = Frame::new(0x100, &payload[..len]).unwrap();
+        for _ in 0..2 {
+            assert!(layout.fits(&frame));
+            assert_eq!(layout.decode(&frame), Reply::parse(frame.payload()));
+            frame.pad();
+        }
+    }
+
+    #[test]
+    fn other_layouts_go_to_the_parser() {
+        let layout = ReplyLayout::new(&Format::default_query()).unwrap();
+        for payload in [&[0x21, 0, 10][..], &[0x31, 0, 1], &[0x60], &[], &[0x41, 1, 0], &[0x50; 24]] {
+            let frame = Frame::new(0x100, payload).unwrap();
+            assert!(!layout.fits(&frame));
+            assert_eq!(layout.decode(&frame), Reply::parse(payload));
+        }
+        let mut payload = *b"\x21\0\x0a\x2f\x01\0\0\0\0\0\0\0\0\0\0\0\0\x23\x0d\x31\x1e\0\x50\x50";
+        assert!(layout.fits(&Frame::new(0x100, &payload).unwrap()));
+        payload[23] = 0x60;
+        assert!(!layout.fits(&Frame::new(0x100, &payload).unwrap()));
+    }
+
+    #[test]
+    fn refuses_what_no_servo_answers() {
+        let floats = (0..16).map(|n| (Register(n), Float));
+        let query = floats
+            .fold(Format::new(), |format, (register, resolution)| format.with(register, resolution).unwrap());
+        let to = Address::to(1, true);
+        let refused = CommandTemplate::new(to, &Format::default_position(), &query).unwrap_err();
+        assert_eq!(refused, TemplateError::ReplyTooLong);
+        assert_eq!(query_frame(to, &query), Err(TemplateError::ReplyTooLong));
+        let refused =
+            CommandTemplate::new(to, &Position::all_floats(), &Format::default_query()).unwrap_err();
+        assert_eq!(refused, TemplateError::RequestTooLong);
+    }
+}
