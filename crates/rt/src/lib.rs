@@ -10,8 +10,11 @@
 pub mod alloc_trap;
 pub mod clock;
 mod histogram;
+pub mod late;
+mod pace;
 mod passport;
 pub mod proc;
+mod profile;
 mod setup;
 #[allow(unsafe_code)]
 mod sys;
@@ -21,8 +24,10 @@ mod witness;
 
 pub use clock::now_ns;
 pub use histogram::{Histogram, Summary};
+pub use pace::{Counts, Overrun, Pacer, PacketCounts, PacketPacer, Tick};
 pub use passport::{Passport, Usage};
 pub use proc::Root;
+pub use profile::{Profile, SectionId, SectionSummary};
 pub use setup::{Grade, Granted, Policy, Report, Setting, Setup, SetupError};
 pub use threads::{Thread, threads};
 pub use wait::{Guard, Paced, Wait, Waiter, wait_readable};

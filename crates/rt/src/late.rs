@@ -1,0 +1,316 @@
+//! Late ticks, and what was different about them.
+//!
+//! The loop hands each late tick to a [`LateLog`] with what [`crate::Witness`] and [`crate::Profile`] know at
+//! once. An [`Observer`] on an ordinary thread keeps the machine's slow counters (interrupts per CPU, stolen time)
+//! in short windows, and the report joins the two by time.
+
+use crate::histogram::HIGHEST_NS;
+use crate::proc::Root;
+use crate::witness::{Cause, Disturbance};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// One late tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateTick {
+    /// The tick's number.
+    pub number: u64,
+    /// When it woke.
+    pub at_ns: i64,
+    /// From its planned time to its end.
+    pub response_ns: i64,
+    /// The part most over its usual time, as an index the caller understands; `None`: the waking.
+    pub part: Option<usize>,
+    /// Who had the CPU meanwhile.
+    pub disturbance: Disturbance,
+}
+
+/// Keeps the worst late ticks in a fixed number of places, and counts all.
+///
+/// Realtime: allocates only in [`LateLog::new`]; [`LateLog::record`] compares with the places when a tick is late.
+#[derive(Clone, Debug)]
+pub struct LateLog {
+    worst: Vec<LateTick>,
+    threshold_ns: i64,
+    causes: Causes,
+}
+
+/// How many late ticks had which cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Causes {
+    /// All late ticks.
+    pub late: u64,
+    /// Nobody the kernel knows had the CPU: hypervisor, firmware, interrupts off.
+    pub stolen: u64,
+    /// Another thread had it.
+    pub preempted: u64,
+    /// A page came from disk.
+    pub fault: u64,
+    /// The tick had the CPU all along: its own work took long.
+    pub own: u64,
+}
+
+impl LateLog {
+    /// Ticks whose response takes more than `threshold_ns` are late; the worst `places` are kept.
+    #[must_use]
+    pub fn new(threshold_ns: i64, places: usize) -> LateLog {
+        LateLog { worst: Vec::with_capacity(places.max(1)), threshold_ns, causes: Causes::default() }
+    }
+
+    /// Takes in a tick; true if it was late.
+    #[inline]
+    pub fn record(&mut self, tick: LateTick) -> bool {
+        if tick.response_ns <= self.threshold_ns {
+            return false;
+        }
+        self.causes.late += 1;
+        match tick.disturbance.cause() {
+            Some(Cause::Stolen) => self.causes.stolen += 1,
+            Some(Cause::Preempted) => self.causes.preempted += 1,
+            Some(Cause::Fault) => self.causes.fault += 1,
+            None => self.causes.own += 1,
+        }
+        self.keep(tick);
+        true
+    }
+
+    /// How many were late, by cause.
+    #[must_use]
+    pub fn causes(&self) -> Causes {
+        self.causes
+    }
+
+    /// From when on a tick is late.
+    #[must_use]
+    pub fn threshold_ns(&self) -> i64 {
+        self.threshold_ns
+    }
+
+    /// The worst, by time. Not for the tick: allocates.
+    #[must_use]
+    pub fn worst(&self) -> Vec<LateTick> {
+        let mut worst = self.worst.clone();
+        worst.sort_by_key(|tick| tick.number);
+        worst
+    }
+
+    fn keep(&mut self, tick: LateTick) {
+        if self.worst.len() < self.worst.capacity() {
+            self.worst.push(tick);
+        } else if let Some(least) = self.worst.iter_mut().min_by_key(|kept| kept.response_ns)
+            && least.response_ns < tick.response_ns
+        {
+            *least = tick;
+        }
+    }
+}
+
+/// What the machine's slow counters did in a short stretch of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Its end on `CLOCK_MONOTONIC`.
+    pub end_ns: i64,
+    /// Its length.
+    pub length_ns: i64,
+    /// Time stolen from the CPU, in steps of the kernel's 10 ms.
+    pub steal_ns: i64,
+    /// Interrupts served on the CPU by name, most first, without the timer's own.
+    pub interrupts: Vec<(String, u64)>,
+}
+
+/// Watches one CPU's slow counters from an ordinary thread, every [`OBSERVER_PERIOD`], and keeps the windows
+/// asked for. Ends when dropped.
+pub struct Observer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Length of the observer's windows. Reading the interrupt table takes a good part of a millisecond on a big
+/// machine, so not shorter.
+pub const OBSERVER_PERIOD: Duration = Duration::from_millis(100);
+
+/// An hour; older windows give way.
+const MOST_WINDOWS: usize = 36_000;
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    windows: Mutex<std::collections::VecDeque<Window>>,
+}
+
+impl Observer {
+    /// Begins to watch `cpu`. Call it before the calling thread becomes real-time or is tied to a CPU, or the
+    /// observer inherits that.
+    ///
+    /// # Errors
+    /// If no thread can be made.
+    pub fn start(cpu: usize) -> std::io::Result<Observer> {
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let thread =
+            std::thread::Builder::new().name("khz-observer".into()).spawn(move || observe(cpu, &theirs))?;
+        Ok(Observer { shared, thread: Some(thread) })
+    }
+
+    /// Stops watching and gives the windows, oldest first.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<Window> {
+        self.stop();
+        let mut windows = self.shared.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        windows.drain(..).collect()
+    }
+
+    fn stop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic there has been told already and loses no more than the windows.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn observe(cpu: usize, shared: &Shared) {
+    let root = Root::system();
+    let mut before = Counters::read(&root, cpu);
+    loop {
+        std::thread::park_timeout(OBSERVER_PERIOD);
+        let now = Counters::read(&root, cpu);
+        let mut windows = shared.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        if windows.len() == MOST_WINDOWS {
+            windows.pop_front();
+        }
+        windows.push_back(now.since(&before));
+        drop(windows);
+        before = now;
+        if shared.stop.load(Ordering::Relaxed) {
+            return;
+        }
+    }
+}
+
+/// The window that holds a time, if any does.
+#[must_use]
+pub fn window_at(windows: &[Window], at_ns: i64) -> Option<&Window> {
+    let next = windows.partition_point(|window| window.end_ns < at_ns);
+    windows.get(next).filter(|window| window.end_ns - window.length_ns <= at_ns)
+}
+
+#[derive(Default)]
+struct Counters {
+    at_ns: i64,
+    steal_ns: i64,
+    interrupts: Vec<(String, u64)>,
+}
+
+impl Counters {
+    fn read(root: &Root, cpu: usize) -> Counters {
+        Counters {
+            at_ns: crate::now_ns(),
+            steal_ns: crate::Usage::of(root).steal_ns.get(cpu).copied().unwrap_or(0),
+            interrupts: interrupts(&root.read("/proc/interrupts").unwrap_or_default(), cpu),
+        }
+    }
+
+    fn since(&self, before: &Counters) -> Window {
+        let old = |name: &str| {
+            before.interrupts.iter().find(|(known, _)| known == name).map_or(0, |(_, count)| *count)
+        };
+        let grown =
+            self.interrupts.iter().map(|(name, count)| (name.clone(), count.saturating_sub(old(name))));
+        let mut interrupts: Vec<_> = grown.filter(|(_, count)| *count > 0).collect();
+        interrupts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        Window {
+            end_ns: self.at_ns,
+            length_ns: (self.at_ns - before.at_ns).min(HIGHEST_NS),
+            steal_ns: self.steal_ns - before.steal_ns,
+            interrupts,
+        }
+    }
+}
+
+/// The counts of one CPU from `/proc/interrupts`, named by number and device. The local timer is left out:
+/// it is what wakes the loop.
+fn interrupts(table: &str, cpu: usize) -> Vec<(String, u64)> {
+    let mut lines = table.lines();
+    let header = format!("CPU{cpu}");
+    let names: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
+    let Some(column) = names.iter().position(|name| *name == header) else { return Vec::new() };
+    let count = |line: &str| {
+        let (number, rest) = line.split_once(':')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let label = fields.get(names.len()..).map(|label| label.join(" ")).unwrap_or_default();
+        let name = format!("{} {label}", number.trim()).trim_end().to_owned();
+        Some((name, fields.get(column)?.parse().ok()?))
+    };
+    lines.filter(|line| !line.trim_start().starts_with("LOC:")).filter_map(count).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn late(number: u64, response_ns: i64, disturbance: Disturbance) -> LateTick {
+        LateTick { number, at_ns: number as i64, response_ns, part: None, disturbance }
+    }
+
+    #[test]
+    fn keeps_the_worst_and_counts_all() {
+        let mut log = LateLog::new(100, 2);
+        let stolen = Disturbance { late_ns: 900_000, ..Disturbance::default() };
+        for (number, response_ns) in [(0, 100), (1, 500), (2, 300), (3, 400), (4, 900_000)] {
+            log.record(late(number, response_ns, if number == 4 { stolen } else { Disturbance::default() }));
+        }
+        assert_eq!(log.worst().iter().map(|tick| tick.number).collect::<Vec<_>>(), [1, 4]);
+        assert_eq!(log.causes(), Causes { late: 4, stolen: 1, own: 3, ..Causes::default() });
+    }
+
+    const TABLE: &str = "           CPU0       CPU1\n  1:          0         11   IO-APIC   1-edge      i8042\n \
+                         27:       4000       3000   PCI-MSI 0-edge   virtio1-input.0\nLOC:     100000     200000   \
+                         Local timer interrupts\nERR:          0\n";
+
+    #[test]
+    fn interrupts_of_one_cpu_without_its_timer() {
+        assert_eq!(
+            interrupts(TABLE, 1),
+            [
+                ("1 IO-APIC 1-edge i8042".to_owned(), 11),
+                ("27 PCI-MSI 0-edge virtio1-input.0".to_owned(), 3000)
+            ]
+        );
+        assert!(interrupts(TABLE, 7).is_empty());
+        for end in 0..TABLE.len() {
+            interrupts(&TABLE[..end], 1);
+        }
+    }
+
+    #[test]
+    fn a_window_holds_what_grew_and_is_found_by_time() {
+        let counters = |at_ns, net| Counters {
+            at_ns,
+            steal_ns: at_ns / 10,
+            interrupts: vec![("9 quiet".into(), 5), ("27 net".into(), net)],
+        };
+        let first = counters(200, 10).since(&counters(100, 10));
+        let second = counters(300, 42).since(&counters(200, 10));
+        assert_eq!((second.steal_ns, &second.interrupts), (10, &vec![("27 net".to_owned(), 32)]));
+        let windows = [first, second];
+        assert_eq!(window_at(&windows, 250).map(|window| window.end_ns), Some(300));
+        assert_eq!(window_at(&windows, 99), None);
+        assert_eq!(window_at(&windows, 301), None);
+    }
+
+    #[test]
+    fn an_observer_gives_at_least_the_last_window() {
+        assert!(!Observer::start(0).unwrap().finish().is_empty());
+    }
+}

@@ -1,0 +1,402 @@
+//! When each tick is due, and what happens after one that took too long. Pure: it is told the time.
+//!
+//! A tick is *planned* for a time on a fixed grid, *wakes* some lateness after it, and *finishes*. If the next
+//! planned time has passed by then, the tick has *overrun*; planned times for which no tick ran are *missed*.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// What to do when a tick has not finished by the time the next was planned for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overrun {
+    /// Wait for the next planned time still to come; those passed are missed. Keeps the phase.
+    #[default]
+    Skip,
+    /// Run once at once for the latest planned time passed, older ones are missed; then go on in phase.
+    RunLateOnce,
+    /// Run at once and plan all later ticks from now: nothing is missed, the phase is lost.
+    RePhase,
+    /// Stop the loop.
+    Stop,
+}
+
+impl Overrun {
+    /// All of them.
+    pub const ALL: [Overrun; 4] = [Overrun::Skip, Overrun::RunLateOnce, Overrun::RePhase, Overrun::Stop];
+
+    /// The name used in configurations and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Overrun::Skip => "skip",
+            Overrun::RunLateOnce => "run-late-once",
+            Overrun::RePhase => "re-phase",
+            Overrun::Stop => "stop",
+        }
+    }
+}
+
+impl fmt::Display for Overrun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Overrun {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Overrun, String> {
+        Overrun::ALL
+            .into_iter()
+            .find(|policy| policy.name() == name)
+            .ok_or_else(|| format!("no overrun policy `{name}`: use skip, run-late-once, re-phase or stop"))
+    }
+}
+
+/// Plans the ticks of a loop with a fixed period.
+///
+/// ```
+/// use khz_rt::{Overrun, Pacer};
+/// let mut pacer = Pacer::new(1_000_000, Overrun::Skip, 0);
+/// assert_eq!(pacer.deadline_ns(), 0);
+/// let tick = pacer.woke(12_000).unwrap();         // 12 µs late
+/// assert_eq!((tick.number, tick.late_ns), (0, 12_000));
+/// pacer.finished(2_500_000);                       // overran the plans for 1 ms and 2 ms
+/// assert_eq!(pacer.deadline_ns(), 3_000_000);
+/// assert_eq!(pacer.counts().missed, 2);
+/// ```
+///
+/// Realtime: a few nanoseconds, no allocation, no clock.
+#[derive(Clone, Debug)]
+pub struct Pacer {
+    period_ns: i64,
+    policy: Overrun,
+    next_ns: i64,
+    /// Planned times missed since the last tick.
+    skipped: u64,
+    stopped: bool,
+    counts: Counts,
+}
+
+/// One tick as planned and as it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tick {
+    /// Counts the ticks that ran, from 0.
+    pub number: u64,
+    /// When it should have begun.
+    pub planned_ns: i64,
+    /// How much later it woke than the time it waited for; negative only on a clock that was set back. After a
+    /// late wake that is longer than the time since `planned_ns`.
+    pub late_ns: i64,
+    /// Planned times missed since the tick before.
+    pub missed: u64,
+}
+
+/// What happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Ticks that ran.
+    pub ticks: u64,
+    /// Ticks that finished after the next planned time.
+    pub overruns: u64,
+    /// Ticks that woke a period or more late.
+    pub late_wakes: u64,
+    /// Planned times for which no tick ran.
+    pub missed: u64,
+    /// Times the phase was given up.
+    pub re_phased: u64,
+}
+
+impl Pacer {
+    /// The first tick is planned for `first_ns`, further ones every `period_ns`.
+    ///
+    /// # Panics
+    /// If the period is not positive.
+    #[must_use]
+    pub fn new(period_ns: i64, policy: Overrun, first_ns: i64) -> Pacer {
+        assert!(period_ns > 0, "the period must be positive");
+        Pacer { period_ns, policy, next_ns: first_ns, skipped: 0, stopped: false, counts: Counts::default() }
+    }
+
+    /// When the next tick is planned; may be past, then it runs at once.
+    #[inline]
+    #[must_use]
+    pub fn deadline_ns(&self) -> i64 {
+        self.next_ns
+    }
+
+    /// To be told when the thread woke for [`Pacer::deadline_ns`]; `None` once the loop is to stop.
+    ///
+    /// Waking a whole period late or more is a late wake: the tick runs at once, for the latest planned
+    /// time passed ([`Overrun::RePhase`]: for now), or the loop stops ([`Overrun::Stop`]).
+    #[inline]
+    pub fn woke(&mut self, now_ns: i64) -> Option<Tick> {
+        let late_ns = now_ns.saturating_sub(self.next_ns);
+        if late_ns >= self.period_ns {
+            self.counts.late_wakes += 1;
+            self.catch_up(now_ns, late_ns / self.period_ns);
+        }
+        if self.stopped {
+            return None;
+        }
+        let missed = std::mem::take(&mut self.skipped);
+        let tick = Tick { number: self.counts.ticks, planned_ns: self.next_ns, late_ns, missed };
+        self.counts.ticks += 1;
+        self.next_ns += self.period_ns;
+        Some(tick)
+    }
+
+    /// To be told when the tick's work was done; decides when the next is planned.
+    #[inline]
+    pub fn finished(&mut self, now_ns: i64) {
+        if now_ns <= self.next_ns {
+            return;
+        }
+        self.counts.overruns += 1;
+        let passed = (now_ns - self.next_ns) / self.period_ns;
+        match self.policy {
+            Overrun::Skip => self.skip(passed + 1),
+            Overrun::RunLateOnce => self.skip(passed),
+            Overrun::RePhase => self.re_phase(now_ns),
+            Overrun::Stop => self.stopped = true,
+        }
+    }
+
+    /// Whether [`Overrun::Stop`] has stopped the loop.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Already awake, so the tick runs now whatever the policy; waiting again would only lose time.
+    fn catch_up(&mut self, now_ns: i64, passed: i64) {
+        match self.policy {
+            Overrun::Skip | Overrun::RunLateOnce => self.skip(passed),
+            Overrun::RePhase => self.re_phase(now_ns),
+            Overrun::Stop => self.stopped = true,
+        }
+    }
+
+    fn skip(&mut self, periods: i64) {
+        self.counts.missed += periods as u64;
+        self.skipped += periods as u64;
+        self.next_ns += periods * self.period_ns;
+    }
+
+    fn re_phase(&mut self, now_ns: i64) {
+        self.counts.re_phased += 1;
+        self.next_ns = now_ns;
+    }
+}
+
+/// Plans the ticks of a loop that runs when a packet comes (a sensor's, that keeps the time), and by the timer
+/// when none does.
+///
+/// The loop waits with [`crate::wait_readable`] until [`PacketPacer::deadline_ns`] and tells how that ended.
+///
+/// Realtime: a few nanoseconds, no allocation, no clock.
+#[derive(Clone, Debug)]
+pub struct PacketPacer {
+    period_ns: i64,
+    patience_ns: i64,
+    expected_ns: i64,
+    counts: PacketCounts,
+}
+
+/// What happened so far in a packet-paced loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketCounts {
+    /// Ticks that ran.
+    pub ticks: u64,
+    /// Ticks run by the timer because no packet came in time.
+    pub fallbacks: u64,
+    /// Longest run of ticks without a packet.
+    pub longest_silence: u64,
+    /// Ticks without a packet up to now.
+    pub silence: u64,
+}
+
+impl PacketPacer {
+    /// Packets are expected every `period_ns`, the first at `first_ns`; the timer takes over when one is more
+    /// than `patience_ns` late.
+    ///
+    /// # Panics
+    /// If the period is not positive or the patience is negative.
+    #[must_use]
+    pub fn new(period_ns: i64, patience_ns: i64, first_ns: i64) -> PacketPacer {
+        assert!(period_ns > 0 && patience_ns >= 0, "the period must be positive, the patience not negative");
+        PacketPacer { period_ns, patience_ns, expected_ns: first_ns, counts: PacketCounts::default() }
+    }
+
+    /// Until when to wait for the packet.
+    #[inline]
+    #[must_use]
+    pub fn deadline_ns(&self) -> i64 {
+        self.expected_ns + self.patience_ns
+    }
+
+    /// To be told that the packet came: the next is expected a period after it.
+    #[inline]
+    pub fn packet(&mut self, now_ns: i64) -> Tick {
+        self.counts.silence = 0;
+        let tick = self.tick(now_ns, 0);
+        self.expected_ns = now_ns + self.period_ns;
+        tick
+    }
+
+    /// To be told that the deadline passed without one: runs as if the packet had come on time, so that a
+    /// silent sensor leaves a loop of the same rate, `patience_ns` late.
+    #[inline]
+    pub fn timeout(&mut self, now_ns: i64) -> Tick {
+        self.counts.fallbacks += 1;
+        self.counts.silence += 1;
+        self.counts.longest_silence = self.counts.longest_silence.max(self.counts.silence);
+        let missed = ((now_ns - self.deadline_ns()) / self.period_ns).max(0);
+        self.expected_ns += missed * self.period_ns;
+        let tick = self.tick(now_ns, missed as u64);
+        self.expected_ns += self.period_ns;
+        tick
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn counts(&self) -> PacketCounts {
+        self.counts
+    }
+
+    fn tick(&mut self, now_ns: i64, missed: u64) -> Tick {
+        let number = self.counts.ticks;
+        self.counts.ticks += 1;
+        Tick { number, planned_ns: self.expected_ns, late_ns: now_ns - self.expected_ns, missed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: i64 = 1_000_000;
+
+    /// Plays ticks of given (lateness of waking, work) against a pacer of 1 ms and writes each tick as
+    /// `planned+late` in µs, with the missed periods before it.
+    fn trace(policy: Overrun, ticks: &[(i64, i64)]) -> (String, Counts) {
+        let mut pacer = Pacer::new(MS, policy, 0);
+        let (mut now_ns, mut lines) = (0, Vec::new());
+        for &(late_us, work_us) in ticks {
+            now_ns = pacer.deadline_ns().max(now_ns) + late_us * 1_000;
+            let Some(tick) = pacer.woke(now_ns) else {
+                lines.push("stop".to_owned());
+                break;
+            };
+            let missed = if tick.missed > 0 { format!(" missed {}", tick.missed) } else { String::new() };
+            lines.push(format!("{}+{}{missed}", tick.planned_ns / 1_000, tick.late_ns / 1_000));
+            now_ns += work_us * 1_000;
+            pacer.finished(now_ns);
+        }
+        (lines.join(", "), pacer.counts())
+    }
+
+    #[test]
+    fn an_overrun_of_two_and_a_half_periods() {
+        let ticks = [(0, 100), (10, 2_490 + 1_000), (0, 100), (0, 100)];
+        let golden = [
+            (Overrun::Skip, "0+0, 1000+10, 5000+0 missed 3, 6000+0", 3),
+            (Overrun::RunLateOnce, "0+0, 1000+10, 4000+500 missed 2, 5000+0", 2),
+            (Overrun::RePhase, "0+0, 1000+10, 4500+0, 5500+0", 0),
+            (Overrun::Stop, "0+0, 1000+10, stop", 0),
+        ];
+        for (policy, expected, missed) in golden {
+            let (trace, counts) = trace(policy, &ticks);
+            assert_eq!((trace.as_str(), counts.missed, counts.overruns), (expected, missed, 1), "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_tick_missed_by_waking_two_and_a_half_periods_late() {
+        let ticks = [(0, 100), (2_500, 100), (0, 100)];
+        let golden = [
+            (Overrun::Skip, "0+0, 3000+2500 missed 2, 4000+0"),
+            (Overrun::RunLateOnce, "0+0, 3000+2500 missed 2, 4000+0"),
+            (Overrun::RePhase, "0+0, 3500+2500, 4500+0"),
+            (Overrun::Stop, "0+0, stop"),
+        ];
+        for (policy, expected) in golden {
+            let (trace, counts) = trace(policy, &ticks);
+            assert_eq!((trace.as_str(), counts.late_wakes, counts.overruns), (expected, 1, 0), "{policy}");
+        }
+    }
+
+    #[test]
+    fn finishing_exactly_on_the_next_plan_is_no_overrun() {
+        let (trace, counts) = trace(Overrun::Skip, &[(0, 1_000), (0, 0)]);
+        assert_eq!((trace.as_str(), counts.overruns), ("0+0, 1000+0", 0));
+    }
+
+    #[test]
+    fn a_clock_set_forward_an_hour_is_one_late_wake_and_set_back_is_an_early_one() {
+        let mut pacer = Pacer::new(MS, Overrun::Skip, 0);
+        pacer.woke(0);
+        let hour = 3_600_000 * MS;
+        let tick = pacer.woke(hour).unwrap();
+        assert_eq!((tick.planned_ns, tick.late_ns, tick.missed), (hour, hour - MS, 3_599_999));
+        let tick = pacer.woke(hour - 5 * MS).unwrap();
+        assert_eq!((tick.planned_ns, tick.late_ns, tick.missed), (hour + MS, -6 * MS, 0));
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for policy in Overrun::ALL {
+            assert_eq!(policy.name().parse(), Ok(policy));
+        }
+        assert!("catch-up".parse::<Overrun>().unwrap_err().contains("run-late-once"));
+    }
+
+    #[test]
+    fn packets_pace_and_the_timer_bridges_silence() {
+        let mut pacer = PacketPacer::new(MS, 200_000, 0);
+        assert_eq!(pacer.packet(50_000).late_ns, 50_000);
+        assert_eq!(pacer.deadline_ns(), 1_250_000);
+        assert_eq!(pacer.timeout(1_251_000).planned_ns, 1_050_000);
+        assert_eq!(pacer.timeout(2_251_000).planned_ns, 2_050_000);
+        let tick = pacer.packet(3_060_000);
+        assert_eq!((tick.number, tick.planned_ns, tick.late_ns), (3, 3_050_000, 10_000));
+        assert_eq!(pacer.deadline_ns(), 4_260_000);
+        let counts = PacketCounts { ticks: 4, fallbacks: 2, longest_silence: 2, silence: 0 };
+        assert_eq!(pacer.counts(), counts);
+    }
+
+    #[test]
+    fn a_timer_tick_that_itself_comes_late_keeps_the_rate() {
+        let mut pacer = PacketPacer::new(MS, 0, 0);
+        let tick = pacer.timeout(2_300_000);
+        assert_eq!((tick.planned_ns, tick.late_ns, tick.missed), (2_000_000, 300_000, 2));
+        assert_eq!(pacer.deadline_ns(), 3_000_000);
+    }
+
+    proptest! {
+        #[test]
+        fn skip_keeps_the_phase_and_accounts_for_every_period(ticks in prop::collection::vec((0i64..3_000, 0i64..5_000), 1..60)) {
+            let mut pacer = Pacer::new(MS, Overrun::Skip, 0);
+            let mut now_ns = 0;
+            for (late_us, work_us) in ticks {
+                now_ns = pacer.deadline_ns().max(now_ns) + late_us * 1_000;
+                let tick = pacer.woke(now_ns).unwrap();
+                prop_assert_eq!(tick.planned_ns % MS, 0);
+                prop_assert!((0..MS).contains(&(now_ns - tick.planned_ns)));
+                now_ns += work_us * 1_000;
+                pacer.finished(now_ns);
+                let counts = pacer.counts();
+                prop_assert_eq!((counts.ticks + counts.missed) as i64 * MS, pacer.deadline_ns());
+            }
+        }
+    }
+}
