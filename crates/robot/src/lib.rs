@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod command;
+pub mod config;
 pub mod controller;
 pub mod cycle;
 pub mod run;
@@ -11,5 +12,6 @@ pub mod tick;
 pub mod time;
 
 pub use command::{PositionCommand, ServoCommand};
+pub use config::{ConfigError, RobotConfig};
 pub use controller::{ControlError, Controller};
 pub use state::{ImuState, RobotState, ServoState};

@@ -1,0 +1,344 @@
+//! What single values cannot show: things that collide, or do not fit together.
+
+use super::problem::Problem;
+use super::setting::{Reader, suggestion};
+use super::{ControllerConfig, Format, ImuLink, LinkConfig, RobotConfig, ServoConfig};
+use std::f64::consts::TAU;
+
+pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
+    check_presence(robot, text, reader);
+    check_loop(robot, reader);
+    check_connectors(robot, reader);
+    check_names(robot, reader);
+    check_ids(robot, reader);
+    for (i, servo) in robot.servos.iter().enumerate() {
+        check_bus_of(robot, i, servo, reader);
+        check_limits(i, servo, reader);
+        check_formats(i, servo, reader);
+        check_watchdog(robot, i, servo, reader);
+        check_joint(i, servo, reader);
+    }
+    check_imu(robot, reader);
+    check_controller(robot, reader);
+    check_supervisor(robot, reader);
+    check_idle_buses(robot, reader);
+}
+
+fn check_presence(robot: &RobotConfig, text: &str, reader: &mut Reader) {
+    let broken = !reader.problems.is_empty();
+    if robot.servos.is_empty() && !broken {
+        let problem = Problem::error("servo", "this robot has no servos")
+            .at(text.len()..text.len(), "nothing after this")
+            .help("add a bus, and one `[[servo]]` table per servo with `name`, `bus` and `id`");
+        reader.problems.push(problem);
+    }
+    for key in ["name", "id"] {
+        if let Some(span) = reader.span(&format!("servo_defaults.{key}")) {
+            let problem =
+                Problem::error(format!("servo_defaults.{key}"), format!("servos cannot share one `{key}`"))
+                    .at(span, "every servo would get this")
+                    .help(format!("write `{key}` in each `[[servo]]`"));
+            reader.problems.push(problem);
+        }
+    }
+}
+
+fn check_loop(robot: &RobotConfig, reader: &mut Reader) {
+    let timing = &robot.timing;
+    if let (Some(us), Some(span)) = (timing.bus_deadline_us, reader.span("loop.bus_deadline_us"))
+        && timing.bus_deadline_ns() >= timing.period_ns()
+    {
+        let period_us = timing.period_ns() as f64 / 1e3;
+        let mut problem = Problem::error("loop.bus_deadline_us", "the bus deadline is not within the period")
+            .at(span, format!("{us} µs"))
+            .help(format!("write less than {period_us}, for example {}", period_us * 0.8));
+        if let Some(span) = reader.span("loop.rate_hz") {
+            problem = problem.at(span, format!("a period of {period_us} µs"));
+        }
+        reader.problems.push(problem);
+    }
+    if timing.policy == super::Policy::Deadline
+        && let (Some(policy), Some(cpu)) = (reader.span("loop.policy"), reader.span("loop.cpu"))
+    {
+        let problem =
+            Problem::error("loop.cpu", "the kernel refuses `deadline` for a thread bound to one CPU")
+                .at(cpu, "bound here")
+                .at(policy, "deadline here")
+                .help("leave out `cpu`, or use `policy = \"fifo\"`");
+        reader.problems.push(problem);
+    }
+}
+
+/// Two buses on one connector.
+fn check_connectors(robot: &RobotConfig, reader: &mut Reader) {
+    for (i, bus) in robot.buses.iter().enumerate() {
+        let Some(span) = reader.span(&format!("bus.{}", bus.name)) else { continue };
+        let same = |other: &&super::BusConfig| {
+            let emulated = matches!(bus.link, LinkConfig::Emulated(_));
+            let kind = other.link.kind() == bus.link.kind();
+            !emulated && kind && other.link.endpoint() == bus.link.endpoint()
+        };
+        if let Some(other) = robot.buses[..i].iter().find(same)
+            && let Some(first) = reader.span(&format!("bus.{}", other.name))
+        {
+            let endpoint = bus.link.endpoint();
+            let problem = Problem::error(format!("bus.{}", bus.name), format!("two buses on `{endpoint}`"))
+                .at(span.clone(), "this bus")
+                .at(first, "and this one")
+                .help("put all servos of one connector on one bus, or name the connector of this one");
+            reader.problems.push(problem);
+        }
+    }
+}
+
+/// Buses nobody is on. Only looked for when nothing else is wrong: a wrong servo may be the missing one.
+fn check_idle_buses(robot: &RobotConfig, reader: &mut Reader) {
+    if !reader.problems.iter().all(|problem| problem.warning) {
+        return;
+    }
+    for bus in &robot.buses {
+        let Some(span) = reader.span(&format!("bus.{}", bus.name)) else { continue };
+        if robot.servos.iter().all(|servo| servo.settings.bus != bus.name) {
+            let problem =
+                Problem::warning(format!("bus.{}", bus.name), format!("no servo is on bus `{}`", bus.name))
+                    .at(span, "nobody names it")
+                    .help(format!("write `bus = \"{}\"` in a `[[servo]]`, or remove the bus", bus.name));
+            reader.problems.push(problem);
+        }
+    }
+}
+
+fn check_names(robot: &RobotConfig, reader: &mut Reader) {
+    for (i, servo) in robot.servos.iter().enumerate() {
+        let Some(span) = reader.span(&format!("servo[{i}].name")) else { continue };
+        let name = &servo.settings.name;
+        if !is_identifier(name) {
+            let problem = Problem::error(format!("servo[{i}].name"), format!("`{name}` cannot name a servo"))
+                .at(span, "not a name")
+                .help(format!("use letters, digits and `_`, first a letter: `{}`", identifier(name)));
+            reader.problems.push(problem);
+        } else if let Some(first) = robot.servos[..i].iter().position(|other| other.settings.name == *name)
+            && let Some(first) = reader.span(&format!("servo[{first}].name"))
+        {
+            let problem =
+                Problem::error(format!("servo[{i}].name"), format!("two servos are called `{name}`"))
+                    .at(span, "the second")
+                    .at(first, "the first")
+                    .help("give each servo its own name");
+            reader.problems.push(problem);
+        }
+    }
+}
+
+/// `[A-Za-z][A-Za-z0-9_]*`
+fn is_identifier(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// The nearest name that is allowed.
+fn identifier(name: &str) -> String {
+    let cleaned: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    if cleaned.starts_with(|c: char| c.is_ascii_alphabetic()) { cleaned } else { format!("joint_{cleaned}") }
+}
+
+fn check_ids(robot: &RobotConfig, reader: &mut Reader) {
+    for (i, servo) in robot.servos.iter().enumerate() {
+        let Some(span) = reader.span(&format!("servo[{i}].id")) else { continue };
+        let same = |other: &ServoConfig| other.id == servo.id && other.settings.bus == servo.settings.bus;
+        let Some(first) = robot.servos[..i].iter().position(same) else { continue };
+        let Some(first_span) = reader.span(&format!("servo[{first}].id")) else { continue };
+        let (bus, id) = (&servo.settings.bus, servo.id);
+        let used: Vec<u8> = robot.servos.iter().filter(|s| s.settings.bus == *bus).map(|s| s.id).collect();
+        let free = (1..=126).find(|id| !used.contains(id)).unwrap_or(126);
+        let problem =
+            Problem::error(format!("servo[{i}].id"), format!("two servos have id {id} on bus `{bus}`"))
+                .at(span, format!("`{}`", servo.settings.name))
+                .at(first_span, format!("`{}`", robot.servos[first].settings.name))
+                .help(format!("ids on one bus must differ; {free} is free"));
+        reader.problems.push(problem);
+    }
+}
+
+fn check_bus_of(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let place = format!("servo[{i}].bus");
+    let Some(span) = reader.span(&place).or_else(|| reader.span("servo_defaults.bus")) else { return };
+    let name = &servo.settings.bus;
+    // A bus that was written, but wrongly, has been reported.
+    if reader.span(&format!("bus.{name}")).is_none() {
+        let names: Vec<&str> = robot.buses.iter().map(|bus| bus.name.as_str()).collect();
+        let help = match suggestion(name, &names, "the buses are") {
+            none if none.is_empty() => format!("add a table `[bus.{name}]`"),
+            some => some,
+        };
+        let problem =
+            Problem::error(place, format!("there is no bus `{name}`")).at(span, "no such bus").help(help);
+        reader.problems.push(problem);
+    }
+}
+
+fn check_limits(i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let place = format!("servo[{i}].limits.position");
+    let Some(span) = reader.span(&place).or_else(|| reader.span("servo_defaults.limits.position")) else {
+        return;
+    };
+    let Some([low, high]) = servo.limits.position else { return };
+    if low >= high {
+        let problem = Problem::error(place, "the position limits are the wrong way round")
+            .at(span, format!("from {low} to {high} rad leaves no room"))
+            .help(format!("write the least first: `position = [{high:?}, {low:?}]`"));
+        reader.problems.push(problem);
+    } else if low.abs().max(high.abs()) > 2.0 * TAU && low.fract() == 0.0 && high.fract() == 0.0 {
+        let (low, high) = (low.to_radians(), high.to_radians());
+        let problem = Problem::warning(place, "these position limits look like degrees")
+            .at(span, "more than two turns")
+            .help(format!("positions are in rad: {low:.4} to {high:.4} if these are degrees"));
+        reader.problems.push(problem);
+    }
+}
+
+/// The limits must be expressible in the chosen formats.
+fn check_formats(i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let span = |key: &str| {
+        let own = reader.span(&format!("servo[{i}].{key}"));
+        own.or_else(|| reader.span(&format!("servo_defaults.{key}")))
+    };
+    if servo.query.position == Format::None
+        && let Some(at) = span("query.position")
+    {
+        let problem = Problem::error(format!("servo[{i}].query.position"), "the position must be asked for")
+            .at(at, "without it nothing can be controlled")
+            .help("write \"float\", \"int32\" or \"int16\"");
+        reader.problems.push(problem);
+        return;
+    }
+    let furthest = servo.limits.position.map(|[low, high]| low.abs().max(high.abs()) + servo.offset.abs());
+    let turns = furthest.map(|rad| rad / TAU);
+    let most = |format: Format| match format {
+        Format::Int8 => 1.27,
+        Format::Int16 => 3.2767,
+        _ => f64::INFINITY,
+    };
+    for (key, format) in
+        [("query.position", servo.query.position), ("command.position", servo.command.position)]
+    {
+        let (Some(turns), Some(at)) = (turns, span(key)) else { continue };
+        if turns > most(format) {
+            let problem =
+                Problem::error(format!("servo[{i}].{key}"), "the format is too small for the limits")
+                    .at(at, format!("reaches {:.2} rad either way", most(format) * TAU))
+                    .help("write \"int32\" or \"float\"");
+            let limits = span("limits.position");
+            reader.problems.push(match limits {
+                Some(limits) => problem.at(limits, format!("up to {:.2} rad", turns * TAU)),
+                None => problem,
+            });
+            return;
+        }
+    }
+}
+
+fn check_watchdog(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let least = 2.0 * robot.timing.period_ns() as f64 * 1e-9;
+    if servo.watchdog_s >= least {
+        return;
+    }
+    let place = format!("servo[{i}].watchdog_s");
+    let span = reader.span(&place).or_else(|| reader.span("servo_defaults.watchdog_s"));
+    let Some(span) = span.or_else(|| reader.span("loop.rate_hz")) else { return };
+    let problem = Problem::error(place, "the servo would damp between two ticks")
+        .at(span, format!("a watchdog of {} s at {} Hz", servo.watchdog_s, robot.timing.rate_hz))
+        .help(format!("write at least two periods, {least} s; 0.1 is usual"));
+    if !reader.problems.contains(&problem) {
+        reader.problems.push(problem);
+    }
+}
+
+fn check_joint(i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    if servo.sign == 0
+        && let Some(span) =
+            reader.span(&format!("servo[{i}].sign")).or_else(|| reader.span("servo_defaults.sign"))
+    {
+        let problem =
+            Problem::error(format!("servo[{i}].sign"), "a sign is 1 or -1").at(span, "not 0").help("write 1");
+        reader.problems.push(problem);
+    }
+    let Some([low, high]) = servo.joint.stops else { return };
+    let place = format!("servo[{i}].joint.stops");
+    let Some(span) = reader.span(&place).or_else(|| reader.span("servo_defaults.joint.stops")) else {
+        return;
+    };
+    let start = servo.joint.start;
+    if low >= high {
+        let problem = Problem::error(place, "the end stops are the wrong way round")
+            .at(span, format!("from {low} to {high} rad leaves no room"))
+            .help(format!("write the least first: `stops = [{high:?}, {low:?}]`"));
+        reader.problems.push(problem);
+    } else if !(low..=high).contains(&start) {
+        let problem = Problem::error(place, "the joint starts beyond its end stops")
+            .at(span, format!("it starts at {start} rad"))
+            .help(format!("set `joint.start` between {low} and {high}"));
+        reader.problems.push(problem);
+    }
+}
+
+fn check_imu(robot: &RobotConfig, reader: &mut Reader) {
+    let hat = robot.buses.iter().any(|bus| matches!(bus.link, LinkConfig::Pi3hat(_)));
+    let on_hat = robot.imu.as_ref().is_some_and(|imu| imu.link == ImuLink::Pi3hat);
+    if on_hat
+        && !hat
+        && let Some(span) = reader.span("imu.link")
+    {
+        let problem = Problem::error("imu.link", "the IMU is on a pi3hat, but no bus is")
+            .at(span, "no hat to read it from")
+            .help("write `link = \"emulated\"`, or put a bus on the hat with `link = \"pi3hat\"`");
+        reader.problems.push(problem);
+    }
+    let emulated = robot.imu.as_ref().is_some_and(|imu| imu.link == ImuLink::Emulated);
+    let emulated_bus = robot.buses.iter().any(|bus| matches!(bus.link, LinkConfig::Emulated(_)));
+    if emulated
+        && !emulated_bus
+        && !robot.buses.is_empty()
+        && let Some(span) = reader.span("imu.link")
+    {
+        let problem = Problem::warning("imu.link", "an emulated IMU on a machine without emulated buses")
+            .at(span, "it will not feel what the robot does")
+            .help("remove `[imu]`, or name the real one");
+        reader.problems.push(problem);
+    }
+}
+
+fn check_controller(robot: &RobotConfig, reader: &mut Reader) {
+    let ControllerConfig::StandAndSquat(legs) = &robot.controller else { return };
+    let (Some(name), count) = (reader.span("controller.name"), robot.servos.len()) else { return };
+    if count % 3 != 0 {
+        let problem = Problem::error("controller.name", "`stand_and_squat` needs legs of three servos each")
+            .at(name.clone(), format!("this robot has {count} servos"))
+            .help("list hip, thigh and knee of each leg in this order, or choose another controller");
+        reader.problems.push(problem);
+    }
+    if legs.stand_m >= 2.0 * legs.link_m || legs.squat_m >= legs.stand_m {
+        let span =
+            ["squat_m", "stand_m", "link_m"].iter().find_map(|key| reader.span(&format!("controller.{key}")));
+        let (link, stand) = (legs.link_m, legs.stand_m);
+        let problem = Problem::error("controller", "the legs cannot do this")
+            .at(span.unwrap_or(name), format!("standing at {stand} m on two links of {link} m"))
+            .help("`squat_m` must be less than `stand_m`, and that less than twice `link_m`");
+        reader.problems.push(problem);
+    }
+}
+
+fn check_supervisor(robot: &RobotConfig, reader: &mut Reader) {
+    let supervisor = &robot.supervisor;
+    let (soft, hard) = (supervisor.temperature_soft_c, supervisor.temperature_hard_c);
+    let span = |key: &str| reader.span(&format!("supervisor.{key}"));
+    if soft >= hard
+        && let Some(at) = span("temperature_soft_c").or_else(|| span("temperature_hard_c"))
+    {
+        let problem =
+            Problem::error("supervisor.temperature_soft_c", "derating would begin after it has ended")
+                .at(at, format!("from {soft} °C to {hard} °C"))
+                .help("`temperature_soft_c` must be below `temperature_hard_c`");
+        reader.problems.push(problem);
+    }
+}

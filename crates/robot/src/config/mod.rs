@@ -1,0 +1,262 @@
+//! One TOML file is the robot: read, checked, and turned into plain values.
+//!
+//! [`RobotConfig::load`] reads a file, [`RobotConfig::parse`] a text, and [`RobotConfig::quadruped`] gives the
+//! machine `khz run` uses without a file. All problems of a file are reported at once, each with its line, its
+//! column, its key and what to write instead. `docs/configuration.md` lists every key.
+//!
+//! ```
+//! let robot = khz_robot::RobotConfig::parse(
+//!     r#"
+//!     [bus.main]
+//!     link = "emulated"
+//!
+//!     [[servo]]
+//!     name = "pan"
+//!     bus = "main"
+//!     id = 1
+//!     "#,
+//!     "pan.toml",
+//! )?;
+//! assert_eq!(robot.timing.period_ns(), 1_000_000);
+//! assert_eq!(robot.servos[0].bus, 0);
+//! # Ok::<(), khz_robot::ConfigError>(())
+//! ```
+
+mod bus;
+mod checks;
+mod diagram;
+mod problem;
+mod servo;
+mod setting;
+mod supervisor;
+mod timing;
+mod whole;
+
+pub use bus::*;
+pub use problem::{ConfigError, Problem};
+pub use servo::*;
+pub use setting::Key;
+pub use supervisor::*;
+pub use timing::*;
+pub use whole::*;
+
+use setting::{Place, Reader, Setting};
+use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A robot, as its file describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RobotConfig {
+    /// `[robot]` name.
+    pub name: String,
+    /// `[loop]`.
+    pub timing: LoopConfig,
+    /// `[bus.NAME]`, in the order of the file.
+    pub buses: Vec<BusConfig>,
+    /// `[[servo]]`, in the order of the file.
+    pub servos: Vec<ServoConfig>,
+    /// `[imu]`.
+    pub imu: Option<ImuConfig>,
+    /// `[pi3hat]`, if a bus or the IMU is on one.
+    pub pi3hat: Option<Pi3hatConfig>,
+    /// `[controller]`.
+    pub controller: ControllerConfig,
+    /// `[supervisor]`.
+    pub supervisor: SupervisorConfig,
+    /// `[log]`.
+    pub log: LogConfig,
+    /// `[emulation]`.
+    pub emulation: EmulationConfig,
+    /// What is suspicious but no error, ready to be shown.
+    pub warnings: Vec<String>,
+}
+
+/// The quadruped `khz run` uses without a file.
+pub const QUADRUPED: &str = include_str!("../../../../robots/quadruped.toml");
+
+impl RobotConfig {
+    /// Reads a robot file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong; see [`ConfigError`].
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        let path = path.as_ref();
+        let name = path.display().to_string();
+        match std::fs::read(path).map(String::from_utf8) {
+            Ok(Ok(text)) => Self::parse(&text, &name),
+            Ok(Err(_)) => Err(unreadable(&name, "it is not text in UTF-8")),
+            Err(error) => Err(unreadable(&name, &error.to_string())),
+        }
+    }
+
+    /// Reads a robot from text; `name` is what messages call it.
+    ///
+    /// # Errors
+    /// Something in the text is wrong; see [`ConfigError`].
+    pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
+        let mut reader = Reader::default();
+        let (root, errors) = DeTable::parse_recoverable(text);
+        let robot = if errors.is_empty() {
+            let robot = read_robot(root.get_ref(), &mut reader);
+            checks::check(&robot, text, &mut reader);
+            Some(robot)
+        } else {
+            reader.problems.extend(errors.iter().map(syntax_error));
+            None
+        };
+        let mut problems = reader.problems;
+        problems.iter_mut().for_each(|problem| problem.locate(text));
+        problems.sort_by_key(Problem::start);
+        match robot {
+            Some(robot) if problems.iter().all(|problem| problem.warning) => {
+                let warnings = problems.iter().map(|problem| problem.render(text, name)).collect();
+                Ok(Self { warnings, ..robot })
+            }
+            _ => Err(ConfigError::new(problems, text, name)),
+        }
+    }
+
+    /// The emulated 12-servo quadruped of `robots/quadruped.toml`.
+    ///
+    /// # Panics
+    /// Never: a test reads the same text.
+    pub fn quadruped() -> Self {
+        match Self::parse(QUADRUPED, "robots/quadruped.toml") {
+            Ok(robot) => robot,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Whether every bus and the IMU are emulated.
+    pub fn is_emulated(&self) -> bool {
+        self.buses.iter().all(|bus| bus.link.kind() == LinkKind::Emulated)
+            && self.imu.as_ref().is_none_or(|imu| imu.link == ImuLink::Emulated)
+    }
+
+    /// The servos on a bus with their indices, in the order of the file.
+    pub fn servos_on(&self, bus: usize) -> impl Iterator<Item = (usize, &ServoConfig)> {
+        self.servos.iter().enumerate().filter(move |(_, servo)| servo.bus == bus)
+    }
+}
+
+fn unreadable(name: &str, why: &str) -> ConfigError {
+    let problem = Problem::error("", format!("cannot read `{name}`: {why}"))
+        .help("give the path of a robot file; examples are in the folder `robots`");
+    ConfigError::new(vec![problem], "", name)
+}
+
+fn syntax_error(error: &toml::de::Error) -> Problem {
+    let title = error.message().lines().collect::<Vec<_>>().join("; ");
+    let problem =
+        Problem::error("", title).help("a robot file is TOML: `key = value` under `[table]` headings");
+    match error.span() {
+        Some(span) => problem.at(span, "here"),
+        None => problem,
+    }
+}
+
+fn read_robot(root: &DeTable<'_>, reader: &mut Reader) -> RobotConfig {
+    let tables = [
+        "robot",
+        "loop",
+        "bus",
+        "servo",
+        "servo_defaults",
+        "imu",
+        "pi3hat",
+        "controller",
+        "supervisor",
+        "log",
+        "emulation",
+    ];
+    reader.refuse_unknown(root, "", &tables);
+    let buses = root.get("bus").map(|value| bus::read_buses(value, reader)).unwrap_or_default();
+    RobotConfig {
+        name: read_table::<RobotSection>(root, "robot", reader).name,
+        timing: read_table(root, "loop", reader),
+        servos: read_servos(root, &buses, reader),
+        buses,
+        imu: read_imu(root, reader),
+        pi3hat: root.get("pi3hat").map(|_| read_table(root, "pi3hat", reader)),
+        controller: read_controller(root, reader),
+        supervisor: read_table(root, "supervisor", reader),
+        log: read_table(root, "log", reader),
+        emulation: read_table(root, "emulation", reader),
+        warnings: Vec::new(),
+    }
+}
+
+/// A table with fixed keys; defaults if it is not there.
+fn read_table<T: Setting>(root: &DeTable<'_>, name: &'static str, reader: &mut Reader) -> T {
+    reader.value(root, "", &Key::table(name, T::KEYS), T::default())
+}
+
+fn read_imu(root: &DeTable<'_>, reader: &mut Reader) -> Option<ImuConfig> {
+    let value = root.get("imu")?;
+    if let Some(array) = value.get_ref().as_array() {
+        let mut problem = Problem::error("imu", "a robot has one IMU");
+        for (i, imu) in array.iter().enumerate() {
+            problem = problem.at(imu.span(), if i == 0 { "one is here" } else { "and another here" });
+        }
+        reader.problems.push(problem.help("write one `[imu]` table, with single brackets"));
+        return None;
+    }
+    Some(read_table(root, "imu", reader))
+}
+
+fn read_controller(root: &DeTable<'_>, reader: &mut Reader) -> ControllerConfig {
+    let table = root.get("controller").and_then(|value| as_table(value, "controller", reader));
+    table.map(|table| whole::read_controller(table, reader)).unwrap_or_default()
+}
+
+fn as_table<'a, 'i>(
+    value: &'a Spanned<DeValue<'i>>,
+    path: &str,
+    reader: &mut Reader,
+) -> Option<&'a DeTable<'i>> {
+    let table = value.get_ref().as_table();
+    if table.is_none() {
+        reader.wrong_type(value, &Place { path: path.to_owned(), key: &Key::table("", &[]) });
+    }
+    table
+}
+
+/// Reads `[[servo]]` over `[servo_defaults]`. A servo whose bus is not there gets bus 0; that is reported.
+fn read_servos(root: &DeTable<'_>, buses: &[BusConfig], reader: &mut Reader) -> Vec<ServoConfig> {
+    let empty = DeTable::new();
+    let given = root.get("servo_defaults").and_then(|value| as_table(value, "servo_defaults", reader));
+    let given = given.unwrap_or(&empty);
+    reader.refuse_unknown(given, "servo_defaults", &ServoSettings::names());
+    let defaults = ServoSettings::default().over(given, "servo_defaults", reader);
+    let given: Vec<&str> = given.keys().map(|key| &**key.get_ref()).collect();
+    let Some(value) = root.get("servo") else { return Vec::new() };
+    let Some(array) = value.get_ref().as_array() else {
+        let problem = Problem::error("servo", "`servo` must be a list of tables")
+            .at(value.span(), "this is none")
+            .help("write `[[servo]]`, with double brackets, above each servo");
+        reader.problems.push(problem);
+        return Vec::new();
+    };
+    let servos = array.iter().enumerate();
+    servos.map(|(i, value)| read_servo(i, value, &defaults, &given, buses, reader)).collect()
+}
+
+fn read_servo(
+    i: usize,
+    value: &Spanned<DeValue<'_>>,
+    defaults: &ServoSettings,
+    given: &[&str],
+    buses: &[BusConfig],
+    reader: &mut Reader,
+) -> ServoConfig {
+    let path = format!("servo[{i}]");
+    let mut settings = defaults.clone();
+    if let Some(table) = as_table(value, &path, reader) {
+        reader.refuse_unknown(table, &path, &ServoSettings::names());
+        reader.require(table, value.span(), &path, ServoSettings::KEYS, given);
+        settings = settings.over(table, &path, reader);
+    }
+    let bus = buses.iter().position(|bus| bus.name == settings.bus).unwrap_or(0);
+    ServoConfig { bus, settings }
+}

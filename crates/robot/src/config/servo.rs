@@ -1,0 +1,158 @@
+//! `[[servo]]`: one joint with the servo that drives it.
+
+use super::setting::{section, words};
+use khz_wire::Resolution;
+
+/// One servo, with the defaults of `[servo_defaults]` filled in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServoConfig {
+    /// Index of its bus in [`super::RobotConfig::buses`].
+    pub bus: usize,
+    /// What the file says about it.
+    pub settings: ServoSettings,
+}
+
+impl std::ops::Deref for ServoConfig {
+    type Target = ServoSettings;
+
+    fn deref(&self) -> &ServoSettings {
+        &self.settings
+    }
+}
+
+section! {
+    /// One `[[servo]]`, or `[servo_defaults]` for what they have in common (all keys but `name` and `id`).
+    ServoSettings {
+        /// Name of the joint: letters, digits and `_`, first a letter. It names the joint in logs and programs.
+        name: String, "";
+        /// Name of the bus the servo is on.
+        bus: String, "";
+        /// The servo's id on its bus (`id.id` in its own configuration).
+        id: u8, "", 1 => 126;
+        /// Direction of the joint: −1 if it turns against the servo. `joint = sign × servo + offset`.
+        sign: i8 = 1, "", -1 => 1;
+        /// Joint angle at the servo's zero.
+        offset: f64 = 0.0, "rad", -100.0 => 100.0;
+        /// What a command may ask of the joint.
+        limits: Limits = Limits::default(), "";
+        /// The servo damps by itself when it has heard no command for this long.
+        watchdog_s: f64 = 0.1, "s", 0.002 => 30.0;
+        /// How its state travels.
+        query: QueryFormat = QueryFormat::default(), "";
+        /// How commands travel.
+        command: CommandFormat = CommandFormat::default(), "";
+        /// The emulated joint; real servos ignore it.
+        joint: JointConfig = JointConfig::default(), "";
+        /// The emulated servo; real servos keep their own settings.
+        device: DeviceConfig = DeviceConfig::default(), "";
+    }
+}
+
+section! {
+    /// `limits` of a servo. What is not written is not limited.
+    Limits {
+        /// Least and greatest joint angle.
+        position: Option<[f64; 2]> = None, "rad", -10_000.0 => 10_000.0;
+        /// Greatest speed.
+        velocity: Option<f64> = None, "rad/s", 0.001 => 1000.0;
+        /// Greatest torque.
+        torque: Option<f64> = None, "N·m", 0.001 => 1000.0;
+    }
+}
+
+words! {
+    /// How a value travels.
+    Format {
+        /// It is not sent or asked for.
+        None = "none",
+        /// One byte.
+        Int8 = "int8",
+        /// Two bytes.
+        Int16 = "int16",
+        /// Four bytes, scaled.
+        Int32 = "int32",
+        /// Four bytes, floating point.
+        Float = "float",
+    }
+}
+
+impl Format {
+    /// The wire's word for it; `None` if the value does not travel.
+    pub const fn resolution(self) -> Option<Resolution> {
+        match self {
+            Self::None => None,
+            Self::Int8 => Some(Resolution::Int8),
+            Self::Int16 => Some(Resolution::Int16),
+            Self::Int32 => Some(Resolution::Int32),
+            Self::Float => Some(Resolution::Float),
+        }
+    }
+}
+
+section! {
+    /// `query` of a servo: what it is asked every tick. Mode and fault are always asked.
+    QueryFormat {
+        /// Position; cannot be `none`.
+        position: Format = Format::Float, "";
+        /// Velocity.
+        velocity: Format = Format::Float, "";
+        /// Torque.
+        torque: Format = Format::Float, "";
+        /// Supply voltage.
+        voltage: Format = Format::Int8, "";
+        /// Temperature of the servo's board.
+        temperature: Format = Format::Int8, "";
+    }
+}
+
+section! {
+    /// `command` of a servo: what it is told every tick. The mode is always sent.
+    CommandFormat {
+        /// Target position.
+        position: Format = Format::Float, "";
+        /// Target velocity.
+        velocity: Format = Format::Float, "";
+        /// Feed-forward torque.
+        torque: Format = Format::Float, "";
+        /// Scale of the position gain.
+        kp_scale: Format = Format::Int8, "";
+        /// Scale of the velocity gain.
+        kd_scale: Format = Format::Int8, "";
+        /// Greatest torque.
+        max_torque: Format = Format::Int16, "";
+        /// The watchdog; with `none` the servo's own setting counts.
+        watchdog: Format = Format::Int16, "";
+    }
+}
+
+section! {
+    /// `joint` of a servo: the emulated mechanics behind its output.
+    JointConfig {
+        /// Moment of inertia at the output.
+        inertia: f64 = 0.01, "kg·m²", 0.000_001 => 1000.0;
+        /// Viscous friction.
+        viscous: f64 = 0.01, "N·m·s/rad", 0.0 => 1000.0;
+        /// Dry friction.
+        coulomb: f64 = 0.02, "N·m", 0.0 => 1000.0;
+        /// Greatest torque of gravity, m·g·l.
+        gravity: f64 = 0.0, "N·m", 0.0 => 1000.0;
+        /// Joint angle at which the load hangs straight down.
+        gravity_at: f64 = 0.0, "rad", -100.0 => 100.0;
+        /// End stops; without the key the joint turns freely.
+        stops: Option<[f64; 2]> = None, "rad", -10_000.0 => 10_000.0;
+        /// Joint angle at the start.
+        start: f64 = 0.0, "rad", -10_000.0 => 10_000.0;
+    }
+}
+
+section! {
+    /// `device` of a servo: the emulated servo itself.
+    DeviceConfig {
+        /// Position gain at the output.
+        kp: f64 = 20.0, "N·m/rad", 0.0 => 100_000.0;
+        /// Velocity gain at the output.
+        kd: f64 = 0.5, "N·m·s/rad", 0.0 => 10_000.0;
+        /// Torque the servo can give.
+        max_torque: f64 = 16.0, "N·m", 0.001 => 10_000.0;
+    }
+}

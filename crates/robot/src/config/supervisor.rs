@@ -1,0 +1,103 @@
+//! `[supervisor]`: what counts as trouble, and what is done about it.
+
+use super::setting::{section, words};
+
+words! {
+    /// What the supervisor does when something is wrong.
+    Reaction {
+        /// Say it and go on.
+        Warn = "warn",
+        /// Go on with less torque.
+        Derate = "derate",
+        /// Let the robot sink slowly: zero velocity on every servo that still can.
+        Damp = "damp",
+        /// Switch every servo off at once. The robot drops.
+        Stop = "stop",
+    }
+}
+
+words! {
+    /// What happens to a command beyond a servo's limits.
+    OutOfLimits {
+        /// It is cut to the limit, and counted.
+        Clamp = "clamp",
+        /// It is trouble, as a command that is no number.
+        Trip = "trip",
+    }
+}
+
+section! {
+    /// `[supervisor]`: thresholds of the triggers, and how damping ends.
+    SupervisorConfig {
+        /// Missed replies of one servo in a row.
+        missed_replies: u32 = 10, "", 1 => 100_000;
+        /// A servo's state older than this.
+        stale_ms: f64 = 50.0, "ms", 0.1 => 100_000.0;
+        /// Ticks in a row that took longer than a period.
+        overruns: u32 = 10, "", 1 => 100_000;
+        /// No IMU reading for this long.
+        imu_silent_ms: f64 = 20.0, "ms", 0.1 => 100_000.0;
+        /// The body leans more than this.
+        tilt: f64 = 1.0, "rad", 0.01 => 3.2;
+        /// What happens to a command beyond a servo's limits.
+        out_of_limits: OutOfLimits = OutOfLimits::Clamp, "";
+        /// The controller took longer than this. Without the key, half a period inline, a whole one pipelined.
+        controller_us: Option<f64> = None, "µs", 1.0 => 1_000_000.0;
+        /// The operator was not heard for this long. Without the key no operator is expected.
+        heartbeat_ms: Option<f64> = None, "ms", 1.0 => 1_000_000.0;
+        /// The supply of a servo is below this.
+        voltage_low_v: f64 = 11.0, "V", 4.0 => 60.0;
+        /// A servo is this warm: its torque begins to be lowered.
+        temperature_soft_c: f64 = 60.0, "°C", 0.0 => 200.0;
+        /// A servo is this warm: its torque is at its lowest, and the trigger `temperature` acts. Below the
+        /// servo's own fault temperature (75 °C from the factory).
+        temperature_hard_c: f64 = 70.0, "°C", 0.0 => 200.0;
+        /// Share of a servo's torque limit left at `temperature_hard_c`.
+        derate_to: f64 = 0.3, "", 0.0 => 1.0;
+        /// After arming, missed replies, stale state and overruns are forgiven for this long.
+        grace_s: f64 = 0.5, "s", 0.0 => 60.0;
+        /// Damping ends in stop after this time at the latest.
+        damping_s: f64 = 3.0, "s", 0.1 => 60.0;
+        /// Damping ends in stop once every joint is slower than this for `still_s`.
+        still_velocity: f64 = 0.05, "rad/s", 0.0 => 10.0;
+        /// See `still_velocity`.
+        still_s: f64 = 0.3, "s", 0.0 => 60.0;
+        /// Hardware watchdog to feed while the loop is healthy, for example `/dev/watchdog`.
+        watchdog_device: Option<String> = None, "";
+        /// What is done about each trigger.
+        reactions: Reactions = Reactions::default(), "";
+    }
+}
+
+section! {
+    /// `[supervisor.reactions]`: what is done about each trigger. A servo that has a fault is left alone; the
+    /// reaction is for the others.
+    Reactions {
+        /// A servo reports a fault.
+        servo_fault: Reaction = Reaction::Damp, "";
+        /// See `missed_replies` of `[supervisor]`.
+        missed_replies: Reaction = Reaction::Damp, "";
+        /// See `stale_ms`.
+        stale: Reaction = Reaction::Damp, "";
+        /// See `overruns`.
+        overruns: Reaction = Reaction::Damp, "";
+        /// See `imu_silent_ms`; also a reading that is no number.
+        imu: Reaction = Reaction::Damp, "";
+        /// See `tilt`.
+        tilt: Reaction = Reaction::Damp, "";
+        /// A command that is no number, or beyond the limits with `out_of_limits = "trip"`.
+        command: Reaction = Reaction::Damp, "";
+        /// The controller reports an error, panics, or takes too long.
+        controller: Reaction = Reaction::Damp, "";
+        /// The operator asks to stop.
+        operator: Reaction = Reaction::Damp, "";
+        /// The operator is not heard; see `heartbeat_ms`.
+        heartbeat: Reaction = Reaction::Damp, "";
+        /// See `voltage_low_v`.
+        voltage: Reaction = Reaction::Damp, "";
+        /// See `temperature_hard_c`.
+        temperature: Reaction = Reaction::Damp, "";
+        /// A bus is down.
+        bus_down: Reaction = Reaction::Damp, "";
+    }
+}

@@ -1,0 +1,105 @@
+//! `[robot]` and `[loop]`: who the machine is, and how its loop keeps time.
+
+use super::setting::{section, words};
+
+section! {
+    /// `[robot]`: what the machine is called.
+    RobotSection {
+        /// Name of the machine, for logs and reports.
+        name: String = "robot".to_owned(), "";
+    }
+}
+
+words! {
+    /// Where the controller runs.
+    Mode {
+        /// In the tick, after the replies.
+        Inline = "inline",
+        /// On its own thread during the next tick's bus cycle: twice the compute time, one tick of delay.
+        Pipelined = "pipelined",
+    }
+}
+
+words! {
+    /// How the loop waits for the start of a tick.
+    Wake {
+        /// Sleep until shortly before, then spin.
+        Hybrid = "hybrid",
+        /// Sleep to an absolute time.
+        Sleep = "sleep",
+        /// Never sleep; takes a whole CPU.
+        Spin = "spin",
+        /// Wait on a `timerfd`.
+        Timerfd = "timerfd",
+        /// Wait for the signal of a POSIX timer.
+        Sigwait = "sigwait",
+    }
+}
+
+words! {
+    /// Scheduling policy of the loop's thread.
+    Policy {
+        /// `SCHED_FIFO`: real-time, runs until it sleeps.
+        Fifo = "fifo",
+        /// `SCHED_RR`: real-time, shares time with equals.
+        Rr = "rr",
+        /// `SCHED_DEADLINE`: real-time, by period and budget. Cannot be combined with `cpu`.
+        Deadline = "deadline",
+        /// `SCHED_OTHER`: ordinary.
+        Other = "other",
+    }
+}
+
+words! {
+    /// What happens after a tick that took longer than a period.
+    Overrun {
+        /// Leave out the ticks that passed; the phase is kept.
+        Skip = "skip",
+        /// Run one tick at once, then go on in phase.
+        RunLateOnce = "run_late_once",
+        /// Start the period anew from here; the phase moves.
+        RePhase = "re_phase",
+        /// Bring the robot down.
+        Stop = "stop",
+    }
+}
+
+section! {
+    /// `[loop]`: the clock of the machine and the thread that keeps it.
+    LoopConfig {
+        /// Ticks per second.
+        rate_hz: f64 = 1000.0, "Hz", 1.0 => 10_000.0;
+        /// Where the controller runs.
+        mode: Mode = Mode::Inline, "";
+        /// How long a tick waits for replies, from its start. Must be shorter than the period; without the key
+        /// it is 80 % of it.
+        bus_deadline_us: Option<f64> = None, "µs", 10.0 => 1_000_000.0;
+        /// How the loop waits for the start of a tick.
+        wake: Wake = Wake::Hybrid, "";
+        /// What happens after a tick that took longer than a period.
+        overrun: Overrun = Overrun::Skip, "";
+        /// Scheduling policy of the loop's thread.
+        policy: Policy = Policy::Fifo, "";
+        /// Real-time priority, for `fifo` and `rr`.
+        priority: u8 = 80, "", 1 => 99;
+        /// CPU the loop's thread stays on. Without the key it may move.
+        cpu: Option<u32> = None, "", 0 => 1023;
+        /// Keep all memory of the process in RAM, so that no page fault delays a tick.
+        lock_memory: bool = true, "";
+        /// Refuse to run if anything of the above is not granted, instead of running and saying so.
+        strict: bool = false, "";
+    }
+}
+
+impl LoopConfig {
+    /// The period, rounded to whole nanoseconds.
+    pub fn period_ns(&self) -> i64 {
+        (1e9 / self.rate_hz).round() as i64
+    }
+
+    /// How long a tick waits for replies, from its start.
+    pub fn bus_deadline_ns(&self) -> i64 {
+        let given = self.bus_deadline_us.map(|us| (us * 1e3).round() as i64);
+        given.unwrap_or_else(|| self.period_ns() / 10 * 8)
+    }
+}

@@ -1,0 +1,201 @@
+//! `[imu]`, `[controller]`, `[log]` and `[emulation]`.
+
+use super::problem::Problem;
+use super::setting::{Key, Reader, section, suggestion, words};
+use toml::de::DeTable;
+
+words! {
+    /// Where the IMU is.
+    ImuLink {
+        /// Emulated in this process.
+        Emulated = "emulated",
+        /// On the pi3hat.
+        Pi3hat = "pi3hat",
+    }
+}
+
+section! {
+    /// `[imu]`: the inertial measurement unit. Without the table there is none.
+    ImuConfig {
+        /// Where it is.
+        link: ImuLink, "";
+        /// How it is mounted: yaw, pitch and roll from the body to the IMU. Only for `pi3hat`.
+        mounting: [f64; 3] = [0.0; 3], "rad", -7.0 => 7.0;
+    }
+}
+
+words! {
+    /// The controllers that come with the program.
+    ControllerKind {
+        /// Hold every joint where it was found.
+        Hold = "hold",
+        /// Swing every joint around where it was found, with a rising frequency.
+        Sine = "sine",
+        /// A quadruped stands up and squats. Legs are groups of three servos: hip, thigh, knee.
+        StandAndSquat = "stand_and_squat",
+    }
+}
+
+/// Which controller runs, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ControllerConfig {
+    /// Hold every joint where it was found.
+    Hold(HoldParameters),
+    /// Swing every joint.
+    Sine(SineParameters),
+    /// Stand up and squat.
+    StandAndSquat(StandAndSquatParameters),
+}
+
+section! {
+    /// The keys every `[controller]` has.
+    ControllerSection {
+        /// Which controller runs.
+        name: ControllerKind = ControllerKind::Hold, "";
+    }
+}
+
+section! {
+    /// `[controller]` with `name = "hold"`: nothing to set.
+    HoldParameters {}
+}
+
+section! {
+    /// `[controller]` with `name = "sine"`.
+    SineParameters {
+        /// Greatest distance from where the joint was found.
+        amplitude: f64 = 0.2, "rad", 0.0 => 10.0;
+        /// Frequency at the start of a sweep.
+        from_hz: f64 = 0.2, "Hz", 0.0 => 1000.0;
+        /// Frequency at the end of a sweep.
+        to_hz: f64 = 2.0, "Hz", 0.0 => 1000.0;
+        /// Duration of a sweep; then it starts again.
+        sweep_s: f64 = 10.0, "s", 0.01 => 100_000.0;
+    }
+}
+
+section! {
+    /// `[controller]` with `name = "stand_and_squat"`.
+    StandAndSquatParameters {
+        /// Length of the thigh, and of the shin.
+        link_m: f64 = 0.15, "m", 0.01 => 10.0;
+        /// Height of the hip over the foot when standing.
+        stand_m: f64 = 0.22, "m", 0.01 => 20.0;
+        /// How far the body goes down and up again.
+        squat_m: f64 = 0.06, "m", 0.0 => 20.0;
+        /// Time to stand up.
+        rise_s: f64 = 2.0, "s", 0.1 => 1000.0;
+        /// Time of one squat.
+        period_s: f64 = 2.0, "s", 0.1 => 1000.0;
+    }
+}
+
+words! {
+    /// How records are compressed.
+    Compression {
+        /// With snappy: every reader of the format understands it.
+        Snappy = "snappy",
+        /// Not at all.
+        None = "none",
+    }
+}
+
+section! {
+    /// `[log]`: the record of every tick.
+    LogConfig {
+        /// File to write, relative to the working directory. An existing file of this name is kept: a number is
+        /// added.
+        path: String = "run.tlog".to_owned(), "";
+        /// Write a log at all.
+        enabled: bool = true, "";
+        /// Memory between the loop and the disk. When it is full, records are dropped and counted.
+        ring_mib: u32 = 16, "MiB", 1 => 4096;
+        /// How records are compressed.
+        compression: Compression = Compression::Snappy, "";
+        /// Begin a new file when this one is so large.
+        rotate_mib: Option<u32> = None, "MiB", 1 => 1_000_000;
+        /// Begin a new file after this time.
+        rotate_s: Option<f64> = None, "s", 1.0 => 1e9;
+        /// Stop writing, and count, when the disk has less room than this.
+        keep_free_mib: u32 = 256, "MiB", 0 => 1_000_000;
+    }
+}
+
+section! {
+    /// `[emulation]`: what the emulated devices have in common.
+    EmulationConfig {
+        /// Seed of all noise and faults; equal seeds give equal runs.
+        seed: u64 = 1, "", 0 => i64::MAX;
+        /// Supply of the servos.
+        supply_v: f64 = 24.0, "V", 5.0 => 60.0;
+        /// Temperature around the servos.
+        ambient_c: f64 = 25.0, "°C", -40.0 => 120.0;
+        /// Time the IMU takes for a reading.
+        imu_latency_us: f64 = 40.0, "µs", 0.0 => 1_000_000.0;
+        /// Noise of the rate, standard deviation.
+        imu_rate_noise: f64 = 0.002, "rad/s", 0.0 => 100.0;
+        /// Noise of the acceleration, standard deviation.
+        imu_acceleration_noise: f64 = 0.02, "m/s²", 0.0 => 100.0;
+        /// Noise of the attitude, standard deviation.
+        imu_attitude_noise: f64 = 0.0005, "rad", 0.0 => 1.0;
+    }
+}
+
+impl ControllerKind {
+    /// The keys of `[controller]` with this name.
+    pub const fn keys(self) -> &'static [Key] {
+        match self {
+            Self::Hold => HoldParameters::KEYS,
+            Self::Sine => SineParameters::KEYS,
+            Self::StandAndSquat => StandAndSquatParameters::KEYS,
+        }
+    }
+
+    fn read(self, table: &DeTable<'_>, reader: &mut Reader) -> ControllerConfig {
+        const PATH: &str = "controller";
+        match self {
+            Self::Hold => ControllerConfig::Hold(HoldParameters {}),
+            Self::Sine => ControllerConfig::Sine(SineParameters::default().over(table, PATH, reader)),
+            Self::StandAndSquat => {
+                ControllerConfig::StandAndSquat(StandAndSquatParameters::default().over(table, PATH, reader))
+            }
+        }
+    }
+}
+
+impl ControllerConfig {
+    /// Which controller it is.
+    pub const fn kind(&self) -> ControllerKind {
+        match self {
+            Self::Hold(_) => ControllerKind::Hold,
+            Self::Sine(_) => ControllerKind::Sine,
+            Self::StandAndSquat(_) => ControllerKind::StandAndSquat,
+        }
+    }
+}
+
+impl Default for ControllerConfig {
+    fn default() -> Self {
+        Self::Hold(HoldParameters {})
+    }
+}
+
+/// Reads `[controller]`: its name first, which says what the other keys are.
+pub(super) fn read_controller(table: &DeTable<'_>, reader: &mut Reader) -> ControllerConfig {
+    let section = ControllerSection::default().over(table, "controller", reader);
+    if table.get("name").is_some() && reader.span("controller.name").is_none() {
+        return ControllerConfig::default();
+    }
+    let known: Vec<_> =
+        ControllerSection::KEYS.iter().chain(section.name.keys()).map(|key| key.name).collect();
+    for key in table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
+        let problem = Problem::error(
+            format!("controller.{}", key.get_ref()),
+            format!("unknown key `{}` for the controller `{}`", key.get_ref(), section.name),
+        )
+        .at(key.span(), "no such key here")
+        .help(suggestion(key.get_ref(), &known, "the keys here are"));
+        reader.problems.push(problem);
+    }
+    section.name.read(table, reader)
+}

@@ -1,0 +1,86 @@
+//! Robot files: the shipped ones read well, and each malformed one gets the message it deserves.
+//!
+//! `tests/malformed/NAME.toml` is a file with a mistake, `NAME.txt` what is said about it. After a deliberate
+//! change of messages run `UPDATE=1 cargo test -p khz-robot --test config` and review the difference.
+
+#![allow(clippy::unwrap_used)]
+
+use khz_robot::RobotConfig;
+use std::path::{Path, PathBuf};
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> =
+        entries.filter(|path| path.extension().is_some_and(|ext| ext == "toml")).collect();
+    files.sort();
+    files
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+#[test]
+fn shipped_robots_are_right_and_without_warnings() {
+    let files = files("../../robots");
+    assert!(files.len() >= 3);
+    for file in files {
+        let robot = RobotConfig::load(&file).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(robot.warnings, [""; 0], "{}", name(&file));
+        assert!(robot.is_emulated());
+    }
+}
+
+#[test]
+fn every_malformed_file_gets_its_message() {
+    let files = files("tests/malformed");
+    assert!(files.len() >= 30, "only {} malformed files", files.len());
+    let mut differing = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let said = match RobotConfig::parse(&text, &name(&file)) {
+            Err(error) => error.to_string(),
+            Ok(robot) => robot.warnings.join("\n\n"),
+        };
+        assert!(!said.is_empty(), "{} is accepted without a word", name(&file));
+        let golden = file.with_extension("txt");
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&golden, said + "\n").unwrap();
+        } else if std::fs::read_to_string(&golden).unwrap_or_default() != said.clone() + "\n" {
+            differing.push(format!("{}:\n{said}", name(&file)));
+        }
+    }
+    assert!(differing.is_empty(), "{}", differing.join("\n\n"));
+}
+
+#[test]
+fn every_error_has_a_place_a_key_and_help() {
+    for file in files("tests/malformed") {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let Err(error) = RobotConfig::parse(&text, &name(&file)) else { continue };
+        for problem in &error.problems {
+            assert!(problem.line > 0 && problem.column > 0, "{}: {problem:?}", name(&file));
+            assert!(!problem.help.is_empty(), "{}: {problem:?}", name(&file));
+        }
+    }
+}
+
+#[test]
+fn a_file_cut_anywhere_or_flipped_never_panics() {
+    let text = khz_robot::config::QUADRUPED;
+    for end in (0..text.len()).filter(|&end| text.is_char_boundary(end)) {
+        let _ = RobotConfig::parse(&text[..end], "cut.toml");
+    }
+    for at in (0..text.len()).step_by(7) {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes[at] ^= 1 << (at % 7);
+        let _ = RobotConfig::parse(&String::from_utf8_lossy(&bytes), "flipped.toml");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_says_so() {
+    let error = RobotConfig::load("no/such/robot.toml").unwrap_err().to_string();
+    assert!(error.contains("cannot read `no/such/robot.toml`"), "{error}");
+}
