@@ -9,13 +9,22 @@
 //!
 //! | module | what it moves frames over |
 //! |---|---|
+//! | [`fdcanusb`] | the fdcanusb USB adapter, and moteus's own UART |
+//! | [`socketcan`] | CAN interfaces of the kernel |
 //! | [`faults`] | any link, with scripted loss, delay, duplication, corruption, reordering, bus-off |
 //! | [`trace`] | any link, with every frame copied aside for candump text or pcapng |
 //! | [`replay`] | a recorded trace |
 
 pub mod faults;
+pub mod fdcanusb;
 pub mod replay;
+pub mod serial;
+pub mod socketcan;
 pub mod trace;
+
+mod buffers;
+mod reopen;
+mod sys;
 
 #[cfg(test)]
 mod testing;
@@ -149,6 +158,24 @@ pub enum LinkError {
     /// The frame cannot be carried by this kind of link.
     #[error("frame not possible on this link")]
     Unsupported,
+}
+
+/// Why a link could not be opened, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{target}: {problem}; {advice}")]
+pub struct OpenError {
+    /// The device, interface or address.
+    pub target: String,
+    /// What is wrong with it.
+    pub problem: String,
+    /// What to do.
+    pub advice: String,
+}
+
+impl OpenError {
+    pub(crate) fn new(target: &str, problem: &dyn std::fmt::Display, advice: &str) -> Self {
+        Self { target: target.into(), problem: problem.to_string(), advice: advice.into() }
+    }
 }
 
 /// Counts since the link was opened. Nothing is ever lost without one of these growing.

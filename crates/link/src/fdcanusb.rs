@@ -1,0 +1,342 @@
+//! The fdcanusb adapter over USB, and its checksummed variant on a UART or pseudo terminal.
+//!
+//! All frames of a burst go out in one write; several are in flight at once (the adapter queues 32). Each
+//! command is answered by `OK` or `ERR`, counted; lost answers are given up after 200 ms, as the official
+//! Python client does.
+
+use crate::buffers::{Inbox, Outbox};
+use crate::serial::{self, Granted, Port, Settings};
+use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
+use khz_wire::Frame;
+use khz_wire::fdcanusb::host::{FromAdapter, MAX_INPUT, parse, write_send};
+use khz_wire::fdcanusb::{Dialect, Lines, MAX_LINE};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// Commands the adapter queues (mjbots/fdcanusb `fw/can_manager.cc`).
+const IN_FLIGHT: u16 = 32;
+
+/// An answer that has not come by then never will, ns.
+const ANSWER_TIMEOUT_NS: i64 = 200_000_000;
+
+/// Vendor and product of the adapter: new and old.
+const ADAPTERS: [(u16, u16); 2] = [(0x1209, 0x2323), (0x0483, 0x5740)];
+
+/// How to talk to the adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Baud rate of a UART; USB ignores it.
+    pub baud: u32,
+    /// With or without checksums; `None` decides as the official clients do: a USB device that is an fdcanusb
+    /// speaks plainly, everything else with checksums.
+    pub dialect: Option<Dialect>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { baud: 921_600, dialect: None }
+    }
+}
+
+/// One fdcanusb: one link with one channel.
+///
+/// # Realtime contract
+/// As [`Link`]. [`Link::send`] makes no system call, [`Link::flush`] one `write`, [`Link::receive`] at most
+/// one `read` (and a `write` while the kernel did not take all of a burst).
+pub struct Fdcanusb {
+    port: Port,
+    dialect: Dialect,
+    out: Outbox,
+    input: Inbox,
+    lines: Lines<MAX_INPUT>,
+    answers: Answers,
+    counters: Counters,
+}
+
+impl Fdcanusb {
+    /// Opens the adapter at `path`, for example `/dev/fdcanusb`. Nothing is sent.
+    ///
+    /// # Errors
+    /// The port is not there, in use, or not ours to open.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let port = Port::open(path, Settings { baud: options.baud, rs485: false })?;
+        let is_adapter = || serial::usb_id(path).is_some_and(|id| ADAPTERS.contains(&id));
+        let dialect = options.dialect.unwrap_or_else(|| match is_adapter() {
+            true => Dialect::Adapter,
+            false => Dialect::Uart,
+        });
+        Ok(Self::on(port, dialect))
+    }
+
+    /// Speaks over a descriptor that is already set up and non-blocking. When it dies, so does the link.
+    pub fn from_fd(fd: OwnedFd, dialect: Dialect) -> Self {
+        Self::on(Port::from_fd(fd), dialect)
+    }
+
+    fn on(port: Port, dialect: Dialect) -> Self {
+        Self {
+            port,
+            dialect,
+            out: Outbox::new(usize::from(IN_FLIGHT) * MAX_LINE),
+            input: Inbox::new(8192),
+            lines: Lines::new(),
+            answers: Answers::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Plain or with checksums.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// What the serial driver granted.
+    pub fn granted(&self) -> Granted {
+        self.port.granted()
+    }
+
+    fn full(&mut self) -> Result<(), LinkError> {
+        self.counters.full += 1;
+        Err(LinkError::Full)
+    }
+
+    /// Forgets what was under way when the port died.
+    fn start_over(&mut self) {
+        self.out.clear();
+        self.input.clear();
+        self.lines.clear();
+        self.answers = Answers::default();
+    }
+
+    fn went_down(&mut self, error: LinkError) -> LinkError {
+        self.start_over();
+        self.counters.downs += 1;
+        error
+    }
+
+    /// The next frame among the bytes already read.
+    fn parse(&mut self, now_ns: i64) -> Option<Frame> {
+        let mut rest = self.input.bytes();
+        let whole = rest.len();
+        let found = loop {
+            let dropped = self.lines.dropped();
+            let Some(line) = self.lines.next(&mut rest) else { break None };
+            match parse(line, self.dialect) {
+                Ok(FromAdapter::Received(frame)) => break Some(frame),
+                Ok(FromAdapter::Ok) => self.answers.came(now_ns),
+                Ok(FromAdapter::Error(text)) => {
+                    self.answers.came(now_ns);
+                    self.counters.errors += 1;
+                    // A device that wants checksums says so; the official clients switch for good, too.
+                    if text.windows(8).any(|word| word.eq_ignore_ascii_case(b"checksum")) {
+                        self.dialect = Dialect::Uart;
+                    }
+                }
+                Ok(FromAdapter::Other) => {}
+                Err(_) => self.counters.corrupt += 1,
+            }
+            self.counters.corrupt += self.lines.dropped() - dropped;
+        };
+        let used = whole - rest.len();
+        self.input.take(used);
+        found
+    }
+}
+
+impl Link for Fdcanusb {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            kind: "fdcanusb",
+            channels: 1,
+            half_duplex: false,
+            in_flight: IN_FLIGHT,
+            emulated: false,
+        }
+    }
+
+    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+        if channel != 0 || frame.payload().is_empty() {
+            return Err(LinkError::Unsupported);
+        }
+        if self.port.is_down() {
+            return Err(LinkError::Down { errno: 0 });
+        }
+        self.counters.errors += self.answers.give_up(now_ns);
+        if self.answers.outstanding >= IN_FLIGHT {
+            return self.full();
+        }
+        let Some(len) = write_send(frame, self.dialect, self.out.room()) else { return self.full() };
+        self.out.add(len);
+        self.answers.expect(now_ns);
+        self.counters.sent += 1;
+        Ok(())
+    }
+
+    fn flush(&mut self, _: i64) -> Result<(), LinkError> {
+        if self.out.pending().is_empty() || self.port.is_down() {
+            return Ok(());
+        }
+        match self.port.write(self.out.pending()) {
+            Ok(len) => {
+                self.out.took(len);
+                Ok(())
+            }
+            Err(error) => Err(self.went_down(error)),
+        }
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        if self.port.is_down() {
+            return Ok(None);
+        }
+        self.flush(now_ns)?;
+        if let Some(frame) = self.parse(self.input.at_ns) {
+            self.counters.received += 1;
+            return Ok(Some(Received { channel: 0, at_ns: self.input.at_ns, frame }));
+        }
+        match self.port.read(self.input.room()) {
+            Ok(0) => return Ok(None),
+            Ok(len) => self.input.filled(len, now_ns),
+            Err(error) => return Err(self.went_down(error)),
+        }
+        let frame = self.parse(now_ns);
+        self.counters.received += u64::from(frame.is_some());
+        Ok(frame.map(|frame| Received { channel: 0, at_ns: now_ns, frame }))
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.port.fd()
+    }
+
+    fn counters(&self, _: u8) -> Counters {
+        self.counters
+    }
+}
+
+/// Commands whose `OK` or `ERR` has not come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Answers {
+    outstanding: u16,
+    /// Since when the oldest is awaited, or later.
+    since_ns: i64,
+}
+
+impl Answers {
+    fn expect(&mut self, now_ns: i64) {
+        if self.outstanding == 0 {
+            self.since_ns = now_ns;
+        }
+        self.outstanding += 1;
+    }
+
+    fn came(&mut self, now_ns: i64) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        self.since_ns = now_ns;
+    }
+
+    /// Gives up on answers that are overdue; how many.
+    fn give_up(&mut self, now_ns: i64) -> u64 {
+        if self.outstanding == 0 || now_ns - self.since_ns < ANSWER_TIMEOUT_NS {
+            return 0;
+        }
+        u64::from(std::mem::take(&mut self.outstanding))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    /// A link and the other end of its wire.
+    fn wired(dialect: Dialect) -> (Fdcanusb, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (Fdcanusb::from_fd(ours.into(), dialect), theirs)
+    }
+
+    fn frame(id: u32, payload: &[u8]) -> Frame {
+        Frame::new(id, payload).unwrap()
+    }
+
+    fn heard(wire: &mut UnixStream) -> String {
+        let mut buffer = [0; 16384];
+        let len = wire.read(&mut buffer).unwrap();
+        String::from_utf8(buffer[..len].to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_burst_is_one_write() {
+        let (mut link, mut wire) = wired(Dialect::Uart);
+        link.send(0, &frame(0x8001, &[0x11, 0, 0x1f, 1, 0x13, 0x0d]), 0).unwrap();
+        link.send(0, &frame(0x807f, &[0x18, 4, 0xd0, 2, 0x11, 0xd8, 2]), 0).unwrap();
+        link.flush(0).unwrap();
+        let lines = "can send 8001 11001F01130D BF *AD\ncan send 807f 1804D00211D802 BF *7F\n";
+        assert_eq!(heard(&mut wire), lines);
+    }
+
+    #[test]
+    fn takes_frames_out_of_a_torn_stream() {
+        let (mut link, mut wire) = wired(Dialect::Adapter);
+        wire.write_all(b"OK\r\nrcv 0100 2100 E B F r x-1\r\nrcv 02").unwrap();
+        let first = link.receive(5).unwrap().unwrap();
+        assert_eq!((first.frame.id, first.frame.payload(), first.at_ns), (0x100, &[0x21, 0][..], 5));
+        assert_eq!(link.receive(6), Ok(None));
+        wire.write_all(b"00 50 E B F r\r\n").unwrap();
+        assert_eq!(link.receive(7).unwrap().unwrap().frame.id, 0x200);
+        assert_eq!(link.counters(0).received, 2);
+    }
+
+    #[test]
+    fn damaged_lines_are_counted_and_cost_only_themselves() {
+        let (mut link, mut wire) = wired(Dialect::Uart);
+        let good = "rcv 00000100 21000a2f010000803e0000803fcdcccc3d230d311e005050 *0F\r\n";
+        wire.write_all(b"rcv 00000100 21 *00\r\nrcv 0100 21\r\nnoise\r\n").unwrap();
+        wire.write_all(good.as_bytes()).unwrap();
+        assert_eq!(link.receive(0).unwrap().unwrap().frame.id, 0x100);
+        assert_eq!(link.counters(0).corrupt, 3);
+    }
+
+    #[test]
+    fn a_complaint_about_checksums_turns_them_on() {
+        let (mut link, mut wire) = wired(Dialect::Adapter);
+        wire.write_all(b"ERR checksum *B8\r\n").unwrap();
+        assert_eq!(link.receive(0), Ok(None));
+        assert_eq!((link.dialect(), link.counters(0).errors), (Dialect::Uart, 1));
+    }
+
+    #[test]
+    fn thirty_two_commands_are_in_flight_and_lost_answers_given_up() {
+        let (mut link, mut wire) = wired(Dialect::Adapter);
+        let command = frame(0x8001, &[0x50; 64]);
+        (0..32).for_each(|_| link.send(0, &command, 0).unwrap());
+        assert_eq!(link.send(0, &command, 0), Err(LinkError::Full));
+        link.flush(0).unwrap();
+        wire.write_all(b"OK\r\nOK\r\n").unwrap();
+        assert_eq!(link.receive(1), Ok(None));
+        (0..2).for_each(|_| link.send(0, &command, 1).unwrap());
+        assert_eq!(link.send(0, &command, 1), Err(LinkError::Full));
+        assert_eq!(link.send(0, &command, 1 + ANSWER_TIMEOUT_NS), Ok(()));
+        let counters = link.counters(0);
+        assert_eq!((counters.sent, counters.full, counters.errors), (35, 2, 32));
+    }
+
+    #[test]
+    fn a_dead_wire_is_told_once() {
+        let (mut link, wire) = wired(Dialect::Adapter);
+        drop(wire);
+        assert!(matches!(link.receive(0), Err(LinkError::Down { .. })));
+        assert_eq!(link.receive(1), Ok(None));
+        assert!(matches!(link.send(0, &frame(1, &[1]), 2), Err(LinkError::Down { .. })));
+        assert_eq!(link.counters(0).downs, 1);
+    }
+
+    #[test]
+    fn what_no_adapter_sends_is_refused() {
+        let (mut link, _wire) = wired(Dialect::Adapter);
+        assert_eq!(link.send(0, &frame(1, &[]), 0), Err(LinkError::Unsupported));
+        assert_eq!(link.send(1, &frame(1, &[1]), 0), Err(LinkError::Unsupported));
+    }
+}

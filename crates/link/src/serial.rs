@@ -1,0 +1,234 @@
+//! A serial port as links need it: raw, non-blocking, at any baud rate, opened again after it was unplugged.
+
+use crate::reopen::Reopener;
+use crate::sys::tty;
+use crate::{LinkError, OpenError};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::io::Errno;
+use rustix::termios::{OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// How to set a serial port up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Bits per second, 8N1. Pseudo terminals and USB adapters like the fdcanusb ignore it.
+    pub baud: u32,
+    /// The driver raises RTS while sending (`TIOCSRS485`).
+    pub rs485: bool,
+}
+
+/// What the driver granted beyond the baud rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// `ASYNC_LOW_LATENCY` is on: bytes come at once, not after a latency timer of up to 16 ms.
+    pub low_latency: bool,
+    /// The driver switches the direction of the RS485 transceiver.
+    pub rs485: bool,
+}
+
+/// An open port, or one that is being opened again.
+pub(crate) struct Port {
+    fd: Option<OwnedFd>,
+    granted: Granted,
+    reopener: Option<Reopener>,
+}
+
+impl Port {
+    /// Opens and sets up the port at `path`, for this process alone.
+    pub(crate) fn open(path: &Path, settings: Settings) -> Result<Self, OpenError> {
+        let target = path.display().to_string();
+        let (fd, granted) = open_port(path, settings).map_err(|error| explain(&target, &error))?;
+        let owned = path.to_owned();
+        let again = move || open_port(&owned, settings).map(|(fd, _)| fd);
+        let reopener = Reopener::new(again).map_err(|error| OpenError::new(&target, &error, "try again"))?;
+        Ok(Self { fd: Some(fd), granted, reopener: Some(reopener) })
+    }
+
+    /// Takes a descriptor that is already set up and non-blocking; it is not opened again when it dies.
+    pub(crate) fn from_fd(fd: OwnedFd) -> Self {
+        Self { fd: Some(fd), granted: Granted { low_latency: false, rs485: false }, reopener: None }
+    }
+
+    pub(crate) fn granted(&self) -> Granted {
+        self.granted
+    }
+
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The port is lost and not yet back. Takes it up again if it is.
+    pub(crate) fn is_down(&mut self) -> bool {
+        if self.fd.is_none() {
+            self.fd = self.reopener.as_mut().and_then(Reopener::poll);
+        }
+        self.fd.is_none()
+    }
+
+    /// Reads what is there; 0 if nothing is. One system call.
+    pub(crate) fn read(&mut self, into: &mut [u8]) -> Result<usize, LinkError> {
+        let Some(fd) = &self.fd else { return Err(LinkError::Down { errno: 0 }) };
+        match rustix::io::read(fd, into) {
+            // The other end hung up: nothing received is EAGAIN.
+            Ok(0) => Err(self.lose(Errno::IO)),
+            Ok(len) => Ok(len),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            Err(error) => Err(self.lose(error)),
+        }
+    }
+
+    /// Writes as much as there is room for. One system call.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkError> {
+        let Some(fd) = &self.fd else { return Err(LinkError::Down { errno: 0 }) };
+        match rustix::io::write(fd, bytes) {
+            Ok(len) => Ok(len),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            Err(error) => Err(self.lose(error)),
+        }
+    }
+
+    fn lose(&mut self, error: Errno) -> LinkError {
+        let dead = self.fd.take();
+        match &mut self.reopener {
+            Some(reopener) => reopener.lost(dead),
+            None => drop(dead),
+        }
+        LinkError::Down { errno: error.raw_os_error() }
+    }
+}
+
+fn open_port(path: &Path, settings: Settings) -> io::Result<(OwnedFd, Granted)> {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let fd = open(path, flags, Mode::empty())?;
+    flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
+    let mut termios = tcgetattr(&fd)?;
+    set_raw(&mut termios, settings.baud)?;
+    tcsetattr(&fd, OptionalActions::Flush, &termios)?;
+    let low_latency = tty::set_low_latency(fd.as_fd()).is_ok();
+    let rs485 = settings.rs485 && tty::set_rs485(fd.as_fd()).is_ok();
+    Ok((fd, Granted { low_latency, rs485 }))
+}
+
+fn set_raw(termios: &mut Termios, baud: u32) -> io::Result<()> {
+    termios.make_raw();
+    // One byte makes a read succeed; with 0, an empty port could not be told from an unplugged one.
+    termios.special_codes[SpecialCodeIndex::VMIN] = 1;
+    termios.special_codes[SpecialCodeIndex::VTIME] = 0;
+    termios.set_speed(baud)?;
+    Ok(())
+}
+
+fn explain(target: &str, error: &io::Error) -> OpenError {
+    let advice = match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOENT) => "is it plugged in? `ls -l /dev/serial/by-id/` lists what there is",
+        Some(Errno::ACCESS) => "let your user in: `sudo usermod -aG dialout $USER`, then log in again",
+        Some(Errno::AGAIN) => {
+            return OpenError::new(target, &"in use by another process", "`fuser -v` on it tells which");
+        }
+        Some(Errno::NOTTY) => "this is no serial port",
+        Some(Errno::INVAL) => "the driver refuses this baud rate; choose another",
+        _ => "see `dmesg | tail`",
+    };
+    OpenError::new(target, error, advice)
+}
+
+/// The USB vendor and product of the adapter behind a serial device, from sysfs; `None` if there is none.
+pub(crate) fn usb_id(path: &Path) -> Option<(u16, u16)> {
+    let device = path.canonicalize().ok()?;
+    let class = PathBuf::from("/sys/class/tty").join(device.file_name()?).join("device");
+    let mut place = class.canonicalize().ok()?;
+    // ttyACM sits in its USB interface, ttyUSB one deeper.
+    for _ in 0..3 {
+        if let (Some(vendor), Some(product)) =
+            (hex_file(&place.join("idVendor")), hex_file(&place.join("idProduct")))
+        {
+            return Some((vendor, product));
+        }
+        place = place.parent()?.to_owned();
+    }
+    None
+}
+
+fn hex_file(path: &Path) -> Option<u16> {
+    u16::from_str_radix(std::fs::read_to_string(path).ok()?.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use std::os::unix::fs::symlink;
+
+    /// A pseudo terminal under a name of our choice; its master.
+    fn plug_in(name: &Path) -> OwnedFd {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let slave = ptsname(&master, Vec::new()).unwrap();
+        let _ = std::fs::remove_file(name);
+        symlink(slave.to_str().unwrap(), name).unwrap();
+        master
+    }
+
+    const SETTINGS: Settings = Settings { baud: 3_000_000, rs485: true };
+
+    #[test]
+    fn bytes_pass_untouched_both_ways() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().join("tty");
+        let master = plug_in(&name);
+        let mut port = Port::open(&name, SETTINGS).unwrap();
+        let bytes: Vec<u8> = (0..=255).collect();
+        assert_eq!(port.write(&bytes), Ok(256));
+        let mut back = [0; 512];
+        assert_eq!(rustix::io::read(&master, &mut back), Ok(256));
+        assert_eq!(back[..256], bytes);
+        assert_eq!(port.read(&mut back), Ok(0));
+        rustix::io::write(&master, &bytes).unwrap();
+        assert_eq!(port.read(&mut back), Ok(256));
+        assert_eq!(back[..256], bytes);
+        // A pseudo terminal grants neither.
+        assert_eq!(port.granted(), Granted { low_latency: false, rs485: false });
+    }
+
+    #[test]
+    fn comes_back_after_it_was_unplugged() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().join("tty");
+        let master = plug_in(&name);
+        let mut port = Port::open(&name, SETTINGS).unwrap();
+        drop(master);
+        assert!(matches!(port.read(&mut [0; 8]), Err(LinkError::Down { .. })));
+        assert!(port.is_down());
+        let master = plug_in(&name);
+        // Ends when the reopener has found it, however long that takes.
+        while port.is_down() {
+            std::thread::yield_now();
+        }
+        assert_eq!(port.write(b"hello"), Ok(5));
+        let mut back = [0; 8];
+        assert_eq!(rustix::io::read(&master, &mut back), Ok(5));
+    }
+
+    #[test]
+    fn one_port_has_one_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().join("tty");
+        let _master = plug_in(&name);
+        let _first = Port::open(&name, SETTINGS).unwrap();
+        let error = Port::open(&name, SETTINGS).map(|_| ()).unwrap_err();
+        assert_eq!(error.problem, "in use by another process");
+    }
+
+    #[test]
+    fn errors_tell_what_to_do() {
+        let error = Port::open(Path::new("/dev/no-such-port"), SETTINGS).map(|_| ()).unwrap_err();
+        assert!(error.to_string().starts_with("/dev/no-such-port: "), "{error}");
+        assert!(error.advice.contains("by-id"));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = Port::open(file.path(), SETTINGS).map(|_| ()).unwrap_err();
+        assert_eq!(error.advice, "this is no serial port");
+    }
+}

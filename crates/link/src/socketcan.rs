@@ -1,0 +1,343 @@
+//! CAN interfaces of the Linux kernel: raw CAN-FD sockets.
+//!
+//! A burst is one `sendmmsg`, what came back is one `recvmmsg`, each frame with the kernel's receive time.
+//! [`interface`] reads how the interface is set up and explains what is wrong with it.
+
+pub mod interface;
+
+use crate::reopen::Reopener;
+use crate::sys::can::{self, BATCH, Heard, RawFrame};
+use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
+use interface::Interface;
+use khz_wire::Frame;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Frames held for the next flush.
+const QUEUE: usize = 128;
+
+/// One CAN interface: a link with one channel.
+///
+/// # Realtime contract
+/// As [`Link`]. [`Link::send`] makes no system call, [`Link::flush`] one `sendmmsg` per 32 frames,
+/// [`Link::receive`] at most one `recvmmsg` (and a `sendmmsg` while the kernel did not take all of a burst).
+///
+/// A full kernel queue (`ENOBUFS`) is counted in [`Counters::full`]; what did not fit is offered again with
+/// the next call. On bus-off the controller restarts by itself if the interface has `restart-ms`; the link
+/// is down until then.
+pub struct SocketCan {
+    fd: Option<OwnedFd>,
+    reopener: Option<Reopener>,
+    out: VecDeque<RawFrame>,
+    heard: VecDeque<Received>,
+    bus_off: bool,
+    down: bool,
+    untold: Option<LinkError>,
+    counters: Counters,
+}
+
+impl SocketCan {
+    /// Opens an interface, for example `can0`.
+    ///
+    /// # Errors
+    /// There is no such interface, it is down, or it cannot carry CAN-FD; each with the command that mends it.
+    pub fn open(name: &str) -> Result<Self, OpenError> {
+        Interface::read(name).and_then(|interface| interface.require_usable())?;
+        let socket = can::open(name).map_err(|error| {
+            OpenError::new(name, &error, "is CAN in this kernel? `sudo modprobe can_raw`")
+        })?;
+        let again = name.to_owned();
+        let reopener = Reopener::new(move || can::open(&again));
+        let reopener = reopener.map_err(|error| OpenError::new(name, &error, "try again"))?;
+        Ok(Self { reopener: Some(reopener), ..Self::from_fd(socket) })
+    }
+
+    /// Speaks over a socket that carries whole `struct canfd_frame`s: a raw CAN socket opened elsewhere, or a
+    /// stand-in. When it dies, so does the link.
+    pub fn from_fd(fd: OwnedFd) -> Self {
+        Self {
+            fd: Some(fd),
+            reopener: None,
+            out: VecDeque::with_capacity(QUEUE),
+            heard: VecDeque::with_capacity(BATCH),
+            bus_off: false,
+            down: false,
+            untold: None,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Counts a loss once, and keeps it for the next `receive`.
+    fn went_down(&mut self, errno: i32) -> LinkError {
+        let error = LinkError::Down { errno };
+        if !self.down {
+            self.down = true;
+            self.counters.downs += 1;
+            self.untold = Some(error);
+        }
+        self.out.clear();
+        error
+    }
+
+    fn is_up(&mut self) {
+        self.down = false;
+        self.bus_off = false;
+    }
+
+    /// What an error of the socket means.
+    fn failed(&mut self, error: &io::Error) -> LinkError {
+        let errno = error.raw_os_error().unwrap_or(0);
+        match errno {
+            libc::EAGAIN | libc::ENOBUFS => {
+                self.counters.full += 1;
+                LinkError::Full
+            }
+            // The interface is down; the socket outlives that.
+            libc::ENETDOWN => self.went_down(errno),
+            // The interface is gone, and the socket with it.
+            libc::ENODEV | libc::ENXIO | libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN | libc::EBADF => {
+                let dead = self.fd.take();
+                match &mut self.reopener {
+                    Some(reopener) => reopener.lost(dead),
+                    None => drop(dead),
+                }
+                self.went_down(errno)
+            }
+            _ => {
+                self.counters.errors += 1;
+                self.out.pop_front();
+                LinkError::Unsupported
+            }
+        }
+    }
+
+    fn take_up_again(&mut self) {
+        if self.fd.is_none() {
+            self.fd = self.reopener.as_mut().and_then(Reopener::poll);
+        }
+    }
+
+    /// Asks the kernel for what came.
+    fn listen(&mut self, now_ns: i64) -> Result<(), LinkError> {
+        self.take_up_again();
+        let Some(fd) = &self.fd else { return Ok(()) };
+        let (mut bus_off, mut up, mut hung_up) = (false, false, false);
+        let (heard, counters) = (&mut self.heard, &mut self.counters);
+        let mut clocks = None;
+        let result = can::receive(fd.as_fd(), |what, stamp| match what {
+            Heard::Frame(frame) => {
+                up = true;
+                counters.received += 1;
+                let at_ns = stamp.map_or(now_ns, |stamp_ns| {
+                    let (realtime_ns, monotonic_ns) =
+                        *clocks.get_or_insert_with(|| (khz_rt::clock::realtime_ns(), khz_rt::now_ns()));
+                    monotonic_ns - (realtime_ns - stamp_ns).max(0)
+                });
+                heard.push_back(Received { channel: 0, at_ns, frame });
+            }
+            Heard::BusOff => (bus_off, up) = (true, false),
+            Heard::Restarted => (bus_off, up) = (false, true),
+            Heard::Error => counters.errors += 1,
+            Heard::Useless => counters.corrupt += 1,
+            Heard::HungUp => hung_up = true,
+        });
+        if bus_off {
+            self.bus_off = true;
+            self.counters.errors += 1;
+            self.went_down(0);
+        } else if up {
+            self.is_up();
+        }
+        match result {
+            Ok(_) if hung_up => Err(self.failed(&io::Error::from_raw_os_error(libc::ECONNRESET))),
+            Ok(_) => Ok(()),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(()),
+            Err(error) => Err(self.failed(&error)),
+        }
+    }
+}
+
+impl Link for SocketCan {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            kind: "socketcan",
+            channels: 1,
+            half_duplex: false,
+            in_flight: QUEUE as u16,
+            emulated: false,
+        }
+    }
+
+    fn send(&mut self, channel: u8, frame: &Frame, _: i64) -> Result<(), LinkError> {
+        if channel != 0 || (!frame.fd && frame.payload().len() > 8) {
+            return Err(LinkError::Unsupported);
+        }
+        self.take_up_again();
+        if self.bus_off || self.fd.is_none() {
+            return Err(LinkError::Down { errno: 0 });
+        }
+        if self.out.len() == QUEUE {
+            self.counters.full += 1;
+            return Err(LinkError::Full);
+        }
+        let mut frame = *frame;
+        if frame.fd {
+            frame.pad();
+        }
+        self.out.push_back(RawFrame::new(&frame));
+        Ok(())
+    }
+
+    fn flush(&mut self, _: i64) -> Result<(), LinkError> {
+        while !self.out.is_empty() {
+            let Some(fd) = &self.fd else { return Ok(()) };
+            let frames = self.out.make_contiguous();
+            match can::send(fd.as_fd(), frames) {
+                Ok(sent) => {
+                    self.out.drain(..sent);
+                    self.counters.sent += sent as u64;
+                    self.is_up();
+                }
+                Err(error) => return Err(self.failed(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        if let Some(received) = self.heard.pop_front() {
+            return Ok(Some(received));
+        }
+        // A queue that is still full or a bus that is still down was told by `flush`.
+        let _ = self.flush(now_ns);
+        // The loss itself is told below, once.
+        let _ = self.listen(now_ns);
+        match self.untold.take() {
+            Some(error) => Err(error),
+            None => Ok(self.heard.pop_front()),
+        }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    fn counters(&self, _: u8) -> Counters {
+        self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    /// Two links, each the other's bus: sequenced packets stand in for CAN, as they too keep frames whole.
+    fn wired() -> (SocketCan, SocketCan) {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        (SocketCan::from_fd(a), SocketCan::from_fd(b))
+    }
+
+    fn frame(id: u32, payload: &[u8]) -> Frame {
+        Frame::new(id, payload).unwrap()
+    }
+
+    /// Writes a raw frame as a driver would.
+    fn inject(link: &SocketCan, id: u32) {
+        let mut raw = [0; 16];
+        raw[..4].copy_from_slice(&id.to_ne_bytes());
+        raw[4] = 8;
+        rustix::io::write(link.fd().unwrap(), &raw).unwrap();
+    }
+
+    const ERROR: u32 = 1 << 29;
+
+    #[test]
+    fn bursts_larger_than_a_batch_arrive_in_order() {
+        let (mut host, mut device) = wired();
+        (0..70).for_each(|n| host.send(0, &frame(0x8001, &[n; 12]), 0).unwrap());
+        host.flush(0).unwrap();
+        for n in 0..70 {
+            let received = device.receive(9).unwrap().unwrap();
+            assert_eq!((received.frame, received.at_ns), (frame(0x8001, &[n; 12]), 9));
+        }
+        assert_eq!(device.receive(9), Ok(None));
+        assert_eq!((host.counters(0).sent, device.counters(0).received), (70, 70));
+    }
+
+    #[test]
+    fn odd_lengths_are_padded_and_classic_frames_stay_classic() {
+        let (mut host, mut device) = wired();
+        let mut classic = frame(0x123, &[1, 2]);
+        (classic.fd, classic.brs) = (false, false);
+        host.send(0, &frame(0x8001, &[7; 9]), 0).unwrap();
+        host.send(0, &classic, 0).unwrap();
+        host.flush(0).unwrap();
+        let first = device.receive(0).unwrap().unwrap().frame;
+        assert_eq!(first.payload(), [7, 7, 7, 7, 7, 7, 7, 7, 7, 0x50, 0x50, 0x50]);
+        assert_eq!(device.receive(0).unwrap().unwrap().frame, classic);
+    }
+
+    #[test]
+    fn a_full_kernel_queue_is_counted_and_loses_nothing() {
+        let (mut host, mut device) = wired();
+        let mut sent = 0_u32;
+        'fill: loop {
+            for _ in 0..BATCH {
+                host.send(0, &frame(0x8001, &sent.to_be_bytes()), 0).unwrap();
+                sent += 1;
+            }
+            match host.flush(0) {
+                Ok(()) => {}
+                Err(LinkError::Full) => break 'fill,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!(host.counters(0).full, 1);
+        for n in 0..sent {
+            let received = loop {
+                match device.receive(0).unwrap() {
+                    Some(received) => break received,
+                    // Room again: the host's next call offers what did not fit.
+                    None => assert_eq!(host.receive(0), Ok(None)),
+                }
+            };
+            assert_eq!(received.frame.payload(), n.to_be_bytes());
+        }
+    }
+
+    #[test]
+    fn bus_off_is_told_once_and_ends_with_the_restart() {
+        let (mut host, device) = wired();
+        inject(&device, ERROR | 0x40);
+        assert_eq!(host.receive(0), Err(LinkError::Down { errno: 0 }));
+        assert_eq!(host.receive(0), Ok(None));
+        assert!(matches!(host.send(0, &frame(1, &[1]), 0), Err(LinkError::Down { .. })));
+        inject(&device, ERROR | 0x100);
+        assert_eq!(host.receive(0), Ok(None));
+        assert_eq!(host.send(0, &frame(1, &[1]), 0), Ok(()));
+        assert_eq!(host.counters(0).downs, 1);
+    }
+
+    #[test]
+    fn error_frames_and_rubbish_are_counted() {
+        let (mut host, device) = wired();
+        inject(&device, ERROR | 0x8);
+        rustix::io::write(device.fd().unwrap(), b"rubbish").unwrap();
+        inject(&device, 0x123);
+        assert_eq!(host.receive(0).unwrap().unwrap().frame.id, 0x123);
+        assert_eq!((host.counters(0).errors, host.counters(0).corrupt), (1, 1));
+    }
+
+    #[test]
+    fn a_dead_socket_is_told_once() {
+        let (mut host, device) = wired();
+        drop(device);
+        assert!(matches!(host.receive(0), Err(LinkError::Down { .. })));
+        assert_eq!(host.receive(0), Ok(None));
+        assert!(matches!(host.send(0, &frame(1, &[1]), 0), Err(LinkError::Down { .. })));
+        assert_eq!(host.counters(0).downs, 1);
+    }
+}
