@@ -121,6 +121,16 @@ impl Histogram {
         }
     }
 
+    /// Points of the percentile curve as HdrHistogram draws it: value, quantile, and how many values do not
+    /// exceed it. The finer the nearer to the maximum: `steps` points for each halving of what remains.
+    pub fn curve(&self, steps: u32) -> impl Iterator<Item = (i64, f64, u64)> + '_ {
+        let mut below = 0;
+        self.values.iter_quantiles(steps).map(move |step| {
+            below += step.count_since_last_iteration();
+            (step.value_iterated_to() as i64, step.quantile_iterated_to(), below)
+        })
+    }
+
     /// Every distinct value held and how often it occurred, ascending: for plots and export.
     pub fn buckets(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
         self.values.iter_recorded().map(|step| (step.value_iterated_to() as i64, step.count_at_value()))
@@ -200,6 +210,14 @@ mod tests {
         left.add(&right);
         let both = filled([1, 2, 3_000_000, 9, 4_000_000]);
         assert_eq!(Summary { max_at: 0, ..left.summary() }, Summary { max_at: 0, ..both.summary() });
+    }
+
+    #[test]
+    fn the_curve_ends_at_the_last_value_with_all_counted() {
+        let histogram = filled(1..=1000);
+        let (value, quantile, count) = histogram.curve(5).last().unwrap();
+        assert_eq!((value, quantile, count), (1000, 1.0, 1000));
+        assert!(histogram.curve(5).all(|(value, _, count)| value == count as i64));
     }
 
     proptest! {

@@ -30,5 +30,7 @@ pub use proc::Root;
 pub use profile::{Profile, SectionId, SectionSummary};
 pub use setup::{Grade, Granted, Policy, Report, Setting, Setup, SetupError};
 pub use threads::{Thread, threads};
-pub use wait::{Guard, Paced, Wait, Waiter, wait_readable};
+#[doc(hidden)]
+pub use wait::Wake as Wait;
+pub use wait::{Guard, Paced, Waiter, Wake, wait_readable};
 pub use witness::{Cause, DISTURBED_NS, Disturbance, Witness};

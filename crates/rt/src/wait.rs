@@ -18,7 +18,7 @@ use std::str::FromStr;
 /// How a thread waits for its deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Wait {
+pub enum Wake {
     /// `clock_nanosleep` to the deadline: cheapest, some ten microseconds late.
     Sleep,
     /// Sleep to shortly before the deadline, then spin: on the dot for a few percent of a CPU. The [`Guard`]
@@ -33,36 +33,36 @@ pub enum Wait {
     Sigwait,
 }
 
-impl Wait {
+impl Wake {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Wait; 5] = [Wait::Sleep, Wait::Hybrid, Wait::Spin, Wait::Timerfd, Wait::Sigwait];
+    pub const ALL: [Wake; 5] = [Wake::Sleep, Wake::Hybrid, Wake::Spin, Wake::Timerfd, Wake::Sigwait];
 
     /// The name used in configurations and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Wait::Sleep => "sleep",
-            Wait::Hybrid => "hybrid",
-            Wait::Spin => "spin",
-            Wait::Timerfd => "timerfd",
-            Wait::Sigwait => "sigwait",
+            Wake::Sleep => "sleep",
+            Wake::Hybrid => "hybrid",
+            Wake::Spin => "spin",
+            Wake::Timerfd => "timerfd",
+            Wake::Sigwait => "sigwait",
         }
     }
 }
 
-impl fmt::Display for Wait {
+impl fmt::Display for Wake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Wait {
+impl FromStr for Wake {
     type Err = String;
 
-    fn from_str(name: &str) -> Result<Wait, String> {
-        Wait::ALL
+    fn from_str(name: &str) -> Result<Wake, String> {
+        Wake::ALL
             .into_iter()
-            .find(|wait| wait.name() == name)
+            .find(|wake| wake.name() == name)
             .ok_or_else(|| format!("no wake strategy `{name}`: use sleep, hybrid, spin, timerfd or sigwait"))
     }
 }
@@ -94,21 +94,21 @@ impl Waiter {
     ///
     /// # Errors
     /// If the kernel has no timer to give (`timerfd`, `sigwait`); the others cannot fail.
-    pub fn new(wait: Wait) -> io::Result<Waiter> {
-        Waiter::on(Clock::Monotonic, wait)
+    pub fn new(wake: Wake) -> io::Result<Waiter> {
+        Waiter::on(Clock::Monotonic, wake)
     }
 
     /// Makes ready to wait on a clock of choice; deadlines and return values are times of that clock.
     ///
     /// # Errors
     /// As [`Waiter::new`].
-    pub fn on(clock: Clock, wait: Wait) -> io::Result<Waiter> {
-        let means = match wait {
-            Wait::Sleep => Means::Sleep,
-            Wait::Hybrid => Means::Hybrid,
-            Wait::Spin => Means::Spin,
-            Wait::Timerfd => Means::Timerfd(timerfd_create(timerfd_clock(clock), TimerfdFlags::CLOEXEC)?),
-            Wait::Sigwait => Means::Sigwait(SignalTimer::new(clock)?),
+    pub fn on(clock: Clock, wake: Wake) -> io::Result<Waiter> {
+        let means = match wake {
+            Wake::Sleep => Means::Sleep,
+            Wake::Hybrid => Means::Hybrid,
+            Wake::Spin => Means::Spin,
+            Wake::Timerfd => Means::Timerfd(timerfd_create(timerfd_clock(clock), TimerfdFlags::CLOEXEC)?),
+            Wake::Sigwait => Means::Sigwait(SignalTimer::new(clock)?),
         };
         Ok(Waiter {
             clock,
@@ -120,7 +120,7 @@ impl Waiter {
         })
     }
 
-    /// Replaces the guard of [`Wait::Hybrid`], to bound it differently.
+    /// Replaces the guard of [`Wake::Hybrid`], to bound it differently.
     #[must_use]
     pub fn with_guard(self, guard: Guard) -> Waiter {
         Waiter { guard, ..self }
@@ -305,12 +305,12 @@ mod tests {
 
     #[test]
     fn no_strategy_wakes_early_or_hangs_on_the_past() {
-        for wait in Wait::ALL {
+        for wake in Wake::ALL {
             for clock in [Clock::Monotonic, Clock::Realtime] {
-                let mut waiter = Waiter::on(clock, wait).unwrap();
+                let mut waiter = Waiter::on(clock, wake).unwrap();
                 for _ in 0..3 {
                     let deadline_ns = clock.now_ns() + 200_000;
-                    assert!(waiter.wait_until(deadline_ns) >= deadline_ns, "{wait} {clock:?}");
+                    assert!(waiter.wait_until(deadline_ns) >= deadline_ns, "{wake} {clock:?}");
                 }
                 for past in [clock.now_ns() - 1, 0, -1] {
                     waiter.wait_until(past);
@@ -321,10 +321,10 @@ mod tests {
 
     #[test]
     fn names_round_trip_and_a_wrong_one_lists_the_right_ones() {
-        for wait in Wait::ALL {
-            assert_eq!(wait.name().parse(), Ok(wait));
+        for wake in Wake::ALL {
+            assert_eq!(wake.name().parse(), Ok(wake));
         }
-        let error = "busy".parse::<Wait>().unwrap_err();
+        let error = "busy".parse::<Wake>().unwrap_err();
         assert!(error.contains("`busy`") && error.contains("hybrid"));
     }
 

@@ -9,7 +9,7 @@
 //!
 //! Limits: within a tick, theft by a hypervisor shows only where the guest kernel accounts it (KVM and Xen with
 //! `CONFIG_PARAVIRT_TIME_ACCOUNTING`); interrupt handlers count as the thread's own time unless the kernel
-//! has `CONFIG_IRQ_TIME_ACCOUNTING`. A theft between queueing and running counts as waiting.
+//! has `CONFIG_IRQ_TIME_ACCOUNTING`. Sleeping on purpose within the tick counts as being away. A theft between queueing and running counts as waiting.
 
 use crate::clock::thread_cpu_ns;
 use crate::sys::thread_use;

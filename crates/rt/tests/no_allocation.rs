@@ -2,7 +2,7 @@
 
 use khz_rt::alloc_trap::{CountingAllocator, forbid};
 use khz_rt::late::{LateLog, LateTick};
-use khz_rt::{Histogram, Overrun, Pacer, PacketPacer, Profile, Wait, Waiter, Witness, now_ns};
+use khz_rt::{Histogram, Overrun, Pacer, PacketPacer, Profile, Waiter, Wake, Witness, now_ns};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -18,8 +18,8 @@ fn the_trap_catches_growth_and_freeing() {
 
 #[test]
 fn a_measured_tick_stays_off_the_heap_with_every_wake_strategy() {
-    for wait in Wait::ALL {
-        let mut waiter = Waiter::new(wait).unwrap();
+    for wake in Wake::ALL {
+        let mut waiter = Waiter::new(wake).unwrap();
         let mut latency = Histogram::new();
         let mut profile = Profile::new();
         let work = profile.section("work");
