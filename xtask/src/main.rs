@@ -6,6 +6,7 @@
 //! | `lints` | formatting, clippy, documentation, layers, tracked files |
 //! | `layers` | fails on a dependency between our crates that does not point to a lower layer |
 //! | `bench [NAME…]` | runs benches and their peers interleaved and prints ratios and figures |
+//! | `vm [NAME…]` | boots a real-time kernel in a virtual machine and runs the guest scripts in it |
 //! | `fuzz [TARGET…]` | replays the corpus of each fuzz target, then fuzzes it for a while |
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)] // The chores talk to whoever started them.
@@ -20,6 +21,7 @@ mod tally;
 mod test;
 mod tracked;
 mod venv;
+mod vm;
 
 use anyhow::{Result, bail};
 use std::process::ExitCode;
@@ -30,6 +32,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
   lints                      formatting, clippy, documentation, layers, tracked files
   layers                     check that dependencies between our crates point downwards
   bench [NAME…] [--quick]    measure against peers (--list names the benches)
+  vm [NAME…]                 run guest scripts on a real-time kernel with CAN (--list names them)
   fuzz [TARGET…] [--seconds N]  replay each corpus, then fuzz for N seconds (default 0)";
 
 fn main() -> ExitCode {
@@ -51,6 +54,7 @@ fn chore(words: &[String]) -> Result<bool> {
         "lints" => lints::run(),
         "layers" => layers::run(),
         "bench" => bench::run(rest),
+        "vm" => vm::run(rest),
         "fuzz" => fuzz::run(rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");

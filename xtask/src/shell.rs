@@ -106,8 +106,8 @@ fn show(command: &Command) {
 }
 
 fn words(command: &Command) -> String {
-    let mut words = vec![command.get_program()];
-    words.extend(command.get_args());
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words: Vec<_> = std::iter::once(program).chain(command.get_args()).collect();
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     words.join(" ").replace(&format!("{}/", root().display()), "")
 }

@@ -1,4 +1,4 @@
-//! Counting what runners say at their end: cargo test, pytest, and our own plain line.
+//! Counting what runners say at their end: cargo test, pytest, the guest's checks, and our own plain line.
 
 use std::ops::AddAssign;
 
@@ -27,7 +27,7 @@ impl std::fmt::Display for Tally {
 impl Tally {
     /// The sum of every closing line in what a runner printed.
     pub fn of(text: &str) -> Self {
-        let mut sum = Self::default();
+        let mut sum = Self { passed: tap(text, "ok - "), failed: tap(text, "not ok - "), skipped: 0 };
         text.lines().filter(|line| is_closing(line)).for_each(|line| sum += Self::of_line(line));
         sum
     }
@@ -53,8 +53,14 @@ impl Tally {
     }
 }
 
+/// Lines of the Test Anything Protocol that begin so; a serial console ends them in its own way.
+fn tap(text: &str, start: &str) -> u32 {
+    text.lines().filter(|line| line.starts_with(start)).count() as u32
+}
+
 /// `test result: …` (cargo test), `=== … in 1.2s ===` (pytest), `N passed, N failed…` (ours).
 fn is_closing(line: &str) -> bool {
+    let line = line.trim_end();
     let pytest = line.starts_with('=') && line.ends_with('=') && line.contains(" in ");
     let plain = line.starts_with(|c: char| c.is_ascii_digit()) && line.contains(" passed, ");
     line.starts_with("test result: ") || pytest || plain
@@ -72,8 +78,10 @@ test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; fini
 test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
 ============ 1 failed, 5 passed, 2 skipped, 1 error in 12.34s ============
 7 passed, 1 failed, 0 skipped
+ok - can: candump saw it\r
+not ok - can: it came back\r
 ";
-        assert_eq!(Tally::of(text), Tally { passed: 16, failed: 5, skipped: 3 });
+        assert_eq!(Tally::of(text), Tally { passed: 17, failed: 6, skipped: 3 });
     }
 
     #[test]

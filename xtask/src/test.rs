@@ -4,7 +4,7 @@
 //! it is a failure, so that nothing is silently left out where it matters.
 
 use crate::tally::Tally;
-use crate::{debian, fuzz, shell, venv};
+use crate::{debian, fuzz, shell, venv, vm};
 use anyhow::{Result, bail};
 
 /// Seconds each fuzz target runs after its corpus was replayed.
@@ -41,6 +41,9 @@ fn parts() -> Vec<String> {
     if !fuzz::all().is_empty() {
         parts.push("fuzz".into());
     }
+    if !vm::scripts().is_empty() {
+        parts.push("vm".into());
+    }
     parts
 }
 
@@ -57,6 +60,7 @@ fn attempt(part: &str) -> Outcome {
     let outcome = match part {
         "rust" => rust(),
         "fuzz" => fuzz::targets(&[], FUZZ_SECONDS).map(Outcome::Ran),
+        "vm" => machine(),
         folder => python(folder),
     };
     outcome.unwrap_or_else(|error| {
@@ -85,6 +89,13 @@ fn python(folder: &str) -> Result<Outcome> {
     command.env("KHZ", shell::root().join("target/release/khz"));
     let (succeeded, text) = shell::tee(&mut command)?;
     Ok(Outcome::Ran(told_or_broken(succeeded, &text)))
+}
+
+fn machine() -> Result<Outcome> {
+    match vm::cannot_run() {
+        Some(why) => Ok(Outcome::NotRun(why)),
+        None => vm::boot(&vm::scripts()).map(Outcome::Ran),
+    }
 }
 
 /// What the runner counted; a runner that failed without counting a failure counts as one.

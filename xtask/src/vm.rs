@@ -1,0 +1,213 @@
+//! A real kernel for what the development machine's may lack: CAN, PREEMPT_RT.
+//!
+//! Debian's real-time kernel is downloaded (not installed) and booted by QEMU's own emulation, which works
+//! without virtualisation support. Its first file system holds busybox, the CAN modules, can-utils, our
+//! statically linked binaries, and the scripts of `vm/guest`. Each script is one test; what it needs of ours
+//! stands in its head:
+//!
+//! ```sh
+//! # needs: khz                         the command
+//! # needs: khz-link socketcan          the integration test `socketcan` of a package
+//! ```
+
+mod cpio;
+
+use crate::tally::Tally;
+use crate::{debian, shell};
+use anyhow::{Context, Result, bail};
+use cpio::Archive;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const KERNEL: &str = "linux-image-rt-amd64";
+const PACKAGES: [&str; 3] = ["busybox-static", "can-utils", "libc6"];
+const CAN_MODULES: [&str; 4] =
+    ["net/can/can", "net/can/can-raw", "drivers/net/can/dev/can-dev", "drivers/net/can/vcan"];
+const CAN_TOOLS: [&str; 4] = ["candump", "cansend", "cangen", "canfdtest"];
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// The guest's own scripts are limited to 300 s each; a guest that hangs altogether is ended after this.
+const PATIENCE_S: &str = "1200";
+
+/// Boots the virtual machine with the named guest scripts (all if none is named); true if all passed.
+///
+/// # Errors
+/// On a wrong name, if the kernel cannot be had, or our binaries cannot be built.
+pub fn run(words: &[String]) -> Result<bool> {
+    let all = scripts();
+    if words.iter().any(|word| word == "--list") {
+        all.iter().for_each(|name| println!("{name}"));
+        return Ok(true);
+    }
+    if let Some(name) = words.iter().find(|word| !all.contains(word)) {
+        bail!("no guest script is called `{name}`; there are: {}", all.join(", "));
+    }
+    let chosen: Vec<String> =
+        all.into_iter().filter(|name| words.is_empty() || words.contains(name)).collect();
+    if let Some(why) = cannot_run() {
+        bail!(why);
+    }
+    let tally = boot(&chosen)?;
+    println!("{tally}");
+    Ok(tally.failed == 0 && tally.ran())
+}
+
+/// The names of the guest scripts.
+pub fn scripts() -> Vec<String> {
+    shell::entries("vm/guest").iter().map(|file| shell::stem(file)).collect()
+}
+
+/// What is missing to boot the virtual machine, after trying to install it.
+pub fn cannot_run() -> Option<String> {
+    let missing = debian::provide("vm").err();
+    let tools = || ["apt-get", "apt-cache", "dpkg-deb"].iter().find(|tool| shell::which(tool).is_none());
+    missing.or_else(|| tools().map(|tool| format!("no {tool}: the guest's kernel comes as a Debian package")))
+}
+
+/// Boots, runs the scripts, and counts what they and their test binaries told.
+///
+/// # Errors
+/// If something needed cannot be downloaded, built or started.
+pub fn boot(scripts: &[String]) -> Result<Tally> {
+    let debian = unpacked()?;
+    let disk = shell::root().join("target/vm/initramfs.cpio");
+    std::fs::write(&disk, initramfs(&debian, scripts)?).context("cannot write the guest's file system")?;
+    let kernel = only_entry(&debian.join("boot"), "vmlinuz-")?;
+    let (_, console) = shell::tee(&mut qemu(&kernel, &disk))?;
+    let mut tally = Tally::of(&console);
+    if !console.contains("# guest done") {
+        eprintln!("vm: the guest did not come to its end");
+        tally.failed += 1;
+    }
+    Ok(tally)
+}
+
+fn qemu(kernel: &Path, disk: &Path) -> Command {
+    let mut command = shell::command("timeout", &["--kill-after=5", PATIENCE_S, "qemu-system-x86_64"]);
+    command.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "1024"]);
+    command.args(["-nographic", "-no-reboot", "-nic", "none", "-append", "console=ttyS0 quiet panic=-1"]);
+    command.arg("-kernel").arg(kernel).arg("-initrd").arg(disk);
+    command
+}
+
+/// The Debian packages, unpacked into one folder; downloaded when the archive has another version.
+fn unpacked() -> Result<PathBuf> {
+    let folder = shell::root().join("target/vm");
+    let packages = [&[kernel_package()?], PACKAGES.map(str::to_owned).as_slice()].concat();
+    let wanted = versions(&packages)?;
+    let (stamp, root) = (folder.join("versions.txt"), folder.join("root"));
+    if std::fs::read_to_string(&stamp).is_ok_and(|there| there == wanted) {
+        return Ok(root);
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    shell::run(shell::command("apt-get", &["download", "--quiet"]).args(&packages).current_dir(&folder))?;
+    let files = std::fs::read_dir(&folder)?.flatten().map(|entry| entry.path());
+    for package in files.filter(|path| path.extension().is_some_and(|extension| extension == "deb")) {
+        shell::run(shell::command("dpkg-deb", &["-x"]).args([&package, &root]))?;
+        std::fs::remove_file(&package)?;
+    }
+    std::fs::write(stamp, wanted).context("cannot write the versions")?;
+    Ok(root)
+}
+
+/// What the package lists offer now.
+fn versions(packages: &[String]) -> Result<String> {
+    let shown = shell::output(shell::command("apt-cache", &["show", "--no-all-versions"]).args(packages))?;
+    let lines = shown.lines().filter(|line| line.starts_with("Package: ") || line.starts_with("Version: "));
+    Ok(lines.flat_map(|line| [line, "\n"]).collect())
+}
+
+/// The package that holds the kernel the Debian meta-package points to.
+fn kernel_package() -> Result<String> {
+    let named = || -> Result<Option<String>> {
+        let told = shell::output(&mut shell::command("apt-cache", &["depends", KERNEL]))?;
+        Ok(told.lines().find_map(|line| line.trim().strip_prefix("Depends: ").map(str::to_owned)))
+    };
+    match named() {
+        Ok(Some(package)) => Ok(package),
+        _ if debian::refreshed() => named()?.with_context(|| format!("{KERNEL} names no kernel")),
+        _ => bail!("the package lists do not know {KERNEL}: type `apt-get update`"),
+    }
+}
+
+fn initramfs(debian: &Path, scripts: &[String]) -> Result<Vec<u8>> {
+    let mut archive = Archive::default();
+    let modules = only_entry(&debian.join("lib/modules"), "")?.join("kernel");
+    let library = "lib/x86_64-linux-gnu";
+    let mut copy = |to: String, from: PathBuf| -> Result<()> {
+        let content = std::fs::read(&from).with_context(|| format!("cannot read {}", from.display()))?;
+        archive.program(&to, &content);
+        Ok(())
+    };
+    copy("init".into(), shell::root().join("vm/init"))?;
+    copy("lib.sh".into(), shell::root().join("vm/lib.sh"))?;
+    copy("bin/busybox".into(), debian.join("bin/busybox"))?;
+    // can-utils are linked dynamically.
+    copy("lib64/ld-linux-x86-64.so.2".into(), debian.join(library).join("ld-linux-x86-64.so.2"))?;
+    copy(format!("{library}/libc.so.6"), debian.join(library).join("libc.so.6"))?;
+    for tool in CAN_TOOLS {
+        copy(format!("usr/bin/{tool}"), debian.join("usr/bin").join(tool))?;
+    }
+    for module in CAN_MODULES {
+        let file = modules.join(format!("{module}.ko"));
+        copy(format!("modules/{}.ko", shell::stem(&file)), file)?;
+    }
+    for script in scripts {
+        copy(format!("guest/{script}.sh"), shell::root().join(format!("vm/guest/{script}.sh")))?;
+    }
+    for (to, from) in ours(scripts)? {
+        copy(to, from)?;
+    }
+    Ok(archive.finish())
+}
+
+/// Our binaries the scripts need: the place in the guest, and the file here.
+fn ours(scripts: &[String]) -> Result<Vec<(String, PathBuf)>> {
+    let mut binaries = Vec::new();
+    for need in needs(scripts)? {
+        match need.split_whitespace().collect::<Vec<_>>().as_slice() {
+            ["khz"] => {
+                let file = built(&["build", "--package", "kilohertz", "--bin", "khz"])?;
+                binaries.push(("bin/khz".into(), file));
+            }
+            [package, test] => {
+                let file = built(&["test", "--no-run", "--package", package, "--test", test])?;
+                binaries.push((format!("tests/{test}"), file));
+            }
+            _ => bail!("a guest script needs `{need}`: write `khz`, or a package and its test"),
+        }
+    }
+    Ok(binaries)
+}
+
+fn needs(scripts: &[String]) -> Result<BTreeSet<String>> {
+    let mut needs = BTreeSet::new();
+    for script in scripts {
+        let file = shell::root().join(format!("vm/guest/{script}.sh"));
+        let text =
+            std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let lines = text.lines().filter_map(|line| line.strip_prefix("# needs: "));
+        needs.extend(lines.map(|need| need.trim().to_owned()));
+    }
+    Ok(needs)
+}
+
+/// Builds one statically linked binary and tells where it is.
+fn built(arguments: &[&str]) -> Result<PathBuf> {
+    let mut command = shell::cargo(arguments);
+    command.args(["--quiet", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"]);
+    let messages = shell::output(command.env("RUSTFLAGS", "-C target-feature=+crt-static"))?;
+    let mut executables = messages.lines().filter_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        message["executable"].as_str().map(PathBuf::from)
+    });
+    executables.next_back().with_context(|| format!("cargo {} made no program", arguments.join(" ")))
+}
+
+/// The entry of a folder whose name begins so; there must be one.
+fn only_entry(folder: &Path, start: &str) -> Result<PathBuf> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut found = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(start));
+    found.next().map(|entry| entry.path()).with_context(|| format!("no {start}* in {}", folder.display()))
+}
