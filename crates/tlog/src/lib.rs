@@ -1,2 +1,30 @@
 //! The TLOG0003 telemetry log: schema, records, blocks, seek, recovery.
+//!
+//! A log explains itself: each record begins with a [schema](Type), and its samples follow it as data blocks, mixed
+//! with those of the other records. A [`Writer`] writes to any [`std::io::Write`], a [`Reader`] reads from any
+//! [`Source`]. What the format is and which choices are ours stands in `docs/log-format.md`.
 #![forbid(unsafe_code)]
+
+mod block;
+mod code;
+mod error;
+mod reader;
+mod record;
+mod records;
+mod schema;
+mod seek;
+mod source;
+mod value;
+mod writer;
+
+pub use block::{DATA_START, MAGIC, MAX_BLOCK};
+pub use code::{Input, Sink, Slice};
+pub use error::{DecodeError, Error, Flaw};
+pub use reader::{Item, Reader};
+pub use record::{Bytes, Duration, Record, Timestamp};
+pub use records::{MAX_SCHEMA_BYTES, RecordInfo};
+pub use schema::{Field, MAX_DEPTH, MAX_IDLE, MAX_NODES, Type, Width};
+pub use seek::Latest;
+pub use source::Source;
+pub use value::{Entries, Items, Object, Symbol, Value};
+pub use writer::{Compression, Options, RecordId, Writer};

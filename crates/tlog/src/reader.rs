@@ -1,0 +1,386 @@
+//! Reading a log, front to back.
+
+use crate::block::{
+    self, DATA_START, DataBody, Header, INDEX_TRAILER, Kind, MAGIC, MAX_BLOCK, MAX_HEADER, NO_DATA,
+};
+use crate::error::{DecodeError, Error, Flaw};
+use crate::record::Record;
+use crate::records::{RecordInfo, Records};
+use crate::source::{Source, Window};
+use crate::value::Value;
+
+/// How much is read at once when reading on.
+const AHEAD: usize = 256 << 10;
+
+/// Reads a log. Its memory is bounded: one window of the file, one sample, and the schemas.
+///
+/// ```
+/// use khz_tlog::{Options, Reader, Type, Value, Writer};
+///
+/// let mut writer = Writer::new(Vec::new(), Options::default())?;
+/// let battery = writer.record("battery", &Type::object([("volts", Type::Float32)]))?;
+/// writer.write(battery, Some(1_583_798_400_000_000), &24.5f32.to_le_bytes())?;
+///
+/// let mut reader = Reader::open(writer.finish()?)?;
+/// while let Some(item) = reader.next()? {
+///     assert_eq!(item.record.name(), "battery");
+///     assert_eq!(item.value()?.at("volts"), Some(Value::Float32(24.5)));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Reader<S> {
+    pub(crate) window: Window<S>,
+    pub(crate) records: Records,
+    pub(crate) next: u64,
+    /// Where the index begins, if there is one; else nothing is known about the end.
+    pub(crate) index: Option<u64>,
+    payload: Vec<u8>,
+    snappy: snap::raw::Decoder,
+}
+
+/// One sample, in the reader's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Item<'a> {
+    /// The record it belongs to.
+    pub record: &'a RecordInfo,
+    /// Where its block lies.
+    pub position: u64,
+    /// Bytes of its block.
+    pub block_len: u64,
+    /// µs since the Unix epoch.
+    pub time_us: Option<i64>,
+    /// How far back the record's previous sample lies; 0 for the first.
+    pub previous: Option<u64>,
+    /// The encoded value.
+    pub payload: &'a [u8],
+    pub(crate) stored: &'a [u8],
+    pub(crate) compressed: bool,
+    /// Whether the block had a checksum, which was right.
+    pub(crate) checked: bool,
+}
+
+impl<'a> Item<'a> {
+    /// The value, read in place.
+    ///
+    /// # Errors
+    /// When the payload does not fit the schema.
+    pub fn value(&self) -> Result<Value<'a>, Error> {
+        Value::read(self.record.ty(), self.payload).map_err(|source| self.wrong(source))
+    }
+
+    /// The value as a Rust type. Ask [`RecordInfo::holds`] once whether that is the record's type.
+    ///
+    /// # Errors
+    /// When the payload does not fit the type.
+    pub fn decode<T: Record>(&self) -> Result<T, Error> {
+        T::decode(&mut crate::Input::new(self.payload)).map_err(|source| self.wrong(source))
+    }
+
+    fn wrong(&self, source: DecodeError) -> Error {
+        Error::Payload { offset: self.position, record: self.record.name().to_owned(), source }
+    }
+}
+
+/// A block's place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub position: u64,
+    pub header: Header,
+}
+
+impl<S: Source> Reader<S> {
+    /// Opens a log: checks its header and reads its index, if it has one.
+    ///
+    /// # Errors
+    /// When it is no log, has unknown flags or cannot be read. A log that merely lacks its index is fine.
+    pub fn open(source: S) -> Result<Self, Error> {
+        let mut window = Window::new(source)?;
+        let head = window.at(0, DATA_START as usize, AHEAD.min(16 << 10))?;
+        match head.split_at_checked(MAGIC.len()) {
+            Some((magic, [0])) if magic == MAGIC => {}
+            Some((magic, [flags])) if magic == MAGIC => {
+                return Err(Error::HeaderFlags { flags: u64::from(*flags) });
+            }
+            Some((magic, [])) if magic == MAGIC => {
+                return Err(Error::Truncated { offset: 8, needed: 1, left: 0 });
+            }
+            _ => return Err(Error::NotALog),
+        }
+        let mut reader = Self {
+            window,
+            records: Records::default(),
+            next: DATA_START,
+            index: None,
+            payload: Vec::new(),
+            snappy: snap::raw::Decoder::new(),
+        };
+        reader.read_index()?;
+        Ok(reader)
+    }
+
+    /// The next sample; `None` at the end.
+    ///
+    /// # Errors
+    /// When the next block is damaged. If [the damage is contained](Error::is_contained), calling again goes on
+    /// behind it; otherwise it gives the same error again until [`resync`](Self::resync) finds sound blocks.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "samples borrow the reader, which an iterator cannot express"
+    )]
+    pub fn next(&mut self) -> Result<Option<Item<'_>>, Error> {
+        match self.advance()? {
+            Some(place) => self.item(place, true).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// As [`next`](Self::next), but compressed payloads stay compressed: for copying, counting, or looking at times.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn next_stored(&mut self) -> Result<Option<Item<'_>>, Error> {
+        match self.advance()? {
+            Some(place) => self.item(place, false).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// As [`next`](Self::next) in a log that is still being written: looks whether it has grown, and a block not yet
+    /// whole is no error, but `None` for now.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn next_if_grown(&mut self) -> Result<Option<Item<'_>>, Error> {
+        self.window.refresh()?;
+        let found = match self.advance() {
+            Err(Error::Truncated { .. }) => Ok(None),
+            other => other,
+        };
+        match found? {
+            Some(place) => self.item(place, true).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The sample whose block lies at `position`, as an index, a marker or a link tells it.
+    ///
+    /// # Errors
+    /// When no sound data block of a known record lies there.
+    pub fn sample_at(&mut self, position: u64) -> Result<Item<'_>, Error> {
+        let header = self.header_at(position)?;
+        self.item(Place { position, header }, true)
+    }
+
+    /// Goes back to the first block.
+    pub fn rewind(&mut self) {
+        self.next = DATA_START;
+    }
+
+    /// From here on gives only samples of the named records; the others are stepped over unread.
+    pub fn select<N: Into<String>>(&mut self, names: impl IntoIterator<Item = N>) {
+        self.records.select(names.into_iter().map(Into::into).collect());
+    }
+
+    /// Learns all records of a log without an index, by stepping through it once; then goes back to where it was.
+    /// With an index it does nothing.
+    ///
+    /// # Errors
+    /// When the log cannot be read. Damage is no error: the records before it are known then.
+    pub fn survey(&mut self) -> Result<(), Error> {
+        if self.index.is_some() {
+            return Ok(());
+        }
+        let start = self.next;
+        loop {
+            match self.advance_any() {
+                Ok(Some(place)) => self.note_last(place)?,
+                Err(error @ Error::Io { .. }) => return Err(error),
+                Err(error) if error.is_contained() => {}
+                Ok(None) | Err(_) => break,
+            }
+        }
+        self.next = start;
+        Ok(())
+    }
+
+    /// The records known so far: all of them with an index or after a [`survey`](Self::survey).
+    pub fn records(&self) -> &[RecordInfo] {
+        self.records.all()
+    }
+
+    /// The record of this name.
+    ///
+    /// # Errors
+    /// When it is not among the records known so far.
+    pub fn record(&self, name: &str) -> Result<&RecordInfo, Error> {
+        self.records.named(name)
+    }
+
+    /// Whether the log ends in an index, that is, was finished.
+    pub fn is_finished(&self) -> bool {
+        self.index.is_some()
+    }
+
+    /// Bytes of the log.
+    pub fn size(&self) -> u64 {
+        self.window.size()
+    }
+
+    /// Where the next block lies.
+    pub fn position(&self) -> u64 {
+        self.next
+    }
+
+    /// Steps to the next data block of a selected record and past it, learning schemas on the way.
+    fn advance(&mut self) -> Result<Option<Place>, Error> {
+        loop {
+            match self.advance_any()? {
+                Some(place) if !self.is_wanted(place)? => {}
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// Steps to the next data block of any record and past it.
+    pub(crate) fn advance_any(&mut self) -> Result<Option<Place>, Error> {
+        while self.next < self.window.size() {
+            let position = self.next;
+            let header = self.header_at(position)?;
+            self.next = position + header.whole();
+            match header.kind {
+                Kind::Schema => self.learn(Place { position, header })?,
+                Kind::Data => return Ok(Some(Place { position, header })),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn header_at(&mut self, position: u64) -> Result<Header, Error> {
+        let left = self.window.size().saturating_sub(position);
+        Header::read(self.window.at(position, MAX_HEADER, AHEAD)?, position, left)
+    }
+
+    pub(crate) fn item(&mut self, place: Place, decompress: bool) -> Result<Item<'_>, Error> {
+        let Place { position: offset, header } = place;
+        let block = self.window.at(offset, header.whole() as usize, AHEAD)?;
+        let left = block.len() as u64;
+        if left < header.whole() {
+            return Err(Error::Truncated { offset, needed: header.whole(), left });
+        }
+        let body = match header.kind {
+            Kind::Data => DataBody::read(&block[header.len..]),
+            _ => Err(DecodeError { at: 0, flaw: Flaw::Value("data block") }),
+        };
+        let body = body.map_err(|source| Error::Block { offset, what: "data", source })?;
+        if let Some((stored, at)) = body.checksum {
+            let computed = block::checksum(block, header.len + at);
+            if stored != computed {
+                return Err(Error::Checksum { offset, stored, computed });
+            }
+        }
+        let identifier = body.identifier;
+        let record = self.records.get(identifier).ok_or(Error::UnknownRecord { offset, identifier })?;
+        let compressed = body.flags & block::flags::SNAPPY != 0;
+        let payload = match compressed && decompress {
+            true => unsnap(&mut self.snappy, body.payload, &mut self.payload, offset)?,
+            false => body.payload,
+        };
+        Ok(Item {
+            record,
+            position: offset,
+            block_len: header.whole(),
+            time_us: body.time_us,
+            previous: body.previous,
+            payload,
+            stored: body.payload,
+            compressed,
+            checked: body.checksum.is_some(),
+        })
+    }
+
+    fn is_wanted(&mut self, Place { position, header }: Place) -> Result<bool, Error> {
+        if !self.records.is_choosy() {
+            return Ok(true);
+        }
+        let head = self.window.at(position, header.len + MAX_HEADER, AHEAD)?;
+        let identifier = crate::Input::new(&head[header.len..]).varuint();
+        Ok(identifier.is_ok_and(|identifier| self.records.is_selected(identifier)))
+    }
+
+    fn note_last(&mut self, place: Place) -> Result<(), Error> {
+        let head = self.window.at(place.position, place.header.len + MAX_HEADER, AHEAD)?;
+        if let Ok(identifier) = crate::Input::new(&head[place.header.len..]).varuint() {
+            self.records.note_last(identifier, place.position);
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, place: Place) -> Result<(), Error> {
+        let offset = place.position;
+        let block = self.window.at(offset, place.header.whole() as usize, AHEAD)?;
+        let body = block::SchemaBody::read(&block[place.header.len.min(block.len())..]);
+        let body = body.map_err(|source| Error::Block { offset, what: "schema", source })?;
+        self.records.learn(offset, body)
+    }
+
+    /// Takes over an index if the log ends in a sound one; anything else there means there is none.
+    fn read_index(&mut self) -> Result<(), Error> {
+        let size = self.window.size();
+        let tail = self.window.at(size.saturating_sub(12), 12, 0)?;
+        let Some((length, trailer)) = tail.split_first_chunk::<4>() else { return Ok(()) };
+        let length = u64::from(u32::from_le_bytes(*length));
+        if trailer != INDEX_TRAILER || length > size - DATA_START || length > MAX_BLOCK {
+            return Ok(());
+        }
+        let offset = size - length;
+        let block = self.window.at(offset, length as usize, 0)?;
+        let Ok(header) = Header::read(block, offset, length) else { return Ok(()) };
+        if header.kind != Kind::Index || header.whole() != length {
+            return Ok(());
+        }
+        let entries = match block::read_index(&block[header.len..]) {
+            Err(source @ DecodeError { flaw: Flaw::Flags { .. }, .. }) => {
+                return Err(Error::Block { offset, what: "index", source });
+            }
+            Err(_) => return Ok(()),
+            Ok(entries) => entries,
+        };
+        for entry in &entries {
+            match self.header_at(entry.schema) {
+                Ok(header) if header.kind == Kind::Schema => {
+                    self.learn(Place { position: entry.schema, header })?;
+                }
+                Err(error @ Error::Io { .. }) => return Err(error),
+                _ => return Ok(()),
+            }
+        }
+        entries
+            .iter()
+            .filter(|e| e.last != NO_DATA)
+            .for_each(|e| self.records.note_last(e.identifier, e.last));
+        self.index = Some(offset);
+        Ok(())
+    }
+}
+
+/// Decompresses into `room`, refusing to make more of it than any block may hold.
+fn unsnap<'a>(
+    decoder: &mut snap::raw::Decoder,
+    stored: &[u8],
+    room: &'a mut Vec<u8>,
+    offset: u64,
+) -> Result<&'a [u8], Error> {
+    let wrong = |source| Error::Compression { offset, source };
+    let len = snap::raw::decompress_len(stored).map_err(wrong)?;
+    // A snappy copy makes at most 64 bytes of 3, so a longer claim is false whatever follows.
+    let most = (stored.len() as u64 * 64 / 2).min(MAX_BLOCK);
+    if len as u64 > most {
+        return Err(Error::TooLarge { offset, what: "decompressed payload", size: len as u64, limit: most });
+    }
+    if room.len() < len {
+        room.resize(len, 0);
+    }
+    let len = decoder.decompress(stored, room).map_err(wrong)?;
+    Ok(&room[..len])
+}

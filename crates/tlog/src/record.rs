@@ -1,0 +1,210 @@
+//! Rust types that can be logged.
+
+use crate::code::{Input, Sink};
+use crate::error::{DecodeError, Flaw};
+use crate::schema::{Type, Width};
+
+/// A type with a schema: it can be written to a log and read back.
+///
+/// Derive it for structs (an object of their fields) and for enums without data (an enum). A type made of numbers,
+/// enums and arrays of them encodes without allocating, into a [`Slice`](crate::Slice) for example.
+pub trait Record: Sized {
+    /// What its bytes mean.
+    fn schema() -> Type;
+
+    /// Appends its bytes.
+    fn encode(&self, out: &mut impl Sink);
+
+    /// Reads it from the front of `input`.
+    ///
+    /// # Errors
+    /// When the bytes are too short or are no such value.
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError>;
+
+    /// Its bytes.
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.encode(&mut out);
+        out
+    }
+}
+
+macro_rules! plain {
+    ($($rust:ty => $ty:expr;)*) => {$(
+        impl Record for $rust {
+            fn schema() -> Type {
+                $ty
+            }
+
+            fn encode(&self, out: &mut impl Sink) {
+                out.put(&self.to_le_bytes());
+            }
+
+            fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+                input.array().map(Self::from_le_bytes)
+            }
+        }
+    )*};
+}
+
+plain! {
+    i8 => Type::Int(Width::One);
+    i16 => Type::Int(Width::Two);
+    i32 => Type::Int(Width::Four);
+    i64 => Type::Int(Width::Eight);
+    u8 => Type::Uint(Width::One);
+    u16 => Type::Uint(Width::Two);
+    u32 => Type::Uint(Width::Four);
+    u64 => Type::Uint(Width::Eight);
+    f32 => Type::Float32;
+    f64 => Type::Float64;
+}
+
+impl Record for () {
+    fn schema() -> Type {
+        Type::Null
+    }
+
+    fn encode(&self, _: &mut impl Sink) {}
+
+    fn decode(_: &mut Input<'_>) -> Result<Self, DecodeError> {
+        Ok(())
+    }
+}
+
+impl Record for bool {
+    fn schema() -> Type {
+        Type::Bool
+    }
+
+    fn encode(&self, out: &mut impl Sink) {
+        out.put(&[u8::from(*self)]);
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        Ok(input.byte()? != 0)
+    }
+}
+
+impl Record for String {
+    fn schema() -> Type {
+        Type::String
+    }
+
+    fn encode(&self, out: &mut impl Sink) {
+        out.counted(self.as_bytes());
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        let start = *input;
+        let bytes = input.counted()?.to_vec();
+        String::from_utf8(bytes).map_err(|_| start.error(Flaw::Utf8))
+    }
+}
+
+impl<T: Record> Record for Option<T> {
+    fn schema() -> Type {
+        Type::optional(T::schema())
+    }
+
+    fn encode(&self, out: &mut impl Sink) {
+        out.put(&[u8::from(self.is_some())]);
+        if let Some(value) = self {
+            value.encode(out);
+        }
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        let start = *input;
+        match input.varuint()? {
+            0 => Ok(None),
+            1 => T::decode(input).map(Some),
+            index => Err(start.error(Flaw::UnionIndex { index, members: 2 })),
+        }
+    }
+}
+
+impl<T: Record> Record for Vec<T> {
+    fn schema() -> Type {
+        Type::Array(Box::new(T::schema()))
+    }
+
+    fn encode(&self, out: &mut impl Sink) {
+        out.varuint(self.len() as u64);
+        self.iter().for_each(|item| item.encode(out));
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        let mut items = Vec::new();
+        for _ in 0..crate::value::count(&T::schema(), 0, input)? {
+            items.push(T::decode(input)?);
+        }
+        Ok(items)
+    }
+}
+
+impl<T: Record, const N: usize> Record for [T; N] {
+    fn schema() -> Type {
+        Type::FixedArray(N as u64, Box::new(T::schema()))
+    }
+
+    fn encode(&self, out: &mut impl Sink) {
+        self.iter().for_each(|item| item.encode(out));
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        let start = *input;
+        let items = (0..N).map(|_| T::decode(input)).collect::<Result<Vec<_>, _>>()?;
+        items.try_into().map_err(|_| start.error(Flaw::Value("array")))
+    }
+}
+
+/// A byte string. (A `Vec<u8>` is an array of integers.)
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bytes(pub Vec<u8>);
+
+impl Record for Bytes {
+    fn schema() -> Type {
+        Type::Bytes
+    }
+
+    fn encode(&self, out: &mut impl Sink) {
+        out.counted(&self.0);
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        Ok(Self(input.counted()?.to_vec()))
+    }
+}
+
+macro_rules! micros {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+        pub struct $name {
+            /// Microseconds.
+            pub us: i64,
+        }
+
+        impl Record for $name {
+            fn schema() -> Type {
+                Type::$name
+            }
+
+            fn encode(&self, out: &mut impl Sink) {
+                self.us.encode(out);
+            }
+
+            fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+                Ok(Self { us: i64::decode(input)? })
+            }
+        }
+    )*};
+}
+
+micros! {
+    /// A time: microseconds since 1970-01-01T00:00:00Z.
+    Timestamp;
+    /// A span of time.
+    Duration;
+}

@@ -1,0 +1,163 @@
+//! The records of a log, as its schemas tell them.
+
+use crate::block::SchemaBody;
+use crate::error::Error;
+use crate::record::Record;
+use crate::schema::Type;
+use std::collections::{HashMap, HashSet};
+
+/// How many bytes of schemas one log may have; more would be an attempt to fill the memory.
+pub const MAX_SCHEMA_BYTES: u64 = 4 << 20;
+
+/// One record of a log.
+#[derive(Debug)]
+pub struct RecordInfo {
+    name: String,
+    identifier: u64,
+    schema: Box<[u8]>,
+    ty: Type,
+    position: u64,
+    last: Option<u64>,
+}
+
+impl RecordInfo {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number that stands for it in the file.
+    pub fn identifier(&self) -> u64 {
+        self.identifier
+    }
+
+    /// What its payloads mean.
+    pub fn ty(&self) -> &Type {
+        &self.ty
+    }
+
+    /// The bytes of its schema.
+    pub fn schema(&self) -> &[u8] {
+        &self.schema
+    }
+
+    /// Where its schema lies.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Where its last sample lies: known with an index or after a survey.
+    pub fn last(&self) -> Option<u64> {
+        self.last
+    }
+
+    /// Whether payloads of this record are values of `T`: the same types and field names; defaults may differ.
+    pub fn holds<T: Record>(&self) -> bool {
+        alike(&self.ty, &T::schema())
+    }
+}
+
+/// All records seen so far.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    all: Vec<RecordInfo>,
+    by_identifier: HashMap<u64, usize>,
+    by_position: HashMap<u64, usize>,
+    bytes: u64,
+    selected: Option<HashSet<String>>,
+}
+
+impl Records {
+    /// Takes in the schema block at `position`. A record whose schema changes has the new one from there on.
+    pub fn learn(&mut self, position: u64, body: SchemaBody<'_>) -> Result<(), Error> {
+        let index = match self.known(position, &body) {
+            Some(index) => index,
+            None => self.add(position, &body)?,
+        };
+        self.by_identifier.insert(body.identifier, index);
+        Ok(())
+    }
+
+    pub fn select(&mut self, names: HashSet<String>) {
+        self.selected = Some(names);
+    }
+
+    pub fn note_last(&mut self, identifier: u64, position: u64) {
+        if let Some(&index) = self.by_identifier.get(&identifier) {
+            self.all[index].last = Some(position);
+        }
+    }
+
+    pub fn all(&self) -> &[RecordInfo] {
+        &self.all
+    }
+
+    pub fn get(&self, identifier: u64) -> Option<&RecordInfo> {
+        self.by_identifier.get(&identifier).map(|&index| &self.all[index])
+    }
+
+    pub fn named(&self, name: &str) -> Result<&RecordInfo, Error> {
+        let newest = self.all.iter().rev().find(|record| record.name == name);
+        newest.ok_or_else(|| Error::NoRecord { name: name.to_owned(), known: self.names() })
+    }
+
+    pub fn is_choosy(&self) -> bool {
+        self.selected.is_some()
+    }
+
+    pub fn is_selected(&self, identifier: u64) -> bool {
+        match (&self.selected, self.get(identifier)) {
+            (Some(selected), Some(record)) => selected.contains(&record.name),
+            _ => self.selected.is_none(),
+        }
+    }
+
+    fn known(&self, position: u64, body: &SchemaBody<'_>) -> Option<usize> {
+        let same = |index: &&usize| {
+            let record = &self.all[**index];
+            record.name == body.name && *record.schema == *body.schema
+        };
+        self.by_position.get(&position).or(self.by_identifier.get(&body.identifier).filter(same)).copied()
+    }
+
+    fn add(&mut self, position: u64, body: &SchemaBody<'_>) -> Result<usize, Error> {
+        self.bytes += (body.schema.len() + body.name.len() + 64) as u64;
+        if self.bytes > MAX_SCHEMA_BYTES {
+            let (size, limit) = (self.bytes, MAX_SCHEMA_BYTES);
+            return Err(Error::TooLarge { offset: position, what: "schemas", size, limit });
+        }
+        let wrong = |source| Error::Block { offset: position, what: "schema", source };
+        let record = RecordInfo {
+            name: body.name.to_owned(),
+            identifier: body.identifier,
+            schema: body.schema.into(),
+            ty: Type::decode(body.schema).map_err(wrong)?,
+            position,
+            last: None,
+        };
+        self.by_position.insert(position, self.all.len());
+        self.all.push(record);
+        Ok(self.all.len() - 1)
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<_> = self.all.iter().map(|record| record.name.as_str()).collect();
+        match names.is_empty() {
+            true => "none".into(),
+            false => names.join(", "),
+        }
+    }
+}
+
+/// Whether two types have the same encoding and the same names.
+fn alike(a: &Type, b: &Type) -> bool {
+    match (a, b) {
+        (Type::Object(a), Type::Object(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.name == b.name && alike(&a.ty, &b.ty))
+        }
+        (Type::Array(a), Type::Array(b)) | (Type::Map(a), Type::Map(b)) => alike(a, b),
+        (Type::FixedArray(n, a), Type::FixedArray(m, b)) => n == m && alike(a, b),
+        (Type::Union(a), Type::Union(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b)),
+        (a, b) => a == b,
+    }
+}

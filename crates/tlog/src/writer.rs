@@ -1,0 +1,271 @@
+//! Writing a log, block by block, to anything that takes bytes.
+
+use crate::block::{
+    DATA_START, DataBody, IndexEntry, MAGIC, MAX_BLOCK, MarkerBody, NO_DATA, SchemaBody, flags,
+};
+use crate::block::{MAX_HEADER, write_index};
+use crate::reader::Item;
+use crate::schema::Type;
+use std::io::{self, Write};
+
+/// What a [`Writer`] writes beside schemas and data. The default is what the original writer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Link each sample to the record's previous one, so that one record can be read without the others.
+    pub previous_offsets: bool,
+    /// Give each sample a checksum.
+    pub checksums: bool,
+    /// How records are compressed unless declared otherwise.
+    pub compression: Compression,
+    /// End a finished log with an index.
+    pub index: bool,
+    /// Write a seek marker when this much time has passed since the last, in µs; 0 for never.
+    pub marker_period_us: i64,
+    /// Write a seek marker when this many bytes have been written since the last; 0 for never. Markers at a bounded
+    /// distance make a search by time read little, however much is logged per second.
+    pub marker_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            previous_offsets: true,
+            checksums: true,
+            compression: Compression::Snappy,
+            index: true,
+            marker_period_us: 1_000_000,
+            marker_bytes: 128 << 10,
+        }
+    }
+}
+
+/// How a record's samples are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Not.
+    None,
+    /// By snappy, each sample alone, and only those that shrink.
+    Snappy,
+}
+
+/// A record declared with a [`Writer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RecordId(pub(crate) u64);
+
+impl RecordId {
+    /// The number that stands for the record in the file.
+    pub const fn identifier(self) -> u64 {
+        self.0
+    }
+}
+
+/// Writes a log. Give it a buffered destination: each block is one `write_all`.
+///
+/// A log that is dropped instead of [finished](Writer::finish) has no index, and is readable all the same.
+pub struct Writer<W> {
+    out: W,
+    options: Options,
+    position: u64,
+    records: Vec<Declared>,
+    clock: Option<Clock>,
+    block: Vec<u8>,
+    compressed: Vec<u8>,
+    snappy: snap::raw::Encoder,
+}
+
+struct Declared {
+    identifier: u64,
+    name: String,
+    schema: u64,
+    last: Option<u64>,
+    compression: Compression,
+}
+
+/// When and where the next marker is due.
+struct Clock {
+    newest_us: i64,
+    marker_us: i64,
+    marker_at: u64,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a log in `out`, which must be empty.
+    ///
+    /// # Errors
+    /// What writing to `out` gives; so for every function here.
+    pub fn new(mut out: W, options: Options) -> io::Result<Self> {
+        out.write_all(MAGIC)?;
+        out.write_all(&[0])?;
+        Ok(Self {
+            out,
+            options,
+            position: DATA_START,
+            records: Vec::new(),
+            clock: None,
+            block: Vec::new(),
+            compressed: Vec::new(),
+            snappy: snap::raw::Encoder::new(),
+        })
+    }
+
+    /// Declares a record and writes its schema. A name without dots keeps paths such as `imu.rate.0` clear.
+    ///
+    /// # Errors
+    /// Also when a record of this name is there already.
+    pub fn record(&mut self, name: &str, ty: &Type) -> io::Result<RecordId> {
+        self.record_with(name, &ty.to_bytes(), self.options.compression)
+    }
+
+    /// Declares a record by the bytes of its schema, with a compression of its own.
+    ///
+    /// # Errors
+    /// Also when a record of this name is there already.
+    pub fn record_with(&mut self, name: &str, schema: &[u8], how: Compression) -> io::Result<RecordId> {
+        if self.records.iter().any(|record| record.name == name) {
+            return Err(invalid(format!("record {name:?} is declared twice")));
+        }
+        let identifier = self.records.len() as u64 + 1;
+        let declared =
+            Declared { identifier, name: name.into(), schema: self.position, last: None, compression: how };
+        self.records.push(declared);
+        self.block.clear();
+        SchemaBody { identifier, name, schema }.write(&mut self.block);
+        self.put_block()?;
+        Ok(RecordId(identifier))
+    }
+
+    /// Writes one sample: the encoded `payload`, stamped with µs since the Unix epoch. Times should not decrease over
+    /// the log, and every sample should have one; searching by time relies on it. Returns the block's position.
+    ///
+    /// # Errors
+    /// Also when the payload is larger than a reader would accept.
+    pub fn write(&mut self, record: RecordId, time_us: Option<i64>, payload: &[u8]) -> io::Result<u64> {
+        if payload.len() as u64 > MAX_BLOCK - 64 {
+            return Err(invalid(format!("a sample of {} bytes is too large for a log", payload.len())));
+        }
+        let mut compressed = std::mem::take(&mut self.compressed);
+        let shrunk = match self.declared(record)?.compression {
+            Compression::None => None,
+            Compression::Snappy => self.shrink(payload, &mut compressed)?,
+        };
+        let written = self.data(record, time_us, shrunk.unwrap_or(payload), shrunk.is_some());
+        self.compressed = compressed;
+        written
+    }
+
+    /// Writes a sample just as it is stored in another log, without decompressing it.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn copy(&mut self, record: RecordId, item: &Item<'_>) -> io::Result<u64> {
+        self.data(record, item.time_us, item.stored, item.compressed)
+    }
+
+    /// Writes the index and gives `out` back, flushed.
+    ///
+    /// # Errors
+    /// What writing to `out` gives.
+    pub fn finish(mut self) -> io::Result<W> {
+        if self.options.index {
+            self.block.clear();
+            let entries = self.records.iter().map(|record| IndexEntry {
+                identifier: record.identifier,
+                schema: record.schema,
+                last: record.last.unwrap_or(NO_DATA),
+            });
+            write_index(entries, &mut self.block);
+            self.put_block()?;
+        }
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    /// Where the next block will lie: the bytes written so far.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The destination, for flushing it.
+    pub fn destination(&mut self) -> &mut W {
+        &mut self.out
+    }
+
+    fn declared(&mut self, record: RecordId) -> io::Result<&mut Declared> {
+        let index = record.0.wrapping_sub(1) as usize;
+        self.records.get_mut(index).ok_or_else(|| invalid("a record of another log".into()))
+    }
+
+    /// The compressed payload, if it is shorter.
+    fn shrink<'a>(&mut self, payload: &[u8], room: &'a mut Vec<u8>) -> io::Result<Option<&'a [u8]>> {
+        let most = snap::raw::max_compress_len(payload.len());
+        if room.len() < most {
+            room.resize(most, 0);
+        }
+        let len = self.snappy.compress(payload, room).map_err(io::Error::other)?;
+        Ok((len < payload.len()).then(|| &room[..len]))
+    }
+
+    fn data(
+        &mut self,
+        record: RecordId,
+        time_us: Option<i64>,
+        stored: &[u8],
+        snappy: bool,
+    ) -> io::Result<u64> {
+        let position = self.position;
+        let options = self.options;
+        let last = self.declared(record)?.last.replace(position);
+        let flag = |set: bool, flag| if set { flag } else { 0 };
+        let body = DataBody {
+            identifier: record.0,
+            flags: flag(options.previous_offsets, flags::PREVIOUS)
+                | flag(time_us.is_some(), flags::TIMESTAMP)
+                | flag(options.checksums, flags::CHECKSUM)
+                | flag(snappy, flags::SNAPPY),
+            previous: options.previous_offsets.then(|| last.map_or(0, |last| position - last)),
+            time_us,
+            checksum: None,
+            payload: stored,
+        };
+        self.block.clear();
+        self.block.reserve(stored.len() + MAX_HEADER + 32);
+        body.write(&mut self.block);
+        self.put_block()?;
+        if let Some(time_us) = time_us {
+            self.keep_time(time_us, position)?;
+        }
+        Ok(position)
+    }
+
+    /// Writes a marker after the data at `position`, if one is due. The first sample only starts the clock.
+    fn keep_time(&mut self, time_us: i64, position: u64) -> io::Result<()> {
+        let start = Clock { newest_us: time_us, marker_us: time_us, marker_at: position };
+        let clock = self.clock.get_or_insert(start);
+        clock.newest_us = clock.newest_us.max(time_us);
+        let period = self.options.marker_period_us;
+        let bytes = self.options.marker_bytes;
+        let by_time = period > 0 && clock.newest_us.saturating_sub(clock.marker_us) >= period;
+        let by_bytes = bytes > 0 && self.position - clock.marker_at >= bytes;
+        if !by_time && !by_bytes {
+            return Ok(());
+        }
+        clock.marker_us = clock.newest_us;
+        clock.marker_at = self.position;
+        let at = self.position;
+        let latest =
+            self.records.iter().filter_map(|r| r.last.map(|last| (r.identifier, at - last))).collect();
+        self.block.clear();
+        MarkerBody { time_us: clock.newest_us, latest }.write(&mut self.block);
+        self.put_block()
+    }
+
+    fn put_block(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.block)?;
+        self.position += self.block.len() as u64;
+        Ok(())
+    }
+}
+
+fn invalid(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}
