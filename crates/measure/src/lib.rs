@@ -1,2 +1,4 @@
 //! Experiments on time and the reports on them and on runs.
 #![forbid(unsafe_code)]
+
+pub mod report;

@@ -1,0 +1,590 @@
+"use strict";
+(() => {
+  // ---- data -------------------------------------------------------------------------------------------------
+
+  const floats = (text) => {
+    const raw = atob(text);
+    const bytes = Uint8Array.from(raw, (c) => c.charCodeAt(0));
+    return new Float32Array(bytes.buffer);
+  };
+
+  const readLine = (line, index) => {
+    const y = floats(line.y);
+    const x = new Float64Array(y.length);
+    const offsets = line.x ? floats(line.x) : null;
+    for (let i = 0; i < y.length; i++) x[i] = line.start + (offsets ? offsets[i] : i * line.step);
+    return { name: line.name, stroke: line.stroke, x, y, colour: index % 8, shown: true };
+  };
+
+  // The first index whose x is at least the value.
+  const lowerBound = (x, value) => {
+    let low = 0, high = x.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (x[middle] < value) low = middle + 1; else high = middle;
+    }
+    return low;
+  };
+
+  const nearest = (x, value) => {
+    const i = lowerBound(x, value);
+    if (i === 0) return x.length ? 0 : -1;
+    if (i === x.length) return i - 1;
+    return value - x[i - 1] <= x[i] - value ? i - 1 : i;
+  };
+
+  // ---- numbers as text --------------------------------------------------------------------------------------
+
+  const PREFIXES = { ns: 1, s: 1e9 };
+
+  // The factor and unit in which a value of this size is best read.
+  const readable = (unit, size) => {
+    const base = PREFIXES[unit];
+    if (!base) return { factor: 1, unit };
+    const ns = size * base;
+    if (ns >= 1e9) return { factor: base / 1e9, unit: "s" };
+    if (ns >= 1e6) return { factor: base / 1e6, unit: "ms" };
+    if (ns >= 1e3) return { factor: base / 1e3, unit: "µs" };
+    return { factor: base, unit: "ns" };
+  };
+
+  const trimmed = (value, digits) => {
+    if (value === 0) return "0";
+    const size = Math.abs(value);
+    const text = size >= 1e6 || size < 1e-4 ? value.toExponential(Math.max(0, digits - 2)) : String(+value.toPrecision(digits));
+    return text.replace(/-/g, "−");
+  };
+
+  const spoken = (value, unit, digits = 4) => {
+    if (!Number.isFinite(value)) return "–";
+    const r = readable(unit, Math.abs(value));
+    return (trimmed(value * r.factor, digits) + " " + r.unit).trim();
+  };
+
+  const percentile = (x) => {
+    const p = 100 * (1 - 10 ** -x);
+    return (p >= 99 ? p.toFixed(Math.min(7, Math.ceil(x - 1e-9) - 1)) : p.toFixed(p % 1 < 0.05 ? 0 : 1)) + " %";
+  };
+
+  const linearTicks = (low, high, most) => {
+    const span = high - low;
+    if (!(span > 0)) return [low];
+    const raw = span / most, power = 10 ** Math.floor(Math.log10(raw));
+    const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
+    const ticks = [];
+    for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) ticks.push(i * step);
+    return ticks;
+  };
+
+  const logTicks = (low, high) => {
+    const first = Math.floor(low), last = Math.ceil(high), ticks = [];
+    const marks = last - first <= 2 ? [1, 2, 5] : [1];
+    const every = Math.max(1, Math.ceil((last - first) / 6));
+    for (let d = first; d <= last; d += every)
+      for (const m of marks) {
+        const v = d + Math.log10(m);
+        if (v >= low - 1e-9 && v <= high + 1e-9) ticks.push(v);
+      }
+    return ticks;
+  };
+
+  const percentileTicks = (low, high) => {
+    const wanted = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999, 0.9999999];
+    return wanted.map((p) => -Math.log10(1 - p)).filter((x) => x >= low - 1e-9 && x <= high + 1e-9);
+  };
+
+  // ---- plots that move together -----------------------------------------------------------------------------
+
+  const groups = new Map();
+  const groupOf = (name) => {
+    if (!name) return { plots: [], view: null };
+    if (!groups.has(name)) groups.set(name, { plots: [], view: null });
+    return groups.get(name);
+  };
+
+  const extentOf = (group) => {
+    let low = Infinity, high = -Infinity;
+    for (const plot of group.plots)
+      for (const { x } of plot.lines)
+        if (x.length) { low = Math.min(low, x[0]); high = Math.max(high, x[x.length - 1]); }
+    if (!(low <= high)) return [0, 1];
+    return low === high ? [low - 0.5, high + 0.5] : [low, high];
+  };
+
+  const element = (tag, className, text) => {
+    const made = document.createElement(tag);
+    if (className) made.className = className;
+    if (text !== undefined) made.textContent = text;
+    return made;
+  };
+
+  // ---- one plot ---------------------------------------------------------------------------------------------
+
+  class Plot {
+    constructor(figure) {
+      this.figure = figure;
+      this.spec = JSON.parse(figure.querySelector("script").textContent);
+      this.lines = this.spec.lines.map(readLine);
+      this.log = this.spec.y.log;
+      this.compact = figure.classList.contains("compact");
+      if (this.spec.kind === "stack") this.stackUp();
+      this.group = groupOf(this.spec.group);
+      this.group.plots.push(this);
+      this.build();
+      this.listen();
+    }
+
+    // A stacked part is drawn between the sum of those below it and that sum with itself.
+    stackUp() {
+      let below = null;
+      for (const line of this.lines) {
+        line.own = line.y;
+        line.base = below || new Float32Array(line.y.length);
+        line.y = line.own.map((v, i) => v + line.base[i]);
+        below = line.y;
+      }
+    }
+
+    get drawn() { return this.lines.filter((line) => line.shown); }
+
+    get view() { return this.group.view || extentOf(this.group); }
+
+    build() {
+      this.area = element("div", "area");
+      this.canvas = element("canvas");
+      this.canvas.tabIndex = 0;
+      this.canvas.setAttribute("role", "img");
+      this.canvas.setAttribute("aria-label", this.describe());
+      this.cursor = element("div", "cursor");
+      this.selection = element("div", "selection");
+      this.tip = element("div", "tip");
+      this.area.append(this.canvas, this.cursor, this.selection, this.tip);
+      this.tools = element("div", "tools");
+      this.buildTools();
+      this.figure.append(this.tools, this.area);
+    }
+
+    describe() {
+      const names = this.lines.map((line) => {
+        const values = Array.from(line.own || line.y).filter(Number.isFinite);
+        const [low, high] = values.reduce(([a, b], v) => [Math.min(a, v), Math.max(b, v)], [Infinity, -Infinity]);
+        return values.length ? `${line.name} from ${spoken(low, this.spec.y.unit)} to ${spoken(high, this.spec.y.unit)}` : `${line.name} empty`;
+      });
+      return `${this.spec.title}: ${names.join("; ")}`;
+    }
+
+    buildTools() {
+      for (const line of this.lines) {
+        const button = element("button", "series");
+        button.type = "button";
+        button.append(element("i", `c${line.colour} ${line.stroke}`), line.name);
+        button.setAttribute("aria-pressed", "true");
+        button.addEventListener("click", () => {
+          line.shown = !line.shown;
+          button.setAttribute("aria-pressed", String(line.shown));
+          this.draw();
+        });
+        if (this.lines.length > 1) this.tools.append(button);
+      }
+      if (this.spec.kind !== "stack" && !this.compact) this.tools.append(this.logButton());
+      this.reset = element("button", "reset", "whole range");
+      this.reset.type = "button";
+      this.reset.addEventListener("click", () => this.zoom(null));
+      this.tools.append(this.reset);
+    }
+
+    logButton() {
+      const button = element("button", "log", "log");
+      button.type = "button";
+      button.title = "logarithmic vertical axis";
+      button.setAttribute("aria-pressed", String(this.log));
+      button.addEventListener("click", () => {
+        this.log = !this.log;
+        button.setAttribute("aria-pressed", String(this.log));
+        this.draw();
+      });
+      return button;
+    }
+
+    // ---- what the reader does
+
+    listen() {
+      const canvas = this.canvas;
+      const at = (event) => event.clientX - canvas.getBoundingClientRect().left;
+      canvas.addEventListener("pointerdown", (event) => {
+        if (event.button !== 0) return;
+        this.dragFrom = at(event);
+        canvas.setPointerCapture(event.pointerId);
+      });
+      canvas.addEventListener("pointermove", (event) => {
+        this.point(at(event));
+        if (this.dragFrom !== undefined) this.showSelection(this.dragFrom, at(event));
+      });
+      canvas.addEventListener("pointerup", (event) => {
+        const from = this.dragFrom;
+        this.dragFrom = undefined;
+        this.selection.style.display = "none";
+        if (from !== undefined && Math.abs(at(event) - from) > 5) this.zoom([from, at(event)].map((p) => this.fromPixel(p)).sort((a, b) => a - b));
+      });
+      canvas.addEventListener("pointercancel", () => {
+        this.dragFrom = undefined;
+        this.selection.style.display = "none";
+      });
+      canvas.addEventListener("pointerleave", () => this.unpoint());
+      canvas.addEventListener("dblclick", () => this.zoom(null));
+      canvas.addEventListener("keydown", (event) => this.key(event));
+      canvas.addEventListener("blur", () => this.unpoint());
+    }
+
+    key(event) {
+      const [low, high] = this.view, middle = (low + high) / 2, half = (high - low) / 2;
+      const moves = {
+        "+": [middle - half / 2, middle + half / 2],
+        "=": [middle - half / 2, middle + half / 2],
+        "-": [middle - half * 2, middle + half * 2],
+        ArrowLeft: [low - half / 2, high - half / 2],
+        ArrowRight: [low + half / 2, high + half / 2],
+        Escape: null,
+        0: null,
+      };
+      if (!(event.key in moves)) return;
+      event.preventDefault();
+      this.zoom(moves[event.key]);
+    }
+
+    zoom(range) {
+      const [low, high] = extentOf(this.group);
+      if (range) {
+        const span = Math.min(range[1] - range[0], high - low);
+        const start = Math.min(Math.max(range[0], low), high - span);
+        range = span >= (high - low) * 0.9999 || span <= (high - low) * 1e-7 ? null : [start, start + span];
+      }
+      this.group.view = range;
+      this.group.plots.forEach((plot) => plot.draw());
+    }
+
+    showSelection(from, to) {
+      const [left, right] = [from, to].map((p) => Math.min(Math.max(p, this.left), this.right)).sort((a, b) => a - b);
+      Object.assign(this.selection.style, { display: "block", left: `${left}px`, width: `${right - left}px`, top: `${this.top}px`, height: `${this.bottom - this.top}px` });
+    }
+
+    point(pixel) {
+      const value = this.fromPixel(Math.min(Math.max(pixel, this.left), this.right));
+      this.group.plots.forEach((plot) => plot.showCursor(value));
+      this.showTip(value);
+    }
+
+    unpoint() {
+      for (const plot of this.group.plots) plot.cursor.style.display = "none";
+      this.tip.style.display = "none";
+    }
+
+    showCursor(value) {
+      if (this.left === undefined) return;
+      Object.assign(this.cursor.style, { display: "block", left: `${this.toPixel(value)}px`, top: `${this.top}px`, height: `${this.bottom - this.top}px` });
+    }
+
+    sayX(value) {
+      const { label, unit } = this.spec.x;
+      if (this.spec.kind === "percentiles") return percentile(value);
+      if (this.spec.group === "time") return `${value.toFixed(4)} s`;
+      return `${label} ${spoken(value, unit)}`;
+    }
+
+    showTip(value) {
+      const lines = this.drawn.filter((line) => line.x.length);
+      const tip = this.tip;
+      tip.replaceChildren();
+      const bars = this.spec.kind === "bars";
+      const index = (line) => bars ? Math.max(0, lowerBound(line.x, value + 1e-300) - 1) : nearest(line.x, value);
+      const anchor = lines.length ? lines[0].x[index(lines[0])] : value;
+      tip.append(element("b", "", this.sayX(anchor)));
+      for (const line of (this.spec.kind === "stack" ? [...lines].reverse() : lines)) {
+        const row = element("div");
+        row.append(element("i", `c${line.colour}`), `${line.name} `, element("em", "", spoken((line.own || line.y)[index(line)], this.spec.y.unit)));
+        tip.append(row);
+      }
+      if (this.spec.kind === "stack" && lines.length) {
+        const sum = lines.reduce((total, line) => total + line.own[index(line)], 0);
+        const row = element("div");
+        row.append("sum ", element("em", "", spoken(sum, this.spec.y.unit)));
+        tip.append(row);
+      }
+      const near = (this.view[1] - this.view[0]) * 5 / (this.right - this.left);
+      for (const marker of this.spec.markers)
+        if (Math.abs(marker.x - value) < near) tip.append(element("div", marker.level, marker.label));
+      tip.style.display = "block";
+      const pixel = this.toPixel(value), width = tip.offsetWidth;
+      tip.style.left = `${pixel + 14 + width > this.area.clientWidth ? Math.max(0, pixel - width - 14) : pixel + 14}px`;
+      tip.style.top = `${this.top + 4}px`;
+    }
+
+    // ---- drawing
+
+    toPixel(x) {
+      const [low, high] = this.view;
+      return this.left + (x - low) / (high - low) * (this.right - this.left);
+    }
+
+    fromPixel(pixel) {
+      const [low, high] = this.view;
+      return low + (pixel - this.left) / (this.right - this.left) * (high - low);
+    }
+
+    toRow(y) {
+      const [low, high] = this.range;
+      const v = this.log ? (y > 0 ? Math.log10(y) : low) : y;
+      return this.bottom - (Math.max(Math.min(v, high + (high - low)), low - (high - low)) - low) / (high - low) * (this.bottom - this.top);
+    }
+
+    // The vertical range of what is in view.
+    fitY() {
+      let low = Infinity, high = -Infinity, leastPositive = Infinity;
+      const take = (v) => {
+        if (!Number.isFinite(v)) return;
+        if (v < low) low = v;
+        if (v > high) high = v;
+        if (v > 0 && v < leastPositive) leastPositive = v;
+      };
+      const [from, to] = this.view;
+      for (const line of this.drawn) {
+        const first = Math.max(0, lowerBound(line.x, from) - 1), last = Math.min(line.x.length - 1, lowerBound(line.x, to));
+        for (let i = first; i <= last; i++) take(line.y[i]);
+      }
+      const inData = [low, high];
+      for (const { y } of this.spec.limits) if (low <= high && y <= high * 3 && y >= Math.min(low, 0) - (high - low) * 2) take(y);
+      if (!(low <= high)) return this.log ? [0, 1] : [0, 1];
+      if (this.log) {
+        if (leastPositive === Infinity) return [0, 1];
+        const bottom = this.spec.kind === "bars" ? -0.2 : Math.log10(leastPositive);
+        const top = Math.max(Math.log10(high), bottom + 0.3);
+        return [bottom - (this.spec.kind === "bars" ? 0 : (top - bottom) * 0.05), top + (top - bottom) * 0.06];
+      }
+      const startsAtZero = this.spec.kind !== "lines" || (inData[0] >= 0 && PREFIXES[this.spec.y.unit]);
+      if (startsAtZero) low = Math.min(low, 0);
+      if (high === low) { low -= startsAtZero ? 0 : 0.5 * Math.abs(low) || 1; high += 0.5 * Math.abs(high) || 1; }
+      const room = (high - low) * 0.06;
+      return [startsAtZero && low === 0 ? 0 : low - room, high + room];
+    }
+
+    // Sizes are whole pixels of the screen, so that lines are sharp.
+    resize() {
+      const ratio = window.devicePixelRatio || 1, width = this.area.clientWidth, height = this.area.clientHeight;
+      if (!(width > 0 && height > 0)) return false;
+      const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
+      if (this.canvas.width !== w || this.canvas.height !== h) { this.canvas.width = w; this.canvas.height = h; }
+      this.pen = this.canvas.getContext("2d");
+      this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+      this.pen.clearRect(0, 0, width, height);
+      this.left = this.compact ? 46 : 62;
+      this.right = width - 12;
+      this.top = 12;
+      this.bottom = height - (this.compact ? 22 : 38);
+      return this.right > this.left + 20 && this.bottom > this.top + 20;
+    }
+
+    draw() {
+      if (!this.resize()) return;
+      const style = getComputedStyle(document.documentElement);
+      this.ink = (name) => style.getPropertyValue(`--${name}`).trim();
+      this.range = this.fitY();
+      this.pen.font = `${this.compact ? 10.5 : 12}px ${style.getPropertyValue("--sans")}`;
+      this.drawAxes();
+      this.pen.save();
+      this.pen.beginPath();
+      this.pen.rect(this.left, this.top - 2, this.right - this.left, this.bottom - this.top + 3);
+      this.pen.clip();
+      this.drawMarkers();
+      for (const line of this.drawn) this.drawLine(line);
+      this.drawLimits();
+      this.pen.restore();
+      const empty = !this.drawn.some((line) => line.y.some(Number.isFinite));
+      if (empty) this.text("no values", (this.left + this.right) / 2, (this.top + this.bottom) / 2, "center", "middle");
+      this.reset.hidden = !this.group.view;
+      this.figure.dataset.view = this.view.join(" ");
+    }
+
+    text(words, x, y, align, baseline, colour = "faint") {
+      Object.assign(this.pen, { fillStyle: this.ink(colour), textAlign: align, textBaseline: baseline });
+      this.pen.fillText(words, x, y);
+    }
+
+    rule(x1, y1, x2, y2) {
+      this.pen.beginPath();
+      this.pen.moveTo(x1, y1);
+      this.pen.lineTo(x2, y2);
+      this.pen.stroke();
+    }
+
+    drawAxes() {
+      const pen = this.pen;
+      pen.lineWidth = 1;
+      pen.setLineDash([]);
+      pen.strokeStyle = this.ink("grid");
+      this.drawYAxis();
+      this.drawXAxis();
+      pen.strokeStyle = this.ink("axis");
+      this.rule(this.left, Math.round(this.bottom) + 0.5, this.right, Math.round(this.bottom) + 0.5);
+    }
+
+    drawYAxis() {
+      const [low, high] = this.range, { unit, label } = this.spec.y;
+      const most = Math.max(2, Math.floor((this.bottom - this.top) / (this.compact ? 30 : 42)));
+      const ticks = this.log ? logTicks(low, high) : linearTicks(low, high, most);
+      const values = ticks.map((t) => this.log ? 10 ** t : t);
+      const shared = readable(unit, Math.max(Math.abs(low), Math.abs(high)));
+      for (const value of values) {
+        const row = Math.round(this.toRow(value)) + 0.5;
+        this.rule(this.left, row, this.right, row);
+        const words = this.log ? spoken(value, unit, 3) : trimmed(+(value * shared.factor).toPrecision(8), 6);
+        this.text(words, this.left - 7, row, "right", "middle", "muted");
+      }
+      const name = [this.compact ? "" : label, this.log ? "" : shared.unit].filter(Boolean).join(" / ");
+      this.text(name, this.compact ? this.left + 4 : this.left + 6, this.top - 4, "left", "top", "muted");
+    }
+
+    drawXAxis() {
+      const [low, high] = this.view, { unit, label } = this.spec.x;
+      const most = Math.max(2, Math.floor((this.right - this.left) / 80));
+      const percentiles = this.spec.kind === "percentiles";
+      let ticks = percentiles ? percentileTicks(low, high) : linearTicks(low, high, most);
+      if (percentiles && ticks.length < 2) ticks = linearTicks(low, high, most);
+      const shared = unit === "s" ? { factor: 1, unit } : readable(unit, Math.max(Math.abs(low), Math.abs(high)));
+      let free = -Infinity;
+      for (const tick of ticks) {
+        const x = Math.round(this.toPixel(tick)) + 0.5;
+        this.rule(x, this.top, x, this.bottom);
+        const words = percentiles ? percentile(tick) : trimmed(+(tick * shared.factor).toPrecision(10), 8);
+        const half = this.pen.measureText(words).width / 2;
+        if (x - half < free) continue;
+        free = x + half + 8;
+        const inside = Math.min(x, this.right + 10 - half);
+        this.text(words, inside, this.bottom + 7, "center", "top", "muted");
+      }
+      if (!this.compact) this.text([label, percentiles ? "" : shared.unit].filter(Boolean).join(" / "), this.right, this.bottom + 36, "right", "bottom", "muted");
+    }
+
+    drawMarkers() {
+      const pen = this.pen;
+      pen.setLineDash([2, 3]);
+      for (const marker of this.spec.markers) {
+        const x = Math.round(this.toPixel(marker.x)) + 0.5;
+        if (x < this.left || x > this.right) continue;
+        pen.strokeStyle = this.ink(marker.level);
+        this.rule(x, this.top, x, this.bottom);
+      }
+      pen.setLineDash([]);
+    }
+
+    drawLimits() {
+      const pen = this.pen;
+      for (const { y, label } of this.spec.limits) {
+        const row = Math.round(this.toRow(y)) + 0.5;
+        if (row < this.top || row > this.bottom) continue;
+        pen.setLineDash([6, 4]);
+        pen.strokeStyle = this.ink("bad");
+        pen.lineWidth = 1;
+        this.rule(this.left, row, this.right, row);
+        if (!this.compact) this.text(label, this.right - 4, row - 3, "right", "bottom", "bad");
+      }
+      pen.setLineDash([]);
+    }
+
+    drawLine(line) {
+      if (this.spec.kind === "bars") return this.drawBars(line);
+      if (this.spec.kind === "stack") return this.drawPart(line);
+      const pen = this.pen;
+      pen.strokeStyle = pen.fillStyle = this.ink(`c${line.colour}`);
+      pen.lineWidth = this.spec.kind === "percentiles" ? 2 : this.weight(line);
+      pen.lineJoin = "round";
+      pen.setLineDash(line.stroke === "dashed" ? [6, 4] : []);
+      if (line.stroke === "points") this.drawPoints(line, () => true); else this.trace(line);
+      pen.setLineDash([]);
+    }
+
+    // Dense lines are drawn thin, so that their shape shows.
+    weight(line) {
+      const [first, last] = this.span(line);
+      return (last - first) > (this.right - this.left) ? 0.9 : 1.5;
+    }
+
+    span(line) {
+      const [low, high] = this.view;
+      return [Math.max(0, lowerBound(line.x, low) - 1), Math.min(line.x.length - 1, lowerBound(line.x, high))];
+    }
+
+    trace(line) {
+      const pen = this.pen, [first, last] = this.span(line);
+      const lone = [];
+      let run = 0;
+      pen.beginPath();
+      for (let i = first; i <= last; i++) {
+        if (!Number.isFinite(line.y[i])) { if (run === 1) lone.push(i - 1); run = 0; continue; }
+        const x = this.toPixel(line.x[i]), y = this.toRow(line.y[i]);
+        if (run++) pen.lineTo(x, y); else pen.moveTo(x, y);
+      }
+      if (run === 1) lone.push(last);
+      pen.stroke();
+      if (lone.length || last - first < (this.right - this.left) / 12) {
+        const few = last - first < (this.right - this.left) / 12;
+        this.drawPoints(line, (i) => few || lone.includes(i));
+      }
+    }
+
+    drawPoints(line, wanted) {
+      const [first, last] = this.span(line);
+      for (let i = first; i <= last; i++) {
+        if (!Number.isFinite(line.y[i]) || !wanted(i)) continue;
+        this.pen.beginPath();
+        this.pen.arc(this.toPixel(line.x[i]), this.toRow(line.y[i]), 2, 0, 7);
+        this.pen.fill();
+      }
+    }
+
+    drawBars(line) {
+      const pen = this.pen, last = line.x.length - 1;
+      pen.fillStyle = pen.strokeStyle = this.ink(`c${line.colour}`);
+      pen.globalAlpha = this.drawn.length > 1 ? 0.45 : 0.85;
+      const floor = this.bottom;
+      for (let i = 0; i < last; i++) {
+        if (!(line.y[i] > 0)) continue;
+        const x = this.toPixel(line.x[i]), w = this.toPixel(line.x[i + 1]) - x, y = this.toRow(line.y[i]);
+        pen.fillRect(x, y, Math.max(w - (w > 4 ? 1 : 0), 1), floor - y);
+      }
+      pen.globalAlpha = 1;
+    }
+
+    drawPart(line) {
+      const pen = this.pen, [first, last] = this.span(line);
+      pen.fillStyle = this.ink(`c${line.colour}`);
+      pen.beginPath();
+      const base = (i) => this.drawn.reduce((sum, other) => this.lines.indexOf(other) < this.lines.indexOf(line) ? sum + (other.own[i] || 0) : sum, 0);
+      const top = [], bottom = [];
+      const flush = () => {
+        top.forEach(([x, y], i) => i ? pen.lineTo(x, y) : pen.moveTo(x, y));
+        bottom.reverse().forEach(([x, y]) => pen.lineTo(x, y));
+        top.length = bottom.length = 0;
+      };
+      for (let i = first; i <= last; i++) {
+        const low = base(i), high = low + line.own[i];
+        if (!Number.isFinite(high)) { flush(); continue; }
+        const x = this.toPixel(line.x[i]);
+        top.push([x, this.toRow(high)]);
+        bottom.push([x, this.toRow(low)]);
+      }
+      flush();
+      pen.fill();
+    }
+  }
+
+  // ---- the page ---------------------------------------------------------------------------------------------
+
+  const plots = [...document.querySelectorAll("figure.plot")].map((figure) => new Plot(figure));
+  const drawAll = () => plots.forEach((plot) => plot.draw());
+  new ResizeObserver(drawAll).observe(document.querySelector("main"));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  // Paper is white, whatever the screen is.
+  addEventListener("beforeprint", () => { document.documentElement.classList.add("paper"); drawAll(); });
+  addEventListener("afterprint", () => { document.documentElement.classList.remove("paper"); drawAll(); });
+  drawAll();
+})();

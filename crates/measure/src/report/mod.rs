@@ -1,0 +1,72 @@
+//! Reports: one self-contained HTML page each.
+//!
+//! A [`Page`] has [`Section`]s, a section has blocks: [`Plot`], [`Gantt`], [`Ranges`], [`Table`], [`KeyValues`],
+//! [`Figure`]s, [`Comparison`]. Values over time go through a [`Trace`], which keeps every outlier in bounded
+//! memory; distributions through a [`Distribution`]. The page asks nothing of the network.
+//!
+//! ```
+//! use khz_measure::report::{Axis, Level, Page, Plot, Section, Trace};
+//! let wake = Trace::from_uniform(0.0, 0.001, (0..1000).map(|i| 2_000.0 + f64::from(i % 7) * 100.0));
+//! let page = Page::new("One second").badge(Level::Good, "grade A").section(
+//!     Section::new("Wake latency")
+//!         .text("How late each tick woke.")
+//!         .with(Plot::over_time("wake latency", Axis::new("latency", "ns")).line("wake", &wake)),
+//! );
+//! assert!(page.to_string().starts_with("<!doctype html>"));
+//! ```
+mod compare;
+mod distribution;
+mod gantt;
+mod markup;
+mod page;
+mod plot;
+mod ranges;
+pub mod run;
+mod table;
+mod trace;
+
+pub use compare::{Better, Comparison};
+pub use distribution::Distribution;
+pub use gantt::{Bar, Gantt};
+use markup::duration_unit;
+pub use markup::{duration, number, quantity};
+pub use page::{Block, Page, Section};
+pub use plot::{Axis, Plot, Stroke};
+pub use ranges::Ranges;
+use serde::{Deserialize, Serialize};
+pub use table::{Cell, Column, Figure, KeyValues, Table};
+pub use trace::{DEFAULT_BUCKETS, StackedTrace, Trace};
+
+/// Colours the page tells lines and bars apart by, before they repeat.
+const COLOURS: usize = 8;
+
+/// How good something is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As it should be.
+    Good,
+    /// Worth knowing, neither good nor bad.
+    #[default]
+    Note,
+    /// To be looked at.
+    Warning,
+    /// Failed.
+    Bad,
+}
+
+impl Level {
+    fn class(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Bad => "bad",
+        }
+    }
+
+    /// The level as a word in a table; nothing for what is neither good nor bad.
+    fn word(self) -> &'static str {
+        if self == Self::Note { "" } else { self.class() }
+    }
+}

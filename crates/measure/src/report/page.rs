@@ -1,0 +1,214 @@
+//! A page and its sections.
+use super::markup::Text;
+use super::table::figures_html;
+use super::{Comparison, Figure, Gantt, KeyValues, Level, Plot, Ranges, Table};
+use std::fmt;
+
+/// A self-contained HTML page: one file, no request, works from `file://`.
+///
+/// Everything given to it is text and is escaped; `to_string()` gives the page.
+#[derive(Debug, Clone)]
+pub struct Page {
+    title: String,
+    subtitle: String,
+    badges: Vec<(Level, String)>,
+    sections: Vec<Section>,
+}
+
+/// A heading, some words, and blocks.
+#[derive(Debug, Clone)]
+pub struct Section {
+    title: String,
+    text: String,
+    blocks: Vec<Block>,
+}
+
+/// What a section can hold; each kind comes by `into()`.
+#[derive(Debug, Clone)]
+pub enum Block {
+    /// A paragraph.
+    Text(String),
+    /// Headline figures.
+    Figures(Vec<Figure>),
+    /// A plot.
+    Plot(Plot),
+    /// Plots side by side, as many in a row as fit.
+    Grid(Vec<Plot>),
+    /// Bars over time.
+    Gantt(Gantt),
+    /// Percentiles per device.
+    Ranges(Ranges),
+    /// A table.
+    Table(Table),
+    /// Keys and values.
+    KeyValues(KeyValues),
+    /// Runs side by side.
+    Comparison(Comparison),
+    /// A text in a fixed-width font that the reader unfolds, with its title: a configuration.
+    Listing(String, String),
+}
+
+macro_rules! blocks {
+    ($($kind:ident: $from:ty),*) => {
+        $(impl From<$from> for Block {
+            fn from(block: $from) -> Self { Self::$kind(block) }
+        })*
+    };
+}
+blocks!(Figures: Vec<Figure>, Plot: Plot, Grid: Vec<Plot>, Gantt: Gantt, Ranges: Ranges, Table: Table,
+        KeyValues: KeyValues, Comparison: Comparison);
+
+const STYLE: &str = include_str!("assets/page.css");
+const SCRIPT: &str = include_str!("assets/page.js");
+
+impl Page {
+    /// An empty page.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), subtitle: String::new(), badges: Vec::new(), sections: Vec::new() }
+    }
+
+    /// A line under the title.
+    pub fn subtitle(mut self, subtitle: impl Into<String>) -> Self {
+        self.subtitle = subtitle.into();
+        self
+    }
+
+    /// Adds a verdict beside the title.
+    pub fn badge(mut self, level: Level, text: impl Into<String>) -> Self {
+        self.badges.push((level, text.into()));
+        self
+    }
+
+    /// Adds a section.
+    pub fn section(mut self, section: Section) -> Self {
+        self.sections.push(section);
+        self
+    }
+}
+
+impl Section {
+    /// A section without blocks.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), text: String::new(), blocks: Vec::new() }
+    }
+
+    /// The words under the heading: what is seen here and how to read it.
+    pub fn text(mut self, text: impl Into<String>) -> Self {
+        self.text = text.into();
+        self
+    }
+
+    /// Adds a block.
+    pub fn with(mut self, block: impl Into<Block>) -> Self {
+        self.blocks.push(block.into());
+        self
+    }
+
+    /// Adds a block when there is one.
+    pub fn with_some(self, block: Option<impl Into<Block>>) -> Self {
+        match block {
+            Some(block) => self.with(block),
+            None => self,
+        }
+    }
+
+    fn html(&self, out: &mut dyn fmt::Write, at: usize) -> fmt::Result {
+        write!(out, "<section id=\"s{at}\"><h2>{}</h2>", Text(&self.title))?;
+        if !self.text.is_empty() {
+            write!(out, "<p>{}</p>", Text(&self.text))?;
+        }
+        self.blocks.iter().try_for_each(|block| block.html(out))?;
+        writeln!(out, "</section>")
+    }
+}
+
+impl Block {
+    fn html(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        match self {
+            Self::Text(text) => writeln!(out, "<p>{}</p>", Text(text)),
+            Self::Figures(figures) => figures_html(figures, out),
+            Self::Plot(plot) => plot.html(out),
+            Self::Grid(plots) => {
+                write!(out, "<div class=\"grid\">")?;
+                plots.iter().try_for_each(|plot| plot.html(out))?;
+                writeln!(out, "</div>")
+            }
+            Self::Gantt(gantt) => gantt.html(out),
+            Self::Ranges(ranges) => ranges.html(out),
+            Self::Table(table) => table.html(out),
+            Self::KeyValues(pairs) => pairs.html(out),
+            Self::Comparison(comparison) => comparison.html(out),
+            Self::Listing(title, text) => {
+                let (title, text) = (Text(title), Text(text));
+                writeln!(out, "<details><summary>{title}</summary><pre>{text}</pre></details>")
+            }
+        }
+    }
+}
+
+/// The first lines of every page. The policy lets nothing be loaded from anywhere.
+const HEAD: &str = r#"<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="kilohertz">
+<link rel="icon" href="data:,">
+"#;
+
+impl fmt::Display for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let title = Text(&self.title);
+        write!(
+            f,
+            "{HEAD}<title>{title}</title>\n<style>{STYLE}</style></head><body>\n<header><h1>{title}</h1>"
+        )?;
+        for (level, text) in &self.badges {
+            write!(f, "<span class=\"badge {}\">{}</span>", level.class(), Text(text))?;
+        }
+        if !self.subtitle.is_empty() {
+            write!(f, "<p>{}</p>", Text(&self.subtitle))?;
+        }
+        write!(f, "<nav>")?;
+        for (at, section) in self.sections.iter().enumerate() {
+            write!(f, "<a href=\"#s{at}\">{}</a>", Text(&section.title))?;
+        }
+        writeln!(f, "</nav></header>\n<main>")?;
+        writeln!(
+            f,
+            "<noscript><p>The plots need JavaScript; tables and bars are complete without.</p></noscript>"
+        )?;
+        for (at, section) in self.sections.iter().enumerate() {
+            section.html(f, at)?;
+        }
+        writeln!(f, "</main>\n<script>{SCRIPT}</script>\n</body></html>")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_hostile_words_has_only_our_elements() {
+        let evil = "\"'></title></script></style><script>alert(1)</script><img src=x onerror=alert(1)>";
+        let section = Section::new(evil)
+            .text(evil)
+            .with(Block::Text(evil.into()))
+            .with(Block::Listing(evil.into(), evil.into()))
+            .with(vec![Figure::new(evil, evil).note(evil)])
+            .with(KeyValues::new(evil).pair(evil, evil).judged(evil, evil, Level::Bad))
+            .with(Ranges::new(evil, evil).note(evil).row(evil, [1.0, 2.0, f64::NAN, 3.0]))
+            .with(Gantt::new(evil).note(evil).sequence(evil, [(evil.to_string(), 5.0)]).mark(1.0, evil));
+        let page = Page::new(evil).subtitle(evil).badge(Level::Good, evil).section(section).to_string();
+        let body = page.split_once("<body>").map_or("", |p| p.1);
+        let body = body.rsplit_once("<script>").map_or("", |p| p.0);
+        assert!(!body.is_empty() && !body.contains("<script>") && !body.contains("<img"));
+    }
+
+    #[test]
+    fn the_assets_do_not_end_their_element_and_load_nothing() {
+        assert!(!STYLE.contains("</") && !STYLE.contains("url(") && !STYLE.contains("@import"));
+        assert!(!SCRIPT.contains("</") && !SCRIPT.contains("fetch(") && !SCRIPT.contains("import("));
+    }
+}
