@@ -10,10 +10,13 @@
 //! | [`motor`] | torque ⇄ current ⇄ voltage, and everything that limits them |
 //! | [`thermal`] | temperatures |
 //! | [`settings`] | what can be configured |
+//! | [`telemetry`] | what it tells about itself on its console |
+//! | `console` | the text console itself |
 //!
 //! Facts come from mjbots/moteus at commit db1a762 (firmware 1.1), read and described anew.
 
 pub mod command;
+mod console;
 pub mod control;
 pub mod modes;
 pub mod motor;
@@ -21,6 +24,7 @@ mod protocol;
 pub mod record;
 pub mod registers;
 pub mod settings;
+pub mod telemetry;
 pub mod thermal;
 pub mod trajectory;
 pub mod watchdog;
@@ -29,6 +33,7 @@ use crate::body::{Drive, JointState};
 use crate::config::ServoConfig;
 use crate::world::Injection;
 use command::Command;
+use console::Console;
 use control::Pid;
 use khz_wire::device::Server;
 use khz_wire::{Fault, Mode};
@@ -97,6 +102,7 @@ pub struct Servo {
     aux: [AuxPort; 2],
     injected: Injected,
     server: Server,
+    console: Console,
 }
 
 /// The servo's own notion of time.
@@ -174,6 +180,7 @@ impl Servo {
             aux: Default::default(),
             injected: Injected::default(),
             server: Server::new(),
+            console: Console::new(),
         }
     }
 

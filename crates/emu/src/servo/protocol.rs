@@ -12,6 +12,9 @@ impl Servo {
     pub(crate) fn answer(&mut self, request: &Frame, wire: WireKind) -> Option<Frame> {
         self.commanded = false;
         let mut server = self.server;
+        if self.console_abandoned() {
+            server.forget_unacknowledged(self);
+        }
         let reply = match wire {
             WireKind::Rs485 { .. } => self.answer_serial(&mut server, request),
             WireKind::CanFd { .. } | WireKind::Instant => {
@@ -52,5 +55,17 @@ impl RegisterFile for Servo {
 
     fn uuid(&self) -> [u8; 16] {
         self.settings.uuid.uuid
+    }
+
+    fn output(&mut self, channel: u32) -> Option<&[u8]> {
+        self.stream_output(channel)
+    }
+
+    fn consume(&mut self, channel: u32, count: usize) {
+        self.stream_consume(channel, count);
+    }
+
+    fn input(&mut self, channel: u32, data: &[u8]) {
+        self.stream_input(channel, data);
     }
 }

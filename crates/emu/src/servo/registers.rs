@@ -7,7 +7,7 @@ use khz_wire::{Class, Mode, Register, Resolution, Value, register::Access};
 use std::f64::consts::TAU;
 
 /// Version 1.1.0.
-const FIRMWARE_VERSION: i32 = 0x01_01_00;
+pub(super) const FIRMWARE_VERSION: i32 = 0x01_01_00;
 const MAP_VERSION: i32 = 5;
 /// The millisecond counter starts five minutes before its sign changes.
 const FIRST_MILLISECOND: u32 = (1 << 31) - 300_000;

@@ -160,10 +160,10 @@ fn assign(field: Field<'_>, text: &str) {
     match field {
         Field::Bool(v) => *v = integer(text) != 0,
         Field::Unsigned(_, v) | Field::Signed(_, v) => v.put(integer(text)),
-        Field::Float(v) => *v = float(text),
+        Field::Float(v) => *v = float(text) as f32,
         Field::Enum(v, _) => *v = integer(text) as u8,
         Field::MaybeInt(v) => *v = Some(integer(text)),
-        Field::MaybeFloat(v) => *v = Some(float(text)),
+        Field::MaybeFloat(v) => *v = Some(float(text) as f32),
         Field::Object(_) | Field::List(_) => {}
     }
 }
@@ -188,7 +188,7 @@ fn integer(text: &str) -> i64 {
 }
 
 /// As C's `strtof`: the longest number at the start counts, anything else is 0.
-fn float(text: &str) -> f32 {
+pub(super) fn float(text: &str) -> f64 {
     (0..=text.len()).rev().filter_map(|end| text.get(..end)?.parse().ok()).next().unwrap_or(0.0)
 }
 
@@ -202,7 +202,7 @@ mod tests {
         for (text, value) in integers {
             assert_eq!(integer(text), value, "{text}");
         }
-        for (text, value) in [("0.5", 0.5), ("-inf", f32::NEG_INFINITY), ("1.5x", 1.5), ("e", 0.0)] {
+        for (text, value) in [("0.5", 0.5), ("-inf", f64::NEG_INFINITY), ("1.5x", 1.5), ("e", 0.0)] {
             assert_eq!(float(text), value, "{text}");
         }
         assert!(float("nan").is_nan());
