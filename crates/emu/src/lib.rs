@@ -10,6 +10,7 @@
 //! | [`bus`] | the wire's own time: arbitration, frame times, turnaround, collisions |
 //! | [`servo`] | one servo |
 //! | [`body`] | what the servos move |
+//! | [`serve`] | the machine in real time, for other processes |
 #![forbid(unsafe_code)]
 
 pub mod body;
@@ -17,6 +18,7 @@ pub mod bus;
 pub mod config;
 mod imu;
 pub mod noise;
+pub mod serve;
 pub mod servo;
 pub mod world;
 

@@ -1,0 +1,127 @@
+//! One bus as a pseudo terminal.
+
+use khz_wire::Frame;
+use khz_wire::fdcanusb::device::Uart;
+use khz_wire::fdcanusb::{Lines, MAX_LINE};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Text kept for a client that does not read; then lines are dropped.
+const OUTBOX: usize = 64 * 1024;
+/// Frames taken from a client ahead of the bus.
+const AHEAD: usize = 64;
+
+/// A pseudo terminal that speaks the text of moteus's serial port.
+pub(super) struct Terminal {
+    master: OwnedFd,
+    /// Held open so that the terminal outlives its clients.
+    _slave: OwnedFd,
+    path: PathBuf,
+    uart: Uart,
+    lines: Lines<{ Uart::MAX_INPUT }>,
+    frames: VecDeque<Frame>,
+    out: Vec<u8>,
+}
+
+impl Terminal {
+    /// Opens a terminal in raw mode.
+    pub(super) fn open() -> io::Result<Self> {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        grantpt(&master)?;
+        unlockpt(&master)?;
+        let name = ptsname(&master, Vec::new())?;
+        let path = PathBuf::from(OsStr::from_bytes(name.as_bytes()));
+        let slave = open(&path, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+        let mut settings = tcgetattr(&slave)?;
+        settings.make_raw();
+        tcsetattr(&slave, OptionalActions::Now, &settings)?;
+        rustix::io::ioctl_fionbio(&master, true)?;
+        Ok(Self {
+            master,
+            _slave: slave,
+            path,
+            uart: Uart::new(),
+            lines: Lines::new(),
+            frames: VecDeque::with_capacity(AHEAD),
+            out: Vec::with_capacity(OUTBOX),
+        })
+    }
+
+    /// What clients open.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is worth waking up for.
+    pub(super) fn interest(&self) -> PollFd<'_> {
+        let mut events = PollFlags::empty();
+        if self.frames.len() < AHEAD {
+            events |= PollFlags::IN;
+        }
+        if !self.out.is_empty() {
+            events |= PollFlags::OUT;
+        }
+        PollFd::new(&self.master, events)
+    }
+
+    /// Reads what the client wrote.
+    pub(super) fn fill(&mut self) {
+        let mut bytes = [0; 4096];
+        // An error means that there is nothing to read now; the next turn asks again.
+        let Ok(count) = rustix::io::read(&self.master, &mut bytes) else { return };
+        let mut input = &bytes[..count];
+        while let Some(line) = self.lines.next(&mut input) {
+            let mut answer = [0; MAX_LINE];
+            let len = match self.uart.parse(line) {
+                Ok(frame) => {
+                    self.frames.push_back(frame);
+                    self.uart.write_ok(&mut answer)
+                }
+                Err(refusal) => self.uart.write_refusal(refusal, &mut answer),
+            };
+            queue(&mut self.out, &answer[..len.unwrap_or(0)]);
+        }
+    }
+
+    /// The client's oldest frame.
+    pub(super) fn next_frame(&mut self) -> Option<Frame> {
+        self.frames.pop_front()
+    }
+
+    /// The bus had no room for it now.
+    pub(super) fn hand_back(&mut self, frame: Frame) {
+        self.frames.push_front(frame);
+    }
+
+    /// Tells the client of a frame on the bus.
+    pub(super) fn report(&mut self, frame: &Frame) {
+        let mut line = [0; MAX_LINE];
+        let len = self.uart.write_received(frame, &mut line).unwrap_or(0);
+        queue(&mut self.out, &line[..len]);
+    }
+
+    /// Writes as much as the client takes.
+    pub(super) fn flush(&mut self) {
+        while !self.out.is_empty() {
+            match rustix::io::write(&self.master, &self.out) {
+                Ok(count) if count > 0 => drop(self.out.drain(..count)),
+                _ => return,
+            }
+        }
+    }
+}
+
+/// Whole lines or nothing.
+fn queue(out: &mut Vec<u8>, line: &[u8]) {
+    if out.len() + line.len() <= OUTBOX {
+        out.extend_from_slice(line);
+    }
+}
