@@ -1,6 +1,5 @@
 //! The `khz` command: words in, calls, text and exit codes out.
 #![forbid(unsafe_code)]
-#![allow(unreachable_code)]
 
 mod cmd;
 

@@ -1,5 +1,7 @@
 //! One file per subcommand. Exit codes: 0 done, 1 ran but failed or degraded, 2 bad input.
 
+mod check;
+
 use anyhow::Result;
 use std::process::ExitCode;
 
@@ -8,12 +10,16 @@ pub const BAD_INPUT: u8 = 2;
 
 /// What `khz` can do.
 #[derive(clap::Subcommand)]
-pub enum Command {}
+pub enum Command {
+    Check(check::Args),
+}
 
 impl Command {
     /// Does it.
     pub fn run(self) -> Result<ExitCode> {
-        match self {}
+        match self {
+            Self::Check(args) => check::run(args),
+        }
     }
 }
 

@@ -25,6 +25,7 @@
 mod bus;
 mod checks;
 mod diagram;
+mod emulated;
 mod problem;
 mod servo;
 mod setting;

@@ -152,7 +152,7 @@ section! {
         kp: f64 = 20.0, "N·m/rad", 0.0 => 100_000.0;
         /// Velocity gain at the output.
         kd: f64 = 0.5, "N·m·s/rad", 0.0 => 10_000.0;
-        /// Torque the servo can give.
-        max_torque: f64 = 16.0, "N·m", 0.001 => 10_000.0;
+        /// It faults when its board is this warm.
+        fault_temperature: f64 = 75.0, "°C", 0.0 => 200.0;
     }
 }

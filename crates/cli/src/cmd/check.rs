@@ -1,0 +1,152 @@
+//! `khz check`: is a robot file right, and what does it say?
+
+use super::BAD_INPUT;
+use anyhow::Result;
+use khz_robot::RobotConfig;
+use khz_robot::config::{ConfigError, Problem, ServoConfig};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Check a robot file and show what it describes.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The robot file; without it, the built-in quadruped.
+    robot: Option<PathBuf>,
+    /// Print the machine as a Mermaid block diagram.
+    #[arg(long, conflicts_with = "json")]
+    diagram: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows the robot, or everything wrong with its file.
+#[expect(clippy::print_stdout, reason = "results go to stdout")]
+#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
+pub fn run(args: Args) -> Result<ExitCode> {
+    let robot = match args.robot.as_ref().map(RobotConfig::load) {
+        None => RobotConfig::quadruped(),
+        Some(Ok(robot)) => robot,
+        Some(Err(error)) => {
+            if args.json {
+                println!("{:#}", refusal(&error));
+            } else {
+                eprintln!("{error}\n\n{}", verdict(&error));
+            }
+            return Ok(ExitCode::from(BAD_INPUT));
+        }
+    };
+    robot.warnings.iter().for_each(|warning| eprintln!("{warning}\n"));
+    if args.json {
+        println!("{:#}", summary(&robot));
+    } else if args.diagram {
+        print!("{}", robot.diagram());
+    } else {
+        print!("{}", table(&robot));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn verdict(error: &ConfigError) -> String {
+    let warnings = error.problems.iter().filter(|problem| problem.warning).count();
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let errors = count(error.problems.len() - warnings, "error");
+    if warnings == 0 { errors } else { format!("{errors}, {}", count(warnings, "warning")) }
+}
+
+fn refusal(error: &ConfigError) -> Value {
+    let problem = |problem: &Problem| {
+        json!({
+            "severity": if problem.warning { "warning" } else { "error" },
+            "key": problem.key,
+            "line": problem.line,
+            "column": problem.column,
+            "message": problem.title,
+            "help": problem.help,
+        })
+    };
+    json!({ "valid": false, "problems": error.problems.iter().map(problem).collect::<Vec<_>>() })
+}
+
+fn summary(robot: &RobotConfig) -> Value {
+    let servo = |servo: &ServoConfig| {
+        json!({
+            "name": servo.name,
+            "id": servo.id,
+            "position": servo.limits.position,
+            "velocity": servo.limits.velocity,
+            "torque": servo.limits.torque,
+            "watchdog_s": servo.watchdog_s,
+        })
+    };
+    let bus = |(i, bus): (usize, &khz_robot::config::BusConfig)| {
+        json!({
+            "name": bus.name,
+            "link": bus.link.kind().word(),
+            "endpoint": bus.link.endpoint(),
+            "servos": robot.servos_on(i).map(|(_, s)| servo(s)).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "valid": true,
+        "name": robot.name,
+        "rate_hz": robot.timing.rate_hz,
+        "mode": robot.timing.mode.word(),
+        "period_ns": robot.timing.period_ns(),
+        "bus_deadline_ns": robot.timing.bus_deadline_ns(),
+        "controller": robot.controller.kind().word(),
+        "imu": robot.imu.as_ref().map(|imu| imu.link.word()),
+        "log": robot.log.enabled.then_some(&robot.log.path),
+        "buses": robot.buses.iter().enumerate().map(bus).collect::<Vec<_>>(),
+        "warnings": robot.warnings,
+    })
+}
+
+fn table(robot: &RobotConfig) -> String {
+    let timing = &robot.timing;
+    let imu = robot.imu.as_ref().map_or("none", |imu| imu.link.word());
+    let log = if robot.log.enabled { &robot.log.path } else { "none" };
+    let mut text = format!(
+        "{}: {} servos on {} buses at {} Hz, {}\n  bus deadline {:.0} µs   wake {}   policy {} {}   controller {}\n  \
+         IMU {imu}   log {log}\n\n",
+        robot.name,
+        robot.servos.len(),
+        robot.buses.len(),
+        timing.rate_hz,
+        timing.mode,
+        timing.bus_deadline_ns() as f64 / 1e3,
+        timing.wake,
+        timing.policy,
+        timing.priority,
+        robot.controller.kind(),
+    );
+    let mut rows = vec![["bus", "link", "servo", "id", "position rad", "rad/s", "N·m"].map(str::to_owned)];
+    for (i, bus) in robot.buses.iter().enumerate() {
+        for (row, (_, servo)) in robot.servos_on(i).enumerate() {
+            let [name, link] = if row == 0 {
+                [bus.name.clone(), format!("{} {}", bus.link.kind(), bus.link.endpoint())]
+            } else {
+                [String::new(), String::new()]
+            };
+            let limits = &servo.limits;
+            let position = limits.position.map_or("free".to_owned(), |[low, high]| format!("{low} … {high}"));
+            let number = |limit: Option<f64>| limit.map_or("–".to_owned(), |limit| limit.to_string());
+            let [velocity, torque] = [number(limits.velocity), number(limits.torque)];
+            rows.push([name, link, servo.name.clone(), servo.id.to_string(), position, velocity, torque]);
+        }
+    }
+    text.push_str(&aligned(&rows));
+    text
+}
+
+/// Rows with columns of equal width.
+fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        format!("  {}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
