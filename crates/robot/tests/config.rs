@@ -84,3 +84,25 @@ fn a_file_that_is_not_there_says_so() {
     let error = RobotConfig::load("no/such/robot.toml").unwrap_err().to_string();
     assert!(error.contains("cannot read `no/such/robot.toml`"), "{error}");
 }
+
+#[test]
+fn the_page_lists_every_key() {
+    const HEADING: &str = "\n## Every key\n";
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let text = std::fs::read_to_string(&page).unwrap();
+    let (prose, keys) = text.split_at(text.find(HEADING).unwrap());
+    let (intro, listed) = keys.split_at(keys.find("\n### ").unwrap_or(keys.len()));
+    let reference = format!("\n{}", khz_robot::config::reference());
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&page, format!("{prose}{}\n{reference}", intro.trim_end())).unwrap();
+    } else {
+        assert_eq!(listed, reference, "run `UPDATE=1 cargo test -p khz-robot --test config`");
+    }
+}
+
+#[test]
+fn the_examples_of_the_page_are_right() {
+    let page = include_str!("../../../docs/configuration.md");
+    let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    RobotConfig::parse(example, "example").unwrap_or_else(|error| panic!("{error}"));
+}

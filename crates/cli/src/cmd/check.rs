@@ -50,9 +50,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 fn verdict(error: &ConfigError) -> String {
     let warnings = error.problems.iter().filter(|problem| problem.warning).count();
-    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let errors = count(error.problems.len() - warnings, "error");
-    if warnings == 0 { errors } else { format!("{errors}, {}", count(warnings, "warning")) }
+    let errors = counted(error.problems.len() - warnings, "error", "errors");
+    if warnings == 0 { errors } else { format!("{errors}, {}", counted(warnings, "warning", "warnings")) }
+}
+
+fn counted(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 fn refusal(error: &ConfigError) -> Value {
@@ -108,11 +111,11 @@ fn table(robot: &RobotConfig) -> String {
     let imu = robot.imu.as_ref().map_or("none", |imu| imu.link.word());
     let log = if robot.log.enabled { &robot.log.path } else { "none" };
     let mut text = format!(
-        "{}: {} servos on {} buses at {} Hz, {}\n  bus deadline {:.0} µs   wake {}   policy {} {}   controller {}\n  \
+        "{}: {} on {} at {} Hz, {}\n  bus deadline {:.0} µs   wake {}   policy {} {}   controller {}\n  \
          IMU {imu}   log {log}\n\n",
         robot.name,
-        robot.servos.len(),
-        robot.buses.len(),
+        counted(robot.servos.len(), "servo", "servos"),
+        counted(robot.buses.len(), "bus", "buses"),
         timing.rate_hz,
         timing.mode,
         timing.bus_deadline_ns() as f64 / 1e3,

@@ -27,6 +27,7 @@ mod checks;
 mod diagram;
 mod emulated;
 mod problem;
+mod reference;
 mod servo;
 mod setting;
 mod supervisor;
@@ -35,8 +36,9 @@ mod whole;
 
 pub use bus::*;
 pub use problem::{ConfigError, Problem};
+pub use reference::reference;
 pub use servo::*;
-pub use setting::Key;
+pub use setting::{Key, Word};
 pub use supervisor::*;
 pub use timing::*;
 pub use whole::*;

@@ -25,13 +25,28 @@ pub struct Key {
     pub default: fn() -> String,
     /// The keys of the table, if the value is one.
     pub keys: &'static [Key],
+    /// The words to choose from, if the value is one of a set, each with its meaning.
+    pub words: &'static [Word],
 }
+
+/// A word to choose, and what it means, line by line.
+pub type Word = (&'static str, &'static [&'static str]);
 
 impl Key {
     /// A table under its heading.
     pub(super) const fn table(name: &'static str, keys: &'static [Self]) -> Self {
         let kind = || "a table".to_owned();
-        Self { name, unit: "", range: None, required: false, doc: &[], kind, default: String::new, keys }
+        Self {
+            name,
+            unit: "",
+            range: None,
+            required: false,
+            doc: &[],
+            kind,
+            default: String::new,
+            keys,
+            words: &[],
+        }
     }
 
     /// What may be written, with range and unit.
@@ -60,6 +75,9 @@ pub(super) trait Setting: Clone + Default {
 
     /// The keys of the table, if it is one.
     const KEYS: &'static [Key] = &[];
+
+    /// The words to choose from, if it is one of a set.
+    const MEANINGS: &'static [Word] = &[];
 }
 
 /// Which key is being read.
@@ -316,6 +334,7 @@ impl<T: Setting> Setting for Option<T> {
     }
 
     const KEYS: &'static [Key] = T::KEYS;
+    const MEANINGS: &'static [Word] = T::MEANINGS;
 }
 
 impl<T: Setting, const N: usize> Setting for [T; N]
@@ -372,6 +391,7 @@ impl<T: Setting> Setting for Vec<T> {
     }
 
     const KEYS: &'static [Key] = T::KEYS;
+    const MEANINGS: &'static [Word] = T::MEANINGS;
 }
 
 /// A closed set of words, as an enum. The first is the `Default` of the type.
@@ -432,6 +452,8 @@ macro_rules! words {
             fn show(&self) -> String {
                 format!("\"{}\"", self.word())
             }
+
+            const MEANINGS: &'static [$crate::config::setting::Word] = &[$(($text, &[$($doc),+])),+];
         }
     };
 }
@@ -452,6 +474,9 @@ macro_rules! section {
         }
 
         impl $name {
+            /// What the table is for, line by line.
+            pub const ABOUT: &'static [&'static str] = &[$($about),+];
+
             /// Every key of the table.
             pub const KEYS: &'static [$crate::config::Key] = &[$($crate::config::Key {
                 name: stringify!($field),
@@ -465,6 +490,7 @@ macro_rules! section {
                     default.map(|value| $crate::config::setting::Setting::show(&value)).unwrap_or_default()
                 },
                 keys: <$type as $crate::config::setting::Setting>::KEYS,
+                words: <$type as $crate::config::setting::Setting>::MEANINGS,
             }),*];
 
             /// The table's keys over `self`; unknown and missing keys are not looked for.
