@@ -69,6 +69,11 @@ impl Command {
         }
     }
 
+    /// A limit of speed or acceleration is active.
+    pub fn is_limited(&self) -> bool {
+        !self.velocity_limit.is_nan() || !self.accel_limit.is_nan()
+    }
+
     /// The value behind a command register, if it is one. Two registers can share a value.
     pub fn value(&mut self, register: Register) -> Option<&mut f64> {
         let run = |first: Register| usize::from(register.0 - first.0);

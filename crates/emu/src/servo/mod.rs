@@ -108,8 +108,8 @@ pub struct Servo {
 /// The servo's own notion of time.
 #[derive(Clone, Debug)]
 struct Clock {
-    /// Seconds since it was switched on.
-    seconds: f64,
+    /// Nanoseconds since it was switched on.
+    ns: i64,
     trim: i32,
 }
 
@@ -176,7 +176,7 @@ impl Servo {
             pid: Pid::default(),
             trajectory: Trajectory::default(),
             offset: 0.0,
-            clock: Clock { seconds: 0.0, trim: 0 },
+            clock: Clock { ns: 0, trim: 0 },
             aux: Default::default(),
             injected: Injected::default(),
             server: Server::new(),
@@ -186,7 +186,7 @@ impl Servo {
 
     /// Moves on by one control period; what it then does to its joint.
     pub(crate) fn step(&mut self, joint: JointState, dt_s: f64) -> Drive {
-        self.clock.seconds += dt_s;
+        self.clock.ns += (dt_s * 1e9).round() as i64;
         self.measure(joint, dt_s);
         self.count_down(dt_s);
         self.step_mode(dt_s);
@@ -240,6 +240,10 @@ impl Servo {
         self.status.position = turned + self.offset;
         self.thermal = thermal;
         self.injected = injected;
+    }
+
+    fn seconds(&self) -> f64 {
+        self.clock.ns as f64 * 1e-9
     }
 
     fn measure(&mut self, joint: JointState, dt_s: f64) {

@@ -15,24 +15,22 @@ const LEAST_BUS_V: f64 = 4.0;
 impl Servo {
     /// Carries out a command from now on.
     pub(super) fn apply(&mut self, command: Command) {
-        if matches!(command.mode, Mode::Fault)
-            || matches!(command.mode, Mode::Enabling | Mode::Calibrating | Mode::CalibrationComplete)
-        {
+        let transients = [Mode::Fault, Mode::Enabling, Mode::Calibrating, Mode::CalibrationComplete];
+        if transients.contains(&command.mode) {
             return;
         }
         self.feed(command.timeout_s);
-        match self.prepare(command) {
-            Ok((active, target)) => {
-                self.active = active;
-                self.trajectory.target = target;
-            }
-            Err(fault) => return self.fail(fault),
+        let command = self.with_defaults(command);
+        self.active = command;
+        self.trajectory.target = Target::new(&command, self.status.position);
+        match self.objection(&command) {
+            Some(fault) => self.fail(fault),
+            None => self.follow_command(),
         }
-        self.follow_command();
     }
 
-    /// Fills in the configured defaults.
-    fn prepare(&self, mut command: Command) -> Result<(Command, Target), Fault> {
+    /// Fills in the configured limits.
+    fn with_defaults(&self, mut command: Command) -> Command {
         let settings = &self.settings.servo;
         let limit = |asked: f64, default: f32| match asked {
             asked if asked.is_nan() => f64::from(default),
@@ -41,22 +39,24 @@ impl Servo {
         };
         command.velocity_limit = limit(command.velocity_limit, settings.default_velocity_limit);
         command.accel_limit = limit(command.accel_limit, settings.default_accel_limit);
-        let limited = !command.velocity_limit.is_nan() || !command.accel_limit.is_nan();
-        if limited {
+        if command.is_limited() {
             // f64::min ignores a NaN limit.
             command.velocity_limit = command.velocity_limit.min(f64::from(settings.max_velocity));
-            if !command.stop_position.is_nan() {
-                return Err(Fault::STOP_POSITION_DEPRECATED);
-            }
         }
-        if settings.bemf_feedforward != 0.0
-            && !command.accel_limit.is_finite()
-            && !settings.bemf_feedforward_override
-        {
-            return Err(Fault(47));
+        command
+    }
+
+    /// What the servo would rather fault than carry out.
+    fn objection(&self, command: &Command) -> Option<Fault> {
+        let settings = &self.settings.servo;
+        let feedforward = settings.bemf_feedforward != 0.0 && !settings.bemf_feedforward_override;
+        if command.is_limited() && !command.stop_position.is_nan() {
+            Some(Fault::STOP_POSITION_DEPRECATED)
+        } else if feedforward && !command.accel_limit.is_finite() {
+            Some(Fault(47))
+        } else {
+            None
         }
-        let target = Target::new(&command, self.status.position);
-        Ok((command, target))
     }
 
     /// Goes where the active command wants, if the present mode lets it.
@@ -163,7 +163,7 @@ impl Servo {
     /// The driver works on the motor, so that a torque is worth reporting.
     pub(super) fn torque_on(&self) -> bool {
         match self.status.mode {
-            Mode::PositionTimeout => matches!(self.settings.servo.timeout_mode, 10 | 12 | 15),
+            Mode::PositionTimeout => self.settings.servo.timeout_mode != 0,
             mode => mode.is_active(),
         }
     }

@@ -156,9 +156,8 @@ impl Servo {
         [0, 1, 2].map(|word| self.uuid_word(word) as u32)
     }
 
-    /// Counts at the rate that the clock trim sets.
     pub(super) fn milliseconds(&self) -> u32 {
-        FIRST_MILLISECOND.wrapping_add((self.clock.seconds * 1e3) as u64 as u32)
+        FIRST_MILLISECOND.wrapping_add((self.clock.ns / 1_000_000) as u32)
     }
 
     fn milliseconds_as(&self, resolution: Resolution) -> Value {

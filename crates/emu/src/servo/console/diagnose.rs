@@ -79,7 +79,7 @@ impl Servo {
 
     pub(super) fn clock_command(&mut self, line: &str) {
         match first_word(line) {
-            ("us", _) => self.say_number((self.clock.seconds * 1e6) as u64 as u32 as i64),
+            ("us", _) => self.say_number(i64::from((self.clock.ns / 1000) as u32)),
             ("trim", "") => self.say_number(i64::from(self.clock.trim)),
             ("trim", number) => {
                 self.clock.trim = (float(number) as i32).clamp(-8, 8);

@@ -96,7 +96,7 @@ impl Servo {
         if channel != CONSOLE {
             return CHANNELS.contains(&channel).then_some(&[]);
         }
-        self.console.last_poll_s = self.clock.seconds;
+        self.console.last_poll_s = self.seconds();
         if self.console.idle() {
             self.emit_due();
         }
@@ -131,7 +131,7 @@ impl Servo {
 
     /// True once after the client has been silent for so long that it will not acknowledge anything.
     pub(super) fn console_abandoned(&mut self) -> bool {
-        let abandoned = self.clock.seconds - self.console.last_poll_s > FORGET_S;
+        let abandoned = self.seconds() - self.console.last_poll_s > FORGET_S;
         if abandoned {
             self.console.last_poll_s = f64::INFINITY;
         }

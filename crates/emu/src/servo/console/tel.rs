@@ -49,7 +49,7 @@ impl Servo {
     }
 
     fn tel_channel(&mut self, word: &str, index: usize, number: &str) {
-        let now_s = self.clock.seconds;
+        let now_s = self.seconds();
         let wanted = &mut self.console.subscriptions.0[index];
         let number = || number.trim().parse::<u32>().unwrap_or(0);
         match word {
@@ -99,7 +99,7 @@ impl Servo {
 
     /// Puts out the first channel whose time has come.
     pub(super) fn emit_due(&mut self) {
-        let now_s = self.clock.seconds;
+        let now_s = self.seconds();
         let wanted = &mut self.console.subscriptions.0;
         let due = |wanted: &Subscription| wanted.rate_ms > 0 && wanted.next_s <= now_s;
         if let Some(index) = wanted.iter().position(due) {
