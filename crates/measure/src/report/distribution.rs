@@ -104,6 +104,21 @@ impl Distribution {
     }
 }
 
+impl From<&khz_rt::Histogram> for Distribution {
+    /// The buckets of the histogram, with its exact extremes.
+    fn from(histogram: &khz_rt::Histogram) -> Self {
+        let summary = histogram.summary();
+        let mut counts: Vec<(f64, u64)> = histogram.buckets().map(|(ns, count)| (ns as f64, count)).collect();
+        if let Some(first) = counts.first_mut() {
+            first.0 = summary.min as f64;
+        }
+        if let Some(last) = counts.last_mut() {
+            last.0 = summary.max as f64;
+        }
+        Self::from_counts(counts)
+    }
+}
+
 impl From<Vec<(f64, u64)>> for Distribution {
     fn from(counts: Vec<(f64, u64)>) -> Self {
         Self::from_counts(counts)
@@ -152,6 +167,18 @@ mod tests {
         assert_eq!(curve.first(), Some(&(0.0, 1.0)));
         assert_eq!(curve.last(), Some(&(3.0, 1000.0)));
         assert!(curve.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 <= w[1].1));
+    }
+
+    #[test]
+    fn a_histogram_keeps_its_extremes() {
+        let mut histogram = khz_rt::Histogram::new();
+        [1_234_567, 5, 70_000_000_000].into_iter().for_each(|ns| histogram.record(ns, 0));
+        let d = Distribution::from(&histogram);
+        assert_eq!(
+            (d.count(), d.min(), d.quantile(0.5).map(|v| (v / 1e3).round())),
+            (3, Some(5.0), Some(1235.0))
+        );
+        assert_eq!(Distribution::from(&khz_rt::Histogram::new()).count(), 0);
     }
 
     #[test]

@@ -89,6 +89,8 @@ const MOST_POINTS: usize = 12_000;
 const THIN_BUCKETS: usize = 2_500;
 /// Buckets of a line in a compact plot, which is a few hundred pixels wide.
 const COMPACT_BUCKETS: usize = 600;
+/// Buckets of a stack: every one of its parts is as long.
+const STACK_BUCKETS: usize = 1_500;
 /// Bins a histogram may have before the rest goes into the last one.
 const MOST_BINS: usize = 400;
 
@@ -116,6 +118,7 @@ impl Plot {
     /// Parts of a whole over time in seconds, stacked.
     pub fn stack(title: impl Into<String>, y: Axis, parts: &StackedTrace) -> Self {
         let mut plot = Self { kind: Kind::Stack, ..Self::over_time(title, y) };
+        let parts = parts.thinned(STACK_BUCKETS);
         let rows = parts.rows();
         for (at, name) in parts.names().iter().enumerate() {
             let points = rows.iter().map(|(x, row)| (*x, row[at])).collect();
@@ -184,6 +187,9 @@ impl Plot {
     /// Adds a histogram of bins `bin_width` wide.
     pub fn bins(mut self, name: impl Into<String>, values: &Distribution, bin_width: f64) -> Self {
         let bins = values.bins(bin_width, MOST_BINS);
+        if bins.last().zip(values.max()).is_some_and(|(last, max)| max >= last.0 + bin_width) {
+            self.note = "the last bin holds all that lies beyond".into();
+        }
         let end = bins.last().map(|b| (b.0 + bin_width, 0.0));
         let points = bins.iter().map(|(x, n)| (*x, *n as f32)).chain(end).collect();
         self.lines.push(Line { name: name.into(), stroke: Stroke::Solid, points });

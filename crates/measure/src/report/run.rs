@@ -29,6 +29,8 @@ pub struct RunData {
     pub cpu: Measured,
     /// Durations of a tick's phases in their order, in nanoseconds.
     pub phases: StackedTrace,
+    /// All durations of each phase, in the order of the phases; empty for what the trace kept.
+    pub phase_values: Vec<Distribution>,
     /// What each phase was predicted to take, by its name.
     pub prediction: Vec<Predicted>,
     /// The joints.
@@ -68,6 +70,11 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// From what was traced and what was counted while the loop ran.
+    pub fn new(trace: Trace, values: &khz_rt::Histogram) -> Self {
+        Self { trace, values: values.into() }
+    }
+
     /// From the time of each tick in seconds and its value in nanoseconds.
     pub fn from_points(points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let mut trace = Trace::new();
@@ -260,24 +267,19 @@ impl RunData {
         })
     }
 
-    /// Real ticks: the one whose sum is the median, the one at p99, the longest.
     fn tick(&self) -> Option<Section> {
-        let mut rows = self.phases.rows();
-        rows.retain(|(_, row)| row.iter().all(|v| v.is_finite()));
-        if rows.is_empty() || self.phases.is_empty() {
-            return None;
-        }
-        rows.sort_by(|a, b| a.1.iter().sum::<f32>().total_cmp(&b.1.iter().sum()));
-        let at = |q: f64| rows[((rows.len() - 1) as f64 * q).round() as usize];
+        let rows = self.whole_ticks();
+        let longest = rows.last()?;
         let mut gantt = Gantt::new("Where a tick goes").note("real ticks of this run, phase after phase");
         if !self.prediction.is_empty() {
             gantt = gantt.sequence("predicted", self.prediction.iter().map(|p| (p.phase.clone(), p.ns)));
         }
-        for (label, (time, row)) in
-            [("median tick", at(0.5)), ("p99 tick", at(0.99)), ("longest tick", at(1.0))]
+        let typical = |quantile| self.tick_at(&rows, quantile);
+        for (label, tick) in
+            [("median tick", typical(0.5)), ("p99 tick", typical(0.99)), ("longest tick", longest)]
         {
-            let parts = self.phases.names().iter().cloned().zip(row.iter().map(|v| f64::from(*v)));
-            gantt = gantt.sequence(format!("{label} (at {time:.3} s)"), parts);
+            let parts = self.phases.names().iter().cloned().zip(tick.parts.iter().map(|v| f64::from(*v)));
+            gantt = gantt.sequence(format!("{label} (at {:.3} s)", tick.time_s), parts);
         }
         if self.period_ns > 0 {
             gantt = gantt.mark(self.period_ns as f64, "deadline");
@@ -289,6 +291,29 @@ impl RunData {
             .with(self.phase_rows())
             .with(self.marked(stack));
         Some(section)
+    }
+
+    /// The ticks whose phases are all known, shortest first.
+    fn whole_ticks(&self) -> Vec<Tick<'_>> {
+        let ticks = self.phases.rows().into_iter().map(|(time_s, parts)| {
+            let sum = parts.iter().copied().map(f64::from).sum();
+            Tick { time_s, parts, sum }
+        });
+        let mut ticks: Vec<Tick> = ticks.filter(|t| t.sum.is_finite() && !t.parts.is_empty()).collect();
+        ticks.sort_by(|a, b| a.sum.total_cmp(&b.sum));
+        ticks
+    }
+
+    /// The tick at this quantile: of all ticks, or of those the trace kept the one as long as the cycle at the
+    /// quantile was.
+    fn tick_at<'a, 'b>(&self, ticks: &'b [Tick<'a>], quantile: f64) -> &'b Tick<'a> {
+        let last = ticks.len() - 1;
+        let wanted = self.cycle.values.quantile(quantile).filter(|_| !self.phases.is_whole());
+        let at = match wanted {
+            Some(ns) => ticks.partition_point(|t| t.sum < ns),
+            None => (last as f64 * quantile).round() as usize,
+        };
+        &ticks[at.min(last)]
     }
 
     fn phase_rows(&self) -> Table {
@@ -303,7 +328,8 @@ impl RunData {
         }
         let rows = self.phases.rows();
         self.phases.names().iter().enumerate().fold(Table::new(columns), |table, (at, name)| {
-            let values = Distribution::from_samples(rows.iter().map(|(_, row)| f64::from(row[at])));
+            let kept = || Distribution::from_samples(rows.iter().map(|(_, row)| f64::from(row[at])));
+            let values = self.phase_values.get(at).cloned().unwrap_or_else(kept);
             let predicted = self.prediction.iter().find(|p| p.phase == *name).map(|p| p.ns);
             let p50 = values.quantile(0.5);
             table.row([
@@ -415,6 +441,13 @@ impl RunData {
     fn marked(&self, plot: Plot) -> Plot {
         self.events.iter().take(MOST_MARKERS).fold(plot, |plot, e| plot.marker(e.time_s, &e.what, e.level))
     }
+}
+
+/// One tick of the trace and its phases.
+struct Tick<'a> {
+    time_s: f64,
+    parts: &'a [f32],
+    sum: f64,
 }
 
 fn difference(measured: Option<f64>, predicted: Option<f64>) -> String {

@@ -88,7 +88,7 @@ impl StackedTrace {
     /// An empty trace of these parts, from the bottom of the stack to its top.
     pub fn new(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
-        let envelope = Envelope::new(names.len(), 2048);
+        let envelope = Envelope::new(names.len(), DEFAULT_BUCKETS);
         Self { names, envelope }
     }
 
@@ -106,6 +106,16 @@ impl StackedTrace {
     /// The rows kept, in order of `x`, each with one value per name.
     pub fn rows(&self) -> Vec<(f64, &[f32])> {
         self.envelope.points().into_iter().filter_map(|(x, row)| Some((x, row?))).collect()
+    }
+
+    /// The same trace with at most `buckets` buckets.
+    pub fn thinned(&self, buckets: usize) -> Self {
+        Self { names: self.names.clone(), envelope: self.envelope.thinned(buckets) }
+    }
+
+    /// True while every row that was added is kept.
+    pub fn is_whole(&self) -> bool {
+        self.envelope.per_bucket == 1
     }
 
     /// True when no row was ever added, or there are no parts.

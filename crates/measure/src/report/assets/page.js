@@ -63,7 +63,7 @@
 
   const percentile = (x) => {
     const p = 100 * (1 - 10 ** -x);
-    return (p >= 99 ? p.toFixed(Math.min(7, Math.ceil(x - 1e-9) - 1)) : p.toFixed(p % 1 < 0.05 ? 0 : 1)) + " %";
+    return p.toFixed(Math.max(x > 0.35 && Math.abs(p - Math.round(p)) > 0.05 ? 1 : 0, Math.min(7, Math.ceil(x - 1e-6) - 2))) + " %";
   };
 
   const linearTicks = (low, high, most) => {
@@ -186,11 +186,13 @@
         });
         if (this.lines.length > 1) this.tools.append(button);
       }
-      if (this.spec.kind !== "stack" && !this.compact) this.tools.append(this.logButton());
+      const range = element("div", "range");
       this.reset = element("button", "reset", "whole range");
       this.reset.type = "button";
       this.reset.addEventListener("click", () => this.zoom(null));
-      this.tools.append(this.reset);
+      range.append(this.reset);
+      if (this.spec.kind !== "stack" && !this.compact) range.append(this.logButton());
+      this.tools.append(range);
     }
 
     logButton() {
@@ -353,7 +355,7 @@
       }
       const inData = [low, high];
       for (const { y } of this.spec.limits) if (low <= high && y <= high * 3 && y >= Math.min(low, 0) - (high - low) * 2) take(y);
-      if (!(low <= high)) return this.log ? [0, 1] : [0, 1];
+      if (!(low <= high)) return [0, 1];
       if (this.log) {
         if (leastPositive === Infinity) return [0, 1];
         const bottom = this.spec.kind === "bars" ? -0.2 : Math.log10(leastPositive);
@@ -378,7 +380,7 @@
       this.pen.clearRect(0, 0, width, height);
       this.left = this.compact ? 46 : 62;
       this.right = width - 12;
-      this.top = 12;
+      this.top = this.compact ? 16 : 22;
       this.bottom = height - (this.compact ? 22 : 38);
       return this.right > this.left + 20 && this.bottom > this.top + 20;
     }
@@ -394,8 +396,9 @@
       this.pen.beginPath();
       this.pen.rect(this.left, this.top - 2, this.right - this.left, this.bottom - this.top + 3);
       this.pen.clip();
-      this.drawMarkers();
+      if (this.spec.kind !== "stack") this.drawMarkers();
       for (const line of this.drawn) this.drawLine(line);
+      if (this.spec.kind === "stack") this.drawMarkers();
       this.drawLimits();
       this.pen.restore();
       const empty = !this.drawn.some((line) => line.y.some(Number.isFinite));
@@ -440,7 +443,7 @@
         this.text(words, this.left - 7, row, "right", "middle", "muted");
       }
       const name = [this.compact ? "" : label, this.log ? "" : shared.unit].filter(Boolean).join(" / ");
-      this.text(name, this.compact ? this.left + 4 : this.left + 6, this.top - 4, "left", "top", "muted");
+      this.text(name, this.left, 1, "left", "top", "muted");
     }
 
     drawXAxis() {
@@ -456,9 +459,9 @@
         this.rule(x, this.top, x, this.bottom);
         const words = percentiles ? percentile(tick) : trimmed(+(tick * shared.factor).toPrecision(10), 8);
         const half = this.pen.measureText(words).width / 2;
-        if (x - half < free) continue;
-        free = x + half + 8;
         const inside = Math.min(x, this.right + 10 - half);
+        if (inside - half < free) continue;
+        free = inside + half + 8;
         this.text(words, inside, this.bottom + 7, "center", "top", "muted");
       }
       if (!this.compact) this.text([label, percentiles ? "" : shared.unit].filter(Boolean).join(" / "), this.right, this.bottom + 36, "right", "bottom", "muted");
@@ -485,7 +488,8 @@
         pen.strokeStyle = this.ink("bad");
         pen.lineWidth = 1;
         this.rule(this.left, row, this.right, row);
-        if (!this.compact) this.text(label, this.right - 4, row - 3, "right", "bottom", "bad");
+        const above = row - this.top > 16;
+        if (!this.compact) this.text(label, this.right - 4, row + (above ? -3 : 4), "right", above ? "bottom" : "top", "bad");
       }
       pen.setLineDash([]);
     }

@@ -1,0 +1,58 @@
+"""A headless Chromium that notes every complaint and every request of the pages it opens."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder with the sample pages, just made."""
+    folder = tmp_path_factory.mktemp("reports")
+    command = ["cargo", "run", "--quiet", "--package", "khz-measure", "--example", "sample_report", "--", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium, or the one $CHROMIUM names."""
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if path is None:
+        pytest.fail("no chromium: install the Debian package, or set CHROMIUM")
+    with sync_playwright() as playwright:
+        # Chromium's own sandbox cannot run as root, as in a container.
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens a file; at the end of the test no page may have complained or asked for anything but its own file."""
+    complaints: list[str] = []
+    pages: list[Page] = []
+
+    def open_page(path: pathlib.Path, **options: object) -> Page:
+        page = browser.new_page(**options)
+        pages.append(page)
+        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+        page.on("request", lambda request: complaints.append(f"request: {request.url}"))
+        page.goto(path.as_uri())
+        own = f"request: {path.as_uri()}"
+        assert complaints.count(own) == 1
+        complaints.remove(own)
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert complaints == []

@@ -1,0 +1,183 @@
+"""The report pages in a real browser: they draw, they zoom, they ask nothing of the network."""
+
+import pathlib
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator, Page
+
+# The first test builds the example that writes the pages.
+pytestmark = pytest.mark.timeout(900)
+
+SAMPLES = ["run", "compare", "hostile", "empty", "large"]
+
+# How many pixels of a canvas have each colour that is neither transparent nor grey: what lines are drawn in.
+COLOURED_PIXELS = """
+canvas => {
+  const copy = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height });
+  const pen = copy.getContext("2d", { willReadFrequently: true });
+  pen.drawImage(canvas, 0, 0);
+  const { data } = pen.getImageData(0, 0, copy.width, copy.height);
+  let coloured = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    const [r, g, b, a] = data.slice(i, i + 4);
+    if (a > 128 && Math.max(r, g, b) - Math.min(r, g, b) > 40) coloured++;
+  }
+  return coloured;
+}
+"""
+
+Visit = Callable[..., Page]
+
+
+def plot(page: Page, title: str) -> Locator:
+    return page.locator("figure.plot", has=page.get_by_text(title, exact=True)).first
+
+
+def view(figure: Locator) -> list[float]:
+    return [float(bound) for bound in (figure.get_attribute("data-view") or "").split()]
+
+
+def drag(page: Page, figure: Locator, start: float, end: float) -> None:
+    """Draws the pointer across the canvas, from one fraction of its width to another."""
+    figure.scroll_into_view_if_needed()
+    box = figure.locator("canvas").bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * start, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * end, middle, steps=5)
+    page.mouse.up()
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_opens_without_complaint(visit: Visit, samples: pathlib.Path, name: str, scheme: str) -> None:
+    page = visit(samples / f"{name}.html", color_scheme=scheme)
+    assert page.locator("h1").count() == 1
+    assert page.evaluate("window.broken") is None
+
+
+@pytest.mark.parametrize("name", ["run", "compare", "large"])
+def test_every_plot_is_drawn(visit: Visit, samples: pathlib.Path, name: str) -> None:
+    page = visit(samples / f"{name}.html")
+    canvases = page.locator("figure.plot canvas").all()
+    assert canvases
+    for canvas in canvases:
+        assert canvas.evaluate(COLOURED_PIXELS) > 100, canvas.get_attribute("aria-label")
+
+
+def test_bars_and_tables_need_no_script(browser: object, samples: pathlib.Path) -> None:
+    page = browser.new_page(java_script_enabled=False)  # type: ignore[attr-defined]
+    page.goto((samples / "run.html").as_uri())
+    bars = page.locator("figure.gantt .track b").all()
+    assert any((bar.bounding_box() or {"width": 0})["width"] > 50 for bar in bars)
+    assert page.locator("td.n").count() > 50
+    page.close()
+
+
+def test_plots_over_time_zoom_together_and_back(visit: Visit, samples: pathlib.Path) -> None:
+    page = visit(samples / "run.html")
+    cycle, wake, knee = (plot(page, title) for title in ["Cycle time", "Wake latency", "front_left_knee"])
+    curve = plot(page, "Percentiles")
+    whole, whole_curve = view(cycle), view(curve)
+    drag(page, cycle, 0.4, 0.6)
+    low, high = view(cycle)
+    assert whole[0] < low < high < whole[1]
+    assert (high - low) < 0.3 * (whole[1] - whole[0])
+    assert view(wake) == view(knee) == [low, high]
+    assert view(curve) == whole_curve
+    cycle.locator("canvas").dblclick()
+    assert view(cycle) == view(wake) == whole
+
+
+def test_the_keyboard_zooms_too(visit: Visit, samples: pathlib.Path) -> None:
+    page = visit(samples / "run.html")
+    figure = plot(page, "Wake latency")
+    whole = view(figure)
+    figure.locator("canvas").focus()
+    page.keyboard.press("+")
+    low, high = view(figure)
+    assert abs((high - low) / (whole[1] - whole[0]) - 0.5) < 1e-6
+    page.keyboard.press("ArrowRight")
+    assert view(figure)[0] > low
+    page.keyboard.press("Escape")
+    assert view(figure) == whole
+
+
+def test_a_drag_of_nothing_and_one_beyond_the_edge_are_harmless(visit: Visit, samples: pathlib.Path) -> None:
+    page = visit(samples / "run.html")
+    figure = plot(page, "Cycle time")
+    whole = view(figure)
+    drag(page, figure, 0.5, 0.5)
+    assert view(figure) == whole
+    drag(page, figure, 0.9, 1.0)
+    drag(page, figure, 0.5, 1.0)
+    low, high = view(figure)
+    assert whole[0] <= low < high <= whole[1]
+
+
+def test_the_legend_hides_and_shows_a_line(visit: Visit, samples: pathlib.Path) -> None:
+    page = visit(samples / "run.html")
+    figure = plot(page, "Cycle time")
+    canvas, button = figure.locator("canvas"), figure.get_by_role("button", name="own work")
+    before = canvas.evaluate(COLOURED_PIXELS)
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert canvas.evaluate(COLOURED_PIXELS) != before
+    button.click()
+    assert canvas.evaluate(COLOURED_PIXELS) == before
+
+
+def test_the_pointer_reads_values(visit: Visit, samples: pathlib.Path) -> None:
+    page = visit(samples / "run.html")
+    figure = plot(page, "Cycle time")
+    figure.locator("canvas").hover(position={"x": 400, "y": 100})
+    tip = figure.locator(".tip")
+    assert tip.is_visible()
+    assert "cycle" in tip.inner_text() and "µs" in tip.inner_text()
+    assert plot(page, "Wake latency").locator(".cursor").is_visible()
+
+
+def test_the_peak_of_ten_million_points_is_shown(visit: Visit, samples: pathlib.Path) -> None:
+    page = visit(samples / "large.html")
+    label = page.locator("figure.plot canvas").get_attribute("aria-label") or ""
+    assert "to 9 ms" in label
+    assert (samples / "large.html").stat().st_size < 300_000
+
+
+def test_hostile_names_are_shown_as_they_are(visit: Visit, samples: pathlib.Path) -> None:
+    page = visit(samples / "hostile.html")
+    assert "<script>window.broken=1</script>" in page.locator("h1").inner_text()
+    assert page.locator("img").count() == 0
+    figure = page.locator("figure.plot")
+    figure.locator("canvas").hover(position={"x": 200, "y": 100})
+    assert page.evaluate("window.broken") is None
+    assert page.locator("img").count() == 0
+
+
+def test_nothing_to_draw_is_said(visit: Visit, samples: pathlib.Path) -> None:
+    page = visit(samples / "empty.html")
+    for canvas in page.locator("figure.plot canvas").all():
+        canvas.hover(position={"x": 200, "y": 100})
+    assert page.locator("figure.plot").count() == 6
+
+
+def test_fits_a_phone(visit: Visit, samples: pathlib.Path) -> None:
+    for name in ["run", "compare"]:
+        page = visit(samples / f"{name}.html", viewport={"width": 360, "height": 720})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_prints_dark_on_white(visit: Visit, samples: pathlib.Path) -> None:
+    page = visit(samples / "run.html", color_scheme="dark")
+    assert page.pdf(print_background=True).startswith(b"%PDF")
+    during = page.evaluate(
+        """() => {
+          dispatchEvent(new Event("beforeprint"));
+          const paper = getComputedStyle(document.documentElement).getPropertyValue("--paper");
+          dispatchEvent(new Event("afterprint"));
+          return paper.trim();
+        }"""
+    )
+    assert during == "#ffffff"
