@@ -70,3 +70,8 @@ impl Level {
         if self == Self::Note { "" } else { self.class() }
     }
 }
+
+/// The example in the documentation compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/reports.md")]
+struct Documentation;
