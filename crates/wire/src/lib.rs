@@ -16,6 +16,8 @@
 //! | [`template`] | the two of them with everything but the numbers done beforehand, for the tick |
 //! | [`device`] | request → reply, for whoever plays a device |
 //! | [`fdcanusb`] | frame ⇄ lines of text, of the USB adapter and of the UART |
+//! | [`rs485`] | frame ⇄ bytes of a serial line |
+//! | [`udp`] | frames ⇄ datagram |
 //! | [`time`] | frame → how long it occupies its wire |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -29,9 +31,11 @@ pub mod frame;
 pub mod mode;
 pub mod register;
 pub mod reply;
+pub mod rs485;
 pub mod subframe;
 pub mod template;
 pub mod time;
+pub mod udp;
 pub mod value;
 
 pub use address::Address;
