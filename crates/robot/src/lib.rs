@@ -5,6 +5,7 @@ pub mod command;
 pub mod config;
 pub mod controller;
 pub mod cycle;
+pub mod recorder;
 pub mod run;
 pub mod state;
 pub mod supervisor;
