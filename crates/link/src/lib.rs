@@ -24,6 +24,7 @@ pub mod trace;
 
 mod buffers;
 mod reopen;
+mod stamp;
 mod sys;
 
 #[cfg(test)]
