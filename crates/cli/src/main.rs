@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod cmd;
-mod duration;
 
 use clap::Parser;
 use std::process::ExitCode;

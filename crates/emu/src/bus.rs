@@ -126,7 +126,8 @@ impl Bus {
             Sender::Host => t.end_ns() + self.shortest_reply_ns(),
         });
         let waiting = self.replies.iter().map(|t| t.end_ns().max(self.free_ns + t.frame_ns));
-        let queued = self.host.front().map(|t| t.end_ns() + self.shortest_reply_ns());
+        let queued =
+            self.host.front().map(|t| t.end_ns().max(self.free_ns + t.frame_ns) + self.shortest_reply_ns());
         sent.chain(waiting).chain(queued).min()
     }
 

@@ -9,8 +9,8 @@
 //! # Which query does a reply answer?
 //! Replies carry no sequence number. But a device answers each read of a query in the order of the query, so
 //! the cycle rotates the reads from tick to tick: the order within a reply tells which tick's query it
-//! answers, at no cost in bytes (with *n* reads, *n* ticks can be told apart). A reply to an older query, or one
-//! that arrives before it could have been an answer, is counted *late* and never taken for this tick's.
+//! answers, at no cost in bytes (with *n* reads, at least two, *n* ticks can be told apart). A reply to an older
+//! query is counted *late* and never taken for this tick's.
 //!
 //! # Realtime contract
 //! After [`Cycle::new`] nothing allocates, locks, prints or waits. All methods take the present time.
@@ -19,7 +19,7 @@ mod codec;
 mod device;
 mod lane;
 
-pub use codec::{CommandFormat, Mounting, QueryFormat};
+pub use codec::Mounting;
 pub use device::{DevicePlan, DeviceStats};
 
 use crate::command::ServoCommand;

@@ -1,12 +1,13 @@
 //! One machine: its configuration, bus cycle, loop, supervisor and recorder.
 #![forbid(unsafe_code)]
 
+pub mod assemble;
 pub mod command;
 pub mod config;
 pub mod controller;
 pub mod cycle;
-pub mod recorder;
 pub mod run;
+pub mod session;
 pub mod state;
 pub mod supervisor;
 pub mod tick;

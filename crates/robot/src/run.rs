@@ -3,7 +3,7 @@
 use crate::supervisor::{Cause, Phase, Transition};
 use crate::tick::{Machine, TickTiming};
 use crate::time::Time;
-use khz_rt::{Disturbance, Histogram};
+use khz_rt::{Disturbance, Histogram, Overrun, Pacer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,8 +27,6 @@ pub struct Tick<'a> {
     pub overrun: bool,
     /// The machine after it.
     pub machine: &'a Machine,
-    /// The change of phase in it.
-    pub transition: Option<Transition>,
 }
 
 /// How long to run and who may end it.
@@ -36,6 +34,8 @@ pub struct Tick<'a> {
 pub struct RunOptions {
     /// The period.
     pub period_ns: i64,
+    /// What happens after a tick that took too long.
+    pub overrun: Overrun,
     /// After this long the robot is brought down; `None`: only by `stop`.
     pub duration_ns: Option<i64>,
     /// Set to bring the robot down: the operator, a signal handler.
@@ -50,22 +50,28 @@ pub fn run(
     observers: &mut [&mut dyn Observer],
 ) {
     let first_ns = time.now_ns() + options.period_ns;
-    let mut planned_ns = first_ns;
-    let mut skipped = 0;
+    let mut pacer = Pacer::new(options.period_ns, options.overrun, first_ns);
     while machine.phase() != Phase::Stopped {
-        time.wait_for_tick(planned_ns);
-        let stop = stop_cause(options, planned_ns - first_ns);
+        time.wait_for_tick(pacer.deadline_ns());
+        let planned = match pacer.woke(time.now_ns()) {
+            Some(planned) => planned,
+            // Stopping on an overrun still means coming down gently, in phase, from here on.
+            None => {
+                options.stop.store(true, Ordering::Relaxed);
+                pacer = Pacer::new(options.period_ns, Overrun::Skip, time.now_ns());
+                continue;
+            }
+        };
+        time.woke(planned.planned_ns);
+        let stop = stop_cause(options, planned.planned_ns - first_ns);
         let number = machine.state().tick;
-        time.woke(planned_ns);
-        let timing = machine.tick(time, planned_ns, stop);
-        let overrun = timing.decided_ns > planned_ns + options.period_ns;
+        let timing = machine.tick(time, planned.planned_ns, stop);
+        let overruns = pacer.counts().overruns;
+        pacer.finished(timing.decided_ns);
+        let overrun = pacer.counts().overruns > overruns;
         let disturbance = time.disturbance();
-        let transition = machine.transition();
-        let tick = Tick { number, timing, disturbance, skipped, overrun, machine, transition };
+        let tick = Tick { number, timing, disturbance, skipped: planned.missed, overrun, machine };
         observers.iter_mut().for_each(|observer| observer.tick(&tick));
-        planned_ns += options.period_ns;
-        skipped = u64::try_from((time.now_ns() - planned_ns) / options.period_ns).unwrap_or(0);
-        planned_ns += skipped as i64 * options.period_ns;
     }
 }
 
@@ -178,10 +184,7 @@ impl Observer for RunStats {
         self.cycle.record(tick.timing.cycle_ns(), started_ns);
         self.tick_cpu.record(own_ns, started_ns);
         self.control.record(control_ns, started_ns);
-        if let Some(transition) = tick.transition
-            && self.transitions.len() < self.transitions.capacity()
-        {
-            self.transitions.push(transition);
-        }
+        let room = self.transitions.capacity() - self.transitions.len();
+        self.transitions.extend(tick.machine.transitions().iter().take(room));
     }
 }

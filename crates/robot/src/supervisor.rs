@@ -13,6 +13,7 @@
 use crate::command::ServoCommand;
 use crate::cycle::CycleResult;
 use crate::state::RobotState;
+use arrayvec::ArrayVec;
 use khz_wire::{Fault, Mode};
 use std::fmt;
 
@@ -142,6 +143,9 @@ pub struct Transition {
     pub cause: Cause,
 }
 
+/// The transitions of one tick: armed and active may be entered in the same.
+pub type Transitions = ArrayVec<Transition, 4>;
+
 /// Thresholds and times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SupervisorSettings {
@@ -175,16 +179,22 @@ pub struct Supervisor {
     phase: Phase,
     since_ns: Option<i64>,
     missed: Vec<u32>,
-    transition: Option<Transition>,
+    transitions: Transitions,
 }
 
 impl Supervisor {
     /// Watches `servos` servos.
     pub fn new(settings: SupervisorSettings, servos: usize) -> Self {
-        Self { settings, phase: Phase::Init, since_ns: None, missed: vec![0; servos], transition: None }
+        Self {
+            settings,
+            phase: Phase::Init,
+            since_ns: None,
+            missed: vec![0; servos],
+            transitions: Transitions::new(),
+        }
     }
 
-    /// Looks at the tick. At most one transition happens; see [`Supervisor::take_transition`].
+    /// Looks at the tick. What changes is told by [`Supervisor::take_transitions`].
     pub fn observe(&mut self, state: &RobotState, observation: &Observation) {
         let since_ns = *self.since_ns.get_or_insert(state.now_ns);
         for (missed, servo) in self.missed.iter_mut().zip(&state.servos) {
@@ -241,7 +251,9 @@ impl Supervisor {
     fn enter(&mut self, to: Phase, cause: Cause, state: &RobotState) {
         let from = std::mem::replace(&mut self.phase, to);
         self.since_ns = Some(state.now_ns);
-        self.transition = Some(Transition { tick: state.tick, at_ns: state.now_ns, from, to, cause });
+        let transition = Transition { tick: state.tick, at_ns: state.now_ns, from, to, cause };
+        // There is room: a tick has one observation and one turn of the controller.
+        let _ = self.transitions.try_push(transition);
     }
 
     /// Replaces the commands with what the phase demands.
@@ -258,9 +270,9 @@ impl Supervisor {
         self.phase
     }
 
-    /// The transition of this tick, once.
-    pub const fn take_transition(&mut self) -> Option<Transition> {
-        self.transition.take()
+    /// The transitions since this was last asked, oldest first.
+    pub fn take_transitions(&mut self) -> Transitions {
+        std::mem::take(&mut self.transitions)
     }
 }
 

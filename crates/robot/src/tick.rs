@@ -4,7 +4,7 @@ use crate::command::ServoCommand;
 use crate::controller::{ControlError, Controller};
 use crate::cycle::{Cycle, CycleResult};
 use crate::state::RobotState;
-use crate::supervisor::{Cause, Observation, Phase, Supervisor, Transition};
+use crate::supervisor::{Cause, Observation, Phase, Supervisor, Transitions};
 use crate::time::Time;
 use khz_link::Link;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -54,7 +54,7 @@ pub struct Machine {
     /// Why the controller gave up.
     failure: Option<ControlError>,
     result: CycleResult,
-    transition: Option<Transition>,
+    transitions: Transitions,
 }
 
 impl Machine {
@@ -78,7 +78,7 @@ impl Machine {
             bus_deadline_ns,
             failure: None,
             result: CycleResult::default(),
-            transition: None,
+            transitions: Transitions::new(),
         }
     }
 
@@ -143,7 +143,7 @@ impl Machine {
         self.control();
         let after_ns = time.now_ns();
         self.supervisor.govern(&mut self.commands);
-        self.transition = self.supervisor.take_transition();
+        self.transitions = self.supervisor.take_transitions();
         self.state.tick += 1;
         timing.decided_ns = time.now_ns();
         timing.control_ns = after_ns - before_ns;
@@ -184,9 +184,9 @@ impl Machine {
         &self.result
     }
 
-    /// The last tick's change of phase.
-    pub fn transition(&self) -> Option<Transition> {
-        self.transition
+    /// The last tick's changes of phase, oldest first.
+    pub fn transitions(&self) -> &Transitions {
+        &self.transitions
     }
 
     /// The phase now.

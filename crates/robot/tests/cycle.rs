@@ -3,7 +3,8 @@
 
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
 use khz_robot::command::ServoCommand;
-use khz_robot::cycle::{CommandFormat, Cycle, CyclePlan, CycleResult, DevicePlan, Mounting, QueryFormat};
+use khz_robot::config::{CommandFormat, QueryFormat};
+use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan, Mounting};
 use khz_robot::state::RobotState;
 use khz_robot::time::{Time, VirtualTime};
 use khz_wire::{Address, Frame, Subframe, Subframes, Value, Writer};
@@ -130,7 +131,6 @@ fn device(channel: u8, id: u8) -> DevicePlan {
         command: CommandFormat::default(),
         query: QueryFormat::default(),
         watchdog_s: 0.1,
-        least_round_trip_ns: 50_000,
         reply_timeout_ns: 250_000,
     }
 }

@@ -3,6 +3,7 @@
 //! Here the user's radians meet the servo's revolutions.
 
 use crate::command::{PositionCommand, ServoCommand};
+use crate::config::{CommandFormat, Format, QueryFormat};
 use crate::state::ServoState;
 use khz_wire::subframe::{Full, Run};
 use khz_wire::{
@@ -10,86 +11,26 @@ use khz_wire::{
 };
 use std::f64::consts::TAU;
 
-/// How each part of a position command travels; `None`: it is not sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CommandFormat {
-    /// Target position.
-    pub position: Option<Resolution>,
-    /// Target velocity.
-    pub velocity: Option<Resolution>,
-    /// Feed-forward torque.
-    pub torque: Option<Resolution>,
-    /// Scale of the position gain.
-    pub kp_scale: Option<Resolution>,
-    /// Scale of the velocity gain.
-    pub kd_scale: Option<Resolution>,
-    /// Largest torque.
-    pub max_torque: Option<Resolution>,
-    /// The servo's watchdog. Not sent: the servo's own default (0.1 s from the factory).
-    pub watchdog: Option<Resolution>,
-}
-
-impl Default for CommandFormat {
-    /// Position, velocity and torque as floats, the rest small: 31 bytes.
-    fn default() -> Self {
-        let (float, int16, int8) = (Some(Resolution::Float), Some(Resolution::Int16), Some(Resolution::Int8));
-        Self {
-            position: float,
-            velocity: float,
-            torque: float,
-            kp_scale: int8,
-            kd_scale: int8,
-            max_torque: int16,
-            watchdog: int16,
+/// The reads of a query, neighbours of one resolution together. Mode and fault are always asked for.
+fn runs(query: &QueryFormat) -> Vec<Run> {
+    let wanted = [
+        (Register::MODE, Format::Int8),
+        (Register::POSITION, query.position),
+        (Register::VELOCITY, query.velocity),
+        (Register::TORQUE, query.torque),
+        (Register::VOLTAGE, query.voltage),
+        (Register::TEMPERATURE, query.temperature),
+        (Register::FAULT, Format::Int8),
+    ];
+    let mut runs: Vec<Run> = Vec::new();
+    for (register, format) in wanted {
+        let (Some(resolution), start) = (format.resolution(), u32::from(register.0)) else { continue };
+        match runs.last_mut() {
+            Some(run) if run.resolution == resolution && run.start + run.count == start => run.count += 1,
+            _ => runs.push(Run { resolution, start, count: 1, long: false }),
         }
     }
-}
-
-/// How each part of the servo's state travels; `None`: it is not asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueryFormat {
-    /// Position.
-    pub position: Resolution,
-    /// Velocity.
-    pub velocity: Option<Resolution>,
-    /// Torque.
-    pub torque: Option<Resolution>,
-    /// Supply voltage.
-    pub voltage: Option<Resolution>,
-    /// Board temperature.
-    pub temperature: Option<Resolution>,
-}
-
-impl Default for QueryFormat {
-    /// The official clients' default query: motion as floats, the rest as int8.
-    fn default() -> Self {
-        let (float, int8) = (Some(Resolution::Float), Some(Resolution::Int8));
-        Self { position: Resolution::Float, velocity: float, torque: float, voltage: int8, temperature: int8 }
-    }
-}
-
-impl QueryFormat {
-    /// The reads of the query, neighbours of one resolution together. Mode and fault are always asked for.
-    fn runs(self) -> Vec<Run> {
-        let wanted = [
-            (Register::MODE, Some(Resolution::Int8)),
-            (Register::POSITION, Some(self.position)),
-            (Register::VELOCITY, self.velocity),
-            (Register::TORQUE, self.torque),
-            (Register::VOLTAGE, self.voltage),
-            (Register::TEMPERATURE, self.temperature),
-            (Register::FAULT, Some(Resolution::Int8)),
-        ];
-        let mut runs: Vec<Run> = Vec::new();
-        for (register, resolution) in wanted {
-            let (Some(resolution), start) = (resolution, u32::from(register.0)) else { continue };
-            match runs.last_mut() {
-                Some(run) if run.resolution == resolution && run.start + run.count == start => run.count += 1,
-                _ => runs.push(Run { resolution, start, count: 1, long: false }),
-            }
-        }
-        runs
-    }
+    runs
 }
 
 /// Joint ⇄ servo: joint angle = sign · servo angle + offset.
@@ -126,12 +67,12 @@ impl Codec {
     /// If command and query do not fit 64 bytes; no pair of formats gets there (a test tries the largest).
     pub fn new(
         address: Address,
-        command: CommandFormat,
-        query: QueryFormat,
+        command: &CommandFormat,
+        query: &QueryFormat,
         mounting: Mounting,
         watchdog_s: f64,
     ) -> Self {
-        let reads = query.runs();
+        let reads = runs(query);
         let rotations = || (0..reads.len()).map(|by| rotated(&reads, by));
         let frames = |mode: Mode| rotations().map(|reads| Self::plain(address, mode, &reads)).collect();
         let (stop, damp) = (frames(Mode::Stopped), frames(Mode::ZeroVelocity));
@@ -233,9 +174,10 @@ fn numbers(target: &PositionCommand, watchdog_s: f64) -> [f64; NUMBERS] {
 }
 
 impl PositionTemplate {
-    fn new(address: Address, format: CommandFormat, reads: &[Run]) -> Self {
-        let CommandFormat { position, velocity, torque, kp_scale, kd_scale, max_torque, watchdog } = format;
-        let resolutions = [position, velocity, torque, kp_scale, kd_scale, max_torque, watchdog];
+    fn new(address: Address, format: &CommandFormat, reads: &[Run]) -> Self {
+        let CommandFormat { position, velocity, torque, kp_scale, kd_scale, max_torque, watchdog } = *format;
+        let formats = [position, velocity, torque, kp_scale, kd_scale, max_torque, watchdog];
+        let resolutions = formats.map(Format::resolution);
         let mut holes = [None; NUMBERS];
         let frame = build(address, |w| {
             w.write(0, &[Value::Int8(Mode::Position as i8)])?;
@@ -303,7 +245,7 @@ mod tests {
     use super::*;
 
     fn codec(command: CommandFormat, query: QueryFormat, mounting: Mounting) -> Codec {
-        Codec::new(Address::to(1, true), command, query, mounting, 0.1)
+        Codec::new(Address::to(1, true), &command, &query, mounting, 0.1)
     }
 
     fn frame(codec: &Codec, command: &ServoCommand, round: u64) -> Vec<u8> {
@@ -317,11 +259,11 @@ mod tests {
     fn a_bare_position_command_is_the_official_clients() {
         // make_position(position=0.25, velocity=1.0, query=True), padded with one NOP.
         let format = CommandFormat {
-            torque: None,
-            kp_scale: None,
-            kd_scale: None,
-            max_torque: None,
-            watchdog: None,
+            torque: Format::None,
+            kp_scale: Format::None,
+            kd_scale: Format::None,
+            max_torque: Format::None,
+            watchdog: Format::None,
             ..CommandFormat::default()
         };
         let codec = codec(format, QueryFormat::default(), Mounting::default());
@@ -373,7 +315,7 @@ mod tests {
 
     #[test]
     fn the_largest_formats_fit_a_frame() {
-        let float = Some(Resolution::Float);
+        let float = Format::Float;
         let command = CommandFormat {
             position: float,
             velocity: float,
@@ -384,7 +326,7 @@ mod tests {
             watchdog: float,
         };
         let query = QueryFormat {
-            position: Resolution::Float,
+            position: float,
             velocity: float,
             torque: float,
             voltage: float,

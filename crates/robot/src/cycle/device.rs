@@ -1,7 +1,8 @@
 //! One servo within the cycle: its frame, whether its reply is awaited, and its counts.
 
-use super::codec::{Codec, CommandFormat, Mounting, QueryFormat};
+use super::codec::{Codec, Mounting};
 use crate::command::ServoCommand;
+use crate::config::{CommandFormat, QueryFormat};
 use crate::state::ServoState;
 use khz_link::Received;
 use khz_rt::Histogram;
@@ -24,8 +25,6 @@ pub struct DevicePlan {
     pub query: QueryFormat,
     /// The servo stops by itself if it hears nothing this long, s. NaN: never.
     pub watchdog_s: f64,
-    /// No reply can come sooner than this after its query (time on the wire); 0 if not known.
-    pub least_round_trip_ns: i64,
     /// On half-duplex buses: how long to wait for this servo before asking the next.
     pub reply_timeout_ns: i64,
 }
@@ -80,7 +79,6 @@ pub struct Device {
     codec: Codec,
     frame: Frame,
     phase: Phase,
-    least_round_trip_ns: i64,
     reply_timeout_ns: i64,
     missed_now: u32,
     stats: DeviceStats,
@@ -89,7 +87,7 @@ pub struct Device {
 impl Device {
     pub fn new(plan: &DevicePlan, prefix: u16, host: u8, lane: usize) -> Self {
         let address = Address { prefix, source: host, destination: plan.id, reply: true };
-        let codec = Codec::new(address, plan.command, plan.query, plan.mounting, plan.watchdog_s);
+        let codec = Codec::new(address, &plan.command, &plan.query, plan.mounting, plan.watchdog_s);
         let mut frame =
             Frame::new(address.id(), &[]).unwrap_or_else(|| unreachable!("an address has 29 bits"));
         codec.encode(&ServoCommand::Stop, 0, &mut frame);
@@ -106,7 +104,6 @@ impl Device {
             codec,
             frame,
             phase: Phase::Ended { missed: false },
-            least_round_trip_ns: plan.least_round_trip_ns,
             reply_timeout_ns: plan.reply_timeout_ns,
             missed_now: 0,
             stats,
@@ -135,9 +132,7 @@ impl Device {
         let Some(rotation) = self.codec.reply_rotation(payload) else { return Answer::Foreign };
         let fresh = match self.phase {
             Phase::Awaited { sent_ns } => {
-                let earliest_ns = sent_ns + self.least_round_trip_ns;
-                rotation == self.codec.rotation(round)
-                    && (earliest_ns..=deadline_ns).contains(&received.at_ns)
+                rotation == self.codec.rotation(round) && (sent_ns..=deadline_ns).contains(&received.at_ns)
             }
             _ => false,
         };

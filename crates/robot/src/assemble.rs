@@ -1,0 +1,203 @@
+//! From a robot file to a machine: links opened, cycle planned, controller chosen.
+
+use crate::config::{
+    BusConfig, ControllerConfig, FaultKind, FaultsConfig, ImuLink, LinkConfig, RobotConfig, ServoConfig,
+};
+use crate::controller::{Controller, Hold, Sine, StandAndSquat, StandAndSquatParameters};
+use crate::cycle::{Cycle, CyclePlan, DevicePlan, Mounting};
+use crate::state::RobotState;
+use crate::supervisor::{Supervisor, SupervisorSettings};
+use crate::tick::Machine;
+use khz_emu::World;
+use khz_link::Link;
+use khz_link::faults::{Direction, Fault, Faults, Kind};
+
+/// Why the machine could not be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum AssembleError {
+    /// A bus could not be opened.
+    #[error("bus {bus}: {why}")]
+    Open {
+        /// Its name.
+        bus: String,
+        /// What the link says, and what to do.
+        why: String,
+    },
+    /// The emulated devices could not be built.
+    #[error("emulation: {0}")]
+    Emulation(#[from] khz_emu::ConfigError),
+    /// The IMU is on a link no bus of the robot uses.
+    #[error("[imu] link = \"{0}\" needs a bus on the same link")]
+    Imu(&'static str),
+}
+
+/// Builds the machine of a robot file around a controller. Opens every link, so devices may be touched.
+///
+/// # Errors
+/// A link that cannot be opened, with its bus.
+pub fn machine(config: &RobotConfig, controller: Box<dyn Controller>) -> Result<Machine, AssembleError> {
+    let Links { links, places, imu } = open_links(config)?;
+    let devices = config.servos.iter().map(|servo| device(config, servo, places[servo.bus])).collect();
+    let cycle = Cycle::new(CyclePlan { devices, imu, ..CyclePlan::default() }, &links);
+    let timing = &config.timing;
+    let state = RobotState::unknown(config.servos.len(), imu.is_some(), timing.period_ns());
+    let supervisor = Supervisor::new(settings(config), config.servos.len());
+    Ok(Machine::new(links, cycle, supervisor, controller, state, timing.bus_deadline_ns()))
+}
+
+/// The controller a robot file names.
+pub fn controller(config: &ControllerConfig) -> Box<dyn Controller> {
+    match config {
+        ControllerConfig::Hold(_) => Box::new(Hold::default()),
+        ControllerConfig::Sine(sine) => {
+            Box::new(Sine::new(sine.amplitude, sine.from_hz, sine.to_hz, sine.sweep_s))
+        }
+        ControllerConfig::StandAndSquat(squat) => Box::new(StandAndSquat::new(StandAndSquatParameters {
+            link_m: squat.link_m,
+            stand_m: squat.stand_m,
+            squat_m: squat.squat_m,
+            rise_s: squat.rise_s,
+            period_s: squat.period_s,
+        })),
+    }
+}
+
+/// A bus's place: its link and its channel there.
+type Place = (usize, u8);
+
+struct Links {
+    links: Vec<Box<dyn Link>>,
+    /// By bus.
+    places: Vec<Place>,
+    imu: Option<usize>,
+}
+
+fn open_links(config: &RobotConfig) -> Result<Links, AssembleError> {
+    let mut links: Vec<Box<dyn Link>> = Vec::new();
+    let is_emulated = |bus: &BusConfig| matches!(bus.link, LinkConfig::Emulated(_));
+    let emulated_imu = config.imu.as_ref().is_some_and(|imu| imu.link == ImuLink::Emulated);
+    let mut emulated = None;
+    if emulated_imu || config.buses.iter().any(is_emulated) {
+        // One world holds all buses, so that the servos move one body; the channel is the bus.
+        links.push(emulated_link(config)?);
+        emulated = Some(0);
+    }
+    let mut places = Vec::new();
+    for (index, bus) in config.buses.iter().enumerate() {
+        places.push(match emulated {
+            Some(link) if is_emulated(bus) => (link, index as u8),
+            _ => {
+                links.push(with_faults(open(bus)?, &script(&bus.faults, 0), config.emulation.seed));
+                (links.len() - 1, 0)
+            }
+        });
+    }
+    let imu = match config.imu.as_ref().map(|imu| imu.link) {
+        None => None,
+        Some(ImuLink::Emulated) => emulated,
+        Some(ImuLink::Pi3hat) => {
+            let place = links.iter_mut().position(|link| link.capabilities().kind == "pi3hat");
+            Some(place.ok_or(AssembleError::Imu("pi3hat"))?)
+        }
+    };
+    Ok(Links { links, places, imu })
+}
+
+fn emulated_link(config: &RobotConfig) -> Result<Box<dyn Link>, AssembleError> {
+    let world = World::new(&config.world())?;
+    let scripts = config.buses.iter().enumerate().flat_map(|(index, bus)| script(&bus.faults, index as u8));
+    let script: Vec<Fault> = scripts.collect();
+    Ok(with_faults(Box::new(world), &script, config.emulation.seed))
+}
+
+fn open(bus: &BusConfig) -> Result<Box<dyn Link>, AssembleError> {
+    let failed = |why: String| AssembleError::Open { bus: bus.name.clone(), why };
+    match &bus.link {
+        LinkConfig::Fdcanusb(link) => {
+            let dialect = link.checksum.then_some(khz_wire::fdcanusb::Dialect::Uart);
+            let options = khz_link::fdcanusb::Options { baud: link.baud, dialect };
+            let opened = khz_link::fdcanusb::Fdcanusb::open(&link.path, options);
+            Ok(Box::new(opened.map_err(|error| failed(error.to_string()))?))
+        }
+        LinkConfig::Socketcan(link) => {
+            let opened = khz_link::socketcan::SocketCan::open(&link.interface);
+            Ok(Box::new(opened.map_err(|error| failed(error.to_string()))?))
+        }
+        other => Err(failed(format!("`khz run` cannot open link = \"{}\" yet", other.kind()))),
+    }
+}
+
+fn with_faults(link: Box<dyn Link>, script: &[Fault], seed: u64) -> Box<dyn Link> {
+    if script.is_empty() { link } else { Box::new(Faults::new(link, script, seed)) }
+}
+
+/// What a bus's `faults` ask for.
+fn script(faults: &FaultsConfig, channel: u8) -> Vec<Fault> {
+    let channel = Some(channel);
+    let shares = [
+        (faults.loss, Kind::Loss),
+        (faults.duplicate, Kind::Duplicate),
+        (faults.corrupt, Kind::Corrupt),
+        (faults.reorder, Kind::Reorder { within_ns: 1_000_000 }),
+    ];
+    let mut script: Vec<Fault> = shares
+        .into_iter()
+        .filter(|(share, _)| *share > 0.0)
+        .map(|(probability, kind)| Fault { probability, channel, ..Fault::new(kind) })
+        .collect();
+    if faults.delay_us > 0.0 || faults.jitter_us > 0.0 {
+        let kind = Kind::Delay {
+            ns: nanoseconds(faults.delay_us * 1e-6),
+            jitter_ns: nanoseconds(faults.jitter_us * 1e-6),
+        };
+        script.push(Fault { channel, direction: Direction::FromDevices, ..Fault::new(kind) });
+    }
+    script.extend(faults.events.iter().map(|event| {
+        let fault = match event.kind {
+            FaultKind::Silence => Fault { device: event.id, ..Fault::new(Kind::Loss) },
+            FaultKind::BusOff => Fault::new(Kind::BusOff),
+        };
+        let from_ns = nanoseconds(event.at_s);
+        let until_ns = event.for_s.map_or(i64::MAX, |for_s| from_ns.saturating_add(nanoseconds(for_s)));
+        Fault { from_ns, until_ns, channel, ..fault }
+    }));
+    script
+}
+
+fn device(config: &RobotConfig, servo: &ServoConfig, (link, channel): Place) -> DevicePlan {
+    DevicePlan {
+        link,
+        channel,
+        id: servo.id,
+        mounting: Mounting { sign: f64::from(servo.sign), offset: servo.offset },
+        command: servo.command.clone(),
+        query: servo.query.clone(),
+        watchdog_s: servo.watchdog_s,
+        reply_timeout_ns: reply_timeout_ns(&config.buses[servo.bus].link),
+    }
+}
+
+/// On a half-duplex bus: the longest query and reply on the wire, and then some for the servo and the kernel.
+fn reply_timeout_ns(link: &LinkConfig) -> i64 {
+    const SLACK_NS: i64 = 300_000;
+    const LONGEST_EXCHANGE_BITS: i64 = 2 * (64 + 8) * 10;
+    let baud = match link {
+        LinkConfig::Rs485(link) => link.baud,
+        LinkConfig::Emulated(link) => link.baud,
+        _ => return SLACK_NS,
+    };
+    LONGEST_EXCHANGE_BITS * 1_000_000_000 / i64::from(baud) + SLACK_NS
+}
+
+fn settings(config: &RobotConfig) -> SupervisorSettings {
+    let supervisor = &config.supervisor;
+    SupervisorSettings {
+        missed_replies: supervisor.missed_replies,
+        damping_ns: nanoseconds(supervisor.damping_s),
+        ..SupervisorSettings::default()
+    }
+}
+
+fn nanoseconds(seconds: f64) -> i64 {
+    (seconds * 1e9).round() as i64
+}

@@ -1,0 +1,170 @@
+//! A whole run: opens the links, starts the recorder and the loop's thread, and tells how it went.
+
+use crate::run::{Observer, RunOptions, RunStats, Tick, run};
+use crate::supervisor::Phase;
+use crate::tick::Machine;
+use crate::time::{RealTime, Receive};
+use khz_rt::{Granted, Overrun, Passport, Report, Setup, SetupError, Usage, Waiter, Wake};
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+/// Ticks the live view may fall behind before it misses some.
+const LIVE_TICKS: usize = 4096;
+
+/// How the loop's thread is to run.
+#[derive(Clone, Debug)]
+pub struct SessionSettings {
+    /// Scheduling, memory, CPU.
+    pub setup: Setup,
+    /// How to wait for the start of a tick.
+    pub wake: Wake,
+    /// How to wait for replies.
+    pub receive: Receive,
+    /// The period.
+    pub period_ns: i64,
+    /// What happens after a tick that took too long.
+    pub overrun: Overrun,
+    /// After this long the robot is brought down; `None`: only by [`Session::stop`].
+    pub duration_ns: Option<i64>,
+}
+
+/// Why a run could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The thread was not granted what it asked for, or asked for what there is not.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// No timer or no thread.
+    #[error("cannot start the loop: {0}")]
+    Io(#[from] std::io::Error),
+    /// The loop's thread ended by a panic: a bug.
+    #[error("the loop panicked; this is a bug in kilohertz")]
+    Panicked,
+}
+
+/// What a live view is told of each tick.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveTick {
+    /// Its number.
+    pub number: u64,
+    /// When it started.
+    pub started_ns: i64,
+    /// How late that was.
+    pub wake_latency_ns: i64,
+    /// Its bus cycle.
+    pub cycle_ns: i64,
+    /// Replies missed.
+    pub missed: u16,
+    /// The phase after it.
+    pub phase: Phase,
+}
+
+/// A run under way.
+pub struct Session {
+    stop: Arc<AtomicBool>,
+    live: Consumer<LiveTick>,
+    thread: JoinHandle<Result<Finished, SessionError>>,
+    usage: Usage,
+}
+
+/// What the loop's thread gives back.
+struct Finished {
+    machine: Machine,
+    stats: RunStats,
+    grants: Report,
+}
+
+/// How a run went.
+pub struct Outcome {
+    /// The machine at rest, with its counts.
+    pub machine: Machine,
+    /// The loop's statistics.
+    pub stats: RunStats,
+    /// What the loop's thread asked for and was granted.
+    pub grants: Report,
+    /// The computer it ran on.
+    pub passport: Passport,
+    /// What happened on that computer meanwhile.
+    pub usage: Usage,
+}
+
+impl Session {
+    /// Starts the loop on a thread of its own. `stop` ends it gently when set; `recorder` is told every tick.
+    ///
+    /// # Errors
+    /// If there is no thread or no timer. What the thread is not granted is an error of [`Session::wait`].
+    pub fn start(
+        mut machine: Machine,
+        mut recorder: Option<Box<dyn Observer + Send>>,
+        settings: SessionSettings,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, SessionError> {
+        let usage = Usage::read();
+        let (producer, live) = RingBuffer::new(LIVE_TICKS);
+        let options = RunOptions {
+            period_ns: settings.period_ns,
+            overrun: settings.overrun,
+            duration_ns: settings.duration_ns,
+            stop: Arc::clone(&stop),
+        };
+        let work = move || {
+            let granted: Granted = settings.setup.apply()?;
+            let mut time = RealTime::new(Waiter::new(settings.wake)?, settings.receive);
+            let mut stats = RunStats::new();
+            let mut live = Live(producer);
+            let mut observers: Vec<&mut dyn Observer> = vec![&mut stats, &mut live];
+            if let Some(recorder) = &mut recorder {
+                observers.push(recorder.as_mut());
+            }
+            run(&mut machine, &mut time, &options, &mut observers);
+            Ok(Finished { machine, stats, grants: granted.report.clone() })
+        };
+        let thread = thread::Builder::new().name("khz-loop".to_owned()).spawn(work)?;
+        Ok(Self { stop, live, thread, usage })
+    }
+
+    /// Brings the robot down gently.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// The next tick not looked at yet, if any.
+    pub fn live(&mut self) -> Option<LiveTick> {
+        self.live.pop().ok()
+    }
+
+    /// The loop has ended; [`Session::wait`] will not block.
+    pub fn is_over(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Blocks until the robot is down.
+    ///
+    /// # Errors
+    /// If the loop never ran.
+    pub fn wait(self) -> Result<Outcome, SessionError> {
+        let Finished { machine, stats, grants } =
+            self.thread.join().map_err(|_| SessionError::Panicked)??;
+        let usage = Usage::read().since(&self.usage);
+        Ok(Outcome { machine, stats, grants, passport: Passport::read(), usage })
+    }
+}
+
+/// Tells the live view; ticks it has no room for are not told.
+struct Live(Producer<LiveTick>);
+
+impl Observer for Live {
+    fn tick(&mut self, tick: &Tick<'_>) {
+        let live = LiveTick {
+            number: tick.number,
+            started_ns: tick.timing.started_ns,
+            wake_latency_ns: tick.timing.wake_latency_ns(),
+            cycle_ns: tick.timing.cycle_ns(),
+            missed: tick.machine.result().missed,
+            phase: tick.machine.phase(),
+        };
+        let _ = self.0.push(live);
+    }
+}

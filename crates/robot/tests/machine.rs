@@ -1,0 +1,148 @@
+//! The whole machine on emulated servos, in virtual time.
+#![allow(clippy::unwrap_used)]
+
+use khz_robot::assemble;
+use khz_robot::controller::{Controller, Hold};
+use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
+use khz_robot::state::RobotState;
+use khz_robot::supervisor::{Cause, Phase};
+use khz_robot::tick::Machine;
+use khz_robot::time::VirtualTime;
+use khz_robot::{ControlError, RobotConfig, ServoCommand};
+use std::sync::Arc;
+
+#[global_allocator]
+static ALLOCATOR: khz_rt::alloc_trap::CountingAllocator = khz_rt::alloc_trap::CountingAllocator;
+
+const PERIOD_NS: i64 = 1_000_000;
+
+fn machine(config: &RobotConfig) -> Machine {
+    assemble::machine(config, assemble::controller(&config.controller)).unwrap()
+}
+
+/// The shipped quadruped with more text at its end.
+fn quadruped_with(text: &str) -> RobotConfig {
+    RobotConfig::parse(&format!("{}\n{text}", khz_robot::config::QUADRUPED), "test").unwrap()
+}
+
+fn options(seconds: i64) -> RunOptions {
+    RunOptions {
+        period_ns: PERIOD_NS,
+        overrun: khz_rt::Overrun::Skip,
+        duration_ns: Some(seconds * 1_000_000_000),
+        stop: Arc::default(),
+    }
+}
+
+fn run_stats(machine: &mut Machine, seconds: i64) -> RunStats {
+    let mut stats = RunStats::new();
+    run(machine, &mut VirtualTime::new(0), &options(seconds), &mut [&mut stats]);
+    stats
+}
+
+fn causes(stats: &RunStats) -> Vec<Cause> {
+    stats.transitions.iter().map(|transition| transition.cause).collect()
+}
+
+/// Largest distance between command and measured position once the robot stands.
+#[derive(Default)]
+struct Tracking {
+    worst: f64,
+}
+
+impl Observer for Tracking {
+    fn tick(&mut self, tick: &Tick<'_>) {
+        if tick.machine.phase() != Phase::Active || tick.number < 3000 {
+            return;
+        }
+        for (command, servo) in tick.machine.commands().iter().zip(&tick.machine.state().servos) {
+            if let ServoCommand::Position(target) = command {
+                self.worst = self.worst.max((target.position - servo.position).abs());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_quadruped_stands_and_squats_without_missing_a_reply() {
+    let mut machine = machine(&RobotConfig::quadruped());
+    let (mut stats, mut tracking) = (RunStats::new(), Tracking::default());
+    run(&mut machine, &mut VirtualTime::new(0), &options(6), &mut [&mut stats, &mut tracking]);
+
+    assert_eq!(
+        (stats.missed_replies, stats.late_replies, stats.foreign_frames, stats.imu_missed),
+        (0, 0, 0, 0)
+    );
+    assert!((stats.rate_hz() - 1000.0).abs() < 1e-6);
+    let expected = [Cause::AllServosSeen, Cause::ControllerStarted, Cause::TimeOver, Cause::DampingOver];
+    assert_eq!(causes(&stats), expected);
+    assert!(tracking.worst < 0.1, "{} rad", tracking.worst);
+}
+
+#[test]
+fn no_tick_touches_the_heap() {
+    let mut machine = machine(&RobotConfig::quadruped());
+    let mut time = VirtualTime::new(0);
+    let mut tick = |number: i64| machine.tick(&mut time, number * PERIOD_NS, None);
+    // The controller's start may allocate; it happens in the first ticks.
+    (0..50).for_each(|number| _ = tick(number));
+    let ((), heap) = khz_rt::alloc_trap::forbid(|| (50..2000).for_each(|number| _ = tick(number)));
+    heap.assert_untouched();
+    assert_eq!(machine.phase(), Phase::Active);
+}
+
+#[test]
+fn a_bus_that_dies_ends_in_damping_with_the_cause() {
+    let faults = "[bus.rear_left.faults]\nevents = [{ at_s = 1.0, kind = \"bus_off\" }]";
+    let mut machine = machine(&quadruped_with(faults));
+    let stats = run_stats(&mut machine, 10);
+    let down = stats.transitions[2];
+    assert!(matches!(down.cause, Cause::MissedReplies { servo: 6, .. }), "{:?}", causes(&stats));
+    assert_eq!((down.from, down.to), (Phase::Active, Phase::Damping));
+    assert!((990..1030).contains(&down.tick), "in tick {}", down.tick);
+}
+
+#[test]
+fn a_servo_silent_from_the_start_keeps_the_robot_at_rest() {
+    let faults = "[bus.front_right.faults]\nevents = [{ at_s = 0.0, kind = \"silence\", id = 5 }]";
+    let mut machine = machine(&quadruped_with(faults));
+    let stats = run_stats(&mut machine, 3);
+    assert_eq!(causes(&stats), [Cause::NotSeen { servo: 4 }]);
+    assert_eq!(machine.phase(), Phase::Stopped);
+}
+
+/// Fails in the way asked for after half a second.
+struct Failing {
+    panics: bool,
+}
+
+impl Controller for Failing {
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+        commands.fill(ServoCommand::Damp);
+        match (state.tick > 500, self.panics) {
+            (true, true) => panic!("a bug in the controller"),
+            (true, false) => Err("out of ideas".into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn a_controller_that_fails_or_panics_ends_in_damping() {
+    for (panics, cause) in [(false, Cause::ControllerFailed), (true, Cause::ControllerPanicked)] {
+        let mut machine = assemble::machine(&RobotConfig::quadruped(), Box::new(Failing { panics })).unwrap();
+        let stats = run_stats(&mut machine, 5);
+        assert_eq!((stats.transitions[2].cause, stats.transitions[2].to), (cause, Phase::Damping));
+        assert_eq!(machine.failure().is_some(), !panics);
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_runs() {
+    let end = || {
+        let mut machine = assemble::machine(&RobotConfig::quadruped(), Box::new(Hold::default())).unwrap();
+        run_stats(&mut machine, 1);
+        machine.state().clone()
+    };
+    assert_eq!(format!("{:?}", end()), format!("{:?}", end()));
+}
