@@ -1,0 +1,82 @@
+"""Emulated servos, served by `khz emulate` for the official client."""
+
+import contextlib
+import dataclasses
+import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import moteus
+import pytest
+
+
+@dataclasses.dataclass
+class Served:
+    """A running `khz emulate`."""
+
+    endpoints: dict[str, str]
+
+    @property
+    def path(self) -> str:
+        """The first bus."""
+        return next(iter(self.endpoints.values()))
+
+    def transport(self) -> moteus.Transport:
+        """The official client's connection to the first bus."""
+        return moteus.Transport([moteus.FdcanusbDevice(self.path)])
+
+    def tool(self, *words: str, timeout: float = 30.0) -> str:
+        """Runs the official `moteus_tool` on all buses; what it printed. Fails the test if the tool fails."""
+        paths = [word for path in self.endpoints.values() for word in ("--fdcanusb", path)]
+        done = subprocess.run(
+            [sys.executable, "-m", "moteus.moteus_tool", *paths, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+def robot(buses: dict[str, list[int]]) -> str:
+    """A robot file with the servos' ids of each bus."""
+    lines = []
+    for bus, ids in buses.items():
+        lines.append(f'[bus.{bus}]\nlink = "emulated"')
+        lines += [f'[[servo]]\nname = "{bus}_{id}"\nbus = "{bus}"\nid = {id}' for id in ids]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def serve(khz: str, tmp_path: pathlib.Path) -> Iterator[Callable[[dict[str, list[int]]], Served]]:
+    """Starts `khz emulate` for a robot; it ends with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(buses: dict[str, list[int]]) -> Served:
+            file = tmp_path / "robot.toml"
+            file.write_text(robot(buses))
+            process = stack.enter_context(
+                subprocess.Popen([khz, "emulate", str(file)], stdout=subprocess.PIPE, text=True)
+            )
+            stack.callback(process.send_signal, signal.SIGINT)
+            assert process.stdout is not None
+            lines = [process.stdout.readline().split() for _ in buses]
+            assert [line[0] for line in lines] == list(buses), lines
+            return Served(dict(lines))
+
+        yield start
+
+
+@pytest.fixture
+def one(serve: Callable[[dict[str, list[int]]], Served]) -> Served:
+    """One bus with servo 1."""
+    return serve({"main": [1]})
+
+
+@pytest.fixture
+def two(serve: Callable[[dict[str, list[int]]], Served]) -> Served:
+    """One bus with servos 1 and 2."""
+    return serve({"main": [1, 2]})
