@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cmd;
+mod duration;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -10,7 +10,9 @@
 //! | module | what it moves frames over |
 //! |---|---|
 //! | [`fdcanusb`] | the fdcanusb USB adapter, and moteus's own UART |
+//! | [`rs485`] | a half-duplex serial line |
 //! | [`socketcan`] | CAN interfaces of the kernel |
+//! | [`udp`] | devices behind Ethernet |
 //! | [`faults`] | any link, with scripted loss, delay, duplication, corruption, reordering, bus-off |
 //! | [`trace`] | any link, with every frame copied aside for candump text or pcapng |
 //! | [`replay`] | a recorded trace |
@@ -18,12 +20,15 @@
 pub mod faults;
 pub mod fdcanusb;
 pub mod replay;
+pub mod rs485;
 pub mod serial;
 pub mod socketcan;
 pub mod trace;
+pub mod udp;
 
 mod buffers;
 mod reopen;
+mod stamp;
 mod sys;
 
 #[cfg(test)]
@@ -193,6 +198,8 @@ pub struct Counters {
     pub errors: u64,
     /// Times the bus went down.
     pub downs: u64,
+    /// Replies to older requests, dropped (only links with sequence numbers can tell: UDP).
+    pub stale: u64,
 }
 
 /// An inertial measurement unit read once per tick.

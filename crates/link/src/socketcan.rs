@@ -6,7 +6,9 @@
 pub mod interface;
 
 use crate::reopen::Reopener;
-use crate::sys::can::{self, BATCH, Heard, RawFrame};
+use crate::stamp::Clocks;
+use crate::sys::batch::{BATCH, Batch};
+use crate::sys::can::{self, FD_MTU, Heard, RawFrame, understand};
 use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
 use interface::Interface;
 use khz_wire::Frame;
@@ -30,6 +32,7 @@ pub struct SocketCan {
     fd: Option<OwnedFd>,
     reopener: Option<Reopener>,
     out: VecDeque<RawFrame>,
+    batch: Batch<FD_MTU>,
     heard: VecDeque<Received>,
     bus_off: bool,
     down: bool,
@@ -60,6 +63,7 @@ impl SocketCan {
             fd: Some(fd),
             reopener: None,
             out: VecDeque::with_capacity(QUEUE),
+            batch: Batch::new(),
             heard: VecDeque::with_capacity(BATCH),
             bus_off: false,
             down: false,
@@ -124,17 +128,12 @@ impl SocketCan {
         let Some(fd) = &self.fd else { return Ok(()) };
         let (mut bus_off, mut up, mut hung_up) = (false, false, false);
         let (heard, counters) = (&mut self.heard, &mut self.counters);
-        let mut clocks = None;
-        let result = can::receive(fd.as_fd(), |what, stamp| match what {
+        let mut clocks = Clocks::default();
+        let result = self.batch.receive(fd.as_fd(), |bytes, stamp| match understand(bytes) {
             Heard::Frame(frame) => {
                 up = true;
                 counters.received += 1;
-                let at_ns = stamp.map_or(now_ns, |stamp_ns| {
-                    let (realtime_ns, monotonic_ns) =
-                        *clocks.get_or_insert_with(|| (khz_rt::clock::realtime_ns(), khz_rt::now_ns()));
-                    monotonic_ns - (realtime_ns - stamp_ns).max(0)
-                });
-                heard.push_back(Received { channel: 0, at_ns, frame });
+                heard.push_back(Received { channel: 0, at_ns: clocks.at_ns(stamp, now_ns), frame });
             }
             Heard::BusOff => (bus_off, up) = (true, false),
             Heard::Restarted => (bus_off, up) = (false, true),

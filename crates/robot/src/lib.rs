@@ -6,6 +6,7 @@ pub mod command;
 pub mod config;
 pub mod controller;
 pub mod cycle;
+pub mod recorder;
 pub mod run;
 pub mod session;
 pub mod state;

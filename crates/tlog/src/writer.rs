@@ -185,6 +185,11 @@ impl<W: Write> Writer<W> {
         self.position
     }
 
+    /// The record declared as number `index`, from 0; samples of one that was not are refused.
+    pub fn id(&self, index: usize) -> RecordId {
+        RecordId(index as u64 + 1)
+    }
+
     /// The destination, for flushing it.
     pub fn destination(&mut self) -> &mut W {
         &mut self.out

@@ -1,6 +1,7 @@
 //! One file per subcommand. Exit codes: 0 done, 1 ran but failed or degraded, 2 bad input.
 
 mod check;
+mod emulate;
 
 use anyhow::Result;
 use std::process::ExitCode;
@@ -12,6 +13,7 @@ pub const BAD_INPUT: u8 = 2;
 #[derive(clap::Subcommand)]
 pub enum Command {
     Check(check::Args),
+    Emulate(emulate::Args),
 }
 
 impl Command {
@@ -19,6 +21,7 @@ impl Command {
     pub fn run(self) -> Result<ExitCode> {
         match self {
             Self::Check(args) => check::run(args),
+            Self::Emulate(args) => emulate::run(args),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Serial driver settings beyond termios: low latency and RS485 direction control.
 
+use super::check;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -68,10 +69,6 @@ pub(crate) fn set_rs485(fd: BorrowedFd<'_>) -> io::Result<()> {
     let mut settings = Rs485 { flags: RS485_RTS_ON_SEND, ..Rs485::default() };
     // SAFETY: the request wants a pointer to a `serial_rs485`, which `settings` is, for the length of the call.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCSRS485, &raw mut settings) })
-}
-
-fn check(result: libc::c_int) -> io::Result<()> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]

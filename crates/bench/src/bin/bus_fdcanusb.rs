@@ -1,0 +1,340 @@
+//! Command and query of 1, 6 and 12 servos over a pty fdcanusb: ours, official Rust, official Python.
+//!
+//! One process serves the emulated servos, each client on a terminal of its own, so that none sees another's
+//! lines. All send the same command (position and velocity as floats) and the official default query. The
+//! official Rust client runs pipelined, as with a real adapter (*rust*), and one servo after the other, as its
+//! plain loop does (*sequential*). The Python client decides for itself. Ours waits for replies asleep, like
+//! the peers; spinning is printed too.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
+
+use anyhow::{Context, Result, bail, ensure};
+use khz_bench::{Bench, Samples};
+use khz_emu::serve::Server;
+use khz_emu::{BusConfig, ServoConfig, World, WorldConfig};
+use khz_link::Link;
+use khz_link::fdcanusb::{Fdcanusb, Options};
+use khz_robot::command::{PositionCommand, ServoCommand};
+use khz_robot::cycle::{CommandFormat, Cycle, CyclePlan, DevicePlan, Mounting, QueryFormat};
+use khz_robot::state::RobotState;
+use khz_robot::time::{RealTime, Receive, Time};
+use khz_rt::clock::{now_ns, thread_cpu_ns};
+use khz_wire::fdcanusb::Dialect;
+use moteus::command::PositionCommand as PeerCommand;
+use moteus::transport::fdcanusb::{FdcanusbDevice, FdcanusbOptions};
+use moteus::transport::transaction::Request;
+use moteus::{Controller, Router};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Cycles measured in one turn of a client.
+const TURN: usize = 50;
+/// Terminals: ours, official Rust, official Python.
+const CLIENTS: usize = 3;
+const SERVOS: [usize; 3] = [1, 6, 12];
+/// For all alike: a machine that does other things too may stall for long.
+const DEADLINE_NS: i64 = 1_000_000_000;
+
+fn main() -> Result<()> {
+    if let Some(wire) = std::env::args().skip_while(|word| word != "--serve").nth(1) {
+        return serve(&wire);
+    }
+    let bench = Bench::from_args();
+    for wire in ["instant", "canfd"] {
+        for servos in SERVOS {
+            compare(&bench, wire, servos)?;
+        }
+    }
+    Ok(())
+}
+
+fn compare(bench: &Bench, wire: &str, servos: usize) -> Result<()> {
+    let server = Serving::start(wire)?;
+    let mut ours = Ours::open(&server.terminals[0], servos)?;
+    let mut rust = Official::open(&server.terminals[1], servos)?;
+    let mut python = Python::start(&server.terminals[2], servos)?;
+    let turns = bench.rounds(100);
+    let mut all: [Turns; 5] = Default::default();
+    // The first turn of each only warms up.
+    for turn in 0..=turns {
+        for place in 0..all.len() {
+            let client = (place + turn) % all.len();
+            let took = match client {
+                0 => ours.turn(Receive::Poll)?,
+                1 => ours.turn(Receive::Spin)?,
+                2 => rust.turn(Official::pipelined)?,
+                3 => rust.turn(Official::sequential)?,
+                _ => python.turn()?,
+            };
+            if turn > 0 {
+                all[client].add(&took);
+            }
+        }
+    }
+    let [ours, spinning, rust, sequential, python] = all.map(Turns::medians);
+    let name = format!("bus_{wire}_{servos}");
+    // The goals are for the host's own cost; what a wire adds is equal for all and only reported.
+    let is_goal = wire == "instant" && servos == 12;
+    let goal = |value| if is_goal { value } else { f64::INFINITY };
+    for (what, ours, rust, python) in [("cycle", ours.0, rust.0, python.0), ("cpu", ours.1, rust.1, python.1)]
+    {
+        bench.ratio(&format!("{name}_{what}_of_rust"), ours / rust, goal(0.5));
+        bench.ratio(&format!("{name}_{what}_of_python"), ours / python, goal(0.1));
+    }
+    let figures = [
+        ("ours", ours),
+        ("spinning", spinning),
+        ("rust", rust),
+        ("sequential", sequential),
+        ("python", python),
+    ];
+    for (client, (cycle, cpu)) in figures {
+        bench.figure(&format!("{name}_{client}_cycle"), cycle / 1e3, "us", f64::INFINITY);
+        bench.figure(&format!("{name}_{client}_cpu"), cpu / 1e3, "us", f64::INFINITY);
+    }
+    Ok(())
+}
+
+/// Wall and CPU time of each cycle of a turn, ns.
+type Took = Vec<(f64, f64)>;
+
+#[derive(Default)]
+struct Turns {
+    wall: Vec<f64>,
+    cpu: Vec<f64>,
+}
+
+impl Turns {
+    fn add(&mut self, took: &Took) {
+        self.wall.extend(took.iter().map(|(wall, _)| wall));
+        // One cycle's CPU time is below what some kernels account; a turn's is not.
+        self.cpu.push(took.iter().map(|(_, cpu)| cpu).sum::<f64>() / took.len() as f64);
+    }
+
+    fn medians(self) -> (f64, f64) {
+        (Samples::new(self.wall).median(), Samples::new(self.cpu).median())
+    }
+}
+
+/// Measures `TURN` cycles.
+fn turn(mut cycle: impl FnMut() -> Result<()>) -> Result<Took> {
+    let one = |_| {
+        let (wall, cpu) = (now_ns(), thread_cpu_ns());
+        cycle()?;
+        Ok(((now_ns() - wall) as f64, (thread_cpu_ns() - cpu) as f64))
+    };
+    (0..TURN).map(one).collect()
+}
+
+/// Our cycle over our link.
+struct Ours {
+    links: Vec<Box<dyn Link>>,
+    cycle: Cycle,
+    state: RobotState,
+    commands: Vec<ServoCommand>,
+}
+
+impl Ours {
+    fn open(path: &str, servos: usize) -> Result<Self> {
+        // Both speak plainly, as with a real adapter.
+        let options = Options { dialect: Some(Dialect::Adapter), ..Options::default() };
+        let links: Vec<Box<dyn Link>> = vec![Box::new(Fdcanusb::open(path, options)?)];
+        let device = |id| DevicePlan {
+            link: 0,
+            channel: 0,
+            id,
+            mounting: Mounting::default(),
+            command: CommandFormat {
+                torque: None,
+                kp_scale: None,
+                kd_scale: None,
+                max_torque: None,
+                watchdog: None,
+                ..CommandFormat::default()
+            },
+            query: QueryFormat::default(),
+            watchdog_s: f64::NAN,
+            least_round_trip_ns: 0,
+            reply_timeout_ns: DEADLINE_NS,
+        };
+        let devices = (1..=servos as u8).map(device).collect();
+        let cycle = Cycle::new(CyclePlan { devices, ..CyclePlan::default() }, &links);
+        let hold =
+            ServoCommand::Position(PositionCommand { position: f64::NAN, ..PositionCommand::hold(0.0) });
+        Ok(Self { links, cycle, state: RobotState::unknown(servos, false, 0), commands: vec![hold; servos] })
+    }
+
+    fn turn(&mut self, receive: Receive) -> Result<Took> {
+        let mut time = RealTime::new(khz_rt::Waiter::new(khz_rt::Wait::Sleep)?, receive);
+        turn(|| self.once(&mut time))
+    }
+
+    fn once(&mut self, time: &mut RealTime) -> Result<()> {
+        let started_ns = time.now_ns();
+        self.cycle.begin(&self.commands, started_ns + DEADLINE_NS);
+        self.cycle.send(&mut self.links, started_ns);
+        loop {
+            let now_ns = time.now_ns();
+            self.cycle.receive(&mut self.links, now_ns);
+            self.cycle.take_in(&mut self.state, now_ns);
+            if self.cycle.is_complete() || now_ns >= started_ns + DEADLINE_NS {
+                break;
+            }
+            let next_ns = self.cycle.next_ns(&self.links);
+            time.pass(next_ns, &self.links);
+        }
+        let result = self.cycle.end(&mut self.state);
+        ensure!(result.missed == 0, "our cycle missed {} replies", result.missed);
+        Ok(())
+    }
+}
+
+/// The official Rust client.
+struct Official {
+    router: Router,
+    controllers: Vec<Controller>,
+}
+
+impl Official {
+    fn open(path: &str, servos: usize) -> Result<Self> {
+        let mut port = serial2::SerialPort::open(path, 921_600)?;
+        // Its own port layer waits this long at a time.
+        port.set_read_timeout(Duration::from_millis(10))?;
+        let options =
+            FdcanusbOptions::new().timeout(Duration::from_secs(1)).uart_mode(false).checksum_enabled(false);
+        let device = FdcanusbDevice::from_stream_with(port, &options);
+        let controllers = (1..=servos as u8).map(Controller::new).collect();
+        Ok(Self { router: Router::from_device(device), controllers })
+    }
+
+    fn turn(&mut self, once: fn(&mut Self) -> Result<()>) -> Result<Took> {
+        turn(|| once(self))
+    }
+
+    fn request(controller: &Controller) -> Request {
+        let command = PeerCommand::new().position(f32::NAN).velocity(0.0);
+        Request::new(controller.make_position_command(&command, true).into_frame())
+    }
+
+    /// All frames first, then all replies, each read into its values.
+    fn pipelined(&mut self) -> Result<()> {
+        let mut requests: Vec<_> = self.controllers.iter().map(Self::request).collect();
+        self.router.cycle(&mut requests)?;
+        let replies = requests.iter().map(Self::read).sum::<usize>();
+        ensure!(replies == self.controllers.len(), "the official client missed replies");
+        Ok(())
+    }
+
+    fn sequential(&mut self) -> Result<()> {
+        for controller in &self.controllers {
+            let mut requests = [Self::request(controller)];
+            self.router.cycle(&mut requests)?;
+            ensure!(Self::read(&requests[0]) == 1, "the official client missed a reply");
+        }
+        Ok(())
+    }
+
+    fn read(request: &Request) -> usize {
+        let replies = request.responses.take();
+        let results = replies.iter().map(moteus::query::QueryResult::parse);
+        results.map(std::hint::black_box).count()
+    }
+}
+
+/// The official Python client, in a process of its own.
+struct Python {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+const SCRIPT: &str = r#"
+import asyncio, math, sys, time, moteus
+
+async def main(path, servos, turn):
+    transport = moteus.Transport([moteus.FdcanusbDevice(path)])
+    controllers = [moteus.Controller(id=i + 1, transport=transport) for i in range(servos)]
+    for _ in sys.stdin:
+        took = []
+        for _ in range(turn):
+            wall, cpu = time.perf_counter_ns(), time.thread_time_ns()
+            commands = [c.make_position(position=math.nan, velocity=0.0, query=True) for c in controllers]
+            results = await transport.cycle(commands)
+            took.append(f"{time.perf_counter_ns() - wall} {time.thread_time_ns() - cpu}")
+            assert len(results) == servos, len(results)
+        print(",".join(took), flush=True)
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+"#;
+
+impl Python {
+    fn start(path: &str, servos: usize) -> Result<Self> {
+        let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".into());
+        let mut child = Command::new(python)
+            .args(["-c", SCRIPT, path, &servos.to_string(), &TURN.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start Python")?;
+        let (Some(orders), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            bail!("no pipes to Python")
+        };
+        Ok(Self { child, orders, answers: BufReader::new(answers) })
+    }
+
+    fn turn(&mut self) -> Result<Took> {
+        writeln!(self.orders, "go")?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        let number = |word: Option<&str>| anyhow::Ok(word.context("Python stopped early")?.parse::<f64>()?);
+        let pair = |text: &str| {
+            let mut words = text.split_whitespace();
+            Ok((number(words.next())?, number(words.next())?))
+        };
+        line.trim().split(',').map(pair).collect::<Result<_>>().context("is the package `moteus` installed?")
+    }
+}
+
+impl Drop for Python {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The process that plays the servos.
+struct Serving {
+    child: Child,
+    terminals: Vec<String>,
+}
+
+impl Serving {
+    fn start(wire: &str) -> Result<Self> {
+        let mut child =
+            Command::new(std::env::current_exe()?).args(["--serve", wire]).stdout(Stdio::piped()).spawn()?;
+        let lines = BufReader::new(child.stdout.take().context("no pipe to the server")?).lines();
+        let terminals = lines.take(CLIENTS).collect::<std::io::Result<_>>()?;
+        Ok(Self { child, terminals })
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn serve(wire: &str) -> Result<()> {
+    let bus = if wire == "instant" { BusConfig::INSTANT } else { BusConfig::CAN_FD };
+    let most = SERVOS[SERVOS.len() - 1];
+    let servos = (0..CLIENTS).flat_map(|bus| (1..=most as u8).map(move |id| ServoConfig::new(bus, id)));
+    let config =
+        WorldConfig { buses: vec![bus; CLIENTS], servos: servos.collect(), ..WorldConfig::default() };
+    let mut server = Server::new(World::new(&config)?)?;
+    server.endpoints().for_each(|path| println!("{}", path.display()));
+    server.run(&AtomicBool::new(false), None)?;
+    Ok(())
+}

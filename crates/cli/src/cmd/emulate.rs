@@ -1,0 +1,96 @@
+//! `khz emulate`: the devices of a robot file, for any client.
+
+use super::BAD_INPUT;
+use crate::duration;
+use anyhow::{Context, Result};
+use khz_emu::World;
+use khz_emu::serve::Server;
+use khz_robot::RobotConfig;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Serve a robot's emulated devices on pseudo terminals.
+///
+/// Prints one line `BUS ENDPOINT` per bus as soon as it can be used, then serves until Ctrl-C. Any fdcanusb
+/// client can open an endpoint, for example `moteus_tool --fdcanusb ENDPOINT --info`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The robot file; without it, the built-in quadruped.
+    robot: Option<PathBuf>,
+    /// End after this time, for example 30s.
+    #[arg(long, value_parser = duration::parse)]
+    duration: Option<Duration>,
+    /// Make a symbolic link FOLDER/BUS to each endpoint while serving.
+    #[arg(long, value_name = "FOLDER")]
+    links: Option<PathBuf>,
+}
+
+/// Serves until it is told to stop.
+#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
+pub fn run(args: Args) -> Result<ExitCode> {
+    let robot = match args.robot.as_ref().map(RobotConfig::load) {
+        None => RobotConfig::quadruped(),
+        Some(Ok(robot)) => robot,
+        Some(Err(error)) => {
+            eprintln!("{error}");
+            return Ok(ExitCode::from(BAD_INPUT));
+        }
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot catch signals")?;
+    }
+    let mut server = Server::new(World::new(&robot.world())?).context("no pseudo terminal")?;
+    let names = robot.buses.iter().map(|bus| bus.name.as_str());
+    let served: Vec<(&str, PathBuf)> = names.zip(server.endpoints().map(Path::to_owned)).collect();
+    let _links = args.links.map(|folder| Links::make(&folder, &served)).transpose()?;
+    announce(&served)?;
+    let until = args.duration.map(|duration| khz_rt::clock::now_ns().saturating_add(ns(duration)));
+    server.run(&stop, until)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn announce(served: &[(&str, PathBuf)]) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    for (name, endpoint) in served {
+        writeln!(out, "{name} {}", endpoint.display())?;
+    }
+    Ok(out.flush()?)
+}
+
+fn ns(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Symbolic links that vanish with the server.
+struct Links(Vec<PathBuf>);
+
+impl Links {
+    fn make(folder: &Path, served: &[(&str, PathBuf)]) -> Result<Self> {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let mut links = Self(Vec::new());
+        for (name, endpoint) in served {
+            let link = folder.join(name);
+            if link.is_symlink() {
+                std::fs::remove_file(&link).with_context(|| format!("cannot replace {}", link.display()))?;
+            }
+            std::os::unix::fs::symlink(endpoint, &link)
+                .with_context(|| format!("cannot make the link {}", link.display()))?;
+            links.0.push(link);
+        }
+        Ok(links)
+    }
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        for link in &self.0 {
+            // Someone else may have removed it, which is all that is wanted.
+            let _ = std::fs::remove_file(link);
+        }
+    }
+}

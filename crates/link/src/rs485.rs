@@ -1,0 +1,277 @@
+//! The RS485 bus of the older servos: 3 Mbaud, one talker at a time.
+//!
+//! There is no arbitration, so whoever drives this link keeps to one outstanding query
+//! ([`Capabilities::half_duplex`]) and sends the next the moment the reply has been received. The link finds
+//! the frames in whatever the line carries: noise and torn frames cost only themselves.
+
+use crate::buffers::{Inbox, Outbox};
+use crate::serial::{Granted, Port, Settings};
+use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
+use khz_wire::address::BROADCAST;
+use khz_wire::rs485::{Decoder, MAX_FRAME, encode};
+use khz_wire::{Address, Frame};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// A frame whose rest has not come after so much silence never will, ns (a byte takes 3.3 µs at 3 Mbaud).
+const SILENCE_NS: i64 = 1_000_000;
+
+/// Frames without reply that may go out in one burst.
+const BURST: usize = 32;
+
+/// How to set the line up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Bits per second, 8N1.
+    pub baud: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { baud: 3_000_000 }
+    }
+}
+
+/// One RS485 line: a link with one channel.
+///
+/// # Realtime contract
+/// As [`Link`]. [`Link::send`] makes no system call, [`Link::flush`] one `write`, [`Link::receive`] at most
+/// one `read` (and a `write` while the kernel did not take all of a burst).
+pub struct Rs485 {
+    port: Port,
+    out: Outbox,
+    input: Inbox,
+    decoder: Decoder,
+    /// Whom the last frame was from and for, to know our own echo.
+    last: Option<Address>,
+    counters: Counters,
+}
+
+impl Rs485 {
+    /// Opens the line at `path`, for example `/dev/ttyUSB0`. Nothing is sent.
+    ///
+    /// # Errors
+    /// The port is not there, in use, not ours to open, or cannot do this baud rate.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
+        Port::open(path.as_ref(), Settings { baud: options.baud, rs485: true }).map(Self::on)
+    }
+
+    /// Speaks over a descriptor that is already set up and non-blocking. When it dies, so does the link.
+    pub fn from_fd(fd: OwnedFd) -> Self {
+        Self::on(Port::from_fd(fd))
+    }
+
+    fn on(port: Port) -> Self {
+        Self {
+            port,
+            out: Outbox::new(BURST * MAX_FRAME),
+            input: Inbox::new(4096),
+            decoder: Decoder::new(),
+            last: None,
+            counters: Counters::default(),
+        }
+    }
+
+    /// What the serial driver granted.
+    pub fn granted(&self) -> Granted {
+        self.port.granted()
+    }
+
+    fn went_down(&mut self, error: LinkError) -> LinkError {
+        self.out.clear();
+        self.input.clear();
+        self.decoder = Decoder::new();
+        self.counters.downs += 1;
+        error
+    }
+
+    /// The next frame of someone else among the bytes already read.
+    fn parse(&mut self) -> Option<Frame> {
+        let mut rest = self.input.bytes();
+        let (whole, corrupt) = (rest.len(), self.decoder.corrupt());
+        let mut next = || self.decoder.next(&mut rest);
+        let found = std::iter::from_fn(&mut next).find(|frame| !is_echo(self.last, frame));
+        let used = whole - rest.len();
+        self.input.take(used);
+        self.counters.corrupt += self.decoder.corrupt() - corrupt;
+        found
+    }
+
+    /// A frame begun long ago is given up; what is behind its lead-in may be a frame.
+    fn give_up(&mut self, now_ns: i64) -> Option<Frame> {
+        if now_ns - self.input.at_ns < SILENCE_NS {
+            return None;
+        }
+        while self.decoder.give_up() {
+            self.counters.corrupt += 1;
+            if let Some(frame) = self.parse() {
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    fn deliver(&mut self, frame: Frame) -> Option<Received> {
+        self.counters.received += 1;
+        Some(Received { channel: 0, at_ns: self.input.at_ns, frame })
+    }
+}
+
+/// Some adapters receive what they send.
+fn is_echo(last: Option<Address>, frame: &Frame) -> bool {
+    let address = Address::from_id(frame.id);
+    last.is_some_and(|last| (last.source, last.destination) == (address.source, address.destination))
+}
+
+impl Link for Rs485 {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { kind: "rs485", channels: 1, half_duplex: true, in_flight: 1, emulated: false }
+    }
+
+    fn send(&mut self, channel: u8, frame: &Frame, _: i64) -> Result<(), LinkError> {
+        let address = Address::from_id(frame.id);
+        // A broadcast that wants replies makes every device talk at once.
+        let all_at_once = address.reply && address.destination == BROADCAST;
+        if channel != 0 || address.prefix != 0 || all_at_once {
+            return Err(LinkError::Unsupported);
+        }
+        if self.port.is_down() {
+            return Err(LinkError::Down { errno: 0 });
+        }
+        let Some(len) = encode(frame, self.out.room()) else {
+            self.counters.full += 1;
+            return Err(LinkError::Full);
+        };
+        self.out.add(len);
+        self.last = Some(address);
+        self.counters.sent += 1;
+        Ok(())
+    }
+
+    fn flush(&mut self, _: i64) -> Result<(), LinkError> {
+        if self.out.pending().is_empty() || self.port.is_down() {
+            return Ok(());
+        }
+        match self.port.write(self.out.pending()) {
+            Ok(len) => {
+                self.out.took(len);
+                Ok(())
+            }
+            Err(error) => Err(self.went_down(error)),
+        }
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        if self.port.is_down() {
+            return Ok(None);
+        }
+        self.flush(now_ns)?;
+        if let Some(frame) = self.parse() {
+            return Ok(self.deliver(frame));
+        }
+        match self.port.read(self.input.room()) {
+            Ok(0) => {
+                let found = self.give_up(now_ns);
+                return Ok(found.and_then(|frame| self.deliver(frame)));
+            }
+            Ok(len) => self.input.filled(len, now_ns),
+            Err(error) => return Err(self.went_down(error)),
+        }
+        let found = self.parse();
+        Ok(found.and_then(|frame| self.deliver(frame)))
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.port.fd()
+    }
+
+    fn counters(&self, _: u8) -> Counters {
+        self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    /// A link and the other end of its line.
+    fn wired() -> (Rs485, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (Rs485::from_fd(ours.into()), theirs)
+    }
+
+    fn query() -> Frame {
+        Frame::new(0x8001, &[0x11, 0, 0x1f, 1, 0x13, 0x0d]).unwrap()
+    }
+
+    /// The query and its reply as mjlib writes them.
+    const QUERY: &[u8] = &[0x54, 0xab, 0x80, 0x01, 6, 0x11, 0, 0x1f, 1, 0x13, 0x0d, 0x89, 0xcb];
+    const REPLY: &[u8] = &[0x54, 0xab, 0x01, 0x00, 7, 0x41, 1, 4, 0x4f, 0x4b, 0x0d, 0x0a, 0xd7, 0x1b];
+
+    #[test]
+    fn queries_and_replies_have_the_known_bytes() {
+        let (mut link, mut line) = wired();
+        link.send(0, &query(), 0).unwrap();
+        link.flush(0).unwrap();
+        let mut heard = [0; 64];
+        assert_eq!(line.read(&mut heard).unwrap(), QUERY.len());
+        assert_eq!(&heard[..QUERY.len()], QUERY);
+        line.write_all(REPLY).unwrap();
+        let received = link.receive(7).unwrap().unwrap();
+        assert_eq!((received.frame.id, received.at_ns), (0x100, 7));
+        assert_eq!(received.frame.payload(), &REPLY[5..12]);
+    }
+
+    #[test]
+    fn our_own_echo_is_not_a_reply() {
+        let (mut link, mut line) = wired();
+        link.send(0, &query(), 0).unwrap();
+        link.flush(0).unwrap();
+        line.write_all(&[QUERY, REPLY].concat()).unwrap();
+        assert_eq!(link.receive(0).unwrap().unwrap().frame.id, 0x100);
+        assert_eq!(link.counters(0).received, 1);
+    }
+
+    #[test]
+    fn noise_costs_only_itself() {
+        let (mut link, mut line) = wired();
+        let mut bad = REPLY.to_vec();
+        bad[6] ^= 1;
+        line.write_all(&[&b"\x54\x00noise\x54"[..], &bad, REPLY].concat()).unwrap();
+        assert_eq!(link.receive(0).unwrap().unwrap().frame.payload(), &REPLY[5..12]);
+        assert!(link.counters(0).corrupt > 0);
+        assert_eq!(link.receive(0), Ok(None));
+    }
+
+    #[test]
+    fn a_torn_frame_is_given_up_after_silence() {
+        let (mut link, mut line) = wired();
+        line.write_all(&[&[0x54, 0xab, 1, 0, 60], REPLY].concat()).unwrap();
+        assert_eq!(link.receive(0), Ok(None));
+        assert_eq!(link.receive(SILENCE_NS - 1), Ok(None));
+        assert_eq!(link.receive(SILENCE_NS).unwrap().unwrap().frame.payload(), &REPLY[5..12]);
+    }
+
+    #[test]
+    fn what_the_bus_cannot_carry_is_refused() {
+        let (mut link, _line) = wired();
+        let all = Frame::new(Address::to(BROADCAST, true).id(), &[0x50]).unwrap();
+        assert_eq!(link.send(0, &all, 0), Err(LinkError::Unsupported));
+        let stop_all = Frame::new(Address::to(BROADCAST, false).id(), &[1, 0, 0]).unwrap();
+        assert_eq!(link.send(0, &stop_all, 0), Ok(()));
+        let prefixed = Frame::new(1 << 16 | 1, &[0x50]).unwrap();
+        assert_eq!(link.send(0, &prefixed, 0), Err(LinkError::Unsupported));
+    }
+
+    #[test]
+    fn a_dead_line_is_told_once() {
+        let (mut link, line) = wired();
+        drop(line);
+        assert!(matches!(link.receive(0), Err(LinkError::Down { .. })));
+        assert_eq!(link.receive(1), Ok(None));
+        assert_eq!(link.counters(0).downs, 1);
+    }
+}

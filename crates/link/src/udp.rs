@@ -1,0 +1,475 @@
+//! Devices behind Ethernet: frames in UDP datagrams ([`khz_wire::udp`] has the format).
+//!
+//! Two ways of asking: *unicast*, one datagram per device, or *to all*, one broadcast that carries the frames
+//! of every device and so starts the whole cycle at once. Every burst has a sequence number, which replies
+//! repeat: a reply to an older request is dropped and counted.
+
+use crate::stamp::Clocks;
+use crate::sys::batch::Batch;
+use crate::sys::set_option;
+use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
+use khz_wire::address::BROADCAST;
+use khz_wire::udp::{Datagram, Header, Kind, MAX_DATAGRAM, Writer};
+use khz_wire::{Address, Frame};
+use std::collections::VecDeque;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Frames gathered for one burst to all.
+const BURST: usize = 256;
+
+/// Frames of one batch of datagrams that are kept; more are lost and counted as [`Counters::full`].
+const HEARD: usize = 1024;
+
+/// How to reach the devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Where to receive; port 0 lets the kernel choose.
+    pub bind: SocketAddr,
+    /// How requests travel.
+    pub reach: Reach,
+    /// Number of buses; the channel travels with each frame.
+    pub channels: u8,
+    /// For how long the kernel polls the network card instead of waiting for its interrupt (`SO_BUSY_POLL`),
+    /// µs; 0 leaves it to interrupts. More than `net.core.busy_read` needs `CAP_NET_ADMIN`.
+    pub busy_poll_us: u32,
+}
+
+/// How requests travel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// One datagram per frame, to the device's own address.
+    Unicast(Vec<Peer>),
+    /// All frames of a burst in one datagram to this address, usually a broadcast address.
+    All(SocketAddr),
+}
+
+/// Where a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its bus.
+    pub channel: u8,
+    /// Its id.
+    pub id: u8,
+    /// Its address.
+    pub address: SocketAddr,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            bind: (Ipv4Addr::UNSPECIFIED, 0).into(),
+            reach: Reach::Unicast(Vec::new()),
+            channels: 1,
+            busy_poll_us: 0,
+        }
+    }
+}
+
+/// Devices behind Ethernet: a link with as many channels as the options say.
+///
+/// # Realtime contract
+/// As [`Link`]. Unicast makes one `sendto` per frame in [`Link::send`]; to all makes none there and one in
+/// [`Link::flush`]. [`Link::receive`] makes at most one `recvmmsg`.
+pub struct Udp {
+    socket: UdpSocket,
+    options: Options,
+    granted: bool,
+    burst: Vec<(u8, Frame)>,
+    sequence: u32,
+    buffer: Box<[u8; MAX_DATAGRAM]>,
+    batch: Box<Batch<MAX_DATAGRAM>>,
+    heard: VecDeque<Received>,
+    expected: Expected,
+    down: Option<LinkError>,
+    is_down: bool,
+    counters: Vec<Counters>,
+}
+
+impl Udp {
+    /// Opens the socket. Nothing is sent.
+    ///
+    /// # Errors
+    /// The address cannot be bound, or there is no channel.
+    pub fn open(options: Options) -> Result<Self, OpenError> {
+        let target = options.bind.to_string();
+        let explain = |error: io::Error| {
+            let advice = match error.kind() {
+                io::ErrorKind::AddrInUse => "another program has this port; choose another or 0",
+                io::ErrorKind::AddrNotAvailable => {
+                    "bind to an address of this computer: see `ip -br address`"
+                }
+                _ => "see `ip -br address`",
+            };
+            OpenError::new(&target, &error, advice)
+        };
+        let socket = UdpSocket::bind(options.bind).map_err(explain)?;
+        let granted = set_up(&socket, &options).map_err(explain)?;
+        let counters = vec![Counters::default(); usize::from(options.channels)];
+        let expected = Expected::new(options.channels);
+        Ok(Self {
+            socket,
+            granted,
+            burst: Vec::with_capacity(BURST),
+            sequence: 1,
+            buffer: Box::new([0; MAX_DATAGRAM]),
+            batch: Box::new(Batch::new()),
+            heard: VecDeque::with_capacity(HEARD),
+            expected,
+            down: None,
+            is_down: false,
+            counters,
+            options,
+        })
+    }
+
+    /// Where it receives.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Busy polling was asked for and granted.
+    pub fn is_busy_polling(&self) -> bool {
+        self.granted
+    }
+
+    fn unicast(&mut self, channel: u8, frame: &Frame) -> Result<(), LinkError> {
+        let Reach::Unicast(peers) = &self.options.reach else { return Err(LinkError::Unsupported) };
+        let destination = Address::from_id(frame.id).destination;
+        let wanted =
+            |peer: &&Peer| peer.channel == channel && (peer.id == destination || destination == BROADCAST);
+        let datagram =
+            write(Kind::Request, self.sequence, &mut &[(channel, *frame)][..], &mut self.buffer[..]);
+        let mut result = Err(LinkError::Unsupported);
+        for peer in peers.iter().filter(wanted) {
+            self.expected.ask(channel, peer.id, self.sequence);
+            result = self.socket.send_to(datagram, peer.address).map(|_| ()).map_err(|error| failed(&error));
+            result?;
+        }
+        result
+    }
+
+    fn gather(&mut self, channel: u8, frame: &Frame) -> Result<(), LinkError> {
+        if self.burst.len() == BURST {
+            return Err(LinkError::Full);
+        }
+        self.burst.push((channel, *frame));
+        self.expected.ask(channel, Address::from_id(frame.id).destination, self.sequence);
+        Ok(())
+    }
+
+    fn send_burst(&mut self, address: SocketAddr) -> Result<(), LinkError> {
+        let mut rest = &self.burst[..];
+        while !rest.is_empty() {
+            let datagram = write(Kind::RequestToAll, self.sequence, &mut rest, &mut self.buffer[..]);
+            self.socket.send_to(datagram, address).map_err(|error| failed(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Counts what went wrong with a channel's frame.
+    fn count(&mut self, channel: u8, result: Result<(), LinkError>) -> Result<(), LinkError> {
+        let counters = &mut self.counters[usize::from(channel)];
+        match result {
+            Ok(()) => {
+                counters.sent += 1;
+                self.is_down = false;
+            }
+            Err(LinkError::Full) => counters.full += 1,
+            Err(LinkError::Down { .. }) => self.went_down(result),
+            Err(LinkError::Unsupported) => {}
+        }
+        result
+    }
+
+    fn went_down(&mut self, result: Result<(), LinkError>) {
+        if !self.is_down {
+            self.is_down = true;
+            self.counters.iter_mut().for_each(|counters| counters.downs += 1);
+            self.down = result.err();
+        }
+    }
+
+    fn listen(&mut self, now_ns: i64) {
+        let mut clocks = Clocks::default();
+        let (heard, expected, counters) = (&mut self.heard, &mut self.expected, &mut self.counters);
+        let result = self.batch.receive(self.socket.as_fd(), |bytes, stamp| {
+            let at_ns = clocks.at_ns(stamp, now_ns);
+            let Some(datagram) = Datagram::parse(bytes).ok().filter(|it| it.header.kind == Kind::Reply)
+            else {
+                counters[0].corrupt += 1;
+                return;
+            };
+            for (channel, frame) in datagram.frames() {
+                let Some(counters) = counters.get_mut(usize::from(channel)) else { continue };
+                let source = Address::from_id(frame.id).source;
+                if !expected.answers(channel, source, datagram.header.sequence) {
+                    counters.stale += 1;
+                } else if heard.len() == HEARD {
+                    counters.full += 1;
+                } else {
+                    counters.received += 1;
+                    heard.push_back(Received { channel, at_ns, frame });
+                }
+            }
+        });
+        match result.as_ref().map_err(failed) {
+            Ok(_) | Err(LinkError::Full | LinkError::Unsupported) => {}
+            Err(error @ LinkError::Down { .. }) => self.went_down(Err(error)),
+        }
+    }
+}
+
+fn set_up(socket: &UdpSocket, options: &Options) -> io::Result<bool> {
+    if options.channels == 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a link needs at least one channel"));
+    }
+    socket.set_nonblocking(true)?;
+    socket.set_broadcast(matches!(options.reach, Reach::All(_)))?;
+    set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    let us = i32::try_from(options.busy_poll_us).unwrap_or(i32::MAX);
+    let set = |name, value| set_option(socket.as_fd(), libc::SOL_SOCKET, name, value).is_ok();
+    Ok(us > 0 && set(libc::SO_BUSY_POLL, us) && set(libc::SO_PREFER_BUSY_POLL, 1))
+}
+
+/// Writes as many frames as one datagram holds, and takes them off the front of `frames`.
+fn write<'a>(kind: Kind, sequence: u32, frames: &mut &[(u8, Frame)], buffer: &'a mut [u8]) -> &'a [u8] {
+    let Ok(mut writer) = Writer::new(Header { kind, sequence }, &mut *buffer) else { return &[] };
+    while let Some(((channel, frame), rest)) = frames.split_first() {
+        if writer.push(*channel, frame).is_err() {
+            break;
+        }
+        *frames = rest;
+    }
+    let len = writer.written().len();
+    &buffer[..len]
+}
+
+fn failed(error: &io::Error) -> LinkError {
+    match error.raw_os_error() {
+        // An ICMP refusal of an earlier datagram is that device's affair: it will be missed.
+        Some(libc::ECONNREFUSED | libc::EINTR) => LinkError::Unsupported,
+        Some(libc::EAGAIN | libc::ENOBUFS) => LinkError::Full,
+        errno => LinkError::Down { errno: errno.unwrap_or(0) },
+    }
+}
+
+impl Link for Udp {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            kind: "udp",
+            channels: self.options.channels,
+            half_duplex: false,
+            in_flight: 64,
+            emulated: false,
+        }
+    }
+
+    fn send(&mut self, channel: u8, frame: &Frame, _: i64) -> Result<(), LinkError> {
+        if channel >= self.options.channels {
+            return Err(LinkError::Unsupported);
+        }
+        let result = match self.options.reach {
+            Reach::Unicast(_) => self.unicast(channel, frame),
+            Reach::All(_) => self.gather(channel, frame),
+        };
+        self.count(channel, result)
+    }
+
+    fn flush(&mut self, _: i64) -> Result<(), LinkError> {
+        let result = match self.options.reach {
+            Reach::All(address) => self.send_burst(address),
+            Reach::Unicast(_) => Ok(()),
+        };
+        if matches!(result, Err(LinkError::Down { .. })) {
+            self.went_down(result);
+        }
+        self.burst.clear();
+        self.sequence = self.sequence.wrapping_add(1);
+        result
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        if self.heard.is_empty() {
+            self.listen(now_ns);
+        }
+        match self.down.take() {
+            Some(error) => Err(error),
+            None => Ok(self.heard.pop_front()),
+        }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn counters(&self, channel: u8) -> Counters {
+        self.counters.get(usize::from(channel)).copied().unwrap_or_default()
+    }
+}
+
+/// Which burst each device was last asked in.
+struct Expected(Vec<[Option<u32>; 128]>);
+
+impl Expected {
+    fn new(channels: u8) -> Self {
+        Self(vec![[None; 128]; usize::from(channels)])
+    }
+
+    fn ask(&mut self, channel: u8, device: u8, sequence: u32) {
+        let asked = &mut self.0[usize::from(channel)];
+        match device {
+            BROADCAST => asked.fill(Some(sequence)),
+            _ => asked[usize::from(device & 0x7f)] = Some(sequence),
+        }
+    }
+
+    /// The reply is to the last request to this device. Devices never asked may say what they like.
+    fn answers(&self, channel: u8, device: u8, sequence: u32) -> bool {
+        let asked = self.0.get(usize::from(channel)).map(|asked| asked[usize::from(device & 0x7f)]);
+        asked.flatten().is_none_or(|asked| asked == sequence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOCAL: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
+
+    /// A socket in place of a device.
+    fn device() -> UdpSocket {
+        UdpSocket::bind(LOCAL).unwrap()
+    }
+
+    fn host(reach: Reach) -> Udp {
+        Udp::open(Options { bind: LOCAL.into(), reach, channels: 2, busy_poll_us: 0 }).unwrap()
+    }
+
+    fn unicast(devices: &[&UdpSocket]) -> Udp {
+        let peer = |(index, device): (usize, &&UdpSocket)| Peer {
+            channel: 0,
+            id: index as u8 + 1,
+            address: device.local_addr().unwrap(),
+        };
+        host(Reach::Unicast(devices.iter().enumerate().map(peer).collect()))
+    }
+
+    fn frame(id: u32, byte: u8) -> Frame {
+        Frame::new(id, &[byte; 3]).unwrap()
+    }
+
+    /// What a device hears next: kind, sequence number, frames.
+    fn heard(device: &UdpSocket) -> (Kind, u32, Vec<(u8, Frame)>) {
+        let mut buffer = [0; 2048];
+        let len = device.recv(&mut buffer).unwrap();
+        let datagram = Datagram::parse(&buffer[..len]).unwrap();
+        (datagram.header.kind, datagram.header.sequence, datagram.frames().collect())
+    }
+
+    fn reply(device: &UdpSocket, link: &Udp, sequence: u32, frames: &[(u8, Frame)]) {
+        let mut buffer = [0; 2048];
+        let datagram = write(Kind::Reply, sequence, &mut &frames[..], &mut buffer);
+        device.send_to(datagram, link.local_address().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn unicast_asks_each_device_at_its_own_address() {
+        let (a, b) = (device(), device());
+        let mut link = unicast(&[&a, &b]);
+        link.send(0, &frame(0x8002, 2), 0).unwrap();
+        link.send(0, &frame(0x8001, 1), 0).unwrap();
+        link.flush(0).unwrap();
+        assert_eq!(heard(&a), (Kind::Request, 1, vec![(0, frame(0x8001, 1))]));
+        assert_eq!(heard(&b), (Kind::Request, 1, vec![(0, frame(0x8002, 2))]));
+        reply(&b, &link, 1, &[(0, frame(0x200, 9))]);
+        assert_eq!(link.receive(0).unwrap().unwrap().frame, frame(0x200, 9));
+        assert_eq!(link.send(0, &frame(0x8009, 1), 0), Err(LinkError::Unsupported));
+    }
+
+    #[test]
+    fn one_broadcast_carries_the_frames_of_all() {
+        let all = device();
+        let mut link = host(Reach::All(all.local_addr().unwrap()));
+        let frames: Vec<_> = (1..=32).map(|id| (id % 2, frame(0x8000 | u32::from(id), id))).collect();
+        frames.iter().for_each(|(channel, frame)| link.send(*channel, frame, 0).unwrap());
+        link.flush(0).unwrap();
+        assert_eq!(heard(&all), (Kind::RequestToAll, 1, frames));
+        reply(&all, &link, 1, &[(0, frame(0x200, 1)), (1, frame(0x100, 2))]);
+        assert_eq!(link.receive(0).unwrap().unwrap().channel, 0);
+        assert_eq!(link.receive(0).unwrap().unwrap().channel, 1);
+        assert_eq!(link.receive(0), Ok(None));
+    }
+
+    #[test]
+    fn a_burst_beyond_one_datagram_takes_two() {
+        let all = device();
+        let mut link = host(Reach::All(all.local_addr().unwrap()));
+        let long = Frame::new(0x8001, &[0x50; 64]).unwrap();
+        (0..30).for_each(|_| link.send(0, &long, 0).unwrap());
+        link.flush(0).unwrap();
+        let (first, second) = (heard(&all), heard(&all));
+        assert_eq!((first.1, second.1, first.2.len() + second.2.len()), (1, 1, 30));
+    }
+
+    #[test]
+    fn replies_to_older_requests_are_dropped_and_counted() {
+        let a = device();
+        let mut link = unicast(&[&a]);
+        for _ in 0..2 {
+            link.send(0, &frame(0x8001, 1), 0).unwrap();
+            link.flush(0).unwrap();
+        }
+        reply(&a, &link, 1, &[(0, frame(0x100, 1))]);
+        reply(&a, &link, 2, &[(0, frame(0x100, 2))]);
+        assert_eq!(link.receive(0).unwrap().unwrap().frame.payload(), [2, 2, 2]);
+        assert_eq!((link.counters(0).stale, link.counters(0).received), (1, 1));
+    }
+
+    #[test]
+    fn a_device_not_asked_in_this_burst_may_still_answer_the_last() {
+        let (a, b) = (device(), device());
+        let mut link = unicast(&[&a, &b]);
+        for id in [0x8001, 0x8002] {
+            link.send(0, &frame(id, 1), 0).unwrap();
+            link.flush(0).unwrap();
+        }
+        reply(&a, &link, 1, &[(0, frame(0x100, 1))]);
+        assert!(link.receive(0).unwrap().is_some());
+    }
+
+    #[test]
+    fn rubbish_is_counted() {
+        let a = device();
+        let mut link = unicast(&[&a]);
+        a.send_to(b"hello", link.local_address().unwrap()).unwrap();
+        assert_eq!(link.receive(0), Ok(None));
+        assert_eq!(link.counters(0).corrupt, 1);
+    }
+
+    #[test]
+    fn a_refused_datagram_does_not_take_the_link_down() {
+        let gone = device().local_addr().unwrap();
+        let peer = Peer { channel: 0, id: 1, address: gone };
+        let mut link = host(Reach::Unicast(vec![peer]));
+        for _ in 0..3 {
+            assert_eq!(link.send(0, &frame(0x8001, 1), 0), Ok(()));
+            assert_eq!(link.receive(0), Ok(None));
+        }
+        assert_eq!(link.counters(0).downs, 0);
+    }
+
+    #[test]
+    fn errors_tell_what_to_do() {
+        let open = |bind: &str, channels| {
+            Udp::open(Options { bind: bind.parse().unwrap(), channels, ..Options::default() }).map(|_| ())
+        };
+        let error = open("192.0.2.1:5000", 1).unwrap_err();
+        assert!(error.advice.contains("ip -br address"), "{error}");
+        assert!(open("127.0.0.1:0", 0).is_err());
+    }
+}

@@ -1,0 +1,249 @@
+use super::*;
+use khz_tlog::{Reader, Value, Width};
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Mutex;
+
+const MS: i64 = 1_000_000;
+
+/// A disk in memory that can be full or broken.
+#[derive(Clone, Default)]
+struct Memory(Arc<Mutex<Shelf>>);
+
+#[derive(Default)]
+struct Shelf {
+    files: HashMap<PathBuf, Vec<u8>>,
+    free: Option<u64>,
+    broken: bool,
+    syncs: u32,
+}
+
+impl Memory {
+    fn file(&self, path: &str) -> Vec<u8> {
+        self.0.lock().unwrap().files[Path::new(path)].clone()
+    }
+
+    fn set(&self, change: impl FnOnce(&mut Shelf)) {
+        change(&mut self.0.lock().unwrap());
+    }
+}
+
+impl Disk for Memory {
+    fn create(&mut self, path: &Path) -> io::Result<Box<dyn Output>> {
+        let mut shelf = self.0.lock().unwrap();
+        if shelf.files.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        shelf.files.insert(path.into(), Vec::new());
+        Ok(Box::new(MemoryFile(self.clone(), path.into())))
+    }
+
+    fn free_bytes(&self, _: &Path) -> io::Result<u64> {
+        Ok(self.0.lock().unwrap().free.unwrap_or(u64::MAX))
+    }
+}
+
+struct MemoryFile(Memory, PathBuf);
+
+impl Write for MemoryFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut shelf = self.0.0.lock().unwrap();
+        if shelf.broken {
+            return Err(io::Error::other("the card was pulled"));
+        }
+        shelf.files.get_mut(&self.1).unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Output for MemoryFile {
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.set(|shelf| shelf.syncs += 1);
+        Ok(())
+    }
+
+    fn close(&mut self) -> io::Result<u64> {
+        Ok(self.0.0.lock().unwrap().files[&self.1].len() as u64)
+    }
+}
+
+struct Bench {
+    disk: Memory,
+    writing: Writing<Memory>,
+    tap: Tap,
+    tick: RecordId,
+}
+
+fn bench(change: impl FnOnce(&mut RecorderOptions)) -> Bench {
+    let mut options = RecorderOptions { path: "run.tlog".into(), epoch_ns: Some(0), ..Default::default() };
+    change(&mut options);
+    let mut plan = Plan::new(options);
+    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
+    plan.record("other", &Type::Null).unwrap();
+    let tap = plan.tap(0);
+    let disk = Memory::default();
+    Bench { writing: plan.writing(disk.clone(), 0).unwrap(), disk, tap, tick }
+}
+
+impl Bench {
+    fn push(&mut self, time_ns: i64, value: u32) -> bool {
+        self.tap.push_value(self.tick, time_ns, &value)
+    }
+
+    /// Ticks of a millisecond each, a step of the recorder after every `every`-th.
+    fn run(&mut self, ticks: std::ops::Range<u32>, every: u32) {
+        for n in ticks {
+            self.push(i64::from(n) * MS, n);
+            if n % every == every - 1 {
+                self.writing.step(i64::from(n) * MS);
+            }
+        }
+    }
+}
+
+fn ticks(log: &[u8]) -> Vec<u64> {
+    let mut reader = Reader::open(log).unwrap();
+    reader.select(["tick"]);
+    let mut values = Vec::new();
+    while let Ok(Some(item)) = reader.next() {
+        let Value::Uint(value) = item.value().unwrap() else { panic!() };
+        assert_eq!(item.time_us, Some(value as i64 * 1000));
+        values.push(value);
+    }
+    values
+}
+
+fn told_drops(log: &[u8]) -> Option<Value<'static>> {
+    let mut reader = Reader::open(log).unwrap();
+    let last = reader.record(writing::OWN_RECORD).unwrap().last()?;
+    let Value::Uint(drops) = reader.sample_at(last).unwrap().value().unwrap().at("dropped.tick")? else {
+        panic!()
+    };
+    Some(Value::Uint(drops))
+}
+
+#[test]
+fn every_tick_is_in_the_log_and_the_log_is_finished() {
+    let mut bench = bench(|_| {});
+    bench.run(0..1000, 7);
+    let summary = bench.writing.finish(1000 * MS);
+    let log = bench.disk.file("run.tlog");
+    assert_eq!(ticks(&log), Vec::from_iter(0..1000));
+    assert!(Reader::open(&log).unwrap().is_finished());
+    assert_eq!((summary.bytes, summary.dropped(), summary.error), (log.len() as u64, 0, None));
+    assert_eq!(summary.records[0], RecordSummary { name: "tick".into(), written: 1000, dropped: 0 });
+    assert_eq!(bench.disk.0.lock().unwrap().syncs, 1);
+}
+
+#[test]
+fn a_killed_recorder_leaves_all_but_the_last_tenth_of_a_second() {
+    let mut bench = bench(|_| {});
+    bench.run(0..5000, 5);
+    let found = ticks(&bench.disk.file("run.tlog"));
+    assert_eq!(found, Vec::from_iter(0..found.len() as u64));
+    assert!(found.len() >= 4890, "{}", found.len());
+}
+
+#[test]
+fn a_full_ring_drops_and_the_log_says_how_many() {
+    let mut bench = bench(|_| {});
+    let taken = (0..10_000).filter(|&n| bench.push(0, n)).count() as u64;
+    assert!(taken < 10_000);
+    bench.writing.step(0);
+    let summary = bench.writing.finish(1);
+    assert_eq!((summary.records[0].written, summary.dropped()), (taken, 10_000 - taken));
+    assert_eq!(told_drops(&bench.disk.file("run.tlog")), Some(Value::Uint(10_000 - taken)));
+}
+
+#[test]
+fn files_rotate_by_size_and_by_time_and_none_is_overwritten() {
+    for change in [(|options| options.rotate_bytes = Some(20_000)) as fn(&mut RecorderOptions), |options| {
+        options.rotate_ns = Some(1000 * MS)
+    }] {
+        let mut bench = bench(change);
+        bench.run(0..3000, 10);
+        let summary = bench.writing.finish(3000 * MS);
+        assert!(summary.paths.len() >= 3);
+        assert_eq!(summary.paths[1], Path::new("run-1.tlog"));
+        let logs: Vec<_> = summary.paths.iter().map(|path| bench.disk.file(path.to_str().unwrap())).collect();
+        assert_eq!(logs.iter().flat_map(|log| ticks(log)).collect::<Vec<_>>(), Vec::from_iter(0..3000));
+        assert_eq!(summary.bytes, logs.iter().map(|log| log.len() as u64).sum::<u64>());
+        assert!(logs.iter().all(|log| Reader::open(log).unwrap().is_finished()));
+    }
+}
+
+#[test]
+fn a_disk_running_full_ends_the_file_and_a_freed_one_begins_another() {
+    let mut bench = bench(|options| options.keep_free_bytes = 1 << 20);
+    bench.run(0..2000, 10);
+    bench.disk.set(|shelf| shelf.free = Some(1000));
+    bench.run(2000..6000, 10);
+    bench.disk.set(|shelf| shelf.free = Some(100 << 20));
+    bench.run(6000..9000, 10);
+    let summary = bench.writing.finish(9000 * MS);
+    assert_eq!(summary.paths.len(), 2);
+    let mut found = ticks(&bench.disk.file("run.tlog"));
+    found.extend(ticks(&bench.disk.file("run-1.tlog")));
+    assert_eq!(found.len() as u64, summary.records[0].written);
+    assert_eq!(summary.records[0].written + summary.records[0].dropped, 9000);
+    assert!((3000..5000).contains(&summary.dropped()));
+    assert_eq!(told_drops(&bench.disk.file("run-1.tlog")), Some(Value::Uint(summary.dropped())));
+}
+
+#[test]
+fn a_disk_that_breaks_is_told_and_the_rest_counted() {
+    let mut bench = bench(|_| {});
+    bench.run(0..1000, 10);
+    bench.disk.set(|shelf| shelf.broken = true);
+    bench.run(1000..2000, 10);
+    let summary = bench.writing.finish(2000 * MS);
+    assert!(summary.error.unwrap().contains("the card was pulled"));
+    assert_eq!(summary.records[0].written + summary.records[0].dropped, 2000);
+    assert!(ticks(&bench.disk.file("run.tlog")).len() >= 890);
+}
+
+#[test]
+fn a_disk_that_is_full_from_the_beginning_is_an_error() {
+    let disk = Memory::default();
+    disk.set(|shelf| shelf.free = Some(5));
+    let Err(error) = Plan::new(RecorderOptions::default()).start_on(disk) else { panic!() };
+    assert!(error.to_string().contains("has 5 bytes free"), "{error}");
+}
+
+#[test]
+fn samples_of_several_threads_lie_in_the_order_of_their_time() {
+    let mut plan = Plan::new(RecorderOptions { epoch_ns: Some(0), path: "a".into(), ..Default::default() });
+    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let (mut one, mut two) = (plan.tap(0), plan.tap(0));
+    let disk = Memory::default();
+    let mut writing = plan.writing(disk.clone(), 0).unwrap();
+    (0..100)
+        .for_each(|n| assert!([&mut one, &mut two][n as usize % 2].push_value(tick, i64::from(n) * MS, &n)));
+    writing.step(100 * MS);
+    writing.finish(100 * MS);
+    assert_eq!(ticks(&disk.file("a")), Vec::from_iter(0..100));
+}
+
+#[test]
+fn a_real_file_is_written_by_a_real_thread() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.tlog");
+    std::fs::write(&path, "kept").unwrap();
+    let options =
+        RecorderOptions { path: path.clone(), keep_free_bytes: 0, epoch_ns: Some(0), ..Default::default() };
+    let mut plan = Plan::new(options);
+    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let mut tap = plan.tap(1 << 20);
+    let recorder = plan.start().unwrap();
+    (0..1000u32).for_each(|n| assert!(tap.push_value(tick, i64::from(n) * MS, &n)));
+    let summary = recorder.finish();
+    assert_eq!(summary.paths, [directory.path().join("run-1.tlog")]);
+    let log = std::fs::read(&summary.paths[0]).unwrap();
+    assert_eq!((log.len() as u64, ticks(&log).len()), (summary.bytes, 1000));
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "kept");
+}

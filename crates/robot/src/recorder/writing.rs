@@ -1,0 +1,297 @@
+//! What the recorder's thread does, with the time told from outside.
+
+use super::tap::Drain;
+use super::{Counts, Disk, Output, RecordId, RecordSummary, RecorderError, RecorderOptions, Summary, Sync};
+use khz_tlog::{Options, Sink, Type, Writer};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The record in which the recorder tells of itself: how many samples of each record were dropped so far.
+pub(super) const OWN_RECORD: &str = "recorder";
+/// How long a sample may stay in memory once it has left the ring.
+const FLUSH_NS: i64 = 100_000_000;
+/// How often the room on the disk is looked at.
+const ROOM_NS: i64 = 1_000_000_000;
+/// How much is written at once.
+const BUFFER: usize = 256 << 10;
+/// After a full disk, writing goes on only with this much more room, so that it does not begin a file per second.
+const RESUME_BYTES: u64 = 64 << 20;
+
+type Log = Writer<BufWriter<Box<dyn Output>>>;
+
+/// The file now being written, if any.
+enum Store {
+    Open(Box<Log>),
+    /// The disk has too little room; more is waited for.
+    Full,
+    /// Writing failed for good.
+    Failed,
+}
+
+pub(super) struct Writing<D> {
+    options: RecorderOptions,
+    records: Vec<(String, Type)>,
+    drains: Vec<Drain>,
+    counts: Arc<Counts>,
+    disk: D,
+    store: Store,
+    epoch_ns: i64,
+    opened_ns: i64,
+    flushed_ns: i64,
+    synced_ns: i64,
+    looked_ns: i64,
+    /// Drops as last told in the log.
+    told: u64,
+    next_file: u32,
+    /// Bytes of the files before this one.
+    finished_bytes: u64,
+    written: Vec<u64>,
+    paths: Vec<PathBuf>,
+    error: Option<String>,
+}
+
+impl<D: Disk> Writing<D> {
+    pub fn begin(
+        options: RecorderOptions,
+        records: Vec<(String, Type)>,
+        drains: Vec<Drain>,
+        counts: Arc<Counts>,
+        disk: D,
+        now_ns: i64,
+    ) -> Result<Self, RecorderError> {
+        let epoch_ns = options.epoch_ns.unwrap_or_else(|| khz_rt::clock::realtime_ns() - khz_rt::now_ns());
+        let written = vec![0; records.len()];
+        let mut writing = Self {
+            options,
+            records,
+            drains,
+            counts,
+            disk,
+            store: Store::Full,
+            epoch_ns,
+            opened_ns: now_ns,
+            flushed_ns: now_ns,
+            synced_ns: now_ns,
+            looked_ns: now_ns,
+            told: 0,
+            next_file: 0,
+            finished_bytes: 0,
+            written,
+            paths: Vec::new(),
+            error: None,
+        };
+        writing.look_at_room(0)?;
+        writing.open(now_ns).map_err(|source| writing.cannot_create(source))?;
+        Ok(writing)
+    }
+
+    /// Takes what the rings hold, and does what is due.
+    pub fn step(&mut self, now_ns: i64) {
+        self.drain();
+        if now_ns - self.looked_ns >= ROOM_NS {
+            self.looked_ns = now_ns;
+            self.keep_room(now_ns);
+        }
+        if now_ns - self.flushed_ns >= FLUSH_NS {
+            self.flushed_ns = now_ns;
+            self.tell(now_ns, false);
+            self.attempt(|log, _| log.destination().flush());
+        }
+        if let Sync::Every(period_ns) = self.options.sync
+            && now_ns - self.synced_ns >= period_ns
+        {
+            self.synced_ns = now_ns;
+            self.attempt(|log, _| {
+                log.destination().flush()?;
+                log.destination().get_mut().sync()
+            });
+        }
+        if self.is_rotation_due(now_ns) {
+            self.close(now_ns);
+            self.reopen(now_ns);
+        }
+    }
+
+    /// Takes what is left and ends the log.
+    pub fn finish(mut self, now_ns: i64) -> Summary {
+        self.drain();
+        self.close(now_ns);
+        let records = self.records.iter().zip(&self.written).enumerate();
+        let records = records.map(|(index, ((name, _), &written))| RecordSummary {
+            name: name.clone(),
+            written,
+            dropped: self.counts.dropped(index),
+        });
+        let records = records.collect();
+        Summary { paths: self.paths, bytes: self.finished_bytes, records, error: self.error }
+    }
+
+    /// Writes samples, the oldest first over all rings, until these are empty.
+    fn drain(&mut self) {
+        loop {
+            let heads =
+                self.drains.iter_mut().enumerate().filter_map(|(index, drain)| Some((index, drain.peek()?)));
+            let Some((index, head)) = heads.min_by_key(|(_, head)| head.time_ns) else { break };
+            let payload = self.drains[index].take(head);
+            let time_us = (head.time_ns + self.epoch_ns) / 1000;
+            let RecordId(record) = head.record;
+            let record = usize::from(record);
+            let outcome = match &mut self.store {
+                Store::Open(log) => log.write(log.id(record), Some(time_us), payload).map(|_| true),
+                Store::Full | Store::Failed => Ok(false),
+            };
+            match outcome {
+                Ok(true) => self.written[record] += 1,
+                Ok(false) => self.counts.drop_one(head.record),
+                Err(error) => {
+                    self.counts.drop_one(head.record);
+                    self.fail(&error);
+                }
+            }
+            self.publish();
+        }
+    }
+
+    /// Tells in the log how many samples were dropped, if that is news.
+    fn tell(&mut self, now_ns: i64, anyway: bool) {
+        let dropped = self.counts.all_dropped();
+        if dropped == self.told && !anyway {
+            return;
+        }
+        self.told = dropped;
+        let mut payload = Vec::with_capacity(self.records.len() * 8);
+        (0..self.records.len()).for_each(|index| payload.put(&self.counts.dropped(index).to_le_bytes()));
+        let time_us = (now_ns + self.epoch_ns) / 1000;
+        self.attempt(|log, records| log.write(log.id(records), Some(time_us), &payload).map(|_| ()));
+    }
+
+    fn keep_room(&mut self, now_ns: i64) {
+        match self.store {
+            Store::Open(_) if self.look_at_room(0).is_err() => {
+                self.close(now_ns);
+                self.store = Store::Full;
+            }
+            Store::Full if self.look_at_room(RESUME_BYTES).is_ok() => self.reopen(now_ns),
+            _ => {}
+        }
+    }
+
+    fn look_at_room(&self, more: u64) -> Result<(), RecorderError> {
+        let path = &self.options.path;
+        let keep = self.options.keep_free_bytes + more;
+        match self.disk.free_bytes(path) {
+            Ok(free) if free < keep => Err(RecorderError::NoRoom { path: path.clone(), free, keep }),
+            // A disk that cannot tell is written to; it will say when it is full.
+            _ => Ok(()),
+        }
+    }
+
+    fn is_rotation_due(&self, now_ns: i64) -> bool {
+        let Store::Open(log) = &self.store else { return false };
+        let large = self.options.rotate_bytes.is_some_and(|most| log.position() >= most);
+        large || self.options.rotate_ns.is_some_and(|most| now_ns - self.opened_ns >= most)
+    }
+
+    fn reopen(&mut self, now_ns: i64) {
+        if let Err(error) = self.open(now_ns) {
+            self.fail(&error);
+        }
+    }
+
+    /// Begins the next file under the first name that is free.
+    fn open(&mut self, now_ns: i64) -> io::Result<()> {
+        let (path, output) = loop {
+            let path = numbered(&self.options.path, self.next_file);
+            self.next_file += 1;
+            match self.disk.create(&path) {
+                Ok(output) => break (path, output),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        };
+        self.paths.push(path);
+        let options = Options { compression: self.options.compression, ..Options::default() };
+        let mut log = Writer::new(BufWriter::with_capacity(BUFFER, output), options)?;
+        for (name, ty) in &self.records {
+            log.record(name, ty)?;
+        }
+        log.record(OWN_RECORD, &own_type(&self.records))?;
+        log.destination().flush()?;
+        self.store = Store::Open(Box::new(log));
+        self.opened_ns = now_ns;
+        Ok(())
+    }
+
+    /// Ends the file with the drops so far and its index.
+    fn close(&mut self, now_ns: i64) {
+        self.tell(now_ns, true);
+        let Store::Open(log) = std::mem::replace(&mut self.store, Store::Failed) else { return };
+        let sync = self.options.sync != Sync::Never;
+        let mut bytes = log.position();
+        let closed = log.finish().and_then(|mut buffer| {
+            let output = buffer.get_mut();
+            bytes = output.close()?;
+            if sync { output.sync() } else { Ok(()) }
+        });
+        self.finished_bytes += bytes;
+        self.publish();
+        if let Err(error) = closed {
+            self.fail(&error);
+        }
+    }
+
+    /// Does something with the log, if one is open, giving the number of records declared before its own.
+    fn attempt(&mut self, action: impl FnOnce(&mut Log, usize) -> io::Result<()>) {
+        if let Store::Open(log) = &mut self.store
+            && let Err(error) = action(log, self.records.len())
+        {
+            self.fail(&error);
+        }
+    }
+
+    fn fail(&mut self, error: &io::Error) {
+        if let Store::Open(log) = &self.store {
+            self.finished_bytes += log.position();
+        }
+        self.store = match error.kind() {
+            io::ErrorKind::StorageFull => Store::Full,
+            _ => Store::Failed,
+        };
+        let path = self.paths.last().unwrap_or(&self.options.path).display();
+        self.error.get_or_insert_with(|| format!("writing {path} failed: {error}; that file ends there"));
+    }
+
+    fn publish(&self) {
+        let open = match &self.store {
+            Store::Open(log) => log.position(),
+            Store::Full | Store::Failed => 0,
+        };
+        self.counts.bytes.store(self.finished_bytes + open, Ordering::Relaxed);
+    }
+
+    fn cannot_create(&self, source: io::Error) -> RecorderError {
+        let path = numbered(&self.options.path, self.next_file.saturating_sub(1));
+        RecorderError::Create { path, source }
+    }
+}
+
+fn own_type(records: &[(String, Type)]) -> Type {
+    let counts = records.iter().map(|(name, _)| (name.as_str(), Type::Uint(khz_tlog::Width::Eight)));
+    Type::object([("dropped", Type::object(counts))])
+}
+
+/// `run.tlog`, `run-1.tlog`, `run-2.tlog`, …
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    if number == 0 {
+        return path.to_owned();
+    }
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-{number}"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}

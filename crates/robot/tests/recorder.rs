@@ -1,0 +1,24 @@
+//! Handing samples to the recorder does not touch the heap, even when they are dropped.
+#![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
+
+use khz_robot::recorder::{Plan, RecorderOptions};
+use khz_rt::alloc_trap::{CountingAllocator, forbid};
+use khz_tlog::Type;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+#[test]
+fn pushing_does_not_touch_the_heap() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.tlog");
+    let mut plan = Plan::new(RecorderOptions { path, keep_free_bytes: 0, ..Default::default() });
+    let tick = plan.record("tick", &Type::Bytes).unwrap();
+    let mut tap = plan.tap(0);
+    let recorder = plan.start().unwrap();
+    let payload = [7; 1000];
+    let (pushed, heap) = forbid(|| (0..10_000).filter(|&n| tap.push(tick, n, &payload)).count());
+    heap.assert_untouched();
+    let summary = recorder.finish();
+    assert_eq!((summary.records[0].written, summary.dropped()), (pushed as u64, 10_000 - pushed as u64));
+}
