@@ -15,7 +15,8 @@ use khz_emu::{BusConfig, ServoConfig, World, WorldConfig};
 use khz_link::Link;
 use khz_link::fdcanusb::{Fdcanusb, Options};
 use khz_robot::command::{PositionCommand, ServoCommand};
-use khz_robot::cycle::{CommandFormat, Cycle, CyclePlan, DevicePlan, Mounting, QueryFormat};
+use khz_robot::config::{CommandFormat, Format, QueryFormat};
+use khz_robot::cycle::{Cycle, CyclePlan, DevicePlan, Mounting};
 use khz_robot::state::RobotState;
 use khz_robot::time::{RealTime, Receive, Time};
 use khz_rt::clock::{now_ns, thread_cpu_ns};
@@ -147,16 +148,15 @@ impl Ours {
             id,
             mounting: Mounting::default(),
             command: CommandFormat {
-                torque: None,
-                kp_scale: None,
-                kd_scale: None,
-                max_torque: None,
-                watchdog: None,
+                torque: Format::None,
+                kp_scale: Format::None,
+                kd_scale: Format::None,
+                max_torque: Format::None,
+                watchdog: Format::None,
                 ..CommandFormat::default()
             },
             query: QueryFormat::default(),
             watchdog_s: f64::NAN,
-            least_round_trip_ns: 0,
             reply_timeout_ns: DEADLINE_NS,
         };
         let devices = (1..=servos as u8).map(device).collect();

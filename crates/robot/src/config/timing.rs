@@ -37,6 +37,16 @@ words! {
 }
 
 words! {
+    /// How the loop waits for replies within the bus cycle.
+    Receive {
+        /// Ask again and again: the soonest, and a CPU while the cycle lasts.
+        Spin = "spin",
+        /// Sleep until the kernel has something: cheaper, and some ten microseconds later.
+        Poll = "poll",
+    }
+}
+
+words! {
     /// Scheduling policy of the loop's thread.
     Policy {
         /// `SCHED_FIFO`: real-time, runs until it sleeps.
@@ -76,6 +86,8 @@ section! {
         bus_deadline_us: Option<f64> = None, "µs", 10.0 => 1_000_000.0;
         /// How the loop waits for the start of a tick.
         wake: Wake = Wake::Hybrid, "";
+        /// How the loop waits for replies. Emulated devices in this process are always waited for by spinning.
+        receive: Receive = Receive::Spin, "";
         /// What happens after a tick that took longer than a period.
         overrun: Overrun = Overrun::Skip, "";
         /// Scheduling policy of the loop's thread.

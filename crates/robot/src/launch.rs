@@ -1,0 +1,161 @@
+//! A robot file run as it says: machine, recorder and loop together.
+
+use crate::assemble::{self, AssembleError};
+use crate::config::{self, LoopConfig, RobotConfig};
+use crate::controller::{Controller, Pipelined};
+use crate::recorder::{Plan, Recorder, RecorderError, RecorderOptions, Summary};
+use crate::records::{RunLog, robot_record, robot_schema};
+use crate::run::Observer;
+use crate::session::{Outcome, Session, SessionError, SessionSettings};
+use crate::state::RobotState;
+use crate::time::Receive;
+use khz_rt::{Overrun, Passport, Policy, Setup, Wake};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Memory for what is recorded outside the loop.
+const SIDE_RING_BYTES: usize = 1 << 20;
+
+/// Why a robot could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The machine could not be put together.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    /// The log could not be begun.
+    #[error(transparent)]
+    Recorder(#[from] RecorderError),
+    /// The loop could not be started, or was not granted what it insists on.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The controller's thread could not be made.
+    #[error("cannot start the controller's thread: {0}")]
+    Controller(std::io::Error),
+}
+
+/// A robot running.
+pub struct Launch {
+    /// The loop.
+    pub session: Session,
+    recorder: Option<Recorder>,
+}
+
+/// A robot that has run.
+pub struct Landed {
+    /// How the loop went.
+    pub outcome: Outcome,
+    /// What was recorded; `None` without a log.
+    pub recording: Option<Summary>,
+}
+
+impl Launch {
+    /// Runs a robot. `text` is its file's text, kept in the log; `controller` replaces the one the file names;
+    /// `stop` brings the robot down when set.
+    ///
+    /// # Errors
+    /// Whatever keeps it from starting. What the loop's thread insists on and is not granted (`strict`) is told
+    /// by [`Launch::land`].
+    pub fn start(
+        config: &RobotConfig,
+        text: &str,
+        controller: Option<Box<dyn Controller>>,
+        duration_ns: Option<i64>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, LaunchError> {
+        let controller = controller.unwrap_or_else(|| assemble::controller(&config.controller));
+        let machine = assemble::machine(config, threaded(config, controller)?)?;
+        let (recorder, observer) = record(config, text)?;
+        let session = Session::start(machine, observer, settings(&config.timing, duration_ns), stop)?;
+        Ok(Self { session, recorder })
+    }
+
+    /// Blocks until the robot is down and the log is written.
+    ///
+    /// # Errors
+    /// If the loop never ran.
+    pub fn land(self) -> Result<Landed, SessionError> {
+        let outcome = self.session.wait();
+        let recording = self.recorder.map(Recorder::finish);
+        Ok(Landed { outcome: outcome?, recording })
+    }
+}
+
+/// The controller as the file wants it: in the tick, or on a thread of its own.
+fn threaded(
+    config: &RobotConfig,
+    controller: Box<dyn Controller>,
+) -> Result<Box<dyn Controller>, LaunchError> {
+    if config.timing.mode == config::Mode::Inline {
+        return Ok(controller);
+    }
+    let state = RobotState::unknown(config.servos.len(), config.imu.is_some(), config.timing.period_ns());
+    let loop_setup = setup(&config.timing);
+    // Below the loop, and free to move: the loop's CPU is the loop's.
+    let priority = loop_setup.priority.saturating_sub(1).max(1);
+    let setup =
+        Setup { priority, cpu: None, lock_memory: false, stay_awake: false, strict: false, ..loop_setup };
+    let on_thread = move || {
+        // Whatever is not granted shows in the time the controller takes; the loop's own grants are reported.
+        let _ = setup.apply();
+    };
+    let pipelined = Pipelined::new(controller, &state, on_thread).map_err(LaunchError::Controller)?;
+    Ok(Box::new(pipelined))
+}
+
+type Recording = (Option<Recorder>, Option<Box<dyn Observer + Send>>);
+
+fn record(config: &RobotConfig, text: &str) -> Result<Recording, LaunchError> {
+    if !config.log.enabled {
+        return Ok((None, None));
+    }
+    let mut plan = Plan::new(RecorderOptions::from(&config.log));
+    let log = RunLog::declare(&mut plan, config)?;
+    let robot = plan.record("robot", &robot_schema())?;
+    let mut side = plan.tap(SIDE_RING_BYTES);
+    let recorder = plan.start()?;
+    let passport = serde_json::to_string(&Passport::read()).unwrap_or_default();
+    side.push(robot, khz_rt::now_ns(), &robot_record(&config.name, text, &passport));
+    Ok((Some(recorder), Some(Box::new(log))))
+}
+
+fn settings(timing: &LoopConfig, duration_ns: Option<i64>) -> SessionSettings {
+    SessionSettings {
+        setup: setup(timing),
+        wake: match timing.wake {
+            config::Wake::Hybrid => Wake::Hybrid,
+            config::Wake::Sleep => Wake::Sleep,
+            config::Wake::Spin => Wake::Spin,
+            config::Wake::Timerfd => Wake::Timerfd,
+            config::Wake::Sigwait => Wake::Sigwait,
+        },
+        receive: match timing.receive {
+            config::Receive::Spin => Receive::Spin,
+            config::Receive::Poll => Receive::Poll,
+        },
+        period_ns: timing.period_ns(),
+        overrun: match timing.overrun {
+            config::Overrun::Skip => Overrun::Skip,
+            config::Overrun::RunLateOnce => Overrun::RunLateOnce,
+            config::Overrun::RePhase => Overrun::RePhase,
+            config::Overrun::Stop => Overrun::Stop,
+        },
+        duration_ns,
+    }
+}
+
+fn setup(timing: &LoopConfig) -> Setup {
+    Setup {
+        policy: match timing.policy {
+            config::Policy::Fifo => Policy::Fifo,
+            config::Policy::Rr => Policy::Rr,
+            config::Policy::Deadline => Policy::Deadline,
+            config::Policy::Other => Policy::Other,
+        },
+        priority: timing.priority,
+        cpu: timing.cpu.map(|cpu| cpu as usize),
+        period_ns: timing.period_ns(),
+        lock_memory: timing.lock_memory,
+        strict: timing.strict,
+        ..Setup::default()
+    }
+}

@@ -1,0 +1,278 @@
+//! The records of a run: their schemas, and how a tick becomes their bytes.
+//!
+//! | record | when | what |
+//! |---|---|---|
+//! | `tick` | every tick | timing of its parts, counts, supervisor phase |
+//! | `servo` | every tick | one object per servo, under its name: measured values |
+//! | `command` | every tick | one object per servo, under its name: what will be sent next |
+//! | `imu` | every tick, if there is one | attitude, rate, acceleration, age |
+//! | `event` | on each change of phase | from, to, cause, servo |
+//! | `robot` | once | the robot file and the computer, so that the log explains itself |
+//!
+//! Units are SI: rad, rad/s, N·m, m/s². Times are ns where the name says so.
+
+use crate::command::{PositionCommand, ServoCommand};
+use crate::config::RobotConfig;
+use crate::recorder::{Plan, RecordId, RecorderError, Tap};
+use crate::run::{Observer, Tick};
+use crate::state::{ImuState, ServoState};
+use crate::supervisor::{Phase, Transition};
+use khz_tlog::{Sink, Type, Width};
+use khz_wire::Mode;
+
+const FLOAT: Type = Type::Float32;
+const I64: Type = Type::Int(Width::Eight);
+const U64: Type = Type::Uint(Width::Eight);
+const I32: Type = Type::Int(Width::Four);
+const U16: Type = Type::Uint(Width::Two);
+const U8: Type = Type::Uint(Width::One);
+
+/// Records every tick of a run.
+pub struct RunLog {
+    tap: Tap,
+    tick: RecordId,
+    servo: RecordId,
+    command: RecordId,
+    imu: Option<RecordId>,
+    event: RecordId,
+    names: Vec<String>,
+}
+
+impl RunLog {
+    /// Declares the records of a run of this robot and takes the loop's ring.
+    ///
+    /// # Errors
+    /// If the plan has records of these names already.
+    pub fn declare(plan: &mut Plan, config: &RobotConfig) -> Result<Self, RecorderError> {
+        let names: Vec<String> = config.servos.iter().map(|servo| servo.name.clone()).collect();
+        let of_servos = || names.iter().map(String::as_str);
+        Ok(Self {
+            tick: plan.record("tick", &tick_schema())?,
+            servo: plan.record("servo", &servo_schema(of_servos()))?,
+            command: plan.record("command", &command_schema(of_servos()))?,
+            imu: config.imu.as_ref().map(|_| plan.record("imu", &imu_schema())).transpose()?,
+            event: plan.record("event", &event_schema())?,
+            tap: plan.tap(config.log.ring_mib as usize * 1024 * 1024),
+            names,
+        })
+    }
+
+    fn name(&self, servo: Option<u16>) -> &str {
+        servo.and_then(|servo| self.names.get(usize::from(servo))).map_or("", String::as_str)
+    }
+}
+
+impl Observer for RunLog {
+    /// Copies the tick into the recorder's ring; what does not fit is dropped and counted there.
+    fn tick(&mut self, tick: &Tick<'_>) {
+        let (machine, at_ns) = (tick.machine, tick.timing.started_ns);
+        let state = machine.state();
+        self.tap.push_with(self.tick, at_ns, |out| write_tick(tick, out));
+        self.tap.push_with(self.servo, at_ns, |out| write_servos(&state.servos, state.now_ns, out));
+        self.tap.push_with(self.command, at_ns, |out| write_commands(machine.commands(), out));
+        if let (Some(record), Some(imu)) = (self.imu, &state.imu) {
+            self.tap.push_with(record, at_ns, |out| write_imu(imu, state.now_ns, out));
+        }
+        for transition in machine.transitions() {
+            let mut event = [0; 512];
+            let mut out = khz_tlog::Slice::new(&mut event);
+            write_event(transition, self.name(transition.cause.servo()), &mut out);
+            if let Some(bytes) = out.written() {
+                self.tap.push(self.event, transition.at_ns, bytes);
+            }
+        }
+    }
+}
+
+/// Schema of `robot`.
+pub fn robot_schema() -> Type {
+    Type::object([("name", Type::String), ("file", Type::String), ("passport", Type::String)])
+}
+
+/// The bytes of a `robot` record: the robot file's text, and the computer's passport as JSON.
+pub fn robot_record(name: &str, file: &str, passport: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for text in [name, file, passport] {
+        bytes.counted(text.as_bytes());
+    }
+    bytes
+}
+
+/// Schema of `tick`.
+pub fn tick_schema() -> Type {
+    Type::object([
+        ("number", U64),
+        ("planned_ns", I64),
+        ("wake_latency_ns", I32),
+        ("encode_ns", I32),
+        ("send_ns", I32),
+        ("collect_ns", I32),
+        ("decide_ns", I32),
+        ("control_ns", I32),
+        ("tick_cpu_ns", I32),
+        ("cycle_ns", I32),
+        ("away_ns", I32),
+        ("waited_ns", I32),
+        ("skipped", U16),
+        ("missed", U16),
+        ("late", U16),
+        ("overrun", Type::Bool),
+        ("disturbed", Type::enumeration([(0, "no"), (1, "stolen"), (2, "preempted"), (3, "page_fault")])),
+        ("imu_missed", Type::Bool),
+        ("phase", Type::enumeration(Phase::ALL.map(|phase| (phase as u64, phase.name())))),
+    ])
+}
+
+/// Writes a `tick` record.
+pub fn write_tick(tick: &Tick<'_>, out: &mut impl Sink) {
+    let (timing, result) = (&tick.timing, tick.machine.result());
+    out.put(&tick.number.to_le_bytes());
+    out.put(&timing.planned_ns.to_le_bytes());
+    for part_ns in [
+        timing.wake_latency_ns(),
+        timing.encoded_ns - timing.started_ns,
+        timing.sent_ns - timing.encoded_ns,
+        timing.collected_ns - timing.sent_ns,
+        timing.decided_ns - timing.collected_ns,
+        timing.control_ns,
+        timing.own_ns,
+        timing.cycle_ns(),
+        tick.disturbance.away_ns,
+        tick.disturbance.waited_ns,
+    ] {
+        out.put(&(part_ns.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32).to_le_bytes());
+    }
+    out.put(&(tick.skipped.min(u64::from(u16::MAX)) as u16).to_le_bytes());
+    out.put(&result.missed.to_le_bytes());
+    out.put(&result.late.to_le_bytes());
+    out.put(&[u8::from(tick.overrun)]);
+    out.varuint(match tick.disturbance.cause() {
+        None => 0,
+        Some(khz_rt::Cause::Stolen) => 1,
+        Some(khz_rt::Cause::Preempted) => 2,
+        Some(khz_rt::Cause::Fault) => 3,
+    });
+    out.put(&[u8::from(result.imu_missed)]);
+    out.varuint(tick.machine.phase() as u64);
+}
+
+/// Schema of `servo`: one object per servo.
+pub fn servo_schema<'a>(names: impl IntoIterator<Item = &'a str>) -> Type {
+    let modes = || Mode::ALL.map(|mode| (mode as u64, mode.name()));
+    let servo = || {
+        Type::object([
+            ("position", FLOAT),
+            ("velocity", FLOAT),
+            ("torque", FLOAT),
+            ("voltage", FLOAT),
+            ("temperature", FLOAT),
+            ("mode", Type::enumeration(modes())),
+            ("fault", U8),
+            ("fresh", Type::Bool),
+            ("age_us", Type::Uint(Width::Four)),
+        ])
+    };
+    Type::object(names.into_iter().map(|name| (name, servo())))
+}
+
+/// Writes a `servo` record.
+pub fn write_servos(servos: &[ServoState], now_ns: i64, out: &mut impl Sink) {
+    for servo in servos {
+        for value in [servo.position, servo.velocity, servo.torque, servo.voltage, servo.temperature] {
+            out.put(&(value as f32).to_le_bytes());
+        }
+        out.varuint(servo.mode as u64);
+        out.put(&[servo.fault.0, u8::from(servo.fresh)]);
+        out.put(&micros(servo.age_ns(now_ns)).to_le_bytes());
+    }
+}
+
+/// Schema of `command`: one object per servo.
+pub fn command_schema<'a>(names: impl IntoIterator<Item = &'a str>) -> Type {
+    let command = || {
+        Type::object([
+            ("kind", Type::enumeration([(0, "stop"), (1, "damp"), (2, "position")])),
+            ("position", FLOAT),
+            ("velocity", FLOAT),
+            ("torque", FLOAT),
+            ("kp_scale", FLOAT),
+            ("kd_scale", FLOAT),
+            ("max_torque", FLOAT),
+        ])
+    };
+    Type::object(names.into_iter().map(|name| (name, command())))
+}
+
+/// Writes a `command` record. Fields of commands that have none are NaN.
+pub fn write_commands(commands: &[ServoCommand], out: &mut impl Sink) {
+    const NONE: PositionCommand = PositionCommand {
+        position: f64::NAN,
+        velocity: f64::NAN,
+        torque: f64::NAN,
+        kp_scale: f64::NAN,
+        kd_scale: f64::NAN,
+        max_torque: f64::NAN,
+    };
+    for command in commands {
+        let (kind, target) = match command {
+            ServoCommand::Stop => (0, NONE),
+            ServoCommand::Damp => (1, NONE),
+            ServoCommand::Position(target) => (2, *target),
+        };
+        let PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque } = target;
+        out.varuint(kind);
+        for value in [position, velocity, torque, kp_scale, kd_scale, max_torque] {
+            out.put(&(value as f32).to_le_bytes());
+        }
+    }
+}
+
+/// Schema of `imu`.
+pub fn imu_schema() -> Type {
+    Type::object([
+        ("attitude", Type::FixedArray(4, Box::new(FLOAT))),
+        ("rate", Type::FixedArray(3, Box::new(FLOAT))),
+        ("acceleration", Type::FixedArray(3, Box::new(FLOAT))),
+        ("fresh", Type::Bool),
+        ("age_us", Type::Uint(Width::Four)),
+    ])
+}
+
+/// Writes an `imu` record.
+pub fn write_imu(imu: &ImuState, now_ns: i64, out: &mut impl Sink) {
+    let sample = &imu.sample;
+    for value in sample.attitude.iter().chain(&sample.rate).chain(&sample.acceleration) {
+        out.put(&(*value as f32).to_le_bytes());
+    }
+    out.put(&[u8::from(imu.fresh)]);
+    out.put(&micros(imu.age_ns(now_ns)).to_le_bytes());
+}
+
+/// Schema of `event`.
+pub fn event_schema() -> Type {
+    Type::object([
+        ("tick", U64),
+        ("from", Type::String),
+        ("to", Type::String),
+        ("cause", Type::String),
+        ("servo", Type::String),
+        ("trouble", Type::Bool),
+    ])
+}
+
+/// Writes an `event` record; `servo` is the name of the servo it is about, or empty. The only record that
+/// is formatted as text; written once per change of phase.
+pub fn write_event(transition: &Transition, servo: &str, out: &mut impl Sink) {
+    let mut cause = arrayvec::ArrayString::<120>::new();
+    // A cause longer than the buffer is cut off; it is told in full elsewhere.
+    let _ = std::fmt::Write::write_fmt(&mut cause, format_args!("{}", transition.cause));
+    out.put(&transition.tick.to_le_bytes());
+    for text in [transition.from.name(), transition.to.name(), cause.as_str(), servo] {
+        out.counted(text.as_bytes());
+    }
+    out.put(&[u8::from(transition.cause.is_trouble())]);
+}
+
+fn micros(ns: i64) -> u32 {
+    u32::try_from(ns / 1000).unwrap_or(u32::MAX)
+}
