@@ -80,6 +80,9 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// What was read could not be written elsewhere.
+    #[error("writing: {0}")]
+    Write(io::Error),
     /// The file does not begin like a log.
     #[error("not a TLOG0003 log: it does not begin with the eight bytes \"TLOG0003\"")]
     NotALog,

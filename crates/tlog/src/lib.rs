@@ -8,9 +8,11 @@
 mod block;
 mod code;
 mod error;
+mod links;
 mod reader;
 mod record;
 mod records;
+mod repair;
 mod schema;
 mod seek;
 mod source;
@@ -20,9 +22,12 @@ mod writer;
 pub use block::{DATA_START, MAGIC, MAX_BLOCK};
 pub use code::{Input, Sink, Slice};
 pub use error::{DecodeError, Error, Flaw};
+/// Derives [`trait@Record`] for structs and for enums without data.
+pub use khz_tlog_derive::Record;
 pub use reader::{Item, Reader};
 pub use record::{Bytes, Duration, Record, Timestamp};
 pub use records::{MAX_SCHEMA_BYTES, RecordInfo};
+pub use repair::{Copier, Repair, repair};
 pub use schema::{Field, MAX_DEPTH, MAX_IDLE, MAX_NODES, Type, Width};
 pub use seek::Latest;
 pub use source::Source;

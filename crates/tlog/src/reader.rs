@@ -32,8 +32,14 @@ pub struct Reader<S> {
     pub(crate) window: Window<S>,
     pub(crate) records: Records,
     pub(crate) next: u64,
+    /// The block last looked at.
+    block: u64,
     /// Where the index begins, if there is one; else nothing is known about the end.
     pub(crate) index: Option<u64>,
+    /// How much is read at once.
+    ahead: usize,
+    /// Bytes of the sample last asked for by its place.
+    guess: usize,
     payload: Vec<u8>,
     snappy: snap::raw::Decoder,
 }
@@ -110,7 +116,10 @@ impl<S: Source> Reader<S> {
             window,
             records: Records::default(),
             next: DATA_START,
+            block: DATA_START,
             index: None,
+            ahead: AHEAD,
+            guess: 256,
             payload: Vec::new(),
             snappy: snap::raw::Decoder::new(),
         };
@@ -162,13 +171,21 @@ impl<S: Source> Reader<S> {
         }
     }
 
-    /// The sample whose block lies at `position`, as an index, a marker or a link tells it.
+    /// The sample whose block lies at `position`, as an index, a marker or a link tells it. Nothing but this block is
+    /// read, in one piece if it is as long as the one asked for before.
     ///
     /// # Errors
     /// When no sound data block of a known record lies there.
     pub fn sample_at(&mut self, position: u64) -> Result<Item<'_>, Error> {
-        let header = self.header_at(position)?;
-        self.item(Place { position, header }, true)
+        self.ahead = self.guess;
+        let header = self.header_at(position);
+        if let Ok(header) = header {
+            self.guess = header.whole().max(MAX_HEADER as u64) as usize;
+            // Loads the block, so that the window's usual size does no harm afterwards.
+            self.window.at(position, self.guess, self.guess)?;
+        }
+        self.ahead = AHEAD;
+        self.item(Place { position, header: header? }, true)
     }
 
     /// Goes back to the first block.
@@ -231,6 +248,11 @@ impl<S: Source> Reader<S> {
         self.next
     }
 
+    /// Where the block lies that [`next`](Self::next) looked at last: the damaged one, after an error.
+    pub fn block(&self) -> u64 {
+        self.block
+    }
+
     /// Steps to the next data block of a selected record and past it, learning schemas on the way.
     fn advance(&mut self) -> Result<Option<Place>, Error> {
         loop {
@@ -245,6 +267,7 @@ impl<S: Source> Reader<S> {
     pub(crate) fn advance_any(&mut self) -> Result<Option<Place>, Error> {
         while self.next < self.window.size() {
             let position = self.next;
+            self.block = position;
             let header = self.header_at(position)?;
             self.next = position + header.whole();
             match header.kind {
@@ -258,7 +281,7 @@ impl<S: Source> Reader<S> {
 
     pub(crate) fn header_at(&mut self, position: u64) -> Result<Header, Error> {
         let left = self.window.size().saturating_sub(position);
-        Header::read(self.window.at(position, MAX_HEADER, AHEAD)?, position, left)
+        Header::read(self.window.at(position, MAX_HEADER, self.ahead)?, position, left)
     }
 
     pub(crate) fn item(&mut self, place: Place, decompress: bool) -> Result<Item<'_>, Error> {

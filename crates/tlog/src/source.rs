@@ -97,7 +97,7 @@ impl<S: Source> Window<S> {
         Ok(&self.bytes[from..self.bytes.len().min(from + len)])
     }
 
-    fn holds(&self, offset: u64, len: usize) -> bool {
+    pub fn holds(&self, offset: u64, len: usize) -> bool {
         let end = self.start + self.bytes.len() as u64;
         offset >= self.start && offset + len as u64 <= end
     }

@@ -328,6 +328,67 @@ fn behind_damage_sound_blocks_are_found_again() {
 }
 
 #[test]
+fn links_lead_to_all_samples_of_a_record_and_to_no_others() {
+    let (log, _) = mixed(5000);
+    for name in ["txt", "st"] {
+        let mut reader = Reader::open(&log).unwrap();
+        reader.select([name]);
+        let mut expected = Vec::new();
+        while let Some(item) = reader.next().unwrap() {
+            expected.push(item.position);
+        }
+        let places = reader.places(name).unwrap().unwrap();
+        assert_eq!(places, expected);
+        assert!(places.iter().all(|&place| reader.sample_at(place).unwrap().record.name() == name));
+    }
+    let error = Reader::open(&log).unwrap().places("nobody").unwrap_err();
+    assert_eq!(error.to_string(), "no record named \"nobody\" in this log; it has st, txt");
+}
+
+#[test]
+fn a_growing_log_is_followed() {
+    let (log, _) = mixed(60);
+    let (whole, _) = read(&log);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path();
+    std::fs::write(path, &log[..200]).unwrap();
+    let mut reader = Reader::open(std::fs::File::open(path).unwrap()).unwrap();
+    let mut lines = Vec::new();
+    for end in (200..=log.len()).step_by(7).chain([log.len()]) {
+        std::fs::write(path, &log[..end]).unwrap();
+        while let Some(item) = reader.next_if_grown().unwrap() {
+            lines.push(line(&item).unwrap());
+        }
+    }
+    assert_eq!(lines, whole);
+}
+
+#[test]
+fn a_repaired_log_is_whole_and_has_all_that_was_sound() {
+    let strip = |log: &[u8]| -> Vec<String> {
+        read(log).0.iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
+    };
+    let (log, ends) = mixed(300);
+    let whole = strip(&log);
+    let cut = &log[..ends[200] as usize + 3];
+    let (report, repaired) = khz_tlog::repair(cut, Vec::new(), |_| {}).unwrap();
+    assert_eq!((report.samples, report.damages, report.was_finished), (201, 1, false));
+    assert_eq!(strip(&repaired), whole[..201]);
+    assert!(Reader::open(&repaired).unwrap().is_finished());
+
+    let mut hurt = log.clone();
+    hurt[ends[100] as usize + 1] ^= 0x10; // the size of a block: its neighbours must survive
+    hurt[ends[150] as usize + 20] ^= 1; // a payload
+    let (report, repaired) = khz_tlog::repair(hurt, Vec::new(), |_| {}).unwrap();
+    assert!((1..=4).contains(&report.damages), "{:?}", report.told);
+    let found = strip(&repaired);
+    assert!(found.len() >= whole.len() - 4 && found.iter().all(|line| whole.contains(line)));
+    let (report, again) = khz_tlog::repair(repaired.clone(), Vec::new(), |_| {}).unwrap();
+    assert_eq!((report.damages, report.was_finished), (0, true));
+    assert_eq!(strip(&again), strip(&repaired));
+}
+
+#[test]
 fn bombs_are_refused_by_size() {
     let nested = Type::FixedArray(1 << 30, Box::new(Type::FixedArray(1 << 30, Box::new(Type::Null))));
     assert!(Type::decode(&nested.to_bytes()).unwrap_err().to_string().contains("limit of 4096"));

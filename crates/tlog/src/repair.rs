@@ -1,0 +1,121 @@
+//! A whole log from what is left of one.
+
+use crate::error::Error;
+use crate::reader::{Item, Reader};
+use crate::records::RecordInfo;
+use crate::source::Source;
+use crate::writer::{Compression, Options, RecordId, Writer};
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+
+/// How many damaged places are described; the others are only counted.
+const MAX_TOLD: usize = 100;
+
+/// What a repair found.
+#[derive(Debug, Default)]
+pub struct Repair {
+    /// Samples taken over.
+    pub samples: u64,
+    /// Damaged places.
+    pub damages: u64,
+    /// What was wrong at the first hundred of them.
+    pub told: Vec<Error>,
+    /// Bytes that were skipped because of damage.
+    pub skipped_bytes: u64,
+    /// Whether the log ended in a sound index.
+    pub was_finished: bool,
+}
+
+/// Writes everything sound in a log to a new one, which has an index, links and markers. Behind damage it goes on with
+/// the next block whose checksum is right. Samples are taken over as they are stored. A record whose schema changed on
+/// the way becomes two, the second with a number behind its name.
+///
+/// `progress` is told the position now and then, at least once for each sample.
+///
+/// # Errors
+/// When `source` is no log at all or cannot be read, or when `out` cannot be written.
+pub fn repair<S: Source, W: Write>(
+    source: S,
+    out: W,
+    mut progress: impl FnMut(u64),
+) -> Result<(Repair, W), Error> {
+    let mut reader = Reader::open(source)?;
+    let mut report = Repair { was_finished: reader.is_finished(), ..Repair::default() };
+    let mut copier = Copier::new(out)?;
+    loop {
+        let error = match reader.next_stored() {
+            Ok(None) => break,
+            Ok(Some(item)) => {
+                report.samples += 1;
+                progress(item.position);
+                copier.copy(&item)?;
+                continue;
+            }
+            Err(error @ (Error::Io { .. } | Error::Write(_))) => return Err(error),
+            Err(error) => error,
+        };
+        let damaged = reader.block();
+        let next = match error.is_contained() {
+            true => reader.position(),
+            false => reader.resync(damaged + 1)?.unwrap_or(reader.size()),
+        };
+        report.skipped_bytes += next - damaged;
+        report.damages += 1;
+        if report.told.len() < MAX_TOLD {
+            report.told.push(error);
+        }
+    }
+    Ok((report, copier.finish()?))
+}
+
+/// Writes samples of one log to another, declaring records as they come.
+pub struct Copier<W> {
+    writer: Writer<W>,
+    /// The new records, by the place of the old schema.
+    ids: HashMap<u64, RecordId>,
+    names: HashSet<String>,
+}
+
+impl<W: Write> Copier<W> {
+    /// Begins a log in `out`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn new(out: W) -> Result<Self, Error> {
+        let writer = Writer::new(out, Options::default()).map_err(Error::Write)?;
+        Ok(Self { writer, ids: HashMap::new(), names: HashSet::new() })
+    }
+
+    /// Writes a sample as it is stored.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn copy(&mut self, item: &Item<'_>) -> Result<(), Error> {
+        let id = match self.ids.get(&item.record.position()) {
+            Some(id) => *id,
+            None => self.declare(item.record)?,
+        };
+        self.writer.copy(id, item).map_err(Error::Write)?;
+        Ok(())
+    }
+
+    /// Ends the log.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn finish(self) -> Result<W, Error> {
+        self.writer.finish().map_err(Error::Write)
+    }
+
+    fn declare(&mut self, record: &RecordInfo) -> Result<RecordId, Error> {
+        let mut name = record.name().to_owned();
+        let mut number = 2;
+        while !self.names.insert(name.clone()) {
+            name = format!("{}_{number}", record.name());
+            number += 1;
+        }
+        let id = self.writer.record_with(&name, record.schema(), Compression::None).map_err(Error::Write)?;
+        self.ids.insert(record.position(), id);
+        Ok(id)
+    }
+}

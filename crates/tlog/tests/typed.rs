@@ -1,0 +1,108 @@
+//! Rust types in logs.
+#![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
+
+use khz_tlog::{
+    Bytes, Duration, Input, Options, Reader, Record, Slice, Timestamp, Type, Value, Width, Writer,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Record)]
+enum Mode {
+    Idle,
+    #[tlog(rename = "standing")]
+    Stand = 5,
+    Walk,
+}
+
+#[derive(Clone, Debug, PartialEq, Record)]
+struct Joint<const N: usize> {
+    position: f32,
+    #[tlog(rename = "type")]
+    kind: [u8; N],
+    mode: Mode,
+}
+
+#[derive(Clone, Debug, PartialEq, Record)]
+struct Everything {
+    truth: bool,
+    small: i8,
+    large: u64,
+    exact: f64,
+    name: String,
+    blob: Bytes,
+    joints: Vec<Joint<2>>,
+    pair: [Option<i16>; 2],
+    at: Timestamp,
+    took: Duration,
+    nothing: (),
+}
+
+fn example() -> Everything {
+    let joint = |position, mode| Joint { position, kind: [1, 2], mode };
+    Everything {
+        truth: true,
+        small: -3,
+        large: u64::MAX,
+        exact: 0.1,
+        name: "häuschen".into(),
+        blob: Bytes(vec![0, 255]),
+        joints: vec![joint(1.5, Mode::Walk), joint(-1.5, Mode::Stand)],
+        pair: [None, Some(-300)],
+        at: Timestamp { us: 17 },
+        took: Duration { us: -17 },
+        nothing: (),
+    }
+}
+
+#[test]
+fn a_struct_goes_through_a_log() {
+    let mut writer = Writer::new(Vec::new(), Options::default()).unwrap();
+    let id = writer.record("all", &Everything::schema()).unwrap();
+    writer.write(id, Some(1), &example().to_bytes()).unwrap();
+    let mut reader = Reader::open(writer.finish().unwrap()).unwrap();
+    let item = reader.next().unwrap().unwrap();
+    assert!(item.record.holds::<Everything>() && !item.record.holds::<Mode>());
+    assert_eq!(item.decode::<Everything>().unwrap(), example());
+    let value = item.value().unwrap();
+    assert_eq!(value.at("joints.0.position"), Some(Value::Float32(1.5)));
+    assert_eq!(value.at("joints.1.type.1"), Some(Value::Uint(2)));
+    assert_eq!(value.at("joints.1.mode").unwrap().number(), Some(5.0));
+    assert_eq!(value.at("pair.0"), Some(Value::Null));
+    assert_eq!(value.at("pair.1"), Some(Value::Int(-300)));
+    assert!(value.at("pair.2").is_none() && value.at("nobody").is_none() && value.at("truth.x").is_none());
+}
+
+#[test]
+fn an_enum_has_its_names_and_refuses_other_numbers() {
+    assert_eq!(Mode::schema(), Type::enumeration([(0, "Idle"), (5, "standing"), (6, "Walk")]));
+    let error = Mode::decode(&mut Input::new(&[7])).unwrap_err();
+    assert_eq!(error.to_string(), "a value the type Mode cannot hold (at its byte 0)");
+}
+
+#[test]
+fn a_struct_is_an_object_of_its_fields() {
+    let kind = Type::FixedArray(2, Box::new(Type::Uint(Width::One)));
+    let expected = Type::object([("position", Type::Float32), ("type", kind), ("mode", Mode::schema())]);
+    assert_eq!(Joint::<2>::schema(), expected);
+}
+
+#[test]
+fn every_truncation_of_a_value_is_an_error() {
+    let bytes = example().to_bytes();
+    let ty = Everything::schema();
+    for len in 0..bytes.len() {
+        assert!(Everything::decode(&mut Input::new(&bytes[..len])).is_err());
+        assert!(Value::read(&ty, &bytes[..len]).is_err());
+    }
+}
+
+#[test]
+fn a_slice_takes_a_struct_without_growing() {
+    let mut room = [0; 200];
+    let mut slice = Slice::new(&mut room);
+    example().encode(&mut slice);
+    assert_eq!(slice.written().unwrap(), example().to_bytes());
+    let mut room = [0; 20];
+    let mut slice = Slice::new(&mut room);
+    example().encode(&mut slice);
+    assert_eq!(slice.written(), None);
+}
