@@ -63,7 +63,7 @@ impl Header {
         let cut = |needed| Error::Truncated { offset, needed, left };
         let wrong = |source: DecodeError| match source.flaw {
             Flaw::Short { .. } => cut(left + 1),
-            _ => Error::Block { offset, what: "unnamed", source },
+            _ => Error::BlockHeader { offset, source },
         };
         let mut input = Input::new(bytes);
         let kind = match input.varuint().map_err(wrong)? {

@@ -110,6 +110,14 @@ pub enum Error {
         /// The type read.
         kind: u64,
     },
+    /// A block whose type or size cannot be read; where the next one lies is not known.
+    #[error("byte {offset}: no block begins here: {source}; the log is damaged here")]
+    BlockHeader {
+        /// Where a block should begin.
+        offset: u64,
+        /// What is wrong.
+        source: DecodeError,
+    },
     /// A block whose body does not make sense.
     #[error("byte {offset}: bad {what} block: {source}")]
     Block {

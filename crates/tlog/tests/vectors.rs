@@ -389,6 +389,15 @@ fn a_repaired_log_is_whole_and_has_all_that_was_sound() {
 }
 
 #[test]
+fn an_unreadable_block_header_is_no_contained_damage() {
+    let log = [b"TLOG0003\0".as_slice(), &[0xff; 30]].concat();
+    let mut reader = Reader::open(&log).unwrap();
+    let error = reader.next().unwrap_err();
+    assert!(!error.is_contained(), "{error}"); // what reads on behind contained damage would never end
+    reader.survey().unwrap();
+}
+
+#[test]
 fn bombs_are_refused_by_size() {
     let nested = Type::FixedArray(1 << 30, Box::new(Type::FixedArray(1 << 30, Box::new(Type::Null))));
     assert!(Type::decode(&nested.to_bytes()).unwrap_err().to_string().contains("limit of 4096"));
