@@ -6,7 +6,7 @@ use crate::config::{
 use crate::controller::{Controller, Hold, Sine, StandAndSquat, StandAndSquatParameters};
 use crate::cycle::{Cycle, CyclePlan, DevicePlan, Mounting};
 use crate::state::RobotState;
-use crate::supervisor::{Supervisor, SupervisorSettings};
+use crate::supervisor::Supervisor;
 use crate::tick::Machine;
 use khz_emu::World;
 use khz_link::Link;
@@ -41,7 +41,7 @@ pub fn machine(config: &RobotConfig, controller: Box<dyn Controller>) -> Result<
     let cycle = Cycle::new(CyclePlan { devices, imu, ..CyclePlan::default() }, &links);
     let timing = &config.timing;
     let state = RobotState::unknown(config.servos.len(), imu.is_some(), timing.period_ns());
-    let supervisor = Supervisor::new(settings(config), config.servos.len());
+    let supervisor = Supervisor::of(config);
     Ok(Machine::new(links, cycle, supervisor, controller, state, timing.bus_deadline_ns()))
 }
 
@@ -187,15 +187,6 @@ fn reply_timeout_ns(link: &LinkConfig) -> i64 {
         _ => return SLACK_NS,
     };
     LONGEST_EXCHANGE_BITS * 1_000_000_000 / i64::from(baud) + SLACK_NS
-}
-
-fn settings(config: &RobotConfig) -> SupervisorSettings {
-    let supervisor = &config.supervisor;
-    SupervisorSettings {
-        missed_replies: supervisor.missed_replies,
-        damping_ns: nanoseconds(supervisor.damping_s),
-        ..SupervisorSettings::default()
-    }
 }
 
 fn nanoseconds(seconds: f64) -> i64 {

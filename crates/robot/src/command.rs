@@ -15,7 +15,7 @@ pub enum ServoCommand {
 /// Position control: torque = kp·(position error) + kd·(velocity error) + torque, limited.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PositionCommand {
-    /// Target, rad. NaN: wherever the joint is (velocity and torque control).
+    /// Target, rad. NaN, with `kp_scale` 0: wherever the joint is (velocity and torque control).
     pub position: f64,
     /// Target velocity, rad/s. NaN counts as 0.
     pub velocity: f64,

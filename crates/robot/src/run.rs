@@ -1,6 +1,6 @@
 //! The loop: one [`Machine::tick`] per period until the robot is down.
 
-use crate::supervisor::{Cause, Phase, Transition};
+use crate::supervisor::{Cause, Transition};
 use crate::tick::{Machine, TickTiming};
 use crate::time::Time;
 use khz_rt::{Disturbance, Histogram, Overrun, Pacer};
@@ -51,7 +51,7 @@ pub fn run(
 ) {
     let first_ns = time.now_ns() + options.period_ns;
     let mut pacer = Pacer::new(options.period_ns, options.overrun, first_ns);
-    while machine.phase() != Phase::Stopped {
+    while !machine.is_settled() {
         time.wait_for_tick(pacer.deadline_ns());
         let planned = match pacer.woke(time.now_ns()) {
             Some(planned) => planned,

@@ -51,6 +51,8 @@ pub struct Machine {
     state: RobotState,
     commands: Vec<ServoCommand>,
     bus_deadline_ns: i64,
+    /// The last tick ended after the next one should have started.
+    late: bool,
     /// Why the controller gave up.
     failure: Option<ControlError>,
     result: CycleResult,
@@ -76,6 +78,7 @@ impl Machine {
             state,
             commands,
             bus_deadline_ns,
+            late: false,
             failure: None,
             result: CycleResult::default(),
             transitions: Transitions::new(),
@@ -138,14 +141,18 @@ impl Machine {
         self.state.planned_ns = timing.planned_ns;
         self.state.started_ns = timing.started_ns;
         self.state.now_ns = timing.collected_ns;
-        self.supervisor.observe(&self.state, &Observation { cycle: self.result, stop });
+        let overrun = self.state.tick > 0 && self.late;
+        let seen = Observation { cycle: self.result, stop, overrun, ..Observation::default() };
+        self.supervisor.observe(&self.state, &seen);
         let before_ns = time.now_ns();
         self.control();
         let after_ns = time.now_ns();
-        self.supervisor.govern(&mut self.commands);
+        self.supervisor.controller_took(after_ns - before_ns, &self.state);
+        self.supervisor.govern(&mut self.commands, &self.state);
         self.transitions = self.supervisor.take_transitions();
         self.state.tick += 1;
         timing.decided_ns = time.now_ns();
+        self.late = timing.decided_ns > timing.planned_ns + self.state.period_ns;
         timing.control_ns = after_ns - before_ns;
         timing.own_ns += timing.decided_ns - timing.collected_ns - timing.control_ns;
     }
@@ -192,6 +199,21 @@ impl Machine {
     /// The phase now.
     pub fn phase(&self) -> Phase {
         self.supervisor.phase()
+    }
+
+    /// The robot is at rest and its servos have been told so.
+    pub fn is_settled(&self) -> bool {
+        self.supervisor.is_settled()
+    }
+
+    /// The supervisor, for what it has to say.
+    pub fn supervisor(&self) -> &Supervisor {
+        &self.supervisor
+    }
+
+    /// Asks to arm: from idle, or from rest to begin again from measured positions.
+    pub fn arm(&mut self) {
+        self.supervisor.arm();
     }
 
     /// Why the controller gave up, if it returned an error.

@@ -74,7 +74,13 @@ fn the_quadruped_stands_and_squats_without_missing_a_reply() {
         (0, 0, 0, 0)
     );
     assert!((stats.rate_hz() - 1000.0).abs() < 1e-6);
-    let expected = [Cause::AllServosSeen, Cause::ControllerStarted, Cause::TimeOver, Cause::DampingOver];
+    let expected = [
+        Cause::AllServosSeen,
+        Cause::ArmRequested,
+        Cause::ControllerStarted,
+        Cause::TimeOver,
+        Cause::DampingOver,
+    ];
     assert_eq!(causes(&stats), expected);
     assert!(tracking.worst < 0.1, "{} rad", tracking.worst);
 }
@@ -96,7 +102,7 @@ fn a_bus_that_dies_ends_in_damping_with_the_cause() {
     let faults = "[bus.rear_left.faults]\nevents = [{ at_s = 1.0, kind = \"bus_off\" }]";
     let mut machine = machine(&quadruped_with(faults));
     let stats = run_stats(&mut machine, 10);
-    let down = stats.transitions[2];
+    let down = stats.transitions[3];
     assert!(matches!(down.cause, Cause::MissedReplies { servo: 6, .. }), "{:?}", causes(&stats));
     assert_eq!((down.from, down.to), (Phase::Active, Phase::Damping));
     assert!((990..1030).contains(&down.tick), "in tick {}", down.tick);
@@ -108,7 +114,7 @@ fn a_servo_silent_from_the_start_keeps_the_robot_at_rest() {
     let mut machine = machine(&quadruped_with(faults));
     let stats = run_stats(&mut machine, 3);
     assert_eq!(causes(&stats), [Cause::NotSeen { servo: 4 }]);
-    assert_eq!(machine.phase(), Phase::Stopped);
+    assert_eq!(machine.phase(), Phase::Fault);
 }
 
 /// Fails in the way asked for after half a second.
@@ -132,7 +138,7 @@ fn a_controller_that_fails_or_panics_ends_in_damping() {
     for (panics, cause) in [(false, Cause::ControllerFailed), (true, Cause::ControllerPanicked)] {
         let mut machine = assemble::machine(&RobotConfig::quadruped(), Box::new(Failing { panics })).unwrap();
         let stats = run_stats(&mut machine, 5);
-        assert_eq!((stats.transitions[2].cause, stats.transitions[2].to), (cause, Phase::Damping));
+        assert_eq!((stats.transitions[3].cause, stats.transitions[3].to), (cause, Phase::Damping));
         assert_eq!(machine.failure().is_some(), !panics);
     }
 }

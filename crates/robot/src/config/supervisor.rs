@@ -54,6 +54,8 @@ section! {
         temperature_hard_c: f64 = 70.0, "°C", 0.0 => 200.0;
         /// Share of a servo's torque limit left at `temperature_hard_c`.
         derate_to: f64 = 0.3, "", 0.0 => 1.0;
+        /// At the start every servo must have answered, without a fault, within this time.
+        answer_s: f64 = 1.0, "s", 0.01 => 60.0;
         /// After arming, missed replies, stale state and overruns are forgiven for this long.
         grace_s: f64 = 0.5, "s", 0.0 => 60.0;
         /// Damping ends in stop after this time at the latest.
@@ -62,8 +64,6 @@ section! {
         still_velocity: f64 = 0.05, "rad/s", 0.0 => 10.0;
         /// See `still_velocity`.
         still_s: f64 = 0.3, "s", 0.0 => 60.0;
-        /// Hardware watchdog to feed while the loop is healthy, for example `/dev/watchdog`.
-        watchdog_device: Option<String> = None, "";
         /// What is done about each trigger.
         reactions: Reactions = Reactions::default(), "";
     }

@@ -1,0 +1,300 @@
+//! What the supervisor reacts to, and the record it leaves.
+
+use super::Phase;
+use crate::config::{Reaction, Reactions};
+use arrayvec::ArrayVec;
+use khz_wire::Fault;
+use std::fmt;
+
+/// Why the phase changed, or what was warned of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cause {
+    /// Every servo has answered.
+    AllServosSeen,
+    /// Somebody, or the settings, asked to arm.
+    ArmRequested,
+    /// The controller accepted the measured positions.
+    ControllerStarted,
+    /// The run's time is over.
+    TimeOver,
+    /// Ctrl-C, SIGTERM, or a stop asked for by the operator.
+    OperatorStop,
+    /// The operator's heartbeat stopped.
+    HeartbeatLost {
+        /// How long ago it was last heard.
+        age_ns: i64,
+    },
+    /// A servo reports a fault.
+    ServoFault {
+        /// Which servo.
+        servo: u16,
+        /// What it reports.
+        fault: Fault,
+    },
+    /// A servo's own watchdog ran out; it damps by itself and has to be stopped before it obeys again.
+    ServoTimedOut {
+        /// Which servo.
+        servo: u16,
+    },
+    /// A servo that was running is off: it started anew, and may not know where it is.
+    ServoReset {
+        /// Which servo.
+        servo: u16,
+    },
+    /// A servo reports a position or velocity that is no number.
+    ServoNotFinite {
+        /// Which servo.
+        servo: u16,
+    },
+    /// A servo missed too many replies in a row.
+    MissedReplies {
+        /// Which servo.
+        servo: u16,
+        /// How many.
+        count: u32,
+    },
+    /// What is known of a servo is too old.
+    Stale {
+        /// Which servo.
+        servo: u16,
+        /// How old.
+        age_ns: i64,
+    },
+    /// Not every servo answered in time at the start.
+    NotSeen {
+        /// The first one missing.
+        servo: u16,
+    },
+    /// A link refused to carry frames for too many ticks in a row.
+    BusDown {
+        /// Which link.
+        link: u16,
+    },
+    /// Too many ticks in a row took longer than a period.
+    Overruns {
+        /// How many.
+        count: u32,
+    },
+    /// The IMU has not answered for too long.
+    ImuSilent {
+        /// Age of its newest reading.
+        age_ns: i64,
+    },
+    /// The IMU's reading is no number.
+    ImuNotFinite,
+    /// The body leans too far.
+    Tilt {
+        /// How far, rad.
+        angle: f64,
+    },
+    /// The controller commanded something that is no number.
+    CommandNotFinite {
+        /// For which servo.
+        servo: u16,
+    },
+    /// The controller commanded something beyond the servo's limits.
+    CommandOutOfLimits {
+        /// For which servo.
+        servo: u16,
+    },
+    /// The controller returned an error.
+    ControllerFailed,
+    /// The controller panicked.
+    ControllerPanicked,
+    /// The controller took too long.
+    ControllerSlow {
+        /// How long.
+        took_ns: i64,
+    },
+    /// The supply of a servo is too low.
+    VoltageLow {
+        /// Which servo.
+        servo: u16,
+        /// What it measures, V.
+        volts: f64,
+    },
+    /// A servo is too warm.
+    Hot {
+        /// Which servo.
+        servo: u16,
+        /// What it measures, °C.
+        celsius: f64,
+    },
+    /// Every joint stands still.
+    Still,
+    /// The damping time is over.
+    DampingOver,
+    /// Somebody asked to begin again.
+    Rearmed,
+}
+
+/// The kinds of trouble; each has a reaction in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Trigger {
+    /// The operator asks to stop.
+    Operator = 0,
+    /// A servo reports a fault, has timed out or started anew, or reports what is no number.
+    ServoFault,
+    /// Missed replies in a row. Before `BusDown`, as it names the servo.
+    MissedReplies,
+    /// A link is down.
+    BusDown,
+    /// Old state.
+    Stale,
+    /// Overruns in a row.
+    Overruns,
+    /// IMU silent or not finite.
+    Imu,
+    /// The body leans too far.
+    Tilt,
+    /// A command that is no number or beyond the limits.
+    Command,
+    /// The controller failed, panicked or took too long.
+    Controller,
+    /// The operator is not heard.
+    Heartbeat,
+    /// Low supply.
+    Voltage,
+    /// Too warm.
+    Temperature,
+}
+
+impl Trigger {
+    /// How many there are.
+    pub const COUNT: usize = Self::Temperature as usize + 1;
+
+    /// What the configuration says to do about it.
+    pub const fn reaction(self, reactions: &Reactions) -> Reaction {
+        match self {
+            Self::Operator => reactions.operator,
+            Self::ServoFault => reactions.servo_fault,
+            Self::BusDown => reactions.bus_down,
+            Self::MissedReplies => reactions.missed_replies,
+            Self::Stale => reactions.stale,
+            Self::Overruns => reactions.overruns,
+            Self::Imu => reactions.imu,
+            Self::Tilt => reactions.tilt,
+            Self::Command => reactions.command,
+            Self::Controller => reactions.controller,
+            Self::Heartbeat => reactions.heartbeat,
+            Self::Voltage => reactions.voltage,
+            Self::Temperature => reactions.temperature,
+        }
+    }
+}
+
+impl Cause {
+    /// The kind of trouble it is; `None` for what is no trouble.
+    pub const fn trigger(self) -> Option<Trigger> {
+        Some(match self {
+            Self::OperatorStop => Trigger::Operator,
+            Self::HeartbeatLost { .. } => Trigger::Heartbeat,
+            Self::ServoFault { .. }
+            | Self::ServoTimedOut { .. }
+            | Self::ServoReset { .. }
+            | Self::ServoNotFinite { .. } => Trigger::ServoFault,
+            Self::MissedReplies { .. } | Self::NotSeen { .. } => Trigger::MissedReplies,
+            Self::Stale { .. } => Trigger::Stale,
+            Self::BusDown { .. } => Trigger::BusDown,
+            Self::Overruns { .. } => Trigger::Overruns,
+            Self::ImuSilent { .. } | Self::ImuNotFinite => Trigger::Imu,
+            Self::Tilt { .. } => Trigger::Tilt,
+            Self::CommandNotFinite { .. } | Self::CommandOutOfLimits { .. } => Trigger::Command,
+            Self::ControllerFailed | Self::ControllerPanicked | Self::ControllerSlow { .. } => {
+                Trigger::Controller
+            }
+            Self::VoltageLow { .. } => Trigger::Voltage,
+            Self::Hot { .. } => Trigger::Temperature,
+            Self::AllServosSeen
+            | Self::ArmRequested
+            | Self::ControllerStarted
+            | Self::TimeOver
+            | Self::Still
+            | Self::DampingOver
+            | Self::Rearmed => return None,
+        })
+    }
+
+    /// Not part of a run that ends as planned.
+    pub const fn is_trouble(self) -> bool {
+        !matches!(self, Self::OperatorStop) && self.trigger().is_some()
+    }
+
+    /// The servo it is about.
+    pub const fn servo(self) -> Option<u16> {
+        match self {
+            Self::ServoFault { servo, .. }
+            | Self::ServoTimedOut { servo }
+            | Self::ServoReset { servo }
+            | Self::ServoNotFinite { servo }
+            | Self::MissedReplies { servo, .. }
+            | Self::Stale { servo, .. }
+            | Self::NotSeen { servo }
+            | Self::CommandNotFinite { servo }
+            | Self::CommandOutOfLimits { servo }
+            | Self::VoltageLow { servo, .. }
+            | Self::Hot { servo, .. } => Some(servo),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |ns: i64| ns as f64 / 1e6;
+        match *self {
+            Self::AllServosSeen => f.write_str("every servo has answered"),
+            Self::ArmRequested => f.write_str("armed"),
+            Self::ControllerStarted => f.write_str("controller started"),
+            Self::TimeOver => f.write_str("the run's time is over"),
+            Self::OperatorStop => f.write_str("stopped by the operator"),
+            Self::HeartbeatLost { age_ns } => write!(f, "operator not heard for {:.1} ms", ms(age_ns)),
+            Self::ServoFault { fault, .. } => write!(f, "servo fault {} ({})", fault.0, fault.name()),
+            Self::ServoTimedOut { .. } => f.write_str("the servo's own watchdog ran out"),
+            Self::ServoReset { .. } => f.write_str("the servo started anew"),
+            Self::ServoNotFinite { .. } => f.write_str("the servo reports what is no number"),
+            Self::MissedReplies { count, .. } => write!(f, "{count} replies missed in a row"),
+            Self::Stale { age_ns, .. } => write!(f, "state {:.1} ms old", ms(age_ns)),
+            Self::NotSeen { .. } => f.write_str("no reply at the start"),
+            Self::BusDown { link } => write!(f, "link {link} is down"),
+            Self::Overruns { count } => write!(f, "{count} overruns in a row"),
+            Self::ImuSilent { age_ns: i64::MAX } => f.write_str("the IMU was never heard"),
+            Self::ImuSilent { age_ns } => write!(f, "IMU silent for {:.1} ms", ms(age_ns)),
+            Self::ImuNotFinite => f.write_str("the IMU reports what is no number"),
+            Self::Tilt { angle } => write!(f, "the body leans by {angle:.2} rad"),
+            Self::CommandNotFinite { .. } => f.write_str("a command is no number"),
+            Self::CommandOutOfLimits { .. } => f.write_str("a command is beyond the limits"),
+            Self::ControllerFailed => f.write_str("the controller failed"),
+            Self::ControllerPanicked => f.write_str("the controller panicked"),
+            Self::ControllerSlow { took_ns } => write!(f, "the controller took {:.3} ms", ms(took_ns)),
+            Self::VoltageLow { volts, .. } => write!(f, "supply at {volts:.1} V"),
+            Self::Hot { celsius, .. } => write!(f, "{celsius:.1} °C"),
+            Self::Still => f.write_str("every joint stands still"),
+            Self::DampingOver => f.write_str("damping time over"),
+            Self::Rearmed => f.write_str("begun again"),
+        }
+    }
+}
+
+/// A change of phase; or, with equal phases, something that was warned of or derated for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Transition {
+    /// In which tick.
+    pub tick: u64,
+    /// When.
+    pub at_ns: i64,
+    /// The phase left.
+    pub from: Phase,
+    /// The phase entered.
+    pub to: Phase,
+    /// Why.
+    pub cause: Cause,
+    /// When the phase entered ends at the latest; `None`: it may last.
+    pub deadline_ns: Option<i64>,
+    /// When all was last well with what the cause is about.
+    pub last_good_ns: i64,
+}
+
+/// The transitions of one tick: armed and active may be entered in the same.
+pub type Transitions = ArrayVec<Transition, 4>;

@@ -1,0 +1,356 @@
+//! Decides every tick whether the robot may be controlled, must be damped, or is at rest.
+//!
+//! ```text
+//!            all answered       armed         started
+//!   Init ───────────────► Idle ───────► Armed ───────► Active ◄── warn, derate: stays, with less torque
+//!    ▲                     │              │               │
+//!    │                     │              │               │ any trigger with the reaction `damp`
+//!    │ re-armed            │              │               ▼
+//!    │                     │              │            Damping
+//!    │                     ▼              ▼               │ still, or damping time over
+//!    └───────────────── Stopped, or Fault if something was wrong
+//! ```
+//! A trigger with the reaction `stop` leads to rest at once, from anywhere; before `Active` every trigger does, as
+//! outputs are off anyway. At rest every servo is told to stop, which also clears its fault.
+//!
+//! A pure state machine: it is told what happened and the time, and never reads a clock.
+//!
+//! # Realtime contract
+//! After construction nothing here allocates, locks, prints or makes a system call. The cost per tick grows with
+//! the number of servos only.
+
+mod cause;
+mod guard;
+mod phase;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+pub use cause::{Cause, Transition, Transitions, Trigger};
+pub use guard::Bounds;
+pub use phase::Phase;
+pub use settings::SupervisorSettings;
+
+use crate::command::ServoCommand;
+use crate::config::{Reaction, RobotConfig};
+use crate::cycle::CycleResult;
+use crate::state::RobotState;
+use guard::Guard;
+use watch::{Findings, Watch};
+
+/// Stop is sent for this long before the robot counts as settled, unless every servo says so earlier.
+const SETTLE_NS: i64 = 50_000_000;
+
+/// What happened in a tick, besides the state.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Observation {
+    /// The cycle's result.
+    pub cycle: CycleResult,
+    /// The operator, a signal or the run's end asks to stop.
+    pub stop: Option<Cause>,
+    /// The tick before ended after this one should have started.
+    pub overrun: bool,
+    /// How long ago the operator was last heard, if one is expected.
+    pub heartbeat_age_ns: Option<i64>,
+}
+
+/// The state machine.
+#[derive(Clone, Debug)]
+pub struct Supervisor {
+    settings: SupervisorSettings,
+    phase: Phase,
+    /// When the phase was entered.
+    since_ns: Option<i64>,
+    /// What led into damping.
+    blame: Option<Cause>,
+    watch: Watch,
+    guard: Guard,
+    /// Triggers warned of or derated for, one bit each, until they are over.
+    warned: u32,
+    /// A trigger with the reaction `derate` is present.
+    derated: bool,
+    arm: bool,
+    settled: bool,
+    /// End of the last tick in which nothing was wrong.
+    all_good_ns: i64,
+    transitions: Transitions,
+}
+
+impl Supervisor {
+    /// Watches `servos` servos without limits of their own.
+    pub fn new(settings: SupervisorSettings, servos: usize) -> Self {
+        Self::with_guard(settings, Guard::unlimited(servos), servos)
+    }
+
+    /// Watches the robot of a file, with its thresholds and limits.
+    pub fn of(robot: &RobotConfig) -> Self {
+        Self::with_guard(SupervisorSettings::of(robot), Guard::of(robot), robot.servos.len())
+    }
+
+    fn with_guard(settings: SupervisorSettings, guard: Guard, servos: usize) -> Self {
+        Self {
+            arm: settings.auto_arm,
+            settings,
+            phase: Phase::Init,
+            since_ns: None,
+            blame: None,
+            watch: Watch::new(servos),
+            guard,
+            warned: 0,
+            derated: false,
+            settled: false,
+            all_good_ns: i64::MIN,
+            transitions: Transitions::new(),
+        }
+    }
+
+    /// Looks at the tick. What changes is told by [`Supervisor::take_transitions`].
+    pub fn observe(&mut self, state: &RobotState, seen: &Observation) {
+        let elapsed_ns = state.now_ns - *self.since_ns.get_or_insert(state.now_ns);
+        self.watch.update(state, seen, &self.settings);
+        match self.phase {
+            Phase::Init => self.init(state, seen, elapsed_ns),
+            Phase::Idle => self.idle(state, seen),
+            Phase::Armed | Phase::Active => self.react(state, seen, elapsed_ns),
+            Phase::Damping => self.damp(state, seen, elapsed_ns),
+            Phase::Stopped | Phase::Fault => self.settle(state, elapsed_ns),
+        }
+    }
+
+    fn init(&mut self, state: &RobotState, seen: &Observation, elapsed_ns: i64) {
+        let late = elapsed_ns > self.settings.answer_ns;
+        let missing = state.servos.iter().position(|servo| !servo.fresh);
+        if let Some(cause) = seen.stop {
+            self.rest(cause, state);
+        } else if let Some(servo) = missing {
+            if late {
+                self.rest(Cause::NotSeen { servo: servo as u16 }, state);
+            }
+        } else if let Some(cause) = self.servo_trouble(state, seen) {
+            if late {
+                self.rest(cause, state);
+            }
+        } else {
+            self.enter(Phase::Idle, Cause::AllServosSeen, state);
+        }
+    }
+
+    /// A fault, or a joint that does not know where it is. Stop clears faults, so some pass by themselves.
+    fn servo_trouble(&self, state: &RobotState, seen: &Observation) -> Option<Cause> {
+        self.watch.findings(state, seen, &self.settings, true)[Trigger::ServoFault as usize]
+    }
+
+    fn idle(&mut self, state: &RobotState, seen: &Observation) {
+        if let Some(cause) = seen.stop {
+            self.rest(cause, state);
+        } else if state.servos.iter().any(|servo| servo.age_ns(state.now_ns) > self.settings.stale_ns) {
+            self.enter(Phase::Init, Cause::Rearmed, state);
+        } else if self.arm {
+            self.arm = false;
+            self.watch.reset();
+            self.enter(Phase::Armed, Cause::ArmRequested, state);
+        }
+    }
+
+    fn react(&mut self, state: &RobotState, seen: &Observation, elapsed_ns: i64) {
+        let forgiving = self.phase == Phase::Armed || elapsed_ns < self.settings.grace_ns;
+        let findings = self.watch.findings(state, seen, &self.settings, forgiving);
+        match self.worst(seen, &findings) {
+            Some((Reaction::Stop, cause)) => self.rest(cause, state),
+            Some((Reaction::Damp, cause)) => self.bring_down(cause, state),
+            _ => self.warn(&findings, state),
+        }
+    }
+
+    /// The gravest reaction asked for, and the first cause of it.
+    fn worst(&self, seen: &Observation, findings: &Findings) -> Option<(Reaction, Cause)> {
+        let reaction = |cause: Cause| match cause.trigger() {
+            Some(trigger) => trigger.reaction(&self.settings.reactions),
+            None => Reaction::Damp,
+        };
+        let causes = seen.stop.iter().chain(findings.iter().flatten());
+        causes.map(|&cause| (reaction(cause), cause)).fold(None, |worst, next| match worst {
+            Some((gravest, _)) if gravest >= next.0 => worst,
+            _ => Some(next),
+        })
+    }
+
+    /// Records what is new among the warnings, one per tick, and derates for those that ask for it.
+    fn warn(&mut self, findings: &Findings, state: &RobotState) {
+        self.derated = false;
+        let mut present = 0;
+        let mut news = None;
+        for cause in findings.iter().flatten() {
+            let Some(trigger) = cause.trigger() else { continue };
+            let bit = 1 << trigger as u32;
+            present |= bit;
+            self.derated |= trigger.reaction(&self.settings.reactions) == Reaction::Derate;
+            if self.warned & bit == 0 && news.is_none() {
+                news = Some(*cause);
+                self.warned |= bit;
+            }
+        }
+        self.warned &= present;
+        if present == 0 {
+            self.all_good_ns = state.now_ns;
+        }
+        if let Some(cause) = news {
+            self.record(self.phase, self.phase, cause, state);
+        }
+    }
+
+    fn damp(&mut self, state: &RobotState, seen: &Observation, elapsed_ns: i64) {
+        let findings = self.watch.findings(state, seen, &self.settings, false);
+        if let Some((Reaction::Stop, cause)) = self.worst(seen, &findings) {
+            self.rest(cause, state);
+        } else if elapsed_ns >= self.settings.damping_ns {
+            self.rest(Cause::DampingOver, state);
+        } else if elapsed_ns >= self.settings.still_ns
+            && self.watch.still_ns(state.now_ns) >= self.settings.still_ns
+        {
+            self.rest(Cause::Still, state);
+        }
+    }
+
+    fn settle(&mut self, state: &RobotState, elapsed_ns: i64) {
+        let off = |servo: &crate::state::ServoState| servo.fresh && !servo.mode.is_active();
+        self.settled = elapsed_ns >= SETTLE_NS || state.servos.iter().all(off);
+        if self.settled && self.arm {
+            self.blame = None;
+            self.settled = false;
+            self.watch.reset();
+            self.enter(Phase::Init, Cause::Rearmed, state);
+        }
+    }
+
+    /// The controller has been started.
+    pub fn controller_started(&mut self, state: &RobotState) {
+        if self.phase == Phase::Armed {
+            self.enter(Phase::Active, Cause::ControllerStarted, state);
+        }
+    }
+
+    /// The controller has given up.
+    pub fn controller_failed(&mut self, cause: Cause, state: &RobotState) {
+        match (self.phase, self.settings.reactions.controller) {
+            // There is no command to go on with, so the mildest reaction is to damp.
+            (Phase::Active, Reaction::Warn | Reaction::Derate | Reaction::Damp) => {
+                self.bring_down(cause, state)
+            }
+            (Phase::Armed | Phase::Active, _) => self.rest(cause, state),
+            _ => {}
+        }
+    }
+
+    /// The controller took `took_ns` for this tick.
+    pub fn controller_took(&mut self, took_ns: i64, state: &RobotState) {
+        if self.phase != Phase::Active || took_ns <= self.settings.controller_ns {
+            return;
+        }
+        let cause = Cause::ControllerSlow { took_ns };
+        match self.settings.reactions.controller {
+            Reaction::Warn | Reaction::Derate => self.record(self.phase, self.phase, cause, state),
+            Reaction::Damp => self.bring_down(cause, state),
+            Reaction::Stop => self.rest(cause, state),
+        }
+    }
+
+    /// Replaces the commands with what the phase demands, and keeps those of the controller within the limits.
+    pub fn govern(&mut self, commands: &mut [ServoCommand], state: &RobotState) {
+        if self.phase == Phase::Active {
+            let derate = if self.derated { self.settings.derate_to } else { 1.0 };
+            if let Some(cause) = self.guard.check(commands, &state.servos, &self.settings, derate) {
+                // A command that cannot be sent leaves nothing to go on with.
+                match self.settings.reactions.command {
+                    Reaction::Stop => self.rest(cause, state),
+                    _ => self.bring_down(cause, state),
+                }
+            }
+        }
+        match self.phase {
+            Phase::Active => {}
+            Phase::Damping => commands.fill(ServoCommand::Damp),
+            Phase::Init | Phase::Idle | Phase::Armed | Phase::Stopped | Phase::Fault => {
+                commands.fill(ServoCommand::Stop);
+            }
+        }
+    }
+
+    /// Asks to arm: from idle, or from rest to begin again from measured positions. Ignored elsewhere.
+    pub fn arm(&mut self) {
+        self.arm |= self.phase == Phase::Idle || self.phase.is_over();
+    }
+
+    /// Damps a robot that is under control; one that is not needs no damping.
+    fn bring_down(&mut self, cause: Cause, state: &RobotState) {
+        if self.phase == Phase::Active {
+            self.blame = Some(cause);
+            self.enter(Phase::Damping, cause, state);
+        } else {
+            self.rest(cause, state);
+        }
+    }
+
+    fn rest(&mut self, cause: Cause, state: &RobotState) {
+        let trouble = cause.is_trouble() || self.blame.is_some_and(Cause::is_trouble);
+        self.settled = false;
+        self.arm = false;
+        self.enter(if trouble { Phase::Fault } else { Phase::Stopped }, cause, state);
+    }
+
+    fn enter(&mut self, to: Phase, cause: Cause, state: &RobotState) {
+        let from = std::mem::replace(&mut self.phase, to);
+        self.since_ns = Some(state.now_ns);
+        self.warned = 0;
+        self.derated = false;
+        self.record(from, to, cause, state);
+    }
+
+    fn record(&mut self, from: Phase, to: Phase, cause: Cause, state: &RobotState) {
+        let now_ns = state.now_ns;
+        let deadline_ns = match to {
+            Phase::Init => Some(now_ns + self.settings.answer_ns),
+            Phase::Damping => Some(now_ns + self.settings.damping_ns),
+            Phase::Stopped | Phase::Fault => Some(now_ns + SETTLE_NS),
+            Phase::Idle | Phase::Armed | Phase::Active => None,
+        };
+        let last_good_ns = match cause {
+            Cause::ImuSilent { .. } => state.imu.map_or(now_ns, |imu| imu.sample.at_ns),
+            Cause::MissedReplies { servo, .. } | Cause::Stale { servo, .. } | Cause::NotSeen { servo } => {
+                state.servos.get(usize::from(servo)).map_or(now_ns, |servo| servo.at_ns)
+            }
+            _ if cause.is_trouble() => self.all_good_ns,
+            _ => now_ns,
+        };
+        let transition =
+            Transition { tick: state.tick, at_ns: now_ns, from, to, cause, deadline_ns, last_good_ns };
+        // There is room: a tick has one observation, one turn of the controller, and one look at its commands.
+        let _ = self.transitions.try_push(transition);
+    }
+
+    /// The phase now.
+    pub const fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The robot is at rest and its servos have been told so: the loop may end.
+    pub const fn is_settled(&self) -> bool {
+        self.phase.is_over() && self.settled
+    }
+
+    /// What led to damping, if anything did.
+    pub const fn blame(&self) -> Option<Cause> {
+        self.blame
+    }
+
+    /// Commands cut to the limits so far.
+    pub const fn clamped(&self) -> u64 {
+        self.guard.clamped()
+    }
+
+    /// The transitions since this was last asked, oldest first.
+    pub fn take_transitions(&mut self) -> Transitions {
+        std::mem::take(&mut self.transitions)
+    }
+}

@@ -1,0 +1,59 @@
+//! Where the robot is on its way from rest to control and back.
+
+/// A state of the supervisor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Phase {
+    /// Asking for every servo; outputs off.
+    Init = 0,
+    /// Every servo has answered and is healthy; outputs off until someone arms.
+    Idle = 1,
+    /// The controller is being started from measured positions; outputs off.
+    Armed = 2,
+    /// The controller's commands reach the servos, within the limits.
+    Active = 3,
+    /// Every servo that can brakes by damping; a faulted one ignores that.
+    Damping = 4,
+    /// Outputs off; the run ended as planned.
+    Stopped = 5,
+    /// Outputs off; something went wrong.
+    Fault = 6,
+}
+
+impl Phase {
+    /// All phases in numerical order.
+    pub const ALL: [Self; 7] =
+        [Self::Init, Self::Idle, Self::Armed, Self::Active, Self::Damping, Self::Stopped, Self::Fault];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Init => "init",
+            Self::Idle => "idle",
+            Self::Armed => "armed",
+            Self::Active => "active",
+            Self::Damping => "damping",
+            Self::Stopped => "stopped",
+            Self::Fault => "fault",
+        }
+    }
+
+    /// Nothing more happens unless somebody re-arms.
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Stopped | Self::Fault)
+    }
+
+    /// Whether the state machine has an edge from here to `next`.
+    pub const fn leads_to(self, next: Self) -> bool {
+        use Phase::{Active, Armed, Damping, Fault, Idle, Init, Stopped};
+        matches!(
+            (self, next),
+            (Init, Idle | Stopped | Fault)
+                | (Idle, Armed | Init | Stopped | Fault)
+                | (Armed, Active | Stopped | Fault)
+                | (Active, Damping | Stopped | Fault)
+                | (Damping, Stopped | Fault)
+                | (Stopped | Fault, Init)
+        )
+    }
+}
