@@ -17,6 +17,7 @@
 //! | [`device`] | request → reply, for whoever plays a device |
 //! | [`fdcanusb`] | frame ⇄ lines of text, of the USB adapter and of the UART |
 //! | [`rs485`] | frame ⇄ bytes of a serial line |
+//! | [`pi3hat`] | frames, configuration and IMU ⇄ SPI registers of the hat |
 //! | [`udp`] | frames ⇄ datagram |
 //! | [`time`] | frame → how long it occupies its wire |
 #![no_std]
@@ -29,6 +30,7 @@ pub mod fdcanusb;
 pub mod format;
 pub mod frame;
 pub mod mode;
+pub mod pi3hat;
 pub mod register;
 pub mod reply;
 pub mod rs485;
