@@ -243,7 +243,7 @@ impl<F: RegisterFile> Exchange<'_, F> {
         }
         let before = self.reply.len();
         self.reply.reply_head(run).map_err(|_| Stop::Rest)?;
-        for register in (run.start..).take(run.count as usize) {
+        for register in (0..run.count).map(|i| run.start.wrapping_add(i)) {
             let value = u16::try_from(register)
                 .map_err(|_| Refusal::Unknown)
                 .and_then(|number| self.file.read(Register(number), run.resolution));
@@ -413,6 +413,8 @@ mod tests {
     #[test]
     fn a_reply_that_would_not_fit_is_refused_and_parsing_goes_on() {
         replies(&[0x1c, 0x10, 0x00, 0x11, 0x05], &[0x31, 0x00, 0x02, 0x21, 0x05, 0x05]);
+        // The last register there is, and the one after it.
+        replies(&[0x12, 0xff, 0xff, 0xff, 0xff, 0x0f], &[0x31, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x01]);
         let all = [0x1c, 0xff, 0xff, 0xff, 0xff, 0x0f, 0x00];
         replies(&all, &[0x31, 0x00, 0x02]);
     }

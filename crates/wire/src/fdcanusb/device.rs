@@ -59,7 +59,11 @@ impl Adapter {
         }
         let mut frame = Frame::new(id, &data[..len]).ok_or(Refusal("bad id"))?;
         (frame.brs, frame.fd) = (brs, fd);
-        frame.extended = extended.unwrap_or(frame.extended);
+        match extended {
+            Some(false) if frame.extended => return Err(Refusal("bad id")),
+            Some(extended) => frame.extended = extended,
+            None => {}
+        }
         Ok(frame)
     }
 
@@ -237,6 +241,7 @@ mod tests {
             (b"can send 1 50 B F", "unknown flag"),
             (b"can send 1 50 *7F", "unknown flag"),
             (b"can send 20000000 50", "bad id"),
+            (b"can std 800 50", "bad id"),
             (b"can send 1 5", "data invalid length"),
             (b"can send 1 5x", "invalid data"),
         ] {

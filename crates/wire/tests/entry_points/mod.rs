@@ -1,0 +1,158 @@
+//! Every parser of the crate behind one signature: bytes nobody vouches for. The fuzz targets and the replay
+//! test call the same functions, so what one finds the other keeps.
+#![allow(dead_code)]
+
+use khz_wire::device::{Refusal, RegisterFile, Server};
+use khz_wire::fdcanusb::{Dialect, Lines, device, host};
+use khz_wire::{
+    Format, Frame, Register, Reply, ReplyLayout, Resolution, Subframes, Value, pi3hat, rs485, udp,
+};
+
+/// Takes any bytes; panics if the parser breaks its word.
+pub type EntryPoint = fn(&[u8]);
+
+/// Name and function of each.
+pub const ALL: [(&str, EntryPoint); 7] = [
+    ("subframes", subframes),
+    ("fdcanusb", fdcanusb),
+    ("rs485", rs485),
+    ("server", server),
+    ("reply_layout", reply_layout),
+    ("pi3hat", pi3hat),
+    ("udp", udp),
+];
+
+/// Iterates; the rest never grows.
+pub fn subframes(bytes: &[u8]) {
+    let mut subframes = Subframes::new(bytes);
+    let mut left = bytes.len() + 1;
+    while subframes.next().is_some() {
+        // The last error is yielded once and leaves nothing.
+        assert!(subframes.rest().len() < left || subframes.rest().is_empty());
+        left = subframes.rest().len();
+    }
+}
+
+/// Cuts lines, and hands each to host and device; frames that are understood survive the way back.
+pub fn fdcanusb(bytes: &[u8]) {
+    let (mut lines, mut input, mut uart) = (Lines::<{ host::MAX_INPUT }>::new(), bytes, device::Uart::new());
+    while let Some(line) = lines.next(&mut input) {
+        let _ = uart.parse(line);
+        let mut out = [0; khz_wire::fdcanusb::MAX_LINE];
+        for dialect in [Dialect::Adapter, Dialect::Uart] {
+            let _ = host::parse(line, dialect);
+            if let Ok(frame) = device::Adapter.parse(line) {
+                let len = host::write_send(&frame, dialect, &mut out).expect("a parsed frame has data");
+                let sent = out[..len - 1].to_vec();
+                let mut padded = frame;
+                padded.pad();
+                if dialect == Dialect::Adapter {
+                    assert_eq!(device::Adapter.parse(&sent), Ok(padded));
+                }
+            }
+        }
+    }
+}
+
+/// Decodes in one piece and byte by byte; both find the same frames.
+pub fn rs485(bytes: &[u8]) {
+    let collect = |pieces: &mut dyn Iterator<Item = &[u8]>| {
+        let (mut decoder, mut frames) = (rs485::Decoder::new(), Vec::new());
+        for mut piece in pieces {
+            while let Some(frame) = decoder.next(&mut piece) {
+                frames.push(frame);
+            }
+        }
+        (frames, decoder.discarded())
+    };
+    assert_eq!(collect(&mut core::iter::once(bytes)), collect(&mut bytes.chunks(1)));
+}
+
+/// A register file that answers everything.
+struct Anything {
+    console: [u8; 100],
+    used: usize,
+}
+
+impl RegisterFile for Anything {
+    fn read(&mut self, register: Register, resolution: Resolution) -> Result<Value, Refusal> {
+        if register.0 % 7 == 6 {
+            return Err(Refusal::Unknown);
+        }
+        Ok(register.class().encode(f64::from(register.0), resolution))
+    }
+
+    fn write(&mut self, register: Register, _: Value) -> Result<(), Refusal> {
+        if register.0 % 5 == 4 { Err(Refusal::NotWritable) } else { Ok(()) }
+    }
+
+    fn complete(&mut self) {}
+
+    fn uuid(&self) -> [u8; 16] {
+        [0; 16]
+    }
+
+    fn output(&mut self, channel: u32) -> Option<&[u8]> {
+        (channel == 1).then(|| &self.console[self.used..])
+    }
+
+    fn consume(&mut self, _: u32, count: usize) {
+        self.used += count;
+    }
+}
+
+/// Serves the bytes as requests of at most 64, with and without reply; every reply parses.
+pub fn server(bytes: &[u8]) {
+    let (mut server, mut file) = (Server::new(), Anything { console: [b'x'; 100], used: 0 });
+    for request in bytes.chunks(64) {
+        let mut reply = [0; 64];
+        assert_eq!(server.answer(request, false, &mut file, &mut reply), None);
+        if let Some(len) = server.answer(request, true, &mut file, &mut reply) {
+            assert!(Subframes::new(&reply[..len]).all(|subframe| subframe.is_ok()), "{request:02x?}");
+        }
+    }
+}
+
+/// Decodes as the reply to the default query; the straight way and the parser agree.
+pub fn reply_layout(bytes: &[u8]) {
+    let layout = ReplyLayout::new(&Format::default_query()).expect("the default query is answerable");
+    let Some(frame) = Frame::new(0x100, &bytes[..bytes.len().min(64)]) else { return };
+    let (straight, parsed) = (layout.decode(&frame), Reply::parse(frame.payload()));
+    // NaN is not equal to itself, so compare what is printed.
+    assert_eq!(format!("{straight:?}"), format!("{parsed:?}"));
+}
+
+/// Reads the bytes as every register.
+pub fn pi3hat(bytes: &[u8]) {
+    let _ = pi3hat::decode_receive_status(bytes);
+    let _ = pi3hat::Attitude::decode(bytes);
+    let _ = pi3hat::RawImu::decode(bytes);
+    let _ = pi3hat::ImuConfig::decode(bytes);
+    let _ = pi3hat::CanConfig::decode(bytes);
+    let _ = pi3hat::ErrorStatus::decode(bytes);
+    let _ = pi3hat::DeviceInfo::decode(bytes);
+    let _ = pi3hat::Performance::decode(bytes);
+    let _ = pi3hat::Ready::decode(bytes);
+    let mut out = [0; pi3hat::MAX_BLOB];
+    if let Some((port, frame)) = pi3hat::decode_received(bytes) {
+        let len = pi3hat::encode_received(port, &frame, &mut out).expect("room for any frame");
+        assert_eq!(out[..len], bytes[..len]);
+    }
+    for register in [pi3hat::register::SEND_SHORT_ID, pi3hat::register::SEND_LONG_ID] {
+        if let Some((port, frame)) = pi3hat::decode_send(register, bytes, &pi3hat::CanConfig::HOST_DEFAULT) {
+            assert!(port < 2);
+            assert!(pi3hat::encode_send(port, &frame, &mut out).is_some());
+        }
+    }
+}
+
+/// Parses, and writes what was understood: the same bytes.
+pub fn udp(bytes: &[u8]) {
+    let Ok(datagram) = udp::Datagram::parse(bytes) else { return };
+    let mut buffer = vec![0; bytes.len()];
+    let mut writer = udp::Writer::new(datagram.header, &mut buffer).expect("as long as what was read");
+    for (channel, frame) in datagram.frames() {
+        writer.push(channel, &frame).expect("as long as what was read");
+    }
+    assert_eq!(writer.written(), bytes);
+}
