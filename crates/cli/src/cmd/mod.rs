@@ -2,6 +2,7 @@
 
 mod check;
 mod emulate;
+mod rtt;
 
 use anyhow::Result;
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ pub const BAD_INPUT: u8 = 2;
 pub enum Command {
     Check(check::Args),
     Emulate(emulate::Args),
+    Rtt(rtt::Args),
 }
 
 impl Command {
@@ -22,6 +24,7 @@ impl Command {
         match self {
             Self::Check(args) => check::run(args),
             Self::Emulate(args) => emulate::run(args),
+            Self::Rtt(args) => rtt::run(args),
         }
     }
 }

@@ -1,0 +1,48 @@
+//! `khz rtt`: round trips over UDP.
+
+mod echo;
+mod send;
+
+use anyhow::Result;
+use std::process::ExitCode;
+
+/// Measure UDP round trips: how long devices take to answer, how steadily, and what gets lost.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Echo(echo::Args),
+    Send(send::Args),
+}
+
+/// Does it.
+pub fn run(args: Args) -> Result<ExitCode> {
+    match args.command {
+        Command::Echo(args) => echo::run(args),
+        Command::Send(args) => send::run(args),
+    }
+}
+
+/// The port devices listen on when none is said.
+const PORT: u16 = 7755;
+
+/// Set once Ctrl-C or a termination is wished.
+fn stop_on_signal() -> Result<std::sync::Arc<std::sync::atomic::AtomicBool>> {
+    let stop = std::sync::Arc::<std::sync::atomic::AtomicBool>::default();
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+/// A real-time thread of this priority; an ordinary one for 0.
+fn setup(priority: u8, cpu: Option<usize>) -> khz_rt::Setup {
+    match priority {
+        0 => khz_rt::Setup { cpu, ..khz_rt::Setup::ordinary() },
+        _ => khz_rt::Setup { priority, cpu, ..khz_rt::Setup::default() },
+    }
+}

@@ -1,0 +1,71 @@
+//! `khz rtt echo`: the device.
+
+use super::{PORT, stop_on_signal};
+use anyhow::Result;
+use khz_measure::rtt::{Echo, Receive};
+use serde_json::json;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Be the device: send every request back.
+///
+/// Prints one line, the address it listens on, and answers until Ctrl-C. Only whole requests of `khz rtt send` are
+/// answered, never with more bytes than came.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Address to listen on. Loopback unless told otherwise; 0.0.0.0 is every network of this machine.
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    bind: IpAddr,
+    /// Port to listen on; 0 lets the system choose.
+    #[arg(long, default_value_t = PORT)]
+    port: u16,
+    /// How to wait for requests: block or spin (takes a whole CPU).
+    #[arg(long, default_value = "block")]
+    receive: Receive,
+    /// Real-time priority, 1 to 98; 0 for an ordinary thread.
+    #[arg(long, default_value_t = 0)]
+    priority: u8,
+    /// The only CPU to run on.
+    #[arg(long)]
+    cpu: Option<usize>,
+    /// End after this many seconds.
+    #[arg(long)]
+    duration: Option<f64>,
+    /// Print one JSON object at the end.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Answers until stopped, then tells what it has seen.
+#[expect(clippy::print_stdout, reason = "results go to stdout")]
+#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
+pub fn run(args: Args) -> Result<ExitCode> {
+    let mut echo = Echo::bind(SocketAddr::new(args.bind, args.port), args.receive)?;
+    let stop = stop_on_signal()?;
+    if let Some(seconds) = args.duration {
+        end_after(seconds, stop.clone())?;
+    }
+    println!("{}", echo.address()?);
+    let _granted = super::setup(args.priority, args.cpu).apply()?;
+    let counts = echo.run(&stop)?;
+    if args.json {
+        println!("{}", json!(counts));
+    } else {
+        eprintln!(
+            "{} requests answered; {} foreign, {} damaged, {} replies and {} unsent answers counted",
+            counts.answered, counts.foreign, counts.damaged, counts.replies, counts.unsent
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn end_after(seconds: f64, stop: std::sync::Arc<AtomicBool>) -> Result<()> {
+    let duration = Duration::try_from_secs_f64(seconds)?;
+    std::thread::spawn(move || {
+        std::thread::sleep(duration);
+        stop.store(true, Ordering::Relaxed);
+    });
+    Ok(())
+}

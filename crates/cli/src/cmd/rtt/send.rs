@@ -1,0 +1,221 @@
+//! `khz rtt send`: the sender.
+
+use super::{PORT, stop_on_signal};
+use anyhow::{Context, Result, bail};
+use khz_measure::report::{Distribution, duration};
+use khz_measure::rtt::{Ask, Live, Plan, Receive, Results, Sender};
+use khz_rt::Wake;
+use serde_json::{Value, json};
+use std::io::{IsTerminal, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Ask devices at a fixed rate and measure their round trips.
+///
+/// Exit code 0: every question was answered. 1: some were not. 2: it could not be measured.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The devices, as HOST or HOST:PORT; for `--ask broadcast` the broadcast address.
+    #[arg(required = true)]
+    targets: Vec<String>,
+    /// Ticks per second; 0 for the next as soon as all have answered.
+    #[arg(long, default_value_t = 1000.0)]
+    rate: f64,
+    /// How long, in seconds; without a rate `--ticks` counts.
+    #[arg(long, default_value_t = 10.0)]
+    duration: f64,
+    /// How many ticks, instead of a duration.
+    #[arg(long)]
+    ticks: Option<u64>,
+    /// Bytes of a datagram, 48 to 65507.
+    #[arg(long, default_value_t = 200)]
+    payload: usize,
+    /// How to ask: together (all questions, then all answers), singly (one after the other), broadcast.
+    #[arg(long, default_value = "together")]
+    ask: Ask,
+    /// How many devices a broadcast expects; without it, as many as have answered before.
+    #[arg(long, default_value_t = 0)]
+    expect: usize,
+    /// How to wait for answers: block or spin.
+    #[arg(long, default_value = "block")]
+    receive: Receive,
+    /// How to wait for the tick: sleep, hybrid, spin, timerfd or sigwait.
+    #[arg(long, default_value = "hybrid")]
+    wake: Wake,
+    /// Real-time priority, 1 to 98; 0 for an ordinary thread.
+    #[arg(long, default_value_t = 80)]
+    priority: u8,
+    /// The only CPU to run on.
+    #[arg(long)]
+    cpu: Option<usize>,
+    /// Address and port to send from.
+    #[arg(long)]
+    bind: Option<SocketAddr>,
+    /// A name for the results.
+    #[arg(long, default_value = "round trips")]
+    name: String,
+    /// Write the HTML report here.
+    #[arg(long)]
+    report: Option<PathBuf>,
+    /// Write the results here, for comparing them later.
+    #[arg(long)]
+    save: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures, then shows the results.
+#[expect(clippy::print_stdout, reason = "results go to stdout")]
+#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
+pub fn run(args: Args) -> Result<ExitCode> {
+    let plan = plan(&args)?;
+    if plan.payload > 1472 {
+        eprintln!(
+            "khz: {} bytes of payload travel in several pieces on Ethernet with its MTU of 1500",
+            plan.payload
+        );
+    }
+    let stop = stop_on_signal()?;
+    let results = watched(Sender::new(plan.clone())?, &plan, &stop)?;
+    if let Some(path) = &args.report {
+        std::fs::write(path, results.page().to_string())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if let Some(path) = &args.save {
+        let text = serde_json::to_string(&results)?;
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json {
+        println!("{:#}", summary(&results))
+    } else {
+        print!("{}", table(&results))
+    }
+    let counts = results.counts();
+    Ok(ExitCode::from(u8::from(counts.lost() > 0 || counts.answered == 0)))
+}
+
+fn plan(args: &Args) -> Result<Plan> {
+    let targets = args.targets.iter().map(|target| resolve(target)).collect::<Result<Vec<_>>>()?;
+    let rate_hz = (args.rate != 0.0).then_some(args.rate);
+    let by_duration = || match rate_hz {
+        Some(rate) => Ok((args.duration * rate).max(1.0) as u64),
+        None => bail!("without a rate say how many --ticks to make"),
+    };
+    Ok(Plan {
+        name: args.name.clone(),
+        ask: args.ask,
+        expect: args.expect,
+        rate_hz,
+        ticks: args.ticks.map_or_else(by_duration, Ok)?,
+        payload: args.payload,
+        receive: args.receive,
+        wake: args.wake,
+        setup: super::setup(args.priority, args.cpu),
+        bind: args.bind,
+        ..Plan::new(targets)
+    })
+}
+
+fn resolve(target: &str) -> Result<SocketAddr> {
+    let found = match target.parse::<SocketAddr>() {
+        Ok(address) => return Ok(address),
+        Err(_) => target.to_socket_addrs().or_else(|_| (target, PORT).to_socket_addrs()),
+    };
+    let found = found.with_context(|| format!("no such host: {target}"))?.next();
+    found.with_context(|| format!("no address is known for {target}"))
+}
+
+/// Runs with a live line on the terminal.
+fn watched(sender: Sender, plan: &Plan, stop: &AtomicBool) -> Result<Results> {
+    let (live, done) = (Live::default(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        if std::io::stderr().is_terminal() {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    tell(&live, plan)
+                }
+            });
+        }
+        let results = sender.run(stop, &live);
+        done.store(true, Ordering::Relaxed);
+        Ok(results?)
+    })
+}
+
+fn tell(live: &Live, plan: &Plan) {
+    std::thread::sleep(Duration::from_millis(250));
+    let _ = write!(
+        std::io::stderr(),
+        "\r{} of {} ticks, {} answers, {} incomplete, worst {}   ",
+        live.ticks.load(Ordering::Relaxed),
+        plan.ticks,
+        live.answered.load(Ordering::Relaxed),
+        live.incomplete.load(Ordering::Relaxed),
+        duration(live.worst_ns.load(Ordering::Relaxed) as f64),
+    );
+}
+
+const QUANTILES: [(&str, f64); 6] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("p9999", 0.9999), ("max", 1.0)];
+
+fn percentiles(values: &Distribution) -> Value {
+    QUANTILES.iter().map(|(label, q)| ((*label).to_owned(), json!(values.quantile(*q)))).collect()
+}
+
+fn summary(results: &Results) -> Value {
+    let counts = results.counts();
+    let device = |d: &khz_measure::rtt::DeviceResults| {
+        json!({ "address": d.address, "counts": d.counts, "lost": d.counts.lost(),
+                "round_trip_ns": percentiles(&d.round_trip.values) })
+    };
+    json!({
+        "ticks": results.ticks,
+        "incomplete_ticks": results.incomplete,
+        "counts": counts,
+        "lost": counts.lost(),
+        "strangers": results.strangers,
+        "round_trip_ns": percentiles(&results.round_trips()),
+        "cycle_ns": percentiles(&results.cycle.values),
+        "late_tick_ns": percentiles(&results.late_ticks.values),
+        "devices": results.devices.iter().map(device).collect::<Vec<_>>(),
+        "steal_ns": results.steal_ns,
+        "grade": results.setup.grade,
+    })
+}
+
+fn table(results: &Results) -> String {
+    let counts = results.counts();
+    let mut text = format!(
+        "{} devices, {} ticks, {} sent, {} answered, {} lost, {} late, {} duplicates, {} out of order, {} strangers\n\n",
+        results.devices.len(),
+        results.ticks,
+        counts.sent,
+        counts.answered,
+        counts.lost(),
+        counts.late,
+        counts.duplicates,
+        counts.out_of_order,
+        results.strangers.total(),
+    );
+    let head: String = QUANTILES.iter().map(|(label, _)| format!("{label:>11}")).collect();
+    text += &format!("{:<12}{head}\n", "");
+    let trips = results.round_trips();
+    let rows = [
+        ("round trip", &trips),
+        ("whole cycle", &results.cycle.values),
+        ("late tick", &results.late_ticks.values),
+    ];
+    for (name, values) in rows {
+        let cells = QUANTILES.iter().map(|(_, q)| duration(values.quantile(*q).unwrap_or(f64::NAN)));
+        text += &format!("{name:<12}{}\n", cells.map(|cell| format!("{cell:>11}")).collect::<String>());
+    }
+    text + &format!(
+        "\nsteal meanwhile {}; sending thread {}\n",
+        duration(results.steal_ns as f64),
+        results.setup.grade
+    )
+}

@@ -1,0 +1,419 @@
+//! What was asked, what was answered, and how long it took. Knows no socket and no clock.
+use super::packet::{Kind, Packet};
+use super::{Counts, Strangers};
+use crate::report::Trace;
+use crate::report::run::Measured;
+use khz_rt::Histogram;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+/// Ticks after which an answer is no longer waited for.
+pub const WINDOW: usize = 1024;
+/// Devices a broadcast may find.
+pub const MAX_DEVICES: usize = 1024;
+
+/// The books of one run.
+///
+/// # Realtime contract
+/// Nothing allocates but the first answer of a device not known before (after a broadcast).
+#[derive(Debug)]
+pub struct Ledger {
+    run: u64,
+    start_ns: i64,
+    /// A broadcast was sent: whoever answers is a device.
+    open: bool,
+    devices: Vec<Device>,
+    by_address: HashMap<SocketAddr, usize>,
+    /// The tick that is asking now and how many answers it still waits for.
+    tick: u64,
+    waiting: usize,
+    asked_at_ns: i64,
+    last_answer_ns: i64,
+    /// When each of the last ticks sent its broadcast.
+    asked: Vec<Asked>,
+    cycle: Series,
+    late_ticks: Series,
+    incomplete: u64,
+    ticks: u64,
+    strangers: Strangers,
+}
+
+/// One device's books.
+#[derive(Debug)]
+pub struct Device {
+    address: SocketAddr,
+    asked: Vec<Asked>,
+    highest: Option<u64>,
+    counts: Counts,
+    round_trip: Series,
+    held: Histogram,
+}
+
+/// A question of one tick.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    sequence: u64,
+    at_ns: i64,
+    answered: bool,
+}
+
+const NEVER: Asked = Asked { sequence: u64::MAX, at_ns: 0, answered: true };
+
+/// A duration over time and as a distribution.
+#[derive(Debug, Default)]
+pub struct Series {
+    trace: Trace,
+    values: Histogram,
+}
+
+impl Series {
+    fn with_buckets(buckets: usize) -> Self {
+        Self { trace: Trace::with_buckets(buckets), values: Histogram::new() }
+    }
+
+    fn push(&mut self, time_ns: i64, value_ns: i64) {
+        self.trace.push(time_ns as f64 / 1e9, value_ns as f64);
+        self.values.record(value_ns, time_ns);
+    }
+
+    /// As a page shows it.
+    pub fn measured(&self) -> Measured {
+        Measured::new(self.trace.clone(), &self.values)
+    }
+
+    /// The values.
+    pub fn values(&self) -> &Histogram {
+        &self.values
+    }
+}
+
+/// What an incoming datagram was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// The first answer of a device to a tick.
+    Answer {
+        /// The device's place.
+        device: usize,
+        /// Its round trip.
+        round_trip_ns: i64,
+        /// It answers the tick that is asking now.
+        now: bool,
+    },
+    /// An answer that was there already.
+    Duplicate,
+    /// Not an answer to anything asked in this run: counted among the strangers.
+    Stranger,
+}
+
+impl Ledger {
+    /// Opens the books of a run against these devices; with none, of a run whose broadcast finds them.
+    pub fn new(run: u64, start_ns: i64, devices: &[SocketAddr]) -> Self {
+        let mut ledger = Self {
+            run,
+            start_ns,
+            open: devices.is_empty(),
+            devices: Vec::with_capacity(devices.len()),
+            by_address: HashMap::new(),
+            tick: 0,
+            waiting: 0,
+            asked_at_ns: start_ns,
+            last_answer_ns: start_ns,
+            asked: vec![NEVER; WINDOW],
+            cycle: Series::with_buckets(5_120),
+            late_ticks: Series::with_buckets(5_120),
+            incomplete: 0,
+            ticks: 0,
+            strangers: Strangers::default(),
+        };
+        devices.iter().for_each(|address| ledger.add(*address));
+        ledger
+    }
+
+    fn add(&mut self, address: SocketAddr) {
+        self.by_address.insert(address, self.devices.len());
+        self.devices.push(Device {
+            address,
+            asked: vec![NEVER; WINDOW],
+            highest: None,
+            counts: Counts::default(),
+            round_trip: Series::with_buckets(2_048),
+            held: Histogram::new(),
+        });
+    }
+
+    /// A tick begins, `late_ns` after its planned time.
+    pub fn tick(&mut self, sequence: u64, now_ns: i64, late_ns: i64) {
+        self.tick = sequence;
+        self.waiting = 0;
+        self.ticks += 1;
+        self.asked_at_ns = now_ns;
+        self.late_ticks.push(now_ns - self.start_ns, late_ns);
+    }
+
+    /// The tick's question goes to one device.
+    pub fn asks(&mut self, device: usize, now_ns: i64) {
+        let device = &mut self.devices[device];
+        device.counts.sent += 1;
+        let slot = (self.tick as usize) % WINDOW;
+        device.asked[slot] = Asked { sequence: self.tick, at_ns: now_ns, answered: false };
+        self.waiting += 1;
+    }
+
+    /// The tick's question goes to all at once, of whom `expected` are to answer.
+    pub fn asks_all(&mut self, expected: usize, now_ns: i64) {
+        let asked = Asked { sequence: self.tick, at_ns: now_ns, answered: false };
+        self.asked[(self.tick as usize) % WINDOW] = asked;
+        for device in &mut self.devices {
+            device.counts.sent += 1;
+            device.asked[(self.tick as usize) % WINDOW] = asked;
+        }
+        self.waiting = expected.max(self.devices.len());
+    }
+
+    /// How many answers to this tick are still to come.
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// A datagram came.
+    pub fn hears(&mut self, packet: &Packet, from: SocketAddr, now_ns: i64) -> Heard {
+        if packet.kind == Kind::Request {
+            return stranger(&mut self.strangers.requests);
+        }
+        if packet.run != self.run {
+            return stranger(&mut self.strangers.other_runs);
+        }
+        let Some(index) = self.device(from, packet.sequence) else {
+            return stranger(&mut self.strangers.unknown_devices);
+        };
+        let device = &mut self.devices[index];
+        let slot = (packet.sequence as usize) % WINDOW;
+        let asked = device.asked[slot];
+        if asked.sequence != packet.sequence {
+            return stranger(&mut self.strangers.never_asked);
+        }
+        if asked.answered {
+            device.counts.duplicates += 1;
+            return Heard::Duplicate;
+        }
+        device.asked[slot].answered = true;
+        let now = packet.sequence == self.tick;
+        let round_trip_ns = device.answered(packet, asked.at_ns, now_ns, self.start_ns, now);
+        if now {
+            self.waiting = self.waiting.saturating_sub(1);
+            self.last_answer_ns = now_ns;
+        }
+        Heard::Answer { device: index, round_trip_ns, now }
+    }
+
+    /// The device at this address; one not known yet is added if a broadcast asked.
+    fn device(&mut self, from: SocketAddr, sequence: u64) -> Option<usize> {
+        if let Some(index) = self.by_address.get(&from) {
+            return Some(*index);
+        }
+        let asked = self.asked[(sequence as usize) % WINDOW];
+        if !self.open || self.devices.len() == MAX_DEVICES || asked.sequence != sequence {
+            return None;
+        }
+        self.add(from);
+        let index = self.devices.len() - 1;
+        self.devices[index].asked.copy_from_slice(&self.asked);
+        // Asked as often as everyone, from the first tick on.
+        self.devices[index].counts.sent = self.ticks;
+        Some(index)
+    }
+
+    /// Another make of datagram came.
+    pub fn hears_foreign(&mut self) {
+        self.strangers.foreign += 1;
+    }
+
+    /// The tick is over: its last answer ends the cycle, if all have come.
+    pub fn done(&mut self) {
+        if self.waiting == 0 {
+            self.cycle.push(self.asked_at_ns - self.start_ns, self.last_answer_ns - self.asked_at_ns);
+        } else {
+            self.incomplete += 1;
+        }
+    }
+
+    /// A question could not be sent.
+    pub fn unsent(&mut self, device: usize) {
+        self.devices[device].counts.unsent += 1;
+        self.waiting = self.waiting.saturating_sub(1);
+    }
+
+    /// The devices, in the order they were given or found.
+    pub fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    /// Ticks begun.
+    pub fn ticks(&self) -> u64 {
+        self.ticks
+    }
+
+    /// Ticks that did not get all their answers in time.
+    pub fn incomplete(&self) -> u64 {
+        self.incomplete
+    }
+
+    /// From a tick's question to its last answer.
+    pub fn cycle(&self) -> &Series {
+        &self.cycle
+    }
+
+    /// How late the ticks began.
+    pub fn late_ticks(&self) -> &Series {
+        &self.late_ticks
+    }
+
+    /// What came and was none of ours.
+    pub fn strangers(&self) -> Strangers {
+        self.strangers
+    }
+}
+
+fn stranger(count: &mut u64) -> Heard {
+    *count += 1;
+    Heard::Stranger
+}
+
+impl Device {
+    fn answered(&mut self, packet: &Packet, asked_ns: i64, now_ns: i64, start_ns: i64, now: bool) -> i64 {
+        self.counts.answered += 1;
+        self.counts.late += u64::from(!now);
+        match self.highest {
+            Some(highest) if packet.sequence < highest => self.counts.out_of_order += 1,
+            _ => self.highest = Some(packet.sequence),
+        }
+        let round_trip_ns = now_ns - asked_ns;
+        self.round_trip.push(asked_ns - start_ns, round_trip_ns);
+        self.held.record(packet.held_ns, packet.sequence as i64);
+        round_trip_ns
+    }
+
+    /// Its address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its counts; what was sent and not answered is lost.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Its round trips.
+    pub fn round_trip(&self) -> &Series {
+        &self.round_trip
+    }
+
+    /// How long it held the requests, as it says itself.
+    pub fn held(&self) -> &Histogram {
+        &self.held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: u64 = 42;
+
+    fn address(last: u8) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, last], 7000))
+    }
+
+    fn reply(sequence: u64) -> Packet {
+        Packet { kind: Kind::Reply, run: RUN, sequence, sent_ns: 0, held_ns: 500 }
+    }
+
+    fn two() -> Ledger {
+        Ledger::new(RUN, 0, &[address(1), address(2)])
+    }
+
+    fn ask(ledger: &mut Ledger, sequence: u64, now_ns: i64) {
+        ledger.tick(sequence, now_ns, 0);
+        ledger.asks(0, now_ns);
+        ledger.asks(1, now_ns + 10);
+    }
+
+    #[test]
+    fn a_tick_ends_with_its_last_answer() {
+        let mut ledger = two();
+        ask(&mut ledger, 0, 1_000);
+        let first = ledger.hears(&reply(0), address(2), 1_500);
+        assert_eq!(first, Heard::Answer { device: 1, round_trip_ns: 490, now: true });
+        assert_eq!(ledger.waiting(), 1);
+        ledger.hears(&reply(0), address(1), 1_800);
+        assert_eq!(ledger.waiting(), 0);
+        ledger.done();
+        assert_eq!((ledger.cycle().values().quantile(0.5), ledger.incomplete()), (800, 0));
+        assert_eq!(ledger.devices()[0].round_trip().values().quantile(0.5), 800);
+        assert_eq!(ledger.devices()[0].held().quantile(0.5), 500);
+    }
+
+    #[test]
+    fn late_lost_doubled_and_disordered_answers_are_told_apart() {
+        let mut ledger = two();
+        for tick in 0..3 {
+            ask(&mut ledger, tick, 1_000 * tick as i64);
+            ledger.hears(&reply(tick), address(2), 1_000 * tick as i64 + 100);
+            ledger.done();
+        }
+        assert_eq!(
+            ledger.hears(&reply(1), address(1), 2_200),
+            Heard::Answer { device: 0, round_trip_ns: 1_200, now: false }
+        );
+        ledger.hears(&reply(0), address(1), 2_300);
+        assert_eq!(ledger.hears(&reply(0), address(1), 2_400), Heard::Duplicate);
+        let counts = ledger.devices()[0].counts();
+        let expected = Counts { sent: 3, answered: 2, late: 2, duplicates: 1, out_of_order: 1, unsent: 0 };
+        assert_eq!((counts, counts.lost(), ledger.incomplete()), (expected, 1, 3));
+    }
+
+    #[test]
+    fn strangers_are_named_and_never_ours() {
+        let mut ledger = two();
+        ask(&mut ledger, 0, 0);
+        let other_run = Packet { run: 1, ..reply(0) };
+        let request = Packet { kind: Kind::Request, ..reply(0) };
+        for (packet, from) in
+            [(other_run, address(1)), (request, address(1)), (reply(0), address(9)), (reply(5), address(1))]
+        {
+            assert_eq!(ledger.hears(&packet, from, 10), Heard::Stranger);
+        }
+        ledger.hears_foreign();
+        let each = Strangers { foreign: 1, other_runs: 1, requests: 1, unknown_devices: 1, never_asked: 1 };
+        assert_eq!(ledger.strangers(), each);
+        assert!(ledger.devices().iter().all(|d| d.counts().answered == 0));
+    }
+
+    #[test]
+    fn an_answer_older_than_the_window_is_not_mistaken() {
+        let mut ledger = two();
+        ask(&mut ledger, 0, 0);
+        ask(&mut ledger, WINDOW as u64, 1_000);
+        assert_eq!(ledger.hears(&reply(0), address(1), 2_000), Heard::Stranger);
+        assert_eq!(ledger.devices()[0].counts().answered, 0);
+    }
+
+    #[test]
+    fn a_broadcast_finds_its_devices() {
+        let mut ledger = Ledger::new(RUN, 0, &[]);
+        for tick in 0..3u64 {
+            let now_ns = 1_000 * tick as i64;
+            ledger.tick(tick, now_ns, 0);
+            ledger.asks_all(0, now_ns);
+            if tick > 0 {
+                ledger.hears(&reply(tick), address(1), now_ns + 100);
+                ledger.hears(&reply(tick), address(2), now_ns + 200);
+            }
+            ledger.done();
+        }
+        assert_eq!(ledger.devices().len(), 2);
+        let counts = ledger.devices()[1].counts();
+        assert_eq!((counts.sent, counts.answered, counts.lost()), (3, 2, 1));
+        assert_eq!(ledger.hears(&reply(77), address(3), 0), Heard::Stranger);
+    }
+}

@@ -1,0 +1,102 @@
+//! Round trips over UDP: how long a device takes to answer, how steadily, and what gets lost.
+//!
+//! An [`Echo`] is the device. A [`Sender`] asks devices at a fixed rate and keeps the [`Ledger`]; what it learned
+//! are [`Results`], which can be saved, shown as a page and compared.
+mod echo;
+mod ledger;
+mod packet;
+mod results;
+mod send;
+mod socket;
+mod theory;
+
+pub use echo::{Echo, EchoCounts};
+pub use ledger::{Heard, Ledger, MAX_DEVICES, Series, WINDOW};
+pub use packet::{HEADER, Kind, MAX_PAYLOAD, Packet, Refusal};
+pub use results::{DeviceResults, Results, compare};
+pub use send::{Ask, Live, Plan, Sender};
+use serde::{Deserialize, Serialize};
+pub use socket::{Receive, Socket};
+use std::net::SocketAddr;
+pub use theory::{Network, Theory};
+
+/// Why a measurement could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RttError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}; is it in use, or not an address of this machine?")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What the kernel says.
+        source: std::io::Error,
+    },
+    /// The plan asks for something that cannot be.
+    #[error("{0}")]
+    Plan(String),
+    /// The very first question could not be sent.
+    #[error("cannot send {payload} bytes to {address}: {source}{hint}")]
+    Send {
+        /// To whom.
+        address: SocketAddr,
+        /// How many bytes.
+        payload: usize,
+        /// What the kernel says.
+        source: std::io::Error,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// The thread could not be set up.
+    #[error(transparent)]
+    Setup(#[from] khz_rt::SetupError),
+    /// The socket broke.
+    #[error("the socket failed: {0}")]
+    Socket(#[from] std::io::Error),
+}
+
+/// What became of the questions to one device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Asked.
+    pub sent: u64,
+    /// Answered, whenever.
+    pub answered: u64,
+    /// Answered after the tick that asked was over.
+    pub late: u64,
+    /// Answered again.
+    pub duplicates: u64,
+    /// Answered after a later question was.
+    pub out_of_order: u64,
+    /// Not sent, for want of room in the kernel or a way to the device.
+    pub unsent: u64,
+}
+
+impl Counts {
+    /// Sent and never answered.
+    pub fn lost(&self) -> u64 {
+        self.sent.saturating_sub(self.answered + self.unsent)
+    }
+}
+
+/// Datagrams that came and were no answers to this run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Strangers {
+    /// Of another make, or damaged.
+    pub foreign: u64,
+    /// Answers to another run.
+    pub other_runs: u64,
+    /// Requests, as if we were a device.
+    pub requests: u64,
+    /// Answers from an address that was not asked.
+    pub unknown_devices: u64,
+    /// Answers to questions never asked, or asked too long ago.
+    pub never_asked: u64,
+}
+
+impl Strangers {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.foreign + self.other_runs + self.requests + self.unknown_devices + self.never_asked
+    }
+}

@@ -1,0 +1,284 @@
+//! What a run learned: saved, shown, compared.
+use super::ledger::{Device, Ledger};
+use super::send::Plan;
+use super::{Ask, Counts, Receive, Strangers};
+use crate::report::run::Measured;
+use crate::report::{
+    Axis, Better, Cell, Column, Comparison, Distribution, Figure, KeyValues, Level, Page, Plot, Ranges,
+    Section, Table, duration,
+};
+use khz_rt::{Passport, Report};
+use serde::{Deserialize, Serialize};
+
+/// The results of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Results {
+    /// What kind of results these are, and of which version of this program's format.
+    pub format: String,
+    /// The name of the run.
+    pub name: String,
+    /// How the devices were asked.
+    pub ask: Ask,
+    /// How answers were waited for.
+    pub receive: Receive,
+    /// Ticks per second asked for.
+    pub rate_hz: Option<f64>,
+    /// Bytes of a datagram.
+    pub payload: usize,
+    /// Ticks made.
+    pub ticks: u64,
+    /// Ticks that did not get all their answers in time.
+    pub incomplete: u64,
+    /// From a tick's first question to its last answer, of ticks that got all, ns.
+    pub cycle: Measured,
+    /// How late the sender's own ticks began, ns.
+    pub late_ticks: Measured,
+    /// Device by device.
+    pub devices: Vec<DeviceResults>,
+    /// What came and was none of ours.
+    pub strangers: Strangers,
+    /// CPU time the hypervisor gave to others meanwhile, over all CPUs, ns.
+    pub steal_ns: i64,
+    /// The machine.
+    pub passport: Passport,
+    /// What the sending thread was granted.
+    pub setup: Report,
+}
+
+/// The results of one device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceResults {
+    /// Its address.
+    pub address: String,
+    /// What became of the questions.
+    pub counts: Counts,
+    /// Its round trips, ns.
+    pub round_trip: Measured,
+    /// How long it held the requests, by its own clock, ns.
+    pub held: Distribution,
+}
+
+/// The format of [`Results`] as JSON.
+const FORMAT: &str = "khz-rtt-1";
+
+impl Results {
+    pub(super) fn new(plan: &Plan, ledger: &Ledger, setup: &Report, steal_ns: i64) -> Self {
+        Self {
+            format: FORMAT.into(),
+            name: plan.name.clone(),
+            ask: plan.ask,
+            receive: plan.receive,
+            rate_hz: plan.rate_hz,
+            payload: plan.payload,
+            ticks: ledger.ticks(),
+            incomplete: ledger.incomplete(),
+            cycle: ledger.cycle().measured(),
+            late_ticks: ledger.late_ticks().measured(),
+            devices: ledger.devices().iter().map(DeviceResults::new).collect(),
+            strangers: ledger.strangers(),
+            steal_ns,
+            passport: Passport::read(),
+            setup: setup.clone(),
+        }
+    }
+
+    /// Reads what was saved as JSON.
+    ///
+    /// # Errors
+    /// If it is damaged, or was not saved by `khz rtt`, or by another version of it.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let value: serde_json::Value =
+            serde_json::from_str(text).map_err(|e| format!("not whole JSON: {e}"))?;
+        match value.get("format").and_then(|f| f.as_str()) {
+            Some(FORMAT) => serde_json::from_value(value).map_err(|e| format!("not results of khz rtt: {e}")),
+            Some(other) => Err(format!("results of format `{other}`; this program reads `{FORMAT}`")),
+            None => Err("not results of khz rtt: it has no `format`".into()),
+        }
+    }
+
+    /// All round trips of all devices.
+    pub fn round_trips(&self) -> Distribution {
+        Distribution::from_counts(self.devices.iter().flat_map(|d| d.round_trip.values.counts()))
+    }
+
+    /// All counts of all devices.
+    pub fn counts(&self) -> Counts {
+        self.devices.iter().map(|d| d.counts).fold(Counts::default(), |a, b| Counts {
+            sent: a.sent + b.sent,
+            answered: a.answered + b.answered,
+            late: a.late + b.late,
+            duplicates: a.duplicates + b.duplicates,
+            out_of_order: a.out_of_order + b.out_of_order,
+            unsent: a.unsent + b.unsent,
+        })
+    }
+
+    /// The page of this run.
+    pub fn page(&self) -> Page {
+        let page = Page::new(&self.name).subtitle(self.subtitle());
+        let lost = self.counts().lost();
+        let page = match lost {
+            0 => page.badge(Level::Good, "nothing lost"),
+            _ => page.badge(Level::Bad, format!("{lost} lost")),
+        };
+        page.section(self.summary())
+            .section(self.timing())
+            .section(self.device_rows())
+            .section(self.machine())
+    }
+
+    fn subtitle(&self) -> String {
+        let rate = self.rate_hz.map_or("unpaced".into(), |rate| format!("{rate} Hz"));
+        let devices = self.devices.len();
+        let plural = if devices == 1 { "device" } else { "devices" };
+        format!(
+            "{devices} {plural} asked {}, {rate}, {} bytes, {} ticks",
+            self.ask.word(),
+            self.payload,
+            self.ticks
+        )
+    }
+
+    /// The section with the headline figures.
+    pub fn summary(&self) -> Section {
+        let (counts, trips) = (self.counts(), self.round_trips());
+        let at = |q: f64| duration(trips.quantile(q).unwrap_or(f64::NAN));
+        let lost_level = if counts.lost() == 0 { Level::Good } else { Level::Bad };
+        let figures = vec![
+            Figure::new("round trip p50", at(0.5)),
+            Figure::new("round trip p99", at(0.99)),
+            Figure::new("round trip p99.9", at(0.999)),
+            Figure::new("largest", at(1.0)),
+            Figure::new("lost", counts.lost().to_string())
+                .note(format!("of {} sent", counts.sent))
+                .level(lost_level),
+            Figure::new("late", counts.late.to_string()).note("after their tick"),
+            Figure::new("out of order", counts.out_of_order.to_string()),
+            Figure::new("strangers", self.strangers.total().to_string()).note("datagrams not ours"),
+        ];
+        Section::new("Summary").with(figures)
+    }
+
+    /// The section with round trips over time and as curves.
+    pub fn timing(&self) -> Section {
+        const SHOWN: usize = 8;
+        let rtt = || Axis::new("round trip", "ns");
+        let mut over_time = Plot::over_time("Round trips over time", rtt());
+        for device in self.devices.iter().take(SHOWN) {
+            over_time = over_time.line(&device.address, &device.round_trip.trace);
+        }
+        if self.devices.len() > SHOWN {
+            over_time = over_time.note(format!("the first {SHOWN} of {} devices", self.devices.len()));
+        }
+        let trips = self.round_trips();
+        let width = trips.bin_width();
+        let curves = Plot::percentiles("Percentiles", Axis::new("time", "ns").log())
+            .curve("round trip", &trips)
+            .curve("whole cycle", &self.cycle.values)
+            .curve("late tick (the sender's own)", &self.late_ticks.values);
+        let bins = Plot::histogram(
+            format!("Round trips in bins of {}", duration(width)),
+            Axis::new("round trip", "ns"),
+        )
+        .bins("round trip", &trips, width);
+        let ticks = Plot::over_time("How late the sender's ticks began", Axis::new("late", "ns"))
+            .note("the operating system's share of the jitter")
+            .line("late", &self.late_ticks.trace);
+        Section::new("Round trips")
+            .text(
+                "From a question's sending to its answer's arrival in the program, by the sender's clock. \
+                   Nothing is filtered.",
+            )
+            .with(over_time)
+            .with(curves)
+            .with(bins)
+            .with(ticks)
+    }
+
+    /// The section with a row for each device.
+    pub fn device_rows(&self) -> Section {
+        let ranges = self.devices.iter().fold(Ranges::new("Round trips by device", "ns"), |r, d| {
+            r.device(&d.address, &d.round_trip.values)
+        });
+        let count = |label: &str| Column::number(label, "").worst_is_high();
+        let table = Table::new([
+            Column::text("device"),
+            Column::number("sent", ""),
+            count("lost"),
+            count("late"),
+            count("duplicates"),
+            count("out of order"),
+            Column::number("p50", "ns"),
+            Column::number("p99", "ns").worst_is_high(),
+            Column::number("p99.9", "ns").worst_is_high(),
+            Column::number("p99.99", "ns").worst_is_high(),
+            Column::number("largest", "ns").worst_is_high(),
+            Column::number("held p50", "ns"),
+        ]);
+        let table = self.devices.iter().fold(table, |table, d| {
+            let c = d.counts;
+            let counts = [c.sent, c.lost(), c.late, c.duplicates, c.out_of_order].map(Cell::from);
+            let trips = [0.5, 0.99, 0.999, 0.9999, 1.0].map(|q| Cell::from(d.round_trip.values.quantile(q)));
+            let held = Cell::from(d.held.quantile(0.5));
+            table.row([Cell::from(d.address.as_str())].into_iter().chain(counts).chain(trips).chain([held]))
+        });
+        Section::new("Devices")
+            .text("Held: how long the device's own program had the request, by its own clock.")
+            .with(ranges)
+            .with(table)
+    }
+
+    fn machine(&self) -> Section {
+        let p = &self.passport;
+        let machine = KeyValues::default()
+            .pair("kernel", &p.kernel)
+            .pair("preemption", &p.preemption)
+            .pair("CPU", &p.cpu)
+            .pair("hypervisor", p.hypervisor.as_deref().unwrap_or("none"))
+            .pair("steal meanwhile", duration(self.steal_ns as f64))
+            .pair("sending thread", self.setup.grade.to_string())
+            .pair("answers waited for by", self.receive.word());
+        let columns = ["setting", "requested", "granted"].map(Column::text);
+        let grants = self.setup.settings.iter().fold(Table::new(columns), |table, s| {
+            table.row([&s.name, &s.requested, &s.granted].map(|text| Cell::from(text.as_str())))
+        });
+        Section::new("Machine").with(machine).with(grants)
+    }
+}
+
+impl DeviceResults {
+    fn new(device: &Device) -> Self {
+        Self {
+            address: device.address().to_string(),
+            counts: device.counts(),
+            round_trip: device.round_trip().measured(),
+            held: device.held().into(),
+        }
+    }
+}
+
+/// One section that sets runs side by side, the first as the yardstick.
+pub fn compare(runs: &[Results]) -> Section {
+    let trips: Vec<Distribution> = runs.iter().map(Results::round_trips).collect();
+    let at = |q: f64| trips.iter().map(move |t| t.quantile(q).unwrap_or(f64::NAN));
+    let cycle = |q: f64| runs.iter().map(move |r| r.cycle.values.quantile(q).unwrap_or(f64::NAN));
+    let late = |q: f64| runs.iter().map(move |r| r.late_ticks.values.quantile(q).unwrap_or(f64::NAN));
+    let mut table = Comparison::new(runs.iter().map(|r| r.name.as_str()));
+    for (label, q) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("largest", 1.0)] {
+        table = table.row(format!("round trip {label}"), "ns", Better::Lower, at(q));
+    }
+    table = table
+        .row("cycle p50", "ns", Better::Lower, cycle(0.5))
+        .row("cycle p99", "ns", Better::Lower, cycle(0.99))
+        .row("late tick p99", "ns", Better::Lower, late(0.99))
+        .row("lost", "", Better::Lower, runs.iter().map(|r| r.counts().lost() as f64))
+        .row("steal", "ns", Better::Neither, runs.iter().map(|r| r.steal_ns as f64));
+    let curves =
+        runs.iter().zip(&trips).fold(
+            Plot::percentiles("Round trips", Axis::new("round trip", "ns").log()),
+            |plot, (run, trips)| plot.curve(&run.name, trips),
+        );
+    Section::new("Side by side").text("Each run against the first.").with(table).with(curves)
+}

@@ -1,0 +1,432 @@
+//! The sender: asks at a fixed rate and writes down what comes back.
+use super::ledger::Ledger;
+use super::packet::{HEADER, Kind, MAX_PAYLOAD, Packet};
+use super::results::Results;
+use super::socket::{Receive, Socket};
+use super::{MAX_DEVICES, RttError};
+use khz_rt::{Overrun, Pacer, Setup, Waiter, Wake, now_ns};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+/// How the devices are asked in a tick.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ask {
+    /// All questions first, then all answers.
+    #[default]
+    Together,
+    /// One device after the other, each after the answer of the one before.
+    Singly,
+    /// One question to all, by a broadcast.
+    Broadcast,
+}
+
+impl FromStr for Ask {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "together" => Ok(Self::Together),
+            "singly" => Ok(Self::Singly),
+            "broadcast" => Ok(Self::Broadcast),
+            _ => Err(format!("no way to ask is called `{word}`: use together, singly or broadcast")),
+        }
+    }
+}
+
+impl Ask {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Together => "together",
+            Self::Singly => "singly",
+            Self::Broadcast => "broadcast",
+        }
+    }
+}
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// A name for the results.
+    pub name: String,
+    /// The devices; for a broadcast the one address it goes to.
+    pub targets: Vec<SocketAddr>,
+    /// How they are asked.
+    pub ask: Ask,
+    /// How many answers a broadcast waits for; with none, as many devices as have answered before.
+    pub expect: usize,
+    /// Ticks per second; with none the next follows at once.
+    pub rate_hz: Option<f64>,
+    /// Ticks to make.
+    pub ticks: u64,
+    /// Bytes of a datagram, [`HEADER`] to [`MAX_PAYLOAD`].
+    pub payload: usize,
+    /// How to wait for answers.
+    pub receive: Receive,
+    /// How to wait for the tick.
+    pub wake: Wake,
+    /// What the thread asks of the kernel.
+    pub setup: Setup,
+    /// Where to send from; with none, any address and port.
+    pub bind: Option<SocketAddr>,
+}
+
+/// How far the run is, for whoever looks on meanwhile.
+#[derive(Debug, Default)]
+pub struct Live {
+    /// Ticks made.
+    pub ticks: AtomicU64,
+    /// Answers received.
+    pub answered: AtomicU64,
+    /// Ticks without all their answers.
+    pub incomplete: AtomicU64,
+    /// The longest round trip so far, ns.
+    pub worst_ns: AtomicI64,
+}
+
+/// Without a rate, how long a tick waits for answers.
+const PATIENCE_NS: i64 = 200_000_000;
+/// How long answers to the last tick are waited for.
+const GRACE_NS: i64 = 200_000_000;
+/// Before the next tick's time the waiting for answers ends, so that it can begin on time.
+const MARGIN_NS: i64 = 100_000;
+
+impl Plan {
+    /// Measures these devices with the defaults: 1 kHz for ten seconds, 200 bytes, all asked together.
+    pub fn new(targets: Vec<SocketAddr>) -> Self {
+        Self {
+            name: "rtt".into(),
+            targets,
+            ask: Ask::default(),
+            expect: 0,
+            rate_hz: Some(1000.0),
+            ticks: 10_000,
+            payload: 200,
+            receive: Receive::default(),
+            wake: Wake::default(),
+            setup: Setup::default(),
+            bind: None,
+        }
+    }
+
+    /// The period in nanoseconds, if there is one.
+    pub fn period_ns(&self) -> Option<i64> {
+        self.rate_hz.map(|rate| (1e9 / rate) as i64)
+    }
+
+    fn check(&self) -> Result<(), RttError> {
+        let problem = |text: String| Err(RttError::Plan(text));
+        if self.targets.is_empty() {
+            return problem("no device to ask: name at least one address".into());
+        }
+        if self.targets.len() > MAX_DEVICES {
+            return problem(format!("{} devices are too many: at most {MAX_DEVICES}", self.targets.len()));
+        }
+        if self.ask == Ask::Broadcast && self.targets.len() != 1 {
+            return problem("a broadcast goes to one address".into());
+        }
+        if !(HEADER..=MAX_PAYLOAD).contains(&self.payload) {
+            let payload = self.payload;
+            return problem(format!("a payload of {payload} bytes cannot be: use {HEADER} to {MAX_PAYLOAD}"));
+        }
+        if let Some(rate) = self.rate_hz.filter(|rate| !(0.001..=100_000.0).contains(rate)) {
+            return problem(format!("a rate of {rate} Hz cannot be: use 0.001 to 100000"));
+        }
+        match self.targets.iter().find(|t| t.is_ipv4() != self.targets[0].is_ipv4()) {
+            Some(_) => problem("IPv4 and IPv6 devices cannot be asked in one run".into()),
+            None => Ok(()),
+        }
+    }
+
+    fn bind_address(&self) -> SocketAddr {
+        let any: SocketAddr = match self.targets.first() {
+            Some(SocketAddr::V6(_)) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+            _ => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        };
+        self.bind.unwrap_or(any)
+    }
+}
+
+/// Runs a plan on the calling thread.
+#[derive(Debug)]
+pub struct Sender {
+    plan: Plan,
+    socket: Socket,
+    /// All questions go to one device: the socket is connected to it, which saves the kernel looking it up.
+    connected: bool,
+    run: u64,
+    question: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl Sender {
+    /// Makes ready: checks the plan, binds the socket and sends nothing yet.
+    ///
+    /// # Errors
+    /// If the plan cannot be, or the socket not be had.
+    pub fn new(plan: Plan) -> Result<Self, RttError> {
+        plan.check()?;
+        let address = plan.bind_address();
+        let socket =
+            Socket::bind(address, plan.receive).map_err(|source| RttError::Bind { address, source })?;
+        socket.inner().set_broadcast(plan.ask == Ask::Broadcast)?;
+        let connected = plan.targets.len() == 1 && plan.ask != Ask::Broadcast;
+        if connected {
+            socket.inner().connect(plan.targets[0]).map_err(|source| cannot_send(&plan, 0, source))?;
+        }
+        let (question, answer) = (vec![0; plan.payload], vec![0; MAX_PAYLOAD]);
+        Ok(Self { plan, socket, connected, run: random(), question, answer })
+    }
+
+    /// Runs the plan to its end, or until told to stop.
+    ///
+    /// The calling thread gets the plan's set-up. A tick allocates nothing, unless a broadcast is answered by
+    /// a device for the first time.
+    ///
+    /// # Errors
+    /// If the thread cannot be set up, the first question cannot be sent, or the socket breaks.
+    pub fn run(mut self, stop: &AtomicBool, live: &Live) -> Result<Results, RttError> {
+        let granted = self.plan.setup.apply()?;
+        let mut waiter = Waiter::new(self.plan.wake)?;
+        let start_ns = now_ns() + 1_000_000;
+        let devices: &[SocketAddr] = if self.plan.ask == Ask::Broadcast { &[] } else { &self.plan.targets };
+        let mut ledger = Ledger::new(self.run, start_ns, devices);
+        let mut pacer = self.plan.period_ns().map(|ns| Pacer::new(ns, Overrun::Skip, start_ns));
+        let before = khz_rt::Usage::read();
+        for sequence in 0..self.plan.ticks {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let (late_ns, until_ns) = match &mut pacer {
+                None => (0, now_ns() + PATIENCE_NS),
+                Some(pacer) => {
+                    let woke_ns = waiter.wait_until(pacer.deadline_ns());
+                    let Some(tick) = pacer.woke(woke_ns) else { break };
+                    (tick.late_ns, pacer.deadline_ns() - MARGIN_NS)
+                }
+            };
+            self.tick(&mut ledger, sequence, late_ns, until_ns)?;
+            if let Some(pacer) = &mut pacer {
+                pacer.finished(now_ns());
+            }
+            live.update(&ledger);
+        }
+        self.collect_stragglers(&mut ledger)?;
+        let usage = khz_rt::Usage::read().since(&before);
+        Ok(Results::new(&self.plan, &ledger, &granted.report, usage.steal_total_ns()))
+    }
+
+    fn tick(
+        &mut self,
+        ledger: &mut Ledger,
+        sequence: u64,
+        late_ns: i64,
+        until_ns: i64,
+    ) -> Result<(), RttError> {
+        let begun_ns = now_ns();
+        ledger.tick(sequence, begun_ns, late_ns);
+        match self.plan.ask {
+            Ask::Together => {
+                for device in 0..self.plan.targets.len() {
+                    self.ask(ledger, sequence, device)?;
+                }
+                self.collect(ledger, 0, until_ns)?;
+            }
+            Ask::Singly => {
+                let devices = self.plan.targets.len();
+                for device in 0..devices {
+                    let silent = ledger.waiting();
+                    self.ask(ledger, sequence, device)?;
+                    // Each may take an equal share of what is left, so that one silent device costs no other its turn.
+                    let now_ns = now_ns();
+                    let share_ns = (until_ns - now_ns) / (devices - device) as i64;
+                    self.collect(ledger, silent, now_ns + share_ns)?;
+                }
+                self.collect(ledger, 0, until_ns)?;
+            }
+            Ask::Broadcast => {
+                ledger.asks_all(self.plan.expect, now_ns());
+                if let Err(source) = self.send(sequence, 0) {
+                    self.first_must_go(sequence, 0, source)?;
+                }
+                self.collect(ledger, 0, until_ns)?;
+            }
+        }
+        ledger.done();
+        Ok(())
+    }
+
+    fn ask(&mut self, ledger: &mut Ledger, sequence: u64, device: usize) -> Result<(), RttError> {
+        ledger.asks(device, now_ns());
+        if let Err(source) = self.send(sequence, device) {
+            self.first_must_go(sequence, device, source)?;
+            ledger.unsent(device);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, sequence: u64, device: usize) -> std::io::Result<()> {
+        let packet = Packet { kind: Kind::Request, run: self.run, sequence, sent_ns: now_ns(), held_ns: 0 };
+        packet.write(&mut self.question);
+        match self.connected {
+            true => self.socket.inner().send(&self.question)?,
+            false => self.socket.inner().send_to(&self.question, self.plan.targets[device])?,
+        };
+        Ok(())
+    }
+
+    /// That the first question cannot be sent is a mistake in the plan; later it is the network's doing, and counted.
+    fn first_must_go(&self, sequence: u64, device: usize, source: std::io::Error) -> Result<(), RttError> {
+        // A refusal is the answer to an earlier question to a closed port, not to this one.
+        if sequence > 0 || source.kind() == std::io::ErrorKind::ConnectionRefused {
+            return Ok(());
+        }
+        Err(cannot_send(&self.plan, device, source))
+    }
+
+    /// Takes answers until no more than `rest` are missing, or the time is up.
+    fn collect(&mut self, ledger: &mut Ledger, rest: usize, until_ns: i64) -> Result<(), RttError> {
+        while ledger.waiting() > rest {
+            if !self.hear(ledger, until_ns)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn collect_stragglers(&mut self, ledger: &mut Ledger) -> Result<(), RttError> {
+        let until_ns = now_ns() + GRACE_NS;
+        while ledger.devices().iter().any(|d| d.counts().lost() > 0) && self.hear(ledger, until_ns)? {}
+        Ok(())
+    }
+
+    /// Takes one datagram to the books; false if none came in time.
+    fn hear(&mut self, ledger: &mut Ledger, until_ns: i64) -> Result<bool, RttError> {
+        let Some((length, from)) = self.socket.receive(&mut self.answer, until_ns)? else {
+            return Ok(false);
+        };
+        let came_ns = now_ns();
+        match Packet::read(&self.answer[..length]) {
+            Ok(packet) => drop(ledger.hears(&packet, from, came_ns)),
+            Err(_) => ledger.hears_foreign(),
+        }
+        Ok(true)
+    }
+}
+
+impl Live {
+    fn update(&self, ledger: &Ledger) {
+        self.ticks.store(ledger.ticks(), Ordering::Relaxed);
+        self.incomplete.store(ledger.incomplete(), Ordering::Relaxed);
+        let (mut answered, mut worst_ns) = (0, 0);
+        for device in ledger.devices() {
+            answered += device.counts().answered;
+            worst_ns = worst_ns.max(device.round_trip().values().max().map_or(0, |m| m.0));
+        }
+        self.answered.store(answered, Ordering::Relaxed);
+        self.worst_ns.store(worst_ns, Ordering::Relaxed);
+    }
+}
+
+fn cannot_send(plan: &Plan, device: usize, source: std::io::Error) -> RttError {
+    let hint = match Errno::from_io_error(&source) {
+        Some(Errno::MSGSIZE) => {
+            ": larger than the network's MTU, and a broadcast is not split up; use a smaller --payload"
+        }
+        Some(Errno::ACCESS) => ": a broadcast address needs --ask broadcast",
+        _ => ": is there a route to it? (ip route get ADDRESS)",
+    };
+    RttError::Send { address: plan.targets[device], payload: plan.payload, source, hint }
+}
+
+/// A number nobody can guess, from the seed the standard library draws from the system for its hash maps.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rtt::Echo;
+
+    fn plan(targets: Vec<SocketAddr>, ticks: u64) -> Plan {
+        Plan {
+            ticks,
+            rate_hz: Some(2_000.0),
+            setup: Setup::ordinary(),
+            wake: Wake::Sleep,
+            ..Plan::new(targets)
+        }
+    }
+
+    /// Runs a plan against echoes on loopback, one thread each.
+    fn against_echoes(devices: usize, alter: impl FnOnce(&mut Plan)) -> Results {
+        let loopback = || Echo::bind((Ipv4Addr::LOCALHOST, 0).into(), Receive::Block);
+        let mut echoes: Vec<Echo> = (0..devices).filter_map(|_| loopback().ok()).collect();
+        let mut plan = plan(echoes.iter().filter_map(|e| e.address().ok()).collect(), 100);
+        alter(&mut plan);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for echo in &mut echoes {
+                scope.spawn(|| echo.run(&stop));
+            }
+            let results = Sender::new(plan).and_then(|s| s.run(&AtomicBool::new(false), &Live::default()));
+            stop.store(true, Ordering::Relaxed);
+            results.unwrap_or_else(|error| panic!("{error}"))
+        })
+    }
+
+    #[test]
+    fn every_answer_is_accounted_for() {
+        for ask in [Ask::Together, Ask::Singly] {
+            let results = against_echoes(3, |plan| plan.ask = ask);
+            assert_eq!((results.devices.len(), results.ticks), (3, 100));
+            for device in &results.devices {
+                assert_eq!(device.counts.sent, 100);
+                assert_eq!(device.counts.answered + device.counts.lost() + device.counts.unsent, 100);
+                assert_eq!(device.round_trip.values.count(), device.counts.answered);
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_rate_one_follows_the_other() {
+        let results = against_echoes(1, |plan| plan.rate_hz = None);
+        assert_eq!(results.devices[0].counts.answered, 100);
+    }
+
+    #[test]
+    fn nobody_there_is_all_lost() {
+        let closed = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr());
+        let plan = plan(closed.into_iter().collect(), 5);
+        let results = Sender::new(plan).and_then(|s| s.run(&AtomicBool::new(false), &Live::default()));
+        let device = results.map(|r| r.devices[0].counts).unwrap_or_default();
+        assert_eq!((device.sent, device.answered), (5, 0));
+    }
+
+    #[test]
+    fn plans_that_cannot_be_say_why() {
+        let target: SocketAddr = (Ipv4Addr::LOCALHOST, 9).into();
+        let six: SocketAddr = (Ipv6Addr::LOCALHOST, 9).into();
+        let base = || Plan::new(vec![target]);
+        let table: [(Plan, &str); 7] = [
+            (Plan::new(vec![]), "no device"),
+            (Plan { payload: 47, ..base() }, "use 48 to 65507"),
+            (Plan { payload: 65_508, ..base() }, "use 48 to 65507"),
+            (Plan { rate_hz: Some(0.0), ..base() }, "0.001 to 100000"),
+            (Plan { rate_hz: Some(f64::NAN), ..base() }, "0.001 to 100000"),
+            (Plan::new(vec![target, six]), "IPv4 and IPv6"),
+            (Plan { ask: Ask::Broadcast, ..Plan::new(vec![target, target]) }, "one address"),
+        ];
+        for (plan, words) in table {
+            let error = Sender::new(plan).err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What the wire alone takes.
+use khz_wire::time::EthernetRate;
+use serde::{Deserialize, Serialize};
+
+/// A network between sender and device.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Network {
+    /// Bits per second of the sender's own link.
+    pub sender_bits_per_second: u32,
+    /// Bits per second of the device's link.
+    pub device_bits_per_second: u32,
+    /// Store-and-forward switches on the way.
+    pub switches: u32,
+    /// What each switch adds to each pass besides storing the frame, ns.
+    pub switch_delay_ns: i64,
+}
+
+/// What a round trip takes on the wire, and a burst of answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Theory {
+    /// Bytes a datagram has on the wire, with preamble and gap.
+    pub wire_bytes: usize,
+    /// How often a datagram is put on a wire during a round trip.
+    pub passes: u32,
+    /// All passes of a round trip with the switches' own delay, ns.
+    pub round_trip_ns: i64,
+    /// What the last of many answers waits at the port to the sender, ns.
+    pub burst_ns: i64,
+}
+
+impl Network {
+    /// The theory for a payload and this many devices that answer at once.
+    pub fn theory(&self, payload: usize, devices: usize) -> Theory {
+        let sender = EthernetRate { bits_per_second: self.sender_bits_per_second.max(1) };
+        let device = EthernetRate { bits_per_second: self.device_bits_per_second.max(1) };
+        // A lone datagram is over with its last check bit; in a burst the gap counts too.
+        let (near_ns, far_ns) = (sender.udp_ns(payload), device.udp_ns(payload));
+        let passes = 2 * (self.switches + 1);
+        // One pass each way on the sender's link; the others, between switches and to the device, at the device's.
+        let one_way_ns = if self.switches == 0 {
+            near_ns.max(far_ns)
+        } else {
+            near_ns + i64::from(self.switches) * far_ns + i64::from(self.switches) * self.switch_delay_ns
+        };
+        let waiting = devices.saturating_sub(1) as i64;
+        Theory {
+            wire_bytes: EthernetRate::udp_bytes(payload) + EthernetRate::GAP,
+            passes,
+            round_trip_ns: 2 * one_way_ns,
+            burst_ns: sender.udp_occupied_ns(payload) * waiting,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAST: Network = Network {
+        sender_bits_per_second: 100_000_000,
+        device_bits_per_second: 100_000_000,
+        switches: 1,
+        switch_delay_ns: 0,
+    };
+
+    /// HEBI Robotics, "Analyzing the viability of Ethernet and UDP for robot control" (2016): 266 bytes on the wire
+    /// for 200 of payload, 20.3 µs a pass, "roughly 80 µs" of a baseline round trip, 40.6 µs for each switch more.
+    #[test]
+    fn the_published_figures() {
+        let baseline = FAST.theory(200, 1);
+        assert_eq!((baseline.wire_bytes, baseline.passes, baseline.burst_ns), (266, 4, 0));
+        assert_eq!(baseline.round_trip_ns, 4 * 20_320);
+        let more = Network { switches: 2, ..FAST }.theory(200, 1);
+        assert_eq!(more.round_trip_ns - baseline.round_trip_ns, 2 * 20_320);
+    }
+
+    #[test]
+    fn forty_answers_wait_for_each_other() {
+        let gigabit = Network { sender_bits_per_second: 1_000_000_000, ..FAST };
+        assert_eq!(gigabit.theory(200, 40).burst_ns, 39 * 2_128);
+    }
+}
