@@ -27,6 +27,8 @@ pub struct Ledger {
     /// The tick that is asking now and how many answers it still waits for.
     tick: u64,
     waiting: usize,
+    /// Nobody knows how many will answer this tick.
+    finding: bool,
     asked_at_ns: i64,
     last_answer_ns: i64,
     /// When each of the last ticks sent its broadcast.
@@ -116,6 +118,7 @@ impl Ledger {
             by_address: HashMap::new(),
             tick: 0,
             waiting: 0,
+            finding: false,
             asked_at_ns: start_ns,
             last_answer_ns: start_ns,
             asked: vec![NEVER; WINDOW],
@@ -168,11 +171,13 @@ impl Ledger {
             device.asked[(self.tick as usize) % WINDOW] = asked;
         }
         self.waiting = expected.max(self.devices.len());
+        self.finding = self.waiting == 0;
     }
 
-    /// How many answers to this tick are still to come.
+    /// How many answers to this tick are still to come. While no device is known to a broadcast, that is one
+    /// more than have come, so that its first tick takes all its time.
     pub fn waiting(&self) -> usize {
-        self.waiting
+        if self.finding { 1 } else { self.waiting }
     }
 
     /// A datagram came.
@@ -230,7 +235,9 @@ impl Ledger {
 
     /// The tick is over: its last answer ends the cycle, if all have come.
     pub fn done(&mut self) {
-        if self.waiting == 0 {
+        if self.finding {
+            self.finding = false;
+        } else if self.waiting == 0 {
             self.cycle.push(self.asked_at_ns - self.start_ns, self.last_answer_ns - self.asked_at_ns);
         } else {
             self.incomplete += 1;
@@ -409,8 +416,10 @@ mod tests {
                 ledger.hears(&reply(tick), address(1), now_ns + 100);
                 ledger.hears(&reply(tick), address(2), now_ns + 200);
             }
+            assert_eq!(ledger.waiting(), usize::from(tick < 2));
             ledger.done();
         }
+        assert_eq!((ledger.incomplete(), ledger.cycle().values().count()), (0, 1));
         assert_eq!(ledger.devices().len(), 2);
         let counts = ledger.devices()[1].counts();
         assert_eq!((counts.sent, counts.answered, counts.lost()), (3, 2, 1));

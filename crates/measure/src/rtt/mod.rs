@@ -25,7 +25,7 @@ pub use theory::{Network, Theory};
 #[non_exhaustive]
 pub enum RttError {
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}; is it in use, or not an address of this machine?")]
+    #[error("cannot listen on {address} (is it in use, or not an address of this machine?)")]
     Bind {
         /// The address.
         address: SocketAddr,
@@ -36,7 +36,7 @@ pub enum RttError {
     #[error("{0}")]
     Plan(String),
     /// The very first question could not be sent.
-    #[error("cannot send {payload} bytes to {address}: {source}{hint}")]
+    #[error("cannot send {payload} bytes to {address} ({hint})")]
     Send {
         /// To whom.
         address: SocketAddr,
@@ -51,7 +51,7 @@ pub enum RttError {
     #[error(transparent)]
     Setup(#[from] khz_rt::SetupError),
     /// The socket broke.
-    #[error("the socket failed: {0}")]
+    #[error("the socket failed")]
     Socket(#[from] std::io::Error),
 }
 

@@ -337,10 +337,10 @@ impl Live {
 fn cannot_send(plan: &Plan, device: usize, source: std::io::Error) -> RttError {
     let hint = match Errno::from_io_error(&source) {
         Some(Errno::MSGSIZE) => {
-            ": larger than the network's MTU, and a broadcast is not split up; use a smaller --payload"
+            "larger than the network's MTU, and a broadcast is not split up; use a smaller --payload"
         }
-        Some(Errno::ACCESS) => ": a broadcast address needs --ask broadcast",
-        _ => ": is there a route to it? (ip route get ADDRESS)",
+        Some(Errno::ACCESS) => "a broadcast address needs --ask broadcast",
+        _ => "is there a route to it? (ip route get ADDRESS)",
     };
     RttError::Send { address: plan.targets[device], payload: plan.payload, source, hint }
 }
