@@ -83,9 +83,9 @@ fn python(folder: &str) -> Result<Outcome> {
     if shell::which("python3").is_none() {
         return Ok(Outcome::NotRun("no python3: install Python 3.11 or newer with its venv module".into()));
     }
-    let python = venv::python()?;
+    let python = if folder == "tests/python" { venv::with_package()? } else { venv::python()? };
     shell::run(&mut shell::cargo(&["build", "--quiet", "--release", "--package", "kilohertz"]))?;
-    let mut command = shell::command(&python, &["-m", "pytest", "-q", folder]);
+    let mut command = shell::command(&python, &["-m", "pytest", folder]);
     command.env("KHZ", shell::root().join("target/release/khz"));
     let (succeeded, text) = shell::tee(&mut command)?;
     Ok(Outcome::Ran(told_or_broken(succeeded, &text)))

@@ -25,3 +25,20 @@ pub fn python() -> Result<PathBuf> {
     std::fs::write(&stamp, wanted).context("cannot write the environment's stamp")?;
     Ok(python)
 }
+
+/// Builds the Python package and installs it into the environment; returns the environment's Python.
+///
+/// # Errors
+/// As [`python`], or if the package cannot be built.
+pub fn with_package() -> Result<PathBuf> {
+    let python = python()?;
+    let wheels = shell::root().join("target/wheels");
+    // Wheels of former builds must not be installed instead.
+    let _ = std::fs::remove_dir_all(&wheels);
+    let build = ["-m", "maturin", "build", "--quiet", "--release", "--manifest-path", "python/Cargo.toml"];
+    shell::run(shell::command(&python, &build).args(["--out", "target/wheels"]))?;
+    let wheel = shell::entries("target/wheels").pop().context("maturin made no wheel")?;
+    let install = ["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"];
+    shell::run(shell::command(&python, &install).arg(wheel))?;
+    Ok(python)
+}
