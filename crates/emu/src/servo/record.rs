@@ -131,7 +131,7 @@ macro_rules! record {
         }
         impl $crate::servo::record::Record for $name {
             fn fields(&mut self, each: &mut dyn FnMut(&'static str, $crate::servo::record::Field<'_>)) {
-                $(each(stringify!($field), $crate::servo::record::AsField::field(&mut self.$field));)*
+                $(each($crate::servo::record::plain(stringify!($field)), $crate::servo::record::AsField::field(&mut self.$field));)*
             }
         }
         impl $crate::servo::record::AsField for $name {
@@ -142,6 +142,11 @@ macro_rules! record {
     };
 }
 pub(crate) use record;
+
+/// A field's name without Rust's mark for a name that is also a keyword.
+pub(crate) fn plain(name: &'static str) -> &'static str {
+    name.strip_prefix("r#").unwrap_or(name)
+}
 
 /// Calls `act` with the field at a dotted path such as `pid_position.kp` or `uuid.3`; false if there is none.
 pub fn at(record: &mut dyn Record, path: &str, act: &mut dyn FnMut(Field<'_>)) -> bool {

@@ -213,6 +213,7 @@ mod tests {
         let mut settings = Settings::default();
         assert!(settings.set("servo.pid_position.kp", "7"));
         assert!(settings.set("motor_position.sources.2.cpr", "42"));
+        assert!(settings.set("motor_position.sources.1.type", "3"));
         assert!(settings.set("id.id", "200"));
         assert_eq!(settings.servo.pid_position.kp, 7.0);
         assert_eq!(settings.motor_position.sources[2].cpr, 42);
