@@ -1,4 +1,5 @@
 //! The text console, through frames.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
