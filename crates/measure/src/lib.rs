@@ -1,5 +1,6 @@
 //! Experiments on time and the reports on them and on runs.
 #![forbid(unsafe_code)]
 
+pub mod jitter;
 pub mod report;
 pub mod rtt;

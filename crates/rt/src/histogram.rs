@@ -127,13 +127,15 @@ impl Histogram {
         let mut below = 0;
         self.values.iter_quantiles(steps).map(move |step| {
             below += step.count_since_last_iteration();
-            (step.value_iterated_to() as i64, step.quantile_iterated_to(), below)
+            ((step.value_iterated_to() as i64).min(self.max), step.quantile_iterated_to(), below)
         })
     }
 
     /// Every distinct value held and how often it occurred, ascending: for plots and export.
     pub fn buckets(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
-        self.values.iter_recorded().map(|step| (step.value_iterated_to() as i64, step.count_at_value()))
+        self.values
+            .iter_recorded()
+            .map(|step| ((step.value_iterated_to() as i64).min(self.max), step.count_at_value()))
     }
 }
 

@@ -28,7 +28,7 @@ pub use pace::{Counts, Overrun, Pacer, PacketCounts, PacketPacer, Tick};
 pub use passport::{Passport, Usage};
 pub use proc::Root;
 pub use profile::{Profile, SectionId, SectionSummary};
-pub use setup::{Grade, Granted, Policy, Report, Setting, Setup, SetupError};
+pub use setup::{Grade, Granted, Policy, Report, Setting, Setup, SetupError, unlock_memory};
 pub use threads::{Thread, threads};
 #[doc(hidden)]
 pub use wait::Wake as Wait;

@@ -109,6 +109,20 @@ pub struct Counts {
     pub re_phased: u64,
 }
 
+impl Counts {
+    /// The sum of two stretches.
+    #[must_use]
+    pub fn plus(self, other: Counts) -> Counts {
+        Counts {
+            ticks: self.ticks + other.ticks,
+            overruns: self.overruns + other.overruns,
+            late_wakes: self.late_wakes + other.late_wakes,
+            missed: self.missed + other.missed,
+            re_phased: self.re_phased + other.re_phased,
+        }
+    }
+}
+
 impl Pacer {
     /// The first tick is planned for `first_ns`, further ones every `period_ns`.
     ///

@@ -185,6 +185,20 @@ impl Usage {
         }
     }
 
+    /// The sum of two stretches of time.
+    #[must_use]
+    pub fn plus(&self, other: &Usage) -> Usage {
+        let cpus = self.steal_ns.len().max(other.steal_ns.len());
+        let steal = |usage: &Usage, cpu| usage.steal_ns.get(cpu).copied().unwrap_or(0);
+        Usage {
+            steal_ns: (0..cpus).map(|cpu| steal(self, cpu) + steal(other, cpu)).collect(),
+            switches: self.switches + other.switches,
+            interrupts: self.interrupts + other.interrupts,
+            major_faults: self.major_faults + other.major_faults,
+            smi: self.smi.or(other.smi).map(|_| self.smi.unwrap_or(0) + other.smi.unwrap_or(0)),
+        }
+    }
+
     /// Stolen time of all CPUs together.
     #[must_use]
     pub fn steal_total_ns(&self) -> i64 {
@@ -282,6 +296,8 @@ mod tests {
         let usage = Usage::of(&after).since(&Usage::of(&before));
         assert_eq!((usage.switches, usage.interrupts, usage.major_faults), (80, 0, 1));
         assert_eq!(usage.steal_ns[0], 0);
+        assert_eq!(Usage::default().plus(&usage), usage);
+        assert_eq!(usage.plus(&usage).switches, 160);
         assert_eq!(usage.steal_total_ns(), usage.steal_ns[1]);
         assert_eq!(usage.steal_ns[1], 4 * 1_000_000_000 / clock_ticks_per_second());
     }

@@ -142,6 +142,12 @@ impl Setup {
     }
 }
 
+/// Undoes [`Setup::lock_memory`] for the whole process: between experiments, never while a loop runs.
+pub fn unlock_memory() {
+    // It can only fail where locking did.
+    let _ = rustix::mm::munlockall();
+}
+
 /// What was granted, held until dropped.
 #[derive(Debug)]
 pub struct Granted {

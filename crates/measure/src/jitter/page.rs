@@ -1,0 +1,223 @@
+//! Results as a page: lines over time, histograms, percentile curves, side by side.
+
+use super::result::{Buckets, Run};
+use crate::report::{
+    Axis, Better, Cell, Column, Comparison, Distribution, Figure, KeyValues, Level, Page, Plot, Section,
+    Stroke, Table, duration,
+};
+use khz_rt::{Grade, Policy, Summary};
+
+/// One page for one run or several. `bin_ns` is the width of the histograms' bins; chosen by the data if not
+/// given.
+#[must_use]
+pub fn page(runs: &[Run], bin_ns: Option<i64>) -> Page {
+    let title = match runs {
+        [run] => format!("Jitter: {}", run.name),
+        _ => format!("Jitter: {} runs side by side", runs.len()),
+    };
+    let mut page = Page::new(title).subtitle(runs.first().map_or(String::new(), subtitle));
+    if let [run] = runs {
+        page = page.badge(level(run.grade()), run.grade().to_string());
+    }
+    page = page.section(overview(runs)).section(distributions(runs, bin_ns)).section(over_time(runs));
+    page = late(runs).into_iter().fold(page, Page::section);
+    page.section(machine(runs))
+}
+
+fn subtitle(run: &Run) -> String {
+    let (passport, plan) = (&run.passport, &run.plan);
+    format!(
+        "{} on {}, kernel {}, work {}",
+        duration(plan.period_ns as f64),
+        passport.cpu,
+        passport.kernel,
+        plan.work
+    )
+}
+
+fn level(grade: Grade) -> Level {
+    match grade {
+        Grade::RealTime => Level::Good,
+        Grade::Degraded => Level::Warning,
+        Grade::Ordinary => Level::Note,
+    }
+}
+
+fn overview(runs: &[Run]) -> Section {
+    let section = Section::new("Overview").text(
+        "Wake latency: from the time the thread waited for to its waking. Execution: its work. Response: from the \
+         time waited for to the end of the work. Period: from one waking to the next. No value is filtered.",
+    );
+    let section = match runs {
+        [run] => section.with(figures(run)).with(summary_table(run)),
+        _ => section.with(comparison(runs)),
+    };
+    let warned = |section: Section, run: &Run| {
+        run.warnings().into_iter().fold(section, |section, warning| {
+            section.with(crate::report::Block::Text(format!("{}: {warning}.", run.name)))
+        })
+    };
+    runs.iter().fold(section, warned)
+}
+
+fn figures(run: &Run) -> Vec<Figure> {
+    let (wake, counts) = (&run.wake_latency_ns, &run.counts);
+    let figure = |label: &str, value: String, note: &str| Figure::new(label, value).note(note);
+    vec![
+        figure("wake p50", duration(wake.p50 as f64), "half of all ticks woke no later"),
+        figure("wake p99", duration(wake.p99 as f64), ""),
+        figure("wake max", duration(wake.max as f64), &format!("at {}", duration(wake.max_at as f64))),
+        figure("missed", counts.missed.to_string(), &format!("of {} ticks", counts.ticks + counts.missed)),
+        figure("CPU", format!("{:.1} %", run.cpu_percent), "of one CPU, by this thread"),
+        figure("steal", duration(run.usage.steal_total_ns() as f64), "taken by the hypervisor from all CPUs"),
+    ]
+}
+
+fn summary_table(run: &Run) -> Table {
+    let columns = ["min", "mean", "σ", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
+    let columns = columns.map(|label| Column::number(label, "ns"));
+    let table = Table::new(std::iter::once(Column::text("")).chain(columns));
+    let row = |name: &str, s: &Summary| {
+        let times = [s.min, s.p50, s.p90, s.p99, s.p999, s.p9999, s.max].map(|ns| ns as f64);
+        let [min, rest @ ..] = times;
+        let numbers = [min, s.mean, s.sigma].into_iter().chain(rest).map(Cell::from);
+        std::iter::once(Cell::from(name)).chain(numbers).collect::<Vec<_>>()
+    };
+    table
+        .row(row("wake latency", &run.wake_latency_ns))
+        .row(row("period", &run.period_ns))
+        .row(row("execution", &run.execution_ns))
+        .row(row("response", &run.response_ns))
+}
+
+/// Deadline runs keep their own column of latencies empty: theirs mean something else.
+fn comparison(runs: &[Run]) -> Comparison {
+    let latency = |f: fn(&Summary) -> f64| {
+        let value = move |run: &Run| {
+            if run.plan.policy == Policy::Deadline { f64::NAN } else { f(&run.wake_latency_ns) }
+        };
+        runs.iter().map(value).collect::<Vec<_>>()
+    };
+    let of = |f: fn(&Run) -> f64| runs.iter().map(f).collect::<Vec<_>>();
+    Comparison::new(runs.iter().map(|run| run.name.clone()))
+        .row("wake latency mean", "ns", Better::Lower, latency(|s| s.mean))
+        .row("wake latency σ", "ns", Better::Lower, latency(|s| s.sigma))
+        .row("wake latency p50", "ns", Better::Lower, latency(|s| s.p50 as f64))
+        .row("wake latency p99", "ns", Better::Lower, latency(|s| s.p99 as f64))
+        .row("wake latency p99.9", "ns", Better::Lower, latency(|s| s.p999 as f64))
+        .row("wake latency max", "ns", Better::Lower, latency(|s| s.max as f64))
+        .row("period σ", "ns", Better::Lower, of(|run| run.period_ns.sigma))
+        .row("execution mean", "ns", Better::Lower, of(|run| run.execution_ns.mean))
+        .row("execution p99", "ns", Better::Lower, of(|run| run.execution_ns.p99 as f64))
+        .row("response p99", "ns", Better::Lower, of(|run| run.response_ns.p99 as f64))
+        .row("response max", "ns", Better::Lower, of(|run| run.response_ns.max as f64))
+        .row("missed ticks", "", Better::Lower, of(|run| run.counts.missed as f64))
+        .row("late ticks", "", Better::Lower, of(|run| run.causes.late as f64))
+        .row("late by steal", "", Better::Neither, of(|run| run.causes.stolen as f64))
+        .row("late by other threads", "", Better::Neither, of(|run| run.causes.preempted as f64))
+        .row("CPU of the thread", "%", Better::Lower, of(|run| run.cpu_percent))
+        .row("steal", "ns", Better::Neither, of(|run| run.usage.steal_total_ns() as f64))
+}
+
+fn distribution(buckets: &Buckets) -> Distribution {
+    Distribution::from_counts(buckets.iter().map(|&(value, count)| (value as f64, count)))
+}
+
+fn distributions(runs: &[Run], bin_ns: Option<i64>) -> Section {
+    let wakes: Vec<Distribution> =
+        runs.iter().map(|run| distribution(&run.histograms.wake_latency)).collect();
+    let periods: Vec<Distribution> = runs.iter().map(|run| distribution(&run.histograms.period)).collect();
+    let curve = Plot::percentiles("Wake latency", Axis::new("latency", "ns").log());
+    let curve = runs.iter().zip(&wakes).fold(curve, |plot, (run, wake)| plot.curve(&run.name, wake));
+    let section = Section::new("Distribution").with(curve);
+    section
+        .with(histogram("Wake latency", "latency", runs, &wakes, bin_ns))
+        .with(histogram("Period", "period", runs, &periods, bin_ns))
+}
+
+fn histogram(title: &str, axis: &str, runs: &[Run], values: &[Distribution], bin_ns: Option<i64>) -> Plot {
+    let widest = values.iter().map(Distribution::bin_width).fold(0.0, f64::max);
+    let width = bin_ns.map_or(widest, |ns| ns as f64);
+    let plot = Plot::histogram(title, Axis::new(axis, "ns")).note(format!("Bins of {}.", duration(width)));
+    runs.iter().zip(values).fold(plot, |plot, (run, values)| plot.bins(&run.name, values, width))
+}
+
+fn over_time(runs: &[Run]) -> Section {
+    let axis = |label: &str| Axis::new(label, "ns").log();
+    let wake = Plot::over_time("Wake latency", axis("latency"));
+    let wake = runs.iter().fold(wake, |plot, run| plot.line(&run.name, &run.wake_trace));
+    let execution = Plot::over_time("Execution time", axis("time"));
+    let execution =
+        runs.iter().fold(execution, |plot, run| plot.stroke(&run.name, &run.execution_trace, Stroke::Solid));
+    Section::new("Over time")
+        .text("Thinned to what a screen can show, keeping every peak.")
+        .with(wake)
+        .with(execution)
+}
+
+fn late(runs: &[Run]) -> Option<Section> {
+    let columns = [
+        Column::text("run"),
+        Column::number("tick", ""),
+        Column::number("at", "ns"),
+        Column::number("response", "ns"),
+        Column::text("late part"),
+        Column::text("why"),
+    ];
+    let row = |run: &Run, late: &super::result::LateReport| {
+        [
+            Cell::from(run.name.as_str()),
+            late.tick.into(),
+            (late.at_ns as f64).into(),
+            (late.response_ns as f64).into(),
+            late.part.as_str().into(),
+            Cell::Text(late.sentence()),
+        ]
+    };
+    let mut all: Vec<_> = runs.iter().flat_map(|run| run.late.iter().map(move |late| (run, late))).collect();
+    all.sort_by_key(|(_, late)| std::cmp::Reverse(late.response_ns));
+    let table =
+        all.iter().take(MOST_LATE).fold(Table::new(columns), |table, (run, late)| table.row(row(run, late)));
+    let text = "The worst ticks of all runs, and what was different about them.";
+    (!table.is_empty()).then(|| Section::new("Late ticks").text(text).with(table))
+}
+
+/// Late ticks the page lists.
+const MOST_LATE: usize = 50;
+
+fn machine(runs: &[Run]) -> Section {
+    let section = Section::new("Machine and set-up");
+    let section = runs.iter().fold(section, |section, run| section.with_some(grants(run)));
+    section.with_some(runs.first().map(passport))
+}
+
+fn grants(run: &Run) -> Option<Table> {
+    let setup = run.setup.as_ref()?;
+    let columns = ["setting", "requested", "granted", "what to do"].map(Column::text);
+    let rows = setup.settings.iter().map(|setting| {
+        let remedy = setting.remedy.as_deref().unwrap_or_default();
+        [setting.name.as_str(), &setting.requested, &setting.granted, remedy].map(Cell::from)
+    });
+    Some(rows.fold(Table::new(columns).title(format!("{}: {}", run.name, setup.grade)), Table::row))
+}
+
+fn passport(run: &Run) -> KeyValues {
+    let passport = &run.passport;
+    let listed = |list: &str| if list.is_empty() { "none".to_owned() } else { list.to_owned() };
+    KeyValues::new("Machine")
+        .pair("kernel", &passport.kernel)
+        .judged(
+            "preemption",
+            &passport.preemption,
+            if passport.realtime_kernel { Level::Good } else { Level::Note },
+        )
+        .pair("CPU", &passport.cpu)
+        .pair("CPUs online", &passport.cpus_online)
+        .pair("isolated", listed(&passport.cpus_isolated))
+        .pair("without tick", listed(&passport.cpus_tickless))
+        .pair("governor", listed(&passport.governors.join(", ")))
+        .pair("clock source", &passport.clocksource)
+        .pair("hypervisor", passport.hypervisor.as_deref().unwrap_or("none"))
+        .pair("memory", format!("{} MB", passport.memory_kb / 1024))
+        .pair("real-time share", format!("{:.0} %", passport.rt_share_percent))
+}

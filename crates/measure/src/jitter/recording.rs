@@ -1,0 +1,234 @@
+//! What is kept of each tick. Pure: told the times, so that known times in give exact figures out.
+
+use crate::report::Trace;
+use khz_rt::late::{LateLog, LateTick};
+use khz_rt::{Disturbance, Histogram};
+use serde::{Deserialize, Serialize};
+
+/// The times of one tick, `i64` nanoseconds of the clock measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The time it waited for.
+    pub planned_ns: i64,
+    /// When it woke.
+    pub woke_ns: i64,
+    /// When its work began: after waking and the reading of the thread's own counters.
+    pub begun_ns: i64,
+    /// When its work was done.
+    pub done_ns: i64,
+}
+
+impl Sample {
+    /// From the time waited for to waking.
+    #[must_use]
+    pub fn wake_latency_ns(&self) -> i64 {
+        self.woke_ns - self.planned_ns
+    }
+
+    /// From the beginning to the end of the work.
+    #[must_use]
+    pub fn execution_ns(&self) -> i64 {
+        self.done_ns - self.begun_ns
+    }
+
+    /// From the time waited for to the end of the work.
+    #[must_use]
+    pub fn response_ns(&self) -> i64 {
+        self.done_ns - self.planned_ns
+    }
+}
+
+/// Part of a tick that was late.
+pub(super) const WORK: usize = 0;
+
+/// All that is kept of a run, in memory that does not grow with it (but for raw samples, if asked for).
+pub struct Recording {
+    /// Time waited for → waking.
+    pub wake: Histogram,
+    /// Waking → next waking.
+    pub period: Histogram,
+    /// Beginning → end of the work.
+    pub execution: Histogram,
+    /// Time waited for → end of the work.
+    pub response: Histogram,
+    /// The late ones.
+    pub late: LateLog,
+    /// Wake latency over time, seconds and nanoseconds.
+    pub wake_trace: Trace,
+    /// Execution time over time.
+    pub execution_trace: Trace,
+    samples: Vec<Sample>,
+    keep_samples: bool,
+    usual_work_ns: i64,
+    ticks: u64,
+    /// Maps the clock to time since the start of the run, without the pauses between its stretches.
+    start_ns: i64,
+    last_woke_ns: Option<i64>,
+}
+
+impl Recording {
+    /// Makes room. A tick is late if it ends more than `late_ns` after its usual work would have ended.
+    /// With `raw` it also keeps that many samples.
+    #[must_use]
+    pub fn new(late_ns: i64, usual_work_ns: i64, raw: Option<u64>) -> Recording {
+        Recording {
+            wake: Histogram::new(),
+            period: Histogram::new(),
+            execution: Histogram::new(),
+            response: Histogram::new(),
+            late: LateLog::new(late_ns + usual_work_ns, 100),
+            wake_trace: Trace::new(),
+            execution_trace: Trace::new(),
+            samples: Vec::with_capacity(raw.unwrap_or(0) as usize),
+            keep_samples: raw.is_some(),
+            usual_work_ns,
+            ticks: 0,
+            start_ns: 0,
+            last_woke_ns: None,
+        }
+    }
+
+    /// A stretch of ticks begins, planned from `first_ns`, after `measured_ns` of earlier stretches.
+    pub fn begin(&mut self, first_ns: i64, measured_ns: i64) {
+        self.start_ns = first_ns - measured_ns;
+        self.last_woke_ns = None;
+    }
+
+    /// Takes in a tick; true if it was late.
+    ///
+    /// Realtime: no allocation, some tens of nanoseconds (once in a while a few microseconds, when the traces
+    /// make room).
+    #[inline]
+    pub fn tick(&mut self, sample: Sample, disturbance: Disturbance) -> bool {
+        let at_ns = sample.woke_ns - self.start_ns;
+        let (latency_ns, execution_ns) = (sample.wake_latency_ns(), sample.execution_ns());
+        self.wake.record(latency_ns, at_ns);
+        self.execution.record(execution_ns, at_ns);
+        self.response.record(sample.response_ns(), at_ns);
+        if let Some(last_ns) = self.last_woke_ns.replace(sample.woke_ns) {
+            self.period.record(sample.woke_ns - last_ns, at_ns);
+        }
+        let at_s = at_ns as f64 * 1e-9;
+        self.wake_trace.push(at_s, latency_ns as f64);
+        self.execution_trace.push(at_s, execution_ns as f64);
+        if self.keep_samples && self.samples.len() < self.samples.capacity() {
+            self.samples.push(sample);
+        }
+        let part = (execution_ns - self.usual_work_ns > latency_ns).then_some(WORK);
+        let number = self.ticks;
+        self.ticks += 1;
+        let response_ns = sample.response_ns();
+        self.late.record(LateTick { number, at_ns: sample.woke_ns, response_ns, part, disturbance })
+    }
+
+    /// Ticks taken in.
+    #[must_use]
+    pub fn ticks(&self) -> u64 {
+        self.ticks
+    }
+
+    /// The raw samples, as many as there was room for.
+    #[must_use]
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    /// Time since the start of the run at a time of the clock.
+    #[must_use]
+    pub fn since_start_ns(&self, at_ns: i64) -> i64 {
+        at_ns - self.start_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_rt::{Overrun, Pacer};
+
+    const MS: i64 = 1_000_000;
+
+    fn played(ticks: impl IntoIterator<Item = (i64, i64)>) -> (Recording, Pacer) {
+        let mut pacer = Pacer::new(MS, Overrun::Skip, 0);
+        let mut recording = Recording::new(MS / 10, 0, Some(1_000_000));
+        recording.begin(0, 0);
+        let mut now_ns: i64 = 0;
+        for (late_ns, work_ns) in ticks {
+            let woke_ns = pacer.deadline_ns().max(now_ns) + late_ns;
+            let tick = pacer.woke(woke_ns).unwrap();
+            let planned_ns = woke_ns - tick.late_ns;
+            now_ns = woke_ns + work_ns;
+            recording.tick(
+                Sample { planned_ns, woke_ns, begun_ns: woke_ns, done_ns: now_ns },
+                Disturbance::default(),
+            );
+            pacer.finished(now_ns);
+        }
+        (recording, pacer)
+    }
+
+    #[test]
+    fn known_latencies_in_exact_percentiles_out() {
+        let (recording, pacer) = played((1..=1000).map(|n| (n, 500)));
+        let wake = recording.wake.summary();
+        assert_eq!(
+            (wake.min, wake.p50, wake.p90, wake.p99, wake.p999, wake.max),
+            (1, 500, 900, 990, 999, 1000)
+        );
+        let period = recording.period.summary();
+        assert_eq!((period.count, period.mean), (999, (MS + 1) as f64));
+        assert_eq!(recording.response.summary().max, 1500);
+        assert_eq!(recording.execution.summary().sigma, 0.0);
+        assert_eq!(pacer.counts().overruns, 0);
+    }
+
+    #[test]
+    fn an_overrun_of_two_and_a_half_periods_shows_once_in_each_metric() {
+        let (recording, pacer) = played([(0, 0), (0, 2 * MS + MS / 2), (0, 0), (0, 0)]);
+        assert_eq!(
+            (recording.execution.summary().max, recording.response.summary().max),
+            (2_500_000, 2_500_000)
+        );
+        assert_eq!((recording.period.summary().max, recording.period.summary().min), (3 * MS, MS));
+        assert_eq!(recording.wake.summary().max, 0);
+        assert_eq!((pacer.counts().overruns, pacer.counts().missed), (1, 2));
+        assert_eq!(recording.late.worst()[0].part, Some(WORK));
+    }
+
+    #[test]
+    fn a_missed_tick_is_a_late_wake_of_its_full_length() {
+        let (recording, pacer) = played([(0, 0), (1_700_000, 0), (0, 0)]);
+        assert_eq!(recording.wake.summary().max, 1_700_000);
+        assert_eq!((pacer.counts().late_wakes, pacer.counts().missed), (1, 1));
+        assert_eq!(recording.late.worst()[0].part, None);
+        assert_eq!(recording.wake.summary().max_at, 2_700_000);
+    }
+
+    #[test]
+    fn a_clock_set_back_is_a_negative_latency_and_not_lost() {
+        let mut recording = Recording::new(MS, 0, None);
+        recording.begin(0, 0);
+        recording.tick(
+            Sample { planned_ns: MS, woke_ns: -4 * MS, begun_ns: -4 * MS, done_ns: -4 * MS },
+            Disturbance::default(),
+        );
+        let wake = recording.wake.summary();
+        assert_eq!((wake.min, wake.max, wake.mean), (-5 * MS, -5 * MS, -5e6));
+    }
+
+    #[test]
+    fn a_pause_between_stretches_is_no_period_and_no_time() {
+        let mut recording = Recording::new(MS, 0, None);
+        for (first_ns, measured_ns) in [(0, 0), (100 * MS, 2 * MS)] {
+            recording.begin(first_ns, measured_ns);
+            for n in 0..2 {
+                let woke_ns = first_ns + n * MS;
+                recording.tick(
+                    Sample { planned_ns: woke_ns, woke_ns, begun_ns: woke_ns, done_ns: woke_ns + 10 + n },
+                    Disturbance::default(),
+                );
+            }
+        }
+        assert_eq!((recording.period.count(), recording.period.summary().max), (2, MS));
+        assert_eq!(recording.since_start_ns(101 * MS), 3 * MS);
+    }
+}

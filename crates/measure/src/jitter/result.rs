@@ -1,0 +1,337 @@
+//! Results: what a measurement gave, as it is written to a file and read again.
+
+use super::plan::Plan;
+use super::recording::{Recording, WORK};
+use crate::report::Trace;
+use khz_rt::late::{Causes, LateTick, Window};
+use khz_rt::{Cause, Counts, Grade, Histogram, Passport, Report, Summary, Usage};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// What marks a file as results of this kind.
+pub const FORMAT: &str = "khz-jitter";
+/// Grows when a file can no longer be read by earlier programs.
+pub const VERSION: u32 = 1;
+
+/// A file of results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// Always [`FORMAT`].
+    pub format: String,
+    /// Always [`VERSION`].
+    pub version: u32,
+    /// One result per plan.
+    pub runs: Vec<Run>,
+}
+
+/// The result of one plan. Times are nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The plan in few words.
+    pub name: String,
+    /// The plan.
+    pub plan: Plan,
+    /// Time measured, without pauses.
+    pub duration_ns: i64,
+    /// Time waited for → waking. `max_at` is nanoseconds since the start, here and below.
+    pub wake_latency_ns: Summary,
+    /// Waking → next waking.
+    pub period_ns: Summary,
+    /// Beginning → end of the work.
+    pub execution_ns: Summary,
+    /// Time waited for → end of the work.
+    pub response_ns: Summary,
+    /// Overruns and missed ticks.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// CPU the thread used, percent of one CPU.
+    pub cpu_percent: f64,
+    /// Median of the work alone, before the run.
+    pub usual_work_ns: i64,
+    /// Guard of the hybrid strategy at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard_ns: Option<i64>,
+    /// A tick whose response took longer was late.
+    pub late_threshold_ns: i64,
+    /// Late ticks by cause.
+    pub causes: Causes,
+    /// The worst of them, by time.
+    pub late: Vec<LateReport>,
+    /// What the thread asked for and got.
+    pub setup: Option<Report>,
+    /// The machine.
+    pub passport: Passport,
+    /// What the machine counted meanwhile.
+    pub usage: Usage,
+    /// The distributions.
+    pub histograms: Histograms,
+    /// Wake latency over time: s, ns.
+    pub wake_trace: Trace,
+    /// Execution time over time: s, ns.
+    pub execution_trace: Trace,
+}
+
+/// Values in nanoseconds, each with how often it occurred.
+pub type Buckets = Vec<(i64, u64)>;
+
+/// The distributions of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Histograms {
+    /// Of the wake latency.
+    pub wake_latency: Buckets,
+    /// Of the period.
+    pub period: Buckets,
+    /// Of the execution time.
+    pub execution: Buckets,
+    /// Of the response time.
+    pub response: Buckets,
+}
+
+impl Histograms {
+    pub(super) fn of(recording: &Recording) -> Histograms {
+        let buckets = |histogram: &Histogram| histogram.buckets().collect();
+        Histograms {
+            wake_latency: buckets(&recording.wake),
+            period: buckets(&recording.period),
+            execution: buckets(&recording.execution),
+            response: buckets(&recording.response),
+        }
+    }
+}
+
+/// A late tick and what was different about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LateReport {
+    /// The tick's number.
+    pub tick: u64,
+    /// Since the start of the run.
+    pub at_ns: i64,
+    /// How late it woke.
+    pub wake_latency_ns: i64,
+    /// From its planned time to its end.
+    pub response_ns: i64,
+    /// What was late: `wake` or `work`.
+    pub part: String,
+    /// Who had the CPU; none if the thread had it.
+    pub cause: Option<Cause>,
+    /// Time that went to nobody the kernel knows.
+    pub stolen_ns: i64,
+    /// Time other threads had the CPU.
+    pub waited_ns: i64,
+    /// Times another thread was put in its place.
+    pub involuntary: u32,
+    /// Page faults.
+    pub faults: u32,
+    /// What the CPU's slow counters did around it, if they were watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+}
+
+impl LateReport {
+    pub(super) fn new(tick: &LateTick, at_ns: i64, window: Option<&Window>) -> LateReport {
+        let disturbance = tick.disturbance;
+        LateReport {
+            tick: tick.number,
+            at_ns,
+            wake_latency_ns: disturbance.late_ns,
+            response_ns: tick.response_ns,
+            part: if tick.part == Some(WORK) { "work" } else { "wake" }.into(),
+            cause: disturbance.cause(),
+            stolen_ns: disturbance.stolen_ns(),
+            waited_ns: disturbance.waited_ns,
+            involuntary: disturbance.involuntary,
+            faults: disturbance.minor_faults + disturbance.major_faults,
+            window: window.map(|window| Window {
+                interrupts: window.interrupts.iter().take(3).cloned().collect(),
+                ..window.clone()
+            }),
+        }
+    }
+
+    /// One sentence on why.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        use crate::report::duration;
+        let why = match self.cause {
+            Some(Cause::Stolen) => format!(
+                "{} went to nobody the kernel knows (hypervisor, firmware, interrupts off)",
+                duration(self.stolen_ns as f64)
+            ),
+            Some(Cause::Preempted) => {
+                format!("other threads had the CPU for {}", duration(self.waited_ns as f64))
+            }
+            Some(Cause::Fault) => "a page had to be read from disk".into(),
+            None => "the thread had the CPU all along".into(),
+        };
+        let around = self.window.as_ref().map_or(String::new(), |window| {
+            let interrupts = window.interrupts.iter().map(|(name, count)| format!("{count} × {name}"));
+            let steal = (window.steal_ns > 0).then(|| format!("steal {}", duration(window.steal_ns as f64)));
+            let facts: Vec<String> = steal.into_iter().chain(interrupts).collect();
+            let length = duration(window.length_ns as f64);
+            if facts.is_empty() {
+                String::new()
+            } else {
+                format!("; in the {length} around it: {}", facts.join(", "))
+            }
+        });
+        format!("{why}{around}")
+    }
+}
+
+/// Why a file of results cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultsError {
+    /// Not to be read at all.
+    #[error("cannot read {path}: {error}")]
+    Read {
+        /// The file.
+        path: String,
+        /// The system's answer.
+        error: std::io::Error,
+    },
+    /// Ends too early.
+    #[error("{path} is cut off after {bytes} bytes: measure again, or copy the whole file")]
+    CutOff {
+        /// The file.
+        path: String,
+        /// Its length.
+        bytes: usize,
+    },
+    /// Something else, or of another version.
+    #[error("{path}: {what}")]
+    Other {
+        /// The file.
+        path: String,
+        /// What it is and what to do.
+        what: String,
+    },
+}
+
+impl Results {
+    /// Of these runs.
+    #[must_use]
+    pub fn of(runs: Vec<Run>) -> Results {
+        Results { format: FORMAT.into(), version: VERSION, runs }
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it cannot be read, is cut off, of another kind or of another version.
+    pub fn read(path: &Path) -> Result<Results, ResultsError> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ResultsError::Read { path: name.clone(), error })?;
+        Results::parse(&name, &text)
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// As [`Results::read`].
+    pub fn parse(path: &str, text: &str) -> Result<Results, ResultsError> {
+        let other = |what: String| ResultsError::Other { path: path.into(), what };
+        let value: serde_json::Value = serde_json::from_str(text).map_err(|error| {
+            if error.is_eof() {
+                ResultsError::CutOff { path: path.into(), bytes: text.len() }
+            } else {
+                other(format!("no JSON: {error}"))
+            }
+        })?;
+        match value.get("format").and_then(|format| format.as_str()) {
+            Some(FORMAT) => {}
+            Some(format) => return Err(other(format!("holds `{format}`, not results of khz jitter"))),
+            None => {
+                return Err(other(
+                    "holds no results of khz jitter (no \"format\"): write them with --save".into(),
+                ));
+            }
+        }
+        match value.get("version").and_then(serde_json::Value::as_u64) {
+            Some(version) if version == u64::from(VERSION) => {}
+            version => {
+                let version =
+                    version.map_or("an unknown version".into(), |version| format!("version {version}"));
+                return Err(other(format!(
+                    "{version} of the format; this khz reads version {VERSION}: measure again"
+                )));
+            }
+        }
+        serde_json::from_value(value).map_err(|error| other(format!("not as khz jitter writes it: {error}")))
+    }
+}
+
+impl Run {
+    /// The verdict on the thread's treatment.
+    #[must_use]
+    pub fn grade(&self) -> Grade {
+        self.setup.as_ref().map_or(Grade::Ordinary, |setup| setup.grade)
+    }
+
+    /// What a reader must know before believing the figures.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        use khz_rt::{Policy, Wake};
+        let mut warnings = Vec::new();
+        if self.plan.policy == Policy::Deadline {
+            warnings.push(
+                "SCHED_DEADLINE may run the thread anywhere within its period, so its wake latency is not to be \
+                 compared with that of the other policies"
+                    .into(),
+            );
+        }
+        if self.plan.wake == Wake::Spin
+            && self.plan.policy != Policy::Other
+            && self.passport.rt_share_percent < 100.0
+        {
+            warnings.push(format!(
+                "a spinning real-time thread uses its CPU whole, and the kernel stops it for {:.0} % of each second \
+                 (sched_rt_runtime_us)",
+                100.0 - self.passport.rt_share_percent
+            ));
+        }
+        let steal = self.usage.steal_total_ns() as f64 / self.duration_ns.max(1) as f64;
+        if steal > 0.001 {
+            warnings.push(format!("the hypervisor took {:.2} % of a CPU meanwhile", 100.0 * steal));
+        }
+        warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Results {
+        let mut experiment = super::super::Experiment::new(Plan::default(), false).unwrap();
+        experiment.pretend(3);
+        Results::of(vec![experiment.finish().0])
+    }
+
+    #[test]
+    fn results_survive_being_written_and_read() {
+        let results = sample();
+        let text = serde_json::to_string(&results).unwrap();
+        assert_eq!(Results::parse("a.json", &text).unwrap(), results);
+    }
+
+    #[test]
+    fn every_cut_is_told_as_one() {
+        let text = serde_json::to_string(&sample()).unwrap();
+        for end in (0..text.len()).step_by(7) {
+            let error = Results::parse("a.json", &text[..end]).unwrap_err();
+            assert!(matches!(error, ResultsError::CutOff { bytes, .. } if bytes == end), "{end}: {error}");
+        }
+    }
+
+    #[test]
+    fn other_files_are_told_by_what_they_are() {
+        let told = |text: &str| Results::parse("a.json", text).unwrap_err().to_string();
+        assert!(told("{\"format\":\"khz-jitter\",\"version\":0,\"runs\":[]}").contains("version 0"));
+        assert!(told("{\"format\":\"khz-jitter\",\"runs\":[]}").contains("unknown version"));
+        assert!(told("{\"format\":\"other\"}").contains("`other`"));
+        assert!(told("[1]").contains("no \"format\""));
+        assert!(told("hello").contains("no JSON"));
+        assert!(told("{\"format\":\"khz-jitter\",\"version\":1,\"runs\":[{}]}").contains("missing field"));
+    }
+}

@@ -1,0 +1,138 @@
+//! Results as a person at a terminal reads them.
+
+use super::result::Run;
+use crate::report::duration;
+use khz_rt::Summary;
+use std::fmt::Write;
+
+/// The figures of one run, with what to know before believing them.
+#[must_use]
+pub fn run(run: &Run) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_run(run, &mut out);
+    out
+}
+
+fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
+    let (plan, ns) = (&run.plan, |ns: i64| duration(ns as f64));
+    let cpu = plan.cpu.map_or(String::new(), |cpu| format!(", CPU {cpu}"));
+    writeln!(
+        out,
+        "{}{cpu}: {} ticks of {}, work {}",
+        run.name,
+        run.counts.ticks,
+        ns(plan.period_ns),
+        plan.work
+    )?;
+    let heading = ["", "min", "mean", "σ", "p50", "p90", "p99", "p99.9", "p99.99", "max", "at"];
+    row(out, heading.map(str::to_owned))?;
+    let metrics = [
+        ("wake latency", &run.wake_latency_ns),
+        ("period", &run.period_ns),
+        ("execution", &run.execution_ns),
+        ("response", &run.response_ns),
+    ];
+    metrics.iter().try_for_each(|(name, summary)| row(out, cells(name, summary)))?;
+    let counts = &run.counts;
+    writeln!(
+        out,
+        "overruns {}, missed {}, late wakes {}",
+        counts.overruns, counts.missed, counts.late_wakes
+    )?;
+    let causes = &run.causes;
+    writeln!(
+        out,
+        "late (over {}) {}: stolen {}, preempted {}, page fault {}, own work {}",
+        ns(run.late_threshold_ns),
+        causes.late,
+        causes.stolen,
+        causes.preempted,
+        causes.fault,
+        causes.own
+    )?;
+    let guard = run.guard_ns.map_or(String::new(), |guard| format!(", guard {}", ns(guard)));
+    writeln!(
+        out,
+        "CPU {:.1} %{guard}, steal {}, grade {}",
+        run.cpu_percent,
+        ns(run.usage.steal_total_ns()),
+        run.grade()
+    )?;
+    for setting in run.setup.iter().flat_map(|setup| setup.lacking()) {
+        let remedy = setting.remedy.as_deref().unwrap_or_default();
+        writeln!(
+            out,
+            "not granted: {} ({} → {}): {remedy}",
+            setting.name, setting.requested, setting.granted
+        )?;
+    }
+    for warning in run.warnings() {
+        writeln!(out, "note: {warning}")?;
+    }
+    let mut worst: Vec<_> = run.late.iter().collect();
+    worst.sort_by_key(|late| std::cmp::Reverse(late.response_ns));
+    for late in worst.iter().take(3) {
+        let (at, response) = (ns(late.at_ns), ns(late.response_ns));
+        writeln!(out, "tick {} at {at} took {response}, {} late: {}", late.tick, late.part, late.sentence())?;
+    }
+    Ok(())
+}
+
+fn cells(name: &str, s: &Summary) -> [String; 11] {
+    let ns = |ns: i64| duration(ns as f64);
+    [
+        name.to_owned(),
+        ns(s.min),
+        duration(s.mean),
+        duration(s.sigma),
+        ns(s.p50),
+        ns(s.p90),
+        ns(s.p99),
+        ns(s.p999),
+        ns(s.p9999),
+        ns(s.max),
+        ns(s.max_at),
+    ]
+}
+
+fn row(out: &mut String, cells: [String; 11]) -> std::fmt::Result {
+    write!(out, "  {:<13}", cells[0])?;
+    cells[1..].iter().try_for_each(|cell| write!(out, "{cell:>9}"))?;
+    writeln!(out)
+}
+
+/// One line per run, to compare them.
+#[must_use]
+pub fn comparison(runs: &[Run]) -> String {
+    let mut out = String::new();
+    let _ = write_comparison(runs, &mut out);
+    out
+}
+
+fn write_comparison(runs: &[Run], out: &mut String) -> std::fmt::Result {
+    let widest = runs.iter().map(|run| run.name.chars().count()).max().unwrap_or(0);
+    writeln!(
+        out,
+        "{:<widest$} {:>9}{:>9}{:>9}{:>9}{:>9}{:>8}{:>7}{:>7}  grade",
+        "wake latency", "mean", "σ", "p50", "p99", "max", "missed", "late", "CPU %"
+    )?;
+    for run in runs {
+        let s = &run.wake_latency_ns;
+        writeln!(
+            out,
+            "{:<widest$} {:>9}{:>9}{:>9}{:>9}{:>9}{:>8}{:>7}{:>7.1}  {}",
+            run.name,
+            duration(s.mean),
+            duration(s.sigma),
+            duration(s.p50 as f64),
+            duration(s.p99 as f64),
+            duration(s.max as f64),
+            run.counts.missed,
+            run.causes.late,
+            run.cpu_percent,
+            run.grade()
+        )?;
+    }
+    Ok(())
+}
