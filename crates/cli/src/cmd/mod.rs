@@ -3,8 +3,10 @@
 mod check;
 mod emulate;
 mod rtt;
+mod jitter;
 
 use anyhow::Result;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 /// Exit code for bad input or usage.
@@ -16,6 +18,7 @@ pub enum Command {
     Check(check::Args),
     Emulate(emulate::Args),
     Rtt(rtt::Args),
+    Jitter(Box<jitter::Args>),
 }
 
 impl Command {
@@ -25,6 +28,7 @@ impl Command {
             Self::Check(args) => check::run(args),
             Self::Emulate(args) => emulate::run(args),
             Self::Rtt(args) => rtt::run(args),
+            Self::Jitter(args) => jitter::run(*args),
         }
     }
 }
@@ -33,4 +37,22 @@ impl Command {
 #[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
 pub fn complain(error: &anyhow::Error) {
     eprintln!("khz: {error:#}");
+}
+
+/// Writes results to stdout; a reader that has seen enough (`| head`) is no error.
+///
+/// # Errors
+/// If stdout cannot be written.
+pub fn show(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Writes to stderr as it is, for lines that show progress.
+#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
+pub fn tell(text: &str) {
+    eprint!("{text}");
 }

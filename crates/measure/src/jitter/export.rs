@@ -59,7 +59,7 @@ mod tests {
         let mut out = Vec::new();
         csv(&[Sample { planned_ns: 10, woke_ns: 13, begun_ns: 14, done_ns: 20 }], &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(text.lines().nth(1), Some("10,13,14,20,3,6,10"));
+        assert_eq!(text.lines().nth(1), Some("10,13,14,20,3,6,9"));
     }
 
     #[test]

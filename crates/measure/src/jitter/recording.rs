@@ -31,10 +31,11 @@ impl Sample {
         self.done_ns - self.begun_ns
     }
 
-    /// From the time waited for to the end of the work.
+    /// From the time waited for to the end of the work, without the reading of the thread's counters between
+    /// waking and work, which a loop that is not being measured would not do.
     #[must_use]
     pub fn response_ns(&self) -> i64 {
-        self.done_ns - self.planned_ns
+        self.wake_latency_ns() + self.execution_ns()
     }
 }
 

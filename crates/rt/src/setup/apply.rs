@@ -131,7 +131,7 @@ fn policy_remedy(setup: &Setup, error: Option<&io::Error>) -> String {
              echo 950000 | sudo tee /sys/fs/cgroup/cpu/<group>/cpu.rt_runtime_us (container: allow it from outside)"
             .into(),
         _ if denied => format!(
-            "no right to real-time priority: echo '{user} - rtprio 98' | sudo tee \
+            "no right to real-time priority: echo '{user} - rtprio 98' | sudo tee -a \
              /etc/security/limits.d/99-kilohertz.conf and log in again (khz doctor --setup does it)"
         ),
         _ => match error {
@@ -170,7 +170,7 @@ fn lock_memory() -> Setting {
     let result = match limit {
         Some(bytes) if !is_capable(CAP_IPC_LOCK) => Err(format!(
             "the limit on locked memory is {} kB, and growing past it would fail: echo '* - memlock unlimited' | \
-             sudo tee /etc/security/limits.d/99-kilohertz.conf and log in again",
+             sudo tee -a /etc/security/limits.d/99-kilohertz.conf and log in again",
             bytes / 1024
         )),
         _ => mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
