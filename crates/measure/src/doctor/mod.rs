@@ -1,0 +1,246 @@
+//! Is this machine fit for a loop at 1 kHz? Each check is a pure function of what the machine tells.
+//!
+//! ```no_run
+//! use khz_measure::doctor::{Machine, examine, worst};
+//! let findings = examine(&Machine::here());
+//! for finding in &findings {
+//!     println!("{finding}");
+//! }
+//! println!("{:?}", worst(&findings));
+//! ```
+
+mod cpu;
+mod kernel;
+mod memory;
+mod network;
+mod rights;
+mod setup;
+
+pub use crate::report::Level;
+pub use setup::{File, files, install_commands};
+
+use khz_rt::proc::Root;
+use serde::Serialize;
+use std::fmt;
+use std::process::Command;
+
+/// What is known of the machine: its `/proc`, `/sys` and `/dev`, and what only a program can tell.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Where the files are read from.
+    pub root: Root,
+    /// What `ethtool -c` says of each network card, by the card's name.
+    pub coalescing: Vec<(String, String)>,
+}
+
+impl Machine {
+    /// The one this runs on. Runs `ethtool` for each network card, if it is installed.
+    #[must_use]
+    pub fn here() -> Machine {
+        let root = Root::system();
+        let cards = network::cards(&root).into_iter();
+        let coalescing = cards.filter_map(|card| ethtool(&card).map(|text| (card, text))).collect();
+        Machine { root, coalescing }
+    }
+
+    /// One that a directory laid out like a root stands for.
+    #[must_use]
+    pub fn at(root: Root) -> Machine {
+        Machine { root, coalescing: Vec::new() }
+    }
+}
+
+fn ethtool(card: &str) -> Option<String> {
+    let output = Command::new("ethtool").args(["-c", card]).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// One thing found, good or bad.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it is about.
+    pub topic: &'static str,
+    /// How good it is.
+    pub level: Level,
+    /// What was found.
+    pub what: String,
+    /// Why it matters for a loop at 1 kHz.
+    pub why: &'static str,
+    /// What mends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mend: Option<Mend>,
+}
+
+/// What mends a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Mend {
+    /// The command, or what to do where no command does it.
+    pub command: String,
+    /// Needs root; such commands begin with `sudo`.
+    pub root: bool,
+}
+
+impl Finding {
+    pub(crate) fn new(
+        topic: &'static str,
+        level: Level,
+        what: impl Into<String>,
+        why: &'static str,
+    ) -> Finding {
+        Finding { topic, level, what: what.into(), why, mend: None }
+    }
+
+    pub(crate) fn good(topic: &'static str, what: impl Into<String>, why: &'static str) -> Finding {
+        Finding::new(topic, Level::Good, what, why)
+    }
+
+    /// Root is needed exactly where the command says `sudo`.
+    #[must_use]
+    pub(crate) fn mend(self, command: impl Into<String>) -> Finding {
+        let command = command.into();
+        let root = command.contains("sudo ");
+        Finding { mend: Some(Mend { command, root }), ..self }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = match self.level {
+            Level::Good => "good",
+            Level::Note => "note",
+            Level::Warning => "WARNING",
+            Level::Bad => "BAD",
+        };
+        write!(f, "{level:<8} {:<9} {}", self.topic, self.what)?;
+        if self.level == Level::Good {
+            return Ok(());
+        }
+        write!(f, "\n{:19}{}", "", self.why)?;
+        if let Some(mend) = &self.mend {
+            write!(f, "\n{:19}→ {}", "", mend.command)?;
+        }
+        Ok(())
+    }
+}
+
+/// All checks; the worst findings first, otherwise in the order of the checks.
+#[must_use]
+pub fn examine(machine: &Machine) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(machine)).collect();
+    sort(&mut findings);
+    findings
+}
+
+/// Puts the worst first.
+pub fn sort(findings: &mut [Finding]) {
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+}
+
+/// The level of the worst finding; good if there is none.
+#[must_use]
+pub fn worst(findings: &[Finding]) -> Level {
+    findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Good)
+}
+
+type Check = fn(&Machine) -> Vec<Finding>;
+
+const CHECKS: &[Check] = &[
+    kernel::preemption,
+    kernel::throttling,
+    kernel::clock_source,
+    kernel::timer_migration,
+    rights::priority,
+    rights::locked_memory,
+    rights::real_time_group,
+    rights::container,
+    cpu::count_and_isolation,
+    cpu::governor,
+    cpu::idle_states,
+    cpu::siblings,
+    cpu::interrupts,
+    cpu::hypervisor,
+    cpu::firmware,
+    cpu::heat,
+    memory::pressure,
+    memory::swap,
+    memory::huge_pages,
+    network::coalescing,
+    network::busy_poll,
+    network::serial_latency,
+];
+
+#[cfg(test)]
+pub(crate) mod pretend {
+    use super::{Finding, Machine};
+    use khz_rt::proc::Root;
+    use std::fs;
+
+    /// A machine made of files.
+    pub(crate) struct Pretend {
+        pub(crate) machine: Machine,
+        _directory: tempfile::TempDir,
+    }
+
+    pub(crate) fn machine<T: AsRef<[u8]>>(files: &[(&str, T)]) -> Pretend {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::at(directory.path());
+        for (path, text) in files {
+            fs::create_dir_all(root.path(path).parent().unwrap()).unwrap();
+            fs::write(root.path(path), text).unwrap();
+        }
+        Pretend { machine: Machine::at(root), _directory: directory }
+    }
+
+    /// What a check finds on a machine of these files: level, what, and the command.
+    pub(crate) fn found(
+        check: fn(&Machine) -> Vec<Finding>,
+        files: &[(&str, &str)],
+    ) -> Vec<(super::Level, String, String)> {
+        let told = |finding: Finding| {
+            (finding.level, finding.what, finding.mend.map_or(String::new(), |mend| mend.command))
+        };
+        check(&machine(files).machine).into_iter().map(told).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_machine_breaks_no_check() {
+        let findings = examine(&pretend::machine::<&str>(&[]).machine);
+        assert!(findings.is_sorted_by_key(|finding| std::cmp::Reverse(finding.level)));
+    }
+
+    #[test]
+    fn this_machine_can_be_examined() {
+        assert!(!examine(&Machine::here()).is_empty());
+    }
+
+    #[test]
+    fn whatever_is_not_well_says_what_to_do() {
+        let noisy = pretend::machine(&[
+            ("/proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC"),
+            ("/proc/cpuinfo", "flags : hypervisor"),
+            ("/proc/self/limits", "Max realtime priority 0 0\nMax locked memory 8388608 8388608 bytes\n"),
+            ("/sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave"),
+            ("/proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 1000 10 -2\n"),
+        ]);
+        for finding in examine(&noisy.machine) {
+            assert_eq!(finding.mend.is_none(), finding.level == Level::Good, "{finding}");
+            assert!(!finding.why.is_empty());
+        }
+    }
+
+    #[test]
+    fn shown_with_why_and_how_only_when_not_well() {
+        let bad = Finding::new("rights", Level::Bad, "no right", "It matters.").mend("sudo true");
+        assert_eq!(
+            bad.to_string(),
+            "BAD      rights    no right\n                   It matters.\n                   → sudo true"
+        );
+        assert!(bad.mend.unwrap().root);
+        assert_eq!(Finding::good("rights", "all", "It matters.").to_string(), "good     rights    all");
+    }
+}
