@@ -2,8 +2,8 @@
 
 mod check;
 mod emulate;
-mod rtt;
 mod jitter;
+mod rtt;
 
 use anyhow::Result;
 use std::io::{ErrorKind, Write};
@@ -17,8 +17,8 @@ pub const BAD_INPUT: u8 = 2;
 pub enum Command {
     Check(check::Args),
     Emulate(emulate::Args),
-    Rtt(rtt::Args),
     Jitter(Box<jitter::Args>),
+    Rtt(rtt::Args),
 }
 
 impl Command {
@@ -27,8 +27,8 @@ impl Command {
         match self {
             Self::Check(args) => check::run(args),
             Self::Emulate(args) => emulate::run(args),
-            Self::Rtt(args) => rtt::run(args),
             Self::Jitter(args) => jitter::run(*args),
+            Self::Rtt(args) => rtt::run(args),
         }
     }
 }
