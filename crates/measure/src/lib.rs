@@ -5,3 +5,4 @@ pub mod doctor;
 pub mod jitter;
 pub mod report;
 pub mod rtt;
+pub mod run;

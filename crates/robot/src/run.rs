@@ -51,6 +51,7 @@ pub fn run(
 ) {
     let first_ns = time.now_ns() + options.period_ns;
     let mut pacer = Pacer::new(options.period_ns, options.overrun, first_ns);
+    let mut record_ns = 0;
     while !machine.is_settled() {
         time.wait_for_tick(pacer.deadline_ns());
         let planned = match pacer.woke(time.now_ns()) {
@@ -65,13 +66,17 @@ pub fn run(
         time.woke(planned.planned_ns);
         let stop = stop_cause(options, planned.planned_ns - first_ns);
         let number = machine.state().tick;
-        let timing = machine.tick(time, planned.planned_ns, stop);
+        let mut timing = machine.tick(time, planned.planned_ns, stop);
+        timing.record_ns = record_ns;
+        timing.own_ns += record_ns;
         let overruns = pacer.counts().overruns;
         pacer.finished(timing.decided_ns);
         let overrun = pacer.counts().overruns > overruns;
         let disturbance = time.disturbance();
         let tick = Tick { number, timing, disturbance, skipped: planned.missed, overrun, machine };
+        let from_ns = time.now_ns();
         observers.iter_mut().for_each(|observer| observer.tick(&tick));
+        record_ns = time.now_ns() - from_ns;
     }
 }
 

@@ -26,7 +26,10 @@ pub struct TickTiming {
     pub decided_ns: i64,
     /// Of that, time spent in the controller.
     pub control_ns: i64,
-    /// Our own work in this tick: encoding, decoding, state, supervisor. Neither links nor controller.
+    /// Handing the tick *before* to the observers: recorder, statistics, live view.
+    pub record_ns: i64,
+    /// Our own work in this tick: encoding, decoding, state, supervisor, and `record_ns`. Neither links nor
+    /// controller.
     pub own_ns: i64,
 }
 

@@ -4,6 +4,7 @@ mod check;
 mod emulate;
 mod jitter;
 mod rtt;
+mod run;
 
 use anyhow::Result;
 use std::io::{ErrorKind, Write};
@@ -19,6 +20,7 @@ pub enum Command {
     Emulate(emulate::Args),
     Jitter(Box<jitter::Args>),
     Rtt(rtt::Args),
+    Run(run::Args),
 }
 
 impl Command {
@@ -29,6 +31,7 @@ impl Command {
             Self::Emulate(args) => emulate::run(args),
             Self::Jitter(args) => jitter::run(*args),
             Self::Rtt(args) => rtt::run(args),
+            Self::Run(args) => run::run(args),
         }
     }
 }

@@ -1,0 +1,244 @@
+//! `khz run`: the main job.
+
+use super::{BAD_INPUT, complain};
+use crate::duration;
+use anyhow::{Context, Result};
+use khz_measure::run::{RunSummary, page_data};
+use khz_robot::RobotConfig;
+use khz_robot::config::QUADRUPED;
+use khz_robot::launch::{Landed, Launch};
+use khz_robot::session::{LiveTick, Session, SessionError};
+use khz_rt::{Grade, Histogram, Summary};
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Run a robot: every servo and the IMU, every tick, until its time is over or Ctrl-C.
+///
+/// Without a file an emulated quadruped of 12 servos stands up and squats at 1 kHz. Shows a live line, then a
+/// table; writes a log and an HTML report. Ctrl-C brings the robot down gently.
+///
+/// Exit codes: 0 the run ended as planned, 1 something brought the robot down, 2 bad input.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The robot file; without it, the built-in quadruped.
+    robot: Option<PathBuf>,
+    /// Bring the robot down after this time, for example 30s. Without it: 10 s for the built-in quadruped,
+    /// until Ctrl-C for a file.
+    #[arg(long, value_parser = duration::parse)]
+    duration: Option<Duration>,
+    /// Print one JSON object instead of the table.
+    #[arg(long)]
+    json: bool,
+    /// The log; replaces `log.path` of the robot file.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// The report; by default the log's name with `.html`.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_report")]
+    report: Option<PathBuf>,
+    /// Write no report.
+    #[arg(long)]
+    no_report: bool,
+    /// The CPU of the loop's thread; replaces `loop.cpu` of the robot file.
+    #[arg(long)]
+    cpu: Option<u32>,
+    /// Refuse to run with less than what the robot file asks of the kernel.
+    #[arg(long)]
+    strict: bool,
+}
+
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+const LIVE_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Runs the robot and tells how it went.
+#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
+pub fn run(args: Args) -> Result<ExitCode> {
+    let (text, mut config) = match read(args.robot.as_deref()) {
+        Ok(robot) => robot,
+        Err(error) => {
+            eprintln!("{error}");
+            return Ok(ExitCode::from(BAD_INPUT));
+        }
+    };
+    config.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+    override_with(&mut config, &args);
+
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot catch signals")?;
+    }
+    let duration = args.duration.or(args.robot.is_none().then_some(DEFAULT_DURATION));
+    let duration_ns = duration.map(|duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX));
+    let mut launch = Launch::start(&config, &text, None, duration_ns, stop)?;
+    watch(&mut launch.session);
+    let landed = match launch.land() {
+        Err(SessionError::Setup(error)) => {
+            complain(&error.into());
+            return Ok(ExitCode::from(BAD_INPUT));
+        }
+        landed => landed?,
+    };
+    let mut summary = RunSummary::of(&config, &landed);
+    write_report(&args, &config, &text, &landed, &mut summary);
+    tell(&args, &summary)?;
+    Ok(ExitCode::from(u8::from(!summary.ended_well)))
+}
+
+/// The robot file's text and what it says.
+fn read(path: Option<&Path>) -> Result<(String, RobotConfig), khz_robot::ConfigError> {
+    let Some(path) = path else { return Ok((QUADRUPED.to_owned(), RobotConfig::quadruped())) };
+    let config = RobotConfig::load(path)?;
+    Ok((std::fs::read_to_string(path).unwrap_or_default(), config))
+}
+
+fn override_with(config: &mut RobotConfig, args: &Args) {
+    if let Some(log) = &args.log {
+        config.log.path = log.display().to_string();
+    }
+    config.timing.cpu = args.cpu.or(config.timing.cpu);
+    config.timing.strict |= args.strict;
+}
+
+/// Makes the page. A page that cannot be made is told, and does not undo the run.
+fn write_report(args: &Args, config: &RobotConfig, text: &str, landed: &Landed, summary: &mut RunSummary) {
+    let beside_log = || summary.log.as_ref().map(|log| log.with_extension("html"));
+    let Some(path) = args.report.clone().or_else(beside_log).filter(|_| !args.no_report) else { return };
+    let page = page_data(config, text, landed, summary).map(|data| data.page().to_string());
+    let written = page.map_err(anyhow::Error::from).and_then(|page| {
+        std::fs::write(&path, page).with_context(|| format!("cannot write the report {}", path.display()))
+    });
+    match written {
+        Ok(()) => summary.report = Some(path),
+        Err(error) => complain(&error),
+    }
+}
+
+/// Shows the live line until the loop is over.
+fn watch(session: &mut Session) {
+    let mut live = Live::new();
+    while !session.is_over() {
+        std::thread::sleep(LIVE_INTERVAL);
+        while let Some(tick) = session.live() {
+            live.take(&tick);
+        }
+        live.show();
+    }
+    live.clear();
+}
+
+/// The live line: rate, missed replies, 99th percentile of the wake latency, worst cycle.
+struct Live {
+    on_terminal: bool,
+    wake: Histogram,
+    worst_cycle_ns: i64,
+    missed: u64,
+    first: Option<LiveTick>,
+    last: Option<LiveTick>,
+}
+
+impl Live {
+    fn new() -> Self {
+        let on_terminal = std::io::stderr().is_terminal();
+        Self { on_terminal, wake: Histogram::new(), worst_cycle_ns: 0, missed: 0, first: None, last: None }
+    }
+
+    fn take(&mut self, tick: &LiveTick) {
+        self.first.get_or_insert(*tick);
+        self.last = Some(*tick);
+        self.wake.record(tick.wake_latency_ns, tick.started_ns);
+        self.worst_cycle_ns = self.worst_cycle_ns.max(tick.cycle_ns);
+        self.missed += u64::from(tick.missed);
+    }
+
+    fn show(&self) {
+        let (Some(first), Some(last), true) = (self.first, self.last, self.on_terminal) else { return };
+        let elapsed_ns = (last.started_ns - first.started_ns).max(1);
+        let line = format!(
+            "\r\x1b[2K{:>6.1} s  {:<8} {:>8.2} Hz  missed {}  wake p99 {}  worst cycle {}",
+            elapsed_ns as f64 * 1e-9,
+            last.phase.name(),
+            (last.number - first.number) as f64 / elapsed_ns as f64 * 1e9,
+            self.missed,
+            micros(self.wake.summary().p99),
+            micros(self.worst_cycle_ns),
+        );
+        // The live line is a courtesy; a closed terminal is no reason to stop the robot.
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+
+    fn clear(&self) {
+        if self.on_terminal {
+            let _ = std::io::stderr().write_all(b"\r\x1b[2K");
+        }
+    }
+}
+
+fn tell(args: &Args, summary: &RunSummary) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer(&mut out, summary)?;
+        writeln!(out)?;
+    } else {
+        out.write_all(table(summary).as_bytes())?;
+    }
+    Ok(out.flush()?)
+}
+
+/// The table after a run.
+fn table(summary: &RunSummary) -> String {
+    let mut lines = vec![
+        format!("{}: {} ticks, {}", summary.robot, summary.ticks, summary.end),
+        format!("rate            {:>10.3} Hz of {}", summary.rate_hz, summary.target_rate_hz),
+        format!(
+            "missed replies  {:>10}    ({} in disturbed ticks), late {}, foreign {}, IMU {}",
+            summary.missed_replies,
+            summary.missed_in_disturbed_ticks,
+            summary.late_replies,
+            summary.foreign_frames,
+            summary.imu_missed
+        ),
+        format!("overruns        {:>10}    ({} periods skipped)", summary.overruns, summary.skipped),
+        format!(
+            "disturbed ticks {:>10}    ({} stolen; the kernel counts {} of steal)",
+            summary.disturbed_ticks,
+            summary.steal_ticks,
+            micros(summary.steal_ns)
+        ),
+        String::new(),
+        format!("{:<15} {:>10} {:>10} {:>10} {:>10} {:>10}", "", "p50", "p90", "p99", "p99.9", "max"),
+    ];
+    let durations: [(&str, &Summary); 4] = [
+        ("wake latency", &summary.wake_latency_ns),
+        ("bus cycle", &summary.cycle_ns),
+        ("own work", &summary.tick_cpu_ns),
+        ("controller", &summary.control_ns),
+    ];
+    lines.extend(durations.map(|(name, s)| row(name, s)));
+    lines.push(String::new());
+    lines.push(format!("loop thread     {}", summary.grade));
+    for setting in summary.grants.lacking().filter(|_| summary.grade != Grade::RealTime) {
+        let remedy = setting.remedy.as_deref().unwrap_or_default();
+        lines.push(format!("                {} not granted: {remedy}", setting.name));
+    }
+    lines.extend(summary.events.iter().filter(|event| event.trouble).map(|event| {
+        format!("trouble         at {:.3} s (tick {}): {}", event.time_s, event.tick, event.tell())
+    }));
+    lines.extend(summary.log.as_ref().map(|log| {
+        let dropped = summary.log_dropped;
+        format!("log             {} ({dropped} samples dropped)", log.display())
+    }));
+    lines.extend(summary.report.as_ref().map(|report| format!("report          {}", report.display())));
+    lines.join("\n") + "\n"
+}
+
+fn row(name: &str, s: &Summary) -> String {
+    let [p50, p90, p99, p999, max] = [s.p50, s.p90, s.p99, s.p999, s.max].map(micros);
+    format!("{name:<15} {p50:>10} {p90:>10} {p99:>10} {p999:>10} {max:>10}")
+}
+
+fn micros(ns: i64) -> String {
+    format!("{:.1} µs", ns as f64 / 1e3)
+}

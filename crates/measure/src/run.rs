@@ -1,0 +1,470 @@
+//! What a run was like: the figures for a table or JSON, and the page.
+//!
+//! The figures come from what the loop counted; everything over time comes from the run's log, so a page can
+//! also be made long after the run.
+
+use crate::report::run::{Device, Event, Fact, Grant, Joint, Measured, RunData, Verdict};
+use crate::report::{Distribution, Figure, Level, StackedTrace, Trace};
+use khz_robot::RobotConfig;
+use khz_robot::launch::Landed;
+use khz_robot::run::RunStats;
+use khz_rt::{Grade, Passport, Report, Summary};
+use khz_tlog::{Reader, Value};
+use serde::Serialize;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A run in figures. Its fields and their meaning are part of the interface of `khz run --json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunSummary {
+    /// Name of the robot.
+    pub robot: String,
+    /// Ticks run.
+    pub ticks: u64,
+    /// Ticks per second, from the first start to the last.
+    pub rate_hz: f64,
+    /// The configured rate.
+    pub target_rate_hz: f64,
+    /// Replies missed, by all servos together.
+    pub missed_replies: u64,
+    /// Of these, in ticks in which the loop was kept from its CPU.
+    pub missed_in_disturbed_ticks: u64,
+    /// Replies to older queries.
+    pub late_replies: u64,
+    /// Frames that were no reply to us.
+    pub foreign_frames: u64,
+    /// IMU readings missed.
+    pub imu_missed: u64,
+    /// Ticks that ended after the next should have begun.
+    pub overruns: u64,
+    /// Periods without a tick.
+    pub skipped: u64,
+    /// Ticks in which the loop was kept from its CPU, by whomever.
+    pub disturbed_ticks: u64,
+    /// Of these, ticks in which nobody the kernel knows had it.
+    pub steal_ticks: u64,
+    /// Time the hypervisor took from all CPUs together, as the kernel accounts it.
+    pub steal_ns: i64,
+    /// How late ticks began.
+    pub wake_latency_ns: Summary,
+    /// From the start of a tick to its last reply.
+    pub cycle_ns: Summary,
+    /// Our own work per tick: encoding, decoding, state, supervisor, handing over to the recorder; neither the
+    /// links (nor the devices emulated behind them) nor the controller.
+    pub tick_cpu_ns: Summary,
+    /// Time in the controller per tick.
+    pub control_ns: Summary,
+    /// What the loop's thread was granted.
+    pub grade: Grade,
+    /// Requested and granted, setting by setting.
+    pub grants: Report,
+    /// How it ended.
+    pub end: String,
+    /// Whether it ended as planned.
+    pub ended_well: bool,
+    /// Changes of phase.
+    pub events: Vec<EventSummary>,
+    /// The servos.
+    pub servos: Vec<ServoSummary>,
+    /// The computer.
+    pub passport: Passport,
+    /// Samples the recorder had to drop.
+    pub log_dropped: u64,
+    /// The log, its first file if there are several.
+    pub log: Option<PathBuf>,
+    /// The page.
+    pub report: Option<PathBuf>,
+}
+
+/// A change of phase.
+#[derive(Clone, Debug, Serialize)]
+pub struct EventSummary {
+    /// Seconds since the first tick.
+    pub time_s: f64,
+    /// In which tick.
+    pub tick: u64,
+    /// The phase left.
+    pub from: &'static str,
+    /// The phase entered.
+    pub to: &'static str,
+    /// Why.
+    pub cause: String,
+    /// The servo it is about.
+    pub servo: Option<String>,
+    /// The bus that servo is on.
+    pub bus: Option<String>,
+    /// Not part of a run that ends as planned.
+    pub trouble: bool,
+}
+
+/// One servo's counts.
+#[derive(Clone, Debug, Serialize)]
+pub struct ServoSummary {
+    /// Its name.
+    pub name: String,
+    /// Its bus.
+    pub bus: String,
+    /// Queries sent.
+    pub sent: u64,
+    /// Replies in time.
+    pub replied: u64,
+    /// Cycles without.
+    pub missed: u64,
+    /// Longest run of these.
+    pub missed_in_a_row: u32,
+    /// Replies to older queries.
+    pub late: u64,
+    /// From handing the query to the link until the reply had arrived.
+    pub round_trip_ns: Summary,
+}
+
+impl RunSummary {
+    /// The figures of a run of this robot.
+    pub fn of(config: &RobotConfig, landed: &Landed) -> Self {
+        let Landed { outcome, recording } = landed;
+        let stats = &outcome.stats;
+        let events: Vec<EventSummary> =
+            stats.transitions.iter().map(|transition| event(config, stats, transition)).collect();
+        let trouble = events.iter().find(|event| event.trouble);
+        // What brought the robot down, not that it has arrived there.
+        let down = events.iter().find(|event| event.from == "active" || event.to == "stopped");
+        let mut end = trouble.or(down).map_or_else(|| "did not end".to_owned(), EventSummary::tell);
+        if let Some(failure) = outcome.machine.failure() {
+            end = format!("{end}: {failure}");
+        }
+        Self {
+            robot: config.name.clone(),
+            ticks: stats.ticks,
+            rate_hz: stats.rate_hz(),
+            target_rate_hz: config.timing.rate_hz,
+            missed_replies: stats.missed_replies,
+            missed_in_disturbed_ticks: stats.missed_in_disturbed,
+            late_replies: stats.late_replies,
+            foreign_frames: stats.foreign_frames,
+            imu_missed: stats.imu_missed,
+            overruns: stats.overruns,
+            skipped: stats.skipped,
+            disturbed_ticks: stats.disturbed_ticks,
+            steal_ticks: stats.steal_ticks,
+            steal_ns: outcome.usage.steal_total_ns(),
+            wake_latency_ns: stats.wake_latency.summary(),
+            cycle_ns: stats.cycle.summary(),
+            tick_cpu_ns: stats.tick_cpu.summary(),
+            control_ns: stats.control.summary(),
+            grade: outcome.grants.grade,
+            grants: outcome.grants.clone(),
+            end,
+            ended_well: trouble.is_none(),
+            events,
+            servos: (0..config.servos.len()).map(|index| servo(config, landed, index)).collect(),
+            passport: outcome.passport.clone(),
+            log_dropped: recording.as_ref().map_or(0, |recording| recording.dropped()),
+            log: recording.as_ref().and_then(|recording| recording.paths.first().cloned()),
+            report: None,
+        }
+    }
+}
+
+impl EventSummary {
+    /// Cause, servo and bus in one line.
+    pub fn tell(&self) -> String {
+        match (&self.servo, &self.bus) {
+            (Some(servo), Some(bus)) => format!("{} ({servo} on bus {bus})", self.cause),
+            _ => self.cause.clone(),
+        }
+    }
+}
+
+fn event(
+    config: &RobotConfig,
+    stats: &RunStats,
+    transition: &khz_robot::supervisor::Transition,
+) -> EventSummary {
+    let servo = transition.cause.servo().and_then(|servo| config.servos.get(usize::from(servo)));
+    EventSummary {
+        time_s: (transition.at_ns - stats.first_ns) as f64 * 1e-9,
+        tick: transition.tick,
+        from: transition.from.name(),
+        to: transition.to.name(),
+        cause: transition.cause.to_string(),
+        servo: servo.map(|servo| servo.name.clone()),
+        bus: servo.map(|servo| config.buses[servo.bus].name.clone()),
+        trouble: transition.cause.is_trouble(),
+    }
+}
+
+fn servo(config: &RobotConfig, landed: &Landed, index: usize) -> ServoSummary {
+    let servo = &config.servos[index];
+    let stats = landed.outcome.machine.cycle().stats(index);
+    ServoSummary {
+        name: servo.name.clone(),
+        bus: config.buses[servo.bus].name.clone(),
+        sent: stats.sent,
+        replied: stats.replied,
+        missed: stats.missed,
+        missed_in_a_row: stats.missed_in_a_row,
+        late: stats.late,
+        round_trip_ns: stats.round_trip.summary(),
+    }
+}
+
+/// Why a page could not be made of a log.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// The file cannot be read.
+    #[error("{path}: {source}", path = path.display())]
+    Open {
+        /// The log.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It is no log, or damaged.
+    #[error("{path}: {source}", path = path.display())]
+    Log {
+        /// The log.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: khz_tlog::Error,
+    },
+}
+
+/// Parts of a tick, in their order.
+const PHASES: [&str; 6] = ["encode", "send", "collect", "control", "supervise", "record"];
+
+/// Everything the page of a run shows. `text` is the robot file.
+///
+/// # Errors
+/// The run's log cannot be read. A damaged end costs only what lies behind the damage.
+pub fn page_data(
+    config: &RobotConfig,
+    text: &str,
+    landed: &Landed,
+    summary: &RunSummary,
+) -> Result<RunData, PageError> {
+    let over_time = match &summary.log {
+        Some(path) => OverTime::read(path, config)?,
+        None => OverTime::new(config),
+    };
+    let stats = &landed.outcome.stats;
+    Ok(RunData {
+        title: format!("{}: {} servos at {} Hz", config.name, config.servos.len(), config.timing.rate_hz),
+        subtitle: format!("{} ticks on {}", summary.ticks, summary.passport.cpu),
+        verdict: verdict(summary),
+        figures: figures(summary),
+        period_ns: config.timing.period_ns(),
+        wake: Measured::new(over_time.wake, &stats.wake_latency),
+        cycle: Measured::new(over_time.cycle, &stats.cycle),
+        cpu: Measured::new(over_time.cpu, &stats.tick_cpu),
+        phases: over_time.phases,
+        phase_values: over_time.phase_values.into_iter().map(|values| Distribution::from(&values)).collect(),
+        prediction: Vec::new(),
+        joints: over_time.joints,
+        events: summary.events.iter().map(page_event).collect(),
+        devices: (0..config.servos.len()).map(|index| device(summary, landed, index)).collect(),
+        passport: passport(summary),
+        grants: grants(&summary.grants),
+        config: text.to_owned(),
+    })
+}
+
+fn page_event(event: &EventSummary) -> Event {
+    Event {
+        time_s: event.time_s,
+        level: if event.trouble { Level::Bad } else { Level::Note },
+        what: format!("{} → {}", event.from, event.to),
+        detail: event.tell(),
+    }
+}
+
+fn device(summary: &RunSummary, landed: &Landed, index: usize) -> Device {
+    let servo = &summary.servos[index];
+    Device {
+        name: servo.name.clone(),
+        bus: servo.bus.clone(),
+        sent: servo.sent,
+        replied: servo.replied,
+        missed: servo.missed,
+        late: servo.late,
+        errors: 0,
+        round_trip: Distribution::from(&landed.outcome.machine.cycle().stats(index).round_trip),
+    }
+}
+
+fn verdict(summary: &RunSummary) -> Verdict {
+    let mut reasons = Vec::new();
+    let mut level = Level::Good;
+    let mut blame = |bad: bool, at_least: Level, reason: String| {
+        if bad {
+            level = level.max(at_least);
+            reasons.push(reason);
+        }
+    };
+    let missed = summary.missed_replies - summary.missed_in_disturbed_ticks;
+    blame(!summary.ended_well, Level::Bad, format!("It ended with: {}.", summary.end));
+    blame(missed > 0, Level::Bad, format!("{missed} replies were missed in ticks nothing disturbed."));
+    blame(
+        summary.missed_in_disturbed_ticks > 0,
+        Level::Warning,
+        format!("{} replies were missed in disturbed ticks.", summary.missed_in_disturbed_ticks),
+    );
+    blame(summary.overruns > 0, Level::Warning, format!("{} ticks overran.", summary.overruns));
+    blame(
+        summary.log_dropped > 0,
+        Level::Warning,
+        format!("{} samples were not recorded.", summary.log_dropped),
+    );
+    blame(
+        summary.grade != Grade::RealTime,
+        Level::Warning,
+        format!("The loop's thread was {}, not real-time.", summary.grade),
+    );
+    Verdict { level, grade: summary.grade.to_string(), reasons }
+}
+
+fn figures(summary: &RunSummary) -> Vec<Figure> {
+    let us = |ns: i64| format!("{:.1} µs", ns as f64 / 1e3);
+    let tail = |s: &Summary| format!("p99 {}, max {}", us(s.p99), us(s.max));
+    let judged = |label: &str, value: String, note: String, good: bool| Figure {
+        note,
+        level: if good { Level::Good } else { Level::Warning },
+        ..Figure::new(label, value)
+    };
+    let measured = |label: &str, s: &Summary| Figure { note: tail(s), ..Figure::new(label, us(s.p50)) };
+    let off = (summary.rate_hz - summary.target_rate_hz).abs();
+    vec![
+        judged(
+            "rate",
+            format!("{:.2} Hz", summary.rate_hz),
+            format!("of {} Hz", summary.target_rate_hz),
+            off <= summary.target_rate_hz * 1e-4,
+        ),
+        judged(
+            "missed replies",
+            summary.missed_replies.to_string(),
+            format!("{} in disturbed ticks", summary.missed_in_disturbed_ticks),
+            summary.missed_replies == 0,
+        ),
+        measured("wake latency", &summary.wake_latency_ns),
+        measured("bus cycle", &summary.cycle_ns),
+        measured("own work per tick", &summary.tick_cpu_ns),
+        judged(
+            "overruns",
+            summary.overruns.to_string(),
+            format!("{} periods skipped", summary.skipped),
+            summary.overruns == 0,
+        ),
+        judged(
+            "disturbed ticks",
+            summary.disturbed_ticks.to_string(),
+            format!("{} stolen", summary.steal_ticks),
+            summary.disturbed_ticks == 0,
+        ),
+    ]
+}
+
+fn passport(summary: &RunSummary) -> Vec<Fact> {
+    let p = &summary.passport;
+    let level = if p.realtime_kernel { Level::Good } else { Level::Warning };
+    let fact = |key: &str, value: String| Fact { key: key.to_owned(), value, level: Level::Note };
+    let or_none = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
+    vec![
+        fact("kernel", p.kernel.clone()),
+        Fact { level, ..fact("preemption", p.preemption.clone()) },
+        fact("CPU", format!("{} (online: {})", p.cpu, p.cpus_online)),
+        fact("isolated CPUs", or_none(&p.cpus_isolated)),
+        fact("frequency governor", or_none(&p.governors.join(", "))),
+        fact("clock source", p.clocksource.clone()),
+        fact("hypervisor", p.hypervisor.clone().unwrap_or_else(|| "none".to_owned())),
+        fact("memory", format!("{} MiB", p.memory_kb / 1024)),
+        fact("stolen by the hypervisor", format!("{:.1} ms", summary.steal_ns as f64 / 1e6)),
+        fact("real-time share of a second", format!("{} %", p.rt_share_percent)),
+    ]
+}
+
+fn grants(report: &Report) -> Vec<Grant> {
+    let grant = |setting: &khz_rt::Setting| Grant {
+        thread: report.thread.clone(),
+        setting: setting.name.clone(),
+        requested: setting.requested.clone(),
+        granted: setting.granted.clone(),
+        ok: setting.ok,
+    };
+    report.settings.iter().map(grant).collect()
+}
+
+/// What the log says over time. Bounded memory, however long the run.
+struct OverTime {
+    wake: Trace,
+    cycle: Trace,
+    cpu: Trace,
+    phases: StackedTrace,
+    phase_values: Vec<khz_rt::Histogram>,
+    joints: Vec<Joint>,
+    first_us: Option<i64>,
+}
+
+impl OverTime {
+    fn new(config: &RobotConfig) -> Self {
+        let joint = |servo: &khz_robot::config::ServoConfig| Joint {
+            name: servo.name.clone(),
+            unit: "rad".to_owned(),
+            commanded: Trace::new(),
+            measured: Trace::new(),
+            limits: servo.limits.position.map(|[low, high]| (low, high)),
+        };
+        Self {
+            wake: Trace::new(),
+            cycle: Trace::new(),
+            cpu: Trace::new(),
+            phases: StackedTrace::new(PHASES),
+            phase_values: vec![khz_rt::Histogram::new(); PHASES.len()],
+            joints: config.servos.iter().map(joint).collect(),
+            first_us: None,
+        }
+    }
+
+    fn read(path: &Path, config: &RobotConfig) -> Result<Self, PageError> {
+        let open = |source| PageError::Open { path: path.to_owned(), source };
+        let log = |source| PageError::Log { path: path.to_owned(), source };
+        let mut reader = Reader::open(File::open(path).map_err(open)?).map_err(log)?;
+        reader.select(["tick", "servo", "command"]);
+        let mut over_time = Self::new(config);
+        while let Some(item) = reader.next().map_err(log)? {
+            let Some(time_us) = item.time_us else { continue };
+            let first_us = *over_time.first_us.get_or_insert(time_us);
+            let time_s = (time_us - first_us) as f64 * 1e-6;
+            let name = item.record.name().to_owned();
+            let value = item.value().map_err(log)?;
+            match name.as_str() {
+                "tick" => over_time.tick(time_s, &value),
+                "servo" => over_time.joints(time_s, &value, |joint| &mut joint.measured),
+                _ => over_time.joints(time_s, &value, |joint| &mut joint.commanded),
+            }
+        }
+        Ok(over_time)
+    }
+
+    fn tick(&mut self, time_s: f64, value: &Value<'_>) {
+        let ns = |name: &str| value.at(name).and_then(|value| value.number()).unwrap_or(f64::NAN);
+        self.wake.push(time_s, ns("wake_latency_ns"));
+        self.cycle.push(time_s, ns("cycle_ns"));
+        self.cpu.push(time_s, ns("tick_cpu_ns"));
+        let control = ns("control_ns");
+        let supervise = ns("decide_ns") - control;
+        let parts = [ns("encode_ns"), ns("send_ns"), ns("collect_ns"), control, supervise, ns("record_ns")];
+        self.phases.push(time_s, &parts.map(|part| part as f32));
+        for (values, part) in self.phase_values.iter_mut().zip(parts) {
+            values.record(part as i64, (time_s * 1e9) as i64);
+        }
+    }
+
+    fn joints(&mut self, time_s: f64, value: &Value<'_>, trace: impl Fn(&mut Joint) -> &mut Trace) {
+        let Value::Object(joints) = value else { return };
+        for joint in &mut self.joints {
+            let position = joints.field(&joint.name).and_then(|servo| servo.at("position")?.number());
+            trace(joint).push(time_s, position.unwrap_or(f64::NAN));
+        }
+    }
+}
