@@ -7,19 +7,7 @@ use std::time::Duration;
 /// # Errors
 /// What is wrong, and what to write instead.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let seconds = match unit {
-        "ns" => 1e-9,
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err("write a number with a unit, such as 5s, 250ms, 2m or 1h".into()),
-    };
-    let number: f64 = number.trim().parse().map_err(|_| format!("`{number}` is not a number"))?;
-    Duration::try_from_secs_f64(number * seconds).map_err(|_| format!("`{text}` is not a possible duration"))
+    khz_measure::jitter::duration_ns(text).map(|ns| Duration::from_nanos(ns.unsigned_abs()))
 }
 
 #[cfg(test)]

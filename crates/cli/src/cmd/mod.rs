@@ -1,8 +1,10 @@
 //! One file per subcommand. Exit codes: 0 done, 1 ran but failed or degraded, 2 bad input.
 
 mod check;
+mod doctor;
 mod emulate;
 mod jitter;
+mod report;
 mod rtt;
 mod run;
 
@@ -17,8 +19,10 @@ pub const BAD_INPUT: u8 = 2;
 #[derive(clap::Subcommand)]
 pub enum Command {
     Check(check::Args),
+    Doctor(doctor::Args),
     Emulate(emulate::Args),
     Jitter(Box<jitter::Args>),
+    Report(report::Args),
     Rtt(rtt::Args),
     Run(run::Args),
 }
@@ -28,8 +32,10 @@ impl Command {
     pub fn run(self) -> Result<ExitCode> {
         match self {
             Self::Check(args) => check::run(args),
+            Self::Doctor(args) => doctor::run(args),
             Self::Emulate(args) => emulate::run(args),
             Self::Jitter(args) => jitter::run(*args),
+            Self::Report(args) => report::run(args),
             Self::Rtt(args) => rtt::run(args),
             Self::Run(args) => run::run(args),
         }

@@ -206,7 +206,7 @@ impl From<Work> for String {
     }
 }
 
-/// Reads a length of time such as `200us`, `1.5ms`, `10s` or `2min`, as nanoseconds.
+/// Reads a length of time such as `200us`, `1.5ms`, `10s` or `2m`, as nanoseconds.
 ///
 /// # Errors
 /// What is wrong and how to write it.
@@ -218,9 +218,9 @@ pub fn duration_ns(text: &str) -> Result<i64, String> {
         "us" | "µs" => 1e3,
         "ms" => 1e6,
         "s" => 1e9,
-        "min" => 60e9,
+        "m" | "min" => 60e9,
         "h" => 3_600e9,
-        _ => return Err(format!("`{text}` has no unit of time: write 200us, 1ms, 10s, 2min or 1h")),
+        _ => return Err(format!("`{text}` has no unit of time: write 200us, 1ms, 10s, 2m or 1h")),
     };
     let number: f64 =
         number.trim().parse().map_err(|_| format!("`{text}` is no length of time: write 200us or 10s"))?;

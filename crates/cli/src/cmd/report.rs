@@ -1,0 +1,72 @@
+//! `khz report`: results side by side on one page.
+
+use super::show;
+use anyhow::{Context, Result, bail};
+use khz_measure::jitter::{Results, Run, comparison_text, duration_ns, results_page};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Compare results of `khz jitter --save` on one self-contained page
+#[derive(clap::Args)]
+pub struct Args {
+    /// Files of results; the first is what the others are compared with
+    #[arg(required = true, value_name = "RESULTS.json")]
+    files: Vec<PathBuf>,
+    /// The page to write
+    #[arg(long, short, default_value = "report.html")]
+    output: PathBuf,
+    /// Width of the histograms' bins
+    #[arg(long, value_parser = duration_ns)]
+    bin: Option<i64>,
+    /// Print the results together as JSON and write no page
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If a file cannot be used or the page cannot be written.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let runs = read(&args.files)?;
+    if args.json {
+        show(&format!("{}\n", serde_json::to_string(&Results::of(runs))?))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let page = results_page(&runs, args.bin).to_string();
+    std::fs::write(&args.output, page).with_context(|| format!("cannot write {}", args.output.display()))?;
+    show(&format!("{}\nwritten to {}\n", comparison_text(&runs), args.output.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All runs of all files; where there are several files, each run is named for its own.
+fn read(files: &[PathBuf]) -> Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    for file in files {
+        for mut run in Results::read(file)?.runs {
+            if files.len() > 1 {
+                run.name = format!("{}: {}", stem(file), run.name);
+            }
+            runs.push(run);
+        }
+    }
+    if runs.is_empty() {
+        bail!("there is no run in these files");
+    }
+    Ok(runs)
+}
+
+fn stem(file: &Path) -> String {
+    file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = read(&["/nowhere/a.json".into()]).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/a.json"), "{error}");
+    }
+}
