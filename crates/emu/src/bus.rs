@@ -1,12 +1,9 @@
 //! One bus: who may talk when, how long it takes, and when the frame has arrived.
 
 use crate::config::{BusConfig, WireKind};
-use khz_wire::Frame;
 use khz_wire::time::{CanRate, UartRate, arbitration_rank};
+use khz_wire::{Frame, rs485};
 use std::collections::VecDeque;
-
-/// Bytes an RS485 frame adds to its payload: lead-in, source, destination, size, checksum.
-const SERIAL_OVERHEAD: usize = 7;
 
 /// Who sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +150,7 @@ impl Bus {
             }
             WireKind::Rs485 { baud } => {
                 let line = UartRate::eight_n_one(baud);
-                let ns = line.bytes_ns(frame.payload().len() + SERIAL_OVERHEAD);
+                let ns = line.bytes_ns(rs485::frame_len(frame.payload().len()));
                 (ns, ns)
             }
             WireKind::Instant => (0, 0),

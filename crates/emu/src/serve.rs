@@ -1,8 +1,12 @@
 //! Serves a [`World`] to other processes in real time: each bus on a pseudo terminal.
 //!
-//! A bus of the CAN family speaks the text of moteus's own serial port ([`khz_wire::fdcanusb`]), so that any
-//! fdcanusb client can open it; the official Python client does. One thread owns the machine and all its
-//! terminals.
+//! | bus | what its terminal speaks |
+//! |---|---|
+//! | CAN-FD, instant | the text of moteus's own serial port ([`khz_wire::fdcanusb`]): any fdcanusb client can open it, the official Python client does |
+//! | RS485 | the line's own frames ([`khz_wire::rs485`]) |
+//!
+//! A terminal carries bytes at once; what they cost on the wire is added before the answer comes. One thread
+//! owns the machine and all its terminals.
 
 mod terminal;
 
@@ -32,7 +36,9 @@ impl Server {
     /// If the system gives no pseudo terminal.
     pub fn new(world: World) -> io::Result<Self> {
         let buses = world.capabilities().channels;
-        let terminals = (0..buses).map(|_| Terminal::open()).collect::<io::Result<_>>()?;
+        let terminals = (0..buses)
+            .map(|bus| Terminal::open(world.bus(bus).map(|config| config.wire)))
+            .collect::<io::Result<_>>()?;
         Ok(Self { world, terminals })
     }
 

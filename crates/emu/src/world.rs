@@ -2,7 +2,7 @@
 
 use crate::body::{Body, Drive, Joints};
 use crate::bus::{Arrival, Bus, Sender, Transmission};
-use crate::config::{ConfigError, WireKind, WorldConfig};
+use crate::config::{BusConfig, ConfigError, WireKind, WorldConfig};
 use crate::imu::Sensor;
 use crate::servo::Servo;
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
@@ -136,6 +136,11 @@ impl World {
     /// What the servos move, as of the last call with a time.
     pub fn body(&self) -> &dyn Body {
         &*self.body
+    }
+
+    /// How a bus is set up, if there is one of this number.
+    pub fn bus(&self, bus: u8) -> Option<&BusConfig> {
+        self.buses.get(usize::from(bus)).map(|channel| channel.bus.config())
     }
 
     /// How long a bus was in use so far, ns: the frames' bits and the gaps the bus demands between them.

@@ -1,8 +1,10 @@
 //! One bus as a pseudo terminal.
 
+use crate::config::WireKind;
 use khz_wire::Frame;
 use khz_wire::fdcanusb::device::Uart;
 use khz_wire::fdcanusb::{Lines, MAX_LINE};
+use khz_wire::rs485::{self, Decoder};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -14,26 +16,25 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Text kept for a client that does not read; then lines are dropped.
+/// Text kept for a client that does not read; then it gets no more.
 const OUTBOX: usize = 64 * 1024;
 /// Frames taken from a client ahead of the bus.
 const AHEAD: usize = 64;
 
-/// A pseudo terminal that speaks the text of moteus's serial port.
+/// A pseudo terminal.
 pub(super) struct Terminal {
     master: OwnedFd,
     /// Held open so that the terminal outlives its clients.
     _slave: OwnedFd,
     path: PathBuf,
-    uart: Uart,
-    lines: Lines<{ Uart::MAX_INPUT }>,
+    speech: Speech,
     frames: VecDeque<Frame>,
     out: Vec<u8>,
 }
 
 impl Terminal {
-    /// Opens a terminal in raw mode.
-    pub(super) fn open() -> io::Result<Self> {
+    /// Opens a terminal in raw mode that speaks as a bus of this kind does.
+    pub(super) fn open(wire: Option<WireKind>) -> io::Result<Self> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&master)?;
         unlockpt(&master)?;
@@ -48,8 +49,7 @@ impl Terminal {
             master,
             _slave: slave,
             path,
-            uart: Uart::new(),
-            lines: Lines::new(),
+            speech: Speech::of(wire),
             frames: VecDeque::with_capacity(AHEAD),
             out: Vec::with_capacity(OUTBOX),
         })
@@ -77,18 +77,7 @@ impl Terminal {
         let mut bytes = [0; 4096];
         // An error means that there is nothing to read now; the next turn asks again.
         let Ok(count) = rustix::io::read(&self.master, &mut bytes) else { return };
-        let mut input = &bytes[..count];
-        while let Some(line) = self.lines.next(&mut input) {
-            let mut answer = [0; MAX_LINE];
-            let len = match self.uart.parse(line) {
-                Ok(frame) => {
-                    self.frames.push_back(frame);
-                    self.uart.write_ok(&mut answer)
-                }
-                Err(refusal) => self.uart.write_refusal(refusal, &mut answer),
-            };
-            queue(&mut self.out, &answer[..len.unwrap_or(0)]);
-        }
+        self.speech.hear(&bytes[..count], &mut self.frames, &mut self.out);
     }
 
     /// The client's oldest frame.
@@ -103,9 +92,7 @@ impl Terminal {
 
     /// Tells the client of a frame on the bus.
     pub(super) fn report(&mut self, frame: &Frame) {
-        let mut line = [0; MAX_LINE];
-        let len = self.uart.write_received(frame, &mut line).unwrap_or(0);
-        queue(&mut self.out, &line[..len]);
+        self.speech.report(frame, &mut self.out);
     }
 
     /// Writes as much as the client takes.
@@ -119,9 +106,59 @@ impl Terminal {
     }
 }
 
-/// Whole lines or nothing.
-fn queue(out: &mut Vec<u8>, line: &[u8]) {
-    if out.len() + line.len() <= OUTBOX {
-        out.extend_from_slice(line);
+/// How frames become bytes.
+enum Speech {
+    /// Lines of text.
+    Text { uart: Uart, lines: Lines<{ Uart::MAX_INPUT }> },
+    /// The frames of RS485.
+    Serial(Decoder),
+}
+
+impl Speech {
+    fn of(wire: Option<WireKind>) -> Self {
+        match wire {
+            Some(WireKind::Rs485 { .. }) => Self::Serial(Decoder::new()),
+            _ => Self::Text { uart: Uart::new(), lines: Lines::new() },
+        }
+    }
+
+    /// Takes what the client wrote; text is answered line by line.
+    fn hear(&mut self, mut input: &[u8], frames: &mut VecDeque<Frame>, out: &mut Vec<u8>) {
+        match self {
+            Self::Text { uart, lines } => {
+                while let Some(line) = lines.next(&mut input) {
+                    let mut answer = [0; MAX_LINE];
+                    let len = match uart.parse(line) {
+                        Ok(frame) => {
+                            frames.push_back(frame);
+                            uart.write_ok(&mut answer)
+                        }
+                        Err(refusal) => uart.write_refusal(refusal, &mut answer),
+                    };
+                    queue(out, &answer[..len.unwrap_or(0)]);
+                }
+            }
+            Self::Serial(decoder) => {
+                while let Some(frame) = decoder.next(&mut input) {
+                    frames.push_back(frame);
+                }
+            }
+        }
+    }
+
+    fn report(&self, frame: &Frame, out: &mut Vec<u8>) {
+        let mut bytes = [0; MAX_LINE];
+        let len = match self {
+            Self::Text { uart, .. } => uart.write_received(frame, &mut bytes),
+            Self::Serial(_) => rs485::encode(frame, &mut bytes),
+        };
+        queue(out, &bytes[..len.unwrap_or(0)]);
+    }
+}
+
+/// All of it or nothing.
+fn queue(out: &mut Vec<u8>, bytes: &[u8]) {
+    if out.len() + bytes.len() <= OUTBOX {
+        out.extend_from_slice(bytes);
     }
 }
