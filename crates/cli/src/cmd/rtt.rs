@@ -1,6 +1,7 @@
 //! `khz rtt`: round trips over UDP.
 
 mod echo;
+mod lab;
 mod send;
 
 use anyhow::Result;
@@ -17,6 +18,7 @@ pub struct Args {
 enum Command {
     Echo(echo::Args),
     Send(send::Args),
+    Lab(lab::Args),
 }
 
 /// Does it.
@@ -24,6 +26,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Command::Echo(args) => echo::run(args),
         Command::Send(args) => send::run(args),
+        Command::Lab(args) => lab::run(args),
     }
 }
 

@@ -92,6 +92,12 @@ impl Section {
         Self { title: title.into(), text: String::new(), blocks: Vec::new() }
     }
 
+    /// The same section under another heading.
+    pub fn titled(mut self, title: impl Into<String>) -> Self {
+        self.title = title.into();
+        self
+    }
+
     /// The words under the heading: what is seen here and how to read it.
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();

@@ -3,6 +3,7 @@
 //! An [`Echo`] is the device. A [`Sender`] asks devices at a fixed rate and keeps the [`Ledger`]; what it learned
 //! are [`Results`], which can be saved, shown as a page and compared.
 mod echo;
+mod lab;
 mod ledger;
 mod packet;
 mod results;
@@ -11,6 +12,7 @@ mod socket;
 mod theory;
 
 pub use echo::{Echo, EchoCounts};
+pub use lab::{Lab, LabResults};
 pub use ledger::{Heard, Ledger, MAX_DEVICES, Series, WINDOW};
 pub use packet::{HEADER, Kind, MAX_PAYLOAD, Packet, Refusal};
 pub use results::{DeviceResults, Results, compare};
@@ -47,6 +49,9 @@ pub enum RttError {
         /// What to do.
         hint: &'static str,
     },
+    /// The network of the lab could not be made.
+    #[error("the network could not be made: {0}")]
+    Lab(String),
     /// The thread could not be set up.
     #[error(transparent)]
     Setup(#[from] khz_rt::SetupError),

@@ -166,7 +166,7 @@ fn percentiles(values: &Distribution) -> Value {
     QUANTILES.iter().map(|(label, q)| ((*label).to_owned(), json!(values.quantile(*q)))).collect()
 }
 
-fn summary(results: &Results) -> Value {
+pub(super) fn summary(results: &Results) -> Value {
     let counts = results.counts();
     let device = |d: &khz_measure::rtt::DeviceResults| {
         json!({ "address": d.address, "counts": d.counts, "lost": d.counts.lost(),
@@ -187,7 +187,7 @@ fn summary(results: &Results) -> Value {
     })
 }
 
-fn table(results: &Results) -> String {
+pub(super) fn table(results: &Results) -> String {
     let counts = results.counts();
     let mut text = format!(
         "{} devices, {} ticks, {} sent, {} answered, {} lost, {} late, {} duplicates, {} out of order, {} strangers\n\n",

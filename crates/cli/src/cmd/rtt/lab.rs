@@ -1,0 +1,76 @@
+//! `khz rtt lab`: the study's experiments inside one machine.
+
+use super::{send, stop_on_signal};
+use anyhow::{Context, Result};
+use khz_measure::rtt::{Lab, LabResults, Receive};
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Build a network in namespaces of this machine, measure in it, and remove it again.
+///
+/// Takes root. Nothing outside the namespaces is touched. There is no wire in it: it shows what the kernel and the
+/// programs take. Exit code 1: something was lost.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Devices at the switch, 1 to 250.
+    #[arg(long, default_value_t = 40)]
+    devices: usize,
+    /// Seconds for each of the seven experiments.
+    #[arg(long, default_value_t = 10.0)]
+    duration: f64,
+    /// Bytes of a datagram.
+    #[arg(long, default_value_t = 200)]
+    payload: usize,
+    /// Limit each port to this many Mbit/s, if the kernel can.
+    #[arg(long)]
+    limit_mbit: Option<u32>,
+    /// How the controller waits for answers: block or spin.
+    #[arg(long, default_value = "block")]
+    receive: Receive,
+    /// Real-time priority of the controller, 1 to 98; 0 for an ordinary thread.
+    #[arg(long, default_value_t = 80)]
+    priority: u8,
+    /// Write the HTML report here.
+    #[arg(long, default_value = "rtt-lab.html")]
+    report: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Makes the experiments, then shows them.
+#[expect(clippy::print_stdout, reason = "results go to stdout")]
+#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
+pub fn run(args: Args) -> Result<ExitCode> {
+    let lab = Lab {
+        devices: args.devices,
+        seconds: args.duration,
+        payload: args.payload,
+        limit_mbit: args.limit_mbit,
+        receive: args.receive,
+        setup: super::setup(args.priority, None),
+    };
+    let stop = stop_on_signal()?;
+    let results = lab.run(&stop, |name| eprintln!("{name} …"))?;
+    results.lacking.iter().for_each(|lack| eprintln!("khz: not offered by this kernel: {lack}"));
+    std::fs::write(&args.report, results.page().to_string())
+        .with_context(|| format!("cannot write {}", args.report.display()))?;
+    if args.json {
+        println!("{:#}", summary(&results))
+    } else {
+        print!("{}", table(&results))
+    }
+    eprintln!("report: {}", args.report.display());
+    let lost = results.runs.iter().any(|run| run.counts().lost() > 0);
+    Ok(ExitCode::from(u8::from(lost)))
+}
+
+fn summary(results: &LabResults) -> serde_json::Value {
+    let runs = results.runs.iter().map(|run| (run.name.clone(), send::summary(run)));
+    json!({ "experiments": runs.collect::<serde_json::Map<_, _>>(), "lacking": results.lacking })
+}
+
+fn table(results: &LabResults) -> String {
+    results.runs.iter().map(|run| format!("{}\n{}\n", run.name, send::table(run))).collect()
+}

@@ -1,0 +1,234 @@
+//! The study's experiments on a network inside one machine.
+//!
+//! Echo devices, each in a network namespace of its own, are joined to a bridge, one of them to a second bridge
+//! behind the first. What is measured is the kernel's way from program to program, and what the programs cost
+//! each other; there is no wire, so nothing here says how a real switch behaves.
+mod network;
+
+use super::{Ask, Echo, Live, Plan, Receive, Results, RttError, Sender, compare};
+use crate::report::{Figure, Level, Page, Section, duration};
+use khz_rt::Setup;
+use network::{BROADCAST, MOST_DEVICES, Network, Shape, inside};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The port of the devices.
+const PORT: u16 = 7755;
+
+/// What the lab is to do.
+#[derive(Debug, Clone)]
+pub struct Lab {
+    /// Devices at the switch, 1 to 250. The study had forty.
+    pub devices: usize,
+    /// Seconds for each experiment.
+    pub seconds: f64,
+    /// Bytes of a datagram.
+    pub payload: usize,
+    /// Megabits per second of each port, if the kernel can limit them.
+    pub limit_mbit: Option<u32>,
+    /// How the controller waits for answers.
+    pub receive: Receive,
+    /// What the controller's thread asks of the kernel.
+    pub setup: Setup,
+}
+
+impl Default for Lab {
+    fn default() -> Self {
+        Self {
+            devices: 40,
+            seconds: 10.0,
+            payload: 200,
+            limit_mbit: None,
+            receive: Receive::default(),
+            setup: Setup::default(),
+        }
+    }
+}
+
+/// Who is asked in an experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    /// One device at the controller's switch.
+    One,
+    /// One device behind a second switch.
+    Far,
+    /// All devices at the controller's switch.
+    All,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Experiment {
+    name: &'static str,
+    who: Who,
+    ask: Ask,
+    rate_hz: f64,
+    /// Ordinary programs keep every CPU busy meanwhile.
+    loaded: bool,
+}
+
+const fn experiment(name: &'static str, who: Who, ask: Ask, rate_hz: f64) -> Experiment {
+    Experiment { name, who, ask, rate_hz, loaded: false }
+}
+
+const EXPERIMENTS: [Experiment; 7] = [
+    experiment("one device", Who::One, Ask::Together, 1000.0),
+    experiment("one more switch", Who::Far, Ask::Together, 1000.0),
+    Experiment { loaded: true, ..experiment("one device, CPUs busy", Who::One, Ask::Together, 1000.0) },
+    experiment("all by broadcast, 100 Hz", Who::All, Ask::Broadcast, 100.0),
+    experiment("all by broadcast, 1 kHz", Who::All, Ask::Broadcast, 1000.0),
+    experiment("all together, 100 Hz", Who::All, Ask::Together, 100.0),
+    experiment("all singly, 100 Hz", Who::All, Ask::Singly, 100.0),
+];
+
+/// What the lab found.
+#[derive(Debug, Clone)]
+pub struct LabResults {
+    /// One result per experiment.
+    pub runs: Vec<Results>,
+    /// What was asked for and the kernel did not offer.
+    pub lacking: Vec<String>,
+}
+
+impl Lab {
+    /// Builds the network, makes the experiments one after the other, and removes the network again. `progress`
+    /// is told the name of each.
+    ///
+    /// # Errors
+    /// If the plan cannot be, or the machine does not let us make namespaces (it takes root).
+    pub fn run(&self, stop: &AtomicBool, mut progress: impl FnMut(&str)) -> Result<LabResults, RttError> {
+        if !(1..=MOST_DEVICES).contains(&self.devices) {
+            return Err(RttError::Plan(format!(
+                "{} devices cannot be: use 1 to {MOST_DEVICES}",
+                self.devices
+            )));
+        }
+        if !(0.01..=86_400.0).contains(&self.seconds) {
+            return Err(RttError::Plan(format!("{} seconds cannot be: use 0.01 to 86400", self.seconds)));
+        }
+        progress("building the network");
+        let network = Network::build(Shape { devices: self.devices, limit_mbit: self.limit_mbit })?;
+        let mut runs = Vec::new();
+        for experiment in EXPERIMENTS {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            progress(experiment.name);
+            runs.push(self.experiment(&network, experiment, stop)?);
+        }
+        Ok(LabResults { runs, lacking: network.lacking.clone() })
+    }
+
+    fn experiment(
+        &self,
+        network: &Network,
+        experiment: Experiment,
+        stop: &AtomicBool,
+    ) -> Result<Results, RttError> {
+        let members: Vec<String> = match experiment.who {
+            Who::One => vec!["d0".into()],
+            Who::Far => vec!["far".into()],
+            Who::All => (0..self.devices).map(|at| format!("d{at}")).collect(),
+        };
+        let mut echoes = members.iter().map(|member| echo_in(member)).collect::<Result<Vec<_>, _>>()?;
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for echo in &mut echoes {
+                scope.spawn(|| echo.run(&over));
+            }
+            if experiment.loaded {
+                let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+                (0..cpus).for_each(|_| drop(scope.spawn(|| keep_busy(&over))));
+            }
+            let plan = self.plan(network, experiment);
+            // Once before, so that addresses are known to everyone when it counts.
+            let warm_up = Plan { ticks: 20, rate_hz: Some(100.0), setup: Setup::ordinary(), ..plan.clone() };
+            let results = run_in_controller(warm_up, stop).and_then(|_| run_in_controller(plan, stop));
+            over.store(true, Ordering::Relaxed);
+            results
+        })
+    }
+
+    fn plan(&self, network: &Network, experiment: Experiment) -> Plan {
+        let targets: Vec<SocketAddr> = match (experiment.who, experiment.ask) {
+            (_, Ask::Broadcast) => vec![(BROADCAST, PORT).into()],
+            (Who::One, _) => vec![network.device(0, PORT)],
+            (Who::Far, _) => vec![network.far(PORT)],
+            (Who::All, _) => (0..self.devices).map(|at| network.device(at, PORT)).collect(),
+        };
+        Plan {
+            name: experiment.name.into(),
+            ask: experiment.ask,
+            expect: if experiment.ask == Ask::Broadcast { self.devices } else { 0 },
+            rate_hz: Some(experiment.rate_hz),
+            ticks: (self.seconds * experiment.rate_hz).ceil() as u64,
+            payload: self.payload,
+            receive: self.receive,
+            setup: self.setup.clone(),
+            ..Plan::new(targets)
+        }
+    }
+}
+
+fn echo_in(member: &str) -> Result<Echo, RttError> {
+    inside(member, || Echo::bind((Ipv4Addr::UNSPECIFIED, PORT).into(), Receive::Block))?
+}
+
+fn run_in_controller(plan: Plan, stop: &AtomicBool) -> Result<Results, RttError> {
+    inside("c", || Sender::new(plan)?.run(stop, &Live::default()))?
+}
+
+fn keep_busy(over: &AtomicBool) {
+    while !over.load(Ordering::Relaxed) {
+        std::hint::black_box((0..10_000u64).sum::<u64>());
+    }
+}
+
+impl LabResults {
+    /// The page: all experiments side by side, then each.
+    pub fn page(&self) -> Page {
+        let lost: u64 = self.runs.iter().map(|run| run.counts().lost()).sum();
+        let page = Page::new("UDP round trips in namespaces").subtitle(
+            "Echo devices, each in a network namespace of its own, on veth pairs and Linux bridges of one machine",
+        );
+        let page = match lost {
+            0 => page.badge(Level::Good, "nothing lost"),
+            _ => page.badge(Level::Warning, format!("{lost} lost")),
+        };
+        let mut side_by_side = compare(&self.runs);
+        if let (Some(one), Some(far)) = (self.p50("one device"), self.p50("one more switch")) {
+            side_by_side = side_by_side.with(vec![
+                Figure::new("the second switch costs", duration(far - one)).note("p50, there and back"),
+            ]);
+        }
+        let mut page = page.section(side_by_side);
+        for lack in &self.lacking {
+            page = page.section(Section::new("Not offered by this kernel").text(lack));
+        }
+        for run in &self.runs {
+            page = page.section(run.timing().titled(&run.name)).section(run.device_rows());
+        }
+        page
+    }
+
+    fn p50(&self, name: &str) -> Option<f64> {
+        self.runs.iter().find(|run| run.name == name)?.round_trips().quantile(0.5)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labs_that_cannot_be_say_why() {
+        let stop = AtomicBool::new(false);
+        for (lab, words) in [
+            (Lab { devices: 0, ..Lab::default() }, "use 1 to 250"),
+            (Lab { devices: 251, ..Lab::default() }, "use 1 to 250"),
+            (Lab { seconds: f64::NAN, ..Lab::default() }, "0.01 to 86400"),
+        ] {
+            let error = lab.run(&stop, |_| ()).err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}
