@@ -36,13 +36,25 @@ pub enum AssembleError {
 /// # Errors
 /// A link that cannot be opened, with its bus.
 pub fn machine(config: &RobotConfig, controller: Box<dyn Controller>) -> Result<Machine, AssembleError> {
-    let Links { links, places, imu } = open_links(config)?;
+    Ok(put_together(config, controller, open_links(config)?))
+}
+
+/// Builds the machine of a robot file on a link of your own, whose channels are the file's buses in their order
+/// and whose IMU is the robot's: for tests and benches that look into the devices.
+pub fn machine_on(config: &RobotConfig, controller: Box<dyn Controller>, link: Box<dyn Link>) -> Machine {
+    let places = (0..config.buses.len()).map(|bus| (0, bus as u8)).collect();
+    let imu = config.imu.as_ref().map(|_| 0);
+    put_together(config, controller, Links { links: vec![link], places, imu })
+}
+
+fn put_together(config: &RobotConfig, controller: Box<dyn Controller>, links: Links) -> Machine {
+    let Links { links, places, imu } = links;
     let devices = config.servos.iter().map(|servo| device(config, servo, places[servo.bus])).collect();
     let cycle = Cycle::new(CyclePlan { devices, imu, ..CyclePlan::default() }, &links);
     let timing = &config.timing;
     let state = RobotState::unknown(config.servos.len(), imu.is_some(), timing.period_ns());
     let supervisor = Supervisor::of(config);
-    Ok(Machine::new(links, cycle, supervisor, controller, state, timing.bus_deadline_ns()))
+    Machine::new(links, cycle, supervisor, controller, state, timing.bus_deadline_ns())
 }
 
 /// The controller a robot file names.

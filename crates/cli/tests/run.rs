@@ -1,0 +1,110 @@
+//! `khz run` as a user calls it.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn khz(folder: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_khz")).args(words).current_dir(folder).output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!(
+            "{error}: {}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )
+    })
+}
+
+const PAN_TILT: &str = r#"
+[robot]
+name = "pan_tilt"
+[bus.main]
+link = "emulated"
+[[servo]]
+name = "pan"
+bus = "main"
+id = 1
+[[servo]]
+name = "tilt"
+bus = "main"
+id = 2
+[supervisor]
+damping_s = 0.2
+"#;
+
+#[test]
+fn json_has_every_promised_key_and_the_files_are_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = khz(folder.path(), &["run", "--duration", "300ms", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let run = json(&output);
+    for key in ["ticks", "missed_replies", "late_replies", "overruns", "steal_ticks"] {
+        assert!(run[key].is_u64(), "{key}: {}", run[key]);
+    }
+    assert!(run["ticks"].as_u64().unwrap() > 0 && run["rate_hz"].is_f64());
+    for key in ["wake_latency_ns", "cycle_ns", "tick_cpu_ns"] {
+        for figure in ["p50", "p90", "p99", "p999", "max"] {
+            assert!(run[key][figure].is_i64(), "{key}.{figure}");
+        }
+    }
+    assert!(["ordinary", "degraded", "real-time"].contains(&run["grade"].as_str().unwrap()));
+    for key in ["log", "report"] {
+        let file = folder.path().join(run[key].as_str().unwrap());
+        assert!(file.metadata().unwrap().len() > 1000, "{}", file.display());
+    }
+}
+
+#[test]
+fn a_robot_file_runs_and_an_existing_log_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("robot.toml"), PAN_TILT).unwrap();
+    std::fs::write(folder.path().join("run.tlog"), "someone's").unwrap();
+    let output = khz(folder.path(), &["run", "robot.toml", "--duration", "200ms", "--no-report"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.starts_with("pan_tilt: ") && text.contains("the run's time is over"), "{text}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("run.tlog")).unwrap(), "someone's");
+    assert!(!text.contains("report "), "{text}");
+}
+
+#[test]
+fn a_bus_that_dies_mid_run_is_told_in_summary_and_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let dying = format!("{PAN_TILT}\n[bus.main.faults]\nevents = [{{ at_s = 0.7, kind = \"bus_off\" }}]");
+    std::fs::write(folder.path().join("robot.toml"), dying).unwrap();
+    let output = khz(folder.path(), &["run", "robot.toml", "--duration", "20s", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let run = json(&output);
+    assert_eq!(run["ended_well"], false);
+    let trouble = run["events"].as_array().unwrap().iter().find(|event| event["trouble"] == true).unwrap();
+    assert_eq!(trouble["to"], "damping");
+
+    let log = std::fs::File::open(folder.path().join("run.tlog")).unwrap();
+    let mut reader = khz_tlog::Reader::open(log).unwrap();
+    reader.select(["event"]);
+    let mut causes = Vec::new();
+    while let Some(item) = reader.next().unwrap() {
+        if let Some(khz_tlog::Value::String(cause)) = item.value().unwrap().at("cause") {
+            causes.push(cause.to_owned());
+        }
+    }
+    assert!(causes.iter().any(|cause| trouble["cause"] == cause.as_str()), "{causes:?}");
+}
+
+#[test]
+fn bad_input_ends_with_2_and_says_what_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("robot.toml"), PAN_TILT.replace("id = 2", "id = 1")).unwrap();
+    let output = khz(folder.path(), &["run", "robot.toml"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("robot.toml:") && text.contains("id"), "{text}");
+
+    let missing = khz(folder.path(), &["run", "no_such.toml"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("no_such.toml"));
+}
