@@ -1,8 +1,8 @@
 //! One bus: who may talk when, how long it takes, and when the frame has arrived.
 
 use crate::config::{BusConfig, WireKind};
-use khz_wire::time::{CanRate, UartRate, arbitration_rank};
-use khz_wire::{Frame, rs485};
+use khz_wire::time::{CanBits, CanFormat, CanRate, Stuffing, UartRate, arbitration_rank};
+use khz_wire::{Address, Frame, rs485};
 use std::collections::VecDeque;
 
 /// Who sends.
@@ -56,18 +56,23 @@ pub struct Bus {
     on_wire: Vec<Transmission>,
     free_ns: i64,
     busy_ns: i64,
+    /// From the end of a request to the last bit of the shortest reply to it.
+    fastest_reply_ns: i64,
 }
 
 impl Bus {
     /// Room is made for all that `servos` servos may have to say.
     pub fn new(config: BusConfig, servos: usize) -> Self {
+        let turnaround_ns = if config.wire == WireKind::Instant { 0 } else { config.turnaround_ns };
+        let config = BusConfig { turnaround_ns, ..config };
         Self {
             config,
             host: VecDeque::with_capacity(usize::from(config.host_queue)),
             replies: Vec::with_capacity(8 * servos),
             on_wire: Vec::with_capacity(8 * servos + 1),
-            free_ns: i64::MIN,
+            free_ns: i64::MIN / 2,
             busy_ns: 0,
+            fastest_reply_ns: turnaround_ns + shortest_ns(config.wire),
         }
     }
 
@@ -84,10 +89,7 @@ impl Bus {
     pub fn reply(&mut self, servo: usize, frame: &Frame, arrived_ns: i64) -> bool {
         let room = self.replies.len() < self.replies.capacity();
         if room {
-            let ready_ns = match self.config.wire {
-                WireKind::Instant => arrived_ns,
-                WireKind::CanFd { .. } | WireKind::Rs485 { .. } => arrived_ns + self.config.turnaround_ns,
-            };
+            let ready_ns = arrived_ns + self.config.turnaround_ns;
             self.replies.push(self.transmission(Sender::Servo(servo), frame, ready_ns));
         }
         room
@@ -118,14 +120,27 @@ impl Bus {
 
     /// Before this, nothing can reach the host; `None` if nothing is on its way.
     pub fn next_for_host_ns(&self) -> Option<i64> {
-        let sent = self.on_wire.iter().map(|t| match t.sender {
-            Sender::Servo(_) => t.end_ns(),
-            Sender::Host => t.end_ns() + self.shortest_reply_ns(),
+        let sent = self.on_wire.iter().filter_map(|t| match t.sender {
+            Sender::Servo(_) => Some(t.end_ns()),
+            Sender::Host => wants_reply(t).then(|| t.end_ns() + self.fastest_reply_ns),
         });
-        let waiting = self.replies.iter().map(|t| t.end_ns().max(self.free_ns + t.frame_ns));
-        let queued =
-            self.host.front().map(|t| t.end_ns().max(self.free_ns + t.frame_ns) + self.shortest_reply_ns());
+        let free_ns = self.next_free_ns();
+        let end_ns = |t: &Transmission| t.end_ns().max(free_ns + t.frame_ns);
+        let waiting = self.replies.iter().map(end_ns);
+        let first = self.host.front().filter(|_| self.host.iter().any(wants_reply));
+        let queued = first.map(|t| end_ns(t) + self.fastest_reply_ns);
         sent.chain(waiting).chain(queued).min()
+    }
+
+    /// Before this, nobody starts who waits for others.
+    fn next_free_ns(&self) -> i64 {
+        match self.config.wire {
+            WireKind::Rs485 { .. } => i64::MIN / 2,
+            WireKind::CanFd { .. } | WireKind::Instant => {
+                let ends = self.on_wire.iter().map(|t| t.start_ns + t.occupied_ns);
+                ends.max().unwrap_or(self.free_ns)
+            }
+        }
     }
 
     /// Time the wire was in use so far, ns.
@@ -138,23 +153,8 @@ impl Bus {
         &self.config
     }
 
-    fn shortest_reply_ns(&self) -> i64 {
-        if self.config.wire == WireKind::Instant { 0 } else { self.config.turnaround_ns }
-    }
-
     fn transmission(&self, sender: Sender, frame: &Frame, start_ns: i64) -> Transmission {
-        let (frame_ns, occupied_ns) = match self.config.wire {
-            WireKind::CanFd { nominal_bps, data_bps } => {
-                let rate = CanRate { nominal: nominal_bps, data: data_bps };
-                (rate.frame_ns(frame), rate.occupied_ns(frame))
-            }
-            WireKind::Rs485 { baud } => {
-                let line = UartRate::eight_n_one(baud);
-                let ns = line.bytes_ns(rs485::frame_len(frame.payload().len()));
-                (ns, ns)
-            }
-            WireKind::Instant => (0, 0),
-        };
+        let (frame_ns, occupied_ns) = frame_times(self.config.wire, frame);
         Transmission { sender, frame: *frame, start_ns, frame_ns, occupied_ns, spoiled: false }
     }
 
@@ -224,6 +224,41 @@ impl Bus {
         self.busy_ns += done.occupied_ns;
         if done.spoiled { Arrival::Garbage } else { Arrival::Frame(done) }
     }
+}
+
+/// From a frame's start to its last bit, and to the earliest next start.
+fn frame_times(wire: WireKind, frame: &Frame) -> (i64, i64) {
+    match wire {
+        WireKind::CanFd { nominal_bps, data_bps } => {
+            let rate = CanRate { nominal: nominal_bps, data: data_bps };
+            (rate.frame_ns(frame), rate.occupied_ns(frame))
+        }
+        WireKind::Rs485 { baud } => {
+            let ns = UartRate::eight_n_one(baud).bytes_ns(rs485::frame_len(frame.payload().len()));
+            (ns, ns)
+        }
+        WireKind::Instant => (0, 0),
+    }
+}
+
+/// What the shortest frame there can be takes.
+fn shortest_ns(wire: WireKind) -> i64 {
+    match wire {
+        WireKind::CanFd { nominal_bps, data_bps } => {
+            let rate = CanRate { nominal: nominal_bps, data: data_bps };
+            let empty = |fd| {
+                let format = CanFormat { extended: false, fd, brs: fd };
+                CanBits::for_length(format, 0, Stuffing::Least).ns(rate)
+            };
+            empty(true).min(empty(false))
+        }
+        WireKind::Rs485 { baud } => UartRate::eight_n_one(baud).bytes_ns(rs485::frame_len(0)),
+        WireKind::Instant => 0,
+    }
+}
+
+fn wants_reply(transmission: &Transmission) -> bool {
+    Address::from_id(transmission.frame.id).reply
 }
 
 /// Where a frame waits.

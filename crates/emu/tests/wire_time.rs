@@ -120,3 +120,23 @@ fn slower_rates_take_longer() {
     };
     assert!(time(slow) > time(BusConfig::CAN_FD.wire));
 }
+
+#[test]
+fn who_sleeps_until_the_next_event_wakes_up_at_most_twice_for_a_reply() {
+    for bus in [BusConfig::CAN_FD, BusConfig { turnaround_ns: 300_000, ..BusConfig::CAN_FD }] {
+        let mut bench = Bench::new(bus, 6);
+        for id in 1..=6 {
+            bench.send(id, true, QUERY);
+        }
+        bench.send(1, false, "010000");
+        let (mut replies, mut wakes) = (0, 0);
+        while let Some(next_ns) = bench.world.next_event_ns() {
+            assert!(next_ns > bench.now_ns, "asleep until a time that has passed");
+            wakes += 1;
+            bench.now_ns = next_ns;
+            replies += bench.received().len();
+        }
+        assert_eq!(replies, 6);
+        assert!(wakes <= 12, "{wakes} wakes for 6 replies");
+    }
+}

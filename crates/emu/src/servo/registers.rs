@@ -4,7 +4,6 @@ use super::{Home, Servo};
 use crate::servo::command::Command;
 use khz_wire::device::Refusal;
 use khz_wire::{Class, Mode, Register, Resolution, Value, register::Access};
-use std::f64::consts::TAU;
 
 /// Version 1.1.0.
 pub(super) const FIRMWARE_VERSION: i32 = 0x01_01_00;
@@ -208,11 +207,6 @@ impl Servo {
         for position in [&mut self.trajectory.position, &mut self.trajectory.target.position] {
             *position = position.map(|p| p + by);
         }
-    }
-
-    /// Speed of the output in rad/s, for whoever observes from outside.
-    pub fn speed(&self) -> f64 {
-        self.status.velocity * TAU
     }
 }
 
