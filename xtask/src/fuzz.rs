@@ -31,6 +31,7 @@ pub fn targets(names: &[String], seconds: u32) -> Result<Tally> {
     if let Some(name) = names.iter().find(|name| !all.contains(name)) {
         bail!("no fuzz target is called `{name}`; there are: {}", all.join(", "));
     }
+    seed()?;
     let mut tally = Tally::default();
     for target in all.iter().filter(|target| names.is_empty() || names.contains(target)) {
         let sound = shell::succeeds(&mut replay(target))? && (seconds == 0 || fuzz(target, seconds)?);
@@ -62,9 +63,14 @@ fn parse(words: &[String]) -> Result<(Vec<String>, u32)> {
     Ok((names, seconds))
 }
 
+/// Writes the vectors as seeds into each corpus.
+fn seed() -> Result<()> {
+    shell::run(&mut shell::command("python3", &["fuzz/seed.py"]))
+}
+
 fn replay(target: &str) -> Command {
     let mut command = runner(target);
-    command.args(["-runs=0"]).args(corpus(target));
+    command.args(["-runs=0", "-verbosity=0"]).args(corpus(target));
     command
 }
 
@@ -79,7 +85,7 @@ fn fuzz(target: &str, seconds: u32) -> Result<bool> {
         .arg(format!("-artifact_prefix={}/", artifacts.display()));
     // What is found goes to the first folder; the seeds behind it are only read.
     command
-        .args(["-rss_limit_mb=2048", "-timeout=10", "-print_final_stats=1"])
+        .args(["-rss_limit_mb=2048", "-timeout=10", "-verbosity=0", "-print_final_stats=1"])
         .arg(found)
         .args(corpus(target));
     shell::succeeds(&mut command)
