@@ -1,9 +1,46 @@
 """A robot's full control cycle a thousand times a second, with the controller in Python.
 
 Quantities are in SI units: rad, rad/s, N·m, V, °C, seconds.
+
+>>> import kilohertz
+>>> def controller(state, command):
+...     command.position = 0.2                      # every joint; NumPy arrays, one item per servo
+>>> summary = kilohertz.Robot.quadruped().run(controller, duration=5.0)     # doctest: +SKIP
+>>> summary.rate_hz, summary.missed_replies                                 # doctest: +SKIP
+(1000.0, 0)
 """
 
-from ._native import ClosedError, KilohertzError, LogError
+from ._native import (
+    ClosedError,
+    Command,
+    CommandError,
+    ConfigError,
+    ControllerTimeout,
+    KilohertzError,
+    LogError,
+    RobotError,
+    StartError,
+    State,
+)
 from .log import Log, Record, open_log
+from .robot import Live, Mode, Robot, Summary
 
-__all__ = ["ClosedError", "KilohertzError", "Log", "LogError", "Record", "open_log"]
+__all__ = [
+    "ClosedError",
+    "Command",
+    "CommandError",
+    "ConfigError",
+    "ControllerTimeout",
+    "KilohertzError",
+    "Live",
+    "Log",
+    "LogError",
+    "Mode",
+    "Record",
+    "Robot",
+    "RobotError",
+    "StartError",
+    "State",
+    "Summary",
+    "open_log",
+]

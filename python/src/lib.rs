@@ -2,18 +2,35 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `robot` | a robot, and a run of it |
+//! | `control` | a Python controller in the tick |
+//! | `beside` | Python beside the loop |
+//! | `state` | what a controller sees and sets, as NumPy arrays |
+//! | `attached` | a thread that stays known to Python |
+//! | `log`, `column` | columns of a log as NumPy arrays |
 //! | `error` | one exception class for each kind of failure |
-//! | `log` | columns of a log as NumPy arrays |
 
+mod attached;
+mod beside;
 mod column;
+mod control;
 mod error;
 mod log;
+mod robot;
+mod state;
 
 /// The module `kilohertz._native`; users import `kilohertz`.
 #[pyo3::pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::error::{ClosedError, KilohertzError, LogError};
+    use crate::error::{
+        ClosedError, CommandError, ConfigError, ControllerTimeout, KilohertzError, LogError, RobotError,
+        StartError,
+    };
     #[pymodule_export]
     use crate::log::Log;
+    #[pymodule_export]
+    use crate::robot::{Robot, Run};
+    #[pymodule_export]
+    use crate::state::{Command, State};
 }

@@ -1,0 +1,260 @@
+"""Robots and their runs: Python in the loop, or beside it."""
+
+from __future__ import annotations
+
+import enum
+import gc
+import json
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from . import _native
+from ._native import Command, RobotError, State
+
+
+class Mode(enum.IntEnum):
+    """What a servo is told to do; the values of `Command.mode`."""
+
+    STOP = 0
+    """Output off. Also clears a fault."""
+    DAMP = 1
+    """Zero velocity: damping without holding a position."""
+    POSITION = 2
+    """Follow a position and velocity, adding a torque."""
+    VELOCITY = 3
+    """Follow a velocity from wherever the joint is, adding a torque."""
+
+
+class Controller(Protocol):
+    """A controller with a state of its own. `start(state)`, if there is one, is called once before."""
+
+    def update(self, state: State, command: Command) -> object:
+        """Called every tick: looks at the state, sets the command."""
+
+
+class Summary(dict[str, Any]):
+    """A run in figures, as `khz run --json` prints them; every key is also an attribute.
+
+    `ticks`, `rate_hz`, `missed_replies`, `late_replies`, `overruns`, `steal_ticks`, `grade`, `end`, `log`, `events`,
+    `servos`; distributions with `p50 p90 p99 p999 max`: `wake_latency_ns`, `cycle_ns`, `tick_cpu_ns`, `control_ns`, and
+    of a Python controller `python_ns` (in it) and `overhead_ns` (ours around it).
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"no figure is called {name!r}; there are: {', '.join(self)}") from None
+
+
+class Robot:
+    """A robot, as its file describes it. Nothing is opened before it runs."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """The robot of a file. Raises ConfigError that shows every mistake with its place."""
+        self._native = _native.Robot.load(os.fspath(path))
+
+    @classmethod
+    def parse(cls, text: str, name: str = "robot.toml") -> Robot:
+        """The robot of a text; `name` is what messages call it."""
+        robot = cls.__new__(cls)
+        robot._native = _native.Robot.parse(text, name)
+        return robot
+
+    @classmethod
+    def quadruped(cls) -> Robot:
+        """The emulated quadruped `khz run` uses without a file: 12 servos on 4 buses, and an IMU."""
+        robot = cls.__new__(cls)
+        robot._native = _native.Robot.quadruped()
+        return robot
+
+    @classmethod
+    def emulated(cls, servos: int = 1, *, rate_hz: float = 1000.0, imu: bool = False, wire: str = "can_fd") -> Robot:
+        """An emulated robot in one line: joints `servo_1` … on one bus. `wire` is `can_fd`, `rs485` or `instant`."""
+        lines = ["[robot]", 'name = "emulated"', "[loop]", f"rate_hz = {rate_hz}", "[bus.main]"]
+        lines += ['link = "emulated"', f'wire = "{wire}"', "[log]", "enabled = false"]
+        lines += ["[imu]", 'link = "emulated"'] if imu else []
+        for number in range(1, servos + 1):
+            lines += ["[[servo]]", f'name = "servo_{number}"', 'bus = "main"', f"id = {number}"]
+        return cls.parse("\n".join(lines), "emulated")
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._native.name
+
+    @property
+    def servos(self) -> list[str]:
+        """Names of the servos, in the order of all arrays."""
+        return self._native.servos
+
+    @property
+    def buses(self) -> list[str]:
+        """Names of the buses."""
+        return self._native.buses
+
+    @property
+    def rate_hz(self) -> float:
+        """Ticks per second."""
+        return self._native.rate_hz
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is suspicious in the file, but no error."""
+        return self._native.warnings
+
+    def run(
+        self,
+        controller: Controller | Callable[[State, Command], object] | None = None,
+        *,
+        duration: float | None = None,
+        log: str | os.PathLike[str] | None = None,
+        record: bool = True,
+        patience: float = 1.0,
+    ) -> Summary:
+        """Runs the robot until `duration` seconds are over, and returns the figures.
+
+        `controller` is called every tick by the loop's own thread; without one the file's own controller runs.
+        The command starts as "hold every joint where it was found", and keeps its values from tick to tick.
+        Meanwhile Python's garbage collector is off, since a collection takes longer than a tick: do not make
+        reference cycles every tick.
+
+        `log` replaces the file's log; `record=False` writes none. A controller that does not return for `patience`
+        seconds gets a ControllerTimeout raised inside it.
+
+        Raises what the controller raised, KeyboardInterrupt after Ctrl-C, RobotError if something else brought the
+        robot down, StartError if it could not start. Each time the robot has been brought down gently first.
+        """
+        native = self._native
+        with _undisturbed():
+            run = native.start(
+                controller, duration=duration, log=_path(log), record=record, patience=patience
+            )
+            return _summary(run.finish())
+
+    def start(
+        self,
+        *,
+        age_limit: float = 0.1,
+        duration: float | None = None,
+        log: str | os.PathLike[str] | None = None,
+        record: bool = True,
+    ) -> Live:
+        """Starts the robot with Python beside the loop, which holds every joint until the first command.
+
+        After the first command each must follow within `age_limit` seconds, or the robot is brought down gently.
+        Use the result in a `with` statement; at its end the robot is brought down.
+        """
+        run = self._native.start_beside(age_limit=age_limit, duration=duration, log=_path(log), record=record)
+        return Live(run, self.servos)
+
+
+class Live:
+    """A robot running while Python does as it likes: `state()` and `send()` never wait for the loop."""
+
+    def __init__(self, native: _native.Run, servos: list[str]) -> None:
+        self._native = native
+        self._summary: Summary | None = None
+        self.servos = servos
+        """Names of the servos, in the order of all arrays."""
+        # The loop's thread must be gone before the interpreter is.
+        self._finalizer = weakref.finalize(self, _bring_down, native)
+
+    def state(self) -> State:
+        """The newest state, as arrays nobody rewrites."""
+        return self._native.state()
+
+    def command(self) -> Command:
+        """A command to fill in: hold every joint where it is now."""
+        return self._native.command()
+
+    def send(
+        self,
+        command: Command | None = None,
+        *,
+        position: npt.ArrayLike | None = None,
+        velocity: npt.ArrayLike | None = None,
+        torque: npt.ArrayLike | None = None,
+        over: float = 0.0,
+    ) -> None:
+        """Hands the loop a command: one from `command()`, or one made of the given values. Positions go to their
+        targets in a straight line within `over` seconds."""
+        command = command if command is not None else self.command()
+        for name, value in (("position", position), ("velocity", velocity), ("torque", torque)):
+            if value is not None:
+                setattr(command, name, value)
+        self._native.send(command, over)
+
+    @property
+    def over(self) -> bool:
+        """Whether the robot is down."""
+        return self._summary is not None or self._native.over
+
+    def stop(self) -> Summary:
+        """Brings the robot down gently, waits until it is, and returns the figures."""
+        self._native.stop()
+        return self.wait()
+
+    def wait(self) -> Summary:
+        """Waits until the robot is down, and returns the figures. Raises as `Robot.run`."""
+        if self._summary is None:
+            self._finalizer.detach()
+            self._summary = _summary(self._native.finish())
+        return self._summary
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._summary is not None or not self._finalizer.alive:
+            return
+        try:
+            self.stop()
+        except RobotError:
+            # What is under way says more than what became of the robot.
+            if error is None:
+                raise
+
+
+def _bring_down(native: _native.Run) -> None:
+    native.stop()
+    native.finish()
+
+
+def _summary(text: str) -> Summary:
+    summary = Summary(json.loads(text))
+    if not summary["ended_well"]:
+        error = RobotError(summary["end"])
+        error.summary = summary
+        raise error
+    return summary
+
+
+def _path(path: str | os.PathLike[str] | None) -> str | None:
+    return None if path is None else os.fspath(path)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """No garbage collection, and other Python threads let go of the interpreter at once."""
+    collecting, interval = gc.isenabled(), sys.getswitchinterval()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    sys.setswitchinterval(1e-4)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
+        gc.unfreeze()
+        if collecting:
+            gc.enable()

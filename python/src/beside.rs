@@ -1,0 +1,110 @@
+//! Python beside the loop: the newest state out, the newest command in, at Python's own rate.
+
+use khz_robot::{ControlError, Controller, PositionCommand, RobotState, ServoCommand};
+use khz_rt::now_ns;
+
+/// Commands on their way into the loop.
+#[derive(Clone)]
+pub struct Order {
+    pub commands: Vec<ServoCommand>,
+    /// When they were given; 0: none yet.
+    pub at_ns: i64,
+    /// Over which time positions go to their targets in a straight line.
+    pub over_ns: i64,
+}
+
+/// The loop's end: holds every joint until the first order, then carries out the newest one.
+///
+/// # Realtime contract
+/// Neither allocates nor locks: newest values travel through triple buffers.
+pub struct Beside {
+    states: triple_buffer::Input<RobotState>,
+    orders: triple_buffer::Output<Order>,
+    age_limit_ns: i64,
+    /// Where each position was when the newest order came.
+    from: Vec<f64>,
+    seen_ns: i64,
+}
+
+/// Python's end.
+pub struct Operator {
+    pub states: triple_buffer::Output<RobotState>,
+    pub orders: triple_buffer::Input<Order>,
+}
+
+impl Beside {
+    /// The two ends, for a robot whose state looks like `state`. Without an order for `age_limit_ns` the
+    /// controller gives up, and the supervisor brings the robot down gently.
+    pub fn new(state: &RobotState, age_limit_ns: i64) -> (Self, Operator) {
+        let servos = state.servos.len();
+        let order = Order { commands: vec![ServoCommand::Stop; servos], at_ns: 0, over_ns: 0 };
+        let (state_in, state_out) = triple_buffer::TripleBuffer::new(state).split();
+        let (order_in, order_out) = triple_buffer::TripleBuffer::new(&order).split();
+        let from = vec![f64::NAN; servos];
+        let beside = Self { states: state_in, orders: order_out, age_limit_ns, from, seen_ns: 0 };
+        (beside, Operator { states: state_out, orders: order_in })
+    }
+
+    fn publish(&mut self, state: &RobotState) {
+        self.states.input_buffer_mut().copy_from(state);
+        self.states.publish();
+    }
+}
+
+impl Controller for Beside {
+    fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
+        self.publish(state);
+        Ok(())
+    }
+
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+        self.publish(state);
+        let order = self.orders.read();
+        if order.at_ns == 0 {
+            // Where the robot was found, not where it is now: it would sink.
+            hold_once(state, commands);
+            return Ok(());
+        }
+        if order.at_ns != self.seen_ns {
+            self.seen_ns = order.at_ns;
+            for ((from, command), servo) in self.from.iter_mut().zip(commands.iter()).zip(&state.servos) {
+                *from = commanded(command).unwrap_or(servo.position);
+            }
+        }
+        let age_ns = now_ns() - order.at_ns;
+        if age_ns > self.age_limit_ns {
+            return Err("no command came from Python within its age limit".into());
+        }
+        let part = if order.over_ns > 0 { (age_ns as f64 / order.over_ns as f64).min(1.0) } else { 1.0 };
+        for ((command, ordered), &from) in commands.iter_mut().zip(&order.commands).zip(&self.from) {
+            *command = on_the_way(*ordered, from, part);
+        }
+        Ok(())
+    }
+}
+
+fn commanded(command: &ServoCommand) -> Option<f64> {
+    match command {
+        ServoCommand::Position(position) if position.position.is_finite() => Some(position.position),
+        _ => None,
+    }
+}
+
+/// The command a part of the way from `from` to its target.
+fn on_the_way(ordered: ServoCommand, from: f64, part: f64) -> ServoCommand {
+    match ordered {
+        ServoCommand::Position(target) if target.position.is_finite() && part < 1.0 => {
+            let position = from + (target.position - from) * part;
+            ServoCommand::Position(PositionCommand { position, ..target })
+        }
+        other => other,
+    }
+}
+
+fn hold_once(state: &RobotState, commands: &mut [ServoCommand]) {
+    for (command, servo) in commands.iter_mut().zip(&state.servos) {
+        if commanded(command).is_none() {
+            *command = ServoCommand::Position(PositionCommand::hold(servo.position));
+        }
+    }
+}

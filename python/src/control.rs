@@ -1,0 +1,156 @@
+//! A Python controller in the tick.
+
+use crate::attached::keep_attached;
+use crate::error::ControllerTimeout;
+use crate::state::{Command, State};
+use khz_robot::{ControlError, Controller, RobotState, ServoCommand};
+use khz_rt::{Histogram, now_ns};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What the loop's thread and the one that waits for it both look at.
+#[derive(Default)]
+pub struct Shared {
+    /// What the controller raised.
+    raised: Mutex<Option<PyErr>>,
+    /// When the call under way began; 0 between calls.
+    called_ns: AtomicI64,
+    /// Python's number of the loop's thread.
+    thread: AtomicU64,
+    /// Time in the controller and our own time around it, once the controller is gone.
+    times: Mutex<Option<(Histogram, Histogram)>>,
+}
+
+/// Calls `update(state, command)` every tick.
+pub struct PyController {
+    update: Py<PyAny>,
+    start: Option<Py<PyAny>>,
+    state: Py<State>,
+    command: Py<Command>,
+    shared: Arc<Shared>,
+    call_ns: Histogram,
+    overhead_ns: Histogram,
+}
+
+impl PyController {
+    /// Around a callable, or an object with `update` and perhaps `start`.
+    ///
+    /// # Errors
+    /// `TypeError` if it is neither.
+    pub fn new(
+        py: Python<'_>,
+        controller: &Bound<'_, PyAny>,
+        names: &[String],
+    ) -> PyResult<(Self, Arc<Shared>)> {
+        let update = controller.getattr_opt("update")?.unwrap_or_else(|| controller.clone());
+        if !update.is_callable() {
+            let text = "a controller is a function of (state, command), or has a method `update` like that";
+            return Err(pyo3::exceptions::PyTypeError::new_err(text));
+        }
+        let shared = Arc::new(Shared::default());
+        let controller = Self {
+            update: update.unbind(),
+            start: controller.getattr_opt("start")?.map(Bound::unbind),
+            state: Py::new(py, State::new(py, names.len())?)?,
+            command: Py::new(py, Command::new(py, names))?,
+            shared: Arc::clone(&shared),
+            call_ns: Histogram::new(),
+            overhead_ns: Histogram::new(),
+        };
+        Ok((controller, shared))
+    }
+
+    fn call(&self, py: Python<'_>, function: &Py<PyAny>, command: bool) -> PyResult<()> {
+        self.shared.called_ns.store(now_ns(), Ordering::Relaxed);
+        let result = match command {
+            true => function.call1(py, (&self.state, &self.command)),
+            false => function.call1(py, (&self.state,)),
+        };
+        self.shared.called_ns.store(0, Ordering::Relaxed);
+        result.map(drop)
+    }
+
+    fn gave_up(&self, py: Python<'_>, error: PyErr) -> ControlError {
+        let text = format!(
+            "the Python controller raised {}",
+            error.value(py).repr().map_or_else(|_| "an exception".into(), |text| text.to_string())
+        );
+        *self.shared.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        ControlError(text.into())
+    }
+}
+
+impl Controller for PyController {
+    fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
+        keep_attached();
+        Python::attach(|py| {
+            let begin = || -> PyResult<()> {
+                // SAFETY: it only asks the system for this thread's number.
+                let thread = unsafe { ffi::PyThread_get_thread_ident() };
+                self.shared.thread.store(thread, Ordering::Relaxed);
+                self.state.try_borrow_mut(py)?.fill(py, state);
+                self.command.get().hold(py, state);
+                self.start.as_ref().map_or(Ok(()), |start| self.call(py, start, false))
+            };
+            begin().map_err(|error| self.gave_up(py, error))
+        })
+    }
+
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+        let begun_ns = now_ns();
+        keep_attached();
+        let times = Python::attach(|py| {
+            let mut tick = || -> PyResult<(i64, i64)> {
+                self.state.try_borrow_mut(py)?.fill(py, state);
+                let called_ns = now_ns();
+                self.call(py, &self.update, true)?;
+                let returned_ns = now_ns();
+                self.command.get().read(py, commands)?;
+                Ok((called_ns, returned_ns))
+            };
+            tick().map_err(|error| self.gave_up(py, error))
+        });
+        let (called_ns, returned_ns) = times?;
+        let call_ns = returned_ns - called_ns;
+        self.call_ns.record(call_ns, begun_ns);
+        self.overhead_ns.record(now_ns() - begun_ns - call_ns, begun_ns);
+        Ok(())
+    }
+}
+
+impl Drop for PyController {
+    fn drop(&mut self) {
+        let times = (std::mem::take(&mut self.call_ns), std::mem::take(&mut self.overhead_ns));
+        *self.shared.times.lock().unwrap_or_else(PoisonError::into_inner) = Some(times);
+    }
+}
+
+impl Shared {
+    /// What the controller raised, if it did; taken.
+    pub fn raised(&self) -> Option<PyErr> {
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Time in the controller, and our own around it. Known once the controller is gone.
+    pub fn times(&self) -> Option<(Histogram, Histogram)> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// How long the call under way has taken, ns; 0 between calls.
+    pub fn in_call_ns(&self) -> i64 {
+        match self.called_ns.load(Ordering::Relaxed) {
+            0 => 0,
+            called_ns => now_ns() - called_ns,
+        }
+    }
+
+    /// Raises `ControllerTimeout` inside the controller, as soon as it runs Python code.
+    pub fn interrupt(&self, py: Python<'_>) {
+        let thread = self.thread.load(Ordering::Relaxed);
+        let exception = py.get_type::<ControllerTimeout>();
+        // SAFETY: we hold the lock; the exception class lives as long as the module.
+        unsafe { ffi::PyThreadState_SetAsyncExc(thread as std::ffi::c_long, exception.as_ptr()) };
+    }
+}

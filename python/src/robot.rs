@@ -1,0 +1,341 @@
+//! A robot, and a run of it.
+
+use crate::beside::{Beside, Operator};
+use crate::control::{PyController, Shared};
+use crate::error::{ClosedError, ConfigError, ControllerTimeout, KilohertzError, StartError};
+use crate::state::{Command, State};
+use khz_measure::run::RunSummary;
+use khz_robot::config::QUADRUPED;
+use khz_robot::launch::{Landed, Launch};
+use khz_robot::{Controller, RobotConfig, RobotState};
+use khz_rt::now_ns;
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often the waiting thread looks for Ctrl-C.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long an interrupted controller may take to return before it is given up.
+const GIVE_UP_NS: i64 = 2_000_000_000;
+
+/// A robot, as its file describes it.
+#[pyclass(frozen, module = "kilohertz")]
+pub struct Robot {
+    config: RobotConfig,
+    text: String,
+}
+
+#[pymethods]
+impl Robot {
+    /// The robot of a file.
+    #[staticmethod]
+    fn load(path: PathBuf) -> PyResult<Self> {
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            PyOSError::new_err((error.raw_os_error(), error.to_string(), path.display().to_string()))
+        })?;
+        Self::parse(text, &path.display().to_string())
+    }
+
+    /// The robot of a text; `name` is what messages call it.
+    #[staticmethod]
+    fn parse(text: String, name: &str) -> PyResult<Self> {
+        let config =
+            RobotConfig::parse(&text, name).map_err(|error| ConfigError::new_err(error.to_string()))?;
+        Ok(Self { config, text })
+    }
+
+    /// The emulated quadruped: 12 servos on 4 buses, and an IMU.
+    #[staticmethod]
+    fn quadruped() -> PyResult<Self> {
+        Self::parse(QUADRUPED.to_owned(), "quadruped.toml")
+    }
+
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// Names of the servos, in the order of all arrays.
+    #[getter]
+    fn servos(&self) -> Vec<String> {
+        self.config.servos.iter().map(|servo| servo.name.clone()).collect()
+    }
+
+    /// Names of the buses.
+    #[getter]
+    fn buses(&self) -> Vec<String> {
+        self.config.buses.iter().map(|bus| bus.name.clone()).collect()
+    }
+
+    /// Ticks per second.
+    #[getter]
+    fn rate_hz(&self) -> f64 {
+        self.config.timing.rate_hz
+    }
+
+    /// What is suspicious in the file, but no error.
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.config.warnings.clone()
+    }
+
+    /// Starts the loop with a Python controller in the tick, or, without one, with the file's own.
+    #[pyo3(signature = (controller=None, *, duration=None, log=None, record=true, patience=1.0))]
+    fn start(
+        &self,
+        py: Python<'_>,
+        controller: Option<Bound<'_, PyAny>>,
+        duration: Option<f64>,
+        log: Option<PathBuf>,
+        record: bool,
+        patience: f64,
+    ) -> PyResult<Run> {
+        let names = self.servos();
+        let made = controller.map(|controller| PyController::new(py, &controller, &names)).transpose()?;
+        let (controller, shared) = match made {
+            Some((controller, shared)) => (Some(Box::new(controller) as Box<dyn Controller>), Some(shared)),
+            None => (None, None),
+        };
+        let parts = Parts { shared, operator: None, patience_ns: nanoseconds(patience) };
+        self.launch(py, controller, parts, Wishes { duration, log, record })
+    }
+
+    /// Starts the loop with Python beside it: it holds every joint until the first command.
+    #[pyo3(signature = (*, age_limit=0.1, duration=None, log=None, record=true))]
+    fn start_beside(
+        &self,
+        py: Python<'_>,
+        age_limit: f64,
+        duration: Option<f64>,
+        log: Option<PathBuf>,
+        record: bool,
+    ) -> PyResult<Run> {
+        let state = self.unknown();
+        let (beside, operator) = Beside::new(&state, nanoseconds(age_limit));
+        let parts = Parts { shared: None, operator: Some(operator), patience_ns: i64::MAX };
+        self.launch(py, Some(Box::new(beside)), parts, Wishes { duration, log, record })
+    }
+}
+
+/// What a run needs besides its robot and controller.
+struct Parts {
+    shared: Option<Arc<Shared>>,
+    operator: Option<Operator>,
+    patience_ns: i64,
+}
+
+/// What the caller wants of a run.
+struct Wishes {
+    duration: Option<f64>,
+    log: Option<PathBuf>,
+    record: bool,
+}
+
+impl Robot {
+    fn launch(
+        &self,
+        py: Python<'_>,
+        controller: Option<Box<dyn Controller>>,
+        parts: Parts,
+        wishes: Wishes,
+    ) -> PyResult<Run> {
+        let mut config = self.config.clone();
+        config.log.enabled &= wishes.record;
+        if let Some(log) = wishes.log {
+            config.log.enabled = true;
+            config.log.path = log.display().to_string();
+        }
+        let duration_ns = wishes.duration.map(nanoseconds);
+        let stop = Arc::new(AtomicBool::new(false));
+        let started = py.detach(|| {
+            Launch::start(&config, &self.text, controller, duration_ns, Arc::clone(&stop))
+                .map_err(|error| StartError::new_err(error.to_string()))
+        });
+        Ok(Run {
+            names: self.servos(),
+            launch: Mutex::new(Some(Box::new(started?))),
+            operator: parts.operator.map(Mutex::new),
+            shared: parts.shared,
+            patience_ns: parts.patience_ns,
+            config,
+            stop,
+            process: std::process::id(),
+        })
+    }
+
+    fn unknown(&self) -> RobotState {
+        let config = &self.config;
+        RobotState::unknown(config.servos.len(), config.imu.is_some(), config.timing.period_ns())
+    }
+}
+
+/// A robot running.
+#[pyclass(frozen, module = "kilohertz")]
+pub struct Run {
+    config: RobotConfig,
+    names: Vec<String>,
+    launch: Mutex<Option<Box<Launch>>>,
+    operator: Option<Mutex<Operator>>,
+    shared: Option<Arc<Shared>>,
+    patience_ns: i64,
+    stop: Arc<AtomicBool>,
+    process: u32,
+}
+
+#[pymethods]
+impl Run {
+    /// Brings the robot down gently; returns at once.
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the robot is down.
+    #[getter]
+    fn over(&self) -> PyResult<bool> {
+        self.with(|launch| launch.session.is_over())
+    }
+
+    /// Waits until the robot is down, and returns the figures of the run as JSON. Ctrl-C brings it down gently.
+    /// Raises what the controller raised.
+    fn finish(&self, py: Python<'_>) -> PyResult<String> {
+        self.own_process()?;
+        let interrupted = self.wait(py)?;
+        let launch = self.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let launch = launch.ok_or_else(|| ClosedError::new_err("this run has been waited for"))?;
+        let landed = py.detach(|| launch.land()).map_err(|error| StartError::new_err(error.to_string()))?;
+        let summary = self.summary(py, landed);
+        if let Some(error) = interrupted {
+            return Err(error);
+        }
+        match self.shared.as_ref().and_then(|shared| shared.raised()) {
+            Some(error) => {
+                let _ = error.value(py).call_method1(
+                    "add_note",
+                    (format!("the robot was brought down: {}", summary["end"].as_str().unwrap_or("")),),
+                );
+                Err(error)
+            }
+            None => Ok(summary.to_string()),
+        }
+    }
+
+    /// The newest state: arrays of its own, which nobody rewrites.
+    fn state(&self, py: Python<'_>) -> PyResult<State> {
+        let operator = self.operator()?;
+        let mut operator = operator.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = State::new(py, self.names.len())?;
+        state.fill(py, operator.states.read());
+        Ok(state)
+    }
+
+    /// A command to fill in: hold every joint where it is now.
+    fn command(&self, py: Python<'_>) -> PyResult<Command> {
+        let operator = self.operator()?;
+        let mut operator = operator.lock().unwrap_or_else(PoisonError::into_inner);
+        let command = Command::new(py, &self.names);
+        command.hold(py, operator.states.read());
+        Ok(command)
+    }
+
+    /// Hands a command to the loop; positions go there in a straight line within `over` seconds.
+    #[pyo3(signature = (command, over=0.0))]
+    fn send(&self, py: Python<'_>, command: &Command, over: f64) -> PyResult<()> {
+        self.own_process()?;
+        let operator = self.operator()?;
+        let mut operator = operator.lock().unwrap_or_else(PoisonError::into_inner);
+        let order = operator.orders.input_buffer_mut();
+        command.read(py, &mut order.commands)?;
+        (order.at_ns, order.over_ns) = (now_ns(), nanoseconds(over));
+        operator.orders.publish();
+        Ok(())
+    }
+}
+
+impl Run {
+    /// Waits for the loop's end. Gives the exception of a Ctrl-C that came meanwhile.
+    fn wait(&self, py: Python<'_>) -> PyResult<Option<PyErr>> {
+        let mut interrupted = None;
+        let mut told_ns = None;
+        while !self.over()? {
+            py.detach(|| std::thread::sleep(LOOK));
+            if let Err(error) = py.check_signals() {
+                self.stop();
+                interrupted = Some(error);
+            }
+            let Some(shared) = &self.shared else { continue };
+            match told_ns {
+                None if shared.in_call_ns() > self.patience_ns => {
+                    shared.interrupt(py);
+                    self.stop();
+                    told_ns = Some(now_ns());
+                }
+                Some(told_ns) if shared.in_call_ns() > 0 && now_ns() - told_ns > GIVE_UP_NS => {
+                    return Err(self.give_up());
+                }
+                _ => {}
+            }
+        }
+        Ok(interrupted)
+    }
+
+    /// Leaves the loop's thread behind: it is stuck in code that cannot be interrupted.
+    fn give_up(&self) -> PyErr {
+        let launch = self.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        std::mem::forget(launch);
+        ControllerTimeout::new_err(
+            "the controller is stuck in code that Python cannot interrupt; its thread was left behind, and the \
+             servos have stopped by their own watchdogs",
+        )
+    }
+
+    /// The figures of `khz run --json`, and the time in Python and our own around it.
+    fn summary(&self, py: Python<'_>, landed: Landed) -> Value {
+        let mut summary = serde_json::to_value(RunSummary::of(&self.config, &landed)).unwrap_or(Value::Null);
+        // The controller goes with its machine, and leaves its times behind.
+        py.detach(|| drop(landed));
+        if let Some((call, overhead)) = self.shared.as_ref().and_then(|shared| shared.times()) {
+            summary["python_ns"] = json!(call.summary());
+            summary["overhead_ns"] = json!(overhead.summary());
+        }
+        summary
+    }
+
+    fn with<T>(&self, ask: impl FnOnce(&Launch) -> T) -> PyResult<T> {
+        let launch = self.launch.lock().unwrap_or_else(PoisonError::into_inner);
+        let launch = launch.as_ref().ok_or_else(|| ClosedError::new_err("this run has been waited for"))?;
+        Ok(ask(launch))
+    }
+
+    fn operator(&self) -> PyResult<&Mutex<Operator>> {
+        self.with(|_| ())?;
+        let text = "this robot runs its own controller: start it with `start_beside` to command it from here";
+        self.operator.as_ref().ok_or_else(|| KilohertzError::new_err(text))
+    }
+
+    fn own_process(&self) -> PyResult<()> {
+        if std::process::id() == self.process {
+            return Ok(());
+        }
+        let text = "this process was forked from the one that runs the robot, and has no loop; start robots after forking";
+        Err(KilohertzError::new_err(text))
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.stop();
+        if std::process::id() != self.process {
+            // The threads it would wait for are the parent's.
+            std::mem::forget(self.launch.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
+    }
+}
+
+fn nanoseconds(seconds: f64) -> i64 {
+    (seconds * 1e9) as i64
+}

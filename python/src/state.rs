@@ -1,0 +1,338 @@
+//! What a controller sees and sets: NumPy arrays made once and rewritten in place every tick.
+
+use crate::error::CommandError;
+use khz_robot::{PositionCommand, RobotState, ServoCommand};
+use numpy::{Element, PyArray1, PyArrayMethods};
+use pyo3::prelude::*;
+
+/// One-dimensional NumPy array.
+type Array<T> = Py<PyArray1<T>>;
+
+/// The robot as of its newest replies. The arrays have one item per servo, in the order of the robot file; the
+/// loop rewrites them in place, so keep a copy (`state.position.copy()`) of what is to stay.
+#[pyclass(module = "kilohertz")]
+pub struct State {
+    /// Number of this tick, from 0.
+    #[pyo3(get)]
+    tick: u64,
+    /// Seconds since the first tick, by the plan.
+    #[pyo3(get)]
+    time: f64,
+    /// The period in seconds: the `dt` a controller integrates with.
+    #[pyo3(get)]
+    dt: f64,
+    /// Joint positions, rad. NaN before the first reply.
+    #[pyo3(get)]
+    position: Array<f64>,
+    /// Joint velocities, rad/s.
+    #[pyo3(get)]
+    velocity: Array<f64>,
+    /// Joint torques, N·m.
+    #[pyo3(get)]
+    torque: Array<f64>,
+    /// Supply, V.
+    #[pyo3(get)]
+    voltage: Array<f64>,
+    /// Board temperature, °C.
+    #[pyo3(get)]
+    temperature: Array<f64>,
+    /// Age of the values, s; inf before the first reply.
+    #[pyo3(get)]
+    age: Array<f64>,
+    /// The servo's mode, as its register has it.
+    #[pyo3(get)]
+    mode: Array<u8>,
+    /// The servo's fault code; 0: none.
+    #[pyo3(get)]
+    fault: Array<u8>,
+    /// The reply answers this tick's query.
+    #[pyo3(get)]
+    fresh: Array<bool>,
+    /// Attitude as a unit quaternion w, x, y, z (body → world); NaN without IMU.
+    #[pyo3(get)]
+    attitude: Array<f64>,
+    /// Angular rate of the body, rad/s.
+    #[pyo3(get)]
+    rate: Array<f64>,
+    /// Acceleration of the body without gravity, m/s².
+    #[pyo3(get)]
+    acceleration: Array<f64>,
+    /// Age of the IMU's reading, s; inf without one.
+    #[pyo3(get)]
+    imu_age: f64,
+}
+
+impl State {
+    /// Arrays for so many servos, nothing known yet.
+    pub fn new(py: Python<'_>, servos: usize) -> PyResult<Self> {
+        Ok(Self {
+            tick: 0,
+            time: 0.0,
+            dt: 0.0,
+            position: read_only(py, servos)?,
+            velocity: read_only(py, servos)?,
+            torque: read_only(py, servos)?,
+            voltage: read_only(py, servos)?,
+            temperature: read_only(py, servos)?,
+            age: read_only(py, servos)?,
+            mode: read_only(py, servos)?,
+            fault: read_only(py, servos)?,
+            fresh: read_only(py, servos)?,
+            attitude: read_only(py, 4)?,
+            rate: read_only(py, 3)?,
+            acceleration: read_only(py, 3)?,
+            imu_age: f64::INFINITY,
+        })
+    }
+
+    /// Takes over a new state. Allocates nothing.
+    pub fn fill(&mut self, py: Python<'_>, state: &RobotState) {
+        let servos = || state.servos.iter();
+        (self.tick, self.time, self.dt) = (state.tick, state.time(), state.dt());
+        write(py, &self.position, servos().map(|servo| servo.position));
+        write(py, &self.velocity, servos().map(|servo| servo.velocity));
+        write(py, &self.torque, servos().map(|servo| servo.torque));
+        write(py, &self.voltage, servos().map(|servo| servo.voltage));
+        write(py, &self.temperature, servos().map(|servo| servo.temperature));
+        write(py, &self.age, servos().map(|servo| seconds(servo.age_ns(state.now_ns))));
+        write(py, &self.mode, servos().map(|servo| servo.mode as u8));
+        write(py, &self.fault, servos().map(|servo| servo.fault.0));
+        write(py, &self.fresh, servos().map(|servo| servo.fresh));
+        if let Some(imu) = &state.imu {
+            write(py, &self.attitude, imu.sample.attitude.into_iter());
+            write(py, &self.rate, imu.sample.rate.into_iter());
+            write(py, &self.acceleration, imu.sample.acceleration.into_iter());
+            self.imu_age = seconds(imu.age_ns(state.now_ns));
+        }
+    }
+}
+
+/// What each servo is to do next. The arrays have one item per servo, in the order of the robot file, and keep
+/// their values from tick to tick. Assigning to one (`command.position = 0.0`) fills it.
+#[pyclass(frozen, module = "kilohertz")]
+pub struct Command {
+    names: Vec<String>,
+    mode: Array<u8>,
+    position: Array<f64>,
+    velocity: Array<f64>,
+    torque: Array<f64>,
+    kp_scale: Array<f64>,
+    kd_scale: Array<f64>,
+    max_torque: Array<f64>,
+}
+
+/// What a servo is told to do; see `kilohertz.Mode`.
+const STOP: u8 = 0;
+const DAMP: u8 = 1;
+const POSITION: u8 = 2;
+const VELOCITY: u8 = 3;
+
+#[pymethods]
+impl Command {
+    /// What each servo is to do: `Mode.STOP`, `DAMP`, `POSITION` or `VELOCITY`.
+    #[getter]
+    fn mode(&self, py: Python<'_>) -> Array<u8> {
+        self.mode.clone_ref(py)
+    }
+
+    #[setter]
+    fn set_mode(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<()> {
+        assign(py, &self.mode, &value)
+    }
+
+    /// Target positions, rad.
+    #[getter]
+    fn position(&self, py: Python<'_>) -> Array<f64> {
+        self.position.clone_ref(py)
+    }
+
+    #[setter]
+    fn set_position(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<()> {
+        assign(py, &self.position, &value)
+    }
+
+    /// Target velocities, rad/s.
+    #[getter]
+    fn velocity(&self, py: Python<'_>) -> Array<f64> {
+        self.velocity.clone_ref(py)
+    }
+
+    #[setter]
+    fn set_velocity(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<()> {
+        assign(py, &self.velocity, &value)
+    }
+
+    /// Feed-forward torques, N·m.
+    #[getter]
+    fn torque(&self, py: Python<'_>) -> Array<f64> {
+        self.torque.clone_ref(py)
+    }
+
+    #[setter]
+    fn set_torque(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<()> {
+        assign(py, &self.torque, &value)
+    }
+
+    /// Fractions of the servos' position gains, 0–1.
+    #[getter]
+    fn kp_scale(&self, py: Python<'_>) -> Array<f64> {
+        self.kp_scale.clone_ref(py)
+    }
+
+    #[setter]
+    fn set_kp_scale(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<()> {
+        assign(py, &self.kp_scale, &value)
+    }
+
+    /// Fractions of the servos' velocity gains, 0–1.
+    #[getter]
+    fn kd_scale(&self, py: Python<'_>) -> Array<f64> {
+        self.kd_scale.clone_ref(py)
+    }
+
+    #[setter]
+    fn set_kd_scale(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<()> {
+        assign(py, &self.kd_scale, &value)
+    }
+
+    /// Largest torques, N·m; NaN: the servo's own limit.
+    #[getter]
+    fn max_torque(&self, py: Python<'_>) -> Array<f64> {
+        self.max_torque.clone_ref(py)
+    }
+
+    #[setter]
+    fn set_max_torque(&self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<()> {
+        assign(py, &self.max_torque, &value)
+    }
+}
+
+impl Command {
+    /// Arrays for these servos; they hold position 0 until [`Command::hold`].
+    pub fn new(py: Python<'_>, names: &[String]) -> Self {
+        let filled = |value: f64| PyArray1::from_vec(py, vec![value; names.len()]).unbind();
+        Self {
+            names: names.to_vec(),
+            mode: PyArray1::from_vec(py, vec![POSITION; names.len()]).unbind(),
+            position: filled(0.0),
+            velocity: filled(0.0),
+            torque: filled(0.0),
+            kp_scale: filled(1.0),
+            kd_scale: filled(1.0),
+            max_torque: filled(f64::NAN),
+        }
+    }
+
+    /// Makes it the command to stay where the robot is. Allocates nothing.
+    pub fn hold(&self, py: Python<'_>, state: &RobotState) {
+        let each = |value| state.servos.iter().map(move |_| value);
+        write(py, &self.mode, state.servos.iter().map(|_| POSITION));
+        write(py, &self.position, state.servos.iter().map(|servo| servo.position));
+        write(py, &self.velocity, each(0.0));
+        write(py, &self.torque, each(0.0));
+        write(py, &self.kp_scale, each(1.0));
+        write(py, &self.kd_scale, each(1.0));
+        write(py, &self.max_torque, each(f64::NAN));
+    }
+
+    /// Takes the commands out of the arrays. Allocates nothing unless something is wrong.
+    ///
+    /// # Errors
+    /// `CommandError` naming servo, field and value; `ValueError` if an array was resized.
+    pub fn read(&self, py: Python<'_>, commands: &mut [ServoCommand]) -> PyResult<()> {
+        let mode = self.mode.bind(py).try_readonly()?;
+        let mode = mode.as_slice()?;
+        let fields =
+            [&self.position, &self.velocity, &self.torque, &self.kp_scale, &self.kd_scale, &self.max_torque];
+        for (index, command) in commands.iter_mut().enumerate() {
+            let mut values = [0.0; 6];
+            for (value, field) in values.iter_mut().zip(fields) {
+                *value = item(py, field, index)?;
+            }
+            let mode = mode.get(index).copied().unwrap_or(STOP);
+            *command = servo_command(mode, values).map_err(|wrong| self.told(index, wrong))?;
+        }
+        Ok(())
+    }
+
+    fn told(&self, index: usize, Wrong { field, value, want }: Wrong) -> PyErr {
+        let name = self.names.get(index).map_or("?", String::as_str);
+        CommandError::new_err(format!("{name}: {field} is {value}; {want}"))
+    }
+}
+
+/// A value no servo can follow.
+struct Wrong {
+    field: &'static str,
+    value: f64,
+    want: &'static str,
+}
+
+fn servo_command(mode: u8, values: [f64; 6]) -> Result<ServoCommand, Wrong> {
+    let [mut position, velocity, torque, kp_scale, kd_scale, max_torque] = values;
+    match mode {
+        STOP => return Ok(ServoCommand::Stop),
+        DAMP => return Ok(ServoCommand::Damp),
+        POSITION => {}
+        VELOCITY => position = f64::NAN,
+        other => {
+            let want = "it must be one of kilohertz.Mode";
+            return Err(Wrong { field: "mode", value: f64::from(other), want });
+        }
+    }
+    let finite = "it must be a finite number";
+    let scale = "it must be between 0 and 1";
+    let checks = [
+        ("position", position, mode == VELOCITY || position.is_finite(), finite),
+        ("velocity", velocity, velocity.is_finite(), finite),
+        ("torque", torque, torque.is_finite(), finite),
+        ("kp_scale", kp_scale, (0.0..=1.0).contains(&kp_scale), scale),
+        ("kd_scale", kd_scale, (0.0..=1.0).contains(&kd_scale), scale),
+        (
+            "max_torque",
+            max_torque,
+            max_torque.is_nan() || max_torque >= 0.0,
+            "it must not be negative; NaN is the servo's own limit",
+        ),
+    ];
+    if let Some(&(field, value, _, want)) = checks.iter().find(|(_, _, good, _)| !good) {
+        return Err(Wrong { field, value, want });
+    }
+    let command = PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque };
+    Ok(ServoCommand::Position(command))
+}
+
+/// An array only we write to.
+fn read_only<T: Element + Default>(py: Python<'_>, len: usize) -> PyResult<Array<T>> {
+    let array = PyArray1::from_vec(py, (0..len).map(|_| T::default()).collect());
+    array.getattr("flags")?.setattr("writeable", false)?;
+    Ok(array.unbind())
+}
+
+/// Overwrites an array from the front.
+fn write<T: Element>(py: Python<'_>, array: &Array<T>, values: impl Iterator<Item = T>) {
+    // SAFETY: Python cannot run meanwhile, because we hold its lock (`py`), and no other view of the array
+    // exists in Rust.
+    let slice = unsafe { array.bind(py).as_slice_mut() };
+    if let Ok(slice) = slice {
+        slice.iter_mut().zip(values).for_each(|(slot, value)| *slot = value);
+    }
+}
+
+/// One number of an array.
+fn item(py: Python<'_>, array: &Array<f64>, index: usize) -> PyResult<f64> {
+    array.bind(py).get_owned(index).ok_or_else(|| {
+        pyo3::exceptions::PyValueError::new_err(
+            "a command array was resized; assign to it instead: command.position = …",
+        )
+    })
+}
+
+/// `array[...] = value`: NumPy checks shape and type, and spreads one value over all servos.
+fn assign<T: Element>(py: Python<'_>, array: &Array<T>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    array.bind(py).set_item(py.Ellipsis(), value)
+}
+
+fn seconds(ns: i64) -> f64 {
+    if ns == i64::MAX { f64::INFINITY } else { ns as f64 * 1e-9 }
+}

@@ -1,0 +1,177 @@
+"""Python in the loop: what it sees, what it sets, and what happens when it fails."""
+
+import gc
+import pathlib
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import kilohertz
+from kilohertz import Mode
+
+
+def robot() -> kilohertz.Robot:
+    return kilohertz.Robot.emulated(servos=3, imu=True, wire="instant")
+
+
+def test_the_controller_sees_the_robot_and_moves_it() -> None:
+    seen: list[tuple[int, float]] = []
+
+    def controller(state: kilohertz.State, command: kilohertz.Command) -> None:
+        seen.append((state.tick, float(state.position[1])))
+        assert state.position.shape == (3,)
+        assert state.fresh.dtype == np.bool_
+        command.position = [0.0, 0.3, 0.0]
+
+    summary = robot().run(controller, duration=1.0)
+    ticks = [tick for tick, _ in seen]
+    assert ticks == sorted(set(ticks))
+    assert abs(seen[0][1]) < 0.1
+    assert seen[-1][1] == pytest.approx(0.3, abs=0.1)
+    assert summary.ended_well
+    assert summary.python_ns["count"] == summary.overhead_ns["count"] == len(seen)
+
+
+def test_an_object_is_started_before_its_first_update() -> None:
+    class Sway:
+        calls: list[str] = []
+
+        def start(self, state: kilohertz.State) -> None:
+            self.calls.append("start")
+            assert np.isfinite(state.position).all()
+
+        def update(self, state: kilohertz.State, command: kilohertz.Command) -> None:
+            self.calls.append("update")
+            command.mode[0] = Mode.DAMP
+
+    sway = Sway()
+    robot().run(sway, duration=0.3)
+    assert sway.calls[:2] == ["start", "update"]
+    assert sway.calls.count("start") == 1
+
+
+def test_arrays_are_the_same_every_tick_and_read_only() -> None:
+    seen = []
+
+    def controller(state: kilohertz.State, command: kilohertz.Command) -> None:
+        seen.append((id(state.position), id(command.position), state.position.flags.writeable))
+
+    robot().run(controller, duration=0.2)
+    assert len(set(seen)) == 1
+    assert seen[0][2] is False
+
+
+def test_what_the_controller_raises_comes_back_after_damping() -> None:
+    def controller(state: kilohertz.State, command: kilohertz.Command) -> None:
+        if state.tick > 100:
+            raise ZeroDivisionError("of mine")
+
+    with pytest.raises(ZeroDivisionError, match="of mine") as caught:
+        robot().run(controller, duration=5.0)
+    assert "brought down" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("position", np.nan, "servo_2: position is NaN"),
+        ("velocity", np.inf, "servo_2: velocity is inf"),
+        ("kp_scale", 1.5, "servo_2: kp_scale is 1.5; it must be between 0 and 1"),
+        ("max_torque", -1.0, "servo_2: max_torque is -1"),
+        ("mode", 9, "servo_2: mode is 9"),
+    ],
+)
+def test_a_command_no_servo_can_follow_is_named(field: str, value: float, text: str) -> None:
+    def controller(state: kilohertz.State, command: kilohertz.Command) -> None:
+        getattr(command, field)[1] = value
+
+    with pytest.raises(kilohertz.CommandError, match=text):
+        robot().run(controller, duration=5.0)
+
+
+def test_wrong_shapes_and_types_are_numpy_s_errors() -> None:
+    def shape(state: kilohertz.State, command: kilohertz.Command) -> None:
+        command.position = [1.0, 2.0]
+
+    def kind(state: kilohertz.State, command: kilohertz.Command) -> None:
+        command.position = "left"
+
+    with pytest.raises(ValueError, match="broadcast"):
+        robot().run(shape, duration=5.0)
+    with pytest.raises(ValueError, match="could not convert"):
+        robot().run(kind, duration=5.0)
+
+
+def test_a_controller_that_hangs_is_interrupted() -> None:
+    def controller(state: kilohertz.State, command: kilohertz.Command) -> None:
+        while state.tick > 50:
+            pass
+
+    with pytest.raises(kilohertz.ControllerTimeout):
+        robot().run(controller, duration=5.0, patience=0.2)
+
+
+def test_ctrl_c_ends_in_damping() -> None:
+    import signal
+
+    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        robot().run(lambda state, command: None, duration=30.0)
+    timer.join()
+
+
+def test_the_collector_is_off_in_the_loop_and_on_afterwards() -> None:
+    seen = set()
+    robot().run(lambda state, command: seen.add(gc.isenabled()), duration=0.2)
+    assert seen == {False}
+    assert gc.isenabled()
+
+
+def test_beside_the_loop() -> None:
+    with robot().start(age_limit=5.0) as live:
+        while not np.isfinite(live.state().position).all():
+            time.sleep(0.01)
+        live.send(position=[0.0, 0.25, 0.0], over=0.2)
+        for _ in range(300):
+            if live.state().position[1] == pytest.approx(0.25, abs=0.05):
+                break
+            time.sleep(0.01)
+        else:
+            pytest.fail(f"the joint is at {live.state().position}")
+        summary = live.stop()
+    assert summary.ended_well
+    assert live.over
+    with pytest.raises(kilohertz.ClosedError):
+        live.state()
+
+
+def test_beside_the_loop_old_commands_bring_the_robot_down() -> None:
+    live = robot().start(age_limit=0.05)
+    while not np.isfinite(live.state().position).all():
+        time.sleep(0.01)
+    live.send(position=0.0)
+    with pytest.raises(kilohertz.RobotError, match="age limit") as caught:
+        live.wait()
+    assert caught.value.summary.end
+
+
+def test_a_run_is_logged_and_read_back(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "run.tlog"
+    summary = robot().run(lambda state, command: None, duration=0.5, log=path)
+    assert summary.log == str(path)
+    with kilohertz.open_log(path) as log:
+        ticks = log["tick"]["number"]
+        assert ticks.tolist() == list(range(summary.ticks))
+        assert log["servo"]["servo_2.position"].shape == ticks.shape
+
+
+def test_mistakes_in_a_robot_are_shown() -> None:
+    with pytest.raises(kilohertz.ConfigError, match="did you mean"):
+        kilohertz.Robot.parse('[bus.a]\nlink = "emulated"\n[[servo]]\nname = "x"\nbus = "b"\nid = 1\n')
+    with pytest.raises(FileNotFoundError):
+        kilohertz.Robot("/nowhere/robot.toml")
+    with pytest.raises(TypeError, match="controller"):
+        robot().run(3)  # type: ignore[arg-type]
