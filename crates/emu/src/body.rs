@@ -1,5 +1,12 @@
 //! What the servos move: joints, alone or tied into one machine.
 
+mod ground;
+mod math;
+mod quadruped;
+
+pub use ground::Ground;
+pub use quadruped::{Quadruped, QuadrupedConfig};
+
 use crate::config::JointConfig;
 
 /// What a servo applies to its joint during one step.
@@ -38,6 +45,25 @@ impl Trunk {
     pub const UPRIGHT: Self = Self { attitude: [1.0, 0.0, 0.0, 0.0], rate: [0.0; 3], acceleration: [0.0; 3] };
 }
 
+/// What a body feels of the ground.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Forces {
+    /// Height of the trunk's middle, m.
+    pub height: f64,
+    /// Its vertical speed, m/s, upwards.
+    pub vertical_speed: f64,
+    /// What the ground carries, N.
+    pub ground: f64,
+    /// The trunk itself lies on the ground.
+    pub trunk_touches: bool,
+    /// Speed at which the trunk first touched the ground, m/s; see [`Body::forget_peaks`].
+    pub contact_speed: Option<f64>,
+    /// Greatest `ground` so far, N.
+    pub peak_ground: f64,
+    /// Greatest torque the ground put on a joint so far, N·m.
+    pub peak_joint: f64,
+}
+
 /// A mechanism with one joint per servo, in the order of the configuration.
 ///
 /// Must be deterministic, must not allocate in [`Body::step`], and `joints` keeps its length.
@@ -52,6 +78,14 @@ pub trait Body: Send {
     fn trunk(&self) -> Trunk {
         Trunk::UPRIGHT
     }
+
+    /// What it feels of the ground; `None` for a body that has none.
+    fn forces(&self) -> Option<Forces> {
+        None
+    }
+
+    /// Starts measuring peaks and the first touch anew.
+    fn forget_peaks(&mut self) {}
 }
 
 /// Joints that do not feel each other, on a trunk that stands still.

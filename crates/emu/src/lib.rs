@@ -22,7 +22,7 @@ pub mod serve;
 pub mod servo;
 pub mod world;
 
-pub use body::{Body, Drive, JointState, Joints, Trunk};
+pub use body::{Body, Drive, Forces, Ground, JointState, Joints, Quadruped, QuadrupedConfig, Trunk};
 pub use config::{BusConfig, ConfigError, ImuConfig, JointConfig, ServoConfig, WireKind, WorldConfig};
 pub use servo::Servo;
 pub use world::{Injection, World};

@@ -1,0 +1,362 @@
+//! A trunk on four legs of three joints, on flat ground.
+//!
+//! The trunk is a rigid body that carries the whole mass; legs weigh nothing but their joints have inertia. So a
+//! foot's force acts on the trunk where the foot is, and on the joints through the leg's Jacobian. That is exact
+//! about forces and energy but leaves out how swinging legs throw the trunk about, which is little when standing,
+//! squatting and falling: the legs are a fifth of the mass.
+//!
+//! Joint angles: hip (abduction) 0 with the leg upright, turning about x; thigh 0 pointing down, positive forwards;
+//! knee 0 stretched, negative bending back. Legs in the order front left, front right, rear left, rear right.
+
+use super::ground::{Ground, Touch};
+use super::math::{Rotation, Vec3, add, cross, dot, scale, sub};
+use super::{Body, Drive, Forces, JointState, Trunk};
+use crate::config::JointConfig;
+
+const LEGS: usize = 4;
+const JOINTS: usize = 3;
+const GRAVITY: f64 = 9.81;
+/// The ground is stiff: the body moves on in steps no longer than this.
+const LONGEST_STEP_S: f64 = 125e-6;
+
+/// Sizes in m, masses in kg. Those of the mjbots quad A1 by default (mjbots/quad, configs/quada1.cfg).
+#[derive(Clone, Debug, PartialEq)]
+pub struct QuadrupedConfig {
+    /// Mass of the whole machine.
+    pub mass: f64,
+    /// Length, width and height of the trunk.
+    pub trunk: Vec3,
+    /// From the middle of the trunk to the axis of the front left hip: forwards, and left.
+    pub hip: [f64; 2],
+    /// From there to the axis of the thigh: forwards, and left.
+    pub offset: [f64; 2],
+    /// Length of the thigh.
+    pub thigh: f64,
+    /// Length of the shin.
+    pub shin: f64,
+    /// What it stands on.
+    pub ground: Ground,
+    /// The twelve joints, leg by leg: hip, thigh, knee. Their gravity is ignored: the trunk has all the mass.
+    pub joints: Vec<JointConfig>,
+    /// How each servo is mounted: `joint = sign × servo + offset`.
+    pub mounting: Vec<(f64, f64)>,
+}
+
+impl QuadrupedConfig {
+    /// The quad A1 with these joints, mounted straight.
+    pub fn with_joints(joints: Vec<JointConfig>) -> Self {
+        Self {
+            mass: 10.0,
+            trunk: [0.36, 0.2, 0.1],
+            hip: [0.113, 0.065],
+            offset: [0.065, 0.1],
+            thigh: 0.149,
+            shin: 0.150,
+            ground: Ground::default(),
+            mounting: vec![(1.0, 0.0); joints.len()],
+            joints,
+        }
+    }
+}
+
+/// The machine.
+#[derive(Clone, Debug)]
+pub struct Quadruped {
+    config: QuadrupedConfig,
+    /// Principal moments of the trunk.
+    inertia: Vec3,
+    position: Vec3,
+    velocity: Vec3,
+    rotation: Rotation,
+    /// rad/s in the body.
+    rate: Vec3,
+    /// Without gravity, m/s² in the world.
+    acceleration: Vec3,
+    /// Angles of the joints, not of the servos.
+    joints: [JointState; LEGS * JOINTS],
+    servos: [JointState; LEGS * JOINTS],
+    feet: [Touch; LEGS],
+    knees: [Touch; LEGS],
+    corners: [Touch; 8],
+    forces: Forces,
+}
+
+/// A point of a leg in the trunk's frame, and how each joint moves it.
+#[derive(Clone, Copy, Debug)]
+struct LegPoint {
+    at: Vec3,
+    jacobian: [Vec3; JOINTS],
+}
+
+impl Quadruped {
+    /// Lying or standing on the ground in the joints' start angles, at rest.
+    ///
+    /// # Panics
+    /// If there are not twelve joints and mountings.
+    pub fn new(config: QuadrupedConfig) -> Self {
+        assert_eq!(
+            (config.joints.len(), config.mounting.len()),
+            (LEGS * JOINTS, LEGS * JOINTS),
+            "twelve joints"
+        );
+        let [length, width, height] = config.trunk;
+        let moment = |a: f64, b: f64| config.mass / 12.0 * (a * a + b * b);
+        let mut servos = [JointState::default(); LEGS * JOINTS];
+        let mut joints = servos;
+        for (i, joint) in config.joints.iter().enumerate() {
+            let (sign, offset) = config.mounting[i];
+            servos[i].position = joint.start;
+            joints[i].position = sign * joint.start + offset;
+        }
+        let mut body = Self {
+            inertia: [moment(width, height), moment(length, height), moment(length, width)],
+            position: [0.0; 3],
+            velocity: [0.0; 3],
+            rotation: Rotation::IDENTITY,
+            rate: [0.0; 3],
+            acceleration: [0.0; 3],
+            joints,
+            servos,
+            feet: Default::default(),
+            knees: Default::default(),
+            corners: Default::default(),
+            forces: Forces::default(),
+            config,
+        };
+        body.position[2] = -body.lowest();
+        body
+    }
+
+    /// The lowest point of the machine in the trunk's frame.
+    fn lowest(&self) -> f64 {
+        let legs = (0..LEGS).flat_map(|leg| [self.foot(leg).at[2], self.knee(leg).at[2]]);
+        legs.fold(-0.5 * self.config.trunk[2], f64::min)
+    }
+
+    fn foot(&self, leg: usize) -> LegPoint {
+        let [_, thigh, knee] = self.angles(leg);
+        let (upper, lower) = (self.config.thigh, self.config.shin);
+        let (shin_sin, shin_cos) = (thigh + knee).sin_cos();
+        let (thigh_sin, thigh_cos) = thigh.sin_cos();
+        let x = upper * thigh_sin + lower * shin_sin;
+        let z = -upper * thigh_cos - lower * shin_cos;
+        self.leg_point(leg, [x, z], [[-z, x], [lower * shin_cos, lower * shin_sin]])
+    }
+
+    fn knee(&self, leg: usize) -> LegPoint {
+        let [_, thigh, _] = self.angles(leg);
+        let (x, z) = (self.config.thigh * thigh.sin(), -self.config.thigh * thigh.cos());
+        self.leg_point(leg, [x, z], [[-z, x], [0.0, 0.0]])
+    }
+
+    fn angles(&self, leg: usize) -> [f64; JOINTS] {
+        std::array::from_fn(|joint| self.joints[leg * JOINTS + joint].position)
+    }
+
+    /// A point in the plane of the leg, x and z from the thigh's axis, turned by the hip.
+    fn leg_point(&self, leg: usize, [x, z]: [f64; 2], rates: [[f64; 2]; 2]) -> LegPoint {
+        let [front, left] = [if leg < 2 { 1.0 } else { -1.0 }, if leg % 2 == 0 { 1.0 } else { -1.0 }];
+        let (sin, cos) = self.joints[leg * JOINTS].position.sin_cos();
+        let turned = |[x, y, z]: Vec3| [x, y * cos - z * sin, y * sin + z * cos];
+        let arm = turned([front * self.config.offset[0] + x, left * self.config.offset[1], z]);
+        let [thigh, knee] = rates.map(|[x, z]| turned([x, 0.0, z]));
+        LegPoint {
+            at: add([front * self.config.hip[0], left * self.config.hip[1], 0.0], arm),
+            jacobian: [[0.0, -arm[2], arm[1]], thigh, knee],
+        }
+    }
+
+    fn corner(&self, index: usize) -> Vec3 {
+        let side = |bit: usize| if index >> bit & 1 == 0 { 0.5 } else { -0.5 };
+        std::array::from_fn(|axis| side(axis) * self.config.trunk[axis])
+    }
+
+    /// Where a point of the trunk's frame is in the world, and how fast, if it moves within the frame too.
+    fn in_world(&self, at: Vec3, moving: Vec3) -> (Vec3, Vec3) {
+        let arm = self.rotation.to_world(at);
+        let speed = self.rotation.to_world(add(cross(self.rate, at), moving));
+        (add(self.position, arm), add(self.velocity, speed))
+    }
+
+    fn small_step(&mut self, dt_s: f64, drives: &[Drive]) {
+        let mut force = [0.0; 3];
+        let mut torque = [0.0; 3];
+        let mut loads = [0.0; LEGS * JOINTS];
+        let mut ground_force = 0.0;
+        let mut trunk_touches = false;
+        for leg in 0..LEGS {
+            for (point, touch) in [(self.foot(leg), true), (self.knee(leg), false)] {
+                let rates: [f64; JOINTS] = std::array::from_fn(|j| self.joints[leg * JOINTS + j].velocity);
+                let moving =
+                    (0..JOINTS).fold([0.0; 3], |sum, j| add(sum, scale(point.jacobian[j], rates[j])));
+                let (at, speed) = self.in_world(point.at, moving);
+                let touch = if touch { &mut self.feet[leg] } else { &mut self.knees[leg] };
+                touch.step(&self.config.ground, at, speed);
+                let push = self.rotation.to_body(touch.force);
+                ground_force += touch.force[2];
+                force = add(force, touch.force);
+                torque = add(torque, cross(point.at, push));
+                for j in 0..JOINTS {
+                    loads[leg * JOINTS + j] += dot(point.jacobian[j], push);
+                }
+            }
+        }
+        for index in 0..self.corners.len() {
+            let at = self.corner(index);
+            let (world, speed) = self.in_world(at, [0.0; 3]);
+            if world[2] <= 0.0 && self.forces.contact_speed.is_none() {
+                self.forces.contact_speed = Some(-speed[2]);
+            }
+            self.corners[index].step(&self.config.ground, world, speed);
+            let push = self.corners[index].force;
+            trunk_touches |= push[2] > 0.0;
+            ground_force += push[2];
+            force = add(force, push);
+            torque = add(torque, cross(at, self.rotation.to_body(push)));
+        }
+        self.move_joints(dt_s, drives, &loads);
+        self.move_trunk(dt_s, force, torque);
+        let worst = loads.iter().fold(0.0, |worst: f64, load| worst.max(load.abs()));
+        self.forces = Forces {
+            height: self.position[2],
+            vertical_speed: self.velocity[2],
+            ground: ground_force,
+            trunk_touches,
+            peak_ground: self.forces.peak_ground.max(ground_force),
+            peak_joint: self.forces.peak_joint.max(worst),
+            ..self.forces
+        };
+    }
+
+    fn move_joints(&mut self, dt_s: f64, drives: &[Drive], loads: &[f64; LEGS * JOINTS]) {
+        for (i, drive) in drives.iter().enumerate().take(LEGS * JOINTS) {
+            let (sign, offset) = self.config.mounting[i];
+            let joint = JointConfig { gravity: 0.0, ..self.config.joints[i] };
+            let pushed = Drive { torque: drive.torque + sign * loads[i], ..*drive };
+            self.servos[i] = joint.step(self.servos[i], dt_s, pushed);
+            self.joints[i] = JointState {
+                position: sign * self.servos[i].position + offset,
+                velocity: sign * self.servos[i].velocity,
+            };
+        }
+    }
+
+    fn move_trunk(&mut self, dt_s: f64, force: Vec3, torque: Vec3) {
+        self.acceleration = sub(scale(force, 1.0 / self.config.mass), [0.0, 0.0, GRAVITY]);
+        self.velocity = add(self.velocity, scale(self.acceleration, dt_s));
+        self.position = add(self.position, scale(self.velocity, dt_s));
+        let spin: Vec3 = std::array::from_fn(|axis| self.inertia[axis] * self.rate[axis]);
+        let turning = sub(torque, cross(self.rate, spin));
+        self.rate = std::array::from_fn(|axis| self.rate[axis] + turning[axis] / self.inertia[axis] * dt_s);
+        self.rotation = self.rotation.turned(self.rate, dt_s);
+    }
+}
+
+impl Body for Quadruped {
+    fn step(&mut self, dt_s: f64, drives: &[Drive]) {
+        let steps = (dt_s / LONGEST_STEP_S).ceil().max(1.0);
+        for _ in 0..steps as usize {
+            self.small_step(dt_s / steps, drives);
+        }
+    }
+
+    fn joints(&self) -> &[JointState] {
+        &self.servos
+    }
+
+    fn trunk(&self) -> Trunk {
+        Trunk {
+            attitude: self.rotation.0,
+            rate: self.rate,
+            acceleration: self.rotation.to_body(self.acceleration),
+        }
+    }
+
+    fn forces(&self) -> Option<Forces> {
+        Some(self.forces)
+    }
+
+    fn forget_peaks(&mut self) {
+        self.forces = Forces { contact_speed: None, peak_ground: 0.0, peak_joint: 0.0, ..self.forces };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Legs bent as when standing, feet under the hips.
+    fn standing() -> Quadruped {
+        let joint = JointConfig { viscous: 0.02, coulomb: 0.08, ..JointConfig::default() };
+        let angles = [0.0, 0.75, -1.5];
+        let joints = (0..12).map(|i| JointConfig { start: angles[i % 3], ..joint }).collect();
+        Quadruped::new(QuadrupedConfig::with_joints(joints))
+    }
+
+    /// A servo that holds its start angle.
+    fn hold(body: &Quadruped) -> Vec<Drive> {
+        let angles = [0.0, 0.75, -1.5];
+        let drive = |(i, joint): (usize, &JointState)| {
+            let error = angles[i % 3] - joint.position;
+            Drive { torque: 60.0 * error, damping: 1.5 }
+        };
+        body.joints().iter().enumerate().map(drive).collect()
+    }
+
+    fn run(body: &mut Quadruped, seconds: f64, drives: impl Fn(&Quadruped) -> Vec<Drive>) {
+        for _ in 0..(seconds / 250e-6) as usize {
+            let drives = drives(body);
+            body.step(250e-6, &drives);
+        }
+    }
+
+    #[test]
+    fn stands_still_and_the_ground_carries_its_weight() {
+        let mut body = standing();
+        run(&mut body, 2.0, hold);
+        let forces = body.forces().unwrap();
+        assert!((forces.ground - 98.1).abs() < 0.5, "{} N", forces.ground);
+        assert!((0.18..0.23).contains(&forces.height), "{} m", forces.height);
+        assert!(!forces.trunk_touches && forces.vertical_speed.abs() < 1e-3);
+        let [w, ..] = body.trunk().attitude;
+        assert!(w > 0.9999, "upright");
+    }
+
+    #[test]
+    fn without_power_it_drops_and_damping_lets_it_down_gently() {
+        let fall = |drive: Drive| {
+            let mut body = standing();
+            run(&mut body, 1.0, hold);
+            body.forget_peaks();
+            run(&mut body, 2.0, |_| vec![drive; 12]);
+            body.forces().unwrap().contact_speed.expect("it came down")
+        };
+        let (dropped, damped) = (fall(Drive::default()), fall(Drive { torque: 0.0, damping: 1.0 }));
+        assert!(dropped > 1.0, "{dropped} m/s");
+        assert!(damped < 0.35 * dropped, "{damped} m/s of {dropped} m/s");
+    }
+
+    #[test]
+    fn the_jacobian_is_the_derivative_of_the_foot() {
+        let mut body = standing();
+        body.joints[3].position = 0.2;
+        for joint in 0..3 {
+            let mut moved = body.clone();
+            moved.joints[3 + joint].position += 1e-6;
+            let slope = scale(sub(moved.foot(1).at, body.foot(1).at), 1e6);
+            let error = sub(slope, body.foot(1).jacobian[joint]);
+            assert!(dot(error, error).sqrt() < 1e-5, "joint {joint}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_gains_energy_while_it_falls_in_a_heap() {
+        let mut body = standing();
+        body.position[2] += 0.3;
+        body.rate = [3.0, 1.0, -2.0];
+        run(&mut body, 5.0, |_| vec![Drive::default(); 12]);
+        let forces = body.forces().unwrap();
+        assert!(forces.vertical_speed.abs() < 0.01, "at rest: {} m/s", forces.vertical_speed);
+        assert!(forces.height < 0.25 && forces.height.is_finite());
+    }
+}
