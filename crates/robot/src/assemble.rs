@@ -8,7 +8,6 @@ use crate::cycle::{Cycle, CyclePlan, DevicePlan, Mounting};
 use crate::state::RobotState;
 use crate::supervisor::Supervisor;
 use crate::tick::Machine;
-use khz_emu::World;
 use khz_link::Link;
 use khz_link::faults::{Direction, Fault, Faults, Kind};
 
@@ -116,7 +115,7 @@ fn open_links(config: &RobotConfig) -> Result<Links, AssembleError> {
 }
 
 fn emulated_link(config: &RobotConfig) -> Result<Box<dyn Link>, AssembleError> {
-    let world = World::new(&config.world())?;
+    let world = config.emulate()?;
     let scripts = config.buses.iter().enumerate().flat_map(|(index, bus)| script(&bus.faults, index as u8));
     let script: Vec<Fault> = scripts.collect();
     Ok(with_faults(Box::new(world), &script, config.emulation.seed))

@@ -3,7 +3,6 @@
 use super::BAD_INPUT;
 use crate::duration;
 use anyhow::{Context, Result};
-use khz_emu::World;
 use khz_emu::serve::Server;
 use khz_robot::RobotConfig;
 use std::io::Write;
@@ -44,7 +43,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot catch signals")?;
     }
-    let mut server = Server::new(World::new(&robot.world())?).context("no pseudo terminal")?;
+    let mut server = Server::new(robot.emulate()?).context("no pseudo terminal")?;
     let names = robot.buses.iter().map(|bus| bus.name.as_str());
     let served: Vec<(&str, PathBuf)> = names.zip(server.endpoints().map(Path::to_owned)).collect();
     let _links = args.links.map(|folder| Links::make(&folder, &served)).transpose()?;

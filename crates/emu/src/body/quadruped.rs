@@ -155,7 +155,8 @@ impl Quadruped {
 
     /// A point in the plane of the leg, x and z from the thigh's axis, turned by the hip.
     fn leg_point(&self, leg: usize, [x, z]: [f64; 2], rates: [[f64; 2]; 2]) -> LegPoint {
-        let [front, left] = [if leg < 2 { 1.0 } else { -1.0 }, if leg % 2 == 0 { 1.0 } else { -1.0 }];
+        let [front, left] =
+            [if leg < 2 { 1.0 } else { -1.0 }, if leg.is_multiple_of(2) { 1.0 } else { -1.0 }];
         let (sin, cos) = self.joints[leg * JOINTS].position.sin_cos();
         let turned = |[x, y, z]: Vec3| [x, y * cos - z * sin, y * sin + z * cos];
         let arm = turned([front * self.config.offset[0] + x, left * self.config.offset[1], z]);

@@ -21,6 +21,7 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     check_imu(robot, reader);
     check_controller(robot, reader);
     check_supervisor(robot, reader);
+    check_body(robot, reader);
     check_idle_buses(robot, reader);
 }
 
@@ -339,6 +340,19 @@ fn check_supervisor(robot: &RobotConfig, reader: &mut Reader) {
             Problem::error("supervisor.temperature_soft_c", "derating would begin after it has ended")
                 .at(at, format!("from {soft} °C to {hard} °C"))
                 .help("`temperature_soft_c` must be below `temperature_hard_c`");
+        reader.problems.push(problem);
+    }
+}
+
+fn check_body(robot: &RobotConfig, reader: &mut Reader) {
+    let count = robot.servos.len();
+    if robot.body.is_some()
+        && count != 12
+        && let Some(span) = reader.span("body")
+    {
+        let problem = Problem::error("body", "the emulated body is a quadruped of twelve servos")
+            .at(span, format!("this robot has {count}"))
+            .help("remove `[body]`: the joints are then emulated one by one");
         reader.problems.push(problem);
     }
 }

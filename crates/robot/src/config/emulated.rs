@@ -1,7 +1,10 @@
 //! The emulated devices a robot file describes.
 
-use super::{LinkConfig, RobotConfig, ServoConfig, WireModel};
-use khz_emu::{BusConfig, ImuConfig, JointConfig, WireKind, WorldConfig};
+use super::{BodyConfig, LinkConfig, RobotConfig, ServoConfig, WireModel};
+use khz_emu::{
+    BusConfig, ConfigError, Ground, ImuConfig, JointConfig, Quadruped, QuadrupedConfig, WireKind, World,
+    WorldConfig,
+};
 use std::f64::consts::TAU;
 
 impl RobotConfig {
@@ -15,6 +18,34 @@ impl RobotConfig {
             servos: self.servos.iter().map(|servo| self.emulated_servo(servo)).collect(),
             imu: self.imu.as_ref().map(|_| self.emulated_imu()),
             seed: self.emulation.seed,
+        }
+    }
+
+    /// Builds the emulated machine, with its body if the file describes one.
+    ///
+    /// # Errors
+    /// Nothing a robot file can say is refused; see [`ConfigError`].
+    pub fn emulate(&self) -> Result<World, ConfigError> {
+        let config = self.world();
+        match &self.body {
+            None => World::new(&config),
+            Some(body) => {
+                World::with_body(&config, Box::new(Quadruped::new(self.emulated_body(body, &config))))
+            }
+        }
+    }
+
+    fn emulated_body(&self, body: &BodyConfig, world: &WorldConfig) -> QuadrupedConfig {
+        QuadrupedConfig {
+            mass: body.mass,
+            trunk: body.trunk,
+            hip: body.hip,
+            offset: body.offset,
+            thigh: body.thigh,
+            shin: body.shin,
+            ground: Ground { stiffness: body.stiffness, damping: body.damping, friction: body.friction },
+            joints: world.servos.iter().map(|servo| servo.joint).collect(),
+            mounting: self.servos.iter().map(|servo| (f64::from(servo.sign), servo.offset)).collect(),
         }
     }
 
@@ -125,7 +156,9 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots");
         for file in std::fs::read_dir(folder).unwrap() {
             let robot = RobotConfig::load(file.unwrap().path()).unwrap();
-            khz_emu::World::new(&robot.world()).unwrap_or_else(|error| panic!("{}: {error}", robot.name));
+            if let Err(error) = robot.emulate() {
+                panic!("{}: {error}", robot.name);
+            }
         }
     }
 }

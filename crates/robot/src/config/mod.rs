@@ -71,6 +71,8 @@ pub struct RobotConfig {
     pub log: LogConfig,
     /// `[emulation]`.
     pub emulation: EmulationConfig,
+    /// `[body]`.
+    pub body: Option<BodyConfig>,
     /// What is suspicious but no error, ready to be shown.
     pub warnings: Vec<String>,
 }
@@ -172,6 +174,7 @@ fn read_robot(root: &DeTable<'_>, reader: &mut Reader) -> RobotConfig {
         "supervisor",
         "log",
         "emulation",
+        "body",
     ];
     reader.refuse_unknown(root, "", &tables);
     let buses = root.get("bus").map(|value| bus::read_buses(value, reader)).unwrap_or_default();
@@ -186,6 +189,7 @@ fn read_robot(root: &DeTable<'_>, reader: &mut Reader) -> RobotConfig {
         supervisor: read_table(root, "supervisor", reader),
         log: read_table(root, "log", reader),
         emulation: read_table(root, "emulation", reader),
+        body: root.get("body").map(|_| read_table(root, "body", reader)),
         warnings: Vec::new(),
     }
 }

@@ -37,6 +37,7 @@ const SECTIONS: &[Section] = &[
     ("`[supervisor.reactions]`", Reactions::ABOUT, Reactions::KEYS),
     ("`[log]`", LogConfig::ABOUT, LogConfig::KEYS),
     ("`[emulation]`", EmulationConfig::ABOUT, EmulationConfig::KEYS),
+    ("`[body]`", BodyConfig::ABOUT, BodyConfig::KEYS),
 ];
 
 /// Every key with its values, default and meaning, as Markdown.
