@@ -141,6 +141,8 @@ impl World {
     /// How a bus is set up, if there is one of this number.
     pub fn bus(&self, bus: u8) -> Option<&BusConfig> {
         self.buses.get(usize::from(bus)).map(|channel| channel.bus.config())
+    }
+
     /// What the servos move, to be changed.
     pub fn body_mut(&mut self) -> &mut dyn Body {
         &mut *self.body
