@@ -1,32 +1,79 @@
-//! Serves a [`World`] to other processes in real time: each bus on a pseudo terminal.
+//! Serves a [`World`] to other processes in real time: each bus where its clients look for it.
 //!
-//! | bus | what its terminal speaks |
+//! | endpoint | client |
 //! |---|---|
-//! | CAN-FD, instant | the text of moteus's own serial port ([`khz_wire::fdcanusb`]): any fdcanusb client can open it, the official Python client does |
-//! | RS485 | the line's own frames ([`khz_wire::rs485`]) |
+//! | [`Endpoint::Terminal`] on a CAN bus | speaks the text of moteus's own serial port: any fdcanusb client, the official Python client too |
+//! | [`Endpoint::Terminal`] on an RS485 bus | speaks the line's bytes |
+//! | [`Endpoint::Can`] | any program on that interface |
+//! | [`Endpoint::Udp`] | [`khz_link::udp`] |
 //!
-//! A terminal carries bytes at once; what they cost on the wire is added before the answer comes. One thread
-//! owns the machine and all its terminals.
+//! One thread owns the machine and all its endpoints.
 
+mod can;
 mod terminal;
+mod udp;
 
 use crate::world::World;
+use can::CanPort;
 use khz_link::{Link, LinkError};
 use khz_rt::clock::now_ns;
+use khz_wire::Frame;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io;
-use std::path::Path;
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use terminal::Terminal;
+use udp::UdpPort;
 
 /// The emulated machine never falls further behind than this, ns.
 const LONGEST_SLEEP_NS: i64 = 5_000_000;
 
-/// A machine with its terminals.
+/// Where the clients of a bus look for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A new pseudo terminal; what it speaks is the wire's affair.
+    Terminal,
+    /// A CAN interface of the kernel, for example `vcan0`.
+    Can(String),
+    /// A UDP port.
+    Udp(SocketAddr),
+}
+
+/// What serves one bus.
+trait Port: Send {
+    /// What clients open.
+    fn path(&self) -> PathBuf;
+    /// What is worth waking up for.
+    fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)>;
+    /// Reads what the client wrote, once there is something.
+    fn fill(&mut self);
+    /// The client's oldest frame.
+    fn next_frame(&mut self) -> Option<Frame>;
+    /// The bus had no room for it now.
+    fn hand_back(&mut self, frame: Frame);
+    /// Tells the client of a frame on the bus.
+    fn report(&mut self, frame: &Frame);
+    /// Hands over what was reported.
+    fn flush(&mut self);
+}
+
+/// A machine with its endpoints.
 pub struct Server {
     world: World,
-    terminals: Vec<Terminal>,
+    ports: Vec<Box<dyn Port>>,
+    passed: Passed,
+}
+
+/// Frames a [`Server`] passed on so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// From clients to the machine.
+    pub taken: u64,
+    /// From the machine to clients.
+    pub reported: u64,
 }
 
 impl Server {
@@ -35,16 +82,45 @@ impl Server {
     /// # Errors
     /// If the system gives no pseudo terminal.
     pub fn new(world: World) -> io::Result<Self> {
-        let buses = world.capabilities().channels;
-        let terminals = (0..buses)
-            .map(|bus| Terminal::open(world.bus(bus).map(|config| config.wire)))
-            .collect::<io::Result<_>>()?;
-        Ok(Self { world, terminals })
+        let buses = usize::from(world.capabilities().channels);
+        Self::at(world, &vec![Endpoint::Terminal; buses])
+    }
+
+    /// Opens one endpoint per bus, in their order.
+    ///
+    /// # Errors
+    /// If an endpoint cannot be had, or there are not as many as buses.
+    pub fn at(world: World, endpoints: &[Endpoint]) -> io::Result<Self> {
+        let buses = usize::from(world.capabilities().channels);
+        if endpoints.len() != buses {
+            let what = format!("{} endpoints for {buses} buses", endpoints.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let ports = endpoints.iter().enumerate().map(|(bus, endpoint)| open(&world, bus as u8, endpoint));
+        let ports = ports.collect::<io::Result<_>>()?;
+        Ok(Self { world, ports, passed: Passed::default() })
+    }
+
+    /// Serves each bus over a socket that carries whole `struct canfd_frame`s, in order.
+    pub fn over_can_sockets(world: World, sockets: impl IntoIterator<Item = OwnedFd>) -> Self {
+        let port = |fd| -> Box<dyn Port> { Box::new(CanPort::over(fd)) };
+        Self { world, ports: sockets.into_iter().map(port).collect(), passed: Passed::default() }
     }
 
     /// What to open for each bus, in order.
-    pub fn endpoints(&self) -> impl Iterator<Item = &Path> {
-        self.terminals.iter().map(Terminal::path)
+    pub fn endpoints(&self) -> impl Iterator<Item = PathBuf> {
+        self.ports.iter().map(|port| port.path())
+    }
+
+    /// Frames passed on so far.
+    pub fn passed(&self) -> Passed {
+        self.passed
+    }
+
+    /// Does without waiting what [`Server::run`] does again and again; for those who keep time themselves.
+    pub fn serve_once(&mut self, now_ns: i64) {
+        self.ports.iter_mut().for_each(|port| port.fill());
+        self.turn(now_ns);
     }
 
     /// The machine, to put faults into it.
@@ -71,20 +147,22 @@ impl Server {
 
     /// Passes everything on that can be passed on now.
     fn turn(&mut self, now_ns: i64) {
-        for (channel, terminal) in self.terminals.iter_mut().enumerate() {
-            while let Some(frame) = terminal.next_frame() {
+        for (channel, port) in self.ports.iter_mut().enumerate() {
+            while let Some(frame) = port.next_frame() {
                 if self.world.send(channel as u8, &frame, now_ns) == Err(LinkError::Full) {
-                    terminal.hand_back(frame);
+                    port.hand_back(frame);
                     break;
                 }
+                self.passed.taken += 1;
             }
         }
         while let Ok(Some(received)) = self.world.receive(now_ns) {
-            if let Some(terminal) = self.terminals.get_mut(usize::from(received.channel)) {
-                terminal.report(&received.frame);
+            if let Some(port) = self.ports.get_mut(usize::from(received.channel)) {
+                port.report(&received.frame);
+                self.passed.reported += 1;
             }
         }
-        self.terminals.iter_mut().for_each(Terminal::flush);
+        self.ports.iter_mut().for_each(|port| port.flush());
     }
 
     /// Waits until a client wrote, could read, or something happens in the machine.
@@ -94,15 +172,28 @@ impl Server {
         let next_ns = events.into_iter().flatten().min().unwrap_or(i64::MAX);
         let sleep_ns = next_ns.saturating_sub(now_ns).clamp(0, LONGEST_SLEEP_NS);
         let timeout = Timespec { tv_sec: 0, tv_nsec: sleep_ns };
-        let mut fds: Vec<PollFd<'_>> = self.terminals.iter().map(Terminal::interest).collect();
+        // A port without a descriptor (its interface is gone) keeps its place.
+        let interests: Vec<_> = self.ports.iter().map(|port| port.interest()).collect();
+        let mut fds: Vec<_> =
+            interests.iter().flatten().map(|(fd, events)| PollFd::from_borrowed_fd(*fd, *events)).collect();
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let readable: Vec<bool> = fds.iter().map(|fd| fd.revents().intersects(PollFlags::IN)).collect();
-        for (terminal, _) in self.terminals.iter_mut().zip(readable).filter(|(_, readable)| *readable) {
-            terminal.fill();
+        let mut ready = fds.iter().map(|fd| fd.revents().intersects(PollFlags::IN));
+        let readable: Vec<bool> =
+            interests.iter().map(|interest| interest.is_some() && ready.next() == Some(true)).collect();
+        for (port, _) in self.ports.iter_mut().zip(readable).filter(|(_, readable)| *readable) {
+            port.fill();
         }
         Ok(())
     }
+}
+
+fn open(world: &World, bus: u8, endpoint: &Endpoint) -> io::Result<Box<dyn Port>> {
+    Ok(match endpoint {
+        Endpoint::Terminal => Box::new(Terminal::open(world.bus(bus).map(|config| config.wire))?),
+        Endpoint::Can(interface) => Box::new(CanPort::open(interface).map_err(io::Error::other)?),
+        Endpoint::Udp(address) => Box::new(UdpPort::open(*address)?),
+    })
 }

@@ -45,7 +45,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let mut server = Server::new(robot.emulate()?).context("no pseudo terminal")?;
     let names = robot.buses.iter().map(|bus| bus.name.as_str());
-    let served: Vec<(&str, PathBuf)> = names.zip(server.endpoints().map(Path::to_owned)).collect();
+    let served: Vec<(&str, PathBuf)> = names.zip(server.endpoints()).collect();
     let _links = args.links.map(|folder| Links::make(&folder, &served)).transpose()?;
     announce(&served)?;
     let until = args.duration.map(|duration| khz_rt::clock::now_ns().saturating_add(ns(duration)));

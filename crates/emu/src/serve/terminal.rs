@@ -1,20 +1,21 @@
 //! One bus as a pseudo terminal.
 
+use super::Port;
 use crate::config::WireKind;
 use khz_wire::Frame;
 use khz_wire::fdcanusb::device::Uart;
 use khz_wire::fdcanusb::{Lines, MAX_LINE};
 use khz_wire::rs485::{self, Decoder};
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::PollFlags;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Text kept for a client that does not read; then it gets no more.
 const OUTBOX: usize = 64 * 1024;
@@ -54,14 +55,14 @@ impl Terminal {
             out: Vec::with_capacity(OUTBOX),
         })
     }
+}
 
-    /// What clients open.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+impl Port for Terminal {
+    fn path(&self) -> PathBuf {
+        self.path.clone()
     }
 
-    /// What is worth waking up for.
-    pub(super) fn interest(&self) -> PollFd<'_> {
+    fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         let mut events = PollFlags::empty();
         if self.frames.len() < AHEAD {
             events |= PollFlags::IN;
@@ -69,34 +70,29 @@ impl Terminal {
         if !self.out.is_empty() {
             events |= PollFlags::OUT;
         }
-        PollFd::new(&self.master, events)
+        Some((self.master.as_fd(), events))
     }
 
-    /// Reads what the client wrote.
-    pub(super) fn fill(&mut self) {
+    fn fill(&mut self) {
         let mut bytes = [0; 4096];
         // An error means that there is nothing to read now; the next turn asks again.
         let Ok(count) = rustix::io::read(&self.master, &mut bytes) else { return };
         self.speech.hear(&bytes[..count], &mut self.frames, &mut self.out);
     }
 
-    /// The client's oldest frame.
-    pub(super) fn next_frame(&mut self) -> Option<Frame> {
+    fn next_frame(&mut self) -> Option<Frame> {
         self.frames.pop_front()
     }
 
-    /// The bus had no room for it now.
-    pub(super) fn hand_back(&mut self, frame: Frame) {
+    fn hand_back(&mut self, frame: Frame) {
         self.frames.push_front(frame);
     }
 
-    /// Tells the client of a frame on the bus.
-    pub(super) fn report(&mut self, frame: &Frame) {
+    fn report(&mut self, frame: &Frame) {
         self.speech.report(frame, &mut self.out);
     }
 
-    /// Writes as much as the client takes.
-    pub(super) fn flush(&mut self) {
+    fn flush(&mut self) {
         while !self.out.is_empty() {
             match rustix::io::write(&self.master, &self.out) {
                 Ok(count) if count > 0 => drop(self.out.drain(..count)),

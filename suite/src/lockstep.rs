@@ -1,0 +1,169 @@
+//! A real link whose other end keeps virtual time.
+
+use khz_emu::World;
+use khz_emu::serve::Server;
+use khz_link::{Capabilities, Counters, Link, LinkError, Received};
+use khz_rt::alloc_trap::forbid;
+use khz_wire::Frame;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What the kernel has not carried over by then is lost, and the case with it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The servos' end, shared between the link and the case. `None`: cut off.
+pub type Shared = Arc<Mutex<Option<Server>>>;
+
+/// A link and the servos' end of its wire, moved on together.
+pub struct Lockstep<L> {
+    host: L,
+    server: Shared,
+    /// Frames sent before the present server was there.
+    sent_before: u64,
+    /// Frames received from the present server.
+    got: u64,
+    cut: bool,
+    waiting: VecDeque<Received>,
+    /// The host's calls used the heap.
+    heap_used: Arc<Mutex<bool>>,
+}
+
+impl<L: Link> Lockstep<L> {
+    /// Joins a link and a server; the flag tells if a call of the link ever used the heap.
+    pub fn new(host: L, server: Shared) -> (Self, Arc<Mutex<bool>>) {
+        let heap_used = Arc::new(Mutex::new(false));
+        let lockstep = Self {
+            host,
+            server,
+            sent_before: 0,
+            got: 0,
+            cut: false,
+            waiting: VecDeque::new(),
+            heap_used: Arc::clone(&heap_used),
+        };
+        (lockstep, heap_used)
+    }
+
+    fn trapped<T>(&mut self, call: impl FnOnce(&mut L) -> T) -> T {
+        let (value, heap) = forbid(|| call(&mut self.host));
+        *self.heap_used.lock().unwrap() |= heap.allocations + heap.frees > 0;
+        value
+    }
+
+    fn sent(&self) -> u64 {
+        let channels = 0..self.host.capabilities().channels;
+        channels.map(|channel| self.host.counters(channel).sent).sum()
+    }
+
+    /// Lets the servos' end take everything that was sent, and then answer.
+    fn serve(&mut self, now_ns: i64) -> Option<u64> {
+        let shared = Arc::clone(&self.server);
+        let mut server = shared.lock().unwrap();
+        let Some(server) = server.as_mut() else {
+            self.cut = true;
+            return None;
+        };
+        if std::mem::take(&mut self.cut) {
+            (self.sent_before, self.got) = (self.sent(), 0);
+        }
+        let started = Instant::now();
+        loop {
+            server.serve_once(now_ns);
+            if server.passed().taken >= self.sent() - self.sent_before {
+                return Some(server.passed().reported);
+            }
+            assert!(started.elapsed() < PATIENCE, "frames were lost on the way to the servos");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Takes everything the servos' end has reported.
+    fn collect(&mut self, reported: u64, now_ns: i64) -> Result<(), LinkError> {
+        let started = Instant::now();
+        while self.got < reported {
+            match self.trapped(|host| host.receive(now_ns))? {
+                Some(received) => {
+                    self.got += 1;
+                    self.waiting.push_back(Received { at_ns: now_ns, ..received });
+                }
+                None => {
+                    assert!(started.elapsed() < PATIENCE, "replies were lost on the way to the host");
+                    self.wait();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self) {
+        let Some(fd) = self.host.fd() else { return std::thread::yield_now() };
+        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+        let _ = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 10_000_000 }));
+    }
+}
+
+impl<L: Link> Link for Lockstep<L> {
+    fn capabilities(&self) -> Capabilities {
+        self.host.capabilities()
+    }
+
+    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+        self.trapped(|host| host.send(channel, frame, now_ns))
+    }
+
+    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
+        self.trapped(|host| host.flush(now_ns))?;
+        self.serve(now_ns);
+        Ok(())
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        if self.waiting.is_empty() {
+            match self.serve(now_ns) {
+                Some(reported) => self.collect(reported, now_ns)?,
+                None => return self.trapped(|host| host.receive(now_ns)),
+            }
+        }
+        Ok(self.waiting.pop_front())
+    }
+
+    fn next_event_ns(&self) -> Option<i64> {
+        let mut server = self.server.lock().unwrap();
+        server.as_mut().and_then(|server| server.world().next_event_ns())
+    }
+
+    fn counters(&self, channel: u8) -> Counters {
+        self.host.counters(channel)
+    }
+}
+
+/// An emulated machine as a link, shared with the case.
+pub struct InProcess(pub Arc<Mutex<World>>);
+
+impl Link for InProcess {
+    fn capabilities(&self) -> Capabilities {
+        self.0.lock().unwrap().capabilities()
+    }
+
+    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+        self.0.lock().unwrap().send(channel, frame, now_ns)
+    }
+
+    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
+        self.0.lock().unwrap().flush(now_ns)
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        self.0.lock().unwrap().receive(now_ns)
+    }
+
+    fn next_event_ns(&self) -> Option<i64> {
+        self.0.lock().unwrap().next_event_ns()
+    }
+
+    fn counters(&self, channel: u8) -> Counters {
+        self.0.lock().unwrap().counters(channel)
+    }
+}

@@ -1,0 +1,147 @@
+//! Servos, link and cycle put together.
+
+use khz_emu::World;
+use khz_link::faults::{Fault, Faults};
+use khz_link::{Capabilities, Counters, Link, LinkError, Received};
+use khz_robot::command::ServoCommand;
+use khz_robot::cycle::{CommandFormat, Cycle, CyclePlan, CycleResult, DevicePlan, Mounting, QueryFormat};
+use khz_robot::state::RobotState;
+use khz_robot::time::{Time, VirtualTime};
+use khz_wire::Frame;
+use std::sync::{Arc, Mutex};
+
+/// Time between two cycles, ns. Long enough for 32 servos on one RS485 line.
+pub const PERIOD_NS: i64 = 20_000_000;
+/// Replies count until then, ns.
+pub const DEADLINE_NS: i64 = 18_000_000;
+
+/// A link opposite emulated servos, and the means to break things.
+pub trait Stand {
+    /// The host's link; asked once.
+    fn link(&mut self) -> Box<dyn Link>;
+
+    /// Works on the servos. Not while they are cut off.
+    fn world(&mut self, work: &mut dyn FnMut(&mut World));
+
+    /// Cuts the link off from the servos; false if this kind cannot be.
+    fn cut(&mut self) -> bool;
+
+    /// Joins them again, the servos freshly booted; false if this kind cannot be.
+    fn mend(&mut self) -> bool;
+
+    /// A call of the link has used the heap.
+    fn heap_used(&self) -> bool;
+}
+
+/// Makes a stand with servos 1 to `n` on one bus, and a servo [`STRANGER`] that is in no plan.
+pub type Build = dyn Fn(u8) -> Box<dyn Stand>;
+
+/// A servo no plan knows.
+pub const STRANGER: u8 = 99;
+
+/// A stand, the cycle over it, and virtual time.
+pub struct Rig {
+    /// Servos and link.
+    pub stand: Box<dyn Stand>,
+    /// The link, also for frames outside the cycle.
+    pub link: Share,
+    links: Vec<Box<dyn Link>>,
+    cycle: Cycle,
+    /// As of the last cycle.
+    pub state: RobotState,
+    time: VirtualTime,
+    tick: i64,
+}
+
+impl Rig {
+    /// With `n` servos, and a script of faults between link and cycle.
+    pub fn new(build: &Build, n: u8, script: &[Fault]) -> Self {
+        let mut stand = build(n);
+        let link = Share(Arc::new(Mutex::new(Box::new(Faults::new(stand.link(), script, 1)))));
+        let devices: Vec<_> = (1..=n).map(device).collect();
+        let state = RobotState::unknown(devices.len(), false, PERIOD_NS);
+        let links: Vec<Box<dyn Link>> = vec![Box::new(link.clone())];
+        let cycle = Cycle::new(CyclePlan { devices, ..CyclePlan::default() }, &links);
+        Self { stand, link, links, cycle, state, time: VirtualTime::new(0), tick: 0 }
+    }
+
+    /// The next cycle.
+    pub fn tick(&mut self) -> CycleResult {
+        let start_ns = self.tick * PERIOD_NS;
+        self.tick += 1;
+        self.time.wait_for_tick(start_ns);
+        let commands = vec![ServoCommand::Stop; self.state.servos.len()];
+        self.cycle.receive(&mut self.links, start_ns);
+        self.cycle.take_in(&mut self.state, start_ns);
+        self.cycle.begin(&commands, start_ns + DEADLINE_NS);
+        self.cycle.send(&mut self.links, start_ns);
+        loop {
+            let now_ns = self.time.now_ns();
+            self.cycle.receive(&mut self.links, now_ns);
+            self.cycle.take_in(&mut self.state, now_ns);
+            if self.cycle.is_complete() || now_ns >= start_ns + DEADLINE_NS {
+                break;
+            }
+            self.cycle.time_out(now_ns);
+            self.cycle.send(&mut self.links, now_ns);
+            let next_ns = self.cycle.next_ns(&self.links);
+            self.time.pass(next_ns, &self.links);
+        }
+        self.cycle.end(&mut self.state)
+    }
+
+    /// The present.
+    pub fn now_ns(&mut self) -> i64 {
+        self.time.now_ns()
+    }
+
+    /// Which servos answered in the last cycle.
+    pub fn fresh(&self) -> Vec<u8> {
+        let servos = self.state.servos.iter().enumerate();
+        servos.filter(|(_, servo)| servo.fresh).map(|(index, _)| index as u8 + 1).collect()
+    }
+}
+
+fn device(id: u8) -> DevicePlan {
+    DevicePlan {
+        link: 0,
+        channel: 0,
+        id,
+        mounting: Mounting::default(),
+        command: CommandFormat::default(),
+        query: QueryFormat::default(),
+        watchdog_s: 0.1,
+        least_round_trip_ns: 0,
+        reply_timeout_ns: 1_000_000,
+    }
+}
+
+/// A link that cycle and case share.
+#[derive(Clone)]
+pub struct Share(Arc<Mutex<Box<dyn Link>>>);
+
+impl Link for Share {
+    fn capabilities(&self) -> Capabilities {
+        self.0.lock().unwrap().capabilities()
+    }
+
+    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+        self.0.lock().unwrap().send(channel, frame, now_ns)
+    }
+
+    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
+        self.0.lock().unwrap().flush(now_ns)
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        self.0.lock().unwrap().receive(now_ns)
+    }
+
+    fn next_event_ns(&self) -> Option<i64> {
+        self.0.lock().unwrap().next_event_ns()
+    }
+
+    fn counters(&self, channel: u8) -> Counters {
+        self.0.lock().unwrap().counters(channel)
+    }
+}

@@ -1,0 +1,3 @@
+//! UDP, one datagram for all devices.
+
+khz_suite::conformance!(khz_suite::stands::udp(true));

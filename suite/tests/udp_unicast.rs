@@ -1,0 +1,3 @@
+//! UDP, one datagram per device.
+
+khz_suite::conformance!(khz_suite::stands::udp(false));
