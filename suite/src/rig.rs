@@ -4,7 +4,8 @@ use khz_emu::World;
 use khz_link::faults::{Fault, Faults};
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
 use khz_robot::command::ServoCommand;
-use khz_robot::cycle::{CommandFormat, Cycle, CyclePlan, CycleResult, DevicePlan, Mounting, QueryFormat};
+use khz_robot::config::{CommandFormat, QueryFormat};
+use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan, Mounting};
 use khz_robot::state::RobotState;
 use khz_robot::time::{Time, VirtualTime};
 use khz_wire::Frame;
@@ -111,7 +112,6 @@ fn device(id: u8) -> DevicePlan {
         command: CommandFormat::default(),
         query: QueryFormat::default(),
         watchdog_s: 0.1,
-        least_round_trip_ns: 0,
         reply_timeout_ns: 1_000_000,
     }
 }
