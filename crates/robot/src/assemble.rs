@@ -2,6 +2,7 @@
 
 use crate::config::{
     BusConfig, ControllerConfig, FaultKind, FaultsConfig, ImuLink, LinkConfig, RobotConfig, ServoConfig,
+    UdpLink,
 };
 use crate::controller::{Controller, Hold, Sine, StandAndSquat, StandAndSquatParameters};
 use crate::cycle::{Cycle, CyclePlan, DevicePlan, Mounting};
@@ -10,6 +11,7 @@ use crate::supervisor::Supervisor;
 use crate::tick::Machine;
 use khz_link::Link;
 use khz_link::faults::{Direction, Fault, Faults, Kind};
+use std::net::{IpAddr, ToSocketAddrs};
 
 /// Why the machine could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -98,7 +100,7 @@ fn open_links(config: &RobotConfig) -> Result<Links, AssembleError> {
         places.push(match emulated {
             Some(link) if is_emulated(bus) => (link, index as u8),
             _ => {
-                links.push(with_faults(open(bus)?, &script(&bus.faults, 0), config.emulation.seed));
+                links.push(with_faults(open(config, index)?, &script(&bus.faults, 0), config.emulation.seed));
                 (links.len() - 1, 0)
             }
         });
@@ -121,7 +123,8 @@ fn emulated_link(config: &RobotConfig) -> Result<Box<dyn Link>, AssembleError> {
     Ok(with_faults(Box::new(world), &script, config.emulation.seed))
 }
 
-fn open(bus: &BusConfig) -> Result<Box<dyn Link>, AssembleError> {
+fn open(config: &RobotConfig, index: usize) -> Result<Box<dyn Link>, AssembleError> {
+    let bus = &config.buses[index];
     let failed = |why: String| AssembleError::Open { bus: bus.name.clone(), why };
     match &bus.link {
         LinkConfig::Fdcanusb(link) => {
@@ -134,8 +137,32 @@ fn open(bus: &BusConfig) -> Result<Box<dyn Link>, AssembleError> {
             let opened = khz_link::socketcan::SocketCan::open(&link.interface);
             Ok(Box::new(opened.map_err(|error| failed(error.to_string()))?))
         }
+        LinkConfig::Rs485(link) => {
+            let opened =
+                khz_link::rs485::Rs485::open(&link.path, khz_link::rs485::Options { baud: link.baud });
+            Ok(Box::new(opened.map_err(|error| failed(error.to_string()))?))
+        }
+        LinkConfig::Udp(link) => {
+            let options = udp_options(config, index, link).map_err(failed)?;
+            Ok(Box::new(khz_link::udp::Udp::open(options).map_err(|error| failed(error.to_string()))?))
+        }
         other => Err(failed(format!("`khz run` cannot open link = \"{}\" yet", other.kind()))),
     }
+}
+
+/// A broadcast address reaches every device with one datagram; any other is the address of each.
+fn udp_options(config: &RobotConfig, index: usize, link: &UdpLink) -> Result<khz_link::udp::Options, String> {
+    use khz_link::udp::{Options, Peer, Reach};
+    let parse = |text: &str| {
+        let found = text.to_socket_addrs().map_err(|error| format!("{text}: {error}"))?.next();
+        found.ok_or_else(|| format!("{text}: no such host"))
+    };
+    let address = parse(&link.address)?;
+    let is_broadcast = matches!(address.ip(), IpAddr::V4(ip) if ip.octets()[3] == 255);
+    let servos = config.servos.iter().filter(|servo| servo.bus == index);
+    let peers = servos.map(|servo| Peer { channel: 0, id: servo.id, address }).collect();
+    let reach = if is_broadcast { Reach::All(address) } else { Reach::Unicast(peers) };
+    Ok(Options { bind: parse(&link.listen)?, reach, channels: 1, busy_poll_us: link.busy_poll_us })
 }
 
 fn with_faults(link: Box<dyn Link>, script: &[Fault], seed: u64) -> Box<dyn Link> {
