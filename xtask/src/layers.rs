@@ -18,6 +18,7 @@ const ROOMS: &[(&str, &str, u8)] = &[
     ("khz-emu", "emu", 2),
     ("khz-robot", "robot", 3),
     ("khz-measure", "measure", 4),
+    ("khz-export", "export", 4),
     ("kilohertz", "cli", 5),
     ("kilohertz-python", "python", 5),
     ("khz-suite", "suite", 6),

@@ -1,0 +1,183 @@
+//! Records as tables: one row per sample, one column per number or text.
+
+use crate::json::Json;
+use khz_tlog::{Type, Value};
+
+/// Fixed arrays up to this length have a column per item; longer ones, and everything else whose number of values can
+/// change, are one column of JSON.
+const SPREAD: u64 = 64;
+
+/// One column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Where it comes from, such as `front_left_hip.position` or `rate.0`; `value` when the record is no object.
+    pub path: String,
+    /// What its cells are.
+    pub kind: Kind,
+}
+
+/// What a column holds. Any cell may be empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Truth values.
+    Bool,
+    /// Signed integers; timestamps and durations in µs.
+    Int,
+    /// Unsigned integers.
+    Uint,
+    /// Binary32 numbers.
+    Float32,
+    /// Binary64 numbers.
+    Float64,
+    /// Texts and names of enums.
+    Text,
+    /// Bytes.
+    Bytes,
+    /// JSON of whatever has no fixed shape.
+    Json,
+}
+
+/// One cell of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell<'a> {
+    /// No value.
+    Empty,
+    /// A truth value.
+    Bool(bool),
+    /// A signed integer.
+    Int(i64),
+    /// An unsigned integer.
+    Uint(u64),
+    /// A binary32 number.
+    Float32(f32),
+    /// A binary64 number.
+    Float64(f64),
+    /// A text.
+    Text(&'a str),
+    /// A text made for this cell.
+    Made(String),
+    /// Bytes.
+    Bytes(&'a [u8]),
+}
+
+/// The columns of a record.
+pub fn columns(ty: &Type) -> Vec<Column> {
+    let mut all = Vec::new();
+    spread(ty, String::new(), &mut all);
+    all
+}
+
+/// Fills `row` with the cells of `value`, in the order of [`columns`].
+pub fn fill_row<'a>(ty: &Type, value: Value<'a>, row: &mut Vec<Cell<'a>>) {
+    row.clear();
+    fill(ty, Some(value), row);
+}
+
+fn spread(ty: &Type, path: String, all: &mut Vec<Column>) {
+    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    match (ty, optional(ty)) {
+        (Type::Object(fields), _) => {
+            fields.iter().for_each(|field| spread(&field.ty, below(&field.name), all));
+        }
+        (Type::FixedArray(size, item), _) if *size <= SPREAD => {
+            (0..*size).for_each(|index| spread(item, below(&index.to_string()), all));
+        }
+        (_, Some(inner)) => spread(inner, path, all),
+        (Type::Null, _) => {}
+        (leaf, _) => {
+            let path = if path.is_empty() { "value".to_owned() } else { path };
+            all.push(Column { path, kind: kind(leaf) });
+        }
+    }
+}
+
+fn fill<'a>(ty: &Type, value: Option<Value<'a>>, row: &mut Vec<Cell<'a>>) {
+    match (ty, optional(ty)) {
+        (Type::Object(fields), _) => {
+            let mut values = match value {
+                Some(Value::Object(object)) => Some(object),
+                _ => None,
+            };
+            for field in fields {
+                let value = values.as_mut().and_then(Iterator::next).map(|(_, value)| value);
+                fill(&field.ty, value, row);
+            }
+        }
+        (Type::FixedArray(size, item), _) if *size <= SPREAD => {
+            let mut values = match value {
+                Some(Value::Array(items)) => Some(items),
+                _ => None,
+            };
+            (0..*size).for_each(|_| fill(item, values.as_mut().and_then(Iterator::next), row));
+        }
+        (_, Some(inner)) => fill(inner, value.filter(|value| *value != Value::Null), row),
+        (Type::Null, _) => {}
+        _ => row.push(value.map_or(Cell::Empty, cell)),
+    }
+}
+
+fn cell(value: Value<'_>) -> Cell<'_> {
+    match value {
+        Value::Null => Cell::Empty,
+        Value::Bool(value) => Cell::Bool(value),
+        Value::Int(value) | Value::Timestamp(value) | Value::Duration(value) => Cell::Int(value),
+        Value::Uint(value) => Cell::Uint(value),
+        Value::Float32(value) => Cell::Float32(value),
+        Value::Float64(value) => Cell::Float64(value),
+        Value::Bytes(bytes) => Cell::Bytes(bytes),
+        Value::String(text) => Cell::Text(text),
+        Value::Enum(symbol) => match symbol.name {
+            Some(name) => Cell::Text(name),
+            None => Cell::Made(symbol.value.to_string()),
+        },
+        shapeless => Cell::Made(Json(shapeless).to_string()),
+    }
+}
+
+/// The type of a value that may be absent.
+pub(crate) fn optional(ty: &Type) -> Option<&Type> {
+    match ty {
+        Type::Union(members) => match members.as_slice() {
+            [Type::Null, inner] | [inner, Type::Null] => Some(inner),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn kind(ty: &Type) -> Kind {
+    match ty {
+        Type::Bool => Kind::Bool,
+        Type::Int(_) | Type::VarInt | Type::Timestamp | Type::Duration => Kind::Int,
+        Type::Uint(_) | Type::VarUint => Kind::Uint,
+        Type::Float32 => Kind::Float32,
+        Type::Float64 => Kind::Float64,
+        Type::String | Type::Enum { .. } => Kind::Text,
+        Type::Bytes => Kind::Bytes,
+        _ => Kind::Json,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_becomes_a_row() {
+        let ty = Type::object([
+            ("q", Type::FixedArray(2, Box::new(Type::Float32))),
+            ("mode", Type::enumeration([(1, "on")])),
+            ("maybe", Type::optional(Type::object([("a", Type::Bool), ("b", Type::Bool)]))),
+            ("list", Type::Array(Box::new(Type::Bool))),
+            ("nothing", Type::Null),
+        ]);
+        let paths: Vec<_> = columns(&ty).into_iter().map(|column| column.path).collect();
+        assert_eq!(paths, ["q.0", "q.1", "mode", "maybe.a", "maybe.b", "list"]);
+        let payload = [&1f32.to_le_bytes()[..], &2f32.to_le_bytes(), &[1, 0, 1, 1]].concat();
+        let mut row = Vec::new();
+        fill_row(&ty, Value::read(&ty, &payload).unwrap(), &mut row);
+        let (one, two) = (Cell::Float32(1.0), Cell::Float32(2.0));
+        let rest = [Cell::Text("on"), Cell::Empty, Cell::Empty, Cell::Made("[true]".into())];
+        assert_eq!(row, [&[one, two][..], &rest].concat());
+    }
+}

@@ -1,0 +1,72 @@
+//! MCAP files: a channel per record, with ROS 2 definitions and CDR messages.
+
+use crate::{ExportError, ros2};
+use khz_tlog::{Error, Item};
+use mcap::records::MessageHeader;
+use mcap::{WriteOptions, Writer};
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Seek, Write};
+
+/// Writes samples of all records to one MCAP file, uncompressed.
+pub struct McapWriter<W: Write + Seek> {
+    out: Writer<W>,
+    /// Channel and messages so far, by the place of a record's schema.
+    channels: HashMap<u64, (u16, u32)>,
+    message: Vec<u8>,
+}
+
+impl<W: Write + Seek> McapWriter<W> {
+    /// Begins the file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn new(out: W) -> Result<Self, ExportError> {
+        let library = concat!("khz ", env!("CARGO_PKG_VERSION"));
+        let options = WriteOptions::new().compression(None).profile("ros2").library(library);
+        Ok(Self { out: options.create(out)?, channels: HashMap::new(), message: Vec::new() })
+    }
+
+    /// Writes a sample: its topic is the record's name behind a slash.
+    ///
+    /// # Errors
+    /// When the sample does not fit its schema, or the file cannot be written.
+    pub fn write(&mut self, item: &Item<'_>) -> Result<(), ExportError> {
+        let place = item.record.position();
+        if !self.channels.contains_key(&place) {
+            let channel = self.declare(item)?;
+            self.channels.insert(place, (channel, 0));
+        }
+        let Some((channel_id, sequence)) = self.channels.get_mut(&place) else { return Ok(()) };
+        self.message.clear();
+        ros2::encode(item.record.ty(), item.payload, &mut self.message).map_err(|source| Error::Payload {
+            offset: item.position,
+            record: item.record.name().into(),
+            source,
+        })?;
+        let time_ns = item.time_us.unwrap_or(0).max(0) as u64 * 1000;
+        *sequence = sequence.wrapping_add(1);
+        let header = MessageHeader {
+            channel_id: *channel_id,
+            sequence: *sequence,
+            log_time: time_ns,
+            publish_time: time_ns,
+        };
+        Ok(self.out.write_to_known_channel(&header, &self.message)?)
+    }
+
+    /// Ends the file with its summary.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn finish(mut self) -> Result<W, ExportError> {
+        self.out.finish()?;
+        Ok(self.out.into_inner())
+    }
+
+    fn declare(&mut self, item: &Item<'_>) -> Result<u16, ExportError> {
+        let name = item.record.name();
+        let definition = ros2::definition(name, item.record.ty());
+        let schema = self.out.add_schema(&ros2::message_name(name), "ros2msg", definition.as_bytes())?;
+        Ok(self.out.add_channel(schema, &format!("/{name}"), "cdr", &BTreeMap::new())?)
+    }
+}
