@@ -177,15 +177,17 @@ impl<S: Source> Reader<S> {
     /// # Errors
     /// When no sound data block of a known record lies there.
     pub fn sample_at(&mut self, position: u64) -> Result<Item<'_>, Error> {
-        self.ahead = self.guess;
-        let header = self.header_at(position);
-        if let Ok(header) = header {
-            self.guess = header.whole().max(MAX_HEADER as u64) as usize;
-            // Loads the block, so that the window's usual size does no harm afterwards.
-            self.window.at(position, self.guess, self.guess)?;
-        }
-        self.ahead = AHEAD;
-        self.item(Place { position, header: header? }, true)
+        let place = self.load(position)?;
+        self.item(place, true)
+    }
+
+    /// As [`sample_at`](Self::sample_at), but a compressed payload stays compressed.
+    ///
+    /// # Errors
+    /// As [`sample_at`](Self::sample_at).
+    pub fn stored_at(&mut self, position: u64) -> Result<Item<'_>, Error> {
+        let place = self.load(position)?;
+        self.item(place, false)
     }
 
     /// Goes back to the first block.
@@ -282,6 +284,17 @@ impl<S: Source> Reader<S> {
     pub(crate) fn header_at(&mut self, position: u64) -> Result<Header, Error> {
         let left = self.window.size().saturating_sub(position);
         Header::read(self.window.at(position, MAX_HEADER, self.ahead)?, position, left)
+    }
+
+    /// Has the block at `position` in the window, and little else.
+    fn load(&mut self, position: u64) -> Result<Place, Error> {
+        self.ahead = self.guess;
+        let header = self.header_at(position);
+        self.ahead = AHEAD;
+        let header = header?;
+        self.guess = header.whole().max(MAX_HEADER as u64) as usize;
+        self.window.at(position, self.guess, self.guess)?;
+        Ok(Place { position, header })
     }
 
     pub(crate) fn item(&mut self, place: Place, decompress: bool) -> Result<Item<'_>, Error> {

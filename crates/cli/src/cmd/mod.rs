@@ -4,6 +4,7 @@ mod check;
 mod doctor;
 mod emulate;
 mod jitter;
+mod log;
 mod report;
 mod rtt;
 mod run;
@@ -22,6 +23,7 @@ pub enum Command {
     Doctor(doctor::Args),
     Emulate(emulate::Args),
     Jitter(Box<jitter::Args>),
+    Log(Box<log::Args>),
     Report(report::Args),
     Rtt(rtt::Args),
     Run(run::Args),
@@ -35,6 +37,7 @@ impl Command {
             Self::Doctor(args) => doctor::run(args),
             Self::Emulate(args) => emulate::run(args),
             Self::Jitter(args) => jitter::run(*args),
+            Self::Log(args) => log::run(*args),
             Self::Report(args) => report::run(args),
             Self::Rtt(args) => rtt::run(args),
             Self::Run(args) => run::run(args),

@@ -1,0 +1,165 @@
+//! `khz log export`: logs for other tools.
+
+use super::shared::{Choice, Progress, conclude, create, open};
+use anyhow::{Context, Result, bail};
+use khz_export::{CsvWriter, Damage, McapWriter, Selection, scan};
+use khz_tlog::{Item, Reader};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Convert a log: MCAP for Foxglove, PlotJuggler and Rerun; CSV or Parquet tables
+#[derive(clap::Args)]
+pub struct Args {
+    /// The log
+    log: PathBuf,
+    /// The format
+    #[arg(long)]
+    format: Format,
+    /// The file (MCAP), or the folder for one table per record (CSV, Parquet). Default: beside the log
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    choice: Choice,
+    /// Only these fields, of tables
+    #[arg(short, long = "field", value_name = "PATH")]
+    fields: Vec<String>,
+    /// Overwrite files that are there
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// One MCAP file with all records
+    Mcap,
+    /// A table of text per record
+    Csv,
+    /// A Parquet table per record
+    Parquet,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let mut log = open(&args.log)?;
+    let selection = args.choice.selection(&mut log)?;
+    let damage = match args.format {
+        Format::Mcap => mcap(&mut log, &args, &selection)?,
+        Format::Csv => tables(&mut log, &args, &selection, "csv", csv_table)?,
+        Format::Parquet => parquet(&mut log, &args, &selection)?,
+    };
+    Ok(conclude(&args.log, &damage))
+}
+
+fn mcap(log: &mut Reader<File>, args: &Args, selection: &Selection) -> Result<Damage> {
+    if !args.fields.is_empty() {
+        bail!("--field is for tables; MCAP files have whole records");
+    }
+    let path = args.output.clone().unwrap_or_else(|| args.log.with_extension("mcap"));
+    let mut out = McapWriter::new(create(&path, args.force)?)?;
+    let mut progress = Progress::new(log.size());
+    let damage = scan(log, selection, |at| progress.at(at), |item| out.write(item).map(|()| true))?;
+    out.finish()?;
+    tell(&path);
+    Ok(damage)
+}
+
+/// A table being written.
+trait Table {
+    fn write(&mut self, item: &Item<'_>) -> Result<(), khz_export::ExportError>;
+    fn finish(self: Box<Self>) -> Result<()>;
+}
+
+impl Table for CsvWriter<BufWriter<File>> {
+    fn write(&mut self, item: &Item<'_>) -> Result<(), khz_export::ExportError> {
+        Self::write(self, item)
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        Self::finish(*self)?;
+        Ok(())
+    }
+}
+
+type Begin =
+    fn(BufWriter<File>, &khz_tlog::Type, &[String]) -> Result<Box<dyn Table>, khz_export::ExportError>;
+
+fn csv_table(
+    out: BufWriter<File>,
+    ty: &khz_tlog::Type,
+    fields: &[String],
+) -> Result<Box<dyn Table>, khz_export::ExportError> {
+    Ok(Box::new(CsvWriter::new(out, ty, fields)?))
+}
+
+/// Writes a table per record into a folder. Record names come from the log, so they are made harmless.
+fn tables(
+    log: &mut Reader<File>,
+    args: &Args,
+    selection: &Selection,
+    extension: &str,
+    begin: Begin,
+) -> Result<Damage> {
+    let folder = args.output.clone().unwrap_or_else(|| args.log.with_extension(extension));
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    log.survey()?;
+    let mut open = HashMap::<u64, Box<dyn Table>>::new();
+    for record in log.records() {
+        if selection.records.is_empty() || selection.records.iter().any(|name| name == record.name()) {
+            let path = folder.join(format!("{}.{extension}", harmless(record.name())));
+            let table = begin(create(&path, args.force)?, record.ty(), &args.fields)?;
+            open.insert(record.position(), table);
+            tell(&path);
+        }
+    }
+    let mut progress = Progress::new(log.size());
+    let damage = scan(
+        log,
+        selection,
+        |at| progress.at(at),
+        |item| {
+            if let Some(table) = open.get_mut(&item.record.position()) {
+                table.write(item)?;
+            }
+            Ok(true)
+        },
+    )?;
+    open.into_values().try_for_each(Table::finish)?;
+    Ok(damage)
+}
+
+#[cfg(feature = "parquet")]
+fn parquet(log: &mut Reader<File>, args: &Args, selection: &Selection) -> Result<Damage> {
+    impl Table for khz_export::ParquetWriter<BufWriter<File>> {
+        fn write(&mut self, item: &Item<'_>) -> Result<(), khz_export::ExportError> {
+            Self::write(self, item)
+        }
+
+        fn finish(self: Box<Self>) -> Result<()> {
+            use std::io::Write;
+            Self::finish(*self)?.flush()?;
+            Ok(())
+        }
+    }
+    tables(log, args, selection, "parquet", |out, ty, fields| {
+        Ok(Box::new(khz_export::ParquetWriter::new(out, ty, fields)?))
+    })
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet(_: &mut Reader<File>, _: &Args, _: &Selection) -> Result<Damage> {
+    bail!("this khz was built without Parquet: build it with `--features parquet`, or export CSV")
+}
+
+fn harmless(name: &str) -> String {
+    let plain = |c: char| if c.is_alphanumeric() || "-_".contains(c) { c } else { '_' };
+    name.chars().map(plain).collect()
+}
+
+#[expect(clippy::print_stdout, reason = "results go to stdout")]
+fn tell(path: &Path) {
+    println!("{}", path.display());
+}

@@ -1,0 +1,79 @@
+//! `khz log extract`: part of a log as a log.
+
+use super::shared::{Choice, Progress, conclude, create, open};
+use anyhow::{Result, bail};
+use khz_export::{Damage, scan};
+use khz_tlog::{Copier, Reader};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Above this share of the log's samples, going over the links costs more than reading everything.
+const SPARSE: u64 = 8;
+
+/// Write part of a log, some records or some time, to a log of its own
+#[derive(clap::Args)]
+pub struct Args {
+    /// The log
+    log: PathBuf,
+    #[command(flatten)]
+    choice: Choice,
+    /// The new log
+    #[arg(short, long)]
+    output: PathBuf,
+    /// Overwrite the new log if it is there
+    #[arg(long)]
+    force: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let mut log = open(&args.log)?;
+    if args.choice.records.is_empty() && args.choice.from.is_none() && args.choice.to.is_none() {
+        bail!("nothing to choose: give --record, --from or --to (`khz log repair` copies a whole log)");
+    }
+    let mut copier = Copier::new(create(&args.output, args.force)?)?;
+    let damage = match by_links(&mut log, &args, &mut copier)? {
+        true => Damage::default(),
+        false => by_reading(&mut log, &args, &mut copier)?,
+    };
+    copier.finish()?;
+    Ok(conclude(&args.log, &damage))
+}
+
+/// Copies a single record of a finished log over its links, if that reads less. False: it does not.
+fn by_links(log: &mut Reader<File>, args: &Args, copier: &mut Copier<BufWriter<File>>) -> Result<bool> {
+    let [name] = args.choice.records.as_slice() else { return Ok(false) };
+    if !log.is_finished() || args.choice.from.is_some() || args.choice.to.is_some() {
+        return Ok(false);
+    }
+    let last = log.record(name)?.last();
+    let Some(last) = last else { return Ok(true) };
+    let gap = log.sample_at(last)?.previous.unwrap_or(0);
+    let block = log.sample_at(last)?.block_len;
+    if gap < block * SPARSE {
+        return Ok(false);
+    }
+    let Ok(Some(places)) = log.places(name) else { return Ok(false) };
+    let mut progress = Progress::new(log.size());
+    for place in places {
+        progress.at(place);
+        copier.copy(&log.stored_at(place)?)?;
+    }
+    Ok(true)
+}
+
+fn by_reading(log: &mut Reader<File>, args: &Args, copier: &mut Copier<BufWriter<File>>) -> Result<Damage> {
+    let selection = args.choice.selection(log)?;
+    let mut progress = Progress::new(log.size());
+    Ok(scan(
+        log,
+        &selection,
+        |at| progress.at(at),
+        |item| {
+            copier.copy(item)?;
+            Ok(true)
+        },
+    )?)
+}

@@ -1,0 +1,54 @@
+//! `khz log repair`: a whole log from what is left of one.
+
+use super::shared::{Progress, create};
+use anyhow::{Context, Result};
+use serde_json::json;
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Make a whole log, with index, links and seek markers, of everything sound in a damaged one
+#[derive(clap::Args)]
+pub struct Args {
+    /// The damaged log; it is not changed
+    log: PathBuf,
+    /// The new log
+    #[arg(short, long)]
+    output: PathBuf,
+    /// Overwrite the new log if it is there
+    #[arg(long)]
+    force: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+#[expect(clippy::print_stdout, reason = "results go to stdout")]
+pub fn run(args: Args) -> Result<ExitCode> {
+    let name = args.log.display();
+    let file = File::open(&args.log).with_context(|| format!("cannot open the log {name}"))?;
+    let mut progress = Progress::new(file.metadata()?.len());
+    let out = create(&args.output, args.force)?;
+    let (report, _) = khz_tlog::repair(file, out, |at| progress.at(at)).with_context(|| name.to_string())?;
+    drop(progress);
+    let told: Vec<String> = report.told.iter().map(ToString::to_string).collect();
+    if args.json {
+        let text = json!({
+            "samples": report.samples, "damages": report.damages, "skipped_bytes": report.skipped_bytes,
+            "was_finished": report.was_finished, "told": told, "output": args.output,
+        });
+        println!("{text}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    told.iter().for_each(|damage| println!("{damage}"));
+    let end = if report.was_finished { "was finished" } else { "had no index" };
+    println!(
+        "{}: {} samples from {name}, which {end}; {} damaged places, {} bytes skipped",
+        args.output.display(),
+        report.samples,
+        report.damages,
+        report.skipped_bytes
+    );
+    Ok(ExitCode::SUCCESS)
+}

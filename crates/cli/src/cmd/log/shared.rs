@@ -1,0 +1,199 @@
+//! What the log commands have in common: opening, choosing, progress, telling of damage.
+
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use khz_export::{Damage, Selection};
+use khz_tlog::Reader;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Which samples of a log.
+#[derive(clap::Args)]
+pub struct Choice {
+    /// Only these records
+    #[arg(short, long = "record", value_name = "NAME")]
+    pub records: Vec<String>,
+    /// From this time on: seconds from the log's first sample, or `@` and seconds since 1970
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub from: Option<When>,
+    /// Up to this time
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub to: Option<When>,
+}
+
+/// A time as a person says it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum When {
+    /// µs from the log's first sample.
+    Since(i64),
+    /// µs since the Unix epoch.
+    At(i64),
+}
+
+fn parse_time(text: &str) -> Result<When, String> {
+    let (absolute, number) = text.strip_prefix('@').map_or((false, text), |number| (true, number));
+    let seconds: f64 = number.trim_end_matches('s').parse().map_err(|_| "a time is a number of seconds")?;
+    if !seconds.is_finite() {
+        return Err("a time is a finite number of seconds".into());
+    }
+    let us = (seconds * 1e6).round() as i64;
+    Ok(if absolute { When::At(us) } else { When::Since(us) })
+}
+
+impl Choice {
+    /// The same with absolute times.
+    pub fn selection(&self, log: &mut Reader<File>) -> Result<Selection> {
+        let first_us = match (self.from, self.to) {
+            (None, None) => None,
+            _ => first_time(log)?,
+        };
+        let absolute = |when| match when {
+            When::At(us) => us,
+            When::Since(us) => first_us.unwrap_or(0).saturating_add(us),
+        };
+        let (from_us, to_us) = (self.from.map(absolute), self.to.map(absolute));
+        Ok(Selection { records: self.records.clone(), from_us, to_us })
+    }
+}
+
+/// The time of the first sample that has one.
+pub fn first_time(log: &mut Reader<File>) -> Result<Option<i64>> {
+    log.rewind();
+    let first = log.next_stored()?.and_then(|item| item.time_us);
+    log.rewind();
+    Ok(first)
+}
+
+/// Opens a log.
+pub fn open(path: &Path) -> Result<Reader<File>> {
+    let file = File::open(path).with_context(|| format!("cannot open the log {}", path.display()))?;
+    Reader::open(file).with_context(|| path.display().to_string())
+}
+
+/// Makes a file that must not be there yet, unless `force`.
+pub fn create(path: &Path, force: bool) -> Result<BufWriter<File>> {
+    if path.exists() && !force {
+        bail!("{} is there already; --force overwrites it", path.display());
+    }
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(BufWriter::with_capacity(256 << 10, file))
+}
+
+/// Standard output, buffered.
+pub fn stdout() -> BufWriter<std::io::StdoutLock<'static>> {
+    BufWriter::with_capacity(64 << 10, std::io::stdout().lock())
+}
+
+/// How far a command is, shown on a terminal once it takes more than a second.
+pub struct Progress {
+    bar: ProgressBar,
+    started: Instant,
+    calls: u32,
+}
+
+impl Progress {
+    /// Of `total` bytes.
+    pub fn new(total: u64) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        let style =
+            ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left");
+        if let Ok(style) = style {
+            bar.set_style(style);
+        }
+        Self { bar, started: Instant::now(), calls: 0 }
+    }
+
+    /// Tells the position.
+    pub fn at(&mut self, position: u64) {
+        self.calls = self.calls.wrapping_add(1);
+        if !self.calls.is_multiple_of(1024) {
+            return;
+        }
+        if self.bar.is_hidden() && self.started.elapsed() > Duration::from_secs(1) {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.set_position(position);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Tells of damage on stderr and gives the exit code.
+#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
+pub fn conclude(path: &Path, damage: &Damage) -> ExitCode {
+    let Some(first) = &damage.first else { return ExitCode::SUCCESS };
+    eprintln!("khz: {}: {first}", path.display());
+    if damage.places > 1 {
+        eprintln!("khz: {}: and {} more damaged places", path.display(), damage.places - 1);
+    }
+    eprintln!("khz: what is sound was read; `khz log repair` makes a whole log of it");
+    ExitCode::from(1)
+}
+
+/// Whether an error only says that whoever read our output has had enough.
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let closed = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(closed)
+            || matches!(cause.downcast_ref(), Some(khz_export::ExportError::Write(error)) if closed(error))
+    })
+}
+
+/// Writes to standard output; that its reader goes away early is no error.
+pub fn printing(write: impl FnOnce(&mut dyn Write) -> Result<ExitCode>) -> Result<ExitCode> {
+    let mut out = stdout();
+    let outcome = write(&mut out).and_then(|code| {
+        out.flush()?;
+        Ok(code)
+    });
+    match outcome {
+        Err(error) if is_closed_pipe(&error) => Ok(ExitCode::SUCCESS),
+        other => other,
+    }
+}
+
+/// `1583798400.5` as `2020-03-10T00:00:00.500000Z`.
+pub fn calendar(time_us: i64) -> String {
+    let days = time_us.div_euclid(86_400_000_000);
+    let us = time_us.rem_euclid(86_400_000_000);
+    // Howard Hinnant's civil_from_days: eras of 400 years, years beginning in March.
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day = shifted.rem_euclid(146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let march = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * march + 2) / 5 + 1;
+    let month = if march < 10 { march + 3 } else { march - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    let (seconds, us) = (us / 1_000_000, us % 1_000_000);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{us:06}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_relative_or_absolute() {
+        assert_eq!(parse_time("2.5"), Ok(When::Since(2_500_000)));
+        assert_eq!(parse_time("2.5s"), Ok(When::Since(2_500_000)));
+        assert_eq!(parse_time("@1583798400"), Ok(When::At(1_583_798_400_000_000)));
+        assert!(parse_time("soon").is_err() && parse_time("inf").is_err());
+    }
+
+    #[test]
+    fn the_calendar_is_right_on_leap_days() {
+        assert_eq!(calendar(1_583_798_400_500_000), "2020-03-10T00:00:00.500000Z");
+        assert_eq!(calendar(951_782_400_000_000), "2000-02-29T00:00:00.000000Z");
+        assert_eq!(calendar(-1), "1969-12-31T23:59:59.999999Z");
+    }
+}

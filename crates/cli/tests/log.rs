@@ -1,0 +1,161 @@
+//! `khz log` on logs made here.
+#![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
+
+use khz_tlog::{Options, Type, Writer};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const T0: i64 = 1_583_798_400_000_000;
+
+fn khz(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_khz")).arg("log").args(words).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// A second of `imu` at 1 kHz, with `note` at 1 Hz.
+fn make(path: &Path, offset: f32) {
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    let rate = Type::FixedArray(3, Box::new(Type::Float32));
+    let imu = log.record("imu", &Type::object([("rate", rate), ("fresh", Type::Bool)])).unwrap();
+    let note = log.record("note", &Type::String).unwrap();
+    for n in 0..1000i64 {
+        let mut payload: Vec<u8> = [n as f32, offset, -1.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+        payload.push(1);
+        log.write(imu, Some(T0 + n * 1000), &payload).unwrap();
+        if n % 100 == 0 {
+            log.write(note, Some(T0 + n * 1000), b"\x05hello").unwrap();
+        }
+    }
+    std::fs::write(path, log.finish().unwrap()).unwrap();
+}
+
+struct Bench {
+    _folder: tempfile::TempDir,
+    log: String,
+    folder: String,
+}
+
+fn bench() -> Bench {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("run.tlog");
+    make(&log, 0.5);
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    Bench { log: text(&log), folder: text(folder.path()), _folder: folder }
+}
+
+#[test]
+fn info_counts_what_is_there() {
+    let bench = bench();
+    let output = khz(&["info", &bench.log, "--json"]);
+    assert!(output.status.success());
+    let info: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(info["records"][0]["name"], "imu");
+    assert_eq!(info["records"][0]["samples"], 1000);
+    assert_eq!(info["records"][0]["rate_hz"], 1000.0);
+    assert_eq!((&info["finished"], &info["damages"]), (&Value::Bool(true), &Value::from(0)));
+    assert!(stdout(&khz(&["info", &bench.log])).contains("2020-03-10T00:00:00.000000Z"));
+}
+
+#[test]
+fn cat_prints_the_chosen_samples_and_fields() {
+    let bench = bench();
+    let output = khz(&["cat", &bench.log, "-r", "imu", "--from", "0.5", "--to", "0.501", "-f", "rate.0"]);
+    let expected = "{\"time\":1583798400.500000,\"record\":\"imu\",\"rate.0\":500}\n\
+                    {\"time\":1583798400.501000,\"record\":\"imu\",\"rate.0\":501}\n";
+    assert_eq!(stdout(&output), expected);
+    let output = khz(&["cat", &bench.log, "-r", "imu", "--csv", "--to", "0", "-f", "rate"]);
+    assert_eq!(stdout(&output), "time,rate.0,rate.1,rate.2\n1583798400.000000,0,0.5,-1\n");
+    let lines = stdout(&khz(&["cat", &bench.log]));
+    assert_eq!(lines.lines().count(), 1010);
+    assert!(lines.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+}
+
+#[test]
+fn wrong_words_are_told_with_what_there_is() {
+    let bench = bench();
+    for (words, told) in [
+        (vec!["cat", &bench.log, "-r", "imv"], "no record named \"imv\" in this log; it has imu, note"),
+        (vec!["cat", &bench.log, "-r", "imu", "--csv", "-f", "rat"], "no field \"rat\""),
+        (vec!["cat", "nowhere.tlog"], "cannot open the log nowhere.tlog"),
+        (vec!["info", env!("CARGO_MANIFEST_PATH")], "not a TLOG0003 log"),
+        (vec!["plot", &bench.log, "note.text"], "no numbers at \"text\""),
+        (vec!["extract", &bench.log, "-o", "x"], "nothing to choose"),
+    ] {
+        let output = khz(&words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(told), "{error}");
+    }
+}
+
+#[test]
+fn a_cut_log_is_read_told_of_and_repaired() {
+    let bench = bench();
+    let bytes = std::fs::read(&bench.log).unwrap();
+    std::fs::write(&bench.log, &bytes[..bytes.len() / 2]).unwrap();
+    let output = khz(&["info", &bench.log, "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(error.contains("the log ends inside this block") && error.contains("khz log repair"), "{error}");
+    let samples = |output: &Output| {
+        let info: Value = serde_json::from_str(&stdout(output)).unwrap();
+        info["records"][0]["samples"].as_u64().unwrap()
+    };
+    let mended = format!("{}/mended.tlog", bench.folder);
+    assert!(khz(&["repair", &bench.log, "-o", &mended]).status.success());
+    let again = khz(&["info", &mended, "--json"]);
+    assert!(again.status.success());
+    assert_eq!(samples(&again), samples(&output));
+    assert!((400..600).contains(&samples(&again)));
+}
+
+#[test]
+fn extracts_are_logs() {
+    let bench = bench();
+    let small = format!("{}/small.tlog", bench.folder);
+    assert!(khz(&["extract", &bench.log, "-r", "note", "-o", &small]).status.success());
+    let lines = stdout(&khz(&["cat", &small]));
+    assert_eq!(lines.lines().count(), 10);
+    assert!(lines.starts_with("{\"time\":1583798400.000000,\"record\":\"note\",\"value\":\"hello\"}"));
+    let output = khz(&["extract", &bench.log, "-r", "note", "-o", &small]);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("--force overwrites it"));
+    let words = ["extract", &bench.log, "--from", "0.9", "-o", &small, "--force"];
+    assert!(khz(&words).status.success());
+    assert_eq!(stdout(&khz(&["cat", &small])).lines().count(), 101);
+}
+
+#[test]
+fn diff_finds_the_field_that_differs() {
+    let bench = bench();
+    let other = format!("{}/other.tlog", bench.folder);
+    make(Path::new(&other), 0.75);
+    let same = khz(&["diff", &bench.log, &bench.log]);
+    assert!(same.status.success());
+    let output = khz(&["diff", &bench.log, &other, "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let diff: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let fields = &diff[0]["fields"];
+    assert_eq!(fields.as_array().unwrap().len(), 1);
+    assert_eq!((&fields[0]["field"], &fields[0]["samples"]), (&Value::from("rate.1"), &Value::from(1000)));
+    assert_eq!(fields[0]["largest"], 0.25);
+    assert!(khz(&["diff", &bench.log, &other, "--tolerance", "0.25"]).status.success());
+}
+
+#[test]
+fn exports_and_plots_are_written() {
+    let bench = bench();
+    for format in ["mcap", "csv"] {
+        assert!(khz(&["export", &bench.log, "--format", format]).status.success(), "{format}");
+    }
+    let mcap = std::fs::read(format!("{}/run.mcap", bench.folder)).unwrap();
+    assert!(mcap.starts_with(b"\x89MCAP0\r\n") && mcap.ends_with(b"\x89MCAP0\r\n"));
+    let table = std::fs::read_to_string(format!("{}/run.csv/imu.csv", bench.folder)).unwrap();
+    assert_eq!(table.lines().count(), 1001);
+    let page = format!("{}/plot.html", bench.folder);
+    assert!(khz(&["plot", &bench.log, "imu.rate", "-o", &page]).status.success());
+    assert!(std::fs::read_to_string(page).unwrap().contains("rate.2"));
+}
