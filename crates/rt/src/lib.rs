@@ -19,6 +19,7 @@ mod setup;
 #[allow(unsafe_code)]
 mod sys;
 mod threads;
+mod trace;
 mod wait;
 mod witness;
 
@@ -30,7 +31,6 @@ pub use proc::Root;
 pub use profile::{Profile, SectionId, SectionSummary};
 pub use setup::{Grade, Granted, Policy, Report, Setting, Setup, SetupError, unlock_memory};
 pub use threads::{Thread, threads};
-#[doc(hidden)]
-pub use wait::Wake as Wait;
+pub use trace::KernelTrace;
 pub use wait::{Guard, Paced, Waiter, Wake, wait_readable};
 pub use witness::{Cause, DISTURBED_NS, Disturbance, Witness};

@@ -56,6 +56,9 @@ pub struct Args {
     /// Over its usual time by this much, a tick is late and explained [default: a tenth of the period]
     #[arg(long, value_parser = duration_ns)]
     late: Option<i64>,
+    /// Trace the kernel on the CPU until the first late tick, and show what led up to it (root, needs --cpu)
+    #[arg(long, requires = "cpu")]
+    trace: bool,
     /// Refuse to measure with less than what is asked for
     #[arg(long)]
     strict: bool,
@@ -100,8 +103,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let plan = args.plan();
     let plans = args.matrix.as_ref().map_or_else(|| vec![plan.clone()], |axes| axes.plans(&plan));
     let raw = args.csv.is_some();
-    let experiments =
-        plans.into_iter().map(|plan| Experiment::new(plan, raw)).collect::<Result<Vec<_>, _>>()?;
+    let make = |plan| Experiment::new(plan, raw).map(|made| if args.trace { made.traced() } else { made });
+    let experiments = plans.into_iter().map(make).collect::<Result<Vec<_>, _>>()?;
     let runs = args.write_raw(args.measure(experiments)?)?;
     args.write_results(&runs)?;
     let granted = runs.iter().all(|run| run.plan.policy == Policy::Other || run.grade() == Grade::RealTime);

@@ -6,7 +6,7 @@ use super::recording::{Recording, Sample};
 use super::result::{LateReport, Run};
 use khz_rt::clock::thread_cpu_ns;
 use khz_rt::late::{Observer, Window, window_at};
-use khz_rt::{Counts, Pacer, Passport, Report, SetupError, Usage, Waiter, Witness, now_ns};
+use khz_rt::{Counts, KernelTrace, Pacer, Passport, Report, SetupError, Usage, Waiter, Witness, now_ns};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// Why a measurement did not come about.
@@ -22,8 +22,11 @@ pub enum JitterError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The kernel had no thread or timer to give.
-    #[error("the kernel refuses a thread or timer: {0}")]
+    #[error("the kernel refuses a thread or timer")]
     Kernel(#[from] std::io::Error),
+    /// The kernel cannot be traced.
+    #[error("cannot trace the kernel")]
+    Trace(#[source] std::io::Error),
     /// More raw samples asked for than memory should hold.
     #[error(
         "{0} raw samples are too many to keep: shorten the run to at most {MOST_SAMPLES} ticks, or leave them out"
@@ -62,6 +65,8 @@ pub struct Experiment {
     usage: Usage,
     setup: Option<Report>,
     late: Vec<LateReport>,
+    trace: bool,
+    events: Vec<String>,
 }
 
 impl Experiment {
@@ -86,7 +91,16 @@ impl Experiment {
             usage: Usage::default(),
             setup: None,
             late: Vec::new(),
+            trace: false,
+            events: Vec::new(),
         })
+    }
+
+    /// Also traces the kernel on the plan's CPU until the first late tick of the experiment. That costs time, so the
+    /// other ticks are a little later than without.
+    #[must_use]
+    pub fn traced(self) -> Experiment {
+        Experiment { trace: true, ..self }
     }
 
     /// What is measured.
@@ -128,6 +142,7 @@ impl Experiment {
     fn run(&mut self, ticks: u64, watch: &Watch) -> Result<(), JitterError> {
         let granted = self.plan.setup().apply()?;
         let mut waiter = Waiter::on(self.plan.clock, self.plan.wake)?;
+        let mut trace = self.start_trace()?;
         let mut witness = Witness::new();
         let clock = self.plan.clock;
         let first_ns = clock.now_ns() + self.plan.period_ns;
@@ -143,7 +158,10 @@ impl Experiment {
             self.plan.work.run(number);
             let done_ns = clock.now_ns();
             let disturbance = witness.done(now_ns());
-            self.recording.tick(Sample { planned_ns, woke_ns, begun_ns, done_ns }, disturbance);
+            let late = self.recording.tick(Sample { planned_ns, woke_ns, begun_ns, done_ns }, disturbance);
+            if let Some(trace) = trace.as_mut().filter(|_| late) {
+                trace.stop();
+            }
             watch.ticks.fetch_add(1, Ordering::Relaxed);
             watch.worst_ns.fetch_max(tick.late_ns, Ordering::Relaxed);
             pacer.finished(clock.now_ns());
@@ -156,7 +174,16 @@ impl Experiment {
         self.guard_ns = waiter.guard().ns();
         self.counts = self.counts.plus(pacer.counts());
         self.setup = Some(granted.report.clone());
+        if let Some(trace) = trace.filter(KernelTrace::is_stopped) {
+            self.events = trace.events(MOST_EVENTS);
+        }
         Ok(())
+    }
+
+    fn start_trace(&self) -> Result<Option<KernelTrace>, JitterError> {
+        let wanted = self.trace && self.events.is_empty();
+        let cpu = self.plan.cpu.unwrap_or(0);
+        wanted.then(|| KernelTrace::start(cpu)).transpose().map_err(JitterError::Trace)
     }
 
     /// Joins the late ticks of the last stretch with what the machine did at their time.
@@ -188,6 +215,7 @@ impl Experiment {
             late_threshold_ns: self.recording.late.threshold_ns(),
             causes: self.recording.late.causes(),
             late: self.late,
+            kernel_events: self.events,
             setup: self.setup,
             passport: Passport::read(),
             usage: self.usage,
@@ -200,6 +228,8 @@ impl Experiment {
     }
 }
 
+/// Kernel events kept of those before a late tick.
+const MOST_EVENTS: usize = 200;
 /// Late ticks listed in a result.
 const MOST_LATE: usize = 100;
 

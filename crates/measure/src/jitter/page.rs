@@ -2,8 +2,8 @@
 
 use super::result::{Buckets, Run};
 use crate::report::{
-    Axis, Better, Cell, Column, Comparison, Distribution, Figure, KeyValues, Level, Page, Plot, Section,
-    Stroke, Table, duration,
+    Axis, Better, Block, Cell, Column, Comparison, Distribution, Figure, KeyValues, Level, Page, Plot,
+    Section, Stroke, Table, duration,
 };
 use khz_rt::{Grade, Policy, Summary};
 
@@ -53,9 +53,9 @@ fn overview(runs: &[Run]) -> Section {
         _ => section.with(comparison(runs)),
     };
     let warned = |section: Section, run: &Run| {
-        run.warnings().into_iter().fold(section, |section, warning| {
-            section.with(crate::report::Block::Text(format!("{}: {warning}.", run.name)))
-        })
+        run.warnings()
+            .into_iter()
+            .fold(section, |section, warning| section.with(Block::Text(format!("{}: {warning}.", run.name))))
     };
     runs.iter().fold(section, warned)
 }
@@ -179,7 +179,12 @@ fn late(runs: &[Run]) -> Option<Section> {
     let table =
         all.iter().take(MOST_LATE).fold(Table::new(columns), |table, (run, late)| table.row(row(run, late)));
     let text = "The worst ticks of all runs, and what was different about them.";
-    (!table.is_empty()).then(|| Section::new("Late ticks").text(text).with(table))
+    let section = (!table.is_empty()).then(|| Section::new("Late ticks").text(text).with(table))?;
+    let traced = runs.iter().filter(|run| !run.kernel_events.is_empty());
+    Some(traced.fold(section, |section, run| {
+        let title = format!("What the kernel recorded before the first late tick of {}", run.name);
+        section.with(Block::Listing(title, run.kernel_events.join("\n")))
+    }))
 }
 
 /// Late ticks the page lists.

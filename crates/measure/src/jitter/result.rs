@@ -57,6 +57,9 @@ pub struct Run {
     pub causes: Causes,
     /// The worst of them, by time.
     pub late: Vec<LateReport>,
+    /// What the kernel recorded before the first late tick, if it was traced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernel_events: Vec<String>,
     /// What the thread asked for and got.
     pub setup: Option<Report>,
     /// The machine.

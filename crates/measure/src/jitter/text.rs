@@ -76,6 +76,9 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
         let (at, response) = (ns(late.at_ns), ns(late.response_ns));
         writeln!(out, "tick {} at {at} took {response}, {} late: {}", late.tick, late.part, late.sentence())?;
     }
+    for event in run.kernel_events.iter().rev().take(20).rev() {
+        writeln!(out, "  {event}")?;
+    }
     Ok(())
 }
 
