@@ -76,7 +76,18 @@ pub fn controller(config: &ControllerConfig) -> Box<dyn Controller> {
 }
 
 /// A bus's place: its link and its channel there.
-type Place = (usize, u8);
+pub type Place = (usize, u8);
+
+/// Links, and each bus's place among them.
+pub type Buses = (Vec<Box<dyn Link>>, Vec<Place>);
+
+/// Opens the links of a robot file, for work on its buses by hand; and each bus's place, in the order of the file.
+///
+/// # Errors
+/// As [`machine`].
+pub fn buses(config: &RobotConfig) -> Result<Buses, AssembleError> {
+    open_links(config).map(|opened| (opened.links, opened.places))
+}
 
 struct Links {
     links: Vec<Box<dyn Link>>,

@@ -1,5 +1,6 @@
 //! One file per subcommand. Exit codes: 0 done, 1 ran but failed or degraded, 2 bad input.
 
+mod bus;
 mod check;
 mod doctor;
 mod emulate;
@@ -19,6 +20,7 @@ pub const BAD_INPUT: u8 = 2;
 /// What `khz` can do.
 #[derive(clap::Subcommand)]
 pub enum Command {
+    Bus(bus::Args),
     Check(check::Args),
     Doctor(doctor::Args),
     Emulate(emulate::Args),
@@ -33,6 +35,7 @@ impl Command {
     /// Does it.
     pub fn run(self) -> Result<ExitCode> {
         match self {
+            Self::Bus(args) => bus::run(args),
             Self::Check(args) => check::run(args),
             Self::Doctor(args) => doctor::run(args),
             Self::Emulate(args) => emulate::run(args),

@@ -1,0 +1,42 @@
+//! `khz bus`: talk to the devices on any link, by hand.
+
+mod open;
+mod scan;
+mod send;
+mod traces;
+mod watch;
+
+use anyhow::Result;
+use std::process::ExitCode;
+
+/// Talk to the devices of any link: find them, send frames, watch, record and replay.
+///
+/// LINK is `KIND:TARGET` (`socketcan:can0`, `fdcanusb:/dev/fdcanusb`, `rs485:/dev/ttyUSB0`,
+/// `udp:192.168.1.255:7000`), a robot file, or `emulated`. Buses are counted from 1, over all links given.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    Scan(scan::Args),
+    Send(send::Args),
+    Watch(watch::Args),
+    Info(open::Args),
+    Record(traces::RecordArgs),
+    Replay(traces::ReplayArgs),
+}
+
+/// Does it.
+pub fn run(args: Args) -> Result<ExitCode> {
+    match args.action {
+        Action::Scan(args) => scan::run(&args),
+        Action::Send(args) => send::run(&args),
+        Action::Watch(args) => watch::run(&args),
+        Action::Info(args) => open::info(&args),
+        Action::Record(args) => traces::record(args),
+        Action::Replay(args) => traces::replay(&args),
+    }
+}

@@ -1,0 +1,199 @@
+//! Links as the command line names them, and exchanges over them.
+
+use crate::cmd::show;
+use anyhow::{Context, Result, bail};
+use khz_emu::World;
+use khz_link::fdcanusb::Fdcanusb;
+use khz_link::rs485::Rs485;
+use khz_link::socketcan::{SocketCan, interface};
+use khz_link::udp::{Options, Reach, Udp};
+use khz_link::{Link, LinkError, Received};
+use khz_robot::{RobotConfig, assemble};
+use khz_rt::clock::now_ns;
+use khz_wire::Frame;
+use serde_json::json;
+use std::fmt::Write;
+use std::net::ToSocketAddrs;
+use std::process::ExitCode;
+
+/// Tell what each link is, what it can do, and what is wrong with it.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The links: KIND:TARGET, a robot file, or `emulated`.
+    #[arg(required = true, value_name = "LINK")]
+    links: Vec<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Opened links and their buses.
+pub struct Buses {
+    links: Vec<Box<dyn Link>>,
+    places: Vec<Place>,
+}
+
+/// Where a bus is.
+#[derive(Clone)]
+struct Place {
+    link: usize,
+    channel: u8,
+    name: String,
+}
+
+impl Buses {
+    /// Opens links as the command line names them.
+    pub fn open(words: &[String]) -> Result<Self> {
+        let mut buses = Self { links: Vec::new(), places: Vec::new() };
+        words.iter().try_for_each(|word| buses.add(word))?;
+        Ok(buses)
+    }
+
+    fn add(&mut self, word: &str) -> Result<()> {
+        let link: Box<dyn Link> = match word.split_once(':') {
+            Some(("socketcan", interface)) => Box::new(SocketCan::open(interface)?),
+            Some(("fdcanusb", path)) => Box::new(Fdcanusb::open(path, Default::default())?),
+            Some(("rs485", path)) => Box::new(Rs485::open(path, Default::default())?),
+            Some(("udp", address)) => {
+                let found = address.to_socket_addrs().with_context(|| address.to_owned())?.next();
+                let reach = Reach::All(found.with_context(|| format!("{address}: no such host"))?);
+                Box::new(Udp::open(Options { reach, ..Options::default() })?)
+            }
+            _ if word == "emulated" => Box::new(World::new(&RobotConfig::quadruped().world())?),
+            _ if word.ends_with(".toml") => return self.add_robot(word),
+            _ => bail!(
+                "{word}: not a link; write socketcan:INTERFACE, fdcanusb:PATH, rs485:PATH, udp:HOST:PORT, \
+                 a robot file (.toml), or emulated"
+            ),
+        };
+        for channel in 0..link.capabilities().channels {
+            self.places.push(Place { link: self.links.len(), channel, name: word.to_owned() });
+        }
+        self.links.push(link);
+        Ok(())
+    }
+
+    fn add_robot(&mut self, path: &str) -> Result<()> {
+        let robot = RobotConfig::load(path).map_err(|error| anyhow::anyhow!("{error}"))?;
+        let (links, places) = assemble::buses(&robot)?;
+        for ((link, channel), bus) in places.into_iter().zip(&robot.buses) {
+            let link = self.links.len() + link;
+            self.places.push(Place { link, channel, name: bus.name.clone() });
+        }
+        self.links.extend(links);
+        Ok(())
+    }
+
+    /// How many buses.
+    pub fn len(&self) -> u8 {
+        self.places.len() as u8
+    }
+
+    /// The name of a bus, counted from 1.
+    pub fn name(&self, bus: u8) -> &str {
+        &self.places[usize::from(bus) - 1].name
+    }
+
+    /// Sends a frame on a bus, counted from 1, without waiting.
+    pub fn send(&mut self, bus: u8, frame: &Frame) -> Result<(), LinkError> {
+        let place = self.places[usize::from(bus) - 1].clone();
+        self.links[place.link].send(place.channel, frame, now_ns())
+    }
+
+    /// Hands everything sent to the wires.
+    pub fn flush(&mut self) -> Result<(), LinkError> {
+        self.links.iter_mut().try_for_each(|link| link.flush(now_ns()))
+    }
+
+    /// What came by now, with its bus.
+    pub fn receive(&mut self) -> Option<(u8, Received)> {
+        let places = &self.places;
+        self.links.iter_mut().enumerate().find_map(|(index, link)| {
+            let received = link.receive(now_ns()).ok()??;
+            let bus = places.iter().position(|it| it.link == index && it.channel == received.channel)?;
+            Some((bus as u8 + 1, received))
+        })
+    }
+
+    /// Collects what comes until `done` says so or the time is over.
+    pub fn collect(&mut self, timeout_ns: i64, mut take: impl FnMut(u8, Received) -> bool) {
+        let until_ns = now_ns() + timeout_ns;
+        loop {
+            match self.receive() {
+                Some((bus, received)) if take(bus, received) => return,
+                Some(_) => {}
+                None if now_ns() >= until_ns => return,
+                // Short enough for any reply, long enough to leave the CPU alone.
+                None => std::thread::sleep(std::time::Duration::from_micros(20)),
+            }
+        }
+    }
+
+    /// Only one query may be under way on this bus.
+    pub fn is_half_duplex(&self, bus: u8) -> bool {
+        self.links[self.places[usize::from(bus) - 1].link].capabilities().half_duplex
+    }
+
+    /// The first link with an IMU of its own.
+    pub fn imu(&mut self) -> Option<&mut dyn khz_link::Imu> {
+        self.links.iter_mut().find_map(|link| link.imu())
+    }
+
+    fn counters(&self, bus: u8) -> khz_link::Counters {
+        let place = &self.places[usize::from(bus) - 1];
+        self.links[place.link].counters(place.channel)
+    }
+
+    /// Errors of all kinds on a bus.
+    pub fn errors(&self, bus: u8) -> u64 {
+        let counters = self.counters(bus);
+        counters.corrupt + counters.errors + counters.full + counters.downs + counters.stale
+    }
+}
+
+/// `khz bus info`.
+pub fn info(args: &Args) -> Result<ExitCode> {
+    let findings: Vec<_> = args.links.iter().flat_map(|word| findings(word)).collect();
+    let buses = Buses::open(&args.links);
+    if args.json {
+        let problems: Vec<_> = findings.iter().map(ToString::to_string).collect();
+        let error = buses.as_ref().err().map(|error| format!("{error:#}"));
+        let list: Vec<_> = buses.iter().flat_map(describe).collect();
+        show(&format!("{}\n", json!({ "buses": list, "findings": problems, "error": error })))?;
+    } else {
+        let mut text = String::new();
+        for bus in buses.iter().flat_map(describe) {
+            writeln!(
+                text,
+                "bus {} {} ({}): {}, {} frames in flight",
+                bus["bus"],
+                bus["name"].as_str().unwrap_or_default(),
+                bus["kind"].as_str().unwrap_or_default(),
+                if bus["half_duplex"] == json!(true) { "half duplex" } else { "full duplex" },
+                bus["in_flight"]
+            )?;
+        }
+        findings.iter().try_for_each(|finding| writeln!(text, "{finding}"))?;
+        show(&text)?;
+    }
+    buses?;
+    Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn describe(buses: &Buses) -> Vec<serde_json::Value> {
+    let one = |(index, place): (usize, &Place)| {
+        let can = buses.links[place.link].capabilities();
+        json!({
+            "bus": index + 1, "name": place.name, "kind": can.kind, "half_duplex": can.half_duplex,
+            "in_flight": can.in_flight, "emulated": can.emulated,
+        })
+    };
+    buses.places.iter().enumerate().map(one).collect()
+}
+
+/// What is wrong with the CAN interface a word names.
+fn findings(word: &str) -> Vec<interface::Finding> {
+    let name = word.strip_prefix("socketcan:");
+    let read = name.and_then(|name| interface::Interface::read(name).ok());
+    read.map_or_else(Vec::new, |interface| interface.findings())
+}

@@ -1,0 +1,191 @@
+//! `khz bus send`: frames by hand, in the words of pi3hat_tool.
+
+use super::open::Buses;
+use crate::cmd::show;
+use anyhow::{Context, Result, bail, ensure};
+use khz_link::{ImuSample, Received};
+use khz_rt::clock::now_ns;
+use khz_wire::Frame;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Send frames and print what comes back.
+///
+/// FRAME is `BUS,ID,DATA[,r]`: the bus counted from 1, identifier and data in hex, `r` if a reply is awaited;
+/// for example `1,8001,1300,r`. Replies are printed as `CAN 1,100,230000`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A link: KIND:TARGET, a robot file, or `emulated`; repeatable.
+    #[arg(long = "link", short, required = true, value_name = "LINK")]
+    links: Vec<String>,
+    /// The frames, all sent before any reply is awaited.
+    #[arg(value_name = "FRAME", value_parser = parse)]
+    frames: Vec<Order>,
+    /// Read the attitude too.
+    #[arg(long)]
+    read_att: bool,
+    /// How long to wait for replies, ms.
+    #[arg(long, default_value_t = 20)]
+    timeout_ms: u16,
+    /// Send again and again, until Ctrl-C or this many times; prints the rate.
+    #[arg(long, value_name = "TIMES")]
+    run: Option<u64>,
+    /// With --run: write the time each cycle took to this file, ns, one per line.
+    #[arg(long, value_name = "FILE", requires = "run")]
+    time_log: Option<PathBuf>,
+}
+
+/// One frame to send.
+#[derive(Clone, Debug, PartialEq)]
+struct Order {
+    bus: u8,
+    frame: Frame,
+    reply: bool,
+}
+
+fn parse(text: &str) -> Result<Order, String> {
+    let words: Vec<&str> = text.split(',').collect();
+    let (bus, id, data, flags) = match words[..] {
+        [bus, id, data] => (bus, id, data, ""),
+        [bus, id, data, flags] => (bus, id, data, flags),
+        _ => return Err("write BUS,ID,DATA[,r], for example 1,8001,1300,r".into()),
+    };
+    let bus = bus.parse().ok().filter(|bus| *bus > 0).ok_or(format!("{bus}: buses are counted from 1"))?;
+    let id = u32::from_str_radix(id, 16).map_err(|_| format!("{id}: the identifier is no hex number"))?;
+    if data.len() % 2 != 0 || !data.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Err(format!("{data}: the data is not pairs of hex digits"));
+    }
+    let byte = |i| u8::from_str_radix(&data[i..i + 2], 16).map_err(|error| error.to_string());
+    let payload = (0..data.len()).step_by(2).map(byte).collect::<Result<Vec<_>, _>>()?;
+    let mut frame = Frame::new(id, &payload).ok_or("at most 29 bits of identifier and 64 bytes of data")?;
+    frame.pad();
+    Ok(Order { bus, frame, reply: flags.contains(['r', 'R']) })
+}
+
+/// Exit code 1 if an awaited reply did not come.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let mut buses = Buses::open(&args.links)?;
+    let most = buses.len();
+    ensure!(!args.frames.is_empty() || args.read_att, "nothing to do: give frames, or --read-att");
+    if let Some(order) = args.frames.iter().find(|order| order.bus > most) {
+        bail!("there is no bus {}; the links given have {most}", order.bus);
+    }
+    if let Some(times) = args.run {
+        return run_again(&mut buses, args, times);
+    }
+    let missing = cycle(&mut buses, args, |bus, received| show(&line(bus, &received.frame)))?;
+    if args.read_att {
+        show(&attitude(&read_attitude(&mut buses, args)?))?;
+    }
+    Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Sends all, awaits all replies; how many did not come.
+fn cycle(buses: &mut Buses, args: &Args, mut each: impl FnMut(u8, &Received) -> Result<()>) -> Result<usize> {
+    let timeout_ns = i64::from(args.timeout_ms) * 1_000_000;
+    let half_duplex = (1..=buses.len()).any(|bus| buses.is_half_duplex(bus));
+    let group = if half_duplex { 1 } else { args.frames.len().max(1) };
+    let mut missing = 0;
+    for orders in args.frames.chunks(group) {
+        for order in orders {
+            buses.send(order.bus, &order.frame).with_context(|| format!("bus {}", order.bus))?;
+        }
+        buses.flush()?;
+        let mut awaited = orders.iter().filter(|order| order.reply).count();
+        if awaited > 0 {
+            let mut outcome = Ok(());
+            buses.collect(timeout_ns, |bus, received| {
+                awaited = awaited.saturating_sub(1);
+                outcome = each(bus, &received);
+                awaited == 0 || outcome.is_err()
+            });
+            outcome?;
+        }
+        missing += awaited;
+    }
+    Ok(missing)
+}
+
+fn run_again(buses: &mut Buses, args: &Args, times: u64) -> Result<ExitCode> {
+    let mut log = args.time_log.as_ref().map(std::fs::File::create).transpose()?.map(std::io::BufWriter::new);
+    let mut missing = 0;
+    let started_ns = now_ns();
+    for _ in 0..times {
+        let cycle_ns = now_ns();
+        missing += cycle(buses, args, |_, _| Ok(()))?;
+        if let Some(log) = &mut log {
+            writeln!(log, "{}", now_ns() - cycle_ns)?;
+        }
+    }
+    let hz = times as f64 * 1e9 / (now_ns() - started_ns).max(1) as f64;
+    show(&format!("{times} cycles, {hz:.1} Hz, {missing} replies missing\n"))?;
+    Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn line(bus: u8, frame: &Frame) -> String {
+    let mut text = format!("CAN {bus},{:X},", frame.id);
+    frame.payload().iter().for_each(|byte| {
+        let _ = write!(text, "{byte:02x}");
+    });
+    text + "\n"
+}
+
+fn read_attitude(buses: &mut Buses, args: &Args) -> Result<ImuSample> {
+    let imu = buses.imu().context("none of the links has an IMU of its own")?;
+    let until_ns = now_ns() + i64::from(args.timeout_ms.max(20)) * 1_000_000;
+    imu.request(now_ns())?;
+    loop {
+        if let Some(sample) = imu.poll(now_ns())? {
+            return Ok(sample);
+        }
+        ensure!(now_ns() < until_ns, "the IMU did not answer");
+    }
+}
+
+/// Roll, pitch, yaw as pi3hat_tool computes them.
+fn attitude(sample: &ImuSample) -> String {
+    let [w, x, y, z] = sample.attitude;
+    let roll = (2.0 * (w * x + y * z)).atan2(1.0 - 2.0 * (x * x + y * y));
+    let pitch = (2.0 * (w * y - z * x)).clamp(-1.0, 1.0).asin();
+    let yaw = (2.0 * (w * z + x * y)).atan2(1.0 - 2.0 * (y * y + z * z));
+    let [roll, pitch, yaw] = [roll, pitch, yaw].map(f64::to_degrees);
+    let [dx, dy, dz] = sample.rate.map(f64::to_degrees);
+    let [ax, ay, az] = sample.acceleration;
+    format!(
+        "ATT rpy=({roll:6.1},{pitch:6.1},{yaw:6.1}) dps=({dx:5.1},{dy:5.1},{dz:5.1}) a=({ax:4.1},{ay:4.1},{az:4.1})\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_those_of_pi3hat_tool() {
+        let order = parse("4,8005,AAbb,R").unwrap();
+        assert_eq!((order.bus, order.frame.id, order.reply), (4, 0x8005, true));
+        assert_eq!(order.frame.payload(), [0xaa, 0xbb]);
+        assert!(!parse("1,1,").unwrap().reply);
+        for bad in [
+            "1,8001",
+            "0,1,00",
+            "1,g,00",
+            "1,1,0",
+            "1,1,0x",
+            "1,20000000,00",
+            "1,1,00,r,r",
+            "x,1,00",
+            "1,1,é",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn replies_are_those_of_pi3hat_tool() {
+        let frame = Frame::new(0x500, &[0x21, 0, 0x0a]).unwrap();
+        assert_eq!(line(4, &frame), "CAN 4,500,21000a\n");
+    }
+}

@@ -1,0 +1,108 @@
+//! `khz bus record` and `khz bus replay`: traces in candump text or pcapng.
+
+use super::open::Buses;
+use crate::cmd::show;
+use crate::duration;
+use anyhow::{Context, Result};
+use khz_link::Received;
+use khz_link::replay::{read_candump, read_pcapng};
+use khz_link::trace::{Candump, Pcapng, Sink, Traced, Way};
+use khz_rt::clock::{now_ns, realtime_ns};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Write everything the links receive to a file: pcapng if it is called so, else candump text.
+#[derive(clap::Args)]
+pub struct RecordArgs {
+    /// The links: KIND:TARGET, a robot file, or `emulated`.
+    #[arg(required = true, value_name = "LINK")]
+    links: Vec<String>,
+    /// The file.
+    #[arg(long, short)]
+    output: PathBuf,
+    /// End after this time, for example 10s.
+    #[arg(long, value_parser = duration::parse)]
+    duration: Option<Duration>,
+}
+
+/// Send the frames of a trace again, with the gaps they had.
+#[derive(clap::Args)]
+pub struct ReplayArgs {
+    /// The trace: pcapng if it is called so, else candump text.
+    trace: PathBuf,
+    /// A link: KIND:TARGET, a robot file, or `emulated`; repeatable. The trace's interfaces take its buses in order.
+    #[arg(long = "link", short, required = true, value_name = "LINK")]
+    links: Vec<String>,
+    /// Also frames that were received when the trace was made.
+    #[arg(long)]
+    all: bool,
+}
+
+/// Records until Ctrl-C.
+pub fn record(args: RecordArgs) -> Result<ExitCode> {
+    let mut buses = Buses::open(&args.links)?;
+    let names = (1..=buses.len()).map(|bus| format!("bus{bus}")).collect();
+    let file = File::create(&args.output).with_context(|| args.output.display().to_string())?;
+    let mut sink = sink(&args.output, BufWriter::new(file), names)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stop))
+        .context("cannot catch signals")?;
+    let (started, mut count, mut outcome) = (Instant::now(), 0_u64, Ok(()));
+    let over = || stop.load(Ordering::Relaxed) || args.duration.is_some_and(|most| started.elapsed() >= most);
+    while !over() && outcome.is_ok() {
+        buses.collect(50_000_000, |bus, received| {
+            count += 1;
+            let item = Received { channel: bus - 1, ..received };
+            outcome = sink.write(&Traced { way: Way::Received, item });
+            outcome.is_err() || over()
+        });
+    }
+    outcome.with_context(|| args.output.display().to_string())?;
+    show(&format!("{count} frames\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn is_pcapng(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "pcapng")
+}
+
+fn sink(path: &Path, out: BufWriter<File>, names: Vec<String>) -> Result<Box<dyn Sink>> {
+    let epoch_ns = realtime_ns() - now_ns();
+    Ok(if is_pcapng(path) {
+        Box::new(Pcapng::new(out, &names, epoch_ns)?)
+    } else {
+        Box::new(Candump::new(out, names, epoch_ns))
+    })
+}
+
+/// Exit code 1 if frames could not be sent.
+pub fn replay(args: &ReplayArgs) -> Result<ExitCode> {
+    let mut buses = Buses::open(&args.links)?;
+    let name = args.trace.display().to_string();
+    let bytes = std::fs::read(&args.trace).with_context(|| name.clone())?;
+    let trace = if is_pcapng(&args.trace) {
+        read_pcapng(&bytes)
+    } else {
+        read_candump(&String::from_utf8_lossy(&bytes))
+    };
+    let mut trace = trace.with_context(|| name)?;
+    trace.retain(|traced| args.all || traced.way == Way::Sent);
+    let first_ns = trace.first().map_or(0, |traced| traced.item.at_ns);
+    let (begun_ns, mut sent, mut refused) = (now_ns(), 0_u64, 0_u64);
+    for Traced { item, .. } in &trace {
+        let due_ns = begun_ns + (item.at_ns - first_ns);
+        // What comes back is taken out of the way meanwhile.
+        buses.collect((due_ns - now_ns()).max(0), |_, _| false);
+        let bus = item.channel.saturating_add(1);
+        let went = bus <= buses.len() && buses.send(bus, &item.frame).and_then(|()| buses.flush()).is_ok();
+        sent += u64::from(went);
+        refused += u64::from(!went);
+    }
+    show(&format!("{sent} frames sent, {refused} refused\n"))?;
+    Ok(if refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,70 @@
+//! `khz bus watch`: everything on the buses, as a live table.
+
+use super::open::Buses;
+use crate::cmd::show;
+use crate::duration;
+use anyhow::{Context, Result};
+use khz_wire::Frame;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Show every identifier seen, how often, and its last data, once per second.
+///
+/// Listens only; links that carry nothing unless asked (fdcanusb, RS485, UDP) show replies to others' queries
+/// only where the bus is shared.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The links: KIND:TARGET, a robot file, or `emulated`.
+    #[arg(required = true, value_name = "LINK")]
+    links: Vec<String>,
+    /// End after this time, for example 10s.
+    #[arg(long, value_parser = duration::parse)]
+    duration: Option<Duration>,
+}
+
+#[derive(Default)]
+struct Seen {
+    count: u64,
+    before: u64,
+    last: Option<Frame>,
+}
+
+/// Watches until Ctrl-C.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let mut buses = Buses::open(&args.links)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stop))
+        .context("cannot catch signals")?;
+    let mut seen: BTreeMap<(u8, u32), Seen> = BTreeMap::new();
+    let started = Instant::now();
+    while !stop.load(Ordering::Relaxed) && args.duration.is_none_or(|most| started.elapsed() < most) {
+        buses.collect(1_000_000_000, |bus, received| {
+            let entry = seen.entry((bus, received.frame.id)).or_default();
+            entry.count += 1;
+            entry.last = Some(received.frame);
+            stop.load(Ordering::Relaxed)
+        });
+        show(&table(&buses, &mut seen)?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(buses: &Buses, seen: &mut BTreeMap<(u8, u32), Seen>) -> Result<String> {
+    let mut text = String::new();
+    for bus in 1..=buses.len() {
+        writeln!(text, "bus {bus} {}: {} errors", buses.name(bus), buses.errors(bus))?;
+    }
+    writeln!(text, "bus        id     per s      total  data")?;
+    for ((bus, id), entry) in seen {
+        let rate = entry.count - std::mem::replace(&mut entry.before, entry.count);
+        write!(text, "{bus:<4} {id:>8X}  {rate:>8}  {:>9}  ", entry.count)?;
+        let payload = entry.last.iter().flat_map(|frame| frame.payload().iter());
+        payload.take(32).try_for_each(|byte| write!(text, "{byte:02x}"))?;
+        writeln!(text)?;
+    }
+    Ok(text + "\n")
+}

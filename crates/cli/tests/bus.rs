@@ -1,0 +1,53 @@
+//! `khz bus` against the emulated quadruped.
+#![allow(clippy::unwrap_used)]
+
+use std::process::{Command, Output};
+
+fn khz(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_khz")).arg("bus").args(words).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn frames_are_sent_and_replies_printed_as_pi3hat_tool_does() {
+    let output =
+        khz(&["send", "--link", "emulated", "1,8001,1300,r", "2,8004,1300,r", "--timeout-ms", "2000"]);
+    assert_eq!(text(&output.stdout), "CAN 1,100,2300000000\nCAN 2,400,2300000000\n");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn a_reply_that_does_not_come_is_a_failure() {
+    let output = khz(&["send", "--link", "emulated", "1,8063,1300,r"]);
+    assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("", Some(1)));
+}
+
+#[test]
+fn the_attitude_is_printed_in_degrees() {
+    let output = khz(&["send", "--link", "emulated", "--read-att", "--timeout-ms", "2000"]);
+    assert!(text(&output.stdout).starts_with("ATT rpy=("), "{output:?}");
+}
+
+#[test]
+fn scan_finds_every_servo() {
+    let output = khz(&["scan", "emulated", "--last", "14", "--timeout-ms", "50", "--json"]);
+    assert_eq!(text(&output.stdout).matches("\"firmware\"").count(), 12, "{output:?}");
+}
+
+#[test]
+fn bad_input_is_explained() {
+    for (words, told) in [
+        (&["scan", "nope"][..], "not a link"),
+        (&["send", "--link", "emulated", "9,8001,1300"], "there is no bus 9"),
+        (&["send", "--link", "emulated", "1,8001"], "BUS,ID,DATA"),
+        (&["info", "socketcan:no-such"], "no such interface"),
+        (&["replay", "/no/such/trace", "--link", "emulated"], "/no/such/trace"),
+    ] {
+        let output = khz(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
+    }
+}
