@@ -2,7 +2,7 @@
 # needs: khz-suite socketcan
 # Our SocketCAN link on a real interface: the conformance suite, foreign witnesses, findings, link loss.
 
-check "the suite passes on vcan0" env KHZ_CAN=vcan0 socketcan --test-threads=1
+KHZ_CAN=vcan0 rust_test socketcan
 
 ip link add dev vcan9 type vcan 2>/dev/null
 ip link set vcan9 mtu 16 up
