@@ -19,6 +19,8 @@ const LAST_START: usize = 41;
 pub struct Format {
     registers: [(Register, Resolution); MAX_REGISTERS],
     len: usize,
+    /// How many subframes travel last instead of first.
+    rotation: usize,
 }
 
 /// The format already has [`MAX_REGISTERS`] registers.
@@ -36,7 +38,7 @@ impl core::error::Error for FormatFull {}
 impl Format {
     /// No registers.
     pub const fn new() -> Self {
-        Self { registers: [(Register::MODE, Resolution::Int8); MAX_REGISTERS], len: 0 }
+        Self { registers: [(Register::MODE, Resolution::Int8); MAX_REGISTERS], len: 0, rotation: 0 }
     }
 
     /// These registers, in any order; of a register given twice the last counts.
@@ -116,6 +118,13 @@ impl Format {
         self
     }
 
+    /// The same registers, with the first `by` subframes moved behind the others. A device answers in the order
+    /// of the query, so the order of a reply tells which of several rotations it answers.
+    pub const fn rotated(mut self, by: usize) -> Self {
+        self.rotation = by;
+        self
+    }
+
     /// The registers, ascending.
     pub fn registers(&self) -> &[(Register, Resolution)] {
         &self.registers[..self.len]
@@ -131,8 +140,12 @@ impl Format {
         self.find(register).ok().map(|at| self.registers[at].1)
     }
 
-    /// The subframes: neighbouring registers of equal resolution.
+    /// The subframes in the order they travel: neighbouring registers of equal resolution, rotated.
     pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+        self.ascending_runs().skip(self.rotation).chain(self.ascending_runs().take(self.rotation))
+    }
+
+    fn ascending_runs(&self) -> impl Iterator<Item = Run> + '_ {
         let follows = |a: &(Register, Resolution), b: &(Register, Resolution)| {
             a.1 == b.1 && a.0.0.checked_add(1) == Some(b.0.0)
         };
@@ -190,8 +203,16 @@ fn reply_subframe_len(run: Run) -> usize {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
     use crate::value::Resolution::{Float, Int8, Int16, Int32};
+    use std::vec::Vec;
+
+    #[test]
+    fn a_rotated_query_asks_for_the_same_in_another_order() {
+        let starts = |by| Format::default_query().rotated(by).runs().map(|run| run.start).collect::<Vec<_>>();
+        assert_eq!([starts(0), starts(1), starts(2)], [[0, 1, 13], [1, 13, 0], [13, 0, 1]]);
+    }
 
     #[track_caller]
     fn asks(registers: &[(u16, Resolution)], expected: &[u8]) {

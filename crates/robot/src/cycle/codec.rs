@@ -5,33 +5,9 @@
 use crate::command::{PositionCommand, ServoCommand};
 use crate::config::{CommandFormat, Format, QueryFormat};
 use crate::state::ServoState;
-use khz_wire::subframe::{Full, Run};
-use khz_wire::{
-    Address, Class, Fault, Frame, Mode, Register, Resolution, Subframe, Subframes, Value, Writer,
-};
+use khz_wire::command::{Command, Position, ZeroVelocity};
+use khz_wire::{Address, CommandTemplate, Frame, Register, Reply, ReplyLayout, Subframe, Subframes};
 use std::f64::consts::TAU;
-
-/// The reads of a query, neighbours of one resolution together. Mode and fault are always asked for.
-fn runs(query: &QueryFormat) -> Vec<Run> {
-    let wanted = [
-        (Register::MODE, Format::Int8),
-        (Register::POSITION, query.position),
-        (Register::VELOCITY, query.velocity),
-        (Register::TORQUE, query.torque),
-        (Register::VOLTAGE, query.voltage),
-        (Register::TEMPERATURE, query.temperature),
-        (Register::FAULT, Format::Int8),
-    ];
-    let mut runs: Vec<Run> = Vec::new();
-    for (register, format) in wanted {
-        let (Some(resolution), start) = (format.resolution(), u32::from(register.0)) else { continue };
-        match runs.last_mut() {
-            Some(run) if run.resolution == resolution && run.start + run.count == start => run.count += 1,
-            _ => runs.push(Run { resolution, start, count: 1, long: false }),
-        }
-    }
-    runs
-}
 
 /// Joint ⇄ servo: joint angle = sign · servo angle + offset.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,18 +29,26 @@ impl Default for Mounting {
 pub struct Codec {
     mounting: Mounting,
     watchdog_s: f64,
-    reads: Vec<Run>,
-    /// One per rotation of the reads.
-    stop: Vec<Frame>,
-    damp: Vec<Frame>,
-    position: Vec<PositionTemplate>,
+    /// One for each rotation of the query's reads.
+    rotations: Vec<Rotation>,
+}
+
+/// Everything that depends on the order of the reads.
+#[derive(Debug)]
+struct Rotation {
+    stop: Frame,
+    damp: Frame,
+    position: CommandTemplate,
+    reply: ReplyLayout,
+    /// First register of the reply.
+    first: u32,
 }
 
 impl Codec {
-    /// Prepares the frames of the servo `id`, sent by `host` under `prefix`.
+    /// Prepares the frames of the servo at `address`.
     ///
     /// # Panics
-    /// If command and query do not fit 64 bytes; no pair of formats gets there (a test tries the largest).
+    /// If command and query do not fit a frame; no pair of formats gets there (a test tries the largest).
     pub fn new(
         address: Address,
         command: &CommandFormat,
@@ -72,183 +56,127 @@ impl Codec {
         mounting: Mounting,
         watchdog_s: f64,
     ) -> Self {
-        let reads = runs(query);
-        let rotations = || (0..reads.len()).map(|by| rotated(&reads, by));
-        let frames = |mode: Mode| rotations().map(|reads| Self::plain(address, mode, &reads)).collect();
-        let (stop, damp) = (frames(Mode::Stopped), frames(Mode::ZeroVelocity));
-        let position = rotations().map(|reads| PositionTemplate::new(address, command, &reads)).collect();
-        Self { mounting, watchdog_s, stop, damp, position, reads }
-    }
-
-    fn plain(address: Address, mode: Mode, reads: &[Run]) -> Frame {
-        build(address, |w| {
-            w.write(0, &[Value::Int8(mode as i8)])?;
-            reads.iter().try_for_each(|&run| w.read(run))
-        })
+        let (command, query) = (command_format(command), query_format(query));
+        let rotations = (0..query.runs().count())
+            .map(|by| Rotation::new(address, &command, &query.rotated(by)).expect("the longest formats fit"));
+        Self { mounting, watchdog_s, rotations: rotations.collect() }
     }
 
     /// The frame for this command, with the reads rotated for this round.
-    pub fn encode(&self, command: &ServoCommand, round: u64, frame: &mut Frame) {
-        let rotation = (round % self.reads.len() as u64) as usize;
-        match command {
-            ServoCommand::Stop => *frame = self.stop[rotation],
-            ServoCommand::Damp => *frame = self.damp[rotation],
-            ServoCommand::Position(target) => {
-                self.position[rotation].fill(self.to_servo(target), self.watchdog_s, frame);
-            }
-        }
+    pub fn encode(&mut self, command: &ServoCommand, round: u64, frame: &mut Frame) {
+        let target = match command {
+            ServoCommand::Position(target) => self.to_servo(target),
+            _ => Position::default(),
+        };
+        let rotation = self.rotation(round);
+        let rotation = &mut self.rotations[rotation];
+        *frame = match command {
+            ServoCommand::Stop => rotation.stop,
+            ServoCommand::Damp => rotation.damp,
+            ServoCommand::Position(_) => *rotation.position.fill(&target),
+        };
+        frame.pad();
     }
 
-    fn to_servo(&self, target: &PositionCommand) -> PositionCommand {
+    fn to_servo(&self, target: &PositionCommand) -> Position {
         let Mounting { sign, offset } = self.mounting;
-        PositionCommand {
+        Position {
             position: sign * (target.position - offset) / TAU,
             velocity: sign * target.velocity / TAU,
             torque: sign * target.torque,
-            ..*target
+            kp_scale: target.kp_scale,
+            kd_scale: target.kd_scale,
+            max_torque: target.max_torque,
+            watchdog: self.watchdog_s,
+            ..Position::default()
         }
     }
 
-    /// The rotation this round's reply will have.
-    pub fn rotation(&self, round: u64) -> u64 {
-        round % self.reads.len() as u64
+    /// The rotation this round's query has, and so its reply.
+    pub fn rotation(&self, round: u64) -> usize {
+        (round % self.rotations.len() as u64) as usize
     }
 
     /// The rotation of the query this reply mirrors; `None` if it holds none of the values asked for.
-    pub fn reply_rotation(&self, payload: &[u8]) -> Option<u64> {
+    pub fn reply_rotation(&self, payload: &[u8]) -> Option<usize> {
         Subframes::new(payload).flatten().find_map(|subframe| {
             let Subframe::Reply(values) = subframe else { return None };
-            let place = self.reads.iter().position(|run| run.start == values.run.start)?;
-            Some(place as u64)
+            self.rotations.iter().position(|rotation| rotation.first == values.run.start)
         })
     }
 
-    /// Reads a reply's values into `servo`. Values not asked for or not understood stay.
-    pub fn decode(&self, payload: &[u8], servo: &mut ServoState) {
-        for subframe in Subframes::new(payload).flatten() {
-            if let Subframe::Reply(values) = subframe {
-                values.iter().for_each(|(register, value)| self.take_in(register, value, servo));
-            }
-        }
-    }
-
-    fn take_in(&self, register: u32, value: Value, servo: &mut ServoState) {
+    /// Reads a reply of this rotation into `servo`. Values not asked for or not understood stay.
+    pub fn decode(&self, frame: &Frame, rotation: usize, servo: &mut ServoState) {
+        // What is cut off or strange within a reply is as good as not said.
+        let reply = self.rotations[rotation].reply.decode(frame).unwrap_or_default();
         let Mounting { sign, offset } = self.mounting;
-        match u16::try_from(register).map(Register) {
-            Ok(Register::MODE) => servo.mode = Mode::from_number(value.integer()).unwrap_or(servo.mode),
-            Ok(Register::POSITION) => servo.position = sign * TAU * Class::Position.decode(value) + offset,
-            Ok(Register::VELOCITY) => servo.velocity = sign * TAU * Class::Velocity.decode(value),
-            Ok(Register::TORQUE) => servo.torque = sign * Class::Torque.decode(value),
-            Ok(Register::VOLTAGE) => servo.voltage = Class::Voltage.decode(value),
-            Ok(Register::TEMPERATURE) => servo.temperature = Class::Temperature.decode(value),
-            Ok(Register::FAULT) => servo.fault = Fault(value.integer() as u8),
-            _ => {}
-        }
+        let Reply { mode, position, velocity, torque, voltage, temperature, fault, .. } = reply;
+        let set = |place: &mut f64, value: Option<f64>| *place = value.unwrap_or(*place);
+        set(&mut servo.position, position.map(|turns| sign * TAU * turns + offset));
+        set(&mut servo.velocity, velocity.map(|turns| sign * TAU * turns));
+        set(&mut servo.torque, torque.map(|torque| sign * torque));
+        set(&mut servo.voltage, voltage);
+        set(&mut servo.temperature, temperature);
+        servo.mode = mode.unwrap_or(servo.mode);
+        servo.fault = fault.unwrap_or(servo.fault);
     }
 }
 
-/// A position command with holes for its numbers.
-#[derive(Debug)]
-struct PositionTemplate {
-    frame: Frame,
-    /// Where each number goes: offset in the payload, class, resolution; in the order of [`numbers`].
-    holes: [Option<(usize, Class, Resolution)>; NUMBERS],
-}
-
-const NUMBERS: usize = 7;
-
-/// Registers of a position command in the order they travel.
-const REGISTERS: [Register; NUMBERS] = [
-    Register::COMMAND_POSITION,
-    Register::COMMAND_VELOCITY,
-    Register::COMMAND_TORQUE,
-    Register::COMMAND_KP_SCALE,
-    Register::COMMAND_KD_SCALE,
-    Register::COMMAND_MAX_TORQUE,
-    Register::COMMAND_WATCHDOG,
-];
-
-fn numbers(target: &PositionCommand, watchdog_s: f64) -> [f64; NUMBERS] {
-    let PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque } = *target;
-    [position, velocity, torque, kp_scale, kd_scale, max_torque, watchdog_s]
-}
-
-impl PositionTemplate {
-    fn new(address: Address, format: &CommandFormat, reads: &[Run]) -> Self {
-        let CommandFormat { position, velocity, torque, kp_scale, kd_scale, max_torque, watchdog } = *format;
-        let formats = [position, velocity, torque, kp_scale, kd_scale, max_torque, watchdog];
-        let resolutions = formats.map(Format::resolution);
-        let mut holes = [None; NUMBERS];
-        let frame = build(address, |w| {
-            w.write(0, &[Value::Int8(Mode::Position as i8)])?;
-            let mut first = 0;
-            while first < NUMBERS {
-                first += write_run(w, &resolutions, first, &mut holes)?.max(1);
-            }
-            reads.iter().try_for_each(|&run| w.read(run))
-        });
-        Self { frame, holes }
-    }
-
-    fn fill(&self, target: PositionCommand, watchdog_s: f64, frame: &mut Frame) {
-        *frame = self.frame;
-        let payload = frame.payload_mut();
-        for (hole, number) in self.holes.iter().zip(numbers(&target, watchdog_s)) {
-            if let Some((offset, class, resolution)) = *hole {
-                class.encode(number, resolution).write(&mut payload[offset..]);
-            }
-        }
+impl Rotation {
+    fn new(address: Address, command: &khz_wire::Format, query: &khz_wire::Format) -> Option<Self> {
+        let none = khz_wire::Format::new();
+        let damp = Command::ZeroVelocity(ZeroVelocity::default());
+        Some(Self {
+            stop: Command::Stop.frame(address, &none, query).ok()?,
+            damp: damp.frame(address, &none, query).ok()?,
+            position: CommandTemplate::new(address, command, query).ok()?,
+            reply: ReplyLayout::new(query).ok()?,
+            first: query.runs().next()?.start,
+        })
     }
 }
 
-/// Writes the run of neighbours of one resolution that starts at `first`; how many there are, 0 if the number
-/// at `first` is not sent.
-fn write_run(
-    w: &mut Writer<'_>,
-    resolutions: &[Option<Resolution>; NUMBERS],
-    first: usize,
-    holes: &mut [Option<(usize, Class, Resolution)>; NUMBERS],
-) -> Result<usize, Full> {
-    let Some(resolution) = resolutions[first] else { return Ok(0) };
-    let start = REGISTERS[first].0;
-    let neighbours = (first..NUMBERS)
-        .take_while(|&i| resolutions[i] == Some(resolution) && REGISTERS[i].0 - start == (i - first) as u16);
-    let count = neighbours.count();
-    let zero = Class::Integer.encode(0.0, resolution);
-    w.write(u32::from(start), &[zero; NUMBERS][..count])?;
-    for i in first..first + count {
-        let offset = w.len() - (first + count - i) * resolution.size();
-        holes[i] = Some((offset, REGISTERS[i].class(), resolution));
-    }
-    Ok(count)
+/// Mode and fault are always asked for.
+fn query_format(query: &QueryFormat) -> khz_wire::Format {
+    format(&[
+        (Register::MODE, Format::Int8),
+        (Register::POSITION, query.position),
+        (Register::VELOCITY, query.velocity),
+        (Register::TORQUE, query.torque),
+        (Register::VOLTAGE, query.voltage),
+        (Register::TEMPERATURE, query.temperature),
+        (Register::FAULT, Format::Int8),
+    ])
 }
 
-fn rotated(runs: &[Run], by: usize) -> Vec<Run> {
-    let mut runs = runs.to_vec();
-    runs.rotate_left(by);
-    runs
+fn command_format(command: &CommandFormat) -> khz_wire::Format {
+    format(&[
+        (Register::COMMAND_POSITION, command.position),
+        (Register::COMMAND_VELOCITY, command.velocity),
+        (Register::COMMAND_TORQUE, command.torque),
+        (Register::COMMAND_KP_SCALE, command.kp_scale),
+        (Register::COMMAND_KD_SCALE, command.kd_scale),
+        (Register::COMMAND_MAX_TORQUE, command.max_torque),
+        (Register::COMMAND_WATCHDOG, command.watchdog),
+    ])
 }
 
-fn build(address: Address, write: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>) -> Frame {
-    let mut buffer = [0; khz_wire::frame::MAX_PAYLOAD];
-    let mut writer = Writer::new(&mut buffer);
-    let result = write(&mut writer);
-    debug_assert_eq!(result, Ok(()), "command and query fit a frame");
-    let mut frame =
-        Frame::new(address.id(), writer.written()).unwrap_or_else(|| unreachable!("64 bytes fit"));
-    frame.pad();
-    frame
+fn format(wanted: &[(Register, Format)]) -> khz_wire::Format {
+    let travels = |&(register, format): &(Register, Format)| Some((register, format.resolution()?));
+    let registers: Vec<_> = wanted.iter().filter_map(travels).collect();
+    khz_wire::Format::of(&registers).expect("a format holds more registers than these")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use khz_wire::Mode;
 
     fn codec(command: CommandFormat, query: QueryFormat, mounting: Mounting) -> Codec {
         Codec::new(Address::to(1, true), &command, &query, mounting, 0.1)
     }
 
-    fn frame(codec: &Codec, command: &ServoCommand, round: u64) -> Vec<u8> {
+    fn frame(codec: &mut Codec, command: &ServoCommand, round: u64) -> Vec<u8> {
         let mut frame = Frame::new(0, &[]).unwrap();
         codec.encode(command, round, &mut frame);
         assert_eq!(frame.id, 0x8001);
@@ -266,23 +194,24 @@ mod tests {
             watchdog: Format::None,
             ..CommandFormat::default()
         };
-        let codec = codec(format, QueryFormat::default(), Mounting::default());
+        let mut codec = codec(format, QueryFormat::default(), Mounting::default());
         let target = PositionCommand { velocity: TAU, ..PositionCommand::hold(0.25 * TAU) };
         let expected = [
             0x01, 0, 0x0a, 0x0e, 0x20, 0, 0, 0x80, 0x3e, 0, 0, 0x80, 0x3f, 0x11, 0, 0x1f, 1, 0x13, 0x0d, 0x50,
         ];
-        assert_eq!(frame(&codec, &ServoCommand::Position(target), 0), expected);
+        assert_eq!(frame(&mut codec, &ServoCommand::Position(target), 0), expected);
     }
 
     #[test]
     fn stop_and_damp_are_the_official_clients_and_rotate() {
-        let codec = codec(CommandFormat::default(), QueryFormat::default(), Mounting::default());
-        let stop = |round| frame(&codec, &ServoCommand::Stop, round);
+        let mut codec = codec(CommandFormat::default(), QueryFormat::default(), Mounting::default());
+        let mut stop = |round| frame(&mut codec, &ServoCommand::Stop, round);
         assert_eq!(stop(0), [0x01, 0, 0, 0x11, 0, 0x1f, 1, 0x13, 0x0d, 0x50, 0x50, 0x50]);
         assert_eq!(stop(1), [0x01, 0, 0, 0x1f, 1, 0x13, 0x0d, 0x11, 0, 0x50, 0x50, 0x50]);
         assert_eq!(stop(2), [0x01, 0, 0, 0x13, 0x0d, 0x11, 0, 0x1f, 1, 0x50, 0x50, 0x50]);
-        assert_eq!(stop(3), stop(0));
-        assert_eq!(frame(&codec, &ServoCommand::Damp, 0)[..3], [1, 0, 12]);
+        let again = stop(3);
+        assert_eq!(again, stop(0));
+        assert_eq!(frame(&mut codec, &ServoCommand::Damp, 0)[..3], [1, 0, 12]);
     }
 
     #[test]
@@ -295,7 +224,7 @@ mod tests {
         let mut servo = ServoState::UNKNOWN;
         let reply = [&mode[..], &motion, &rest].concat();
         assert_eq!(codec.reply_rotation(&reply), Some(0));
-        codec.decode(&reply, &mut servo);
+        codec.decode(&Frame::new(0x100, &reply).unwrap(), 0, &mut servo);
         assert_eq!((servo.mode, servo.voltage, servo.temperature), (Mode::Position, 24.5, 30.0));
         assert!((servo.position - (0.5 - 0.25 * TAU)).abs() < 1e-12 && (servo.velocity + TAU).abs() < 1e-12);
         assert!((servo.torque + 0.1).abs() < 1e-7);
@@ -332,7 +261,7 @@ mod tests {
             voltage: float,
             temperature: float,
         };
-        let codec = codec(command, query, Mounting::default());
-        assert_eq!(frame(&codec, &ServoCommand::Position(PositionCommand::hold(0.0)), 0).len(), 48);
+        let mut codec = codec(command, query, Mounting::default());
+        assert_eq!(frame(&mut codec, &ServoCommand::Position(PositionCommand::hold(0.0)), 0).len(), 48);
     }
 }

@@ -87,7 +87,7 @@ pub struct Device {
 impl Device {
     pub fn new(plan: &DevicePlan, prefix: u16, host: u8, lane: usize) -> Self {
         let address = Address { prefix, source: host, destination: plan.id, reply: true };
-        let codec = Codec::new(address, &plan.command, &plan.query, plan.mounting, plan.watchdog_s);
+        let mut codec = Codec::new(address, &plan.command, &plan.query, plan.mounting, plan.watchdog_s);
         let mut frame =
             Frame::new(address.id(), &[]).unwrap_or_else(|| unreachable!("an address has 29 bits"));
         codec.encode(&ServoCommand::Stop, 0, &mut frame);
@@ -128,8 +128,9 @@ impl Device {
         deadline_ns: i64,
         servo: &mut ServoState,
     ) -> Answer {
-        let payload = received.frame.payload();
-        let Some(rotation) = self.codec.reply_rotation(payload) else { return Answer::Foreign };
+        let Some(rotation) = self.codec.reply_rotation(received.frame.payload()) else {
+            return Answer::Foreign;
+        };
         let fresh = match self.phase {
             Phase::Awaited { sent_ns } => {
                 rotation == self.codec.rotation(round) && (sent_ns..=deadline_ns).contains(&received.at_ns)
@@ -138,7 +139,7 @@ impl Device {
         };
         // A late reply is still news, unless this cycle's answer is already in.
         if self.phase != Phase::Answered {
-            self.codec.decode(payload, servo);
+            self.codec.decode(&received.frame, rotation, servo);
             servo.at_ns = received.at_ns;
         }
         self.count(fresh, received.at_ns)
