@@ -11,6 +11,7 @@ Quantities are in SI units: rad, rad/s, N·m, V, °C, seconds.
 """
 
 from ._native import (
+    BusError,
     ClosedError,
     Command,
     CommandError,
@@ -18,27 +19,36 @@ from ._native import (
     ControllerTimeout,
     KilohertzError,
     LogError,
+    NoReplyError,
+    Reply,
     RobotError,
     StartError,
     State,
 )
+from .connection import Connection, Found, Servo
 from .log import Log, Record, open_log
 from .robot import Live, Mode, Robot, Summary
 
 __all__ = [
+    "BusError",
     "ClosedError",
     "Command",
     "CommandError",
     "ConfigError",
+    "Connection",
     "ControllerTimeout",
+    "Found",
     "KilohertzError",
     "Live",
     "Log",
     "LogError",
     "Mode",
+    "NoReplyError",
     "Record",
+    "Reply",
     "Robot",
     "RobotError",
+    "Servo",
     "StartError",
     "State",
     "Summary",

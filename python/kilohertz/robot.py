@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from . import _native
 from ._native import Command, RobotError, State
+from .connection import Connection, _index
 
 
 class Mode(enum.IntEnum):
@@ -77,9 +78,14 @@ class Robot:
 
     @classmethod
     def emulated(cls, servos: int = 1, *, rate_hz: float = 1000.0, imu: bool = False, wire: str = "can_fd") -> Robot:
-        """An emulated robot in one line: joints `servo_1` … on one bus. `wire` is `can_fd`, `rs485` or `instant`."""
+        """An emulated robot in one line: joints `servo_1` … on one bus. `wire` is `can_fd`, `rs485` or `instant`.
+
+        It forgives a slow computer (controllers may take 0.1 s, ticks may be late), so that tests on it depend on what
+        a controller does and not on how busy the computer is. A robot file has the thresholds for a real one."""
         lines = ["[robot]", 'name = "emulated"', "[loop]", f"rate_hz = {rate_hz}", "[bus.main]"]
         lines += ['link = "emulated"', f'wire = "{wire}"', "[log]", "enabled = false"]
+        lines += ["[supervisor]", "controller_us = 100_000", "overruns = 1000", "stale_ms = 1000", "missed_replies = 50"]
+        lines += ["imu_silent_ms = 1000"]
         lines += ["[imu]", 'link = "emulated"'] if imu else []
         for number in range(1, servos + 1):
             lines += ["[[servo]]", f'name = "servo_{number}"', 'bus = "main"', f"id = {number}"]
@@ -156,6 +162,11 @@ class Robot:
         return Live(run, self.servos)
 
 
+    def connect(self) -> Connection:
+        """Opens the buses without a loop, for scans, single commands and raw frames."""
+        return Connection(self._native.connect(), self.servos, self.buses)
+
+
 class Live:
     """A robot running while Python does as it likes: `state()` and `send()` never wait for the loop."""
 
@@ -191,6 +202,10 @@ class Live:
             if value is not None:
                 setattr(command, name, value)
         self._native.send(command, over)
+
+    def inject(self, kind: str, servo: str | None = None, value: float = 1.0) -> None:
+        """Puts a fault into the emulated devices; see `Connection.inject`."""
+        self._native.inject(kind, _index(self.servos, servo), value)
 
     @property
     def over(self) -> bool:

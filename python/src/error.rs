@@ -27,6 +27,13 @@ create_exception!(
     KilohertzError,
     "Something brought the robot down: its `summary` tells the whole run."
 );
+create_exception!(
+    kilohertz,
+    BusError,
+    KilohertzError,
+    "A bus refuses or cannot carry frames; the text says which."
+);
+create_exception!(kilohertz, NoReplyError, KilohertzError, "A servo did not answer in time.");
 create_exception!(kilohertz, CommandError, KilohertzError, "A command no servo can follow, such as NaN.");
 create_exception!(
     kilohertz,

@@ -5,6 +5,8 @@
 //! | `robot` | a robot, and a run of it |
 //! | `control` | a Python controller in the tick |
 //! | `beside` | Python beside the loop |
+//! | `connection` | servos without a loop |
+//! | `injected` | faults put into emulated devices |
 //! | `state` | what a controller sees and sets, as NumPy arrays |
 //! | `attached` | a thread that stays known to Python |
 //! | `log`, `column` | columns of a log as NumPy arrays |
@@ -13,8 +15,10 @@
 mod attached;
 mod beside;
 mod column;
+mod connection;
 mod control;
 mod error;
+mod injected;
 mod log;
 mod robot;
 mod state;
@@ -23,9 +27,11 @@ mod state;
 #[pyo3::pymodule]
 mod _native {
     #[pymodule_export]
+    use crate::connection::{Connection, Reply};
+    #[pymodule_export]
     use crate::error::{
-        ClosedError, CommandError, ConfigError, ControllerTimeout, KilohertzError, LogError, RobotError,
-        StartError,
+        BusError, ClosedError, CommandError, ConfigError, ControllerTimeout, KilohertzError, LogError,
+        NoReplyError, RobotError, StartError,
     };
     #[pymodule_export]
     use crate::log::Log;

@@ -1,16 +1,20 @@
 //! A robot, and a run of it.
 
 use crate::beside::{Beside, Operator};
+use crate::connection::Connection;
 use crate::control::{PyController, Shared};
 use crate::error::{ClosedError, ConfigError, ControllerTimeout, KilohertzError, StartError};
+use crate::injected::{Injected, Trouble};
 use crate::state::{Command, State};
 use khz_measure::run::RunSummary;
+use khz_robot::assemble::{Links, open_links};
 use khz_robot::config::QUADRUPED;
 use khz_robot::launch::{Landed, Launch};
-use khz_robot::{Controller, RobotConfig, RobotState};
+use khz_robot::{Controller, RobotConfig};
 use khz_rt::now_ns;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+use rtrb::Producer;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -105,6 +109,12 @@ impl Robot {
         self.launch(py, controller, parts, Wishes { duration, log, record })
     }
 
+    /// Opens the buses without a loop.
+    fn connect(&self, py: Python<'_>) -> PyResult<Connection> {
+        let (links, troubles) = py.detach(|| open(&self.config))?;
+        Ok(Connection::new(&self.config, links, troubles))
+    }
+
     /// Starts the loop with Python beside it: it holds every joint until the first command.
     #[pyo3(signature = (*, age_limit=0.1, duration=None, log=None, record=true))]
     fn start_beside(
@@ -115,7 +125,7 @@ impl Robot {
         log: Option<PathBuf>,
         record: bool,
     ) -> PyResult<Run> {
-        let state = self.unknown();
+        let state = khz_robot::assemble::state(&self.config);
         let (beside, operator) = Beside::new(&state, nanoseconds(age_limit));
         let parts = Parts { shared: None, operator: Some(operator), patience_ns: i64::MAX };
         self.launch(py, Some(Box::new(beside)), parts, Wishes { duration, log, record })
@@ -153,12 +163,16 @@ impl Robot {
         let duration_ns = wishes.duration.map(nanoseconds);
         let stop = Arc::new(AtomicBool::new(false));
         let started = py.detach(|| {
-            Launch::start(&config, &self.text, controller, duration_ns, Arc::clone(&stop))
+            let (links, troubles) = open(&config)?;
+            Launch::start_on(links, &config, &self.text, controller, duration_ns, Arc::clone(&stop))
+                .map(|launch| (launch, troubles))
                 .map_err(|error| StartError::new_err(error.to_string()))
         });
+        let (launch, troubles) = started?;
         Ok(Run {
             names: self.servos(),
-            launch: Mutex::new(Some(Box::new(started?))),
+            launch: Mutex::new(Some(Box::new(launch))),
+            troubles: Mutex::new(troubles),
             operator: parts.operator.map(Mutex::new),
             shared: parts.shared,
             patience_ns: parts.patience_ns,
@@ -167,11 +181,17 @@ impl Robot {
             process: std::process::id(),
         })
     }
+}
 
-    fn unknown(&self) -> RobotState {
-        let config = &self.config;
-        RobotState::unknown(config.servos.len(), config.imu.is_some(), config.timing.period_ns())
-    }
+/// Opens a robot's links; what is emulated takes faults.
+fn open(config: &RobotConfig) -> PyResult<(Links, Option<Producer<Trouble>>)> {
+    let mut troubles = None;
+    let links = open_links(config, |world| {
+        let (injected, producer) = Injected::new(world);
+        troubles = Some(producer);
+        Box::new(injected)
+    });
+    Ok((links.map_err(|error| StartError::new_err(error.to_string()))?, troubles))
 }
 
 /// A robot running.
@@ -181,6 +201,7 @@ pub struct Run {
     names: Vec<String>,
     launch: Mutex<Option<Box<Launch>>>,
     operator: Option<Mutex<Operator>>,
+    troubles: Mutex<Option<Producer<Trouble>>>,
     shared: Option<Arc<Shared>>,
     patience_ns: i64,
     stop: Arc<AtomicBool>,
@@ -222,6 +243,13 @@ impl Run {
             }
             None => Ok(summary.to_string()),
         }
+    }
+
+    /// Puts a fault into the emulated devices.
+    #[pyo3(signature = (kind, servo=0, value=0.0))]
+    fn inject(&self, kind: &str, servo: usize, value: f64) -> PyResult<()> {
+        let trouble = crate::injected::trouble(kind, servo, value)?;
+        crate::injected::put(self.troubles.lock().unwrap_or_else(PoisonError::into_inner).as_mut(), trouble)
     }
 
     /// The newest state: arrays of its own, which nobody rewrites.

@@ -223,6 +223,11 @@ impl Command {
         }
     }
 
+    /// Makes it the command to switch every output off.
+    pub fn stop(&self, py: Python<'_>) {
+        write(py, &self.mode, self.names.iter().map(|_| STOP));
+    }
+
     /// Makes it the command to stay where the robot is. Allocates nothing.
     pub fn hold(&self, py: Python<'_>, state: &RobotState) {
         let each = |value| state.servos.iter().map(move |_| value);

@@ -9,6 +9,7 @@ use crate::cycle::{Cycle, CyclePlan, DevicePlan, Mounting};
 use crate::state::RobotState;
 use crate::supervisor::Supervisor;
 use crate::tick::Machine;
+use khz_emu::World;
 use khz_link::Link;
 use khz_link::faults::{Direction, Fault, Faults, Kind};
 use std::net::{IpAddr, ToSocketAddrs};
@@ -37,7 +38,7 @@ pub enum AssembleError {
 /// # Errors
 /// A link that cannot be opened, with its bus.
 pub fn machine(config: &RobotConfig, controller: Box<dyn Controller>) -> Result<Machine, AssembleError> {
-    Ok(put_together(config, controller, open_links(config)?))
+    Ok(put_together(config, controller, open_links(config, |world| Box::new(world))?))
 }
 
 /// Builds the machine of a robot file on a link of your own, whose channels are the file's buses in their order
@@ -48,14 +49,22 @@ pub fn machine_on(config: &RobotConfig, controller: Box<dyn Controller>, link: B
     put_together(config, controller, Links { links: vec![link], places, imu })
 }
 
-fn put_together(config: &RobotConfig, controller: Box<dyn Controller>, links: Links) -> Machine {
-    let Links { links, places, imu } = links;
-    let devices = config.servos.iter().map(|servo| device(config, servo, places[servo.bus])).collect();
-    let cycle = Cycle::new(CyclePlan { devices, imu, ..CyclePlan::default() }, &links);
-    let timing = &config.timing;
-    let state = RobotState::unknown(config.servos.len(), imu.is_some(), timing.period_ns());
+/// Builds the machine of a robot file on links that are open.
+pub fn put_together(config: &RobotConfig, controller: Box<dyn Controller>, links: Links) -> Machine {
+    let (cycle, state) = (cycle(config, &links), state(config));
     let supervisor = Supervisor::of(config);
-    Machine::new(links, cycle, supervisor, controller, state, timing.bus_deadline_ns())
+    Machine::new(links.links, cycle, supervisor, controller, state, config.timing.bus_deadline_ns())
+}
+
+/// The bus cycle of a robot file on links that are open.
+pub fn cycle(config: &RobotConfig, links: &Links) -> Cycle {
+    let devices = config.servos.iter().map(|servo| device(config, servo, links.places[servo.bus])).collect();
+    Cycle::new(CyclePlan { devices, imu: links.imu, ..CyclePlan::default() }, &links.links)
+}
+
+/// The state of the robot before anything is known.
+pub fn state(config: &RobotConfig) -> RobotState {
+    RobotState::unknown(config.servos.len(), config.imu.is_some(), config.timing.period_ns())
 }
 
 /// The controller a robot file names.
@@ -86,24 +95,35 @@ pub type Buses = (Vec<Box<dyn Link>>, Vec<Place>);
 /// # Errors
 /// As [`machine`].
 pub fn buses(config: &RobotConfig) -> Result<Buses, AssembleError> {
-    open_links(config).map(|opened| (opened.links, opened.places))
+    open_links(config, |world| Box::new(world)).map(|opened| (opened.links, opened.places))
 }
 
-struct Links {
-    links: Vec<Box<dyn Link>>,
-    /// By bus.
-    places: Vec<Place>,
-    imu: Option<usize>,
+/// A robot's links, open.
+pub struct Links {
+    /// Each link once.
+    pub links: Vec<Box<dyn Link>>,
+    /// Where each bus of the file is.
+    pub places: Vec<Place>,
+    /// The link that has the IMU.
+    pub imu: Option<usize>,
 }
 
-fn open_links(config: &RobotConfig) -> Result<Links, AssembleError> {
+/// Opens every link of a robot file. `make_emulated` makes a link of the emulated devices, if there are any.
+///
+/// # Errors
+/// A link that cannot be opened, with its bus.
+pub fn open_links(
+    config: &RobotConfig,
+    make_emulated: impl FnOnce(World) -> Box<dyn Link>,
+) -> Result<Links, AssembleError> {
     let mut links: Vec<Box<dyn Link>> = Vec::new();
     let is_emulated = |bus: &BusConfig| matches!(bus.link, LinkConfig::Emulated(_));
     let emulated_imu = config.imu.as_ref().is_some_and(|imu| imu.link == ImuLink::Emulated);
     let mut emulated = None;
     if emulated_imu || config.buses.iter().any(is_emulated) {
         // One world holds all buses, so that the servos move one body; the channel is the bus.
-        links.push(emulated_link(config)?);
+        let world = config.emulate()?;
+        links.push(with_faults(make_emulated(world), &emulated_script(config), config.emulation.seed));
         emulated = Some(0);
     }
     let mut places = Vec::new();
@@ -127,11 +147,9 @@ fn open_links(config: &RobotConfig) -> Result<Links, AssembleError> {
     Ok(Links { links, places, imu })
 }
 
-fn emulated_link(config: &RobotConfig) -> Result<Box<dyn Link>, AssembleError> {
-    let world = config.emulate()?;
-    let scripts = config.buses.iter().enumerate().flat_map(|(index, bus)| script(&bus.faults, index as u8));
-    let script: Vec<Fault> = scripts.collect();
-    Ok(with_faults(Box::new(world), &script, config.emulation.seed))
+/// What the `faults` of the emulated buses ask for; their channel is the bus.
+fn emulated_script(config: &RobotConfig) -> Vec<Fault> {
+    config.buses.iter().enumerate().flat_map(|(index, bus)| script(&bus.faults, index as u8)).collect()
 }
 
 fn open(config: &RobotConfig, index: usize) -> Result<Box<dyn Link>, AssembleError> {

@@ -1,13 +1,12 @@
 //! A robot file run as it says: machine, recorder and loop together.
 
-use crate::assemble::{self, AssembleError};
+use crate::assemble::{self, AssembleError, Links};
 use crate::config::{self, LoopConfig, RobotConfig};
 use crate::controller::{Controller, Pipelined};
 use crate::recorder::{Plan, Recorder, RecorderError, RecorderOptions, Summary};
 use crate::records::{RunLog, robot_record, robot_schema};
 use crate::run::Observer;
 use crate::session::{Outcome, Session, SessionError, SessionSettings};
-use crate::state::RobotState;
 use crate::time::Receive;
 use khz_rt::{Overrun, Passport, Policy, Setup, Wake};
 use std::sync::Arc;
@@ -62,8 +61,24 @@ impl Launch {
         duration_ns: Option<i64>,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, LaunchError> {
+        let links = assemble::open_links(config, |world| Box::new(world))?;
+        Self::start_on(links, config, text, controller, duration_ns, stop)
+    }
+
+    /// As [`Launch::start`], on links that are open.
+    ///
+    /// # Errors
+    /// As [`Launch::start`].
+    pub fn start_on(
+        links: Links,
+        config: &RobotConfig,
+        text: &str,
+        controller: Option<Box<dyn Controller>>,
+        duration_ns: Option<i64>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, LaunchError> {
         let controller = controller.unwrap_or_else(|| assemble::controller(&config.controller));
-        let machine = assemble::machine(config, threaded(config, controller)?)?;
+        let machine = assemble::put_together(config, threaded(config, controller)?, links);
         let (recorder, observer) = record(config, text)?;
         let session = Session::start(machine, observer, settings(&config.timing, duration_ns), stop)?;
         Ok(Self { session, recorder })
@@ -88,7 +103,7 @@ fn threaded(
     if config.timing.mode == config::Mode::Inline {
         return Ok(controller);
     }
-    let state = RobotState::unknown(config.servos.len(), config.imu.is_some(), config.timing.period_ns());
+    let state = assemble::state(config);
     let loop_setup = setup(&config.timing);
     // Below the loop, and free to move: the loop's CPU is the loop's.
     let priority = loop_setup.priority.saturating_sub(1).max(1);

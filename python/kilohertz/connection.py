@@ -1,0 +1,165 @@
+"""Servos without a loop: scan, single commands, whole cycles.
+
+>>> with kilohertz.Robot.emulated(servos=2).connect() as robot:         # doctest: +SKIP
+...     servo = robot.servo("servo_1")
+...     servo.position(0.3)
+...     servo.query().position
+
+Calls block until the reply is there, and release the interpreter meanwhile: in asynchronous programs write
+`await asyncio.to_thread(servo.query)`.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+
+from . import _native
+from ._native import Command, Reply, State
+
+_STOP, _POSITION, _ZERO_VELOCITY = 0, 10, 12
+
+
+@dataclass(frozen=True)
+class Found:
+    """A servo that answered a scan."""
+
+    bus: str
+    id: int
+    uuid: uuid.UUID
+
+
+class Connection:
+    """A robot's buses, open. Nothing moves unless told to. Use it in a `with` statement: at its end every servo that
+    was commanded gets the stop command."""
+
+    def __init__(self, native: _native.Connection, servos: list[str], buses: list[str]) -> None:
+        self._native = native
+        self._commanded: set[int] = set()
+        self.servos = servos
+        """Names of the servos."""
+        self.buses = buses
+        """Names of the buses."""
+
+    def scan(self, timeout: float = 0.05) -> list[Found]:
+        """The servos that answer on each bus, whether the robot file has them or not."""
+        found = self._native.scan(timeout)
+        return [Found(bus, number, uuid.UUID(bytes=bytes(unique))) for bus, number, unique in found]
+
+    def servo(self, name: str) -> Servo:
+        """The servo of this name."""
+        if name not in self.servos:
+            raise KeyError(f"no servo is called {name!r}; there are: {', '.join(self.servos)}")
+        return Servo(self, name, self.servos.index(name))
+
+    def arrays(self) -> tuple[State, Command]:
+        """A state and a command for `cycle`, all outputs off."""
+        return self._native.arrays()
+
+    def cycle(self, command: Command, state: State) -> int:
+        """One whole bus cycle: commands to all servos, replies from all into `state`. Returns how many servos did not
+        answer by the robot file's bus deadline. There is no supervisor: `Robot.run` has one."""
+        self._commanded.update(range(len(self.servos)))
+        return self._native.cycle(command, state)
+
+    def inject(self, kind: str, servo: str | None = None, value: float = 1.0) -> None:
+        """Puts a fault into the emulated devices: `silent`, `lying` (NaN), `stuck` (value 0 ends them), `fault` (value is the
+        code), `reboot`, `supply` (value in V) for a servo; `imu_gone`."""
+        self._native.inject(kind, _index(self.servos, servo), value)
+
+    def close(self) -> None:
+        """Stops every servo that was commanded, and closes the buses."""
+        for servo in sorted(self._commanded):
+            try:
+                self._native.exchange(servo, _STOP)
+            except _native.KilohertzError:
+                # A servo that does not answer stops by its own watchdog.
+                pass
+        self._commanded.clear()
+        self._native.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except _native.ClosedError:
+            pass
+
+
+class Servo:
+    """One servo. Every method sends one frame and returns the reply to it; NoReplyError if there is none. Angles are the
+    joint's, in rad. A servo stops by itself when no command comes within its watchdog time (0.1 s from the factory;
+    set another with `watchdog`, NaN for never)."""
+
+    def __init__(self, connection: Connection, name: str, index: int) -> None:
+        self._connection = connection
+        self._index = index
+        self.name = name
+        """Its name."""
+
+    def query(self, registers: Mapping[int, str] | None = None, timeout: float = 0.02) -> Reply:
+        """Asks for its state, and for further registers: {number: "int8" | "int16" | "int32" | "float"}."""
+        return self._exchange(None, {}, registers, timeout)
+
+    def stop(self, timeout: float = 0.02) -> Reply:
+        """Output off; clears a fault."""
+        return self._exchange(_STOP, {}, None, timeout)
+
+    def zero_velocity(self, *, kd_scale: float = 1.0, watchdog: float = 0.0, timeout: float = 0.02) -> Reply:
+        """Damping without holding a position."""
+        return self._exchange(_ZERO_VELOCITY, {0x24: kd_scale, 0x27: watchdog}, None, timeout)
+
+    def position(
+        self,
+        position: float = math.nan,
+        *,
+        velocity: float = 0.0,
+        torque: float = 0.0,
+        kp_scale: float = 1.0,
+        kd_scale: float = 1.0,
+        max_torque: float = math.nan,
+        watchdog: float = 0.0,
+        registers: Mapping[int, str] | None = None,
+        timeout: float = 0.02,
+    ) -> Reply:
+        """Follow a position (NaN: from wherever it is) and velocity, adding a torque."""
+        values = {
+            0x20: position,
+            0x21: velocity,
+            0x22: torque,
+            0x23: kp_scale,
+            0x24: kd_scale,
+            0x25: max_torque,
+            0x27: watchdog,
+        }
+        return self._exchange(_POSITION, values, registers, timeout)
+
+    def velocity(self, velocity: float, *, max_torque: float = math.nan, watchdog: float = 0.0) -> Reply:
+        """Turn with a velocity from wherever it is."""
+        return self.position(math.nan, velocity=velocity, max_torque=max_torque, watchdog=watchdog)
+
+    def torque(self, torque: float, *, watchdog: float = 0.0) -> Reply:
+        """Push with a torque, without holding position or velocity."""
+        return self.position(math.nan, torque=torque, kp_scale=0.0, kd_scale=0.0, watchdog=watchdog)
+
+    def _exchange(
+        self, mode: int | None, values: dict[int, float], registers: Mapping[int, str] | None, timeout: float
+    ) -> Reply:
+        if mode not in (None, _STOP):
+            self._connection._commanded.add(self._index)
+        return self._connection._native.exchange(self._index, mode, values, dict(registers or {}), timeout)
+
+
+def _index(servos: list[str], servo: str | None) -> int:
+    if servo is None:
+        return 0
+    if servo not in servos:
+        raise KeyError(f"no servo is called {servo!r}; there are: {', '.join(servos)}")
+    return servos.index(servo)
