@@ -159,3 +159,48 @@ fn exports_and_plots_are_written() {
     assert!(khz(&["plot", &bench.log, "imu.rate", "-o", &page]).status.success());
     assert!(std::fs::read_to_string(page).unwrap().contains("rate.2"));
 }
+
+#[test]
+fn samples_sent_by_a_recorder_are_received() {
+    use std::io::{BufRead, BufReader, Read};
+
+    let bench = bench();
+    let received = format!("{}/received.tlog", bench.folder);
+    let mut server = Command::new(env!("CARGO_BIN_EXE_khz"))
+        .args(["log", "record", "--listen", "127.0.0.1:0", "--keep-free", "0", "--json", "-o", &received])
+        .stderr(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("listening at ").unwrap().parse().unwrap();
+    let mut plan = khz_robot::recorder::Plan::new(khz_robot::recorder::RecorderOptions {
+        path: format!("{}/sent.tlog", bench.folder).into(),
+        keep_free_bytes: 0,
+        stream: Some(address),
+        ..Default::default()
+    });
+    let tick = plan.record("tick", &Type::Float64).unwrap();
+    let mut tap = plan.tap(1 << 20);
+    let recorder = plan.start().unwrap();
+    (0..50).for_each(|n| assert!(tap.push_value(tick, khz_rt::now_ns(), &f64::from(n))));
+    let sent = recorder.finish();
+    // The datagrams are in the server's socket by now; a stop is asked for after they have been taken from it.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let samples = || stdout(&khz(&["cat", &received, "-r", "tick"])).lines().count();
+    while samples() < 50 && std::time::Instant::now() < deadline {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    Command::new("kill").args(["-INT", &server.id().to_string()]).status().unwrap();
+    let mut text = String::new();
+    server.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(server.wait().unwrap().success());
+    let summary: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (&summary["samples"], &summary["lost"], &summary["senders"]),
+        (&50.into(), &0.into(), &1.into())
+    );
+    let strip = |path: &str| stdout(&khz(&["cat", path, "-r", "tick"]));
+    assert_eq!(strip(&received), strip(sent.paths[0].to_str().unwrap()));
+}

@@ -19,12 +19,15 @@
 //! ```
 
 mod disk;
+mod receive;
+mod stream;
 mod tap;
 #[cfg(test)]
 mod tests;
 mod writing;
 
 pub use disk::{Disk, Files, Output};
+pub use receive::{Intake, IntakeCounts};
 pub use tap::{MAX_SAMPLE, Tap};
 
 use crate::config::LogConfig;
@@ -61,6 +64,8 @@ pub struct RecorderOptions {
     /// What to add to the loop's clock to get ns since the Unix epoch; `None`: the present difference to
     /// `CLOCK_MONOTONIC`. With virtual time, say what its zero means.
     pub epoch_ns: Option<i64>,
+    /// Send every sample to this address too, for `khz log record` there.
+    pub stream: Option<std::net::SocketAddr>,
 }
 
 /// When written data is forced onto the disk. The file system's own pace is some tens of seconds; the death of the
@@ -96,6 +101,7 @@ impl From<&LogConfig> for RecorderOptions {
             keep_free_bytes: mib(config.keep_free_mib),
             sync: Sync::default(),
             epoch_ns: None,
+            stream: None,
         }
     }
 }
@@ -114,6 +120,14 @@ pub enum RecorderError {
     /// Two records of one name.
     #[error("the record {0:?} is declared twice")]
     Twice(String),
+    /// Nothing can be sent to the address.
+    #[error("cannot send samples to {to}: {source}")]
+    Stream {
+        /// The address.
+        to: std::net::SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// More than [`MAX_RECORDS`].
     #[error("more than {MAX_RECORDS} records in one recording")]
     TooMany,

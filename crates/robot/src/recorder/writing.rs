@@ -1,5 +1,6 @@
 //! What the recorder's thread does, with the time told from outside.
 
+use super::stream::Uplink;
 use super::tap::Drain;
 use super::{Counts, Disk, Output, RecordId, RecordSummary, RecorderError, RecorderOptions, Summary, Sync};
 use khz_tlog::{Options, Sink, Type, Writer};
@@ -37,6 +38,7 @@ pub(super) struct Writing<D> {
     counts: Arc<Counts>,
     disk: D,
     store: Store,
+    uplink: Option<Uplink>,
     epoch_ns: i64,
     opened_ns: i64,
     flushed_ns: i64,
@@ -63,6 +65,10 @@ impl<D: Disk> Writing<D> {
     ) -> Result<Self, RecorderError> {
         let epoch_ns = options.epoch_ns.unwrap_or_else(|| khz_rt::clock::realtime_ns() - khz_rt::now_ns());
         let written = vec![0; records.len()];
+        let uplink = options
+            .stream
+            .map(|to| Uplink::new(to, &records).map_err(|source| RecorderError::Stream { to, source }));
+        let uplink = uplink.transpose()?;
         let mut writing = Self {
             options,
             records,
@@ -70,6 +76,7 @@ impl<D: Disk> Writing<D> {
             counts,
             disk,
             store: Store::Full,
+            uplink,
             epoch_ns,
             opened_ns: now_ns,
             flushed_ns: now_ns,
@@ -89,7 +96,7 @@ impl<D: Disk> Writing<D> {
 
     /// Takes what the rings hold, and does what is due.
     pub fn step(&mut self, now_ns: i64) {
-        self.drain();
+        self.drain(now_ns);
         if now_ns - self.looked_ns >= ROOM_NS {
             self.looked_ns = now_ns;
             self.keep_room(now_ns);
@@ -116,7 +123,7 @@ impl<D: Disk> Writing<D> {
 
     /// Takes what is left and ends the log.
     pub fn finish(mut self, now_ns: i64) -> Summary {
-        self.drain();
+        self.drain(now_ns);
         self.close(now_ns);
         let records = self.records.iter().zip(&self.written).enumerate();
         let records = records.map(|(index, ((name, _), &written))| RecordSummary {
@@ -129,7 +136,10 @@ impl<D: Disk> Writing<D> {
     }
 
     /// Writes samples, the oldest first over all rings, until these are empty.
-    fn drain(&mut self) {
+    fn drain(&mut self, now_ns: i64) {
+        if let Some(uplink) = &mut self.uplink {
+            uplink.announce(now_ns);
+        }
         loop {
             let heads =
                 self.drains.iter_mut().enumerate().filter_map(|(index, drain)| Some((index, drain.peek()?)));
@@ -138,6 +148,9 @@ impl<D: Disk> Writing<D> {
             let time_us = (head.time_ns + self.epoch_ns) / 1000;
             let RecordId(record) = head.record;
             let record = usize::from(record);
+            if let Some(uplink) = &mut self.uplink {
+                uplink.sample(record, time_us, payload);
+            }
             let outcome = match &mut self.store {
                 Store::Open(log) => log.write(log.id(record), Some(time_us), payload).map(|_| true),
                 Store::Full | Store::Failed => Ok(false),
@@ -151,6 +164,9 @@ impl<D: Disk> Writing<D> {
                 }
             }
             self.publish();
+        }
+        if let Some(uplink) = &mut self.uplink {
+            uplink.flush();
         }
     }
 

@@ -6,6 +6,7 @@ mod export;
 mod extract;
 mod info;
 mod plot;
+mod record;
 mod repair;
 mod shared;
 
@@ -28,6 +29,7 @@ enum Command {
     Plot(plot::Args),
     Diff(diff::Args),
     Repair(repair::Args),
+    Record(record::Args),
 }
 
 /// Does what is asked. Exit codes: 0 done, 1 done but the log is damaged or the logs differ, 2 bad input.
@@ -40,5 +42,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Plot(args) => plot::run(args),
         Command::Diff(args) => diff::run(args),
         Command::Repair(args) => repair::run(args),
+        Command::Record(args) => record::run(args),
     }
 }

@@ -1,0 +1,175 @@
+//! `khz log record`: a log of what other processes and machines send.
+
+use super::shared::create;
+use crate::cmd::tell;
+use anyhow::{Context, Result};
+use khz_robot::recorder::{Disk, Files, Intake, IntakeCounts};
+use khz_rt::clock::realtime_ns;
+use serde_json::json;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often the buffers change sides.
+const TURN: Duration = Duration::from_millis(50);
+/// How long the receiving thread waits for a datagram before it looks whether to end.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// What may wait for the disk. When there is more the disk has stood still for long, and datagrams are dropped.
+const BUFFER: usize = 64 << 20;
+
+/// Receive samples by UDP and write them to a log, until interrupted
+#[derive(clap::Args)]
+pub struct Args {
+    /// The address to receive at, such as 0.0.0.0:7400; port 0 takes a free one
+    #[arg(long, value_name = "ADDR")]
+    listen: SocketAddr,
+    /// The log
+    #[arg(short, long)]
+    output: PathBuf,
+    /// Overwrite the log if it is there
+    #[arg(long)]
+    force: bool,
+    /// End after this long
+    #[arg(long, value_parser = crate::duration::parse)]
+    duration: Option<Duration>,
+    /// End when the log has so many MiB
+    #[arg(long, value_name = "MIB", default_value_t = 16 << 10)]
+    limit: u64,
+    /// End when the disk has less free MiB than this
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    keep_free: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the receiving thread fills while the writing one empties its twin.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    /// From whom, up to which byte, and when.
+    ends: Vec<(SocketAddr, usize, i64)>,
+    dropped: u64,
+}
+
+impl Batch {
+    fn push(&mut self, from: SocketAddr, datagram: &[u8]) {
+        if self.bytes.len() + datagram.len() > BUFFER {
+            self.dropped += 1;
+            return;
+        }
+        self.bytes.extend_from_slice(datagram);
+        self.ends.push((from, self.bytes.len(), realtime_ns()));
+    }
+
+    fn clear(&mut self) {
+        *self =
+            Self { bytes: std::mem::take(&mut self.bytes), ends: std::mem::take(&mut self.ends), dropped: 0 };
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let socket = UdpSocket::bind(args.listen).with_context(|| format!("cannot listen at {}", args.listen))?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let mut intake = Intake::new(create(&args.output, args.force)?)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    tell(&format!("listening at {}\n", socket.local_addr()?));
+    let batch = Mutex::new(Batch::default());
+    let (dropped, why) = std::thread::scope(|scope| {
+        scope.spawn(|| receive(&socket, &batch, &stop));
+        let outcome = write(&args, &mut intake, &batch, &stop);
+        stop.store(true, Ordering::Relaxed);
+        outcome
+    })?;
+    let bytes = intake.bytes();
+    let (counts, _) = intake.finish(realtime_ns())?;
+    summarise(&args, &counts, bytes, dropped)?;
+    match why {
+        None => Ok(ExitCode::SUCCESS),
+        Some(why) => {
+            tell(&format!("khz: ended early: {why}\n"));
+            Ok(ExitCode::from(1))
+        }
+    }
+}
+
+fn receive(socket: &UdpSocket, batch: &Mutex<Batch>, stop: &AtomicBool) {
+    let mut datagram = vec![0; 65_536];
+    while !stop.load(Ordering::Relaxed) {
+        match socket.recv_from(&mut datagram) {
+            Ok((len, from)) => {
+                batch.lock().unwrap_or_else(PoisonError::into_inner).push(from, &datagram[..len])
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            // Such as an earlier answer of ours that nobody took; it says nothing about what comes next.
+            Err(_) => std::thread::sleep(PATIENCE),
+        }
+    }
+}
+
+/// Writes until told to stop. Returns the dropped datagrams, and why it ended if nobody asked for it.
+fn write(
+    args: &Args,
+    intake: &mut Intake<impl std::io::Write>,
+    batch: &Mutex<Batch>,
+    stop: &AtomicBool,
+) -> Result<(u64, Option<String>)> {
+    let started = Instant::now();
+    let mut full = Batch::default();
+    let mut dropped = 0;
+    loop {
+        let last =
+            stop.load(Ordering::Relaxed) || args.duration.is_some_and(|most| started.elapsed() >= most);
+        full.clear();
+        std::mem::swap(&mut *batch.lock().unwrap_or_else(PoisonError::into_inner), &mut full);
+        dropped += full.dropped;
+        let mut start = 0;
+        for &(from, end, at_ns) in &full.ends {
+            intake.datagram(from, &full.bytes[start..end], at_ns).context("writing the log")?;
+            start = end;
+            if intake.bytes() > args.limit << 20 {
+                return Ok((dropped, Some(format!("the log has reached its limit of {} MiB", args.limit))));
+            }
+        }
+        intake.flush(realtime_ns()).context("writing the log")?;
+        if last {
+            return Ok((dropped, None));
+        }
+        if let Some(why) = short_of_room(&args.output, args.keep_free) {
+            return Ok((dropped, Some(why)));
+        }
+        std::thread::sleep(TURN);
+    }
+}
+
+fn short_of_room(path: &Path, keep_mib: u64) -> Option<String> {
+    let free = Files.free_bytes(path).ok()? >> 20;
+    (free < keep_mib).then(|| format!("the disk has {free} MiB free, and {keep_mib} are to be kept"))
+}
+
+fn summarise(args: &Args, counts: &IntakeCounts, bytes: u64, dropped: u64) -> Result<()> {
+    let IntakeCounts { senders, samples, lost, repeated, refused, unknown } = *counts;
+    let path = args.output.display();
+    let text = match args.json {
+        true => json!({
+            "log": args.output, "bytes": bytes, "senders": senders, "samples": samples, "lost": lost,
+            "repeated": repeated, "refused": refused, "unknown": unknown, "dropped": dropped,
+        })
+        .to_string(),
+        false => format!(
+            "{path}: {bytes} bytes, {samples} samples of {senders} senders; datagrams: {lost} lost, {repeated} \
+             repeated, {refused} refused, {dropped} dropped here; {unknown} samples without a schema"
+        ),
+    };
+    crate::cmd::show(&(text + "\n"))
+}

@@ -1,0 +1,361 @@
+//! Taking in what other processes and machines send: `khz log record` without its socket.
+
+use super::stream::{Datagram, Message};
+use khz_tlog::{Options, Record, RecordId, Type, Writer};
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+
+/// How many senders are listened to at once. A sender's session is 64 random bits, so who does not see its datagrams
+/// can only pose as a new sender.
+const MAX_SENDERS: usize = 64;
+/// A silent sender makes room for a new one after this.
+const SILENCE_NS: i64 = 60_000_000_000;
+/// How many records one sender may have.
+const MAX_RECORDS: u64 = 256;
+/// How many bytes of schemas and names all senders may have together: a log with more could not be read.
+const MAX_SCHEMAS: usize = 2 << 20;
+/// A larger step in a sender's numbers is no gap but a mistake, and so is the datagram.
+const MAX_STEP: u64 = 1 << 32;
+
+/// A log fed by datagrams. Beside the senders' records it has `sender` (who is who) and `gaps` (what was lost). The
+/// first sender's records keep their names, those of the n-th have `@n` behind them.
+pub struct Intake<W> {
+    log: Writer<W>,
+    sender_record: RecordId,
+    gaps_record: RecordId,
+    senders: HashMap<(SocketAddr, u64), Sender>,
+    known: u32,
+    schema_bytes: usize,
+    counts: IntakeCounts,
+    told: HashMap<u32, u64>,
+}
+
+/// What became of all datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IntakeCounts {
+    /// Senders there were.
+    pub senders: u32,
+    /// Samples written.
+    pub samples: u64,
+    /// Datagrams that never came.
+    pub lost: u64,
+    /// Datagrams that came again, or so late that it cannot be told.
+    pub repeated: u64,
+    /// Datagrams that are none of ours, are malformed, or go beyond a limit.
+    pub refused: u64,
+    /// Samples whose schema has not come yet.
+    pub unknown: u64,
+}
+
+struct Sender {
+    number: u32,
+    /// The number after the highest seen.
+    next: u64,
+    /// Which of the 64 before `next` have come: bit 0 is `next - 1`.
+    seen: u64,
+    lost: u64,
+    records: HashMap<u64, RecordId>,
+    heard_ns: i64,
+}
+
+#[derive(Record)]
+struct SenderEntry {
+    number: u32,
+    address: String,
+    session: u64,
+}
+
+#[derive(Record)]
+struct GapsEntry {
+    sender: u32,
+    lost: u64,
+}
+
+impl<W: Write> Intake<W> {
+    /// Begins a log in `out`.
+    ///
+    /// # Errors
+    /// When it cannot be written; so for every function here.
+    pub fn new(out: W) -> io::Result<Self> {
+        let mut log = Writer::new(out, Options::default())?;
+        let sender_record = log.record("sender", &SenderEntry::schema())?;
+        let gaps_record = log.record("gaps", &GapsEntry::schema())?;
+        Ok(Self {
+            log,
+            sender_record,
+            gaps_record,
+            senders: HashMap::new(),
+            known: 0,
+            schema_bytes: 0,
+            counts: IntakeCounts::default(),
+            told: HashMap::new(),
+        })
+    }
+
+    /// Takes a datagram in. `now_ns` is ns since the Unix epoch.
+    ///
+    /// # Errors
+    /// Only when the log cannot be written: whatever is wrong with a datagram is counted.
+    pub fn datagram(&mut self, from: SocketAddr, bytes: &[u8], now_ns: i64) -> io::Result<()> {
+        let Some(datagram) = Datagram::read(bytes) else {
+            self.counts.refused += 1;
+            return Ok(());
+        };
+        let key = (from, datagram.session);
+        if !self.senders.contains_key(&key) && !self.admit(key, datagram.number, now_ns)? {
+            self.counts.refused += 1;
+            return Ok(());
+        }
+        let Some(sender) = self.senders.get_mut(&key) else { return Ok(()) };
+        match sender.arrive(datagram.number) {
+            Arrival::Fresh => sender.heard_ns = now_ns,
+            Arrival::Repeated => {
+                self.counts.repeated += 1;
+                return Ok(());
+            }
+            Arrival::Absurd => {
+                self.counts.refused += 1;
+                return Ok(());
+            }
+        }
+        datagram.into_iter().try_for_each(|message| match message {
+            Ok(Message::Schema { record, name, schema }) => self.schema(key, record, name, schema),
+            Ok(Message::Sample { record, time_us, payload }) => self.sample(key, record, time_us, payload),
+            Err(_) => {
+                self.counts.refused += 1;
+                Ok(())
+            }
+        })
+    }
+
+    /// Writes what was lost since the last time, and has everything written so far leave the process. Call it about
+    /// ten times a second.
+    ///
+    /// # Errors
+    /// When the log cannot be written.
+    pub fn flush(&mut self, now_ns: i64) -> io::Result<()> {
+        for sender in self.senders.values() {
+            let told = self.told.entry(sender.number).or_default();
+            if *told != sender.lost {
+                *told = sender.lost;
+                let entry = GapsEntry { sender: sender.number, lost: sender.lost };
+                self.log.write(self.gaps_record, Some(now_ns / 1000), &entry.to_bytes())?;
+            }
+        }
+        self.log.destination().flush()
+    }
+
+    /// Ends the log.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn finish(mut self, now_ns: i64) -> io::Result<(IntakeCounts, W)> {
+        self.flush(now_ns)?;
+        let counts = self.counts();
+        Ok((counts, self.log.finish()?))
+    }
+
+    /// The counts so far.
+    pub fn counts(&self) -> IntakeCounts {
+        let lost = self.counts.lost + self.senders.values().map(|sender| sender.lost).sum::<u64>();
+        IntakeCounts { senders: self.known, lost, ..self.counts }
+    }
+
+    /// Bytes of the log so far.
+    pub fn bytes(&self) -> u64 {
+        self.log.position()
+    }
+
+    fn admit(&mut self, key: (SocketAddr, u64), number: u64, now_ns: i64) -> io::Result<bool> {
+        if self.senders.len() >= MAX_SENDERS {
+            let idle = self.senders.iter().min_by_key(|(_, sender)| sender.heard_ns);
+            let Some((&idle, sender)) = idle.filter(|(_, s)| now_ns - s.heard_ns > SILENCE_NS) else {
+                return Ok(false);
+            };
+            self.counts.lost += sender.lost;
+            self.senders.remove(&idle);
+        }
+        self.known += 1;
+        let entry = SenderEntry { number: self.known, address: key.0.to_string(), session: key.1 };
+        self.log.write(self.sender_record, Some(now_ns / 1000), &entry.to_bytes())?;
+        let (seen, lost) = (0, 0);
+        let records = HashMap::new();
+        let sender = Sender { number: self.known, next: number, seen, lost, records, heard_ns: now_ns };
+        self.senders.insert(key, sender);
+        Ok(true)
+    }
+
+    fn schema(&mut self, key: (SocketAddr, u64), record: u64, name: &str, schema: &[u8]) -> io::Result<()> {
+        let Some(sender) = self.senders.get_mut(&key) else { return Ok(()) };
+        if sender.records.contains_key(&record) {
+            return Ok(());
+        }
+        let bytes = name.len() + schema.len() + 80;
+        let fits = record < MAX_RECORDS && self.schema_bytes + bytes <= MAX_SCHEMAS;
+        if !fits || Type::decode(schema).is_err() {
+            self.counts.refused += 1;
+            return Ok(());
+        }
+        let name = if sender.number == 1 { name.to_owned() } else { format!("{name}@{}", sender.number) };
+        match self.log.record_with(&name, schema, khz_tlog::Compression::Snappy) {
+            Ok(id) => {
+                self.schema_bytes += bytes;
+                sender.records.insert(record, id);
+            }
+            // Two records of one name.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.counts.refused += 1,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn sample(
+        &mut self,
+        key: (SocketAddr, u64),
+        record: u64,
+        time_us: i64,
+        payload: &[u8],
+    ) -> io::Result<()> {
+        match self.senders.get(&key).and_then(|sender| sender.records.get(&record)) {
+            Some(&id) => {
+                self.log.write(id, Some(time_us), payload)?;
+                self.counts.samples += 1;
+            }
+            None => self.counts.unknown += 1,
+        }
+        Ok(())
+    }
+}
+
+enum Arrival {
+    Fresh,
+    Repeated,
+    Absurd,
+}
+
+impl Sender {
+    /// Accounts for the number of a datagram.
+    fn arrive(&mut self, number: u64) -> Arrival {
+        if number >= self.next {
+            let step = number - self.next;
+            if step >= MAX_STEP {
+                return Arrival::Absurd;
+            }
+            self.lost += step;
+            self.seen = self.seen.checked_shl((step + 1).min(64) as u32).unwrap_or(0) | 1;
+            self.next = number + 1;
+            return Arrival::Fresh;
+        }
+        let back = self.next - 1 - number;
+        if back >= 64 || self.seen & (1 << back) != 0 {
+            return Arrival::Repeated;
+        }
+        self.seen |= 1 << back;
+        self.lost = self.lost.saturating_sub(1);
+        Arrival::Fresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_tlog::{Reader, Sink};
+
+    fn address(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    fn datagram(session: u64, number: u64, samples: &[(u64, i64)]) -> Vec<u8> {
+        let mut bytes = b"KLOG\x01".to_vec();
+        bytes.put(&session.to_le_bytes());
+        bytes.put(&number.to_le_bytes());
+        if number == 0 {
+            bytes.put(&[1, 0]);
+            bytes.counted(b"tick");
+            bytes.counted(&Type::Bool.to_bytes());
+        }
+        for (record, time_us) in samples {
+            bytes.put(&[2, *record as u8]);
+            bytes.put(&time_us.to_le_bytes());
+            bytes.counted(&[1]);
+        }
+        bytes
+    }
+
+    #[test]
+    fn samples_of_several_senders_are_kept_apart_and_gaps_counted() {
+        let mut intake = Intake::new(Vec::new()).unwrap();
+        for number in [0, 1, 3, 2, 2, 7] {
+            intake.datagram(address(1), &datagram(5, number, &[(0, number as i64)]), 0).unwrap();
+        }
+        intake.datagram(address(2), &datagram(5, 0, &[(0, 9), (1, 9)]), 0).unwrap();
+        let (counts, log) = intake.finish(1000).unwrap();
+        let expected = IntakeCounts { senders: 2, samples: 6, lost: 3, repeated: 1, refused: 0, unknown: 1 };
+        assert_eq!(counts, expected);
+        let mut reader = Reader::open(log).unwrap();
+        let mut found = Vec::new();
+        while let Some(item) = reader.next().unwrap() {
+            let value = item.value().unwrap();
+            let told = value.at("lost").or(value.at("address")).map(|value| format!("{value:?}"));
+            found.push(format!("{} {}", item.record.name(), told.unwrap_or_default()));
+        }
+        assert_eq!(found[0], "sender String(\"127.0.0.1:1\")");
+        assert_eq!(found.iter().filter(|line| line.starts_with("tick@2")).count(), 1);
+        assert!(found.contains(&"gaps Uint(3)".into()));
+    }
+
+    #[test]
+    fn another_session_from_the_same_address_changes_no_gaps() {
+        let mut intake = Intake::new(Vec::new()).unwrap();
+        intake.datagram(address(1), &datagram(5, 0, &[]), 0).unwrap();
+        intake.datagram(address(1), &datagram(6, 1 << 40, &[]), 0).unwrap();
+        intake.datagram(address(1), &datagram(5, u64::MAX, &[]), 0).unwrap();
+        intake.datagram(address(1), &datagram(5, 1, &[]), 0).unwrap();
+        assert_eq!((intake.counts().lost, intake.counts().refused), (0, 1));
+    }
+
+    #[test]
+    fn no_more_senders_than_there_is_room_for() {
+        let mut intake = Intake::new(Vec::new()).unwrap();
+        (0..1000).for_each(|n| intake.datagram(address(1), &datagram(n, 0, &[]), 0).unwrap());
+        assert_eq!((intake.senders.len(), intake.counts().refused), (MAX_SENDERS, 1000 - MAX_SENDERS as u64));
+        intake.datagram(address(1), &datagram(5000, 0, &[]), SILENCE_NS + 1).unwrap();
+        assert_eq!(intake.counts().senders, MAX_SENDERS as u32 + 1);
+    }
+
+    #[test]
+    fn hostile_datagrams_are_counted() {
+        let mut intake = Intake::new(Vec::new()).unwrap();
+        let good = datagram(5, 0, &[(0, 1)]);
+        for len in 0..good.len() {
+            intake.datagram(address(9), &good[..len], 0).unwrap();
+        }
+        for (index, byte) in (0..good.len()).flat_map(|index| [0, 1, 0x7f, 0xff].map(|byte| (index, byte))) {
+            let mut bad = good.clone();
+            bad[index] = byte;
+            intake.datagram(address(8), &bad, 0).unwrap();
+        }
+        let (counts, log) = intake.finish(0).unwrap();
+        assert!(counts.refused > 20);
+        let mut reader = Reader::open(log).unwrap();
+        while reader.next().unwrap().is_some() {}
+    }
+
+    #[test]
+    fn schemas_beyond_the_limit_are_refused() {
+        let mut intake = Intake::new(Vec::new()).unwrap();
+        let schema = Type::object([("x".repeat(50_000), Type::Bool)]).to_bytes();
+        for number in 0..100u64 {
+            let mut bytes = datagram(1, number + 1, &[]);
+            bytes.put(&[1]);
+            bytes.varuint(number);
+            bytes.counted(format!("r{number}").as_bytes());
+            bytes.counted(&schema);
+            intake.datagram(address(1), &bytes, 0).unwrap();
+        }
+        assert!((50..70).contains(&intake.counts().refused));
+        let (_, log) = intake.finish(0).unwrap();
+        assert!(Reader::open(log).unwrap().is_finished());
+    }
+}
