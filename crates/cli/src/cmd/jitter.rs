@@ -23,7 +23,7 @@ pub struct Args {
     /// Period
     #[arg(long, default_value = "1ms", value_parser = duration_ns)]
     period: i64,
-    /// How long to measure, each combination of a matrix
+    /// How long to measure, each combination of a matrix: as many ticks as fit, so missed ones make it longer
     #[arg(long, default_value = "10s", value_parser = duration_ns, conflicts_with = "ticks")]
     duration: i64,
     /// How many ticks to measure instead

@@ -46,7 +46,7 @@ pub struct Run {
     pub counts: Counts,
     /// CPU the thread used, percent of one CPU.
     pub cpu_percent: f64,
-    /// Median of the work alone, before the run.
+    /// The work alone, undisturbed, as measured before the run.
     pub usual_work_ns: i64,
     /// Guard of the hybrid strategy at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
