@@ -2,13 +2,15 @@
 
 use crate::lockstep::{InProcess, Lockstep, Shared};
 use crate::rig::{STRANGER, Stand};
+use khz_emu::hat::Hat;
 use khz_emu::serve::{Endpoint, Server};
 use khz_emu::{BusConfig, ServoConfig, World, WorldConfig};
-use khz_link::Link;
 use khz_link::fdcanusb::{self, Fdcanusb};
+use khz_link::pi3hat::{Pi3hat, Processor, Spi};
 use khz_link::rs485::{self, Rs485};
 use khz_link::socketcan::SocketCan;
 use khz_link::udp::{Options, Peer, Reach, Udp};
+use khz_link::{Link, LinkError};
 use khz_wire::fdcanusb::Dialect;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -38,6 +40,63 @@ impl Stand for Emulated {
 
     fn world(&mut self, work: &mut dyn FnMut(&mut World)) {
         work(&mut self.0.lock().unwrap());
+    }
+
+    fn cut(&mut self) -> bool {
+        false
+    }
+
+    fn mend(&mut self) -> bool {
+        false
+    }
+
+    fn heap_used(&self) -> bool {
+        false
+    }
+}
+
+/// A pi3hat over the emulated hat's SPI.
+pub fn pi3hat(version: u8) -> impl Fn(u8) -> Box<dyn Stand> {
+    move |n| {
+        let buses = 5;
+        let ids = (1..=n).chain([STRANGER]);
+        let servos = ids.map(|id| ServoConfig::new(0, id)).collect();
+        let config = WorldConfig { buses: vec![BusConfig::CAN_FD; buses], servos, ..WorldConfig::default() };
+        let hat = Arc::new(Mutex::new(Hat::new(World::new(&config).unwrap(), version)));
+        let link = Pi3hat::open(SharedHat(Arc::clone(&hat)), &Default::default(), -100_000_000).unwrap();
+        Box::new(OnHat { hat, link: Some(link) })
+    }
+}
+
+struct OnHat {
+    hat: Arc<Mutex<Hat>>,
+    link: Option<Pi3hat<SharedHat>>,
+}
+
+/// The hat, shared with the case.
+struct SharedHat(Arc<Mutex<Hat>>);
+
+impl Spi for SharedHat {
+    fn read(&mut self, of: Processor, register: u8, into: &mut [u8], now_ns: i64) -> Result<i64, LinkError> {
+        self.0.lock().unwrap().read(of, register, into, now_ns)
+    }
+
+    fn write(&mut self, to: Processor, register: u8, bytes: &[u8], now_ns: i64) -> Result<i64, LinkError> {
+        self.0.lock().unwrap().write(to, register, bytes, now_ns)
+    }
+
+    fn settle(&mut self, ns: i64, now_ns: i64) -> i64 {
+        self.0.lock().unwrap().settle(ns, now_ns)
+    }
+}
+
+impl Stand for OnHat {
+    fn link(&mut self) -> Box<dyn Link> {
+        Box::new(self.link.take().unwrap())
+    }
+
+    fn world(&mut self, work: &mut dyn FnMut(&mut World)) {
+        work(self.hat.lock().unwrap().world());
     }
 
     fn cut(&mut self) -> bool {

@@ -8,6 +8,7 @@
 //! | [`world`] | the machine as a link |
 //! | [`config`] | what it is made of |
 //! | [`bus`] | the wire's own time: arbitration, frame times, turnaround, collisions |
+//! | [`hat`] | a pi3hat in front of the machine |
 //! | [`servo`] | one servo |
 //! | [`body`] | what the servos move |
 //! | [`serve`] | the machine in real time, for other processes |
@@ -16,6 +17,7 @@
 pub mod body;
 pub mod bus;
 pub mod config;
+pub mod hat;
 mod imu;
 pub mod noise;
 pub mod serve;

@@ -10,6 +10,7 @@
 //! | module | what it moves frames over |
 //! |---|---|
 //! | [`fdcanusb`] | the fdcanusb USB adapter, and moteus's own UART |
+//! | [`pi3hat`] | the five buses and the IMU of a pi3hat |
 //! | [`rs485`] | a half-duplex serial line |
 //! | [`socketcan`] | CAN interfaces of the kernel |
 //! | [`udp`] | devices behind Ethernet |
@@ -19,6 +20,7 @@
 
 pub mod faults;
 pub mod fdcanusb;
+pub mod pi3hat;
 pub mod replay;
 pub mod rs485;
 pub mod serial;

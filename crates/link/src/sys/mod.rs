@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod can;
+pub(crate) mod spi;
 pub(crate) mod tty;
 
 use std::io;

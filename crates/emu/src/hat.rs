@@ -1,0 +1,284 @@
+//! An emulated pi3hat: three SPI slaves in front of a [`World`] of five buses.
+//!
+//! Registers as mjbots/pi3hat `fw/can_bridge.h` and `fw/imu.h` have them; each transfer costs what
+//! [`SpiCost`] says. Not there: the radio, the raw IMU register, the attitude filter's settling, and the
+//! cancelling of frames nobody acknowledges.
+
+use crate::world::World;
+use khz_link::pi3hat::{Processor, Spi};
+use khz_link::{Imu, ImuSample, Link, LinkError, Received};
+use khz_wire::pi3hat::{
+    Attitude, CanConfig, IMU_VERSION, INTERFACE_TYPE, ImuConfig, MAX_BLOB, Ready, decode_send,
+    encode_receive_status, encode_received, register,
+};
+use khz_wire::time::SpiCost;
+use std::collections::VecDeque;
+
+/// Frames each processor queues for the host; later ones are lost.
+const QUEUE: usize = 32;
+
+/// The hat with its devices.
+pub struct Hat {
+    world: World,
+    version: u8,
+    cost: SpiCost,
+    queues: [VecDeque<Received>; 3],
+    can: [CanConfig; 5],
+    imu: ImuConfig,
+    next_sample_ns: i64,
+    sample: Option<ImuSample>,
+    transfers: u64,
+    busy_ns: i64,
+}
+
+impl Hat {
+    /// A hat of protocol version 3 or 4 in front of a machine; the machine's buses are JC1 to JC5.
+    pub fn new(world: World, version: u8) -> Self {
+        let mut can = [CanConfig::HOST_DEFAULT; 5];
+        can[4] = CanConfig::PORT_5_DEFAULT;
+        Self {
+            world,
+            version,
+            cost: SpiCost::PI3HAT,
+            queues: [(); 3].map(|()| VecDeque::with_capacity(QUEUE)),
+            can,
+            imu: ImuConfig::FIRMWARE_DEFAULT,
+            next_sample_ns: i64::MIN,
+            sample: None,
+            transfers: 0,
+            busy_ns: 0,
+        }
+    }
+
+    /// The machine behind the hat.
+    pub fn world(&mut self) -> &mut World {
+        &mut self.world
+    }
+
+    /// Transfers so far, and the time they took together, ns.
+    pub fn spent(&self) -> (u64, i64) {
+        (self.transfers, self.busy_ns)
+    }
+
+    /// How a bus is set up, JC1 being 0.
+    pub fn can(&self, channel: usize) -> Option<&CanConfig> {
+        self.can.get(channel)
+    }
+
+    /// What happened by now: frames come in, the IMU is sampled.
+    fn advance(&mut self, now_ns: i64) {
+        while let Ok(Some(received)) = self.world.receive(now_ns) {
+            let queue = &mut self.queues[usize::from(received.channel / 2).min(2)];
+            if queue.len() < QUEUE {
+                queue.push_back(received);
+            }
+        }
+        let Some(imu) = self.world.imu() else { return };
+        if let Ok(Some(sample)) = imu.poll(now_ns) {
+            self.sample = Some(sample);
+        }
+        if now_ns >= self.next_sample_ns {
+            let period_ns = 1_000_000_000 / i64::from(self.imu.rate_hz.max(1));
+            self.next_sample_ns = self.next_sample_ns.max(now_ns - period_ns) + period_ns;
+            // An IMU that cannot be asked gives no sample, which the host sees.
+            let _ = imu.request(now_ns);
+        }
+    }
+
+    fn finish(&mut self, data: usize, now_ns: i64) -> i64 {
+        let took_ns = self.cost.transaction_with_ns(data);
+        self.transfers += 1;
+        self.busy_ns += took_ns;
+        now_ns + took_ns
+    }
+
+    /// What a register reads; nothing where it has nothing.
+    fn content(&mut self, of: Processor, address: u8, out: &mut [u8; 128]) -> usize {
+        let queue = &mut self.queues[of as usize];
+        let is_aux = of == Processor::Aux;
+        let mut put = |bytes: &[u8]| {
+            out[..bytes.len()].copy_from_slice(bytes);
+            bytes.len()
+        };
+        match address {
+            register::PROTOCOL_VERSION => put(&[self.version]),
+            register::INTERFACE_TYPE => put(&[INTERFACE_TYPE]),
+            register::RECEIVE_STATUS => {
+                let mut sizes = [0; 6];
+                for (size, waiting) in sizes.iter_mut().zip(queue.iter()) {
+                    *size = waiting.frame.payload().len() as u8 + 5;
+                }
+                put(&encode_receive_status(sizes))
+            }
+            register::RECEIVE_FRAME => {
+                let mut blob = [0; MAX_BLOB];
+                let Some(Received { channel, frame, .. }) = queue.pop_front() else { return 0 };
+                let len = encode_received(channel % 2, &frame, &mut blob).unwrap_or(0);
+                put(&blob[..len])
+            }
+            register::READ_CAN_CONFIG | 8 if self.version >= 3 => {
+                let channel = of as usize * 2 + usize::from(address - register::READ_CAN_CONFIG);
+                let config = self.can.get(channel).map(CanConfig::encode);
+                config.map_or(0, |config| put(&config[..CanConfig::len(self.version)]))
+            }
+            register::IMU_VERSION if is_aux => put(&[IMU_VERSION]),
+            register::READ_IMU_CONFIG if is_aux => put(&self.imu.encode()),
+            register::READY if is_aux => {
+                put(&Ready { can: !queue.is_empty(), imu: self.sample.is_some(), rf: 0 }.encode())
+            }
+            register::ATTITUDE if is_aux => {
+                self.sample.take().map_or(0, |sample| put(&attitude(&sample).encode()))
+            }
+            _ => 0,
+        }
+    }
+
+    fn take(&mut self, of: Processor, address: u8, bytes: &[u8], done_ns: i64) {
+        let first = of as usize * 2;
+        match address {
+            register::SEND_LONG_ID | register::SEND_SHORT_ID => {
+                let port = usize::from(bytes.first().is_some_and(|first| first >> 7 == 1));
+                let Some(config) = self.can.get(first + port) else { return };
+                if let Some((port, frame)) = decode_send(address, bytes, config) {
+                    // A full queue drops silently, as the firmware's does.
+                    let _ = self.world.send(first as u8 + port, &frame, done_ns);
+                }
+            }
+            register::WRITE_CAN_CONFIG | 10 if bytes.len() == CanConfig::len(self.version) => {
+                let channel = first + usize::from(address - register::WRITE_CAN_CONFIG);
+                if let (Some(slot), Some(config)) = (self.can.get_mut(channel), CanConfig::decode(bytes)) {
+                    *slot = config;
+                }
+            }
+            register::WRITE_IMU_CONFIG if bytes.len() == 16 && of == Processor::Aux => {
+                self.imu = ImuConfig::decode(bytes).unwrap_or(self.imu);
+                self.sample = None;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// From our axes to the hat's (x forward, y right, z down; °/s).
+fn attitude(sample: &ImuSample) -> Attitude {
+    let turned = |[x, y, z]: [f64; 3]| [x, -y, -z].map(|value| value as f32);
+    let [w, x, y, z] = sample.attitude;
+    Attitude {
+        attitude: [w, x, -y, -z].map(|value| value as f32),
+        rate_dps: turned(sample.rate.map(f64::to_degrees)),
+        acceleration: turned(sample.acceleration),
+        ..Attitude::default()
+    }
+}
+
+impl Spi for Hat {
+    fn read(&mut self, of: Processor, register: u8, into: &mut [u8], now_ns: i64) -> Result<i64, LinkError> {
+        self.advance(now_ns);
+        let mut content = [0; 128];
+        let len = self.content(of, register, &mut content).min(into.len());
+        into.fill(0);
+        into[..len].copy_from_slice(&content[..len]);
+        Ok(self.finish(into.len(), now_ns))
+    }
+
+    fn write(&mut self, to: Processor, register: u8, bytes: &[u8], now_ns: i64) -> Result<i64, LinkError> {
+        let done_ns = self.finish(bytes.len(), now_ns);
+        self.advance(done_ns);
+        self.take(to, register, bytes, done_ns);
+        Ok(done_ns)
+    }
+
+    fn settle(&mut self, ns: i64, now_ns: i64) -> i64 {
+        now_ns + ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{BusConfig, ImuConfig as EmulatedImu, ServoConfig, WorldConfig};
+    use khz_link::pi3hat::{Options, Pi3hat};
+    use khz_wire::{Address, Frame};
+
+    fn link(version: u8) -> Pi3hat<Hat> {
+        let servos = (0..5).map(|bus| ServoConfig::new(bus, bus as u8 + 1)).collect();
+        let imu = Some(EmulatedImu::default());
+        let config = WorldConfig { buses: vec![BusConfig::CAN_FD; 5], servos, imu, ..WorldConfig::default() };
+        let hat = Hat::new(World::new(&config).unwrap(), version);
+        Pi3hat::open(hat, &Options::default(), 0).unwrap()
+    }
+
+    fn query(id: u8) -> Frame {
+        Frame::new(Address::to(id, true).id(), &[0x11, 0]).unwrap()
+    }
+
+    #[test]
+    fn opening_configures_every_bus_and_the_imu() {
+        for version in [2, 3, 4] {
+            let mut link = link(version);
+            let expected = if version == 2 { CanConfig::PORT_5_DEFAULT } else { CanConfig::HOST_DEFAULT };
+            assert_eq!(link.spi().can(4), Some(&expected));
+            assert_eq!(link.spi().imu, ImuConfig::HOST_DEFAULT);
+        }
+    }
+
+    #[test]
+    fn a_hat_of_another_time_is_refused() {
+        let world = || World::new(&WorldConfig { buses: vec![BusConfig::CAN_FD; 5], ..Default::default() });
+        for (version, told) in [(0, "does not answer"), (1, "version 1"), (5, "version 5")] {
+            let opened = Pi3hat::open(Hat::new(world().unwrap(), version), &Options::default(), 0);
+            let error = opened.map(|_| ()).unwrap_err();
+            assert!(error.to_string().contains(told), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_bus_answers_and_the_attitude_is_read_meanwhile() {
+        let mut link = link(4);
+        let mut now_ns = 10_000_000;
+        (0..5).for_each(|channel| link.send(channel, &query(channel + 1), now_ns).unwrap());
+        link.flush(now_ns).unwrap();
+        link.request(now_ns).unwrap();
+        let (mut channels, mut sample) = (Vec::new(), None);
+        while let Some(next_ns) = link.next_event_ns() {
+            now_ns = now_ns.max(next_ns);
+            sample = sample.or(link.poll(now_ns).unwrap());
+            while let Some(received) = link.receive(now_ns).unwrap() {
+                assert_eq!(Address::from_id(received.frame.id).source, received.channel + 1);
+                channels.push(received.channel);
+            }
+        }
+        channels.sort_unstable();
+        assert_eq!(channels, [0, 1, 2, 3, 4]);
+        let [w, x, y, z] = sample.unwrap().attitude;
+        assert!(w > 0.99 && (w * w + x * x + y * y + z * z - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn late_frames_do_not_count_as_the_next_cycles_replies() {
+        let mut link = link(4);
+        link.send(0, &query(1), 10_000_000).unwrap();
+        link.flush(10_000_000).unwrap();
+        // Nobody asks for the reply before the next burst.
+        link.send(0, &query(1), 20_000_000).unwrap();
+        link.flush(20_000_000).unwrap();
+        let mut count = 0;
+        let mut now_ns = 20_000_000;
+        while let Some(next_ns) = link.next_event_ns() {
+            now_ns = now_ns.max(next_ns);
+            count += usize::from(link.receive(now_ns).unwrap().is_some());
+        }
+        assert_eq!(count, 2);
+    }
+
+    #[test]
+    fn transfers_cost_what_the_model_says() {
+        let mut link = link(4);
+        let (transfers, busy_ns) = link.spi().spent();
+        link.send(0, &query(1), 10_000_000).unwrap();
+        link.flush(10_000_000).unwrap();
+        let (after, busy_after_ns) = link.spi().spent();
+        // Size byte, two bytes of identifier, two of data, and the address.
+        assert_eq!((after - transfers, busy_after_ns - busy_ns), (1, 9_000 + 800 * 6));
+    }
+}
