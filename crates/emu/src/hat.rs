@@ -6,7 +6,7 @@
 
 use crate::world::World;
 use khz_link::pi3hat::{Processor, Spi};
-use khz_link::{Imu, ImuSample, Link, LinkError, Received};
+use khz_link::{ImuSample, Link, LinkError, Received};
 use khz_wire::pi3hat::{
     Attitude, CanConfig, IMU_VERSION, INTERFACE_TYPE, ImuConfig, MAX_BLOB, Ready, decode_send,
     encode_receive_status, encode_received, register,
@@ -197,6 +197,7 @@ impl Spi for Hat {
 mod tests {
     use super::*;
     use crate::config::{BusConfig, ImuConfig as EmulatedImu, ServoConfig, WorldConfig};
+    use khz_link::Imu;
     use khz_link::pi3hat::{Options, Pi3hat};
     use khz_wire::{Address, Frame};
 
