@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod doctor;
+pub mod drill;
 pub mod jitter;
 pub mod report;
 pub mod rtt;

@@ -3,6 +3,7 @@
 mod bus;
 mod check;
 mod doctor;
+mod drill;
 mod emulate;
 mod jitter;
 mod log;
@@ -23,6 +24,7 @@ pub enum Command {
     Bus(bus::Args),
     Check(check::Args),
     Doctor(doctor::Args),
+    Drill(drill::Args),
     Emulate(emulate::Args),
     Jitter(Box<jitter::Args>),
     Log(Box<log::Args>),
@@ -38,6 +40,7 @@ impl Command {
             Self::Bus(args) => bus::run(args),
             Self::Check(args) => check::run(args),
             Self::Doctor(args) => doctor::run(args),
+            Self::Drill(args) => drill::run(args),
             Self::Emulate(args) => emulate::run(args),
             Self::Jitter(args) => jitter::run(*args),
             Self::Log(args) => log::run(*args),

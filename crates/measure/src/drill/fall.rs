@@ -1,0 +1,236 @@
+//! The experiment: the same trouble, several reactions, and how hard the robot comes down.
+
+use super::rig::Rig;
+use crate::report::{Axis, Cell, Column, Page, Plot, Section, Table, Trace};
+use khz_emu::Injection;
+use khz_link::faults::{Fault as WireFault, Kind};
+use khz_robot::RobotConfig;
+use khz_robot::assemble::controller;
+use khz_robot::config::Reaction;
+use khz_robot::supervisor::{Cause, Phase};
+use khz_wire::Fault;
+use serde::Serialize;
+
+/// The servo that fails: a knee, which carries most.
+const SERVO: usize = 2;
+/// When the trouble begins, and how long to watch from then on, in ticks.
+const AT: u64 = 3_000;
+const WATCH: u64 = 4_000;
+
+/// How the robot came down.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fall {
+    /// Name of the trouble and the reaction.
+    pub name: &'static str,
+    /// Speed of the trunk when it first touched the ground, m/s; none if it never did.
+    pub contact_speed: Option<f64>,
+    /// Greatest force of the ground, N.
+    pub peak_force: f64,
+    /// Greatest torque the ground put on a joint, N·m.
+    pub peak_torque: f64,
+    /// What the supervisor answered to, if it did.
+    pub cause: Option<String>,
+    /// From the trouble to damping, ms.
+    pub reaction_ms: Option<f64>,
+    /// Height of the trunk, m, by time in s from the trouble.
+    #[serde(skip)]
+    pub height: Trace,
+    /// Vertical speed, m/s.
+    #[serde(skip)]
+    pub speed: Trace,
+    /// Force of the ground, N.
+    #[serde(skip)]
+    pub force: Trace,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Trouble {
+    ServoFault,
+    HostCrash,
+    DeadBus,
+    BrownOut,
+}
+
+/// The experiments on the quadruped of `config`: the first three are one fault and three reactions.
+///
+/// # Errors
+/// If the robot cannot be emulated, or has no body: see `[body]` of the robot file.
+pub fn experiments(config: &RobotConfig) -> Result<Vec<Fall>, DrillError> {
+    let with = |change: &dyn Fn(&mut RobotConfig)| {
+        let mut config = config.clone();
+        change(&mut config);
+        config
+    };
+    let cut = with(&|config| config.supervisor.reactions.servo_fault = Reaction::Stop);
+    // Zero velocity for a fixed time, as the article's robot did; ours also ends when all stands still.
+    let zero = with(&|config| config.supervisor.still_velocity = 0.0);
+    let deaf = with(&|config| config.servos.iter_mut().for_each(|servo| servo.settings.watchdog_s = 30.0));
+    let sag = with(&|config| config.supervisor.reactions.voltage = Reaction::Stop);
+    [
+        ("power cut to all", &cut, Trouble::ServoFault),
+        ("zero velocity on the others", &zero, Trouble::ServoFault),
+        ("ours", config, Trouble::ServoFault),
+        ("host crash, servo watchdog", config, Trouble::HostCrash),
+        ("host crash, no watchdog", &deaf, Trouble::HostCrash),
+        ("one dead bus", config, Trouble::DeadBus),
+        ("brown-out, power cut", &sag, Trouble::BrownOut),
+        ("brown-out, ours", config, Trouble::BrownOut),
+    ]
+    .into_iter()
+    .map(|(name, config, trouble)| fall(name, config, trouble))
+    .collect()
+}
+
+/// Why a drill cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum DrillError {
+    /// The emulated devices could not be built.
+    #[error("emulation: {0}")]
+    Emulation(#[from] khz_emu::ConfigError),
+    /// Nothing can fall.
+    #[error("this robot has no body; add a [body] table, see docs/configuration.md")]
+    NoBody,
+}
+
+fn fall(name: &'static str, config: &RobotConfig, trouble: Trouble) -> Result<Fall, DrillError> {
+    if config.body.is_none() {
+        return Err(DrillError::NoBody);
+    }
+    let at_ns = AT as i64 * config.timing.period_ns();
+    let dead = WireFault { from_ns: at_ns, channel: Some(0), ..WireFault::new(Kind::BusOff) };
+    let faults = if trouble == Trouble::DeadBus { vec![dead] } else { Vec::new() };
+    let mut rig = Rig::new(config, controller(&config.controller), &faults)?;
+    for _ in 0..AT {
+        rig.tick(None, 0);
+    }
+    let begun_ns = rig.now_ns();
+    begin(&rig, trouble, begun_ns, config.servos.len());
+    let mut fall = Fall {
+        name,
+        contact_speed: None,
+        peak_force: 0.0,
+        peak_torque: 0.0,
+        cause: None,
+        reaction_ms: None,
+        height: Trace::new(),
+        speed: Trace::new(),
+        force: Trace::new(),
+    };
+    for _ in 0..WATCH {
+        if trouble == Trouble::HostCrash {
+            rig.freeze(config.timing.period_ns());
+        } else {
+            rig.tick(None, 0);
+        }
+        fall.look(&mut rig, begun_ns);
+    }
+    Ok(fall)
+}
+
+fn begin(rig: &Rig, trouble: Trouble, now_ns: i64, servos: usize) {
+    let mut stage = rig.stage();
+    stage.world.body_mut().forget_peaks();
+    match trouble {
+        Trouble::ServoFault => stage.world.inject(SERVO, Injection::Fault(Fault::OVER_TEMPERATURE), now_ns),
+        Trouble::BrownOut => (0..servos).for_each(|servo| stage.world.set_supply(servo, 9.0, now_ns)),
+        Trouble::HostCrash | Trouble::DeadBus => {}
+    }
+}
+
+impl Fall {
+    fn look(&mut self, rig: &mut Rig, begun_ns: i64) {
+        let now_ns = rig.now_ns();
+        let seconds = (now_ns - begun_ns) as f64 * 1e-9;
+        if self.cause.is_none()
+            && let Some(transition) =
+                rig.machine.transitions().iter().find(|transition| transition.cause.is_trouble())
+        {
+            self.cause = Some(describe(transition.cause));
+            self.reaction_ms =
+                (transition.to != Phase::Active).then(|| (transition.at_ns - begun_ns) as f64 * 1e-6);
+        }
+        let Some(forces) = rig.stage().world.body().forces() else { return };
+        self.contact_speed = forces.contact_speed;
+        self.peak_force = forces.peak_ground;
+        self.peak_torque = forces.peak_joint;
+        self.height.push(seconds, forces.height);
+        self.speed.push(seconds, forces.vertical_speed);
+        self.force.push(seconds, forces.ground);
+    }
+}
+
+fn describe(cause: Cause) -> String {
+    match cause.servo() {
+        Some(servo) => format!("servo {servo}: {cause}"),
+        None => cause.to_string(),
+    }
+}
+
+/// Our contact speed over that of the power cut; the goal is at most 0.35.
+pub fn ratio(falls: &[Fall]) -> Option<f64> {
+    let speed = |name: &str| falls.iter().find(|fall| fall.name == name)?.contact_speed;
+    Some(speed("ours")? / speed("power cut to all")?)
+}
+
+/// The experiments as a page.
+pub fn page(falls: &[Fall]) -> Page {
+    let plot = |title: &str, unit: &str, falls: &[Fall], trace: fn(&Fall) -> &Trace| {
+        let plot = Plot::over_time(title, Axis::new(title, unit));
+        falls.iter().fold(plot, |plot, fall| plot.line(fall.name, trace(fall)))
+    };
+    let mut table = Table::new([
+        Column::text("trouble and reaction"),
+        Column::number("contact", "m/s").worst_is_high(),
+        Column::number("peak force", "N").worst_is_high(),
+        Column::number("peak torque", "N·m").worst_is_high(),
+        Column::text("cause"),
+    ]);
+    for fall in falls {
+        table = table.row([
+            Cell::from(fall.name),
+            Cell::from(fall.contact_speed),
+            Cell::from(fall.peak_force),
+            Cell::from(fall.peak_torque),
+            Cell::from(fall.cause.clone().unwrap_or_default()),
+        ]);
+    }
+    let three = &falls[..falls.len().min(3)];
+    let rest = &falls[falls.len().min(3)..];
+    let plots = |falls: &[Fall]| {
+        [
+            plot("height of the trunk", "m", falls, |fall| &fall.height),
+            plot("vertical speed", "m/s", falls, |fall| &fall.speed),
+            plot("force of the ground", "N", falls, |fall| &fall.force),
+        ]
+    };
+    let section = |title: &str, text: &str, falls: &[Fall]| {
+        plots(falls).into_iter().fold(Section::new(title).text(text), Section::with)
+    };
+    Page::new("How the robot comes down")
+        .subtitle("An emulated quadruped squats; after 3 s something breaks.")
+        .section(Section::new("Summary").with(table))
+        .section(section(
+            "One servo faults, three reactions",
+            "The knee of the front left leg reports too much heat. Power cut to all servos; zero velocity on the \
+             others for a fixed time; the supervisor's default.",
+            three,
+        ))
+        .section(section("Other troubles", "The host is gone, a bus is dead, the supply sags to 9 V.", rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_reaction_lets_the_robot_down_gently() {
+        let falls = experiments(&RobotConfig::quadruped()).unwrap();
+        let of = |name: &str| falls.iter().find(|fall| fall.name == name).unwrap();
+        assert!(of("power cut to all").contact_speed.unwrap() > 0.8, "{falls:?}");
+        assert!(ratio(&falls).unwrap() <= 0.35, "{:?}", ratio(&falls));
+        assert!(of("ours").reaction_ms.unwrap() <= 2.0);
+        assert!(of("ours").peak_force < of("power cut to all").peak_force);
+        let fed = of("host crash, servo watchdog");
+        assert!(fed.contact_speed.unwrap() < 0.35 * of("power cut to all").contact_speed.unwrap());
+    }
+}
