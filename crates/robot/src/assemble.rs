@@ -12,7 +12,9 @@ use crate::tick::Machine;
 use khz_emu::World;
 use khz_link::Link;
 use khz_link::faults::{Direction, Fault, Faults, Kind};
+use khz_link::pi3hat::{self, Pi3hat, Spidev};
 use std::net::{IpAddr, ToSocketAddrs};
+use std::path::Path;
 
 /// Why the machine could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -126,10 +128,16 @@ pub fn open_links(
         links.push(with_faults(make_emulated(world), &emulated_script(config), config.emulation.seed));
         emulated = Some(0);
     }
+    let mut hat = None;
+    if config.buses.iter().any(|bus| matches!(bus.link, LinkConfig::Pi3hat(_))) {
+        links.push(with_faults(open_hat(config)?, &hat_script(config), config.emulation.seed));
+        hat = Some(links.len() - 1);
+    }
     let mut places = Vec::new();
     for (index, bus) in config.buses.iter().enumerate() {
-        places.push(match emulated {
-            Some(link) if is_emulated(bus) => (link, index as u8),
+        places.push(match (emulated, hat, &bus.link) {
+            (Some(link), _, LinkConfig::Emulated(_)) => (link, index as u8),
+            (_, Some(link), LinkConfig::Pi3hat(bus)) => (link, bus.channel - 1),
             _ => {
                 links.push(with_faults(open(config, index)?, &script(&bus.faults, 0), config.emulation.seed));
                 (links.len() - 1, 0)
@@ -177,6 +185,39 @@ fn open(config: &RobotConfig, index: usize) -> Result<Box<dyn Link>, AssembleErr
         }
         other => Err(failed(format!("`khz run` cannot open link = \"{}\" yet", other.kind()))),
     }
+}
+
+/// The one hat behind all buses with `link = "pi3hat"`.
+fn open_hat(config: &RobotConfig) -> Result<Box<dyn Link>, AssembleError> {
+    let failed = |why: String| AssembleError::Open { bus: "pi3hat".into(), why };
+    let hat = config.pi3hat.clone().unwrap_or_default();
+    let [can_1, can_2] = hat.can_spi.each_ref().map(Path::new);
+    let spi = Spidev::open([can_1, can_2], Path::new(&hat.aux_spi), hat.speed_hz);
+    let spi = spi.map_err(|error| failed(error.to_string()))?;
+    let mut options = pi3hat::Options::default();
+    for bus in &config.buses {
+        let LinkConfig::Pi3hat(bus) = &bus.link else { continue };
+        let can = &mut options.can[usize::from(bus.channel - 1)];
+        can.nominal = bus.nominal_bit_rate as i32;
+        can.data = bus.data_bit_rate as i32;
+        can.bit_rate_switch = bus.bit_rate_switch;
+    }
+    if let Some(imu) = &config.imu {
+        let [yaw, pitch, roll] = imu.mounting.map(|angle| angle.to_degrees() as f32);
+        (options.imu.yaw_deg, options.imu.pitch_deg, options.imu.roll_deg) = (yaw, pitch, roll);
+        options.imu.rate_hz = 1000;
+    }
+    let opened = Pi3hat::open(spi, &options, khz_rt::now_ns());
+    Ok(Box::new(opened.map_err(|error| failed(error.to_string()))?))
+}
+
+/// The faults of the hat's buses, each on its own channel.
+fn hat_script(config: &RobotConfig) -> Vec<Fault> {
+    let on_hat = config.buses.iter().filter_map(|bus| match &bus.link {
+        LinkConfig::Pi3hat(link) => Some(script(&bus.faults, link.channel - 1)),
+        _ => None,
+    });
+    on_hat.flatten().collect()
 }
 
 /// A broadcast address reaches every device with one datagram; any other is the address of each.
