@@ -12,6 +12,9 @@ for path in sorted((here.parent / "vectors").glob("*.json")):
                 seeds.append(bytes.fromhex(vector[key]))
         if "line" in vector:
             seeds.append(vector["line"].encode() + b"\r\n")
+for path in sorted((here.parent / "vectors" / "tlog").glob("*.hex")):
+    lines = path.read_text().splitlines()
+    seeds.append(bytes.fromhex(" ".join(line.split("#")[0] for line in lines)))
 for target in sorted((here / "fuzz_targets").glob("*.rs")):
     corpus = here / "corpus" / target.stem
     corpus.mkdir(parents=True, exist_ok=True)

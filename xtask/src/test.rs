@@ -84,7 +84,14 @@ fn python(folder: &str) -> Result<Outcome> {
         return Ok(Outcome::NotRun("no python3: install Python 3.11 or newer with its venv module".into()));
     }
     let python = if folder == "tests/python" { venv::with_package()? } else { venv::python()? };
-    shell::run(&mut shell::cargo(&["build", "--quiet", "--release", "--package", "kilohertz"]))?;
+    shell::run(&mut shell::cargo(&[
+        "build",
+        "--quiet",
+        "--release",
+        "--package",
+        "kilohertz",
+        "--all-features",
+    ]))?;
     let mut command = shell::command(&python, &["-m", "pytest", folder]);
     command.env("KHZ", shell::root().join("target/release/khz"));
     let (succeeded, text) = shell::tee(&mut command)?;

@@ -235,6 +235,11 @@ impl<S: Source> Reader<S> {
         self.records.named(name)
     }
 
+    /// Gives the source back.
+    pub fn into_source(self) -> S {
+        self.window.into_source()
+    }
+
     /// Whether the log ends in an index, that is, was finished.
     pub fn is_finished(&self) -> bool {
         self.index.is_some()

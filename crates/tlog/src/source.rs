@@ -76,6 +76,10 @@ impl<S: Source> Window<S> {
         Ok(Self { source, size, start: 0, bytes: Vec::new() })
     }
 
+    pub fn into_source(self) -> S {
+        self.source
+    }
+
     /// How long the source was when last asked.
     pub fn size(&self) -> u64 {
         self.size
