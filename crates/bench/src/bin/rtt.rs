@@ -41,15 +41,19 @@ struct Place {
 struct Way {
     name: &'static str,
     paced: bool,
-    spin: bool,
+    receive: &'static str,
+    wake: &'static str,
     goal: f64,
 }
 
-const WAYS: [Way; 4] = [
-    Way { name: "unpaced", paced: false, spin: false, goal: 1.0 },
-    Way { name: "unpaced_spin", paced: false, spin: true, goal: 1.0 },
-    Way { name: "paced", paced: true, spin: false, goal: 0.9 },
-    Way { name: "paced_spin", paced: true, spin: true, goal: 0.9 },
+/// Ours as it is without options, and ours spinning, which is what sockperf does between its ticks. Blocking on
+/// both sides shows the same code path.
+const WAYS: [Way; 5] = [
+    Way { name: "unpaced", paced: false, receive: "hybrid", wake: "hybrid", goal: 1.0 },
+    Way { name: "unpaced_spin", paced: false, receive: "spin", wake: "hybrid", goal: 1.0 },
+    Way { name: "unpaced_block", paced: false, receive: "block", wake: "hybrid", goal: 1.0 },
+    Way { name: "paced", paced: true, receive: "hybrid", wake: "hybrid", goal: 0.9 },
+    Way { name: "paced_spin", paced: true, receive: "spin", wake: "spin", goal: 0.9 },
 ];
 
 /// Median and 99th percentile of a run, ns.
@@ -105,7 +109,6 @@ fn run_ours(khz: &str, place: &Place, way: Way, port: &str) -> Result<Pair> {
     let target = format!("{}:{port}", place.address);
     let (rate, ticks) = if way.paced { ("1000", SECONDS * 1e3) } else { ("0", SECONDS * 2e4) };
     let ticks = format!("{ticks}");
-    let receive = if way.spin { "spin" } else { "block" };
     let words = [
         khz,
         "rtt",
@@ -116,7 +119,9 @@ fn run_ours(khz: &str, place: &Place, way: Way, port: &str) -> Result<Pair> {
         "--ticks",
         &ticks,
         "--receive",
-        receive,
+        way.receive,
+        "--wake",
+        way.wake,
         "--priority",
         PRIORITY,
         "--json",
@@ -145,7 +150,7 @@ fn run_peer(place: &Place, way: Way) -> Result<Pair> {
     if way.paced {
         words.push("--mps=1000");
     }
-    if way.spin {
+    if way.receive == "spin" {
         words.push("--nonblocked");
     }
     let text = output(&place.near, &words)?;

@@ -2,6 +2,7 @@
 
 mod echo;
 mod lab;
+mod record;
 mod send;
 
 use anyhow::Result;
@@ -19,6 +20,7 @@ enum Command {
     Echo(echo::Args),
     Send(send::Args),
     Lab(lab::Args),
+    Record(record::Args),
 }
 
 /// Does it.
@@ -27,11 +29,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Echo(args) => echo::run(args),
         Command::Send(args) => send::run(args),
         Command::Lab(args) => lab::run(args),
+        Command::Record(args) => record::run(args),
     }
 }
 
 /// The port devices listen on when none is said.
 const PORT: u16 = 7755;
+/// The port recorders listen on when none is said.
+const RECORDER_PORT: u16 = 7756;
 
 /// Set once Ctrl-C or a termination is wished.
 fn stop_on_signal() -> Result<std::sync::Arc<std::sync::atomic::AtomicBool>> {

@@ -26,7 +26,7 @@ pub struct Lab {
     pub payload: usize,
     /// Megabits per second of each port, if the kernel can limit them.
     pub limit_mbit: Option<u32>,
-    /// How the controller waits for answers.
+    /// How the controller waits for answers. Devices need the CPUs, too, so it should not spin for long.
     pub receive: Receive,
     /// What the controller's thread asks of the kernel.
     pub setup: Setup,
@@ -39,7 +39,7 @@ impl Default for Lab {
             seconds: 10.0,
             payload: 200,
             limit_mbit: None,
-            receive: Receive::default(),
+            receive: Receive::Block,
             setup: Setup::default(),
         }
     }

@@ -96,6 +96,8 @@ pub enum Heard {
     Answer {
         /// The device's place.
         device: usize,
+        /// When it was asked, since the run began.
+        asked_ns: i64,
         /// Its round trip.
         round_trip_ns: i64,
         /// It answers the tick that is asking now.
@@ -208,7 +210,7 @@ impl Ledger {
             self.waiting = self.waiting.saturating_sub(1);
             self.last_answer_ns = now_ns;
         }
-        Heard::Answer { device: index, round_trip_ns, now }
+        Heard::Answer { device: index, asked_ns: asked.at_ns - self.start_ns, round_trip_ns, now }
     }
 
     /// The device at this address; one not known yet is added if a broadcast asked.
@@ -350,7 +352,7 @@ mod tests {
         let mut ledger = two();
         ask(&mut ledger, 0, 1_000);
         let first = ledger.hears(&reply(0), address(2), 1_500);
-        assert_eq!(first, Heard::Answer { device: 1, round_trip_ns: 490, now: true });
+        assert_eq!(first, Heard::Answer { device: 1, asked_ns: 1_010, round_trip_ns: 490, now: true });
         assert_eq!(ledger.waiting(), 1);
         ledger.hears(&reply(0), address(1), 1_800);
         assert_eq!(ledger.waiting(), 0);
@@ -370,7 +372,7 @@ mod tests {
         }
         assert_eq!(
             ledger.hears(&reply(1), address(1), 2_200),
-            Heard::Answer { device: 0, round_trip_ns: 1_200, now: false }
+            Heard::Answer { device: 0, asked_ns: 1_000, round_trip_ns: 1_200, now: false }
         );
         ledger.hears(&reply(0), address(1), 2_300);
         assert_eq!(ledger.hears(&reply(0), address(1), 2_400), Heard::Duplicate);

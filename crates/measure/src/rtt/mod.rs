@@ -5,8 +5,11 @@
 mod echo;
 mod lab;
 mod ledger;
+mod log;
 mod packet;
+mod record;
 mod results;
+mod sample;
 mod send;
 mod socket;
 mod theory;
@@ -14,8 +17,11 @@ mod theory;
 pub use echo::{Echo, EchoCounts};
 pub use lab::{Lab, LabResults};
 pub use ledger::{Heard, Ledger, MAX_DEVICES, Series, WINDOW};
+pub use log::{Log, Logged, Tap};
 pub use packet::{HEADER, Kind, MAX_PAYLOAD, Packet, Refusal};
+pub use record::{Recorded, Recorder, SenderBooks, Stream};
 pub use results::{DeviceResults, Results, compare};
+pub use sample::RoundTrip;
 pub use send::{Ask, Live, Plan, Sender};
 use serde::{Deserialize, Serialize};
 pub use socket::{Receive, Socket};
@@ -48,6 +54,14 @@ pub enum RttError {
         source: std::io::Error,
         /// What to do.
         hint: &'static str,
+    },
+    /// The log cannot be begun.
+    #[error("cannot begin the log {} (a file that is there already is kept)", path.display())]
+    Log {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What the system says.
+        source: std::io::Error,
     },
     /// The network of the lab could not be made.
     #[error("the network could not be made: {0}")]

@@ -1,9 +1,13 @@
 //! The sender: asks at a fixed rate and writes down what comes back.
-use super::ledger::Ledger;
+use super::ledger::{Heard, Ledger};
+use super::log::Tap;
 use super::packet::{HEADER, Kind, MAX_PAYLOAD, Packet};
+use super::record::Stream;
 use super::results::Results;
+use super::sample::{RoundTrip, address_bytes};
 use super::socket::{Receive, Socket};
 use super::{MAX_DEVICES, RttError};
+use khz_rt::clock::realtime_ns;
 use khz_rt::{Overrun, Pacer, Setup, Waiter, Wake, now_ns};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -163,6 +167,8 @@ pub struct Sender {
     run: u64,
     question: Vec<u8>,
     answer: Vec<u8>,
+    log: Option<Tap>,
+    stream: Option<Stream>,
 }
 
 impl Sender {
@@ -181,7 +187,22 @@ impl Sender {
             socket.inner().connect(plan.targets[0]).map_err(|source| cannot_send(&plan, 0, source))?;
         }
         let (question, answer) = (vec![0; plan.payload], vec![0; MAX_PAYLOAD]);
-        Ok(Self { plan, socket, connected, run: random(), question, answer })
+        Ok(Self { plan, socket, connected, run: random(), question, answer, log: None, stream: None })
+    }
+
+    /// Every round trip goes to a log, too.
+    pub fn log_to(mut self, log: Tap) -> Self {
+        self.log = Some(log);
+        self
+    }
+
+    /// Every round trip goes to a recorder, too.
+    ///
+    /// # Errors
+    /// If no socket can be had.
+    pub fn stream_to(mut self, recorder: SocketAddr) -> Result<Self, RttError> {
+        self.stream = Some(Stream::new(recorder, self.run)?);
+        Ok(self)
     }
 
     /// Runs the plan to its end, or until told to stop.
@@ -218,6 +239,9 @@ impl Sender {
             live.update(&ledger);
         }
         self.collect_stragglers(&mut ledger)?;
+        if let Some(stream) = &mut self.stream {
+            stream.send();
+        }
         let usage = khz_rt::Usage::read().since(&before);
         Ok(Results::new(&self.plan, &ledger, &granted.report, usage.steal_total_ns()))
     }
@@ -313,10 +337,38 @@ impl Sender {
         };
         let came_ns = now_ns();
         match Packet::read(&self.answer[..length]) {
-            Ok(packet) => drop(ledger.hears(&packet, from, came_ns)),
+            Ok(packet) => {
+                let heard = ledger.hears(&packet, from, came_ns);
+                self.tell(&packet, from, heard);
+            }
             Err(_) => ledger.hears_foreign(),
         }
         Ok(true)
+    }
+
+    /// Tells an answer to the log and the recorder.
+    fn tell(&mut self, packet: &Packet, from: SocketAddr, heard: Heard) {
+        let Heard::Answer { asked_ns, round_trip_ns, now, .. } = heard else { return };
+        if self.log.is_none() && self.stream.is_none() {
+            return;
+        }
+        let sample = RoundTrip {
+            run: self.run,
+            sequence: packet.sequence,
+            device: address_bytes(from),
+            device_port: from.port(),
+            sender: [0; 16],
+            asked_ns,
+            round_trip_ns,
+            held_ns: packet.held_ns,
+            late: !now,
+        };
+        if let Some(log) = &mut self.log {
+            log.put(realtime_ns(), sample);
+        }
+        if let Some(stream) = &mut self.stream {
+            stream.put(&sample);
+        }
     }
 }
 

@@ -14,8 +14,10 @@ use std::time::Duration;
 #[serde(rename_all = "lowercase")]
 pub enum Receive {
     /// Sleep in the kernel until one comes.
-    #[default]
     Block,
+    /// Ask again and again for a moment, then sleep: saves the wake-up when answers are quick.
+    #[default]
+    Hybrid,
     /// Ask again and again: takes the CPU, saves the wake-up.
     Spin,
 }
@@ -26,8 +28,9 @@ impl FromStr for Receive {
     fn from_str(word: &str) -> Result<Self, String> {
         match word {
             "block" => Ok(Self::Block),
+            "hybrid" => Ok(Self::Hybrid),
             "spin" => Ok(Self::Spin),
-            _ => Err(format!("no way to receive is called `{word}`: use block or spin")),
+            _ => Err(format!("no way to receive is called `{word}`: use block, hybrid or spin")),
         }
     }
 }
@@ -37,6 +40,7 @@ impl Receive {
     pub fn word(self) -> &'static str {
         match self {
             Self::Block => "block",
+            Self::Hybrid => "hybrid",
             Self::Spin => "spin",
         }
     }
@@ -45,6 +49,9 @@ impl Receive {
 /// With more time left than this a plain blocking call will do, which saves one system call. Its own timeout
 /// is as coarse as the kernel's tick.
 const FAR_NS: i64 = 50_000_000;
+
+/// For how long [`Receive::Hybrid`] asks again and again: longer than an answer on a quick network takes.
+const MOMENT_NS: i64 = 50_000;
 
 /// Room the kernel is asked to keep for datagrams that were not fetched yet: bursts of many devices.
 const ROOM: usize = 4 << 20;
@@ -81,14 +88,16 @@ impl Socket {
     /// What the kernel says; an interrupted call and an earlier datagram that was refused (`ECONNREFUSED`)
     /// are not errors here.
     pub fn receive(&self, buffer: &mut [u8], until_ns: i64) -> io::Result<Option<(usize, SocketAddr)>> {
+        let sleep_from_ns = match self.receive {
+            Receive::Block => i64::MIN,
+            Receive::Hybrid => now_ns() + MOMENT_NS,
+            Receive::Spin => i64::MAX,
+        };
         loop {
-            let left_ns = until_ns - now_ns();
-            let flags = if self.receive == Receive::Block && left_ns > FAR_NS {
-                RecvFlags::empty()
-            } else {
-                RecvFlags::DONTWAIT
-            };
-            if self.receive == Receive::Block && (1..=FAR_NS).contains(&left_ns) {
+            let now = now_ns();
+            let left_ns = if now < sleep_from_ns { 0 } else { until_ns - now };
+            let flags = if left_ns > FAR_NS { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
+            if (1..=FAR_NS).contains(&left_ns) {
                 self.wait(left_ns);
             }
             match recvfrom(&self.socket, &mut *buffer, flags) {
@@ -96,9 +105,8 @@ impl Socket {
                     let from = from.and_then(|from| SocketAddr::try_from(from).ok());
                     return Ok(from.map(|from| (length.min(buffer.len()), from)));
                 }
-                Err(Errno::AGAIN) if now_ns() < until_ns => std::hint::spin_loop(),
-                Err(Errno::AGAIN) => return Ok(None),
-                Err(Errno::INTR) => return Ok(None),
+                Err(Errno::AGAIN) if now < until_ns => std::hint::spin_loop(),
+                Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
                 Err(Errno::CONNREFUSED) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -21,7 +21,7 @@ pub struct Args {
     /// Port to listen on; 0 lets the system choose.
     #[arg(long, default_value_t = PORT)]
     port: u16,
-    /// How to wait for requests: block or spin (takes a whole CPU).
+    /// How to wait for requests: block, hybrid (spin a moment, then block) or spin (takes a whole CPU).
     #[arg(long, default_value = "block")]
     receive: Receive,
     /// Real-time priority, 1 to 98; 0 for an ordinary thread.
@@ -61,7 +61,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn end_after(seconds: f64, stop: std::sync::Arc<AtomicBool>) -> Result<()> {
+/// Sets `stop` after so many seconds.
+pub(super) fn end_after(seconds: f64, stop: std::sync::Arc<AtomicBool>) -> Result<()> {
     let duration = Duration::try_from_secs_f64(seconds)?;
     std::thread::spawn(move || {
         std::thread::sleep(duration);

@@ -25,7 +25,7 @@ pub struct Args {
     /// Limit each port to this many Mbit/s, if the kernel can.
     #[arg(long)]
     limit_mbit: Option<u32>,
-    /// How the controller waits for answers: block or spin.
+    /// How the controller waits for answers: block, hybrid or spin.
     #[arg(long, default_value = "block")]
     receive: Receive,
     /// Real-time priority of the controller, 1 to 98; 0 for an ordinary thread.

@@ -3,7 +3,7 @@
 use super::{PORT, stop_on_signal};
 use anyhow::{Context, Result, bail};
 use khz_measure::report::{Distribution, duration};
-use khz_measure::rtt::{Ask, Live, Plan, Receive, Results, Sender};
+use khz_measure::rtt::{Ask, Live, Log, Plan, Receive, Results, Sender};
 use khz_rt::Wake;
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
@@ -39,8 +39,8 @@ pub struct Args {
     /// How many devices a broadcast expects; without it, as many as have answered before.
     #[arg(long, default_value_t = 0)]
     expect: usize,
-    /// How to wait for answers: block or spin.
-    #[arg(long, default_value = "block")]
+    /// How to wait for answers: block, hybrid (spin a moment, then block) or spin.
+    #[arg(long, default_value = "hybrid")]
     receive: Receive,
     /// How to wait for the tick: sleep, hybrid, spin, timerfd or sigwait.
     #[arg(long, default_value = "hybrid")]
@@ -63,6 +63,12 @@ pub struct Args {
     /// Write the results here, for comparing them later.
     #[arg(long)]
     save: Option<PathBuf>,
+    /// Log every round trip to this file, which must not be there yet.
+    #[arg(long)]
+    log: Option<PathBuf>,
+    /// Stream every round trip to the recorder (`khz rtt record`) at this HOST or HOST:PORT.
+    #[arg(long)]
+    stream: Option<String>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -80,7 +86,23 @@ pub fn run(args: Args) -> Result<ExitCode> {
         );
     }
     let stop = stop_on_signal()?;
-    let results = watched(Sender::new(plan.clone())?, &plan, &stop)?;
+    let mut sender = Sender::new(plan.clone())?;
+    if let Some(recorder) = &args.stream {
+        sender = sender.stream_to(resolve(recorder, super::RECORDER_PORT)?)?;
+    }
+    let (sender, log) = match &args.log {
+        None => (sender, None),
+        Some(path) => {
+            let begun = Log::create(path, u64::MAX);
+            let (tap, log) = begun.with_context(|| format!("cannot begin the log {}", path.display()))?;
+            (sender.log_to(tap), Some(log))
+        }
+    };
+    let results = watched(sender, &plan, &stop)?;
+    if let Some(log) = log {
+        let logged = log.finish().context("the log is not whole")?;
+        eprintln!("{} round trips logged, {} dropped", logged.written, logged.dropped);
+    }
     if let Some(path) = &args.report {
         std::fs::write(path, results.page().to_string())
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -99,7 +121,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 fn plan(args: &Args) -> Result<Plan> {
-    let targets = args.targets.iter().map(|target| resolve(target)).collect::<Result<Vec<_>>>()?;
+    let targets = args.targets.iter().map(|target| resolve(target, PORT)).collect::<Result<Vec<_>>>()?;
     let rate_hz = (args.rate != 0.0).then_some(args.rate);
     let by_duration = || match rate_hz {
         Some(rate) => Ok((args.duration * rate).max(1.0) as u64),
@@ -120,10 +142,10 @@ fn plan(args: &Args) -> Result<Plan> {
     })
 }
 
-fn resolve(target: &str) -> Result<SocketAddr> {
+fn resolve(target: &str, port: u16) -> Result<SocketAddr> {
     let found = match target.parse::<SocketAddr>() {
         Ok(address) => return Ok(address),
-        Err(_) => target.to_socket_addrs().or_else(|_| (target, PORT).to_socket_addrs()),
+        Err(_) => target.to_socket_addrs().or_else(|_| (target, port).to_socket_addrs()),
     };
     let found = found.with_context(|| format!("no such host: {target}"))?.next();
     found.with_context(|| format!("no address is known for {target}"))

@@ -1,0 +1,62 @@
+//! `khz rtt record`: the remote logging service.
+
+use super::{RECORDER_PORT, echo::end_after, stop_on_signal};
+use anyhow::Result;
+use khz_measure::rtt::Recorder;
+use serde_json::json;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Write down what any number of senders stream (`khz rtt send --stream`).
+///
+/// Prints one line, the address it listens on, and records until Ctrl-C. Exit code 1: something is missing in the log.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The log to write, which must not be there yet.
+    output: PathBuf,
+    /// Address to listen on. Loopback unless told otherwise; 0.0.0.0 is every network of this machine.
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    bind: IpAddr,
+    /// Port to listen on; 0 lets the system choose.
+    #[arg(long, default_value_t = RECORDER_PORT)]
+    port: u16,
+    /// The file grows no larger than this, in megabytes.
+    #[arg(long, default_value_t = 10_000)]
+    limit_mb: u64,
+    /// End after this many seconds.
+    #[arg(long)]
+    duration: Option<f64>,
+    /// Print one JSON object at the end.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Records until stopped, then tells who sent what.
+#[expect(clippy::print_stdout, reason = "results go to stdout")]
+pub fn run(args: Args) -> Result<ExitCode> {
+    let limit = args.limit_mb.saturating_mul(1_000_000);
+    let recorder = Recorder::new(SocketAddr::new(args.bind, args.port), &args.output, limit)?;
+    let stop = stop_on_signal()?;
+    if let Some(seconds) = args.duration {
+        end_after(seconds, stop.clone())?;
+    }
+    println!("{}", recorder.address()?);
+    let (recorded, logged) = recorder.run(&stop)?;
+    if args.json {
+        println!("{:#}", json!({ "recorded": recorded, "logged": logged }));
+    } else {
+        for sender in &recorded.senders {
+            println!(
+                "{} run {:016x}: {} samples in {} batches, {} missing, {} repeated",
+                sender.address, sender.run, sender.samples, sender.batches, sender.gaps, sender.repeated
+            );
+        }
+        println!(
+            "{} written, {} dropped; {} foreign, {} damaged and {} refused datagrams",
+            logged.written, logged.dropped, recorded.foreign, recorded.damaged, recorded.refused
+        );
+    }
+    let whole = logged.dropped == 0 && recorded.senders.iter().all(|sender| sender.gaps == 0);
+    Ok(ExitCode::from(u8::from(!whole)))
+}

@@ -1,0 +1,153 @@
+//! Round trips into a log file, without waiting for the disk.
+use super::sample::RoundTrip;
+use khz_tlog::{Options, Record, Writer};
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Samples the ring holds: a disk may stall for a second and a half at forty devices and 1 kHz.
+const RING: usize = 1 << 16;
+/// How often what was written is handed to the system.
+const FLUSH: Duration = Duration::from_millis(200);
+/// How long the writer rests when there is nothing to write.
+const REST: Duration = Duration::from_millis(5);
+
+type Entry = (i64, RoundTrip);
+
+/// The end that takes samples. Allocates nothing, never blocks; a sample that finds the ring full is dropped
+/// and counted.
+#[derive(Debug)]
+pub struct Tap {
+    ring: Producer<Entry>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Tap {
+    /// Hands a sample over, stamped with nanoseconds since 1970.
+    pub fn put(&mut self, time_ns: i64, sample: RoundTrip) {
+        if self.ring.push((time_ns, sample)).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A log being written by a thread of its own.
+#[derive(Debug)]
+pub struct Log {
+    writer: JoinHandle<io::Result<u64>>,
+    over: Arc<AtomicBool>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// What became of the samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Logged {
+    /// In the file.
+    pub written: u64,
+    /// Not in the file: the disk was too slow, or the file had reached its limit.
+    pub dropped: u64,
+}
+
+impl Log {
+    /// Begins a file, which must not be there yet, and grows it to `limit` bytes at most.
+    ///
+    /// # Errors
+    /// If the file is there, or cannot be made.
+    pub fn create(path: &Path, limit: u64) -> io::Result<(Tap, Self)> {
+        let file = File::create_new(path)?;
+        let (ring, rest) = RingBuffer::new(RING);
+        let (over, dropped) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (ends, drops) = (over.clone(), dropped.clone());
+        let writer = std::thread::Builder::new().name("rtt log".into());
+        let writer = writer.spawn(move || write(file, rest, &ends, &drops, limit))?;
+        Ok((Tap { ring, dropped: dropped.clone() }, Self { writer, over, dropped }))
+    }
+
+    /// Writes what is still in the ring and ends the file.
+    ///
+    /// # Errors
+    /// What the disk said.
+    pub fn finish(self) -> io::Result<Logged> {
+        self.over.store(true, Ordering::Release);
+        let written = self.writer.join().map_err(|_| io::Error::other("the log's writer broke down"))??;
+        Ok(Logged { written, dropped: self.dropped.load(Ordering::Relaxed) })
+    }
+}
+
+fn write(
+    file: File,
+    mut ring: Consumer<Entry>,
+    over: &AtomicBool,
+    dropped: &AtomicU64,
+    limit: u64,
+) -> io::Result<u64> {
+    let mut log = Writer::new(BufWriter::with_capacity(1 << 16, file), Options::default())?;
+    let record = log.record("round_trip", &RoundTrip::schema())?;
+    let (mut written, mut bytes, mut flushed) = (0, Vec::with_capacity(128), std::time::Instant::now());
+    loop {
+        // Asked before the ring is emptied, so that nothing put in before the end is left behind.
+        let last = over.load(Ordering::Acquire);
+        while let Ok((time_ns, sample)) = ring.pop() {
+            if log.position() >= limit {
+                dropped.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            bytes.clear();
+            sample.encode(&mut bytes);
+            log.write(record, Some(time_ns / 1_000), &bytes)?;
+            written += 1;
+        }
+        if last {
+            log.finish()?.flush()?;
+            return Ok(written);
+        }
+        if flushed.elapsed() >= FLUSH {
+            log.destination().flush()?;
+            flushed = std::time::Instant::now();
+        }
+        std::thread::sleep(REST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::tests::sample;
+    use super::*;
+
+    fn logged(count: u64, limit: u64) -> (Logged, u64) {
+        let Ok(folder) = tempfile::tempdir() else { panic!("no temporary folder") };
+        let path = folder.path().join("a.tlog");
+        let result = Log::create(&path, limit).and_then(|(mut tap, log)| {
+            (0..count).for_each(|i| tap.put(i as i64 * 1_000, sample(i)));
+            log.finish()
+        });
+        let size = std::fs::metadata(&path).map_or(0, |m| m.len());
+        (result.unwrap_or_else(|e| panic!("{e}")), size)
+    }
+
+    #[test]
+    fn every_sample_is_written() {
+        let (logged, size) = logged(1_000, u64::MAX);
+        assert_eq!(logged, Logged { written: 1_000, dropped: 0 });
+        assert!(size > 1_000);
+    }
+
+    #[test]
+    fn the_limit_holds_and_the_rest_is_counted() {
+        let (logged, size) = logged(1_000, 10_000);
+        assert_eq!(logged.written + logged.dropped, 1_000);
+        assert!(logged.dropped > 0 && size < 20_000);
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_kept() {
+        let file = tempfile::NamedTempFile::new();
+        let kept = file.map(|file| Log::create(file.path(), u64::MAX).is_err());
+        assert!(kept.is_ok_and(|refused| refused));
+    }
+}
