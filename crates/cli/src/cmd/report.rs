@@ -1,12 +1,13 @@
 //! `khz report`: results side by side on one page.
 
 use super::show;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use khz_measure::jitter::{Results, Run, comparison_text, duration_ns, results_page};
+use khz_measure::rtt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Compare results of `khz jitter --save` on one self-contained page
+/// Compare results of `khz jitter --save`, or of `khz rtt send --save`, on one self-contained page
 #[derive(clap::Args)]
 pub struct Args {
     /// Files of results; the first is what the others are compared with
@@ -28,6 +29,10 @@ pub struct Args {
 /// # Errors
 /// If a file cannot be used or the page cannot be written.
 pub fn run(args: Args) -> Result<ExitCode> {
+    let texts = args.files.iter().map(|file| text(file)).collect::<Result<Vec<_>>>()?;
+    if texts.iter().any(|text| rtt::Results::is_saved_as(text)) {
+        return round_trips(&args, &texts);
+    }
     let runs = read(&args.files)?;
     if args.json {
         show(&format!("{}\n", serde_json::to_string(&Results::of(runs))?))?;
@@ -37,6 +42,26 @@ pub fn run(args: Args) -> Result<ExitCode> {
     std::fs::write(&args.output, page).with_context(|| format!("cannot write {}", args.output.display()))?;
     show(&format!("{}\nwritten to {}\n", comparison_text(&runs), args.output.display()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The page of results of `khz rtt`.
+fn round_trips(args: &Args, texts: &[String]) -> Result<ExitCode> {
+    let read = |(file, text): (&PathBuf, &String)| {
+        rtt::Results::from_json(text).map_err(|why| anyhow!("{}: {why}", file.display()))
+    };
+    let runs = args.files.iter().zip(texts).map(read).collect::<Result<Vec<_>>>()?;
+    if args.json {
+        show(&format!("{}\n", serde_json::to_string(&runs)?))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let page = rtt::comparison_page(&runs).to_string();
+    std::fs::write(&args.output, page).with_context(|| format!("cannot write {}", args.output.display()))?;
+    show(&format!("{} runs written to {}\n", runs.len(), args.output.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(file: &Path) -> Result<String> {
+    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
 /// All runs of all files; where there are several files, each run is named for its own.

@@ -140,9 +140,7 @@ impl Lab {
                 (0..cpus).for_each(|_| drop(scope.spawn(|| keep_busy(&over))));
             }
             let plan = self.plan(network, experiment);
-            // Once before, so that addresses are known to everyone when it counts.
-            let warm_up = Plan { ticks: 20, rate_hz: Some(100.0), setup: Setup::ordinary(), ..plan.clone() };
-            let results = run_in_controller(warm_up, stop).and_then(|_| run_in_controller(plan, stop));
+            let results = warm_up(&plan, members.len(), stop).and_then(|()| run_in_controller(plan, stop));
             over.store(true, Ordering::Relaxed);
             results
         })
@@ -175,6 +173,20 @@ fn echo_in(member: &str) -> Result<Echo, RttError> {
 
 fn run_in_controller(plan: Plan, stop: &AtomicBool) -> Result<Results, RttError> {
     inside("c", || Sender::new(plan)?.run(stop, &Live::default()))?
+}
+
+/// Asks until everyone has answered, for three seconds at most: links take a while to come up after they are made, and
+/// addresses must be known to everyone when it counts. A device that stays silent is a finding, not an error.
+fn warm_up(plan: &Plan, devices: usize, stop: &AtomicBool) -> Result<(), RttError> {
+    let plan = Plan { ticks: 10, rate_hz: Some(100.0), setup: Setup::ordinary(), ..plan.clone() };
+    for _ in 0..30 {
+        let results = run_in_controller(plan.clone(), stop)?;
+        let there = results.devices.iter().filter(|device| device.counts.answered > 0).count();
+        if there >= devices || stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn keep_busy(over: &AtomicBool) {

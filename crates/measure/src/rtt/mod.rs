@@ -20,7 +20,7 @@ pub use ledger::{Heard, Ledger, MAX_DEVICES, Series, WINDOW};
 pub use log::{Log, Logged, Tap};
 pub use packet::{HEADER, Kind, MAX_PAYLOAD, Packet, Refusal};
 pub use record::{Recorded, Recorder, SenderBooks, Stream};
-pub use results::{DeviceResults, Results, compare};
+pub use results::{DeviceResults, Results, compare, comparison_page};
 pub use sample::RoundTrip;
 pub use send::{Ask, Live, Plan, Sender};
 use serde::{Deserialize, Serialize};

@@ -84,6 +84,11 @@ impl Results {
         }
     }
 
+    /// Whether a text was saved by `khz rtt`, of whatever version.
+    pub fn is_saved_as(text: &str) -> bool {
+        text.trim_start().starts_with("{\"format\":\"khz-rtt-")
+    }
+
     /// Reads what was saved as JSON.
     ///
     /// # Errors
@@ -259,6 +264,14 @@ impl DeviceResults {
     }
 }
 
+/// The page that sets runs side by side and then shows each.
+pub fn comparison_page(runs: &[Results]) -> Page {
+    let page = Page::new("UDP round trips compared").badge(Level::Note, format!("{} runs", runs.len()));
+    runs.iter().fold(page.section(compare(runs)), |page, run| {
+        page.section(run.timing().titled(&run.name)).section(run.device_rows())
+    })
+}
+
 /// One section that sets runs side by side, the first as the yardstick.
 pub fn compare(runs: &[Results]) -> Section {
     let trips: Vec<Distribution> = runs.iter().map(Results::round_trips).collect();
@@ -281,4 +294,42 @@ pub fn compare(runs: &[Results]) -> Section {
             |plot, (run, trips)| plot.curve(&run.name, trips),
         );
     Section::new("Side by side").text("Each run against the first.").with(table).with(curves)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results() -> Results {
+        let plan = Plan::new(vec![([127, 0, 0, 1], 7755).into()]);
+        let ledger = Ledger::new(1, 0, &plan.targets);
+        let setup = Report { thread: "t".into(), grade: khz_rt::Grade::Ordinary, settings: Vec::new() };
+        Results::new(&plan, &ledger, &setup, 0)
+    }
+
+    #[test]
+    fn what_is_saved_comes_back() {
+        let results = results();
+        let text = serde_json::to_string(&results).unwrap_or_default();
+        assert!(Results::is_saved_as(&text));
+        assert_eq!(Results::from_json(&text), Ok(results));
+    }
+
+    #[test]
+    fn every_truncation_and_another_version_are_refused() {
+        let text = serde_json::to_string(&results()).unwrap_or_default();
+        for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
+            assert!(Results::from_json(&text[..end]).is_err(), "cut at {end}");
+        }
+        let other = text.replacen(FORMAT, "khz-rtt-0", 1);
+        assert!(Results::from_json(&other).is_err_and(|e| e.contains("khz-rtt-0")));
+        assert!(Results::from_json("{}").is_err_and(|e| e.contains("format")));
+    }
+
+    #[test]
+    fn a_run_without_an_answer_has_a_page() {
+        let page = comparison_page(&[results(), results()]).to_string();
+        assert!(page.contains("Side by side"));
+        assert!(results().page().to_string().contains("nothing lost"));
+    }
 }

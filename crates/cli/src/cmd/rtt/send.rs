@@ -22,10 +22,10 @@ pub struct Args {
     #[arg(required = true)]
     targets: Vec<String>,
     /// Ticks per second; 0 for the next as soon as all have answered.
-    #[arg(long, default_value_t = 1000.0)]
+    #[arg(long, default_value_t = 1000.0, allow_negative_numbers = true)]
     rate: f64,
     /// How long, in seconds; without a rate `--ticks` counts.
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, default_value_t = 10.0, allow_negative_numbers = true)]
     duration: f64,
     /// How many ticks, instead of a duration.
     #[arg(long)]
