@@ -1,6 +1,7 @@
 //! Experiments on time and the reports on them and on runs.
 #![forbid(unsafe_code)]
 
+pub mod budget;
 pub mod doctor;
 pub mod drill;
 pub mod jitter;

@@ -19,7 +19,7 @@ mod codec;
 mod device;
 mod lane;
 
-pub use codec::Mounting;
+pub use codec::{Mounting, exchange};
 pub use device::{DevicePlan, DeviceStats};
 
 use crate::command::ServoCommand;

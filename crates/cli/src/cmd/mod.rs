@@ -1,5 +1,6 @@
 //! One file per subcommand. Exit codes: 0 done, 1 ran but failed or degraded, 2 bad input.
 
+mod budget;
 mod bus;
 mod check;
 mod doctor;
@@ -21,6 +22,7 @@ pub const BAD_INPUT: u8 = 2;
 /// What `khz` can do.
 #[derive(clap::Subcommand)]
 pub enum Command {
+    Budget(budget::Args),
     Bus(bus::Args),
     Check(check::Args),
     Doctor(doctor::Args),
@@ -37,6 +39,7 @@ impl Command {
     /// Does it.
     pub fn run(self) -> Result<ExitCode> {
         match self {
+            Self::Budget(args) => budget::run(args),
             Self::Bus(args) => bus::run(args),
             Self::Check(args) => check::run(args),
             Self::Doctor(args) => doctor::run(args),

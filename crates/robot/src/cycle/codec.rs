@@ -24,6 +24,22 @@ impl Default for Mounting {
     }
 }
 
+/// The frames of one exchange in these formats, as they travel on CAN: a position command with its query, and
+/// the reply to it. Lengths and identifiers are those of a real exchange; the reply's contents are zero.
+pub fn exchange(address: Address, command: &CommandFormat, query: &QueryFormat) -> [Frame; 2] {
+    let frame = |address: Address, len: usize| {
+        Frame::new(address.id(), &[0; khz_wire::frame::MAX_PAYLOAD][..len])
+            .unwrap_or_else(|| unreachable!("a reply to any query format fits a frame"))
+    };
+    let mut sent = frame(address, 0);
+    let hold = ServoCommand::Position(PositionCommand::hold(0.0));
+    Codec::new(address, command, query, Mounting::default(), 0.1).encode(&hold, 0, &mut sent);
+    let answer = address.answered_by(address.destination);
+    let mut reply = frame(answer, query_format(query).reply_len());
+    reply.pad();
+    [sent, reply]
+}
+
 /// Frames and replies of one servo.
 #[derive(Debug)]
 pub struct Codec {

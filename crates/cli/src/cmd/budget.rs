@@ -1,0 +1,96 @@
+//! `khz budget`: what a robot's cycle takes, before there is a robot.
+
+use super::{BAD_INPUT, show};
+use anyhow::{Context, Result};
+use khz_measure::budget::{ChangeError, Inputs, Plan, Prediction, Sweep, apply, published};
+use khz_robot::RobotConfig;
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Predict the cycle of a robot from bytes, bits and delays
+#[derive(clap::Args)]
+pub struct Args {
+    /// The robot file; without it, the built-in quadruped
+    robot: Option<PathBuf>,
+    /// Show the published systems and what the model says of them
+    #[arg(long, conflicts_with_all = ["robot", "what_if", "sweep", "report"])]
+    published: bool,
+    /// Change an input, for example bus.rate=8e6; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    what_if: Vec<String>,
+    /// Predict for every value of an input, for example servo.count=1..40
+    #[arg(long, value_name = "KEY=FROM..TO")]
+    sweep: Option<String>,
+    /// Write a page with the chart of one tick
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If the page cannot be written.
+#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
+pub fn run(args: Args) -> Result<ExitCode> {
+    if args.published {
+        return show_published(args.json);
+    }
+    let robot = match args.robot.as_ref().map(RobotConfig::load) {
+        None => RobotConfig::quadruped(),
+        Some(Ok(robot)) => robot,
+        Some(Err(error)) => {
+            eprintln!("{error}");
+            return Ok(ExitCode::from(BAD_INPUT));
+        }
+    };
+    robot.warnings.iter().for_each(|warning| eprintln!("{warning}\n"));
+    match predict(&robot, &args) {
+        Ok((prediction, sweep)) => tell(&args, &prediction, sweep.as_ref()),
+        Err(error) => {
+            eprintln!("khz budget: {error}");
+            Ok(ExitCode::from(BAD_INPUT))
+        }
+    }
+}
+
+fn predict(robot: &RobotConfig, args: &Args) -> Result<(Prediction, Option<Sweep>), ChangeError> {
+    let mut plan = Plan::of(robot, Inputs::of(robot));
+    args.what_if.iter().try_for_each(|change| apply(&mut plan, change))?;
+    let sweep = args.sweep.as_ref().map(|sweep| Sweep::of(&plan, sweep)).transpose()?;
+    Ok((plan.predict(), sweep))
+}
+
+/// Exit code 1 if the tick does not fit.
+fn tell(args: &Args, prediction: &Prediction, sweep: Option<&Sweep>) -> Result<ExitCode> {
+    if let Some(file) = &args.report {
+        let page = prediction.page(sweep).to_string();
+        std::fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    if args.json {
+        show(&format!("{:#}\n", json!({ "prediction": prediction, "sweep": sweep })))?;
+    } else {
+        show(&(prediction.text() + &sweep.map(Sweep::text).unwrap_or_default()))?;
+    }
+    let fits = prediction.headroom_ns >= 0 && !prediction.deadline_missed;
+    Ok(ExitCode::from(u8::from(!fits)))
+}
+
+fn show_published(json: bool) -> Result<ExitCode> {
+    let rows = published::all()?;
+    let text = if json {
+        let row = |row: &published::Published| {
+            let mut value = json!(row);
+            value["error"] = json!(row.error());
+            value
+        };
+        format!("{:#}\n", json!({ "published": rows.iter().map(row).collect::<Vec<_>>() }))
+    } else {
+        published::table(&rows)
+    };
+    show(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

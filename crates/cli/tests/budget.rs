@@ -1,0 +1,48 @@
+//! `khz budget` as a person or a script meets it.
+#![allow(clippy::unwrap_used)]
+
+use std::process::{Command, Output};
+
+fn budget(arguments: &[&str]) -> Output {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    Command::new(env!("CARGO_BIN_EXE_khz")).arg("budget").args(arguments).current_dir(root).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_robot_has_a_prediction_a_sweep_and_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("budget.html");
+    let page = page.to_str().unwrap();
+    let said = budget(&["robots/pan_tilt.toml", "--sweep", "servo.count=1..4", "--report", page]);
+    assert_eq!((said.status.code(), text(&said.stderr)), (Some(0), String::new()));
+    let said = text(&said.stdout);
+    assert!(said.starts_with("pan_tilt: 2 servos") && said.contains("critical path"), "{said}");
+    assert!(std::fs::read_to_string(page).unwrap().contains("Over servo.count"));
+
+    let json = budget(&["robots/pan_tilt.toml", "--what-if", "servo.count=9", "--json"]);
+    assert_eq!(json.status.code(), Some(1), "nine servos do not fit");
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["prediction"]["servos"], 9);
+    assert!(json["prediction"]["headroom_ns"].as_i64().unwrap() < 0);
+}
+
+#[test]
+fn published_systems_are_a_table_or_json() {
+    assert!(text(&budget(&["--published"]).stdout).contains("| pi3hat, Pi 3b+ |"));
+    let json: serde_json::Value = serde_json::from_slice(&budget(&["--published", "--json"]).stdout).unwrap();
+    assert!(json["published"][0]["error"].as_f64().unwrap().abs() < 0.1);
+}
+
+#[test]
+fn bad_input_gives_2_and_says_why() {
+    let file = budget(&["crates/robot/tests/malformed/id_0.toml"]);
+    assert_eq!(file.status.code(), Some(2));
+    assert!(file.stdout.is_empty() && text(&file.stderr).contains("id_0.toml"));
+    let change = budget(&["--what-if", "bus.colour=red"]);
+    assert_eq!(change.status.code(), Some(2));
+    assert!(text(&change.stderr).contains("servo.count"));
+}

@@ -1,0 +1,223 @@
+//! What a frame costs on its wire, and the delays no robot file holds.
+
+use khz_robot::RobotConfig;
+use khz_wire::time::{CanBits, CanFormat, CanRate, EthernetRate, SpiCost, Stuffing, UartRate};
+use khz_wire::{Frame, rs485};
+
+/// The physical layer of a bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// CAN-FD, with or without bit-rate switch.
+    Can(CanRate, bool),
+    /// RS485, half duplex.
+    Serial(UartRate),
+    /// Ethernet, full duplex, through one switch or more.
+    Ethernet(EthernetRate),
+    /// No time at all.
+    Instant,
+}
+
+/// One frame on its wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Bytes, framing included where it is counted in bytes.
+    pub bytes: usize,
+    /// Bits, stuff bits included.
+    pub bits: u64,
+    /// From the first bit to the last.
+    pub frame_ns: i64,
+    /// From the first bit to the earliest next frame.
+    pub occupied_ns: i64,
+}
+
+impl Medium {
+    /// What this frame costs. Its contents count as random: one stuff bit in 30.
+    pub fn cost(self, frame: &Frame) -> Cost {
+        let len = frame.payload().len();
+        match self {
+            Self::Can(rate, brs) => {
+                let format = CanFormat { extended: frame.extended, fd: frame.fd, brs };
+                let bits = CanBits::for_length(format, len, Stuffing::Average);
+                let total = bits.with_intermission();
+                Cost {
+                    bytes: len,
+                    bits: u64::from(total.nominal + total.data),
+                    frame_ns: bits.ns(rate),
+                    occupied_ns: total.ns(rate),
+                }
+            }
+            Self::Serial(rate) => {
+                let bytes = rs485::frame_len(len);
+                let ns = rate.bytes_ns(bytes);
+                let bits = bytes as u64 * u64::from(rate.bits_per_byte);
+                Cost { bytes, bits, frame_ns: ns, occupied_ns: ns }
+            }
+            Self::Ethernet(rate) => datagram(rate, len),
+            Self::Instant => Cost { bytes: len, ..Cost::default() },
+        }
+    }
+
+    /// The same wire `factor` times as fast where its rate can be chosen: the data phase of CAN-FD.
+    pub(super) fn faster(self, factor: f64) -> Self {
+        let times = |rate: u32| (f64::from(rate) * factor) as u32;
+        match self {
+            Self::Can(rate, brs) => Self::Can(CanRate { data: times(rate.data), ..rate }, brs),
+            Self::Serial(rate) => Self::Serial(UartRate { baud: times(rate.baud), ..rate }),
+            Self::Ethernet(rate) => {
+                Self::Ethernet(EthernetRate { bits_per_second: times(rate.bits_per_second) })
+            }
+            Self::Instant => Self::Instant,
+        }
+    }
+}
+
+/// A UDP datagram with this payload.
+pub(super) fn datagram(rate: EthernetRate, payload: usize) -> Cost {
+    let bytes = EthernetRate::udp_bytes(payload) + EthernetRate::GAP;
+    Cost {
+        bytes,
+        bits: 8 * bytes as u64,
+        frame_ns: rate.udp_ns(payload),
+        occupied_ns: rate.udp_occupied_ns(payload),
+    }
+}
+
+/// A device between host and servos that passes frames on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bridge {
+    /// It takes a frame in completely before it sends it, so every byte travels twice, one after the other.
+    pub stores: bool,
+    /// What it adds to every frame besides.
+    pub delay_ns: i64,
+}
+
+impl Bridge {
+    /// From the first bit before the bridge to the last bit behind it.
+    pub(super) fn pass_ns(self, frame_ns: i64) -> i64 {
+        frame_ns * if self.stores { 2 } else { 1 } + self.delay_ns
+    }
+}
+
+/// Commands that travel in frames of their own, all before the first query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Separate {
+    /// Payload bytes of a command.
+    pub payload: usize,
+    /// Pause of the wire before each command.
+    pub gap_ns: i64,
+}
+
+/// What the robot file does not say: delays of the computer and the devices, and the shape of other protocols.
+/// All times in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inputs {
+    /// From the end of a request to the start of its reply, where the file does not say.
+    pub turnaround_ns: i64,
+    /// On half-duplex buses, from the end of a reply to the next query.
+    pub host_gap_ns: i64,
+    /// Handing one frame to a link.
+    pub handover_ns: i64,
+    /// From a frame's last bit until the loop has it.
+    pub arrival_ns: i64,
+    /// One pass through an adapter (fdcanusb), each way.
+    pub adapter_ns: i64,
+    /// Encoding one servo's command; decoding its reply takes as long.
+    pub servo_ns: i64,
+    /// The controller.
+    pub control_ns: i64,
+    /// Supervisor, and handing the tick to the recorder.
+    pub record_ns: i64,
+    /// From asking the IMU to its reading, where it is not on a pi3hat.
+    pub imu_ns: i64,
+    /// One SPI transaction of a pi3hat.
+    pub spi: SpiCost,
+    /// Bit rate of Ethernet links.
+    pub ethernet: EthernetRate,
+    /// Store-and-forward switches on the way.
+    pub switches: i64,
+    /// What each switch adds besides storing the frame.
+    pub switch_ns: i64,
+    /// A bridging device on every bus.
+    pub bridge: Option<Bridge>,
+    /// Commands in frames of their own.
+    pub separate: Option<Separate>,
+    /// Payload bytes of query and reply, where another protocol than ours made them.
+    pub payload: Option<(usize, usize)>,
+}
+
+impl Inputs {
+    /// For real links: a servo of 75 µs (mjbots, "Improving the moteus update rate", part 2: 70 to 80 µs), a host
+    /// that polls (30 µs with blocking reads: part 3), 100 Mbit/s through one switch. The other delays are
+    /// estimates, to be replaced by measured ones.
+    pub const REAL: Self = Self {
+        turnaround_ns: 75_000,
+        host_gap_ns: 30_000,
+        handover_ns: 3_000,
+        arrival_ns: 10_000,
+        adapter_ns: 125_000,
+        servo_ns: 300,
+        control_ns: 10_000,
+        record_ns: 5_000,
+        imu_ns: 40_000,
+        spi: SpiCost::PI3HAT,
+        ethernet: EthernetRate { bits_per_second: 100_000_000 },
+        switches: 1,
+        switch_ns: 3_000,
+        bridge: None,
+        separate: None,
+        payload: None,
+    };
+
+    /// Emulated devices in this process, in virtual time: nothing but the emulated wires takes any.
+    pub const VIRTUAL: Self = Self {
+        host_gap_ns: 0,
+        handover_ns: 0,
+        arrival_ns: 0,
+        servo_ns: 0,
+        control_ns: 0,
+        record_ns: 0,
+        ..Self::REAL
+    };
+
+    /// [`Inputs::REAL`]; for a wholly emulated robot without the delays of links that are not there.
+    pub fn of(robot: &RobotConfig) -> Self {
+        if !robot.is_emulated() {
+            return Self::REAL;
+        }
+        let Self { servo_ns, control_ns, record_ns, .. } = Self::REAL;
+        Self { servo_ns, control_ns, record_ns, ..Self::VIRTUAL }
+    }
+
+    /// What was taken for granted, for the reader of a prediction.
+    pub fn assumptions(&self, plan: &super::Plan) -> Vec<String> {
+        let us = |ns: i64| format!("{} µs", crate::report::number(ns as f64 / 1e3));
+        let mut said = vec![format!(
+            "host: {} per servo to encode and again to decode, controller {}, supervisor and recorder {}",
+            us(self.servo_ns),
+            us(self.control_ns),
+            us(self.record_ns)
+        )];
+        if plan.lines.iter().any(|line| line.is_half_duplex()) {
+            said.push(format!("from a reply to the next query {}", us(self.host_gap_ns)));
+        }
+        if plan.lines.iter().any(|line| line.is_real) {
+            said.push(format!(
+                "servos answer after {}; handing over a frame takes {}, receiving one {}",
+                us(self.turnaround_ns),
+                us(self.handover_ns),
+                us(self.arrival_ns)
+            ));
+        }
+        if plan.lines.iter().any(|line| line.adapter_ns > 0) {
+            said.push(format!("the adapter adds {} each way", us(self.adapter_ns)));
+        }
+        if plan.lines.iter().any(|line| matches!(line.medium, Medium::Ethernet(_))) {
+            said.push(format!("{} switches of {} each", self.switches, us(self.switch_ns)));
+        }
+        if plan.lines.iter().any(|line| line.hat.is_some()) {
+            let SpiCost { transaction_ns, byte_ns } = self.spi;
+            said.push(format!("SPI: {} per transaction and {byte_ns} ns per byte", us(transaction_ns)));
+        }
+        said
+    }
+}

@@ -1,0 +1,294 @@
+//! How the frames of one cycle share their wires.
+
+use super::costs::{Bridge, Cost, Medium, datagram};
+use super::plan::{Exchange, Line, Plan, resized};
+use super::timeline::{Kind, Moment, Timeline};
+use khz_robot::config::ImuLink;
+use khz_wire::time::{EthernetRate, arbitration_rank};
+use khz_wire::{Frame, udp};
+use std::collections::VecDeque;
+
+/// The host's own row.
+pub(super) const HOST: &str = "host";
+/// Bytes of an attitude a host reads from a pi3hat (mjbots/pi3hat pi3hat.cc).
+const ATTITUDE: usize = 42;
+/// Bytes of a pi3hat's receive status, as its host reads it, and the most frames it announces.
+const STATUS: usize = 6;
+/// A host finds nothing on any processor of a pi3hat and rests (mjbots/pi3hat pi3hat.cc).
+const REST_NS: i64 = 10_000;
+
+impl Plan {
+    /// Lays out one cycle. Everything starts at 0, with the encoding.
+    pub fn timeline(&self) -> Timeline {
+        let mut timeline = Timeline::default();
+        self.cycle(&mut timeline);
+        timeline
+    }
+
+    /// Lays out the cycle; when it is over, and when controller and recorder are.
+    pub(super) fn cycle(&self, timeline: &mut Timeline) -> [i64; 2] {
+        let inputs = &self.inputs;
+        let servos = self.servos() as i64;
+        let encoded =
+            timeline.add(HOST, Kind::Encode, "all commands", Moment::default(), servos * inputs.servo_ns);
+        let (handed, sent) = self.hand_over(timeline, encoded);
+        let asked = self.ask_imu(timeline, sent);
+        let mut collected = asked.max(sent);
+        let mut fetched = Vec::new();
+        for (line, handed) in self.lines.iter().zip(&handed) {
+            for (arrived, exchange) in self.replies(timeline, line, handed) {
+                if line.hat.is_some() {
+                    fetched.push((arrived, line, exchange));
+                } else {
+                    let ns = if line.is_real { inputs.arrival_ns } else { 0 };
+                    let read = timeline.add(&line.name, Kind::Transit, "to the loop", arrived, ns);
+                    collected = collected.max(read);
+                }
+            }
+        }
+        collected = collected.max(self.fetch(timeline, fetched, sent.max(asked)));
+        let over = timeline.add(HOST, Kind::Encode, "all replies", collected, servos * inputs.servo_ns);
+        let (start, record_after) = if self.pipelined { (encoded, over) } else { (over, over) };
+        let controlled = timeline.add(HOST, Kind::Control, "", start, inputs.control_ns);
+        let done = timeline.add(HOST, Kind::Record, "", record_after.max(controlled), inputs.record_ns);
+        [over.ns, done.ns.max(over.ns)]
+    }
+
+    /// Hands the frames to the links, round robin over the buses: per bus when each was, and the end.
+    fn hand_over(&self, timeline: &mut Timeline, start: Moment) -> (Vec<Vec<Moment>>, Moment) {
+        let mut now = start;
+        let mut handed = vec![Vec::new(); self.lines.len()];
+        let rounds = self.lines.iter().map(|line| line.exchanges.len()).max().unwrap_or(0);
+        for round in 0..rounds {
+            for (line, handed) in self.lines.iter().zip(&mut handed) {
+                let Some(exchange) = line.exchanges.get(round) else { continue };
+                // Half-duplex queries after the first are handed over in the host's gap.
+                if round == 0 || !line.is_half_duplex() {
+                    let ns = self.hand_over_ns(line, exchange);
+                    now = timeline.add(HOST, Kind::Host, &format!("hand over {}", exchange.name), now, ns);
+                }
+                handed.push(now);
+            }
+        }
+        (handed, now)
+    }
+
+    fn hand_over_ns(&self, line: &Line, exchange: &Exchange) -> i64 {
+        match line.hat {
+            // Port and size, two bytes of identifier, the payload.
+            Some(_) => self.inputs.spi.transaction_with_ns(3 + exchange.command.payload().len()),
+            None if line.is_real => self.inputs.handover_ns,
+            None => 0,
+        }
+    }
+
+    fn ask_imu(&self, timeline: &mut Timeline, sent: Moment) -> Moment {
+        match self.imu {
+            None => sent,
+            Some(ImuLink::Pi3hat) => {
+                let ns = self.inputs.spi.transaction_with_ns(ATTITUDE);
+                timeline.add(HOST, Kind::Imu, "read over SPI", sent, ns)
+            }
+            Some(_) => timeline.add("IMU", Kind::Imu, "", sent, self.inputs.imu_ns),
+        }
+    }
+
+    /// When each reply of a bus has left it.
+    fn replies<'a>(
+        &self,
+        timeline: &mut Timeline,
+        line: &'a Line,
+        handed: &[Moment],
+    ) -> Vec<(Moment, &'a Exchange)> {
+        match line.medium {
+            Medium::Serial(_) => self.half_duplex(timeline, line, handed),
+            Medium::Ethernet(rate) => self.datagrams(timeline, line, handed, rate),
+            Medium::Can(..) | Medium::Instant => self.arbitrated(timeline, line, handed),
+        }
+    }
+
+    fn half_duplex<'a>(
+        &self,
+        timeline: &mut Timeline,
+        line: &'a Line,
+        handed: &[Moment],
+    ) -> Vec<(Moment, &'a Exchange)> {
+        let inputs = &self.inputs;
+        let Some(&(mut now)) = handed.first() else { return Vec::new() };
+        if let Some(separate) = inputs.separate {
+            for exchange in &line.exchanges {
+                now = timeline.add(&line.name, Kind::Gap, &exchange.name, now, separate.gap_ns);
+                let command = resized(&exchange.command, separate.payload);
+                now = self.pass(timeline, line, Kind::Command, exchange, &command, now);
+            }
+        }
+        let mut arrived = Vec::new();
+        for exchange in &line.exchanges {
+            now = timeline.add(&line.name, Kind::Gap, &exchange.name, now, inputs.host_gap_ns);
+            now = self.pass(timeline, line, Kind::Command, exchange, &exchange.command, now);
+            now = timeline.add(&line.name, Kind::Turnaround, &exchange.name, now, line.turnaround_ns);
+            now = self.pass(timeline, line, Kind::Reply, exchange, &exchange.reply, now);
+            arrived.push((now, exchange));
+        }
+        arrived
+    }
+
+    /// A frame on the wire, and through the bridge if there is one.
+    fn pass(
+        &self,
+        timeline: &mut Timeline,
+        line: &Line,
+        kind: Kind,
+        exchange: &Exchange,
+        frame: &Frame,
+        from: Moment,
+    ) -> Moment {
+        let cost = line.medium.cost(frame);
+        let ns = self.inputs.bridge.map_or(cost.frame_ns, |bridge: Bridge| bridge.pass_ns(cost.frame_ns));
+        timeline.add(&line.name, kind, &detail(exchange, cost), from, ns)
+    }
+
+    /// The host's frames in their order against replies as they become ready: the lowest identifier wins.
+    fn arbitrated<'a>(
+        &self,
+        timeline: &mut Timeline,
+        line: &'a Line,
+        handed: &[Moment],
+    ) -> Vec<(Moment, &'a Exchange)> {
+        let mut queue: VecDeque<_> = line
+            .exchanges
+            .iter()
+            .zip(handed)
+            .map(|(exchange, &ready)| {
+                let ready = timeline.add(&line.name, Kind::Transit, "adapter", ready, line.adapter_ns);
+                (ready, exchange)
+            })
+            .collect();
+        let mut replies: Vec<(Moment, &Exchange)> = Vec::new();
+        let (mut free, mut arrived) = (Moment::default(), Vec::new());
+        while !(queue.is_empty() && replies.is_empty()) {
+            let waiting = queue.front().into_iter().chain(&replies).map(|(ready, _)| *ready);
+            let Some(first) = waiting.min_by_key(|ready| ready.ns) else { break };
+            let at_ns = first.ns.max(free.ns);
+            let command = queue.front().filter(|(ready, _)| ready.ns <= at_ns);
+            let command_rank = command.map(|(_, exchange)| arbitration_rank(&exchange.command));
+            let reply = (0..replies.len())
+                .filter(|&index| replies[index].0.ns <= at_ns)
+                .min_by_key(|&index| arbitration_rank(&replies[index].1.reply));
+            let reply = reply.filter(|&index| {
+                command_rank.is_none_or(|rank| arbitration_rank(&replies[index].1.reply) < rank)
+            });
+            let (ready, exchange, kind, frame) = match reply {
+                Some(index) => {
+                    let (ready, exchange) = replies.remove(index);
+                    (ready, exchange, Kind::Reply, &exchange.reply)
+                }
+                None => {
+                    let Some((ready, exchange)) = queue.pop_front() else { break };
+                    (ready, exchange, Kind::Command, &exchange.command)
+                }
+            };
+            let cost = line.medium.cost(frame);
+            let end = timeline.add(&line.name, kind, &detail(exchange, cost), ready.max(free), cost.frame_ns);
+            free = Moment { ns: end.ns + cost.occupied_ns - cost.frame_ns, span: end.span };
+            if kind == Kind::Command {
+                let row = format!("{} devices", line.name);
+                let ready = timeline.add(&row, Kind::Turnaround, &exchange.name, end, line.turnaround_ns);
+                replies.push((ready, exchange));
+            } else {
+                let end = timeline.add(&line.name, Kind::Transit, "adapter", end, line.adapter_ns);
+                arrived.push((end, exchange));
+            }
+        }
+        arrived
+    }
+
+    /// One datagram with all commands; every device answers with its own, and they queue at the host's port.
+    fn datagrams<'a>(
+        &self,
+        timeline: &mut Timeline,
+        line: &'a Line,
+        handed: &[Moment],
+        rate: EthernetRate,
+    ) -> Vec<(Moment, &'a Exchange)> {
+        let Some(&last) = handed.last() else { return Vec::new() };
+        let commands = datagram(rate, udp_payload(line.exchanges.iter().map(|e| &e.command)));
+        let through = |timeline: &mut Timeline, from: Moment, cost: Cost| {
+            let ns = self.inputs.switches * (cost.frame_ns + self.inputs.switch_ns);
+            timeline.add(&format!("{} switches", line.name), Kind::Transit, "", from, ns)
+        };
+        let sent = timeline.add(&line.name, Kind::Command, "all commands", last, commands.frame_ns);
+        let ready = through(timeline, sent, commands);
+        let row = format!("{} devices", line.name);
+        let ready = timeline.add(&row, Kind::Turnaround, "all servos", ready, line.turnaround_ns);
+        let (mut free, mut arrived) = (Moment::default(), Vec::new());
+        for exchange in &line.exchanges {
+            let cost = datagram(rate, udp_payload([&exchange.reply]));
+            let at_port = through(timeline, ready, cost);
+            let end = timeline.add(
+                &line.name,
+                Kind::Reply,
+                &detail(exchange, cost),
+                at_port.max(free),
+                cost.frame_ns,
+            );
+            free = Moment { ns: end.ns + cost.occupied_ns - cost.frame_ns, span: end.span };
+            arrived.push((end, exchange));
+        }
+        arrived
+    }
+
+    /// Reads replies from the processors of a pi3hat: status, then up to six frames, until all are in.
+    fn fetch(
+        &self,
+        timeline: &mut Timeline,
+        mut waiting: Vec<(Moment, &Line, &Exchange)>,
+        start: Moment,
+    ) -> Moment {
+        let spi = self.inputs.spi;
+        let mut now = start;
+        waiting.sort_by_key(|(arrived, ..)| arrived.ns);
+        while !waiting.is_empty() {
+            let before = waiting.len();
+            for processor in 0..3 {
+                let here = |line: &Line| line.hat.map(|channel| (channel.saturating_sub(1) / 2).min(2));
+                if !waiting.iter().any(|(_, line, _)| here(line) == Some(processor)) {
+                    continue;
+                }
+                let seen_ns = now.ns;
+                now = timeline.add(HOST, Kind::Host, "status", now, spi.transaction_with_ns(STATUS));
+                let mut room = STATUS;
+                waiting.retain(|(arrived, line, exchange)| {
+                    let ready = here(line) == Some(processor) && arrived.ns <= seen_ns && room > 0;
+                    if ready {
+                        room -= 1;
+                        // Port and size, four bytes of identifier, the payload.
+                        let ns = spi.transaction_with_ns(5 + exchange.reply.payload().len());
+                        now = timeline.add(HOST, Kind::Host, &format!("fetch {}", exchange.name), now, ns);
+                    }
+                    !ready
+                });
+            }
+            if waiting.len() == before {
+                // Nothing came: what is waited for is the next reply.
+                let rested = Moment { ns: now.ns + REST_NS, ..now };
+                let next = waiting.first().map_or(rested, |(arrived, ..)| *arrived);
+                now = if next.ns > rested.ns { next } else { Moment { ns: rested.ns, span: next.span } };
+            }
+        }
+        now
+    }
+}
+
+fn detail(exchange: &Exchange, cost: Cost) -> String {
+    format!("{}, {} bytes", exchange.name, cost.bytes)
+}
+
+/// Bytes of a datagram with these frames.
+fn udp_payload<'a>(frames: impl IntoIterator<Item = &'a Frame>) -> usize {
+    let mut buffer = [0; udp::MAX_DATAGRAM];
+    let header = udp::Header { kind: udp::Kind::Request, sequence: 0 };
+    let Ok(mut writer) = udp::Writer::new(header, &mut buffer) else { return 0 };
+    frames.into_iter().take_while(|frame| writer.push(0, frame).is_ok()).count();
+    writer.written().len()
+}

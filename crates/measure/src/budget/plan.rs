@@ -1,0 +1,136 @@
+//! A robot as the model sees it: buses with their exchanges.
+
+use super::costs::{Inputs, Medium};
+use khz_robot::RobotConfig;
+use khz_robot::config::{ImuLink, LinkConfig, Mode, WireModel};
+use khz_robot::cycle::exchange;
+use khz_wire::time::{CanRate, UartRate};
+use khz_wire::{Address, Frame};
+
+/// A robot to be timed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Its name.
+    pub name: String,
+    /// One tick as configured, ns.
+    pub period_ns: i64,
+    /// How long a tick waits for replies, ns.
+    pub deadline_ns: i64,
+    /// The controller runs beside the cycle, not after it.
+    pub pipelined: bool,
+    /// Its buses.
+    pub lines: Vec<Line>,
+    /// Its IMU.
+    pub imu: Option<ImuLink>,
+    /// What the robot file does not say.
+    pub inputs: Inputs,
+}
+
+/// One bus.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// Its name.
+    pub name: String,
+    /// Its wire.
+    pub medium: Medium,
+    /// From the end of a request to the start of its reply, ns.
+    pub turnaround_ns: i64,
+    /// Behind a link with delays of its own; not emulated.
+    pub is_real: bool,
+    /// What an adapter adds each way, ns.
+    pub adapter_ns: i64,
+    /// Channel of a pi3hat, 1 to 5.
+    pub hat: Option<u8>,
+    /// Its servos.
+    pub exchanges: Vec<Exchange>,
+}
+
+/// A servo's share of the cycle.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exchange {
+    /// The servo.
+    pub name: String,
+    /// Command and query.
+    pub command: Frame,
+    /// Its reply.
+    pub reply: Frame,
+}
+
+impl Line {
+    /// Only one query is outstanding at a time.
+    pub const fn is_half_duplex(&self) -> bool {
+        matches!(self.medium, Medium::Serial(_))
+    }
+}
+
+impl Plan {
+    /// The plan of a robot file.
+    pub fn of(robot: &RobotConfig, inputs: Inputs) -> Self {
+        let line = |(index, bus): (usize, &khz_robot::config::BusConfig)| {
+            let exchanges = robot.servos_on(index).map(|(_, servo)| {
+                let [command, reply] = exchange(Address::to(servo.id, true), &servo.command, &servo.query);
+                let (command, reply) = match inputs.payload {
+                    Some((sent, back)) => (resized(&command, sent), resized(&reply, back)),
+                    None => (command, reply),
+                };
+                Exchange { name: servo.name.clone(), command, reply }
+            });
+            Line { name: bus.name.clone(), exchanges: exchanges.collect(), ..bare(&bus.link, &inputs) }
+        };
+        let lines = robot.buses.iter().enumerate().map(line).collect();
+        let imu = robot.imu.as_ref().map(|imu| imu.link);
+        let imu_ns = match imu {
+            Some(ImuLink::Emulated) => (robot.emulation.imu_latency_us * 1e3) as i64,
+            _ => inputs.imu_ns,
+        };
+        Self {
+            name: robot.name.clone(),
+            period_ns: robot.timing.period_ns(),
+            deadline_ns: robot.timing.bus_deadline_ns(),
+            pipelined: robot.timing.mode == Mode::Pipelined,
+            lines,
+            imu,
+            inputs: Inputs { imu_ns, ..inputs },
+        }
+    }
+
+    /// Servos on all buses.
+    pub fn servos(&self) -> usize {
+        self.lines.iter().map(|line| line.exchanges.len()).sum()
+    }
+}
+
+/// A frame to the same address with a payload of another length.
+pub(super) fn resized(frame: &Frame, len: usize) -> Frame {
+    Frame::new(frame.id, &[0; 64][..len.min(64)]).unwrap_or(*frame)
+}
+
+fn bare(link: &LinkConfig, inputs: &Inputs) -> Line {
+    let (medium, is_real) = match link {
+        LinkConfig::Emulated(link) => match link.wire {
+            WireModel::CanFd => {
+                let rate = CanRate { nominal: link.nominal_bit_rate, data: link.data_bit_rate };
+                (Medium::Can(rate, true), false)
+            }
+            WireModel::Rs485 => (Medium::Serial(UartRate::eight_n_one(link.baud)), false),
+            WireModel::Instant => (Medium::Instant, false),
+        },
+        // The bit rates of these are set in the kernel or the adapter; moteus servos are shipped with these.
+        LinkConfig::Socketcan(link) => (Medium::Can(CanRate::MOTEUS, link.bit_rate_switch), true),
+        LinkConfig::Fdcanusb(link) => (Medium::Can(CanRate::MOTEUS, link.bit_rate_switch), true),
+        LinkConfig::Rs485(link) => (Medium::Serial(UartRate::eight_n_one(link.baud)), true),
+        LinkConfig::Pi3hat(link) => {
+            let rate = CanRate { nominal: link.nominal_bit_rate, data: link.data_bit_rate };
+            (Medium::Can(rate, link.bit_rate_switch), true)
+        }
+        LinkConfig::Udp(_) => (Medium::Ethernet(inputs.ethernet), true),
+    };
+    let turnaround_ns = match (link, medium) {
+        (_, Medium::Instant) => 0,
+        (LinkConfig::Emulated(link), _) => (link.turnaround_us * 1e3) as i64,
+        _ => inputs.turnaround_ns,
+    };
+    let hat = if let LinkConfig::Pi3hat(link) = link { Some(link.channel) } else { None };
+    let adapter_ns = if matches!(link, LinkConfig::Fdcanusb(_)) { inputs.adapter_ns } else { 0 };
+    Line { name: String::new(), medium, turnaround_ns, is_real, adapter_ns, hat, exchanges: Vec::new() }
+}

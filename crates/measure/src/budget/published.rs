@@ -1,0 +1,251 @@
+//! Systems whose figures are public, and what the model says of them.
+//!
+//! Each is a robot file of `robots/published` with the delays its article names. Where an article leaves
+//! something out, what was taken instead is said beside the figure.
+
+use super::costs::{Bridge, Inputs, Separate};
+use super::plan::Plan;
+use crate::rtt::Network;
+use khz_robot::{ConfigError, RobotConfig};
+use khz_wire::time::SpiCost;
+use serde::Serialize;
+use std::fmt::Write;
+
+const RS485: &str = include_str!("../../../../robots/published/rs485.toml");
+const PI3HAT: &str = include_str!("../../../../robots/published/pi3hat.toml");
+const FD_CAN: &str = include_str!("../../../../robots/published/fd_can_plan.toml");
+
+/// A published figure beside the prediction.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Published {
+    /// The system.
+    pub system: &'static str,
+    /// Where the figure stands.
+    pub origin: &'static str,
+    /// What was measured.
+    pub quantity: &'static str,
+    /// Unit of both figures.
+    pub unit: &'static str,
+    /// The published figure; none for a plan.
+    pub published: Option<f64>,
+    /// The model's.
+    pub predicted: f64,
+    /// The article gives every input.
+    pub complete: bool,
+    /// What was taken for granted.
+    pub assumed: &'static str,
+}
+
+impl Published {
+    /// Prediction against publication, as a share of the latter.
+    pub fn error(&self) -> Option<f64> {
+        self.published.map(|published| self.predicted / published - 1.0)
+    }
+}
+
+const PART_1: &str = "mjbots, Improving the moteus update rate, part 1";
+const PART_2: &str = "mjbots, Improving the moteus update rate, part 2";
+const PART_4: &str = "mjbots, Improving the moteus update rate, parts 3 and 4";
+const HAT: &str = "mjbots, Measuring the pi3hat r4.2 performance";
+const HEBI: &str = "HEBI Robotics, Analyzing the viability of Ethernet and UDP for robot control";
+
+/// The CAN processors' SPI clock is 125 MHz by 12, that is 10.42 MHz (mjbots/pi3hat pi3hat.cc, AuxSpi).
+const PI_SPI: SpiCost = SpiCost { byte_ns: 768, ..SpiCost::PI3HAT };
+
+/// 3 Mbaud carries 300 000 bytes a second.
+const BYTE_NS: i64 = 3_333;
+
+/// The quadruped of part 1: commands first, then a query per servo.
+fn part_1() -> Inputs {
+    Inputs {
+        turnaround_ns: 140_000,
+        host_gap_ns: 200_000,
+        bridge: Some(Bridge { stores: true, delay_ns: 45_000 }),
+        separate: Some(Separate { payload: 26, gap_ns: 120_000 }),
+        payload: Some((0, 26)),
+        ..Inputs::VIRTUAL
+    }
+}
+
+fn part_2() -> Inputs {
+    Inputs { host_gap_ns: 100_000, bridge: Some(Bridge { stores: false, delay_ns: BYTE_NS }), ..part_1() }
+}
+
+/// 23 and 28 bytes less 7 of framing; with commands 14 bytes more.
+fn part_4() -> Inputs {
+    Inputs {
+        turnaround_ns: 75_000,
+        host_gap_ns: 4_000,
+        bridge: None,
+        separate: None,
+        payload: Some((23 - 7 + 14, 28 - 7)),
+        ..part_1()
+    }
+}
+
+fn cycle_us(file: &str, name: &str, inputs: Inputs) -> Result<f64, ConfigError> {
+    let robot = RobotConfig::parse(file, name)?;
+    Ok(Plan::of(&robot, inputs).durations_ns()[0] as f64 / 1e3)
+}
+
+fn hebi(sender_bits_per_second: u32, switches: u32, switch_delay_ns: i64) -> Network {
+    let device_bits_per_second = sender_bits_per_second;
+    Network { sender_bits_per_second, device_bits_per_second, switches, switch_delay_ns }
+}
+
+/// What one more switch of this kind adds to a round trip, µs.
+fn switch_us(bits_per_second: u32, delay_ns: i64) -> f64 {
+    let round_trip_ns = |switches| hebi(bits_per_second, switches, delay_ns).theory(200, 1).round_trip_ns;
+    (round_trip_ns(2) - round_trip_ns(1)) as f64 / 1e3
+}
+
+/// Every published figure with its prediction.
+///
+/// # Errors
+/// Never for the files as shipped; a test reads them.
+pub fn all() -> Result<Vec<Published>, ConfigError> {
+    let rs485 = |inputs| cycle_us(RS485, "robots/published/rs485.toml", inputs);
+    let hat = |inputs| cycle_us(PI3HAT, "robots/published/pi3hat.toml", inputs);
+    let pi_4 = SpiCost { transaction_ns: PI_SPI.transaction_ns - 1_200, ..PI_SPI };
+    let fd_can = cycle_us(FD_CAN, "robots/published/fd_can_plan.toml", Inputs::VIRTUAL)?;
+    let row = |system, origin, quantity, unit, published, predicted, complete, assumed| Published {
+        system,
+        origin,
+        quantity,
+        unit,
+        published,
+        predicted,
+        complete,
+        assumed,
+    };
+    Ok(vec![
+        row(
+            "RS485, active junction board",
+            PART_1,
+            "rate of commands and queries",
+            "Hz",
+            Some(80.0),
+            1e6 / rs485(part_1())?,
+            true,
+            "nothing overlaps, as the article adds it up; its 90 µs are 45 each way, for commands too; a query \
+             without payload, as in its sum",
+        ),
+        row(
+            "RS485, passive bridge, PREEMPT_RT",
+            PART_2,
+            "cycle",
+            "µs",
+            Some(6727.0),
+            rs485(part_2())?,
+            true,
+            "servo, frames and 120 µs between commands as in part 1; a byte time each way in the bridge",
+        ),
+        row(
+            "RS485, everything optimised",
+            PART_4,
+            "cycle with commands",
+            "µs",
+            Some(3500.0),
+            rs485(part_4())?,
+            false,
+            "servo 75 µs; the article gives the frames without commands, a command is taken as 14 bytes \
+             more: two, and six values of two bytes",
+        ),
+        row(
+            "pi3hat, Pi 3b+",
+            HAT,
+            "cycle of 12 servos and IMU",
+            "µs",
+            Some(740.0),
+            hat(Inputs { spi: PI_SPI, ..Inputs::VIRTUAL })?,
+            false,
+            "the article does not give the frames: 24 and 16 bytes of payload; servo 75 µs; SPI at 10.42 MHz with \
+             the documented holds, nothing for the host's own work",
+        ),
+        row(
+            "pi3hat, Pi 4",
+            HAT,
+            "cycle of 12 servos and IMU",
+            "µs",
+            Some(703.0),
+            hat(Inputs { spi: pi_4, ..Inputs::VIRTUAL })?,
+            false,
+            "published as about 5 % less than the Pi 3b+; 1.2 µs less per SPI transaction, which is that 5 % spread \
+             over some thirty of them; the rest as there",
+        ),
+        row(
+            "HEBI, 200 bytes at 100 Mbit/s",
+            HEBI,
+            "wire time of a round trip",
+            "µs",
+            Some(80.0),
+            hebi(100_000_000, 1, 0).theory(200, 1).round_trip_ns as f64 / 1e3,
+            true,
+            "one switch",
+        ),
+        row(
+            "HEBI, one more switch (KSZ8863, 100 Mbit/s)",
+            HEBI,
+            "added to a round trip",
+            "µs",
+            Some(43.5),
+            switch_us(100_000_000, 1_450),
+            true,
+            "the switch's own 2.9 µs, as published, half each way",
+        ),
+        row(
+            "HEBI, one more switch (RB750Gr2, 1 Gbit/s)",
+            HEBI,
+            "added to a round trip",
+            "µs",
+            Some(7.66),
+            switch_us(1_000_000_000, 1_800),
+            true,
+            "the switch's own 3.6 µs, as published, half each way",
+        ),
+        row(
+            "HEBI, forty answers at 1 Gbit/s",
+            HEBI,
+            "from answer to answer",
+            "µs",
+            Some(2.0),
+            hebi(1_000_000_000, 1, 0).theory(200, 40).burst_ns as f64 / 39e3,
+            true,
+            "200 bytes each, one behind the other at the sender's port",
+        ),
+        row(
+            "FD-CAN plan, 4 buses at 8 Mbit/s",
+            PART_4,
+            "rate of commands and queries",
+            "Hz",
+            None,
+            1e6 / fd_can,
+            false,
+            "a plan without a figure (\"1kHz … with plenty of margin\"); 1 Mbit/s arbitration; servo 75 µs; \
+             frames of 24 and 16 bytes; nothing for SPI and the host",
+        ),
+    ])
+}
+
+/// The table of `docs/budget.md`, in Markdown.
+pub fn table(rows: &[Published]) -> String {
+    let mut text = String::from(
+        "| system | figure | published | predicted | error | taken for granted |\n|---|---|---|---|---|---|\n",
+    );
+    for row in rows {
+        let Published { system, quantity, unit, assumed, .. } = row;
+        let published = row.published.map_or("–".to_owned(), |figure| format!("{figure} {unit}"));
+        let error = row.error().map_or("–".to_owned(), |error| format!("{:+.1} %", 100.0 * error));
+        let predicted = if row.predicted < 100.0 {
+            format!("{:.2}", row.predicted)
+        } else {
+            format!("{:.0}", row.predicted)
+        };
+        // Writing to a string cannot fail.
+        _ = writeln!(
+            text,
+            "| {system} | {quantity} | {published} | {predicted} {unit} | {error} | {assumed} |"
+        );
+    }
+    text
+}

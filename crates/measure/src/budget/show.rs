@@ -1,0 +1,191 @@
+//! A plan's prediction: figures, shares of the critical path, and what would help.
+
+use super::change::{Change, worthwhile};
+use super::costs::Inputs;
+use super::lines::HOST;
+use super::plan::Plan;
+use super::timeline::{Kind, Timeline};
+use crate::report::{duration, number};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// What the model says of a robot. Its fields and their meaning are part of the interface of
+/// `khz budget --json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// Name of the robot.
+    pub robot: String,
+    /// How many servos it has.
+    pub servos: usize,
+    /// From the start of a tick until the last reply is decoded.
+    pub cycle_ns: i64,
+    /// Until controller, supervisor and recorder are done too.
+    pub tick_ns: i64,
+    /// The configured tick.
+    pub period_ns: i64,
+    /// What is left of it; negative if it does not suffice.
+    pub headroom_ns: i64,
+    /// How many such ticks fit in a second.
+    pub highest_rate_hz: f64,
+    /// Replies would come after the bus deadline.
+    pub deadline_missed: bool,
+    /// The buses.
+    pub buses: Vec<BusShare>,
+    /// What the critical path consists of, the largest share first.
+    pub critical: Vec<Share>,
+    /// What to change, the largest gain first.
+    pub changes: Vec<Change>,
+    /// What was taken for granted.
+    pub assumptions: Vec<String>,
+    /// One tick.
+    pub timeline: Timeline,
+}
+
+/// One bus in a tick.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BusShare {
+    /// Its name.
+    pub name: String,
+    /// Frames of host and devices.
+    pub frames: usize,
+    /// Their bytes; on serial lines and Ethernet with framing, on CAN the payload.
+    pub bytes: usize,
+    /// Their bits, stuffing, checksums and pauses included.
+    pub bits: u64,
+    /// How long the wire is in use.
+    pub busy_ns: i64,
+    /// Share of the configured tick.
+    pub utilisation: f64,
+}
+
+/// A part of the critical path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Share {
+    /// The bus, or the host.
+    pub row: String,
+    /// What the time goes to.
+    pub kind: Kind,
+    /// How much.
+    pub ns: i64,
+}
+
+impl Plan {
+    /// The prediction.
+    pub fn predict(&self) -> Prediction {
+        let mut timeline = Timeline::default();
+        let [cycle_ns, tick_ns] = self.cycle(&mut timeline);
+        Prediction {
+            robot: self.name.clone(),
+            servos: self.servos(),
+            cycle_ns,
+            tick_ns,
+            period_ns: self.period_ns,
+            headroom_ns: self.period_ns - tick_ns,
+            highest_rate_hz: 1e9 / tick_ns.max(1) as f64,
+            deadline_missed: cycle_ns > self.deadline_ns,
+            buses: self.shares(&timeline),
+            critical: critical(&timeline),
+            changes: worthwhile(self, tick_ns),
+            assumptions: Inputs::assumptions(&self.inputs, self),
+            timeline,
+        }
+    }
+
+    /// From the start of a tick until the last reply is decoded, and until everything is done.
+    pub fn durations_ns(&self) -> [i64; 2] {
+        self.cycle(&mut Timeline::default())
+    }
+
+    fn shares(&self, timeline: &Timeline) -> Vec<BusShare> {
+        let share = |line: &super::Line| {
+            let frames = line.exchanges.iter().flat_map(|exchange| [&exchange.command, &exchange.reply]);
+            let costs: Vec<_> = frames.map(|frame| line.medium.cost(frame)).collect();
+            let on_wire = timeline
+                .spans
+                .iter()
+                .filter(|span| span.row == line.name && matches!(span.kind, Kind::Command | Kind::Reply));
+            let busy_ns = on_wire.map(|span| span.end_ns - span.start_ns).sum();
+            BusShare {
+                name: line.name.clone(),
+                frames: costs.len(),
+                bytes: costs.iter().map(|cost| cost.bytes).sum(),
+                bits: costs.iter().map(|cost| cost.bits).sum(),
+                busy_ns,
+                utilisation: busy_ns as f64 / self.period_ns.max(1) as f64,
+            }
+        };
+        self.lines.iter().map(share).collect()
+    }
+}
+
+fn critical(timeline: &Timeline) -> Vec<Share> {
+    let mut shares: Vec<Share> = Vec::new();
+    for span in timeline.critical_path() {
+        let ns = span.end_ns - span.start_ns;
+        match shares.iter_mut().find(|share| share.row == span.row && share.kind == span.kind) {
+            Some(share) => share.ns += ns,
+            None => shares.push(Share { row: span.row.clone(), kind: span.kind, ns }),
+        }
+    }
+    shares.sort_by_key(|share| std::cmp::Reverse(share.ns));
+    shares
+}
+
+impl Share {
+    /// As a reader sees it.
+    pub fn what(&self) -> String {
+        if self.row == HOST {
+            self.kind.word().to_owned()
+        } else {
+            format!("{} {}", self.row, self.kind.word())
+        }
+    }
+}
+
+impl Prediction {
+    /// For a terminal.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        let ns = |ns: i64| duration(ns as f64);
+        writeln!(
+            out,
+            "{}: {} servos, cycle {}, tick {}, at most {} Hz; configured {} Hz, headroom {}",
+            self.robot,
+            self.servos,
+            ns(self.cycle_ns),
+            ns(self.tick_ns),
+            self.highest_rate_hz.floor(),
+            number(1e9 / self.period_ns as f64),
+            ns(self.headroom_ns),
+        )?;
+        if self.deadline_missed {
+            writeln!(out, "  the last reply comes after the bus deadline")?;
+        }
+        writeln!(out, "\nbuses")?;
+        for bus in &self.buses {
+            let (name, percent) = (&bus.name, 100.0 * bus.utilisation);
+            let (frames, bytes, bits, busy) = (bus.frames, bus.bytes, bus.bits, ns(bus.busy_ns));
+            writeln!(
+                out,
+                "  {name:16} {frames:3} frames {bytes:5} bytes {bits:6} bits {busy:>9} {percent:5.1} %"
+            )?;
+        }
+        writeln!(out, "\ncritical path")?;
+        for share in &self.critical {
+            writeln!(out, "  {:40} {:>9}", share.what(), ns(share.ns))?;
+        }
+        writeln!(out, "\nwhat would help")?;
+        for Change { what, tick_ns, gain_ns, rate_hz } in &self.changes {
+            let (gain, tick, rate) = (ns(*gain_ns), ns(*tick_ns), rate_hz.floor());
+            writeln!(out, "  {what:40} gains {gain:>9}: tick {tick:>9}, {rate} Hz")?;
+        }
+        writeln!(out, "\nassumed")?;
+        self.assumptions.iter().try_for_each(|said| writeln!(out, "  {said}"))
+    }
+}

@@ -1,0 +1,168 @@
+//! The budget against published figures and against the emulated machine.
+//!
+//! After a deliberate change run `UPDATE=1 cargo test -p khz-measure --test budget` and review the difference in
+//! `docs/budget.md`.
+#![allow(clippy::unwrap_used)]
+
+use khz_measure::budget::{ChangeError, Inputs, Kind, Plan, Sweep, apply, published};
+use khz_robot::supervisor::Phase;
+use khz_robot::time::{Time, VirtualTime};
+use khz_robot::{RobotConfig, assemble};
+
+#[test]
+fn published_figures_are_met() {
+    for row in published::all().unwrap() {
+        let Some(error) = row.error() else { continue };
+        // Where an input had to be guessed, the figure is only to be in the right place.
+        let allowed = if row.complete { 0.1 } else { 0.15 };
+        assert!(error.abs() < allowed, "{}: {:+.1} %", row.system, 100.0 * error);
+    }
+}
+
+const BEGIN: &str = "<!-- begin of the generated table -->\n";
+const END: &str = "<!-- end of the generated table -->\n";
+
+#[test]
+fn the_table_in_the_documentation_is_the_tools() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/budget.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (before, rest) = text.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let table = published::table(&published::all().unwrap());
+    let expected = format!("{before}{BEGIN}{table}{END}{after}");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, expected).unwrap();
+    } else {
+        assert_eq!(text, expected);
+    }
+}
+
+fn shipped(name: &str) -> RobotConfig {
+    RobotConfig::load(format!("{}/../../robots/{name}.toml", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+/// Servos on emulated RS485 buses, slow enough that the whole cycle fits.
+fn rs485(buses: usize, servos: usize, baud: u32) -> RobotConfig {
+    let mut text = "[loop]\nrate_hz = 100\n".to_owned();
+    for bus in 0..buses {
+        text += &format!("[bus.b{bus}]\nlink = \"emulated\"\nwire = \"rs485\"\nbaud = {baud}\n");
+    }
+    for servo in 0..servos {
+        let (id, bus) = (servo + 1, servo % buses);
+        text += &format!("[[servo]]\nname = \"s{id}\"\nbus = \"b{bus}\"\nid = {id}\n");
+    }
+    RobotConfig::parse(&text, "rs485.toml").unwrap()
+}
+
+/// The median cycle of a running robot in virtual time, ns.
+fn emulated_ns(robot: &RobotConfig) -> i64 {
+    let mut machine = assemble::machine(robot, assemble::controller(&robot.controller)).unwrap();
+    let mut time = VirtualTime::new(0);
+    let period_ns = robot.timing.period_ns();
+    let mut cycles = Vec::new();
+    for number in 0..600 {
+        time.wait_for_tick(number * period_ns);
+        let timing = machine.tick(&mut time, number * period_ns, None);
+        // In the first ticks the robot only finds its servos.
+        if number >= 200 {
+            assert_eq!(machine.result().missed, 0, "{} in tick {number}", robot.name);
+            cycles.push(timing.cycle_ns());
+        }
+    }
+    assert_eq!(machine.phase(), Phase::Active);
+    cycles.sort_unstable();
+    cycles[cycles.len() / 2]
+}
+
+#[test]
+fn the_emulated_cycle_is_met_within_a_tenth() {
+    let robots = [
+        RobotConfig::quadruped(),
+        shipped("arm"),
+        shipped("pan_tilt"),
+        rs485(1, 3, 3_000_000),
+        rs485(2, 12, 3_000_000),
+        rs485(4, 12, 1_000_000),
+    ];
+    for mut robot in robots {
+        // Slow enough that no deadline cuts a cycle short.
+        (robot.timing.rate_hz, robot.timing.bus_deadline_us) = (100.0, None);
+        let measured_ns = emulated_ns(&robot) as f64;
+        let [predicted_ns, _] = Plan::of(&robot, Inputs::VIRTUAL).durations_ns();
+        let error = predicted_ns as f64 / measured_ns - 1.0;
+        println!("{}: {predicted_ns} ns predicted, {measured_ns} ns emulated", robot.name);
+        assert!(error.abs() < 0.1, "{}: {:+.1} %", robot.name, 100.0 * error);
+    }
+}
+
+#[test]
+fn nothing_overlaps_on_a_wire_and_the_critical_path_has_no_way_back() {
+    for robot in [RobotConfig::quadruped(), rs485(2, 12, 3_000_000), shipped("published/pi3hat")] {
+        let timeline = Plan::of(&robot, Inputs::REAL).timeline();
+        for row in timeline.rows().into_iter().filter(|row| !row.ends_with(" devices")) {
+            let spans = timeline.spans.iter().filter(|span| span.row == row);
+            let mut spans: Vec<_> =
+                spans.filter(|span| matches!(span.kind, Kind::Command | Kind::Reply | Kind::Host)).collect();
+            spans.sort_by_key(|span| span.start_ns);
+            assert!(spans.windows(2).all(|pair| pair[0].end_ns <= pair[1].start_ns), "{row}");
+        }
+        let path = timeline.critical_path();
+        assert!(path.windows(2).all(|pair| pair[0].end_ns <= pair[1].start_ns));
+        assert_eq!(path.last().unwrap().end_ns, timeline.end_ns());
+    }
+}
+
+#[test]
+fn more_servos_never_take_less_time_and_faster_buses_never_more() {
+    let plan = Plan::of(&RobotConfig::quadruped(), Inputs::REAL);
+    let servos = Sweep::of(&plan, "servo.count=1..40").unwrap();
+    assert_eq!(servos.points.len(), 40);
+    assert!(servos.points.windows(2).all(|pair| pair[0].1 <= pair[1].1), "{servos:?}");
+    let tick_ns = |rate| {
+        let mut plan = plan.clone();
+        apply(&mut plan, &format!("bus.rate={rate}")).unwrap();
+        plan.durations_ns()[1]
+    };
+    let ticks = [1_000_000, 2_000_000, 5_000_000, 8_000_000].map(tick_ns);
+    assert!(ticks.windows(2).all(|pair| pair[0] > pair[1]), "{ticks:?}");
+}
+
+#[test]
+fn the_same_servos_in_the_sweep_are_the_same_prediction() {
+    let plan = Plan::of(&RobotConfig::quadruped(), Inputs::REAL);
+    let mut again = plan.clone();
+    apply(&mut again, "servo.count=12").unwrap();
+    let [one, other] = [plan.durations_ns()[0], again.durations_ns()[0]];
+    assert!((one - other).abs() < one / 50, "{one} {other}");
+}
+
+#[test]
+fn a_prediction_names_what_limits_and_what_helps() {
+    let robot = rs485(1, 12, 3_000_000);
+    let prediction = Plan::of(&robot, Inputs::of(&robot)).predict();
+    assert_eq!(prediction.critical[0].row, "b0");
+    assert_eq!(prediction.changes[0].what, "twice as many buses");
+    assert!(prediction.tick_ns > prediction.cycle_ns && prediction.headroom_ns > 0);
+    let gains = prediction.changes.iter().map(|change| change.gain_ns);
+    assert!(gains.clone().zip(gains.skip(1)).all(|(more, less)| more >= less));
+    let share: i64 = prediction.critical.iter().map(|share| share.ns).sum();
+    assert!(share <= prediction.tick_ns && share * 10 > prediction.tick_ns * 9);
+    let sweep = Sweep::of(&Plan::of(&robot, Inputs::REAL), "servo.count=1..20").unwrap();
+    let page = prediction.page(Some(&sweep)).to_string();
+    assert!(page.contains("critical path") && page.contains("Over servo.count"));
+}
+
+#[test]
+fn a_wrong_change_is_told() {
+    let mut plan = Plan::of(&RobotConfig::quadruped(), Inputs::REAL);
+    let said = |result: Result<(), ChangeError>| result.unwrap_err().to_string();
+    assert!(said(apply(&mut plan, "servo.count")).contains("KEY=VALUE"));
+    assert!(said(apply(&mut plan, "servos=3")).contains("servo.count"));
+    assert!(said(apply(&mut plan, "servo.count=0")).contains("1 to 126"));
+    assert!(said(apply(&mut plan, "bus.rate=fast")).contains("bits per second"));
+    for sweep in
+        ["servo.count", "servo.count=4", "servo.count=9..3", "servo.count=a..b", "servo.count=1..nan"]
+    {
+        assert!(Sweep::of(&plan, sweep).unwrap_err().to_string().contains("FROM..TO"), "{sweep}");
+    }
+}
