@@ -304,16 +304,15 @@ mod tests {
         let plan = Plan::new(vec![([127, 0, 0, 1], 7755).into()]);
         let ledger = Ledger::new(1, 0, &plan.targets);
         let setup = Report { thread: "t".into(), grade: khz_rt::Grade::Ordinary, settings: Vec::new() };
-        // The machine's own figures may not be the same to the last bit after a round through JSON.
         Results { passport: Passport::default(), ..Results::new(&plan, &ledger, &setup, 0) }
     }
 
     #[test]
     fn what_is_saved_comes_back() {
-        let results = results();
-        let text = serde_json::to_string(&results).unwrap_or_default();
+        let text = serde_json::to_string(&results()).unwrap_or_default();
         assert!(Results::is_saved_as(&text));
-        assert_eq!(Results::from_json(&text), Ok(results));
+        let back = Results::from_json(&text).map(|back| serde_json::to_string(&back).unwrap_or_default());
+        assert_eq!(back, Ok(text));
     }
 
     #[test]
