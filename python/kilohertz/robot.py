@@ -85,7 +85,7 @@ class Robot:
         lines = ["[robot]", 'name = "emulated"', "[loop]", f"rate_hz = {rate_hz}", "[bus.main]"]
         lines += ['link = "emulated"', f'wire = "{wire}"', "[log]", "enabled = false"]
         lines += ["[supervisor]", "controller_us = 100_000", "overruns = 1000", "stale_ms = 1000", "missed_replies = 50"]
-        lines += ["imu_silent_ms = 1000"]
+        lines += ["imu_silent_ms = 1000", "[servo_defaults]", "watchdog_s = 1.0"]
         lines += ["[imu]", 'link = "emulated"'] if imu else []
         for number in range(1, servos + 1):
             lines += ["[[servo]]", f'name = "servo_{number}"', 'bus = "main"', f"id = {number}"]

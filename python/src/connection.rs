@@ -276,7 +276,8 @@ impl Open {
             while self.receive().is_some() {}
             let until_ns = now_ns() + timeout_ns;
             self.send(bus, &frame, until_ns)?;
-            while now_ns() < until_ns {
+            // What has arrived by the deadline counts, however late we look.
+            loop {
                 match self.receive() {
                     Some((from, received)) if from == bus => {
                         let id = Address::from_id(received.frame.id).source;
@@ -286,6 +287,7 @@ impl Open {
                         }
                     }
                     Some(_) => {}
+                    None if now_ns() >= until_ns => break,
                     None => self.pass(until_ns),
                 }
             }

@@ -1,0 +1,29 @@
+"""Fixtures for tests that need a robot but no hardware; pytest finds them once `kilohertz` is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from .connection import Connection
+from .robot import Robot
+
+
+@pytest.fixture
+def emulated_robot() -> Callable[..., Robot]:
+    """Makes emulated robots: `emulated_robot(servos=3, imu=True)`; see `Robot.emulated`."""
+    return Robot.emulated
+
+
+@pytest.fixture
+def emulated_connection() -> Iterator[Callable[..., Connection]]:
+    """Opens emulated robots without a loop: `emulated_connection(servos=3)`. Closed at the end of the test."""
+    with ExitStack() as stack:
+
+        def connect(servos: int = 1, **options: Any) -> Connection:
+            return stack.enter_context(Robot.emulated(servos, **options).connect())
+
+        yield connect

@@ -1,0 +1,57 @@
+"""The wheel installs into a clean environment, and the tutorial's programs run there as a reader would run them."""
+
+import pathlib
+import subprocess
+import sys
+import venv
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+EXAMPLES = ROOT / "python/examples"
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The Python of an environment with nothing but the wheel and what it asks for."""
+    wheels = list((ROOT / "target/wheels").glob("kilohertz-*.whl"))
+    if len(wheels) != 1:
+        pytest.fail("build the wheel first: cargo xtask test tests/python")
+    folder = tmp_path_factory.mktemp("clean")
+    venv.create(folder, with_pip=True)
+    python = folder / "bin/python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", wheels[0], "matplotlib"], check=True)
+    return python
+
+
+def run(python: pathlib.Path, folder: pathlib.Path, name: str, *words: str) -> str:
+    command = [python, EXAMPLES / name, *words]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_first_servo(python: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    told = run(python, tmp_path, "first_servo.py")
+    assert "bus main: id 1" in told
+    assert "is at 0.000 rad" in told
+
+
+def test_bode(python: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    told = run(python, tmp_path, "bode.py", "bode.png")
+    assert (tmp_path / "bode.png").stat().st_size > 10_000
+    lowest = float(told.splitlines()[1].split()[1])
+    assert lowest == pytest.approx(0.0, abs=1.0), told
+
+
+def test_stand_and_read_its_log(python: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    assert "log: stand.tlog" in run(python, tmp_path, "stand.py", "stand.tlog")
+    told = run(python, tmp_path, "read_log.py", "stand.tlog")
+    assert "1000.0 Hz" in told
+    assert "servo: " in told
+
+
+def test_the_examples_are_strictly_typed(tmp_path: pathlib.Path) -> None:
+    command = [sys.executable, "-m", "mypy", "--strict", *sorted(EXAMPLES.glob("*.py"))]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
