@@ -81,6 +81,20 @@ fn the_quadruped_stands_and_squats_without_missing_a_reply() {
 }
 
 #[test]
+fn every_shipped_robot_keeps_its_rate() {
+    for file in ["quadruped", "pan_tilt", "arm"] {
+        let path = format!("{}/../../robots/{file}.toml", env!("CARGO_MANIFEST_DIR"));
+        let config = RobotConfig::load(path).unwrap();
+        let mut machine = machine(&config);
+        let mut stats = RunStats::new();
+        let options = RunOptions { period_ns: config.timing.period_ns(), ..options(1) };
+        run(&mut machine, &mut VirtualTime::new(0), &options, &mut [&mut stats]);
+        assert_eq!((stats.missed_replies, stats.overruns), (0, 0), "{file}");
+        assert!(causes(&stats).contains(&Cause::TimeOver), "{file}: {:?}", causes(&stats));
+    }
+}
+
+#[test]
 fn no_tick_touches_the_heap() {
     let mut machine = machine(&RobotConfig::quadruped());
     let mut time = VirtualTime::new(0);
