@@ -1,6 +1,6 @@
 //! The blocks a log is made of, apart from where they lie.
 
-use crate::code::{Input, Sink, varuint_len};
+use crate::code::{Input, Sink, Slice};
 use crate::error::{DecodeError, Error, Flaw};
 
 /// How a log begins; the ninth byte are the header flags, of which none is defined.
@@ -17,6 +17,9 @@ pub const NO_DATA: u64 = u64::MAX;
 pub const MAX_BLOCK: u64 = 64 << 20;
 /// The longest block header: two integers of ten bytes.
 pub(crate) const MAX_HEADER: usize = 20;
+
+/// The longest front of a data block's body: three integers, time and checksum.
+const MAX_DATA_HEAD: usize = 3 * 10 + 8 + 4;
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,20 +151,21 @@ impl<'a> DataBody<'a> {
         Ok(Self { identifier, flags, previous, time_us, checksum, payload: input.rest() })
     }
 
-    /// Appends the block, without checksum flag or with the checksum computed.
+    /// Appends the block; with the checksum flag, its checksum is computed.
     pub fn write(&self, block: &mut Vec<u8>) {
-        let start = block.len();
-        let previous = self.previous.map_or(0, varuint_len);
-        let times = if self.time_us.is_some() { 8 } else { 0 };
+        let mut memory = [0; MAX_DATA_HEAD];
+        let mut head = Slice::new(&mut memory);
+        head.varuint(self.identifier);
+        head.varuint(self.flags);
+        self.previous.iter().for_each(|&previous| head.varuint(previous));
+        self.time_us.iter().for_each(|time| head.put(&time.to_le_bytes()));
         let check = if self.flags & flags::CHECKSUM != 0 { 4 } else { 0 };
-        let head = varuint_len(self.identifier) + varuint_len(self.flags) + previous + times + check;
-        begin(block, Kind::Data, (head + self.payload.len()) as u64);
-        block.varuint(self.identifier);
-        block.varuint(self.flags);
-        self.previous.iter().for_each(|&previous| block.varuint(previous));
-        self.time_us.iter().for_each(|time| block.put(&time.to_le_bytes()));
-        let at = block.len();
-        block.put(&[0; 4][..check]);
+        head.put(&[0; 4][..check]);
+        let head = head.written().unwrap_or_default();
+        let start = block.len();
+        begin(block, Kind::Data, (head.len() + self.payload.len()) as u64);
+        block.put(head);
+        let at = block.len() - check;
         block.put(self.payload);
         if check != 0 {
             let sum = crc32fast::hash(&block[start..]).to_le_bytes();

@@ -36,6 +36,7 @@ macro_rules! plain {
                 $ty
             }
 
+            #[inline]
             fn encode(&self, out: &mut impl Sink) {
                 out.put(&self.to_le_bytes());
             }
@@ -148,6 +149,7 @@ impl<T: Record, const N: usize> Record for [T; N] {
         Type::FixedArray(N as u64, Box::new(T::schema()))
     }
 
+    #[inline]
     fn encode(&self, out: &mut impl Sink) {
         self.iter().for_each(|item| item.encode(out));
     }

@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, Default, Record)]
@@ -173,7 +173,6 @@ fn cost(bench: &Bench) -> Result<()> {
             let mut log = Writer::new(io::sink(), Options { compression, ..Options::default() })?;
             let ty = Type::FixedArray(2000, Box::new(Type::Float32));
             let id = log.record("values", &ty)?;
-            let start_ns = thread_cpu_ns();
             for sample in 0..400 {
                 values.clear();
                 let wave = |n: i32| ((n + sample + round as i32) as f32 * 0.001).sin().to_le_bytes();
@@ -182,7 +181,6 @@ fn cost(bench: &Bench) -> Result<()> {
                 log.write(id, Some(i64::from(sample) * 2500), &values)?;
                 percent.push((thread_cpu_ns() - before_ns) as f64);
             }
-            let _ = start_ns;
         }
         let second: f64 = Samples::new(percent).mean() * 400.0;
         bench.figure(&format!("log_articles_load_{name}"), second / 1e7, "%", goal);
@@ -210,6 +208,9 @@ fn payloads(robot: &Robot) -> [Vec<u8>; 4] {
     [robot.timing.to_bytes(), robot.joints.to_bytes(), robot.commands.to_bytes(), robot.imu.to_bytes()]
 }
 
+/// How often the ticks are written in one round: enough for the disk to be what counts.
+const REPEATS: usize = 10;
+
 /// Writing the same records to the same disk: ours, the `mcap` crate, and a plain buffered write of our bytes.
 fn throughput(bench: &Bench, folder: &Path) -> Result<()> {
     let mut robot = Robot::new();
@@ -223,11 +224,11 @@ fn throughput(bench: &Bench, folder: &Path) -> Result<()> {
     let path = folder.join("throughput");
     let ours = || timed_ns(|| write_tlog(&path, &ticks).unwrap());
     let peer = || timed_ns(|| write_mcap(&path, &ticks).unwrap());
-    let (log, mcap) = bench.interleave(20, ours, peer);
+    let (log, mcap) = bench.interleave(7, ours, peer);
     let log_bytes = write_tlog(&path, &ticks)?;
     let whole = std::fs::read(&path)?;
-    let (again, plain) = bench.interleave(20, ours, || timed_ns(|| write_plain(&path, &whole).unwrap()));
-    println!("# {} MB of payload, {} MB of log", bytes / 1_000_000, log_bytes / 1_000_000);
+    let (again, plain) = bench.interleave(7, ours, || timed_ns(|| write_plain(&path, &whole).unwrap()));
+    println!("# {} MB of payload, {} MB of log", REPEATS * bytes / 1_000_000, log_bytes / 1_000_000);
     bench.ratio("log_write_vs_mcap", log.median() / mcap.median(), 1.0);
     bench.ratio("log_write_vs_plain_write", again.median() / plain.median(), 1.0 / 0.9);
     println!("# log {:.0} MB/s", log_bytes as f64 / again.median() * 1e3);
@@ -240,7 +241,7 @@ fn write_tlog(path: &Path, ticks: &[[Vec<u8>; 4]]) -> Result<u64> {
     let types = [Timing::schema(), <[Joint; 12]>::schema(), <[Command; 12]>::schema(), Imu::schema()];
     let ids = ["tick", "servo", "command", "imu"].iter().zip(&types).map(|(name, ty)| log.record(name, ty));
     let ids = ids.collect::<io::Result<Vec<_>>>()?;
-    for (tick, payloads) in ticks.iter().enumerate() {
+    for (tick, payloads) in std::iter::repeat_n(ticks, REPEATS).flatten().enumerate() {
         for (id, payload) in ids.iter().zip(payloads) {
             log.write(*id, Some(tick as i64 * 1000), payload)?;
         }
@@ -257,7 +258,7 @@ fn write_mcap(path: &Path, ticks: &[[Vec<u8>; 4]]) -> Result<()> {
     for name in ["tick", "servo", "command", "imu"] {
         channels.push(log.add_channel(0, name, "raw", &BTreeMap::new())?);
     }
-    for (tick, payloads) in ticks.iter().enumerate() {
+    for (tick, payloads) in std::iter::repeat_n(ticks, REPEATS).flatten().enumerate() {
         for (&channel_id, payload) in channels.iter().zip(payloads) {
             let time = tick as u64 * 1_000_000;
             let sequence = tick as u32;
@@ -406,16 +407,22 @@ impl Output for StallingFile {
 
 /// What a 1 kHz loop that records has of it: how late its ticks are, and what was dropped.
 fn stalls(bench: &Bench, folder: &Path) -> Result<()> {
-    let seconds = if bench.rounds(30) == 30 { 30 } else { 14 };
     let ms = Duration::from_millis;
-    let calm = run_on(folder, "calm", seconds, 16 << 20, (ms(1 << 40), ms(0)))?;
-    let stalling = run_on(folder, "stalling", seconds, 16 << 20, (ms(300), ms(700)))?;
-    let stopped = run_on(folder, "stopped", seconds, 4 << 20, (ms(1000), ms(10_000)))?;
+    let stalling = run_on(folder, 10, 16 << 20, (ms(300), ms(700)))?;
     bench.figure("log_700ms_stalls_dropped", stalling.summary.dropped() as f64, "samples", 0.0);
-    println!("# a stop of 10 s with a ring of 4 MiB: {} samples dropped", stopped.summary.dropped());
-    let counted: u64 = stopped.summary.records.iter().map(|record| record.written + record.dropped).sum();
-    bench.figure("log_10s_stop_uncounted", stopped.pushed.abs_diff(counted) as f64, "samples", 0.0);
-    bench.ratio("log_10s_stop_lateness_p99", stopped.late.percentile(99.0) / calm.late.percentile(99.0), 1.1);
+    let (mut dropped, mut uncounted) = (0, 0);
+    let calm = || run_on(folder, 12, 4 << 20, (ms(1 << 40), ms(0))).unwrap().late.percentile(99.0);
+    let stopped = || {
+        let run = run_on(folder, 12, 4 << 20, (ms(1000), ms(10_000))).unwrap();
+        let counted: u64 = run.summary.records.iter().map(|record| record.written + record.dropped).sum();
+        dropped += run.summary.dropped();
+        uncounted += run.pushed.abs_diff(counted);
+        run.late.percentile(99.0)
+    };
+    let (stopped, calm) = bench.interleave(5, stopped, calm);
+    println!("# stops of 10 s with a ring of 4 MiB: {dropped} samples dropped");
+    bench.figure("log_10s_stop_uncounted", uncounted as f64, "samples", 0.0);
+    bench.ratio("log_10s_stop_lateness_p99", stopped.median() / calm.median(), 1.1);
     Ok(())
 }
 
@@ -425,15 +432,8 @@ struct Run {
     summary: Summary,
 }
 
-fn run_on(
-    folder: &Path,
-    name: &str,
-    seconds: u64,
-    ring: usize,
-    (every, stall): (Duration, Duration),
-) -> Result<Run> {
-    let path: PathBuf = format!("{name}.tlog").into();
-    let mut plan = Plan::new(options(folder, path.to_str().unwrap_or("run.tlog")));
+fn run_on(folder: &Path, seconds: u64, ring: usize, (every, stall): (Duration, Duration)) -> Result<Run> {
+    let mut plan = Plan::new(options(folder, "run.tlog"));
     let ids = Ids::declare(&mut plan)?;
     let mut tap = plan.tap(ring);
     let recorder: Recorder = plan.start_on(Stalling { every, stall })?;
