@@ -167,7 +167,7 @@ impl Ours {
     }
 
     fn turn(&mut self, receive: Receive) -> Result<Took> {
-        let mut time = RealTime::new(khz_rt::Waiter::new(khz_rt::Wait::Sleep)?, receive);
+        let mut time = RealTime::new(khz_rt::Waiter::new(khz_rt::Wake::Sleep)?, receive);
         turn(|| self.once(&mut time))
     }
 
