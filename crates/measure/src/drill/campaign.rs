@@ -3,7 +3,7 @@
 //! Checked on every step, by what is on the wires and by the emulated servos themselves:
 //! - no command beyond a servo's limits reaches a servo;
 //! - the state machine never leaves its graph, and damping ends in its time;
-//! - a robot that must come down leaves control within [`ANSWER_TICKS`];
+//! - a robot that must come down leaves control within 60 ticks;
 //! - from a fault on the wire to the last damping command: one tick and the bus cycle, if the host is not late;
 //! - at rest no servo that can be reached is on, and none follows a position;
 //! - the cause in the log is one of the troubles that happened.

@@ -132,18 +132,20 @@ fn tables(
 }
 
 #[cfg(feature = "parquet")]
-fn parquet(log: &mut Reader<File>, args: &Args, selection: &Selection) -> Result<Damage> {
-    impl Table for khz_export::ParquetWriter<BufWriter<File>> {
-        fn write(&mut self, item: &Item<'_>) -> Result<(), khz_export::ExportError> {
-            Self::write(self, item)
-        }
-
-        fn finish(self: Box<Self>) -> Result<()> {
-            use std::io::Write;
-            Self::finish(*self)?.flush()?;
-            Ok(())
-        }
+impl Table for khz_export::ParquetWriter<BufWriter<File>> {
+    fn write(&mut self, item: &Item<'_>) -> Result<(), khz_export::ExportError> {
+        Self::write(self, item)
     }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        use std::io::Write;
+        Self::finish(*self)?.flush()?;
+        Ok(())
+    }
+}
+
+#[cfg(feature = "parquet")]
+fn parquet(log: &mut Reader<File>, args: &Args, selection: &Selection) -> Result<Damage> {
     tables(log, args, selection, "parquet", |out, ty, fields| {
         Ok(Box::new(khz_export::ParquetWriter::new(out, ty, fields)?))
     })
