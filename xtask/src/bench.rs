@@ -38,8 +38,9 @@ fn bench(name: &str, quick: bool) -> Result<bool> {
     if quick {
         command.arg("--quick");
     }
-    if let Ok(python) = venv::python() {
-        command.env("PYTHON", python);
+    match if name == "python" { venv::with_package() } else { venv::python() } {
+        Ok(python) => drop(command.env("PYTHON", python)),
+        Err(error) => println!("bench {name}: no Python environment: {error:#}"),
     }
     command.env("KHZ", shell::root().join("target/release/khz"));
     println!("bench {name}: steal {} before", steal());
