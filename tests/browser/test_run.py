@@ -1,0 +1,28 @@
+"""The page of a real run in a real browser."""
+
+import json
+import pathlib
+import subprocess
+from collections.abc import Callable
+
+from playwright.sync_api import Page
+
+from test_reports import COLOURED_PIXELS
+
+
+def test_the_report_of_a_run_shows_its_plots(
+    visit: Callable[..., Page],
+    run_khz: Callable[..., "subprocess.CompletedProcess[str]"],
+    tmp_path: pathlib.Path,
+) -> None:
+    made = run_khz("run", "--duration", "2s", "--json")
+    assert made.returncode in (0, 1), made.stderr  # 1: a busy machine may end the run early.
+    run = json.loads(made.stdout)
+    page = visit(tmp_path / run["report"])
+    assert page.evaluate("window.broken") is None
+    canvases = page.locator("figure.plot canvas").all()
+    assert len(canvases) >= 3 + 12  # cycle, wake, percentiles, and each joint
+    for canvas in canvases[:4]:
+        assert canvas.evaluate(COLOURED_PIXELS) > 100, canvas.get_attribute("aria-label")
+    for text in ["Where a tick goes", "front_left_knee", "armed → active", run["passport"]["kernel"]]:
+        assert page.get_by_text(text).count() > 0, text
