@@ -23,8 +23,8 @@ pub const DISTURBED_NS: i64 = 50_000;
 /// Watches one thread; belongs to the thread that made it.
 ///
 /// # Realtime contract
-/// No allocation; two system calls to read the thread's counters and one to read a file of the kernel's, about
-/// a microsecond per tick in all.
+/// No allocation; two system calls to read the thread's counters and one to read a file of the kernel's, an
+/// estimated two microseconds per tick in all.
 pub struct Witness {
     schedstat: Option<File>,
     woke_ns: i64,
