@@ -9,6 +9,7 @@
 //! | `injected` | faults put into emulated devices |
 //! | `state` | what a controller sees and sets, as NumPy arrays |
 //! | `attached` | a thread that stays known to Python |
+//! | `signals` | learning of Ctrl-C without Python's lock |
 //! | `log`, `column` | columns of a log as NumPy arrays |
 //! | `error` | one exception class for each kind of failure |
 
@@ -21,6 +22,7 @@ mod error;
 mod injected;
 mod log;
 mod robot;
+mod signals;
 mod state;
 
 /// The module `kilohertz._native`; users import `kilohertz`.

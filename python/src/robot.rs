@@ -5,6 +5,7 @@ use crate::connection::Connection;
 use crate::control::{PyController, Shared};
 use crate::error::{ClosedError, ConfigError, ControllerTimeout, KilohertzError, StartError};
 use crate::injected::{Injected, Trouble};
+use crate::signals::Signals;
 use crate::state::{Command, State};
 use khz_measure::run::RunSummary;
 use khz_robot::assemble::{Links, open_links};
@@ -194,6 +195,18 @@ fn open(config: &RobotConfig) -> PyResult<(Links, Option<Producer<Trouble>>)> {
     Ok((links.map_err(|error| StartError::new_err(error.to_string()))?, troubles))
 }
 
+/// What the waiting thread has to do something about.
+enum Event {
+    /// The robot is down.
+    Over,
+    /// A signal came.
+    Signal,
+    /// The controller has not returned for too long.
+    Hangs,
+    /// It was interrupted, and still has not.
+    Stuck,
+}
+
 /// A robot running.
 #[pyclass(frozen, module = "kilohertz")]
 pub struct Run {
@@ -287,28 +300,56 @@ impl Run {
 impl Run {
     /// Waits for the loop's end. Gives the exception of a Ctrl-C that came meanwhile.
     fn wait(&self, py: Python<'_>) -> PyResult<Option<PyErr>> {
+        let signals = Signals::listen(py);
+        let ended = self.watch(py, signals.as_ref());
+        if let Some(signals) = signals {
+            signals.end(py);
+        }
+        ended
+    }
+
+    fn watch(&self, py: Python<'_>, signals: Option<&Signals>) -> PyResult<Option<PyErr>> {
         let mut interrupted = None;
         let mut told_ns = None;
-        while !self.over()? {
-            py.detach(|| std::thread::sleep(LOOK));
-            if let Err(error) = py.check_signals() {
-                self.stop();
-                interrupted = Some(error);
-            }
-            let Some(shared) = &self.shared else { continue };
-            match told_ns {
-                None if shared.in_call_ns() > self.patience_ns => {
-                    shared.interrupt(py);
+        loop {
+            match py.detach(|| self.next_event(signals, told_ns))? {
+                Event::Over => return Ok(interrupted),
+                Event::Signal => {
+                    if let Err(error) = py.check_signals() {
+                        self.stop();
+                        interrupted = Some(error);
+                    }
+                }
+                Event::Hangs => {
+                    if let Some(shared) = &self.shared {
+                        shared.interrupt(py);
+                    }
                     self.stop();
                     told_ns = Some(now_ns());
                 }
-                Some(told_ns) if shared.in_call_ns() > 0 && now_ns() - told_ns > GIVE_UP_NS => {
-                    return Err(self.give_up());
-                }
-                _ => {}
+                Event::Stuck => return Err(self.give_up()),
             }
         }
-        Ok(interrupted)
+    }
+
+    /// What next needs Python's lock. Waits without it, so that the loop never waits for us.
+    fn next_event(&self, signals: Option<&Signals>, told_ns: Option<i64>) -> PyResult<Event> {
+        loop {
+            if self.over()? {
+                return Ok(Event::Over);
+            }
+            if signals.is_some_and(Signals::came) {
+                return Ok(Event::Signal);
+            }
+            let in_call_ns = self.shared.as_ref().map_or(0, |shared| shared.in_call_ns());
+            match told_ns {
+                None if in_call_ns > self.patience_ns => return Ok(Event::Hangs),
+                Some(told_ns) if in_call_ns > 0 && now_ns() - told_ns > GIVE_UP_NS => {
+                    return Ok(Event::Stuck);
+                }
+                _ => std::thread::sleep(LOOK),
+            }
+        }
     }
 
     /// Leaves the loop's thread behind: it is stuck in code that cannot be interrupted.
