@@ -2,7 +2,7 @@
 
 >>> with kilohertz.open_log("run.tlog") as log:            # doctest: +SKIP
 ...     servo = log["servo"]
-...     time, position = servo.time, servo["position"]     # (n,), (n, servos)
+...     time, position = servo.time, servo["*.position"]   # (n,), (n, servos)
 ...     squat = servo[2.0:3.5]                              # seconds since the log's start
 ...     frame = squat.to_pandas()
 """
@@ -94,7 +94,7 @@ class Record:
     @property
     def fields(self) -> list[str]:
         """Paths of the fields. A path through an array means that field of every item; with a number, of one:
-        `joints.position`, `joints.3.position`."""
+        `joints.position`, `joints.3.position`. A `*` means every field of an object: `*.position`."""
         return self._log._native.fields(self.name)
 
     def __getitem__(self, key: str | slice) -> Any:

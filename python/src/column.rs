@@ -1,12 +1,16 @@
 //! One field of a record over many samples.
 //!
 //! A path steps through objects by name and through arrays by number; without a number it means that field of
-//! every item, as in `joints.position`.
+//! every item, as in `joints.position`. A `*` steps into every field of an object that has the rest of the path:
+//! `*.position`.
 
 use khz_tlog::{Input, Type, Value};
 use numpy::{Element, PyArray1, PyArrayMethods};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
+
+/// The step into every field of an object.
+const EVERY: &str = "*";
 
 /// A field being collected.
 pub struct Column {
@@ -170,6 +174,11 @@ fn is_number_or_null(ty: &Type) -> bool {
 /// The type at the end of a path, and whether the path means several values.
 fn target<'a>(ty: &'a Type, path: &[String]) -> Option<(&'a Type, bool)> {
     match (ty, path.split_first()) {
+        (Type::Object(fields), Some((step, rest))) if step == EVERY => {
+            let mut leaves = fields.iter().filter_map(|field| target(&field.ty, rest));
+            let (first, _) = leaves.next()?;
+            leaves.all(|(leaf, _)| leaf == first).then_some((first, true))
+        }
         (Type::Object(fields), Some((step, rest))) => {
             target(&fields.iter().find(|field| field.name == *step)?.ty, rest)
         }
@@ -187,6 +196,15 @@ fn target<'a>(ty: &'a Type, path: &[String]) -> Option<(&'a Type, bool)> {
 /// Offsets of the values a path means, where nothing before them varies in length.
 fn place(ty: &Type, path: &[String], start: usize, offsets: &mut Vec<usize>) -> Option<()> {
     match (ty, path.split_first()) {
+        (Type::Object(fields), Some((step, rest))) if step == EVERY => {
+            fields.iter().try_fold(start, |start, field| {
+                if target(&field.ty, rest).is_some() {
+                    place(&field.ty, rest, start, offsets)?;
+                }
+                Some(start + field.ty.fixed_size()?)
+            })?;
+            Some(())
+        }
         (Type::Object(fields), Some((step, rest))) => {
             let index = fields.iter().position(|field| field.name == *step)?;
             let before = fields[..index].iter().map(|field| field.ty.fixed_size()).sum::<Option<usize>>()?;
@@ -217,6 +235,9 @@ fn is_number(step: &str) -> bool {
 /// Adds the values a path means within one value.
 fn collect(value: Value<'_>, path: &[String], values: &mut Values) {
     match (value, path.split_first()) {
+        (Value::Object(object), Some((step, rest))) if step == EVERY => {
+            object.for_each(|(_, value)| collect(value, rest, values));
+        }
         (Value::Object(object), Some((step, rest))) => {
             if let Some(value) = object.field(step) {
                 collect(value, rest, values);

@@ -1,6 +1,7 @@
 """Python in the loop: what it sees, what it sets, and what happens when it fails."""
 
 import gc
+import os
 import pathlib
 import threading
 import time
@@ -113,6 +114,28 @@ def test_a_controller_that_hangs_is_interrupted() -> None:
         robot().run(controller, duration=5.0, patience=0.2)
 
 
+def test_a_controller_stuck_where_python_cannot_reach_is_left_behind() -> None:
+    def controller(state: kilohertz.State, command: kilohertz.Command) -> None:
+        if state.tick > 50:
+            time.sleep(6.0)
+
+    with pytest.raises(kilohertz.ControllerTimeout, match="left behind"):
+        robot().run(controller, duration=5.0, patience=0.2)
+
+
+def test_a_forked_child_has_no_loop() -> None:
+    with robot().start(age_limit=5.0) as live:
+        child = os.fork()
+        if child == 0:
+            try:
+                live.send(position=0.0)
+            except kilohertz.KilohertzError as error:
+                os._exit(7 if "forked" in str(error) else 1)
+            os._exit(2)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 7
+
+
 def test_ctrl_c_ends_in_damping() -> None:
     import signal
 
@@ -165,7 +188,9 @@ def test_a_run_is_logged_and_read_back(tmp_path: pathlib.Path) -> None:
     with kilohertz.open_log(path) as log:
         ticks = log["tick"]["number"]
         assert ticks.tolist() == list(range(summary.ticks))
-        assert log["servo"]["servo_2.position"].shape == ticks.shape
+        servo = log["servo"]
+        assert servo["*.position"].shape == (len(ticks), 3)
+        np.testing.assert_array_equal(servo["*.position"][:, 1], servo["servo_2.position"])
 
 
 def test_mistakes_in_a_robot_are_shown() -> None:
