@@ -56,6 +56,8 @@ pub struct Machine {
     bus_deadline_ns: i64,
     /// The last tick ended after the next one should have started.
     late: bool,
+    /// What the last tick spent in the controller.
+    control_ns: i64,
     /// Why the controller gave up.
     failure: Option<ControlError>,
     result: CycleResult,
@@ -82,6 +84,7 @@ impl Machine {
             commands,
             bus_deadline_ns,
             late: false,
+            control_ns: 0,
             failure: None,
             result: CycleResult::default(),
             transitions: Transitions::new(),
@@ -145,18 +148,24 @@ impl Machine {
         self.state.started_ns = timing.started_ns;
         self.state.now_ns = timing.collected_ns;
         let overrun = self.state.tick > 0 && self.late;
-        let seen = Observation { cycle: self.result, stop, overrun, ..Observation::default() };
+        let seen = Observation {
+            cycle: self.result,
+            stop,
+            overrun,
+            control_ns: self.control_ns,
+            ..Observation::default()
+        };
         self.supervisor.observe(&self.state, &seen);
         let before_ns = time.now_ns();
         self.control();
         let after_ns = time.now_ns();
-        self.supervisor.controller_took(after_ns - before_ns, &self.state);
         self.supervisor.govern(&mut self.commands, &self.state);
         self.transitions = self.supervisor.take_transitions();
         self.state.tick += 1;
         timing.decided_ns = time.now_ns();
         self.late = timing.decided_ns > timing.planned_ns + self.state.period_ns;
         timing.control_ns = after_ns - before_ns;
+        self.control_ns = timing.control_ns;
         timing.own_ns += timing.decided_ns - timing.collected_ns - timing.control_ns;
     }
 

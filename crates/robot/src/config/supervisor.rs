@@ -43,6 +43,8 @@ section! {
         out_of_limits: OutOfLimits = OutOfLimits::Clamp, "";
         /// The controller took longer than this. Without the key, half a period inline, a whole one pipelined.
         controller_us: Option<f64> = None, "µs", 1.0 => 1_000_000.0;
+        /// Ticks in a row in which the controller took longer than `controller_us`.
+        controller_slow: u32 = 10, "", 1 => 100_000;
         /// The operator was not heard for this long. Without the key no operator is expected.
         heartbeat_ms: Option<f64> = None, "ms", 1.0 => 1_000_000.0;
         /// The supply of a servo is below this.
@@ -56,7 +58,7 @@ section! {
         derate_to: f64 = 0.3, "", 0.0 => 1.0;
         /// At the start every servo must have answered, without a fault, within this time.
         answer_s: f64 = 1.0, "s", 0.01 => 60.0;
-        /// After arming, missed replies, stale state and overruns are forgiven for this long.
+        /// After arming, missed replies, stale state, overruns and a slow controller are forgiven for this long.
         grace_s: f64 = 0.5, "s", 0.0 => 60.0;
         /// Damping ends in stop after this time at the latest.
         damping_s: f64 = 3.0, "s", 0.1 => 60.0;

@@ -101,9 +101,11 @@ pub enum Cause {
     ControllerFailed,
     /// The controller panicked.
     ControllerPanicked,
-    /// The controller took too long.
+    /// The controller took too long, too many ticks in a row.
     ControllerSlow {
-        /// How long.
+        /// How many.
+        count: u32,
+        /// How long in the last of them.
         took_ns: i64,
     },
     /// The supply of a servo is too low.
@@ -142,7 +144,9 @@ pub enum Trigger {
     BusDown,
     /// Old state.
     Stale,
-    /// Overruns in a row.
+    /// The controller failed, panicked or took too long.
+    Controller,
+    /// Overruns in a row. After `Controller`, which tells more if it is the reason.
     Overruns,
     /// IMU silent or not finite.
     Imu,
@@ -150,8 +154,6 @@ pub enum Trigger {
     Tilt,
     /// A command that is no number or beyond the limits.
     Command,
-    /// The controller failed, panicked or took too long.
-    Controller,
     /// The operator is not heard.
     Heartbeat,
     /// Low supply.
@@ -267,7 +269,13 @@ impl fmt::Display for Cause {
             Self::CommandOutOfLimits { .. } => f.write_str("a command is beyond the limits"),
             Self::ControllerFailed => f.write_str("the controller failed"),
             Self::ControllerPanicked => f.write_str("the controller panicked"),
-            Self::ControllerSlow { took_ns } => write!(f, "the controller took {:.3} ms", ms(took_ns)),
+            Self::ControllerSlow { count, took_ns } => {
+                write!(
+                    f,
+                    "the controller took too long {count} ticks in a row, {:.3} ms in the last",
+                    ms(took_ns)
+                )
+            }
             Self::VoltageLow { volts, .. } => write!(f, "supply at {volts:.1} V"),
             Self::Hot { celsius, .. } => write!(f, "{celsius:.1} °C"),
             Self::Still => f.write_str("every joint stands still"),

@@ -51,6 +51,8 @@ pub struct Observation {
     pub stop: Option<Cause>,
     /// The tick before ended after this one should have started.
     pub overrun: bool,
+    /// Time in the controller in the tick before, ns; includes what was stolen from the thread meanwhile.
+    pub control_ns: i64,
     /// How long ago the operator was last heard, if one is expected.
     pub heartbeat_age_ns: Option<i64>,
 }
@@ -240,19 +242,6 @@ impl Supervisor {
             }
             (Phase::Armed | Phase::Active, _) => self.rest(cause, state),
             _ => {}
-        }
-    }
-
-    /// The controller took `took_ns` for this tick.
-    pub fn controller_took(&mut self, took_ns: i64, state: &RobotState) {
-        if self.phase != Phase::Active || took_ns <= self.settings.controller_ns {
-            return;
-        }
-        let cause = Cause::ControllerSlow { took_ns };
-        match self.settings.reactions.controller {
-            Reaction::Warn | Reaction::Derate => self.record(self.phase, self.phase, cause, state),
-            Reaction::Damp => self.bring_down(cause, state),
-            Reaction::Stop => self.rest(cause, state),
         }
     }
 

@@ -9,7 +9,7 @@ pub struct SupervisorSettings {
     pub auto_arm: bool,
     /// How long all servos may take to answer at the start.
     pub answer_ns: i64,
-    /// After arming, missed replies, stale state and overruns are forgiven for this long.
+    /// After arming, missed replies, stale state, overruns and a slow controller are forgiven for this long.
     pub grace_ns: i64,
     /// Missed replies of one servo, or refusals of one link, in a row.
     pub missed_replies: u32,
@@ -25,6 +25,8 @@ pub struct SupervisorSettings {
     pub out_of_limits: OutOfLimits,
     /// Time in the controller.
     pub controller_ns: i64,
+    /// Ticks in a row in which the controller took longer.
+    pub controller_slow: u32,
     /// Age of the operator's heartbeat; `None`: no operator is expected.
     pub heartbeat_ns: Option<i64>,
     /// Supply, V.
@@ -69,6 +71,7 @@ impl SupervisorSettings {
             tilt: config.tilt,
             out_of_limits: config.out_of_limits,
             controller_ns: config.controller_us.map_or(controller_ns, |us| ns(us, 1e3)),
+            controller_slow: config.controller_slow,
             heartbeat_ns: config.heartbeat_ms.map(|ms| ns(ms, 1e6)),
             voltage_low: config.voltage_low_v,
             temperature_soft: config.temperature_soft_c,

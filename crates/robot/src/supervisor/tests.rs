@@ -152,7 +152,7 @@ type Case = (&'static str, fn(&mut Bench), usize, Cause);
 #[test]
 fn every_trigger_damps_after_its_threshold() {
     let quarter = std::f64::consts::FRAC_PI_2;
-    let cases: [Case; 11] = [
+    let cases: [Case; 12] = [
         ("silent", Bench::silence, 9, Cause::MissedReplies { servo: 1, count: 10 }),
         (
             "timed out",
@@ -163,6 +163,12 @@ fn every_trigger_damps_after_its_threshold() {
         ("reset", |b| b.state.servos[0].mode = Mode::Stopped, 0, Cause::ServoReset { servo: 0 }),
         ("lying", |b| b.state.servos[1].position = f64::NAN, 0, Cause::ServoNotFinite { servo: 1 }),
         ("overruns", |b| b.seen.overrun = true, 9, Cause::Overruns { count: 10 }),
+        (
+            "slow controller",
+            |b| b.seen.control_ns = 500_001,
+            9,
+            Cause::ControllerSlow { count: 10, took_ns: 500_001 },
+        ),
         ("link down", |b| b.seen.cycle.links_down = 4, 9, Cause::BusDown { link: 2 }),
         (
             "IMU not finite",
@@ -283,12 +289,18 @@ fn bad_commands_never_leave() {
 }
 
 #[test]
-fn a_slow_or_failing_controller_damps() {
+fn one_theft_within_the_controllers_turn_does_not_end_the_run() {
     let mut bench = Bench::active(|_| {});
-    bench.supervisor.controller_took(500_000, &bench.state);
-    assert_eq!(bench.supervisor.phase(), Phase::Active);
-    bench.supervisor.controller_took(500_001, &bench.state);
-    assert_eq!(bench.supervisor.phase(), Phase::Damping);
+    let stolen = |bench: &mut Bench| bench.seen.control_ns = 1_796_000;
+    for _ in 0..100 {
+        assert_eq!(bench.run(9, stolen), Phase::Active);
+        assert_eq!(bench.tick(|bench| bench.seen.control_ns = 500_000), Phase::Active);
+    }
+    assert_eq!(bench.run(10, stolen), Phase::Damping);
+}
+
+#[test]
+fn a_failing_controller_damps() {
     let mut bench = Bench::active(|settings| settings.reactions.controller = Reaction::Warn);
     bench.supervisor.controller_failed(Cause::ControllerPanicked, &bench.state);
     assert_eq!(bench.supervisor.phase(), Phase::Damping);

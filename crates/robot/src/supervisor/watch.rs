@@ -17,6 +17,9 @@ pub struct Watch {
     /// Refusals in a row, per link.
     refusals: [u32; 64],
     overruns: u32,
+    /// Ticks in a row in which the controller took too long, and how long it took in the last of them.
+    slow: u32,
+    took_ns: i64,
     /// When the joints came to rest.
     still_since_ns: Option<i64>,
 }
@@ -28,6 +31,8 @@ impl Watch {
             ran: vec![false; servos],
             refusals: [0; 64],
             overruns: 0,
+            slow: 0,
+            took_ns: 0,
             still_since_ns: None,
         }
     }
@@ -38,6 +43,7 @@ impl Watch {
         self.ran.fill(false);
         self.refusals.fill(0);
         self.overruns = 0;
+        self.slow = 0;
         self.still_since_ns = None;
     }
 
@@ -51,6 +57,9 @@ impl Watch {
             still &= servo.fresh && servo.velocity.abs() < settings.still_velocity;
         }
         self.overruns = if seen.overrun { self.overruns.saturating_add(1) } else { 0 };
+        // One tick proves nothing: whoever takes the CPU within the controller's turn makes it look slow.
+        self.slow = if seen.control_ns > settings.controller_ns { self.slow.saturating_add(1) } else { 0 };
+        self.took_ns = seen.control_ns;
         self.still_since_ns = if still { self.still_since_ns.or(Some(state.now_ns)) } else { None };
         let down = seen.cycle.links_down;
         if down == 0 && self.refusals == [0; 64] {
@@ -145,6 +154,9 @@ impl Watch {
     fn look_at_loop(&self, settings: &SupervisorSettings, find: &mut impl FnMut(Cause)) {
         if self.overruns >= settings.overruns {
             find(Cause::Overruns { count: self.overruns });
+        }
+        if self.slow >= settings.controller_slow {
+            find(Cause::ControllerSlow { count: self.slow, took_ns: self.took_ns });
         }
         if let Some(link) = self.refusals.iter().position(|&refusals| refusals >= settings.missed_replies) {
             find(Cause::BusDown { link: link as u16 });
