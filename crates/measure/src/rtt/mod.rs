@@ -26,7 +26,7 @@ pub use send::{Ask, Live, Plan, Sender};
 use serde::{Deserialize, Serialize};
 pub use socket::{Receive, Socket};
 use std::net::SocketAddr;
-pub use theory::{Network, Theory};
+pub use theory::{Network, Shares, Theory};
 
 /// Why a measurement could not be made.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,7 @@
 //! What a run learned: saved, shown, compared.
 use super::ledger::{Device, Ledger};
 use super::send::Plan;
+use super::theory::{Network, Shares, Theory};
 use super::{Ask, Counts, Receive, Strangers};
 use crate::report::run::Measured;
 use crate::report::{
@@ -26,6 +27,9 @@ pub struct Results {
     pub rate_hz: Option<f64>,
     /// Bytes of a datagram.
     pub payload: usize,
+    /// The network between, if it was said: for the theory beside the measurement.
+    #[serde(default)]
+    pub network: Option<Network>,
     /// Ticks made.
     pub ticks: u64,
     /// Ticks that did not get all their answers in time.
@@ -72,6 +76,7 @@ impl Results {
             receive: plan.receive,
             rate_hz: plan.rate_hz,
             payload: plan.payload,
+            network: plan.network,
             ticks: ledger.ticks(),
             incomplete: ledger.incomplete(),
             cycle: ledger.cycle().measured(),
@@ -129,6 +134,7 @@ impl Results {
             _ => page.badge(Level::Bad, format!("{lost} lost")),
         };
         page.section(self.summary())
+            .section(self.where_time_goes())
             .section(self.timing())
             .section(self.device_rows())
             .section(self.machine())
@@ -164,6 +170,58 @@ impl Results {
             Figure::new("strangers", self.strangers.total().to_string()).note("datagrams not ours"),
         ];
         Section::new("Summary").with(figures)
+    }
+
+    /// What the wire alone takes, if the network is known.
+    pub fn theory(&self) -> Option<Theory> {
+        self.network.map(|network| network.theory(self.payload, self.devices.len()))
+    }
+
+    /// The typical round trip taken apart, if the network is known and anyone answered. The answers of many devices
+    /// asked at once also wait for each other, which is in the rest.
+    pub fn shares(&self) -> Option<Shares> {
+        let held = Distribution::from_counts(self.devices.iter().flat_map(|d| d.held.counts()));
+        Some(Shares::new(&self.theory()?, self.round_trips().quantile(0.5)?, held.quantile(0.5)?))
+    }
+
+    /// The lines that set theory beside measurement: what, and how long in ns. Empty if the network is not known.
+    pub fn account(&self) -> Vec<(String, f64)> {
+        let (Some(network), Some(theory)) = (self.network, self.theory()) else { return Vec::new() };
+        let bytes = theory.wire_bytes;
+        let mut lines = vec![
+            (format!("{bytes} bytes on the sender's wire, one pass"), theory.sender_pass_ns as f64),
+            (format!("{bytes} bytes on the device's wire, one pass"), theory.device_pass_ns as f64),
+            (format!("computed: {} passes, {network}", theory.passes), theory.round_trip_ns as f64),
+        ];
+        if self.devices.len() > 1 {
+            let waiting =
+                format!("computed: the last of {} answers at the sender's port waits", self.devices.len());
+            lines.push((waiting, theory.burst_ns as f64));
+        }
+        if let Some(shares) = self.shares() {
+            lines.push(("measured round trip, p50".into(), shares.measured_ns));
+            lines.push(("held by the device's program, p50".into(), shares.held_ns));
+            lines.push((
+                "the rest: host and device, outside wire and device's program".into(),
+                shares.rest_ns,
+            ));
+        }
+        lines
+    }
+
+    fn where_time_goes(&self) -> Section {
+        let section = Section::new("Where the time goes");
+        let lines = self.account();
+        if lines.is_empty() {
+            return section
+                .text("The network was not said, so nothing is computed (`--link-mbit`, `--switches`).");
+        }
+        let table = lines
+            .into_iter()
+            .fold(Table::new([Column::text("share"), Column::number("time", "ns")]), |table, (what, ns)| {
+                table.row([Cell::from(what), Cell::from(ns)])
+            });
+        section.with(table)
     }
 
     /// The section with round trips over time and as curves.

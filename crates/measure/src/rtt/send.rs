@@ -6,6 +6,7 @@ use super::record::Stream;
 use super::results::Results;
 use super::sample::{RoundTrip, address_bytes};
 use super::socket::{Receive, Socket};
+use super::theory::Network;
 use super::{MAX_DEVICES, RttError};
 use khz_rt::clock::realtime_ns;
 use khz_rt::{Overrun, Pacer, Setup, Waiter, Wake, now_ns};
@@ -79,6 +80,8 @@ pub struct Plan {
     pub setup: Setup,
     /// Where to send from; with none, any address and port.
     pub bind: Option<SocketAddr>,
+    /// The network between, for the theory beside the measurement.
+    pub network: Option<Network>,
 }
 
 /// How far the run is, for whoever looks on meanwhile.
@@ -116,6 +119,7 @@ impl Plan {
             wake: Wake::default(),
             setup: Setup::default(),
             bind: None,
+            network: None,
         }
     }
 

@@ -1,9 +1,11 @@
-//! What the wire alone takes.
+//! What the wire alone takes, and what a measurement has more than that.
+use crate::report::duration;
 use khz_wire::time::EthernetRate;
 use serde::{Deserialize, Serialize};
 
 /// A network between sender and device.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Network {
     /// Bits per second of the sender's own link.
     pub sender_bits_per_second: u32,
@@ -20,6 +22,10 @@ pub struct Network {
 pub struct Theory {
     /// Bytes a datagram has on the wire, with preamble and gap.
     pub wire_bytes: usize,
+    /// A datagram on the sender's wire, to its last bit, ns.
+    pub sender_pass_ns: i64,
+    /// A datagram on the device's wire, to its last bit, ns.
+    pub device_pass_ns: i64,
     /// How often a datagram is put on a wire during a round trip.
     pub passes: u32,
     /// All passes of a round trip with the switches' own delay, ns.
@@ -45,10 +51,51 @@ impl Network {
         let waiting = devices.saturating_sub(1) as i64;
         Theory {
             wire_bytes: EthernetRate::udp_bytes(payload) + EthernetRate::GAP,
+            sender_pass_ns: near_ns,
+            device_pass_ns: far_ns,
             passes,
             round_trip_ns: 2 * one_way_ns,
             burst_ns: sender.udp_occupied_ns(payload) * waiting,
         }
+    }
+}
+
+impl std::fmt::Display for Network {
+    /// As a sentence names it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mbit = |rate: u32| f64::from(rate) / 1e6;
+        write!(f, "{} Mbit/s at the sender, ", mbit(self.sender_bits_per_second))?;
+        write!(f, "{} Mbit/s at the device, ", mbit(self.device_bits_per_second))?;
+        match self.switches {
+            1 => write!(f, "one switch")?,
+            many => write!(f, "{many} switches")?,
+        }
+        match self.switch_delay_ns {
+            0 => Ok(()),
+            delay_ns => write!(f, " of {} each way", duration(delay_ns as f64)),
+        }
+    }
+}
+
+/// A typical round trip taken apart: what the wire must take, what the device's program held, and the rest. All ns.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Shares {
+    /// The measured round trip, p50.
+    pub measured_ns: f64,
+    /// Of it, computed: all passes over the wires, with the switches' own delay.
+    pub wire_ns: f64,
+    /// Of it, told by the device: how long its program had the request, p50.
+    pub held_ns: f64,
+    /// The rest: the sender's and the device's operating system, driver and network card. Below zero if the
+    /// network is faster than was said.
+    pub rest_ns: f64,
+}
+
+impl Shares {
+    /// Takes a measurement apart.
+    pub fn new(theory: &Theory, measured_ns: f64, held_ns: f64) -> Self {
+        let wire_ns = theory.round_trip_ns as f64;
+        Self { measured_ns, wire_ns, held_ns, rest_ns: measured_ns - wire_ns - held_ns }
     }
 }
 
@@ -78,5 +125,23 @@ mod tests {
     fn forty_answers_wait_for_each_other() {
         let gigabit = Network { sender_bits_per_second: 1_000_000_000, ..FAST };
         assert_eq!(gigabit.theory(200, 40).burst_ns, 39 * 2_128);
+    }
+
+    #[test]
+    fn what_is_neither_wire_nor_held_is_the_computers() {
+        // The study's baseline: p90 194 µs, of which "roughly 80 µs" on the wire.
+        let shares = Shares::new(&FAST.theory(200, 1), 194_000.0, 10_000.0);
+        assert_eq!((shares.wire_ns, shares.rest_ns), (81_280.0, 102_720.0));
+    }
+
+    #[test]
+    fn a_network_is_named() {
+        assert_eq!(FAST.to_string(), "100 Mbit/s at the sender, 100 Mbit/s at the device, one switch");
+        let slow =
+            Network { switches: 2, switch_delay_ns: 2_900, sender_bits_per_second: 1_000_000_000, ..FAST };
+        assert_eq!(
+            slow.to_string(),
+            "1000 Mbit/s at the sender, 100 Mbit/s at the device, 2 switches of 2.9 µs each way"
+        );
     }
 }

@@ -3,7 +3,7 @@
 use super::{PORT, stop_on_signal};
 use anyhow::{Context, Result, bail};
 use khz_measure::report::{Distribution, duration};
-use khz_measure::rtt::{Ask, Live, Log, Plan, Receive, Results, Sender};
+use khz_measure::rtt::{Ask, Live, Log, Network, Plan, Receive, Results, Sender};
 use khz_rt::Wake;
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
@@ -54,6 +54,18 @@ pub struct Args {
     /// Address and port to send from.
     #[arg(long)]
     bind: Option<SocketAddr>,
+    /// Mbit/s of this computer's link: with it, what the wire takes is computed and set beside the measurement.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4_000))]
+    link_mbit: Option<u32>,
+    /// Mbit/s of the devices' links, if they differ.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4_000), requires = "link_mbit")]
+    device_mbit: Option<u32>,
+    /// Store-and-forward switches between.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=100), requires = "link_mbit")]
+    switches: u32,
+    /// What each switch takes each way besides storing the datagram, µs.
+    #[arg(long, default_value_t = 0.0, requires = "link_mbit")]
+    switch_delay_us: f64,
     /// A name for the results.
     #[arg(long, default_value = "round trips")]
     name: String,
@@ -120,6 +132,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(counts.lost() > 0 || counts.answered == 0)))
 }
 
+fn network(args: &Args) -> Option<Network> {
+    const MBIT: u32 = 1_000_000;
+    let link = args.link_mbit?;
+    Some(Network {
+        sender_bits_per_second: link * MBIT,
+        device_bits_per_second: args.device_mbit.unwrap_or(link) * MBIT,
+        switches: args.switches,
+        switch_delay_ns: (args.switch_delay_us * 1e3).clamp(0.0, 1e9) as i64,
+    })
+}
+
 fn plan(args: &Args) -> Result<Plan> {
     let targets = args.targets.iter().map(|target| resolve(target, PORT)).collect::<Result<Vec<_>>>()?;
     let rate_hz = (args.rate != 0.0).then_some(args.rate);
@@ -138,6 +161,7 @@ fn plan(args: &Args) -> Result<Plan> {
         wake: args.wake,
         setup: super::setup(args.priority, args.cpu),
         bind: args.bind,
+        network: network(args),
         ..Plan::new(targets)
     })
 }
@@ -204,6 +228,8 @@ pub(super) fn summary(results: &Results) -> Value {
         "cycle_ns": percentiles(&results.cycle.values),
         "late_tick_ns": percentiles(&results.late_ticks.values),
         "devices": results.devices.iter().map(device).collect::<Vec<_>>(),
+        "theory": results.theory(),
+        "shares": results.shares(),
         "steal_ns": results.steal_ns,
         "grade": results.setup.grade,
     })
@@ -234,6 +260,10 @@ pub(super) fn table(results: &Results) -> String {
     for (name, values) in rows {
         let cells = QUANTILES.iter().map(|(_, q)| duration(values.quantile(*q).unwrap_or(f64::NAN)));
         text += &format!("{name:<12}{}\n", cells.map(|cell| format!("{cell:>11}")).collect::<String>());
+    }
+    for (at, (what, ns)) in results.account().into_iter().enumerate() {
+        let blank = if at == 0 { "\n" } else { "" };
+        text += &format!("{blank}{:>11}  {what}\n", duration(ns));
     }
     text + &format!(
         "\nsteal meanwhile {}; sending thread {}\n",
