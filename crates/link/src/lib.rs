@@ -33,6 +33,8 @@ mod reopen;
 mod stamp;
 mod sys;
 
+pub use sys::stamps;
+
 #[cfg(test)]
 mod testing;
 

@@ -1,0 +1,238 @@
+//! The kernel's own times of datagrams, received and sent (Linux `Documentation/networking/timestamping.rst`).
+
+use super::{check, set_option};
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Times of one datagram. Both clocks count nanoseconds, each from a beginning of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamps {
+    /// By the kernel, `CLOCK_REALTIME`.
+    pub software_ns: Option<i64>,
+    /// By the network card's own clock.
+    pub hardware_ns: Option<i64>,
+}
+
+/// What was asked to be stamped, and how.
+const WANTED: libc::c_uint = libc::SOF_TIMESTAMPING_TX_SOFTWARE
+    | libc::SOF_TIMESTAMPING_RX_SOFTWARE
+    | libc::SOF_TIMESTAMPING_SOFTWARE
+    | libc::SOF_TIMESTAMPING_TX_HARDWARE
+    | libc::SOF_TIMESTAMPING_RX_HARDWARE
+    | libc::SOF_TIMESTAMPING_RAW_HARDWARE
+    | libc::SOF_TIMESTAMPING_OPT_ID
+    | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+
+/// Room for the control data of one datagram: times and, on the error queue, what they belong to.
+const CONTROL: usize = 256;
+
+#[repr(C, align(8))]
+struct Control([u8; CONTROL]);
+
+/// Asks the kernel for times; datagrams sent from now on are counted from 0.
+///
+/// # Errors
+/// If it has no such option.
+pub fn enable(socket: BorrowedFd<'_>) -> io::Result<()> {
+    // Setting it anew is what starts the count again.
+    set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, 0)?;
+    set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, WANTED as libc::c_int)
+}
+
+/// Lets the kernel poll the network card for so many µs when a receive finds nothing, instead of waiting for an
+/// interrupt (`SO_BUSY_POLL`, `SO_PREFER_BUSY_POLL`).
+///
+/// # Errors
+/// `EPERM`: more than `net.core.busy_read` needs `CAP_NET_ADMIN`.
+pub fn busy_poll(socket: BorrowedFd<'_>, us: u32) -> io::Result<()> {
+    let us = libc::c_int::try_from(us).unwrap_or(libc::c_int::MAX);
+    set_option(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us)?;
+    set_option(socket, libc::SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, 1)
+}
+
+/// Takes a datagram, its sender and its times; waits for one only if `wait`.
+///
+/// # Errors
+/// As `recvmsg`; `EAGAIN` if there is none.
+pub fn receive(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    wait: bool,
+) -> io::Result<(usize, Option<SocketAddr>, Stamps)> {
+    let mut message = Message::default();
+    let length = message.take(socket, buffer, if wait { 0 } else { libc::MSG_DONTWAIT })?;
+    Ok((length, message.sender(), message.stamps()))
+}
+
+/// The number and the times of a datagram that was sent, if any are there that were not taken yet.
+///
+/// # Errors
+/// As `recvmsg`.
+pub fn sent(socket: BorrowedFd<'_>) -> io::Result<Option<(u32, Stamps)>> {
+    loop {
+        let mut message = Message::default();
+        match message.take(socket, &mut [], libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        // Other errors are queued here, too; they belong to no stamp.
+        if let Some(key) = message.key() {
+            return Ok(Some((key, message.stamps())));
+        }
+    }
+}
+
+/// Where `recvmsg` puts what belongs to a datagram.
+struct Message {
+    name: MaybeUninit<libc::sockaddr_storage>,
+    name_len: libc::socklen_t,
+    control: Control,
+    control_len: usize,
+}
+
+impl Default for Message {
+    fn default() -> Self {
+        Self { name: MaybeUninit::zeroed(), name_len: 0, control: Control([0; CONTROL]), control_len: 0 }
+    }
+}
+
+impl Message {
+    #[allow(clippy::useless_conversion, reason = "lengths have other types with other C libraries")]
+    fn take(&mut self, socket: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+        let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        // SAFETY: all-zero is a valid `msghdr`: no address, no parts, no control data.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_name = self.name.as_mut_ptr().cast();
+        header.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+        header.msg_iov = &raw mut part;
+        header.msg_iovlen = 1;
+        header.msg_control = (&raw mut self.control).cast();
+        header.msg_controllen = CONTROL as _;
+        // SAFETY: the header points to buffers with their true lengths, which outlive the call.
+        let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, flags) };
+        check(length.min(0) as libc::c_int)?;
+        self.name_len = header.msg_namelen;
+        self.control_len = usize::try_from(header.msg_controllen).unwrap_or(0);
+        Ok((length as usize).min(buffer.len()))
+    }
+
+    fn sender(&self) -> Option<SocketAddr> {
+        if self.name_len == 0 {
+            return None;
+        }
+        // SAFETY: zeroed at first, and then written by the kernel; any bytes are a valid `sockaddr_storage`.
+        let name = unsafe { self.name.assume_init_ref() };
+        let at: *const libc::sockaddr_storage = name;
+        match libc::c_int::from(name.ss_family) {
+            libc::AF_INET => {
+                // SAFETY: of this family the storage holds a `sockaddr_in`, for which it is large and aligned enough.
+                let v4 = unsafe { &*at.cast::<libc::sockaddr_in>() };
+                let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+                Some((ip, u16::from_be(v4.sin_port)).into())
+            }
+            libc::AF_INET6 => {
+                // SAFETY: as above, with a `sockaddr_in6`.
+                let v6 = unsafe { &*at.cast::<libc::sockaddr_in6>() };
+                let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+                Some(
+                    SocketAddrV6::new(ip, u16::from_be(v6.sin6_port), v6.sin6_flowinfo, v6.sin6_scope_id)
+                        .into(),
+                )
+            }
+            _ => None,
+        }
+    }
+
+    /// Every piece of control data: level, type, bytes.
+    #[allow(clippy::useless_conversion, reason = "lengths have other types with other C libraries")]
+    fn pieces(&self) -> impl Iterator<Item = (libc::c_int, libc::c_int, &[u8])> {
+        const HEADER: usize = size_of::<libc::cmsghdr>();
+        let mut rest = &self.control.0[..self.control_len.min(CONTROL)];
+        std::iter::from_fn(move || {
+            let head = rest.get(..HEADER)?;
+            // SAFETY: as many bytes as a `cmsghdr` has, any of which are valid; read without need of alignment.
+            let head: libc::cmsghdr = unsafe { head.as_ptr().cast::<libc::cmsghdr>().read_unaligned() };
+            let length = usize::try_from(head.cmsg_len).unwrap_or(usize::MAX);
+            let bytes = rest.get(HEADER..length)?;
+            let next = length.next_multiple_of(size_of::<usize>()).min(rest.len());
+            rest = &rest[next..];
+            Some((head.cmsg_level, head.cmsg_type, bytes))
+        })
+    }
+
+    fn stamps(&self) -> Stamps {
+        let wanted = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
+        let Some((_, _, bytes)) = self.pieces().find(|piece| (piece.0, piece.1) == wanted) else {
+            return Stamps::default();
+        };
+        // `struct scm_timestamping`: the kernel's time, one no longer used, the card's.
+        Stamps { software_ns: timespec(bytes, 0), hardware_ns: timespec(bytes, 2) }
+    }
+
+    /// Which datagram the times on the error queue belong to.
+    fn key(&self) -> Option<u32> {
+        let of_error = |level, kind| {
+            (level, kind) == (libc::SOL_IP, libc::IP_RECVERR)
+                || (level, kind) == (libc::SOL_IPV6, libc::IPV6_RECVERR)
+        };
+        let (_, _, bytes) = self.pieces().find(|(level, kind, _)| of_error(*level, *kind))?;
+        let bytes = bytes.get(..size_of::<libc::sock_extended_err>())?;
+        // SAFETY: as many bytes as the type has, any of which are valid; read without need of alignment.
+        let error = unsafe { bytes.as_ptr().cast::<libc::sock_extended_err>().read_unaligned() };
+        (error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING).then_some(error.ee_data)
+    }
+}
+
+/// The time at this place of an array of `struct timespec`; none where it is zero.
+#[allow(clippy::useless_conversion, reason = "a timespec's fields have 32 bits on some machines")]
+fn timespec(bytes: &[u8], at: usize) -> Option<i64> {
+    const SIZE: usize = size_of::<libc::timespec>();
+    let bytes = bytes.get(at * SIZE..(at + 1) * SIZE)?;
+    // SAFETY: as many bytes as a `timespec` has, any of which are valid; read without need of alignment.
+    let time = unsafe { bytes.as_ptr().cast::<libc::timespec>().read_unaligned() };
+    let ns = i64::from(time.tv_sec).checked_mul(1_000_000_000)?.checked_add(i64::from(time.tv_nsec))?;
+    (ns != 0).then_some(ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_datagram_over_loopback_is_stamped_on_its_way_out_and_in() {
+        let device = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let host = UdpSocket::bind("127.0.0.1:0").unwrap();
+        enable(host.as_fd()).unwrap();
+        for number in 0..3 {
+            host.send_to(b"there", device.local_addr().unwrap()).unwrap();
+            let (key, out) = sent(host.as_fd()).unwrap().unwrap();
+            assert_eq!(key, number);
+            device.send_to(b"back", host.local_addr().unwrap()).unwrap();
+            let mut buffer = [0; 10];
+            let (length, from, back) = receive(host.as_fd(), &mut buffer, true).unwrap();
+            assert_eq!((&buffer[..length], from), (&b"back"[..], device.local_addr().ok()));
+            assert!(out.software_ns.unwrap() <= back.software_ns.unwrap());
+            assert_eq!((out.hardware_ns, back.hardware_ns), (None, None), "loopback has no card");
+        }
+        assert_eq!(sent(host.as_fd()).unwrap(), None);
+        let error = receive(host.as_fd(), &mut [0; 10], false).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn enabling_again_counts_again() {
+        let host = UdpSocket::bind("[::1]:0").unwrap();
+        for _ in 0..2 {
+            enable(host.as_fd()).unwrap();
+            host.send_to(b"x", host.local_addr().unwrap()).unwrap();
+            assert_eq!(sent(host.as_fd()).unwrap().map(|(key, _)| key), Some(0));
+            let from = receive(host.as_fd(), &mut [0; 10], true).unwrap().1;
+            assert_eq!(from, host.local_addr().ok());
+        }
+    }
+}
