@@ -15,7 +15,7 @@ mod udp;
 
 use crate::world::World;
 use can::CanPort;
-use khz_link::{Link, LinkError};
+use khz_link::{ImuSample, Link, LinkError};
 use khz_rt::clock::now_ns;
 use khz_wire::Frame;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -54,6 +54,8 @@ trait Port: Send {
     fn next_frame(&mut self) -> Option<Frame>;
     /// The bus had no room for it now.
     fn hand_back(&mut self, frame: Frame);
+    /// Takes the IMU's newest reading along with the next frames.
+    fn sense(&mut self, _: &ImuSample) {}
     /// Tells the client of a frame on the bus.
     fn report(&mut self, frame: &Frame);
     /// Hands over what was reported.
@@ -148,12 +150,20 @@ impl Server {
     /// Passes everything on that can be passed on now.
     fn turn(&mut self, now_ns: i64) {
         for (channel, port) in self.ports.iter_mut().enumerate() {
+            let taken_before = self.passed.taken;
             while let Some(frame) = port.next_frame() {
                 if self.world.send(channel as u8, &frame, now_ns) == Err(LinkError::Full) {
                     port.hand_back(frame);
                     break;
                 }
                 self.passed.taken += 1;
+            }
+            if self.passed.taken > taken_before
+                && let Some(imu) = self.world.imu()
+                && imu.request(now_ns).is_ok()
+                && let Ok(Some(reading)) = imu.poll(now_ns)
+            {
+                port.sense(&reading);
             }
         }
         while let Ok(Some(received)) = self.world.receive(now_ns) {

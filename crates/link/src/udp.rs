@@ -7,9 +7,9 @@
 use crate::stamp::Clocks;
 use crate::sys::batch::Batch;
 use crate::sys::set_option;
-use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
+use crate::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, OpenError, Received};
 use khz_wire::address::BROADCAST;
-use khz_wire::udp::{Datagram, Header, Kind, MAX_DATAGRAM, Writer};
+use khz_wire::udp::{Datagram, Header, Kind, MAX_DATAGRAM, SENSORS, Sensors, Writer};
 use khz_wire::{Address, Frame};
 use std::collections::VecDeque;
 use std::io;
@@ -82,6 +82,8 @@ pub struct Udp {
     batch: Box<Batch<MAX_DATAGRAM>>,
     heard: VecDeque<Received>,
     expected: Expected,
+    /// The IMU reading that came with a reply to the last burst.
+    reading: Option<ImuSample>,
     down: Option<LinkError>,
     is_down: bool,
     counters: Vec<Counters>,
@@ -117,6 +119,7 @@ impl Udp {
             batch: Box::new(Batch::new()),
             heard: VecDeque::with_capacity(HEARD),
             expected,
+            reading: None,
             down: None,
             is_down: false,
             counters,
@@ -197,6 +200,7 @@ impl Udp {
     fn listen(&mut self, now_ns: i64) {
         let mut clocks = Clocks::default();
         let (heard, expected, counters) = (&mut self.heard, &mut self.expected, &mut self.counters);
+        let (reading, burst) = (&mut self.reading, self.sequence.wrapping_sub(1));
         let result = self.batch.receive(self.socket.as_fd(), |bytes, stamp| {
             let at_ns = clocks.at_ns(stamp, now_ns);
             let Some(datagram) = Datagram::parse(bytes).ok().filter(|it| it.header.kind == Kind::Reply)
@@ -205,6 +209,14 @@ impl Udp {
                 return;
             };
             for (channel, frame) in datagram.frames() {
+                if frame.id == SENSORS {
+                    if let Some(sensors) =
+                        Sensors::from_frame(&frame).filter(|_| datagram.header.sequence == burst)
+                    {
+                        *reading = Some(sample(&sensors, at_ns));
+                    }
+                    continue;
+                }
                 let Some(counters) = counters.get_mut(usize::from(channel)) else { continue };
                 let source = Address::from_id(frame.id).source;
                 if !expected.answers(channel, source, datagram.header.sequence) {
@@ -221,6 +233,26 @@ impl Udp {
             Ok(_) | Err(LinkError::Full | LinkError::Unsupported) => {}
             Err(error @ LinkError::Down { .. }) => self.went_down(Err(error)),
         }
+    }
+}
+
+fn sample(sensors: &Sensors, at_ns: i64) -> ImuSample {
+    ImuSample {
+        at_ns,
+        attitude: sensors.attitude.map(f64::from),
+        rate: sensors.rate.map(f64::from),
+        acceleration: sensors.acceleration.map(f64::from),
+    }
+}
+
+/// The IMU of a device, whose readings come with its replies: there is nothing to ask for.
+impl Imu for Udp {
+    fn request(&mut self, _: i64) -> Result<(), LinkError> {
+        Ok(())
+    }
+
+    fn poll(&mut self, _: i64) -> Result<Option<ImuSample>, LinkError> {
+        Ok(self.reading.take())
     }
 }
 
@@ -289,6 +321,7 @@ impl Link for Udp {
             self.went_down(result);
         }
         self.burst.clear();
+        self.reading = None;
         self.sequence = self.sequence.wrapping_add(1);
         result
     }
@@ -305,6 +338,10 @@ impl Link for Udp {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
+    }
+
+    fn imu(&mut self) -> Option<&mut dyn Imu> {
+        Some(self)
     }
 
     fn counters(&self, channel: u8) -> Counters {
@@ -440,6 +477,26 @@ mod tests {
         }
         reply(&a, &link, 1, &[(0, frame(0x100, 1))]);
         assert!(link.receive(0).unwrap().is_some());
+    }
+
+    #[test]
+    fn an_imu_reading_comes_with_the_reply_to_the_last_burst() {
+        let all = device();
+        let mut link = host(Reach::All(all.local_addr().unwrap()));
+        let reading =
+            Sensors { attitude: [1.0, 0.0, 0.0, 0.0], rate: [0.5, 0.0, 0.0], acceleration: [0.0; 3] };
+        let both = [(0, frame(0x100, 1)), (0, reading.to_frame().unwrap())];
+        for burst in 1..=2 {
+            link.send(0, &frame(0x8001, 1), 0).unwrap();
+            link.flush(0).unwrap();
+            // Of the second burst only what answers the first has come.
+            reply(&all, &link, 1, &both);
+            let answered = link.receive(0).unwrap().is_some();
+            let sample = link.imu().unwrap().poll(0).unwrap();
+            assert_eq!((answered, sample.map(|s| s.rate[0])), (burst == 1, (burst == 1).then_some(0.5)));
+            assert_eq!(link.imu().unwrap().poll(0), Ok(None), "told once");
+        }
+        assert_eq!(link.counters(0).stale, 1);
     }
 
     #[test]

@@ -151,6 +151,10 @@ pub fn open_links(
             let place = links.iter_mut().position(|link| link.capabilities().kind == "pi3hat");
             Some(place.ok_or(AssembleError::Imu("pi3hat"))?)
         }
+        Some(ImuLink::Udp) => {
+            let place = links.iter_mut().position(|link| link.capabilities().kind == "udp");
+            Some(place.ok_or(AssembleError::Imu("udp"))?)
+        }
     };
     Ok(Links { links, places, imu })
 }

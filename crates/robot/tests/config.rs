@@ -28,7 +28,8 @@ fn shipped_robots_are_right_and_without_warnings() {
     for file in files {
         let robot = RobotConfig::load(&file).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(robot.warnings, [""; 0], "{}", name(&file));
-        assert!(robot.is_emulated());
+        // The lab plays the devices of this one; a person who runs it by hand has to start them.
+        assert!(robot.is_emulated() || name(&file) == "ethernet.toml");
     }
 }
 

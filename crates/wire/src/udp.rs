@@ -20,6 +20,9 @@
 //! A request carries one entry to one device. A *request to all* is broadcast with the entries of every
 //! device; each takes those addressed to it and answers at once, so that a single datagram starts the whole
 //! cycle. Replies carry one entry or several. A reply whose sequence number is not the current one is stale.
+//!
+//! A device with an IMU adds its newest reading to its reply, as an entry with the identifier [`SENSORS`]: attitude
+//! (w, x, y, z), rate (rad/s) and acceleration without gravity (m/s²), ten 32-bit floats.
 
 use crate::frame::Frame;
 use crate::subframe::Full;
@@ -32,6 +35,47 @@ const ENTRY: usize = 7;
 /// The most a datagram may hold so that Ethernet carries it in one piece: 1500 bytes less the IPv4 and UDP
 /// headers.
 pub const MAX_DATAGRAM: usize = 1472;
+
+/// The identifier of an entry with sensor values. Identifiers of the register protocol have 16 bits.
+pub const SENSORS: u32 = 0x1f00_0000;
+
+/// What an entry with sensor values adds to a datagram.
+pub const SENSORS_ENTRY: usize = ENTRY + 40;
+
+/// A reading of an IMU, as a datagram carries it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sensors {
+    /// Attitude as a unit quaternion w, x, y, z (body → world).
+    pub attitude: [f32; 4],
+    /// Angular rate, rad/s.
+    pub rate: [f32; 3],
+    /// Acceleration without gravity, m/s².
+    pub acceleration: [f32; 3],
+}
+
+impl Sensors {
+    /// As an entry of a datagram.
+    pub fn to_frame(&self) -> Option<Frame> {
+        let mut payload = [0; SENSORS_ENTRY - ENTRY];
+        let values = self.attitude.iter().chain(&self.rate).chain(&self.acceleration);
+        for (bytes, value) in payload.chunks_exact_mut(4).zip(values) {
+            bytes.copy_from_slice(&value.to_le_bytes());
+        }
+        Frame::new(SENSORS, &payload)
+    }
+
+    /// What an entry carries, if it is one of sensor values and each is a number.
+    pub fn from_frame(frame: &Frame) -> Option<Self> {
+        let payload: &[u8; SENSORS_ENTRY - ENTRY] = frame.payload().try_into().ok()?;
+        let mut values = [0.0; 10];
+        for (value, bytes) in values.iter_mut().zip(payload.chunks_exact(4)) {
+            *value = f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        }
+        let [w, x, y, z, p, q, r, a, b, c] = values;
+        let sound = frame.id == SENSORS && values.iter().all(|value| value.is_finite());
+        sound.then_some(Self { attitude: [w, x, y, z], rate: [p, q, r], acceleration: [a, b, c] })
+    }
+}
 
 /// What a datagram is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,6 +264,23 @@ mod tests {
             bytes[8..].copy_from_slice(&entry);
             assert_eq!(Datagram::parse(&bytes), Err(DatagramError::Malformed));
         }
+    }
+
+    #[test]
+    fn sensor_values_come_back_and_nothing_else_is_taken_for_them() {
+        let sensors = Sensors {
+            attitude: [1.0, 0.0, 0.25, -0.5],
+            rate: [1.0, 2.0, 3.0],
+            acceleration: [-1.0, 0.5, 9.0],
+        };
+        let frame = sensors.to_frame().unwrap();
+        assert_eq!((frame.id, frame.payload().len()), (SENSORS, 40));
+        assert_eq!(&frame.payload()[..4], &1f32.to_le_bytes());
+        assert_eq!(Sensors::from_frame(&frame), Some(sensors));
+        assert_eq!(Sensors::from_frame(&Frame::new(0x8001, frame.payload()).unwrap()), None);
+        assert_eq!(Sensors::from_frame(&Frame::new(SENSORS, &[0; 39]).unwrap()), None);
+        let nan = Sensors { rate: [f32::NAN; 3], ..sensors };
+        assert_eq!(Sensors::from_frame(&nan.to_frame().unwrap()), None);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! One bus behind a UDP port ([`khz_wire::udp`]).
 
 use super::Port;
+use khz_link::ImuSample;
 use khz_wire::address::BROADCAST;
-use khz_wire::udp::{Datagram, Header, Kind, MAX_DATAGRAM, Writer};
+use khz_wire::udp::{Datagram, Header, Kind, MAX_DATAGRAM, Sensors, Writer};
 use khz_wire::{Address, Frame};
 use rustix::event::PollFlags;
 use std::collections::VecDeque;
@@ -21,6 +22,8 @@ pub(super) struct UdpPort {
     frames: VecDeque<Frame>,
     /// Who asked each device last, and how.
     asked: [Option<Asked>; 128],
+    /// The IMU's newest reading, as an entry.
+    reading: Option<Frame>,
 }
 
 /// A request that a device may answer.
@@ -37,7 +40,13 @@ impl UdpPort {
         let socket = UdpSocket::bind(address)?;
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
-        Ok(Self { socket, address, frames: VecDeque::with_capacity(AHEAD), asked: [None; 128] })
+        Ok(Self {
+            socket,
+            address,
+            frames: VecDeque::with_capacity(AHEAD),
+            asked: [None; 128],
+            reading: None,
+        })
     }
 
     fn take(&mut self, datagram: &Datagram<'_>, by: SocketAddr) {
@@ -82,6 +91,15 @@ impl Port for UdpPort {
         self.frames.push_front(frame);
     }
 
+    fn sense(&mut self, reading: &ImuSample) {
+        let sensors = Sensors {
+            attitude: reading.attitude.map(|value| value as f32),
+            rate: reading.rate.map(|value| value as f32),
+            acceleration: reading.acceleration.map(|value| value as f32),
+        };
+        self.reading = sensors.to_frame();
+    }
+
     fn report(&mut self, frame: &Frame) {
         let source = Address::from_id(frame.id).source;
         let Some(asked) = self.asked[usize::from(source)] else { return };
@@ -89,6 +107,10 @@ impl Port for UdpPort {
         let header = Header { kind: Kind::Reply, sequence: asked.sequence };
         let Ok(mut writer) = Writer::new(header, &mut bytes) else { return };
         if writer.push(asked.channel, frame).is_ok() {
+            if let Some(reading) = &self.reading {
+                // There is room: a datagram holds twenty entries.
+                let _ = writer.push(asked.channel, reading);
+            }
             // A datagram the kernel does not take is lost, as datagrams may be.
             let _ = self.socket.send_to(writer.written(), asked.by);
         }

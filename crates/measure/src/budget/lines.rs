@@ -84,7 +84,8 @@ impl Plan {
 
     fn ask_imu(&self, timeline: &mut Timeline, sent: Moment) -> Moment {
         match self.imu {
-            None => sent,
+            // Readings of a device behind Ethernet come with its reply.
+            None | Some(ImuLink::Udp) => sent,
             Some(ImuLink::Pi3hat) => {
                 let ns = self.inputs.spi.transaction_with_ns(ATTITUDE);
                 timeline.add(HOST, Kind::Imu, "read over SPI", sent, ns)
@@ -222,8 +223,9 @@ impl Plan {
         let row = format!("{} devices", line.name);
         let ready = timeline.add(&row, Kind::Turnaround, "all servos", ready, line.turnaround_ns);
         let (mut free, mut arrived) = (Moment::default(), Vec::new());
-        for exchange in &line.exchanges {
-            let cost = datagram(rate, udp_payload([&exchange.reply]));
+        for (at, exchange) in line.exchanges.iter().enumerate() {
+            let sensors = if self.imu == Some(ImuLink::Udp) && at == 0 { udp::SENSORS_ENTRY } else { 0 };
+            let cost = datagram(rate, udp_payload([&exchange.reply]) + sensors);
             let at_port = through(timeline, ready, cost);
             let end = timeline.add(
                 &line.name,

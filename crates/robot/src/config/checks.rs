@@ -295,6 +295,16 @@ fn check_imu(robot: &RobotConfig, reader: &mut Reader) {
             .help("write `link = \"emulated\"`, or put a bus on the hat with `link = \"pi3hat\"`");
         reader.problems.push(problem);
     }
+    let udp = robot.buses.iter().any(|bus| matches!(bus.link, LinkConfig::Udp(_)));
+    if robot.imu.as_ref().is_some_and(|imu| imu.link == ImuLink::Udp)
+        && !udp
+        && let Some(span) = reader.span("imu.link")
+    {
+        let problem = Problem::error("imu.link", "the IMU is in a device behind Ethernet, but no bus is")
+            .at(span, "nobody to send its readings")
+            .help("write `link = \"emulated\"`, or reach a bus with `link = \"udp\"`");
+        reader.problems.push(problem);
+    }
     let emulated = robot.imu.as_ref().is_some_and(|imu| imu.link == ImuLink::Emulated);
     let emulated_bus = robot.buses.iter().any(|bus| matches!(bus.link, LinkConfig::Emulated(_)));
     if emulated

@@ -27,6 +27,7 @@ impl RobotConfig {
         }
         match self.imu.as_ref().map(|imu| imu.link) {
             Some(ImuLink::Pi3hat) => line("host --- imu[/\"IMU<br/>pi3hat\"/]".to_owned()),
+            Some(ImuLink::Udp) => line("host --- imu[/\"IMU<br/>udp\"/]".to_owned()),
             Some(ImuLink::Emulated) => line("host --- imu[/\"IMU<br/>emulated\"/]".to_owned()),
             None => {}
         }

@@ -1,6 +1,6 @@
 //! The emulated devices a robot file describes.
 
-use super::{BodyConfig, LinkConfig, RobotConfig, ServoConfig, WireModel};
+use super::{BodyConfig, ImuLink, LinkConfig, RobotConfig, ServoConfig, WireModel};
 use khz_emu::{
     BusConfig, ConfigError, Ground, ImuConfig, JointConfig, Quadruped, QuadrupedConfig, WireKind, World,
     WorldConfig,
@@ -69,8 +69,10 @@ impl RobotConfig {
 
     fn emulated_imu(&self) -> ImuConfig {
         let emulation = &self.emulation;
+        // A device behind Ethernet reads its IMU all the time and sends the newest reading.
+        let is_asked = self.imu.as_ref().is_none_or(|imu| imu.link != ImuLink::Udp);
         ImuConfig {
-            latency_ns: nanoseconds(emulation.imu_latency_us),
+            latency_ns: if is_asked { nanoseconds(emulation.imu_latency_us) } else { 0 },
             rate_noise: emulation.imu_rate_noise,
             acceleration_noise: emulation.imu_acceleration_noise,
             attitude_noise: emulation.imu_attitude_noise,
@@ -97,7 +99,11 @@ fn emulated_bus(link: &LinkConfig) -> BusConfig {
             wire: WireKind::CanFd { nominal_bps: link.nominal_bit_rate, data_bps: link.data_bit_rate },
             ..BusConfig::CAN_FD
         },
-        LinkConfig::Socketcan(_) | LinkConfig::Fdcanusb(_) | LinkConfig::Udp(_) => BusConfig::CAN_FD,
+        LinkConfig::Socketcan(_) | LinkConfig::Fdcanusb(_) => BusConfig::CAN_FD,
+        // Each device has an Ethernet port of its own: there is no bus they share.
+        LinkConfig::Udp(_) => {
+            BusConfig { turnaround_ns: BusConfig::CAN_FD.turnaround_ns, ..BusConfig::INSTANT }
+        }
     }
 }
 

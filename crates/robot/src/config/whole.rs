@@ -11,6 +11,8 @@ words! {
         Emulated = "emulated",
         /// On the pi3hat.
         Pi3hat = "pi3hat",
+        /// In a device behind Ethernet, which sends its reading along with its reply.
+        Udp = "udp",
     }
 }
 
