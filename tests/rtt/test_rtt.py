@@ -4,8 +4,13 @@ import json
 import os
 import pathlib
 import signal
+import shutil
 import socket
+import struct
 import subprocess
+import tempfile
+import threading
+import zlib
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -103,6 +108,120 @@ def test_mistakes_are_explained(run_khz: Run, words: list[str], expected: str) -
     assert expected in done.stderr
 
 
+def sealed(header: bytes) -> bytes:
+    """A header with its checksum renewed, as crates/measure/src/rtt/packet.rs says."""
+    bare = header[:8] + bytes(8) + header[16:48]
+    return bare[:8] + struct.pack("<I", zlib.crc32(bare)) + bare[12:] + header[48:]
+
+
+def test_forgeries_are_named_and_never_taken_for_answers(run_khz: Run) -> None:
+    """A device that answers each request also with what is no answer to it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as device:
+        device.bind(("127.0.0.1", 0))
+
+        def answer() -> None:
+            while (request := device.recvfrom(2000))[0] != b"end":
+                header, sender = request
+                kind, run, sequence = header[:7] + b"\x02", *struct.unpack("<QQ", header[16:32])
+                reply = lambda run, sequence: sealed(kind + bytes(8) + struct.pack("<QQ", run, sequence) + header[32:])  # noqa: E731
+                for datagram in [
+                    b"foreign",
+                    reply(run, sequence)[:47] + b"\x01" + header[48:],
+                    reply(run ^ 1, sequence),
+                    reply(run, sequence + 2000),
+                    header,
+                    reply(run, sequence),
+                    reply(run, sequence),
+                ]:
+                    device.sendto(datagram, sender)
+
+        server = threading.Thread(target=answer)
+        server.start()
+        address = "127.0.0.1:%d" % device.getsockname()[1]
+        done = run_khz("rtt", "send", address, *SHORT, "--json")
+        device.sendto(b"end", device.getsockname())
+        server.join()
+    results = json.loads(done.stdout)
+    counts = results["counts"]
+    assert (counts["sent"], counts["answered"], results["lost"]) == (40, 40, 0), results
+    strangers = results["strangers"]
+    # The last tick may end before the last of its strangers has come.
+    for name, each in [("foreign", 2), ("other_runs", 1), ("never_asked", 1), ("requests", 1)]:
+        assert 39 * each <= strangers[name] <= 40 * each, strangers
+    assert counts["duplicates"] >= 39 and strangers["unknown_devices"] == 0
+
+
+def test_a_port_in_use_is_named(start: Callable, run_khz: Run, tmp_path: pathlib.Path) -> None:
+    _, address = start("echo")
+    port = address.rsplit(":", 1)[1]
+    for words in [["echo"], ["record", "a.tlog"]]:
+        done = run_khz("rtt", *words, "--port", port)
+        assert done.returncode == 2
+        assert f"cannot listen on {address}" in done.stderr and "in use" in done.stderr
+    assert not (tmp_path / "a.tlog").exists()
+
+
+def test_an_interrupted_run_goes_on(start: Callable, run_khz: Run, khz: str, tmp_path: pathlib.Path) -> None:
+    """Killed without a chance to clean up, a run goes on from its last checkpoint."""
+    _, address = start("echo")
+    words = ["rtt", "send", address, "--rate", "500", "--priority", "0", "--wake", "sleep", "--save", "a.json"]
+    killed = subprocess.Popen(
+        [khz, *words, "--ticks", "100000", "--checkpoint", "1"], cwd=tmp_path, stdout=subprocess.DEVNULL
+    )
+    saved = tmp_path / "a.json"
+    try:
+        for _ in range(600):
+            if saved.exists():
+                break
+            with pytest.raises(subprocess.TimeoutExpired):
+                killed.wait(0.1)
+    finally:
+        killed.kill()
+        killed.wait()
+    before = json.loads(saved.read_text())["ticks"]
+    assert before > 0
+    done = run_khz(*words, "--ticks", str(before + 40), "--resume", "--json")
+    assert done.returncode in (0, 1), done.stderr
+    results = json.loads(done.stdout)
+    assert results["ticks"] == json.loads(saved.read_text())["ticks"] == before + 40
+    other = run_khz(*words, "--payload", "100", "--resume")
+    assert other.returncode == 2 and "payload was 200 and is now 100" in other.stderr
+
+
+def test_theory_stands_beside_the_measurement(start: Callable, run_khz: Run) -> None:
+    _, address = start("echo")
+    network = ["--link-mbit", "1000", "--device-mbit", "100", "--switches", "2", "--switch-delay-us", "2.9"]
+    done = run_khz("rtt", "send", address, *SHORT, *network, "--stamps", "--json")
+    results = json.loads(done.stdout)
+    theory, shares = results["theory"], results["shares"]
+    assert (theory["wire_bytes"], theory["passes"]) == (266, 6)
+    # A pass at the sender's speed and two at the device's each way, and two switches' own delay.
+    assert theory["round_trip_ns"] == 2 * (2_032 + 2 * 20_320 + 2 * 2_900)
+    assert shares["rest_ns"] == shares["measured_ns"] - shares["wire_ns"] - shares["held_ns"]
+    assert len(results["stack_p50_ns"]) == 3
+    text = run_khz("rtt", "send", address, *SHORT, *network).stdout
+    assert "computed: 6 passes" in text and "the rest: host and device" in text
+
+
+def test_ways_of_receiving_are_compared(start: Callable, run_khz: Run, tmp_path: pathlib.Path) -> None:
+    _, address = start("echo")
+    done = run_khz("rtt", "send", address, *SHORT, "--compare-receive", "--report", "ways.html", "--json")
+    ways = json.loads(done.stdout)
+    assert sorted(ways) == sorted(["block", "hybrid", "spin", "block, SO_BUSY_POLL 50 µs"])
+    assert all(way["counts"]["sent"] == 40 for way in ways.values())
+    assert "Side by side" in (tmp_path / "ways.html").read_text()
+
+
+def test_what_is_logged_is_exported_like_any_other_log(start: Callable, run_khz: Run, tmp_path: pathlib.Path) -> None:
+    _, address = start("echo")
+    assert run_khz("rtt", "send", address, *SHORT, "--log", "a.tlog").returncode == 0
+    done = run_khz("log", "export", "a.tlog", "--format", "csv", "--output", "csv")
+    assert done.returncode == 0, done.stderr
+    rows = (tmp_path / "csv" / "round_trip.csv").read_text().splitlines()
+    assert len(rows) == 41 and "round_trip_ns" in rows[0]
+    assert "round_trip" in run_khz("log", "info", "a.tlog").stdout
+
+
 def test_nobody_there_is_a_finding(run_khz: Run) -> None:
     done = run_khz("rtt", "send", "127.0.0.1:1", *SHORT, "--json")
     assert done.returncode == 1
@@ -124,3 +243,48 @@ def test_the_lab_makes_its_network_and_removes_it(run_khz: Run, tmp_path: pathli
         assert len(results["devices"]) == (5 if name.startswith("all") else 1)
     assert namespaces() == before
     assert "<!doctype html>" in (tmp_path / "lab.html").read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces take root")
+def test_a_datagram_larger_than_the_mtu_is_named(run_khz: Run) -> None:
+    """The kernel splits it up, and whoever reads the results must know."""
+    done = run_khz("rtt", "lab", "--devices", "2", "--duration", "0.1", "--payload", "3000", "--only", "100 Hz", "--json")
+    for name, results in json.loads(done.stdout)["experiments"].items():
+        assert any("3000 bytes does not fit the MTU of 1500" in note for note in results["notes"]), name
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="to become somebody without rights takes root")
+def test_without_rights_the_lab_says_what_it_takes(khz: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        program = shutil.copy(khz, folder)
+        os.chmod(program, 0o755)
+        done = subprocess.run(
+            [program, "rtt", "lab", "--devices", "1"], cwd="/", user=65534, group=65534, extra_groups=[],
+            capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert "run it as root" in done.stderr, done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces take root")
+def test_a_robot_whose_servos_answer_over_udp_runs(run_khz: Run, tmp_path: pathlib.Path) -> None:
+    """One broadcast with all commands, twelve answers from twelve namespaces, the IMU in one of them."""
+    file = pathlib.Path(__file__).parents[2] / "robots" / "ethernet.toml"
+    # Slowly, so that a busy machine can keep up: it is the way of the frames that is tested, not the speed.
+    text = file.read_text()
+    for fast, slow in [
+        ("rate_hz = 1000", "rate_hz = 50"),
+        ("bus_deadline_us = 800", "bus_deadline_us = 18000"),
+        ("missed_replies = 10", "missed_replies = 1000\nimu_silent_ms = 100000"),
+    ]:
+        assert fast in text
+        text = text.replace(fast, slow)
+    (tmp_path / "slow.toml").write_text(text)
+    done = run_khz("rtt", "lab", "--robot", "slow.toml", "--duration", "2", "--report", "run.html", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    run = json.loads(done.stdout)
+    assert run["imu_missed"] < run["ticks"], "the reading came with a reply"
+    assert len(run["servos"]) == 12 and all(servo["replied"] > 0 for servo in run["servos"])
+    refused = run_khz("rtt", "lab", "--robot", str(file.with_name("arm.toml")))
+    assert refused.returncode == 2 and "10.77.255.255:PORT" in refused.stderr

@@ -1,9 +1,12 @@
 //! UDP round trips against sockperf's ping-pong, forty devices, and the memory of a long run.
+//!
+//! The program itself takes words that choose parts: `loopback`, `veth`, `forty`, `memory`, and of the comparisons
+//! `unpaced`, `unpaced_spin`, `unpaced_block`, `paced`, `paced_spin`.
 #![allow(missing_docs, clippy::print_stdout)]
 
 use anyhow::{Context, Result, bail};
 use khz_bench::{Bench, Samples, timed_ns};
-use khz_measure::rtt::{Kind, Ledger, Packet};
+use khz_measure::rtt::{Kind, Ledger, Packet, modes};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -15,17 +18,35 @@ const PRIORITY: &str = "80";
 
 fn main() -> Result<()> {
     let bench = Bench::from_args();
-    let loopback = Place { name: "loopback", address: "127.0.0.1", near: String::new(), far: String::new() };
-    compare(&bench, &loopback)?;
-    match Veth::make() {
-        Ok(veth) => compare(&bench, &veth.place())?,
-        Err(error) => println!("not measured on veth: {error:#}"),
+    if wanted(&["loopback"]) {
+        let loopback =
+            Place { name: "loopback", address: "127.0.0.1", near: String::new(), far: String::new() };
+        compare(&bench, &loopback)?;
     }
-    if let Err(error) = forty(&bench) {
+    if wanted(&["veth"]) {
+        match Veth::make() {
+            Ok(veth) => compare(&bench, &veth.place())?,
+            Err(error) => println!("not measured on veth: {error:#}"),
+        }
+    }
+    if wanted(&["forty"])
+        && let Err(error) = forty(&bench)
+    {
         println!("forty devices not measured: {error:#}");
     }
-    hundred_million(&bench);
+    if wanted(&["memory"]) {
+        hundred_million(&bench);
+    }
     Ok(())
+}
+
+/// Whether one of these is among the words of the command line, or none of its kind is.
+fn wanted(names: &[&str]) -> bool {
+    const PARTS: [&str; 4] = ["loopback", "veth", "forty", "memory"];
+    let of_kind = |word: &String| PARTS.contains(&word.as_str()) == PARTS.contains(&names[0]);
+    let words: Vec<String> =
+        std::env::args().skip(1).filter(|word| !word.starts_with('-')).filter(of_kind).collect();
+    words.is_empty() || words.iter().any(|word| names.contains(&word.as_str()))
 }
 
 /// Where client and server run: the namespaces' names, empty for this one.
@@ -68,7 +89,7 @@ fn compare(bench: &Bench, place: &Place) -> Result<()> {
     )?;
     let _peer = Server::start(&place.far, &["chrt", "-f", PRIORITY, "sockperf", "sr", "-i", place.address])?;
     std::thread::sleep(std::time::Duration::from_millis(500));
-    for way in WAYS {
+    for way in WAYS.into_iter().filter(|way| wanted(&[way.name])) {
         let (mut our_tails, mut peer_tails, mut broken) = (Vec::new(), Vec::new(), None);
         let keep =
             |result: Result<Pair>, tails: &mut Vec<f64>, broken: &mut Option<anyhow::Error>| match result {
@@ -169,30 +190,34 @@ fn percentile(text: &str, percent: &str) -> Option<f64> {
 /// The forty devices of the study: one broadcast against asking one after the other.
 fn forty(bench: &Bench) -> Result<()> {
     let khz = std::env::var("KHZ").unwrap_or_else(|_| "target/release/khz".into());
-    let seconds = format!("{}", bench.rounds(60));
-    let words = [
-        &khz,
-        "rtt",
-        "lab",
-        "--devices",
-        "40",
-        "--duration",
-        &seconds,
-        "--report",
-        "target/rtt-lab.html",
-        "--json",
-    ];
-    let results: Value =
-        serde_json::from_str(&output_whatever("", &words)?).context("the lab told nothing")?;
-    let cycle = |name: &str| results["experiments"][name]["cycle_ns"]["p50"].as_f64();
-    let broadcast = &results["experiments"]["all by broadcast, 1 kHz"];
-    let (Some(at_once), Some(singly)) = (cycle("all by broadcast, 1 kHz"), cycle("all singly, 100 Hz"))
-    else {
-        bail!("the lab left experiments out");
+    let lab = |name: &str, seconds: usize| -> Result<Value> {
+        let seconds = format!("{}", bench.rounds(seconds));
+        let words =
+            ["rtt", "lab", "--devices", "40", "--only", name, "--duration", &seconds, "--json", "--report"];
+        let words: Vec<&str> =
+            [khz.as_str()].into_iter().chain(words).chain(["target/rtt-lab.html"]).collect();
+        let mut told: Value =
+            serde_json::from_str(&output_whatever("", &words)?).context("the lab told nothing")?;
+        Ok(told["experiments"][name].take())
     };
-    println!("forty devices: cycle p50 {at_once:.0} ns by broadcast, {singly:.0} ns singly");
-    bench.ratio("rtt_forty_broadcast_cycle_p50", at_once / singly, 0.6);
-    bench.figure("rtt_forty_lost", broadcast["lost"].as_f64().unwrap_or(f64::NAN), "answers", 0.0);
+    let broadcast = lab("all by broadcast, 1 kHz", 60)?;
+    let singly = lab("all singly, 100 Hz", 20)?;
+    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+    let (at_once_ns, singly_ns) = (number(&broadcast["cycle_ns"]["p50"]), number(&singly["cycle_ns"]["p50"]));
+    println!("forty devices: cycle p50 {at_once_ns:.0} ns by broadcast, {singly_ns:.0} ns singly");
+    let counts = &broadcast["counts"];
+    println!(
+        "forty devices by broadcast: {} sent, {} answered, {} lost, {} late, {} incomplete of {} ticks, {} ns stolen",
+        counts["sent"],
+        counts["answered"],
+        broadcast["lost"],
+        counts["late"],
+        broadcast["incomplete_ticks"],
+        broadcast["ticks"],
+        broadcast["steal_ns"]
+    );
+    bench.ratio("rtt_forty_broadcast_cycle_p50", at_once_ns / singly_ns, 0.6);
+    bench.figure("rtt_forty_lost", number(&broadcast["lost"]), "answers", 0.0);
     Ok(())
 }
 
@@ -214,6 +239,13 @@ fn hundred_million(bench: &Bench) {
             ledger.done();
         }
     });
+    let analysed_ns = timed_ns(|| {
+        let tally = ledger.tally();
+        let tails =
+            tally.devices.iter().filter_map(|device| device.round_trip.measured().values.quantile(0.9999));
+        println!("p99.99 of {} devices, {} modes", tails.count(), modes(tally.excursions.all()).len());
+    });
+    println!("analysed in {:.0} ms", analysed_ns / 1e6);
     let answers = ticks as f64 * devices.len() as f64;
     println!("{answers:.0} measurements booked");
     bench.figure("rtt_book_one_answer", total_ns / answers, "ns", 300.0);

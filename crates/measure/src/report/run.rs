@@ -75,6 +75,14 @@ impl Measured {
         Self { trace, values: values.into() }
     }
 
+    /// Adds what was measured later, its times shifted by so many seconds.
+    pub fn absorb(&mut self, later: &Self, shift_s: f64) {
+        let shifted = later.trace.points().into_iter().map(|(x, y)| (x + shift_s, y));
+        let points = self.trace.points().into_iter().chain(shifted);
+        self.trace = Trace::from_points(points.map(|(x, y)| (x, f64::from(y))));
+        self.values = Distribution::from_counts(self.values.counts().chain(later.values.counts()));
+    }
+
     /// From the time of each tick in seconds and its value in nanoseconds.
     pub fn from_points(points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let mut trace = Trace::new();

@@ -51,6 +51,14 @@ impl Trace {
         self.envelope.push(x, &[y as f32]);
     }
 
+    /// Forgets all points and keeps the memory.
+    pub fn clear(&mut self) {
+        let envelope = &mut self.envelope;
+        envelope.buckets.clear();
+        envelope.rows.clear();
+        (envelope.per_bucket, envelope.filled) = (1, 0);
+    }
+
     /// The points kept, in order of `x`; a gap is a `y` of NaN.
     pub fn points(&self) -> Vec<(f64, f32)> {
         let points = self.envelope.points().into_iter();

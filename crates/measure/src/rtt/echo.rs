@@ -1,6 +1,6 @@
 //! The device: sends every request back.
 use super::packet::{Kind, MAX_PAYLOAD, Packet};
-use super::socket::{Receive, Socket};
+use super::socket::{Came, Receive, Socket};
 use super::{Refusal, RttError};
 use khz_rt::now_ns;
 use serde::Serialize;
@@ -68,7 +68,9 @@ impl Echo {
     /// # Errors
     /// If the socket breaks.
     pub fn answer_until(&mut self, until_ns: i64) -> Result<(), RttError> {
-        let Some((length, from)) = self.socket.receive(&mut self.buffer, until_ns)? else { return Ok(()) };
+        let Some(Came { length, from, .. }) = self.socket.receive(&mut self.buffer, until_ns)? else {
+            return Ok(());
+        };
         let came_ns = now_ns();
         let datagram = &mut self.buffer[..length];
         match Packet::read(datagram) {

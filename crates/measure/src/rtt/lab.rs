@@ -4,6 +4,7 @@
 //! behind the first. What is measured is the kernel's way from program to program, and what the programs cost
 //! each other; there is no wire, so nothing here says how a real switch behaves.
 mod network;
+mod robot;
 
 use super::{Ask, Echo, Live, Plan, Receive, Results, RttError, Sender, compare};
 use crate::report::{Figure, Level, Page, Section, duration};
@@ -11,6 +12,8 @@ use khz_rt::Setup;
 use network::{BROADCAST, MOST_DEVICES, Network, Shape, inside};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use robot::with_servos;
 
 /// The port of the devices.
 const PORT: u16 = 7755;
@@ -30,6 +33,10 @@ pub struct Lab {
     pub receive: Receive,
     /// What the controller's thread asks of the kernel.
     pub setup: Setup,
+    /// Only the experiments whose name contains this.
+    pub only: Option<String>,
+    /// Tell the kernel's own times of every datagram apart.
+    pub stamps: bool,
 }
 
 impl Default for Lab {
@@ -41,6 +48,8 @@ impl Default for Lab {
             limit_mbit: None,
             receive: Receive::Block,
             setup: Setup::default(),
+            only: None,
+            stamps: false,
         }
     }
 }
@@ -105,10 +114,18 @@ impl Lab {
         if !(0.01..=86_400.0).contains(&self.seconds) {
             return Err(RttError::Plan(format!("{} seconds cannot be: use 0.01 to 86400", self.seconds)));
         }
+        let chosen = |e: &&Experiment| self.only.as_ref().is_none_or(|word| e.name.contains(word.as_str()));
+        if !EXPERIMENTS.iter().any(|experiment| chosen(&experiment)) {
+            let names = EXPERIMENTS.map(|experiment| experiment.name).join("; ");
+            return Err(RttError::Plan(format!(
+                "no experiment is called `{}`: there are {names}",
+                self.only.as_deref().unwrap_or_default()
+            )));
+        }
         progress("building the network");
         let network = Network::build(Shape { devices: self.devices, limit_mbit: self.limit_mbit })?;
         let mut runs = Vec::new();
-        for experiment in EXPERIMENTS {
+        for &experiment in EXPERIMENTS.iter().filter(chosen) {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
@@ -162,6 +179,7 @@ impl Lab {
             payload: self.payload,
             receive: self.receive,
             setup: self.setup.clone(),
+            stamps: self.stamps,
             ..Plan::new(targets)
         }
     }
@@ -217,7 +235,14 @@ impl LabResults {
             page = page.section(Section::new("Not offered by this kernel").text(lack));
         }
         for run in &self.runs {
-            page = page.section(run.timing().titled(&run.name)).section(run.device_rows());
+            page = page.section(run.timing().titled(&run.name));
+            if run.split.is_some() {
+                page = page.section(run.where_time_goes());
+            }
+            if !run.modes().is_empty() {
+                page = page.section(run.mode_rows());
+            }
+            page = page.section(run.device_rows());
         }
         page
     }
@@ -238,6 +263,7 @@ mod tests {
             (Lab { devices: 0, ..Lab::default() }, "use 1 to 250"),
             (Lab { devices: 251, ..Lab::default() }, "use 1 to 250"),
             (Lab { seconds: f64::NAN, ..Lab::default() }, "0.01 to 86400"),
+            (Lab { only: Some("nothing".into()), ..Lab::default() }, "there are one device;"),
         ] {
             let error = lab.run(&stop, |_| ()).err().map(|e| e.to_string()).unwrap_or_default();
             assert!(error.contains(words), "{error}");

@@ -1,4 +1,5 @@
 //! What was asked, what was answered, and how long it took. Knows no socket and no clock.
+use super::modes::{Excursions, Watch};
 use super::packet::{Kind, Packet};
 use super::{Counts, Strangers};
 use crate::report::Trace;
@@ -33,22 +34,140 @@ pub struct Ledger {
     last_answer_ns: i64,
     /// When each of the last ticks sent its broadcast.
     asked: Vec<Asked>,
-    cycle: Series,
-    late_ticks: Series,
-    incomplete: u64,
-    ticks: u64,
-    strangers: Strangers,
+    /// Questions without an answer so far.
+    open_questions: u64,
+    watch: Watch,
+    tally: Box<Tally>,
 }
 
-/// One device's books.
+/// What is still to be matched with one device.
 #[derive(Debug)]
-pub struct Device {
+struct Device {
     address: SocketAddr,
     asked: Vec<Asked>,
     highest: Option<u64>,
-    counts: Counts,
-    round_trip: Series,
-    held: Histogram,
+}
+
+/// What was counted and measured: in a whole run, or between two looks at it.
+#[derive(Debug)]
+pub struct Tally {
+    /// Device by device, in the order they were given or found.
+    pub devices: Vec<DeviceTally>,
+    /// From a tick's question to its last answer.
+    pub cycle: Series,
+    /// How late the ticks began.
+    pub late_ticks: Series,
+    /// Ticks that did not get all their answers in time.
+    pub incomplete: u64,
+    /// Ticks begun.
+    pub ticks: u64,
+    /// What came and was none of ours.
+    pub strangers: Strangers,
+    /// Cycles that took unusually long.
+    pub excursions: Excursions,
+    /// Round trips the kernel's own times split.
+    pub split: Split,
+}
+
+/// One device's part of a [`Tally`].
+#[derive(Debug)]
+pub struct DeviceTally {
+    /// Its address.
+    pub address: SocketAddr,
+    /// Its counts; what was sent and not answered is lost.
+    pub counts: Counts,
+    /// Its round trips.
+    pub round_trip: Series,
+    /// How long it held the requests, as it says itself.
+    pub held: Histogram,
+}
+
+/// Where the kernel's own times split round trips, ns.
+#[derive(Debug, Default)]
+pub struct Split {
+    /// From the program to the kernel's handing it to the network card.
+    pub out: Histogram,
+    /// From there to the answer's arrival in the kernel: wire, switches, device.
+    pub between: Histogram,
+    /// From there to the program.
+    pub back: Histogram,
+    /// From the card's sending to its receiving, by the card's clock.
+    pub card: Histogram,
+    /// Round trips that could not be split, as a time was missing or the clock was set meanwhile.
+    pub missing: u64,
+}
+
+/// The parts of one round trip, ns.
+#[derive(Debug, Clone, Copy)]
+pub struct Parts {
+    /// As [`Split::out`].
+    pub out_ns: i64,
+    /// As [`Split::between`].
+    pub between_ns: i64,
+    /// As [`Split::back`].
+    pub back_ns: i64,
+    /// As [`Split::card`], if the card told.
+    pub card_ns: Option<i64>,
+}
+
+impl Split {
+    /// Counts a round trip with its parts, if they are known.
+    pub fn record(&mut self, parts: Option<Parts>) {
+        let Some(parts) = parts else {
+            self.missing += 1;
+            return;
+        };
+        self.out.record(parts.out_ns, 0);
+        self.between.record(parts.between_ns, 0);
+        self.back.record(parts.back_ns, 0);
+        if let Some(card_ns) = parts.card_ns {
+            self.card.record(card_ns, 0);
+        }
+    }
+
+    fn clear(&mut self) {
+        for part in [&mut self.out, &mut self.between, &mut self.back, &mut self.card] {
+            part.clear();
+        }
+        self.missing = 0;
+    }
+}
+
+impl Tally {
+    /// An empty one for these devices.
+    pub fn new(devices: impl IntoIterator<Item = SocketAddr>) -> Self {
+        Self {
+            devices: devices.into_iter().map(DeviceTally::new).collect(),
+            cycle: Series::with_buckets(5_120),
+            late_ticks: Series::with_buckets(5_120),
+            incomplete: 0,
+            ticks: 0,
+            strangers: Strangers::default(),
+            excursions: Excursions::with_room(),
+            split: Split::default(),
+        }
+    }
+
+    /// Forgets all but the devices.
+    pub fn clear(&mut self) {
+        for device in &mut self.devices {
+            device.counts = Counts::default();
+            device.round_trip.clear();
+            device.held.clear();
+        }
+        self.cycle.clear();
+        self.late_ticks.clear();
+        (self.incomplete, self.ticks, self.strangers) = (0, 0, Strangers::default());
+        self.excursions.clear();
+        self.split.clear();
+    }
+}
+
+impl DeviceTally {
+    fn new(address: SocketAddr) -> Self {
+        let (counts, round_trip) = (Counts::default(), Series::with_buckets(2_048));
+        Self { address, counts, round_trip, held: Histogram::new() }
+    }
 }
 
 /// A question of one tick.
@@ -76,6 +195,11 @@ impl Series {
     fn push(&mut self, time_ns: i64, value_ns: i64) {
         self.trace.push(time_ns as f64 / 1e9, value_ns as f64);
         self.values.record(value_ns, time_ns);
+    }
+
+    fn clear(&mut self) {
+        self.trace.clear();
+        self.values.clear();
     }
 
     /// As a page shows it.
@@ -124,11 +248,9 @@ impl Ledger {
             asked_at_ns: start_ns,
             last_answer_ns: start_ns,
             asked: vec![NEVER; WINDOW],
-            cycle: Series::with_buckets(5_120),
-            late_ticks: Series::with_buckets(5_120),
-            incomplete: 0,
-            ticks: 0,
-            strangers: Strangers::default(),
+            open_questions: 0,
+            watch: Watch::default(),
+            tally: Box::new(Tally::new([])),
         };
         devices.iter().for_each(|address| ledger.add(*address));
         ledger
@@ -136,29 +258,33 @@ impl Ledger {
 
     fn add(&mut self, address: SocketAddr) {
         self.by_address.insert(address, self.devices.len());
-        self.devices.push(Device {
-            address,
-            asked: vec![NEVER; WINDOW],
-            highest: None,
-            counts: Counts::default(),
-            round_trip: Series::with_buckets(2_048),
-            held: Histogram::new(),
-        });
+        self.devices.push(Device { address, asked: vec![NEVER; WINDOW], highest: None });
+        self.tally.devices.push(DeviceTally::new(address));
+    }
+
+    /// Exchanges what was counted so far for an empty tally: the one who looks gets it whole, and the run goes on
+    /// with the other. Allocates only if devices were found since the other was made.
+    pub fn exchange(&mut self, tally: &mut Box<Tally>) {
+        let known = tally.devices.len();
+        let found = self.devices.iter().skip(known).map(|device| DeviceTally::new(device.address));
+        tally.devices.extend(found);
+        std::mem::swap(&mut self.tally, tally);
     }
 
     /// A tick begins, `late_ns` after its planned time.
     pub fn tick(&mut self, sequence: u64, now_ns: i64, late_ns: i64) {
         self.tick = sequence;
         self.waiting = 0;
-        self.ticks += 1;
+        self.tally.ticks += 1;
         self.asked_at_ns = now_ns;
-        self.late_ticks.push(now_ns - self.start_ns, late_ns);
+        self.tally.late_ticks.push(now_ns - self.start_ns, late_ns);
     }
 
     /// The tick's question goes to one device.
     pub fn asks(&mut self, device: usize, now_ns: i64) {
+        self.tally.devices[device].counts.sent += 1;
+        self.open_questions += 1;
         let device = &mut self.devices[device];
-        device.counts.sent += 1;
         let slot = (self.tick as usize) % WINDOW;
         device.asked[slot] = Asked { sequence: self.tick, at_ns: now_ns, answered: false };
         self.waiting += 1;
@@ -168,8 +294,9 @@ impl Ledger {
     pub fn asks_all(&mut self, expected: usize, now_ns: i64) {
         let asked = Asked { sequence: self.tick, at_ns: now_ns, answered: false };
         self.asked[(self.tick as usize) % WINDOW] = asked;
-        for device in &mut self.devices {
-            device.counts.sent += 1;
+        self.open_questions += self.devices.len() as u64;
+        for (device, tally) in self.devices.iter_mut().zip(&mut self.tally.devices) {
+            tally.counts.sent += 1;
             device.asked[(self.tick as usize) % WINDOW] = asked;
         }
         self.waiting = expected.max(self.devices.len());
@@ -185,27 +312,37 @@ impl Ledger {
     /// A datagram came.
     pub fn hears(&mut self, packet: &Packet, from: SocketAddr, now_ns: i64) -> Heard {
         if packet.kind == Kind::Request {
-            return stranger(&mut self.strangers.requests);
+            return stranger(&mut self.tally.strangers.requests);
         }
         if packet.run != self.run {
-            return stranger(&mut self.strangers.other_runs);
+            return stranger(&mut self.tally.strangers.other_runs);
         }
         let Some(index) = self.device(from, packet.sequence) else {
-            return stranger(&mut self.strangers.unknown_devices);
+            return stranger(&mut self.tally.strangers.unknown_devices);
         };
         let device = &mut self.devices[index];
         let slot = (packet.sequence as usize) % WINDOW;
         let asked = device.asked[slot];
         if asked.sequence != packet.sequence {
-            return stranger(&mut self.strangers.never_asked);
+            return stranger(&mut self.tally.strangers.never_asked);
         }
         if asked.answered {
-            device.counts.duplicates += 1;
+            self.tally.devices[index].counts.duplicates += 1;
             return Heard::Duplicate;
         }
         device.asked[slot].answered = true;
         let now = packet.sequence == self.tick;
-        let round_trip_ns = device.answered(packet, asked.at_ns, now_ns, self.start_ns, now);
+        self.open_questions = self.open_questions.saturating_sub(1);
+        let tally = &mut self.tally.devices[index];
+        match device.highest {
+            Some(highest) if packet.sequence < highest => tally.counts.out_of_order += 1,
+            _ => device.highest = Some(packet.sequence),
+        }
+        tally.counts.answered += 1;
+        tally.counts.late += u64::from(!now);
+        let round_trip_ns = now_ns - asked.at_ns;
+        tally.round_trip.push(asked.at_ns - self.start_ns, round_trip_ns);
+        tally.held.record(packet.held_ns, packet.sequence as i64);
         if now {
             self.waiting = self.waiting.saturating_sub(1);
             self.last_answer_ns = now_ns;
@@ -226,101 +363,60 @@ impl Ledger {
         let index = self.devices.len() - 1;
         self.devices[index].asked.copy_from_slice(&self.asked);
         // Asked as often as everyone, from the first tick on.
-        self.devices[index].counts.sent = self.ticks;
+        self.tally.devices[index].counts.sent = self.tally.ticks;
+        self.open_questions += self.tally.ticks;
         Some(index)
     }
 
     /// Another make of datagram came.
     pub fn hears_foreign(&mut self) {
-        self.strangers.foreign += 1;
+        self.tally.strangers.foreign += 1;
     }
 
-    /// The tick is over: its last answer ends the cycle, if all have come.
-    pub fn done(&mut self) {
+    /// The tick is over: its last answer ends the cycle, if all have come. False if one is missing.
+    pub fn done(&mut self) -> bool {
         if self.finding {
             self.finding = false;
-        } else if self.waiting == 0 {
-            self.cycle.push(self.asked_at_ns - self.start_ns, self.last_answer_ns - self.asked_at_ns);
-        } else {
-            self.incomplete += 1;
+            return true;
         }
+        if self.waiting == 0 {
+            let (at_ns, took_ns) = (self.asked_at_ns - self.start_ns, self.last_answer_ns - self.asked_at_ns);
+            self.tally.cycle.push(at_ns, took_ns);
+            if let Some(excursion) = self.watch.see(at_ns, took_ns) {
+                self.tally.excursions.push(excursion);
+            }
+        } else {
+            self.tally.incomplete += 1;
+        }
+        self.waiting == 0
     }
 
     /// A question could not be sent.
     pub fn unsent(&mut self, device: usize) {
-        self.devices[device].counts.unsent += 1;
+        self.tally.devices[device].counts.unsent += 1;
+        self.open_questions = self.open_questions.saturating_sub(1);
         self.waiting = self.waiting.saturating_sub(1);
     }
 
-    /// The devices, in the order they were given or found.
-    pub fn devices(&self) -> &[Device] {
-        &self.devices
+    /// Counts a round trip's parts, as the kernel's own times tell them.
+    pub fn splits(&mut self, parts: Option<Parts>) {
+        self.tally.split.record(parts);
     }
 
-    /// Ticks begun.
-    pub fn ticks(&self) -> u64 {
-        self.ticks
+    /// What was counted and measured since the run began, or since [`Ledger::exchange`].
+    pub fn tally(&self) -> &Tally {
+        &self.tally
     }
 
-    /// Ticks that did not get all their answers in time.
-    pub fn incomplete(&self) -> u64 {
-        self.incomplete
-    }
-
-    /// From a tick's question to its last answer.
-    pub fn cycle(&self) -> &Series {
-        &self.cycle
-    }
-
-    /// How late the ticks began.
-    pub fn late_ticks(&self) -> &Series {
-        &self.late_ticks
-    }
-
-    /// What came and was none of ours.
-    pub fn strangers(&self) -> Strangers {
-        self.strangers
+    /// Questions of the whole run that have no answer so far.
+    pub fn open_questions(&self) -> u64 {
+        self.open_questions
     }
 }
 
 fn stranger(count: &mut u64) -> Heard {
     *count += 1;
     Heard::Stranger
-}
-
-impl Device {
-    fn answered(&mut self, packet: &Packet, asked_ns: i64, now_ns: i64, start_ns: i64, now: bool) -> i64 {
-        self.counts.answered += 1;
-        self.counts.late += u64::from(!now);
-        match self.highest {
-            Some(highest) if packet.sequence < highest => self.counts.out_of_order += 1,
-            _ => self.highest = Some(packet.sequence),
-        }
-        let round_trip_ns = now_ns - asked_ns;
-        self.round_trip.push(asked_ns - start_ns, round_trip_ns);
-        self.held.record(packet.held_ns, packet.sequence as i64);
-        round_trip_ns
-    }
-
-    /// Its address.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Its counts; what was sent and not answered is lost.
-    pub fn counts(&self) -> Counts {
-        self.counts
-    }
-
-    /// Its round trips.
-    pub fn round_trip(&self) -> &Series {
-        &self.round_trip
-    }
-
-    /// How long it held the requests, as it says itself.
-    pub fn held(&self) -> &Histogram {
-        &self.held
-    }
 }
 
 #[cfg(test)]
@@ -357,9 +453,9 @@ mod tests {
         ledger.hears(&reply(0), address(1), 1_800);
         assert_eq!(ledger.waiting(), 0);
         ledger.done();
-        assert_eq!((ledger.cycle().values().quantile(0.5), ledger.incomplete()), (800, 0));
-        assert_eq!(ledger.devices()[0].round_trip().values().quantile(0.5), 800);
-        assert_eq!(ledger.devices()[0].held().quantile(0.5), 500);
+        assert_eq!((ledger.tally().cycle.values().quantile(0.5), ledger.tally().incomplete), (800, 0));
+        assert_eq!(ledger.tally().devices[0].round_trip.values().quantile(0.5), 800);
+        assert_eq!(ledger.tally().devices[0].held.quantile(0.5), 500);
     }
 
     #[test]
@@ -376,9 +472,9 @@ mod tests {
         );
         ledger.hears(&reply(0), address(1), 2_300);
         assert_eq!(ledger.hears(&reply(0), address(1), 2_400), Heard::Duplicate);
-        let counts = ledger.devices()[0].counts();
+        let counts = ledger.tally().devices[0].counts;
         let expected = Counts { sent: 3, answered: 2, late: 2, duplicates: 1, out_of_order: 1, unsent: 0 };
-        assert_eq!((counts, counts.lost(), ledger.incomplete()), (expected, 1, 3));
+        assert_eq!((counts, counts.lost(), ledger.tally().incomplete), (expected, 1, 3));
     }
 
     #[test]
@@ -394,8 +490,8 @@ mod tests {
         }
         ledger.hears_foreign();
         let each = Strangers { foreign: 1, other_runs: 1, requests: 1, unknown_devices: 1, never_asked: 1 };
-        assert_eq!(ledger.strangers(), each);
-        assert!(ledger.devices().iter().all(|d| d.counts().answered == 0));
+        assert_eq!(ledger.tally().strangers, each);
+        assert!(ledger.tally().devices.iter().all(|d| d.counts.answered == 0));
     }
 
     #[test]
@@ -404,7 +500,28 @@ mod tests {
         ask(&mut ledger, 0, 0);
         ask(&mut ledger, WINDOW as u64, 1_000);
         assert_eq!(ledger.hears(&reply(0), address(1), 2_000), Heard::Stranger);
-        assert_eq!(ledger.devices()[0].counts().answered, 0);
+        assert_eq!(ledger.tally().devices[0].counts.answered, 0);
+    }
+
+    #[test]
+    fn nothing_is_lost_between_two_looks() {
+        let mut ledger = two();
+        ask(&mut ledger, 0, 0);
+        ledger.hears(&reply(0), address(1), 100);
+        let mut looked = Box::new(Tally::new([]));
+        ledger.exchange(&mut looked);
+        // The answer to a question of before comes after the look.
+        ledger.hears(&reply(0), address(2), 200);
+        ledger.done();
+        let counts = |tally: &Tally| {
+            tally.devices.iter().map(|d| (d.counts.sent, d.counts.answered)).collect::<Vec<_>>()
+        };
+        assert_eq!(counts(&looked), [(1, 1), (1, 0)]);
+        assert_eq!(counts(ledger.tally()), [(0, 0), (0, 1)]);
+        assert_eq!((looked.ticks, ledger.tally().ticks, ledger.tally().cycle.values().count()), (1, 0, 1));
+        assert_eq!(ledger.open_questions(), 0);
+        looked.clear();
+        assert_eq!((counts(&looked), looked.ticks), (vec![(0, 0), (0, 0)], 0));
     }
 
     #[test]
@@ -421,9 +538,9 @@ mod tests {
             assert_eq!(ledger.waiting(), usize::from(tick < 2));
             ledger.done();
         }
-        assert_eq!((ledger.incomplete(), ledger.cycle().values().count()), (0, 1));
-        assert_eq!(ledger.devices().len(), 2);
-        let counts = ledger.devices()[1].counts();
+        assert_eq!((ledger.tally().incomplete, ledger.tally().cycle.values().count()), (0, 1));
+        assert_eq!(ledger.tally().devices.len(), 2);
+        let counts = ledger.tally().devices[1].counts;
         assert_eq!((counts.sent, counts.answered, counts.lost()), (3, 2, 1));
         assert_eq!(ledger.hears(&reply(77), address(3), 0), Heard::Stranger);
     }

@@ -2,10 +2,12 @@
 //!
 //! An [`Echo`] is the device. A [`Sender`] asks devices at a fixed rate and keeps the [`Ledger`]; what it learned
 //! are [`Results`], which can be saved, shown as a page and compared.
+mod checkpoint;
 mod echo;
 mod lab;
 mod ledger;
 mod log;
+mod modes;
 mod packet;
 mod record;
 mod results;
@@ -13,20 +15,24 @@ mod sample;
 mod send;
 mod socket;
 mod theory;
+mod ways;
 
+pub use checkpoint::Checkpoints;
 pub use echo::{Echo, EchoCounts};
-pub use lab::{Lab, LabResults};
-pub use ledger::{Heard, Ledger, MAX_DEVICES, Series, WINDOW};
+pub use lab::{Lab, LabResults, with_servos};
+pub use ledger::{DeviceTally, Heard, Ledger, MAX_DEVICES, Parts, Series, Split, Tally, WINDOW};
 pub use log::{Log, Logged, Tap};
+pub use modes::{Excursion, Excursions, Mode, Watch, modes};
 pub use packet::{HEADER, Kind, MAX_PAYLOAD, Packet, Refusal};
 pub use record::{Recorded, Recorder, SenderBooks, Stream};
-pub use results::{DeviceResults, Results, compare, comparison_page};
+pub use results::{DeviceResults, Results, SplitResults, compare, comparison_page};
 pub use sample::RoundTrip;
 pub use send::{Ask, Live, Plan, Sender};
 use serde::{Deserialize, Serialize};
-pub use socket::{Receive, Socket};
+pub use socket::{Came, Receive, Socket};
 use std::net::SocketAddr;
 pub use theory::{Network, Shares, Theory};
+pub use ways::compare_receive;
 
 /// Why a measurement could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -98,6 +104,17 @@ impl Counts {
     }
 }
 
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.answered += other.answered;
+        self.late += other.late;
+        self.duplicates += other.duplicates;
+        self.out_of_order += other.out_of_order;
+        self.unsent += other.unsent;
+    }
+}
+
 /// Datagrams that came and were no answers to this run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Strangers {
@@ -111,6 +128,16 @@ pub struct Strangers {
     pub unknown_devices: u64,
     /// Answers to questions never asked, or asked too long ago.
     pub never_asked: u64,
+}
+
+impl std::ops::AddAssign for Strangers {
+    fn add_assign(&mut self, other: Self) {
+        self.foreign += other.foreign;
+        self.other_runs += other.other_runs;
+        self.requests += other.requests;
+        self.unknown_devices += other.unknown_devices;
+        self.never_asked += other.never_asked;
+    }
 }
 
 impl Strangers {

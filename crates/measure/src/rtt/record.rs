@@ -3,7 +3,7 @@ use super::RttError;
 use super::log::{Log, Logged, Tap};
 use super::packet::Refusal;
 use super::sample::{Batch, LARGEST, Received, RoundTrip, address_bytes};
-use super::socket::{Receive, Socket};
+use super::socket::{Came, Receive, Socket};
 use khz_rt::clock::realtime_ns;
 use khz_rt::now_ns;
 use serde::Serialize;
@@ -101,7 +101,8 @@ impl Recorder {
             if stop.load(Ordering::Relaxed) {
                 still -= 1;
             }
-            let Some((length, from)) = self.socket.receive(&mut buffer, now_ns() + PATIENCE_NS)? else {
+            let Some(Came { length, from, .. }) = self.socket.receive(&mut buffer, now_ns() + PATIENCE_NS)?
+            else {
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }

@@ -1,5 +1,6 @@
 //! What a run learned: saved, shown, compared.
-use super::ledger::{Device, Ledger};
+use super::ledger::{DeviceTally, Split, Tally};
+use super::modes::{Excursions, Mode, modes};
 use super::send::Plan;
 use super::theory::{Network, Shares, Theory};
 use super::{Ask, Counts, Receive, Strangers};
@@ -30,6 +31,12 @@ pub struct Results {
     /// The network between, if it was said: for the theory beside the measurement.
     #[serde(default)]
     pub network: Option<Network>,
+    /// When the run began, ns since 1970.
+    #[serde(default)]
+    pub begun_ns: i64,
+    /// What was asked for and not to be had, and why.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Ticks made.
     pub ticks: u64,
     /// Ticks that did not get all their answers in time.
@@ -40,6 +47,12 @@ pub struct Results {
     pub late_ticks: Measured,
     /// Device by device.
     pub devices: Vec<DeviceResults>,
+    /// Cycles that took unusually long.
+    #[serde(default)]
+    pub excursions: Excursions,
+    /// Round trips split by the kernel's own times, if it was asked for them.
+    #[serde(default)]
+    pub split: Option<SplitResults>,
     /// What came and was none of ours.
     pub strangers: Strangers,
     /// CPU time the hypervisor gave to others meanwhile, over all CPUs, ns.
@@ -64,11 +77,64 @@ pub struct DeviceResults {
     pub held: Distribution,
 }
 
+/// As [`Split`], all ns.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SplitResults {
+    /// From the program to the kernel's handing the question to the network card.
+    pub out: Distribution,
+    /// From there to the answer's arrival in the kernel.
+    pub between: Distribution,
+    /// From there to the program.
+    pub back: Distribution,
+    /// From the card's sending to its receiving, by the card's clock; empty if no card told.
+    pub card: Distribution,
+    /// Round trips that could not be split.
+    pub missing: u64,
+}
+
+impl From<&Split> for SplitResults {
+    fn from(split: &Split) -> Self {
+        Self {
+            out: (&split.out).into(),
+            between: (&split.between).into(),
+            back: (&split.back).into(),
+            card: (&split.card).into(),
+            missing: split.missing,
+        }
+    }
+}
+
+impl SplitResults {
+    fn absorb(&mut self, later: &Self) {
+        for (mine, other) in [
+            (&mut self.out, &later.out),
+            (&mut self.between, &later.between),
+            (&mut self.back, &later.back),
+            (&mut self.card, &later.card),
+        ] {
+            *mine = Distribution::from_counts(mine.counts().chain(other.counts()));
+        }
+        self.missing += later.missing;
+    }
+
+    /// The parts with their names.
+    fn parts(&self) -> [(&'static str, &Distribution); 4] {
+        [
+            ("program to network card (kernel's time)", &self.out),
+            ("wire, switches and device (kernel's times)", &self.between),
+            ("network card to program (kernel's time)", &self.back),
+            ("wire, switches and device (the card's own times)", &self.card),
+        ]
+    }
+}
+
 /// The format of [`Results`] as JSON.
 const FORMAT: &str = "khz-rtt-1";
 
 impl Results {
-    pub(super) fn new(plan: &Plan, ledger: &Ledger, setup: &Report, steal_ns: i64) -> Self {
+    /// Of what was counted since `begun_ns` (since 1970).
+    pub(super) fn new(plan: &Plan, tally: &Tally, setup: &Report, begun_ns: i64, steal_ns: i64) -> Self {
         Self {
             format: FORMAT.into(),
             name: plan.name.clone(),
@@ -77,12 +143,16 @@ impl Results {
             rate_hz: plan.rate_hz,
             payload: plan.payload,
             network: plan.network,
-            ticks: ledger.ticks(),
-            incomplete: ledger.incomplete(),
-            cycle: ledger.cycle().measured(),
-            late_ticks: ledger.late_ticks().measured(),
-            devices: ledger.devices().iter().map(DeviceResults::new).collect(),
-            strangers: ledger.strangers(),
+            begun_ns,
+            notes: Vec::new(),
+            ticks: tally.ticks,
+            incomplete: tally.incomplete,
+            cycle: tally.cycle.measured(),
+            late_ticks: tally.late_ticks.measured(),
+            devices: tally.devices.iter().map(DeviceResults::new).collect(),
+            excursions: tally.excursions.clone(),
+            split: plan.stamps.then(|| (&tally.split).into()),
+            strangers: tally.strangers,
             steal_ns,
             passport: Passport::read(),
             setup: setup.clone(),
@@ -115,14 +185,67 @@ impl Results {
 
     /// All counts of all devices.
     pub fn counts(&self) -> Counts {
-        self.devices.iter().map(|d| d.counts).fold(Counts::default(), |a, b| Counts {
-            sent: a.sent + b.sent,
-            answered: a.answered + b.answered,
-            late: a.late + b.late,
-            duplicates: a.duplicates + b.duplicates,
-            out_of_order: a.out_of_order + b.out_of_order,
-            unsent: a.unsent + b.unsent,
-        })
+        let mut all = Counts::default();
+        self.devices.iter().for_each(|device| all += device.counts);
+        all
+    }
+
+    /// Adds what was measured later with the same plan, on the time axis of this.
+    pub fn absorb(&mut self, later: &Self) {
+        let shift_s = (later.begun_ns - self.begun_ns) as f64 / 1e9;
+        self.ticks += later.ticks;
+        self.incomplete += later.incomplete;
+        self.cycle.absorb(&later.cycle, shift_s);
+        self.late_ticks.absorb(&later.late_ticks, shift_s);
+        for device in &later.devices {
+            match self.devices.iter_mut().find(|known| known.address == device.address) {
+                Some(known) => known.absorb(device, shift_s),
+                None => self.devices.push(device.clone()),
+            }
+        }
+        self.excursions.absorb(&later.excursions, shift_s);
+        match (&mut self.split, &later.split) {
+            (Some(split), Some(later)) => split.absorb(later),
+            (None, Some(later)) => self.split = Some(later.clone()),
+            (_, None) => {}
+        }
+        self.strangers += later.strangers;
+        self.steal_ns += later.steal_ns;
+        self.setup = later.setup.clone();
+        for note in &later.notes {
+            if !self.notes.contains(note) {
+                self.notes.push(note.clone());
+            }
+        }
+    }
+
+    /// Whether a run of this plan can go on from these results.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn goes_on_with(&self, plan: &Plan) -> Result<(), String> {
+        let differs = |what: &str, was: String, is: String| {
+            if was == is { Ok(()) } else { Err(format!("{what} was {was} and is now {is}")) }
+        };
+        differs("the way of asking", self.ask.word().into(), plan.ask.word().into())?;
+        differs("the rate", format!("{:?}", self.rate_hz), format!("{:?}", plan.rate_hz))?;
+        differs("the payload", self.payload.to_string(), plan.payload.to_string())?;
+        differs("the way of receiving", self.receive.word().into(), plan.receive.word().into())?;
+        let mut targets: Vec<String> = plan.targets.iter().map(ToString::to_string).collect();
+        let mut devices: Vec<String> = self.devices.iter().map(|device| device.address.clone()).collect();
+        targets.sort_unstable();
+        devices.sort_unstable();
+        // Who answers a broadcast is not in the plan.
+        if plan.ask == Ask::Broadcast {
+            Ok(())
+        } else {
+            differs("the devices", devices.join(" "), targets.join(" "))
+        }
+    }
+
+    /// The periodic modes among the cycles that took unusually long.
+    pub fn modes(&self) -> Vec<Mode> {
+        modes(self.excursions.all())
     }
 
     /// The page of this run.
@@ -136,6 +259,7 @@ impl Results {
         page.section(self.summary())
             .section(self.where_time_goes())
             .section(self.timing())
+            .section(self.mode_rows())
             .section(self.device_rows())
             .section(self.machine())
     }
@@ -209,9 +333,49 @@ impl Results {
         lines
     }
 
-    fn where_time_goes(&self) -> Section {
+    /// The lines of what the kernel's own times tell, as [`Results::account`], p50. Empty if it was not asked.
+    pub fn stack(&self) -> Vec<(String, f64)> {
+        let Some(split) = &self.split else { return Vec::new() };
+        let told = split
+            .parts()
+            .into_iter()
+            .filter_map(|(name, values)| Some((name.to_owned(), values.quantile(0.5)?)));
+        told.collect()
+    }
+
+    /// The section of periodic modes.
+    pub fn mode_rows(&self) -> Section {
+        let section = Section::new("Periodic modes").text(format!(
+            "Of {} stretches of unusually long cycles, those that resemble each other and come back after equal \
+             times, if chance would hardly make such a row.",
+            self.excursions.all().len()
+        ));
+        let found = self.modes();
+        if found.is_empty() {
+            return section.text("None was found.");
+        }
+        let table = Table::new([
+            Column::text("mode"),
+            Column::number("period", "s"),
+            Column::number("lasts", "s"),
+            Column::number("adds up to", "ns"),
+            Column::number("seen", ""),
+        ]);
+        section.with(found.into_iter().enumerate().fold(table, |table, (at, mode)| {
+            let figures = [mode.period_s, mode.lasts_s, mode.added_ns].map(Cell::from);
+            table.row(
+                [Cell::from(format!("{}", at + 1))]
+                    .into_iter()
+                    .chain(figures)
+                    .chain([Cell::from(mode.count as u64)]),
+            )
+        }))
+    }
+
+    /// Where the time goes: theory beside measurement, and what the kernel's own times tell.
+    pub fn where_time_goes(&self) -> Section {
         let section = Section::new("Where the time goes");
-        let lines = self.account();
+        let lines = [self.account(), self.stack()].concat();
         if lines.is_empty() {
             return section
                 .text("The network was not said, so nothing is computed (`--link-mbit`, `--switches`).");
@@ -307,18 +471,25 @@ impl Results {
         let grants = self.setup.settings.iter().fold(Table::new(columns), |table, s| {
             table.row([&s.name, &s.requested, &s.granted].map(|text| Cell::from(text.as_str())))
         });
-        Section::new("Machine").with(machine).with(grants)
+        let section = self.notes.iter().fold(Section::new("Machine"), |section, note| section.text(note));
+        section.with(machine).with(grants)
     }
 }
 
 impl DeviceResults {
-    fn new(device: &Device) -> Self {
+    fn new(device: &DeviceTally) -> Self {
         Self {
-            address: device.address().to_string(),
-            counts: device.counts(),
-            round_trip: device.round_trip().measured(),
-            held: device.held().into(),
+            address: device.address.to_string(),
+            counts: device.counts,
+            round_trip: device.round_trip.measured(),
+            held: (&device.held).into(),
         }
+    }
+
+    fn absorb(&mut self, later: &Self, shift_s: f64) {
+        self.counts += later.counts;
+        self.round_trip.absorb(&later.round_trip, shift_s);
+        self.held = Distribution::from_counts(self.held.counts().chain(later.held.counts()));
     }
 }
 
@@ -360,9 +531,44 @@ mod tests {
 
     fn results() -> Results {
         let plan = Plan::new(vec![([127, 0, 0, 1], 7755).into()]);
-        let ledger = Ledger::new(1, 0, &plan.targets);
+        let tally = Tally::new(plan.targets.iter().copied());
         let setup = Report { thread: "t".into(), grade: khz_rt::Grade::Ordinary, settings: Vec::new() };
-        Results { passport: Passport::default(), ..Results::new(&plan, &ledger, &setup, 0) }
+        Results { passport: Passport::default(), ..Results::new(&plan, &tally, &setup, 0, 0) }
+    }
+
+    /// Results of one answered question at this time.
+    fn answered(begun_ns: i64, round_trip_ns: i64) -> Results {
+        let mut results = results();
+        results.begun_ns = begun_ns;
+        results.ticks = 1;
+        results.cycle = Measured::from_points([(0.5, round_trip_ns as f64)]);
+        let device = &mut results.devices[0];
+        device.counts = Counts { sent: 1, answered: 1, ..Counts::default() };
+        device.round_trip = Measured::from_points([(0.5, round_trip_ns as f64)]);
+        results
+    }
+
+    #[test]
+    fn what_comes_later_is_added_at_its_time() {
+        let mut whole = answered(1_000_000_000, 100);
+        whole.absorb(&answered(61_000_000_000, 300));
+        assert_eq!((whole.ticks, whole.counts().answered, whole.devices.len()), (2, 2, 1));
+        assert_eq!(whole.cycle.trace.points(), [(0.5, 100.0), (60.5, 300.0)]);
+        assert_eq!((whole.round_trips().count(), whole.round_trips().max()), (2, Some(300.0)));
+    }
+
+    #[test]
+    fn another_plan_does_not_go_on() {
+        let plan = Plan::new(vec![([127, 0, 0, 1], 7755).into()]);
+        assert_eq!(results().goes_on_with(&plan), Ok(()));
+        for (plan, words) in [
+            (Plan { payload: 100, ..plan.clone() }, "payload was 200 and is now 100"),
+            (Plan { rate_hz: None, ..plan.clone() }, "rate"),
+            (Plan::new(vec![([127, 0, 0, 2], 7755).into()]), "devices"),
+        ] {
+            let why = results().goes_on_with(&plan).err().unwrap_or_default();
+            assert!(why.contains(words), "{why}");
+        }
     }
 
     #[test]

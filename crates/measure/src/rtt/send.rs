@@ -1,20 +1,23 @@
 //! The sender: asks at a fixed rate and writes down what comes back.
-use super::ledger::{Heard, Ledger};
+use super::checkpoint::{Began, Checkpoints, Exchange};
+use super::ledger::{Heard, Ledger, Parts};
 use super::log::Tap;
 use super::packet::{HEADER, Kind, MAX_PAYLOAD, Packet};
 use super::record::Stream;
 use super::results::Results;
 use super::sample::{RoundTrip, address_bytes};
-use super::socket::{Receive, Socket};
+use super::socket::{Came, Receive, Socket};
 use super::theory::Network;
 use super::{MAX_DEVICES, RttError};
+use khz_link::stamps::Stamps;
 use khz_rt::clock::realtime_ns;
 use khz_rt::{Overrun, Pacer, Setup, Waiter, Wake, now_ns};
 use rustix::io::Errno;
+use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -82,6 +85,11 @@ pub struct Plan {
     pub bind: Option<SocketAddr>,
     /// The network between, for the theory beside the measurement.
     pub network: Option<Network>,
+    /// Ask the kernel for its own times of every datagram. Costs two system calls more for each answer.
+    pub stamps: bool,
+    /// For how long the kernel polls the network card when nothing is there (`SO_BUSY_POLL`), µs; 0 leaves it to
+    /// interrupts.
+    pub busy_poll_us: u32,
 }
 
 /// How far the run is, for whoever looks on meanwhile.
@@ -120,6 +128,8 @@ impl Plan {
             setup: Setup::default(),
             bind: None,
             network: None,
+            stamps: false,
+            busy_poll_us: 0,
         }
     }
 
@@ -173,7 +183,29 @@ pub struct Sender {
     answer: Vec<u8>,
     log: Option<Tap>,
     stream: Option<Stream>,
+    exchange: Option<Exchange>,
+    /// What was asked for and is not to be had.
+    notes: Vec<String>,
+    /// The last question to each device (a broadcast is one), if the kernel is asked for times.
+    questions: Vec<Question>,
+    /// How many datagrams the kernel has counted.
+    counted: u32,
+    answered: u64,
+    worst_ns: i64,
 }
+
+/// A question as the kernel counts it.
+#[derive(Debug, Clone, Copy)]
+struct Question {
+    sequence: u64,
+    number: u32,
+    at_ns: i64,
+}
+
+const NO_QUESTION: Question = Question { sequence: u64::MAX, number: 0, at_ns: 0 };
+
+/// Two clocks cannot be read at once: by so much a part of a round trip may seem to be below nothing.
+const CLOCK_GRAIN_NS: i64 = 1_000;
 
 impl Sender {
     /// Makes ready: checks the plan, binds the socket and sends nothing yet.
@@ -183,15 +215,54 @@ impl Sender {
     pub fn new(plan: Plan) -> Result<Self, RttError> {
         plan.check()?;
         let address = plan.bind_address();
-        let socket =
+        let mut socket =
             Socket::bind(address, plan.receive).map_err(|source| RttError::Bind { address, source })?;
+        let mut notes = Vec::new();
+        if plan.busy_poll_us > 0
+            && let Err(error) = socket.busy_poll(plan.busy_poll_us)
+        {
+            notes.push(format!(
+                "busy polling for {} µs was refused ({error}): more than net.core.busy_read needs CAP_NET_ADMIN",
+                plan.busy_poll_us
+            ));
+        }
+        let mut questions = Vec::new();
+        if plan.stamps {
+            match socket.stamp() {
+                Ok(()) => questions = vec![NO_QUESTION; plan.targets.len()],
+                Err(error) => notes.push(format!("the kernel tells no times of datagrams: {error}")),
+            }
+        }
         socket.inner().set_broadcast(plan.ask == Ask::Broadcast)?;
+        notes.extend(plan.targets.iter().find_map(|target| split_up(*target, plan.payload)));
         let connected = plan.targets.len() == 1 && plan.ask != Ask::Broadcast;
         if connected {
             socket.inner().connect(plan.targets[0]).map_err(|source| cannot_send(&plan, 0, source))?;
         }
         let (question, answer) = (vec![0; plan.payload], vec![0; MAX_PAYLOAD]);
-        Ok(Self { plan, socket, connected, run: random(), question, answer, log: None, stream: None })
+        Ok(Self {
+            plan,
+            socket,
+            connected,
+            run: random(),
+            question,
+            answer,
+            log: None,
+            stream: None,
+            exchange: None,
+            notes,
+            questions,
+            counted: 0,
+            answered: 0,
+            worst_ns: 0,
+        })
+    }
+
+    /// With means to look at the results while the run goes on.
+    pub fn checkpoints(mut self) -> (Self, Checkpoints) {
+        let (exchange, checkpoints) = Checkpoints::new(&self.plan, &self.notes);
+        self.exchange = Some(exchange);
+        (self, checkpoints)
     }
 
     /// Every round trip goes to a log, too.
@@ -220,6 +291,10 @@ impl Sender {
         let granted = self.plan.setup.apply()?;
         let mut waiter = Waiter::new(self.plan.wake)?;
         let start_ns = now_ns() + 1_000_000;
+        let begun_ns = realtime_ns() + 1_000_000;
+        if let Some(exchange) = &self.exchange {
+            exchange.begin(Began { setup: granted.report.clone(), begun_ns });
+        }
         let devices: &[SocketAddr] = if self.plan.ask == Ask::Broadcast { &[] } else { &self.plan.targets };
         let mut ledger = Ledger::new(self.run, start_ns, devices);
         let mut pacer = self.plan.period_ns().map(|ns| Pacer::new(ns, Overrun::Skip, start_ns));
@@ -236,18 +311,37 @@ impl Sender {
                     (tick.late_ns, pacer.deadline_ns() - MARGIN_NS)
                 }
             };
-            self.tick(&mut ledger, sequence, late_ns, until_ns)?;
+            let complete = self.tick(&mut ledger, sequence, late_ns, until_ns)?;
             if let Some(pacer) = &mut pacer {
                 pacer.finished(now_ns());
             }
-            live.update(&ledger);
+            live.ticks.store(sequence + 1, Ordering::Relaxed);
+            live.incomplete.fetch_add(u64::from(!complete), Ordering::Relaxed);
+            live.answered.store(self.answered, Ordering::Relaxed);
+            live.worst_ns.store(self.worst_ns, Ordering::Relaxed);
+            if let Some(exchange) = &mut self.exchange {
+                exchange.serve(&mut ledger);
+            }
         }
         self.collect_stragglers(&mut ledger)?;
         if let Some(stream) = &mut self.stream {
             stream.send();
         }
         let usage = khz_rt::Usage::read().since(&before);
-        Ok(Results::new(&self.plan, &ledger, &granted.report, usage.steal_total_ns()))
+        if self.plan.stamps && ledger.tally().split.out.count() == 0 {
+            self.notes.push(
+                "no round trip could be split: the kernel told no times of sending or of arrival".into(),
+            );
+        }
+        if self.plan.stamps && ledger.tally().split.card.count() == 0 {
+            self.notes.push(
+                "the network card told no times of its own (it needs `hwstamp_ctl -i INTERFACE -t 1 -r 1`, if it can)"
+                    .into(),
+            );
+        }
+        let results =
+            Results::new(&self.plan, ledger.tally(), &granted.report, begun_ns, usage.steal_total_ns());
+        Ok(Results { notes: self.notes, ..results })
     }
 
     fn tick(
@@ -256,7 +350,7 @@ impl Sender {
         sequence: u64,
         late_ns: i64,
         until_ns: i64,
-    ) -> Result<(), RttError> {
+    ) -> Result<bool, RttError> {
         let begun_ns = now_ns();
         ledger.tick(sequence, begun_ns, late_ns);
         match self.plan.ask {
@@ -286,8 +380,7 @@ impl Sender {
                 self.collect(ledger, 0, until_ns)?;
             }
         }
-        ledger.done();
-        Ok(())
+        Ok(ledger.done())
     }
 
     fn ask(&mut self, ledger: &mut Ledger, sequence: u64, device: usize) -> Result<(), RttError> {
@@ -300,13 +393,56 @@ impl Sender {
     }
 
     fn send(&mut self, sequence: u64, device: usize) -> std::io::Result<()> {
-        let packet = Packet { kind: Kind::Request, run: self.run, sequence, sent_ns: now_ns(), held_ns: 0 };
+        let at_ns = now_ns();
+        let packet = Packet { kind: Kind::Request, run: self.run, sequence, sent_ns: at_ns, held_ns: 0 };
         packet.write(&mut self.question);
-        match self.connected {
-            true => self.socket.inner().send(&self.question)?,
-            false => self.socket.inner().send_to(&self.question, self.plan.targets[device])?,
+        let sent = match self.connected {
+            true => self.socket.inner().send(&self.question),
+            false => self.socket.inner().send_to(&self.question, self.plan.targets[device]),
         };
+        if let Some(question) = self.questions.get_mut(device) {
+            *question = Question { sequence, number: self.counted, at_ns };
+            self.counted = self.counted.wrapping_add(1);
+        }
+        if let Err(error) = sent {
+            self.count_anew()?;
+            return Err(error);
+        }
         Ok(())
+    }
+
+    /// Whether the kernel counted a datagram it did not send is its own affair, so both begin again.
+    fn count_anew(&mut self) -> std::io::Result<()> {
+        if !self.questions.is_empty() {
+            self.socket.stamp()?;
+            self.questions.fill(NO_QUESTION);
+            self.counted = 0;
+        }
+        Ok(())
+    }
+
+    /// The parts of a round trip, if the kernel's times of it are all there and make sense.
+    fn parts(&mut self, packet: &Packet, device: usize, came_ns: i64, came: Stamps) -> Option<Parts> {
+        let broadcast = self.plan.ask == Ask::Broadcast;
+        let question = *self.questions.get(if broadcast { 0 } else { device })?;
+        if question.sequence != packet.sequence {
+            return None;
+        }
+        let sent = self.socket.sent(question.number)?;
+        let (out, back) = (sent.software_ns?, came.software_ns?);
+        let ahead_ns = realtime_ns() - now_ns();
+        let (out_ns, back_ns) = (out - ahead_ns - question.at_ns, came_ns - (back - ahead_ns));
+        let sound = out_ns >= -CLOCK_GRAIN_NS && back_ns >= -CLOCK_GRAIN_NS && back >= out;
+        sound.then(|| Parts {
+            out_ns: out_ns.max(0),
+            between_ns: back - out,
+            back_ns: back_ns.max(0),
+            card_ns: sent
+                .hardware_ns
+                .zip(came.hardware_ns)
+                .map(|(out, back)| back - out)
+                .filter(|ns| *ns >= 0),
+        })
     }
 
     /// That the first question cannot be sent is a mistake in the plan; later it is the network's doing, and counted.
@@ -330,19 +466,26 @@ impl Sender {
 
     fn collect_stragglers(&mut self, ledger: &mut Ledger) -> Result<(), RttError> {
         let until_ns = now_ns() + GRACE_NS;
-        while ledger.devices().iter().any(|d| d.counts().lost() > 0) && self.hear(ledger, until_ns)? {}
+        while ledger.open_questions() > 0 && self.hear(ledger, until_ns)? {}
         Ok(())
     }
 
     /// Takes one datagram to the books; false if none came in time.
     fn hear(&mut self, ledger: &mut Ledger, until_ns: i64) -> Result<bool, RttError> {
-        let Some((length, from)) = self.socket.receive(&mut self.answer, until_ns)? else {
+        let Some(Came { length, from, stamps }) = self.socket.receive(&mut self.answer, until_ns)? else {
             return Ok(false);
         };
         let came_ns = now_ns();
         match Packet::read(&self.answer[..length]) {
             Ok(packet) => {
                 let heard = ledger.hears(&packet, from, came_ns);
+                if let Heard::Answer { device, round_trip_ns, .. } = heard {
+                    self.answered += 1;
+                    self.worst_ns = self.worst_ns.max(round_trip_ns);
+                    if !self.questions.is_empty() {
+                        ledger.splits(self.parts(&packet, device, came_ns, stamps));
+                    }
+                }
                 self.tell(&packet, from, heard);
             }
             Err(_) => ledger.hears_foreign(),
@@ -376,24 +519,29 @@ impl Sender {
     }
 }
 
-impl Live {
-    fn update(&self, ledger: &Ledger) {
-        self.ticks.store(ledger.ticks(), Ordering::Relaxed);
-        self.incomplete.store(ledger.incomplete(), Ordering::Relaxed);
-        let (mut answered, mut worst_ns) = (0, 0);
-        for device in ledger.devices() {
-            answered += device.counts().answered;
-            worst_ns = worst_ns.max(device.round_trip().values().max().map_or(0, |m| m.0));
-        }
-        self.answered.store(answered, Ordering::Relaxed);
-        self.worst_ns.store(worst_ns, Ordering::Relaxed);
-    }
+/// What to know if a datagram does not fit the way to a device in one piece.
+fn split_up(target: SocketAddr, payload: usize) -> Option<String> {
+    let (any, headers): (SocketAddr, _) = match target {
+        SocketAddr::V4(_) => ((Ipv4Addr::UNSPECIFIED, 0).into(), 20 + 8),
+        SocketAddr::V6(_) => ((Ipv6Addr::UNSPECIFIED, 0).into(), 40 + 8),
+    };
+    let way = UdpSocket::bind(any).ok()?;
+    way.set_broadcast(true).ok()?;
+    way.connect(target).ok()?;
+    let mtu = if target.is_ipv4() { sockopt::ip_mtu(&way) } else { sockopt::ipv6_mtu(&way) }.ok()? as usize;
+    (payload + headers > mtu).then(|| {
+        format!(
+            "a payload of {payload} bytes does not fit the MTU of {mtu} on the way to {target}: it travels in pieces, and \
+             is lost if one is; use --payload {} or less, or a larger MTU",
+            mtu.saturating_sub(headers)
+        )
+    })
 }
 
 fn cannot_send(plan: &Plan, device: usize, source: std::io::Error) -> RttError {
     let hint = match Errno::from_io_error(&source) {
         Some(Errno::MSGSIZE) => {
-            "larger than the network's MTU, and a broadcast is not split up; use a smaller --payload"
+            "larger than the network's MTU, and the system does not split it up; use a smaller --payload"
         }
         Some(Errno::ACCESS) => "a broadcast address needs --ask broadcast",
         _ => "is there a route to it? (ip route get ADDRESS)",
@@ -455,6 +603,80 @@ mod tests {
     fn without_a_rate_one_follows_the_other() {
         let results = against_echoes(1, |plan| plan.rate_hz = None);
         assert_eq!(results.devices[0].counts.answered, 100);
+    }
+
+    #[test]
+    fn the_kernels_times_split_a_round_trip() {
+        for ask in [Ask::Together, Ask::Singly] {
+            let results = against_echoes(3, |plan| (plan.ask, plan.stamps) = (ask, true));
+            let split = results.split.clone().unwrap_or_default();
+            let answered = results.counts().answered;
+            assert!(answered > 0);
+            // An answer that came after its tick has no question to be split by.
+            assert!(split.missing <= results.counts().late, "{} of {answered} not split", split.missing);
+            for part in [&split.out, &split.between, &split.back] {
+                assert_eq!(part.count() + split.missing, answered);
+            }
+            assert_eq!(split.card.count(), 0, "loopback has no card");
+            assert!(results.notes.iter().any(|note| note.contains("hwstamp_ctl")), "{:?}", results.notes);
+            assert_eq!(results.stack().len(), 3);
+        }
+    }
+
+    #[test]
+    fn every_way_of_receiving_answers_the_same() {
+        for receive in [Receive::Block, Receive::Hybrid, Receive::Spin] {
+            for stamps in [false, true] {
+                let results = against_echoes(1, |plan| {
+                    (plan.receive, plan.stamps, plan.busy_poll_us) = (receive, stamps, 50);
+                });
+                let counts = results.counts();
+                assert_eq!(counts.answered + counts.lost() + counts.unsent, 100, "{receive:?}");
+                assert!(counts.answered > 0, "{receive:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn looks_at_a_run_and_its_rest_make_the_whole() {
+        let loopback = || Echo::bind((Ipv4Addr::LOCALHOST, 0).into(), Receive::Block);
+        let Ok(mut echo) = loopback() else { panic!("no echo") };
+        let plan = plan(echo.address().into_iter().collect(), 400);
+        let (over, seen) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (mut whole, rest) = std::thread::scope(|scope| {
+            scope.spawn(|| echo.run(&over));
+            let (sender, mut checkpoints) =
+                Sender::new(plan).map(Sender::checkpoints).unwrap_or_else(|error| panic!("{error}"));
+            let looker = scope.spawn(|| {
+                let mut whole: Option<Results> = None;
+                while !seen.load(Ordering::Relaxed) {
+                    checkpoints.ask();
+                    std::thread::yield_now();
+                    if let Some(looked) = checkpoints.look() {
+                        match &mut whole {
+                            Some(whole) => whole.absorb(&looked),
+                            None => whole = Some(looked),
+                        }
+                    }
+                }
+                (whole, checkpoints)
+            });
+            let rest = sender.run(&AtomicBool::new(false), &Live::default());
+            seen.store(true, Ordering::Relaxed);
+            let Ok((mut whole, mut checkpoints)) = looker.join() else { panic!("the looker broke down") };
+            if let (Some(whole), Some(last)) = (&mut whole, checkpoints.look()) {
+                whole.absorb(&last);
+            }
+            over.store(true, Ordering::Relaxed);
+            let rest = rest.unwrap_or_else(|error| panic!("{error}"));
+            (whole.unwrap_or_else(|| panic!("never looked")), checkpoints.rest(rest))
+        });
+        assert!(rest.ticks < 400, "some were looked at before");
+        whole.absorb(&rest);
+        let counts = whole.counts();
+        assert_eq!((whole.ticks, counts.sent), (400, 400));
+        assert_eq!(counts.answered + counts.lost() + counts.unsent, 400);
+        assert_eq!(whole.round_trips().count(), counts.answered);
     }
 
     #[test]

@@ -1,4 +1,5 @@
 //! A UDP socket that waits in the way asked for.
+use khz_link::stamps::{self, Stamps};
 use khz_rt::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -6,6 +7,7 @@ use rustix::net::{RecvFlags, recvfrom};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -56,11 +58,27 @@ const MOMENT_NS: i64 = 50_000;
 /// Room the kernel is asked to keep for datagrams that were not fetched yet: bursts of many devices.
 const ROOM: usize = 4 << 20;
 
+/// Datagrams sent of which the kernel's time of sending is remembered; a power of two.
+const SENT: usize = 4096;
+
 /// A UDP socket and the way it waits.
 #[derive(Debug)]
 pub struct Socket {
     socket: UdpSocket,
     receive: Receive,
+    /// When the last datagrams left, by their number; none while the kernel is not asked for times.
+    sent: Option<Vec<(u32, Stamps)>>,
+}
+
+/// A datagram that came.
+#[derive(Debug, Clone, Copy)]
+pub struct Came {
+    /// Its bytes, as many as the buffer holds.
+    pub length: usize,
+    /// Its sender.
+    pub from: SocketAddr,
+    /// The kernel's times, if it was asked for them.
+    pub stamps: Stamps,
 }
 
 impl Socket {
@@ -73,12 +91,58 @@ impl Socket {
         socket.set_read_timeout(Some(Duration::from_millis(10)))?;
         // A limit below (`net.core.rmem_max`) is no failure: what is lost then is counted.
         let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, ROOM);
-        Ok(Self { socket, receive })
+        Ok(Self { socket, receive, sent: None })
     }
 
     /// The socket itself.
     pub fn inner(&self) -> &UdpSocket {
         &self.socket
+    }
+
+    /// Has the kernel poll the network card for so many µs when nothing is there (`SO_BUSY_POLL`).
+    ///
+    /// # Errors
+    /// What the kernel says: more than `net.core.busy_read` needs `CAP_NET_ADMIN`.
+    pub fn busy_poll(&self, us: u32) -> io::Result<()> {
+        stamps::busy_poll(self.socket.as_fd(), us)
+    }
+
+    /// Asks the kernel for its own times of every datagram, and counts those sent from 0 again.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn stamp(&mut self) -> io::Result<()> {
+        while stamps::sent(self.socket.as_fd())?.is_some() {}
+        stamps::enable(self.socket.as_fd())?;
+        let sent = self.sent.get_or_insert_with(|| Vec::with_capacity(SENT));
+        sent.clear();
+        sent.resize(SENT, (u32::MAX, Stamps::default()));
+        Ok(())
+    }
+
+    /// When the kernel handed on the datagram of this number, if it says so and has not forgotten.
+    pub fn sent(&mut self, number: u32) -> Option<Stamps> {
+        let slot = number as usize % SENT;
+        if self.sent.as_ref()?[slot].0 != number {
+            self.take_sent();
+        }
+        self.sent.as_ref().map(|sent| sent[slot]).filter(|known| known.0 == number).map(|known| known.1)
+    }
+
+    fn take_sent(&mut self) {
+        let Some(sent) = &mut self.sent else { return };
+        while let Ok(Some((number, stamps))) = stamps::sent(self.socket.as_fd()) {
+            // The card's time comes apart from the kernel's.
+            let known = &mut sent[number as usize % SENT];
+            let before = if known.0 == number { known.1 } else { Stamps::default() };
+            *known = (
+                number,
+                Stamps {
+                    software_ns: stamps.software_ns.or(before.software_ns),
+                    hardware_ns: stamps.hardware_ns.or(before.hardware_ns),
+                },
+            );
+        }
     }
 
     /// Waits until a datagram comes or the clock reaches `until_ns`: its length and its sender. What was
@@ -87,7 +151,7 @@ impl Socket {
     /// # Errors
     /// What the kernel says; an interrupted call and an earlier datagram that was refused (`ECONNREFUSED`)
     /// are not errors here.
-    pub fn receive(&self, buffer: &mut [u8], until_ns: i64) -> io::Result<Option<(usize, SocketAddr)>> {
+    pub fn receive(&mut self, buffer: &mut [u8], until_ns: i64) -> io::Result<Option<Came>> {
         let sleep_from_ns = match self.receive {
             Receive::Block => i64::MIN,
             Receive::Hybrid => now_ns() + MOMENT_NS,
@@ -96,21 +160,31 @@ impl Socket {
         loop {
             let now = now_ns();
             let left_ns = if now < sleep_from_ns { 0 } else { until_ns - now };
-            let flags = if left_ns > FAR_NS { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
             if (1..=FAR_NS).contains(&left_ns) {
                 self.wait(left_ns);
             }
-            match recvfrom(&self.socket, &mut *buffer, flags) {
-                Ok((length, _, from)) => {
-                    let from = from.and_then(|from| SocketAddr::try_from(from).ok());
-                    return Ok(from.map(|from| (length.min(buffer.len()), from)));
+            match self.take(buffer, left_ns > FAR_NS) {
+                Ok((length, from, stamps)) => {
+                    let length = length.min(buffer.len());
+                    return Ok(from.map(|from| Came { length, from, stamps }));
                 }
-                Err(Errno::AGAIN) if now < until_ns => std::hint::spin_loop(),
+                // Times on the error queue wake a poll, so they must not lie there.
+                Err(Errno::AGAIN) if now < until_ns => self.take_sent(),
                 Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
                 Err(Errno::CONNREFUSED) => {}
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    fn take(&self, buffer: &mut [u8], wait: bool) -> Result<(usize, Option<SocketAddr>, Stamps), Errno> {
+        if self.sent.is_some() {
+            let taken = stamps::receive(self.socket.as_fd(), buffer, wait);
+            return taken.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
+        }
+        let flags = if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
+        let (length, _, from) = recvfrom(&self.socket, buffer, flags)?;
+        Ok((length, from.and_then(|from| SocketAddr::try_from(from).ok()), Stamps::default()))
     }
 
     fn wait(&self, left_ns: i64) {

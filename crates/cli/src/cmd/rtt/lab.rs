@@ -2,10 +2,11 @@
 
 use super::{send, stop_on_signal};
 use anyhow::{Context, Result};
-use khz_measure::rtt::{Lab, LabResults, Receive};
+use khz_measure::rtt::{Lab, LabResults, Receive, with_servos};
+use khz_robot::RobotConfig;
 use serde_json::json;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 /// Build a network in namespaces of this machine, measure in it, and remove it again.
 ///
@@ -31,6 +32,16 @@ pub struct Args {
     /// Real-time priority of the controller, 1 to 98; 0 for an ordinary thread.
     #[arg(long, default_value_t = 80)]
     priority: u8,
+    /// Only the experiments whose name contains this, for example "1 kHz".
+    #[arg(long, value_name = "WORD")]
+    only: Option<String>,
+    /// Ask the kernel for its own times of every datagram.
+    #[arg(long)]
+    stamps: bool,
+    /// Instead of the experiments, run this robot file (`khz run`) against its servos, emulated each in a namespace of
+    /// its own. Its one bus must be a broadcast to 10.77.255.255.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "payload", "limit_mbit", "only", "stamps"])]
+    robot: Option<PathBuf>,
     /// Write the HTML report here.
     #[arg(long, default_value = "rtt-lab.html")]
     report: PathBuf,
@@ -43,6 +54,9 @@ pub struct Args {
 #[expect(clippy::print_stdout, reason = "results go to stdout")]
 #[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
 pub fn run(args: Args) -> Result<ExitCode> {
+    if let Some(file) = &args.robot {
+        return run_robot(file, &args);
+    }
     let lab = Lab {
         devices: args.devices,
         seconds: args.duration,
@@ -50,6 +64,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         limit_mbit: args.limit_mbit,
         receive: args.receive,
         setup: super::setup(args.priority, None),
+        only: args.only,
+        stamps: args.stamps,
     };
     let stop = stop_on_signal()?;
     let results = lab.run(&stop, |name| eprintln!("{name} …"))?;
@@ -64,6 +80,23 @@ pub fn run(args: Args) -> Result<ExitCode> {
     eprintln!("report: {}", args.report.display());
     let lost = results.runs.iter().any(|run| run.counts().lost() > 0);
     Ok(ExitCode::from(u8::from(lost)))
+}
+
+/// `khz run` in the controller's namespace, with this program's own output; its exit code is ours.
+fn run_robot(file: &Path, args: &Args) -> Result<ExitCode> {
+    let robot = RobotConfig::load(file)?;
+    let khz = std::env::current_exe().context("this program cannot be found")?;
+    let status = with_servos(&robot, |space| {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", space]).arg(khz).arg("run").arg(file);
+        command.arg("--duration").arg(format!("{}s", args.duration)).arg("--report").arg(&args.report);
+        if args.json {
+            command.arg("--json");
+        }
+        command.status()
+    })?;
+    let code = status.context("cannot run `ip`; it is in the package iproute2")?.code();
+    Ok(ExitCode::from(u8::try_from(code.unwrap_or(2)).unwrap_or(2)))
 }
 
 fn summary(results: &LabResults) -> serde_json::Value {

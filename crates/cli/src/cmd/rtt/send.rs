@@ -3,15 +3,17 @@
 use super::{PORT, stop_on_signal};
 use anyhow::{Context, Result, bail};
 use khz_measure::report::{Distribution, duration};
-use khz_measure::rtt::{Ask, Live, Log, Network, Plan, Receive, Results, Sender};
+use khz_measure::rtt::{
+    Ask, Checkpoints, Live, Log, Network, Plan, Receive, Results, Sender, compare_receive, comparison_page,
+};
 use khz_rt::Wake;
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Ask devices at a fixed rate and measure their round trips.
 ///
@@ -42,6 +44,16 @@ pub struct Args {
     /// How to wait for answers: block, hybrid (spin a moment, then block) or spin.
     #[arg(long, default_value = "hybrid")]
     receive: Receive,
+    /// Let the kernel poll the network card for so many µs when nothing is there (SO_BUSY_POLL).
+    #[arg(long, default_value_t = 0, value_name = "US")]
+    busy_poll: u32,
+    /// Run with each way of receiving in turns (block, hybrid, spin, busy polling) and compare them.
+    #[arg(long, conflicts_with_all = ["log", "stream", "save"])]
+    compare_receive: bool,
+    /// Ask the kernel (and the network card, if it can) for its own times of every datagram, and tell time in the
+    /// stack from time on the wire.
+    #[arg(long)]
+    stamps: bool,
     /// How to wait for the tick: sleep, hybrid, spin, timerfd or sigwait.
     #[arg(long, default_value = "hybrid")]
     wake: Wake,
@@ -75,6 +87,12 @@ pub struct Args {
     /// Write the results here, for comparing them later.
     #[arg(long)]
     save: Option<PathBuf>,
+    /// Write what there is so far to the file of --save every so many seconds.
+    #[arg(long, value_name = "SECONDS", requires = "save", value_parser = clap::value_parser!(u32).range(1..))]
+    checkpoint: Option<u32>,
+    /// Go on from the file of --save, if it is there: with what is left of the ticks.
+    #[arg(long, requires = "save")]
+    resume: bool,
     /// Log every round trip to this file, which must not be there yet.
     #[arg(long)]
     log: Option<PathBuf>,
@@ -90,14 +108,16 @@ pub struct Args {
 #[expect(clippy::print_stdout, reason = "results go to stdout")]
 #[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
 pub fn run(args: Args) -> Result<ExitCode> {
-    let plan = plan(&args)?;
-    if plan.payload > 1472 {
-        eprintln!(
-            "khz: {} bytes of payload travel in several pieces on Ethernet with its MTU of 1500",
-            plan.payload
-        );
-    }
+    let mut plan = plan(&args)?;
     let stop = stop_on_signal()?;
+    if args.compare_receive {
+        return compare(&args, &plan, &stop);
+    }
+    let before = if args.resume { earlier(&args, &plan)? } else { None };
+    if let Some(before) = &before {
+        plan.ticks = plan.ticks.saturating_sub(before.ticks);
+        eprintln!("khz: going on after {} ticks, {} are left", before.ticks, plan.ticks);
+    }
     let mut sender = Sender::new(plan.clone())?;
     if let Some(recorder) = &args.stream {
         sender = sender.stream_to(resolve(recorder, super::RECORDER_PORT)?)?;
@@ -110,7 +130,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             (sender.log_to(tap), Some(log))
         }
     };
-    let results = watched(sender, &plan, &stop)?;
+    let results = watched(sender, &plan, &stop, Whole { saved: &args, results: before })?;
     if let Some(log) = log {
         let logged = log.finish().context("the log is not whole")?;
         eprintln!("{} round trips logged, {} dropped", logged.written, logged.dropped);
@@ -120,8 +140,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if let Some(path) = &args.save {
-        let text = serde_json::to_string(&results)?;
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        save(path, &results)?;
     }
     if args.json {
         println!("{:#}", summary(&results))
@@ -162,6 +181,8 @@ fn plan(args: &Args) -> Result<Plan> {
         setup: super::setup(args.priority, args.cpu),
         bind: args.bind,
         network: network(args),
+        stamps: args.stamps,
+        busy_poll_us: args.busy_poll,
         ..Plan::new(targets)
     })
 }
@@ -175,10 +196,102 @@ fn resolve(target: &str, port: u16) -> Result<SocketAddr> {
     found.with_context(|| format!("no address is known for {target}"))
 }
 
-/// Runs with a live line on the terminal.
-fn watched(sender: Sender, plan: &Plan, stop: &AtomicBool) -> Result<Results> {
+/// Every way of receiving, side by side.
+#[expect(clippy::print_stdout, reason = "results go to stdout")]
+fn compare(args: &Args, plan: &Plan, stop: &AtomicBool) -> Result<ExitCode> {
+    let runs = compare_receive(plan, stop)?;
+    if let Some(path) = &args.report {
+        std::fs::write(path, comparison_page(&runs).to_string())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json {
+        let all = runs.iter().map(|run| (run.name.clone(), summary(run)));
+        println!("{:#}", Value::Object(all.collect()));
+    } else {
+        let head: String = QUANTILES.iter().map(|(label, _)| format!("{label:>11}")).collect();
+        println!("{:<26}{head}{:>8}", "", "lost");
+        for run in &runs {
+            println!("{:<26}{}{:>8}", run.name, row(&run.round_trips()), run.counts().lost());
+            run.notes.iter().for_each(|note| println!("  {note}"));
+        }
+    }
+    let lost = runs.iter().any(|run| run.counts().lost() > 0 || run.counts().answered == 0);
+    Ok(ExitCode::from(u8::from(lost)))
+}
+
+/// What an earlier run saved, if it saved anything.
+fn earlier(args: &Args, plan: &Plan) -> Result<Option<Results>> {
+    let Some(path) = args.save.as_deref().filter(|path| path.exists()) else { return Ok(None) };
+    let named = || path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", named()))?;
+    let results =
+        Results::from_json(&text).map_err(|why| anyhow::anyhow!("cannot go on from {}: {why}", named()))?;
+    if let Err(why) = results.goes_on_with(plan) {
+        bail!("cannot go on from {}: {why}; name another file for --save", named());
+    }
+    Ok(Some(results))
+}
+
+/// Writes results whole or not at all: a file from before stays until the new one is complete.
+fn save(path: &Path, results: &Results) -> Result<()> {
+    let beside = path.with_extension("new");
+    let written = serde_json::to_string(results)
+        .map_err(std::io::Error::from)
+        .and_then(|text| std::fs::write(&beside, text))
+        .and_then(|()| std::fs::rename(&beside, path));
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// What was measured so far, by this run and by those before it.
+struct Whole<'a> {
+    saved: &'a Args,
+    results: Option<Results>,
+}
+
+impl Whole<'_> {
+    fn add(&mut self, more: Results) {
+        match &mut self.results {
+            Some(results) => results.absorb(&more),
+            None => self.results = Some(more),
+        }
+    }
+
+    /// Looks at the run again and again until it is done, and saves what there is.
+    fn keep(&mut self, checkpoints: &mut Checkpoints, every: Duration, done: &AtomicBool) -> Result<()> {
+        let mut asked = Instant::now();
+        while !done.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(100));
+            if asked.elapsed() >= every {
+                checkpoints.ask();
+                asked = Instant::now();
+            }
+            self.look(checkpoints)?;
+        }
+        self.look(checkpoints)
+    }
+
+    fn look(&mut self, checkpoints: &mut Checkpoints) -> Result<()> {
+        let Some(more) = checkpoints.look() else { return Ok(()) };
+        self.add(more);
+        match (&self.saved.save, &self.results) {
+            (Some(path), Some(results)) => save(path, results),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Runs with a live line on the terminal, and checkpoints if they are wanted.
+fn watched(sender: Sender, plan: &Plan, stop: &AtomicBool, mut whole: Whole<'_>) -> Result<Results> {
     let (live, done) = (Live::default(), AtomicBool::new(false));
-    std::thread::scope(|scope| {
+    let every = whole.saved.checkpoint.map(|seconds| Duration::from_secs(seconds.into()));
+    let (sender, mut checkpoints) = match every {
+        None => (sender, None),
+        Some(_) => {
+            let (sender, checkpoints) = sender.checkpoints();
+            (sender, Some(checkpoints))
+        }
+    };
+    let rest = std::thread::scope(|scope| {
         if std::io::stderr().is_terminal() {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
@@ -186,10 +299,22 @@ fn watched(sender: Sender, plan: &Plan, stop: &AtomicBool) -> Result<Results> {
                 }
             });
         }
-        let results = sender.run(stop, &live);
+        let keeper = checkpoints.as_mut().zip(every).map(|(checkpoints, every)| {
+            let (whole, done) = (&mut whole, &done);
+            scope.spawn(move || whole.keep(checkpoints, every, done))
+        });
+        let rest = sender.run(stop, &live);
         done.store(true, Ordering::Relaxed);
-        Ok(results?)
-    })
+        if let Some(Ok(kept)) = keeper.map(|keeper| keeper.join()) {
+            kept.context("a checkpoint could not be saved")?;
+        }
+        Ok::<Results, anyhow::Error>(rest?)
+    })?;
+    whole.add(match &checkpoints {
+        Some(checkpoints) => checkpoints.rest(rest),
+        None => rest,
+    });
+    whole.results.context("nothing was measured")
 }
 
 fn tell(live: &Live, plan: &Plan) {
@@ -212,6 +337,12 @@ fn percentiles(values: &Distribution) -> Value {
     QUANTILES.iter().map(|(label, q)| ((*label).to_owned(), json!(values.quantile(*q)))).collect()
 }
 
+/// A line of percentiles.
+fn row(values: &Distribution) -> String {
+    let cells = QUANTILES.iter().map(|(_, q)| duration(values.quantile(*q).unwrap_or(f64::NAN)));
+    cells.map(|cell| format!("{cell:>11}")).collect()
+}
+
 pub(super) fn summary(results: &Results) -> Value {
     let counts = results.counts();
     let device = |d: &khz_measure::rtt::DeviceResults| {
@@ -228,6 +359,9 @@ pub(super) fn summary(results: &Results) -> Value {
         "cycle_ns": percentiles(&results.cycle.values),
         "late_tick_ns": percentiles(&results.late_ticks.values),
         "devices": results.devices.iter().map(device).collect::<Vec<_>>(),
+        "stack_p50_ns": results.stack().into_iter().map(|(what, ns)| (what, json!(ns))).collect::<serde_json::Map<_, _>>(),
+        "modes": results.modes(),
+        "notes": results.notes,
         "theory": results.theory(),
         "shares": results.shares(),
         "steal_ns": results.steal_ns,
@@ -258,13 +392,23 @@ pub(super) fn table(results: &Results) -> String {
         ("late tick", &results.late_ticks.values),
     ];
     for (name, values) in rows {
-        let cells = QUANTILES.iter().map(|(_, q)| duration(values.quantile(*q).unwrap_or(f64::NAN)));
-        text += &format!("{name:<12}{}\n", cells.map(|cell| format!("{cell:>11}")).collect::<String>());
+        text += &format!("{name:<12}{}\n", row(values));
     }
-    for (at, (what, ns)) in results.account().into_iter().enumerate() {
+    for (at, (what, ns)) in [results.account(), results.stack()].concat().into_iter().enumerate() {
         let blank = if at == 0 { "\n" } else { "" };
         text += &format!("{blank}{:>11}  {what}\n", duration(ns));
     }
+    for (at, mode) in results.modes().iter().enumerate() {
+        text += &format!(
+            "\nperiodic mode {}: every {}, lasts {}, adds up to {}, seen {} times",
+            at + 1,
+            duration(mode.period_s * 1e9),
+            if mode.lasts_s > 0.0 { duration(mode.lasts_s * 1e9) } else { "one tick".into() },
+            duration(mode.added_ns),
+            mode.count
+        );
+    }
+    results.notes.iter().for_each(|note| text += &format!("\nnote: {note}"));
     text + &format!(
         "\nsteal meanwhile {}; sending thread {}\n",
         duration(results.steal_ns as f64),

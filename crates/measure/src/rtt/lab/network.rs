@@ -49,11 +49,11 @@ impl Network {
         remove_leftovers();
         let mut network = Self { devices: shape.devices, lacking: Vec::new() };
         let spaces: Vec<String> =
-            network.members().iter().chain(&["s1".into(), "s2".into()]).map(|member| name(member)).collect();
+            network.members().iter().chain(&["s1".into(), "s2".into()]).map(|member| space(member)).collect();
         ip(None, &spaces.iter().map(|space| format!("netns add {space}\n")).collect::<String>())?;
         ip(Some("s1"), SWITCH)?;
         ip(Some("s2"), SWITCH)?;
-        let second = name("s2");
+        let second = space("s2");
         let trunk = format!(
             "link add name trunk type veth peer name trunk netns {second}\nlink set dev trunk master sw0 up\n"
         );
@@ -76,7 +76,7 @@ impl Network {
 
     fn join(&self, member: &str, port: usize) -> Result<(), RttError> {
         let switch = switch_of(member);
-        let space = name(member);
+        let space = space(member);
         let port = format!("p{port}");
         ip(
             Some(switch),
@@ -127,13 +127,13 @@ impl Drop for Network {
     fn drop(&mut self) {
         let members = self.members();
         let spaces = members.iter().map(String::as_str).chain(["s1", "s2"]);
-        remove(spaces.map(name).filter(|space| std::path::Path::new(NAMESPACES).join(space).exists()));
+        remove(spaces.map(space).filter(|space| std::path::Path::new(NAMESPACES).join(space).exists()));
     }
 }
 
 /// Does something in the namespace of a member, on a thread of its own. Sockets made there stay there.
 pub(super) fn inside<T: Send>(member: &str, work: impl FnOnce() -> T + Send) -> Result<T, RttError> {
-    let path = format!("{NAMESPACES}/{}", name(member));
+    let path = format!("{NAMESPACES}/{}", space(member));
     std::thread::scope(|scope| {
         let worker = scope.spawn(move || {
             let space = File::open(&path)?;
@@ -151,7 +151,8 @@ fn switch_of(member: &str) -> &'static str {
     if member == "far" { "s2" } else { "s1" }
 }
 
-fn name(member: &str) -> String {
+/// The name of a member's namespace.
+pub(super) fn space(member: &str) -> String {
     format!("{PREFIX}-{}-{member}", std::process::id())
 }
 
@@ -184,7 +185,7 @@ fn batch(program: &str, member: Option<&str>, lines: &str) -> Result<(), String>
     }
     let mut command = Command::new(program);
     if let Some(member) = member {
-        command.args(["-n", &name(member)]);
+        command.args(["-n", &space(member)]);
     }
     command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let missing = |e| format!("cannot run `{program}` ({e}); it is in the package iproute2");
@@ -209,7 +210,7 @@ mod tests {
 
     #[test]
     fn only_leftovers_of_dead_labs_are_removed() {
-        let mine = name("c");
+        let mine = space("c");
         assert!(!maker_is_gone(&mine));
         // The largest number a process can have is 4194304 (proc(5), pid_max).
         assert!(maker_is_gone("khzlab-4194305-d0"));

@@ -1,0 +1,96 @@
+//! Looking at a run while it goes on, without disturbing it.
+//!
+//! There are two sets of books. The sender writes in one; who wants to look gives it the other, empty, and at the end
+//! of its tick the sender exchanges them. The sender never waits, and the one who looks has books nobody writes in: a
+//! double buffer with the roles of a writer–reader phaser, of which one writer needs no more than two rings of one place.
+use super::ledger::{Ledger, Tally};
+use super::results::Results;
+use super::send::Plan;
+use khz_rt::{Report, Usage};
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::sync::{Arc, OnceLock};
+
+/// What is known once a run has begun.
+#[derive(Debug)]
+pub(super) struct Began {
+    pub(super) setup: Report,
+    pub(super) begun_ns: i64,
+}
+
+/// The sender's side.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    empty: Consumer<Box<Tally>>,
+    full: Producer<Box<Tally>>,
+    began: Arc<OnceLock<Began>>,
+}
+
+impl Exchange {
+    pub(super) fn begin(&self, began: Began) {
+        // A sender runs once, so nothing is there yet.
+        let _ = self.began.set(began);
+    }
+
+    /// Exchanges the books if someone wants to look. Waits for nobody.
+    pub(super) fn serve(&mut self, ledger: &mut Ledger) {
+        if let Ok(mut tally) = self.empty.pop() {
+            ledger.exchange(&mut tally);
+            // There is one set of books on its way, and room for one.
+            let _ = self.full.push(tally);
+        }
+    }
+}
+
+/// The side of who looks: from another thread, as often as it likes.
+#[derive(Debug)]
+pub struct Checkpoints {
+    empty: Producer<Box<Tally>>,
+    full: Consumer<Box<Tally>>,
+    began: Arc<OnceLock<Began>>,
+    /// The empty books, unless they are with the sender.
+    spare: Option<Box<Tally>>,
+    plan: Plan,
+    notes: Vec<String>,
+    stolen_before: Usage,
+    told_steal_ns: i64,
+}
+
+impl Checkpoints {
+    pub(super) fn new(plan: &Plan, notes: &[String]) -> (Exchange, Self) {
+        let (empty, empties) = RingBuffer::new(1);
+        let (fulls, full) = RingBuffer::new(1);
+        let began = Arc::new(OnceLock::new());
+        let devices = if plan.ask == super::Ask::Broadcast { &[][..] } else { &plan.targets };
+        let spare = Some(Box::new(Tally::new(devices.iter().copied())));
+        let exchange = Exchange { empty: empties, full: fulls, began: began.clone() };
+        let (plan, notes) = (plan.clone(), notes.to_vec());
+        let stolen_before = Usage::read();
+        (exchange, Self { empty, full, began, spare, plan, notes, stolen_before, told_steal_ns: 0 })
+    }
+
+    /// Asks the sender for what it has; [`Checkpoints::look`] gets it, a tick later at the earliest.
+    pub fn ask(&mut self) {
+        if let Some(spare) = self.spare.take()
+            && let Err(rtrb::PushError::Full(spare)) = self.empty.push(spare)
+        {
+            self.spare = Some(spare);
+        }
+    }
+
+    /// What the sender measured since the last look, once it has answered.
+    pub fn look(&mut self) -> Option<Results> {
+        let mut tally = self.full.pop().ok()?;
+        let began = self.began.get()?;
+        let steal_ns = Usage::read().since(&self.stolen_before).steal_total_ns() - self.told_steal_ns;
+        self.told_steal_ns += steal_ns;
+        let results = Results::new(&self.plan, &tally, &began.setup, began.begun_ns, steal_ns);
+        tally.clear();
+        self.spare = Some(tally);
+        Some(Results { notes: self.notes.clone(), ..results })
+    }
+
+    /// The rest of the run: what the sender returned at its end, without the steal that was told before.
+    pub fn rest(&self, results: Results) -> Results {
+        Results { steal_ns: (results.steal_ns - self.told_steal_ns).max(0), ..results }
+    }
+}
