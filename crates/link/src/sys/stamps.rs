@@ -31,7 +31,8 @@ const CONTROL: usize = 256;
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// Asks the kernel for times; datagrams sent from now on are counted from 0.
+/// Asks the kernel for times; datagrams sent from now on are counted from 0. If nobody on the machine asked before, it
+/// begins to note arrivals a moment later.
 ///
 /// # Errors
 /// If it has no such option.
@@ -207,6 +208,14 @@ mod tests {
     fn a_datagram_over_loopback_is_stamped_on_its_way_out_and_in() {
         let device = UdpSocket::bind("127.0.0.1:0").unwrap();
         let host = UdpSocket::bind("127.0.0.1:0").unwrap();
+        enable(host.as_fd()).unwrap();
+        let warmed = (0..10_000).any(|_| {
+            host.send_to(b"x", host.local_addr().unwrap()).unwrap();
+            while sent(host.as_fd()).unwrap().is_some() {}
+            std::thread::yield_now();
+            receive(host.as_fd(), &mut [0; 10], true).unwrap().2.software_ns.is_some()
+        });
+        assert!(warmed, "no arrival was ever stamped");
         enable(host.as_fd()).unwrap();
         for number in 0..3 {
             host.send_to(b"there", device.local_addr().unwrap()).unwrap();
