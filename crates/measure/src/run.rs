@@ -8,7 +8,7 @@ use crate::report::{Distribution, Figure, Level, StackedTrace, Trace};
 use khz_robot::RobotConfig;
 use khz_robot::launch::Landed;
 use khz_robot::run::RunStats;
-use khz_rt::{Grade, Passport, Report, Summary};
+use khz_rt::{Grade, Passport, Report, SectionSummary, Summary};
 use khz_tlog::{Reader, Value};
 use serde::Serialize;
 use std::fs::File;
@@ -55,6 +55,8 @@ pub struct RunSummary {
     pub tick_cpu_ns: Summary,
     /// Time in the controller per tick.
     pub control_ns: Summary,
+    /// Of that, by the sections the controller names, or the modules it is a chain of. Their `max_at` counts updates.
+    pub modules: Vec<SectionSummary>,
     /// What the loop's thread was granted.
     pub grade: Grade,
     /// Requested and granted, setting by setting.
@@ -152,6 +154,7 @@ impl RunSummary {
             cycle_ns: stats.cycle.summary(),
             tick_cpu_ns: stats.tick_cpu.summary(),
             control_ns: stats.control.summary(),
+            modules: outcome.modules.clone(),
             grade: outcome.grants.grade,
             grants: outcome.grants.clone(),
             end,

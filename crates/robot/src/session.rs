@@ -4,7 +4,7 @@ use crate::run::{Observer, RunOptions, RunStats, Tick, run};
 use crate::supervisor::Phase;
 use crate::tick::Machine;
 use crate::time::{RealTime, Receive};
-use khz_rt::{Granted, Overrun, Passport, Report, Setup, SetupError, Usage, Waiter, Wake};
+use khz_rt::{Granted, Overrun, Passport, Report, SectionSummary, Setup, SetupError, Usage, Waiter, Wake};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,6 +82,8 @@ pub struct Outcome {
     pub machine: Machine,
     /// The loop's statistics.
     pub stats: RunStats,
+    /// Where the controller's time went, by sections it named; those of a [`Chain`](crate::controller::Chain) are its modules.
+    pub modules: Vec<SectionSummary>,
     /// What the loop's thread asked for and was granted.
     pub grants: Report,
     /// The computer it ran on.
@@ -145,10 +147,11 @@ impl Session {
     /// # Errors
     /// If the loop never ran.
     pub fn wait(self) -> Result<Outcome, SessionError> {
-        let Finished { machine, stats, grants } =
+        let Finished { mut machine, stats, grants } =
             self.thread.join().map_err(|_| SessionError::Panicked)??;
         let usage = Usage::read().since(&self.usage);
-        Ok(Outcome { machine, stats, grants, passport: Passport::read(), usage })
+        let modules = machine.controller_profile();
+        Ok(Outcome { machine, stats, modules, grants, passport: Passport::read(), usage })
     }
 }
 

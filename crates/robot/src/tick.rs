@@ -7,6 +7,7 @@ use crate::state::RobotState;
 use crate::supervisor::{Cause, Observation, Phase, Supervisor, Transitions};
 use crate::time::Time;
 use khz_link::Link;
+use khz_rt::SectionSummary;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// When each part of a tick was done. All in ns of the loop's clock.
@@ -231,6 +232,13 @@ impl Machine {
     /// Why the controller gave up, if it returned an error.
     pub fn failure(&self) -> Option<&ControlError> {
         self.failure.as_ref()
+    }
+
+    /// Where the controller's time went; asked once, after the run.
+    pub fn controller_profile(&mut self) -> Vec<SectionSummary> {
+        // A controller that panicked may not be in a state to tell.
+        let profile = catch_unwind(AssertUnwindSafe(|| self.controller.profile()));
+        profile.unwrap_or_default()
     }
 
     /// The cycle, for its counts.

@@ -1,17 +1,22 @@
 //! The user's part of the tick: from the robot's state to the next command.
 
+mod chain;
 mod hold;
 mod pipelined;
 mod sine;
+mod smooth;
 mod stand_and_squat;
 
+pub use chain::Chain;
 pub use hold::Hold;
 pub use pipelined::Pipelined;
 pub use sine::Sine;
+pub use smooth::{LowPass, Slew};
 pub use stand_and_squat::{StandAndSquat, StandAndSquatParameters};
 
 use crate::command::ServoCommand;
 use crate::state::RobotState;
+use khz_rt::SectionSummary;
 use std::borrow::Cow;
 
 /// A control law, called once per tick.
@@ -50,6 +55,12 @@ pub trait Controller: Send {
     /// # Errors
     /// Whatever makes it impossible to go on; the supervisor damps the robot and shows the text.
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError>;
+
+    /// Where its time went, by named sections (see [`khz_rt::Profile`]), for the summary of the run. Called once,
+    /// after the last update and off the loop.
+    fn profile(&mut self) -> Vec<SectionSummary> {
+        Vec::new()
+    }
 }
 
 /// Why a controller gave up.

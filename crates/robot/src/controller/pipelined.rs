@@ -3,6 +3,7 @@
 use super::{ControlError, Controller};
 use crate::command::{PositionCommand, ServoCommand};
 use crate::state::RobotState;
+use khz_rt::SectionSummary;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ pub struct Pipelined {
     /// Waited for longer than this many ticks is an error.
     waited: u32,
     end: Arc<AtomicBool>,
-    worker: Option<JoinHandle<()>>,
+    worker: Option<JoinHandle<Box<dyn Controller>>>,
     starting: bool,
     /// The job, after it came back with an error and until the next start.
     idle: Option<Box<Job>>,
@@ -60,7 +61,7 @@ impl Pipelined {
         let ended = Arc::clone(&end);
         let work = move || {
             on_thread();
-            work(controller, jobs, results, &ended);
+            work(controller, jobs, results, &ended)
         };
         let worker = thread::Builder::new().name("khz-controller".to_owned()).spawn(work)?;
         Ok(Self { to_worker, from_worker, waited: 0, end, worker: Some(worker), starting: false, idle: None })
@@ -112,16 +113,27 @@ impl Controller for Pipelined {
         self.submit(job, false, state);
         Ok(())
     }
+
+    /// Ends the worker and asks its controller.
+    fn profile(&mut self) -> Vec<SectionSummary> {
+        self.end().map(|mut controller| controller.profile()).unwrap_or_default()
+    }
+}
+
+impl Pipelined {
+    /// Ends the worker, and gives its controller back the first time.
+    fn end(&mut self) -> Option<Box<dyn Controller>> {
+        self.end.store(true, Ordering::Release);
+        let worker = self.worker.take()?;
+        worker.thread().unpark();
+        // A panic in the controller has been turned into an error; one in `on_thread` ended the thread.
+        worker.join().ok()
+    }
 }
 
 impl Drop for Pipelined {
     fn drop(&mut self) {
-        self.end.store(true, Ordering::Release);
-        if let Some(worker) = self.worker.take() {
-            worker.thread().unpark();
-            // A panic in the controller has been turned into an error; one in `on_thread` ended the thread.
-            let _ = worker.join();
-        }
+        let _ = self.end();
     }
 }
 
@@ -137,7 +149,7 @@ fn work(
     mut jobs: Consumer<Box<Job>>,
     mut results: Producer<Box<Job>>,
     end: &AtomicBool,
-) {
+) -> Box<dyn Controller> {
     while !end.load(Ordering::Acquire) {
         let Ok(mut job) = jobs.pop() else {
             thread::park();
@@ -150,6 +162,7 @@ fn work(
         job.outcome = outcome.unwrap_or_else(|_| Err("the controller panicked".into()));
         let _ = results.push(job);
     }
+    controller
 }
 
 #[cfg(test)]

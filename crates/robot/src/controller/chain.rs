@@ -1,0 +1,126 @@
+//! Several modules as one controller, one after another in the same tick.
+
+use super::{ControlError, Controller};
+use crate::command::ServoCommand;
+use crate::state::RobotState;
+use khz_rt::{Profile, SectionId, SectionSummary, now_ns};
+
+/// Runs named modules in order. Each finds the commands as the ones before it left them, so a gait can come first, a
+/// correction of it next and a filter last. The time each takes is kept under its name.
+///
+/// ```
+/// use khz_robot::controller::{Chain, Hold, Slew};
+/// let chain = Chain::new().then("hold", Box::new(Hold::default())).then("gently", Box::new(Slew::new(2.0)));
+/// ```
+///
+/// # Realtime contract
+/// [`Chain::then`] allocates; a tick does not, unless a module does. Reads the clock once per module.
+#[derive(Default)]
+pub struct Chain {
+    modules: Vec<Module>,
+    profile: Profile,
+    updates: u64,
+}
+
+struct Module {
+    section: SectionId,
+    controller: Box<dyn Controller>,
+}
+
+impl Chain {
+    /// One without modules, which leaves commands as they are.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends a module. Two of the same name share one line of the profile.
+    #[must_use]
+    pub fn then(mut self, name: &str, controller: Box<dyn Controller>) -> Self {
+        self.modules.push(Module { section: self.profile.section(name), controller });
+        self
+    }
+}
+
+impl Controller for Chain {
+    /// Starts every module, in order.
+    ///
+    /// # Errors
+    /// That of the first module that cannot begin.
+    fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
+        self.modules.iter_mut().try_for_each(|module| module.controller.start(state))
+    }
+
+    /// Updates every module, in order.
+    ///
+    /// # Errors
+    /// That of the first module that cannot go on; the ones after it are not asked.
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+        let mut at_ns = now_ns();
+        for Module { section, controller } in &mut self.modules {
+            self.profile.begin(*section, at_ns);
+            controller.update(state, commands)?;
+            at_ns = now_ns();
+            self.profile.end(*section, at_ns);
+        }
+        self.profile.tick(self.updates);
+        self.updates += 1;
+        Ok(())
+    }
+
+    /// The modules in order, then what they tell of themselves.
+    fn profile(&mut self) -> Vec<SectionSummary> {
+        let mut sections = self.profile.summary();
+        sections.extend(self.modules.iter_mut().flat_map(|module| module.controller.profile()));
+        sections
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::PositionCommand;
+
+    /// Adds to the position it finds; gives up in one tick.
+    struct Add(f64, u64);
+
+    impl Controller for Add {
+        fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+            if state.tick == self.1 {
+                return Err("enough".into());
+            }
+            for command in commands {
+                let found = match command {
+                    ServoCommand::Position(target) => target.position,
+                    _ => 0.0,
+                };
+                *command = ServoCommand::Position(PositionCommand::hold(found * 10.0 + self.0));
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn modules_run_in_order_and_see_what_those_before_them_command() {
+        let mut chain = Chain::new()
+            .then("a", Box::new(Add(1.0, 9)))
+            .then("b", Box::new(Add(2.0, 9)))
+            .then("a", Box::new(Add(3.0, 9)));
+        let mut commands = [ServoCommand::Stop];
+        chain.update(&RobotState::unknown(1, false, 1_000_000), &mut commands).unwrap();
+        assert!(matches!(commands, [ServoCommand::Position(target)] if target.position == 123.0), "{commands:?}");
+        let profile = chain.profile();
+        let names: Vec<_> =
+            profile.iter().map(|section| (section.name.as_str(), section.time.count)).collect();
+        assert_eq!(names, [("a", 1), ("b", 1)]);
+    }
+
+    #[test]
+    fn a_module_that_gives_up_ends_the_tick_there() {
+        let mut chain = Chain::new().then("a", Box::new(Add(1.0, 0))).then("b", Box::new(Add(2.0, 9)));
+        let mut commands = [ServoCommand::Stop];
+        let state = RobotState::unknown(1, false, 1_000_000);
+        assert_eq!(chain.update(&state, &mut commands), Err("enough".into()));
+        assert_eq!(commands, [ServoCommand::Stop]);
+        assert!(chain.profile().iter().all(|section| section.time.count == 0));
+    }
+}
