@@ -107,7 +107,10 @@ mod tests {
             .then("a", Box::new(Add(3.0, 9)));
         let mut commands = [ServoCommand::Stop];
         chain.update(&RobotState::unknown(1, false, 1_000_000), &mut commands).unwrap();
-        assert!(matches!(commands, [ServoCommand::Position(target)] if target.position == 123.0), "{commands:?}");
+        assert!(
+            matches!(commands, [ServoCommand::Position(target)] if target.position == 123.0),
+            "{commands:?}"
+        );
         let profile = chain.profile();
         let names: Vec<_> =
             profile.iter().map(|section| (section.name.as_str(), section.time.count)).collect();
