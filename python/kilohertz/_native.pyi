@@ -1,12 +1,11 @@
 """What the native half of the package offers; users import `kilohertz`."""
 
-from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
-from .robot import Controller, Summary
+from .robot import AnyController, Summary
 
 __all__ = [
     "BusError",
@@ -19,6 +18,7 @@ __all__ = [
     "KilohertzError",
     "Log",
     "LogError",
+    "Module",
     "NoReplyError",
     "Reply",
     "Robot",
@@ -109,6 +109,26 @@ class Command:
     def max_torque(self, value: npt.ArrayLike) -> None: ...
 
 @final
+class Module:
+    @staticmethod
+    def hold() -> Module: ...
+    @staticmethod
+    def sine(amplitude: float, from_hz: float, to_hz: float, sweep_s: float) -> Module: ...
+    @staticmethod
+    def stand_and_squat(
+        *,
+        link_m: float = 0.15,
+        stand_m: float = 0.22,
+        squat_m: float = 0.06,
+        rise_s: float = 2.0,
+        period_s: float = 2.0,
+    ) -> Module: ...
+    @staticmethod
+    def low_pass(cutoff_hz: float) -> Module: ...
+    @staticmethod
+    def slew(limit: float) -> Module: ...
+
+@final
 class Robot:
     @staticmethod
     def load(path: str) -> Robot: ...
@@ -128,7 +148,7 @@ class Robot:
     def warnings(self) -> list[str]: ...
     def start(
         self,
-        controller: Controller | Callable[[State, Command], object] | None = None,
+        controller: AnyController | None = None,
         *,
         duration: float | None = None,
         log: str | None = None,

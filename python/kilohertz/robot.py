@@ -8,16 +8,17 @@ import json
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy.typing as npt
 
 from . import _native
-from ._native import Command, RobotError, State
+from ._native import Command, Module, RobotError, State
 from .connection import Connection, _index
+from .results import Table, distributions
 
 
 class Mode(enum.IntEnum):
@@ -30,7 +31,7 @@ class Mode(enum.IntEnum):
     POSITION = 2
     """Follow a position and velocity, adding a torque."""
     VELOCITY = 3
-    """Follow a velocity from wherever the joint is, adding a torque."""
+    """Follow a velocity from wherever the joint is, adding a torque; `position` and `kp_scale` do not matter."""
 
 
 class Controller(Protocol):
@@ -40,13 +41,23 @@ class Controller(Protocol):
         """Called every tick: looks at the state, sets the command."""
 
 
+AnyModule: TypeAlias = Controller | Callable[[State, Command], object] | Module
+AnyController: TypeAlias = AnyModule | Mapping[str, AnyModule]
+
+
 class Summary(dict[str, Any]):
     """A run in figures, as `khz run --json` prints them; every key is also an attribute.
 
     `ticks`, `rate_hz`, `missed_replies`, `late_replies`, `overruns`, `steal_ticks`, `grade`, `end`, `log`, `events`,
     `servos`; distributions with `p50 p90 p99 p999 max`: `wake_latency_ns`, `cycle_ns`, `tick_cpu_ns`, `control_ns`, and
-    of a Python controller `python_ns` (in it) and `overhead_ns` (ours around it).
+    of a Python controller `python_ns` (in it) and `overhead_ns` (ours around it). Of a chain `modules` lists each
+    module's `name` and `time` in ns.
     """
+
+    @property
+    def distributions(self) -> Table:
+        """Every distribution in these figures as a table: one row each, those of servos and modules by their names."""
+        return distributions(self)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -118,7 +129,7 @@ class Robot:
 
     def run(
         self,
-        controller: Controller | Callable[[State, Command], object] | None = None,
+        controller: AnyController | None = None,
         *,
         duration: float | None = None,
         log: str | os.PathLike[str] | None = None,
@@ -132,6 +143,10 @@ class Robot:
         Meanwhile Python's garbage collector is off, since a collection takes longer than a tick: do not make
         reference cycles every tick.
 
+        A mapping is a chain: its modules, Python ones and `Module`s of the Rust side, run one after another in the
+        same tick under the names they have there. Each finds the command as the one before left it, and the time each
+        takes is told by name in `modules` of the summary.
+
         `log` replaces the file's log; `record=False` writes none. A controller that does not return for `patience`
         seconds gets a ControllerTimeout raised inside it.
 
@@ -139,6 +154,8 @@ class Robot:
         robot down, StartError if it could not start. Each time the robot has been brought down gently first.
         """
         native = self._native
+        if isinstance(controller, Mapping):
+            controller = dict(controller)
         with _undisturbed():
             run = native.start(
                 controller, duration=duration, log=_path(log), record=record, patience=patience

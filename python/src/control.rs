@@ -2,11 +2,15 @@
 
 use crate::attached::keep_attached;
 use crate::error::ControllerTimeout;
+use crate::module::Module;
 use crate::state::{Command, State};
+use khz_robot::controller::Chain;
 use khz_robot::{ControlError, Controller, RobotState, ServoCommand};
 use khz_rt::{Histogram, now_ns};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,49 +23,79 @@ pub struct Shared {
     called_ns: AtomicI64,
     /// Python's number of the loop's thread.
     thread: AtomicU64,
-    /// Time in the controller and our own time around it, once the controller is gone.
+    /// Time in a call of Python and our own time around it, of all modules, once they are gone.
     times: Mutex<Option<(Histogram, Histogram)>>,
 }
 
+/// What a user gave as controller, made into one.
+///
+/// That is a callable, an object with `update`, a `Module`, or a dictionary of these: a chain.
+///
+/// # Errors
+/// `TypeError` if it is none of them; `ValueError` for an empty chain.
+pub fn controller(
+    py: Python<'_>,
+    given: &Bound<'_, PyAny>,
+    names: &[String],
+) -> PyResult<(Box<dyn Controller>, Arc<Shared>)> {
+    let shared = Arc::new(Shared::default());
+    // Modules of a chain see one state.
+    let state = Py::new(py, State::new(py, names.len())?)?;
+    let made = |name: &str, given: &Bound<'_, PyAny>, first: bool| -> PyResult<Box<dyn Controller>> {
+        if let Ok(module) = given.cast::<Module>() {
+            return Ok(module.get().make());
+        }
+        let update = given.getattr_opt("update")?.unwrap_or_else(|| given.clone());
+        if !update.is_callable() {
+            let text = format!(
+                "{name} is a {}; it must be a function of (state, command), an object with a method `update` like \
+                 that, or a kilohertz.Module",
+                given.get_type().name()?
+            );
+            return Err(PyTypeError::new_err(text));
+        }
+        Ok(Box::new(PyController {
+            name: name.to_owned(),
+            update: update.unbind(),
+            start: given.getattr_opt("start")?.map(Bound::unbind),
+            state: state.clone_ref(py),
+            command: Py::new(py, Command::new(py, names))?,
+            first,
+            shared: Arc::clone(&shared),
+            call_ns: Histogram::new(),
+            overhead_ns: Histogram::new(),
+        }))
+    };
+    let Ok(modules) = given.cast::<PyDict>() else {
+        return Ok((made("the controller", given, true)?, shared));
+    };
+    if modules.is_empty() {
+        return Err(PyValueError::new_err("a chain needs at least one module"));
+    }
+    let mut chain = Chain::new();
+    for (index, (name, module)) in modules.iter().enumerate() {
+        let name: String = name.extract()?;
+        chain = chain.then(&name, made(&name, &module, index == 0)?);
+    }
+    Ok((Box::new(chain), shared))
+}
+
 /// Calls `update(state, command)` every tick.
-pub struct PyController {
+struct PyController {
+    /// What messages call it.
+    name: String,
     update: Py<PyAny>,
     start: Option<Py<PyAny>>,
     state: Py<State>,
     command: Py<Command>,
+    /// The first one keeps its command from tick to tick; others see what those before them command.
+    first: bool,
     shared: Arc<Shared>,
     call_ns: Histogram,
     overhead_ns: Histogram,
 }
 
 impl PyController {
-    /// Around a callable, or an object with `update` and perhaps `start`.
-    ///
-    /// # Errors
-    /// `TypeError` if it is neither.
-    pub fn new(
-        py: Python<'_>,
-        controller: &Bound<'_, PyAny>,
-        names: &[String],
-    ) -> PyResult<(Self, Arc<Shared>)> {
-        let update = controller.getattr_opt("update")?.unwrap_or_else(|| controller.clone());
-        if !update.is_callable() {
-            let text = "a controller is a function of (state, command), or has a method `update` like that";
-            return Err(pyo3::exceptions::PyTypeError::new_err(text));
-        }
-        let shared = Arc::new(Shared::default());
-        let controller = Self {
-            update: update.unbind(),
-            start: controller.getattr_opt("start")?.map(Bound::unbind),
-            state: Py::new(py, State::new(py, names.len())?)?,
-            command: Py::new(py, Command::new(py, names))?,
-            shared: Arc::clone(&shared),
-            call_ns: Histogram::new(),
-            overhead_ns: Histogram::new(),
-        };
-        Ok((controller, shared))
-    }
-
     fn call(&self, py: Python<'_>, function: &Py<PyAny>, command: bool) -> PyResult<()> {
         self.shared.called_ns.store(now_ns(), Ordering::Relaxed);
         let result = match command {
@@ -74,7 +108,8 @@ impl PyController {
 
     fn gave_up(&self, py: Python<'_>, error: PyErr) -> ControlError {
         let text = format!(
-            "the Python controller raised {}",
+            "{} raised {}",
+            self.name,
             error.value(py).repr().map_or_else(|_| "an exception".into(), |text| text.to_string())
         );
         *self.shared.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
@@ -104,6 +139,9 @@ impl Controller for PyController {
         let times = Python::attach(|py| {
             let mut tick = || -> PyResult<(i64, i64)> {
                 self.state.try_borrow_mut(py)?.fill(py, state);
+                if !self.first {
+                    self.command.get().fill(py, state, commands);
+                }
                 let called_ns = now_ns();
                 self.call(py, &self.update, true)?;
                 let returned_ns = now_ns();
@@ -122,8 +160,10 @@ impl Controller for PyController {
 
 impl Drop for PyController {
     fn drop(&mut self) {
-        let times = (std::mem::take(&mut self.call_ns), std::mem::take(&mut self.overhead_ns));
-        *self.shared.times.lock().unwrap_or_else(PoisonError::into_inner) = Some(times);
+        let mut times = self.shared.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let (call_ns, overhead_ns) = times.get_or_insert_default();
+        call_ns.add(&self.call_ns);
+        overhead_ns.add(&self.overhead_ns);
     }
 }
 
@@ -133,7 +173,7 @@ impl Shared {
         self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Time in the controller, and our own around it. Known once the controller is gone.
+    /// Time in a call of Python, and our own around it. Known once the controller is gone.
     pub fn times(&self) -> Option<(Histogram, Histogram)> {
         self.times.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -3,7 +3,8 @@
 //! | file | what |
 //! |---|---|
 //! | `robot` | a robot, and a run of it |
-//! | `control` | a Python controller in the tick |
+//! | `control` | a Python controller in the tick, or a chain |
+//! | `module` | controllers of the Rust side |
 //! | `beside` | Python beside the loop |
 //! | `connection` | servos without a loop |
 //! | `injected` | faults put into emulated devices |
@@ -21,6 +22,7 @@ mod control;
 mod error;
 mod injected;
 mod log;
+mod module;
 mod robot;
 mod signals;
 mod state;
@@ -37,6 +39,8 @@ mod _native {
     };
     #[pymodule_export]
     use crate::log::Log;
+    #[pymodule_export]
+    use crate::module::Module;
     #[pymodule_export]
     use crate::robot::{Robot, Run};
     #[pymodule_export]

@@ -2,7 +2,7 @@
 
 use crate::beside::{Beside, Operator};
 use crate::connection::Connection;
-use crate::control::{PyController, Shared};
+use crate::control::{self, Shared};
 use crate::error::{ClosedError, ConfigError, ControllerTimeout, KilohertzError, StartError};
 use crate::injected::{Injected, Trouble};
 use crate::signals::Signals;
@@ -101,11 +101,8 @@ impl Robot {
         patience: f64,
     ) -> PyResult<Run> {
         let names = self.servos();
-        let made = controller.map(|controller| PyController::new(py, &controller, &names)).transpose()?;
-        let (controller, shared) = match made {
-            Some((controller, shared)) => (Some(Box::new(controller) as Box<dyn Controller>), Some(shared)),
-            None => (None, None),
-        };
+        let made = controller.map(|given| control::controller(py, &given, &names)).transpose()?;
+        let (controller, shared) = made.unzip();
         let parts = Parts { shared, operator: None, patience_ns: nanoseconds(patience) };
         self.launch(py, controller, parts, Wishes { duration, log, record })
     }

@@ -60,6 +60,8 @@ pub struct State {
     /// Age of the IMU's reading, s; inf without one.
     #[pyo3(get)]
     imu_age: f64,
+    /// The `now_ns` of the state it was filled with.
+    filled_ns: i64,
 }
 
 impl State {
@@ -82,11 +84,16 @@ impl State {
             rate: read_only(py, 3)?,
             acceleration: read_only(py, 3)?,
             imu_age: f64::INFINITY,
+            filled_ns: i64::MIN,
         })
     }
 
     /// Takes over a new state. Allocates nothing.
     pub fn fill(&mut self, py: Python<'_>, state: &RobotState) {
+        if std::mem::replace(&mut self.filled_ns, state.now_ns) == state.now_ns {
+            // The module before has filled it.
+            return;
+        }
         let servos = || state.servos.iter();
         (self.tick, self.time, self.dt) = (state.tick, state.time(), state.dt());
         write(py, &self.position, servos().map(|servo| servo.position));
@@ -240,6 +247,28 @@ impl Command {
         write(py, &self.max_torque, each(f64::NAN));
     }
 
+    /// Makes it the given commands. Where a servo follows no position, that is where it is. Allocates nothing.
+    pub fn fill(&self, py: Python<'_>, state: &RobotState, commands: &[ServoCommand]) {
+        let targets = || {
+            commands.iter().zip(&state.servos).map(|(command, servo)| match command {
+                ServoCommand::Stop => (STOP, PositionCommand::hold(servo.position)),
+                ServoCommand::Damp => (DAMP, PositionCommand::hold(servo.position)),
+                ServoCommand::Position(target) if target.position.is_nan() => {
+                    (VELOCITY, PositionCommand { position: servo.position, ..*target })
+                }
+                ServoCommand::Position(target) => (POSITION, *target),
+            })
+        };
+        write(py, &self.mode, targets().map(|(mode, _)| mode));
+        write(py, &self.position, targets().map(|(_, target)| target.position));
+        let velocity = |target: PositionCommand| if target.velocity.is_nan() { 0.0 } else { target.velocity };
+        write(py, &self.velocity, targets().map(|(_, target)| velocity(target)));
+        write(py, &self.torque, targets().map(|(_, target)| target.torque));
+        write(py, &self.kp_scale, targets().map(|(_, target)| target.kp_scale));
+        write(py, &self.kd_scale, targets().map(|(_, target)| target.kd_scale));
+        write(py, &self.max_torque, targets().map(|(_, target)| target.max_torque));
+    }
+
     /// Takes the commands out of the arrays. Allocates nothing unless something is wrong.
     ///
     /// # Errors
@@ -274,12 +303,13 @@ struct Wrong {
 }
 
 fn servo_command(mode: u8, values: [f64; 6]) -> Result<ServoCommand, Wrong> {
-    let [mut position, velocity, torque, kp_scale, kd_scale, max_torque] = values;
+    let [mut position, velocity, torque, mut kp_scale, kd_scale, max_torque] = values;
     match mode {
         STOP => return Ok(ServoCommand::Stop),
         DAMP => return Ok(ServoCommand::Damp),
         POSITION => {}
-        VELOCITY => position = f64::NAN,
+        // Without a position the position gain has nothing to act on, and the supervisor insists that it is 0.
+        VELOCITY => (position, kp_scale) = (f64::NAN, 0.0),
         other => {
             let want = "it must be one of kilohertz.Mode";
             return Err(Wrong { field: "mode", value: f64::from(other), want });

@@ -153,6 +153,80 @@ def test_the_collector_is_off_in_the_loop_and_on_afterwards() -> None:
     assert gc.isenabled()
 
 
+def test_a_chain_runs_its_modules_in_order_and_tells_their_times() -> None:
+    seen: list[tuple[float, float]] = []
+
+    def lean(state: kilohertz.State, command: kilohertz.Command) -> None:
+        command.position = command.position + 0.2
+
+    def look(state: kilohertz.State, command: kilohertz.Command) -> None:
+        seen.append((command.position[0], command.velocity[0]))
+
+    chain = {
+        "hold": kilohertz.Module.hold(),
+        "lean": lean,
+        "gently": kilohertz.Module.slew(0.5),
+        "look": look,
+    }
+    summary = robot().run(chain, duration=1.5)
+    # Each tick begins with what `hold` commands, so leaning does not add up; and `look` sees what the limit lets pass.
+    positions = np.array([position for position, _ in seen])
+    assert abs(positions[0]) <= 0.5e-3 + 1e-9
+    assert np.diff(positions).max() <= 0.5e-3 + 1e-9
+    assert positions[-1] == pytest.approx(0.2, abs=0.01)
+    assert [module["name"] for module in summary.modules] == ["hold", "lean", "gently", "look"]
+    assert {module["time"]["count"] for module in summary.modules} == {len(seen)}
+    assert summary.python_ns["count"] == 2 * len(seen)
+
+
+def test_a_module_sees_modes_as_those_before_it_set_them() -> None:
+    seen = set()
+
+    def mixed(state: kilohertz.State, command: kilohertz.Command) -> None:
+        command.mode = [Mode.DAMP, Mode.VELOCITY, Mode.STOP]
+        command.velocity = 0.1
+
+    def look(state: kilohertz.State, command: kilohertz.Command) -> None:
+        seen.add((tuple(command.mode), bool(np.isfinite(command.position).all()), command.velocity[1]))
+
+    robot().run({"mixed": mixed, "look": look}, duration=0.3)
+    assert seen == {((Mode.DAMP, Mode.VELOCITY, Mode.STOP), True, 0.1)}
+
+
+def test_velocity_mode_does_not_bring_the_robot_down() -> None:
+    def spin(state: kilohertz.State, command: kilohertz.Command) -> None:
+        command.mode = Mode.VELOCITY
+        command.velocity = 0.5
+
+    assert robot().run(spin, duration=0.3).ended_well
+
+
+def test_the_module_that_fails_is_named() -> None:
+    def fails(state: kilohertz.State, command: kilohertz.Command) -> None:
+        command.torque[0] = np.inf
+
+    with pytest.raises(kilohertz.CommandError, match="servo_1: torque is inf") as caught:
+        robot().run({"hold": kilohertz.Module.hold(), "policy": fails}, duration=5.0)
+    assert "policy raised" in caught.value.__notes__[0]
+
+
+def test_a_rust_module_alone_is_a_controller() -> None:
+    summary = robot().run(kilohertz.Module.sine(0.1, 1.0, 2.0, 1.0), duration=0.3)
+    assert summary.ended_well
+    assert "python_ns" not in summary
+
+
+def test_mistakes_in_a_chain_are_named() -> None:
+    with pytest.raises(TypeError, match="gait is a int"):
+        robot().run({"gait": 3})  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="at least one module"):
+        robot().run({})
+    with pytest.raises(ValueError, match="cutoff_hz is NaN"):
+        kilohertz.Module.low_pass(float("nan"))
+    with pytest.raises(ValueError, match="sweep_s is 0"):
+        kilohertz.Module.sine(0.1, 1.0, 2.0, 0.0)
+
+
 def test_beside_the_loop() -> None:
     with robot().start(age_limit=5.0) as live:
         while not np.isfinite(live.state().position).all():
