@@ -19,6 +19,7 @@ from ._native import (
     ControllerTimeout,
     KilohertzError,
     LogError,
+    Module,
     NoReplyError,
     Reply,
     RobotError,
@@ -27,6 +28,7 @@ from ._native import (
 )
 from .connection import Connection, Found, Servo
 from .log import Log, Record, open_log
+from .results import Result, ResultError, Table, open_result
 from .robot import Live, Mode, Robot, Summary
 
 __all__ = [
@@ -43,14 +45,19 @@ __all__ = [
     "Log",
     "LogError",
     "Mode",
+    "Module",
     "NoReplyError",
     "Record",
     "Reply",
+    "Result",
+    "ResultError",
     "Robot",
     "RobotError",
     "Servo",
     "StartError",
     "State",
     "Summary",
+    "Table",
     "open_log",
+    "open_result",
 ]
