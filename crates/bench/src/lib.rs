@@ -23,6 +23,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)] // Figures on standard output are what benches are for.
 
+pub mod machine;
+
 use std::time::Instant;
 
 /// One run of a bench: how thorough it is to be, and where its figures go.

@@ -9,16 +9,13 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use anyhow::{Context, Result, bail, ensure};
+use khz_bench::machine::{Machine, plan, short_command};
 use khz_bench::{Bench, Samples};
 use khz_emu::serve::Server;
 use khz_emu::{BusConfig, ServoConfig, World, WorldConfig};
-use khz_link::Link;
 use khz_link::fdcanusb::{Fdcanusb, Options};
-use khz_robot::command::{PositionCommand, ServoCommand};
-use khz_robot::config::{CommandFormat, Format, QueryFormat};
-use khz_robot::cycle::{Cycle, CyclePlan, DevicePlan, Mounting};
-use khz_robot::state::RobotState;
-use khz_robot::time::{RealTime, Receive, Time};
+use khz_robot::config::{Format, QueryFormat};
+use khz_robot::time::Receive;
 use khz_rt::clock::{now_ns, thread_cpu_ns};
 use khz_wire::fdcanusb::Dialect;
 use moteus::command::PositionCommand as PeerCommand;
@@ -130,64 +127,25 @@ fn turn(mut cycle: impl FnMut() -> Result<()>) -> Result<Took> {
 }
 
 /// Our cycle over our link.
-struct Ours {
-    links: Vec<Box<dyn Link>>,
-    cycle: Cycle,
-    state: RobotState,
-    commands: Vec<ServoCommand>,
-}
+struct Ours(Machine);
 
 impl Ours {
     fn open(path: &str, servos: usize) -> Result<Self> {
         // Both speak plainly, as with a real adapter.
         let options = Options { dialect: Some(Dialect::Adapter), ..Options::default() };
-        let links: Vec<Box<dyn Link>> = vec![Box::new(Fdcanusb::open(path, options)?)];
-        let device = |id| DevicePlan {
-            link: 0,
-            channel: 0,
-            id,
-            mounting: Mounting::default(),
-            command: CommandFormat {
-                torque: Format::None,
-                kp_scale: Format::None,
-                kd_scale: Format::None,
-                max_torque: Format::None,
-                watchdog: Format::None,
-                ..CommandFormat::default()
-            },
-            query: QueryFormat::default(),
-            watchdog_s: f64::NAN,
-            reply_timeout_ns: DEADLINE_NS,
-        };
-        let devices = (1..=servos as u8).map(device).collect();
-        let cycle = Cycle::new(CyclePlan { devices, ..CyclePlan::default() }, &links);
-        let hold =
-            ServoCommand::Position(PositionCommand { position: f64::NAN, ..PositionCommand::hold(0.0) });
-        Ok(Self { links, cycle, state: RobotState::unknown(servos, false, 0), commands: vec![hold; servos] })
+        let link = Fdcanusb::open(path, options)?;
+        let command = short_command(Format::Float);
+        let plan = plan(servos as u8, 1, &command, &QueryFormat::default(), DEADLINE_NS);
+        Ok(Self(Machine::new(Box::new(link), plan)))
     }
 
     fn turn(&mut self, receive: Receive) -> Result<Took> {
-        let mut time = RealTime::new(khz_rt::Waiter::new(khz_rt::Wake::Sleep)?, receive);
-        turn(|| self.once(&mut time))
-    }
-
-    fn once(&mut self, time: &mut RealTime) -> Result<()> {
-        let started_ns = time.now_ns();
-        self.cycle.begin(&self.commands, started_ns + DEADLINE_NS);
-        self.cycle.send(&mut self.links, started_ns);
-        loop {
-            let now_ns = time.now_ns();
-            self.cycle.receive(&mut self.links, now_ns);
-            self.cycle.take_in(&mut self.state, now_ns);
-            if self.cycle.is_complete() || now_ns >= started_ns + DEADLINE_NS {
-                break;
-            }
-            let next_ns = self.cycle.next_ns(&self.links);
-            time.pass(next_ns, &self.links);
-        }
-        let result = self.cycle.end(&mut self.state);
-        ensure!(result.missed == 0, "our cycle missed {} replies", result.missed);
-        Ok(())
+        let mut time = Machine::time(receive)?;
+        turn(|| {
+            let (_, result) = self.0.cycle(&mut time, DEADLINE_NS);
+            ensure!(result.missed == 0, "our cycle missed {} replies", result.missed);
+            Ok(())
+        })
     }
 }
 

@@ -1,0 +1,153 @@
+//! A bus cycle by itself, without robot around it, in real time.
+
+use anyhow::Result;
+use khz_link::{Capabilities, Counters, Imu, Link, LinkError, Received};
+use khz_robot::command::{PositionCommand, ServoCommand};
+use khz_robot::config::{CommandFormat, Format, QueryFormat};
+use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan, Mounting};
+use khz_robot::state::RobotState;
+use khz_robot::time::{RealTime, Receive, Time};
+use khz_wire::Frame;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+/// Position and velocity, nothing else: what the official clients send by default.
+pub fn short_command(format: Format) -> CommandFormat {
+    CommandFormat {
+        position: format,
+        velocity: format,
+        torque: Format::None,
+        kp_scale: Format::None,
+        kd_scale: Format::None,
+        max_torque: Format::None,
+        watchdog: Format::None,
+    }
+}
+
+/// Servos 1 to `count` on one link, dealt round to its first `buses` channels; a half-duplex bus waits for a reply
+/// for `reply_timeout_ns`.
+pub fn plan(
+    count: u8,
+    buses: u8,
+    command: &CommandFormat,
+    query: &QueryFormat,
+    reply_timeout_ns: i64,
+) -> CyclePlan {
+    let device = |id: u8| DevicePlan {
+        link: 0,
+        channel: (id - 1) % buses,
+        id,
+        mounting: Mounting::default(),
+        command: command.clone(),
+        query: query.clone(),
+        watchdog_s: f64::NAN,
+        reply_timeout_ns,
+    };
+    CyclePlan { devices: (1..=count).map(device).collect(), ..CyclePlan::default() }
+}
+
+/// Links, the cycle over them, and the machine's clock.
+pub struct Machine {
+    links: Vec<Box<dyn Link>>,
+    cycle: Cycle,
+    state: RobotState,
+    commands: Vec<ServoCommand>,
+}
+
+impl Machine {
+    /// One link, and what to do on it. Every servo is told to hold where it is.
+    pub fn new(link: Box<dyn Link>, plan: CyclePlan) -> Self {
+        let links = vec![link];
+        let (servos, has_imu) = (plan.devices.len(), plan.imu.is_some());
+        let cycle = Cycle::new(plan, &links);
+        let hold =
+            ServoCommand::Position(PositionCommand { position: f64::NAN, ..PositionCommand::hold(0.0) });
+        Self { links, cycle, state: RobotState::unknown(servos, has_imu, 0), commands: vec![hold; servos] }
+    }
+
+    /// A time that waits for replies so.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn time(receive: Receive) -> Result<RealTime> {
+        Ok(RealTime::new(khz_rt::Waiter::new(khz_rt::Wake::Sleep)?, receive))
+    }
+
+    /// One cycle: how long it took, ns, and what came of it.
+    pub fn cycle(&mut self, time: &mut RealTime, deadline_ns: i64) -> (i64, CycleResult) {
+        let started_ns = time.now_ns();
+        self.cycle.begin(&self.commands, started_ns + deadline_ns);
+        self.cycle.send(&mut self.links, started_ns);
+        let ended_ns = loop {
+            let now_ns = time.now_ns();
+            self.cycle.receive(&mut self.links, now_ns);
+            self.cycle.take_in(&mut self.state, now_ns);
+            if self.cycle.is_complete() || now_ns >= started_ns + deadline_ns {
+                break now_ns;
+            }
+            self.cycle.time_out(now_ns);
+            self.cycle.send(&mut self.links, now_ns);
+            let next_ns = self.cycle.next_ns(&self.links);
+            time.pass(next_ns, &self.links);
+        };
+        (ended_ns - started_ns, self.cycle.end(&mut self.state))
+    }
+}
+
+/// A link that tells what each of its frames weighs, whichever way it goes.
+pub struct Weighed<L> {
+    link: L,
+    weigh: fn(&Frame) -> i64,
+    sum: Arc<AtomicI64>,
+}
+
+impl<L: Link> Weighed<L> {
+    /// Weighs the frames of a link; the sum is shared.
+    pub fn new(link: L, weigh: fn(&Frame) -> i64) -> (Self, Arc<AtomicI64>) {
+        let sum = Arc::new(AtomicI64::new(0));
+        (Self { link, weigh, sum: Arc::clone(&sum) }, sum)
+    }
+
+    fn add(&self, frame: &Frame) {
+        self.sum.fetch_add((self.weigh)(frame), Relaxed);
+    }
+}
+
+impl<L: Link> Link for Weighed<L> {
+    fn capabilities(&self) -> Capabilities {
+        self.link.capabilities()
+    }
+
+    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+        self.link.send(channel, frame, now_ns)?;
+        self.add(frame);
+        Ok(())
+    }
+
+    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
+        self.link.flush(now_ns)
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        let received = self.link.receive(now_ns)?;
+        received.iter().for_each(|received| self.add(&received.frame));
+        Ok(received)
+    }
+
+    fn next_event_ns(&self) -> Option<i64> {
+        self.link.next_event_ns()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.link.fd()
+    }
+
+    fn imu(&mut self) -> Option<&mut dyn Imu> {
+        self.link.imu()
+    }
+
+    fn counters(&self, channel: u8) -> Counters {
+        self.link.counters(channel)
+    }
+}
