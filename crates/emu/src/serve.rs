@@ -104,9 +104,13 @@ impl Server {
     }
 
     /// Serves each bus over a socket that carries whole `struct canfd_frame`s, in order.
-    pub fn over_can_sockets(world: World, sockets: impl IntoIterator<Item = OwnedFd>) -> Self {
-        let port = |fd| -> Box<dyn Port> { Box::new(CanPort::over(fd)) };
-        Self { world, ports: sockets.into_iter().map(port).collect(), passed: Passed::default() }
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn over_can_sockets(world: World, sockets: impl IntoIterator<Item = OwnedFd>) -> io::Result<Self> {
+        let port = |fd| -> io::Result<Box<dyn Port>> { Ok(Box::new(CanPort::over(fd)?)) };
+        let ports = sockets.into_iter().map(port).collect::<io::Result<_>>()?;
+        Ok(Self { world, ports, passed: Passed::default() })
     }
 
     /// What to open for each bus, in order.
@@ -204,6 +208,45 @@ fn open(world: &World, bus: u8, endpoint: &Endpoint) -> io::Result<Box<dyn Port>
     Ok(match endpoint {
         Endpoint::Terminal => Box::new(Terminal::open(world.bus(bus).map(|config| config.wire))?),
         Endpoint::Can(interface) => Box::new(CanPort::open(interface).map_err(io::Error::other)?),
-        Endpoint::Udp(address) => Box::new(UdpPort::open(*address)?),
+        Endpoint::Udp(address) => Box::new(UdpPort::open(*address).map_err(|error| {
+            let what = format!("{address}: {error}; is the address ours and the port free? `ss -ulpn` tells");
+            io::Error::new(error.kind(), what)
+        })?),
     })
+}
+
+/// Why an endpoint cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}: no endpoint; write terminal, socketcan:INTERFACE or udp:ADDRESS:PORT")]
+pub struct EndpointError(String);
+
+impl std::str::FromStr for Endpoint {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || EndpointError(text.to_owned());
+        match text.split_once(':') {
+            None if text == "terminal" => Ok(Self::Terminal),
+            Some(("socketcan", interface)) if !interface.is_empty() => Ok(Self::Can(interface.to_owned())),
+            Some(("udp", address)) => address.parse().map(Self::Udp).map_err(|_| wrong()),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_understood_or_explained() {
+        let can = Endpoint::Can("vcan0".into());
+        assert_eq!("socketcan:vcan0".parse(), Ok(can));
+        assert_eq!("udp:127.0.0.1:7000".parse(), Ok(Endpoint::Udp(([127, 0, 0, 1], 7000).into())));
+        assert_eq!("terminal".parse(), Ok(Endpoint::Terminal));
+        for wrong in ["", "vcan0", "socketcan:", "udp:7000", "udp:host:7000", "terminal:1"] {
+            let error = wrong.parse::<Endpoint>().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{wrong}: no endpoint")), "{error}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::BAD_INPUT;
 use crate::duration;
 use anyhow::{Context, Result};
-use khz_emu::serve::Server;
+use khz_emu::serve::{Endpoint, Server};
 use khz_robot::RobotConfig;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,20 +12,31 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Serve a robot's emulated devices on pseudo terminals.
+/// Serve a robot's emulated devices to other programs: on pseudo terminals, CAN interfaces or UDP ports.
 ///
 /// Prints one line `BUS ENDPOINT` per bus as soon as it can be used, then serves until Ctrl-C. Any fdcanusb
-/// client can open an endpoint, for example `moteus_tool --fdcanusb ENDPOINT --info`.
+/// client can open a pseudo terminal, for example `moteus_tool --fdcanusb ENDPOINT --info`.
+///
+/// Whatever the robot file says of its links, every bus is a pseudo terminal unless `--at` says otherwise: emulated
+/// servos must not answer among real ones by mistake.
 #[derive(clap::Args)]
 pub struct Args {
     /// The robot file; without it, the built-in quadruped.
     robot: Option<PathBuf>,
+    /// Serve this bus there: `terminal`, `socketcan:INTERFACE` or `udp:ADDRESS:PORT`. Once per bus.
+    #[arg(long, value_name = "BUS=WHERE", value_parser = at)]
+    at: Vec<(String, Endpoint)>,
     /// End after this time, for example 30s.
     #[arg(long, value_parser = duration::parse)]
     duration: Option<Duration>,
-    /// Make a symbolic link FOLDER/BUS to each endpoint while serving.
+    /// Make a symbolic link FOLDER/BUS to each pseudo terminal while serving.
     #[arg(long, value_name = "FOLDER")]
     links: Option<PathBuf>,
+}
+
+fn at(text: &str) -> Result<(String, Endpoint), String> {
+    let (bus, endpoint) = text.split_once('=').ok_or("write BUS=WHERE")?;
+    Ok((bus.to_owned(), endpoint.parse().map_err(|error| format!("{error}"))?))
 }
 
 /// Serves until it is told to stop.
@@ -43,7 +54,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot catch signals")?;
     }
-    let mut server = Server::new(robot.emulate()?).context("no pseudo terminal")?;
+    let endpoints = endpoints(&robot, &args.at)?;
+    let mut server = Server::at(robot.emulate()?, &endpoints).context("cannot serve the buses")?;
     let names = robot.buses.iter().map(|bus| bus.name.as_str());
     let served: Vec<(&str, PathBuf)> = names.zip(server.endpoints()).collect();
     let _links = args.links.map(|folder| Links::make(&folder, &served)).transpose()?;
@@ -51,6 +63,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let until = args.duration.map(|duration| khz_rt::clock::now_ns().saturating_add(ns(duration)));
     server.run(&stop, until)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where each bus is served, in the order of the robot file.
+fn endpoints(robot: &RobotConfig, at: &[(String, Endpoint)]) -> Result<Vec<Endpoint>> {
+    let mut endpoints = vec![Endpoint::Terminal; robot.buses.len()];
+    for (name, endpoint) in at {
+        let bus = robot.buses.iter().position(|bus| bus.name == *name);
+        let names = || robot.buses.iter().map(|bus| bus.name.as_str()).collect::<Vec<_>>().join(", ");
+        let bus = bus.with_context(|| format!("--at {name}: no such bus; there are: {}", names()))?;
+        endpoints[bus] = endpoint.clone();
+    }
+    Ok(endpoints)
 }
 
 fn announce(served: &[(&str, PathBuf)]) -> Result<()> {
@@ -72,7 +96,8 @@ impl Links {
     fn make(folder: &Path, served: &[(&str, PathBuf)]) -> Result<Self> {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let mut links = Self(Vec::new());
-        for (name, endpoint) in served {
+        // Interfaces and addresses are no paths.
+        for (name, endpoint) in served.iter().filter(|(_, endpoint)| endpoint.is_absolute()) {
             let link = folder.join(name);
             if link.is_symlink() {
                 std::fs::remove_file(&link).with_context(|| format!("cannot replace {}", link.display()))?;

@@ -1,13 +1,15 @@
 //! One bus on a CAN interface of the kernel: any program that opens the interface meets the servos.
 
 use super::Port;
-use khz_link::socketcan::SocketCan;
+use khz_link::socketcan::{Options, SocketCan};
 use khz_link::{Link, OpenError};
 use khz_rt::clock::now_ns;
 use khz_wire::Frame;
 use rustix::event::PollFlags;
+use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 /// The servos' end of an interface.
 pub(super) struct CanPort {
@@ -19,12 +21,18 @@ pub(super) struct CanPort {
 impl CanPort {
     /// Opens the interface.
     pub(super) fn open(interface: &str) -> Result<Self, OpenError> {
-        Ok(Self { interface: interface.into(), link: SocketCan::open(interface)?, back: None })
+        Ok(Self {
+            interface: interface.into(),
+            link: SocketCan::open(interface, Options::default())?,
+            back: None,
+        })
     }
 
-    /// Takes a socket that is already connected.
-    pub(super) fn over(fd: OwnedFd) -> Self {
-        Self { interface: String::new(), link: SocketCan::from_fd(fd), back: None }
+    /// Takes a socket that is already connected, and cannot be had again.
+    pub(super) fn over(fd: OwnedFd) -> io::Result<Self> {
+        let fd = Mutex::new(Some(fd));
+        let once = move || fd.lock().ok().and_then(|mut fd| fd.take()).ok_or(io::ErrorKind::NotFound.into());
+        Ok(Self { interface: String::new(), link: SocketCan::over(Options::default(), once)?, back: None })
     }
 }
 

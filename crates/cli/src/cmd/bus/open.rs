@@ -51,7 +51,7 @@ impl Buses {
 
     fn add(&mut self, word: &str) -> Result<()> {
         let link: Box<dyn Link> = match word.split_once(':') {
-            Some(("socketcan", interface)) => Box::new(SocketCan::open(interface)?),
+            Some(("socketcan", interface)) => Box::new(SocketCan::open(interface, Default::default())?),
             Some(("fdcanusb", path)) => Box::new(Fdcanusb::open(path, Default::default())?),
             Some(("rs485", path)) => Box::new(Rs485::open(path, Default::default())?),
             Some(("udp", address)) => {

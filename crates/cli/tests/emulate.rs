@@ -1,0 +1,75 @@
+//! `khz emulate` on one side, `khz bus` on the other.
+#![allow(clippy::unwrap_used)]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+fn khz(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_khz"));
+    command.args(words);
+    command
+}
+
+/// A `khz emulate` of the pan-tilt robot, with its one bus at `at`; ended when dropped.
+struct Served {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Served {
+    fn at(at: &str) -> Self {
+        let robot = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/pan_tilt.toml");
+        let mut child = khz(&["emulate", robot, "--at", at]).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// The next line's bus and endpoint.
+    fn endpoint(&mut self) -> (String, String) {
+        let line = self.lines.next().unwrap().unwrap();
+        let (bus, endpoint) = line.split_once(' ').unwrap();
+        (bus.to_owned(), endpoint.to_owned())
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8([&output.stdout[..], &output.stderr].concat()).unwrap()
+}
+
+#[test]
+fn a_bus_is_served_over_udp() {
+    let mut served = Served::at("main=udp:127.0.0.1:0");
+    let (bus, address) = served.endpoint();
+    assert_eq!(bus, "main");
+    let link = format!("udp:{address}");
+    let output =
+        khz(&["bus", "scan", &link, "--last", "4", "--timeout-ms", "2000", "--json"]).output().unwrap();
+    assert_eq!(text(&output).matches("\"firmware\"").count(), 2, "{output:?}");
+}
+
+#[test]
+fn what_cannot_be_served_is_explained() {
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = format!("main=udp:{}", taken.local_addr().unwrap());
+    for (at, told) in [
+        ("main", "BUS=WHERE"),
+        ("main=serial", "write terminal, socketcan:INTERFACE or udp:ADDRESS:PORT"),
+        ("legs=terminal", "no such bus; there are: main"),
+        ("main=socketcan:no-such", "no such interface"),
+        (&taken, "is the address ours and the port free?"),
+    ] {
+        let output =
+            khz(&["emulate", concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/pan_tilt.toml"), "--at", at])
+                .output()
+                .unwrap();
+        assert!(text(&output).contains(told), "{at}: {}", text(&output));
+        assert_eq!(output.status.code(), Some(2), "{at}: {}", text(&output));
+    }
+}
