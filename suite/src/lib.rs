@@ -7,6 +7,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`rig`] | servos, link and cycle put together |
+//! | [`shared`] | what link and case share |
 //! | [`lockstep`] | a real link whose other end keeps virtual time |
 //! | [`cases`] | the cases |
 //! | [`stands`] | how each link is set up |
@@ -16,6 +17,7 @@
 pub mod cases;
 pub mod lockstep;
 pub mod rig;
+pub mod shared;
 pub mod stands;
 
 /// Declares one test per case for a stand.

@@ -1,55 +1,35 @@
 //! A real link whose other end keeps virtual time.
 
-use khz_emu::World;
+use crate::shared::Share;
 use khz_emu::serve::Server;
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
-use khz_rt::alloc_trap::forbid;
 use khz_wire::Frame;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// What the kernel has not carried over by then is lost, and the case with it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The servos' end, shared between the link and the case. `None`: cut off.
-pub type Shared = Arc<Mutex<Option<Server>>>;
+pub type Far = Share<Option<Server>>;
 
 /// A link and the servos' end of its wire, moved on together.
 pub struct Lockstep<L> {
     host: L,
-    server: Shared,
+    server: Far,
     /// Frames sent before the present server was there.
     sent_before: u64,
     /// Frames received from the present server.
     got: u64,
     cut: bool,
     waiting: VecDeque<Received>,
-    /// The host's calls used the heap.
-    heap_used: Arc<Mutex<bool>>,
 }
 
 impl<L: Link> Lockstep<L> {
-    /// Joins a link and a server; the flag tells if a call of the link ever used the heap.
-    pub fn new(host: L, server: Shared) -> (Self, Arc<Mutex<bool>>) {
-        let heap_used = Arc::new(Mutex::new(false));
-        let lockstep = Self {
-            host,
-            server,
-            sent_before: 0,
-            got: 0,
-            cut: false,
-            waiting: VecDeque::new(),
-            heap_used: Arc::clone(&heap_used),
-        };
-        (lockstep, heap_used)
-    }
-
-    fn trapped<T>(&mut self, call: impl FnOnce(&mut L) -> T) -> T {
-        let (value, heap) = forbid(|| call(&mut self.host));
-        *self.heap_used.lock().unwrap() |= heap.allocations + heap.frees > 0;
-        value
+    /// Joins a link and a server.
+    pub fn new(host: L, server: Far) -> Self {
+        Self { host, server, sent_before: 0, got: 0, cut: false, waiting: VecDeque::new() }
     }
 
     fn sent(&self) -> u64 {
@@ -59,8 +39,8 @@ impl<L: Link> Lockstep<L> {
 
     /// Lets the servos' end take everything that was sent, and then answer.
     fn serve(&mut self, now_ns: i64) -> Option<u64> {
-        let shared = Arc::clone(&self.server);
-        let mut server = shared.lock().unwrap();
+        let shared = self.server.clone();
+        let mut server = shared.get();
         let Some(server) = server.as_mut() else {
             self.cut = true;
             return None;
@@ -83,7 +63,7 @@ impl<L: Link> Lockstep<L> {
     fn collect(&mut self, reported: u64, now_ns: i64) -> Result<(), LinkError> {
         let started = Instant::now();
         while self.got < reported {
-            match self.trapped(|host| host.receive(now_ns))? {
+            match self.host.receive(now_ns)? {
                 Some(received) => {
                     self.got += 1;
                     self.waiting.push_back(Received { at_ns: now_ns, ..received });
@@ -110,11 +90,11 @@ impl<L: Link> Link for Lockstep<L> {
     }
 
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        self.trapped(|host| host.send(channel, frame, now_ns))
+        self.host.send(channel, frame, now_ns)
     }
 
     fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
-        self.trapped(|host| host.flush(now_ns))?;
+        self.host.flush(now_ns)?;
         self.serve(now_ns);
         Ok(())
     }
@@ -123,47 +103,18 @@ impl<L: Link> Link for Lockstep<L> {
         if self.waiting.is_empty() {
             match self.serve(now_ns) {
                 Some(reported) => self.collect(reported, now_ns)?,
-                None => return self.trapped(|host| host.receive(now_ns)),
+                None => return self.host.receive(now_ns),
             }
         }
         Ok(self.waiting.pop_front())
     }
 
     fn next_event_ns(&self) -> Option<i64> {
-        let mut server = self.server.lock().unwrap();
+        let mut server = self.server.get();
         server.as_mut().and_then(|server| server.world().next_event_ns())
     }
 
     fn counters(&self, channel: u8) -> Counters {
         self.host.counters(channel)
-    }
-}
-
-/// An emulated machine as a link, shared with the case.
-pub struct InProcess(pub Arc<Mutex<World>>);
-
-impl Link for InProcess {
-    fn capabilities(&self) -> Capabilities {
-        self.0.lock().unwrap().capabilities()
-    }
-
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        self.0.lock().unwrap().send(channel, frame, now_ns)
-    }
-
-    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
-        self.0.lock().unwrap().flush(now_ns)
-    }
-
-    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
-        self.0.lock().unwrap().receive(now_ns)
-    }
-
-    fn next_event_ns(&self) -> Option<i64> {
-        self.0.lock().unwrap().next_event_ns()
-    }
-
-    fn counters(&self, channel: u8) -> Counters {
-        self.0.lock().unwrap().counters(channel)
     }
 }

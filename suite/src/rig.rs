@@ -1,15 +1,14 @@
 //! Servos, link and cycle put together.
 
+use crate::shared::Share;
 use khz_emu::World;
+use khz_link::Link;
 use khz_link::faults::{Fault, Faults};
-use khz_link::{Capabilities, Counters, Link, LinkError, Received};
 use khz_robot::command::ServoCommand;
 use khz_robot::config::{CommandFormat, QueryFormat};
 use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan, Mounting};
 use khz_robot::state::RobotState;
 use khz_robot::time::{Time, VirtualTime};
-use khz_wire::Frame;
-use std::sync::{Arc, Mutex};
 
 /// Time between two cycles, ns. Long enough for 32 servos on one RS485 line.
 pub const PERIOD_NS: i64 = 20_000_000;
@@ -24,11 +23,11 @@ pub trait Stand {
     /// Works on the servos. Not while they are cut off.
     fn world(&mut self, work: &mut dyn FnMut(&mut World));
 
-    /// Cuts the link off from the servos; false if this kind cannot be.
-    fn cut(&mut self) -> bool;
+    /// Cuts the link off from the servos; how often a link of this kind has to tell that it is down.
+    fn cut(&mut self, now_ns: i64) -> u64;
 
-    /// Joins them again, the servos freshly booted; false if this kind cannot be.
-    fn mend(&mut self) -> bool;
+    /// Joins them again. The servos may have booted afresh.
+    fn mend(&mut self, now_ns: i64);
 
     /// A call of the link has used the heap.
     fn heap_used(&self) -> bool;
@@ -45,7 +44,7 @@ pub struct Rig {
     /// Servos and link.
     pub stand: Box<dyn Stand>,
     /// The link, also for frames outside the cycle.
-    pub link: Share,
+    pub link: Share<Box<dyn Link>>,
     links: Vec<Box<dyn Link>>,
     cycle: Cycle,
     /// As of the last cycle.
@@ -58,7 +57,8 @@ impl Rig {
     /// With `n` servos, and a script of faults between link and cycle.
     pub fn new(build: &Build, n: u8, script: &[Fault]) -> Self {
         let mut stand = build(n);
-        let link = Share(Arc::new(Mutex::new(Box::new(Faults::new(stand.link(), script, 1)))));
+        let faulty: Box<dyn Link> = Box::new(Faults::new(stand.link(), script, 1));
+        let link = Share::new(faulty);
         let devices: Vec<_> = (1..=n).map(device).collect();
         let state = RobotState::unknown(devices.len(), false, PERIOD_NS);
         let links: Vec<Box<dyn Link>> = vec![Box::new(link.clone())];
@@ -113,35 +113,5 @@ fn device(id: u8) -> DevicePlan {
         query: QueryFormat::default(),
         watchdog_s: 0.1,
         reply_timeout_ns: 1_000_000,
-    }
-}
-
-/// A link that cycle and case share.
-#[derive(Clone)]
-pub struct Share(Arc<Mutex<Box<dyn Link>>>);
-
-impl Link for Share {
-    fn capabilities(&self) -> Capabilities {
-        self.0.lock().unwrap().capabilities()
-    }
-
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        self.0.lock().unwrap().send(channel, frame, now_ns)
-    }
-
-    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
-        self.0.lock().unwrap().flush(now_ns)
-    }
-
-    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
-        self.0.lock().unwrap().receive(now_ns)
-    }
-
-    fn next_event_ns(&self) -> Option<i64> {
-        self.0.lock().unwrap().next_event_ns()
-    }
-
-    fn counters(&self, channel: u8) -> Counters {
-        self.0.lock().unwrap().counters(channel)
     }
 }

@@ -1,114 +1,116 @@
 //! How each link is set up opposite its servos.
 
-use crate::lockstep::{InProcess, Lockstep, Shared};
+use crate::lockstep::{Far, Lockstep};
 use crate::rig::{STRANGER, Stand};
+use crate::shared::{Pluggable, Share, Watched};
 use khz_emu::hat::Hat;
+use khz_emu::pl011::Uart;
 use khz_emu::serve::{Endpoint, Server};
-use khz_emu::{BusConfig, ServoConfig, World, WorldConfig};
+use khz_emu::{BusConfig, Injection, ServoConfig, World, WorldConfig};
+use khz_link::Link;
 use khz_link::fdcanusb::{self, Fdcanusb};
-use khz_link::pi3hat::{Pi3hat, Processor, Spi};
+use khz_link::pi3hat::Pi3hat;
+use khz_link::pl011::Pl011;
 use khz_link::rs485::{self, Rs485};
-use khz_link::socketcan::SocketCan;
+use khz_link::socketcan::{self, SocketCan};
 use khz_link::udp::{Options, Peer, Reach, Udp};
-use khz_link::{Link, LinkError};
 use khz_wire::fdcanusb::Dialect;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
-/// Servos 1 to `n` and the stranger on one bus.
+/// Servos 1 to `n` and the stranger, on bus 0.
+fn servos(n: u8) -> Vec<ServoConfig> {
+    (1..=n).chain([STRANGER]).map(|id| ServoConfig::new(0, id)).collect()
+}
+
+/// The same on one bus.
 fn world(n: u8, bus: BusConfig) -> World {
-    let ids = (1..=n).chain([STRANGER]);
-    let servos = ids.map(|id| ServoConfig::new(0, id)).collect();
-    World::new(&WorldConfig { buses: vec![bus], servos, ..WorldConfig::default() }).unwrap()
+    World::new(&WorldConfig { buses: vec![bus], servos: servos(n), ..WorldConfig::default() }).unwrap()
 }
 
 /// The emulated machine itself, its bus as `bus`.
 pub fn emulated(bus: BusConfig) -> impl Fn(u8) -> Box<dyn Stand> {
-    move |n| Box::new(Emulated(Arc::new(Mutex::new(world(n, bus)))))
-}
-
-struct Emulated(Arc<Mutex<World>>);
-
-impl Stand for Emulated {
-    fn link(&mut self) -> Box<dyn Link> {
-        Box::new(InProcess(Arc::clone(&self.0)))
-    }
-
-    fn world(&mut self, work: &mut dyn FnMut(&mut World)) {
-        work(&mut self.0.lock().unwrap());
-    }
-
-    fn cut(&mut self) -> bool {
-        false
-    }
-
-    fn mend(&mut self) -> bool {
-        false
-    }
-
-    fn heap_used(&self) -> bool {
-        false
+    move |n| {
+        let far = Share::new(world(n, bus));
+        // A bus without servos and one whose servos are silent look the same.
+        let cut = |world: &mut World, is_cut, now_ns| {
+            let servos = 0..world.servos().len();
+            servos.for_each(|servo| world.inject(servo, Injection::Silent(is_cut), now_ns));
+        };
+        InProcess::boxed(&far, far.clone(), |world| world, cut, 0)
     }
 }
 
 /// A pi3hat over the emulated hat's SPI.
 pub fn pi3hat(version: u8) -> impl Fn(u8) -> Box<dyn Stand> {
     move |n| {
-        let buses = 5;
-        let ids = (1..=n).chain([STRANGER]);
-        let servos = ids.map(|id| ServoConfig::new(0, id)).collect();
-        let config = WorldConfig { buses: vec![BusConfig::CAN_FD; buses], servos, ..WorldConfig::default() };
-        let hat = Arc::new(Mutex::new(Hat::new(World::new(&config).unwrap(), version)));
-        let link = Pi3hat::open(SharedHat(Arc::clone(&hat)), &Default::default(), -100_000_000).unwrap();
-        Box::new(OnHat { hat, link: Some(link) })
+        let config =
+            WorldConfig { buses: vec![BusConfig::CAN_FD; 5], servos: servos(n), ..Default::default() };
+        let hat = Hat::new(World::new(&config).unwrap(), version);
+        let far = Share::new(Pluggable { hat, is_off: false });
+        let link = Pi3hat::open(far.clone(), &Default::default(), -100_000_000).unwrap();
+        InProcess::boxed(&far, link, |it| it.hat.world(), |it, is_cut, _| it.is_off = is_cut, 1)
     }
 }
 
-struct OnHat {
-    hat: Arc<Mutex<Hat>>,
-    link: Option<Pi3hat<SharedHat>>,
+/// An RS485 line on a PL011 that is driven by its registers, over the emulated registers.
+pub fn pl011(n: u8) -> Box<dyn Stand> {
+    let (clock_hz, baud) = (48_000_000, 3_000_000);
+    let far = Share::new(Uart::new(servos(n), BusConfig::RS485.turnaround_ns, clock_hz, baud).unwrap());
+    let line = Pl011::new(far.clone(), "model", clock_hz, baud, -1_000_000).unwrap();
+    // Nothing tells a line that was cut from a silent one.
+    InProcess::boxed(&far, Rs485::over(line), Uart::world, |uart, is_cut, _| uart.cut(is_cut), 0)
 }
 
-/// The hat, shared with the case.
-struct SharedHat(Arc<Mutex<Hat>>);
+/// A link to emulated servos without a kernel in between.
+struct InProcess<T> {
+    far: Share<T>,
+    link: Option<Box<dyn Link>>,
+    heap_used: Arc<AtomicBool>,
+    world: fn(&mut T) -> &mut World,
+    cut: fn(&mut T, bool, i64),
+    downs: u64,
+}
 
-impl Spi for SharedHat {
-    fn read(&mut self, of: Processor, register: u8, into: &mut [u8], now_ns: i64) -> Result<i64, LinkError> {
-        self.0.lock().unwrap().read(of, register, into, now_ns)
-    }
-
-    fn write(&mut self, to: Processor, register: u8, bytes: &[u8], now_ns: i64) -> Result<i64, LinkError> {
-        self.0.lock().unwrap().write(to, register, bytes, now_ns)
-    }
-
-    fn settle(&mut self, ns: i64, now_ns: i64) -> i64 {
-        self.0.lock().unwrap().settle(ns, now_ns)
+impl<T: Send + 'static> InProcess<T> {
+    fn boxed(
+        far: &Share<T>,
+        link: impl Link + 'static,
+        world: fn(&mut T) -> &mut World,
+        cut: fn(&mut T, bool, i64),
+        downs: u64,
+    ) -> Box<dyn Stand> {
+        let (link, heap_used) = Watched::new(link);
+        Box::new(Self { far: far.clone(), link: Some(Box::new(link)), heap_used, world, cut, downs })
     }
 }
 
-impl Stand for OnHat {
+impl<T> Stand for InProcess<T> {
     fn link(&mut self) -> Box<dyn Link> {
-        Box::new(self.link.take().unwrap())
+        self.link.take().unwrap()
     }
 
     fn world(&mut self, work: &mut dyn FnMut(&mut World)) {
-        work(self.hat.lock().unwrap().world());
+        work((self.world)(&mut self.far.get()));
     }
 
-    fn cut(&mut self) -> bool {
-        false
+    fn cut(&mut self, now_ns: i64) -> u64 {
+        (self.cut)(&mut self.far.get(), true, now_ns);
+        self.downs
     }
 
-    fn mend(&mut self) -> bool {
-        false
+    fn mend(&mut self, now_ns: i64) {
+        (self.cut)(&mut self.far.get(), false, now_ns);
     }
 
     fn heap_used(&self) -> bool {
-        false
+        self.heap_used.load(Relaxed)
     }
 }
 
@@ -116,16 +118,16 @@ impl Stand for OnHat {
 pub fn fdcanusb(dialect: Dialect) -> impl Fn(u8) -> Box<dyn Stand> {
     move |n| {
         let options = fdcanusb::Options { dialect: Some(dialect), ..fdcanusb::Options::default() };
-        terminal(n, BusConfig::CAN_FD, move |path| Box::new(Fdcanusb::open(path, options).unwrap()))
+        terminal(n, BusConfig::CAN_FD, move |path| Fdcanusb::open(path, options).unwrap())
     }
 }
 
 /// An RS485 line on a pseudo terminal.
 pub fn rs485_line(n: u8) -> Box<dyn Stand> {
-    terminal(n, BusConfig::RS485, |path| Box::new(Rs485::open(path, rs485::Options::default()).unwrap()))
+    terminal(n, BusConfig::RS485, |path| Rs485::open(path, rs485::Options::default()).unwrap())
 }
 
-fn terminal(n: u8, bus: BusConfig, open: impl FnOnce(PathBuf) -> Box<dyn Link> + 'static) -> Box<dyn Stand> {
+fn terminal<L: Link + 'static>(n: u8, bus: BusConfig, open: impl FnOnce(PathBuf) -> L) -> Box<dyn Stand> {
     let folder = tempfile::tempdir().unwrap();
     let name = folder.path().join("tty");
     let serve = move || {
@@ -151,7 +153,7 @@ pub fn udp(to_all: bool) -> impl Fn(u8) -> Box<dyn Stand> {
             *address = server.endpoints().next().unwrap().to_str().unwrap().parse().unwrap();
             server
         };
-        let open = move |server: &Server| -> Box<dyn Link> {
+        let open = |server: &Server| {
             let address = server.endpoints().next().unwrap().to_str().unwrap().parse().unwrap();
             let peer = |id| Peer { channel: 0, id, address };
             let reach = if to_all {
@@ -159,47 +161,54 @@ pub fn udp(to_all: bool) -> impl Fn(u8) -> Box<dyn Stand> {
             } else {
                 Reach::Unicast((1..=n).chain([STRANGER]).map(peer).collect())
             };
-            Box::new(Udp::open(Options { bind: local, reach, ..Options::default() }).unwrap())
+            Udp::open(Options { bind: local, reach, ..Options::default() }).unwrap()
         };
-        Box::new(Served::new(serve, open))
+        // Who sends datagrams is not told whether anybody is there.
+        Box::new(Served { downs: 0, ..Served::new(serve, open) })
     }
 }
 
-/// SocketCAN: over the interface named by `KHZ_CAN` where there is one, else over a socket pair that carries
-/// the same raw frames.
+/// SocketCAN: over the interface named by `KHZ_CAN` where there is one, else over socket pairs that carry the
+/// same raw frames.
 pub fn socketcan(n: u8) -> Box<dyn Stand> {
     if let Some(interface) = std::env::var_os("KHZ_CAN") {
         let interface = interface.to_str().unwrap().to_owned();
         let name = interface.clone();
         let serve = move || Server::at(world(n, BusConfig::CAN_FD), &[Endpoint::Can(name.clone())]).unwrap();
-        return Box::new(Served::new(serve, |_| Box::new(SocketCan::open(&interface).unwrap())));
+        let open = |_: &Server| SocketCan::open(&interface, socketcan::Options::default()).unwrap();
+        // The interface stays up whoever is on it.
+        return Box::new(Served { downs: 0, ..Served::new(serve, open) });
     }
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-    let theirs = Mutex::new(Some(theirs));
-    let serve = move || Server::over_can_sockets(world(n, BusConfig::CAN_FD), theirs.lock().unwrap().take());
-    let stand = Served::new(serve, |_| Box::new(SocketCan::from_fd(ours)));
-    Box::new(Served { mendable: false, ..stand })
+    // Our end of the newest pair, until the link takes it.
+    let ours: Share<Option<OwnedFd>> = Share::new(None);
+    let end = ours.clone();
+    let serve = move || {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (near, far) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        *end.get() = Some(near);
+        Server::over_can_sockets(world(n, BusConfig::CAN_FD), [far]).unwrap()
+    };
+    let take = move || ours.get().take().ok_or(std::io::ErrorKind::NotFound.into());
+    Box::new(Served::new(serve, |_| SocketCan::over(socketcan::Options::default(), take).unwrap()))
 }
 
 /// A real link, and a server at the other end of its wire.
 struct Served {
-    server: Shared,
+    server: Far,
     serve: Box<dyn Fn() -> Server>,
     link: Option<Box<dyn Link>>,
-    heap_used: Arc<Mutex<bool>>,
-    mendable: bool,
+    heap_used: Arc<AtomicBool>,
+    downs: u64,
     _folder: Option<TempDir>,
 }
 
 impl Served {
-    fn new(serve: impl Fn() -> Server + 'static, open: impl FnOnce(&Server) -> Box<dyn Link>) -> Self {
+    fn new<L: Link + 'static>(serve: impl Fn() -> Server + 'static, open: impl FnOnce(&Server) -> L) -> Self {
         let server = serve();
-        let host = open(&server);
-        let server = Arc::new(Mutex::new(Some(server)));
-        let (link, heap_used) = Lockstep::new(host, Arc::clone(&server));
-        let link: Box<dyn Link> = Box::new(link);
-        Self { server, serve: Box::new(serve), link: Some(link), heap_used, mendable: true, _folder: None }
+        let (host, heap_used) = Watched::new(open(&server));
+        let server = Share::new(Some(server));
+        let link: Box<dyn Link> = Box::new(Lockstep::new(host, server.clone()));
+        Self { server, serve: Box::new(serve), link: Some(link), heap_used, downs: 1, _folder: None }
     }
 }
 
@@ -209,21 +218,19 @@ impl Stand for Served {
     }
 
     fn world(&mut self, work: &mut dyn FnMut(&mut World)) {
-        work(self.server.lock().unwrap().as_mut().unwrap().world());
+        work(self.server.get().as_mut().unwrap().world());
     }
 
-    fn cut(&mut self) -> bool {
-        self.server.lock().unwrap().take().is_some()
+    fn cut(&mut self, _: i64) -> u64 {
+        *self.server.get() = None;
+        self.downs
     }
 
-    fn mend(&mut self) -> bool {
-        if self.mendable {
-            *self.server.lock().unwrap() = Some((self.serve)());
-        }
-        self.mendable
+    fn mend(&mut self, _: i64) {
+        *self.server.get() = Some((self.serve)());
     }
 
     fn heap_used(&self) -> bool {
-        *self.heap_used.lock().unwrap()
+        self.heap_used.load(Relaxed)
     }
 }

@@ -9,6 +9,7 @@
 //! | [`config`] | what it is made of |
 //! | [`bus`] | the wire's own time: arbitration, frame times, turnaround, collisions |
 //! | [`hat`] | a pi3hat in front of the machine |
+//! | [`pl011`] | a UART in front of a line of servos |
 //! | [`servo`] | one servo |
 //! | [`body`] | what the servos move |
 //! | [`serve`] | the machine in real time, for other processes |
@@ -20,6 +21,7 @@ pub mod config;
 pub mod hat;
 mod imu;
 pub mod noise;
+pub mod pl011;
 pub mod serve;
 pub mod servo;
 pub mod world;

@@ -4,8 +4,8 @@
 //! command is answered by `OK` or `ERR`, counted; lost answers are given up after 200 ms, as the official
 //! Python client does.
 
-use crate::buffers::{Inbox, Outbox};
-use crate::serial::{self, Granted, Port, Settings};
+use crate::serial::{self, Direction, Granted, Port, Settings};
+use crate::stream::{Speech, Stream};
 use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
 use khz_wire::Frame;
 use khz_wire::fdcanusb::host::{FromAdapter, MAX_INPUT, parse, write_send};
@@ -30,11 +30,13 @@ pub struct Options {
     /// With or without checksums; `None` decides as the official clients do: a USB device that is an fdcanusb
     /// speaks plainly, everything else with checksums.
     pub dialect: Option<Dialect>,
+    /// Send the data phase at the data bit rate, where the frame asks for it.
+    pub bit_rate_switch: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { baud: 921_600, dialect: None }
+        Self { baud: 921_600, dialect: None, bit_rate_switch: true }
     }
 }
 
@@ -44,13 +46,7 @@ impl Default for Options {
 /// As [`Link`]. [`Link::send`] makes no system call, [`Link::flush`] one `write`, [`Link::receive`] at most
 /// one `read` (and a `write` while the kernel did not take all of a burst).
 pub struct Fdcanusb {
-    port: Port,
-    dialect: Dialect,
-    out: Outbox,
-    input: Inbox,
-    lines: Lines<MAX_INPUT>,
-    answers: Answers,
-    counters: Counters,
+    stream: Stream<Port, Text>,
 }
 
 impl Fdcanusb {
@@ -60,87 +56,33 @@ impl Fdcanusb {
     /// The port is not there, in use, or not ours to open.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        let port = Port::open(path, Settings { baud: options.baud, rs485: false })?;
+        let port = Port::open(path, Settings { baud: options.baud, direction: Direction::Adapter })?;
         let is_adapter = || serial::usb_id(path).is_some_and(|id| ADAPTERS.contains(&id));
         let dialect = options.dialect.unwrap_or_else(|| match is_adapter() {
             true => Dialect::Adapter,
             false => Dialect::Uart,
         });
-        Ok(Self::on(port, dialect))
+        Ok(Self::on(port, dialect, options.bit_rate_switch))
     }
 
     /// Speaks over a descriptor that is already set up and non-blocking. When it dies, so does the link.
     pub fn from_fd(fd: OwnedFd, dialect: Dialect) -> Self {
-        Self::on(Port::from_fd(fd), dialect)
+        Self::on(Port::from_fd(fd), dialect, true)
     }
 
-    fn on(port: Port, dialect: Dialect) -> Self {
-        Self {
-            port,
-            dialect,
-            out: Outbox::new(usize::from(IN_FLIGHT) * MAX_LINE),
-            input: Inbox::new(8192),
-            lines: Lines::new(),
-            answers: Answers::default(),
-            counters: Counters::default(),
-        }
+    fn on(port: Port, dialect: Dialect, bit_rate_switch: bool) -> Self {
+        let text = Text { dialect, bit_rate_switch, lines: Lines::new(), answers: Answers::default() };
+        Self { stream: Stream::new(port, text, usize::from(IN_FLIGHT) * MAX_LINE, 8192) }
     }
 
     /// Plain or with checksums.
     pub fn dialect(&self) -> Dialect {
-        self.dialect
+        self.stream.speech.dialect
     }
 
     /// What the serial driver granted.
     pub fn granted(&self) -> Granted {
-        self.port.granted()
-    }
-
-    fn full(&mut self) -> Result<(), LinkError> {
-        self.counters.full += 1;
-        Err(LinkError::Full)
-    }
-
-    /// Forgets what was under way when the port died.
-    fn start_over(&mut self) {
-        self.out.clear();
-        self.input.clear();
-        self.lines.clear();
-        self.answers = Answers::default();
-    }
-
-    fn went_down(&mut self, error: LinkError) -> LinkError {
-        self.start_over();
-        self.counters.downs += 1;
-        error
-    }
-
-    /// The next frame among the bytes already read.
-    fn parse(&mut self, now_ns: i64) -> Option<Frame> {
-        let mut rest = self.input.bytes();
-        let whole = rest.len();
-        let found = loop {
-            let dropped = self.lines.dropped();
-            let Some(line) = self.lines.next(&mut rest) else { break None };
-            match parse(line, self.dialect) {
-                Ok(FromAdapter::Received(frame)) => break Some(frame),
-                Ok(FromAdapter::Ok) => self.answers.came(now_ns),
-                Ok(FromAdapter::Error(text)) => {
-                    self.answers.came(now_ns);
-                    self.counters.errors += 1;
-                    // A device that wants checksums says so; the official clients switch for good, too.
-                    if text.windows(8).any(|word| word.eq_ignore_ascii_case(b"checksum")) {
-                        self.dialect = Dialect::Uart;
-                    }
-                }
-                Ok(FromAdapter::Other) => {}
-                Err(_) => self.counters.corrupt += 1,
-            }
-            self.counters.corrupt += self.lines.dropped() - dropped;
-        };
-        let used = whole - rest.len();
-        self.input.take(used);
-        found
+        self.stream.line.granted()
     }
 }
 
@@ -159,58 +101,78 @@ impl Link for Fdcanusb {
         if channel != 0 || frame.payload().is_empty() {
             return Err(LinkError::Unsupported);
         }
-        if self.port.is_down() {
-            return Err(LinkError::Down { errno: 0 });
-        }
-        self.counters.errors += self.answers.give_up(now_ns);
-        if self.answers.outstanding >= IN_FLIGHT {
-            return self.full();
-        }
-        let Some(len) = write_send(frame, self.dialect, self.out.room()) else { return self.full() };
-        self.out.add(len);
-        self.answers.expect(now_ns);
-        self.counters.sent += 1;
-        Ok(())
+        self.stream.send(frame, now_ns)
     }
 
-    fn flush(&mut self, _: i64) -> Result<(), LinkError> {
-        if self.out.pending().is_empty() || self.port.is_down() {
-            return Ok(());
-        }
-        match self.port.write(self.out.pending()) {
-            Ok(len) => {
-                self.out.took(len);
-                Ok(())
-            }
-            Err(error) => Err(self.went_down(error)),
-        }
+    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
+        self.stream.flush(now_ns)
     }
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
-        if self.port.is_down() {
-            return Ok(None);
-        }
-        self.flush(now_ns)?;
-        if let Some(frame) = self.parse(self.input.at_ns) {
-            self.counters.received += 1;
-            return Ok(Some(Received { channel: 0, at_ns: self.input.at_ns, frame }));
-        }
-        match self.port.read(self.input.room()) {
-            Ok(0) => return Ok(None),
-            Ok(len) => self.input.filled(len, now_ns),
-            Err(error) => return Err(self.went_down(error)),
-        }
-        let frame = self.parse(now_ns);
-        self.counters.received += u64::from(frame.is_some());
-        Ok(frame.map(|frame| Received { channel: 0, at_ns: now_ns, frame }))
+        self.stream.receive(now_ns)
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.port.fd()
+        self.stream.fd()
     }
 
     fn counters(&self, _: u8) -> Counters {
-        self.counters
+        self.stream.counters()
+    }
+}
+
+/// The adapter's lines of text.
+struct Text {
+    dialect: Dialect,
+    bit_rate_switch: bool,
+    lines: Lines<MAX_INPUT>,
+    answers: Answers,
+}
+
+impl Speech for Text {
+    fn write(
+        &mut self,
+        frame: &Frame,
+        now_ns: i64,
+        out: &mut [u8],
+        counters: &mut Counters,
+    ) -> Option<usize> {
+        counters.errors += self.answers.give_up(now_ns);
+        if self.answers.outstanding >= IN_FLIGHT {
+            return None;
+        }
+        let mut frame = *frame;
+        frame.brs &= self.bit_rate_switch;
+        let len = write_send(&frame, self.dialect, out)?;
+        self.answers.expect(now_ns);
+        Some(len)
+    }
+
+    fn next(&mut self, input: &mut &[u8], read_ns: i64, counters: &mut Counters) -> Option<Frame> {
+        loop {
+            let dropped = self.lines.dropped();
+            let line = self.lines.next(input)?;
+            match parse(line, self.dialect) {
+                Ok(FromAdapter::Received(frame)) => return Some(frame),
+                Ok(FromAdapter::Ok) => self.answers.came(read_ns),
+                Ok(FromAdapter::Error(text)) => {
+                    self.answers.came(read_ns);
+                    counters.errors += 1;
+                    // A device that wants checksums says so; the official clients switch for good, too.
+                    if text.windows(8).any(|word| word.eq_ignore_ascii_case(b"checksum")) {
+                        self.dialect = Dialect::Uart;
+                    }
+                }
+                Ok(FromAdapter::Other) => {}
+                Err(_) => counters.corrupt += 1,
+            }
+            counters.corrupt += self.lines.dropped() - dropped;
+        }
+    }
+
+    fn start_over(&mut self) {
+        self.lines.clear();
+        self.answers = Answers::default();
     }
 }
 
@@ -275,6 +237,16 @@ mod tests {
         link.flush(0).unwrap();
         let lines = "can send 8001 11001F01130D BF *AD\ncan send 807f 1804D00211D802 BF *7F\n";
         assert_eq!(heard(&mut wire), lines);
+    }
+
+    #[test]
+    fn without_bit_rate_switch_no_frame_has_it() {
+        let (ours, mut wire) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut link = Fdcanusb::on(Port::from_fd(ours.into()), Dialect::Adapter, false);
+        link.send(0, &frame(0x8001, &[0x11, 0]), 0).unwrap();
+        link.flush(0).unwrap();
+        assert_eq!(heard(&mut wire), "can send 8001 1100 bF\n");
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | [`fdcanusb`] | the fdcanusb USB adapter, and moteus's own UART |
 //! | [`pi3hat`] | the five buses and the IMU of a pi3hat |
+//! | [`pl011`] | nothing by itself: a UART driven by its registers, which can carry [`rs485`] |
 //! | [`rs485`] | a half-duplex serial line |
 //! | [`socketcan`] | CAN interfaces of the kernel |
 //! | [`udp`] | devices behind Ethernet |
@@ -21,6 +22,7 @@
 pub mod faults;
 pub mod fdcanusb;
 pub mod pi3hat;
+pub mod pl011;
 pub mod replay;
 pub mod rs485;
 pub mod serial;
@@ -31,6 +33,7 @@ pub mod udp;
 mod buffers;
 mod reopen;
 mod stamp;
+mod stream;
 mod sys;
 
 pub use sys::stamps;

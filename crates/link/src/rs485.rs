@@ -4,8 +4,8 @@
 //! ([`Capabilities::half_duplex`]) and sends the next the moment the reply has been received. The link finds
 //! the frames in whatever the line carries: noise and torn frames cost only themselves.
 
-use crate::buffers::{Inbox, Outbox};
-use crate::serial::{Granted, Port, Settings};
+use crate::serial::{Direction, Granted, Line, Port, Settings};
+use crate::stream::{Speech, Stream};
 use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
 use khz_wire::address::BROADCAST;
 use khz_wire::rs485::{Decoder, MAX_FRAME, encode};
@@ -24,96 +24,84 @@ const BURST: usize = 32;
 pub struct Options {
     /// Bits per second, 8N1.
     pub baud: u32,
+    /// Who switches between sending and receiving.
+    pub direction: Direction,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { baud: 3_000_000 }
+        Self { baud: 3_000_000, direction: Direction::Auto }
     }
 }
 
-/// One RS485 line: a link with one channel.
+/// One RS485 line: a link with one channel, over the kernel's serial port or another [`Line`].
 ///
 /// # Realtime contract
-/// As [`Link`]. [`Link::send`] makes no system call, [`Link::flush`] one `write`, [`Link::receive`] at most
-/// one `read` (and a `write` while the kernel did not take all of a burst).
-pub struct Rs485 {
-    port: Port,
-    out: Outbox,
-    input: Inbox,
-    decoder: Decoder,
-    /// Whom the last frame was from and for, to know our own echo.
-    last: Option<Address>,
-    counters: Counters,
+/// As [`Link`]. Over a kernel's port [`Link::send`] makes no system call, [`Link::flush`] one `write`,
+/// [`Link::receive`] at most one `read` (and a `write` while the kernel did not take all of a burst).
+pub struct Rs485<L = Port> {
+    stream: Stream<L, Speaker>,
 }
 
 impl Rs485 {
     /// Opens the line at `path`, for example `/dev/ttyUSB0`. Nothing is sent.
     ///
     /// # Errors
-    /// The port is not there, in use, not ours to open, or cannot do this baud rate.
+    /// The port is not there, in use, not ours to open, or cannot do this baud rate or direction.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
-        Port::open(path.as_ref(), Settings { baud: options.baud, rs485: true }).map(Self::on)
+        let settings = Settings { baud: options.baud, direction: options.direction };
+        Port::open(path.as_ref(), settings).map(Self::over)
     }
 
     /// Speaks over a descriptor that is already set up and non-blocking. When it dies, so does the link.
     pub fn from_fd(fd: OwnedFd) -> Self {
-        Self::on(Port::from_fd(fd))
-    }
-
-    fn on(port: Port) -> Self {
-        Self {
-            port,
-            out: Outbox::new(BURST * MAX_FRAME),
-            input: Inbox::new(4096),
-            decoder: Decoder::new(),
-            last: None,
-            counters: Counters::default(),
-        }
+        Self::over(Port::from_fd(fd))
     }
 
     /// What the serial driver granted.
     pub fn granted(&self) -> Granted {
-        self.port.granted()
+        self.stream.line.granted()
+    }
+}
+
+impl<L: Line> Rs485<L> {
+    /// Speaks over a line that is set up.
+    pub fn over(line: L) -> Self {
+        let speaker = Speaker { decoder: Decoder::new(), last: None };
+        Self { stream: Stream::new(line, speaker, BURST * MAX_FRAME, 4096) }
+    }
+}
+
+/// The frames of the line.
+struct Speaker {
+    decoder: Decoder,
+    /// Whom the last frame was from and for, to know our own echo.
+    last: Option<Address>,
+}
+
+impl Speech for Speaker {
+    fn write(&mut self, frame: &Frame, _: i64, out: &mut [u8], _: &mut Counters) -> Option<usize> {
+        let len = encode(frame, out)?;
+        self.last = Some(Address::from_id(frame.id));
+        Some(len)
     }
 
-    fn went_down(&mut self, error: LinkError) -> LinkError {
-        self.out.clear();
-        self.input.clear();
-        self.decoder = Decoder::new();
-        self.counters.downs += 1;
-        error
-    }
-
-    /// The next frame of someone else among the bytes already read.
-    fn parse(&mut self) -> Option<Frame> {
-        let mut rest = self.input.bytes();
-        let (whole, corrupt) = (rest.len(), self.decoder.corrupt());
-        let mut next = || self.decoder.next(&mut rest);
-        let found = std::iter::from_fn(&mut next).find(|frame| !is_echo(self.last, frame));
-        let used = whole - rest.len();
-        self.input.take(used);
-        self.counters.corrupt += self.decoder.corrupt() - corrupt;
+    fn next(&mut self, input: &mut &[u8], _: i64, counters: &mut Counters) -> Option<Frame> {
+        let corrupt = self.decoder.corrupt();
+        let found = std::iter::from_fn(|| self.decoder.next(input)).find(|frame| !is_echo(self.last, frame));
+        counters.corrupt += self.decoder.corrupt() - corrupt;
         found
     }
 
     /// A frame begun long ago is given up; what is behind its lead-in may be a frame.
-    fn give_up(&mut self, now_ns: i64) -> Option<Frame> {
-        if now_ns - self.input.at_ns < SILENCE_NS {
-            return None;
-        }
-        while self.decoder.give_up() {
-            self.counters.corrupt += 1;
-            if let Some(frame) = self.parse() {
-                return Some(frame);
-            }
-        }
-        None
+    fn give_up(&mut self, silent_ns: i64, counters: &mut Counters) -> bool {
+        let given_up = silent_ns >= SILENCE_NS && self.decoder.give_up();
+        counters.corrupt += u64::from(given_up);
+        given_up
     }
 
-    fn deliver(&mut self, frame: Frame) -> Option<Received> {
-        self.counters.received += 1;
-        Some(Received { channel: 0, at_ns: self.input.at_ns, frame })
+    fn start_over(&mut self) {
+        self.decoder = Decoder::new();
     }
 }
 
@@ -123,70 +111,40 @@ fn is_echo(last: Option<Address>, frame: &Frame) -> bool {
     last.is_some_and(|last| (last.source, last.destination) == (address.source, address.destination))
 }
 
-impl Link for Rs485 {
+impl<L: Line> Link for Rs485<L> {
     fn capabilities(&self) -> Capabilities {
         Capabilities { kind: "rs485", channels: 1, half_duplex: true, in_flight: 1, emulated: false }
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, _: i64) -> Result<(), LinkError> {
+    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
         let address = Address::from_id(frame.id);
         // A broadcast that wants replies makes every device talk at once.
         let all_at_once = address.reply && address.destination == BROADCAST;
         if channel != 0 || address.prefix != 0 || all_at_once {
             return Err(LinkError::Unsupported);
         }
-        if self.port.is_down() {
-            return Err(LinkError::Down { errno: 0 });
-        }
-        let Some(len) = encode(frame, self.out.room()) else {
-            self.counters.full += 1;
-            return Err(LinkError::Full);
-        };
-        self.out.add(len);
-        self.last = Some(address);
-        self.counters.sent += 1;
-        Ok(())
+        self.stream.send(frame, now_ns)
     }
 
-    fn flush(&mut self, _: i64) -> Result<(), LinkError> {
-        if self.out.pending().is_empty() || self.port.is_down() {
-            return Ok(());
-        }
-        match self.port.write(self.out.pending()) {
-            Ok(len) => {
-                self.out.took(len);
-                Ok(())
-            }
-            Err(error) => Err(self.went_down(error)),
-        }
+    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
+        self.stream.flush(now_ns)
     }
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
-        if self.port.is_down() {
-            return Ok(None);
-        }
-        self.flush(now_ns)?;
-        if let Some(frame) = self.parse() {
-            return Ok(self.deliver(frame));
-        }
-        match self.port.read(self.input.room()) {
-            Ok(0) => {
-                let found = self.give_up(now_ns);
-                return Ok(found.and_then(|frame| self.deliver(frame)));
-            }
-            Ok(len) => self.input.filled(len, now_ns),
-            Err(error) => return Err(self.went_down(error)),
-        }
-        let found = self.parse();
-        Ok(found.and_then(|frame| self.deliver(frame)))
+        self.stream.receive(now_ns)
+    }
+
+    fn next_event_ns(&self) -> Option<i64> {
+        // Any moment, as far as a line that is polled can tell.
+        self.stream.line.is_polled().then_some(i64::MIN)
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.port.fd()
+        self.stream.fd()
     }
 
     fn counters(&self, _: u8) -> Counters {
-        self.counters
+        self.stream.counters()
     }
 }
 

@@ -10,13 +10,61 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+/// A serial line: bytes out and bytes in, without waiting.
+pub trait Line: Send {
+    /// The line is lost and not yet back. Takes it up again if it is.
+    fn is_down(&mut self) -> bool {
+        false
+    }
+
+    /// Takes what has come into `into`; how much, 0 if nothing.
+    ///
+    /// # Errors
+    /// [`LinkError::Down`] once per loss.
+    fn read(&mut self, into: &mut [u8], now_ns: i64) -> Result<usize, LinkError>;
+
+    /// Hands over as much of `bytes` as there is room for; how much.
+    ///
+    /// # Errors
+    /// As [`Line::read`].
+    fn write(&mut self, bytes: &[u8], now_ns: i64) -> Result<usize, LinkError>;
+
+    /// A descriptor that becomes readable when something has come; `None` while the line is lost, and always
+    /// for lines no kernel feeds.
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Nothing tells when something has come: ask again and again.
+    fn is_polled(&self) -> bool {
+        false
+    }
+
+    /// Bytes so far that came with an error of the line (framing, parity, overrun).
+    fn errors(&self) -> u64 {
+        0
+    }
+}
+
 /// How to set a serial port up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Bits per second, 8N1. Pseudo terminals and USB adapters like the fdcanusb ignore it.
     pub baud: u32,
-    /// The driver raises RTS while sending (`TIOCSRS485`).
-    pub rs485: bool,
+    /// Who switches a half-duplex line between sending and receiving.
+    pub direction: Direction,
+}
+
+/// Who switches a half-duplex line between sending and receiving.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// The driver, if it can (`TIOCSRS485`); else the adapter.
+    #[default]
+    Auto,
+    /// The driver; opening fails if it cannot.
+    Kernel,
+    /// The adapter, or nobody has to. The driver's own setting is left as it is.
+    Adapter,
 }
 
 /// What the driver granted beyond the baud rate.
@@ -28,8 +76,8 @@ pub struct Granted {
     pub rs485: bool,
 }
 
-/// An open port, or one that is being opened again.
-pub(crate) struct Port {
+/// A serial port of the kernel, open or being opened again.
+pub struct Port {
     fd: Option<OwnedFd>,
     granted: Granted,
     reopener: Option<Reopener>,
@@ -55,40 +103,6 @@ impl Port {
         self.granted
     }
 
-    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.fd.as_ref().map(AsFd::as_fd)
-    }
-
-    /// The port is lost and not yet back. Takes it up again if it is.
-    pub(crate) fn is_down(&mut self) -> bool {
-        if self.fd.is_none() {
-            self.fd = self.reopener.as_mut().and_then(Reopener::poll);
-        }
-        self.fd.is_none()
-    }
-
-    /// Reads what is there; 0 if nothing is. One system call.
-    pub(crate) fn read(&mut self, into: &mut [u8]) -> Result<usize, LinkError> {
-        let Some(fd) = &self.fd else { return Err(LinkError::Down { errno: 0 }) };
-        match rustix::io::read(fd, into) {
-            // The other end hung up: nothing received is EAGAIN.
-            Ok(0) => Err(self.lose(Errno::IO)),
-            Ok(len) => Ok(len),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
-            Err(error) => Err(self.lose(error)),
-        }
-    }
-
-    /// Writes as much as there is room for. One system call.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkError> {
-        let Some(fd) = &self.fd else { return Err(LinkError::Down { errno: 0 }) };
-        match rustix::io::write(fd, bytes) {
-            Ok(len) => Ok(len),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
-            Err(error) => Err(self.lose(error)),
-        }
-    }
-
     fn lose(&mut self, error: Errno) -> LinkError {
         let dead = self.fd.take();
         match &mut self.reopener {
@@ -99,6 +113,47 @@ impl Port {
     }
 }
 
+impl Line for Port {
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    fn is_down(&mut self) -> bool {
+        if self.fd.is_none() {
+            self.fd = self.reopener.as_mut().and_then(Reopener::poll);
+        }
+        self.fd.is_none()
+    }
+
+    /// One system call.
+    fn read(&mut self, into: &mut [u8], _: i64) -> Result<usize, LinkError> {
+        let Some(fd) = &self.fd else { return Err(LinkError::Down { errno: 0 }) };
+        match rustix::io::read(fd, into) {
+            // The other end hung up: nothing received is EAGAIN.
+            Ok(0) => Err(self.lose(Errno::IO)),
+            Ok(len) => Ok(len),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            Err(error) => Err(self.lose(error)),
+        }
+    }
+
+    /// One system call.
+    fn write(&mut self, bytes: &[u8], _: i64) -> Result<usize, LinkError> {
+        let Some(fd) = &self.fd else { return Err(LinkError::Down { errno: 0 }) };
+        match rustix::io::write(fd, bytes) {
+            Ok(len) => Ok(len),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            Err(error) => Err(self.lose(error)),
+        }
+    }
+}
+
+/// Opens a port for this process alone, and leaves it to the caller.
+pub(crate) fn claim(path: &Path, settings: Settings) -> Result<OwnedFd, OpenError> {
+    let opened = open_port(path, settings).map(|(fd, _)| fd);
+    opened.map_err(|error| explain(&path.display().to_string(), &error))
+}
+
 fn open_port(path: &Path, settings: Settings) -> io::Result<(OwnedFd, Granted)> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let fd = open(path, flags, Mode::empty())?;
@@ -107,7 +162,11 @@ fn open_port(path: &Path, settings: Settings) -> io::Result<(OwnedFd, Granted)> 
     set_raw(&mut termios, settings.baud)?;
     tcsetattr(&fd, OptionalActions::Flush, &termios)?;
     let low_latency = tty::set_low_latency(fd.as_fd()).is_ok();
-    let rs485 = settings.rs485 && tty::set_rs485(fd.as_fd()).is_ok();
+    let rs485 = settings.direction != Direction::Adapter && tty::set_rs485(fd.as_fd()).is_ok();
+    if settings.direction == Direction::Kernel && !rs485 {
+        let what = "the driver cannot switch the direction of the line (TIOCSRS485)";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+    }
     Ok((fd, Granted { low_latency, rs485 }))
 }
 
@@ -121,6 +180,10 @@ fn set_raw(termios: &mut Termios, baud: u32) -> io::Result<()> {
 }
 
 fn explain(target: &str, error: &io::Error) -> OpenError {
+    if error.kind() == io::ErrorKind::Unsupported && error.raw_os_error().is_none() {
+        let advice = "write `direction = \"adapter\"` if the adapter does it by itself";
+        return OpenError::new(target, error, advice);
+    }
     let advice = match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOENT) => "is it plugged in? `ls -l /dev/serial/by-id/` lists what there is",
         Some(Errno::ACCESS) => "let your user in: `sudo usermod -aG dialout $USER`, then log in again",
@@ -172,7 +235,7 @@ mod tests {
         master
     }
 
-    const SETTINGS: Settings = Settings { baud: 3_000_000, rs485: true };
+    const SETTINGS: Settings = Settings { baud: 3_000_000, direction: Direction::Auto };
 
     #[test]
     fn bytes_pass_untouched_both_ways() {
@@ -181,13 +244,13 @@ mod tests {
         let master = plug_in(&name);
         let mut port = Port::open(&name, SETTINGS).unwrap();
         let bytes: Vec<u8> = (0..=255).collect();
-        assert_eq!(port.write(&bytes), Ok(256));
+        assert_eq!(port.write(&bytes, 0), Ok(256));
         let mut back = [0; 512];
         assert_eq!(rustix::io::read(&master, &mut back), Ok(256));
         assert_eq!(back[..256], bytes);
-        assert_eq!(port.read(&mut back), Ok(0));
+        assert_eq!(port.read(&mut back, 0), Ok(0));
         rustix::io::write(&master, &bytes).unwrap();
-        assert_eq!(port.read(&mut back), Ok(256));
+        assert_eq!(port.read(&mut back, 0), Ok(256));
         assert_eq!(back[..256], bytes);
         // A pseudo terminal grants neither.
         assert_eq!(port.granted(), Granted { low_latency: false, rs485: false });
@@ -200,14 +263,14 @@ mod tests {
         let master = plug_in(&name);
         let mut port = Port::open(&name, SETTINGS).unwrap();
         drop(master);
-        assert!(matches!(port.read(&mut [0; 8]), Err(LinkError::Down { .. })));
+        assert!(matches!(port.read(&mut [0; 8], 0), Err(LinkError::Down { .. })));
         assert!(port.is_down());
         let master = plug_in(&name);
         // Ends when the reopener has found it, however long that takes.
         while port.is_down() {
             std::thread::yield_now();
         }
-        assert_eq!(port.write(b"hello"), Ok(5));
+        assert_eq!(port.write(b"hello", 0), Ok(5));
         let mut back = [0; 8];
         assert_eq!(rustix::io::read(&master, &mut back), Ok(5));
     }
@@ -230,5 +293,13 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = Port::open(file.path(), SETTINGS).map(|_| ()).unwrap_err();
         assert_eq!(error.advice, "this is no serial port");
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().join("tty");
+        let _master = plug_in(&name);
+        let wanted = Settings { direction: Direction::Kernel, ..SETTINGS };
+        let error = Port::open(&name, wanted).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("TIOCSRS485") && error.advice.contains("adapter"), "{error}");
+        let by_itself = Settings { direction: Direction::Adapter, ..SETTINGS };
+        assert!(Port::open(&name, by_itself).is_ok());
     }
 }

@@ -19,6 +19,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Frames held for the next flush.
 const QUEUE: usize = 128;
 
+/// How to use an interface. How it is set up is `ip link`'s affair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Send the data phase at the data bit rate, where the frame asks for it.
+    pub bit_rate_switch: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { bit_rate_switch: true }
+    }
+}
+
 /// One CAN interface: a link with one channel.
 ///
 /// # Realtime contract
@@ -29,6 +42,7 @@ const QUEUE: usize = 128;
 /// the next call. On bus-off the controller restarts by itself if the interface has `restart-ms`; the link
 /// is down until then.
 pub struct SocketCan {
+    options: Options,
     fd: Option<OwnedFd>,
     reopener: Option<Reopener>,
     out: VecDeque<RawFrame>,
@@ -45,23 +59,28 @@ impl SocketCan {
     ///
     /// # Errors
     /// There is no such interface, it is down, or it cannot carry CAN-FD; each with the command that mends it.
-    pub fn open(name: &str) -> Result<Self, OpenError> {
+    pub fn open(name: &str, options: Options) -> Result<Self, OpenError> {
         Interface::read(name).and_then(|interface| interface.require_usable())?;
-        let socket = can::open(name).map_err(|error| {
-            OpenError::new(name, &error, "is CAN in this kernel? `sudo modprobe can_raw`")
-        })?;
         let again = name.to_owned();
-        let reopener = Reopener::new(move || can::open(&again));
-        let reopener = reopener.map_err(|error| OpenError::new(name, &error, "try again"))?;
-        Ok(Self { reopener: Some(reopener), ..Self::from_fd(socket) })
+        Self::over(options, move || can::open(&again))
+            .map_err(|error| OpenError::new(name, &error, "is CAN in this kernel? `sudo modprobe can_raw`"))
     }
 
-    /// Speaks over a socket that carries whole `struct canfd_frame`s: a raw CAN socket opened elsewhere, or a
-    /// stand-in. When it dies, so does the link.
-    pub fn from_fd(fd: OwnedFd) -> Self {
-        Self {
-            fd: Some(fd),
-            reopener: None,
+    /// Speaks over sockets that carry whole `struct canfd_frame`s: raw CAN sockets opened elsewhere, or a
+    /// stand-in. When one dies, `socket` is asked for the next, on a thread of its own, until it gives one.
+    ///
+    /// # Errors
+    /// What `socket` reports the first time, or the system about the thread.
+    pub fn over(
+        options: Options,
+        socket: impl Fn() -> io::Result<OwnedFd> + Send + 'static,
+    ) -> io::Result<Self> {
+        let fd = Some(socket()?);
+        let reopener = Some(Reopener::new(socket)?);
+        Ok(Self {
+            options,
+            fd,
+            reopener,
             out: VecDeque::with_capacity(QUEUE),
             batch: Batch::new(),
             heard: VecDeque::with_capacity(BATCH),
@@ -69,7 +88,7 @@ impl SocketCan {
             down: false,
             untold: None,
             counters: Counters::default(),
-        }
+        })
     }
 
     /// Counts a loss once, and keeps it for the next `receive`.
@@ -184,6 +203,7 @@ impl Link for SocketCan {
         if frame.fd {
             frame.pad();
         }
+        frame.brs &= self.options.bit_rate_switch;
         self.out.push_back(RawFrame::new(&frame));
         Ok(())
     }
@@ -231,12 +251,25 @@ impl Link for SocketCan {
 mod tests {
     use super::*;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use std::sync::Mutex;
 
-    /// Two links, each the other's bus: sequenced packets stand in for CAN, as they too keep frames whole.
-    fn wired() -> (SocketCan, SocketCan) {
+    /// Sequenced packets stand in for CAN, as they too keep frames whole.
+    fn sockets() -> (OwnedFd, OwnedFd) {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let (a, b) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        (SocketCan::from_fd(a), SocketCan::from_fd(b))
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
+    }
+
+    /// Two links, each the other's bus.
+    fn wired() -> (SocketCan, SocketCan) {
+        let (a, b) = sockets();
+        (on(a, Options::default()), on(b, Options::default()))
+    }
+
+    /// A link over one socket, which stays dead once it has died.
+    fn on(socket: OwnedFd, options: Options) -> SocketCan {
+        let socket = Mutex::new(Some(socket));
+        let take = move || socket.lock().unwrap().take().ok_or(io::ErrorKind::NotFound.into());
+        SocketCan::over(options, take).unwrap()
     }
 
     fn frame(id: u32, payload: &[u8]) -> Frame {
@@ -277,6 +310,16 @@ mod tests {
         let first = device.receive(0).unwrap().unwrap().frame;
         assert_eq!(first.payload(), [7, 7, 7, 7, 7, 7, 7, 7, 7, 0x50, 0x50, 0x50]);
         assert_eq!(device.receive(0).unwrap().unwrap().frame, classic);
+    }
+
+    #[test]
+    fn without_bit_rate_switch_no_frame_has_it() {
+        let (a, b) = sockets();
+        let (mut host, mut device) = (on(a, Options { bit_rate_switch: false }), on(b, Options::default()));
+        host.send(0, &frame(0x8001, &[7]), 0).unwrap();
+        host.flush(0).unwrap();
+        let received = device.receive(0).unwrap().unwrap().frame;
+        assert!(received.fd && !received.brs);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! From a robot file to a machine: links opened, cycle planned, controller chosen.
 
 use crate::config::{
-    BusConfig, ControllerConfig, FaultKind, FaultsConfig, ImuLink, LinkConfig, RobotConfig, ServoConfig,
-    UdpLink,
+    BusConfig, ControllerConfig, FaultKind, FaultsConfig, ImuLink, LinkConfig, RobotConfig, Rs485Direction,
+    Rs485Driver, Rs485Link, ServoConfig, UdpLink,
 };
 use crate::controller::{Controller, Hold, Sine, StandAndSquat, StandAndSquatParameters};
 use crate::cycle::{Cycle, CyclePlan, DevicePlan, Mounting};
@@ -10,9 +10,11 @@ use crate::state::RobotState;
 use crate::supervisor::Supervisor;
 use crate::tick::Machine;
 use khz_emu::World;
-use khz_link::Link;
 use khz_link::faults::{Direction, Fault, Faults, Kind};
 use khz_link::pi3hat::{self, Pi3hat, Spidev};
+use khz_link::pl011::Pl011;
+use khz_link::rs485::{self, Rs485};
+use khz_link::{Link, OpenError, serial};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
 
@@ -170,18 +172,19 @@ fn open(config: &RobotConfig, index: usize) -> Result<Box<dyn Link>, AssembleErr
     match &bus.link {
         LinkConfig::Fdcanusb(link) => {
             let dialect = link.checksum.then_some(khz_wire::fdcanusb::Dialect::Uart);
-            let options = khz_link::fdcanusb::Options { baud: link.baud, dialect };
+            let bit_rate_switch = link.bit_rate_switch;
+            let options = khz_link::fdcanusb::Options { baud: link.baud, dialect, bit_rate_switch };
             let opened = khz_link::fdcanusb::Fdcanusb::open(&link.path, options);
             Ok(Box::new(opened.map_err(|error| failed(error.to_string()))?))
         }
         LinkConfig::Socketcan(link) => {
-            let opened = khz_link::socketcan::SocketCan::open(&link.interface);
+            let options = khz_link::socketcan::Options { bit_rate_switch: link.bit_rate_switch };
+            let opened = khz_link::socketcan::SocketCan::open(&link.interface, options);
             Ok(Box::new(opened.map_err(|error| failed(error.to_string()))?))
         }
         LinkConfig::Rs485(link) => {
-            let opened =
-                khz_link::rs485::Rs485::open(&link.path, khz_link::rs485::Options { baud: link.baud });
-            Ok(Box::new(opened.map_err(|error| failed(error.to_string()))?))
+            let opened = open_rs485(link);
+            opened.map_err(|error| failed(error.to_string()))
         }
         LinkConfig::Udp(link) => {
             let options = udp_options(config, index, link).map_err(failed)?;
@@ -189,6 +192,18 @@ fn open(config: &RobotConfig, index: usize) -> Result<Box<dyn Link>, AssembleErr
         }
         other => Err(failed(format!("`khz run` cannot open link = \"{}\" yet", other.kind()))),
     }
+}
+
+fn open_rs485(link: &Rs485Link) -> Result<Box<dyn Link>, OpenError> {
+    let direction = match link.direction {
+        Rs485Direction::Auto => serial::Direction::Auto,
+        Rs485Direction::Kernel => serial::Direction::Kernel,
+        Rs485Direction::Adapter => serial::Direction::Adapter,
+    };
+    Ok(match link.driver {
+        Rs485Driver::Tty => Box::new(Rs485::open(&link.path, rs485::Options { baud: link.baud, direction })?),
+        Rs485Driver::Pl011 => Box::new(Rs485::over(Pl011::open(&link.path, link.baud)?)),
+    })
 }
 
 /// The one hat behind all buses with `link = "pi3hat"`.

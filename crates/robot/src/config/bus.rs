@@ -115,6 +115,17 @@ words! {
     }
 }
 
+words! {
+    /// What drives a serial port.
+    Rs485Driver {
+        /// The kernel.
+        Tty = "tty",
+        /// This process, which asks the registers of a PL011 UART (`/dev/ttyAMA0` of a Raspberry Pi) all the time.
+        /// Takes root and a CPU of its own.
+        Pl011 = "pl011",
+    }
+}
+
 section! {
     /// A bus with `link = "rs485"`.
     Rs485Link {
@@ -122,8 +133,10 @@ section! {
         path: String, "";
         /// Line speed.
         baud: u32 = 3_000_000, "bit/s", 9600 => 12_000_000;
-        /// Who switches between sending and receiving.
+        /// Who switches between sending and receiving. With `driver = "pl011"` it is always the adapter.
         direction: Rs485Direction = Rs485Direction::Auto, "";
+        /// What drives the serial port.
+        driver: Rs485Driver = Rs485Driver::Tty, "";
     }
 }
 

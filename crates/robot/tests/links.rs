@@ -1,0 +1,63 @@
+//! What a robot file says of a bus reaches its link.
+#![allow(clippy::unwrap_used)]
+
+use khz_link::Link;
+use khz_robot::{RobotConfig, assemble};
+use khz_wire::Frame;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use std::os::fd::OwnedFd;
+
+/// The other end of a serial port, and the port's name.
+fn terminal() -> (OwnedFd, String) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+    (master, name)
+}
+
+/// Opens the one bus of a robot file with these settings.
+fn open(settings: &str) -> Result<Box<dyn Link>, String> {
+    let file = format!("[bus.legs]\n{settings}\n[[servo]]\nname = \"hip\"\nbus = \"legs\"\nid = 1\n");
+    let robot = RobotConfig::parse(&file, "robot.toml").unwrap();
+    let (mut links, _) = assemble::buses(&robot).map_err(|error| error.to_string())?;
+    Ok(links.remove(0))
+}
+
+#[test]
+fn bit_rate_switch_is_the_files() {
+    for (value, line) in [(true, "can send 8001 1100 BF *"), (false, "can send 8001 1100 bF *")] {
+        let (master, path) = terminal();
+        let mut link =
+            open(&format!("link = \"fdcanusb\"\npath = \"{path}\"\nbit_rate_switch = {value}")).unwrap();
+        link.send(0, &Frame::new(0x8001, &[0x11, 0]).unwrap(), 0).unwrap();
+        link.flush(0).unwrap();
+        let mut heard = [0; 64];
+        let len = rustix::io::read(&master, &mut heard).unwrap();
+        assert!(heard[..len].starts_with(line.as_bytes()));
+    }
+}
+
+#[test]
+fn direction_is_the_files() {
+    // A pseudo terminal's driver cannot switch.
+    for (direction, opens) in [("auto", true), ("adapter", true), ("kernel", false)] {
+        let (_master, path) = terminal();
+        let opened = open(&format!("link = \"rs485\"\npath = \"{path}\"\ndirection = \"{direction}\""));
+        assert_eq!(opened.is_ok(), opens, "{direction}");
+        if let Err(error) = opened {
+            assert!(
+                error.starts_with(&format!("bus legs: {path}: ")) && error.contains("TIOCSRS485"),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_pl011_is_offered_where_there_is_one() {
+    let (_master, path) = terminal();
+    let error =
+        open(&format!("link = \"rs485\"\npath = \"{path}\"\ndriver = \"pl011\"")).map(|_| ()).unwrap_err();
+    assert!(error.contains("no PL011 UART") && error.contains("driver = \"tty\""), "{error}");
+}
