@@ -160,25 +160,57 @@ fn exports_and_plots_are_written() {
     assert!(std::fs::read_to_string(page).unwrap().contains("rate.2"));
 }
 
+/// `khz log record` on a port of its own.
+struct Receiver {
+    process: std::process::Child,
+    address: String,
+    log: String,
+}
+
+impl Receiver {
+    fn start(folder: &str, more: &[&str]) -> Self {
+        use std::io::{BufRead, BufReader};
+        use std::process::Stdio;
+
+        let log = format!("{folder}/received.tlog");
+        let words = ["log", "record", "--listen", "127.0.0.1:0", "--keep-free", "0", "--json", "-o", &log];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_khz"));
+        let command = command.args(words).args(more).stderr(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening at ").unwrap().to_owned();
+        Self { process, address, log }
+    }
+
+    /// Waits until the log has so many samples of a record, or for a while, as some may be lost; then ends it.
+    fn finish(mut self, record: &str, samples: usize) -> Value {
+        use std::io::Read;
+
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while lines(&self.log, record).len() < samples && std::time::Instant::now() < deadline {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        Command::new("kill").args(["-INT", &self.process.id().to_string()]).status().unwrap();
+        let mut text = String::new();
+        self.process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert!(self.process.wait().unwrap().success());
+        serde_json::from_str(&text).unwrap()
+    }
+}
+
+fn lines(log: &str, record: &str) -> Vec<String> {
+    stdout(&khz(&["cat", log, "-r", record])).lines().map(str::to_owned).collect()
+}
+
 #[test]
 fn samples_sent_by_a_recorder_are_received() {
-    use std::io::{BufRead, BufReader, Read};
-
     let bench = bench();
-    let received = format!("{}/received.tlog", bench.folder);
-    let mut server = Command::new(env!("CARGO_BIN_EXE_khz"))
-        .args(["log", "record", "--listen", "127.0.0.1:0", "--keep-free", "0", "--json", "-o", &received])
-        .stderr(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(server.stderr.take().unwrap()).read_line(&mut line).unwrap();
-    let address = line.trim().strip_prefix("listening at ").unwrap().parse().unwrap();
+    let receiver = Receiver::start(&bench.folder, &[]);
     let mut plan = khz_robot::recorder::Plan::new(khz_robot::recorder::RecorderOptions {
         path: format!("{}/sent.tlog", bench.folder).into(),
         keep_free_bytes: 0,
-        stream: Some(address),
+        stream: Some(receiver.address.clone()),
         ..Default::default()
     });
     let tick = plan.record("tick", &Type::Float64).unwrap();
@@ -186,21 +218,48 @@ fn samples_sent_by_a_recorder_are_received() {
     let recorder = plan.start().unwrap();
     (0..50).for_each(|n| assert!(tap.push_value(tick, khz_rt::now_ns(), &f64::from(n))));
     let sent = recorder.finish();
-    // The datagrams are in the server's socket by now; a stop is asked for after they have been taken from it.
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    let samples = || stdout(&khz(&["cat", &received, "-r", "tick"])).lines().count();
-    while samples() < 50 && std::time::Instant::now() < deadline {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    Command::new("kill").args(["-INT", &server.id().to_string()]).status().unwrap();
-    let mut text = String::new();
-    server.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-    assert!(server.wait().unwrap().success());
-    let summary: Value = serde_json::from_str(&text).unwrap();
+    let received = receiver.log.clone();
+    let summary = receiver.finish("tick", 50);
     assert_eq!(
         (&summary["samples"], &summary["lost"], &summary["senders"]),
         (&50.into(), &0.into(), &1.into())
     );
-    let strip = |path: &str| stdout(&khz(&["cat", path, "-r", "tick"]));
-    assert_eq!(strip(&received), strip(sent.paths[0].to_str().unwrap()));
+    assert_eq!(lines(&received, "tick"), lines(sent.paths[0].to_str().unwrap(), "tick"));
+}
+
+/// A robot runs in one process and is recorded by another: every sample arrives as it was logged, or its datagram is
+/// counted as lost.
+#[test]
+fn a_run_is_recorded_by_another_process() {
+    let bench = bench();
+    let receiver = Receiver::start(&bench.folder, &[]);
+    let sent = format!("{}/sent.tlog", bench.folder);
+    let words = ["run", "--duration", "500ms", "--no-report", "--json", "--log", &sent, "--stream"];
+    let mut run = Command::new(env!("CARGO_BIN_EXE_khz"));
+    let run = run.args(words).arg(&receiver.address).output().unwrap();
+    let told: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let received = receiver.log.clone();
+    let ticks = lines(&sent, "tick").len();
+    assert!(ticks > 0 && told["log_dropped"] == 0, "{told}");
+    let summary = receiver.finish("tick", ticks);
+    let nothing_lost = summary["lost"] == 0 && summary["dropped"] == 0;
+    for record in ["robot", "tick", "servo", "command", "imu", "event"] {
+        let (sent, received) = (lines(&sent, record), lines(&received, record));
+        assert!(!sent.is_empty(), "{record}");
+        let sent_set: std::collections::HashSet<_> = sent.iter().collect();
+        assert!(received.iter().all(|line| sent_set.contains(line)), "{record}");
+        assert!(received.len() == sent.len() || !nothing_lost, "{record}: {summary}");
+    }
+    let sender = lines(&received, "sender");
+    assert!(sender.len() == 1 && sender[0].contains("\"address\":\"127.0.0.1:"), "{sender:?}");
+}
+
+#[test]
+fn an_address_nobody_can_have_is_bad_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = Command::new(env!("CARGO_BIN_EXE_khz"));
+    let output = run.args(["run", "--stream", "here"]).current_dir(&folder).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("cannot send samples to here"), "{error}");
 }

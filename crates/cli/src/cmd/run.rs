@@ -36,6 +36,10 @@ pub struct Args {
     /// The log; replaces `log.path` of the robot file.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+    /// Send everything that is recorded by UDP too, to `khz log record --listen` at HOST:PORT; replaces
+    /// `log.stream` of the robot file.
+    #[arg(long, value_name = "HOST:PORT")]
+    stream: Option<String>,
     /// The report; by default the log's name with `.html`.
     #[arg(long, value_name = "FILE", conflicts_with = "no_report")]
     report: Option<PathBuf>,
@@ -97,6 +101,9 @@ fn read(path: Option<&Path>) -> Result<(String, RobotConfig), khz_robot::ConfigE
 fn override_with(config: &mut RobotConfig, args: &Args) {
     if let Some(log) = &args.log {
         config.log.path = log.display().to_string();
+    }
+    if let Some(to) = &args.stream {
+        config.log.stream = Some(to.clone());
     }
     config.timing.cpu = args.cpu.or(config.timing.cpu);
     config.timing.strict |= args.strict;

@@ -22,6 +22,7 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     check_controller(robot, reader);
     check_supervisor(robot, reader);
     check_body(robot, reader);
+    check_stream(robot, reader);
     check_idle_buses(robot, reader);
 }
 
@@ -68,6 +69,23 @@ fn check_loop(robot: &RobotConfig, reader: &mut Reader) {
                 .help("leave out `cpu`, or use `policy = \"fifo\"`");
         reader.problems.push(problem);
     }
+}
+
+/// Names are looked up when the run begins; here only what can be nobody's address.
+fn check_stream(robot: &RobotConfig, reader: &mut Reader) {
+    if let (Some(to), Some(span)) = (&robot.log.stream, reader.span("log.stream"))
+        && !is_address(to)
+    {
+        let problem = Problem::error("log.stream", format!("`{to}` is no address to send to"))
+            .at(span, "not `HOST:PORT`")
+            .help("write where `khz log record --listen` runs, for example `stream = \"192.168.1.5:7400\"`");
+        reader.problems.push(problem);
+    }
+}
+
+fn is_address(text: &str) -> bool {
+    let parts = text.rsplit_once(':');
+    parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0))
 }
 
 /// Two buses on one connector.

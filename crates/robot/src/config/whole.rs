@@ -120,6 +120,8 @@ section! {
         rotate_s: Option<f64> = None, "s", 1.0 => 1e9;
         /// Stop writing, and count, when the disk has less room than this.
         keep_free_mib: u32 = 256, "MiB", 0 => 1_000_000;
+        /// Send everything that is recorded by UDP too, to `khz log record` at this address, `HOST:PORT`.
+        stream: Option<String> = None, "";
     }
 }
 

@@ -64,8 +64,8 @@ pub struct RecorderOptions {
     /// What to add to the loop's clock to get ns since the Unix epoch; `None`: the present difference to
     /// `CLOCK_MONOTONIC`. With virtual time, say what its zero means.
     pub epoch_ns: Option<i64>,
-    /// Send every sample to this address too, for `khz log record` there.
-    pub stream: Option<std::net::SocketAddr>,
+    /// Send every sample to this address, `HOST:PORT`, too, for `khz log record` there.
+    pub stream: Option<String>,
 }
 
 /// When written data is forced onto the disk. The file system's own pace is some tens of seconds; the death of the
@@ -101,7 +101,7 @@ impl From<&LogConfig> for RecorderOptions {
             keep_free_bytes: mib(config.keep_free_mib),
             sync: Sync::default(),
             epoch_ns: None,
-            stream: None,
+            stream: config.stream.clone(),
         }
     }
 }
@@ -121,10 +121,10 @@ pub enum RecorderError {
     #[error("the record {0:?} is declared twice")]
     Twice(String),
     /// Nothing can be sent to the address.
-    #[error("cannot send samples to {to}: {source}")]
+    #[error("cannot send samples to {to}: {source} (log.stream wants `HOST:PORT`)")]
     Stream {
         /// The address.
-        to: std::net::SocketAddr,
+        to: String,
         /// What the system said.
         source: std::io::Error,
     },

@@ -17,16 +17,29 @@ const MAX_RECORDS: u64 = 256;
 const MAX_SCHEMAS: usize = 2 << 20;
 /// A larger step in a sender's numbers is no gap but a mistake, and so is the datagram.
 const MAX_STEP: u64 = 1 << 32;
+/// How far ahead of the receiver's clock a sample may be: clocks differ.
+const AHEAD_US: i64 = 1_000_000;
+/// How old a sample may be when it arrives: its sender may have waited for its own disk.
+const BEHIND_US: i64 = 60_000_000;
+/// What a block may need beside its payload, which does not grow, and the marker behind it.
+const BLOCK_BESIDE: u64 = 64;
+/// What each record may need in a marker, and in the index at the end.
+const RECORD_BESIDE: u64 = 20 + 20;
 
 /// A log fed by datagrams. Beside the senders' records it has `sender` (who is who) and `gaps` (what was lost). The
 /// first sender's records keep their names, those of the n-th have `@n` behind them.
+///
+/// A log is searched by its times. A sample whose time is more than a second ahead of the receiver's clock, or more than
+/// a minute behind, therefore gets the time of its arrival; so no sender can spoil the search for the others.
 pub struct Intake<W> {
     log: Writer<W>,
+    limit: u64,
     sender_record: RecordId,
     gaps_record: RecordId,
     senders: HashMap<(SocketAddr, u64), Sender>,
     known: u32,
     schema_bytes: usize,
+    records: u64,
     counts: IntakeCounts,
     told: HashMap<u32, u64>,
 }
@@ -46,10 +59,16 @@ pub struct IntakeCounts {
     pub refused: u64,
     /// Samples whose schema has not come yet.
     pub unknown: u64,
+    /// Samples that got the time of their arrival.
+    pub restamped: u64,
+    /// Samples not written because the log was as large as it may become.
+    pub beyond: u64,
 }
 
 struct Sender {
     number: u32,
+    /// The number of the first datagram that came. Those before it are not counted as lost.
+    first: u64,
     /// The number after the highest seen.
     next: u64,
     /// Which of the 64 before `next` have come: bit 0 is `next - 1`.
@@ -64,6 +83,8 @@ struct SenderEntry {
     number: u32,
     address: String,
     session: u64,
+    /// Datagrams it had sent before the first that came.
+    before: u64,
 }
 
 #[derive(Record)]
@@ -73,21 +94,24 @@ struct GapsEntry {
 }
 
 impl<W: Write> Intake<W> {
-    /// Begins a log in `out`.
+    /// Begins a log in `out` that takes no sample with which it could become larger than `limit` bytes.
     ///
     /// # Errors
     /// When it cannot be written; so for every function here.
-    pub fn new(out: W) -> io::Result<Self> {
-        let mut log = Writer::new(out, Options::default())?;
+    pub fn new(out: W, limit: u64) -> io::Result<Self> {
+        // Markers by bytes alone: a sender whose clock leaps must not make one of every sample.
+        let mut log = Writer::new(out, Options { marker_period_us: 0, ..Options::default() })?;
         let sender_record = log.record("sender", &SenderEntry::schema())?;
         let gaps_record = log.record("gaps", &GapsEntry::schema())?;
         Ok(Self {
             log,
+            limit,
             sender_record,
             gaps_record,
             senders: HashMap::new(),
             known: 0,
             schema_bytes: 0,
+            records: 2,
             counts: IntakeCounts::default(),
             told: HashMap::new(),
         })
@@ -103,9 +127,15 @@ impl<W: Write> Intake<W> {
             return Ok(());
         };
         let key = (from, datagram.session);
-        if !self.senders.contains_key(&key) && !self.admit(key, datagram.number, now_ns)? {
-            self.counts.refused += 1;
-            return Ok(());
+        if !self.senders.contains_key(&key) {
+            if !self.has_room(100) {
+                self.counts.beyond += 1;
+                return Ok(());
+            }
+            if !self.admit(key, datagram.number, now_ns)? {
+                self.counts.refused += 1;
+                return Ok(());
+            }
         }
         let Some(sender) = self.senders.get_mut(&key) else { return Ok(()) };
         match sender.arrive(datagram.number) {
@@ -121,7 +151,9 @@ impl<W: Write> Intake<W> {
         }
         datagram.into_iter().try_for_each(|message| match message {
             Ok(Message::Schema { record, name, schema }) => self.schema(key, record, name, schema),
-            Ok(Message::Sample { record, time_us, payload }) => self.sample(key, record, time_us, payload),
+            Ok(Message::Sample { record, time_us, payload }) => {
+                self.sample(key, record, time_us, payload, now_ns / 1000)
+            }
             Err(_) => {
                 self.counts.refused += 1;
                 Ok(())
@@ -162,6 +194,11 @@ impl<W: Write> Intake<W> {
         IntakeCounts { senders: self.known, lost, ..self.counts }
     }
 
+    /// Whether the log has had to refuse something because of its limit.
+    pub fn is_full(&self) -> bool {
+        self.counts.beyond > 0
+    }
+
     /// Bytes of the log so far.
     pub fn bytes(&self) -> u64 {
         self.log.position()
@@ -177,30 +214,40 @@ impl<W: Write> Intake<W> {
             self.senders.remove(&idle);
         }
         self.known += 1;
-        let entry = SenderEntry { number: self.known, address: key.0.to_string(), session: key.1 };
+        let address = key.0.to_string();
+        let entry = SenderEntry { number: self.known, address, session: key.1, before: number };
         self.log.write(self.sender_record, Some(now_ns / 1000), &entry.to_bytes())?;
         let (seen, lost) = (0, 0);
         let records = HashMap::new();
-        let sender = Sender { number: self.known, next: number, seen, lost, records, heard_ns: now_ns };
+        let sender =
+            Sender { number: self.known, first: number, next: number, seen, lost, records, heard_ns: now_ns };
         self.senders.insert(key, sender);
         Ok(true)
     }
 
     fn schema(&mut self, key: (SocketAddr, u64), record: u64, name: &str, schema: &[u8]) -> io::Result<()> {
+        let bytes = name.len() + schema.len() + 80;
+        let has_room = self.has_room(bytes);
         let Some(sender) = self.senders.get_mut(&key) else { return Ok(()) };
         if sender.records.contains_key(&record) {
             return Ok(());
         }
-        let bytes = name.len() + schema.len() + 80;
         let fits = record < MAX_RECORDS && self.schema_bytes + bytes <= MAX_SCHEMAS;
         if !fits || Type::decode(schema).is_err() {
             self.counts.refused += 1;
             return Ok(());
         }
-        let name = if sender.number == 1 { name.to_owned() } else { format!("{name}@{}", sender.number) };
+        if !has_room {
+            self.counts.beyond += 1;
+            return Ok(());
+        }
+        // Whatever a sender calls its records, it takes no other's name.
+        let plain = sender.number == 1 && !name.contains('@') && !["sender", "gaps"].contains(&name);
+        let name = if plain { name.to_owned() } else { format!("{name}@{}", sender.number) };
         match self.log.record_with(&name, schema, khz_tlog::Compression::Snappy) {
             Ok(id) => {
                 self.schema_bytes += bytes;
+                self.records += 1;
                 sender.records.insert(record, id);
             }
             // Two records of one name.
@@ -216,15 +263,24 @@ impl<W: Write> Intake<W> {
         record: u64,
         time_us: i64,
         payload: &[u8],
+        now_us: i64,
     ) -> io::Result<()> {
         match self.senders.get(&key).and_then(|sender| sender.records.get(&record)) {
-            Some(&id) => {
-                self.log.write(id, Some(time_us), payload)?;
-                self.counts.samples += 1;
-            }
             None => self.counts.unknown += 1,
+            Some(_) if !self.has_room(payload.len()) => self.counts.beyond += 1,
+            Some(&id) => {
+                let is_believed = (now_us - BEHIND_US..=now_us + AHEAD_US).contains(&time_us);
+                self.log.write(id, Some(if is_believed { time_us } else { now_us }), payload)?;
+                self.counts.samples += 1;
+                self.counts.restamped += u64::from(!is_believed);
+            }
         }
         Ok(())
+    }
+
+    fn has_room(&self, payload: usize) -> bool {
+        let beside = BLOCK_BESIDE + (self.records + 1) * RECORD_BESIDE;
+        self.log.position() + payload as u64 + beside <= self.limit
     }
 }
 
@@ -252,7 +308,9 @@ impl Sender {
             return Arrival::Repeated;
         }
         self.seen |= 1 << back;
-        self.lost = self.lost.saturating_sub(1);
+        if number > self.first {
+            self.lost -= 1;
+        }
         Arrival::Fresh
     }
 }
@@ -285,13 +343,14 @@ mod tests {
 
     #[test]
     fn samples_of_several_senders_are_kept_apart_and_gaps_counted() {
-        let mut intake = Intake::new(Vec::new()).unwrap();
+        let mut intake = Intake::new(Vec::new(), 1 << 30).unwrap();
         for number in [0, 1, 3, 2, 2, 7] {
             intake.datagram(address(1), &datagram(5, number, &[(0, number as i64)]), 0).unwrap();
         }
         intake.datagram(address(2), &datagram(5, 0, &[(0, 9), (1, 9)]), 0).unwrap();
         let (counts, log) = intake.finish(1000).unwrap();
-        let expected = IntakeCounts { senders: 2, samples: 6, lost: 3, repeated: 1, refused: 0, unknown: 1 };
+        let expected =
+            IntakeCounts { senders: 2, samples: 6, lost: 3, repeated: 1, unknown: 1, ..Default::default() };
         assert_eq!(counts, expected);
         let mut reader = Reader::open(log).unwrap();
         let mut found = Vec::new();
@@ -307,7 +366,7 @@ mod tests {
 
     #[test]
     fn another_session_from_the_same_address_changes_no_gaps() {
-        let mut intake = Intake::new(Vec::new()).unwrap();
+        let mut intake = Intake::new(Vec::new(), 1 << 30).unwrap();
         intake.datagram(address(1), &datagram(5, 0, &[]), 0).unwrap();
         intake.datagram(address(1), &datagram(6, 1 << 40, &[]), 0).unwrap();
         intake.datagram(address(1), &datagram(5, u64::MAX, &[]), 0).unwrap();
@@ -317,7 +376,7 @@ mod tests {
 
     #[test]
     fn no_more_senders_than_there_is_room_for() {
-        let mut intake = Intake::new(Vec::new()).unwrap();
+        let mut intake = Intake::new(Vec::new(), 1 << 30).unwrap();
         (0..1000).for_each(|n| intake.datagram(address(1), &datagram(n, 0, &[]), 0).unwrap());
         assert_eq!((intake.senders.len(), intake.counts().refused), (MAX_SENDERS, 1000 - MAX_SENDERS as u64));
         intake.datagram(address(1), &datagram(5000, 0, &[]), SILENCE_NS + 1).unwrap();
@@ -325,8 +384,89 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_that_is_not_heard_from_its_start_is_told_with_what_came_before() {
+        let mut intake = Intake::new(Vec::new(), 1 << 30).unwrap();
+        for number in [70, 72, 69, 68] {
+            intake.datagram(address(1), &datagram(5, number, &[]), 0).unwrap();
+        }
+        let (counts, log) = intake.finish(0).unwrap();
+        assert_eq!(counts.lost, 1);
+        let mut reader = Reader::open(log).unwrap();
+        let sender = reader.next().unwrap().unwrap().value().unwrap();
+        assert_eq!(sender.at("before"), Some(khz_tlog::Value::Uint(70)));
+    }
+
+    /// Samples whose times leap once made a marker each, which is much larger than they are.
+    #[test]
+    fn no_sender_makes_the_log_larger_than_its_limit() {
+        const LIMIT: u64 = 1 << 20;
+        let mut intake = Intake::new(Vec::new(), LIMIT).unwrap();
+        for number in 0..200u64 {
+            let mut bytes = datagram(1, number + 1, &[]);
+            bytes.put(&[1]);
+            bytes.varuint(number);
+            bytes.counted(format!("r{number}").as_bytes());
+            bytes.counted(&Type::Null.to_bytes());
+            for sample in 0..5000 {
+                bytes.put(&[2]);
+                bytes.varuint(number);
+                bytes.put(&(sample * 10_000_000_i64).to_le_bytes());
+                bytes.counted(&[]);
+            }
+            intake.datagram(address(1), &bytes, 0).unwrap();
+        }
+        assert!(intake.is_full());
+        let (counts, log) = intake.finish(0).unwrap();
+        assert_eq!(
+            counts.samples + counts.beyond + counts.unknown,
+            200 * 5000 + (200 - counts_of_records(&log))
+        );
+        assert!((LIMIT / 2..LIMIT).contains(&(log.len() as u64)), "{}", log.len());
+    }
+
+    fn counts_of_records(log: &[u8]) -> u64 {
+        Reader::open(log).unwrap().records().len() as u64 - 2
+    }
+
+    #[test]
+    fn a_sender_whose_clock_is_wrong_spoils_no_search() {
+        const NOW_US: i64 = 1_700_000_000_000_000;
+        let mut intake = Intake::new(Vec::new(), 1 << 30).unwrap();
+        for number in 0..1000u64 {
+            let now_us = NOW_US + number as i64 * 1000;
+            let wild = [i64::MAX, i64::MIN, 0, NOW_US + 3_600_000_000][number as usize % 4];
+            intake.datagram(address(1), &datagram(1, number, &[(0, wild)]), now_us * 1000).unwrap();
+            intake.datagram(address(2), &datagram(2, number, &[(0, now_us - 500)]), now_us * 1000).unwrap();
+        }
+        let (counts, log) = intake.finish(0).unwrap();
+        assert_eq!((counts.samples, counts.restamped), (2000, 1000));
+        let mut reader = Reader::open(log).unwrap();
+        reader.seek(NOW_US + 500_000).unwrap();
+        reader.select(["tick@2"]);
+        assert_eq!(reader.next().unwrap().unwrap().time_us, Some(NOW_US + 500_500));
+    }
+
+    #[test]
+    fn no_sender_takes_the_name_of_another() {
+        let mut intake = Intake::new(Vec::new(), 1 << 30).unwrap();
+        let mut bytes = datagram(1, 1, &[]);
+        for (record, name) in ["tick@2", "gaps", "sender"].into_iter().enumerate() {
+            bytes.put(&[1, record as u8]);
+            bytes.counted(name.as_bytes());
+            bytes.counted(&Type::Null.to_bytes());
+        }
+        intake.datagram(address(1), &bytes, 0).unwrap();
+        intake.datagram(address(2), &datagram(2, 0, &[]), 0).unwrap();
+        let (counts, log) = intake.finish(0).unwrap();
+        assert_eq!(counts.refused, 0);
+        let reader = Reader::open(log).unwrap();
+        let names: Vec<_> = reader.records().iter().map(|record| record.name()).collect();
+        assert_eq!(names, ["sender", "gaps", "tick@2@1", "gaps@1", "sender@1", "tick@2"]);
+    }
+
+    #[test]
     fn hostile_datagrams_are_counted() {
-        let mut intake = Intake::new(Vec::new()).unwrap();
+        let mut intake = Intake::new(Vec::new(), 1 << 30).unwrap();
         let good = datagram(5, 0, &[(0, 1)]);
         for len in 0..good.len() {
             intake.datagram(address(9), &good[..len], 0).unwrap();
@@ -344,7 +484,7 @@ mod tests {
 
     #[test]
     fn schemas_beyond_the_limit_are_refused() {
-        let mut intake = Intake::new(Vec::new()).unwrap();
+        let mut intake = Intake::new(Vec::new(), 1 << 30).unwrap();
         let schema = Type::object([("x".repeat(50_000), Type::Bool)]).to_bytes();
         for number in 0..100u64 {
             let mut bytes = datagram(1, number + 1, &[]);

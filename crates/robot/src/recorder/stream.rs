@@ -4,10 +4,11 @@
 //! number in the session (u64, from 0), and then messages. A message is a byte 1, record number, name and schema; or a
 //! byte 2, record number, time (i64, µs since the Unix epoch) and payload. Integers of fixed size are little endian;
 //! record numbers are varuints; name, schema and payload have their length before them as a varuint. Every second the
-//! schemas are sent again, for receivers that came late.
+//! schemas are sent again, for receivers that came late. The last datagram of a session has no messages; with its
+//! number the receiver knows of gaps just before it.
 
 use khz_tlog::{DecodeError, Input, Sink, Type};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{ToSocketAddrs, UdpSocket};
 
 const MAGIC: &[u8; 5] = b"KLOG\x01";
 /// Magic, session, number.
@@ -29,7 +30,8 @@ pub(super) struct Uplink {
 }
 
 impl Uplink {
-    pub fn new(to: SocketAddr, records: &[(String, Type)]) -> std::io::Result<Self> {
+    pub fn new(to: &str, records: &[(String, Type)]) -> std::io::Result<Self> {
+        let to = to.to_socket_addrs()?.next().ok_or(std::io::ErrorKind::HostUnreachable)?;
         let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = UdpSocket::bind(any)?;
         socket.connect(to)?;
@@ -68,6 +70,12 @@ impl Uplink {
             schemas.iter().for_each(|schema| self.add(schema, &[]));
             self.schemas = schemas;
         }
+    }
+
+    /// Sends the rest, and a datagram without messages: its number tells the receiver whether the last ones came.
+    pub fn finish(&mut self) {
+        self.flush();
+        self.send();
     }
 
     /// Sends what has come together.

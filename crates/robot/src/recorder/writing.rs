@@ -65,9 +65,10 @@ impl<D: Disk> Writing<D> {
     ) -> Result<Self, RecorderError> {
         let epoch_ns = options.epoch_ns.unwrap_or_else(|| khz_rt::clock::realtime_ns() - khz_rt::now_ns());
         let written = vec![0; records.len()];
-        let uplink = options
-            .stream
-            .map(|to| Uplink::new(to, &records).map_err(|source| RecorderError::Stream { to, source }));
+        let uplink = options.stream.as_ref().map(|to| {
+            let cannot = |source| RecorderError::Stream { to: to.clone(), source };
+            Uplink::new(to, &records).map_err(cannot)
+        });
         let uplink = uplink.transpose()?;
         let mut writing = Self {
             options,
@@ -124,6 +125,9 @@ impl<D: Disk> Writing<D> {
     /// Takes what is left and ends the log.
     pub fn finish(mut self, now_ns: i64) -> Summary {
         self.drain(now_ns);
+        if let Some(uplink) = &mut self.uplink {
+            uplink.finish();
+        }
         self.close(now_ns);
         let records = self.records.iter().zip(&self.written).enumerate();
         let records = records.map(|(index, ((name, _), &written))| RecordSummary {

@@ -36,7 +36,7 @@ pub struct Args {
     /// End after this long
     #[arg(long, value_parser = crate::duration::parse)]
     duration: Option<Duration>,
-    /// End when the log has so many MiB
+    /// End before the log has more MiB than this
     #[arg(long, value_name = "MIB", default_value_t = 16 << 10)]
     limit: u64,
     /// End when the disk has less free MiB than this
@@ -58,7 +58,9 @@ struct Batch {
 
 impl Batch {
     fn push(&mut self, from: SocketAddr, datagram: &[u8]) {
-        if self.bytes.len() + datagram.len() > BUFFER {
+        // Each costs memory however small it is.
+        let beside = (self.ends.len() + 1) * size_of::<(SocketAddr, usize, i64)>();
+        if self.bytes.len() + datagram.len() + beside > BUFFER {
             self.dropped += 1;
             return;
         }
@@ -78,7 +80,7 @@ impl Batch {
 pub fn run(args: Args) -> Result<ExitCode> {
     let socket = UdpSocket::bind(args.listen).with_context(|| format!("cannot listen at {}", args.listen))?;
     socket.set_read_timeout(Some(PATIENCE))?;
-    let mut intake = Intake::new(create(&args.output, args.force)?)?;
+    let mut intake = Intake::new(create(&args.output, args.force)?, args.limit << 20)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, stop.clone())?;
@@ -137,7 +139,7 @@ fn write(
         for &(from, end, at_ns) in &full.ends {
             intake.datagram(from, &full.bytes[start..end], at_ns).context("writing the log")?;
             start = end;
-            if intake.bytes() > args.limit << 20 {
+            if intake.is_full() {
                 return Ok((dropped, Some(format!("the log has reached its limit of {} MiB", args.limit))));
             }
         }
@@ -158,18 +160,38 @@ fn short_of_room(path: &Path, keep_mib: u64) -> Option<String> {
 }
 
 fn summarise(args: &Args, counts: &IntakeCounts, bytes: u64, dropped: u64) -> Result<()> {
-    let IntakeCounts { senders, samples, lost, repeated, refused, unknown } = *counts;
+    let IntakeCounts { senders, samples, lost, repeated, refused, unknown, restamped, .. } = *counts;
     let path = args.output.display();
     let text = match args.json {
         true => json!({
             "log": args.output, "bytes": bytes, "senders": senders, "samples": samples, "lost": lost,
-            "repeated": repeated, "refused": refused, "unknown": unknown, "dropped": dropped,
+            "repeated": repeated, "refused": refused, "unknown": unknown, "restamped": restamped,
+            "dropped": dropped,
         })
         .to_string(),
         false => format!(
             "{path}: {bytes} bytes, {samples} samples of {senders} senders; datagrams: {lost} lost, {repeated} \
-             repeated, {refused} refused, {dropped} dropped here; {unknown} samples without a schema"
+             repeated, {refused} refused, {dropped} dropped here; samples: {unknown} without a schema, {restamped} \
+             with the time of their arrival (their clock differs too much)"
         ),
     };
     crate::cmd::show(&(text + "\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_stands_still_costs_bounded_memory_even_for_empty_datagrams() {
+        let mut batch = Batch::default();
+        let from = SocketAddr::from(([127, 0, 0, 1], 1));
+        (0..4_000_000).for_each(|_| batch.push(from, &[]));
+        assert!(batch.dropped > 0 && batch.ends.len() * size_of_val(&batch.ends[0]) <= BUFFER);
+        let (kept, dropped) = (batch.ends.len() as u64, batch.dropped);
+        assert_eq!(kept + dropped, 4_000_000);
+        batch.clear();
+        batch.push(from, &[1]);
+        assert_eq!((batch.ends.len(), batch.dropped), (1, 0));
+    }
 }
