@@ -1,22 +1,20 @@
-//! The log: hand-over from the tick, cost per second, throughput against `mcap` and plain writes, seek, extraction, a disk that stalls.
+//! The log: hand-over from the tick, cost per second, throughput against `mcap` and plain writes.
 //!
 //! The quadruped's tick is six records of about 1 kB together: timing, twelve servos, twelve commands, IMU. The
-//! articles' load is 400 samples per second of 2,000 four-byte values. The large log for seeking is sparse on disk as
-//! far as the file system allows, but written and read as any other.
+//! articles' load is 400 samples per second of 2,000 four-byte values.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use anyhow::{Result, ensure};
 use khz_bench::{Bench, Samples, timed_ns};
-use khz_robot::recorder::{Disk, Files, Output, Plan, RecordId, Recorder, RecorderOptions, Summary, Tap};
+use khz_robot::recorder::{Disk, Files, Plan, RecordId, RecorderOptions, Tap};
 use khz_rt::clock::{now_ns, thread_cpu_ns};
-use khz_tlog::{Compression, Options, Reader, Record, Source, Type, Writer};
-use std::cell::Cell;
+use khz_tlog::{Compression, Options, Record, Type, Writer};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[derive(Clone, Copy, Default, Record)]
 struct Timing {
@@ -134,9 +132,7 @@ fn main() -> Result<()> {
 fn all(bench: &Bench, folder: &Path) -> Result<()> {
     hand_over(bench, folder)?;
     cost(bench)?;
-    throughput(bench, folder)?;
-    large(bench, folder)?;
-    stalls(bench, folder)
+    throughput(bench, folder)
 }
 
 fn options(folder: &Path, name: &str) -> RecorderOptions {
@@ -236,7 +232,11 @@ fn throughput(bench: &Bench, folder: &Path) -> Result<()> {
 }
 
 fn write_tlog(path: &Path, ticks: &[[Vec<u8>; 4]]) -> Result<u64> {
-    let out = BufWriter::with_capacity(256 << 10, File::create(path)?);
+    std::fs::remove_file(path).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    })?;
+    let out = BufWriter::with_capacity(256 << 10, Files.create(path)?);
     let mut log = Writer::new(out, Options { compression: Compression::None, ..Options::default() })?;
     let types = [Timing::schema(), <[Joint; 12]>::schema(), <[Command; 12]>::schema(), Imu::schema()];
     let ids = ["tick", "servo", "command", "imu"].iter().zip(&types).map(|(name, ty)| log.record(name, ty));
@@ -247,7 +247,7 @@ fn write_tlog(path: &Path, ticks: &[[Vec<u8>; 4]]) -> Result<u64> {
         }
     }
     let bytes = log.position();
-    log.finish()?.into_inner()?.sync_data()?;
+    log.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync()?;
     Ok(bytes)
 }
 
@@ -277,177 +277,4 @@ fn write_plain(path: &Path, bytes: &[u8]) -> Result<()> {
     bytes.chunks(1024).try_for_each(|chunk| out.write_all(chunk))?;
     out.into_inner()?.sync_data()?;
     Ok(())
-}
-
-/// A file that counts what is read of it.
-struct Counting {
-    file: File,
-    reads: Cell<u64>,
-    bytes: Cell<u64>,
-}
-
-impl Source for Counting {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let read = self.file.read_at(buf, offset)?;
-        self.reads.set(self.reads.get() + 1);
-        self.bytes.set(self.bytes.get() + read as u64);
-        Ok(read)
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        self.file.size()
-    }
-}
-
-fn counting(path: &Path) -> Result<Counting> {
-    Ok(Counting { file: File::open(path)?, reads: Cell::new(0), bytes: Cell::new(0) })
-}
-
-/// Seeking in a log of 10 GB (1 GB with `--quick`), and taking 1 % of it out over the links.
-fn large(bench: &Bench, folder: &Path) -> Result<()> {
-    let path = folder.join("large.tlog");
-    let size = bench.rounds(10_000) as u64 * 1_000_000;
-    let free = Files.free_bytes(&path)?;
-    if free < size + (1 << 30) {
-        println!("# large log not made: {} MB free, {} MB needed", free >> 20, (size >> 20) + 1024);
-        return Ok(());
-    }
-    let (duration_us, share) = make_large(&path, size)?;
-    let (mut reads, mut bytes) = (Vec::new(), Vec::new());
-    for step in 0..101 {
-        let mut reader = Reader::open(counting(&path)?)?;
-        reader.seek(duration_us / 100 * step + 7)?;
-        let source = reader.into_source();
-        reads.push(source.reads.get() as f64);
-        bytes.push(source.bytes.get() as f64);
-    }
-    bench.figure("log_seek_reads", Samples::new(reads).max(), "reads", 40.0);
-    bench.figure("log_seek_bytes", Samples::new(bytes).max() / 1e6, "MB", 4.0);
-    let mut reader = Reader::open(counting(&path)?)?;
-    let places = reader.places("rare")?.unwrap_or_default();
-    ensure!(!places.is_empty(), "the record was not found over its links");
-    for place in &places {
-        reader.stored_at(*place)?;
-    }
-    let read = reader.into_source().bytes.get() as f64 / size as f64 * 100.0;
-    println!("# the record is {share:.2} % of the log, {} samples", places.len());
-    bench.figure("log_extract_1_percent", read, "%", 3.0);
-    Ok(())
-}
-
-/// Writes a log in which the record `rare` is about a hundredth of the bytes. Returns its length in time, and the share.
-fn make_large(path: &Path, size: u64) -> Result<(i64, f64)> {
-    let out = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    let mut log = Writer::new(out, Options { compression: Compression::None, ..Options::default() })?;
-    let bulk = log.record("bulk", &Type::Bytes)?;
-    let rare = log.record("rare", &Type::Bytes)?;
-    let payload = vec![0x5a; 1000];
-    let (mut time_us, mut rare_bytes) = (0, 0);
-    while log.position() < size {
-        for _ in 0..100 {
-            log.write(bulk, Some(time_us), &payload)?;
-            time_us += 1000;
-        }
-        let before = log.position();
-        log.write(rare, Some(time_us), &payload)?;
-        rare_bytes += log.position() - before;
-    }
-    let share = rare_bytes as f64 / log.position() as f64 * 100.0;
-    log.finish()?.flush()?;
-    Ok((time_us, share))
-}
-
-/// A disk whose writes stand still now and then.
-struct Stalling {
-    every: Duration,
-    stall: Duration,
-}
-
-struct StallingFile {
-    out: Box<dyn Output>,
-    every: Duration,
-    stall: Duration,
-    last: Instant,
-}
-
-impl Disk for Stalling {
-    fn create(&mut self, path: &Path) -> io::Result<Box<dyn Output>> {
-        let out = Files.create(path)?;
-        Ok(Box::new(StallingFile { out, every: self.every, stall: self.stall, last: Instant::now() }))
-    }
-
-    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        Files.free_bytes(path)
-    }
-}
-
-impl Write for StallingFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.last.elapsed() >= self.every {
-            std::thread::sleep(self.stall);
-            self.last = Instant::now();
-        }
-        self.out.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-}
-
-impl Output for StallingFile {
-    fn sync(&mut self) -> io::Result<()> {
-        self.out.sync()
-    }
-
-    fn close(&mut self) -> io::Result<u64> {
-        self.out.close()
-    }
-}
-
-/// What a 1 kHz loop that records has of it: how late its ticks are, and what was dropped.
-fn stalls(bench: &Bench, folder: &Path) -> Result<()> {
-    let ms = Duration::from_millis;
-    let stalling = run_on(folder, 10, 16 << 20, (ms(300), ms(700)))?;
-    bench.figure("log_700ms_stalls_dropped", stalling.summary.dropped() as f64, "samples", 0.0);
-    let (mut dropped, mut uncounted) = (0, 0);
-    let calm = || run_on(folder, 12, 4 << 20, (ms(1 << 40), ms(0))).unwrap().late.percentile(99.0);
-    let stopped = || {
-        let run = run_on(folder, 12, 4 << 20, (ms(1000), ms(10_000))).unwrap();
-        let counted: u64 = run.summary.records.iter().map(|record| record.written + record.dropped).sum();
-        dropped += run.summary.dropped();
-        uncounted += run.pushed.abs_diff(counted);
-        run.late.percentile(99.0)
-    };
-    let (stopped, calm) = bench.interleave(5, stopped, calm);
-    println!("# stops of 10 s with a ring of 4 MiB: {dropped} samples dropped");
-    bench.figure("log_10s_stop_uncounted", uncounted as f64, "samples", 0.0);
-    bench.ratio("log_10s_stop_lateness_p99", stopped.median() / calm.median(), 1.1);
-    Ok(())
-}
-
-struct Run {
-    late: Samples,
-    pushed: u64,
-    summary: Summary,
-}
-
-fn run_on(folder: &Path, seconds: u64, ring: usize, (every, stall): (Duration, Duration)) -> Result<Run> {
-    let mut plan = Plan::new(options(folder, "run.tlog"));
-    let ids = Ids::declare(&mut plan)?;
-    let mut tap = plan.tap(ring);
-    let recorder: Recorder = plan.start_on(Stalling { every, stall })?;
-    let mut robot = Robot::new();
-    let mut late = Vec::new();
-    let ticks = seconds * 1000;
-    let start_ns = now_ns();
-    let mut waiter = khz_rt::Waiter::new(khz_rt::Wake::Sleep)?;
-    for tick in 0..ticks {
-        let deadline_ns = start_ns + tick as i64 * 1_000_000;
-        late.push((waiter.wait_until(deadline_ns) - deadline_ns) as f64);
-        robot.step(tick);
-        ids.push(&mut tap, &robot, now_ns());
-    }
-    let summary = recorder.finish();
-    Ok(Run { late: Samples::new(late), pushed: ticks * 4, summary })
 }
