@@ -27,7 +27,7 @@ fn impossible_requests_exit_2_and_say_what_to_write() {
         (&["--wake", "busy"], "hybrid"),
         (&["--policy", "rt"], "fifo"),
         (&["--clock", "tai"], "monotonic"),
-        (&["--overrun", "catch-up"], "run-late-once"),
+        (&["--overrun", "catch-up"], "run_late_once"),
         (&["--matrix", "cpu=1"], "policy, wake, load"),
         (&["--rounds", "0"], "1..="),
         (&["--csv", "raw.csv", "--ticks", "20000000"], "at most 10000000"),

@@ -2,7 +2,7 @@
 
 use crate::config::{
     BusConfig, ControllerConfig, FaultKind, FaultsConfig, ImuLink, LinkConfig, RobotConfig, Rs485Direction,
-    Rs485Driver, Rs485Link, ServoConfig, UdpLink,
+    Rs485Driver, Rs485Link, ServoConfig, UdpLink, nanoseconds,
 };
 use crate::controller::{Controller, Hold, Sine, StandAndSquat, StandAndSquatParameters};
 use crate::cycle::{Cycle, CyclePlan, DevicePlan, Mounting};
@@ -273,10 +273,7 @@ fn script(faults: &FaultsConfig, channel: u8) -> Vec<Fault> {
         .map(|(probability, kind)| Fault { probability, channel, ..Fault::new(kind) })
         .collect();
     if faults.delay_us > 0.0 || faults.jitter_us > 0.0 {
-        let kind = Kind::Delay {
-            ns: nanoseconds(faults.delay_us * 1e-6),
-            jitter_ns: nanoseconds(faults.jitter_us * 1e-6),
-        };
+        let kind = Kind::Delay { ns: nanoseconds(faults.delay_us), jitter_ns: nanoseconds(faults.jitter_us) };
         script.push(Fault { channel, direction: Direction::FromDevices, ..Fault::new(kind) });
     }
     script.extend(faults.events.iter().map(|event| {
@@ -284,8 +281,8 @@ fn script(faults: &FaultsConfig, channel: u8) -> Vec<Fault> {
             FaultKind::Silence => Fault { device: event.id, ..Fault::new(Kind::Loss) },
             FaultKind::BusOff => Fault::new(Kind::BusOff),
         };
-        let from_ns = nanoseconds(event.at_s);
-        let until_ns = event.for_s.map_or(i64::MAX, |for_s| from_ns.saturating_add(nanoseconds(for_s)));
+        let from_ns = nanoseconds(event.at_s * 1e6);
+        let until_ns = event.for_s.map_or(i64::MAX, |for_s| from_ns.saturating_add(nanoseconds(for_s * 1e6)));
         Fault { from_ns, until_ns, channel, ..fault }
     }));
     script
@@ -314,8 +311,4 @@ fn reply_timeout_ns(link: &LinkConfig) -> i64 {
         _ => return SLACK_NS,
     };
     LONGEST_EXCHANGE_BITS * 1_000_000_000 / i64::from(baud) + SLACK_NS
-}
-
-fn nanoseconds(seconds: f64) -> i64 {
-    (seconds * 1e9).round() as i64
 }

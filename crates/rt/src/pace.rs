@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 /// What to do when a tick has not finished by the time the next was planned for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum Overrun {
     /// Wait for the next planned time still to come; those passed are missed. Keeps the phase.
     #[default]
@@ -31,8 +31,8 @@ impl Overrun {
     pub fn name(self) -> &'static str {
         match self {
             Overrun::Skip => "skip",
-            Overrun::RunLateOnce => "run-late-once",
-            Overrun::RePhase => "re-phase",
+            Overrun::RunLateOnce => "run_late_once",
+            Overrun::RePhase => "re_phase",
             Overrun::Stop => "stop",
         }
     }
@@ -51,7 +51,7 @@ impl FromStr for Overrun {
         Overrun::ALL
             .into_iter()
             .find(|policy| policy.name() == name)
-            .ok_or_else(|| format!("no overrun policy `{name}`: use skip, run-late-once, re-phase or stop"))
+            .ok_or_else(|| format!("no overrun policy `{name}`: use skip, run_late_once, re_phase or stop"))
     }
 }
 
@@ -371,7 +371,7 @@ mod tests {
         for policy in Overrun::ALL {
             assert_eq!(policy.name().parse(), Ok(policy));
         }
-        assert!("catch-up".parse::<Overrun>().unwrap_err().contains("run-late-once"));
+        assert!("catch-up".parse::<Overrun>().unwrap_err().contains("run_late_once"));
     }
 
     #[test]

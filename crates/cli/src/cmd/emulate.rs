@@ -1,16 +1,15 @@
 //! `khz emulate`: the devices of a robot file, for any client.
 
 use super::BAD_INPUT;
-use crate::duration;
 use anyhow::{Context, Result};
 use khz_emu::serve::{Endpoint, Server};
+use khz_measure::jitter::duration_ns;
 use khz_robot::RobotConfig;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 /// Serve a robot's emulated devices to other programs: on pseudo terminals, CAN interfaces or UDP ports.
 ///
@@ -27,8 +26,8 @@ pub struct Args {
     #[arg(long, value_name = "BUS=WHERE", value_parser = at)]
     at: Vec<(String, Endpoint)>,
     /// End after this time, for example 30s.
-    #[arg(long, value_parser = duration::parse)]
-    duration: Option<Duration>,
+    #[arg(long, value_parser = duration_ns)]
+    duration: Option<i64>,
     /// Make a symbolic link FOLDER/BUS to each pseudo terminal while serving.
     #[arg(long, value_name = "FOLDER")]
     links: Option<PathBuf>,
@@ -60,7 +59,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let served: Vec<(&str, PathBuf)> = names.zip(server.endpoints()).collect();
     let _links = args.links.map(|folder| Links::make(&folder, &served)).transpose()?;
     announce(&served)?;
-    let until = args.duration.map(|duration| khz_rt::clock::now_ns().saturating_add(ns(duration)));
+    let until = args.duration.map(|duration_ns| khz_rt::now_ns().saturating_add(duration_ns));
     server.run(&stop, until)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -83,10 +82,6 @@ fn announce(served: &[(&str, PathBuf)]) -> Result<()> {
         writeln!(out, "{name} {}", endpoint.display())?;
     }
     Ok(out.flush()?)
-}
-
-fn ns(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// Symbolic links that vanish with the server.

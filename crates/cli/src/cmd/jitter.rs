@@ -47,7 +47,7 @@ pub struct Args {
     /// The CPU to measure on
     #[arg(long)]
     cpu: Option<usize>,
-    /// After a tick that took too long: skip, run-late-once, re-phase, stop
+    /// After a tick that took too long: skip, run_late_once, re_phase, stop
     #[arg(long, default_value = "skip")]
     overrun: Overrun,
     /// What else the machine does: none, cpu=4,mem=2,io=1 or "stress-ng --cpu 4"

@@ -1,8 +1,8 @@
 //! `khz run`: the main job.
 
 use super::{BAD_INPUT, complain};
-use crate::duration;
 use anyhow::{Context, Result};
+use khz_measure::jitter::duration_ns;
 use khz_measure::run::{RunSummary, page_data};
 use khz_robot::RobotConfig;
 use khz_robot::config::QUADRUPED;
@@ -28,8 +28,8 @@ pub struct Args {
     robot: Option<PathBuf>,
     /// Bring the robot down after this time, for example 30s. Without it: 10 s for the built-in quadruped,
     /// until Ctrl-C for a file.
-    #[arg(long, value_parser = duration::parse)]
-    duration: Option<Duration>,
+    #[arg(long, value_parser = duration_ns)]
+    duration: Option<i64>,
     /// Print one JSON object instead of the table.
     #[arg(long)]
     json: bool,
@@ -54,7 +54,7 @@ pub struct Args {
     strict: bool,
 }
 
-const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+const DEFAULT_DURATION_NS: i64 = 10_000_000_000;
 const LIVE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Runs the robot and tells how it went.
@@ -74,8 +74,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot catch signals")?;
     }
-    let duration = args.duration.or(args.robot.is_none().then_some(DEFAULT_DURATION));
-    let duration_ns = duration.map(|duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX));
+    let duration_ns = args.duration.or(args.robot.is_none().then_some(DEFAULT_DURATION_NS));
     let mut launch = Launch::start(&config, &text, None, duration_ns, stop)?;
     watch(&mut launch.session);
     let landed = match launch.land() {

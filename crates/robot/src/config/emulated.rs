@@ -1,6 +1,6 @@
 //! The emulated devices a robot file describes.
 
-use super::{BodyConfig, ImuLink, LinkConfig, RobotConfig, ServoConfig, WireModel};
+use super::{BodyConfig, ImuLink, LinkConfig, RobotConfig, ServoConfig, WireModel, nanoseconds};
 use khz_emu::{
     BusConfig, ConfigError, Ground, ImuConfig, JointConfig, Quadruped, QuadrupedConfig, WireKind, World,
     WorldConfig,
@@ -125,10 +125,6 @@ fn emulated_joint(servo: &ServoConfig) -> JointConfig {
         stops,
         start: of_servo(joint.start),
     }
-}
-
-fn nanoseconds(us: f64) -> i64 {
-    (us * 1e3).round() as i64
 }
 
 #[cfg(test)]

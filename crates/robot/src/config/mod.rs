@@ -40,6 +40,7 @@ pub use reference::reference;
 pub use servo::*;
 pub use setting::{Key, Word};
 pub use supervisor::*;
+pub(crate) use timing::nanoseconds;
 pub use timing::*;
 pub use whole::*;
 

@@ -103,6 +103,11 @@ section! {
     }
 }
 
+/// Whole nanoseconds of a time in the file's microseconds.
+pub(crate) fn nanoseconds(us: f64) -> i64 {
+    (us * 1e3).round() as i64
+}
+
 impl LoopConfig {
     /// The period, rounded to whole nanoseconds.
     pub fn period_ns(&self) -> i64 {
@@ -111,7 +116,7 @@ impl LoopConfig {
 
     /// How long a tick waits for replies, from its start.
     pub fn bus_deadline_ns(&self) -> i64 {
-        let given = self.bus_deadline_us.map(|us| (us * 1e3).round() as i64);
+        let given = self.bus_deadline_us.map(nanoseconds);
         given.unwrap_or_else(|| self.period_ns() / 10 * 8)
     }
 }
