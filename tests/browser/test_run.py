@@ -24,5 +24,6 @@ def test_the_report_of_a_run_shows_its_plots(
     assert len(canvases) >= 3 + 12  # cycle, wake, percentiles, and each joint
     for canvas in canvases[:4]:
         assert canvas.evaluate(COLOURED_PIXELS) > 100, canvas.get_attribute("aria-label")
-    for text in ["Where a tick goes", "front_left_knee", "armed → active", run["passport"]["kernel"]]:
+    texts = ["Where a tick goes", "Late ticks", "p50 against prediction", "front_left_knee", "armed → active"]
+    for text in [*texts, run["passport"]["kernel"]]:
         assert page.get_by_text(text).count() > 0, text

@@ -56,6 +56,14 @@ fn json_has_every_promised_key_and_the_files_are_there() {
             assert!(run[key][figure].is_i64(), "{key}.{figure}");
         }
     }
+    let names: Vec<_> =
+        run["parts"].as_array().unwrap().iter().map(|part| part["name"].as_str().unwrap()).collect();
+    let parts = ["wake", "tick before", "encode", "send", "bus", "imu", "control", "supervise", "record"];
+    assert_eq!(names, parts);
+    let bus = &run["parts"][4];
+    assert!(bus["time_ns"]["p50"].is_i64() && bus["predicted_ns"].as_i64().unwrap() > 100_000, "{bus}");
+    assert_eq!(run["late"]["threshold_ns"], 100_000);
+    assert!(run["late"]["causes"]["late"].is_u64() && run["late"]["worst"].is_array());
     assert!(["ordinary", "degraded", "real-time"].contains(&run["grade"].as_str().unwrap()));
     for key in ["log", "report"] {
         let file = folder.path().join(run[key].as_str().unwrap());
@@ -74,6 +82,24 @@ fn a_robot_file_runs_and_an_existing_log_is_kept() {
     assert!(text.starts_with("pan_tilt: ") && text.contains("the run's time is over"), "{text}");
     assert_eq!(std::fs::read_to_string(folder.path().join("run.tlog")).unwrap(), "someone's");
     assert!(!text.contains("report "), "{text}");
+}
+
+#[test]
+fn the_measured_tick_stands_beside_its_prediction() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("robot.toml"), PAN_TILT).unwrap();
+    let words = ["run", "robot.toml", "--duration", "200ms"];
+    let plain = String::from_utf8(khz(folder.path(), &words).stdout).unwrap();
+    assert!(plain.contains("late ticks") && !plain.contains("predicted"), "{plain}");
+    let beside = String::from_utf8(khz(folder.path(), &[&words[..], &["--budget"]].concat()).stdout).unwrap();
+    let (_, budget) = beside.split_once("predicted").unwrap();
+    for part in ["encode", "send", "bus", "imu", "control", "supervise", "record"] {
+        assert!(budget.contains(&format!("\n{part} ")), "{part}: {beside}");
+    }
+    let pages = std::fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.path());
+    let page = pages.into_iter().find(|path| path.extension().is_some_and(|kind| kind == "html")).unwrap();
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("p50 against prediction") && page.contains("Late ticks"));
 }
 
 #[test]

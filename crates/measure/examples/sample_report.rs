@@ -2,7 +2,7 @@
 //!
 //! The figures are made up from a seed; the browser tests open these pages.
 #![allow(missing_docs)]
-use khz_measure::report::run::{Device, Event, Fact, Grant, Joint, Measured, Predicted, RunData, Verdict};
+use khz_measure::report::run::{Device, Event, Fact, Grant, Joint, Measured, PartTimes, RunData, Verdict};
 use khz_measure::report::{
     Axis, Bar, Better, Comparison, Distribution, Figure, Gantt, Level, Page, Plot, Ranges, Section,
     StackedTrace, Trace,
@@ -86,10 +86,6 @@ fn run() -> Page {
         },
         Event { time_s: 9.99, level: Level::Note, what: "damping".into(), detail: "end of run".into() },
     ];
-    data.prediction = PHASES
-        .iter()
-        .map(|(name, ns)| Predicted { phase: (*name).into(), ns: ns * 0.97, source: "model".into() })
-        .collect();
     data.passport =
         [("kernel", "6.12.0"), ("preemption", "dynamic"), ("CPU", "example, 2 cores"), ("steal", "1.2 %")]
             .map(|(key, value)| Fact { key: key.into(), value: value.into(), level: Level::Note })
@@ -116,6 +112,7 @@ fn run() -> Page {
 fn ticks(data: &mut RunData) {
     let mut noise = Noise(1);
     let mut rows = Vec::new();
+    let mut times = PHASES.map(|_| khz_rt::Histogram::new());
     data.phases = StackedTrace::new(PHASES.map(|p| p.0));
     for tick in 0..10_000u32 {
         let time = f64::from(tick) * 0.001;
@@ -127,8 +124,15 @@ fn ticks(data: &mut RunData) {
             row[0] = 380_000.0;
         }
         data.phases.push(time, &row);
+        times.iter_mut().zip(&row).for_each(|(times, ns)| times.record(*ns as i64, i64::from(tick)));
         rows.push((time, row));
     }
+    let part = |((name, ns), times): (&(&str, f64), &khz_rt::Histogram)| PartTimes {
+        name: (*name).into(),
+        time_ns: times.summary(),
+        predicted_ns: (*name != "wake").then_some((ns * 0.97) as i64),
+    };
+    data.parts = PHASES.iter().zip(&times).map(part).collect();
     let sum = |row: &[f32]| row.iter().copied().map(f64::from).sum::<f64>();
     data.cycle = Measured::from_points(rows.iter().map(|(t, r)| (*t, sum(r))));
     data.wake = Measured::from_points(rows.iter().map(|(t, r)| (*t, f64::from(r[0]))));

@@ -5,6 +5,7 @@ pub mod budget;
 pub mod doctor;
 pub mod drill;
 pub mod jitter;
+pub mod late;
 pub mod report;
 pub mod rtt;
 pub mod run;

@@ -3,11 +3,14 @@
 //! The figures come from what the loop counted; everything over time comes from the run's log, so a page can
 //! also be made long after the run.
 
-use crate::report::run::{Device, Event, Fact, Grant, Joint, Measured, RunData, Verdict};
-use crate::report::{Distribution, Figure, Level, StackedTrace, Trace};
+use crate::budget::{Inputs, Plan};
+use crate::late::{LateReport, tally};
+use crate::report::run::{Device, Event, Fact, Grant, Joint, Measured, PartTimes, RunData, Verdict};
+use crate::report::{Distribution, Figure, Level, StackedTrace, Trace, duration};
 use khz_robot::RobotConfig;
 use khz_robot::launch::Landed;
 use khz_robot::run::RunStats;
+use khz_rt::late::{Causes, window_at};
 use khz_rt::{Grade, Passport, Report, SectionSummary, Summary};
 use khz_tlog::{Reader, Value};
 use serde::Serialize;
@@ -40,6 +43,8 @@ pub struct RunSummary {
     pub overruns: u64,
     /// Periods without a tick.
     pub skipped: u64,
+    /// Ticks the timer started because the frame that paces the loop did not come.
+    pub ticks_without_frame: u64,
     /// Ticks in which the loop was kept from its CPU, by whomever.
     pub disturbed_ticks: u64,
     /// Of these, ticks in which nobody the kernel knows had it.
@@ -55,8 +60,12 @@ pub struct RunSummary {
     pub tick_cpu_ns: Summary,
     /// Time in the controller per tick.
     pub control_ns: Summary,
-    /// Of that, by the sections the controller names, or the modules it is a chain of. Their `max_at` counts updates.
+    /// Of that, by the sections the controller names, or the modules it is a chain of. `max_at` is a tick's number.
     pub modules: Vec<SectionSummary>,
+    /// The time of the ticks, part by part, beside the prediction. Of `time_ns`, `max_at` is the worst tick's number.
+    pub parts: Vec<PartTimes>,
+    /// Late ticks, and what made them late.
+    pub late: LateTicks,
     /// What the loop's thread was granted.
     pub grade: Grade,
     /// Requested and granted, setting by setting.
@@ -77,6 +86,17 @@ pub struct RunSummary {
     pub log: Option<PathBuf>,
     /// The page.
     pub report: Option<PathBuf>,
+}
+
+/// Late ticks and what made them late.
+#[derive(Clone, Debug, Serialize)]
+pub struct LateTicks {
+    /// From how much over the usual end on a tick is late.
+    pub threshold_ns: i64,
+    /// How many were, by what the kernel knows of each.
+    pub causes: Causes,
+    /// The worst, by number.
+    pub worst: Vec<LateReport>,
 }
 
 /// A change of phase.
@@ -147,6 +167,7 @@ impl RunSummary {
             imu_missed: stats.imu_missed,
             overruns: stats.overruns,
             skipped: stats.skipped,
+            ticks_without_frame: stats.without_frame,
             disturbed_ticks: stats.disturbed_ticks,
             steal_ticks: stats.steal_ticks,
             steal_ns: outcome.usage.steal_total_ns(),
@@ -155,6 +176,8 @@ impl RunSummary {
             tick_cpu_ns: stats.tick_cpu.summary(),
             control_ns: stats.control.summary(),
             modules: outcome.modules.clone(),
+            parts: parts(config, landed),
+            late: late(landed),
             grade: outcome.grants.grade,
             grants: outcome.grants.clone(),
             end,
@@ -166,6 +189,55 @@ impl RunSummary {
             log: recording.as_ref().and_then(|recording| recording.paths.first().cloned()),
             report: None,
         }
+    }
+}
+
+/// The measured parts, each beside what the model says of it.
+fn parts(config: &RobotConfig, landed: &Landed) -> Vec<PartTimes> {
+    let predicted = Plan::of(config, Inputs::of(config)).predict().parts;
+    let part = |measured: &khz_rt::SectionSummary| PartTimes {
+        name: measured.name.clone(),
+        time_ns: measured.time,
+        predicted_ns: predicted.iter().find(|part| part.name == measured.name).map(|part| part.ns),
+    };
+    landed.outcome.parts.parts.iter().filter(|part| part.time.count > 0).map(part).collect()
+}
+
+fn late(landed: &Landed) -> LateTicks {
+    let outcome = &landed.outcome;
+    let report = |tick: &khz_rt::late::LateTick| {
+        let part = tick.part.and_then(|part| outcome.parts.parts.get(part));
+        let part = part.map_or("none", |part| part.name.as_str());
+        let window = window_at(&outcome.windows, tick.at_ns);
+        LateReport::new(tick, tick.at_ns - outcome.stats.first_ns, part, window)
+    };
+    LateTicks {
+        threshold_ns: outcome.parts.threshold_ns,
+        causes: outcome.parts.causes,
+        worst: outcome.parts.late.iter().map(report).collect(),
+    }
+}
+
+impl LateTicks {
+    /// Counts and threshold, then the worst three, a line each.
+    pub fn lines(&self) -> Vec<String> {
+        let threshold = duration(self.threshold_ns as f64);
+        let mut worst: Vec<_> = self.worst.iter().collect();
+        worst.sort_by_key(|late| std::cmp::Reverse(late.response_ns));
+        let counts = format!("{} (over the usual by more than {threshold})", tally(&self.causes));
+        std::iter::once(counts).chain(worst.iter().take(3).map(|late| late.line())).collect()
+    }
+}
+
+impl RunSummary {
+    /// The parts of the tick, then those of the controller as `control: NAME`.
+    pub fn all_parts(&self) -> Vec<PartTimes> {
+        let of_controller = self.modules.iter().map(|module| PartTimes {
+            name: format!("control: {}", module.name),
+            time_ns: module.time,
+            predicted_ns: None,
+        });
+        self.parts.iter().cloned().chain(of_controller).collect()
     }
 }
 
@@ -234,7 +306,7 @@ pub enum PageError {
 }
 
 /// Parts of a tick, in their order.
-const PHASES: [&str; 6] = ["encode", "send", "collect", "control", "supervise", "record"];
+const PHASES: [&str; 7] = ["encode", "send", "bus", "imu", "control", "supervise", "record"];
 
 /// Everything the page of a run shows. `text` is the robot file.
 ///
@@ -261,8 +333,14 @@ pub fn page_data(
         cycle: Measured::new(over_time.cycle, &stats.cycle),
         cpu: Measured::new(over_time.cpu, &stats.tick_cpu),
         phases: over_time.phases,
-        phase_values: over_time.phase_values.into_iter().map(|values| Distribution::from(&values)).collect(),
-        prediction: Vec::new(),
+        parts: summary.all_parts(),
+        late: summary.late.worst.clone(),
+        late_counts: format!(
+            "Of {} ticks late were {} (later than usual by more than {}).",
+            summary.ticks,
+            tally(&summary.late.causes),
+            duration(summary.late.threshold_ns as f64)
+        ),
         joints: over_time.joints,
         events: summary.events.iter().map(page_event).collect(),
         devices: (0..config.servos.len()).map(|index| device(summary, landed, index)).collect(),
@@ -313,6 +391,14 @@ fn verdict(summary: &RunSummary) -> Verdict {
         format!("{} replies were missed in disturbed ticks.", summary.missed_in_disturbed_ticks),
     );
     blame(summary.overruns > 0, Level::Warning, format!("{} ticks overran.", summary.overruns));
+    blame(
+        summary.ticks_without_frame > 0,
+        Level::Warning,
+        format!(
+            "{} ticks were started by the timer, without the frame that paces them.",
+            summary.ticks_without_frame
+        ),
+    );
     blame(
         summary.log_dropped > 0,
         Level::Warning,
@@ -403,7 +489,6 @@ struct OverTime {
     cycle: Trace,
     cpu: Trace,
     phases: StackedTrace,
-    phase_values: Vec<khz_rt::Histogram>,
     joints: Vec<Joint>,
     first_us: Option<i64>,
 }
@@ -422,7 +507,6 @@ impl OverTime {
             cycle: Trace::new(),
             cpu: Trace::new(),
             phases: StackedTrace::new(PHASES),
-            phase_values: vec![khz_rt::Histogram::new(); PHASES.len()],
             joints: config.servos.iter().map(joint).collect(),
             first_us: None,
         }
@@ -454,13 +538,10 @@ impl OverTime {
         self.wake.push(time_s, ns("wake_latency_ns"));
         self.cycle.push(time_s, ns("cycle_ns"));
         self.cpu.push(time_s, ns("tick_cpu_ns"));
-        let control = ns("control_ns");
-        let supervise = ns("decide_ns") - control;
-        let parts = [ns("encode_ns"), ns("send_ns"), ns("collect_ns"), control, supervise, ns("record_ns")];
+        let (control, imu) = (ns("control_ns"), ns("imu_ns"));
+        let (bus, supervise) = (ns("collect_ns") - imu, ns("decide_ns") - control);
+        let parts = [ns("encode_ns"), ns("send_ns"), bus, imu, control, supervise, ns("record_ns")];
         self.phases.push(time_s, &parts.map(|part| part as f32));
-        for (values, part) in self.phase_values.iter_mut().zip(parts) {
-            values.record(part as i64, (time_s * 1e9) as i64);
-        }
     }
 
     fn joints(&mut self, time_s: f64, value: &Value<'_>, trace: impl Fn(&mut Joint) -> &mut Trace) {

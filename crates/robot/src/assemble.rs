@@ -5,7 +5,7 @@ use crate::config::{
     Rs485Driver, Rs485Link, ServoConfig, UdpLink, nanoseconds,
 };
 use crate::controller::{Controller, Hold, Sine, StandAndSquat, StandAndSquatParameters};
-use crate::cycle::{Cycle, CyclePlan, DevicePlan, Mounting};
+use crate::cycle::{Cycle, CyclePlan, DevicePlan, Mounting, PaceFrame};
 use crate::state::RobotState;
 use crate::supervisor::Supervisor;
 use crate::tick::Machine;
@@ -63,7 +63,15 @@ pub fn put_together(config: &RobotConfig, controller: Box<dyn Controller>, links
 /// The bus cycle of a robot file on links that are open.
 pub fn cycle(config: &RobotConfig, links: &Links) -> Cycle {
     let devices = config.servos.iter().map(|servo| device(config, servo, links.places[servo.bus])).collect();
-    Cycle::new(CyclePlan { devices, imu: links.imu, ..CyclePlan::default() }, &links.links)
+    let plan = CyclePlan { devices, imu: links.imu, pace: pace_frame(config, links), ..CyclePlan::default() };
+    Cycle::new(plan, &links.links)
+}
+
+fn pace_frame(config: &RobotConfig, links: &Links) -> Option<PaceFrame> {
+    let timing = &config.timing;
+    let bus = config.buses.iter().position(|bus| timing.pace_bus.as_ref() == Some(&bus.name))?;
+    let (link, channel) = links.places[bus];
+    Some(PaceFrame { link, channel, id: timing.pace_id? })
 }
 
 /// The state of the robot before anything is known.

@@ -39,10 +39,32 @@ pub struct CyclePlan {
     pub devices: Vec<DevicePlan>,
     /// The link whose IMU to read.
     pub imu: Option<usize>,
+    /// The frame that paces the loop, if one does; it is no reply of a servo.
+    pub pace: Option<PaceFrame>,
     /// Prefix of all identifiers, 13 bits.
     pub prefix: u16,
     /// The host's own id.
     pub host: u8,
+}
+
+/// Where the frame that paces the loop comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PaceFrame {
+    /// The link.
+    pub link: usize,
+    /// The link's channel.
+    pub channel: u8,
+    /// The frame's identifier.
+    pub id: u32,
+}
+
+/// The newest frame that paces the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paced {
+    /// When it came.
+    pub at_ns: i64,
+    /// Frames that had come before and were not taken.
+    pub older: u64,
 }
 
 /// What came of one cycle.
@@ -74,6 +96,7 @@ pub struct Cycle {
     deadline_ns: i64,
     pending: u16,
     imu: ImuPhase,
+    paced: Option<Paced>,
     result: CycleResult,
     round: u64,
 }
@@ -117,6 +140,7 @@ impl Cycle {
             deadline_ns: 0,
             pending: 0,
             imu,
+            paced: None,
             result: CycleResult::default(),
             round: 0,
         }
@@ -208,6 +232,12 @@ impl Cycle {
     }
 
     fn take_in_one(&mut self, link: usize, received: &Received, state: &mut RobotState, now_ns: i64) {
+        let from = PaceFrame { link, channel: received.channel, id: received.frame.id };
+        if self.plan.pace == Some(from) {
+            let older = self.paced.map_or(0, |paced| paced.older + 1);
+            self.paced = Some(Paced { at_ns: received.at_ns, older });
+            return;
+        }
         let address = Address::from_id(received.frame.id);
         let lane = self.lane_of[link].get(usize::from(received.channel)).copied().flatten();
         let device = lane.and_then(|lane| self.lanes[lane].device(address.source));
@@ -229,9 +259,19 @@ impl Cycle {
         }
     }
 
+    /// The newest frame that paces the loop, of those taken in since the last call.
+    pub fn take_paced(&mut self) -> Option<Paced> {
+        self.paced.take()
+    }
+
+    /// No servo's reply is awaited any more.
+    pub fn has_every_reply(&self) -> bool {
+        self.pending == 0
+    }
+
     /// Everything that can still come has come.
     pub fn is_complete(&self) -> bool {
-        self.pending == 0 && !matches!(self.imu, ImuPhase::Idle | ImuPhase::Asked)
+        self.has_every_reply() && !matches!(self.imu, ImuPhase::Idle | ImuPhase::Asked)
     }
 
     /// The next moment at which something has to be done: a link has something, a half-duplex query has

@@ -154,6 +154,8 @@ fn settings(timing: &LoopConfig, duration_ns: Option<i64>) -> SessionSettings {
             config::Overrun::RePhase => Overrun::RePhase,
             config::Overrun::Stop => Overrun::Stop,
         },
+        frame_patience_ns: timing.pace_bus.as_ref().map(|_| timing.pace_patience_ns()),
+        late_ns: timing.late_ns(),
         duration_ns,
     }
 }

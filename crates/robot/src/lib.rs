@@ -7,6 +7,8 @@ pub mod config;
 pub mod controller;
 pub mod cycle;
 pub mod launch;
+mod pace;
+pub mod parts;
 pub mod recorder;
 pub mod records;
 pub mod run;

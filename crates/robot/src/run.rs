@@ -1,9 +1,10 @@
 //! The loop: one [`Machine::tick`] per period until the robot is down.
 
+use crate::pace::{Pace, Start};
 use crate::supervisor::{Cause, Transition};
 use crate::tick::{Machine, TickTiming};
 use crate::time::Time;
-use khz_rt::{Disturbance, Histogram, Overrun, Pacer};
+use khz_rt::{Disturbance, Histogram, Overrun};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,6 +24,8 @@ pub struct Tick<'a> {
     pub disturbance: Disturbance,
     /// Periods that were skipped just before it.
     pub skipped: u64,
+    /// The frame that paces the loop did not come, and the timer started it.
+    pub without_frame: bool,
     /// Whether it ended after the next one should have started.
     pub overrun: bool,
     /// The machine after it.
@@ -36,6 +39,9 @@ pub struct RunOptions {
     pub period_ns: i64,
     /// What happens after a tick that took too long.
     pub overrun: Overrun,
+    /// The loop is paced by the machine's [`crate::cycle::PaceFrame`]; this much later than expected the timer takes
+    /// over. `None`: paced by the timer.
+    pub frame_patience_ns: Option<i64>,
     /// After this long the robot is brought down; `None`: only by `stop`.
     pub duration_ns: Option<i64>,
     /// Set to bring the robot down: the operator, a signal handler.
@@ -49,31 +55,26 @@ pub fn run(
     options: &RunOptions,
     observers: &mut [&mut dyn Observer],
 ) {
-    let first_ns = time.now_ns() + options.period_ns;
-    let mut pacer = Pacer::new(options.period_ns, options.overrun, first_ns);
+    let now_ns = time.now_ns();
+    let first_ns = now_ns + options.period_ns;
+    let mut pace = Pace::new(options, now_ns);
     let mut record_ns = 0;
     while !machine.is_settled() {
-        time.wait_for_tick(pacer.deadline_ns());
-        let planned = match pacer.woke(time.now_ns()) {
-            Some(planned) => planned,
+        let Some(Start { planned_ns, missed, without_frame }) = pace.wait(machine, time) else {
             // Stopping on an overrun still means coming down gently, in phase, from here on.
-            None => {
-                options.stop.store(true, Ordering::Relaxed);
-                pacer = Pacer::new(options.period_ns, Overrun::Skip, time.now_ns());
-                continue;
-            }
+            options.stop.store(true, Ordering::Relaxed);
+            pace = Pace::new(&RunOptions { overrun: Overrun::Skip, ..options.clone() }, time.now_ns());
+            continue;
         };
-        time.woke(planned.planned_ns);
-        let stop = stop_cause(options, planned.planned_ns - first_ns);
+        time.woke(planned_ns);
+        let stop = stop_cause(options, planned_ns - first_ns);
         let number = machine.state().tick;
-        let mut timing = machine.tick(time, planned.planned_ns, stop);
+        let mut timing = machine.tick(time, planned_ns, stop);
         timing.record_ns = record_ns;
         timing.own_ns += record_ns;
-        let overruns = pacer.counts().overruns;
-        pacer.finished(timing.decided_ns);
-        let overrun = pacer.counts().overruns > overruns;
+        let overrun = pace.finished(timing.decided_ns);
         let disturbance = time.disturbance();
-        let tick = Tick { number, timing, disturbance, skipped: planned.missed, overrun, machine };
+        let tick = Tick { number, timing, disturbance, skipped: missed, without_frame, overrun, machine };
         let from_ns = time.now_ns();
         observers.iter_mut().for_each(|observer| observer.tick(&tick));
         record_ns = time.now_ns() - from_ns;
@@ -100,6 +101,8 @@ pub struct RunStats {
     pub overruns: u64,
     /// Periods without a tick.
     pub skipped: u64,
+    /// Ticks the timer started because the frame that paces the loop did not come.
+    pub without_frame: u64,
     /// Replies missed, by all servos together.
     pub missed_replies: u64,
     /// Of these, in ticks that were disturbed.
@@ -135,6 +138,7 @@ impl RunStats {
             steal_ticks: 0,
             overruns: 0,
             skipped: 0,
+            without_frame: 0,
             missed_replies: 0,
             missed_in_disturbed: 0,
             late_replies: 0,
@@ -180,6 +184,7 @@ impl Observer for RunStats {
         self.steal_ticks += u64::from(tick.disturbance.cause() == Some(khz_rt::Cause::Stolen));
         self.overruns += u64::from(tick.overrun);
         self.skipped += tick.skipped;
+        self.without_frame += u64::from(tick.without_frame);
         self.missed_replies += u64::from(result.missed);
         self.missed_in_disturbed += if disturbed { u64::from(result.missed) } else { 0 };
         self.late_replies += u64::from(result.late);

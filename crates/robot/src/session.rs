@@ -1,9 +1,11 @@
 //! A whole run: opens the links, starts the recorder and the loop's thread, and tells how it went.
 
+use crate::parts::{Parts, TickProfile};
 use crate::run::{Observer, RunOptions, RunStats, Tick, run};
 use crate::supervisor::Phase;
 use crate::tick::Machine;
 use crate::time::{RealTime, Receive};
+use khz_rt::late::{self, Window};
 use khz_rt::{Granted, Overrun, Passport, Report, SectionSummary, Setup, SetupError, Usage, Waiter, Wake};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
@@ -26,6 +28,11 @@ pub struct SessionSettings {
     pub period_ns: i64,
     /// What happens after a tick that took too long.
     pub overrun: Overrun,
+    /// The loop is paced by the machine's frame; this much later than expected the timer takes over. `None`: paced by
+    /// the timer.
+    pub frame_patience_ns: Option<i64>,
+    /// A tick that ends this much later than usual is late and explained.
+    pub late_ns: i64,
     /// After this long the robot is brought down; `None`: only by [`Session::stop`].
     pub duration_ns: Option<i64>,
 }
@@ -67,12 +74,14 @@ pub struct Session {
     live: Consumer<LiveTick>,
     thread: JoinHandle<Result<Finished, SessionError>>,
     usage: Usage,
+    watch: Option<late::Observer>,
 }
 
 /// What the loop's thread gives back.
 struct Finished {
     machine: Machine,
     stats: RunStats,
+    parts: Parts,
     grants: Report,
 }
 
@@ -84,6 +93,10 @@ pub struct Outcome {
     pub stats: RunStats,
     /// Where the controller's time went, by sections it named; those of a [`Chain`](crate::controller::Chain) are its modules.
     pub modules: Vec<SectionSummary>,
+    /// Where the time of the ticks went, and which were late.
+    pub parts: Parts,
+    /// What the loop's CPU did meanwhile besides, in short windows; empty if the loop was not bound to one.
+    pub windows: Vec<Window>,
     /// What the loop's thread asked for and was granted.
     pub grants: Report,
     /// The computer it ran on.
@@ -104,10 +117,13 @@ impl Session {
         stop: Arc<AtomicBool>,
     ) -> Result<Self, SessionError> {
         let usage = Usage::read();
+        // Before the loop's thread exists, so that it inherits nothing from it.
+        let watch = settings.setup.cpu.map(late::Observer::start).transpose()?;
         let (producer, live) = RingBuffer::new(LIVE_TICKS);
         let options = RunOptions {
             period_ns: settings.period_ns,
             overrun: settings.overrun,
+            frame_patience_ns: settings.frame_patience_ns,
             duration_ns: settings.duration_ns,
             stop: Arc::clone(&stop),
         };
@@ -115,16 +131,18 @@ impl Session {
             let granted: Granted = settings.setup.apply()?;
             let mut time = RealTime::new(Waiter::new(settings.wake)?, settings.receive);
             let mut stats = RunStats::new();
+            let mut profile = TickProfile::new(settings.late_ns);
             let mut live = Live(producer);
-            let mut observers: Vec<&mut dyn Observer> = vec![&mut stats, &mut live];
+            let mut observers: Vec<&mut dyn Observer> = vec![&mut stats, &mut profile, &mut live];
             if let Some(recorder) = &mut recorder {
                 observers.push(recorder.as_mut());
             }
             run(&mut machine, &mut time, &options, &mut observers);
-            Ok(Finished { machine, stats, grants: granted.report.clone() })
+            let parts = profile.finish();
+            Ok(Finished { machine, stats, parts, grants: granted.report.clone() })
         };
         let thread = thread::Builder::new().name("khz-loop".to_owned()).spawn(work)?;
-        Ok(Self { stop, live, thread, usage })
+        Ok(Self { stop, live, thread, usage, watch })
     }
 
     /// Brings the robot down gently.
@@ -147,11 +165,12 @@ impl Session {
     /// # Errors
     /// If the loop never ran.
     pub fn wait(self) -> Result<Outcome, SessionError> {
-        let Finished { mut machine, stats, grants } =
+        let Finished { mut machine, stats, parts, grants } =
             self.thread.join().map_err(|_| SessionError::Panicked)??;
         let usage = Usage::read().since(&self.usage);
         let modules = machine.controller_profile();
-        Ok(Outcome { machine, stats, modules, grants, passport: Passport::read(), usage })
+        let windows = self.watch.map(late::Observer::finish).unwrap_or_default();
+        Ok(Outcome { machine, stats, modules, parts, windows, grants, passport: Passport::read(), usage })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::command::ServoCommand;
 use crate::controller::{ControlError, Controller};
-use crate::cycle::{Cycle, CycleResult};
+use crate::cycle::{Cycle, CycleResult, Paced};
 use crate::state::RobotState;
 use crate::supervisor::{Cause, Observation, Phase, Supervisor, Transitions};
 use crate::time::Time;
@@ -23,6 +23,8 @@ pub struct TickTiming {
     pub sent_ns: i64,
     /// The last reply is in, or the deadline has passed.
     pub collected_ns: i64,
+    /// Of collecting, time in which only the IMU was still awaited.
+    pub imu_ns: i64,
     /// The supervisor has decided and the controller has computed the next commands.
     pub decided_ns: i64,
     /// Of that, time spent in the controller.
@@ -107,6 +109,25 @@ impl Machine {
         timing
     }
 
+    /// Waits until the frame that paces the loop has come, or until `until_ns`. Other frames that come meanwhile
+    /// answer older queries.
+    ///
+    /// As bound as [`Machine::tick`].
+    pub fn wait_for_frame(&mut self, time: &mut impl Time, until_ns: i64) -> Option<Paced> {
+        loop {
+            let now_ns = time.now_ns();
+            if self.cycle.receive(&mut self.links, now_ns) > 0 {
+                self.cycle.take_in(&mut self.state, now_ns);
+            }
+            let paced = self.cycle.take_paced();
+            if paced.is_some() || now_ns >= until_ns {
+                return paced;
+            }
+            let events = self.links.iter().filter_map(|link| link.next_event_ns());
+            time.rest(events.fold(until_ns, i64::min), &self.links);
+        }
+    }
+
     fn encode(&mut self, time: &mut impl Time, timing: &mut TickTiming) {
         // What arrived since the last cycle answers an older query.
         self.cycle.receive(&mut self.links, timing.started_ns);
@@ -119,6 +140,7 @@ impl Machine {
 
     fn collect(&mut self, time: &mut impl Time, timing: &mut TickTiming) {
         let deadline_ns = timing.started_ns + self.bus_deadline_ns;
+        let mut imu_from_ns = None;
         loop {
             let now_ns = time.now_ns();
             let received = self.cycle.receive(&mut self.links, now_ns);
@@ -131,12 +153,16 @@ impl Machine {
             if self.cycle.is_complete() || now_ns >= deadline_ns {
                 break;
             }
+            if self.cycle.has_every_reply() {
+                imu_from_ns.get_or_insert(now_ns);
+            }
             self.cycle.time_out(now_ns);
             self.cycle.send(&mut self.links, time.now_ns());
             let next_ns = self.cycle.next_ns(&self.links);
             time.pass(next_ns, &self.links);
         }
         timing.collected_ns = time.now_ns();
+        timing.imu_ns = imu_from_ns.map_or(0, |from_ns| timing.collected_ns - from_ns);
     }
 
     fn decide(&mut self, time: &mut impl Time, timing: &mut TickTiming, stop: Option<Cause>) {

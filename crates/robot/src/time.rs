@@ -20,6 +20,11 @@ pub trait Time {
     /// sooner. May return early.
     fn pass(&mut self, until_ns: i64, links: &[Box<dyn Link>]);
 
+    /// As [`Time::pass`], between two ticks: time there is long, and a CPU is not to be used up by waiting.
+    fn rest(&mut self, until_ns: i64, links: &[Box<dyn Link>]) {
+        self.pass(until_ns, links);
+    }
+
     /// Told right after [`Time::wait_for_tick`], so that the tick's disturbances can be watched.
     fn woke(&mut self, planned_ns: i64) {
         let _ = planned_ns;
@@ -104,7 +109,17 @@ impl Time for RealTime {
         }
     }
 
+    fn rest(&mut self, until_ns: i64, links: &[Box<dyn Link>]) {
+        if links.iter().any(|link| link.fd().is_some()) {
+            self.poll(until_ns, links);
+        } else {
+            self.wait_for_tick(until_ns);
+        }
+    }
+
     fn woke(&mut self, planned_ns: i64) {
+        // What was slept before belongs to no tick.
+        self.slept_ns = 0;
         let now_ns = now_ns();
         self.witness.woke(now_ns, now_ns - planned_ns);
     }

@@ -31,6 +31,7 @@ fn options(seconds: i64) -> RunOptions {
     RunOptions {
         period_ns: PERIOD_NS,
         overrun: khz_rt::Overrun::Skip,
+        frame_patience_ns: None,
         duration_ns: Some(seconds * 1_000_000_000),
         stop: Arc::default(),
     }

@@ -22,6 +22,8 @@ pub struct LateTick {
     pub at_ns: i64,
     /// From its planned time to its end.
     pub response_ns: i64,
+    /// What that usually is.
+    pub usual_ns: i64,
     /// The part most over its usual time, as an index the caller understands; `None`: the waking.
     pub part: Option<usize>,
     /// Who had the CPU meanwhile.
@@ -54,7 +56,7 @@ pub struct Causes {
 }
 
 impl LateLog {
-    /// Ticks whose response takes more than `threshold_ns` are late; the worst `places` are kept.
+    /// Ticks whose response exceeds the usual by more than `threshold_ns` are late; the worst `places` are kept.
     #[must_use]
     pub fn new(threshold_ns: i64, places: usize) -> LateLog {
         LateLog { worst: Vec::with_capacity(places.max(1)), threshold_ns, causes: Causes::default() }
@@ -63,7 +65,7 @@ impl LateLog {
     /// Takes in a tick; true if it was late.
     #[inline]
     pub fn record(&mut self, tick: LateTick) -> bool {
-        if tick.response_ns <= self.threshold_ns {
+        if tick.response_ns - tick.usual_ns <= self.threshold_ns {
             return false;
         }
         self.causes.late += 1;
@@ -83,7 +85,7 @@ impl LateLog {
         self.causes
     }
 
-    /// From when on a tick is late.
+    /// From how much over the usual response on a tick is late.
     #[must_use]
     pub fn threshold_ns(&self) -> i64 {
         self.threshold_ns
@@ -260,7 +262,7 @@ mod tests {
     use super::*;
 
     fn late(number: u64, response_ns: i64, disturbance: Disturbance) -> LateTick {
-        LateTick { number, at_ns: number as i64, response_ns, part: None, disturbance }
+        LateTick { number, at_ns: number as i64, response_ns, usual_ns: 0, part: None, disturbance }
     }
 
     #[test]
@@ -272,6 +274,13 @@ mod tests {
         }
         assert_eq!(log.worst().iter().map(|tick| tick.number).collect::<Vec<_>>(), [1, 4]);
         assert_eq!(log.causes(), Causes { late: 4, stolen: 1, own: 3, ..Causes::default() });
+    }
+
+    #[test]
+    fn late_is_what_exceeds_the_usual() {
+        let mut log = LateLog::new(100, 2);
+        let tick = |response_ns| LateTick { usual_ns: 1_000, ..late(0, response_ns, Disturbance::default()) };
+        assert_eq!([1_100, 1_101].map(|response_ns| log.record(tick(response_ns))), [false, true]);
     }
 
     const TABLE: &str = "           CPU0       CPU1\n  1:          0         11   IO-APIC   1-edge      i8042\n \

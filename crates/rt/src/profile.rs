@@ -25,14 +25,27 @@ pub struct Profile {
     sections: Vec<Section>,
 }
 
+/// One step of a running median is this part of it.
+const MEDIAN_STEPS: i64 = 64;
+
 /// A section of a [`Profile`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectionId(usize);
+
+impl SectionId {
+    /// Its place in [`Profile::summary`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
 
 #[derive(Clone, Debug)]
 struct Section {
     name: String,
     times: Histogram,
+    /// Follows the median: reading it off the histogram takes too long for a tick.
+    usual_ns: i64,
     begun_ns: i64,
     /// Summed within the tick, for sections entered more than once.
     spent_ns: i64,
@@ -54,6 +67,7 @@ impl Profile {
             self.sections.push(Section {
                 name: name.to_owned(),
                 times,
+                usual_ns: 0,
                 begun_ns: 0,
                 spent_ns: 0,
                 entered: false,
@@ -76,24 +90,49 @@ impl Profile {
         section.spent_ns += now_ns - section.begun_ns;
     }
 
+    /// The section took this long, for callers that time it themselves.
+    #[inline]
+    pub fn add(&mut self, SectionId(index): SectionId, ns: i64) {
+        self.sections[index].spent_ns += ns;
+        self.sections[index].entered = true;
+    }
+
     /// The tick is over: records what each section entered took in it.
     #[inline]
     pub fn tick(&mut self, number: u64) {
         for section in self.sections.iter_mut().filter(|section| section.entered) {
+            let step_ns = match section.times.count() {
+                0 => section.spent_ns,
+                _ => (section.usual_ns / MEDIAN_STEPS).max(1),
+            };
+            section.usual_ns += (section.spent_ns - section.usual_ns).signum() * step_ns;
             section.times.record(section.spent_ns, number as i64);
             (section.spent_ns, section.entered) = (0, false);
         }
     }
 
-    /// The section that exceeds its own median by most in the present tick, and by how much: to be asked
-    /// before [`Profile::tick`] when the tick was late. `None` if none is over its median.
+    /// The section that exceeds its usual time (a running median) by most in the present tick, and by how
+    /// much: to be asked before [`Profile::tick`] when the tick was late. `None` if none is over it.
     #[must_use]
     pub fn blame(&self) -> Option<(SectionId, i64)> {
-        let excess = |section: &Section| section.spent_ns - section.times.quantile(0.5);
+        self.blame_of(|_| true)
+    }
+
+    /// As [`Profile::blame`], among some of the sections.
+    #[must_use]
+    pub fn blame_of(&self, wanted: impl Fn(SectionId) -> bool) -> Option<(SectionId, i64)> {
         let entered = self.sections.iter().enumerate().filter(|(_, section)| section.entered);
-        let worst =
-            entered.map(|(index, section)| (SectionId(index), excess(section))).max_by_key(|&(_, ns)| ns);
-        worst.filter(|&(_, ns)| ns > 0)
+        let excess = entered
+            .map(|(index, section)| (SectionId(index), section.spent_ns - section.usual_ns))
+            .filter(|&(id, ns)| ns > 0 && wanted(id));
+        excess.max_by_key(|&(_, ns)| ns)
+    }
+
+    /// What a section usually takes: a running median, good to some percent. 0 before its first tick.
+    #[inline]
+    #[must_use]
+    pub fn usual_ns(&self, SectionId(index): SectionId) -> i64 {
+        self.sections[index].usual_ns
     }
 
     /// A section's name.
@@ -155,6 +194,19 @@ mod tests {
         }
         assert_eq!(run(420, 300, 9), Some(("controller".into(), 250)));
         assert_eq!(run(400, 50, 10), None);
+    }
+
+    #[test]
+    fn the_usual_time_follows_the_median_and_not_the_mean() {
+        let mut profile = Profile::new();
+        let work = profile.section("work");
+        for number in 0..5_000 {
+            profile
+                .add(work, if number % 4 == 3 { 900_000 } else { 10_000 + (number * 7_919 % 1_000) as i64 });
+            profile.tick(number);
+        }
+        // Three quarters are spread over 10 to 11 µs, and the mean is far above them.
+        assert!((10_000..11_500).contains(&profile.usual_ns(work)), "{}", profile.usual_ns(work));
     }
 
     #[test]

@@ -38,7 +38,9 @@ fn a_measured_tick_stays_off_the_heap_with_every_wake_strategy() {
                 let disturbance = witness.done(done_ns);
                 let response_ns = done_ns - tick.planned_ns;
                 let part = profile.blame().map(|_| 0);
-                late.record(LateTick { number: tick.number, at_ns: woke_ns, response_ns, part, disturbance });
+                let usual_ns = profile.usual_ns(work);
+                let (number, at_ns) = (tick.number, woke_ns);
+                late.record(LateTick { number, at_ns, response_ns, usual_ns, part, disturbance });
                 profile.tick(tick.number);
                 pacer.finished(now_ns());
             }

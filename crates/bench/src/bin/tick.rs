@@ -111,6 +111,8 @@ fn main() -> Result<()> {
         receive: Receive::Spin,
         period_ns: config.timing.period_ns(),
         overrun: Overrun::Skip,
+        frame_patience_ns: None,
+        late_ns: config.timing.late_ns(),
         duration_ns: Some(seconds * 1_000_000_000),
     };
     let session = Session::start(machine, Some(Box::new(observer)), settings, Arc::default())?;

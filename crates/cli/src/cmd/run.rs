@@ -3,6 +3,7 @@
 use super::{BAD_INPUT, complain};
 use anyhow::{Context, Result};
 use khz_measure::jitter::duration_ns;
+use khz_measure::report::run::PartTimes;
 use khz_measure::run::{RunSummary, page_data};
 use khz_robot::RobotConfig;
 use khz_robot::config::QUADRUPED;
@@ -30,6 +31,9 @@ pub struct Args {
     /// until Ctrl-C for a file.
     #[arg(long, value_parser = duration_ns)]
     duration: Option<i64>,
+    /// Lay the measured tick beside its prediction, part by part. The report and the JSON always do.
+    #[arg(long)]
+    budget: bool,
     /// Print one JSON object instead of the table.
     #[arg(long)]
     json: bool,
@@ -188,13 +192,13 @@ fn tell(args: &Args, summary: &RunSummary) -> Result<()> {
         serde_json::to_writer(&mut out, summary)?;
         writeln!(out)?;
     } else {
-        out.write_all(table(summary).as_bytes())?;
+        out.write_all(table(summary, args.budget).as_bytes())?;
     }
     Ok(out.flush()?)
 }
 
 /// The table after a run.
-fn table(summary: &RunSummary) -> String {
+fn table(summary: &RunSummary, budget: bool) -> String {
     let mut lines = vec![
         format!("{}: {} ticks, {}", summary.robot, summary.ticks, summary.end),
         format!("rate            {:>10.3} Hz of {}", summary.rate_hz, summary.target_rate_hz),
@@ -206,7 +210,10 @@ fn table(summary: &RunSummary) -> String {
             summary.foreign_frames,
             summary.imu_missed
         ),
-        format!("overruns        {:>10}    ({} periods skipped)", summary.overruns, summary.skipped),
+        format!(
+            "overruns        {:>10}    ({} periods skipped, {} ticks without their pacing frame)",
+            summary.overruns, summary.skipped, summary.ticks_without_frame
+        ),
         format!(
             "disturbed ticks {:>10}    ({} stolen; the kernel counts {} of steal)",
             summary.disturbed_ticks,
@@ -224,6 +231,23 @@ fn table(summary: &RunSummary) -> String {
     ];
     lines.extend(durations.map(|(name, s)| row(name, s)));
     lines.push(String::new());
+    lines.push(format!(
+        "{:<15} {:>10} {:>10} {:>10} {:>10} {:>10}",
+        "part", "mean", "p50", "p99", "max", "in tick"
+    ));
+    lines.extend(summary.all_parts().iter().map(part_row));
+    if budget {
+        lines.push(String::new());
+        lines.push(format!("{:<15} {:>10} {:>10} {:>10}  difference", "part", "predicted", "p50", "p99"));
+        lines.extend(summary.parts.iter().filter_map(budget_row));
+    }
+    lines.push(String::new());
+    let late = summary.late.lines();
+    lines.extend(
+        late.iter()
+            .zip(["late ticks      "].into_iter().chain(std::iter::repeat("                ")))
+            .map(|(line, head)| format!("{head}{line}")),
+    );
     lines.push(format!("loop thread     {}", summary.grade));
     for setting in summary.grants.lacking().filter(|_| summary.grade != Grade::RealTime) {
         let remedy = setting.remedy.as_deref().unwrap_or_default();
@@ -243,6 +267,18 @@ fn table(summary: &RunSummary) -> String {
 fn row(name: &str, s: &Summary) -> String {
     let [p50, p90, p99, p999, max] = [s.p50, s.p90, s.p99, s.p999, s.max].map(micros);
     format!("{name:<15} {p50:>10} {p90:>10} {p99:>10} {p999:>10} {max:>10}")
+}
+
+fn part_row(part: &PartTimes) -> String {
+    let s = &part.time_ns;
+    let [p50, p99, max] = [s.p50, s.p99, s.max].map(micros);
+    format!("{:<15} {:>10} {p50:>10} {p99:>10} {max:>10} {:>10}", part.name, micros(s.mean as i64), s.max_at)
+}
+
+/// A part the model predicts, beside its prediction.
+fn budget_row(part: &PartTimes) -> Option<String> {
+    let [predicted, p50, p99] = [part.predicted_ns?, part.time_ns.p50, part.time_ns.p99].map(micros);
+    Some(format!("{:<15} {predicted:>10} {p50:>10} {p99:>10}  {}", part.name, part.difference()))
 }
 
 fn micros(ns: i64) -> String {

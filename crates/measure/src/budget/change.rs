@@ -67,6 +67,7 @@ static KEYS: &[Key] = &[
     ("host.arrival_us", MICROSECONDS, 0.0..=1e6, |p, v| p.inputs.arrival_ns = ns(v)),
     ("host.servo_us", MICROSECONDS, 0.0..=1e6, |p, v| p.inputs.servo_ns = ns(v)),
     ("controller_us", MICROSECONDS, 0.0..=1e6, |p, v| p.inputs.control_ns = ns(v)),
+    ("supervisor_us", MICROSECONDS, 0.0..=1e6, |p, v| p.inputs.supervise_ns = ns(v)),
     ("recorder_us", MICROSECONDS, 0.0..=1e6, |p, v| p.inputs.record_ns = ns(v)),
     ("adapter_us", MICROSECONDS, 0.0..=1e6, |p, v| {
         let real = p.lines.iter_mut().filter(|line| line.adapter_ns > 0);

@@ -125,7 +125,9 @@ pub struct Inputs {
     pub servo_ns: i64,
     /// The controller.
     pub control_ns: i64,
-    /// Supervisor, and handing the tick to the recorder.
+    /// The supervisor.
+    pub supervise_ns: i64,
+    /// Handing the tick to the recorder.
     pub record_ns: i64,
     /// From asking the IMU to its reading, where it is not on a pi3hat.
     pub imu_ns: i64,
@@ -157,7 +159,8 @@ impl Inputs {
         adapter_ns: 125_000,
         servo_ns: 300,
         control_ns: 10_000,
-        record_ns: 5_000,
+        supervise_ns: 1_000,
+        record_ns: 4_000,
         imu_ns: 40_000,
         spi: SpiCost::PI3HAT,
         ethernet: EthernetRate { bits_per_second: 100_000_000 },
@@ -175,6 +178,7 @@ impl Inputs {
         arrival_ns: 0,
         servo_ns: 0,
         control_ns: 0,
+        supervise_ns: 0,
         record_ns: 0,
         ..Self::REAL
     };
@@ -184,17 +188,18 @@ impl Inputs {
         if !robot.is_emulated() {
             return Self::REAL;
         }
-        let Self { servo_ns, control_ns, record_ns, .. } = Self::REAL;
-        Self { servo_ns, control_ns, record_ns, ..Self::VIRTUAL }
+        let Self { servo_ns, control_ns, supervise_ns, record_ns, .. } = Self::REAL;
+        Self { servo_ns, control_ns, supervise_ns, record_ns, ..Self::VIRTUAL }
     }
 
     /// What was taken for granted, for the reader of a prediction.
     pub fn assumptions(&self, plan: &super::Plan) -> Vec<String> {
         let us = |ns: i64| format!("{} µs", crate::report::number(ns as f64 / 1e3));
         let mut said = vec![format!(
-            "host: {} per servo to encode and again to decode, controller {}, supervisor and recorder {}",
+            "host: {} per servo to encode and again to decode, controller {}, supervisor {}, recorder {}",
             us(self.servo_ns),
             us(self.control_ns),
+            us(self.supervise_ns),
             us(self.record_ns)
         )];
         if plan.lines.iter().any(|line| line.is_half_duplex()) {

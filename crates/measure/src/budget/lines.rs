@@ -17,6 +17,18 @@ const STATUS: usize = 6;
 /// A host finds nothing on any processor of a pi3hat and rests (mjbots/pi3hat pi3hat.cc).
 const REST_NS: i64 = 10_000;
 
+/// When each part of a tick is over, from its start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends {
+    pub encoded_ns: i64,
+    pub sent_ns: i64,
+    pub replied_ns: i64,
+    pub over_ns: i64,
+    pub controlled_ns: i64,
+    pub supervised_ns: i64,
+    pub recorded_ns: i64,
+}
+
 impl Plan {
     /// Lays out one cycle. Everything starts at 0, with the encoding.
     pub fn timeline(&self) -> Timeline {
@@ -25,15 +37,15 @@ impl Plan {
         timeline
     }
 
-    /// Lays out the cycle; when it is over, and when controller and recorder are.
-    pub(super) fn cycle(&self, timeline: &mut Timeline) -> [i64; 2] {
+    /// Lays out the tick; when each of its parts is over.
+    pub(super) fn cycle(&self, timeline: &mut Timeline) -> Ends {
         let inputs = &self.inputs;
         let servos = self.servos() as i64;
         let encoded =
             timeline.add(HOST, Kind::Encode, "all commands", Moment::default(), servos * inputs.servo_ns);
         let (handed, sent) = self.hand_over(timeline, encoded);
-        let asked = self.ask_imu(timeline, sent);
-        let mut collected = asked.max(sent);
+        let (sent, read) = self.ask_imu(timeline, sent);
+        let mut replied = sent;
         let mut fetched = Vec::new();
         for (line, handed) in self.lines.iter().zip(&handed) {
             for (arrived, exchange) in self.replies(timeline, line, handed) {
@@ -41,17 +53,21 @@ impl Plan {
                     fetched.push((arrived, line, exchange));
                 } else {
                     let ns = if line.is_real { inputs.arrival_ns } else { 0 };
-                    let read = timeline.add(&line.name, Kind::Transit, "to the loop", arrived, ns);
-                    collected = collected.max(read);
+                    let there = timeline.add(&line.name, Kind::Transit, "to the loop", arrived, ns);
+                    replied = replied.max(there);
                 }
             }
         }
-        collected = collected.max(self.fetch(timeline, fetched, sent.max(asked)));
-        let over = timeline.add(HOST, Kind::Encode, "all replies", collected, servos * inputs.servo_ns);
-        let (start, record_after) = if self.pipelined { (encoded, over) } else { (over, over) };
-        let controlled = timeline.add(HOST, Kind::Control, "", start, inputs.control_ns);
-        let done = timeline.add(HOST, Kind::Record, "", record_after.max(controlled), inputs.record_ns);
-        [over.ns, done.ns.max(over.ns)]
+        replied = replied.max(self.fetch(timeline, fetched, sent));
+        let replied = timeline.add(HOST, Kind::Encode, "all replies", replied, servos * inputs.servo_ns);
+        let over = replied.max(read);
+        let start = if self.pipelined { encoded } else { over };
+        let controlled = over.max(timeline.add(HOST, Kind::Control, "", start, inputs.control_ns));
+        let supervised = timeline.add(HOST, Kind::Supervise, "", controlled, inputs.supervise_ns);
+        let recorded = timeline.add(HOST, Kind::Record, "", supervised, inputs.record_ns);
+        let [encoded_ns, sent_ns, replied_ns, over_ns, controlled_ns, supervised_ns, recorded_ns] =
+            [encoded, sent, replied, over, controlled, supervised, recorded].map(|moment| moment.ns);
+        Ends { encoded_ns, sent_ns, replied_ns, over_ns, controlled_ns, supervised_ns, recorded_ns }
     }
 
     /// Hands the frames to the links, round robin over the buses: per bus when each was, and the end.
@@ -82,15 +98,17 @@ impl Plan {
         }
     }
 
-    fn ask_imu(&self, timeline: &mut Timeline, sent: Moment) -> Moment {
+    /// When the IMU has been asked, and when its reading is there.
+    fn ask_imu(&self, timeline: &mut Timeline, sent: Moment) -> (Moment, Moment) {
         match self.imu {
             // Readings of a device behind Ethernet come with its reply.
-            None | Some(ImuLink::Udp) => sent,
+            None | Some(ImuLink::Udp) => (sent, sent),
             Some(ImuLink::Pi3hat) => {
                 let ns = self.inputs.spi.transaction_with_ns(ATTITUDE);
-                timeline.add(HOST, Kind::Imu, "read over SPI", sent, ns)
+                let read = timeline.add(HOST, Kind::Imu, "read over SPI", sent, ns);
+                (read, read)
             }
-            Some(_) => timeline.add("IMU", Kind::Imu, "", sent, self.inputs.imu_ns),
+            Some(_) => (sent, timeline.add("IMU", Kind::Imu, "", sent, self.inputs.imu_ns)),
         }
     }
 
@@ -170,16 +188,8 @@ impl Plan {
         while !(queue.is_empty() && replies.is_empty()) {
             let waiting = queue.front().into_iter().chain(&replies).map(|(ready, _)| *ready);
             let Some(first) = waiting.min_by_key(|ready| ready.ns) else { break };
-            let at_ns = first.ns.max(free.ns);
-            let command = queue.front().filter(|(ready, _)| ready.ns <= at_ns);
-            let command_rank = command.map(|(_, exchange)| arbitration_rank(&exchange.command));
-            let reply = (0..replies.len())
-                .filter(|&index| replies[index].0.ns <= at_ns)
-                .min_by_key(|&index| arbitration_rank(&replies[index].1.reply));
-            let reply = reply.filter(|&index| {
-                command_rank.is_none_or(|rank| arbitration_rank(&replies[index].1.reply) < rank)
-            });
-            let (ready, exchange, kind, frame) = match reply {
+            let command = queue.front().copied();
+            let (ready, exchange, kind, frame) = match winner(command, &replies, first.ns.max(free.ns)) {
                 Some(index) => {
                     let (ready, exchange) = replies.remove(index);
                     (ready, exchange, Kind::Reply, &exchange.reply)
@@ -280,6 +290,20 @@ impl Plan {
         }
         now
     }
+}
+
+/// Who wins a wire that is free at this time: one of the replies, or the command.
+fn winner(
+    command: Option<(Moment, &Exchange)>,
+    replies: &[(Moment, &Exchange)],
+    at_ns: i64,
+) -> Option<usize> {
+    let command = command.filter(|(ready, _)| ready.ns <= at_ns);
+    let command_rank = command.map(|(_, exchange)| arbitration_rank(&exchange.command));
+    let ready = replies.iter().enumerate().filter(|(_, (ready, _))| ready.ns <= at_ns);
+    let ranks = ready.map(|(index, (_, exchange))| (arbitration_rank(&exchange.reply), index));
+    let (rank, index) = ranks.min()?;
+    command_rank.is_none_or(|command_rank| rank < command_rank).then_some(index)
 }
 
 fn detail(exchange: &Exchange, cost: Cost) -> String {

@@ -25,5 +25,5 @@ mod timeline;
 pub use change::{Change, ChangeError, Sweep, apply};
 pub use costs::{Bridge, Inputs, Medium, Separate};
 pub use plan::{Exchange, Line, Plan};
-pub use show::Prediction;
+pub use show::{Part, Prediction};
 pub use timeline::{Kind, Span, Timeline};

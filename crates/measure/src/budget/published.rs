@@ -104,127 +104,135 @@ fn switch_us(bits_per_second: u32, delay_ns: i64) -> f64 {
 /// # Errors
 /// Never for the files as shipped; a test reads them.
 pub fn all() -> Result<Vec<Published>, ConfigError> {
+    let rows = [rs485_rows()?, hat_rows()?, hebi_rows(), plan_rows()?];
+    Ok(rows.into_iter().flatten().collect())
+}
+
+fn rs485_rows() -> Result<Vec<Published>, ConfigError> {
     let rs485 = |inputs| cycle_us(RS485, "robots/published/rs485.toml", inputs);
-    let hat = |inputs| cycle_us(PI3HAT, "robots/published/pi3hat.toml", inputs);
-    let pi_4 = SpiCost { transaction_ns: PI_SPI.transaction_ns - 1_200, ..PI_SPI };
-    let fd_can = cycle_us(FD_CAN, "robots/published/fd_can_plan.toml", Inputs::VIRTUAL)?;
-    let row = |system, origin, quantity, unit, published, predicted, complete, assumed| Published {
-        system,
-        origin,
-        quantity,
-        unit,
-        published,
-        predicted,
-        complete,
-        assumed,
-    };
     Ok(vec![
-        row(
-            "RS485, active junction board",
-            PART_1,
-            "rate of commands and queries",
-            "Hz",
-            Some(80.0),
-            1e6 / rs485(part_1())?,
-            true,
-            "nothing overlaps, as the article adds it up; its 90 µs are 45 each way, for commands too; a query \
+        Published {
+            system: "RS485, active junction board",
+            origin: PART_1,
+            quantity: "rate of commands and queries",
+            unit: "Hz",
+            published: Some(80.0),
+            predicted: 1e6 / rs485(part_1())?,
+            complete: true,
+            assumed: "nothing overlaps, as the article adds it up; its 90 µs are 45 each way, for commands too; a query \
              without payload, as in its sum",
-        ),
-        row(
-            "RS485, passive bridge, PREEMPT_RT",
-            PART_2,
-            "cycle",
-            "µs",
-            Some(6727.0),
-            rs485(part_2())?,
-            true,
-            "servo, frames and 120 µs between commands as in part 1; a byte time each way in the bridge",
-        ),
-        row(
-            "RS485, everything optimised",
-            PART_4,
-            "cycle with commands",
-            "µs",
-            Some(3500.0),
-            rs485(part_4())?,
-            false,
-            "servo 75 µs; the article gives the frames without commands, a command is taken as 14 bytes \
+        },
+        Published {
+            system: "RS485, passive bridge, PREEMPT_RT",
+            origin: PART_2,
+            quantity: "cycle",
+            unit: "µs",
+            published: Some(6727.0),
+            predicted: rs485(part_2())?,
+            complete: true,
+            assumed: "servo, frames and 120 µs between commands as in part 1; a byte time each way in the bridge",
+        },
+        Published {
+            system: "RS485, everything optimised",
+            origin: PART_4,
+            quantity: "cycle with commands",
+            unit: "µs",
+            published: Some(3500.0),
+            predicted: rs485(part_4())?,
+            complete: false,
+            assumed: "servo 75 µs; the article gives the frames without commands, a command is taken as 14 bytes \
              more: two, and six values of two bytes",
-        ),
-        row(
-            "pi3hat, Pi 3b+",
-            HAT,
-            "cycle of 12 servos and IMU",
-            "µs",
-            Some(740.0),
-            hat(Inputs { spi: PI_SPI, ..Inputs::VIRTUAL })?,
-            false,
-            "the article does not give the frames: 24 and 16 bytes of payload; servo 75 µs; SPI at 10.42 MHz with \
-             the documented holds, nothing for the host's own work",
-        ),
-        row(
-            "pi3hat, Pi 4",
-            HAT,
-            "cycle of 12 servos and IMU",
-            "µs",
-            Some(703.0),
-            hat(Inputs { spi: pi_4, ..Inputs::VIRTUAL })?,
-            false,
-            "published as about 5 % less than the Pi 3b+; 1.2 µs less per SPI transaction, which is that 5 % spread \
-             over some thirty of them; the rest as there",
-        ),
-        row(
-            "HEBI, 200 bytes at 100 Mbit/s",
-            HEBI,
-            "wire time of a round trip",
-            "µs",
-            Some(80.0),
-            hebi(100_000_000, 1, 0).theory(200, 1).round_trip_ns as f64 / 1e3,
-            true,
-            "one switch",
-        ),
-        row(
-            "HEBI, one more switch (KSZ8863, 100 Mbit/s)",
-            HEBI,
-            "added to a round trip",
-            "µs",
-            Some(43.5),
-            switch_us(100_000_000, 1_450),
-            true,
-            "the switch's own 2.9 µs, as published, half each way",
-        ),
-        row(
-            "HEBI, one more switch (RB750Gr2, 1 Gbit/s)",
-            HEBI,
-            "added to a round trip",
-            "µs",
-            Some(7.66),
-            switch_us(1_000_000_000, 1_800),
-            true,
-            "the switch's own 3.6 µs, as published, half each way",
-        ),
-        row(
-            "HEBI, forty answers at 1 Gbit/s",
-            HEBI,
-            "from answer to answer",
-            "µs",
-            Some(2.0),
-            hebi(1_000_000_000, 1, 0).theory(200, 40).burst_ns as f64 / 39e3,
-            true,
-            "200 bytes each, one behind the other at the sender's port",
-        ),
-        row(
-            "FD-CAN plan, 4 buses at 8 Mbit/s",
-            PART_4,
-            "rate of commands and queries",
-            "Hz",
-            None,
-            1e6 / fd_can,
-            false,
-            "a plan without a figure (\"1kHz … with plenty of margin\"); 1 Mbit/s arbitration; servo 75 µs; \
-             frames of 24 and 16 bytes; nothing for SPI and the host",
-        ),
+        },
     ])
+}
+
+fn hat_rows() -> Result<Vec<Published>, ConfigError> {
+    let hat = |spi| cycle_us(PI3HAT, "robots/published/pi3hat.toml", Inputs { spi, ..Inputs::VIRTUAL });
+    let pi_4 = SpiCost { transaction_ns: PI_SPI.transaction_ns - 1_200, ..PI_SPI };
+    Ok(vec![
+        Published {
+            system: "pi3hat, Pi 3b+",
+            origin: HAT,
+            quantity: "cycle of 12 servos and IMU",
+            unit: "µs",
+            published: Some(740.0),
+            predicted: hat(PI_SPI)?,
+            complete: false,
+            assumed: "the article does not give the frames: 24 and 16 bytes of payload; servo 75 µs; SPI at 10.42 MHz with \
+             the documented holds, nothing for the host's own work",
+        },
+        Published {
+            system: "pi3hat, Pi 4",
+            origin: HAT,
+            quantity: "cycle of 12 servos and IMU",
+            unit: "µs",
+            published: Some(703.0),
+            predicted: hat(pi_4)?,
+            complete: false,
+            assumed: "published as about 5 % less than the Pi 3b+; 1.2 µs less per SPI transaction, which is that 5 % spread \
+             over some thirty of them; the rest as there",
+        },
+    ])
+}
+
+fn hebi_rows() -> Vec<Published> {
+    vec![
+        Published {
+            system: "HEBI, 200 bytes at 100 Mbit/s",
+            origin: HEBI,
+            quantity: "wire time of a round trip",
+            unit: "µs",
+            published: Some(80.0),
+            predicted: hebi(100_000_000, 1, 0).theory(200, 1).round_trip_ns as f64 / 1e3,
+            complete: true,
+            assumed: "one switch",
+        },
+        Published {
+            system: "HEBI, one more switch (KSZ8863, 100 Mbit/s)",
+            origin: HEBI,
+            quantity: "added to a round trip",
+            unit: "µs",
+            published: Some(43.5),
+            predicted: switch_us(100_000_000, 1_450),
+            complete: true,
+            assumed: "the switch's own 2.9 µs, as published, half each way",
+        },
+        Published {
+            system: "HEBI, one more switch (RB750Gr2, 1 Gbit/s)",
+            origin: HEBI,
+            quantity: "added to a round trip",
+            unit: "µs",
+            published: Some(7.66),
+            predicted: switch_us(1_000_000_000, 1_800),
+            complete: true,
+            assumed: "the switch's own 3.6 µs, as published, half each way",
+        },
+        Published {
+            system: "HEBI, forty answers at 1 Gbit/s",
+            origin: HEBI,
+            quantity: "from answer to answer",
+            unit: "µs",
+            published: Some(2.0),
+            predicted: hebi(1_000_000_000, 1, 0).theory(200, 40).burst_ns as f64 / 39e3,
+            complete: true,
+            assumed: "200 bytes each, one behind the other at the sender's port",
+        },
+    ]
+}
+
+fn plan_rows() -> Result<Vec<Published>, ConfigError> {
+    let fd_can = cycle_us(FD_CAN, "robots/published/fd_can_plan.toml", Inputs::VIRTUAL)?;
+    Ok(vec![Published {
+        system: "FD-CAN plan, 4 buses at 8 Mbit/s",
+        origin: PART_4,
+        quantity: "rate of commands and queries",
+        unit: "Hz",
+        published: None,
+        predicted: 1e6 / fd_can,
+        complete: false,
+        assumed: "a plan without a figure (\"1kHz … with plenty of margin\"); 1 Mbit/s arbitration; servo 75 µs; \
+             frames of 24 and 16 bytes; nothing for SPI and the host",
+    }])
 }
 
 /// The table of `docs/budget.md`, in Markdown.

@@ -2,7 +2,7 @@
 
 use super::change::{Change, worthwhile};
 use super::costs::Inputs;
-use super::lines::HOST;
+use super::lines::{Ends, HOST};
 use super::plan::Plan;
 use super::timeline::{Kind, Timeline};
 use crate::report::{duration, number};
@@ -29,6 +29,8 @@ pub struct Prediction {
     pub highest_rate_hz: f64,
     /// Replies would come after the bus deadline.
     pub deadline_missed: bool,
+    /// The parts of the tick, as a run measures them.
+    pub parts: Vec<Part>,
     /// The buses.
     pub buses: Vec<BusShare>,
     /// What the critical path consists of, the largest share first.
@@ -39,6 +41,15 @@ pub struct Prediction {
     pub assumptions: Vec<String>,
     /// One tick.
     pub timeline: Timeline,
+}
+
+/// A part of the tick.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// Its name, as in [`khz_robot::parts`].
+    pub name: &'static str,
+    /// How long it takes.
+    pub ns: i64,
 }
 
 /// One bus in a tick.
@@ -73,7 +84,8 @@ impl Plan {
     /// The prediction.
     pub fn predict(&self) -> Prediction {
         let mut timeline = Timeline::default();
-        let [cycle_ns, tick_ns] = self.cycle(&mut timeline);
+        let ends = self.cycle(&mut timeline);
+        let (cycle_ns, tick_ns) = (ends.over_ns, ends.recorded_ns);
         Prediction {
             robot: self.name.clone(),
             servos: self.servos(),
@@ -83,6 +95,7 @@ impl Plan {
             headroom_ns: self.period_ns - tick_ns,
             highest_rate_hz: 1e9 / tick_ns.max(1) as f64,
             deadline_missed: cycle_ns > self.deadline_ns,
+            parts: parts(ends),
             buses: self.shares(&timeline),
             critical: critical(&timeline),
             changes: worthwhile(self, tick_ns),
@@ -93,7 +106,8 @@ impl Plan {
 
     /// From the start of a tick until the last reply is decoded, and until everything is done.
     pub fn durations_ns(&self) -> [i64; 2] {
-        self.cycle(&mut Timeline::default())
+        let ends = self.cycle(&mut Timeline::default());
+        [ends.over_ns, ends.recorded_ns]
     }
 
     fn shares(&self, timeline: &Timeline) -> Vec<BusShare> {
@@ -116,6 +130,24 @@ impl Plan {
         };
         self.lines.iter().map(share).collect()
     }
+}
+
+fn parts(ends: Ends) -> Vec<Part> {
+    let Ends { encoded_ns, sent_ns, replied_ns, over_ns, controlled_ns, supervised_ns, recorded_ns } = ends;
+    let ends = [
+        ("encode", encoded_ns),
+        ("send", sent_ns),
+        ("bus", replied_ns),
+        ("imu", over_ns),
+        ("control", controlled_ns),
+        ("supervise", supervised_ns),
+        ("record", recorded_ns),
+    ];
+    let starts = std::iter::once(0).chain(ends.map(|(_, end_ns)| end_ns));
+    ends.into_iter()
+        .zip(starts)
+        .map(|((name, end_ns), start_ns)| Part { name, ns: end_ns - start_ns })
+        .collect()
 }
 
 fn critical(timeline: &Timeline) -> Vec<Share> {

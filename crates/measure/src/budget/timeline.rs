@@ -24,7 +24,9 @@ pub enum Kind {
     Imu,
     /// The controller.
     Control,
-    /// Supervisor and recorder.
+    /// The supervisor.
+    Supervise,
+    /// Handing the tick to the recorder.
     Record,
 }
 
@@ -41,7 +43,8 @@ impl Kind {
             Self::Transit => "transit",
             Self::Imu => "IMU",
             Self::Control => "controller",
-            Self::Record => "supervisor and recorder",
+            Self::Supervise => "supervisor",
+            Self::Record => "recorder",
         }
     }
 }

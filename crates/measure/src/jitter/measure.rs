@@ -2,8 +2,9 @@
 
 use super::load::LoadError;
 use super::plan::{Plan, PlanError, Work};
-use super::recording::{Recording, Sample};
-use super::result::{LateReport, Run};
+use super::recording::{Recording, Sample, WORK};
+use super::result::Run;
+use crate::late::LateReport;
 use khz_rt::clock::thread_cpu_ns;
 use khz_rt::late::{Observer, Window, window_at};
 use khz_rt::{Counts, KernelTrace, Pacer, Passport, Report, SetupError, Usage, Waiter, Witness, now_ns};
@@ -191,7 +192,8 @@ impl Experiment {
         let worst = self.recording.late.worst();
         for tick in worst.iter().filter(|tick| tick.number >= first) {
             let at_ns = self.recording.since_start_ns(tick.at_ns);
-            self.late.push(LateReport::new(tick, at_ns, window_at(windows, tick.at_ns)));
+            let part = if tick.part == Some(WORK) { "work" } else { "wake" };
+            self.late.push(LateReport::new(tick, at_ns, part, window_at(windows, tick.at_ns)));
         }
     }
 
@@ -212,7 +214,7 @@ impl Experiment {
             execution_ns: self.recording.execution.summary(),
             response_ns: self.recording.response.summary(),
             counts: self.counts,
-            late_threshold_ns: self.recording.late.threshold_ns(),
+            late_threshold_ns: self.recording.late.threshold_ns() + self.usual_work_ns,
             causes: self.recording.late.causes(),
             late: self.late,
             kernel_events: self.events,

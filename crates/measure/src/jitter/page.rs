@@ -1,6 +1,7 @@
 //! Results as a page: lines over time, histograms, percentile curves, side by side.
 
 use super::result::{Buckets, Run};
+use crate::late::LateReport;
 use crate::report::{
     Axis, Better, Block, Cell, Column, Comparison, Distribution, Figure, KeyValues, Level, Page, Plot,
     Section, Stroke, Table, duration,
@@ -156,24 +157,9 @@ fn over_time(runs: &[Run]) -> Section {
 }
 
 fn late(runs: &[Run]) -> Option<Section> {
-    let columns = [
-        Column::text("run"),
-        Column::number("tick", ""),
-        Column::number("at", "ns"),
-        Column::number("response", "ns"),
-        Column::text("late part"),
-        Column::text("why"),
-    ];
-    let row = |run: &Run, late: &super::result::LateReport| {
-        [
-            Cell::from(run.name.as_str()),
-            late.tick.into(),
-            (late.at_ns as f64).into(),
-            (late.response_ns as f64).into(),
-            late.part.as_str().into(),
-            Cell::Text(late.sentence()),
-        ]
-    };
+    let columns = std::iter::once(Column::text("run")).chain(LateReport::columns());
+    let row =
+        |run: &Run, late: &LateReport| std::iter::once(Cell::from(run.name.as_str())).chain(late.cells());
     let mut all: Vec<_> = runs.iter().flat_map(|run| run.late.iter().map(move |late| (run, late))).collect();
     all.sort_by_key(|(_, late)| std::cmp::Reverse(late.response_ns));
     let table =

@@ -77,7 +77,7 @@ impl Recording {
             period: Histogram::new(),
             execution: Histogram::new(),
             response: Histogram::new(),
-            late: LateLog::new(late_ns + usual_work_ns, 100),
+            late: LateLog::new(late_ns, 100),
             wake_trace: Trace::new(),
             execution_trace: Trace::new(),
             samples: Vec::with_capacity(raw.unwrap_or(0) as usize),
@@ -119,7 +119,8 @@ impl Recording {
         let number = self.ticks;
         self.ticks += 1;
         let response_ns = sample.response_ns();
-        self.late.record(LateTick { number, at_ns: sample.woke_ns, response_ns, part, disturbance })
+        let usual_ns = self.usual_work_ns;
+        self.late.record(LateTick { number, at_ns: sample.woke_ns, response_ns, usual_ns, part, disturbance })
     }
 
     /// Ticks taken in.

@@ -1,10 +1,11 @@
 //! Results: what a measurement gave, as it is written to a file and read again.
 
 use super::plan::Plan;
-use super::recording::{Recording, WORK};
+use super::recording::Recording;
+use crate::late::LateReport;
 use crate::report::Trace;
-use khz_rt::late::{Causes, LateTick, Window};
-use khz_rt::{Cause, Counts, Grade, Histogram, Passport, Report, Summary, Usage};
+use khz_rt::late::Causes;
+use khz_rt::{Counts, Grade, Histogram, Passport, Report, Summary, Usage};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -99,85 +100,6 @@ impl Histograms {
             execution: buckets(&recording.execution),
             response: buckets(&recording.response),
         }
-    }
-}
-
-/// A late tick and what was different about it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LateReport {
-    /// The tick's number.
-    pub tick: u64,
-    /// Since the start of the run.
-    pub at_ns: i64,
-    /// How late it woke.
-    pub wake_latency_ns: i64,
-    /// From its planned time to its end.
-    pub response_ns: i64,
-    /// What was late: `wake` or `work`.
-    pub part: String,
-    /// Who had the CPU; none if the thread had it.
-    pub cause: Option<Cause>,
-    /// Time that went to nobody the kernel knows.
-    pub stolen_ns: i64,
-    /// Time other threads had the CPU.
-    pub waited_ns: i64,
-    /// Times another thread was put in its place.
-    pub involuntary: u32,
-    /// Page faults.
-    pub faults: u32,
-    /// What the CPU's slow counters did around it, if they were watched.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window: Option<Window>,
-}
-
-impl LateReport {
-    pub(super) fn new(tick: &LateTick, at_ns: i64, window: Option<&Window>) -> LateReport {
-        let disturbance = tick.disturbance;
-        LateReport {
-            tick: tick.number,
-            at_ns,
-            wake_latency_ns: disturbance.late_ns,
-            response_ns: tick.response_ns,
-            part: if tick.part == Some(WORK) { "work" } else { "wake" }.into(),
-            cause: disturbance.cause(),
-            stolen_ns: disturbance.stolen_ns(),
-            waited_ns: disturbance.waited_ns,
-            involuntary: disturbance.involuntary,
-            faults: disturbance.minor_faults + disturbance.major_faults,
-            window: window.map(|window| Window {
-                interrupts: window.interrupts.iter().take(3).cloned().collect(),
-                ..window.clone()
-            }),
-        }
-    }
-
-    /// One sentence on why.
-    #[must_use]
-    pub fn sentence(&self) -> String {
-        use crate::report::duration;
-        let why = match self.cause {
-            Some(Cause::Stolen) => format!(
-                "{} went to nobody the kernel knows (hypervisor, firmware, interrupts off)",
-                duration(self.stolen_ns as f64)
-            ),
-            Some(Cause::Preempted) => {
-                format!("other threads had the CPU for {}", duration(self.waited_ns as f64))
-            }
-            Some(Cause::Fault) => "a page had to be read from disk".into(),
-            None => "the thread had the CPU all along".into(),
-        };
-        let around = self.window.as_ref().map_or(String::new(), |window| {
-            let interrupts = window.interrupts.iter().map(|(name, count)| format!("{count} × {name}"));
-            let steal = (window.steal_ns > 0).then(|| format!("steal {}", duration(window.steal_ns as f64)));
-            let facts: Vec<String> = steal.into_iter().chain(interrupts).collect();
-            let length = duration(window.length_ns as f64);
-            if facts.is_empty() {
-                String::new()
-            } else {
-                format!("; in the {length} around it: {}", facts.join(", "))
-            }
-        });
-        format!("{why}{around}")
     }
 }
 

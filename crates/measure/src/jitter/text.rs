@@ -1,6 +1,7 @@
 //! Results as a person at a terminal reads them.
 
 use super::result::Run;
+use crate::late::tally;
 use crate::report::duration;
 use khz_rt::Summary;
 use std::fmt::Write;
@@ -40,17 +41,7 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
         "overruns {}, missed {}, late wakes {}",
         counts.overruns, counts.missed, counts.late_wakes
     )?;
-    let causes = &run.causes;
-    writeln!(
-        out,
-        "late (over {}) {}: stolen {}, preempted {}, page fault {}, own work {}",
-        ns(run.late_threshold_ns),
-        causes.late,
-        causes.stolen,
-        causes.preempted,
-        causes.fault,
-        causes.own
-    )?;
+    writeln!(out, "late (over {}) {}", ns(run.late_threshold_ns), tally(&run.causes))?;
     let guard = run.guard_ns.map_or(String::new(), |guard| format!(", guard {}", ns(guard)));
     writeln!(
         out,
@@ -73,8 +64,7 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
     let mut worst: Vec<_> = run.late.iter().collect();
     worst.sort_by_key(|late| std::cmp::Reverse(late.response_ns));
     for late in worst.iter().take(3) {
-        let (at, response) = (ns(late.at_ns), ns(late.response_ns));
-        writeln!(out, "tick {} at {at} took {response}, {} late: {}", late.tick, late.part, late.sentence())?;
+        writeln!(out, "{}", late.line())?;
     }
     for event in run.kernel_events.iter().rev().take(20).rev() {
         writeln!(out, "  {event}")?;

@@ -3,6 +3,8 @@ use super::{
     Axis, Block, Cell, Column, Distribution, Figure, Gantt, KeyValues, Level, Page, Plot, Ranges, Section,
     StackedTrace, Stroke, Table, Trace, duration,
 };
+use crate::late::LateReport;
+use khz_rt::Summary;
 use serde::{Deserialize, Serialize};
 
 /// All that the page of a run shows. Fields that stay empty leave their part of the page out.
@@ -29,10 +31,12 @@ pub struct RunData {
     pub cpu: Measured,
     /// Durations of a tick's phases in their order, in nanoseconds.
     pub phases: StackedTrace,
-    /// All durations of each phase, in the order of the phases; empty for what the trace kept.
-    pub phase_values: Vec<Distribution>,
-    /// What each phase was predicted to take, by its name.
-    pub prediction: Vec<Predicted>,
+    /// The parts of all ticks, more than the phases: how late it began, sections of the controller.
+    pub parts: Vec<PartTimes>,
+    /// The worst late ticks.
+    pub late: Vec<LateReport>,
+    /// How many ticks were late, in a sentence.
+    pub late_counts: String,
     /// The joints.
     pub joints: Vec<Joint>,
     /// What happened.
@@ -95,17 +99,43 @@ impl Measured {
     }
 }
 
-/// A phase with its predicted duration.
+/// A part of the tick: what it took, and what it was predicted to take.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Predicted {
-    /// The name of the phase, as in the run's phases.
-    pub phase: String,
-    /// Its duration in nanoseconds.
-    pub ns: f64,
-    /// Where the figure comes from.
+pub struct PartTimes {
+    /// Its name; that of a phase for the same thing.
+    pub name: String,
+    /// What it took, of all ticks in which it was; `max_at` is the number of the worst.
+    pub time_ns: Summary,
+    /// The prediction of the budget, for the parts it knows.
     #[serde(default)]
-    pub source: String,
+    pub predicted_ns: Option<i64>,
+}
+
+impl PartTimes {
+    /// Median less prediction.
+    pub fn difference_ns(&self) -> Option<i64> {
+        self.predicted_ns.map(|predicted_ns| self.time_ns.p50 - predicted_ns)
+    }
+
+    /// The median is off the prediction by more than 20 % of it.
+    pub fn is_off(&self) -> bool {
+        let off = |predicted_ns: i64| (self.time_ns.p50 - predicted_ns).abs() * 5 > predicted_ns;
+        self.predicted_ns.is_some_and(off)
+    }
+
+    /// The difference in words; empty without a prediction.
+    pub fn difference(&self) -> String {
+        let (Some(predicted_ns), Some(difference_ns)) = (self.predicted_ns, self.difference_ns()) else {
+            return String::new();
+        };
+        let sign = if difference_ns < 0 { "−" } else { "+" };
+        let size = duration(difference_ns.abs() as f64);
+        let share = difference_ns.abs() as f64 / predicted_ns as f64 * 100.0;
+        let share = if predicted_ns > 0 { format!(" ({sign}{share:.0} %)") } else { String::new() };
+        let flag = if self.is_off() { " — look here" } else { "" };
+        format!("{sign}{size}{share}{flag}")
+    }
 }
 
 /// One joint over time.
@@ -191,8 +221,6 @@ pub struct Grant {
     pub ok: bool,
 }
 
-/// A prediction that is off by more than this share of itself is pointed out.
-const PREDICTION_OFF: f64 = 0.2;
 /// Events marked in plots; the table has them all.
 const MOST_MARKERS: usize = 200;
 /// Events the table shows.
@@ -207,6 +235,7 @@ impl RunData {
             Some(self.summary()),
             self.timing(),
             self.tick(),
+            self.late_rows(),
             self.joint_plots(),
             self.device_rows(),
             self.event_rows(),
@@ -279,8 +308,10 @@ impl RunData {
         let rows = self.whole_ticks();
         let longest = rows.last()?;
         let mut gantt = Gantt::new("Where a tick goes").note("real ticks of this run, phase after phase");
-        if !self.prediction.is_empty() {
-            gantt = gantt.sequence("predicted", self.prediction.iter().map(|p| (p.phase.clone(), p.ns)));
+        let predicted =
+            self.parts.iter().filter_map(|part| Some((part.name.clone(), part.predicted_ns? as f64)));
+        if self.parts.iter().any(|part| part.predicted_ns.is_some()) {
+            gantt = gantt.sequence("predicted", predicted);
         }
         let typical = |quantile| self.tick_at(&rows, quantile);
         for (label, tick) in
@@ -296,7 +327,7 @@ impl RunData {
         let section = Section::new("The tick")
             .text("What the loop did with its period: how long each phase of a tick took.")
             .with(gantt)
-            .with(self.phase_rows())
+            .with(self.part_rows())
             .with(self.marked(stack));
         Some(section)
     }
@@ -324,31 +355,47 @@ impl RunData {
         &ticks[at.min(last)]
     }
 
-    fn phase_rows(&self) -> Table {
+    fn part_rows(&self) -> Table {
         let mut columns = vec![
-            Column::text("phase"),
+            Column::text("part"),
+            Column::number("ticks", ""),
+            Column::number("mean", "ns"),
             Column::number("p50", "ns"),
+            Column::number("p90", "ns"),
             Column::number("p99", "ns"),
+            Column::number("p99.9", "ns"),
             Column::number("largest", "ns").worst_is_high(),
+            Column::number("in tick", ""),
         ];
-        if !self.prediction.is_empty() {
+        let predicted = self.parts.iter().any(|part| part.predicted_ns.is_some());
+        if predicted {
             columns.extend([Column::number("predicted", "ns"), Column::text("p50 against prediction")]);
         }
-        let rows = self.phases.rows();
-        self.phases.names().iter().enumerate().fold(Table::new(columns), |table, (at, name)| {
-            let kept = || Distribution::from_samples(rows.iter().map(|(_, row)| f64::from(row[at])));
-            let values = self.phase_values.get(at).cloned().unwrap_or_else(kept);
-            let predicted = self.prediction.iter().find(|p| p.phase == *name).map(|p| p.ns);
-            let p50 = values.quantile(0.5);
-            table.row([
-                Cell::from(name.as_str()),
-                p50.into(),
-                values.quantile(0.99).into(),
-                values.max().into(),
-                predicted.into(),
-                Cell::Text(difference(p50, predicted)),
-            ])
+        self.parts.iter().fold(Table::new(columns), |table, part| {
+            let time = &part.time_ns;
+            let ns = |ns: i64| Cell::from(ns as f64);
+            let prediction = [part.predicted_ns.map(|ns| ns as f64).into(), Cell::Text(part.difference())];
+            let cells = [
+                Cell::from(part.name.as_str()),
+                time.count.into(),
+                time.mean.into(),
+                ns(time.p50),
+                ns(time.p90),
+                ns(time.p99),
+                ns(time.p999),
+                ns(time.max),
+                ns(time.max_at),
+            ];
+            table.row(cells.into_iter().chain(prediction))
         })
+    }
+
+    fn late_rows(&self) -> Option<Section> {
+        let table =
+            self.late.iter().fold(Table::new(LateReport::columns()), |table, late| table.row(late.cells()));
+        let section =
+            (!self.late_counts.is_empty()).then(|| Section::new("Late ticks").text(&self.late_counts))?;
+        Some(section.with_some((!self.late.is_empty()).then_some(table)))
     }
 
     fn joint_plots(&self) -> Option<Section> {
@@ -458,16 +505,6 @@ struct Tick<'a> {
     sum: f64,
 }
 
-fn difference(measured: Option<f64>, predicted: Option<f64>) -> String {
-    let (Some(measured), Some(predicted)) = (measured, predicted.filter(|p| *p > 0.0)) else {
-        return String::new();
-    };
-    let share = measured / predicted - 1.0;
-    let flag = if share.abs() > PREDICTION_OFF { " — look here" } else { "" };
-    let sign = if share < 0.0 { "−" } else { "+" };
-    format!("{sign}{:.0} % ({}){flag}", share.abs() * 100.0, duration(measured - predicted))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -489,11 +526,17 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_far_from_its_prediction_is_pointed_out() {
-        assert_eq!(difference(Some(130.0), Some(100.0)), "+30 % (30 ns) — look here");
-        assert_eq!(difference(Some(90.0), Some(100.0)), "−10 % (−10 ns)");
-        assert_eq!(difference(None, Some(1.0)), "");
-        assert_eq!(difference(Some(1.0), Some(0.0)), "");
+    fn a_part_far_from_its_prediction_is_pointed_out() {
+        let part = |p50, predicted_ns| PartTimes {
+            name: "bus".into(),
+            time_ns: Summary { p50, ..Summary::default() },
+            predicted_ns,
+        };
+        assert_eq!(part(130, Some(100)).difference(), "+30 ns (+30 %) — look here");
+        assert_eq!(part(120, Some(100)).difference(), "+20 ns (+20 %)");
+        assert_eq!(part(90, Some(100)).difference(), "−10 ns (−10 %)");
+        assert_eq!(part(1, Some(0)).difference(), "+1 ns — look here");
+        assert_eq!(part(1, None).difference(), "");
     }
 
     #[test]

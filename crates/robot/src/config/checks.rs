@@ -4,10 +4,12 @@ use super::problem::Problem;
 use super::setting::{Reader, suggestion};
 use super::{ControllerConfig, Format, ImuLink, LinkConfig, RobotConfig, ServoConfig};
 use std::f64::consts::TAU;
+use std::ops::Range;
 
 pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     check_presence(robot, text, reader);
     check_loop(robot, reader);
+    check_pace(robot, reader);
     check_connectors(robot, reader);
     check_names(robot, reader);
     check_ids(robot, reader);
@@ -86,6 +88,28 @@ fn check_stream(robot: &RobotConfig, reader: &mut Reader) {
 fn is_address(text: &str) -> bool {
     let parts = text.rsplit_once(':');
     parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0))
+}
+
+/// The frame that paces the loop comes from a bus there is, and is named.
+fn check_pace(robot: &RobotConfig, reader: &mut Reader) {
+    let timing = &robot.timing;
+    if let (Some(name), Some(span)) = (&timing.pace_bus, reader.span("loop.pace_bus")) {
+        check_bus_name(name, "loop.pace_bus", span.clone(), robot, reader);
+        if timing.pace_id.is_none() && reader.span("loop.pace_id").is_none() {
+            let problem = Problem::error("loop.pace_bus", "which frame paces the loop is not said")
+                .at(span, "any frame of this bus?")
+                .help("add `pace_id`, the identifier of the sensor's frame");
+            reader.problems.push(problem);
+        }
+    }
+    for key in ["loop.pace_id", "loop.pace_patience_us"] {
+        if let (Some(span), None) = (reader.span(key), reader.span("loop.pace_bus")) {
+            let problem = Problem::error(key, "no bus paces the loop")
+                .at(span, "of a frame of which bus?")
+                .help("add `pace_bus`, the bus the frame comes from, or leave this out");
+            reader.problems.push(problem);
+        }
+    }
 }
 
 /// Two buses on one connector.
@@ -182,7 +206,11 @@ fn check_ids(robot: &RobotConfig, reader: &mut Reader) {
 fn check_bus_of(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
     let place = format!("servo[{i}].bus");
     let Some(span) = reader.span(&place).or_else(|| reader.span("servo_defaults.bus")) else { return };
-    let name = &servo.settings.bus;
+    check_bus_name(&servo.settings.bus, &place, span, robot, reader);
+}
+
+/// There is a bus of this name.
+fn check_bus_name(name: &str, place: &str, span: Range<usize>, robot: &RobotConfig, reader: &mut Reader) {
     // A bus that was written, but wrongly, has been reported.
     if reader.span(&format!("bus.{name}")).is_none() {
         let names: Vec<&str> = robot.buses.iter().map(|bus| bus.name.as_str()).collect();

@@ -86,14 +86,25 @@ section! {
         bus_deadline_us: Option<f64> = None, "µs", 10.0 => 1_000_000.0;
         /// How the loop waits for the start of a tick.
         wake: Wake = Wake::Hybrid, "";
+        /// Bus of the frame that paces the loop: a sensor that keeps the time sends one a period, and a tick starts when
+        /// it has come. Without the key the timer starts the ticks.
+        pace_bus: Option<String> = None, "";
+        /// Identifier of that frame.
+        pace_id: Option<u32> = None, "", 0 => 0x1fff_ffff;
+        /// How much later than expected the frame may come before the timer starts the tick; without the key half a
+        /// period.
+        pace_patience_us: Option<f64> = None, "µs", 0.0 => 1_000_000.0;
         /// How the loop waits for replies. Emulated devices in this process are always waited for by spinning.
         receive: Receive = Receive::Spin, "";
         /// What happens after a tick that took longer than a period.
         overrun: Overrun = Overrun::Skip, "";
+        /// A tick that ends this much later than ticks usually do is late: counted, and explained in the report.
+        /// Without the key it is a tenth of the period.
+        late_us: Option<f64> = None, "µs", 1.0 => 1_000_000.0;
         /// Scheduling policy of the loop's thread.
         policy: Policy = Policy::Fifo, "";
-        /// Real-time priority, for `fifo` and `rr`.
-        priority: u8 = 80, "", 1 => 99;
+        /// Real-time priority, for `fifo` and `rr`; 99 belongs to the kernel.
+        priority: u8 = 80, "", 1 => 98;
         /// CPU the loop's thread stays on. Without the key it may move.
         cpu: Option<u32> = None, "", 0 => 1023;
         /// Keep all memory of the process in RAM, so that no page fault delays a tick.
@@ -112,6 +123,16 @@ impl LoopConfig {
     /// The period, rounded to whole nanoseconds.
     pub fn period_ns(&self) -> i64 {
         (1e9 / self.rate_hz).round() as i64
+    }
+
+    /// How much later than expected the frame that paces the loop may come.
+    pub fn pace_patience_ns(&self) -> i64 {
+        self.pace_patience_us.map_or(self.period_ns() / 2, nanoseconds)
+    }
+
+    /// From how much over the usual end on a tick is late.
+    pub fn late_ns(&self) -> i64 {
+        self.late_us.map_or(self.period_ns() / 10, nanoseconds)
     }
 
     /// How long a tick waits for replies, from its start.

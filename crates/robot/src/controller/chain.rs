@@ -19,7 +19,6 @@ use khz_rt::{Profile, SectionId, SectionSummary, now_ns};
 pub struct Chain {
     modules: Vec<Module>,
     profile: Profile,
-    updates: u64,
 }
 
 struct Module {
@@ -62,8 +61,7 @@ impl Controller for Chain {
             at_ns = now_ns();
             self.profile.end(*section, at_ns);
         }
-        self.profile.tick(self.updates);
-        self.updates += 1;
+        self.profile.tick(state.tick);
         Ok(())
     }
 

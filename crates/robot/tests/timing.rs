@@ -1,0 +1,226 @@
+//! The loop's own time, in virtual time: what starts a tick, and which part made one late.
+#![allow(clippy::unwrap_used)]
+
+use khz_link::{Capabilities, Counters, Imu, Link, LinkError, Received};
+use khz_robot::assemble;
+use khz_robot::config::QUADRUPED;
+use khz_robot::controller::{Controller, Hold};
+use khz_robot::parts::TickProfile;
+use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
+use khz_robot::state::RobotState;
+use khz_robot::time::{Time, VirtualTime};
+use khz_robot::{ControlError, RobotConfig, ServoCommand};
+use khz_wire::Frame;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+#[global_allocator]
+static ALLOCATOR: khz_rt::alloc_trap::CountingAllocator = khz_rt::alloc_trap::CountingAllocator;
+
+const PERIOD_NS: i64 = 1_000_000;
+
+fn options(seconds: i64, frame_patience_ns: Option<i64>) -> RunOptions {
+    RunOptions {
+        period_ns: PERIOD_NS,
+        overrun: khz_rt::Overrun::Skip,
+        frame_patience_ns,
+        duration_ns: Some(seconds * 1_000_000_000),
+        stop: Arc::default(),
+    }
+}
+
+/// Virtual time that others can use up: the controller, the recorder, and in one tick the waking.
+#[derive(Clone, Default)]
+struct UsedTime {
+    now_ns: Arc<AtomicI64>,
+    late_wake: i64,
+}
+
+impl UsedTime {
+    fn use_up(&self, us: i64) {
+        self.now_ns.fetch_add(us * 1000, Ordering::Relaxed);
+    }
+}
+
+impl Time for UsedTime {
+    fn now_ns(&mut self) -> i64 {
+        self.now_ns.load(Ordering::Relaxed)
+    }
+
+    fn wait_for_tick(&mut self, at_ns: i64) {
+        self.now_ns.fetch_max(at_ns, Ordering::Relaxed);
+        // The first tick is planned one period after the start.
+        if at_ns == (self.late_wake + 1) * PERIOD_NS {
+            self.use_up(250);
+        }
+    }
+
+    fn pass(&mut self, until_ns: i64, _: &[Box<dyn Link>]) {
+        self.use_up(1);
+        self.now_ns.fetch_max(until_ns, Ordering::Relaxed);
+    }
+}
+
+/// Holds, but takes long in one tick.
+struct Slow {
+    hold: Hold,
+    time: UsedTime,
+}
+
+impl Controller for Slow {
+    fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
+        self.hold.start(state)
+    }
+
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+        self.time.use_up(if state.tick == 500 { 310 } else { 30 });
+        self.hold.update(state, commands)
+    }
+}
+
+/// A recorder that takes long in one tick, and watches that the profile stays off the heap.
+struct SlowRecorder {
+    time: UsedTime,
+    profile: TickProfile,
+}
+
+impl Observer for SlowRecorder {
+    fn tick(&mut self, tick: &Tick<'_>) {
+        let ((), heap) = khz_rt::alloc_trap::forbid(|| self.profile.tick(tick));
+        heap.assert_untouched();
+        self.time.use_up(if tick.number == 700 { 900 } else { 2 });
+    }
+}
+
+#[test]
+fn each_late_tick_is_blamed_on_the_part_that_was_late() {
+    let silence = "[bus.rear_left.faults]\nevents = \
+                   [{ at_s = 1.1, for_s = 0.001, kind = \"silence\", id = 7 }]";
+    // Late enough that a tick that waits for a silent servo stands out.
+    let quadruped = QUADRUPED.replace("bus_deadline_us = 800", "bus_deadline_us = 950");
+    let config = RobotConfig::parse(&format!("{quadruped}\n{silence}"), "test").unwrap();
+    let time = UsedTime { late_wake: 900, ..UsedTime::default() };
+    let controller = Slow { hold: Hold::default(), time: time.clone() };
+    let mut machine = assemble::machine(&config, Box::new(controller)).unwrap();
+    let mut recorder =
+        SlowRecorder { time: time.clone(), profile: TickProfile::new(config.timing.late_ns()) };
+    run(&mut machine, &mut time.clone(), &options(2, None), &mut [&mut recorder]);
+
+    let parts = recorder.profile.finish();
+    let name = |part: Option<usize>| part.map_or("none", |part| parts.parts[part].name.as_str());
+    let late: Vec<_> = parts.late.iter().map(|tick| (tick.number, name(tick.part))).collect();
+    // Two periods were skipped after overruns, so from 701 on a tick is two behind its millisecond.
+    assert_eq!(late, [(500, "control"), (701, "record"), (898, "wake"), (1097, "bus")]);
+    assert_eq!((parts.causes.late, parts.threshold_ns), (4, 100_000));
+    let part = |name: &str| parts.parts.iter().find(|part| part.name == name).unwrap().time;
+    let control = part("control");
+    assert!((30_000..=30_030).contains(&control.p50), "{control:?}");
+    assert_eq!((control.max, control.max_at), (310_000, 500));
+    assert_eq!((part("record").max, part("record").max_at), (900_000, 701));
+    assert_eq!(part("imu").max, 0, "the IMU is faster than the servos");
+    let whole = part("encode").count;
+    assert!(["wake", "bus", "control", "supervise"].iter().all(|name| part(name).count == whole));
+}
+
+/// The emulated machine with a sensor head on its first bus that sends a frame at each of these times.
+struct WithHead {
+    machine: Box<dyn Link>,
+    frames_ns: VecDeque<i64>,
+}
+
+const HEAD: u32 = 0x7f00;
+
+impl Link for WithHead {
+    fn capabilities(&self) -> Capabilities {
+        self.machine.capabilities()
+    }
+
+    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+        self.machine.send(channel, frame, now_ns)
+    }
+
+    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
+        self.machine.flush(now_ns)
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        if self.frames_ns.front().is_some_and(|at_ns| *at_ns <= now_ns)
+            && let Some(at_ns) = self.frames_ns.pop_front()
+        {
+            let frame = Frame::new(HEAD, &[1, 2, 3, 4]).unwrap();
+            return Ok(Some(Received { channel: 0, at_ns, frame }));
+        }
+        self.machine.receive(now_ns)
+    }
+
+    fn next_event_ns(&self) -> Option<i64> {
+        self.frames_ns.front().copied().into_iter().chain(self.machine.next_event_ns()).min()
+    }
+
+    fn imu(&mut self) -> Option<&mut dyn Imu> {
+        self.machine.imu()
+    }
+
+    fn counters(&self, channel: u8) -> Counters {
+        self.machine.counters(channel)
+    }
+}
+
+/// When each tick was planned, and whether its frame was there.
+#[derive(Default)]
+struct Starts(Vec<(i64, bool)>);
+
+impl Observer for Starts {
+    fn tick(&mut self, tick: &Tick<'_>) {
+        self.0.push((tick.timing.planned_ns, tick.without_frame));
+    }
+}
+
+/// Runs the quadruped paced by frames at these times, with a patience of 0.3 ms.
+fn paced(frames_ns: impl Iterator<Item = i64>) -> (RunStats, Starts) {
+    let text = QUADRUPED.replace(
+        "[loop]",
+        &format!("[loop]\npace_bus = \"front_left\"\npace_id = {HEAD}\npace_patience_us = 300"),
+    );
+    let config = RobotConfig::parse(&text, "test").unwrap();
+    let frames_ns = frames_ns.collect();
+    let links =
+        assemble::open_links(&config, |world| Box::new(WithHead { machine: Box::new(world), frames_ns }));
+    let controller = assemble::controller(&config.controller);
+    let mut machine = assemble::put_together(&config, controller, links.unwrap());
+    let options = options(1, Some(config.timing.pace_patience_ns()));
+    let (mut stats, mut starts) = (RunStats::new(), Starts::default());
+    run(&mut machine, &mut VirtualTime::new(0), &options, &mut [&mut stats, &mut starts]);
+    (stats, starts)
+}
+
+#[test]
+fn a_loop_paced_by_a_sensor_follows_its_clock() {
+    // The sensor's clock is 1 % fast, so its frames drift away from the timer's grid.
+    let frame_ns = |n: i64| 700_000 + n * 990_000;
+    let (stats, starts) = paced((0..3000).map(frame_ns));
+    assert_eq!((stats.without_frame, stats.missed_replies, stats.foreign_frames), (0, 0, 0));
+    assert!(starts.0.len() > 1000);
+    for (n, &start) in starts.0.iter().enumerate() {
+        assert_eq!(start, (frame_ns(n as i64), false), "tick {n}");
+    }
+    // Virtual time goes on in steps of half a microsecond.
+    assert!(stats.wake_latency.summary().max < 1_000);
+}
+
+#[test]
+fn a_silent_sensor_leaves_a_loop_of_the_same_rate_and_is_taken_up_again() {
+    // Frames for half a second, none for 0.2 s, then again.
+    let silent = 500_000_000..700_000_000;
+    let frames_ns = (1..3000).map(|n| n * PERIOD_NS).filter(|at_ns| !silent.contains(at_ns));
+    let (stats, starts) = paced(frames_ns);
+    let without: Vec<i64> = starts.0.iter().filter(|(_, without)| *without).map(|(at, _)| *at).collect();
+    // The first comes when the patience is over, the others a period after it each.
+    assert_eq!(without.first(), Some(&500_300_000));
+    assert!(without.windows(2).all(|pair| pair[1] - pair[0] == PERIOD_NS), "{without:?}");
+    assert_eq!((stats.without_frame, without.len()), (200, 200));
+    assert_eq!((stats.skipped, stats.overruns, stats.missed_replies), (0, 0, 0));
+    let again = starts.0.iter().find(|(at_ns, _)| *at_ns >= 700_000_000);
+    assert_eq!(again, Some(&(700_000_000, false)));
+}
