@@ -1,6 +1,6 @@
 //! `khz emulate`: the devices of a robot file, for any client.
 
-use super::BAD_INPUT;
+use super::{BAD_INPUT, stop_on_signal};
 use anyhow::{Context, Result};
 use khz_emu::serve::{Endpoint, Server};
 use khz_measure::jitter::duration_ns;
@@ -8,8 +8,6 @@ use khz_robot::RobotConfig;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Serve a robot's emulated devices to other programs: on pseudo terminals, CAN interfaces or UDP ports.
 ///
@@ -49,10 +47,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot catch signals")?;
-    }
+    let stop = stop_on_signal()?;
     let endpoints = endpoints(&robot, &args.at)?;
     let mut server = Server::at(robot.emulate()?, &endpoints).context("cannot serve the buses")?;
     let names = robot.buses.iter().map(|bus| bus.name.as_str());

@@ -12,9 +12,11 @@ mod report;
 mod rtt;
 mod run;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Exit code for bad input or usage.
 pub const BAD_INPUT: u8 = 2;
@@ -70,6 +72,18 @@ pub fn show(text: &str) -> Result<()> {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
+}
+
+/// A flag that Ctrl-C (SIGINT) and SIGTERM set; they do nothing else from now on.
+///
+/// # Errors
+/// If the system does not let signals be caught.
+pub fn stop_on_signal() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot catch signals")?;
+    }
+    Ok(stop)
 }
 
 /// Writes to stderr as it is, for lines that show progress.

@@ -38,15 +38,6 @@ const PORT: u16 = 7755;
 /// The port recorders listen on when none is said.
 const RECORDER_PORT: u16 = 7756;
 
-/// Set once Ctrl-C or a termination is wished.
-fn stop_on_signal() -> Result<std::sync::Arc<std::sync::atomic::AtomicBool>> {
-    let stop = std::sync::Arc::<std::sync::atomic::AtomicBool>::default();
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
-    Ok(stop)
-}
-
 /// A real-time thread of this priority; an ordinary one for 0.
 fn setup(priority: u8, cpu: Option<usize>) -> khz_rt::Setup {
     match priority {

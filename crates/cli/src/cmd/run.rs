@@ -1,6 +1,6 @@
 //! `khz run`: the main job.
 
-use super::{BAD_INPUT, complain};
+use super::{BAD_INPUT, complain, stop_on_signal};
 use anyhow::{Context, Result};
 use khz_measure::jitter::duration_ns;
 use khz_measure::report::run::PartTimes;
@@ -13,8 +13,6 @@ use khz_rt::{Grade, Histogram, Summary};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Run a robot: every servo and the IMU, every tick, until its time is over or Ctrl-C.
@@ -74,10 +72,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     config.warnings.iter().for_each(|warning| eprintln!("{warning}"));
     override_with(&mut config, &args);
 
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot catch signals")?;
-    }
+    let stop = stop_on_signal()?;
     let duration_ns = args.duration.or(args.robot.is_none().then_some(DEFAULT_DURATION_NS));
     let mut launch = Launch::start(&config, &text, None, duration_ns, stop)?;
     watch(&mut launch.session);

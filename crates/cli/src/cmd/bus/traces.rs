@@ -1,7 +1,7 @@
 //! `khz bus record` and `khz bus replay`: traces in candump text or pcapng.
 
 use super::open::Buses;
-use crate::cmd::show;
+use crate::cmd::{show, stop_on_signal};
 use crate::duration;
 use anyhow::{Context, Result};
 use khz_link::Received;
@@ -12,8 +12,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Write everything the links receive to a file: pcapng if it is called so, else candump text.
@@ -49,9 +48,7 @@ pub fn record(args: RecordArgs) -> Result<ExitCode> {
     let names = (1..=buses.len()).map(|bus| format!("bus{bus}")).collect();
     let file = File::create(&args.output).with_context(|| args.output.display().to_string())?;
     let mut sink = sink(&args.output, BufWriter::new(file), names)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stop))
-        .context("cannot catch signals")?;
+    let stop = stop_on_signal()?;
     let (started, mut count, mut outcome) = (Instant::now(), 0_u64, Ok(()));
     let over = || stop.load(Ordering::Relaxed) || args.duration.is_some_and(|most| started.elapsed() >= most);
     while !over() && outcome.is_ok() {

@@ -1,15 +1,14 @@
 //! `khz bus watch`: everything on the buses, as a live table.
 
 use super::open::Buses;
-use crate::cmd::show;
+use crate::cmd::{show, stop_on_signal};
 use crate::duration;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use khz_wire::Frame;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Show every identifier seen, how often, and its last data, once per second.
@@ -36,9 +35,7 @@ struct Seen {
 /// Watches until Ctrl-C.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut buses = Buses::open(&args.links)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stop))
-        .context("cannot catch signals")?;
+    let stop = stop_on_signal()?;
     let mut seen: BTreeMap<(u8, u32), Seen> = BTreeMap::new();
     let started = Instant::now();
     while !stop.load(Ordering::Relaxed) && args.duration.is_none_or(|most| started.elapsed() < most) {

@@ -1,7 +1,7 @@
 //! `khz log record`: a log of what other processes and machines send.
 
 use super::shared::create;
-use crate::cmd::tell;
+use crate::cmd::{stop_on_signal, tell};
 use anyhow::{Context, Result};
 use khz_robot::recorder::{Disk, Files, Intake, IntakeCounts};
 use khz_rt::clock::realtime_ns;
@@ -11,7 +11,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often the buffers change sides.
@@ -81,10 +81,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let socket = UdpSocket::bind(args.listen).with_context(|| format!("cannot listen at {}", args.listen))?;
     socket.set_read_timeout(Some(PATIENCE))?;
     let mut intake = Intake::new(create(&args.output, args.force)?, args.limit << 20)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    let stop = stop_on_signal()?;
     tell(&format!("listening at {}\n", socket.local_addr()?));
     let batch = Mutex::new(Batch::default());
     let (dropped, why) = std::thread::scope(|scope| {

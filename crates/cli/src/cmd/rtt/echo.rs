@@ -1,6 +1,7 @@
 //! `khz rtt echo`: the device.
 
-use super::{PORT, stop_on_signal};
+use super::PORT;
+use crate::cmd::stop_on_signal;
 use anyhow::Result;
 use khz_measure::rtt::{Echo, Receive};
 use serde_json::json;

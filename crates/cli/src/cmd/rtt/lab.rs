@@ -1,6 +1,7 @@
 //! `khz rtt lab`: the study's experiments inside one machine.
 
-use super::{send, stop_on_signal};
+use super::send;
+use crate::cmd::stop_on_signal;
 use anyhow::{Context, Result};
 use khz_measure::rtt::{Lab, LabResults, Receive, with_servos};
 use khz_robot::RobotConfig;

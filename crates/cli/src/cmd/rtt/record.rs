@@ -1,6 +1,7 @@
 //! `khz rtt record`: the remote logging service.
 
-use super::{RECORDER_PORT, echo::end_after, stop_on_signal};
+use super::{RECORDER_PORT, echo::end_after};
+use crate::cmd::stop_on_signal;
 use anyhow::Result;
 use khz_measure::rtt::Recorder;
 use serde_json::json;

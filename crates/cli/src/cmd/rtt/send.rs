@@ -1,6 +1,7 @@
 //! `khz rtt send`: the sender.
 
-use super::{PORT, stop_on_signal};
+use super::PORT;
+use crate::cmd::stop_on_signal;
 use anyhow::{Context, Result, bail};
 use khz_measure::report::{Distribution, duration};
 use khz_measure::rtt::{
