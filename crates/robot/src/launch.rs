@@ -3,11 +3,13 @@
 use crate::assemble::{self, AssembleError, Links};
 use crate::config::{self, LoopConfig, RobotConfig};
 use crate::controller::{Controller, Pipelined};
+use crate::operator::{Listener, OperatorError};
 use crate::recorder::{Plan, Recorder, RecorderError, RecorderOptions, Summary};
 use crate::records::{RunLog, robot_record, robot_schema};
 use crate::run::Observer;
 use crate::session::{Outcome, Session, SessionError, SessionSettings};
 use crate::time::Receive;
+use crate::watchdogs::{Pulse, Pulsing, WatchdogError, Watchdogs};
 use khz_rt::{Overrun, Passport, Policy, Setup, Wake};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,6 +26,12 @@ pub enum LaunchError {
     /// The log could not be begun.
     #[error(transparent)]
     Recorder(#[from] RecorderError),
+    /// A watchdog cannot be fed.
+    #[error(transparent)]
+    Watchdog(#[from] WatchdogError),
+    /// The operator cannot be heard.
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
     /// The loop could not be started, or was not granted what it insists on.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -37,6 +45,9 @@ pub struct Launch {
     /// The loop.
     pub session: Session,
     recorder: Option<Recorder>,
+    watchdogs: Option<Watchdogs>,
+    /// Held for its thread.
+    _operator: Option<Listener>,
 }
 
 /// A robot that has run.
@@ -78,10 +89,22 @@ impl Launch {
         stop: Arc<AtomicBool>,
     ) -> Result<Self, LaunchError> {
         let controller = controller.unwrap_or_else(|| assemble::controller(&config.controller));
-        let machine = assemble::put_together(config, threaded(config, controller)?, links);
+        let mut machine = assemble::put_together(config, threaded(config, controller)?, links);
+        let operator = Listener::start(&config.supervisor)?;
+        operator.iter().for_each(|operator| machine.expect(operator.heartbeat()));
         let (recorder, observer) = record(config, text)?;
-        let session = Session::start(machine, observer, settings(&config.timing, duration_ns), stop)?;
-        Ok(Self { session, recorder })
+        let pulse = Arc::new(Pulse::default());
+        let mut observers: Vec<Box<dyn Observer + Send>> = vec![Box::new(Pulsing(Arc::clone(&pulse)))];
+        observers.extend(observer);
+        let watchdogs = Watchdogs::start(&config.watchdog, pulse, config.timing.period_ns())?;
+        let session = Session::start(machine, observers, settings(&config.timing, duration_ns), stop);
+        match session {
+            Ok(session) => Ok(Self { session, recorder, watchdogs, _operator: operator }),
+            Err(error) => {
+                watchdogs.into_iter().for_each(Watchdogs::finish);
+                Err(error.into())
+            }
+        }
     }
 
     /// Blocks until the robot is down and the log is written.
@@ -90,6 +113,10 @@ impl Launch {
     /// If the loop never ran.
     pub fn land(self) -> Result<Landed, SessionError> {
         let outcome = self.session.wait();
+        // A loop that panicked left its robot as it was: no watchdog is called off for that.
+        if !matches!(outcome, Err(SessionError::Panicked)) {
+            self.watchdogs.into_iter().for_each(Watchdogs::finish);
+        }
         let recording = self.recorder.map(Recorder::finish);
         Ok(Landed { outcome: outcome?, recording })
     }

@@ -7,6 +7,7 @@ pub mod config;
 pub mod controller;
 pub mod cycle;
 pub mod launch;
+pub mod operator;
 mod pace;
 pub mod parts;
 pub mod recorder;
@@ -17,6 +18,7 @@ pub mod state;
 pub mod supervisor;
 pub mod tick;
 pub mod time;
+pub mod watchdogs;
 
 pub use command::{PositionCommand, ServoCommand};
 pub use config::{ConfigError, RobotConfig};

@@ -106,13 +106,13 @@ pub struct Outcome {
 }
 
 impl Session {
-    /// Starts the loop on a thread of its own. `stop` ends it gently when set; `recorder` is told every tick.
+    /// Starts the loop on a thread of its own. `stop` ends it gently when set; `others` are told every tick.
     ///
     /// # Errors
     /// If there is no thread or no timer. What the thread is not granted is an error of [`Session::wait`].
     pub fn start(
         mut machine: Machine,
-        mut recorder: Option<Box<dyn Observer + Send>>,
+        mut others: Vec<Box<dyn Observer + Send>>,
         settings: SessionSettings,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, SessionError> {
@@ -134,9 +134,7 @@ impl Session {
             let mut profile = TickProfile::new(settings.late_ns);
             let mut live = Live(producer);
             let mut observers: Vec<&mut dyn Observer> = vec![&mut stats, &mut profile, &mut live];
-            if let Some(recorder) = &mut recorder {
-                observers.push(recorder.as_mut());
-            }
+            observers.extend(others.iter_mut().map(|other| -> &mut dyn Observer { other.as_mut() }));
             run(&mut machine, &mut time, &options, &mut observers);
             let parts = profile.finish();
             Ok(Finished { machine, stats, parts, grants: granted.report.clone() })

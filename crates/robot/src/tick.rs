@@ -3,6 +3,7 @@
 use crate::command::ServoCommand;
 use crate::controller::{ControlError, Controller};
 use crate::cycle::{Cycle, CycleResult, Paced};
+use crate::operator::Heartbeat;
 use crate::state::RobotState;
 use crate::supervisor::{Cause, Observation, Phase, Supervisor, Transitions};
 use crate::time::Time;
@@ -61,6 +62,8 @@ pub struct Machine {
     late: bool,
     /// What the last tick spent in the controller.
     control_ns: i64,
+    /// The operator, if one is expected.
+    heartbeat: Option<Heartbeat>,
     /// Why the controller gave up.
     failure: Option<ControlError>,
     result: CycleResult,
@@ -88,6 +91,7 @@ impl Machine {
             bus_deadline_ns,
             late: false,
             control_ns: 0,
+            heartbeat: None,
             failure: None,
             result: CycleResult::default(),
             transitions: Transitions::new(),
@@ -180,7 +184,7 @@ impl Machine {
             stop,
             overrun,
             control_ns: self.control_ns,
-            ..Observation::default()
+            heartbeat_age_ns: self.heartbeat.as_ref().map(|heartbeat| heartbeat.age_ns(timing.collected_ns)),
         };
         self.supervisor.observe(&self.state, &seen);
         let before_ns = time.now_ns();
@@ -253,6 +257,11 @@ impl Machine {
     /// Asks to arm: from idle, or from rest to begin again from measured positions.
     pub fn arm(&mut self) {
         self.supervisor.arm();
+    }
+
+    /// From now on the operator must be heard, as the supervisor's settings say.
+    pub fn expect(&mut self, operator: Heartbeat) {
+        self.heartbeat = Some(operator);
     }
 
     /// Why the controller gave up, if it returned an error.

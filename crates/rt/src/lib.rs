@@ -21,6 +21,7 @@ mod sys;
 mod threads;
 mod trace;
 mod wait;
+mod watchdog;
 mod witness;
 
 pub use clock::now_ns;
@@ -33,4 +34,5 @@ pub use setup::{Grade, Granted, Policy, Report, Setting, Setup, SetupError, unlo
 pub use threads::{Thread, threads};
 pub use trace::KernelTrace;
 pub use wait::{Guard, Paced, Waiter, Wake, wait_readable};
+pub use watchdog::Watchdog;
 pub use witness::{Cause, DISTURBED_NS, Disturbance, Witness};

@@ -115,7 +115,7 @@ fn main() -> Result<()> {
         late_ns: config.timing.late_ns(),
         duration_ns: Some(seconds * 1_000_000_000),
     };
-    let session = Session::start(machine, Some(Box::new(observer)), settings, Arc::default())?;
+    let session = Session::start(machine, vec![Box::new(observer)], settings, Arc::default())?;
     let outcome = session.wait()?;
     drop(recorder);
     std::fs::remove_dir_all(&folder).ok();

@@ -398,6 +398,21 @@ fn check_supervisor(robot: &RobotConfig, reader: &mut Reader) {
                 .help("`temperature_soft_c` must be below `temperature_hard_c`");
         reader.problems.push(problem);
     }
+    let heartbeat = [
+        ("heartbeat_ms", supervisor.heartbeat_ms.is_some()),
+        ("heartbeat_from", supervisor.heartbeat_from.is_some()),
+    ];
+    for ((key, given), (other, other_given)) in [(heartbeat[0], heartbeat[1]), (heartbeat[1], heartbeat[0])] {
+        if given
+            && !other_given
+            && let Some(at) = reader.span(&format!("supervisor.{key}"))
+        {
+            let problem = Problem::error(format!("supervisor.{key}"), format!("`{key}` needs `{other}`"))
+                .at(at, "alone, this does nothing")
+                .help("for example `heartbeat_ms = 500` and `heartbeat_from = \"udp:0.0.0.0:7757\"`");
+            reader.problems.push(problem);
+        }
+    }
 }
 
 fn check_body(robot: &RobotConfig, reader: &mut Reader) {

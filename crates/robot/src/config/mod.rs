@@ -68,6 +68,8 @@ pub struct RobotConfig {
     pub controller: ControllerConfig,
     /// `[supervisor]`.
     pub supervisor: SupervisorConfig,
+    /// `[watchdog]`.
+    pub watchdog: WatchdogConfig,
     /// `[log]`.
     pub log: LogConfig,
     /// `[emulation]`.
@@ -173,6 +175,7 @@ fn read_robot(root: &DeTable<'_>, reader: &mut Reader) -> RobotConfig {
         "pi3hat",
         "controller",
         "supervisor",
+        "watchdog",
         "log",
         "emulation",
         "body",
@@ -188,6 +191,7 @@ fn read_robot(root: &DeTable<'_>, reader: &mut Reader) -> RobotConfig {
         pi3hat: root.get("pi3hat").map(|_| read_table(root, "pi3hat", reader)),
         controller: read_controller(root, reader),
         supervisor: read_table(root, "supervisor", reader),
+        watchdog: read_table(root, "watchdog", reader),
         log: read_table(root, "log", reader),
         emulation: read_table(root, "emulation", reader),
         body: root.get("body").map(|_| read_table(root, "body", reader)),

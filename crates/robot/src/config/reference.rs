@@ -35,6 +35,7 @@ const SECTIONS: &[Section] = &[
     ),
     ("`[supervisor]`", SupervisorConfig::ABOUT, SupervisorConfig::KEYS),
     ("`[supervisor.reactions]`", Reactions::ABOUT, Reactions::KEYS),
+    ("`[watchdog]`", WatchdogConfig::ABOUT, WatchdogConfig::KEYS),
     ("`[log]`", LogConfig::ABOUT, LogConfig::KEYS),
     ("`[emulation]`", EmulationConfig::ABOUT, EmulationConfig::KEYS),
     ("`[body]`", BodyConfig::ABOUT, BodyConfig::KEYS),

@@ -47,6 +47,9 @@ section! {
         controller_slow: u32 = 10, "", 1 => 100_000;
         /// The operator was not heard for this long. Without the key no operator is expected.
         heartbeat_ms: Option<f64> = None, "ms", 1.0 => 1_000_000.0;
+        /// Where the operator is heard: `udp:ADDRESS:PORT` (any datagram), `stdin`, or the path of a pipe (any line).
+        /// The robot waits in idle until the first time.
+        heartbeat_from: Option<String> = None, "";
         /// The supply of a servo is below this.
         voltage_low_v: f64 = 11.0, "V", 4.0 => 60.0;
         /// A servo is this warm: its torque begins to be lowered.
@@ -68,6 +71,21 @@ section! {
         still_s: f64 = 0.3, "s", 0.0 => 60.0;
         /// What is done about each trigger.
         reactions: Reactions = Reactions::default(), "";
+    }
+}
+
+section! {
+    /// `[watchdog]`: watchdogs outside the robot, fed as long as the loop ticks. The servos' own are `watchdog_s` of
+    /// each servo.
+    WatchdogConfig {
+        /// The kernel's watchdog, for example `/dev/watchdog`: resets the computer when the loop hangs. Stopped when
+        /// the run ends in order.
+        device: Option<String> = None, "";
+        /// How long `device` waits. Without the key its driver decides.
+        timeout_s: Option<u32> = None, "s", 1 => 3600;
+        /// Tell systemd that the robot runs (`READY=1`), lives (`WATCHDOG=1`) and in which phase it is, if
+        /// `NOTIFY_SOCKET` asks for it. `WatchdogSec` must be at least 1 s.
+        systemd: bool = true, "";
     }
 }
 

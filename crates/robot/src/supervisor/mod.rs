@@ -148,11 +148,16 @@ impl Supervisor {
             self.rest(cause, state);
         } else if state.servos.iter().any(|servo| servo.age_ns(state.now_ns) > self.settings.stale_ns) {
             self.enter(Phase::Init, Cause::Rearmed, state);
-        } else if self.arm {
+        } else if self.arm && self.operator_is_there(seen) {
             self.arm = false;
             self.watch.reset();
             self.enter(Phase::Armed, Cause::ArmRequested, state);
         }
+    }
+
+    fn operator_is_there(&self, seen: &Observation) -> bool {
+        let heard = seen.heartbeat_age_ns.zip(self.settings.heartbeat_ns);
+        heard.is_none_or(|(age_ns, limit_ns)| age_ns <= limit_ns)
     }
 
     fn react(&mut self, state: &RobotState, seen: &Observation, elapsed_ns: i64) {

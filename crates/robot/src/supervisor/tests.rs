@@ -220,7 +220,9 @@ fn stale_state_trips_before_missed_replies_if_so_set() {
 fn the_operator_must_be_heard_if_one_is_expected() {
     let quiet = |bench: &mut Bench| bench.seen.heartbeat_age_ns = Some(30_000_000);
     assert_eq!(Bench::active(|_| {}).tick(quiet), Phase::Active);
-    let mut bench = Bench::active(|settings| settings.heartbeat_ns = Some(20_000_000));
+    let mut bench = Bench::new(|settings| settings.heartbeat_ns = Some(20_000_000));
+    assert_eq!(bench.run(100, quiet), Phase::Idle);
+    assert_eq!(bench.run(600, |bench| bench.seen.heartbeat_age_ns = Some(1)), Phase::Active);
     assert_eq!(bench.tick(quiet), Phase::Damping);
     assert_eq!(bench.last().cause, Cause::HeartbeatLost { age_ns: 30_000_000 });
 }

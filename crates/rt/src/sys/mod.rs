@@ -8,6 +8,7 @@ pub(crate) use signal_timer::SignalTimer;
 
 use std::io;
 use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// `struct sched_attr` as the kernel defines it (uapi/linux/sched/types.h, first version: 48 bytes).
 #[repr(C)]
@@ -38,6 +39,16 @@ pub(crate) fn scheduler(tid: i32) -> io::Result<SchedAttr> {
     // SAFETY: the kernel writes at most `size` bytes to a struct of that size that lives through the call.
     let done = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, size, 0) };
     if done == 0 { Ok(attr) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sets how long a watchdog waits, s (`WDIOC_SETTIMEOUT`, uapi/linux/watchdog.h).
+pub(crate) fn set_watchdog_timeout(watchdog: BorrowedFd<'_>, seconds: u32) -> io::Result<()> {
+    /// `_IOWR('W', 6, int)`
+    const WDIOC_SETTIMEOUT: u32 = 0xc004_5706;
+    let mut seconds = i32::try_from(seconds).unwrap_or(i32::MAX);
+    // SAFETY: the kernel reads and writes one int, which lives through the call.
+    let done = unsafe { libc::ioctl(watchdog.as_raw_fd(), WDIOC_SETTIMEOUT as _, &raw mut seconds) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// What the kernel counts for the calling thread.

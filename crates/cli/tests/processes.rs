@@ -1,0 +1,324 @@
+//! The robot's process dies, freezes, hangs or is asked to end, and servos served by another process do the right thing
+//! by themselves. Nothing is timed: everything happens eventually.
+#![allow(clippy::unwrap_used)]
+
+use khz_link::Link;
+use khz_link::fdcanusb::Fdcanusb;
+use khz_robot::launch::Launch;
+use khz_robot::{ControlError, Controller, RobotConfig, RobotState, ServoCommand};
+use khz_rt::now_ns;
+use khz_wire::fdcanusb::Dialect;
+use khz_wire::{Frame, Mode};
+use rustix::fs::{CWD, FileType, OFlags, mknodat, open};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::UdpSocket;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A busy machine must not fail a test; a test that fails waits so long.
+const GENEROUS: Duration = Duration::from_secs(120);
+
+/// Ends with the test.
+struct Process(Child);
+
+impl Process {
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    fn ended(&mut self) -> ExitStatus {
+        eventually("the process ends", || self.0.try_wait().unwrap())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Asks again and again until there is an answer.
+fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(begun.elapsed() < GENEROUS, "never: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+const SERVOS: &str = r#"
+[[servo]]
+name = "pan"
+bus = "main"
+id = 1
+[[servo]]
+name = "tilt"
+bus = "main"
+id = 2
+"#;
+
+/// Servos in a process of their own, and a robot file for another.
+struct Stand {
+    folder: tempfile::TempDir,
+    endpoint: PathBuf,
+    notify: UnixDatagram,
+    _servos: Process,
+}
+
+impl Stand {
+    /// `more` ends the robot file.
+    fn new(more: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let served = folder.path().join("served.toml");
+        std::fs::write(&served, format!("[bus.main]\nlink = \"emulated\"\n{SERVOS}")).unwrap();
+        let mut servos = Command::new(env!("CARGO_BIN_EXE_khz"));
+        let mut servos = Process(servos.arg("emulate").arg(&served).stdout(Stdio::piped()).spawn().unwrap());
+        let mut line = String::new();
+        BufReader::new(servos.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let endpoint = PathBuf::from(line.trim().strip_prefix("main ").unwrap());
+        // Lenient in everything but the servos' own watchdogs, because the machine may be busy.
+        let robot = format!(
+            "[loop]\nrate_hz = 100\npolicy = \"other\"\nlock_memory = false\n[bus.main]\nlink = \"fdcanusb\"\npath = {endpoint:?}\n\
+             [servo_defaults]\nwatchdog_s = 3.0\n{SERVOS}\n[log]\nenabled = false\n[supervisor]\nanswer_s = 60\n\
+             damping_s = 0.3\noverruns = 100000\nmissed_replies = 100000\nstale_ms = 100000\ncontroller_slow = 100000\n{more}"
+        );
+        std::fs::write(folder.path().join("robot.toml"), robot).unwrap();
+        let notify = UnixDatagram::bind(folder.path().join("notify")).unwrap();
+        notify.set_read_timeout(Some(GENEROUS)).unwrap();
+        Self { folder, endpoint, notify, _servos: servos }
+    }
+
+    fn robot(&self) -> PathBuf {
+        self.folder.path().join("robot.toml")
+    }
+
+    /// A program that tells this stand how it is.
+    fn program(&self, path: impl AsRef<Path>, words: &[&str]) -> Command {
+        let mut command = Command::new(path.as_ref());
+        command.args(words).env("NOTIFY_SOCKET", self.folder.path().join("notify"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// `khz run`.
+    fn run(&self) -> Process {
+        let robot = self.robot();
+        let mut command = self.program(env!("CARGO_BIN_EXE_khz"), &["run", robot.to_str().unwrap()]);
+        Process(command.arg("--no-report").spawn().unwrap())
+    }
+
+    /// Waits for a message of the robot's process, past all others.
+    fn hear(&self, wanted: &str) {
+        let mut message = [0; 256];
+        loop {
+            let len = self.notify.recv(&mut message).unwrap_or_else(|error| panic!("{wanted}: {error}"));
+            if message[..len].split(|byte| *byte == b'\n').any(|line| line == wanted.as_bytes()) {
+                return;
+            }
+        }
+    }
+
+    /// Messages that are waiting.
+    fn heard(&self) -> usize {
+        self.notify.set_nonblocking(true).unwrap();
+        let count = std::iter::from_fn(|| self.notify.recv(&mut [0; 256]).ok()).count();
+        self.notify.set_nonblocking(false).unwrap();
+        count
+    }
+
+    /// Waits until every servo says that it is in this mode; tells their torque.
+    fn servos_in(&self, mode: Mode) -> [f32; 2] {
+        // Past the lock of the robot's process, which does not read any more.
+        let fd =
+            open(&self.endpoint, OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK, rustix::fs::Mode::empty());
+        let mut wire = Fdcanusb::from_fd(fd.unwrap(), Dialect::Uart);
+        [1, 2].map(|id| {
+            eventually(&format!("servo {id} in mode {mode:?}"), || {
+                let (now, torque) = ask(&mut wire, id)?;
+                (now == mode as u8).then_some(torque)
+            })
+        })
+    }
+}
+
+/// Mode and torque of a servo, read without commanding anything.
+fn ask(wire: &mut Fdcanusb, id: u8) -> Option<(u8, f32)> {
+    // Read one int8 at register 0, the mode, and one float at register 3, the torque.
+    let query = Frame::new(0x8000 | u32::from(id), &[0x11, 0x00, 0x1d, 0x03]).unwrap();
+    wire.send(0, &query, now_ns()).ok()?;
+    wire.flush(now_ns()).ok()?;
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(1) {
+        let Ok(Some(received)) = wire.receive(now_ns()) else {
+            thread::sleep(Duration::from_millis(1));
+            continue;
+        };
+        // Replies to the robot's own queries look different.
+        if received.frame.id == u32::from(id) << 8
+            && let [0x21, 0x00, mode, 0x2d, 0x03, a, b, c, d, ..] = *received.frame.payload()
+        {
+            return Some((mode, f32::from_le_bytes([a, b, c, d])));
+        }
+    }
+    None
+}
+
+#[test]
+fn a_killed_robot_is_damped_by_its_servos() {
+    let stand = Stand::new("");
+    let mut robot = stand.run();
+    stand.hear("STATUS=active");
+    robot.signal(Signal::KILL);
+    robot.ended();
+    let torque = stand.servos_in(Mode::PositionTimeout);
+    assert!(torque.iter().all(|torque| torque.abs() < 0.1), "{torque:?}");
+}
+
+#[test]
+fn a_frozen_robot_is_damped_by_its_servos_and_stays_down_when_it_thaws() {
+    let stand = Stand::new("");
+    let mut robot = stand.run();
+    stand.hear("STATUS=active");
+    robot.signal(Signal::STOP);
+    stand.servos_in(Mode::PositionTimeout);
+    robot.signal(Signal::CONT);
+    let status = robot.ended();
+    let mut text = String::new();
+    robot.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(status.code(), Some(1), "{text}");
+    assert!(text.contains("the servo's own watchdog ran out"), "{text}");
+    assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
+}
+
+#[test]
+fn signals_that_ask_for_an_end_get_an_orderly_one() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let stand = Stand::new("");
+        let mut robot = stand.run();
+        stand.hear("STATUS=active");
+        robot.signal(signal);
+        assert_eq!(robot.ended().code(), Some(0), "{signal:?}");
+        assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
+    }
+}
+
+/// Holds for a while, and then never returns.
+struct Hanging;
+
+impl Controller for Hanging {
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+        if state.tick > 300 {
+            loop {
+                thread::park();
+            }
+        }
+        for (command, servo) in commands.iter_mut().zip(&state.servos) {
+            *command = ServoCommand::Position(khz_robot::PositionCommand::hold(servo.position));
+        }
+        Ok(())
+    }
+}
+
+/// The process of the test below; no test without it.
+#[test]
+fn a_process_whose_loop_hangs() {
+    let Some(path) = std::env::var_os("HANGING_ROBOT") else { return };
+    let config = RobotConfig::load(path).unwrap();
+    let _robot = Launch::start(&config, "", Some(Box::new(Hanging)), None, Arc::default()).unwrap();
+    thread::sleep(GENEROUS);
+}
+
+#[test]
+fn a_robot_whose_loop_hangs_is_damped_by_its_servos_and_feeds_no_watchdog() {
+    let stand = Stand::new("[watchdog]\ndevice = \"DEVICE\"\n");
+    let device = stand.folder.path().join("watchdog");
+    mknodat(CWD, &device, FileType::Fifo, 0o600.into(), 0).unwrap();
+    // Read and write: nobody waits for the other end.
+    let pipe = open(&device, OFlags::RDWR | OFlags::NONBLOCK, rustix::fs::Mode::empty()).unwrap();
+    let mut pipe = std::fs::File::from(pipe);
+    let text = std::fs::read_to_string(stand.robot()).unwrap();
+    std::fs::write(stand.robot(), text.replace("DEVICE", device.to_str().unwrap())).unwrap();
+
+    let words = ["a_process_whose_loop_hangs", "--exact"];
+    let mut command = stand.program(std::env::current_exe().unwrap(), &words);
+    let mut robot = Process(command.env("HANGING_ROBOT", stand.robot()).spawn().unwrap());
+    stand.hear("STATUS=active");
+    stand.servos_in(Mode::PositionTimeout);
+
+    // The process is there, its thread that feeds too, but nobody is fed any more.
+    let mut food = Vec::new();
+    let mut fed = || {
+        food.clear();
+        let _ = pipe.read_to_end(&mut food);
+        food.clone()
+    };
+    assert!(stand.heard() > 0 || !fed().is_empty());
+    fed();
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(robot.0.try_wait().unwrap(), None);
+    assert_eq!((stand.heard(), fed()), (0, Vec::new()));
+}
+
+#[test]
+fn the_kernels_watchdog_is_fed_and_called_off_after_an_orderly_end_only() {
+    for (signal, good_bye) in [(Signal::TERM, true), (Signal::KILL, false)] {
+        let stand = Stand::new("[watchdog]\ndevice = \"DEVICE\"\n");
+        let device = stand.folder.path().join("watchdog");
+        mknodat(CWD, &device, FileType::Fifo, 0o600.into(), 0).unwrap();
+        let pipe = open(&device, OFlags::RDWR | OFlags::NONBLOCK, rustix::fs::Mode::empty()).unwrap();
+        let text = std::fs::read_to_string(stand.robot()).unwrap();
+        std::fs::write(stand.robot(), text.replace("DEVICE", device.to_str().unwrap())).unwrap();
+        let mut robot = stand.run();
+        stand.hear("STATUS=active");
+        robot.signal(signal);
+        robot.ended();
+        let mut food = Vec::new();
+        let _ = std::fs::File::from(pipe).read_to_end(&mut food);
+        assert!(food.contains(&0), "{food:?}");
+        assert_eq!(food.contains(&b'V'), good_bye, "{signal:?}: {food:?}");
+    }
+}
+
+/// Beats again and again until told to be silent, while a robot runs; the robot then comes down.
+fn comes_down_without(from: &str, mut beat: impl FnMut(&mut Process)) {
+    let stand = Stand::new(&format!("heartbeat_ms = 2000\nheartbeat_from = \"{from}\"\n"));
+    let mut robot = stand.run();
+    // Without the operator it waits.
+    stand.hear("STATUS=idle");
+    stand.notify.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    eventually("the robot goes on with the operator", || {
+        beat(&mut robot);
+        let mut message = [0; 256];
+        let len = stand.notify.recv(&mut message).unwrap_or(0);
+        message[..len].ends_with(b"STATUS=active").then_some(())
+    });
+    let status = robot.ended();
+    let mut text = String::new();
+    robot.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(status.code(), Some(1), "{text}");
+    assert!(text.contains("operator not heard"), "{text}");
+    assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
+}
+
+#[test]
+fn an_operator_heard_by_udp_who_falls_silent_brings_the_robot_down() {
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let operator = UdpSocket::bind("127.0.0.1:0").unwrap();
+    comes_down_without(&format!("udp:{free}"), |_| _ = operator.send_to(b"here", free));
+}
+
+#[test]
+fn an_operator_heard_on_stdin_who_falls_silent_brings_the_robot_down() {
+    comes_down_without("stdin", |robot| {
+        robot.0.stdin.as_mut().unwrap().write_all(b"here\n").unwrap();
+    });
+}

@@ -1,0 +1,263 @@
+//! Watchdogs outside the robot: the kernel's (`/dev/watchdog`) and systemd's, fed as long as the loop ticks.
+//!
+//! The servos' own watchdogs are fed by the loop's commands, these by a thread that looks whether the loop has ticked
+//! since it looked last. When the loop hangs, or the process is frozen or gone, all of them starve alike.
+//!
+//! # Realtime contract
+//! The tick only stores two numbers ([`Pulse`]); devices and sockets are the thread's affair.
+
+use crate::config::WatchdogConfig;
+use crate::run::{Observer, Tick};
+use crate::supervisor::Phase;
+use khz_rt::Watchdog;
+use std::env;
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How often the thread looks at least.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What the loop tells of itself in every tick.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    ticks: AtomicU64,
+    phase: AtomicU8,
+}
+
+impl Pulse {
+    /// Ticks finished so far.
+    pub fn ticks(&self) -> u64 {
+        self.ticks.load(Ordering::Acquire)
+    }
+
+    /// The phase after the last of them.
+    pub fn phase(&self) -> Phase {
+        let number = usize::from(self.phase.load(Ordering::Relaxed));
+        Phase::ALL.get(number).copied().unwrap_or(Phase::Init)
+    }
+
+    fn beat(&self, ticks: u64, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+        self.ticks.store(ticks, Ordering::Release);
+    }
+}
+
+/// The loop's end of a [`Pulse`].
+pub struct Pulsing(pub Arc<Pulse>);
+
+impl Observer for Pulsing {
+    fn tick(&mut self, tick: &Tick<'_>) {
+        self.0.beat(tick.number + 1, tick.machine.phase());
+    }
+}
+
+/// Why there is no watchdog.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchdogError {
+    /// The device cannot be used.
+    #[error("[watchdog] device = \"{path}\": {error}")]
+    Device {
+        /// Its path.
+        path: String,
+        /// What the kernel says.
+        error: io::Error,
+    },
+    /// systemd asks to be told, but cannot be.
+    #[error("NOTIFY_SOCKET={path}: {error}; `systemd = false` in [watchdog] does without")]
+    Systemd {
+        /// The socket.
+        path: String,
+        /// What the kernel says.
+        error: io::Error,
+    },
+    /// No thread to feed them.
+    #[error("cannot start the thread that feeds the watchdogs: {0}")]
+    Thread(io::Error),
+}
+
+/// Open watchdogs, and the thread that feeds them.
+///
+/// Dropped, it goes on as long as the loop ticks, and stops no watchdog.
+pub struct Watchdogs {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Watchdogs {
+    /// Opens what the robot file and systemd ask for and feeds it as long as `pulse` goes on; `None` if nobody asks
+    /// for anything. `period_ns` is the loop's.
+    ///
+    /// # Errors
+    /// What cannot be opened.
+    pub fn start(
+        config: &WatchdogConfig,
+        pulse: Arc<Pulse>,
+        period_ns: i64,
+    ) -> Result<Option<Self>, WatchdogError> {
+        let systemd = env::var_os("NOTIFY_SOCKET").filter(|path| config.systemd && !path.is_empty());
+        let systemd = systemd.map(|path| Systemd::at(&path)).transpose()?;
+        let device = config.device.as_ref().map(|path| {
+            let opened = Watchdog::open(Path::new(path), config.timeout_s);
+            opened.map_err(|error| WatchdogError::Device { path: path.clone(), error })
+        });
+        let device = device.transpose()?;
+        if device.is_none() && systemd.is_none() {
+            return Ok(None);
+        }
+        let over = Arc::new(AtomicBool::new(false));
+        let keeper = Keeper { pulse, device, systemd, over: Arc::clone(&over), fed_at: 0, told: None };
+        // A tick must fall between two looks.
+        let every = LOOK.max(Duration::from_nanos(period_ns.unsigned_abs().saturating_mul(2)));
+        let thread = thread::Builder::new().name("khz-watchdogs".to_owned()).spawn(move || keeper.run(every));
+        Ok(Some(Self { over, thread: thread.map_err(WatchdogError::Thread)? }))
+    }
+
+    /// The run ended in order, or never began: stops the kernel's watchdog and tells systemd.
+    pub fn finish(self) {
+        self.over.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        // It does not panic; if it did, the watchdog would do its work.
+        let _ = self.thread.join();
+    }
+}
+
+/// The thread that feeds.
+struct Keeper {
+    pulse: Arc<Pulse>,
+    device: Option<Watchdog>,
+    systemd: Option<Systemd>,
+    over: Arc<AtomicBool>,
+    /// Ticks when it fed last.
+    fed_at: u64,
+    /// The phase systemd was told; `None`: it does not know yet that the robot runs.
+    told: Option<Phase>,
+}
+
+impl Keeper {
+    fn run(mut self, every: Duration) {
+        while !self.over.load(Ordering::Acquire) {
+            thread::park_timeout(every);
+            self.look();
+        }
+        self.call_off();
+    }
+
+    /// What cannot be stopped or told now cannot be mended here either: the run is over.
+    fn call_off(&mut self) {
+        self.device.iter_mut().for_each(|device| _ = device.disarm());
+        self.systemd.iter().for_each(|systemd| _ = systemd.tell("STOPPING=1"));
+    }
+
+    fn look(&mut self) {
+        let ticks = self.pulse.ticks();
+        if ticks == self.fed_at {
+            return;
+        }
+        self.fed_at = ticks;
+        // A device that takes no food runs out, which is what it is for.
+        self.device.iter_mut().for_each(|device| _ = device.feed());
+        let Some(systemd) = &self.systemd else { return };
+        let phase = self.pulse.phase();
+        let ready = if self.told.is_none() { "READY=1\n" } else { "" };
+        if self.told == Some(phase) {
+            systemd.tell("WATCHDOG=1");
+        } else if systemd.tell(&format!("{ready}WATCHDOG=1\nSTATUS={}", phase.name())) {
+            self.told = Some(phase);
+        }
+    }
+}
+
+/// The service manager's socket: one datagram per message (`sd_notify(3)`).
+struct Systemd(UnixDatagram);
+
+impl Systemd {
+    fn at(path: &OsStr) -> Result<Self, WatchdogError> {
+        let open = || {
+            let socket = UnixDatagram::unbound()?;
+            // Whoever does not read must not keep the other watchdog from being fed.
+            socket.set_nonblocking(true)?;
+            match path.as_bytes() {
+                [b'@', name @ ..] => socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?,
+                _ => socket.connect(path)?,
+            }
+            Ok(Self(socket))
+        };
+        open().map_err(|error| WatchdogError::Systemd { path: path.display().to_string(), error })
+    }
+
+    /// Whether it took the message.
+    fn tell(&self, message: &str) -> bool {
+        self.0.send(message.as_bytes()).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systemd_is_fed_only_while_the_loop_ticks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let manager = UnixDatagram::bind(&path).unwrap();
+        manager.set_nonblocking(true).unwrap();
+        let heard = || {
+            let mut message = [0; 64];
+            manager.recv(&mut message).map(|len| String::from_utf8_lossy(&message[..len]).into_owned()).ok()
+        };
+        let pulse = Arc::new(Pulse::default());
+        let systemd = Systemd::at(path.as_os_str()).unwrap();
+        let mut keeper = Keeper {
+            pulse: Arc::clone(&pulse),
+            device: None,
+            systemd: Some(systemd),
+            over: Arc::default(),
+            fed_at: 0,
+            told: None,
+        };
+        keeper.look();
+        assert_eq!(heard(), None);
+        pulse.beat(1, Phase::Init);
+        keeper.look();
+        assert_eq!(heard().as_deref(), Some("READY=1\nWATCHDOG=1\nSTATUS=init"));
+        keeper.look();
+        assert_eq!(heard(), None);
+        pulse.beat(2, Phase::Init);
+        keeper.look();
+        assert_eq!(heard().as_deref(), Some("WATCHDOG=1"));
+        pulse.beat(3, Phase::Active);
+        keeper.look();
+        assert_eq!(heard().as_deref(), Some("WATCHDOG=1\nSTATUS=active"));
+        keeper.call_off();
+        assert_eq!(heard().as_deref(), Some("STOPPING=1"));
+    }
+
+    #[test]
+    fn a_manager_that_does_not_read_delays_nothing_and_is_told_the_phase_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let manager = UnixDatagram::bind(&path).unwrap();
+        let systemd = Systemd::at(path.as_os_str()).unwrap();
+        while systemd.tell("full") {}
+        let pulse = Arc::new(Pulse::default());
+        let (device, over) = (None, Arc::default());
+        let mut keeper =
+            Keeper { pulse: Arc::clone(&pulse), device, systemd: Some(systemd), over, fed_at: 0, told: None };
+        pulse.beat(1, Phase::Active);
+        keeper.look();
+        assert_eq!(keeper.told, None);
+        manager.set_nonblocking(true).unwrap();
+        while manager.recv(&mut [0; 64]).is_ok() {}
+        pulse.beat(2, Phase::Active);
+        keeper.look();
+        assert_eq!(keeper.told, Some(Phase::Active));
+    }
+}
