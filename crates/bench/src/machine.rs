@@ -82,6 +82,7 @@ impl Machine {
         let ended_ns = loop {
             let now_ns = time.now_ns();
             self.cycle.receive(&mut self.links, now_ns);
+            self.cycle.receive_imu(&mut self.links, &mut self.state, now_ns);
             self.cycle.take_in(&mut self.state, now_ns);
             if self.cycle.is_complete() || now_ns >= started_ns + deadline_ns {
                 break now_ns;
