@@ -6,6 +6,10 @@
 use crate::tally::Tally;
 use crate::{debian, fuzz, shell, venv, vm};
 use anyhow::{Result, bail};
+use std::path::PathBuf;
+
+/// Runs of `khz drill campaign`.
+const SCENARIOS: &str = "10000";
 
 /// Seconds each fuzz target runs after its corpus was replayed.
 const FUZZ_SECONDS: u32 = 5;
@@ -38,6 +42,7 @@ fn parts() -> Vec<String> {
     let mut parts = vec!["rust".to_owned()];
     let folders = shell::entries("tests").into_iter().filter(|entry| holds_tests(entry));
     parts.extend(folders.map(|folder| format!("tests/{}", shell::stem(&folder))));
+    parts.push("campaign".into());
     if !fuzz::all().is_empty() {
         parts.push("fuzz".into());
     }
@@ -59,6 +64,7 @@ fn attempt(part: &str) -> Outcome {
     println!("\n── {part} ──");
     let outcome = match part {
         "rust" => rust(),
+        "campaign" => campaign(),
         "fuzz" => fuzz::targets(&[], FUZZ_SECONDS).map(Outcome::Ran),
         "vm" => machine(),
         folder => python(folder),
@@ -84,18 +90,24 @@ fn python(folder: &str) -> Result<Outcome> {
         return Ok(Outcome::NotRun("no python3: install Python 3.11 or newer with its venv module".into()));
     }
     let python = if folder == "tests/python" { venv::with_package()? } else { venv::python()? };
-    shell::run(&mut shell::cargo(&[
-        "build",
-        "--quiet",
-        "--release",
-        "--package",
-        "kilohertz",
-        "--all-features",
-    ]))?;
     let mut command = shell::command(&python, &["-m", "pytest", folder]);
-    command.env("KHZ", shell::root().join("target/release/khz"));
+    command.env("KHZ", khz()?);
     let (succeeded, text) = shell::tee(&mut command)?;
     Ok(Outcome::Ran(told_or_broken(succeeded, &text)))
+}
+
+/// Thousands of runs with faults; prints the reaction times, and the seed of a run in which something did not hold.
+fn campaign() -> Result<Outcome> {
+    let held =
+        shell::succeeds(&mut shell::command(khz()?, &["drill", "campaign", "--scenarios", SCENARIOS]))?;
+    Ok(Outcome::Ran(Tally { passed: u32::from(held), failed: u32::from(!held), skipped: 0 }))
+}
+
+/// The command, built as users have it.
+fn khz() -> Result<PathBuf> {
+    let build = ["build", "--quiet", "--release", "--package", "kilohertz", "--all-features"];
+    shell::run(&mut shell::cargo(&build))?;
+    Ok(shell::root().join("target/release/khz"))
 }
 
 fn machine() -> Result<Outcome> {

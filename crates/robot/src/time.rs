@@ -4,6 +4,8 @@ use arrayvec::ArrayVec;
 use khz_link::Link;
 use khz_rt::{Disturbance, Waiter, Witness, now_ns};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Links that [`Receive::Poll`] can wait for at once.
 const MOST_LINKS: usize = 16;
@@ -133,9 +135,10 @@ impl Time for RealTime {
 }
 
 /// Virtual time: moves only when it is waited for, so a run of minutes takes milliseconds and repeats exactly.
-#[derive(Clone, Copy, Debug, Default)]
+/// Clones share it, so that others can hold the loop up.
+#[derive(Clone, Debug, Default)]
 pub struct VirtualTime {
-    now_ns: i64,
+    now_ns: Arc<AtomicI64>,
 }
 
 impl VirtualTime {
@@ -143,22 +146,28 @@ impl VirtualTime {
     const LEAST_STEP_NS: i64 = 500;
 
     /// Starts at `now_ns`.
-    pub const fn new(now_ns: i64) -> Self {
-        Self { now_ns }
+    pub fn new(now_ns: i64) -> Self {
+        Self { now_ns: Arc::new(AtomicI64::new(now_ns)) }
+    }
+
+    /// Lets time pass, as somebody does who takes long.
+    pub fn elapse(&self, for_ns: i64) {
+        self.now_ns.fetch_add(for_ns, Ordering::Relaxed);
     }
 }
 
 impl Time for VirtualTime {
     fn now_ns(&mut self) -> i64 {
-        self.now_ns
+        self.now_ns.load(Ordering::Relaxed)
     }
 
     fn wait_for_tick(&mut self, at_ns: i64) {
-        self.now_ns = self.now_ns.max(at_ns);
+        self.now_ns.fetch_max(at_ns, Ordering::Relaxed);
     }
 
     fn pass(&mut self, until_ns: i64, _: &[Box<dyn Link>]) {
         // A link's next event is a lower bound and may be past; time goes on all the same.
-        self.now_ns = until_ns.max(self.now_ns + Self::LEAST_STEP_NS);
+        let soonest_ns = self.now_ns() + Self::LEAST_STEP_NS;
+        self.now_ns.store(until_ns.max(soonest_ns), Ordering::Relaxed);
     }
 }

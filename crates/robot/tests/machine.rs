@@ -1,17 +1,15 @@
 //! The whole machine on emulated servos, in virtual time.
 #![allow(clippy::unwrap_used)]
 
-use khz_link::Link;
 use khz_robot::assemble;
 use khz_robot::controller::{Controller, Hold};
 use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_robot::state::RobotState;
 use khz_robot::supervisor::{Cause, Phase};
 use khz_robot::tick::Machine;
-use khz_robot::time::{Time, VirtualTime};
+use khz_robot::time::VirtualTime;
 use khz_robot::{ControlError, RobotConfig, ServoCommand};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 #[global_allocator]
 static ALLOCATOR: khz_rt::alloc_trap::CountingAllocator = khz_rt::alloc_trap::CountingAllocator;
@@ -155,29 +153,10 @@ fn a_controller_that_fails_or_panics_ends_in_damping() {
     }
 }
 
-/// A clock that the controller can hold up.
-#[derive(Clone, Default)]
-struct SharedTime(Arc<AtomicI64>);
-
-impl Time for SharedTime {
-    fn now_ns(&mut self) -> i64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn wait_for_tick(&mut self, at_ns: i64) {
-        self.0.fetch_max(at_ns, Ordering::Relaxed);
-    }
-
-    fn pass(&mut self, until_ns: i64, _: &[Box<dyn Link>]) {
-        let now_ns = self.now_ns();
-        self.wait_for_tick(until_ns.max(now_ns + 500));
-    }
-}
-
 /// Holds, and takes as long as `took_ns` says for the number of a tick.
 struct Slow {
     inner: Hold,
-    time: SharedTime,
+    time: VirtualTime,
     took_ns: fn(u64) -> i64,
 }
 
@@ -187,14 +166,14 @@ impl Controller for Slow {
     }
 
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
-        self.time.0.fetch_add((self.took_ns)(state.tick), Ordering::Relaxed);
+        self.time.elapse((self.took_ns)(state.tick));
         self.inner.update(state, commands)
     }
 }
 
 /// What brought the quadruped down under a controller that takes so long.
 fn end_of_slow(took_ns: fn(u64) -> i64) -> Cause {
-    let mut time = SharedTime::default();
+    let mut time = VirtualTime::new(0);
     let slow = Slow { inner: Hold::default(), time: time.clone(), took_ns };
     let mut machine = assemble::machine(&RobotConfig::quadruped(), Box::new(slow)).unwrap();
     let mut stats = RunStats::new();

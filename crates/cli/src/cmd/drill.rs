@@ -117,8 +117,14 @@ fn campaign_text(campaign: &Campaign) -> String {
     if let Some(reaction) = campaign.reaction_us {
         let _ = writeln!(
             text,
-            "fault on the wire → last damping command: p50 {:.0} µs, p99 {:.0} µs, max {:.0} µs (allowed {:.0} µs, {} runs)",
-            reaction.p50, reaction.p99, reaction.max, reaction.allowed, reaction.count
+            "fault on the wire → last damping command: p50 {:.0} µs, p90 {:.0} µs, p99 {:.0} µs, p99.9 {:.0} µs, max {:.0} µs (allowed {:.0} µs, {} runs)",
+            reaction.p50,
+            reaction.p90,
+            reaction.p99,
+            reaction.p999,
+            reaction.max,
+            reaction.allowed,
+            reaction.count
         );
     }
     for violation in &campaign.violations {

@@ -6,8 +6,10 @@
 //! - a robot that must come down leaves control within 60 ticks;
 //! - from a fault on the wire to the last damping command: one tick and the bus cycle, if the host is not late;
 //! - at rest no servo that can be reached is on, and none follows a position;
-//! - the cause in the log is one of the troubles that happened.
+//! - the cause in the log is one of the troubles that happened;
+//! - every sample of a recording is written or counted as dropped, though the disk be full.
 
+use super::disk::Recording;
 use super::fall::DrillError;
 use super::rig::Rig;
 use super::scenario::{Event, Scenario, Trouble};
@@ -16,11 +18,12 @@ use khz_link::faults::{Direction, Fault as WireFault, Kind};
 use khz_robot::command::{PositionCommand, ServoCommand};
 use khz_robot::config::ControllerConfig;
 use khz_robot::supervisor::{Cause, Phase, Transition};
+use khz_robot::time::VirtualTime;
 use khz_robot::{ControlError, Controller, RobotConfig, RobotState};
 use khz_wire::{Fault, Mode};
 use serde::Serialize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 /// Troubles begin between these ticks: the robot is past its start and moves.
 const FROM: u64 = 650;
@@ -52,8 +55,12 @@ pub struct Reaction {
     pub count: usize,
     /// Median.
     pub p50: f64,
+    /// 90 %.
+    pub p90: f64,
     /// 99 %.
     pub p99: f64,
+    /// 99.9 %.
+    pub p999: f64,
     /// The longest.
     pub max: f64,
     /// What is allowed: one tick plus the bus cycle.
@@ -126,7 +133,9 @@ fn summary(robot: &RobotConfig, scenarios: u64, seed: u64, verdicts: Vec<(Verdic
     campaign.reaction_us = (!reactions.is_empty()).then(|| Reaction {
         count: reactions.len(),
         p50: at(0.5),
+        p90: at(0.9),
         p99: at(0.99),
+        p999: at(0.999),
         max: at(1.0),
         allowed: allowed_ns(robot) as f64 * 1e-3,
     });
@@ -150,13 +159,19 @@ fn prepared(robot: &RobotConfig) -> RobotConfig {
 }
 
 fn run(robot: &RobotConfig, scenario: &Scenario) -> Verdict {
-    let mischief = Arc::new(AtomicU8::new(0));
+    let (mischief, time) = (Arc::new(Mischief::default()), VirtualTime::new(0));
     let inner = khz_robot::assemble::controller(&robot.controller);
-    let controller = Box::new(Saboteur { inner, mischief: Arc::clone(&mischief) });
+    let controller = Box::new(Saboteur { inner, mischief: Arc::clone(&mischief), time: time.clone() });
     let faults: Vec<_> = scenario.events.iter().filter_map(|event| on_wire(event, robot)).collect();
-    match Rig::new(robot, controller, &faults) {
-        Ok(rig) => Run { robot, scenario, rig, mischief, log: Vec::new(), tick: 0, late: 0 }.judge(),
-        Err(error) => Verdict { what: Some(error.to_string()), brought_down: false, reaction_ns: None },
+    let fills = scenario.events.iter().any(|event| event.trouble == Trouble::DiskFull);
+    let begun = Rig::new(robot, controller, &faults, time).map_err(|error| error.to_string());
+    let recording = fills.then(|| Recording::start(robot)).transpose().map_err(|error| error.to_string());
+    match begun.and_then(|rig| Ok((rig, recording?))) {
+        Ok((rig, recording)) => {
+            let (log, tick, late) = (Vec::new(), 0, 0);
+            Run { robot, scenario, rig, mischief, recording, log, tick, late }.judge()
+        }
+        Err(what) => Verdict { what: Some(what), brought_down: false, reaction_ns: None },
     }
 }
 
@@ -183,7 +198,9 @@ struct Run<'a> {
     robot: &'a RobotConfig,
     scenario: &'a Scenario,
     rig: Rig,
-    mischief: Arc<AtomicU8>,
+    mischief: Arc<Mischief>,
+    /// Only where the disk fills.
+    recording: Option<Recording>,
     log: Vec<Transition>,
     tick: u64,
     /// How late ticks start, µs, and for how many more.
@@ -193,6 +210,7 @@ struct Run<'a> {
 impl Run<'_> {
     fn judge(mut self) -> Verdict {
         let what = self.go().err();
+        let unwritten = self.recording.take().and_then(|recording| recording.finish().err());
         let brought_down = self
             .log
             .iter()
@@ -201,7 +219,7 @@ impl Run<'_> {
         let reaction_ns = self.rig.stage().spy.reaction_ns().filter(|_| clean);
         let slow = reaction_ns.filter(|&ns| ns > allowed_ns(self.robot));
         let slow = slow.map(|ns| format!("a fault was answered only after {} µs", ns / 1000));
-        Verdict { what: what.or(slow), brought_down, reaction_ns }
+        Verdict { what: what.or(slow).or(unwritten), brought_down, reaction_ns }
     }
 
     fn go(&mut self) -> Result<(), String> {
@@ -218,8 +236,9 @@ impl Run<'_> {
             }
             let late_ns = if self.late > 0 { i64::from(late_us) * 1000 } else { 0 };
             self.late = self.late.saturating_sub(1);
-            let stop = (self.mischief.load(Ordering::Relaxed) == OPERATOR).then_some(Cause::OperatorStop);
-            self.rig.tick(stop, late_ns);
+            let stop = self.mischief.has(OPERATOR).then_some(Cause::OperatorStop);
+            let timing = self.rig.tick(stop, late_ns);
+            self.recording.iter_mut().for_each(|recording| recording.tick(tick, timing, &self.rig.machine));
             self.check_step()?;
             self.tick += 1;
         }
@@ -242,11 +261,18 @@ impl Run<'_> {
             Trouble::BrownOut(volts) => {
                 (0..servos).for_each(|servo| stage.world.set_supply(servo, f64::from(volts), now_ns));
             }
-            Trouble::ControllerPanics => self.mischief.store(PANIC, Ordering::Relaxed),
-            Trouble::ControllerFails => self.mischief.store(FAIL, Ordering::Relaxed),
-            Trouble::ControllerNan => self.mischief.store(NAN, Ordering::Relaxed),
-            Trouble::ControllerWild => self.mischief.store(WILD, Ordering::Relaxed),
-            Trouble::OperatorStop => self.mischief.store(OPERATOR, Ordering::Relaxed),
+            Trouble::DiskFull => self.recording.iter().for_each(Recording::fill_the_disk),
+            Trouble::ControllerFreezes(ms) => {
+                self.mischief.freeze_ns.store(i64::from(ms) * 1_000_000, Ordering::Relaxed)
+            }
+            Trouble::ControllerSlow(us) => {
+                self.mischief.slow_ns.store(i64::from(us) * 1_000, Ordering::Relaxed)
+            }
+            Trouble::ControllerPanics => self.mischief.begin(PANIC),
+            Trouble::ControllerFails => self.mischief.begin(FAIL),
+            Trouble::ControllerNan => self.mischief.begin(NAN),
+            Trouble::ControllerWild => self.mischief.begin(WILD),
+            Trouble::OperatorStop => self.mischief.begin(OPERATOR),
             Trouble::BusDead(_)
             | Trouble::BusNoisy(..)
             | Trouble::BusSlow(..)
@@ -281,8 +307,8 @@ impl Run<'_> {
     /// A host that is stopped or late cannot look at the clock meanwhile.
     fn longest_pause_ns(&self) -> i64 {
         let pause = |event: &Event| match event.trouble {
-            Trouble::HostStopped(ms) => i64::from(ms) * 1_000_000,
-            Trouble::HostLate(us) => i64::from(us) * 1_000,
+            Trouble::HostStopped(ms) | Trouble::ControllerFreezes(ms) => i64::from(ms) * 1_000_000,
+            Trouble::HostLate(us) | Trouble::ControllerSlow(us) => i64::from(us) * 1_000,
             _ => 0,
         };
         self.robot.timing.period_ns() * 2 + self.scenario.events.iter().map(pause).sum::<i64>()
@@ -346,14 +372,36 @@ impl Run<'_> {
 
 const PANIC: u8 = 1;
 const FAIL: u8 = 2;
-const NAN: u8 = 3;
-const WILD: u8 = 4;
-const OPERATOR: u8 = 5;
+const NAN: u8 = 4;
+const WILD: u8 = 8;
+const OPERATOR: u8 = 16;
+
+/// What the controller and the operator are up to.
+#[derive(Default)]
+struct Mischief {
+    /// Bits of the above.
+    kinds: AtomicU8,
+    /// How long the next update takes.
+    freeze_ns: AtomicI64,
+    /// How long every update takes.
+    slow_ns: AtomicI64,
+}
+
+impl Mischief {
+    fn begin(&self, kind: u8) {
+        self.kinds.fetch_or(kind, Ordering::Relaxed);
+    }
+
+    fn has(&self, kind: u8) -> bool {
+        self.kinds.load(Ordering::Relaxed) & kind != 0
+    }
+}
 
 /// The robot's controller, until it misbehaves as told.
 struct Saboteur {
     inner: Box<dyn Controller>,
-    mischief: Arc<AtomicU8>,
+    mischief: Arc<Mischief>,
+    time: VirtualTime,
 }
 
 impl Controller for Saboteur {
@@ -367,19 +415,20 @@ impl Controller for Saboteur {
             let command = PositionCommand { velocity: value, torque: value, ..PositionCommand::hold(value) };
             commands.fill(ServoCommand::Position(command));
         };
-        match self.mischief.load(Ordering::Relaxed) {
-            PANIC => panic!("a bug, for the drill"),
-            FAIL => Err("given up, for the drill".into()),
-            NAN => {
-                spoil(commands, f64::NAN);
-                Ok(())
-            }
-            WILD => {
-                spoil(commands, if state.tick.is_multiple_of(2) { 1e6 } else { -1e6 });
-                Ok(())
-            }
-            _ => Ok(()),
+        let mischief = &self.mischief;
+        let took_ns =
+            mischief.freeze_ns.swap(0, Ordering::Relaxed) + mischief.slow_ns.load(Ordering::Relaxed);
+        self.time.elapse(took_ns);
+        assert!(!mischief.has(PANIC), "a bug, for the drill");
+        if mischief.has(FAIL) {
+            return Err("given up, for the drill".into());
         }
+        if mischief.has(NAN) {
+            spoil(commands, f64::NAN);
+        } else if mischief.has(WILD) {
+            spoil(commands, if state.tick.is_multiple_of(2) { 1e6 } else { -1e6 });
+        }
+        Ok(())
     }
 }
 
@@ -394,6 +443,21 @@ mod tests {
         drop(std::panic::take_hook());
         assert!(campaign.violations.is_empty(), "{:#?}", campaign.violations);
         assert!(campaign.brought_down > 10);
+    }
+
+    /// The supervisor is told to overlook faults, which the campaign must find; its seed gives the same again.
+    #[test]
+    fn a_planted_violation_is_found_and_replays_from_its_seed() {
+        std::panic::set_hook(Box::new(|_| {}));
+        let mut robot = RobotConfig::quadruped();
+        robot.supervisor.reactions.servo_fault = khz_robot::config::Reaction::Warn;
+        let found = campaign(&robot, 24, 1).unwrap().violations;
+        let planted = found.iter().find(|violation| violation.what.contains("still in control"));
+        let planted = planted.unwrap_or_else(|| panic!("{found:#?}"));
+        let again = campaign(&robot, 1, planted.seed).unwrap().violations;
+        drop(std::panic::take_hook());
+        assert_eq!(again.len(), 1);
+        assert_eq!((&again[0].what, &again[0].scenario), (&planted.what, &planted.scenario));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use khz_robot::RobotConfig;
 use khz_robot::assemble::controller;
 use khz_robot::config::Reaction;
 use khz_robot::supervisor::{Cause, Phase};
+use khz_robot::time::VirtualTime;
 use khz_wire::Fault;
 use serde::Serialize;
 
@@ -99,7 +100,7 @@ fn fall(name: &'static str, config: &RobotConfig, trouble: Trouble) -> Result<Fa
     let at_ns = AT as i64 * config.timing.period_ns();
     let dead = WireFault { from_ns: at_ns, channel: Some(0), ..WireFault::new(Kind::BusOff) };
     let faults = if trouble == Trouble::DeadBus { vec![dead] } else { Vec::new() };
-    let mut rig = Rig::new(config, controller(&config.controller), &faults)?;
+    let mut rig = Rig::new(config, controller(&config.controller), &faults, VirtualTime::new(0))?;
     for _ in 0..AT {
         rig.tick(None, 0);
     }

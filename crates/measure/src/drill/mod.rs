@@ -4,6 +4,7 @@
 //! composes faults at random, thousands of times, and checks on every step what must always hold.
 
 pub mod campaign;
+mod disk;
 pub mod fall;
 mod rig;
 mod scenario;

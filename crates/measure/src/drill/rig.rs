@@ -6,7 +6,7 @@ use khz_link::faults::{Fault, Faults};
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
 use khz_robot::assemble::machine_on;
 use khz_robot::supervisor::Cause;
-use khz_robot::tick::Machine;
+use khz_robot::tick::{Machine, TickTiming};
 use khz_robot::time::{Time, VirtualTime};
 use khz_robot::{Controller, RobotConfig};
 use khz_wire::Frame;
@@ -28,27 +28,29 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// The robot of `config`, with `faults` on its wires.
+    /// The robot of `config`, with `faults` on its wires, from `time`'s zero on.
     pub fn new(
         config: &RobotConfig,
         controller: Box<dyn Controller>,
         faults: &[Fault],
+        time: VirtualTime,
     ) -> Result<Self, khz_emu::ConfigError> {
         let stage = Arc::new(Mutex::new(Stage { world: config.emulate()?, spy: Spy::new(config) }));
         let shared = Shared(Arc::clone(&stage));
         let link: Box<dyn Link> = Box::new(Faults::new(shared, faults, config.emulation.seed));
         let period_ns = config.timing.period_ns();
         let machine = machine_on(config, controller, link);
-        Ok(Self { machine, stage, time: VirtualTime::new(0), period_ns, planned_ns: period_ns })
+        Ok(Self { machine, stage, time, period_ns, planned_ns: period_ns })
     }
 
     /// One tick, `late_ns` after it was due.
-    pub fn tick(&mut self, stop: Option<Cause>, late_ns: i64) {
+    pub fn tick(&mut self, stop: Option<Cause>, late_ns: i64) -> TickTiming {
         self.time.wait_for_tick(self.planned_ns + late_ns);
-        self.machine.tick(&mut self.time, self.planned_ns, stop);
+        let timing = self.machine.tick(&mut self.time, self.planned_ns, stop);
         self.planned_ns += self.period_ns;
         let behind = (self.time.now_ns() - self.planned_ns).max(0) / self.period_ns;
         self.planned_ns += behind * self.period_ns;
+        timing
     }
 
     /// Lets time pass without the host doing anything.

@@ -35,6 +35,12 @@ pub enum Trouble {
     HostStopped(u16),
     /// Ticks start late by this many µs, for 30 ticks.
     HostLate(u16),
+    /// The disk is full.
+    DiskFull,
+    /// The controller does not return for this many ms, once.
+    ControllerFreezes(u16),
+    /// The controller takes this many µs in every tick.
+    ControllerSlow(u16),
     /// The controller panics.
     ControllerPanics,
     /// The controller returns an error.
@@ -81,7 +87,7 @@ impl Scenario {
 
 impl Trouble {
     fn draw(pick: &mut impl FnMut(u64) -> u64, servos: usize, buses: usize) -> Self {
-        let kind = pick(18);
+        let kind = pick(21);
         let servo = pick(servos as u64) as usize;
         let bus = pick(buses as u64) as usize;
         let size = pick(1000) as u16;
@@ -103,6 +109,9 @@ impl Trouble {
             14 => Self::ControllerFails,
             15 => Self::ControllerNan,
             16 => Self::ControllerWild,
+            17 => Self::DiskFull,
+            18 => Self::ControllerFreezes(1 + size / 2),
+            19 => Self::ControllerSlow(600 + size),
             _ => Self::OperatorStop,
         }
     }
@@ -115,8 +124,9 @@ impl Trouble {
             | Self::BusSlow(..)
             | Self::HostLate(_)
             | Self::ControllerWild
+            | Self::DiskFull
             | Self::HostKilled => false,
-            Self::HostStopped(ms) => ms > 110,
+            Self::HostStopped(ms) | Self::ControllerFreezes(ms) => ms > 110,
             _ => true,
         }
     }
@@ -132,6 +142,8 @@ impl Trouble {
                 | Self::HostKilled
                 | Self::HostStopped(_)
                 | Self::HostLate(_)
+                | Self::ControllerFreezes(_)
+                | Self::ControllerSlow(_)
         )
     }
 
@@ -157,8 +169,8 @@ impl Trouble {
             Self::Stuck(_) => matches!(cause, Cause::Tilt { .. } | Cause::ServoFault { .. }),
             Self::ImuGone => matches!(cause, Cause::ImuSilent { .. }),
             Self::BrownOut(_) => matches!(cause, Cause::VoltageLow { .. } | Cause::ServoFault { .. }),
-            Self::HostKilled => false,
-            Self::HostStopped(_) | Self::HostLate(_) => matches!(
+            Self::HostKilled | Self::DiskFull => false,
+            Self::HostStopped(_) | Self::HostLate(_) | Self::ControllerFreezes(_) => matches!(
                 cause,
                 Cause::ServoTimedOut { .. }
                     | Cause::Overruns { .. }
@@ -166,6 +178,9 @@ impl Trouble {
                     | Cause::Stale { .. }
                     | Cause::ImuSilent { .. }
             ),
+            Self::ControllerSlow(_) => {
+                matches!(cause, Cause::ControllerSlow { .. } | Cause::Overruns { .. })
+            }
             Self::ControllerPanics => matches!(cause, Cause::ControllerPanicked),
             Self::ControllerFails => matches!(cause, Cause::ControllerFailed),
             Self::ControllerNan => matches!(cause, Cause::CommandNotFinite { .. }),

@@ -1,0 +1,92 @@
+//! What the supervisor costs in a tick of 12 servos: watching the state, judging it, and keeping commands in limits.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout)]
+
+use anyhow::{Result, ensure};
+use khz_bench::Bench;
+use khz_link::ImuSample;
+use khz_robot::command::{PositionCommand, ServoCommand};
+use khz_robot::state::{ImuState, RobotState, ServoState};
+use khz_robot::supervisor::{Observation, Phase, Supervisor};
+use khz_robot::{RobotConfig, assemble};
+use khz_rt::clock::now_ns;
+use khz_wire::{Fault, Mode};
+use std::hint::black_box;
+
+const PERIOD_NS: i64 = 1_000_000;
+/// Ticks per look at the clock.
+const BATCH: usize = 1_000;
+
+fn main() -> Result<()> {
+    let bench = Bench::from_args();
+    let robot = RobotConfig::quadruped();
+    let mut rig = Rig {
+        supervisor: Supervisor::of(&robot),
+        state: assemble::state(&robot),
+        commands: vec![ServoCommand::Stop; 12],
+    };
+    (0..BATCH).for_each(|_| rig.tick());
+    ensure!(rig.supervisor.phase() == Phase::Active, "the robot is not under control");
+    let mut ticks: Vec<f64> = (0..bench.rounds(2_000)).map(|_| rig.batch()).collect();
+    ensure!(rig.supervisor.phase() == Phase::Active, "the robot came down");
+    ticks.sort_by(f64::total_cmp);
+    println!(
+        "supervisor, 12 servos, batches of {BATCH} ticks: median {:.0} ns per tick, slowest batch {:.0} ns",
+        ticks[ticks.len() / 2],
+        ticks[ticks.len() - 1]
+    );
+    println!("figure supervisor_tick {:.4} us goal 1.0", ticks[ticks.len() / 2] * 1e-3);
+    Ok(())
+}
+
+/// A robot of twelve servos to which nothing happens.
+struct Rig {
+    supervisor: Supervisor,
+    state: RobotState,
+    commands: Vec<ServoCommand>,
+}
+
+impl Rig {
+    /// The mean time of a tick, ns.
+    fn batch(&mut self) -> f64 {
+        let from_ns = now_ns();
+        (0..BATCH).for_each(|_| self.tick());
+        (now_ns() - from_ns) as f64 / BATCH as f64
+    }
+
+    /// A tick in which every servo and the IMU answer and the controller commands all anew; the filling in is counted.
+    fn tick(&mut self) {
+        self.state.now_ns += PERIOD_NS;
+        let at_ns = self.state.now_ns;
+        self.state.servos.fill(ServoState {
+            position: 0.1,
+            velocity: 1.0,
+            torque: 0.5,
+            voltage: 24.0,
+            temperature: 65.0,
+            mode: Mode::Position,
+            fault: Fault::NONE,
+            at_ns,
+            fresh: true,
+        });
+        let sample = ImuSample {
+            at_ns,
+            attitude: [1.0, 0.0, 0.0, 0.0],
+            rate: [0.0; 3],
+            acceleration: [0.0, 0.0, 9.81],
+        };
+        self.state.imu = Some(ImuState { sample, fresh: true });
+        self.commands.fill(ServoCommand::Position(PositionCommand {
+            velocity: 0.5,
+            torque: 1.0,
+            ..PositionCommand::hold(0.1)
+        }));
+        self.supervisor.observe(&self.state, black_box(&Observation::default()));
+        if self.supervisor.phase() == Phase::Armed {
+            self.supervisor.controller_started(&self.state);
+        }
+        self.supervisor.govern(black_box(&mut self.commands), &self.state);
+        black_box(self.supervisor.take_transitions());
+        self.state.tick += 1;
+    }
+}
