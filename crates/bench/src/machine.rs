@@ -1,16 +1,14 @@
 //! A bus cycle by itself, without robot around it, in real time.
 
 use anyhow::Result;
-use khz_link::{Capabilities, Counters, Imu, Link, LinkError, Received};
+use khz_link::Link;
+use khz_link::trace::Tap;
 use khz_robot::command::{PositionCommand, ServoCommand};
 use khz_robot::config::{CommandFormat, Format, QueryFormat};
 use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan, Mounting};
 use khz_robot::state::RobotState;
 use khz_robot::time::{RealTime, Receive, Time};
 use khz_wire::Frame;
-use std::os::fd::BorrowedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 /// Position and velocity, nothing else: what the official clients send by default.
 pub fn short_command(format: Format) -> CommandFormat {
@@ -45,6 +43,14 @@ pub fn plan(
         reply_timeout_ns,
     };
     CyclePlan { devices: (1..=count).map(device).collect(), ..CyclePlan::default() }
+}
+
+/// Frames a trace of one cycle has room for.
+pub const TRACED: usize = 256;
+
+/// The frames that went over a traced link since they were last asked for, whichever way.
+pub fn frames(tap: &mut Tap) -> impl Iterator<Item = Frame> {
+    std::iter::from_fn(|| tap.take()).map(|traced| traced.item.frame)
 }
 
 /// Links, the cycle over them, and the machine's clock.
@@ -93,62 +99,5 @@ impl Machine {
             time.pass(next_ns, &self.links);
         };
         (ended_ns - started_ns, self.cycle.end(&mut self.state))
-    }
-}
-
-/// A link that tells what each of its frames weighs, whichever way it goes.
-pub struct Weighed<L> {
-    link: L,
-    weigh: fn(&Frame) -> i64,
-    sum: Arc<AtomicI64>,
-}
-
-impl<L: Link> Weighed<L> {
-    /// Weighs the frames of a link; the sum is shared.
-    pub fn new(link: L, weigh: fn(&Frame) -> i64) -> (Self, Arc<AtomicI64>) {
-        let sum = Arc::new(AtomicI64::new(0));
-        (Self { link, weigh, sum: Arc::clone(&sum) }, sum)
-    }
-
-    fn add(&self, frame: &Frame) {
-        self.sum.fetch_add((self.weigh)(frame), Relaxed);
-    }
-}
-
-impl<L: Link> Link for Weighed<L> {
-    fn capabilities(&self) -> Capabilities {
-        self.link.capabilities()
-    }
-
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        self.link.send(channel, frame, now_ns)?;
-        self.add(frame);
-        Ok(())
-    }
-
-    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
-        self.link.flush(now_ns)
-    }
-
-    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
-        let received = self.link.receive(now_ns)?;
-        received.iter().for_each(|received| self.add(&received.frame));
-        Ok(received)
-    }
-
-    fn next_event_ns(&self) -> Option<i64> {
-        self.link.next_event_ns()
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.link.fd()
-    }
-
-    fn imu(&mut self) -> Option<&mut dyn Imu> {
-        self.link.imu()
-    }
-
-    fn counters(&self, channel: u8) -> Counters {
-        self.link.counters(channel)
     }
 }

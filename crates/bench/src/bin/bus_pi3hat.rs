@@ -8,11 +8,12 @@
 #![allow(clippy::print_stdout)]
 
 use anyhow::{Result, ensure};
-use khz_bench::machine::{Machine, Weighed, plan, short_command};
+use khz_bench::machine::{Machine, TRACED, frames, plan, short_command};
 use khz_bench::{Bench, Samples};
 use khz_emu::hat::Hat;
 use khz_emu::{BusConfig, ImuConfig, ServoConfig, World, WorldConfig};
 use khz_link::pi3hat::{Options, Pi3hat};
+use khz_link::trace::Trace;
 use khz_robot::config::{CommandFormat, Format, QueryFormat};
 use khz_robot::cycle::CyclePlan;
 use khz_robot::time::Receive;
@@ -20,7 +21,6 @@ use khz_rt::now_ns;
 use khz_wire::pi3hat::Attitude;
 use khz_wire::time::SpiCost;
 use khz_wire::{Address, Frame};
-use std::sync::atomic::Ordering::Relaxed;
 
 const SERVOS: u8 = 12;
 const BUSES: u8 = 4;
@@ -51,7 +51,7 @@ fn main() -> Result<()> {
     // As `khz run` sets it: at the hat's own 400 Hz every other cycle would wait for a reading.
     let mut options = Options::default();
     options.imu.rate_hz = 1000;
-    let (link, transfers_ns) = Weighed::new(Pi3hat::open(hat, &options, now_ns())?, transfer_ns);
+    let (link, mut tap) = Trace::new(Pi3hat::open(hat, &options, now_ns())?, TRACED);
     let command = CommandFormat { torque: Format::Int16, ..short_command(Format::Int16) };
     let short = Format::Int16;
     let query = QueryFormat { position: short, velocity: short, torque: short, ..QueryFormat::default() };
@@ -64,14 +64,15 @@ fn main() -> Result<()> {
         + SpiCost::PI3HAT.transaction_with_ns(Attitude::SHORT);
     let (mut ratios, mut cycles, mut missed) = (Vec::new(), Vec::new(), 0);
     for _ in 0..bench.rounds(1000) {
-        let before = transfers_ns.load(Relaxed);
         let (took_ns, result) = machine.cycle(&mut time, DEADLINE_NS);
         missed += result.missed + u16::from(result.imu_missed);
-        ratios.push(took_ns as f64 / (transfers_ns.load(Relaxed) - before + others_ns) as f64);
+        let transfers_ns: i64 = frames(&mut tap).map(|frame| transfer_ns(&frame)).sum();
+        ratios.push(took_ns as f64 / (transfers_ns + others_ns) as f64);
         cycles.push(took_ns as f64 / 1e3);
         // The hat samples its IMU a thousand times a second.
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
+    ensure!(tap.lost() == 0, "a trace of {TRACED} frames is too short for a cycle");
     ensure!(missed == 0, "{missed} replies or attitudes missed: too much else is going on");
     let (ratios, cycles) = (Samples::new(ratios), Samples::new(cycles));
     bench.ratio("bus_pi3hat_cycle_to_least_p50", ratios.median(), 1.05);

@@ -122,11 +122,9 @@ impl Ids {
 
 fn main() -> Result<()> {
     let bench = Bench::from_args();
-    let folder = std::env::temp_dir().join(format!("khz-bench-log-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)?;
-    let outcome = all(&bench, &folder);
-    std::fs::remove_dir_all(&folder)?;
-    outcome
+    let folder = tempfile::tempdir()?;
+    all(&bench, folder.path())?;
+    Ok(folder.close()?)
 }
 
 fn all(bench: &Bench, folder: &Path) -> Result<()> {

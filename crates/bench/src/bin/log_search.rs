@@ -15,11 +15,9 @@ use std::path::Path;
 
 fn main() -> Result<()> {
     let bench = Bench::from_args();
-    let folder = std::env::temp_dir().join(format!("khz-bench-log-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)?;
-    let outcome = large(&bench, &folder);
-    std::fs::remove_dir_all(&folder)?;
-    outcome
+    let folder = tempfile::tempdir()?;
+    large(&bench, folder.path())?;
+    Ok(folder.close()?)
 }
 
 /// A file that counts what is read of it.

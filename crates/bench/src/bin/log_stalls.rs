@@ -15,11 +15,9 @@ use std::time::{Duration, Instant};
 
 fn main() -> Result<()> {
     let bench = Bench::from_args();
-    let folder = std::env::temp_dir().join(format!("khz-bench-log-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)?;
-    let outcome = stalls(&bench, &folder);
-    std::fs::remove_dir_all(&folder)?;
-    outcome
+    let folder = tempfile::tempdir()?;
+    stalls(&bench, folder.path())?;
+    Ok(folder.close()?)
 }
 
 /// A disk whose writes stand still now and then.

@@ -95,9 +95,8 @@ fn main() -> Result<()> {
     let link = Box::new(Watched { world, busy_ns: Arc::clone(&busy_ns) });
     let machine = assemble::machine_on(&config, assemble::controller(&config.controller), link);
 
-    let folder = std::env::temp_dir().join(format!("khz-bench-tick-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).context("no place for the log")?;
-    let options = recorder::RecorderOptions { path: folder.join("run.tlog"), ..Default::default() };
+    let folder = tempfile::tempdir().context("no place for the log")?;
+    let options = recorder::RecorderOptions { path: folder.path().join("run.tlog"), ..Default::default() };
     let mut plan = recorder::Plan::new(options);
     let log = records::RunLog::declare(&mut plan, &config)?;
     let recorder = plan.start()?;
@@ -118,7 +117,7 @@ fn main() -> Result<()> {
     let session = Session::start(machine, vec![Box::new(observer)], settings, Arc::default())?;
     let outcome = session.wait()?;
     drop(recorder);
-    std::fs::remove_dir_all(&folder).ok();
+    drop(folder);
 
     let stats = &outcome.stats;
     let own = stats.tick_cpu.summary();
