@@ -4,8 +4,8 @@
 //! of its tick the sender exchanges them. The sender never waits, and the one who looks has books nobody writes in: a
 //! double buffer with the roles of a writer–reader phaser, of which one writer needs no more than two rings of one place.
 use super::ledger::{Ledger, Tally};
+use super::plan::Plan;
 use super::results::Results;
-use super::send::Plan;
 use khz_rt::{Report, Usage};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::{Arc, OnceLock};

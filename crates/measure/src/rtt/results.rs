@@ -1,7 +1,7 @@
 //! What a run learned: saved, shown, compared.
 use super::ledger::{DeviceTally, Split, Tally};
 use super::modes::{Excursions, Mode, modes};
-use super::send::Plan;
+use super::plan::Plan;
 use super::theory::{Network, Shares, Theory};
 use super::{Ask, Counts, Receive, Strangers};
 use crate::report::run::Measured;
