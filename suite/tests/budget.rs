@@ -1,4 +1,4 @@
-//! The budget's prediction against the real links opposite their emulated devices, in virtual time.
+//! The budget's prediction against emulated devices in virtual time: in the process, and opposite the real links.
 //!
 //! The bytes are those of the wire, and a pi3hat's SPI takes its time. What the emulation leaves out the prediction
 //! leaves out too: USB behind an fdcanusb, and the network before the bus of a UDP gateway.
@@ -7,10 +7,10 @@
 use khz_emu::hat::Hat;
 use khz_link::pi3hat::{Options, Pi3hat};
 use khz_measure::budget::{Inputs, Medium, Plan};
+use khz_robot::RobotConfig;
 use khz_robot::assemble::{self, Links};
 use khz_robot::supervisor::Phase;
 use khz_robot::time::{Time, VirtualTime};
-use khz_robot::{RobotConfig, controller::Hold};
 use khz_suite::stands;
 use khz_wire::fdcanusb::Dialect;
 use khz_wire::time::CanRate;
@@ -24,10 +24,10 @@ const PERIOD_NS: i64 = 10_000_000;
 
 /// The median cycle of a robot on these links.
 fn emulated_ns(robot: &RobotConfig, links: Links) -> i64 {
-    let mut machine = assemble::put_together(robot, Box::new(Hold::default()), links);
+    let mut machine = assemble::put_together(robot, assemble::controller(&robot.controller), links);
     let mut time = VirtualTime::new(0);
     let mut cycles = Vec::new();
-    for number in 0..300 {
+    for number in 0..600 {
         time.wait_for_tick(number * PERIOD_NS);
         let timing = machine.tick(&mut time, number * PERIOD_NS, None);
         // In the first ticks the robot only finds its servos.
@@ -57,10 +57,31 @@ fn assert_met(plan: &Plan, measured_ns: i64) {
     );
 }
 
+fn shipped(name: &str) -> RobotConfig {
+    RobotConfig::load(format!("{}/../robots/{name}.toml", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+#[test]
+fn robots_emulated_in_the_process() {
+    let rs485 =
+        |buses, n, baud| on_buses(&format!("link = \"emulated\"\nwire = \"rs485\"\nbaud = {baud}"), buses, n);
+    let robots = [
+        RobotConfig::quadruped(),
+        shipped("arm"),
+        shipped("pan_tilt"),
+        rs485(1, 3, 3_000_000),
+        rs485(2, 12, 3_000_000),
+        rs485(4, 12, 1_000_000),
+    ];
+    for robot in robots.map(slowed) {
+        let links = assemble::open_links(&robot, |world| Box::new(world)).unwrap();
+        assert_met(&Plan::of(&robot, Inputs::VIRTUAL), emulated_ns(&robot, links));
+    }
+}
+
 #[test]
 fn a_pi3hat_with_twelve_servos_and_its_imu() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../robots/published/pi3hat.toml");
-    let robot = slowed(RobotConfig::load(file).unwrap());
+    let robot = slowed(shipped("published/pi3hat"));
     let hat = Hat::new(robot.emulate().unwrap(), 3);
     let link = Pi3hat::open(hat, &Options::default(), -100_000_000).unwrap();
     // The file's buses are JC1 to JC4.
@@ -69,12 +90,17 @@ fn a_pi3hat_with_twelve_servos_and_its_imu() {
     assert_met(&Plan::of(&robot, Inputs::VIRTUAL), emulated_ns(&robot, links));
 }
 
-/// Servos 1 to `n` on one bus of this link.
-fn one_bus(link: &str, n: u8) -> RobotConfig {
-    let servo = |id| format!("[[servo]]\nname = \"s{id}\"\nbus = \"main\"\nid = {id}\n");
+/// Servos 1 to `n`, dealt round to buses of this link.
+fn on_buses(link: &str, buses: u8, n: u8) -> RobotConfig {
+    let buses_text: String = (0..buses).map(|bus| format!("[bus.b{bus}]\n{link}\n")).collect();
+    let servo = |id| format!("[[servo]]\nname = \"s{id}\"\nbus = \"b{}\"\nid = {id}\n", (id - 1) % buses);
     let servos: String = (1..=n).map(servo).collect();
-    let text = format!("[robot]\nname = \"{n} servos\"\n[bus.main]\n{link}\n{servos}");
+    let text = format!("[robot]\nname = \"{n} servos\"\n{buses_text}{servos}");
     slowed(RobotConfig::parse(&text, "test.toml").unwrap())
+}
+
+fn one_bus(link: &str, n: u8) -> RobotConfig {
+    on_buses(link, 1, n)
 }
 
 fn on(stand: &mut dyn khz_suite::rig::Stand) -> Links {
