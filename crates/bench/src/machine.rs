@@ -83,15 +83,16 @@ impl Machine {
     /// One cycle: how long it took, ns, and what came of it.
     pub fn cycle(&mut self, time: &mut RealTime, deadline_ns: i64) -> (i64, CycleResult) {
         let started_ns = time.now_ns();
-        self.cycle.begin(&self.commands, started_ns + deadline_ns);
+        let last_look_ns = started_ns + deadline_ns - time.reserve_ns();
+        self.cycle.begin(&self.commands, last_look_ns);
         self.cycle.send(&mut self.links, started_ns);
         let ended_ns = loop {
             let now_ns = time.now_ns();
             self.cycle.receive(&mut self.links, now_ns);
             self.cycle.receive_imu(&mut self.links, &mut self.state, now_ns);
             self.cycle.take_in(&mut self.state, now_ns);
-            if self.cycle.is_complete() || now_ns >= started_ns + deadline_ns {
-                break now_ns;
+            if self.cycle.is_complete() || now_ns >= last_look_ns {
+                break time.now_ns();
             }
             self.cycle.time_out(now_ns);
             self.cycle.send(&mut self.links, now_ns);

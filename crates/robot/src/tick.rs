@@ -71,7 +71,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Puts the parts together. `bus_deadline_ns`: how long after the start of a tick replies count.
+    /// Puts the parts together. `bus_deadline_ns`: how long after its start a tick's bus cycle ends at the
+    /// latest.
     pub fn new(
         links: Vec<Box<dyn Link>>,
         cycle: Cycle,
@@ -137,13 +138,18 @@ impl Machine {
         self.cycle.receive(&mut self.links, timing.started_ns);
         let drained_ns = time.now_ns();
         self.cycle.take_in(&mut self.state, drained_ns);
-        self.cycle.begin(&self.commands, timing.started_ns + self.bus_deadline_ns);
+        self.cycle.begin(&self.commands, self.last_look_ns(time, timing));
         timing.encoded_ns = time.now_ns();
         timing.own_ns = timing.encoded_ns - drained_ns;
     }
 
+    /// Until when replies count.
+    fn last_look_ns(&self, time: &impl Time, timing: &TickTiming) -> i64 {
+        timing.started_ns + self.bus_deadline_ns - time.reserve_ns()
+    }
+
     fn collect(&mut self, time: &mut impl Time, timing: &mut TickTiming) {
-        let deadline_ns = timing.started_ns + self.bus_deadline_ns;
+        let last_look_ns = self.last_look_ns(time, timing);
         let mut imu_from_ns = None;
         loop {
             let now_ns = time.now_ns();
@@ -154,7 +160,7 @@ impl Machine {
                 self.cycle.take_in(&mut self.state, now_ns);
                 timing.own_ns += time.now_ns() - from_ns;
             }
-            if self.cycle.is_complete() || now_ns >= deadline_ns {
+            if self.cycle.is_complete() || now_ns >= last_look_ns {
                 break;
             }
             if self.cycle.has_every_reply() {

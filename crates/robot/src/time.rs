@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// Links that [`Receive::Poll`] can wait for at once.
 const MOST_LINKS: usize = 16;
 
+/// What a last look at clock and links takes at most, with frames to decode and an interrupt of the kernel.
+const LAST_LOOK_NS: i64 = 20_000;
+
 /// The loop's source of time. Everything below the loop is told the time; only this is asked for it.
 pub trait Time {
     /// The present, ns.
@@ -25,6 +28,12 @@ pub trait Time {
     /// As [`Time::pass`], between two ticks: time there is long, and a CPU is not to be used up by waiting.
     fn rest(&mut self, until_ns: i64, links: &[Box<dyn Link>]) {
         self.pass(until_ns, links);
+    }
+
+    /// How long before the bus deadline the bus cycle stops, so that it has ended by then. In virtual time a look at
+    /// the links takes none.
+    fn reserve_ns(&self) -> i64 {
+        0
     }
 
     /// Told right after [`Time::wait_for_tick`], so that the tick's disturbances can be watched.
@@ -109,6 +118,10 @@ impl Time for RealTime {
             Receive::Spin => std::hint::spin_loop(),
             Receive::Poll => self.poll(until_ns, links),
         }
+    }
+
+    fn reserve_ns(&self) -> i64 {
+        LAST_LOOK_NS
     }
 
     fn rest(&mut self, until_ns: i64, links: &[Box<dyn Link>]) {

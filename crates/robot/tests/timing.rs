@@ -62,6 +62,52 @@ impl Time for UsedTime {
     }
 }
 
+/// Virtual time in which every look at the clock takes 2 µs.
+struct SlowClock(UsedTime);
+
+impl Time for SlowClock {
+    fn now_ns(&mut self) -> i64 {
+        self.0.use_up(2);
+        self.0.now_ns()
+    }
+
+    fn wait_for_tick(&mut self, at_ns: i64) {
+        self.0.wait_for_tick(at_ns);
+    }
+
+    fn pass(&mut self, until_ns: i64, links: &[Box<dyn Link>]) {
+        self.0.pass(until_ns, links);
+    }
+
+    fn reserve_ns(&self) -> i64 {
+        6_000
+    }
+}
+
+/// How long each bus cycle took.
+#[derive(Default)]
+struct Cycles(Vec<i64>);
+
+impl Observer for Cycles {
+    fn tick(&mut self, tick: &Tick<'_>) {
+        self.0.push(tick.timing.cycle_ns());
+    }
+}
+
+#[test]
+fn the_deadline_is_when_a_cycle_has_ended_at_the_latest() {
+    let silence =
+        "[bus.rear_left.faults]\nevents = [{ at_s = 0.5, for_s = 1.0, kind = \"silence\", id = 7 }]";
+    let config = RobotConfig::parse(&format!("{QUADRUPED}\n{silence}"), "test").unwrap();
+    let mut machine = assemble::machine(&config, assemble::controller(&config.controller)).unwrap();
+    let (mut time, mut cycles) = (SlowClock(UsedTime::default()), Cycles::default());
+    run(&mut machine, &mut time, &options(1, None), &mut [&mut cycles]);
+    let deadline_ns = config.timing.bus_deadline_ns();
+    assert!(cycles.0.iter().all(|&ns| ns <= deadline_ns), "{:?}", cycles.0.iter().max());
+    let waited = cycles.0.iter().filter(|&&ns| ns > deadline_ns - 6_000).count();
+    assert!(waited > 100, "only {waited} cycles waited for the silent servo");
+}
+
 /// Holds, but takes long in one tick.
 struct Slow {
     hold: Hold,

@@ -81,9 +81,9 @@ section! {
         rate_hz: f64 = 1000.0, "Hz", 1.0 => 10_000.0;
         /// Where the controller runs.
         mode: Mode = Mode::Inline, "";
-        /// How long a tick waits for replies, from its start. Must be shorter than the period; without the key
-        /// it is 80 % of it.
-        bus_deadline_us: Option<f64> = None, "µs", 10.0 => 1_000_000.0;
+        /// When a tick's bus cycle has ended at the latest, from the tick's start; replies count until 20 µs before. Must be
+        /// shorter than the period; without the key it is 80 % of it.
+        bus_deadline_us: Option<f64> = None, "µs", 50.0 => 1_000_000.0;
         /// How the loop waits for the start of a tick.
         wake: Wake = Wake::Hybrid, "";
         /// Bus of the frame that paces the loop: a sensor that keeps the time sends one a period, and a tick starts when
@@ -135,7 +135,7 @@ impl LoopConfig {
         self.late_us.map_or(self.period_ns() / 10, nanoseconds)
     }
 
-    /// How long a tick waits for replies, from its start.
+    /// When a tick's bus cycle has ended at the latest, from the tick's start.
     pub fn bus_deadline_ns(&self) -> i64 {
         let given = self.bus_deadline_us.map(nanoseconds);
         given.unwrap_or_else(|| self.period_ns() / 10 * 8)
