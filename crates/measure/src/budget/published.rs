@@ -158,7 +158,7 @@ fn hat_rows() -> Result<Vec<Published>, ConfigError> {
             published: Some(740.0),
             predicted: hat(PI_SPI)?,
             complete: false,
-            assumed: "the article does not give the frames: 24 and 16 bytes of payload; servo 75 µs; SPI at 10.42 MHz with \
+            assumed: "the article does not give the frames: 20 and 16 bytes of payload; servo 75 µs; SPI at 10.42 MHz with \
              the documented holds, nothing for the host's own work",
         },
         Published {
@@ -231,7 +231,7 @@ fn plan_rows() -> Result<Vec<Published>, ConfigError> {
         predicted: 1e6 / fd_can,
         complete: false,
         assumed: "a plan without a figure (\"1kHz … with plenty of margin\"); 1 Mbit/s arbitration; servo 75 µs; \
-             frames of 24 and 16 bytes; nothing for SPI and the host",
+             frames of 20 and 16 bytes; nothing for SPI and the host",
     }])
 }
 

@@ -152,16 +152,17 @@ impl Rotation {
     }
 }
 
-/// Mode and fault are always asked for.
+/// Mode and fault are always asked for, each in one read with its neighbour if that makes no frame longer.
 fn query_format(query: &QueryFormat) -> khz_wire::Format {
+    let beside = |neighbour| if neighbour == Format::Int16 { Format::Int16 } else { Format::Int8 };
     format(&[
-        (Register::MODE, Format::Int8),
+        (Register::MODE, beside(query.position)),
         (Register::POSITION, query.position),
         (Register::VELOCITY, query.velocity),
         (Register::TORQUE, query.torque),
         (Register::VOLTAGE, query.voltage),
         (Register::TEMPERATURE, query.temperature),
-        (Register::FAULT, Format::Int8),
+        (Register::FAULT, beside(query.temperature)),
     ])
 }
 
@@ -247,6 +248,20 @@ mod tests {
 
         assert_eq!(codec.reply_rotation(&[&rest[..], &mode, &motion].concat()), Some(2));
         assert_eq!(codec.reply_rotation(&[0x31, 1, 1]), None);
+    }
+
+    #[test]
+    fn mode_and_fault_are_read_with_their_neighbours_where_that_is_shorter() {
+        let short = Format::Int16;
+        let asked = |query| {
+            let mut codec = codec(CommandFormat::default(), query, Mounting::default());
+            frame(&mut codec, &ServoCommand::Stop, 0)[3..].to_vec()
+        };
+        let motion =
+            QueryFormat { position: short, velocity: short, torque: short, ..QueryFormat::default() };
+        assert_eq!(asked(motion.clone()), [0x14, 4, 0, 0x13, 0x0d]);
+        let health = QueryFormat { voltage: short, temperature: short, ..motion };
+        assert_eq!(asked(health), [0x14, 4, 0, 0x17, 0x0d]);
     }
 
     #[test]
