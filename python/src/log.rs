@@ -128,8 +128,16 @@ impl Log {
         let mut times = Vec::new();
         while let Some(item) = reader.next().map_err(wrong)? {
             let time_us = item.time_us.unwrap_or(i64::MIN);
-            if stop_us.is_some_and(|stop_us| time_us >= stop_us) {
-                break;
+            if let Some(stop_us) = stop_us
+                && time_us >= stop_us
+            {
+                if reader.is_past(stop_us, time_us) {
+                    break;
+                }
+                continue;
+            }
+            if start_us.is_some_and(|start_us| time_us < start_us) {
+                continue;
             }
             for column in columns.iter_mut() {
                 let at = item.position;

@@ -128,6 +128,48 @@ fn extracts_are_logs() {
     assert_eq!(stdout(&khz(&["cat", &small])).lines().count(), 101);
 }
 
+/// Compressed by zstd or not, every command gives the same of a log.
+#[test]
+fn zstd_is_not_seen_by_any_command() {
+    use khz_tlog::Compression;
+
+    let bench = bench();
+    let logs = [Compression::None, Compression::Zstd].map(|how| {
+        let path = format!("{}/{how:?}.tlog", bench.folder);
+        let mut log = Writer::new(Vec::new(), Options { compression: how, ..Options::default() }).unwrap();
+        let fast = log.record("fast", &Type::object([("n", Type::VarUint), ("text", Type::String)])).unwrap();
+        let slow = log.record_with("slow", &Type::Bool.to_bytes(), Compression::None).unwrap();
+        for n in 0..5000i64 {
+            log.write(fast, Some(T0 + n * 1000), &[n as u8 & 0x7f, 3, b'a', b'b', b'c']).unwrap();
+            if n % 250 == 0 {
+                log.write(slow, Some(T0 + n * 1000), &[1]).unwrap();
+            }
+        }
+        std::fs::write(&path, log.finish().unwrap()).unwrap();
+        path
+    });
+    for words in [
+        &["-r", "fast"][..],
+        &["-r", "slow"],
+        &["-r", "fast", "--from", "1.2345", "--to", "3.7"],
+        &["-r", "fast", "--csv", "-f", "n", "--to", "0.02"],
+    ] {
+        let [plain, zstd] = [0, 1].map(|index| stdout(&khz(&[&["cat", &logs[index]], words].concat())));
+        assert!(plain.lines().count() > 10 && plain == zstd, "{words:?}");
+    }
+    assert!(khz(&["diff", &logs[0], &logs[1]]).status.success());
+    let part = format!("{}/part.tlog", bench.folder);
+    assert!(khz(&["extract", &logs[1], "-r", "fast", "--from", "1", "-o", &part]).status.success());
+    let expected = lines_of(&["cat", &logs[0], "-r", "fast", "--from", "1"]);
+    assert_eq!(lines_of(&["cat", &part]), expected);
+    let info: Value = serde_json::from_str(&stdout(&khz(&["info", &logs[1], "--json"]))).unwrap();
+    assert_eq!(info["records"][0]["samples"], 5000);
+}
+
+fn lines_of(words: &[&str]) -> Vec<String> {
+    stdout(&khz(words)).lines().map(str::to_owned).collect()
+}
+
 #[test]
 fn diff_finds_the_field_that_differs() {
     let bench = bench();
@@ -200,7 +242,7 @@ impl Receiver {
 }
 
 fn lines(log: &str, record: &str) -> Vec<String> {
-    stdout(&khz(&["cat", log, "-r", record])).lines().map(str::to_owned).collect()
+    lines_of(&["cat", log, "-r", record])
 }
 
 #[test]

@@ -41,8 +41,13 @@ pub fn scan<S: Source>(
             Ok(None) => break,
             Ok(Some(item)) => {
                 progress(item.position);
-                if item.time_us.zip(selection.to_us).is_some_and(|(time, to)| time > to) {
-                    break;
+                if let Some((time, to)) = item.time_us.zip(selection.to_us)
+                    && time > to
+                {
+                    if reader.is_past(to, time) {
+                        break;
+                    }
+                    continue;
                 }
                 if item.time_us.zip(selection.from_us).is_some_and(|(time, from)| time < from) {
                     continue;
@@ -78,4 +83,36 @@ fn begin<S: Source>(reader: &mut Reader<S>, selection: &Selection) -> Result<(),
         reader.rewind();
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_tlog::{Options, Type, Writer, received};
+
+    const S: i64 = 1_000_000;
+
+    #[test]
+    fn samples_that_came_late_are_within_the_time_asked_for() {
+        let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+        log.record(received::SENDERS, &Type::Null).unwrap();
+        log.record(received::GAPS, &Type::Null).unwrap();
+        let beat = log.record("beat", &Type::Null).unwrap();
+        for second in [10, 15, 11, 40, 9, 12, 80, 81, 20] {
+            log.write(beat, Some(second * S), &[]).unwrap();
+        }
+        let mut reader = Reader::open(log.finish().unwrap()).unwrap();
+        let mut found = Vec::new();
+        let selection = Selection { from_us: Some(10 * S), to_us: Some(15 * S), ..Selection::default() };
+        let damage = scan(
+            &mut reader,
+            &selection,
+            |_| {},
+            |item| {
+                found.push(item.time_us.unwrap() / S);
+                Ok(true)
+            },
+        );
+        assert_eq!((damage.unwrap().places, found), (0, vec![10, 15, 11, 12]));
+    }
 }

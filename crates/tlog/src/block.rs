@@ -19,7 +19,7 @@ pub const MAX_BLOCK: u64 = 64 << 20;
 pub(crate) const MAX_HEADER: usize = 20;
 
 /// The longest front of a data block's body: three integers, time and checksum.
-const MAX_DATA_HEAD: usize = 3 * 10 + 8 + 4;
+pub(crate) const MAX_DATA_HEAD: usize = 3 * 10 + 8 + 4;
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,8 +151,8 @@ impl<'a> DataBody<'a> {
         Ok(Self { identifier, flags, previous, time_us, checksum, payload: input.rest() })
     }
 
-    /// Appends the block; with the checksum flag, its checksum is computed.
-    pub fn write(&self, block: &mut Vec<u8>) {
+    /// Appends the block up to its payload; with the checksum flag, the checksum of all of it is computed.
+    pub fn write_head(&self, block: &mut Vec<u8>) {
         let mut memory = [0; MAX_DATA_HEAD];
         let mut head = Slice::new(&mut memory);
         head.varuint(self.identifier);
@@ -165,11 +165,12 @@ impl<'a> DataBody<'a> {
         let start = block.len();
         begin(block, Kind::Data, (head.len() + self.payload.len()) as u64);
         block.put(head);
-        let at = block.len() - check;
-        block.put(self.payload);
         if check != 0 {
-            let sum = crc32fast::hash(&block[start..]).to_le_bytes();
-            block[at..at + 4].copy_from_slice(&sum);
+            let mut hasher = crc32fast::Hasher::new();
+            hasher.update(&block[start..]);
+            hasher.update(self.payload);
+            let at = block.len() - check;
+            block[at..].copy_from_slice(&hasher.finalize().to_le_bytes());
         }
     }
 }

@@ -128,6 +128,12 @@ pub enum Error {
         /// What is wrong in it.
         source: DecodeError,
     },
+    /// Samples compressed together lie where one alone was asked for.
+    #[error("byte {offset}: many samples lie here, compressed together; they can only be read in order")]
+    Batch {
+        /// Start of the block.
+        offset: u64,
+    },
     /// Data of a record no schema was seen for.
     #[error("byte {offset}: data of record {identifier}, for which there is no schema before it")]
     UnknownRecord {
@@ -198,6 +204,7 @@ impl Error {
         matches!(
             self,
             Self::Block { .. }
+                | Self::Batch { .. }
                 | Self::UnknownRecord { .. }
                 | Self::Checksum { .. }
                 | Self::Compression { .. }

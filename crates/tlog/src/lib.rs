@@ -5,17 +5,20 @@
 //! [`Source`]. What the format is and which choices are ours stands in `docs/log-format.md`.
 #![forbid(unsafe_code)]
 
+mod batch;
 mod block;
 mod code;
 mod error;
 mod links;
 mod reader;
+pub mod received;
 mod record;
 mod records;
 mod repair;
 mod schema;
 mod seek;
 mod source;
+mod unbatch;
 mod value;
 mod writer;
 

@@ -20,14 +20,17 @@ impl<S: Source> Reader<S> {
     ///
     /// Where a writer wrote the record's schema anew it began a new chain, so this is the part behind that.
     ///
-    /// `None` when the links do not lead through the whole record, or there are too many samples to keep their places
-    /// in memory: then read on from the start, with [`select`](Self::select).
+    /// `None` when the links do not lead through the whole record, when its samples lie many in a block, or when there
+    /// are too many to keep their places in memory: then read on from the start, with [`select`](Self::select).
     ///
     /// # Errors
     /// When the log has no such record, cannot be read, or a link leads to something else.
     pub fn places(&mut self, name: &str) -> Result<Option<Vec<u64>>, Error> {
         self.survey()?;
         let record = self.record(name)?;
+        if record.is_zstd() {
+            return Ok(None);
+        }
         let (identifier, mut next) = (record.identifier(), record.last());
         let mut places = Vec::new();
         let mut gap = CLOSE;

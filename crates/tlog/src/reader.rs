@@ -1,17 +1,19 @@
 //! Reading a log, front to back.
 
+use crate::batch;
 use crate::block::{
     self, DATA_START, DataBody, Header, INDEX_TRAILER, Kind, MAGIC, MAX_BLOCK, MAX_HEADER, NO_DATA,
 };
 use crate::error::{DecodeError, Error, Flaw};
+use crate::received;
 use crate::record::Record;
 use crate::records::{RecordInfo, Records};
 use crate::source::{Source, Window};
+use crate::unbatch::Unbatch;
 use crate::value::Value;
 
 /// How much is read at once when reading on.
 const AHEAD: usize = 256 << 10;
-
 /// Reads a log. Its memory is bounded: one window of the file, one sample, and the schemas.
 ///
 /// ```
@@ -42,6 +44,7 @@ pub struct Reader<S> {
     guess: usize,
     payload: Vec<u8>,
     snappy: snap::raw::Decoder,
+    pub(crate) batch: Unbatch,
 }
 
 /// One sample, in the reader's memory.
@@ -49,13 +52,13 @@ pub struct Reader<S> {
 pub struct Item<'a> {
     /// The record it belongs to.
     pub record: &'a RecordInfo,
-    /// Where its block lies.
+    /// Where its block lies; samples compressed together share one.
     pub position: u64,
-    /// Bytes of its block.
+    /// Bytes of its block; 0 for all but the first of those that share one.
     pub block_len: u64,
     /// µs since the Unix epoch.
     pub time_us: Option<i64>,
-    /// How far back the record's previous sample lies; 0 for the first.
+    /// How far back the record's previous block lies; 0 for the first.
     pub previous: Option<u64>,
     /// The encoded value.
     pub payload: &'a [u8],
@@ -82,7 +85,7 @@ impl<'a> Item<'a> {
         T::decode(&mut crate::Input::new(self.payload)).map_err(|source| self.wrong(source))
     }
 
-    fn wrong(&self, source: DecodeError) -> Error {
+    pub(crate) fn wrong(&self, source: DecodeError) -> Error {
         Error::Payload { offset: self.position, record: self.record.name().to_owned(), source }
     }
 }
@@ -122,6 +125,7 @@ impl<S: Source> Reader<S> {
             guess: 256,
             payload: Vec::new(),
             snappy: snap::raw::Decoder::new(),
+            batch: Unbatch::default(),
         };
         reader.read_index()?;
         Ok(reader)
@@ -137,19 +141,19 @@ impl<S: Source> Reader<S> {
         reason = "samples borrow the reader, which an iterator cannot express"
     )]
     pub fn next(&mut self) -> Result<Option<Item<'_>>, Error> {
-        match self.advance()? {
-            Some(place) => self.item(place, true).map(Some),
+        match self.find()? {
+            Some(found) => self.give(found, true).map(Some),
             None => Ok(None),
         }
     }
 
-    /// As [`next`](Self::next), but compressed payloads stay compressed: for copying, counting, or looking at times.
+    /// As [`next`](Self::next), but payloads compressed by snappy stay so: for copying, counting, or looking at times.
     ///
     /// # Errors
     /// As [`next`](Self::next).
     pub fn next_stored(&mut self) -> Result<Option<Item<'_>>, Error> {
-        match self.advance()? {
-            Some(place) => self.item(place, false).map(Some),
+        match self.find()? {
+            Some(found) => self.give(found, false).map(Some),
             None => Ok(None),
         }
     }
@@ -161,12 +165,12 @@ impl<S: Source> Reader<S> {
     /// As [`next`](Self::next).
     pub fn next_if_grown(&mut self) -> Result<Option<Item<'_>>, Error> {
         self.window.refresh()?;
-        let found = match self.advance() {
+        let found = match self.find() {
             Err(Error::Truncated { .. }) => Ok(None),
             other => other,
         };
         match found? {
-            Some(place) => self.item(place, true).map(Some),
+            Some(found) => self.give(found, true).map(Some),
             None => Ok(None),
         }
     }
@@ -175,10 +179,9 @@ impl<S: Source> Reader<S> {
     /// read, in one piece if it is as long as the one asked for before.
     ///
     /// # Errors
-    /// When no sound data block of a known record lies there.
+    /// When no sound data block of a known record lies there, or one of [many samples](RecordInfo::is_zstd).
     pub fn sample_at(&mut self, position: u64) -> Result<Item<'_>, Error> {
-        let place = self.load(position)?;
-        self.item(place, true)
+        self.load_as(position, true)
     }
 
     /// As [`sample_at`](Self::sample_at), but a compressed payload stays compressed.
@@ -186,18 +189,34 @@ impl<S: Source> Reader<S> {
     /// # Errors
     /// As [`sample_at`](Self::sample_at).
     pub fn stored_at(&mut self, position: u64) -> Result<Item<'_>, Error> {
-        let place = self.load(position)?;
-        self.item(place, false)
+        self.load_as(position, false)
     }
 
     /// Goes back to the first block.
     pub fn rewind(&mut self) {
-        self.next = DATA_START;
+        self.go_to(DATA_START, None);
+    }
+
+    /// Whether, after a sample of `seen_us`, none follows that is as early as `time_us`. Mostly samples lie in the order
+    /// of their times; those compressed together come up to a second late, [received] ones up to a minute.
+    pub fn is_past(&self, time_us: i64, seen_us: i64) -> bool {
+        let is_received = [received::SENDERS, received::GAPS].iter().all(|name| self.record(name).is_ok());
+        let received = if is_received { received::AHEAD_US + received::BEHIND_US } else { 0 };
+        let batched = if self.records.has_batches() { 2 * batch::MAX_SPAN_US } else { 0 };
+        seen_us > time_us.saturating_add(received + batched)
+    }
+
+    /// Goes on with the block at `position`, and of samples compressed together only with those later than `after_us`.
+    pub(crate) fn go_to(&mut self, position: u64, after_us: Option<i64>) {
+        self.next = position;
+        self.batch.close();
+        self.batch.after_us = after_us;
     }
 
     /// From here on gives only samples of the named records; the others are stepped over unread.
     pub fn select<N: Into<String>>(&mut self, names: impl IntoIterator<Item = N>) {
         self.records.select(names.into_iter().map(Into::into).collect());
+        self.batch.close();
     }
 
     /// Learns all records of a log without an index, by stepping through it once; then goes back to where it was.
@@ -261,7 +280,7 @@ impl<S: Source> Reader<S> {
     }
 
     /// Steps to the next data block of a selected record and past it, learning schemas on the way.
-    fn advance(&mut self) -> Result<Option<Place>, Error> {
+    pub(crate) fn advance(&mut self) -> Result<Option<Place>, Error> {
         loop {
             match self.advance_any()? {
                 Some(place) if !self.is_wanted(place)? => {}
@@ -289,6 +308,14 @@ impl<S: Source> Reader<S> {
     pub(crate) fn header_at(&mut self, position: u64) -> Result<Header, Error> {
         let left = self.window.size().saturating_sub(position);
         Header::read(self.window.at(position, MAX_HEADER, self.ahead)?, position, left)
+    }
+
+    fn load_as(&mut self, position: u64, decompress: bool) -> Result<Item<'_>, Error> {
+        let place = self.load(position)?;
+        match self.is_batch(place)? {
+            true => Err(Error::Batch { offset: position }),
+            false => self.item(place, decompress),
+        }
     }
 
     /// Has the block at `position` in the window, and little else.
@@ -340,21 +367,24 @@ impl<S: Source> Reader<S> {
         })
     }
 
-    fn is_wanted(&mut self, Place { position, header }: Place) -> Result<bool, Error> {
+    fn is_wanted(&mut self, place: Place) -> Result<bool, Error> {
         if !self.records.is_choosy() {
             return Ok(true);
         }
-        let head = self.window.at(position, header.len + MAX_HEADER, AHEAD)?;
-        let identifier = crate::Input::new(&head[header.len..]).varuint();
-        Ok(identifier.is_ok_and(|identifier| self.records.is_selected(identifier)))
+        Ok(self.identifier(place)?.is_some_and(|identifier| self.records.is_selected(identifier)))
     }
 
     fn note_last(&mut self, place: Place) -> Result<(), Error> {
-        let head = self.window.at(place.position, place.header.len + MAX_HEADER, AHEAD)?;
-        if let Ok(identifier) = crate::Input::new(&head[place.header.len..]).varuint() {
+        if let Some(identifier) = self.identifier(place)? {
             self.records.note_last(identifier, place.position);
         }
         Ok(())
+    }
+
+    /// Whose data the block at `place` holds, if that can be read.
+    pub(crate) fn identifier(&mut self, Place { position, header }: Place) -> Result<Option<u64>, Error> {
+        let head = self.window.at(position, header.len + MAX_HEADER, AHEAD)?;
+        Ok(crate::Input::new(head.get(header.len..).unwrap_or_default()).varuint().ok())
     }
 
     fn learn(&mut self, place: Place) -> Result<(), Error> {

@@ -1,5 +1,6 @@
 //! The records of a log, as its schemas tell them.
 
+use crate::batch;
 use crate::block::SchemaBody;
 use crate::error::Error;
 use crate::record::Record;
@@ -14,8 +15,11 @@ pub const MAX_SCHEMA_BYTES: u64 = 4 << 20;
 pub struct RecordInfo {
     name: String,
     identifier: u64,
+    /// As it lies in the file.
+    stored: Box<[u8]>,
     schema: Box<[u8]>,
     ty: Type,
+    batched: bool,
     position: u64,
     last: Option<u64>,
 }
@@ -41,6 +45,11 @@ impl RecordInfo {
         &self.schema
     }
 
+    /// Whether its samples are kept in batches, compressed by zstd.
+    pub fn is_zstd(&self) -> bool {
+        self.batched
+    }
+
     /// Where its schema lies.
     pub fn position(&self) -> u64 {
         self.position
@@ -64,6 +73,7 @@ pub(crate) struct Records {
     by_identifier: HashMap<u64, usize>,
     by_position: HashMap<u64, usize>,
     bytes: u64,
+    batches: bool,
     selected: Option<HashSet<String>>,
 }
 
@@ -101,6 +111,10 @@ impl Records {
         newest.ok_or_else(|| Error::NoRecord { name: name.to_owned(), known: self.names() })
     }
 
+    pub fn has_batches(&self) -> bool {
+        self.batches
+    }
+
     pub fn is_choosy(&self) -> bool {
         self.selected.is_some()
     }
@@ -115,7 +129,7 @@ impl Records {
     fn known(&self, position: u64, body: &SchemaBody<'_>) -> Option<usize> {
         let same = |index: &&usize| {
             let record = &self.all[**index];
-            record.name == body.name && *record.schema == *body.schema
+            record.name == body.name && *record.stored == *body.schema
         };
         self.by_position.get(&position).or(self.by_identifier.get(&body.identifier).filter(same)).copied()
     }
@@ -127,14 +141,24 @@ impl Records {
             return Err(Error::TooLarge { offset: position, what: "schemas", size, limit });
         }
         let wrong = |source| Error::Block { offset: position, what: "schema", source };
+        let outer = Type::decode(body.schema).map_err(wrong)?;
+        // A field that only looks like one of batches is what it says it is.
+        let inner = batch::inner(&outer).and_then(|schema| Some((schema, Type::decode(schema).ok()?)));
+        let (schema, ty, batched) = match &inner {
+            Some((schema, ty)) => (*schema, ty.clone(), true),
+            None => (body.schema, outer.clone(), false),
+        };
         let record = RecordInfo {
             name: body.name.to_owned(),
             identifier: body.identifier,
-            schema: body.schema.into(),
-            ty: Type::decode(body.schema).map_err(wrong)?,
+            stored: body.schema.into(),
+            schema: schema.into(),
+            ty,
+            batched,
             position,
             last: None,
         };
+        self.batches |= batched;
         self.by_position.insert(position, self.all.len());
         self.all.push(record);
         Ok(self.all.len() - 1)

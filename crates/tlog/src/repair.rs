@@ -86,7 +86,7 @@ impl<W: Write> Copier<W> {
         Ok(Self { writer, ids: HashMap::new(), names: HashSet::new() })
     }
 
-    /// Writes a sample as it is stored.
+    /// Writes a sample as it is stored; one of a batch goes into a batch.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -114,7 +114,8 @@ impl<W: Write> Copier<W> {
             name = format!("{}_{number}", record.name());
             number += 1;
         }
-        let id = self.writer.record_with(&name, record.schema(), Compression::None).map_err(Error::Write)?;
+        let how = if record.is_zstd() { Compression::Zstd } else { Compression::None };
+        let id = self.writer.record_with(&name, record.schema(), how).map_err(Error::Write)?;
         self.ids.insert(record.position(), id);
         Ok(id)
     }

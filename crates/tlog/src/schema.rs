@@ -107,6 +107,11 @@ impl Type {
         Self::Enum { of: Box::new(Self::VarUint), names }
     }
 
+    /// Whether samples of this type are batches compressed by zstd: a [`Reader`](crate::Reader) gives what is in them.
+    pub fn is_batch(&self) -> bool {
+        crate::batch::inner(self).is_some()
+    }
+
     /// Reads one schema from the front of `bytes`.
     ///
     /// # Errors

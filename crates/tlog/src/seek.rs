@@ -40,7 +40,8 @@ struct Range {
 
 impl<S: Source> Reader<S> {
     /// Goes to a time: [`next`](Self::next) then gives the first sample later than `time_us`. Returns, for each record
-    /// that has one, its newest sample not later than that, by identifier.
+    /// that has one, its newest sample not later than that, by identifier; of samples compressed together, the newest
+    /// block of which all are.
     ///
     /// It halves the log at its seek markers and so reads little of it, however long it is. A log without markers is
     /// read through; so is the part behind damage.
@@ -66,6 +67,7 @@ impl<S: Source> Reader<S> {
         }
         self.next = range.low;
         self.read_until(time_us, &mut latest)?;
+        self.go_to(self.next, Some(time_us));
         latest.sort_by_key(|latest| latest.identifier);
         Ok(latest)
     }
@@ -85,12 +87,12 @@ impl<S: Source> Reader<S> {
                 _ => false,
             };
             if is_sound {
-                self.next = position;
+                self.go_to(position, self.batch.after_us);
                 return Ok(Some(position));
             }
             position += 1;
         }
-        self.next = self.window.size();
+        self.go_to(self.window.size(), self.batch.after_us);
         Ok(None)
     }
 

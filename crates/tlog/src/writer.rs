@@ -1,9 +1,10 @@
 //! Writing a log, block by block, to anything that takes bytes.
 
+use crate::batch::{Batch, MAX_SPAN_US};
+use crate::block::write_index;
 use crate::block::{
     DATA_START, DataBody, IndexEntry, MAGIC, MAX_BLOCK, MarkerBody, NO_DATA, SchemaBody, flags,
 };
-use crate::block::{MAX_HEADER, write_index};
 use crate::reader::Item;
 use crate::schema::Type;
 use std::io::{self, Write};
@@ -46,6 +47,10 @@ pub enum Compression {
     None,
     /// By snappy, each sample alone, and only those that shrink.
     Snappy,
+    /// By zstd, many samples together: often half of what snappy makes of them. A reader that does not know of it sees a
+    /// record of byte strings. Samples reach the file late: when there are 64 KiB or a second of them, or at
+    /// [`flush`](Writer::flush).
+    Zstd,
 }
 
 /// A record declared with a [`Writer`].
@@ -59,7 +64,7 @@ impl RecordId {
     }
 }
 
-/// Writes a log. Give it a buffered destination: each block is one `write_all`.
+/// Writes a log. Give it a buffered destination: each block is one or two short `write_all`.
 ///
 /// A log that is dropped instead of [finished](Writer::finish) has no index, and is readable all the same.
 pub struct Writer<W> {
@@ -71,6 +76,8 @@ pub struct Writer<W> {
     block: Vec<u8>,
     compressed: Vec<u8>,
     snappy: snap::raw::Encoder,
+    /// Time of the oldest sample in a batch.
+    oldest_us: Option<i64>,
 }
 
 struct Declared {
@@ -79,6 +86,7 @@ struct Declared {
     schema: u64,
     last: Option<u64>,
     compression: Compression,
+    batch: Batch,
 }
 
 /// When and where the next marker is due.
@@ -105,6 +113,7 @@ impl<W: Write> Writer<W> {
             block: Vec::new(),
             compressed: Vec::new(),
             snappy: snap::raw::Encoder::new(),
+            oldest_us: None,
         })
     }
 
@@ -125,40 +134,73 @@ impl<W: Write> Writer<W> {
             return Err(invalid(format!("record {name:?} is declared twice")));
         }
         let identifier = self.records.len() as u64 + 1;
-        let declared =
-            Declared { identifier, name: name.into(), schema: self.position, last: None, compression: how };
-        self.records.push(declared);
+        self.records.push(Declared {
+            identifier,
+            name: name.into(),
+            schema: self.position,
+            last: None,
+            compression: how,
+            batch: Batch::default(),
+        });
         self.block.clear();
-        SchemaBody { identifier, name, schema }.write(&mut self.block);
+        match how {
+            Compression::Zstd => {
+                let schema = &crate::batch::outer(schema);
+                SchemaBody { identifier, name, schema }.write(&mut self.block);
+            }
+            _ => SchemaBody { identifier, name, schema }.write(&mut self.block),
+        }
         self.put_block()?;
         Ok(RecordId(identifier))
     }
 
     /// Writes one sample: the encoded `payload`, stamped with µs since the Unix epoch. Times should not decrease over
-    /// the log, and every sample should have one; searching by time relies on it. Returns the block's position.
+    /// the log, and every sample should have one; searching by time relies on it.
     ///
     /// # Errors
-    /// Also when the payload is larger than a reader would accept.
-    pub fn write(&mut self, record: RecordId, time_us: Option<i64>, payload: &[u8]) -> io::Result<u64> {
+    /// Also when the payload is larger than a reader would accept, or a sample compressed by zstd has no time.
+    pub fn write(&mut self, record: RecordId, time_us: Option<i64>, payload: &[u8]) -> io::Result<()> {
         if payload.len() as u64 > MAX_BLOCK - 64 {
             return Err(invalid(format!("a sample of {} bytes is too large for a log", payload.len())));
+        }
+        if let (Some(time_us), Some(oldest_us)) = (time_us, self.oldest_us)
+            && time_us.saturating_sub(oldest_us) >= MAX_SPAN_US
+        {
+            self.write_batches()?;
         }
         let mut compressed = std::mem::take(&mut self.compressed);
         let shrunk = match self.declared(record)?.compression {
             Compression::None => None,
             Compression::Snappy => self.shrink(payload, &mut compressed)?,
+            Compression::Zstd => {
+                self.compressed = compressed;
+                return self.collect(record, time_us, payload);
+            }
         };
         let written = self.data(record, time_us, shrunk.unwrap_or(payload), shrunk.is_some());
         self.compressed = compressed;
         written
     }
 
-    /// Writes a sample just as it is stored in another log, without decompressing it.
+    /// Writes a sample just as it is stored in another log, without decompressing it; one of a batch goes into a batch.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
-    pub fn copy(&mut self, record: RecordId, item: &Item<'_>) -> io::Result<u64> {
-        self.data(record, item.time_us, item.stored, item.compressed)
+    /// As [`write`](Self::write), and when a sample compressed by snappy is given to a record compressed by zstd.
+    pub fn copy(&mut self, record: RecordId, item: &Item<'_>) -> io::Result<()> {
+        match self.declared(record)?.compression {
+            Compression::Zstd if item.compressed => Err(invalid("a compressed sample for a batch".into())),
+            Compression::Zstd => self.write(record, item.time_us, item.stored),
+            _ => self.data(record, item.time_us, item.stored, item.compressed),
+        }
+    }
+
+    /// Writes the samples that wait to be compressed together, and flushes the destination.
+    ///
+    /// # Errors
+    /// What writing to it gives.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.write_batches()?;
+        self.out.flush()
     }
 
     /// Writes the index and gives `out` back, flushed.
@@ -166,6 +208,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// What writing to `out` gives.
     pub fn finish(mut self) -> io::Result<W> {
+        self.write_batches()?;
         if self.options.index {
             self.block.clear();
             let entries = self.records.iter().map(|record| IndexEntry {
@@ -190,7 +233,7 @@ impl<W: Write> Writer<W> {
         RecordId(index as u64 + 1)
     }
 
-    /// The destination, for flushing it.
+    /// The destination. To flush it, use [`flush`](Self::flush).
     pub fn destination(&mut self) -> &mut W {
         &mut self.out
     }
@@ -198,6 +241,43 @@ impl<W: Write> Writer<W> {
     fn declared(&mut self, record: RecordId) -> io::Result<&mut Declared> {
         let index = record.0.wrapping_sub(1) as usize;
         self.records.get_mut(index).ok_or_else(|| invalid("a record of another log".into()))
+    }
+
+    /// Puts a sample into its record's batch.
+    fn collect(&mut self, record: RecordId, time_us: Option<i64>, payload: &[u8]) -> io::Result<()> {
+        let Some(time_us) = time_us else {
+            return Err(invalid("a sample compressed by zstd needs a time".into()));
+        };
+        self.oldest_us.get_or_insert(time_us);
+        if let Some(clock) = &mut self.clock {
+            clock.newest_us = clock.newest_us.max(time_us);
+        }
+        let declared = self.declared(record)?;
+        declared.batch.push(time_us, payload);
+        match declared.batch.is_full() {
+            true => self.write_batch(record),
+            false => Ok(()),
+        }
+    }
+
+    fn write_batches(&mut self) -> io::Result<()> {
+        if self.oldest_us.take().is_none() {
+            return Ok(());
+        }
+        (0..self.records.len()).try_for_each(|index| self.write_batch(self.id(index)))
+    }
+
+    /// Writes a record's batch, if there is anything in it. Its time is the newest so far, so that times do not
+    /// decrease in the file, and not before that of its samples.
+    fn write_batch(&mut self, record: RecordId) -> io::Result<()> {
+        let declared = self.declared(record)?;
+        if declared.batch.is_empty() {
+            return Ok(());
+        }
+        let newest_us = declared.batch.newest_us();
+        let payload = declared.batch.finish()?;
+        let time_us = self.clock.as_ref().map_or(newest_us, |clock| clock.newest_us.max(newest_us));
+        self.data(record, Some(time_us), &payload, false)
     }
 
     /// The compressed payload, if it is shorter.
@@ -216,7 +296,7 @@ impl<W: Write> Writer<W> {
         time_us: Option<i64>,
         stored: &[u8],
         snappy: bool,
-    ) -> io::Result<u64> {
+    ) -> io::Result<()> {
         let position = self.position;
         let options = self.options;
         let last = self.declared(record)?.last.replace(position);
@@ -233,13 +313,14 @@ impl<W: Write> Writer<W> {
             payload: stored,
         };
         self.block.clear();
-        self.block.reserve(stored.len() + MAX_HEADER + 32);
-        body.write(&mut self.block);
+        body.write_head(&mut self.block);
         self.put_block()?;
+        self.out.write_all(stored)?;
+        self.position += stored.len() as u64;
         if let Some(time_us) = time_us {
             self.keep_time(time_us, position)?;
         }
-        Ok(position)
+        Ok(())
     }
 
     /// Writes a marker after the data at `position`, if one is due. The first sample only starts the clock.

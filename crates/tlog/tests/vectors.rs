@@ -119,7 +119,9 @@ fn write_b() -> Vec<u8> {
         let mut payload = Vec::new();
         q.iter().for_each(|q| payload.put(&q.to_le_bytes()));
         payload.varuint(m);
-        log.write(st, Some(T0 + time), &payload).unwrap()
+        let position = log.position();
+        log.write(st, Some(T0 + time), &payload).unwrap();
+        position
     };
     assert_eq!(put(500_000, [1.0, -2.5], 5), 83);
     assert_eq!(put(1_000_000, [0.5, 0.25], 0), 109);

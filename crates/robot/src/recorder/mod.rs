@@ -53,6 +53,8 @@ pub struct RecorderOptions {
     pub path: PathBuf,
     /// How samples are compressed.
     pub compression: Compression,
+    /// Records that are compressed by zstd instead.
+    pub zstd: Vec<String>,
     /// Begin a new file when this one has so many bytes.
     pub rotate_bytes: Option<u64>,
     /// Begin a new file after this long.
@@ -96,6 +98,7 @@ impl From<&LogConfig> for RecorderOptions {
                 crate::config::Compression::Snappy => Compression::Snappy,
                 crate::config::Compression::None => Compression::None,
             },
+            zstd: config.zstd.clone(),
             rotate_bytes: config.rotate_mib.map(mib),
             rotate_ns: config.rotate_s.map(|seconds| (seconds * 1e9) as i64),
             keep_free_bytes: mib(config.keep_free_mib),
@@ -120,6 +123,14 @@ pub enum RecorderError {
     /// Two records of one name.
     #[error("the record {0:?} is declared twice")]
     Twice(String),
+    /// A record that is not there cannot be compressed.
+    #[error("no record named {name:?} to compress (log.zstd); the records are {known}")]
+    NoRecord {
+        /// The name.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
     /// Nothing can be sent to the address.
     #[error("cannot send samples to {to}: {source} (log.stream wants `HOST:PORT`)")]
     Stream {

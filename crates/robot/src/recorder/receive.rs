@@ -1,6 +1,7 @@
 //! Taking in what other processes and machines send: `khz log record` without its socket.
 
 use super::stream::{Datagram, Message};
+use khz_tlog::received::{AHEAD_US, BEHIND_US, GAPS, SENDERS};
 use khz_tlog::{Options, Record, RecordId, Type, Writer};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -17,10 +18,6 @@ const MAX_RECORDS: u64 = 256;
 const MAX_SCHEMAS: usize = 2 << 20;
 /// A larger step in a sender's numbers is no gap but a mistake, and so is the datagram.
 const MAX_STEP: u64 = 1 << 32;
-/// How far ahead of the receiver's clock a sample may be: clocks differ.
-const AHEAD_US: i64 = 1_000_000;
-/// How old a sample may be when it arrives: its sender may have waited for its own disk.
-const BEHIND_US: i64 = 60_000_000;
 /// What a block may need beside its payload, which does not grow, and the marker behind it.
 const BLOCK_BESIDE: u64 = 64;
 /// What each record may need in a marker, and in the index at the end.
@@ -101,8 +98,8 @@ impl<W: Write> Intake<W> {
     pub fn new(out: W, limit: u64) -> io::Result<Self> {
         // Markers by bytes alone: a sender whose clock leaps must not make one of every sample.
         let mut log = Writer::new(out, Options { marker_period_us: 0, ..Options::default() })?;
-        let sender_record = log.record("sender", &SenderEntry::schema())?;
-        let gaps_record = log.record("gaps", &GapsEntry::schema())?;
+        let sender_record = log.record(SENDERS, &SenderEntry::schema())?;
+        let gaps_record = log.record(GAPS, &GapsEntry::schema())?;
         Ok(Self {
             log,
             limit,
@@ -233,7 +230,9 @@ impl<W: Write> Intake<W> {
             return Ok(());
         }
         let fits = record < MAX_RECORDS && self.schema_bytes + bytes <= MAX_SCHEMAS;
-        if !fits || Type::decode(schema).is_err() {
+        // A batch could hold endlessly many samples of no bytes.
+        let is_good = Type::decode(schema).is_ok_and(|ty| !ty.is_batch());
+        if !fits || !is_good {
             self.counts.refused += 1;
             return Ok(());
         }
@@ -242,7 +241,7 @@ impl<W: Write> Intake<W> {
             return Ok(());
         }
         // Whatever a sender calls its records, it takes no other's name.
-        let plain = sender.number == 1 && !name.contains('@') && !["sender", "gaps"].contains(&name);
+        let plain = sender.number == 1 && !name.contains('@') && ![SENDERS, GAPS].contains(&name);
         let name = if plain { name.to_owned() } else { format!("{name}@{}", sender.number) };
         match self.log.record_with(&name, schema, khz_tlog::Compression::Snappy) {
             Ok(id) => {

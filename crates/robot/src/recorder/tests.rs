@@ -150,6 +150,27 @@ fn a_killed_recorder_leaves_all_but_the_last_tenth_of_a_second() {
 }
 
 #[test]
+fn records_chosen_for_zstd_are_as_safe_and_as_whole_as_others() {
+    let mut bench = bench(|options| options.zstd = vec!["tick".into()]);
+    bench.run(0..5000, 5);
+    let found = ticks(&bench.disk.file("run.tlog"));
+    assert!(found.len() >= 4890, "{}", found.len());
+    let summary = bench.writing.finish(5000 * MS);
+    let log = bench.disk.file("run.tlog");
+    assert_eq!(ticks(&log), Vec::from_iter(0..5000));
+    assert_eq!(summary.records[0].written, 5000);
+    assert!(Reader::open(&log).unwrap().record("tick").unwrap().is_zstd());
+}
+
+#[test]
+fn a_record_that_is_not_there_cannot_be_chosen_for_zstd() {
+    let mut plan = Plan::new(RecorderOptions { zstd: vec!["tack".into()], ..Default::default() });
+    plan.record("tick", &Type::Null).unwrap();
+    let Err(error) = plan.start_on(Memory::default()) else { panic!() };
+    assert!(error.to_string().contains("\"tack\"") && error.to_string().contains("tick"), "{error}");
+}
+
+#[test]
 fn a_full_ring_drops_and_the_log_says_how_many() {
     let mut bench = bench(|_| {});
     let taken = (0..10_000).filter(|&n| bench.push(0, n)).count() as u64;

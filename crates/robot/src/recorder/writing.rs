@@ -3,8 +3,8 @@
 use super::stream::Uplink;
 use super::tap::Drain;
 use super::{Counts, Disk, Output, RecordId, RecordSummary, RecorderError, RecorderOptions, Summary, Sync};
-use khz_tlog::{Options, Sink, Type, Writer};
-use std::io::{self, BufWriter, Write};
+use khz_tlog::{Compression, Options, Sink, Type, Writer};
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -63,6 +63,10 @@ impl<D: Disk> Writing<D> {
         disk: D,
         now_ns: i64,
     ) -> Result<Self, RecorderError> {
+        if let Some(name) = options.zstd.iter().find(|name| records.iter().all(|(known, _)| known != *name)) {
+            let known: Vec<_> = records.iter().map(|(known, _)| known.as_str()).collect();
+            return Err(RecorderError::NoRecord { name: name.clone(), known: known.join(", ") });
+        }
         let epoch_ns = options.epoch_ns.unwrap_or_else(|| khz_rt::clock::realtime_ns() - khz_rt::now_ns());
         let written = vec![0; records.len()];
         let uplink = options.stream.as_ref().map(|to| {
@@ -105,14 +109,14 @@ impl<D: Disk> Writing<D> {
         if now_ns - self.flushed_ns >= FLUSH_NS {
             self.flushed_ns = now_ns;
             self.tell(now_ns, false);
-            self.attempt(|log, _| log.destination().flush());
+            self.attempt(|log, _| log.flush());
         }
         if let Sync::Every(period_ns) = self.options.sync
             && now_ns - self.synced_ns >= period_ns
         {
             self.synced_ns = now_ns;
             self.attempt(|log, _| {
-                log.destination().flush()?;
+                log.flush()?;
                 log.destination().get_mut().sync()
             });
         }
@@ -235,10 +239,12 @@ impl<D: Disk> Writing<D> {
         let options = Options { compression: self.options.compression, ..Options::default() };
         let mut log = Writer::new(BufWriter::with_capacity(BUFFER, output), options)?;
         for (name, ty) in &self.records {
-            log.record(name, ty)?;
+            let by_zstd = self.options.zstd.contains(name);
+            let how = if by_zstd { Compression::Zstd } else { self.options.compression };
+            log.record_with(name, &ty.to_bytes(), how)?;
         }
         log.record(OWN_RECORD, &own_type(&self.records))?;
-        log.destination().flush()?;
+        log.flush()?;
         self.store = Store::Open(Box::new(log));
         self.opened_ns = now_ns;
         Ok(())

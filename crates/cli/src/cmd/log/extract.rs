@@ -48,8 +48,11 @@ fn by_links(log: &mut Reader<File>, args: &Args, copier: &mut Copier<BufWriter<F
     if !log.is_finished() || args.choice.from.is_some() || args.choice.to.is_some() {
         return Ok(false);
     }
-    let last = log.record(name)?.last();
-    let Some(last) = last else { return Ok(true) };
+    let record = log.record(name)?;
+    if record.is_zstd() {
+        return Ok(false);
+    }
+    let Some(last) = record.last() else { return Ok(true) };
     let gap = log.sample_at(last)?.previous.unwrap_or(0);
     let block = log.sample_at(last)?.block_len;
     if gap < block * SPARSE {

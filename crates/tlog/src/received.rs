@@ -1,0 +1,11 @@
+//! Logs of what came over a network: how they are marked, and what order their samples have.
+
+/// The record that tells who sent. A log with this record and [`GAPS`] holds samples of senders with clocks of their own.
+pub const SENDERS: &str = "sender";
+/// The record that tells what was lost on the way.
+pub const GAPS: &str = "gaps";
+/// How far ahead of the clock of whoever receives a sample may be, µs: clocks differ.
+pub const AHEAD_US: i64 = 1_000_000;
+/// How old a sample may be when it arrives, µs: its sender may have waited for its own disk. One that is older, or
+/// further ahead, has the time of its arrival instead.
+pub const BEHIND_US: i64 = 60_000_000;

@@ -1,0 +1,160 @@
+//! Records compressed by zstd between others, and what one sees who does not know of it.
+#![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
+
+use khz_tlog::{Compression, Input, Options, Reader, Sink, Source, Type, Value, Width, Writer, repair};
+
+const T0: i64 = 1_583_798_400_000_000;
+
+/// `fast` at 1 kHz by zstd, `slow` at 10 Hz plain.
+fn log(samples: i64) -> Vec<u8> {
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    let ty = Type::object([("n", Type::Uint(Width::Four)), ("text", Type::String)]);
+    let fast = log.record_with("fast", &ty.to_bytes(), Compression::Zstd).unwrap();
+    let slow = log.record_with("slow", &Type::Int(Width::Eight).to_bytes(), Compression::None).unwrap();
+    for n in 0..samples {
+        let mut payload = (n as u32).to_le_bytes().to_vec();
+        payload.counted(format!("a text of some length, number {n}").as_bytes());
+        log.write(fast, Some(T0 + n * 1000), &payload).unwrap();
+        if n % 100 == 0 {
+            log.write(slow, Some(T0 + n * 1000), &n.to_le_bytes()).unwrap();
+        }
+    }
+    log.finish().unwrap()
+}
+
+fn numbers<S: Source>(reader: &mut Reader<S>) -> Vec<(u64, i64)> {
+    let mut numbers = Vec::new();
+    while let Some(item) = reader.next().unwrap() {
+        if item.record.name() == "fast" {
+            let Some(Value::Uint(n)) = item.value().unwrap().at("n") else { panic!() };
+            numbers.push((n, item.time_us.unwrap()));
+        }
+    }
+    numbers
+}
+
+fn expected(range: std::ops::Range<i64>) -> Vec<(u64, i64)> {
+    range.map(|n| (n as u64, T0 + n * 1000)).collect()
+}
+
+#[test]
+fn samples_come_back_with_their_times_and_the_log_is_small() {
+    let log = log(10_000);
+    let mut reader = Reader::open(log.as_slice()).unwrap();
+    assert!(reader.record("fast").unwrap().is_zstd() && !reader.record("slow").unwrap().is_zstd());
+    assert_eq!(numbers(&mut reader), expected(0..10_000));
+    reader.rewind();
+    reader.select(["slow"]);
+    let slow = std::iter::from_fn(|| reader.next().unwrap().map(|item| item.position));
+    assert_eq!(slow.count(), 100);
+    assert!(log.len() < 10_000 * 10, "{}", log.len());
+}
+
+#[test]
+fn who_does_not_know_of_it_reads_an_object_of_bytes() {
+    let log = log(10);
+    // The schema block at the log's beginning: type, size, identifier, flags, name, schema.
+    let mut input = Input::new(&log[9..]);
+    assert_eq!(input.varuint(), Ok(1));
+    let mut body = Input::new(input.counted().unwrap());
+    assert_eq!((body.varuint(), body.varuint()), (Ok(1), Ok(0)));
+    assert_eq!(body.counted(), Ok(&b"fast"[..]));
+    let Ok(Type::Object(fields)) = Type::decode(body.rest()) else { panic!() };
+    assert_eq!((fields.len(), fields[0].name.as_str(), &fields[0].ty), (1, "zstd", &Type::Bytes));
+}
+
+#[test]
+fn a_search_by_time_goes_between_the_samples_of_a_batch() {
+    let log = log(10_000);
+    let mut reader = Reader::open(log.as_slice()).unwrap();
+    for first in [0, 1, 4_321, 9_999] {
+        reader.seek(T0 + first * 1000 - 1).unwrap();
+        assert_eq!(numbers(&mut reader), expected(first..10_000), "{first}");
+    }
+    reader.seek(T0 + 9_999_000).unwrap();
+    assert_eq!(numbers(&mut reader), []);
+}
+
+#[test]
+fn no_sample_of_a_batch_can_be_asked_for_alone() {
+    let log = log(1000);
+    let mut reader = Reader::open(log.as_slice()).unwrap();
+    reader.select(["fast"]);
+    let first = reader.next().unwrap().unwrap().position;
+    let error = reader.sample_at(first).unwrap_err();
+    assert!(matches!(error, khz_tlog::Error::Batch { offset } if offset == first), "{error}");
+    assert!(reader.places("fast").unwrap().is_none());
+    assert_eq!(numbers(&mut reader), expected(1..1000), "looking elsewhere does not lose the place");
+}
+
+#[test]
+fn reading_up_to_a_time_does_not_miss_what_waited_in_a_batch() {
+    let log = log(10_000);
+    let mut reader = Reader::open(log.as_slice()).unwrap();
+    let (mut slow, mut fast) = (0, 0);
+    while let Some(item) = reader.next().unwrap() {
+        let (is_fast, time_us) = (item.record.name() == "fast", item.time_us.unwrap());
+        if time_us <= T0 + 3_000_000 {
+            *(if is_fast { &mut fast } else { &mut slow }) += 1;
+        } else if reader.is_past(T0 + 3_000_000, time_us) {
+            break;
+        }
+    }
+    assert_eq!((fast, slow), (3001, 31));
+    assert!(reader.position() < reader.size() * 3 / 4);
+}
+
+#[test]
+fn a_repaired_log_has_the_same_samples_as_small() {
+    let log = log(10_000);
+    let (report, mended) = repair(log.as_slice(), Vec::new(), |_| {}).unwrap();
+    assert_eq!((report.samples, report.damages), (10_100, 0));
+    assert!(mended.len() < log.len() + log.len() / 10);
+    assert_eq!(numbers(&mut Reader::open(mended.as_slice()).unwrap()), expected(0..10_000));
+}
+
+#[test]
+fn what_was_whole_before_a_cut_comes_back() {
+    let log = log(300);
+    let whole = numbers(&mut Reader::open(log.as_slice()).unwrap());
+    for cut in 9..log.len() {
+        let mut reader = Reader::open(&log[..cut]).unwrap();
+        let mut found = Vec::new();
+        while let Ok(Some(item)) = reader.next() {
+            if item.record.name() == "fast" {
+                found.push(item.time_us.unwrap());
+            }
+        }
+        assert!(found.iter().zip(&whole).all(|(found, (_, whole))| found == whole));
+    }
+}
+
+#[test]
+fn a_bit_flipped_in_a_batch_costs_that_batch() {
+    let mut log = log(10_000);
+    let middle = log.len() / 2;
+    log[middle] ^= 0x10;
+    let (report, mended) = repair(log.as_slice(), Vec::new(), |_| {}).unwrap();
+    assert_eq!(report.damages, 1);
+    let found = numbers(&mut Reader::open(mended.as_slice()).unwrap());
+    assert!(found.len() < 10_000 && found.len() > 5_000, "{}", found.len());
+}
+
+#[test]
+fn a_sample_without_a_time_is_refused() {
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    let id = log.record_with("a", &Type::Null.to_bytes(), Compression::Zstd).unwrap();
+    assert!(log.write(id, None, &[]).is_err());
+}
+
+#[test]
+fn samples_reach_the_file_when_asked_to() {
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    let id = log.record_with("a", &Type::Null.to_bytes(), Compression::Zstd).unwrap();
+    log.write(id, Some(5), &[]).unwrap();
+    let before = log.position();
+    log.flush().unwrap();
+    assert!(log.position() > before);
+    let bytes = log.destination().clone();
+    assert_eq!(Reader::open(bytes).unwrap().next().unwrap().unwrap().time_us, Some(5));
+}
