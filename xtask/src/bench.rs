@@ -38,7 +38,7 @@ fn bench(name: &str, quick: bool) -> Result<bool> {
     if quick {
         command.arg("--quick");
     }
-    match if name == "python" { venv::with_package() } else { venv::python() } {
+    match if name.ends_with("python") { venv::with_package() } else { venv::python() } {
         Ok(python) => drop(command.env("PYTHON", python)),
         Err(error) => println!("bench {name}: no Python environment: {error:#}"),
     }

@@ -202,19 +202,48 @@ fn payloads(robot: &Robot) -> [Vec<u8>; 4] {
     [robot.timing.to_bytes(), robot.joints.to_bytes(), robot.commands.to_bytes(), robot.imu.to_bytes()]
 }
 
+/// Payloads of many ticks, one after another as in the recorder's ring.
+struct Ticks {
+    bytes: Vec<u8>,
+    /// Where the payloads of each tick end.
+    ends: Vec<[usize; 4]>,
+}
+
+impl Ticks {
+    fn new(count: u64) -> Self {
+        let (mut robot, mut bytes, mut ends) = (Robot::new(), Vec::new(), Vec::new());
+        for tick in 0..count {
+            robot.step(tick);
+            ends.push(payloads(&robot).map(|payload| {
+                bytes.extend(payload);
+                bytes.len()
+            }));
+        }
+        Self { bytes, ends }
+    }
+
+    /// Calls with each tick's number, record and payload, all of it [`REPEATS`] times.
+    fn each(&self, mut each: impl FnMut(usize, usize, &[u8]) -> Result<()>) -> Result<()> {
+        for repeat in 0..REPEATS {
+            let mut start = 0;
+            for (tick, ends) in self.ends.iter().enumerate() {
+                for (record, &end) in ends.iter().enumerate() {
+                    each(repeat * self.ends.len() + tick, record, &self.bytes[start..end])?;
+                    start = end;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// How often the ticks are written in one round: enough for the disk to be what counts.
 const REPEATS: usize = 10;
 
 /// Writing the same records to the same disk: ours, the `mcap` crate, and a plain buffered write of our bytes.
 fn throughput(bench: &Bench, folder: &Path) -> Result<()> {
-    let mut robot = Robot::new();
-    let ticks: Vec<_> = (0..20_000)
-        .map(|tick| {
-            robot.step(tick);
-            payloads(&robot)
-        })
-        .collect();
-    let bytes: usize = ticks.iter().flatten().map(Vec::len).sum();
+    let ticks = Ticks::new(20_000);
+    let bytes = ticks.bytes.len();
     let path = folder.join("throughput");
     let ours = || timed_ns(|| write_tlog(&path, &ticks).unwrap());
     let peer = || timed_ns(|| write_mcap(&path, &ticks).unwrap());
@@ -229,7 +258,7 @@ fn throughput(bench: &Bench, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn write_tlog(path: &Path, ticks: &[[Vec<u8>; 4]]) -> Result<u64> {
+fn write_tlog(path: &Path, ticks: &Ticks) -> Result<u64> {
     std::fs::remove_file(path).or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Ok(()),
         _ => Err(error),
@@ -239,32 +268,25 @@ fn write_tlog(path: &Path, ticks: &[[Vec<u8>; 4]]) -> Result<u64> {
     let types = [Timing::schema(), <[Joint; 12]>::schema(), <[Command; 12]>::schema(), Imu::schema()];
     let ids = ["tick", "servo", "command", "imu"].iter().zip(&types).map(|(name, ty)| log.record(name, ty));
     let ids = ids.collect::<io::Result<Vec<_>>>()?;
-    for (tick, payloads) in std::iter::repeat_n(ticks, REPEATS).flatten().enumerate() {
-        for (id, payload) in ids.iter().zip(payloads) {
-            log.write(*id, Some(tick as i64 * 1000), payload)?;
-        }
-    }
+    ticks.each(|tick, record, payload| Ok(log.write(ids[record], Some(tick as i64 * 1000), payload)?))?;
     let bytes = log.position();
     log.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.sync()?;
     Ok(bytes)
 }
 
-fn write_mcap(path: &Path, ticks: &[[Vec<u8>; 4]]) -> Result<()> {
+fn write_mcap(path: &Path, ticks: &Ticks) -> Result<()> {
     let out = BufWriter::with_capacity(256 << 10, File::create(path)?);
     let mut log = mcap::WriteOptions::new().compression(None).create(out)?;
     let mut channels = Vec::new();
     for name in ["tick", "servo", "command", "imu"] {
         channels.push(log.add_channel(0, name, "raw", &BTreeMap::new())?);
     }
-    for (tick, payloads) in std::iter::repeat_n(ticks, REPEATS).flatten().enumerate() {
-        for (&channel_id, payload) in channels.iter().zip(payloads) {
-            let time = tick as u64 * 1_000_000;
-            let sequence = tick as u32;
-            let header =
-                mcap::records::MessageHeader { channel_id, sequence, log_time: time, publish_time: time };
-            log.write_to_known_channel(&header, payload)?;
-        }
-    }
+    ticks.each(|tick, record, payload| {
+        let (channel_id, sequence, time) = (channels[record], tick as u32, tick as u64 * 1_000_000);
+        let header =
+            mcap::records::MessageHeader { channel_id, sequence, log_time: time, publish_time: time };
+        Ok(log.write_to_known_channel(&header, payload)?)
+    })?;
     log.finish()?;
     log.into_inner().into_inner()?.sync_data()?;
     Ok(())
