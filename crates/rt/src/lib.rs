@@ -31,6 +31,7 @@ pub use passport::{Passport, Usage};
 pub use proc::Root;
 pub use profile::{Profile, SectionId, SectionSummary};
 pub use setup::{Grade, Granted, Policy, Report, Setting, Setup, SetupError, unlock_memory};
+pub use sys::touch;
 pub use threads::{Thread, threads};
 pub use trace::KernelTrace;
 pub use wait::{Guard, Paced, Waiter, Wake, wait_readable};

@@ -82,12 +82,9 @@ pub(super) struct Head {
 
 /// Makes both ends of a ring, its memory touched.
 pub(super) fn ring(bytes: usize, counts: Arc<Counts>) -> (Tap, Drain) {
-    let (mut producer, mut consumer) = RingBuffer::new(bytes.max(HEAD + MAX_SAMPLE));
-    if let Ok(chunk) = producer.write_chunk(producer.slots()) {
-        chunk.commit_all();
-    }
-    if let Ok(chunk) = consumer.read_chunk(consumer.slots()) {
-        chunk.commit_all();
+    let (mut producer, consumer) = RingBuffer::new(bytes.max(HEAD + MAX_SAMPLE));
+    if let Ok(mut chunk) = producer.write_chunk_uninit(producer.slots()) {
+        khz_rt::touch(chunk.as_mut_slices().0);
     }
     let sample = vec![0; HEAD + MAX_SAMPLE].into_boxed_slice();
     let drain = Drain { ring: consumer, payload: vec![0; MAX_SAMPLE] };
