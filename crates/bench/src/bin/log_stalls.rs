@@ -82,7 +82,7 @@ fn stalls(bench: &Bench, folder: &Path) -> Result<()> {
         uncounted += run.pushed.abs_diff(counted);
         run.late.percentile(99.0)
     };
-    let (stopped, calm) = bench.interleave(4, stopped, calm);
+    let (stopped, calm) = bench.interleave(6, stopped, calm);
     println!("# stops of 10 s with a ring of 4 MiB: {dropped} samples dropped");
     println!("# lateness, p99 of each run: stopped {stopped:?} ns, calm {calm:?} ns");
     bench.figure("log_10s_stop_uncounted", uncounted as f64, "samples", 0.0);
@@ -113,7 +113,7 @@ fn run_on(folder: &Path, seconds: u64, ring: usize, (every, stall): (Duration, D
 fn beat(ticks: u64, record: RecordId, mut tap: Tap) -> Result<Vec<f64>> {
     let mut late = Vec::with_capacity(ticks as usize);
     let _setup = Setup::default().apply()?;
-    let mut waiter = Waiter::new(Wake::Sleep)?;
+    let mut waiter = Waiter::new(Wake::default())?;
     let start_ns = now_ns();
     let mut payload = [0; 1000];
     for tick in 0..ticks {
