@@ -4,7 +4,7 @@
 //! lines. All send the same command (position and velocity as floats) and the official default query. The
 //! official Rust client runs pipelined, as with a real adapter (*rust*), and one servo after the other, as its
 //! plain loop does (*sequential*). The Python client decides for itself. Ours waits for replies asleep, like
-//! the peers; spinning is printed too.
+//! the peers; spinning is printed too, and what CPU time the emulated adapter needs for each.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -59,6 +59,7 @@ fn compare(bench: &Bench, wire: &str, servos: usize) -> Result<()> {
     for turn in 0..=turns {
         for place in 0..all.len() {
             let client = (place + turn) % all.len();
+            let adapter_ns = server.cpu_ns()?;
             let took = match client {
                 0 => ours.turn(Receive::Poll)?,
                 1 => ours.turn(Receive::Spin)?,
@@ -67,7 +68,7 @@ fn compare(bench: &Bench, wire: &str, servos: usize) -> Result<()> {
                 _ => python.turn()?,
             };
             if turn > 0 {
-                all[client].add(&took);
+                all[client].add(&took, (server.cpu_ns()? - adapter_ns) / TURN as f64);
             }
         }
     }
@@ -88,9 +89,10 @@ fn compare(bench: &Bench, wire: &str, servos: usize) -> Result<()> {
         ("sequential", sequential),
         ("python", python),
     ];
-    for (client, (cycle, cpu)) in figures {
+    for (client, (cycle, cpu, adapter)) in figures {
         bench.figure(&format!("{name}_{client}_cycle"), cycle / 1e3, "us", f64::INFINITY);
         bench.figure(&format!("{name}_{client}_cpu"), cpu / 1e3, "us", f64::INFINITY);
+        bench.figure(&format!("{name}_{client}_adapter_cpu"), adapter / 1e3, "us", f64::INFINITY);
     }
     Ok(())
 }
@@ -102,17 +104,22 @@ type Took = Vec<(f64, f64)>;
 struct Turns {
     wall: Vec<f64>,
     cpu: Vec<f64>,
+    adapter: Vec<f64>,
 }
 
 impl Turns {
-    fn add(&mut self, took: &Took) {
+    /// A turn, and the adapter's CPU time per cycle of it.
+    fn add(&mut self, took: &Took, adapter_ns: f64) {
+        self.adapter.push(adapter_ns);
         self.wall.extend(took.iter().map(|(wall, _)| wall));
         // One cycle's CPU time is below what some kernels account; a turn's is not.
         self.cpu.push(took.iter().map(|(_, cpu)| cpu).sum::<f64>() / took.len() as f64);
     }
 
-    fn medians(self) -> (f64, f64) {
-        (Samples::new(self.wall).median(), Samples::new(self.cpu).median())
+    /// Wall, CPU and adapter's CPU time of a cycle.
+    fn medians(self) -> (f64, f64, f64) {
+        let median = |values| Samples::new(values).median();
+        (median(self.wall), median(self.cpu), median(self.adapter))
     }
 }
 
@@ -275,6 +282,13 @@ impl Serving {
         let lines = BufReader::new(child.stdout.take().context("no pipe to the server")?).lines();
         let terminals = lines.take(CLIENTS).collect::<std::io::Result<_>>()?;
         Ok(Self { child, terminals })
+    }
+
+    /// CPU time so far, ns.
+    fn cpu_ns(&self) -> Result<f64> {
+        let path = format!("/proc/{}/schedstat", self.child.id());
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        Ok(text.split_whitespace().next().context("an empty schedstat")?.parse()?)
     }
 }
 
