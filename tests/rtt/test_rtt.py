@@ -100,6 +100,8 @@ def test_streams_are_recorded_without_gaps(start: Callable, run_khz: Run, tmp_pa
         (["send", "127.0.0.1", "--ask", "nicely"], "together, singly or broadcast"),
         (["echo", "--bind", "192.0.2.1"], "cannot listen on 192.0.2.1"),
         (["lab", "--devices", "0"], "1 to 250"),
+        (["lab", "--jitter-us", "5"], "more than the delay of 0 µs"),
+        (["lab", "--loss-percent", "101"], "use 0 to 100"),
     ],
 )
 def test_mistakes_are_explained(run_khz: Run, words: list[str], expected: str) -> None:
@@ -243,6 +245,30 @@ def test_the_lab_makes_its_network_and_removes_it(run_khz: Run, tmp_path: pathli
         assert len(results["devices"]) == (5 if name.startswith("all") else 1)
     assert namespaces() == before
     assert "<!doctype html>" in (tmp_path / "lab.html").read_text()
+
+
+def lab_of_one_device(run_khz: Run, *words: str) -> "subprocess.CompletedProcess[str]":
+    return run_khz("rtt", "lab", "--devices", "1", "--duration", "0.3", "--only", "one device", "--json", *words)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces take root")
+def test_ports_are_limited(run_khz: Run) -> None:
+    """At 1 Mbit/s the second of two datagrams a millisecond has to wait: 200 bytes take 1.9 ms, each way."""
+    done = lab_of_one_device(run_khz, "--limit-mbit", "1")
+    lab = json.loads(done.stdout)
+    assert lab["ports"].startswith("1 Mbit/s")
+    assert lab["experiments"]["one device"]["round_trip_ns"]["max"] > 1_000_000
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces take root")
+def test_ports_delay_and_lose_where_the_kernel_can(run_khz: Run) -> None:
+    done = lab_of_one_device(run_khz, "--delay-us", "2000", "--jitter-us", "100", "--loss-percent", "20")
+    if done.returncode == 2:
+        assert "`netem`" in done.stderr and "modprobe sch_netem" in done.stderr, done.stderr
+        return
+    for results in json.loads(done.stdout)["experiments"].values():
+        assert results["round_trip_ns"]["p50"] > 3_000_000
+        assert results["lost"] > 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="namespaces take root")

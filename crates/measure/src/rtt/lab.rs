@@ -4,15 +4,17 @@
 //! behind the first. What is measured is the kernel's way from program to program, and what the programs cost
 //! each other; there is no wire, so nothing here says how a real switch behaves.
 mod network;
+mod ports;
 mod robot;
 
 use super::{Ask, Echo, Live, Plan, Receive, Results, RttError, Sender, compare};
 use crate::report::{Figure, Level, Page, Section, duration};
 use khz_rt::Setup;
-use network::{BROADCAST, MOST_DEVICES, Network, Shape, inside};
+use network::{BROADCAST, MOST_DEVICES, Network, inside};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub use ports::Ports;
 pub use robot::with_servos;
 
 /// The port of the devices.
@@ -27,8 +29,8 @@ pub struct Lab {
     pub seconds: f64,
     /// Bytes of a datagram.
     pub payload: usize,
-    /// Megabits per second of each port, if the kernel can limit them.
-    pub limit_mbit: Option<u32>,
+    /// What the switches' ports do.
+    pub ports: Ports,
     /// How the controller waits for answers. Devices need the CPUs, too, so it should not spin for long.
     pub receive: Receive,
     /// What the controller's thread asks of the kernel.
@@ -45,7 +47,7 @@ impl Default for Lab {
             devices: 40,
             seconds: 10.0,
             payload: 200,
-            limit_mbit: None,
+            ports: Ports::default(),
             receive: Receive::Block,
             setup: Setup::default(),
             only: None,
@@ -94,8 +96,8 @@ const EXPERIMENTS: [Experiment; 7] = [
 pub struct LabResults {
     /// One result per experiment.
     pub runs: Vec<Results>,
-    /// What was asked for and the kernel did not offer.
-    pub lacking: Vec<String>,
+    /// What the switches' ports did.
+    pub ports: Ports,
 }
 
 impl Lab {
@@ -103,7 +105,8 @@ impl Lab {
     /// is told the name of each.
     ///
     /// # Errors
-    /// If the plan cannot be, or the machine does not let us make namespaces (it takes root).
+    /// If the plan cannot be, the machine does not let us make namespaces (it takes root), or the kernel has no qdisc for
+    /// such ports.
     pub fn run(&self, stop: &AtomicBool, mut progress: impl FnMut(&str)) -> Result<LabResults, RttError> {
         if !(1..=MOST_DEVICES).contains(&self.devices) {
             return Err(RttError::Plan(format!(
@@ -123,7 +126,7 @@ impl Lab {
             )));
         }
         progress("building the network");
-        let network = Network::build(Shape { devices: self.devices, limit_mbit: self.limit_mbit })?;
+        let network = Network::build(self.devices, &self.ports)?;
         let mut runs = Vec::new();
         for &experiment in EXPERIMENTS.iter().filter(chosen) {
             if stop.load(Ordering::Relaxed) {
@@ -132,7 +135,7 @@ impl Lab {
             progress(experiment.name);
             runs.push(self.experiment(&network, experiment, stop)?);
         }
-        Ok(LabResults { runs, lacking: network.lacking.clone() })
+        Ok(LabResults { runs, ports: self.ports })
     }
 
     fn experiment(
@@ -231,8 +234,8 @@ impl LabResults {
             ]);
         }
         let mut page = page.section(side_by_side);
-        for lack in &self.lacking {
-            page = page.section(Section::new("Not offered by this kernel").text(lack));
+        if self.ports != Ports::default() {
+            page = page.section(Section::new("Ports of the switches").text(self.ports.to_string()));
         }
         for run in &self.runs {
             page = page.section(run.timing().titled(&run.name));

@@ -20,7 +20,7 @@ mod ways;
 
 pub use checkpoint::Checkpoints;
 pub use echo::{Echo, EchoCounts};
-pub use lab::{Lab, LabResults, with_servos};
+pub use lab::{Lab, LabResults, Ports, with_servos};
 pub use ledger::{DeviceTally, Heard, Ledger, MAX_DEVICES, Parts, Series, Split, Tally, WINDOW};
 pub use log::{Log, Logged, Tap};
 pub use modes::{Excursion, Excursions, Mode, Watch, modes};

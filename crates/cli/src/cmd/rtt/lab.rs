@@ -3,7 +3,7 @@
 use super::send;
 use crate::cmd::stop_on_signal;
 use anyhow::{Context, Result};
-use khz_measure::rtt::{Lab, LabResults, Receive, with_servos};
+use khz_measure::rtt::{Lab, LabResults, Ports, Receive, with_servos};
 use khz_robot::RobotConfig;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -24,9 +24,18 @@ pub struct Args {
     /// Bytes of a datagram.
     #[arg(long, default_value_t = 200)]
     payload: usize,
-    /// Limit each port to this many Mbit/s, if the kernel can.
-    #[arg(long)]
+    /// Limit each port to this many Mbit/s (the kernel's qdisc tbf).
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     limit_mbit: Option<u32>,
+    /// Hold each datagram up for this long on its way there, and again on its way back (the kernel's qdisc netem), µs.
+    #[arg(long, default_value_t = 0)]
+    delay_us: u32,
+    /// Hold it up for as much longer or shorter, at random, µs.
+    #[arg(long, default_value_t = 0)]
+    jitter_us: u32,
+    /// Lose so many of a hundred datagrams on their way there, and as many on their way back (netem).
+    #[arg(long, default_value_t = 0.0)]
+    loss_percent: f64,
     /// How the controller waits for answers: block, hybrid or spin.
     #[arg(long, default_value = "block")]
     receive: Receive,
@@ -41,7 +50,7 @@ pub struct Args {
     stamps: bool,
     /// Instead of the experiments, run this robot file (`khz run`) against its servos, emulated each in a namespace of
     /// its own. Its one bus must be a broadcast to 10.77.255.255.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "payload", "limit_mbit", "only", "stamps"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "payload", "only", "stamps"])]
     robot: Option<PathBuf>,
     /// Write the HTML report here.
     #[arg(long, default_value = "rtt-lab.html")]
@@ -62,7 +71,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         devices: args.devices,
         seconds: args.duration,
         payload: args.payload,
-        limit_mbit: args.limit_mbit,
+        ports: ports(&args),
         receive: args.receive,
         setup: super::setup(args.priority, None),
         only: args.only,
@@ -70,7 +79,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let stop = stop_on_signal()?;
     let results = lab.run(&stop, |name| eprintln!("{name} …"))?;
-    results.lacking.iter().for_each(|lack| eprintln!("khz: not offered by this kernel: {lack}"));
     std::fs::write(&args.report, results.page().to_string())
         .with_context(|| format!("cannot write {}", args.report.display()))?;
     if args.json {
@@ -83,11 +91,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(lost)))
 }
 
+fn ports(args: &Args) -> Ports {
+    let &Args { limit_mbit, delay_us, jitter_us, loss_percent, .. } = args;
+    Ports { limit_mbit, delay_us, jitter_us, loss_percent }
+}
+
 /// `khz run` in the controller's namespace, with this program's own output; its exit code is ours.
 fn run_robot(file: &Path, args: &Args) -> Result<ExitCode> {
     let robot = RobotConfig::load(file)?;
     let khz = std::env::current_exe().context("this program cannot be found")?;
-    let status = with_servos(&robot, |space| {
+    let status = with_servos(&robot, &ports(args), |space| {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", space]).arg(khz).arg("run").arg(file);
         command.arg("--duration").arg(format!("{}s", args.duration)).arg("--report").arg(&args.report);
@@ -102,7 +115,7 @@ fn run_robot(file: &Path, args: &Args) -> Result<ExitCode> {
 
 fn summary(results: &LabResults) -> serde_json::Value {
     let runs = results.runs.iter().map(|run| (run.name.clone(), send::summary(run)));
-    json!({ "experiments": runs.collect::<serde_json::Map<_, _>>(), "lacking": results.lacking })
+    json!({ "experiments": runs.collect::<serde_json::Map<_, _>>(), "ports": results.ports.to_string() })
 }
 
 fn table(results: &LabResults) -> String {

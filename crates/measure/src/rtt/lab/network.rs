@@ -1,5 +1,6 @@
 //! A network inside this machine: namespaces joined by veth pairs and bridges, made and removed here.
 use super::super::RttError;
+use super::ports::{Ports, refused};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::io::Write;
@@ -21,33 +22,23 @@ pub(super) const MOST_DEVICES: usize = 250;
 /// Makes a namespace a switch.
 const SWITCH: &str = "link add name sw0 type bridge\nlink set dev sw0 up\nlink set dev lo up\n";
 
-/// What to build.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
-    /// Devices at the first switch.
-    pub(super) devices: usize,
-    /// Megabits per second of every port, if the kernel can limit them.
-    pub(super) limit_mbit: Option<u32>,
-}
-
 /// A controller and devices at a switch, and one device more at a second switch behind the first.
 ///
 /// Everything is gone when this is dropped. What a killed process left behind is removed by the next.
 #[derive(Debug)]
 pub(super) struct Network {
     devices: usize,
-    /// What was asked for and not to be had.
-    pub(super) lacking: Vec<String>,
 }
 
 impl Network {
-    /// Builds it.
+    /// Builds it, with so many devices at the first switch.
     ///
     /// # Errors
-    /// If `ip` is missing or namespaces are not permitted.
-    pub(super) fn build(shape: Shape) -> Result<Self, RttError> {
+    /// If `ip` is missing, namespaces are not permitted, or there can be no such ports.
+    pub(super) fn build(devices: usize, ports: &Ports) -> Result<Self, RttError> {
+        ports.check()?;
         remove_leftovers();
-        let mut network = Self { devices: shape.devices, lacking: Vec::new() };
+        let network = Self { devices };
         let spaces: Vec<String> =
             network.members().iter().chain(&["s1".into(), "s2".into()]).map(|member| space(member)).collect();
         ip(None, &spaces.iter().map(|space| format!("netns add {space}\n")).collect::<String>())?;
@@ -62,9 +53,7 @@ impl Network {
         for (port, member) in network.members().iter().enumerate() {
             network.join(member, port)?;
         }
-        if let Some(mbit) = shape.limit_mbit {
-            network.limit(mbit);
-        }
+        network.set_up(ports)?;
         Ok(network)
     }
 
@@ -101,15 +90,14 @@ impl Network {
         }
     }
 
-    /// Limits what every member's port lets through; noted as lacking where the kernel has no token bucket.
-    fn limit(&mut self, mbit: u32) {
+    /// Once everybody is joined, so that joining is neither slow nor lossy.
+    fn set_up(&self, ports: &Ports) -> Result<(), RttError> {
         for (port, member) in self.members().iter().enumerate() {
-            let rule = format!("qdisc add dev p{port} root tbf rate {mbit}mbit burst 1600 latency 50ms\n");
-            if let Err(error) = batch("tc", Some(switch_of(member)), &rule) {
-                self.lacking.push(format!("ports limited to {mbit} Mbit/s: {error}"));
-                return;
+            for (qdisc, rule) in ports.rules(&format!("p{port}")) {
+                batch("tc", Some(switch_of(member)), &rule).map_err(|said| refused(qdisc, &said))?;
             }
         }
+        Ok(())
     }
 
     /// The address of a device's echo.
@@ -221,7 +209,7 @@ mod tests {
 
     #[test]
     fn members_have_addresses_of_their_own() {
-        let network = Network { devices: 0, lacking: Vec::new() };
+        let network = Network { devices: 0 };
         let mut all: Vec<Ipv4Addr> = (0..MOST_DEVICES).map(|at| network.address(&format!("d{at}"))).collect();
         all.extend([network.address("c"), network.address("far"), BROADCAST]);
         let count = all.len();

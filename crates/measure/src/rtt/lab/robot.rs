@@ -1,5 +1,6 @@
 //! A robot's servos behind Ethernet, each in a network namespace of its own.
-use super::network::{BROADCAST, MOST_DEVICES, Network, Shape, inside, space};
+use super::network::{BROADCAST, MOST_DEVICES, Network, inside, space};
+use super::ports::Ports;
 use crate::rtt::RttError;
 use khz_emu::serve::{Endpoint, Server};
 use khz_emu::{World, WorldConfig};
@@ -17,14 +18,19 @@ const PRIORITY: u8 = 70;
 /// the IMU, if there is one.
 ///
 /// # Errors
-/// If the file's bus is not such a one, or the machine does not let us make namespaces (it takes root).
-pub fn with_servos<T>(robot: &RobotConfig, work: impl FnOnce(&str) -> T) -> Result<T, RttError> {
+/// If the file's bus is not such a one, the machine does not let us make namespaces (it takes root), or the kernel has no
+/// qdisc for such ports.
+pub fn with_servos<T>(
+    robot: &RobotConfig,
+    ports: &Ports,
+    work: impl FnOnce(&str) -> T,
+) -> Result<T, RttError> {
     let port = port(robot)?;
     let devices = robot.servos.len();
     if !(1..=MOST_DEVICES).contains(&devices) {
         return Err(RttError::Plan(format!("{devices} servos cannot be: use 1 to {MOST_DEVICES}")));
     }
-    let _network = Network::build(Shape { devices, limit_mbit: None })?;
+    let _network = Network::build(devices, ports)?;
     let mut servers = (0..devices).map(|at| serve(robot, at, port)).collect::<Result<Vec<_>, _>>()?;
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -83,7 +89,10 @@ mod tests {
         assert_eq!(port(&parse(shipped)).ok(), Some(7757));
         let elsewhere = shipped.replace("10.77.255.255", "192.168.1.255");
         for robot in [parse(&elsewhere), RobotConfig::quadruped()] {
-            let said = with_servos(&robot, |_| ()).err().map(|error| error.to_string()).unwrap_or_default();
+            let said = with_servos(&robot, &Ports::default(), |_| ())
+                .err()
+                .map(|error| error.to_string())
+                .unwrap_or_default();
             assert!(said.contains("10.77.255.255:PORT"), "{said}");
         }
     }
