@@ -12,6 +12,8 @@ import pytest
 import kilohertz
 from kilohertz import Mode
 
+ROOT = pathlib.Path(__file__).parent.parent.parent
+
 
 def robot() -> kilohertz.Robot:
     return kilohertz.Robot.emulated(servos=3, imu=True, wire="instant")
@@ -255,16 +257,23 @@ def test_beside_the_loop_old_commands_bring_the_robot_down() -> None:
     assert caught.value.summary.end
 
 
-def test_a_run_is_logged_and_read_back(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("zstd", [False, True])
+def test_a_run_is_logged_and_read_back(tmp_path: pathlib.Path, zstd: bool) -> None:
+    text = (ROOT / "robots/quadruped.toml").read_text()
+    if zstd:
+        text = text.replace("[log]\n", '[log]\nzstd = ["tick", "servo"]\n')
     path = tmp_path / "run.tlog"
-    summary = robot().run(lambda state, command: None, duration=0.5, log=path)
+    summary = kilohertz.Robot.parse(text).run(lambda state, command: None, duration=0.5, log=path)
     assert summary.log == str(path)
     with kilohertz.open_log(path) as log:
         ticks = log["tick"]["number"]
         assert ticks.tolist() == list(range(summary.ticks))
         servo = log["servo"]
-        assert servo["*.position"].shape == (len(ticks), 3)
-        np.testing.assert_array_equal(servo["*.position"][:, 1], servo["servo_2.position"])
+        assert servo["*.position"].shape == (len(ticks), 12)
+        np.testing.assert_array_equal(servo["*.position"][:, 1], servo[f"{summary.servos[1]['name']}.position"])
+        later = servo[0.2:0.4]
+        np.testing.assert_array_equal(later.time_us, [us for us in servo.time_us if later.time_us[0] <= us <= later.time_us[-1]])
+        assert 0 < len(later.time_us) < len(ticks)
 
 
 def test_mistakes_in_a_robot_are_shown() -> None:

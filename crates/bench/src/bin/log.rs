@@ -160,8 +160,12 @@ fn hand_over(bench: &Bench, folder: &Path) -> Result<()> {
 /// Share of a core that writing costs: CPU time of making a second's blocks, without disk.
 fn cost(bench: &Bench) -> Result<()> {
     let mut values = Vec::with_capacity(8000);
-    for (name, compression, goal) in [("plain", Compression::None, 1.0), ("snappy", Compression::Snappy, 2.0)]
-    {
+    let ways = [
+        ("plain", Compression::None, 1.0),
+        ("snappy", Compression::Snappy, 2.0),
+        ("zstd", Compression::Zstd, f64::INFINITY),
+    ];
+    for (name, compression, goal) in ways {
         let mut percent = Vec::new();
         for round in 0..bench.rounds(30) {
             let mut log = Writer::new(io::sink(), Options { compression, ..Options::default() })?;
