@@ -317,6 +317,19 @@ fn an_operator_heard_by_udp_who_falls_silent_brings_the_robot_down() {
 }
 
 #[test]
+fn an_operator_heard_in_a_named_pipe_who_falls_silent_brings_the_robot_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("operator");
+    mknodat(CWD, &path, FileType::Fifo, 0o600.into(), 0).unwrap();
+    comes_down_without(path.to_str().unwrap(), |_| {
+        // Whoever writes may come and go; without a reader there is nobody to open it for yet.
+        if let Ok(pipe) = open(&path, OFlags::WRONLY | OFlags::NONBLOCK, rustix::fs::Mode::empty()) {
+            std::fs::File::from(pipe).write_all(b"here\n").unwrap();
+        }
+    });
+}
+
+#[test]
 fn an_operator_heard_on_stdin_who_falls_silent_brings_the_robot_down() {
     comes_down_without("stdin", |robot| {
         robot.0.stdin.as_mut().unwrap().write_all(b"here\n").unwrap();

@@ -1,4 +1,8 @@
 //! Listens for the operator: somebody who must be heard again and again for the robot to go on.
+//!
+//! What waits in a socket or pipe carries no time. It is no older than the last look that left nothing there; if that was
+//! longer ago than the operator may be silent (the process was frozen, its thread kept from the CPU), it proves nothing and
+//! is thrown away. So is what waited before the first look.
 
 use crate::config::SupervisorConfig;
 use khz_rt::now_ns;
@@ -13,8 +17,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How long the thread waits at most before it looks whether it is still wanted.
-const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// How long the thread waits at most before it looks whether it is still wanted, ns.
+const PATIENCE_NS: i64 = 100_000_000;
+/// Reads in one look: more than a pipe of 1 MiB holds. Whoever sends faster than this is heard all the same.
+const READS: usize = 1024;
 /// How long it leaves a pipe alone that nobody has open for writing.
 const ALONE: Duration = Duration::from_millis(10);
 
@@ -70,14 +76,14 @@ impl Listener {
     /// # Errors
     /// If the socket or pipe cannot be opened.
     pub fn start(config: &SupervisorConfig) -> Result<Option<Self>, OperatorError> {
-        let Some(from) = config.heartbeat_from.as_ref().filter(|_| config.heartbeat_ms.is_some()) else {
+        let Some((from, heartbeat_ms)) = config.heartbeat_from.as_ref().zip(config.heartbeat_ms) else {
             return Ok(None);
         };
         let start = || {
-            let source = open(from)?;
+            let ear = Ear::open(from, (heartbeat_ms * 1e6) as i64)?;
             let (heartbeat, over) = (Heartbeat::new(), Arc::new(AtomicBool::new(false)));
             let (heard, ended) = (heartbeat.clone(), Arc::clone(&over));
-            let work = move || listen(&source, &heard, &ended);
+            let work = move || ear.listen(&heard, &ended);
             let thread = thread::Builder::new().name("khz-operator".to_owned()).spawn(work)?;
             Ok(Some(Self { heartbeat, over, thread: Some(thread) }))
         };
@@ -98,30 +104,104 @@ impl Drop for Listener {
     }
 }
 
-fn open(from: &str) -> io::Result<OwnedFd> {
-    if from == "stdin" {
-        return io::stdin().as_fd().try_clone_to_owned();
-    }
-    if let Some(address) = from.strip_prefix("udp:") {
-        return UdpSocket::bind(address).map(Into::into);
-    }
-    // Without O_NONBLOCK opening would wait for whoever writes.
-    let pipe =
-        OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32).open(from);
-    pipe.map(Into::into)
+/// Where the operator is heard.
+struct Ear {
+    source: OwnedFd,
+    /// Nothing is a message too.
+    datagrams: bool,
+    /// How long the operator may be silent.
+    silence_ns: i64,
+    /// When nothing waited here.
+    empty_ns: Option<i64>,
 }
 
-fn listen(source: &OwnedFd, heartbeat: &Heartbeat, over: &AtomicBool) {
-    let mut bytes = [0; 4096];
-    while !over.load(Ordering::Relaxed) {
-        let mut fds = [PollFd::new(source, PollFlags::IN)];
-        if !matches!(poll(&mut fds, Some(&PATIENCE)), Ok(1)) {
-            continue;
+impl Ear {
+    fn open(from: &str, silence_ns: i64) -> io::Result<Self> {
+        let (source, datagrams) = if from == "stdin" {
+            (io::stdin().as_fd().try_clone_to_owned()?, false)
+        } else if let Some(address) = from.strip_prefix("udp:") {
+            (UdpSocket::bind(address)?.into(), true)
+        } else {
+            // Without O_NONBLOCK opening would wait for whoever writes.
+            let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+            (OpenOptions::new().read(true).custom_flags(flags).open(from)?.into(), false)
+        };
+        Ok(Self { source, datagrams, silence_ns, empty_ns: None })
+    }
+
+    fn listen(mut self, heartbeat: &Heartbeat, over: &AtomicBool) {
+        let patience_ns = PATIENCE_NS.min(self.silence_ns / 2);
+        while !over.load(Ordering::Relaxed) {
+            let waiting = self.something_waits(patience_ns);
+            let now_ns = now_ns();
+            match self.look(now_ns) {
+                true => heartbeat.beat(now_ns),
+                // Nobody writes to the pipe any more; somebody may again.
+                false if waiting => thread::sleep(ALONE),
+                false => {}
+            }
         }
-        match rustix::io::read(source, &mut bytes) {
-            Ok(count) if count > 0 => heartbeat.beat(now_ns()),
-            // Nobody writes to the pipe any more; somebody may again.
-            _ => thread::sleep(ALONE),
+    }
+
+    fn something_waits(&self, for_ns: i64) -> bool {
+        let patience = Timespec { tv_sec: 0, tv_nsec: for_ns };
+        matches!(poll(&mut [PollFd::new(&self.source, PollFlags::IN)], Some(&patience)), Ok(1))
+    }
+
+    /// Takes all that waits; whether any of it is recent.
+    fn look(&mut self, now_ns: i64) -> bool {
+        // Standard input is not ours to be made non-blocking, so ask before each read.
+        let heard = (0..READS).take_while(|_| self.something_waits(0) && self.take()).count() > 0;
+        let empty_ns = self.empty_ns.replace(now_ns);
+        heard && empty_ns.is_some_and(|empty_ns| now_ns - empty_ns <= self.silence_ns)
+    }
+
+    fn take(&self) -> bool {
+        match rustix::io::read(&self.source, &mut [0; 4096]) {
+            Ok(count) => count > 0 || self.datagrams,
+            Err(_) => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::{UnixDatagram, UnixStream};
+
+    fn ear(source: impl Into<OwnedFd>, datagrams: bool) -> Ear {
+        Ear { source: source.into(), datagrams, silence_ns: 100, empty_ns: None }
+    }
+
+    #[test]
+    fn what_waited_during_a_freeze_proves_nothing() {
+        let (mut operator, source) = UnixStream::pair().unwrap();
+        let mut ear = ear(source, false);
+        operator.write_all(b"before the robot").unwrap();
+        assert!(!ear.look(0));
+        operator.write_all(b"here\n").unwrap();
+        assert!(ear.look(100));
+        assert!(!ear.look(150), "heard once");
+        // More than one read takes.
+        operator.write_all(&[b'\n'; 20_000]).unwrap();
+        assert!(!ear.look(251));
+        assert!(!ear.look(252), "thrown away, all of it");
+        operator.write_all(b"here\n").unwrap();
+        assert!(ear.look(253));
+    }
+
+    #[test]
+    fn an_empty_datagram_is_heard_and_the_end_of_a_pipe_is_not() {
+        let (operator, source) = UnixDatagram::pair().unwrap();
+        let mut hears = ear(source, true);
+        hears.look(0);
+        operator.send(b"").unwrap();
+        assert!(hears.look(1));
+        let (operator, source) = UnixStream::pair().unwrap();
+        let mut hears = ear(source, false);
+        hears.look(0);
+        drop(operator);
+        assert!(!hears.look(1));
     }
 }
