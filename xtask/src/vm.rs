@@ -1,7 +1,7 @@
-//! A real kernel for what the development machine's may lack: CAN, PREEMPT_RT.
+//! A real kernel for what the development machine's may lack: CAN, PREEMPT_RT, a watchdog.
 //!
 //! Debian's real-time kernel is downloaded (not installed) and booted by QEMU's own emulation, which works
-//! without virtualisation support. Its first file system holds busybox, the CAN modules, can-utils, our
+//! without virtualisation support. Its first file system holds busybox, a few modules, can-utils, our
 //! statically linked binaries, and the scripts of `vm/guest`. Each script is one test; what it needs of ours
 //! stands in its head:
 //!
@@ -22,8 +22,14 @@ use std::process::Command;
 
 const KERNEL: &str = "linux-image-rt-amd64";
 const PACKAGES: [&str; 3] = ["busybox-static", "can-utils", "libc6"];
-const CAN_MODULES: [&str; 4] =
-    ["net/can/can", "net/can/can-raw", "drivers/net/can/dev/can-dev", "drivers/net/can/vcan"];
+const MODULES: [&str; 6] = [
+    "net/can/can",
+    "net/can/can-raw",
+    "drivers/net/can/dev/can-dev",
+    "drivers/net/can/vcan",
+    "drivers/watchdog/watchdog",
+    "drivers/watchdog/softdog",
+];
 const CAN_TOOLS: [&str; 4] = ["candump", "cansend", "cangen", "canfdtest"];
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// The guest's own scripts are limited to 300 s each; a guest that hangs altogether is ended after this.
@@ -149,7 +155,7 @@ fn initramfs(debian: &Path, scripts: &[String]) -> Result<Vec<u8>> {
     for tool in CAN_TOOLS {
         copy(format!("usr/bin/{tool}"), debian.join("usr/bin").join(tool))?;
     }
-    for module in CAN_MODULES {
+    for module in MODULES {
         let file = modules.join(format!("{module}.ko"));
         copy(format!("modules/{}.ko", shell::stem(&file)), file)?;
     }
