@@ -122,6 +122,8 @@ class Module:
         squat_m: float = 0.06,
         rise_s: float = 2.0,
         period_s: float = 2.0,
+        lift_m: float = 0.0,
+        step_s: float = 0.4,
     ) -> Module: ...
     @staticmethod
     def low_pass(cutoff_hz: float) -> Module: ...

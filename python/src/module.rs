@@ -35,15 +35,19 @@ impl Module {
         Ok(Self(Kind::Sine { amplitude, from_hz, to_hz, sweep_s: above_zero("sweep_s", sweep_s)? }))
     }
 
-    /// A quadruped stands up and squats. Legs are groups of three servos: hip, thigh, knee. Lengths in m, times in s.
+    /// A quadruped stands up and squats, or trots on the spot if feet are lifted. Legs are groups of three servos: hip,
+    /// thigh, knee. Lengths in m, times in s.
     #[staticmethod]
-    #[pyo3(signature = (*, link_m=0.15, stand_m=0.22, squat_m=0.06, rise_s=2.0, period_s=2.0))]
+    #[pyo3(signature = (*, link_m=0.15, stand_m=0.22, squat_m=0.06, rise_s=2.0, period_s=2.0, lift_m=0.0, step_s=0.4))]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn stand_and_squat(
         link_m: f64,
         stand_m: f64,
         squat_m: f64,
         rise_s: f64,
         period_s: f64,
+        lift_m: f64,
+        step_s: f64,
     ) -> PyResult<Self> {
         Ok(Self(Kind::StandAndSquat(StandAndSquatParameters {
             link_m: above_zero("link_m", link_m)?,
@@ -51,6 +55,8 @@ impl Module {
             squat_m: at_least("squat_m", squat_m, 0.0)?,
             rise_s: above_zero("rise_s", rise_s)?,
             period_s: above_zero("period_s", period_s)?,
+            lift_m: at_least("lift_m", lift_m, 0.0)?,
+            step_s: above_zero("step_s", step_s)?,
         })))
     }
 

@@ -1,5 +1,6 @@
 //! What a [`crate::World`] is made of: plain data, checked once when the world is built.
 
+pub use crate::servo::thermal::ThermalConfig;
 use khz_wire::address::BROADCAST;
 
 /// An emulated machine: its buses, servos and IMU.
@@ -60,6 +61,8 @@ pub struct ServoConfig {
     pub supply_v: f64,
     /// Temperature around it, °C.
     pub ambient_c: f64,
+    /// How it warms up.
+    pub thermal: ThermalConfig,
     /// Settings as the servo's console names them, for example `("servo.pid_position.kp", "50")`.
     pub settings: Vec<(String, String)>,
 }
@@ -123,6 +126,7 @@ impl ServoConfig {
             joint: JointConfig::default(),
             supply_v: 24.0,
             ambient_c: 25.0,
+            thermal: ThermalConfig::default(),
             settings: vec![open("servopos.position_min"), open("servopos.position_max")],
         }
     }

@@ -27,6 +27,8 @@ pub mod servo;
 pub mod world;
 
 pub use body::{Body, Drive, Forces, Ground, JointState, Joints, Quadruped, QuadrupedConfig, Trunk};
-pub use config::{BusConfig, ConfigError, ImuConfig, JointConfig, ServoConfig, WireKind, WorldConfig};
+pub use config::{
+    BusConfig, ConfigError, ImuConfig, JointConfig, ServoConfig, ThermalConfig, WireKind, WorldConfig,
+};
 pub use servo::Servo;
 pub use world::{Injection, World};

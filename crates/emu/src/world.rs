@@ -128,6 +128,12 @@ impl World {
         }
     }
 
+    /// Lets heat flow in all servos so many times as fast as everything else happens.
+    pub fn set_heat_rate(&mut self, rate: f64, now_ns: i64) {
+        self.advance(now_ns);
+        self.servos.iter_mut().for_each(|servo| servo.set_heat_rate(rate));
+    }
+
     /// The servos, in the order of the configuration, as of the last call with a time.
     pub fn servos(&self) -> &[Servo] {
         &self.servos

@@ -165,7 +165,10 @@ fn gravity_is_held_and_its_torque_measured() {
     let current = bench.float(0x004);
     assert!((current - 3.0 / 0.504).abs() < 0.1, "{current}");
     let power = bench.float(0x007);
-    assert!((power - 1.5 * 0.047 * current * current).abs() < 0.1, "{power}");
+    assert!(
+        (power - 1.5 * 0.047 * current * current).abs() < 0.1,
+        "{power}: that of the motor, not of its board"
+    );
 }
 
 #[test]

@@ -92,6 +92,8 @@ pub fn controller(config: &ControllerConfig) -> Box<dyn Controller> {
             squat_m: squat.squat_m,
             rise_s: squat.rise_s,
             period_s: squat.period_s,
+            lift_m: squat.lift_m,
+            step_s: squat.step_s,
         })),
     }
 }

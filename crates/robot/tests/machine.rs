@@ -81,6 +81,39 @@ fn the_quadruped_stands_and_squats_without_missing_a_reply() {
     assert!(tracking.worst < 0.2, "{} rad", tracking.worst);
 }
 
+/// Greatest tilt once the robot stands, rad, and the knees' least and greatest angle.
+#[derive(Default)]
+struct Posture {
+    tilt: f64,
+    knees: Option<[f64; 2]>,
+}
+
+impl Observer for Posture {
+    fn tick(&mut self, tick: &Tick<'_>) {
+        if tick.machine.phase() != Phase::Active || tick.number < 3000 {
+            return;
+        }
+        let state = tick.machine.state();
+        self.tilt = state.imu.map_or(0.0, |imu| imu.tilt()).max(self.tilt);
+        for knee in state.servos.iter().skip(2).step_by(3) {
+            let [low, high] = self.knees.unwrap_or([knee.position; 2]);
+            self.knees = Some([low.min(knee.position), high.max(knee.position)]);
+        }
+    }
+}
+
+#[test]
+fn the_quadruped_trots_on_the_spot_and_stays_upright() {
+    let text = khz_robot::config::QUADRUPED.replace("squat_m = 0.06", "squat_m = 0.0\nlift_m = 0.03");
+    let mut machine = machine(&RobotConfig::parse(&text, "trot").unwrap());
+    let (mut stats, mut posture) = (RunStats::new(), Posture::default());
+    run(&mut machine, &mut VirtualTime::new(0), &options(20), &mut [&mut stats, &mut posture]);
+    assert_eq!(stats.transitions[3].cause, Cause::TimeOver, "{:?}", causes(&stats));
+    assert!(posture.tilt < 0.1, "{} rad", posture.tilt);
+    let [low, high] = posture.knees.unwrap();
+    assert!(high - low > 0.2, "feet leave the ground: knees from {low} to {high} rad");
+}
+
 #[test]
 fn every_shipped_robot_keeps_its_rate() {
     for file in ["quadruped", "pan_tilt", "arm"] {

@@ -3,11 +3,13 @@
 use super::show;
 use anyhow::{Context, Result};
 use khz_measure::drill::campaign::{Campaign, campaign};
-use khz_measure::drill::fall::{Fall, experiments, page, ratio};
+use khz_measure::drill::fall::{self, Fall, ratio};
+use khz_measure::drill::heat::{self, Sun, Walk};
+use khz_measure::report::Page;
 use khz_robot::RobotConfig;
 use serde_json::json;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Break the emulated robot on purpose and measure what happens.
@@ -23,6 +25,29 @@ enum Drill {
     Fall {
         /// The robot file; without it, the built-in quadruped.
         robot: Option<PathBuf>,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+        /// Write the plots to this HTML file.
+        #[arg(long, value_name = "FILE")]
+        report: Option<PathBuf>,
+    },
+    /// An hour of trotting in the sun, until a servo is too hot: several reactions, and how hard the robot comes down.
+    ///
+    /// Heat flows faster than the robot moves, so that the hour takes minutes; what is not in the robot file are
+    /// estimates, see docs/safety.md.
+    Heat {
+        /// The robot file; without it, the built-in quadruped.
+        robot: Option<PathBuf>,
+        /// Temperature of the air, °C.
+        #[arg(long, value_name = "C", default_value_t = Sun::default().ambient_c, value_parser = |text: &str| within(text, -40.0, 70.0))]
+        ambient: f64,
+        /// What the sun gives each servo, W.
+        #[arg(long, value_name = "W", default_value_t = Sun::default().sun_w, value_parser = |text: &str| within(text, 0.0, 100.0))]
+        sun: f64,
+        /// Heat flows this many times as fast as everything else; 1 simulates the hour second by second.
+        #[arg(long, value_name = "N", default_value_t = Sun::default().heat_rate, value_parser = |text: &str| within(text, 1.0, 200.0))]
+        heat_rate: f64,
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
@@ -54,12 +79,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     match args.drill {
         Drill::Fall { robot, json, report } => {
-            let falls = experiments(&load(robot)?)?;
-            if let Some(path) = report {
-                std::fs::write(&path, page(&falls).to_string())
-                    .with_context(|| format!("cannot write {}", path.display()))?;
-            }
+            let falls = fall::experiments(&load(robot)?)?;
+            write_page(report.as_deref(), || fall::page(&falls))?;
             show(&if json { falls_json(&falls) } else { falls_table(&falls) })?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Drill::Heat { robot, ambient, sun, heat_rate, json, report } => {
+            let sun = Sun { ambient_c: ambient, sun_w: sun, heat_rate };
+            let walks = heat::experiments(&load(robot)?, sun)?;
+            write_page(report.as_deref(), || heat::page(&walks, sun))?;
+            let value = || format!("{:#}\n", json!({ "sun": sun, "experiments": walks }));
+            show(&if json { value() } else { walks_text(&walks, sun) })?;
             Ok(ExitCode::SUCCESS)
         }
         Drill::Campaign { robot, scenarios, seed, json } => {
@@ -72,6 +102,21 @@ pub fn run(args: Args) -> Result<ExitCode> {
             Ok(ExitCode::from(u8::from(!result.violations.is_empty())))
         }
     }
+}
+
+fn within(text: &str, least: f64, most: f64) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|value| (least..=most).contains(value));
+    value.ok_or_else(|| format!("a number from {least} to {most} is wanted"))
+}
+
+fn write_page(path: Option<&Path>, page: impl FnOnce() -> Page) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    std::fs::write(path, page().to_string()).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A figure, or that there is none.
+fn number(value: Option<f64>, decimals: usize) -> String {
+    value.map_or("–".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
 fn falls_json(falls: &[Fall]) -> String {
@@ -87,16 +132,15 @@ fn falls_table(falls: &[Fall]) -> String {
         "", "contact m/s", "peak force N", "peak torque N·m", "answered ms", "because of"
     );
     for fall in falls {
-        let number = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.3}"));
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "{:<30} {:>11} {:>12.0} {:>15.2} {:>12}  {}",
             fall.name,
-            number(fall.contact_speed),
+            number(fall.contact_speed, 3),
             fall.peak_force,
             fall.peak_torque,
-            number(fall.reaction_ms),
+            number(fall.reaction_ms, 3),
             fall.cause.as_deref().unwrap_or("–"),
         );
     }
@@ -104,6 +148,50 @@ fn falls_table(falls: &[Fall]) -> String {
         let _ = writeln!(text, "\ncontact speed of our reaction / power cut: {ratio:.3}");
     }
     text
+}
+
+fn walks_text(walks: &[Walk], sun: Sun) -> String {
+    let mut text = format!(
+        "{}\n\n{:<24} {:>9} {:>8} {:>10} {:>8} {:>11} {:>12} {:>12}  {}\n",
+        heat::about(sun),
+        "",
+        "fault min",
+        "down min",
+        "hottest °C",
+        "height m",
+        "contact m/s",
+        "of power cut",
+        "peak force N",
+        "because of"
+    );
+    for walk in walks {
+        let fall = walk.fall.as_ref();
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{:<24} {:>9} {:>8} {:>10.1} {:>8.3} {:>11} {:>12} {:>12}  {}",
+            walk.name,
+            number(walk.fault_min, 1),
+            number(walk.down_min, 1),
+            walk.hottest_c,
+            walk.height,
+            number(walk.contact_speed, 3),
+            number(walk.of_power_cut, 3),
+            number(fall.map(|fall| fall.peak_force), 0),
+            fall.and_then(|fall| fall.cause.as_deref()).unwrap_or("–"),
+        );
+    }
+    let _ = write!(text, "\n{:<24}", "hottest °C after minutes");
+    let minutes = (1..=12).map(|five| 5 * five);
+    minutes.clone().for_each(|minute| _ = write!(text, " {minute:>3}"));
+    for walk in walks {
+        let _ = write!(text, "\n{:<24}", walk.name);
+        for minute in minutes.clone() {
+            let then = walk.minutes.iter().find(|then| then.minute.floor() as i32 == minute);
+            let _ = write!(text, " {:>3}", number(then.map(|then| then.hottest_c), 0));
+        }
+    }
+    text + "\n"
 }
 
 fn campaign_text(campaign: &Campaign) -> String {

@@ -37,7 +37,7 @@ use console::Console;
 use control::Pid;
 use khz_wire::device::Server;
 use khz_wire::{Fault, Mode};
-use motor::Motor;
+use motor::{Motor, loss};
 use settings::Settings;
 use std::f64::consts::TAU;
 use thermal::Thermal;
@@ -213,6 +213,15 @@ impl Servo {
         &self.settings
     }
 
+    /// How warm it is.
+    pub fn thermal(&self) -> &Thermal {
+        &self.thermal
+    }
+
+    pub(crate) fn set_heat_rate(&mut self, rate: f64) {
+        self.config.thermal.rate = rate;
+    }
+
     pub(crate) fn set_supply(&mut self, volts: f64) {
         self.config.supply_v = volts;
         self.status.bus_v = volts;
@@ -265,9 +274,11 @@ impl Servo {
         if !on {
             self.status.d_a = 0.0;
         }
-        let heat = self.motor.heat(self.status.q_a, self.status.d_a);
-        self.status.power_w = if on { heat + torque * joint.velocity } else { 0.0 };
-        self.thermal.step(heat, self.config.ambient_c, dt_s);
+        let (flow, q_a, d_a) = (&self.config.thermal, self.status.q_a, self.status.d_a);
+        let winding_w = self.motor.heat(q_a, d_a) * self.thermal.resistance();
+        let board_w = if on { flow.board_w + loss(flow.board_ohm, q_a, d_a) } else { 0.0 };
+        self.status.power_w = if on { winding_w + torque * joint.velocity } else { 0.0 };
+        self.thermal.step(flow, self.config.ambient_c, [board_w, winding_w], dt_s);
     }
 }
 

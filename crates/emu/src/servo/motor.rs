@@ -55,9 +55,9 @@ impl Motor {
         current * self.kt
     }
 
-    /// Watts lost in the windings.
+    /// Watts lost in cold windings.
     pub fn heat(&self, q_a: f64, d_a: f64) -> f64 {
-        THREE_PHASES * self.resistance * (q_a * q_a + d_a * d_a)
+        loss(self.resistance, q_a, d_a)
     }
 
     /// Current of a voltage across a standing winding.
@@ -86,6 +86,11 @@ impl Motor {
     pub fn fastest(&self, bus_v: f64) -> f64 {
         if self.emf == 0.0 { f64::INFINITY } else { bus_v * VOLTAGE_RATIO / (self.emf * TAU) }
     }
+}
+
+/// Watts lost in a resistance per phase.
+pub fn loss(ohm: f64, q_a: f64, d_a: f64) -> f64 {
+    THREE_PHASES * ohm * (q_a * q_a + d_a * d_a)
 }
 
 /// A current, and why it is not the one asked for.

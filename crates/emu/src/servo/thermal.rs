@@ -1,18 +1,51 @@
-//! Temperatures of board and motor: one mass each, heated by the motor current, cooled by the air.
+//! Temperatures of a servo: board and windings warm the housing, the sun does too, the air cools it.
 
-/// How something warms up.
+/// How heat flows through a servo. The defaults are estimates for a servo of half a kilogram the size of a fist, in still
+/// air, whose board has no heat sink.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Mass {
-    /// Warmer than the air by this much per watt of heat, in the end, K/W.
-    per_watt: f64,
-    /// Time to come within 37 % of it, s.
-    seconds: f64,
+pub struct ThermalConfig {
+    /// Heat capacity of the board, J/K, more than 0 as the others.
+    pub board_j_per_k: f64,
+    /// Of the windings with their iron, J/K.
+    pub winding_j_per_k: f64,
+    /// Of the housing, J/K.
+    pub housing_j_per_k: f64,
+    /// What flows from the board to the housing, W/K.
+    pub board_w_per_k: f64,
+    /// From the windings to the housing, W/K.
+    pub winding_w_per_k: f64,
+    /// From the housing to the air, W/K.
+    pub housing_w_per_k: f64,
+    /// What the board loses while it drives the motor, whatever the current, W.
+    pub board_w: f64,
+    /// Resistance of the board per phase, Ω.
+    pub board_ohm: f64,
+    /// What the sun gives the housing, W.
+    pub sun_w: f64,
+    /// Heat flows this many times as fast as everything else happens.
+    pub rate: f64,
 }
 
-/// A bare controller board with still air.
-const BOARD: Mass = Mass { per_watt: 0.6, seconds: 60.0 };
-/// A motor the size of a fist in its housing.
-const MOTOR: Mass = Mass { per_watt: 1.2, seconds: 400.0 };
+impl Default for ThermalConfig {
+    fn default() -> Self {
+        Self {
+            board_j_per_k: 12.0,
+            winding_j_per_k: 80.0,
+            housing_j_per_k: 280.0,
+            board_w_per_k: 0.1,
+            winding_w_per_k: 1.0,
+            housing_w_per_k: 0.3,
+            board_w: 1.5,
+            board_ohm: 0.005,
+            sun_w: 0.0,
+            rate: 1.0,
+        }
+    }
+}
+
+/// Resistance of copper per kelvin, and the temperature at which a winding has the configured one.
+const COPPER_PER_K: f64 = 0.0039;
+const COPPER_AT_C: f64 = 25.0;
 
 /// The temperatures, °C.
 #[derive(Clone, Debug)]
@@ -21,38 +54,76 @@ pub struct Thermal {
     pub board_c: f64,
     /// The windings.
     pub motor_c: f64,
+    /// What surrounds them.
+    pub housing_c: f64,
 }
 
 impl Thermal {
     /// As warm as the air.
     pub fn new(ambient_c: f64) -> Self {
-        Self { board_c: ambient_c, motor_c: ambient_c }
+        Self { board_c: ambient_c, motor_c: ambient_c, housing_c: ambient_c }
     }
 
-    /// `heat_w` watts for `dt_s` seconds.
-    pub fn step(&mut self, heat_w: f64, ambient_c: f64, dt_s: f64) {
-        self.board_c += BOARD.change(self.board_c, heat_w, ambient_c) * dt_s;
-        self.motor_c += MOTOR.change(self.motor_c, heat_w, ambient_c) * dt_s;
+    /// Resistance of the windings over the configured one.
+    pub fn resistance(&self) -> f64 {
+        1.0 + COPPER_PER_K * (self.motor_c - COPPER_AT_C)
+    }
+
+    /// `board_w` watts of heat on the board and `winding_w` in the windings for `dt_s` seconds of servo time.
+    pub fn step(
+        &mut self,
+        config: &ThermalConfig,
+        ambient_c: f64,
+        [board_w, winding_w]: [f64; 2],
+        dt_s: f64,
+    ) {
+        let dt_s = dt_s * config.rate;
+        let (board, winding) = (config.board_w_per_k, config.winding_w_per_k);
+        let housing = [(board, self.board_c), (winding, self.motor_c), (config.housing_w_per_k, ambient_c)];
+        self.housing_c = warmed(self.housing_c, config.housing_j_per_k, config.sun_w, housing, dt_s);
+        self.board_c = warmed(self.board_c, config.board_j_per_k, board_w, [(board, self.housing_c)], dt_s);
+        self.motor_c =
+            warmed(self.motor_c, config.winding_j_per_k, winding_w, [(winding, self.housing_c)], dt_s);
     }
 }
 
-impl Mass {
-    fn change(self, now_c: f64, heat_w: f64, ambient_c: f64) -> f64 {
-        (ambient_c + heat_w * self.per_watt - now_c) / self.seconds
-    }
+/// The temperature of a mass after `dt_s` seconds, by the heat that flows at their end: stable however long they are.
+fn warmed<const N: usize>(now_c: f64, j_per_k: f64, heat_w: f64, to: [(f64, f64); N], dt_s: f64) -> f64 {
+    let (flow, inflow) = to.iter().fold((0.0, heat_w), |(w_per_k, w), (g, c)| (w_per_k + g, w + g * c));
+    let kick = dt_s / j_per_k;
+    (now_c + kick * inflow) / (1.0 + kick * flow)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn settles_at_heat_times_resistance() {
+    fn after(seconds: f64, rate: f64) -> Thermal {
+        let config = ThermalConfig { sun_w: 3.0, rate, ..ThermalConfig::default() };
         let mut thermal = Thermal::new(20.0);
-        for _ in 0..10_000 {
-            thermal.step(50.0, 20.0, 0.5);
-        }
-        assert!((thermal.board_c - 50.0).abs() < 0.1);
-        assert!((thermal.motor_c - 80.0).abs() < 0.1);
+        (0..(seconds / 0.01) as usize).for_each(|_| thermal.step(&config, 20.0, [2.0, 10.0], 0.01));
+        thermal
+    }
+
+    #[test]
+    fn settles_where_as_much_heat_leaves_as_comes() {
+        let thermal = after(20_000.0, 1.0);
+        // 15 W through 0.3 W/K to the air, 2 W through 0.1 W/K and 10 W through 1 W/K to the housing.
+        assert!((thermal.housing_c - 70.0).abs() < 0.1, "{thermal:?}");
+        assert!((thermal.board_c - 90.0).abs() < 0.1, "{thermal:?}");
+        assert!((thermal.motor_c - 80.0).abs() < 0.1, "{thermal:?}");
+    }
+
+    #[test]
+    fn heat_that_flows_faster_arrives_at_the_same() {
+        let (slow, fast) = (after(1200.0, 1.0), after(40.0, 30.0));
+        assert!((slow.board_c - fast.board_c).abs() < 0.1, "{slow:?} {fast:?}");
+        assert!(slow.board_c < 80.0, "still on its way: {slow:?}");
+    }
+
+    #[test]
+    fn no_step_is_too_long() {
+        let thermal = after(1.0, 1e6);
+        assert!((thermal.board_c - 90.0).abs() < 1.0, "{thermal:?}");
     }
 }

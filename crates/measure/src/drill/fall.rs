@@ -91,6 +91,12 @@ pub enum DrillError {
     /// Nothing can fall.
     #[error("this robot has no body; add a [body] table, see docs/configuration.md")]
     NoBody,
+    /// Nothing can trot.
+    #[error("this robot does not trot; the drill needs `name = \"stand_and_squat\"` in [controller]")]
+    NoTrot,
+    /// A bug.
+    #[error("an experiment panicked: a bug")]
+    Panicked,
 }
 
 fn fall(name: &'static str, config: &RobotConfig, trouble: Trouble) -> Result<Fall, DrillError> {
@@ -106,17 +112,7 @@ fn fall(name: &'static str, config: &RobotConfig, trouble: Trouble) -> Result<Fa
     }
     let begun_ns = rig.now_ns();
     begin(&rig, trouble, begun_ns, config.servos.len());
-    let mut fall = Fall {
-        name,
-        contact_speed: None,
-        peak_force: 0.0,
-        peak_torque: 0.0,
-        cause: None,
-        reaction_ms: None,
-        height: Trace::new(),
-        speed: Trace::new(),
-        force: Trace::new(),
-    };
+    let mut fall = Fall::new(name);
     for _ in 0..WATCH {
         if trouble == Trouble::HostCrash {
             rig.freeze(config.timing.period_ns());
@@ -139,7 +135,22 @@ fn begin(rig: &Rig, trouble: Trouble, now_ns: i64, servos: usize) {
 }
 
 impl Fall {
-    fn look(&mut self, rig: &mut Rig, begun_ns: i64) {
+    pub(super) fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            contact_speed: None,
+            peak_force: 0.0,
+            peak_torque: 0.0,
+            cause: None,
+            reaction_ms: None,
+            height: Trace::new(),
+            speed: Trace::new(),
+            force: Trace::new(),
+        }
+    }
+
+    /// After each tick from `begun_ns` on.
+    pub(super) fn look(&mut self, rig: &mut Rig, begun_ns: i64) {
         let now_ns = rig.now_ns();
         let seconds = (now_ns - begun_ns) as f64 * 1e-9;
         if self.cause.is_none()
@@ -173,12 +184,19 @@ pub fn ratio(falls: &[Fall]) -> Option<f64> {
     Some(speed("ours")? / speed("power cut to all")?)
 }
 
+/// One line per fall, from the trouble on.
+pub(super) fn plot<'a>(
+    title: &str,
+    unit: &str,
+    falls: impl IntoIterator<Item = &'a Fall>,
+    trace: fn(&Fall) -> &Trace,
+) -> Plot {
+    let plot = Plot::over_time(title, Axis::new(title, unit));
+    falls.into_iter().fold(plot, |plot, fall| plot.line(fall.name, trace(fall)))
+}
+
 /// The experiments as a page.
 pub fn page(falls: &[Fall]) -> Page {
-    let plot = |title: &str, unit: &str, falls: &[Fall], trace: fn(&Fall) -> &Trace| {
-        let plot = Plot::over_time(title, Axis::new(title, unit));
-        falls.iter().fold(plot, |plot, fall| plot.line(fall.name, trace(fall)))
-    };
     let mut table = Table::new([
         Column::text("trouble and reaction"),
         Column::number("contact", "m/s").worst_is_high(),

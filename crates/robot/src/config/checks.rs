@@ -374,13 +374,14 @@ fn check_controller(robot: &RobotConfig, reader: &mut Reader) {
             .help("list hip, thigh and knee of each leg in this order, or choose another controller");
         reader.problems.push(problem);
     }
-    if legs.stand_m >= 2.0 * legs.link_m || legs.squat_m >= legs.stand_m {
-        let span =
-            ["squat_m", "stand_m", "link_m"].iter().find_map(|key| reader.span(&format!("controller.{key}")));
+    if legs.stand_m >= 2.0 * legs.link_m || legs.squat_m + legs.lift_m >= legs.stand_m {
+        let span = ["squat_m", "lift_m", "stand_m", "link_m"]
+            .iter()
+            .find_map(|key| reader.span(&format!("controller.{key}")));
         let (link, stand) = (legs.link_m, legs.stand_m);
         let problem = Problem::error("controller", "the legs cannot do this")
             .at(span.unwrap_or(name), format!("standing at {stand} m on two links of {link} m"))
-            .help("`squat_m` must be less than `stand_m`, and that less than twice `link_m`");
+            .help("`squat_m` and `lift_m` together must be less than `stand_m`, and that less than twice `link_m`");
         reader.problems.push(problem);
     }
 }

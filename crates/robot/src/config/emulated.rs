@@ -1,9 +1,9 @@
 //! The emulated devices a robot file describes.
 
-use super::{BodyConfig, ImuLink, LinkConfig, RobotConfig, ServoConfig, WireModel, nanoseconds};
+use super::{BodyConfig, HeatConfig, ImuLink, LinkConfig, RobotConfig, ServoConfig, WireModel, nanoseconds};
 use khz_emu::{
-    BusConfig, ConfigError, Ground, ImuConfig, JointConfig, Quadruped, QuadrupedConfig, WireKind, World,
-    WorldConfig,
+    BusConfig, ConfigError, Ground, ImuConfig, JointConfig, Quadruped, QuadrupedConfig, ThermalConfig,
+    WireKind, World, WorldConfig,
 };
 use std::f64::consts::TAU;
 
@@ -57,6 +57,7 @@ impl RobotConfig {
             joint: emulated_joint(servo),
             supply_v: self.emulation.supply_v,
             ambient_c: self.emulation.ambient_c,
+            thermal: self.emulated_heat(&servo.heat),
             ..base
         }
         .with("servo.pid_position.kp", per_turn(device.kp))
@@ -65,6 +66,22 @@ impl RobotConfig {
         // Commands come every tick; a trajectory of the servo's own would lag behind them.
         .with("servo.default_accel_limit", "nan")
         .with("servo.fault_temperature", device.fault_temperature)
+        .with("servo.temperature_margin", device.temperature_margin)
+    }
+
+    fn emulated_heat(&self, heat: &HeatConfig) -> ThermalConfig {
+        ThermalConfig {
+            board_j_per_k: heat.board_j_per_k,
+            winding_j_per_k: heat.winding_j_per_k,
+            housing_j_per_k: heat.housing_j_per_k,
+            board_w_per_k: heat.board_w_per_k,
+            winding_w_per_k: heat.winding_w_per_k,
+            housing_w_per_k: heat.housing_w_per_k,
+            board_w: heat.board_w,
+            board_ohm: heat.board_ohm,
+            sun_w: heat.sun_w,
+            rate: self.emulation.heat_rate,
+        }
     }
 
     fn emulated_imu(&self) -> ImuConfig {

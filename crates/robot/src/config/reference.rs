@@ -25,6 +25,7 @@ const SECTIONS: &[Section] = &[
     ("`command` of a servo", CommandFormat::ABOUT, CommandFormat::KEYS),
     ("`joint` of a servo", JointConfig::ABOUT, JointConfig::KEYS),
     ("`device` of a servo", DeviceConfig::ABOUT, DeviceConfig::KEYS),
+    ("`heat` of a servo", HeatConfig::ABOUT, HeatConfig::KEYS),
     ("`[imu]`", ImuConfig::ABOUT, ImuConfig::KEYS),
     ("`[controller]`", ControllerSection::ABOUT, ControllerSection::KEYS),
     ("`[controller]` with `name = \"sine\"`", SineParameters::ABOUT, SineParameters::KEYS),

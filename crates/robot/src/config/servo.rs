@@ -45,6 +45,8 @@ section! {
         joint: JointConfig = JointConfig::default(), "";
         /// The emulated servo; real servos keep their own settings.
         device: DeviceConfig = DeviceConfig::default(), "";
+        /// How the emulated servo warms up.
+        heat: HeatConfig = HeatConfig::default(), "";
     }
 }
 
@@ -154,5 +156,32 @@ section! {
         kd: f64 = 0.5, "N·m·s/rad", 0.0 => 10_000.0;
         /// It faults when its board is this warm.
         fault_temperature: f64 = 75.0, "°C", 0.0 => 200.0;
+        /// So far below that it begins to lower its own greatest current. 0: it does not.
+        temperature_margin: f64 = 25.0, "°C", 0.0 => 200.0;
+    }
+}
+
+section! {
+    /// `heat` of a servo: how the emulated servo warms up. The defaults are estimates for a servo of half a kilogram the
+    /// size of a fist, in still air, whose board has no heat sink.
+    HeatConfig {
+        /// Heat capacity of the board.
+        board_j_per_k: f64 = 12.0, "J/K", 0.01 => 100_000.0;
+        /// Heat capacity of the windings with their iron.
+        winding_j_per_k: f64 = 80.0, "J/K", 0.01 => 100_000.0;
+        /// Heat capacity of the housing.
+        housing_j_per_k: f64 = 280.0, "J/K", 0.01 => 100_000.0;
+        /// What flows from the board to the housing.
+        board_w_per_k: f64 = 0.1, "W/K", 0.0001 => 1000.0;
+        /// What flows from the windings to the housing.
+        winding_w_per_k: f64 = 1.0, "W/K", 0.0001 => 1000.0;
+        /// What flows from the housing to the air.
+        housing_w_per_k: f64 = 0.3, "W/K", 0.0001 => 1000.0;
+        /// What the board loses while it drives the motor, whatever the current.
+        board_w: f64 = 1.5, "W", 0.0 => 1000.0;
+        /// Resistance of the board per phase.
+        board_ohm: f64 = 0.005, "Ω", 0.0 => 10.0;
+        /// What the sun gives the housing.
+        sun_w: f64 = 0.0, "W", 0.0 => 1000.0;
     }
 }

@@ -33,7 +33,7 @@ words! {
         Hold = "hold",
         /// Swing every joint around where it was found, with a rising frequency.
         Sine = "sine",
-        /// A quadruped stands up and squats. Legs are groups of three servos: hip, thigh, knee.
+        /// A quadruped stands up and squats, or trots on the spot. Legs are groups of three servos: hip, thigh, knee.
         StandAndSquat = "stand_and_squat",
     }
 }
@@ -89,6 +89,10 @@ section! {
         rise_s: f64 = 2.0, "s", 0.1 => 1000.0;
         /// Time of one squat.
         period_s: f64 = 2.0, "s", 0.1 => 1000.0;
+        /// How high feet are lifted, diagonal pairs in turn: a trot on the spot. 0: all stay on the ground.
+        lift_m: f64 = 0.0, "m", 0.0 => 20.0;
+        /// Time in which every foot steps once.
+        step_s: f64 = 0.4, "s", 0.1 => 1000.0;
     }
 }
 
@@ -137,6 +141,9 @@ section! {
         supply_v: f64 = 24.0, "V", 5.0 => 60.0;
         /// Temperature around the servos.
         ambient_c: f64 = 25.0, "°C", -40.0 => 120.0;
+        /// Heat flows this many times as fast as everything else happens, so that minutes show what an hour does. Motion
+        /// that repeats itself heats as much per time, if the repetition is short against what is to be seen.
+        heat_rate: f64 = 1.0, "", 0.0 => 1000.0;
         /// Time the IMU takes for a reading.
         imu_latency_us: f64 = 40.0, "µs", 0.0 => 1_000_000.0;
         /// Noise of the rate, standard deviation.

@@ -1,12 +1,14 @@
-//! A 12-joint quadruped stands up from where it lies and then squats, again and again.
+//! A 12-joint quadruped stands up from where it lies and then squats, or trots on the spot, again and again.
 
 use super::{ControlError, Controller};
 use crate::command::{PositionCommand, ServoCommand};
 use crate::state::RobotState;
-use std::f64::consts::TAU;
+use std::f64::consts::{PI, TAU};
 
 /// Joints per leg, in the order of the configuration: hip (abduction), thigh, knee.
 const JOINTS: usize = 3;
+/// Share of a step in which a foot is in the air; less than a half, so that all four meet on the ground between.
+const SWING: f64 = 0.3;
 
 /// Lengths in m, times in s.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,11 +23,23 @@ pub struct StandAndSquatParameters {
     pub rise_s: f64,
     /// Time of one squat.
     pub period_s: f64,
+    /// How high feet are lifted, diagonal pairs in turn: a trot on the spot. 0: all stay on the ground.
+    pub lift_m: f64,
+    /// Time in which every foot steps once.
+    pub step_s: f64,
 }
 
 impl Default for StandAndSquatParameters {
     fn default() -> Self {
-        Self { link_m: 0.15, stand_m: 0.22, squat_m: 0.06, rise_s: 2.0, period_s: 2.0 }
+        Self {
+            link_m: 0.15,
+            stand_m: 0.22,
+            squat_m: 0.06,
+            rise_s: 2.0,
+            period_s: 2.0,
+            lift_m: 0.0,
+            step_s: 0.4,
+        }
     }
 }
 
@@ -51,20 +65,33 @@ impl StandAndSquat {
         (stand_m - depth, -0.5 * squat_m * rate * (rate * t).sin())
     }
 
-    /// Hip, thigh and knee of a leg whose foot is `height` under its hip: two equal links, knee bent back.
-    fn leg(&self, height: f64) -> [f64; JOINTS] {
-        let thigh = (0.5 * height / self.parameters.link_m).clamp(-1.0, 1.0).acos();
-        [0.0, thigh, -2.0 * thigh]
+    /// How high the foot of a leg is, and its rate. Front left and rear right step first, then the others.
+    fn lift(&self, leg: usize, t: f64) -> (f64, f64) {
+        let StandAndSquatParameters { lift_m, step_s, .. } = self.parameters;
+        let later = if matches!(leg % 4, 0 | 3) { 0.0 } else { 0.5 };
+        let phase = (t / step_s + later).fract() / SWING;
+        // Until its first step a foot of the second pair stays where it is.
+        if phase >= 1.0 || t < later * step_s {
+            return (0.0, 0.0);
+        }
+        let rate = PI / (SWING * step_s) * (TAU * phase).sin();
+        (lift_m * (PI * phase).sin().powi(2), lift_m * rate)
     }
 
-    /// Joint angles and velocities while standing and squatting.
-    fn squat(&self, t: f64) -> ([f64; JOINTS], [f64; JOINTS]) {
-        let (height, rate) = self.height(t);
-        let angles = self.leg(height);
+    /// Hip, thigh and knee of a leg whose hip is `height` over its foot, and their velocities: two equal links, knee
+    /// bent back.
+    fn leg(&self, height: f64, rate: f64) -> ([f64; JOINTS], [f64; JOINTS]) {
+        let ratio = (0.5 * height / self.parameters.link_m).clamp(-1.0, 1.0);
+        let thigh = ratio.acos();
         // d(thigh)/d(height) of acos(h / 2l); the links never stretch fully, so the root stays positive.
-        let ratio = 0.5 * height / self.parameters.link_m;
-        let thigh = -0.5 / self.parameters.link_m / (1.0 - ratio * ratio).max(1e-6).sqrt() * rate;
-        (angles, [0.0, thigh, -2.0 * thigh])
+        let turning = -0.5 / self.parameters.link_m / (1.0 - ratio * ratio).max(1e-6).sqrt() * rate;
+        ([0.0, thigh, -2.0 * thigh], [0.0, turning, -2.0 * turning])
+    }
+
+    /// Joint angles and velocities of a leg, `t` seconds after the robot stood.
+    fn pose(&self, leg: usize, t: f64) -> ([f64; JOINTS], [f64; JOINTS]) {
+        let ((height, rate), (lift, lift_rate)) = (self.height(t), self.lift(leg, t));
+        self.leg(height - lift, rate - lift_rate)
     }
 }
 
@@ -81,9 +108,10 @@ impl Controller for StandAndSquat {
 
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
         self.elapsed_s += state.dt();
-        let (angles, velocities) = self.squat((self.elapsed_s - self.parameters.rise_s).max(0.0));
+        let standing_s = (self.elapsed_s - self.parameters.rise_s).max(0.0);
         let (part, part_rate) = smooth(self.elapsed_s, self.parameters.rise_s);
         for (i, (command, from)) in commands.iter_mut().zip(&self.from).enumerate() {
+            let (angles, velocities) = self.pose(i / JOINTS, standing_s);
             let (angle, velocity) = (angles[i % JOINTS], velocities[i % JOINTS]);
             let target = PositionCommand {
                 velocity: part * velocity + part_rate * (angle - from),
@@ -118,7 +146,12 @@ mod tests {
 
     #[test]
     fn moves_without_jumps_and_velocity_matches() {
-        let mut squat = StandAndSquat::new(StandAndSquatParameters::default());
+        steady(StandAndSquatParameters::default());
+        steady(StandAndSquatParameters { lift_m: 0.03, ..StandAndSquatParameters::default() });
+    }
+
+    fn steady(parameters: StandAndSquatParameters) {
+        let mut squat = StandAndSquat::new(parameters);
         let mut state = RobotState::unknown(12, false, 1_000_000);
         state.servos.iter_mut().enumerate().for_each(|(i, servo)| servo.position = 0.1 * i as f64);
         squat.start(&state).unwrap();
