@@ -399,6 +399,19 @@ fn check_supervisor(robot: &RobotConfig, reader: &mut Reader) {
                 .help("`temperature_soft_c` must be below `temperature_hard_c`");
         reader.problems.push(problem);
     }
+    let cannot = |servo: &&ServoConfig| {
+        let (sent, read) = (servo.command.max_torque, servo.query.temperature);
+        servo.limits.torque.is_none() || sent == Format::None || read == Format::None
+    };
+    if let Some(at) = reader.span("supervisor.temperature_soft_c")
+        && let Some(servo) = robot.servos.iter().find(cannot)
+    {
+        let title = format!("heat cannot lower the torque of `{}`", servo.name);
+        let problem = Problem::warning("supervisor.temperature_soft_c", title)
+            .at(at, "unless the controller limits its torque, this does nothing for it")
+            .help("give it `limits.torque`, and leave `command.max_torque` and `query.temperature` on");
+        reader.problems.push(problem);
+    }
     let heartbeat = [
         ("heartbeat_ms", supervisor.heartbeat_ms.is_some()),
         ("heartbeat_from", supervisor.heartbeat_from.is_some()),
