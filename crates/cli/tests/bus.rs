@@ -32,6 +32,18 @@ fn the_attitude_is_printed_in_degrees() {
 }
 
 #[test]
+fn a_hat_tells_what_it_is_and_what_its_registers_hold() {
+    let output = khz(&["info", "emulated:pi3hat"]);
+    let about = text(&output.stdout);
+    assert!(about.contains("CAN1: 000") && about.contains("AUX: average:300 min:250"), "{output:?}");
+    // The configuration that opening wrote is not there: registers are read from a hat nobody has opened.
+    let output = khz(&["spi", "--link", "emulated:pi3hat", "1,7,25", "2,32,1", "2,97,2"]);
+    assert_eq!(text(&output.stdout), "40420f00404b4c000101010000ffffffffffffffff32000000\n20\n0000\n");
+    let output = khz(&["send", "--link", "emulated:pi3hat", "4,800b,1300,r", "--timeout-ms", "2000"]);
+    assert!(text(&output.stdout).starts_with("CAN 4,B00,23"), "{output:?}");
+}
+
+#[test]
 fn scan_finds_every_servo() {
     let output = khz(&["scan", "emulated", "--last", "14", "--timeout-ms", "50", "--json"]);
     assert_eq!(text(&output.stdout).matches("\"firmware\"").count(), 12, "{output:?}");
@@ -44,6 +56,8 @@ fn bad_input_is_explained() {
         (&["send", "--link", "emulated", "9,8001,1300"], "there is no bus 9"),
         (&["send", "--link", "emulated", "1,8001"], "BUS,ID,DATA"),
         (&["info", "socketcan:no-such"], "no such interface"),
+        (&["spi", "--link", "emulated", "1,7,25"], "not a pi3hat"),
+        (&["spi", "--link", "emulated:pi3hat", "3,7,25"], "processors are 0, 1 and 2"),
         (&["replay", "/no/such/trace", "--link", "emulated"], "/no/such/trace"),
     ] {
         let output = khz(words);

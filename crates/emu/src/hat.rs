@@ -8,8 +8,8 @@ use crate::world::World;
 use khz_link::pi3hat::{Processor, Spi};
 use khz_link::{ImuSample, Link, LinkError, Received};
 use khz_wire::pi3hat::{
-    Attitude, CanConfig, IMU_VERSION, INTERFACE_TYPE, ImuConfig, MAX_BLOB, Ready, decode_send,
-    encode_receive_status, encode_received, register,
+    Attitude, CanConfig, DeviceInfo, ErrorStatus, IMU_VERSION, INTERFACE_TYPE, ImuConfig, MAX_BLOB,
+    Performance, Ready, decode_send, encode_receive_status, encode_received, register,
 };
 use khz_wire::time::SpiCost;
 use std::collections::VecDeque;
@@ -121,6 +121,12 @@ impl Hat {
                 let config = self.can.get(channel).map(CanConfig::encode);
                 config.map_or(0, |config| put(&config[..CanConfig::len(self.version)]))
             }
+            register::ERROR_STATUS => put(&ErrorStatus::encode([ErrorStatus::default(); 2])),
+            register::DEVICE_INFO => {
+                put(&DeviceInfo { git_hash: [0; 20], dirty: false, serial: [of as u8 + 1; 12] }.encode())
+            }
+            // A figure like a real one's: no firmware runs here.
+            register::PERFORMANCE => put(&Performance { average: 300, minimum: 250 }.encode()),
             register::IMU_VERSION if is_aux => put(&[IMU_VERSION]),
             register::READ_IMU_CONFIG if is_aux => put(&self.imu.encode()),
             register::READY if is_aux => {
@@ -270,6 +276,14 @@ mod tests {
             count += usize::from(link.receive(now_ns).unwrap().is_some());
         }
         assert_eq!(count, 2);
+    }
+
+    #[test]
+    fn each_processor_tells_what_it_runs() {
+        let about = link(4).about().unwrap();
+        assert_eq!(about.len(), 6, "{about:?}");
+        assert_eq!(about[2], format!("CAN2: {} clean {}", "00".repeat(20), "02".repeat(12)));
+        assert_eq!(about[5], "AUX: average:300 min:250");
     }
 
     #[test]

@@ -299,6 +299,10 @@ impl<L: Link> Link for Faults<L> {
         self.link.imu()
     }
 
+    fn about(&mut self) -> Result<Vec<String>, LinkError> {
+        self.link.about()
+    }
+
     fn counters(&self, channel: u8) -> Counters {
         let mut counters = self.link.counters(channel);
         counters.downs += self.off.get(usize::from(channel)).map_or(0, |off| off.downs);

@@ -91,6 +91,15 @@ pub trait Link: Send {
         None
     }
 
+    /// What the adapter tells of itself and its buses, in lines for people. Not for the loop: allocates, and may take some
+    /// milliseconds.
+    ///
+    /// # Errors
+    /// [`LinkError::Down`] if it cannot be asked.
+    fn about(&mut self) -> Result<Vec<String>, LinkError> {
+        Ok(Vec::new())
+    }
+
     /// What happened so far on a channel.
     fn counters(&self, channel: u8) -> Counters;
 }
@@ -122,6 +131,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn imu(&mut self) -> Option<&mut dyn Imu> {
         (**self).imu()
+    }
+
+    fn about(&mut self) -> Result<Vec<String>, LinkError> {
+        (**self).about()
     }
 
     fn counters(&self, channel: u8) -> Counters {

@@ -8,8 +8,8 @@ mod spidev;
 
 use crate::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, OpenError, Received};
 use khz_wire::pi3hat::{
-    Attitude, CanConfig, IMU_VERSION, ImuConfig, MAX_BLOB, decode_receive_status, decode_received,
-    encode_send, register,
+    Attitude, CanConfig, DeviceInfo, ErrorStatus, IMU_VERSION, ImuConfig, MAX_BLOB, Performance,
+    decode_receive_status, decode_received, encode_send, register,
 };
 use khz_wire::{Address, Frame};
 pub use spidev::Spidev;
@@ -259,6 +259,53 @@ fn sample(hat: &Attitude, at_ns: i64) -> ImuSample {
     }
 }
 
+impl<S: Spi + ?Sized> Spi for Box<S> {
+    fn read(&mut self, of: Processor, register: u8, into: &mut [u8], now_ns: i64) -> Result<i64, LinkError> {
+        (**self).read(of, register, into, now_ns)
+    }
+
+    fn write(&mut self, to: Processor, register: u8, bytes: &[u8], now_ns: i64) -> Result<i64, LinkError> {
+        (**self).write(to, register, bytes, now_ns)
+    }
+
+    fn settle(&mut self, ns: i64, now_ns: i64) -> i64 {
+        (**self).settle(ns, now_ns)
+    }
+}
+
+/// A processor's lines: firmware and chip, rounds of its main loop, errors of its buses.
+fn tell(
+    name: &str,
+    first_bus: usize,
+    info: &[u8; 33],
+    performance: &[u8; 8],
+    errors: &[u8; 12],
+) -> Vec<String> {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let mut lines = Vec::new();
+    if let Some(DeviceInfo { git_hash, dirty, serial }) = DeviceInfo::decode(info) {
+        let state = if dirty { "dirty" } else { "clean" };
+        lines.push(format!("{name}: {} {state} {}", hex(&git_hash), hex(&serial)));
+    }
+    if let Some(Performance { average, minimum }) = Performance::decode(performance) {
+        lines.push(format!("{name}: average:{average} min:{minimum}"));
+    }
+    for (port, status) in ErrorStatus::decode(errors).into_iter().flatten().enumerate() {
+        let ErrorStatus { flags, receive_errors, transmit_errors, bus_offs, .. } = status;
+        let names = [(1, "error passive"), (2, "warning"), (4, "bus off"), (8, "protocol exception")];
+        let state: Vec<_> = names.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, name)| *name).collect();
+        if status != (ErrorStatus { codes: status.codes, ..ErrorStatus::default() }) {
+            lines.push(format!(
+                "JC{}: errors received {receive_errors} sent {transmit_errors}, bus off {bus_offs} times{}{}",
+                first_bus + port,
+                if state.is_empty() { "" } else { "; now " },
+                state.join(", ")
+            ));
+        }
+    }
+    lines
+}
+
 impl<S: Spi> Link for Pi3hat<S> {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -309,6 +356,23 @@ impl<S: Spi> Link for Pi3hat<S> {
 
     fn imu(&mut self) -> Option<&mut dyn Imu> {
         Some(self)
+    }
+
+    fn about(&mut self) -> Result<Vec<String>, LinkError> {
+        let mut lines = Vec::new();
+        for (index, (processor, name)) in PROCESSORS.into_iter().zip(["CAN1", "CAN2", "AUX"]).enumerate() {
+            let (mut info, mut performance, mut errors) = ([0; 33], [0; 8], [0; 12]);
+            let blobs: [(u8, &mut [u8]); 3] = [
+                (register::DEVICE_INFO, &mut info),
+                (register::PERFORMANCE, &mut performance),
+                (register::ERROR_STATUS, &mut errors),
+            ];
+            for (register, blob) in blobs {
+                self.free_ns = self.spi.read(processor, register, blob, self.free_ns)?;
+            }
+            lines.extend(tell(name, index * 2 + 1, &info, &performance, &errors));
+        }
+        Ok(lines)
     }
 
     fn counters(&self, channel: u8) -> Counters {

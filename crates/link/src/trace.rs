@@ -128,6 +128,10 @@ impl<L: Link> Link for Trace<L> {
         self.link.imu()
     }
 
+    fn about(&mut self) -> Result<Vec<String>, LinkError> {
+        self.link.about()
+    }
+
     fn counters(&self, channel: u8) -> Counters {
         self.link.counters(channel)
     }

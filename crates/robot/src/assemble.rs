@@ -216,13 +216,20 @@ fn open_rs485(link: &Rs485Link) -> Result<Box<dyn Link>, OpenError> {
     })
 }
 
+/// The SPI devices of a robot's hat.
+///
+/// # Errors
+/// As [`Spidev::open`].
+pub fn hat_spi(config: &RobotConfig) -> Result<Spidev, OpenError> {
+    let hat = config.pi3hat.clone().unwrap_or_default();
+    let [can_1, can_2] = hat.can_spi.each_ref().map(Path::new);
+    Spidev::open([can_1, can_2], Path::new(&hat.aux_spi), hat.speed_hz)
+}
+
 /// The one hat behind all buses with `link = "pi3hat"`.
 fn open_hat(config: &RobotConfig) -> Result<Box<dyn Link>, AssembleError> {
     let failed = |why: String| AssembleError::Open { bus: "pi3hat".into(), why };
-    let hat = config.pi3hat.clone().unwrap_or_default();
-    let [can_1, can_2] = hat.can_spi.each_ref().map(Path::new);
-    let spi = Spidev::open([can_1, can_2], Path::new(&hat.aux_spi), hat.speed_hz);
-    let spi = spi.map_err(|error| failed(error.to_string()))?;
+    let spi = hat_spi(config).map_err(|error| failed(error.to_string()))?;
     let mut options = pi3hat::Options::default();
     for bus in &config.buses {
         let LinkConfig::Pi3hat(bus) = &bus.link else { continue };

@@ -3,6 +3,7 @@
 mod open;
 mod scan;
 mod send;
+mod spi;
 mod traces;
 mod watch;
 
@@ -12,7 +13,8 @@ use std::process::ExitCode;
 /// Talk to the devices of any link: find them, send frames, watch, record and replay.
 ///
 /// LINK is `KIND:TARGET` (`socketcan:can0`, `fdcanusb:/dev/fdcanusb`, `rs485:/dev/ttyUSB0`,
-/// `udp:192.168.1.255:7000`), a robot file, or `emulated`. Buses are counted from 1, over all links given.
+/// `udp:192.168.1.255:7000`), `pi3hat`, a robot file, `emulated`, or `emulated:pi3hat`. Buses are counted from 1, over all
+/// links given.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -25,6 +27,7 @@ enum Action {
     Send(send::Args),
     Watch(watch::Args),
     Info(open::Args),
+    Spi(spi::Args),
     Record(traces::RecordArgs),
     Replay(traces::ReplayArgs),
 }
@@ -36,6 +39,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Action::Send(args) => send::run(&args),
         Action::Watch(args) => watch::run(&args),
         Action::Info(args) => open::info(&args),
+        Action::Spi(args) => spi::run(&args),
         Action::Record(args) => traces::record(args),
         Action::Replay(args) => traces::replay(&args),
     }

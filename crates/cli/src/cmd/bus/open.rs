@@ -2,8 +2,10 @@
 
 use crate::cmd::show;
 use anyhow::{Context, Result, bail};
-use khz_emu::World;
+use khz_emu::hat::Hat;
+use khz_emu::{BusConfig, World};
 use khz_link::fdcanusb::Fdcanusb;
+use khz_link::pi3hat::{Pi3hat, Spi};
 use khz_link::rs485::Rs485;
 use khz_link::socketcan::{SocketCan, interface};
 use khz_link::udp::{Options, Reach, Udp};
@@ -59,11 +61,15 @@ impl Buses {
                 let reach = Reach::All(found.with_context(|| format!("{address}: no such host"))?);
                 Box::new(Udp::open(Options { reach, ..Options::default() })?)
             }
+            _ if word.ends_with("pi3hat") => match spi(word)? {
+                Some(spi) => Box::new(Pi3hat::open(spi, &Default::default(), now_ns())?),
+                None => bail!("{word}: no hat; write pi3hat or emulated:pi3hat"),
+            },
             _ if word == "emulated" => Box::new(World::new(&RobotConfig::quadruped().world())?),
             _ if word.ends_with(".toml") => return self.add_robot(word),
             _ => bail!(
                 "{word}: not a link; write socketcan:INTERFACE, fdcanusb:PATH, rs485:PATH, udp:HOST:PORT, \
-                 a robot file (.toml), or emulated"
+                 pi3hat, a robot file (.toml), emulated, or emulated:pi3hat"
             ),
         };
         for channel in 0..link.capabilities().channels {
@@ -139,6 +145,11 @@ impl Buses {
         self.links.iter_mut().find_map(|link| link.imu())
     }
 
+    fn about(&mut self) -> Result<Vec<String>, LinkError> {
+        let each = self.links.iter_mut().map(|link| link.about()).collect::<Result<Vec<_>, _>>()?;
+        Ok(each.concat())
+    }
+
     fn counters(&self, bus: u8) -> khz_link::Counters {
         let place = &self.places[usize::from(bus) - 1];
         self.links[place.link].counters(place.channel)
@@ -151,15 +162,39 @@ impl Buses {
     }
 }
 
+/// The SPI of the hat that a word names, if it names one.
+pub fn spi(word: &str) -> Result<Option<Box<dyn Spi>>> {
+    let robot = match word {
+        "pi3hat" => RobotConfig::quadruped(),
+        "emulated:pi3hat" => {
+            let mut world = RobotConfig::quadruped().world();
+            world.buses.resize(5, BusConfig::CAN_FD);
+            return Ok(Some(Box::new(Hat::new(World::new(&world)?, 4))));
+        }
+        _ if word.ends_with(".toml") => {
+            RobotConfig::load(word).map_err(|error| anyhow::anyhow!("{error}"))?
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(Box::new(assemble::hat_spi(&robot)?)))
+}
+
 /// `khz bus info`.
 pub fn info(args: &Args) -> Result<ExitCode> {
     let findings: Vec<_> = args.links.iter().flat_map(|word| findings(word)).collect();
-    let buses = Buses::open(&args.links);
+    let mut buses = Buses::open(&args.links);
+    let about = match &mut buses {
+        Ok(buses) => buses.about()?,
+        Err(_) => Vec::new(),
+    };
     if args.json {
         let problems: Vec<_> = findings.iter().map(ToString::to_string).collect();
         let error = buses.as_ref().err().map(|error| format!("{error:#}"));
         let list: Vec<_> = buses.iter().flat_map(describe).collect();
-        show(&format!("{}\n", json!({ "buses": list, "findings": problems, "error": error })))?;
+        show(&format!(
+            "{}\n",
+            json!({ "buses": list, "about": about, "findings": problems, "error": error })
+        ))?;
     } else {
         let mut text = String::new();
         for bus in buses.iter().flat_map(describe) {
@@ -173,6 +208,7 @@ pub fn info(args: &Args) -> Result<ExitCode> {
                 bus["in_flight"]
             )?;
         }
+        about.iter().try_for_each(|line| writeln!(text, "{line}"))?;
         findings.iter().try_for_each(|finding| writeln!(text, "{finding}"))?;
         show(&text)?;
     }
