@@ -1,7 +1,7 @@
 //! A real kernel for what the development machine's may lack: CAN, PREEMPT_RT, a watchdog.
 //!
 //! Debian's real-time kernel is downloaded (not installed) and booted by QEMU's own emulation, which works
-//! without virtualisation support. Its first file system holds busybox, a few modules, can-utils, our
+//! without virtualisation support. Its first file system holds busybox, a few modules, can-utils, iproute2, our
 //! statically linked binaries, and the scripts of `vm/guest`. Each script is one test; what it needs of ours
 //! stands in its head:
 //!
@@ -21,16 +21,38 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const KERNEL: &str = "linux-image-rt-amd64";
-const PACKAGES: [&str; 3] = ["busybox-static", "can-utils", "libc6"];
-const MODULES: [&str; 6] = [
+/// The libraries are those of iproute2.
+const PACKAGES: [&str; 12] = [
+    "busybox-static",
+    "can-utils",
+    "iproute2",
+    "libbpf1",
+    "libbsd0",
+    "libc6",
+    "libcap2",
+    "libelf1",
+    "libmd0",
+    "libmnl0",
+    "libxtables12",
+    "zlib1g",
+];
+const MODULES: [&str; 12] = [
     "net/can/can",
     "net/can/can-raw",
     "drivers/net/can/dev/can-dev",
     "drivers/net/can/vcan",
     "drivers/watchdog/watchdog",
     "drivers/watchdog/softdog",
+    "net/llc/llc",
+    "net/802/stp",
+    "net/bridge/bridge",
+    "drivers/net/veth",
+    "net/sched/sch_netem",
+    "net/sched/sch_tbf",
 ];
-const CAN_TOOLS: [&str; 4] = ["candump", "cansend", "cangen", "canfdtest"];
+/// Where they are in their packages; in the guest they lie in `/usr/sbin`, as busybox has an `ip` of its own.
+const TOOLS: [&str; 6] =
+    ["usr/bin/candump", "usr/bin/cansend", "usr/bin/cangen", "usr/bin/canfdtest", "bin/ip", "sbin/tc"];
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// The guest's own scripts are limited to 300 s each; a guest that hangs altogether is ended after this.
 const PATIENCE_S: &str = "1200";
@@ -149,11 +171,18 @@ fn initramfs(debian: &Path, scripts: &[String]) -> Result<Vec<u8>> {
     copy("init".into(), shell::root().join("vm/init"))?;
     copy("lib.sh".into(), shell::root().join("vm/lib.sh"))?;
     copy("bin/busybox".into(), debian.join("bin/busybox"))?;
-    // can-utils are linked dynamically.
+    // The tools are linked dynamically.
     copy("lib64/ld-linux-x86-64.so.2".into(), debian.join(library).join("ld-linux-x86-64.so.2"))?;
-    copy(format!("{library}/libc.so.6"), debian.join(library).join("libc.so.6"))?;
-    for tool in CAN_TOOLS {
-        copy(format!("usr/bin/{tool}"), debian.join("usr/bin").join(tool))?;
+    for folder in [library.to_owned(), format!("usr/{library}")] {
+        for file in std::fs::read_dir(debian.join(folder))?.flatten().map(|entry| entry.path()) {
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if name.contains(".so.") {
+                copy(format!("{library}/{name}"), file)?;
+            }
+        }
+    }
+    for tool in TOOLS {
+        copy(format!("usr/sbin/{}", shell::stem(Path::new(tool))), debian.join(tool))?;
     }
     for module in MODULES {
         let file = modules.join(format!("{module}.ko"));

@@ -1,0 +1,29 @@
+# needs: khz
+# The lab's network with ports that delay, lose and limit: this kernel has the qdiscs. The machine is emulated and slow, so
+# the delay is long.
+PATH=/usr/sbin:$PATH
+mkdir -p /run/netns
+for module in llc stp bridge veth sch_netem sch_tbf; do
+    check "the kernel takes $module" insmod "/modules/$module.ko"
+done
+
+# lab OPTION…: asks one device 200 times, through ports of this kind; its results are in `lab`.
+lab() {
+    khz rtt lab --devices 1 --duration 0.2 --only "one more switch" --json "$@" >lab
+    [ $? -le 1 ] || return 1
+}
+
+# p50: of the round trips, ns.
+p50() {
+    sed -n '/"round_trip_ns"/,/}/s/.*"p50": \([0-9]*\).*/\1/p' lab | tail -n 1
+}
+
+check "the lab's network is made" lab
+plain=$(p50)
+check "a round trip takes $plain ns" [ "$plain" -lt 200000000 ]
+check "nothing is lost" contains lab '"lost": 0'
+check "its ports delay" lab --delay-us 150000 --jitter-us 10000
+check "a round trip takes both delays" [ "$(p50)" -gt 280000000 ]
+check "its ports lose and limit" lab --delay-us 1000 --loss-percent 30 --limit-mbit 50
+check "about half of the round trips" awk -F '[:,]' \
+    '/^      "lost"/ { lost = $2 } END { print lost; exit !(lost > 60 && lost < 140) }' lab
