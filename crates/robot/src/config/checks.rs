@@ -23,6 +23,7 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     check_imu(robot, reader);
     check_controller(robot, reader);
     check_supervisor(robot, reader);
+    check_device(robot, reader);
     check_body(robot, reader);
     check_stream(robot, reader);
     check_idle_buses(robot, reader);
@@ -426,6 +427,20 @@ fn check_supervisor(robot: &RobotConfig, reader: &mut Reader) {
                 .help("for example `heartbeat_ms = 500` and `heartbeat_from = \"udp:0.0.0.0:7757\"`");
             reader.problems.push(problem);
         }
+    }
+}
+
+/// The kernel's watchdog is fed every 100 ms, or every two periods if that is longer.
+fn check_device(robot: &RobotConfig, reader: &mut Reader) {
+    let least = (4.0 * robot.timing.period_ns() as f64 * 1e-9).ceil();
+    let (Some(timeout), Some(at)) = (robot.watchdog.timeout_s, reader.span("watchdog.timeout_s")) else {
+        return;
+    };
+    if f64::from(timeout) < least {
+        let problem = Problem::error("watchdog.timeout_s", "the computer could be reset between two ticks")
+            .at(at, format!("{timeout} s at {} Hz", robot.timing.rate_hz))
+            .help(format!("write at least four periods, {least} s"));
+        reader.problems.push(problem);
     }
 }
 
