@@ -22,6 +22,8 @@ pub(super) struct UdpPort {
     frames: VecDeque<Frame>,
     /// Who asked each device last, and how.
     asked: [Option<Asked>; 128],
+    /// What goes out with the next [`Port::flush`], and to whom.
+    answers: Vec<(Asked, Frame)>,
     /// The IMU's newest reading, as an entry.
     reading: Option<Frame>,
 }
@@ -45,6 +47,7 @@ impl UdpPort {
             address,
             frames: VecDeque::with_capacity(AHEAD),
             asked: [None; 128],
+            answers: Vec::with_capacity(AHEAD),
             reading: None,
         })
     }
@@ -102,19 +105,70 @@ impl Port for UdpPort {
 
     fn report(&mut self, frame: &Frame) {
         let source = Address::from_id(frame.id).source;
-        let Some(asked) = self.asked[usize::from(source)] else { return };
-        let mut bytes = [0; MAX_DATAGRAM];
-        let header = Header { kind: Kind::Reply, sequence: asked.sequence };
-        let Ok(mut writer) = Writer::new(header, &mut bytes) else { return };
-        if writer.push(asked.channel, frame).is_ok() {
-            if let Some(reading) = &self.reading {
-                // There is room: a datagram holds twenty entries.
-                let _ = writer.push(asked.channel, reading);
-            }
-            // A datagram the kernel does not take is lost, as datagrams may be.
-            let _ = self.socket.send_to(writer.written(), asked.by);
-        }
+        let asked = self.asked[usize::from(source)];
+        self.answers.extend(asked.map(|asked| (asked, *frame)));
     }
 
-    fn flush(&mut self) {}
+    fn flush(&mut self) {
+        let mut rest = &self.answers[..];
+        while let Some(&(first, _)) = rest.first() {
+            let mut bytes = [0; MAX_DATAGRAM];
+            let header = Header { kind: Kind::Reply, sequence: first.sequence };
+            let Ok(mut writer) = Writer::new(header, &mut bytes) else { break };
+            // One datagram for all who answer the same request at once; a single entry always fits.
+            while let Some(((asked, frame), others)) = rest.split_first()
+                && (asked.by, asked.sequence) == (first.by, first.sequence)
+                && writer.push(asked.channel, frame).is_ok()
+            {
+                rest = others;
+            }
+            if let Some(reading) = &self.reading {
+                // A datagram without room for it goes without.
+                let _ = writer.push(first.channel, reading);
+            }
+            // A datagram the kernel does not take is lost, as datagrams may be.
+            let _ = self.socket.send_to(writer.written(), first.by);
+        }
+        self.answers.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::{Endpoint, Server};
+    use crate::{BusConfig, ImuConfig, ServoConfig, World, WorldConfig};
+    use khz_wire::udp::SENSORS;
+    use std::time::Duration;
+
+    #[test]
+    fn a_board_answers_for_all_its_servos_in_one_datagram() {
+        let servos = (1..=3).map(|id| ServoConfig::new(0, id)).collect();
+        let (buses, imu) =
+            (vec![BusConfig::INSTANT], Some(ImuConfig { latency_ns: 0, ..ImuConfig::default() }));
+        let world = World::new(&WorldConfig { buses, servos, imu, ..WorldConfig::default() }).unwrap();
+        let mut board = Server::at(world, &[Endpoint::Udp(([127, 0, 0, 1], 0).into())]).unwrap();
+        let address = board.endpoints().next().unwrap().to_str().unwrap().to_owned();
+        let host = UdpSocket::bind("127.0.0.1:0").unwrap();
+        host.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+
+        // One more than the board has, as a broadcast does.
+        let header = Header { kind: Kind::RequestToAll, sequence: 7 };
+        let mut bytes = [0; MAX_DATAGRAM];
+        let mut writer = Writer::new(header, &mut bytes).unwrap();
+        for id in 1..=4 {
+            writer.push(0, &Frame::new(Address::to(id, true).id(), &[0x11, 0]).unwrap()).unwrap();
+        }
+        host.send_to(writer.written(), &address).unwrap();
+        board.serve_once(1_000_000);
+
+        let (len, _) = host.recv_from(&mut bytes).unwrap();
+        let answer = Datagram::parse(&bytes[..len]).unwrap();
+        assert_eq!((answer.header.kind, answer.header.sequence), (Kind::Reply, 7));
+        let who = |frame: Frame| (frame.id != SENSORS).then(|| Address::from_id(frame.id).source);
+        let from: Vec<_> = answer.frames().map(|(_, frame)| who(frame)).collect();
+        assert_eq!(from, [Some(1), Some(2), Some(3), None]);
+        host.set_nonblocking(true).unwrap();
+        assert!(host.recv_from(&mut bytes).is_err(), "a second datagram");
+    }
 }

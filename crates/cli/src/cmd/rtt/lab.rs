@@ -48,10 +48,13 @@ pub struct Args {
     /// Ask the kernel for its own times of every datagram.
     #[arg(long)]
     stamps: bool,
-    /// Instead of the experiments, run this robot file (`khz run`) against its servos, emulated each in a namespace of
-    /// its own. Its one bus must be a broadcast to 10.77.255.255.
+    /// Instead of the experiments, run this robot file (`khz run`) against its servos, emulated on boards that have a
+    /// namespace each. Its one bus must be a broadcast to 10.77.255.255.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "payload", "only", "stamps"])]
     robot: Option<PathBuf>,
+    /// Servos on a board, which answers for all of them in one datagram.
+    #[arg(long, value_name = "SERVOS", default_value_t = 1, requires = "robot")]
+    per_board: usize,
     /// Write the HTML report here.
     #[arg(long, default_value = "rtt-lab.html")]
     report: PathBuf,
@@ -100,7 +103,7 @@ fn ports(args: &Args) -> Ports {
 fn run_robot(file: &Path, args: &Args) -> Result<ExitCode> {
     let robot = RobotConfig::load(file)?;
     let khz = std::env::current_exe().context("this program cannot be found")?;
-    let status = with_servos(&robot, &ports(args), |space| {
+    let status = with_servos(&robot, args.per_board, &ports(args), |space| {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", space]).arg(khz).arg("run").arg(file);
         command.arg("--duration").arg(format!("{}s", args.duration)).arg("--report").arg(&args.report);

@@ -1,9 +1,9 @@
-//! A robot's servos behind Ethernet, each in a network namespace of its own.
+//! A robot's servos behind Ethernet: boards with one or several of them, each in a network namespace of its own.
 use super::network::{BROADCAST, MOST_DEVICES, Network, inside, space};
 use super::ports::Ports;
 use crate::rtt::RttError;
 use khz_emu::serve::{Endpoint, Server};
-use khz_emu::{World, WorldConfig};
+use khz_emu::{ServoConfig, World, WorldConfig};
 use khz_robot::RobotConfig;
 use khz_robot::config::LinkConfig;
 use khz_rt::Setup;
@@ -13,25 +13,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Below that of the loop, above that of everything else.
 const PRIORITY: u8 = 70;
 
-/// Builds a network with a device for each servo of a robot file whose one bus is a broadcast into it, and does some
-/// work while the emulated servos answer. The work is told the name of the controller's namespace. The first servo has
-/// the IMU, if there is one.
+/// Builds a network of boards with `per_board` servos each (the last may have fewer) of a robot file whose one bus is a
+/// broadcast into it, and does some work while the emulated servos answer. The work is told the name of the controller's
+/// namespace. The first board has the IMU, if there is one.
 ///
 /// # Errors
-/// If the file's bus is not such a one, the machine does not let us make namespaces (it takes root), or the kernel has no
+/// If `per_board` is 0, the file's bus is not such a one, the machine does not let us make namespaces (it takes root), or the kernel has no
 /// qdisc for such ports.
 pub fn with_servos<T>(
     robot: &RobotConfig,
+    per_board: usize,
     ports: &Ports,
     work: impl FnOnce(&str) -> T,
 ) -> Result<T, RttError> {
     let port = port(robot)?;
-    let devices = robot.servos.len();
-    if !(1..=MOST_DEVICES).contains(&devices) {
-        return Err(RttError::Plan(format!("{devices} servos cannot be: use 1 to {MOST_DEVICES}")));
+    let servos = robot.world().servos;
+    let boards: Vec<_> = servos.chunks(per_board.max(1)).collect();
+    if per_board == 0 || !(1..=MOST_DEVICES).contains(&boards.len()) {
+        let what = format!(
+            "{} servos, {per_board} on a board, cannot be: use 1 to {MOST_DEVICES} boards",
+            servos.len()
+        );
+        return Err(RttError::Plan(what));
     }
-    let _network = Network::build(devices, ports)?;
-    let mut servers = (0..devices).map(|at| serve(robot, at, port)).collect::<Result<Vec<_>, _>>()?;
+    let _network = Network::build(boards.len(), ports)?;
+    let serve = |(at, servos): (usize, &&[ServoConfig])| serve(robot, at, servos, port);
+    let mut servers = boards.iter().enumerate().map(serve).collect::<Result<Vec<_>, _>>()?;
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for server in &mut servers {
@@ -63,16 +70,16 @@ fn port(robot: &RobotConfig) -> Result<u16, RttError> {
     )))
 }
 
-/// One servo at its own address.
-fn serve(robot: &RobotConfig, at: usize, port: u16) -> Result<Server, RttError> {
+/// A board with these servos, at its own address.
+fn serve(robot: &RobotConfig, at: usize, servos: &[ServoConfig], port: u16) -> Result<Server, RttError> {
     let all = robot.world();
-    let alone = WorldConfig {
-        servos: vec![all.servos[at].clone()],
+    let board = WorldConfig {
+        servos: servos.to_vec(),
         imu: all.imu.filter(|_| at == 0),
         seed: all.seed.wrapping_add(at as u64),
         ..all
     };
-    let world = World::new(&alone).map_err(|error| RttError::Plan(error.to_string()))?;
+    let world = World::new(&board).map_err(|error| RttError::Plan(error.to_string()))?;
     let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
     inside(&format!("d{at}"), || Server::at(world, &[Endpoint::Udp(address)]))?
         .map_err(|source| RttError::Bind { address, source })
@@ -89,7 +96,7 @@ mod tests {
         assert_eq!(port(&parse(shipped)).ok(), Some(7757));
         let elsewhere = shipped.replace("10.77.255.255", "192.168.1.255");
         for robot in [parse(&elsewhere), RobotConfig::quadruped()] {
-            let said = with_servos(&robot, &Ports::default(), |_| ())
+            let said = with_servos(&robot, 1, &Ports::default(), |_| ())
                 .err()
                 .map(|error| error.to_string())
                 .unwrap_or_default();
