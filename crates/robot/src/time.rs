@@ -13,6 +13,9 @@ const MOST_LINKS: usize = 16;
 /// What a last look at clock and links takes at most, with frames to decode and an interrupt of the kernel.
 const LAST_LOOK_NS: i64 = 20_000;
 
+/// What waking up takes; so long before something is due nobody goes to sleep.
+const WAKING_NS: i64 = 80_000;
+
 /// The loop's source of time. Everything below the loop is told the time; only this is asked for it.
 pub trait Time {
     /// The present, ns.
@@ -53,7 +56,7 @@ pub enum Receive {
     /// Ask again and again: the soonest, for a CPU while the cycle lasts.
     #[default]
     Spin,
-    /// Sleep until the kernel has something (`poll`): cheaper, some ten microseconds later.
+    /// Sleep until the kernel has something (`poll`): cheaper, some ten microseconds later. Spins shortly before the deadline.
     Poll,
 }
 
@@ -116,7 +119,8 @@ impl Time for RealTime {
         match self.receive {
             _ if !kernel_fed => self.spin(until_ns),
             Receive::Spin => std::hint::spin_loop(),
-            Receive::Poll => self.poll(until_ns, links),
+            Receive::Poll if until_ns - now_ns() > WAKING_NS => self.poll(until_ns - WAKING_NS, links),
+            Receive::Poll => std::hint::spin_loop(),
         }
     }
 
