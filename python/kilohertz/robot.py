@@ -59,6 +59,12 @@ class Summary(dict[str, Any]):
         """Every distribution in these figures as a table: one row each, those of servos and modules by their names."""
         return distributions(self)
 
+    def __repr__(self) -> str:
+        return (
+            f"<Summary: {self.ticks} ticks at {self.rate_hz:.1f} Hz of {self.target_rate_hz:.0f}, "
+            f"{self.missed_replies} replies missed; {self.end}>"
+        )
+
     def __getattr__(self, name: str) -> Any:
         try:
             return self[name]
