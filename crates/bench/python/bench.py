@@ -46,9 +46,20 @@ checksum = true
 """
 
 
-def servos(bus: str, prefix: str) -> str:
-    each = '[[servo]]\nname = "{prefix}_{number}"\nbus = "{bus}"\nid = {number}\n'
-    return "".join(each.format(prefix=prefix, bus=bus, number=number) for number in range(1, SERVOS + 1))
+# The official client sends what it is given as floats: position and kp_scale.
+COMMAND = """command.kp_scale = "float"
+command.velocity = "none"
+command.torque = "none"
+command.kd_scale = "none"
+command.max_torque = "none"
+command.watchdog = "none"
+"""
+
+
+def servos(bus: str, prefix: str, command: str = "") -> str:
+    each = '[[servo]]\nname = "{prefix}_{number}"\nbus = "{bus}"\nid = {number}\n{command}'
+    numbers = range(1, SERVOS + 1)
+    return "".join(each.format(prefix=prefix, bus=bus, number=number, command=command) for number in numbers)
 
 
 def ratio(name: str, value: float, goal: float) -> None:
@@ -100,7 +111,7 @@ def served(folder: str) -> Iterator[dict[str, str]]:
 
 class Ours:
     def __init__(self, path: str) -> None:
-        robot = kilohertz.Robot.parse(CLIENT.format(path=path) + servos("main", "servo"))
+        robot = kilohertz.Robot.parse(CLIENT.format(path=path) + servos("main", "servo", COMMAND))
         self.connection = robot.connect()
         self.state, self.command = self.connection.arrays()
         self.command.mode = Mode.POSITION
