@@ -1,5 +1,6 @@
 # needs: khz
-# The kernel's watchdog is fed by a running robot, stopped by an orderly end, and runs out when the process is killed.
+# The kernel's watchdog is fed by a running robot, stopped by an orderly end, and runs out when the process is frozen or
+# killed.
 
 insmod /modules/watchdog.ko
 insmod /modules/softdog.ko soft_noboot=1
@@ -61,9 +62,20 @@ kill -TERM $run
 wait $run
 check "SIGTERM stops it" says state inactive
 
-khz run robot.toml --duration 60s --no-report --log killed.tlog >killed 2>&1 &
+khz run robot.toml --duration 60s --no-report --log frozen.tlog >frozen 2>&1 &
 run=$!
 check "a third run starts it" wait_for says state active
+sleep 2
+kill -STOP $run
+check "under a frozen run it runs out" wait_for fired
+kill -CONT $run
+wait $run
+check "the run that thawed comes down and stops it" says state inactive
+dmesg -c >/dev/null
+
+khz run robot.toml --duration 60s --no-report --log killed.tlog >killed 2>&1 &
+run=$!
+check "a fourth run starts it" wait_for says state active
 sleep 2
 kill -KILL $run
 check "a killed run leaves it counting" says state active
