@@ -39,7 +39,6 @@ impl Module {
     /// thigh, knee. Lengths in m, times in s.
     #[staticmethod]
     #[pyo3(signature = (*, link_m=0.15, stand_m=0.22, squat_m=0.06, rise_s=2.0, period_s=2.0, lift_m=0.0, step_s=0.4))]
-    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn stand_and_squat(
         link_m: f64,
         stand_m: f64,
