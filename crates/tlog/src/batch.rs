@@ -15,7 +15,7 @@ use std::io;
 
 /// The name of the one field.
 const FIELD: &str = "zstd";
-/// How many bytes of samples are put together at most.
+/// With so many bytes a batch is full; the last sample may go beyond.
 pub const MAX_BYTES: usize = 64 << 10;
 /// How long samples are put together at most, µs.
 pub const MAX_SPAN_US: i64 = 1_000_000;
@@ -89,7 +89,7 @@ pub fn unpack(payload: &[u8], room: &mut Vec<u8>, most: u64) -> Result<(), Decod
     let mut input = Input::new(payload);
     let frame = input.counted()?;
     let wrong = || input.error(Flaw::Value("frame of zstd"));
-    // Our frames tell their size; a false one makes decompression fail.
+    // Our frames tell their size.
     let size = zstd::zstd_safe::get_frame_content_size(frame).ok().flatten().ok_or_else(wrong)?;
     if size > most {
         return Err(input.error(Flaw::Limit { what: "bytes of a batch", value: size, limit: most }));
@@ -97,8 +97,9 @@ pub fn unpack(payload: &[u8], room: &mut Vec<u8>, most: u64) -> Result<(), Decod
     room.clear();
     room.reserve(size as usize);
     let mut decompressor = zstd::bulk::Decompressor::new().map_err(|_| wrong())?;
-    decompressor.decompress_to_buffer(frame, room).map_err(|_| wrong())?;
-    Ok(())
+    // There may be room for a second frame behind the first.
+    let len = decompressor.decompress_to_buffer(frame, room).map_err(|_| wrong())?;
+    if len as u64 == size { Ok(()) } else { Err(wrong()) }
 }
 
 /// How far a batch has been read.
@@ -124,5 +125,64 @@ impl Cursor {
         let len = input.counted()?.len();
         self.at += input.position();
         Ok(Some((self.time_us, self.at - len..self.at)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payload(frame: &[u8]) -> Vec<u8> {
+        let mut payload = Vec::new();
+        payload.counted(frame);
+        payload
+    }
+
+    fn frame() -> Vec<u8> {
+        zstd::bulk::compress(&[7; 1000], LEVEL).unwrap()
+    }
+
+    /// Whether it is refused, with how much memory.
+    fn refused(frame: &[u8], mut room: Vec<u8>) -> bool {
+        let is_refused = unpack(&payload(frame), &mut room, 2000).is_err();
+        assert!(room.capacity() <= 4000, "{} bytes", room.capacity());
+        is_refused
+    }
+
+    #[test]
+    fn a_frame_that_is_not_what_it_says_is_refused() {
+        let sound = frame();
+        assert!(!refused(&sound, Vec::new()));
+        for room in [0, 4000] {
+            let refused = |frame: &[u8]| refused(frame, Vec::with_capacity(room));
+            assert!((0..sound.len()).all(|cut| refused(&sound[..cut])), "cut");
+            assert!(refused(&[sound.clone(), frame()].concat()), "two frames");
+            assert!(refused(&zstd::bulk::compress(&[7; 2001], LEVEL).unwrap()), "too large");
+            assert!(refused(&zstd::stream::encode_all(&[7; 1000][..], LEVEL).unwrap()), "of unknown size");
+            // The size stands in two bytes behind magic and descriptor, less 256.
+            let mut false_size = sound.clone();
+            assert_eq!(false_size[5..7], 744u16.to_le_bytes());
+            for size in [0, 743, 745, u16::MAX] {
+                false_size[5..7].copy_from_slice(&size.to_le_bytes());
+                assert!(refused(&false_size), "{size}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_batch_of_anything_is_read_to_an_end_or_an_error() {
+        let mut batch = Batch::default();
+        (0..50).for_each(|n| batch.push(n * 1000, &[n as u8; 9]));
+        for at in 0..batch.bytes.len() {
+            for value in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut bytes = batch.bytes.clone();
+                bytes[at] = value;
+                let mut cursor = Cursor::new(&bytes).unwrap();
+                while let Ok(Some((_, payload))) = cursor.next(&bytes) {
+                    assert!(payload.end <= bytes.len());
+                }
+            }
+        }
+        assert!(Cursor::new(&[0; 7]).is_err());
     }
 }

@@ -14,7 +14,9 @@ use crate::value::Value;
 
 /// How much is read at once when reading on.
 const AHEAD: usize = 256 << 10;
-/// Reads a log. Its memory is bounded: one window of the file, one sample, and the schemas.
+
+/// Reads a log. Its memory is bounded: one window of the file, one sample or the samples compressed together with it, and
+/// the schemas.
 ///
 /// ```
 /// use khz_tlog::{Options, Reader, Type, Value, Writer};
@@ -200,7 +202,7 @@ impl<S: Source> Reader<S> {
     /// Whether, after a sample of `seen_us`, none follows that is as early as `time_us`. Mostly samples lie in the order
     /// of their times; those compressed together come up to a second late, [received] ones up to a minute.
     pub fn is_past(&self, time_us: i64, seen_us: i64) -> bool {
-        let is_received = [received::SENDERS, received::GAPS].iter().all(|name| self.record(name).is_ok());
+        let is_received = received::MARKS.iter().all(|name| self.record(name).is_ok());
         let received = if is_received { received::AHEAD_US + received::BEHIND_US } else { 0 };
         let batched = if self.records.has_batches() { 2 * batch::MAX_SPAN_US } else { 0 };
         seen_us > time_us.saturating_add(received + batched)
@@ -216,7 +218,9 @@ impl<S: Source> Reader<S> {
     /// From here on gives only samples of the named records; the others are stepped over unread.
     pub fn select<N: Into<String>>(&mut self, names: impl IntoIterator<Item = N>) {
         self.records.select(names.into_iter().map(Into::into).collect());
-        self.batch.close();
+        if self.batch.identifier().is_some_and(|identifier| !self.records.is_selected(identifier)) {
+            self.batch.close();
+        }
     }
 
     /// Learns all records of a log without an index, by stepping through it once; then goes back to where it was.

@@ -43,6 +43,11 @@ impl Unbatch {
         self.open = None;
     }
 
+    /// Whose batch is being read.
+    pub fn identifier(&self) -> Option<u64> {
+        self.open.map(|open| open.identifier)
+    }
+
     /// The next sample of the batch being read; `None` behind its last.
     fn next(&mut self) -> Result<Option<Found>, Error> {
         let Some(mut open) = self.open.take() else { return Ok(None) };

@@ -1,6 +1,6 @@
 //! Writing a log, block by block, to anything that takes bytes.
 
-use crate::batch::{Batch, MAX_SPAN_US};
+use crate::batch::{Batch, MAX_BYTES, MAX_SPAN_US};
 use crate::block::write_index;
 use crate::block::{
     DATA_START, DataBody, IndexEntry, MAGIC, MAX_BLOCK, MarkerBody, NO_DATA, SchemaBody, flags,
@@ -66,7 +66,8 @@ impl RecordId {
 
 /// Writes a log. Give it a buffered destination: each block is one or two short `write_all`.
 ///
-/// A log that is dropped instead of [finished](Writer::finish) has no index, and is readable all the same.
+/// A log that is dropped instead of [finished](Writer::finish) has no index and lacks what waits to be compressed by
+/// zstd, and is readable all the same.
 pub struct Writer<W> {
     out: W,
     options: Options,
@@ -160,7 +161,12 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Also when the payload is larger than a reader would accept, or a sample compressed by zstd has no time.
     pub fn write(&mut self, record: RecordId, time_us: Option<i64>, payload: &[u8]) -> io::Result<()> {
-        if payload.len() as u64 > MAX_BLOCK - 64 {
+        // Beside it a batch holds less than MAX_BYTES, and zstd makes what it cannot shrink longer by a tiny part.
+        let beside = match self.declared(record)?.compression {
+            Compression::Zstd => 2 * MAX_BYTES as u64,
+            Compression::None | Compression::Snappy => 64,
+        };
+        if payload.len() as u64 > MAX_BLOCK - beside {
             return Err(invalid(format!("a sample of {} bytes is too large for a log", payload.len())));
         }
         if let (Some(time_us), Some(oldest_us)) = (time_us, self.oldest_us)

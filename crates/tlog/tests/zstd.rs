@@ -76,6 +76,41 @@ fn a_search_by_time_goes_between_the_samples_of_a_batch() {
 }
 
 #[test]
+fn choosing_records_within_a_batch_loses_none_of_it() {
+    let log = log(1000);
+    let mut reader = Reader::open(log.as_slice()).unwrap();
+    for name in ["fast", "slow", "fast"] {
+        reader.rewind();
+        reader.select(["fast", "slow"]);
+        while reader.next().unwrap().unwrap().record.name() != "fast" {}
+        reader.select([name]);
+        let left = numbers(&mut reader);
+        assert_eq!(left.len(), if name == "fast" { 999 } else { 0 });
+    }
+}
+
+#[test]
+fn a_large_sample_behind_a_small_one_can_be_read_or_is_refused() {
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    let id = log.record_with("a", &Type::Bytes.to_bytes(), Compression::Zstd).unwrap();
+    let payload = |len: usize| {
+        let mut payload = Vec::new();
+        payload.counted(&vec![0; len]);
+        payload
+    };
+    let (small, large, larger) = (60_000, (64 << 20) - (130 << 10), (64 << 20) - 100);
+    log.write(id, Some(1), &payload(small)).unwrap();
+    log.write(id, Some(2), &payload(large)).unwrap();
+    log.write(id, Some(3), &payload(small)).unwrap();
+    assert!(log.write(id, Some(4), &payload(larger)).is_err());
+    let mut reader = Reader::open(log.finish().unwrap()).unwrap();
+    for len in [small, large, small] {
+        assert_eq!(reader.next().unwrap().unwrap().payload.len(), payload(len).len());
+    }
+    assert!(reader.next().unwrap().is_none());
+}
+
+#[test]
 fn no_sample_of_a_batch_can_be_asked_for_alone() {
     let log = log(1000);
     let mut reader = Reader::open(log.as_slice()).unwrap();
