@@ -1,7 +1,7 @@
 //! `khz log` on logs made here.
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
-use khz_tlog::{Options, Type, Writer};
+use khz_tlog::{Options, Type, Writer, received};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -168,6 +168,25 @@ fn zstd_is_not_seen_by_any_command() {
 
 fn lines_of(words: &[&str]) -> Vec<String> {
     stdout(&khz(words)).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_part_of_what_others_sent_still_has_samples_that_came_late() {
+    let bench = bench();
+    let path = |name: &str| format!("{}/{name}.tlog", bench.folder);
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    received::MARKS.iter().for_each(|name| _ = log.record(name, &Type::Null).unwrap());
+    let beat = log.record("beat", &Type::Bool).unwrap();
+    for second in [10, 15, 11, 16, 12] {
+        log.write(beat, Some(T0 + second * 1_000_000), &[1]).unwrap();
+    }
+    std::fs::write(path("far"), log.finish().unwrap()).unwrap();
+    assert!(khz(&["extract", &path("far"), "-r", "beat", "-o", &path("part")]).status.success());
+    assert!(khz(&["repair", &path("far"), "-o", &path("mended")]).status.success());
+    for name in ["far", "part", "mended"] {
+        // From the first sample on: those of 10, 11 and 12.
+        assert_eq!(lines_of(&["cat", &path(name), "--to", "2.5"]).len(), 3, "{name}");
+    }
 }
 
 #[test]

@@ -4,6 +4,8 @@
 pub const SENDERS: &str = "sender";
 /// The record that tells what was lost on the way.
 pub const GAPS: &str = "gaps";
+/// The records that mark such a log, samples or not.
+pub const MARKS: [&str; 2] = [SENDERS, GAPS];
 /// How far ahead of the clock of whoever receives a sample may be, µs: clocks differ.
 pub const AHEAD_US: i64 = 1_000_000;
 /// How old a sample may be when it arrives, µs: its sender may have waited for its own disk. One that is older, or

@@ -27,8 +27,8 @@ pub struct Repair {
 }
 
 /// Writes everything sound in a log to a new one, which has an index, links and markers. Behind damage it goes on with
-/// the next block whose checksum is right. Samples are taken over as they are stored. A record whose schema changed on
-/// the way becomes two, the second with a number behind its name.
+/// the next block whose checksum is right. Samples are taken over as they are stored, records also without any. A record
+/// whose schema changed on the way becomes two, the second with a number behind its name.
 ///
 /// `progress` is told the position now and then, at least once for each sample.
 ///
@@ -65,6 +65,7 @@ pub fn repair<S: Source, W: Write>(
             report.told.push(error);
         }
     }
+    reader.records().iter().try_for_each(|record| copier.keep(record))?;
     Ok((report, copier.finish()?))
 }
 
@@ -97,6 +98,17 @@ impl<W: Write> Copier<W> {
         };
         self.writer.copy(id, item).map_err(Error::Write)?;
         Ok(())
+    }
+
+    /// Has a record in the new log even if none of its samples was copied.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn keep(&mut self, record: &RecordInfo) -> Result<(), Error> {
+        match self.ids.contains_key(&record.position()) {
+            true => Ok(()),
+            false => self.declare(record).map(drop),
+        }
     }
 
     /// Ends the log.

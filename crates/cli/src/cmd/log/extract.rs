@@ -3,7 +3,7 @@
 use super::shared::{Choice, Progress, conclude, create, open};
 use anyhow::{Result, bail};
 use khz_export::{Damage, scan};
-use khz_tlog::{Copier, Reader};
+use khz_tlog::{Copier, Reader, received};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
@@ -38,6 +38,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         true => Damage::default(),
         false => by_reading(&mut log, &args, &mut copier)?,
     };
+    // Without them nobody would know that samples may have come late.
+    for record in log.records().iter().filter(|record| received::MARKS.contains(&record.name())) {
+        copier.keep(record)?;
+    }
     copier.finish()?;
     Ok(conclude(&args.log, &damage))
 }
