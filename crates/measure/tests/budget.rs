@@ -54,6 +54,16 @@ fn rs485(buses: usize, servos: usize, baud: u32) -> RobotConfig {
 }
 
 #[test]
+fn replies_shortly_before_the_bus_deadline_come_too_late() {
+    let mut robot = RobotConfig::quadruped();
+    let cycle_us = Plan::of(&robot, Inputs::REAL).predict().cycle_ns as f64 / 1e3;
+    for (later_us, missed) in [(10.0, true), (30.0, false)] {
+        robot.timing.bus_deadline_us = Some(cycle_us + later_us);
+        assert_eq!(Plan::of(&robot, Inputs::REAL).predict().deadline_missed, missed, "{later_us}");
+    }
+}
+
+#[test]
 fn nothing_overlaps_on_a_wire_and_the_critical_path_has_no_way_back() {
     for robot in [RobotConfig::quadruped(), rs485(2, 12, 3_000_000), shipped("published/pi3hat")] {
         let timeline = Plan::of(&robot, Inputs::REAL).timeline();

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// Links that [`Receive::Poll`] can wait for at once.
 const MOST_LINKS: usize = 16;
 
-/// What a last look at clock and links takes at most, with frames to decode and an interrupt of the kernel.
-const LAST_LOOK_NS: i64 = 20_000;
+/// What a last look at clock and links takes at most, with frames to decode and an interrupt of the kernel, ns: so long
+/// before the bus deadline replies no longer count in real time.
+pub const LAST_LOOK_NS: i64 = 20_000;
 
 /// What waking up takes; so long before something is due nobody goes to sleep.
 const WAKING_NS: i64 = 80_000;

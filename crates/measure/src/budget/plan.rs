@@ -4,6 +4,7 @@ use super::costs::{Inputs, Medium};
 use khz_robot::RobotConfig;
 use khz_robot::config::{ImuLink, LinkConfig, Mode, WireModel};
 use khz_robot::cycle::exchange;
+use khz_robot::time::LAST_LOOK_NS;
 use khz_wire::time::{CanRate, UartRate};
 use khz_wire::{Address, Frame};
 
@@ -14,7 +15,7 @@ pub struct Plan {
     pub name: String,
     /// One tick as configured, ns.
     pub period_ns: i64,
-    /// How long a tick waits for replies, ns.
+    /// How long after the start of a tick replies count, ns.
     pub deadline_ns: i64,
     /// The controller runs beside the cycle, not after it.
     pub pipelined: bool,
@@ -86,7 +87,7 @@ impl Plan {
         Self {
             name: robot.name.clone(),
             period_ns: robot.timing.period_ns(),
-            deadline_ns: robot.timing.bus_deadline_ns(),
+            deadline_ns: robot.timing.bus_deadline_ns() - LAST_LOOK_NS,
             pipelined: robot.timing.mode == Mode::Pipelined,
             lines,
             imu,

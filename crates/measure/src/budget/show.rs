@@ -27,7 +27,7 @@ pub struct Prediction {
     pub headroom_ns: i64,
     /// How many such ticks fit in a second.
     pub highest_rate_hz: f64,
-    /// Replies would come after the bus deadline.
+    /// Replies would come too late to count before the bus deadline.
     pub deadline_missed: bool,
     /// The parts of the tick, as a run measures them.
     pub parts: Vec<Part>,
@@ -197,7 +197,7 @@ impl Prediction {
             ns(self.headroom_ns),
         )?;
         if self.deadline_missed {
-            writeln!(out, "  the last reply comes after the bus deadline")?;
+            writeln!(out, "  the last reply comes too late for the bus deadline")?;
         }
         writeln!(out, "\nbuses")?;
         for bus in &self.buses {

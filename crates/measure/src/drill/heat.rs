@@ -38,7 +38,7 @@ pub struct Sun {
     pub ambient_c: f64,
     /// What the sun gives each servo's housing, W.
     pub sun_w: f64,
-    /// Heat flows this many times as fast as everything else.
+    /// Heat flows this many times as fast as everything else; more than 0.
     pub heat_rate: f64,
 }
 

@@ -23,7 +23,7 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     check_imu(robot, reader);
     check_controller(robot, reader);
     check_supervisor(robot, reader);
-    check_device(robot, reader);
+    check_kernel_watchdog(robot, reader);
     check_body(robot, reader);
     check_stream(robot, reader);
     check_idle_buses(robot, reader);
@@ -431,7 +431,7 @@ fn check_supervisor(robot: &RobotConfig, reader: &mut Reader) {
 }
 
 /// The kernel's watchdog is fed every 100 ms, or every two periods if that is longer.
-fn check_device(robot: &RobotConfig, reader: &mut Reader) {
+fn check_kernel_watchdog(robot: &RobotConfig, reader: &mut Reader) {
     let least = (4.0 * robot.timing.period_ns() as f64 * 1e-9).ceil();
     let (Some(timeout), Some(at)) = (robot.watchdog.timeout_s, reader.span("watchdog.timeout_s")) else {
         return;

@@ -18,8 +18,8 @@ const PRIORITY: u8 = 70;
 /// namespace. The first board has the IMU, if there is one.
 ///
 /// # Errors
-/// If `per_board` is 0, the file's bus is not such a one, the machine does not let us make namespaces (it takes root), or the kernel has no
-/// qdisc for such ports.
+/// If `per_board` is 0, the file's bus is not such a one, the machine does not let us make namespaces (it takes root), or
+/// the kernel has no qdisc for such ports.
 pub fn with_servos<T>(
     robot: &RobotConfig,
     per_board: usize,
