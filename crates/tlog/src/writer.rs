@@ -169,11 +169,7 @@ impl<W: Write> Writer<W> {
         if payload.len() as u64 > MAX_BLOCK - beside {
             return Err(invalid(format!("a sample of {} bytes is too large for a log", payload.len())));
         }
-        if let (Some(time_us), Some(oldest_us)) = (time_us, self.oldest_us)
-            && time_us.saturating_sub(oldest_us) >= MAX_SPAN_US
-        {
-            self.write_batches()?;
-        }
+        self.write_batches_before(time_us)?;
         let mut compressed = std::mem::take(&mut self.compressed);
         let shrunk = match self.declared(record)?.compression {
             Compression::None => None,
@@ -196,7 +192,10 @@ impl<W: Write> Writer<W> {
         match self.declared(record)?.compression {
             Compression::Zstd if item.compressed => Err(invalid("a compressed sample for a batch".into())),
             Compression::Zstd => self.write(record, item.time_us, item.stored),
-            _ => self.data(record, item.time_us, item.stored, item.compressed),
+            _ => {
+                self.write_batches_before(item.time_us)?;
+                self.data(record, item.time_us, item.stored, item.compressed)
+            }
         }
     }
 
@@ -263,6 +262,16 @@ impl<W: Write> Writer<W> {
         match declared.batch.is_full() {
             true => self.write_batch(record),
             false => Ok(()),
+        }
+    }
+
+    /// Before a sample of this time is written: no sample waits for longer than [`MAX_SPAN_US`].
+    fn write_batches_before(&mut self, time_us: Option<i64>) -> io::Result<()> {
+        match time_us.zip(self.oldest_us) {
+            Some((time_us, oldest_us)) if time_us.saturating_sub(oldest_us) >= MAX_SPAN_US => {
+                self.write_batches()
+            }
+            _ => Ok(()),
         }
     }
 

@@ -149,6 +149,19 @@ fn a_repaired_log_has_the_same_samples_as_small() {
 }
 
 #[test]
+fn a_rare_sample_is_not_late_in_a_repaired_log() {
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    let rare = log.record_with("rare", &Type::Null.to_bytes(), Compression::Zstd).unwrap();
+    let often = log.record("often", &Type::Null).unwrap();
+    log.write(rare, Some(T0), &[]).unwrap();
+    (0..100).for_each(|n| log.write(often, Some(T0 + n * 100_000), &[]).unwrap());
+    let (_, mended) = repair(log.finish().unwrap(), Vec::new(), |_| {}).unwrap();
+    let mut reader = Reader::open(mended).unwrap();
+    let before = std::iter::from_fn(|| reader.next().unwrap().map(|item| item.record.name() == "often"));
+    assert_eq!(before.take_while(|is_often| *is_often).count(), 10, "those of the first second");
+}
+
+#[test]
 fn what_was_whole_before_a_cut_comes_back() {
     let log = log(300);
     let whole = numbers(&mut Reader::open(log.as_slice()).unwrap());
