@@ -143,16 +143,14 @@ impl Records {
         let wrong = |source| Error::Block { offset: position, what: "schema", source };
         let outer = Type::decode(body.schema).map_err(wrong)?;
         // A field that only looks like one of batches is what it says it is.
-        let inner = batch::inner(&outer).and_then(|schema| Some((schema, Type::decode(schema).ok()?)));
-        let (schema, ty, batched) = match &inner {
-            Some((schema, ty)) => (*schema, ty.clone(), true),
-            None => (body.schema, outer.clone(), false),
-        };
+        let inner = batch::inner(&outer).and_then(|schema| Some((schema.into(), Type::decode(schema).ok()?)));
+        let batched = inner.is_some();
+        let (schema, ty) = inner.unwrap_or_else(|| (body.schema.into(), outer));
         let record = RecordInfo {
             name: body.name.to_owned(),
             identifier: body.identifier,
             stored: body.schema.into(),
-            schema: schema.into(),
+            schema,
             ty,
             batched,
             position,

@@ -161,23 +161,20 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Also when the payload is larger than a reader would accept, or a sample compressed by zstd has no time.
     pub fn write(&mut self, record: RecordId, time_us: Option<i64>, payload: &[u8]) -> io::Result<()> {
+        let how = self.declared(record)?.compression;
         // Beside it a batch holds less than MAX_BYTES, and zstd makes what it cannot shrink longer by a tiny part.
-        let beside = match self.declared(record)?.compression {
-            Compression::Zstd => 2 * MAX_BYTES as u64,
-            Compression::None | Compression::Snappy => 64,
-        };
+        let beside = if how == Compression::Zstd { 2 * MAX_BYTES as u64 } else { 64 };
         if payload.len() as u64 > MAX_BLOCK - beside {
             return Err(invalid(format!("a sample of {} bytes is too large for a log", payload.len())));
         }
         self.write_batches_before(time_us)?;
+        if how == Compression::Zstd {
+            return self.collect(record, time_us, payload);
+        }
         let mut compressed = std::mem::take(&mut self.compressed);
-        let shrunk = match self.declared(record)?.compression {
-            Compression::None => None,
+        let shrunk = match how {
             Compression::Snappy => self.shrink(payload, &mut compressed)?,
-            Compression::Zstd => {
-                self.compressed = compressed;
-                return self.collect(record, time_us, payload);
-            }
+            _ => None,
         };
         let written = self.data(record, time_us, shrunk.unwrap_or(payload), shrunk.is_some());
         self.compressed = compressed;
