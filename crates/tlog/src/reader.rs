@@ -424,7 +424,18 @@ impl<S: Source> Reader<S> {
         for entry in &entries {
             match self.header_at(entry.schema) {
                 Ok(header) if header.kind == Kind::Schema => {
-                    self.learn(Place { position: entry.schema, header })?;
+                    match self.learn(Place { position: entry.schema, header }) {
+                        Err(
+                            error @ Error::Block {
+                                source: DecodeError { flaw: Flaw::Flags { .. }, .. }, ..
+                            },
+                        ) => {
+                            return Err(error);
+                        }
+                        // Whoever reads on to it is told.
+                        Err(error) if error.is_contained() => return Ok(()),
+                        other => other?,
+                    }
                 }
                 Err(error @ Error::Io { .. }) => return Err(error),
                 _ => return Ok(()),
