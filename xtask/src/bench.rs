@@ -34,7 +34,7 @@ fn bench(name: &str, quick: bool) -> Result<bool> {
     }
     let build = ["build", "--quiet", "--release", "--package", "kilohertz", "--package", "khz-bench"];
     shell::run(shell::cargo(&build).args(["--bin", "khz", "--bin", name]))?;
-    let mut command = shell::command(shell::root().join("target/release").join(name), &[]);
+    let mut command = shell::command(shell::release(name), &[]);
     if quick {
         command.arg("--quick");
     }
@@ -42,7 +42,7 @@ fn bench(name: &str, quick: bool) -> Result<bool> {
         Ok(python) => drop(command.env("PYTHON", python)),
         Err(error) => println!("bench {name}: no Python environment: {error:#}"),
     }
-    command.env("KHZ", shell::root().join("target/release/khz"));
+    command.env("KHZ", shell::release("khz"));
     println!("bench {name}: steal {} before", steal());
     let sound = shell::succeeds(&mut command)?;
     println!("bench {name}: steal {} after", steal());

@@ -107,7 +107,7 @@ fn campaign() -> Result<Outcome> {
 fn khz() -> Result<PathBuf> {
     let build = ["build", "--quiet", "--release", "--package", "kilohertz", "--all-features"];
     shell::run(&mut shell::cargo(&build))?;
-    Ok(shell::root().join("target/release/khz"))
+    Ok(shell::release("khz"))
 }
 
 fn machine() -> Result<Outcome> {
