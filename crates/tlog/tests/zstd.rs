@@ -54,6 +54,28 @@ fn samples_come_back_with_their_times_and_the_log_is_small() {
     assert!(log.len() < 10_000 * 10, "{}", log.len());
 }
 
+/// `vectors/tlog/d.hex`: what some version of zstd wrote, every later one must read.
+#[test]
+fn a_log_written_once_can_be_read_ever_after() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/tlog/d.hex");
+    if std::env::var_os("UPDATE").is_some() {
+        let hex: Vec<String> = log(20).chunks(32).map(hex).collect();
+        let about = "# Two records: \"fast\", 20 samples in one batch compressed by zstd, and \"slow\", one plain sample.\n\
+             # Origin: our own writer (khz-tlog with zstd 1.5.7); the format is docs/log-format.md's, the batch ours.\n";
+        std::fs::write(path, format!("{about}{}\n", hex.join("\n"))).unwrap();
+    }
+    let text = std::fs::read_to_string(path).unwrap();
+    let digits = text.lines().filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace);
+    let bytes: Vec<u8> = digits.map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+    let mut reader = Reader::open(bytes.as_slice()).unwrap();
+    assert_eq!(numbers(&mut reader), expected(0..20));
+    assert!(reader.record("fast").unwrap().is_zstd());
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn who_does_not_know_of_it_reads_an_object_of_bytes() {
     let log = log(10);

@@ -82,7 +82,7 @@ fn stalls(bench: &Bench, folder: &Path) -> Result<()> {
         uncounted += run.pushed.abs_diff(counted);
         run.late.percentile(99.0)
     };
-    let (stopped, calm) = bench.interleave(6, stopped, calm);
+    let (stopped, calm) = bench.interleave(10, stopped, calm);
     println!("# stops of 10 s with a ring of 4 MiB: {dropped} samples dropped");
     println!("# lateness, p99 of each run: stopped {stopped:?} ns, calm {calm:?} ns");
     bench.figure("log_10s_stop_uncounted", uncounted as f64, "samples", 0.0);

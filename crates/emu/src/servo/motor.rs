@@ -164,7 +164,8 @@ impl Servo {
         if share.is_nan() || share <= 0.0 {
             return asked.within(most, 99);
         }
-        let derated = most + share * (f64::from(settings.derate_current_A) - most);
+        // At the fault temperature, if not before, the servo faults; without a margin this leaps from nothing to all.
+        let derated = most + share.min(1.0) * (f64::from(settings.derate_current_A) - most);
         asked.within(derated.clamp(0.0, most.max(0.0)), why)
     }
 

@@ -145,9 +145,13 @@ impl Buses {
         self.links.iter_mut().find_map(|link| link.imu())
     }
 
-    fn about(&mut self) -> Result<Vec<String>, LinkError> {
-        let each = self.links.iter_mut().map(|link| link.about()).collect::<Result<Vec<_>, _>>()?;
-        Ok(each.concat())
+    fn about(&mut self) -> Vec<String> {
+        let tell = |link: &mut Box<dyn Link>| {
+            let kind = link.capabilities().kind;
+            link.about()
+                .unwrap_or_else(|error| vec![format!("{kind}: cannot be asked about itself: {error}")])
+        };
+        self.links.iter_mut().flat_map(tell).collect()
     }
 
     fn counters(&self, bus: u8) -> khz_link::Counters {
@@ -183,10 +187,7 @@ pub fn spi(word: &str) -> Result<Option<Box<dyn Spi>>> {
 pub fn info(args: &Args) -> Result<ExitCode> {
     let findings: Vec<_> = args.links.iter().flat_map(|word| findings(word)).collect();
     let mut buses = Buses::open(&args.links);
-    let about = match &mut buses {
-        Ok(buses) => buses.about()?,
-        Err(_) => Vec::new(),
-    };
+    let about: Vec<_> = buses.iter_mut().flat_map(Buses::about).collect();
     if args.json {
         let problems: Vec<_> = findings.iter().map(ToString::to_string).collect();
         let error = buses.as_ref().err().map(|error| format!("{error:#}"));
