@@ -1,8 +1,8 @@
 //! From a robot file to a machine: links opened, cycle planned, controller chosen.
 
 use crate::config::{
-    BusConfig, ControllerConfig, FaultKind, FaultsConfig, ImuLink, LinkConfig, RobotConfig, Rs485Direction,
-    Rs485Driver, Rs485Link, ServoConfig, UdpLink, nanoseconds,
+    BusConfig, ControllerConfig, FaultKind, FaultsConfig, ImuLink, LinkConfig, Pi3hatConfig, RobotConfig,
+    Rs485Direction, Rs485Driver, Rs485Link, ServoConfig, UdpLink, nanoseconds,
 };
 use crate::controller::{Controller, Hold, Sine, StandAndSquat, StandAndSquatParameters};
 use crate::cycle::{Cycle, CyclePlan, DevicePlan, Mounting, PaceFrame};
@@ -216,12 +216,11 @@ fn open_rs485(link: &Rs485Link) -> Result<Box<dyn Link>, OpenError> {
     })
 }
 
-/// The SPI devices of a robot's hat.
+/// The SPI devices of a hat.
 ///
 /// # Errors
 /// As [`Spidev::open`].
-pub fn hat_spi(config: &RobotConfig) -> Result<Spidev, OpenError> {
-    let hat = config.pi3hat.clone().unwrap_or_default();
+pub fn hat_spi(hat: &Pi3hatConfig) -> Result<Spidev, OpenError> {
     let [can_1, can_2] = hat.can_spi.each_ref().map(Path::new);
     Spidev::open([can_1, can_2], Path::new(&hat.aux_spi), hat.speed_hz)
 }
@@ -229,7 +228,8 @@ pub fn hat_spi(config: &RobotConfig) -> Result<Spidev, OpenError> {
 /// The one hat behind all buses with `link = "pi3hat"`.
 fn open_hat(config: &RobotConfig) -> Result<Box<dyn Link>, AssembleError> {
     let failed = |why: String| AssembleError::Open { bus: "pi3hat".into(), why };
-    let spi = hat_spi(config).map_err(|error| failed(error.to_string()))?;
+    let spi =
+        hat_spi(&config.pi3hat.clone().unwrap_or_default()).map_err(|error| failed(error.to_string()))?;
     let mut options = pi3hat::Options::default();
     for bus in &config.buses {
         let LinkConfig::Pi3hat(bus) = &bus.link else { continue };

@@ -10,6 +10,7 @@ use khz_link::rs485::Rs485;
 use khz_link::socketcan::{SocketCan, interface};
 use khz_link::udp::{Options, Reach, Udp};
 use khz_link::{Link, LinkError, Received};
+use khz_robot::config::Pi3hatConfig;
 use khz_robot::{RobotConfig, assemble};
 use khz_rt::clock::now_ns;
 use khz_wire::Frame;
@@ -61,10 +62,9 @@ impl Buses {
                 let reach = Reach::All(found.with_context(|| format!("{address}: no such host"))?);
                 Box::new(Udp::open(Options { reach, ..Options::default() })?)
             }
-            _ if word.ends_with("pi3hat") => match spi(word)? {
-                Some(spi) => Box::new(Pi3hat::open(spi, &Default::default(), now_ns())?),
-                None => bail!("{word}: no hat; write pi3hat or emulated:pi3hat"),
-            },
+            _ if ["pi3hat", "emulated:pi3hat"].contains(&word) => {
+                Box::new(Pi3hat::open(spi(word)?, &Default::default(), now_ns())?)
+            }
             _ if word == "emulated" => Box::new(World::new(&RobotConfig::quadruped().world())?),
             _ if word.ends_with(".toml") => return self.add_robot(word),
             _ => bail!(
@@ -166,21 +166,22 @@ impl Buses {
     }
 }
 
-/// The SPI of the hat that a word names, if it names one.
-pub fn spi(word: &str) -> Result<Option<Box<dyn Spi>>> {
-    let robot = match word {
-        "pi3hat" => RobotConfig::quadruped(),
+/// The SPI of the hat that a word names.
+pub fn spi(word: &str) -> Result<Box<dyn Spi>> {
+    let hat = match word {
+        "pi3hat" => Pi3hatConfig::default(),
         "emulated:pi3hat" => {
             let mut world = RobotConfig::quadruped().world();
             world.buses.resize(5, BusConfig::CAN_FD);
-            return Ok(Some(Box::new(Hat::new(World::new(&world)?, 4))));
+            return Ok(Box::new(Hat::new(World::new(&world)?, 4)));
         }
         _ if word.ends_with(".toml") => {
-            RobotConfig::load(word).map_err(|error| anyhow::anyhow!("{error}"))?
+            let robot = RobotConfig::load(word).map_err(|error| anyhow::anyhow!("{error}"))?;
+            robot.pi3hat.unwrap_or_default()
         }
-        _ => return Ok(None),
+        _ => bail!("{word}: not a pi3hat; write pi3hat, a robot file (.toml) with a hat, or emulated:pi3hat"),
     };
-    Ok(Some(Box::new(assemble::hat_spi(&robot)?)))
+    Ok(Box::new(assemble::hat_spi(&hat)?))
 }
 
 /// `khz bus info`.

@@ -2,7 +2,7 @@
 
 use super::open;
 use crate::cmd::show;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use khz_link::pi3hat::Processor;
 use khz_rt::clock::now_ns;
 use std::process::ExitCode;
@@ -45,12 +45,7 @@ fn parse(text: &str) -> Result<Read, String> {
 
 /// Does it.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let mut spi = open::spi(&args.link)?.with_context(|| {
-        format!(
-            "{}: not a pi3hat; write pi3hat, a robot file (.toml) with a hat, or emulated:pi3hat",
-            args.link
-        )
-    })?;
+    let mut spi = open::spi(&args.link)?;
     for Read { of, register, size } in &args.reads {
         let mut bytes = vec![0; *size];
         spi.read(*of, *register, &mut bytes, now_ns())?;
