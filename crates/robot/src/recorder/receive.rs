@@ -1,7 +1,7 @@
 //! Taking in what other processes and machines send: `khz log record` without its socket.
 
 use super::stream::{Datagram, Message};
-use khz_tlog::received::{AHEAD_US, BEHIND_US, GAPS, SENDERS};
+use khz_tlog::received::{AHEAD_US, BEHIND_US, GAPS, MARKS, SENDERS};
 use khz_tlog::{Options, Record, RecordId, Type, Writer};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -241,7 +241,7 @@ impl<W: Write> Intake<W> {
             return Ok(());
         }
         // Whatever a sender calls its records, it takes no other's name.
-        let plain = sender.number == 1 && !name.contains('@') && ![SENDERS, GAPS].contains(&name);
+        let plain = sender.number == 1 && !name.contains('@') && !MARKS.contains(&name);
         let name = if plain { name.to_owned() } else { format!("{name}@{}", sender.number) };
         match self.log.record_with(&name, schema, khz_tlog::Compression::Snappy) {
             Ok(id) => {
