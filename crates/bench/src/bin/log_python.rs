@@ -21,10 +21,9 @@ struct Servo {
 
 fn main() -> Result<()> {
     let python = std::env::var_os("PYTHON").context("start it with `cargo xtask bench log_python`")?;
-    let path = std::env::temp_dir().join(format!("khz-bench-log-{}.tlog", std::process::id()));
-    let outcome = measure(&python, &path);
-    std::fs::remove_file(&path)?;
-    outcome
+    let folder = tempfile::tempdir()?;
+    measure(&python, &folder.path().join("large.tlog"))?;
+    Ok(folder.close()?)
 }
 
 fn measure(python: &std::ffi::OsStr, path: &Path) -> Result<()> {
