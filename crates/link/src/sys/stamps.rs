@@ -25,6 +25,10 @@ const WANTED: libc::c_uint = libc::SOF_TIMESTAMPING_TX_SOFTWARE
     | libc::SOF_TIMESTAMPING_OPT_ID
     | libc::SOF_TIMESTAMPING_OPT_TSONLY;
 
+/// All of that but the count. Arrivals stay asked for: where the last on the machine who asks takes that back, the kernel
+/// stops noting them, and begins again only a moment after the next asked.
+const UNCOUNTED: libc::c_uint = WANTED & !libc::SOF_TIMESTAMPING_OPT_ID;
+
 /// Room for the control data of one datagram: times and, on the error queue, what they belong to.
 const CONTROL: usize = 256;
 
@@ -37,9 +41,13 @@ struct Control([u8; CONTROL]);
 /// # Errors
 /// If it has no such option.
 pub fn enable(socket: BorrowedFd<'_>) -> io::Result<()> {
-    // Setting it anew is what starts the count again.
-    set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, 0)?;
-    set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, WANTED as libc::c_int)
+    // The count starts again where counting is asked for anew.
+    ask(socket, UNCOUNTED)?;
+    ask(socket, WANTED)
+}
+
+fn ask(socket: BorrowedFd<'_>, flags: libc::c_uint) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as libc::c_int)
 }
 
 /// Lets the kernel poll the network card for so many µs when a receive finds nothing, instead of waiting for an
@@ -204,11 +212,8 @@ mod tests {
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
 
-    #[test]
-    fn a_datagram_over_loopback_is_stamped_on_its_way_out_and_in() {
-        let device = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let host = UdpSocket::bind("127.0.0.1:0").unwrap();
-        enable(host.as_fd()).unwrap();
+    /// Returns once arrivals are stamped, as `enable` says a moment after it.
+    fn warm_up(host: &UdpSocket) {
         let warmed = (0..10_000).any(|_| {
             host.send_to(b"x", host.local_addr().unwrap()).unwrap();
             while sent(host.as_fd()).unwrap().is_some() {}
@@ -216,6 +221,14 @@ mod tests {
             receive(host.as_fd(), &mut [0; 10], true).unwrap().2.software_ns.is_some()
         });
         assert!(warmed, "no arrival was ever stamped");
+    }
+
+    #[test]
+    fn a_datagram_over_loopback_is_stamped_on_its_way_out_and_in() {
+        let device = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let host = UdpSocket::bind("127.0.0.1:0").unwrap();
+        enable(host.as_fd()).unwrap();
+        warm_up(&host);
         enable(host.as_fd()).unwrap();
         for number in 0..3 {
             host.send_to(b"there", device.local_addr().unwrap()).unwrap();
@@ -231,6 +244,21 @@ mod tests {
         assert_eq!(sent(host.as_fd()).unwrap(), None);
         let error = receive(host.as_fd(), &mut [0; 10], false).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    /// All of it was taken back once to start the count again, and a kernel that stopped noting arrivals just then left
+    /// the next ones without a time.
+    #[test]
+    fn arrivals_stay_stamped_while_the_count_starts_again() {
+        let host = UdpSocket::bind("127.0.0.1:0").unwrap();
+        enable(host.as_fd()).unwrap();
+        warm_up(&host);
+        ask(host.as_fd(), UNCOUNTED).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        ask(host.as_fd(), WANTED).unwrap();
+        host.send_to(b"x", host.local_addr().unwrap()).unwrap();
+        assert_eq!(sent(host.as_fd()).unwrap().map(|(key, _)| key), Some(0));
+        assert!(receive(host.as_fd(), &mut [0; 10], true).unwrap().2.software_ns.is_some());
     }
 
     #[test]
