@@ -127,6 +127,14 @@ impl Stand {
         }
     }
 
+    /// Waits until the robot holds its servos: the tick that ends in `active` comes before the first that commands them,
+    /// and a process killed in between leaves servos that never left `Stopped`.
+    fn hear_it_hold(&self) {
+        self.hear("STATUS=active");
+        // Fed again, it has ticked again.
+        self.hear("WATCHDOG=1");
+    }
+
     /// Messages that are waiting.
     fn heard(&self) -> usize {
         self.notify.set_nonblocking(true).unwrap();
@@ -176,7 +184,7 @@ fn ask(wire: &mut Fdcanusb, id: u8) -> Option<(u8, f32)> {
 fn a_killed_robot_is_damped_by_its_servos() {
     let stand = Stand::new("");
     let mut robot = stand.run();
-    stand.hear("STATUS=active");
+    stand.hear_it_hold();
     robot.signal(Signal::KILL);
     robot.ended();
     let torque = stand.servos_in(Mode::PositionTimeout);
@@ -187,7 +195,7 @@ fn a_killed_robot_is_damped_by_its_servos() {
 fn a_frozen_robot_is_damped_by_its_servos_and_stays_down_when_it_thaws() {
     let stand = Stand::new("");
     let mut robot = stand.run();
-    stand.hear("STATUS=active");
+    stand.hear_it_hold();
     robot.signal(Signal::STOP);
     stand.servos_in(Mode::PositionTimeout);
     robot.signal(Signal::CONT);
@@ -251,7 +259,7 @@ fn a_robot_whose_loop_hangs_is_damped_by_its_servos_and_feeds_no_watchdog() {
     let words = ["a_process_whose_loop_hangs", "--exact"];
     let mut command = stand.program(std::env::current_exe().unwrap(), &words);
     let mut robot = Process(command.env("HANGING_ROBOT", stand.robot()).spawn().unwrap());
-    stand.hear("STATUS=active");
+    stand.hear_it_hold();
     stand.servos_in(Mode::PositionTimeout);
 
     // The process is there, its thread that feeds too, but nobody is fed any more.

@@ -111,8 +111,9 @@ fn a_bus_that_dies_mid_run_is_told_in_summary_and_log() {
     assert_eq!(output.status.code(), Some(1));
     let run = json(&output);
     assert_eq!(run["ended_well"], false);
-    let trouble = run["events"].as_array().unwrap().iter().find(|event| event["trouble"] == true).unwrap();
-    assert_eq!(trouble["to"], "damping");
+    // A stall of this machine may have been warned of before.
+    let down = |event: &&Value| event["trouble"] == true && event["to"] == "damping";
+    let trouble = run["events"].as_array().unwrap().iter().find(down).unwrap();
 
     let log = std::fs::File::open(folder.path().join("run.tlog")).unwrap();
     let mut reader = khz_tlog::Reader::open(log).unwrap();
