@@ -233,7 +233,7 @@ impl Open {
             return;
         }
         let next_ns = links.iter().filter_map(|link| link.next_event_ns()).min().unwrap_or(until_ns);
-        let left_ns = next_ns.min(until_ns) - now_ns();
+        let left_ns = next_ns.min(until_ns).saturating_sub(now_ns());
         let kernel_fed = links.iter().any(|link| link.fd().is_some());
         match left_ns {
             _ if kernel_fed => std::thread::sleep(Duration::from_micros(20)),

@@ -76,7 +76,8 @@ pub trait Link: Send {
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError>;
 
     /// When something may next be received, if the link knows (emulated links do): no earlier call of
-    /// [`Link::receive`] will give anything, unless [`Link::fd`] is there and becomes readable.
+    /// [`Link::receive`] will give anything, unless [`Link::fd`] is there and becomes readable. A time that has passed
+    /// means at any moment: ask again.
     fn next_event_ns(&self) -> Option<i64> {
         None
     }

@@ -135,8 +135,8 @@ impl<L: Line> Link for Rs485<L> {
     }
 
     fn next_event_ns(&self) -> Option<i64> {
-        // Any moment, as far as a line that is polled can tell.
-        self.stream.line.is_polled().then_some(i64::MIN)
+        // At any moment, as far as a line that is polled can tell.
+        self.stream.line.is_polled().then_some(0)
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

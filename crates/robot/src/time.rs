@@ -120,7 +120,9 @@ impl Time for RealTime {
         match self.receive {
             _ if !kernel_fed => self.spin(until_ns),
             Receive::Spin => std::hint::spin_loop(),
-            Receive::Poll if until_ns - now_ns() > WAKING_NS => self.poll(until_ns - WAKING_NS, links),
+            Receive::Poll if until_ns.saturating_sub(now_ns()) > WAKING_NS => {
+                self.poll(until_ns - WAKING_NS, links);
+            }
             Receive::Poll => std::hint::spin_loop(),
         }
     }
@@ -187,5 +189,50 @@ impl Time for VirtualTime {
         // A link's next event is a lower bound and may be past; time goes on all the same.
         let soonest_ns = self.now_ns() + Self::LEAST_STEP_NS;
         self.now_ns.store(until_ns.max(soonest_ns), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_link::LinkError;
+    use khz_link::rs485::Rs485;
+    use khz_link::serial::Line;
+    use khz_rt::Wake;
+    use std::os::unix::net::UnixStream;
+
+    /// A silent line that has to be asked again and again.
+    struct Polled;
+
+    impl Line for Polled {
+        fn read(&mut self, _: &mut [u8], _: i64) -> Result<usize, LinkError> {
+            Ok(0)
+        }
+
+        fn write(&mut self, bytes: &[u8], _: i64) -> Result<usize, LinkError> {
+            Ok(bytes.len())
+        }
+
+        fn is_polled(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn nobody_sleeps_while_a_line_must_be_polled() {
+        let (silent, _end) = UnixStream::pair().unwrap();
+        let polled = || -> Box<dyn Link> { Box::new(Rs485::over(Polled)) };
+        let fed_by_kernel: Box<dyn Link> = Box::new(Rs485::from_fd(silent.into()));
+        for links in [vec![polled()], vec![fed_by_kernel, polled()]] {
+            let next_ns = links.iter().filter_map(|link| link.next_event_ns()).min().unwrap();
+            for receive in [Receive::Spin, Receive::Poll] {
+                let mut time = RealTime::new(Waiter::new(Wake::Hybrid).unwrap(), receive);
+                // Each would wait for ever, as nothing comes.
+                for until_ns in [next_ns, i64::MIN] {
+                    time.pass(until_ns, &links);
+                    time.rest(until_ns, &links);
+                }
+            }
+        }
     }
 }

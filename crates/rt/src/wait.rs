@@ -170,7 +170,7 @@ impl Waiter {
     }
 
     fn sleep_then_spin(&mut self, deadline_ns: i64) -> i64 {
-        let wake_ns = deadline_ns - self.guard.ns();
+        let wake_ns = deadline_ns.saturating_sub(self.guard.ns());
         if self.clock.now_ns() < wake_ns {
             let woke_ns = self.sleep(wake_ns);
             self.guard.observe(woke_ns - wake_ns);
@@ -306,7 +306,7 @@ pub enum Paced {
 pub fn wait_readable(fd: BorrowedFd<'_>, deadline_ns: i64) -> io::Result<Paced> {
     let mut watched = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     loop {
-        let left = timespec(deadline_ns - now_ns());
+        let left = timespec(deadline_ns.saturating_sub(now_ns()));
         match poll(&mut watched, Some(&left)) {
             Ok(0) => return Ok(Paced::Timer),
             Ok(_) if watched[0].revents().contains(PollFlags::NVAL) => return Err(Errno::BADF.into()),
@@ -332,7 +332,7 @@ mod tests {
                     let deadline_ns = clock.now_ns() + 200_000;
                     assert!(waiter.wait_until(deadline_ns) >= deadline_ns, "{wake} {clock:?}");
                 }
-                for past in [clock.now_ns() - 1, 0, -1] {
+                for past in [clock.now_ns() - 1, 0, -1, i64::MIN] {
                     waiter.wait_until(past);
                 }
             }
@@ -393,7 +393,9 @@ mod tests {
     #[test]
     fn a_packet_wakes_before_the_deadline_and_silence_falls_back_to_the_timer() {
         let (reader, mut writer) = std::io::pipe().unwrap();
-        assert_eq!(wait_readable(reader.as_fd(), now_ns() + 1_000).unwrap(), Paced::Timer);
+        for deadline_ns in [now_ns() + 1_000, 0, i64::MIN] {
+            assert_eq!(wait_readable(reader.as_fd(), deadline_ns).unwrap(), Paced::Timer);
+        }
         writer.write_all(b"x").unwrap();
         assert_eq!(wait_readable(reader.as_fd(), now_ns() + 60_000_000_000).unwrap(), Paced::Packet);
     }
