@@ -247,8 +247,8 @@ mod tests {
         link.flush(now_ns).unwrap();
         link.request(now_ns).unwrap();
         let (mut channels, mut sample) = (Vec::new(), None);
-        while let Some(next_ns) = link.next_event_ns() {
-            now_ns = now_ns.max(next_ns);
+        while channels.len() < 5 || sample.is_none() {
+            now_ns = now_ns.max(link.next_event_ns().unwrap());
             sample = sample.or(link.poll(now_ns).unwrap());
             while let Some(received) = link.receive(now_ns).unwrap() {
                 assert_eq!(Address::from_id(received.frame.id).source, received.channel + 1);
@@ -269,13 +269,112 @@ mod tests {
         // Nobody asks for the reply before the next burst.
         link.send(0, &query(1), 20_000_000).unwrap();
         link.flush(20_000_000).unwrap();
-        let mut count = 0;
-        let mut now_ns = 20_000_000;
-        while let Some(next_ns) = link.next_event_ns() {
-            now_ns = now_ns.max(next_ns);
-            count += usize::from(link.receive(now_ns).unwrap().is_some());
+        assert_eq!(heard(&mut link, 20_000_000, 21_000_000), [0x100, 0x100]);
+    }
+
+    /// The identifiers of what a host hears that waits until `until_ns`.
+    fn heard(link: &mut Pi3hat<Hat>, mut now_ns: i64, until_ns: i64) -> Vec<u32> {
+        let mut ids = Vec::new();
+        while now_ns < until_ns {
+            ids.extend(
+                std::iter::from_fn(|| link.receive(now_ns).unwrap()).map(|received| received.frame.id),
+            );
+            now_ns = link.next_event_ns().unwrap().max(now_ns + 500);
         }
-        assert_eq!(count, 2);
+        ids
+    }
+
+    /// Something a device says by itself, waiting in the hat.
+    fn say(link: &mut Pi3hat<Hat>, channel: u8, id: u32) {
+        let frame = Frame::new(id, &[0x50; 2]).unwrap();
+        let processor = usize::from(channel / 2);
+        link.spi().queues[processor].push_back(Received { channel, at_ns: 0, frame });
+    }
+
+    /// Takes what has come until all servos in `ids` have answered, as a bus cycle does; when they have.
+    fn collect(link: &mut Pi3hat<Hat>, ids: &[u8], mut now_ns: i64) -> i64 {
+        let mut left = ids.to_vec();
+        while !left.is_empty() {
+            now_ns = now_ns.max(link.next_event_ns().unwrap());
+            while let Some(received) = link.receive(now_ns).unwrap() {
+                left.retain(|id| *id != Address::from_id(received.frame.id).source);
+            }
+        }
+        now_ns
+    }
+
+    #[test]
+    fn frames_that_answer_no_query_do_not_end_the_wait_for_replies() {
+        let mut link = link(4);
+        link.send(0, &query(1), 10_000_000).unwrap();
+        link.flush(10_000_000).unwrap();
+        // From a stranger, from another bus of the same processor, for another host, and a query.
+        for (channel, id) in [(0, 0x600), (1, 0x100), (0, 0x102), (0, 0x8100)] {
+            say(&mut link, channel, id);
+        }
+        let (first_ns, last_ns) = (10_000_000, 10_500_000);
+        assert_eq!(heard(&mut link, first_ns, last_ns), [0x600, 0x100, 0x102, 0x8100, 0x100]);
+    }
+
+    #[test]
+    fn a_reply_behind_one_that_came_twice_is_heard_in_the_same_cycle() {
+        let mut link = link(4);
+        link.send(0, &query(1), 10_000_000).unwrap();
+        // The second copy of an older reply: it came after the last look of its cycle.
+        say(&mut link, 0, 0x100);
+        link.flush(10_000_000).unwrap();
+        assert_eq!(heard(&mut link, 10_000_000, 10_400_000), [0x100, 0x100]);
+    }
+
+    #[test]
+    fn a_host_that_has_every_reply_costs_no_further_transfer() {
+        let mut link = link(4);
+        let mut now_ns = 10_000_000;
+        for _ in 0..3 {
+            let (before, _) = link.spi().spent();
+            // The cycle before it begins.
+            assert_eq!(link.receive(now_ns), Ok(None));
+            (0..3).for_each(|channel| link.send(channel, &query(channel + 1), now_ns).unwrap());
+            link.flush(now_ns).unwrap();
+            // By then all have answered: one status each of two processors.
+            now_ns = collect(&mut link, &[1, 2, 3], now_ns + 500_000);
+            assert_eq!(link.receive(now_ns), Ok(None));
+            assert_eq!(link.spi().spent().0 - before, 3 + 2 + 3);
+            now_ns += 500_000;
+        }
+    }
+
+    #[test]
+    fn a_host_that_listens_hears_frames_without_a_query_on_every_bus() {
+        let mut link = link(4);
+        for channel in 0..5 {
+            (0..7).for_each(|n| say(&mut link, channel, 0x700 + u32::from(channel) * 16 + n));
+        }
+        let mut ids = heard(&mut link, 10_000_000, 20_000_000);
+        ids.sort_unstable();
+        let all = (0..5).flat_map(|channel| (0..7).map(move |n| 0x700 + channel * 16 + n));
+        assert_eq!(ids, all.collect::<Vec<_>>());
+        // Silence is listened to with few transfers: a look at each processor in a millisecond.
+        let (before, _) = link.spi().spent();
+        heard(&mut link, 20_000_000, 120_000_000);
+        let looks = link.spi().spent().0 - before;
+        assert!((250..350).contains(&looks), "{looks}");
+    }
+
+    #[test]
+    fn every_answer_to_a_broadcast_is_heard() {
+        let config = WorldConfig {
+            buses: vec![BusConfig::CAN_FD; 5],
+            servos: (1..=9).map(|id| ServoConfig::new(0, id)).collect(),
+            ..WorldConfig::default()
+        };
+        let hat = Hat::new(World::new(&config).unwrap(), 4);
+        let mut link = Pi3hat::open(hat, &Options::default(), 0).unwrap();
+        link.send(0, &query(khz_wire::address::BROADCAST), 10_000_000).unwrap();
+        link.flush(10_000_000).unwrap();
+        let mut ids = heard(&mut link, 10_000_000, 15_000_000);
+        ids.sort_unstable();
+        assert_eq!(ids, (1..=9).map(|id| id << 8).collect::<Vec<u32>>());
     }
 
     #[test]

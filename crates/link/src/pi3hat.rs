@@ -1,12 +1,14 @@
 //! The pi3hat: five CAN-FD buses and an IMU behind three processors on the Raspberry Pi's SPI.
 //!
 //! The order of a cycle is the article's: every frame is written round robin over the buses 1, 3, 5, 2, 4, the
-//! attitude is read while the replies travel, then the processors are asked for replies until as many have
-//! come as were awaited. Facts from mjbots/pi3hat `lib/cpp/mjbots/pi3hat/pi3hat.cc` and `fw/can_bridge.h`.
+//! attitude is read while the replies travel, then the processors are asked for replies until every device that
+//! was queried has answered. Facts from mjbots/pi3hat `lib/cpp/mjbots/pi3hat/pi3hat.cc` and `fw/can_bridge.h`.
 
+mod awaited;
 mod spidev;
 
 use crate::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, OpenError, Received};
+use awaited::Awaited;
 use khz_wire::pi3hat::{
     Attitude, CanConfig, DeviceInfo, ErrorStatus, IMU_VERSION, ImuConfig, MAX_BLOB, Performance,
     decode_receive_status, decode_received, encode_send, register,
@@ -52,13 +54,11 @@ pub struct Options {
     pub can: [CanConfig; 5],
     /// Mounting angles and rate of the IMU.
     pub imu: ImuConfig,
-    /// Buses that are asked for frames even if no reply is awaited.
-    pub forced: [bool; 5],
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { can: [CanConfig::HOST_DEFAULT; 5], imu: ImuConfig::HOST_DEFAULT, forced: [false; 5] }
+        Self { can: [CanConfig::HOST_DEFAULT; 5], imu: ImuConfig::HOST_DEFAULT }
     }
 }
 
@@ -71,18 +71,29 @@ const QUEUE: usize = 32;
 /// A sample that was not there is asked for again after this, ns.
 const AGAIN_NS: i64 = 50_000;
 
+/// Pause before a processor that owes nothing is looked into, ns. It doubles while there is nothing, to 16 times this.
+const LOOK_NS: i64 = 20_000;
+
+/// So many calls of [`Link::receive`] at different times, with no reply awaited, are those of a host that waits: one that
+/// has what it asked for calls once to learn that there is no more, and once before its next burst.
+const WAITING: u8 = 3;
+
 /// A pi3hat: one link, channels 0 to 4 for JC1 to JC5.
+///
+/// The hat does not tell when a frame came, and each look costs a transfer. So only processors that owe replies are
+/// asked, until every device that was queried has answered; frames of others count for nobody. A host that calls
+/// [`Link::receive`] again and again beyond that hears what else there is: answers to a broadcast, frames without a
+/// query, a reply kept behind one that came twice.
 ///
 /// # Realtime contract
 /// As [`Link`], but SPI is synchronous: [`Link::flush`] takes about 9 µs and 0.8 µs per byte for each frame,
 /// [`Link::receive`] as much for one status and at most six frames, [`Imu::request`] about 45 µs.
 pub struct Pi3hat<S> {
     spi: S,
-    forced: [bool; 5],
     out: [VecDeque<Frame>; 5],
     heard: VecDeque<Received>,
-    /// Replies still awaited, per processor.
-    awaited: [u32; 3],
+    awaited: Awaited,
+    looks: Looks,
     /// The processor asked next.
     turn: usize,
     /// When the last transfer ended.
@@ -91,6 +102,38 @@ pub struct Pi3hat<S> {
     imu_again_ns: Option<i64>,
     counters: [Counters; 5],
     is_down: bool,
+}
+
+/// Looks for frames no query asked for.
+#[derive(Default)]
+struct Looks {
+    /// Calls of [`Link::receive`] since nothing is awaited, at different times, and the last of them.
+    calls: u8,
+    called_ns: i64,
+    /// Looks since the last frame, and when the last was.
+    in_vain: u32,
+    looked_ns: i64,
+}
+
+impl Looks {
+    /// When to look next, if the last transfer ended at `free_ns`. Each pause is good for one look at each processor.
+    fn next_ns(&self, free_ns: i64) -> i64 {
+        free_ns.max(self.looked_ns) + (LOOK_NS << (self.in_vain / 3).min(4))
+    }
+
+    /// The host calls and nothing is awaited; true if it is time to look.
+    fn begin(&mut self, free_ns: i64, now_ns: i64) -> bool {
+        if self.calls == 0 || self.called_ns != now_ns {
+            self.calls = self.calls.saturating_add(1);
+            self.called_ns = now_ns;
+        }
+        let due = self.calls >= WAITING && self.next_ns(free_ns) <= now_ns;
+        if due {
+            self.looked_ns = now_ns;
+            self.in_vain = self.in_vain.saturating_add(1);
+        }
+        due
+    }
 }
 
 const PROCESSORS: [Processor; 3] = [Processor::Can1, Processor::Can2, Processor::Aux];
@@ -113,10 +156,10 @@ impl<S: Spi> Pi3hat<S> {
         }
         Ok(Self {
             spi,
-            forced: options.forced,
             out: [(); 5].map(|()| VecDeque::with_capacity(QUEUE)),
             heard: VecDeque::with_capacity(128),
-            awaited: [0; 3],
+            awaited: Awaited::default(),
+            looks: Looks::default(),
             turn: 0,
             free_ns: now_ns,
             sample: None,
@@ -150,25 +193,23 @@ impl<S: Spi> Pi3hat<S> {
         result
     }
 
-    /// Reads the frames one processor has waiting, at most six; how many.
-    fn fetch(&mut self, index: usize, now_ns: i64) -> Result<u32, LinkError> {
+    /// Reads the frames one processor has waiting, at most six.
+    fn fetch(&mut self, index: usize, now_ns: i64) -> Result<(), LinkError> {
         let processor = PROCESSORS[index];
         let mut status = [0; 7];
         let start_ns = self.free(now_ns);
         self.free_ns = self.spi.read(processor, register::RECEIVE_STATUS, &mut status, start_ns)?;
         let Some(sizes) = decode_receive_status(&status) else {
             self.counters[index * 2].corrupt += 1;
-            return Ok(0);
+            return Ok(());
         };
-        let mut count = 0;
         for size in sizes.into_iter().take_while(|size| *size > 0) {
             let mut blob = [0; MAX_BLOB];
             let Some(bytes) = blob.get_mut(..usize::from(size)) else { break };
             self.free_ns = self.spi.read(processor, register::RECEIVE_FRAME, bytes, self.free_ns)?;
-            count += 1;
             self.hear(index, bytes);
         }
-        Ok(count)
+        Ok(())
     }
 
     fn hear(&mut self, index: usize, bytes: &[u8]) {
@@ -178,6 +219,8 @@ impl<S: Spi> Pi3hat<S> {
         };
         let channel = index * 2 + usize::from(port);
         let Some(counters) = self.counters.get_mut(channel) else { return };
+        self.awaited.came(channel, Address::from_id(frame.id));
+        self.looks.in_vain = 0;
         if self.heard.len() == self.heard.capacity() {
             counters.full += 1;
             return;
@@ -189,11 +232,12 @@ impl<S: Spi> Pi3hat<S> {
     /// Frames of an earlier cycle are taken out of the way, so that they do not count as this one's replies.
     fn drain(&mut self, now_ns: i64) -> Result<(), LinkError> {
         for index in 0..3 {
-            let forced = self.forced.iter().skip(index * 2).take(2).any(|forced| *forced);
-            if std::mem::take(&mut self.awaited[index]) > 0 || forced {
+            if self.awaited.owes(index) {
+                self.awaited.forget(index);
                 self.fetch(index, now_ns)?;
             }
         }
+        self.looks = Looks::default();
         Ok(())
     }
 
@@ -204,7 +248,7 @@ impl<S: Spi> Pi3hat<S> {
         let start_ns = self.free(now_ns);
         self.free_ns = self.spi.write(PROCESSORS[channel / 2], register, &blob[..len], start_ns)?;
         self.counters[channel].sent += 1;
-        self.awaited[channel / 2] += u32::from(Address::from_id(frame.id).reply);
+        self.awaited.ask(channel, Address::from_id(frame.id));
         Ok(())
     }
 
@@ -220,20 +264,18 @@ impl<S: Spi> Pi3hat<S> {
         Ok(())
     }
 
-    /// Asks the next processor that owes replies, once the last transfer is over.
-    fn ask(&mut self, now_ns: i64) -> Result<(), LinkError> {
+    /// The processor to be asked now: in turn those that owe replies; if none does, all, when it is time to look.
+    fn next_processor(&mut self, now_ns: i64) -> Option<usize> {
         if self.free_ns > now_ns {
-            return Ok(());
+            return None;
         }
-        for _ in 0..3 {
-            self.turn = (self.turn + 1) % 3;
-            if self.awaited[self.turn] > 0 {
-                let came = self.fetch(self.turn, now_ns)?;
-                self.awaited[self.turn] = self.awaited[self.turn].saturating_sub(came);
-                break;
-            }
+        let looking = !self.awaited.is_owed();
+        if looking && !self.looks.begin(self.free_ns, now_ns) {
+            return None;
         }
-        Ok(())
+        let mut turns = (1..=3).map(|step| (self.turn + step) % 3);
+        self.turn = turns.find(|index| looking || self.awaited.owes(*index))?;
+        Some(self.turn)
     }
 
     fn read_attitude(&mut self, now_ns: i64) -> Result<(), LinkError> {
@@ -337,9 +379,11 @@ impl<S: Spi> Link for Pi3hat<S> {
     }
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
-        if self.heard.is_empty() {
+        if self.heard.is_empty()
+            && let Some(index) = self.next_processor(now_ns)
+        {
             let was_down = self.is_down;
-            let result = self.ask(now_ns);
+            let result = self.fetch(index, now_ns);
             if let (Err(error), false) = (self.check(result), was_down) {
                 return Err(error);
             }
@@ -349,9 +393,9 @@ impl<S: Spi> Link for Pi3hat<S> {
 
     fn next_event_ns(&self) -> Option<i64> {
         let heard = self.heard.front().map(|received| received.at_ns);
-        let asking = self.awaited.iter().any(|awaited| *awaited > 0).then_some(self.free_ns);
+        let asking = if self.awaited.is_owed() { self.free_ns } else { self.looks.next_ns(self.free_ns) };
         let imu = self.sample.map(|sample| sample.at_ns).or(self.imu_again_ns);
-        [heard, asking.filter(|_| heard.is_none()), imu].into_iter().flatten().min()
+        [Some(heard.unwrap_or(asking)), imu].into_iter().flatten().min()
     }
 
     fn imu(&mut self) -> Option<&mut dyn Imu> {
