@@ -2,7 +2,7 @@
 
 use super::problem::Problem;
 use super::setting::{Reader, suggestion};
-use super::{ControllerConfig, Format, ImuLink, LinkConfig, RobotConfig, ServoConfig};
+use super::{BusConfig, ControllerConfig, Format, ImuLink, LinkConfig, RobotConfig, ServoConfig};
 use std::f64::consts::TAU;
 use std::ops::Range;
 
@@ -98,8 +98,15 @@ fn check_pace(robot: &RobotConfig, reader: &mut Reader) {
         check_bus_name(name, "loop.pace_bus", span.clone(), robot, reader);
         if timing.pace_id.is_none() && reader.span("loop.pace_id").is_none() {
             let problem = Problem::error("loop.pace_bus", "which frame paces the loop is not said")
-                .at(span, "any frame of this bus?")
+                .at(span.clone(), "any frame of this bus?")
                 .help("add `pace_id`, the identifier of the sensor's frame");
+            reader.problems.push(problem);
+        }
+        let on_hat = |bus: &BusConfig| bus.name == *name && matches!(bus.link, LinkConfig::Pi3hat(_));
+        if robot.buses.iter().any(on_hat) {
+            let problem = Problem::error("loop.pace_bus", "a bus of a pi3hat cannot pace the loop")
+                .at(span, "the hat does not tell when a frame comes")
+                .help("connect the sensor by another link, or leave out `pace_bus`: then the timer paces the loop");
             reader.problems.push(problem);
         }
     }
@@ -117,7 +124,7 @@ fn check_pace(robot: &RobotConfig, reader: &mut Reader) {
 fn check_connectors(robot: &RobotConfig, reader: &mut Reader) {
     for (i, bus) in robot.buses.iter().enumerate() {
         let Some(span) = reader.span(&format!("bus.{}", bus.name)) else { continue };
-        let same = |other: &&super::BusConfig| {
+        let same = |other: &&BusConfig| {
             let emulated = matches!(bus.link, LinkConfig::Emulated(_));
             let kind = other.link.kind() == bus.link.kind();
             !emulated && kind && other.link.endpoint() == bus.link.endpoint()

@@ -86,8 +86,8 @@ section! {
         bus_deadline_us: Option<f64> = None, "µs", 50.0 => 1_000_000.0;
         /// How the loop waits for the start of a tick.
         wake: Wake = Wake::Hybrid, "";
-        /// Bus of the frame that paces the loop: a sensor that keeps the time sends one a period, and a tick starts when
-        /// it has come. Without the key the timer starts the ticks.
+        /// Bus of the frame that paces the loop, on any link but a pi3hat: a sensor that keeps the time sends one a
+        /// period, and a tick starts when it has come. Without the key the timer starts the ticks.
         pace_bus: Option<String> = None, "";
         /// Identifier of that frame.
         pace_id: Option<u32> = None, "", 0 => 0x1fff_ffff;
