@@ -324,3 +324,60 @@ fn an_address_nobody_can_have_is_bad_input() {
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("cannot send samples to here"), "{error}");
 }
+
+#[test]
+fn a_log_may_be_written_over_the_one_it_is_made_from() {
+    let bench = bench();
+    let whole = std::fs::read(&bench.log).unwrap();
+    let extract = ["extract", &bench.log, "-r", "note", "-o", &bench.log, "--force"];
+    assert!(khz(&extract).status.success());
+    assert_eq!(lines(&bench.log, "note").len(), 10);
+    std::fs::write(&bench.log, &whole[..whole.len() / 2]).unwrap();
+    assert!(khz(&["repair", &bench.log, "-o", &bench.log, "--force"]).status.success());
+    assert!(lines(&bench.log, "imu").len() > 400);
+    let export = ["export", &bench.log, "--format", "mcap", "-o", &bench.log, "--force"];
+    assert!(khz(&export).status.success());
+    assert!(std::fs::read(&bench.log).unwrap().ends_with(b"\x89MCAP0\r\n"));
+    assert_eq!(files_in(&bench.folder), ["run.tlog"]);
+}
+
+#[test]
+fn what_fails_destroys_nothing_and_leaves_nothing_behind() {
+    let bench = bench();
+    let good = format!("{}/good", bench.folder);
+    for command in [
+        &["extract", &bench.log, "-r", "typo"][..],
+        &["repair", env!("CARGO_MANIFEST_PATH")],
+        &["export", &bench.log, "--format", "mcap", "-r", "typo"],
+    ] {
+        let into = [command, &["-o", &good]].concat();
+        assert_eq!(khz(&into).status.code(), Some(2), "{command:?}");
+        assert_eq!(files_in(&bench.folder), ["run.tlog"], "{command:?}");
+        std::fs::write(&good, "good").unwrap();
+        assert_eq!(khz(&[&into[..], &["--force"]].concat()).status.code(), Some(2), "{command:?}");
+        assert_eq!(std::fs::read_to_string(&good).unwrap(), "good", "{command:?}");
+        std::fs::remove_file(&good).unwrap();
+    }
+}
+
+#[test]
+fn an_output_may_be_a_pipe_a_device_or_behind_a_link() {
+    let bench = bench();
+    let extract = |to: &str| khz(&["extract", &bench.log, "-r", "note", "-o", to, "--force"]);
+    let piped = extract("/dev/stdout");
+    assert!(piped.status.success() && piped.stdout.starts_with(b"TLOG0003"));
+    assert!(extract("/dev/null").status.success());
+    let (target, link) = (format!("{}/target.tlog", bench.folder), format!("{}/link.tlog", bench.folder));
+    std::fs::write(&target, "old").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    assert!(extract(&link).status.success());
+    assert_eq!(lines(&target, "note").len(), 10);
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+}
+
+fn files_in(folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}

@@ -1,12 +1,11 @@
 //! `khz log export`: logs for other tools.
 
-use super::shared::{Choice, Progress, conclude, create, open};
+use super::shared::{Choice, Output, Progress, conclude, open};
 use anyhow::{Context, Result, bail};
 use khz_export::{CsvWriter, Damage, McapWriter, Selection, scan};
 use khz_tlog::{Item, Reader};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -58,10 +57,10 @@ fn mcap(log: &mut Reader<File>, args: &Args, selection: &Selection) -> Result<Da
         bail!("--field is for tables; MCAP files have whole records");
     }
     let path = args.output.clone().unwrap_or_else(|| args.log.with_extension("mcap"));
-    let mut out = McapWriter::new(create(&path, args.force)?)?;
+    let mut out = McapWriter::new(Output::new(&path, args.force)?)?;
     let mut progress = Progress::new(log.size());
     let damage = scan(log, selection, |at| progress.at(at), |item| out.write(item).map(|()| true))?;
-    out.finish()?;
+    out.finish()?.keep()?;
     tell(&path);
     Ok(damage)
 }
@@ -72,22 +71,20 @@ trait Table {
     fn finish(self: Box<Self>) -> Result<()>;
 }
 
-impl Table for CsvWriter<BufWriter<File>> {
+impl Table for CsvWriter<Output> {
     fn write(&mut self, item: &Item<'_>) -> Result<(), khz_export::ExportError> {
         Self::write(self, item)
     }
 
     fn finish(self: Box<Self>) -> Result<()> {
-        Self::finish(*self)?;
-        Ok(())
+        Self::finish(*self)?.keep()
     }
 }
 
-type Begin =
-    fn(BufWriter<File>, &khz_tlog::Type, &[String]) -> Result<Box<dyn Table>, khz_export::ExportError>;
+type Begin = fn(Output, &khz_tlog::Type, &[String]) -> Result<Box<dyn Table>, khz_export::ExportError>;
 
 fn csv_table(
-    out: BufWriter<File>,
+    out: Output,
     ty: &khz_tlog::Type,
     fields: &[String],
 ) -> Result<Box<dyn Table>, khz_export::ExportError> {
@@ -110,7 +107,7 @@ fn tables(
     for record in log.records() {
         if selection.records.is_empty() || selection.records.iter().any(|name| name == record.name()) {
             let path = folder.join(format!("{}.{extension}", harmless(record.name())));
-            let table = begin(create(&path, args.force)?, record.ty(), &args.fields)?;
+            let table = begin(Output::new(&path, args.force)?, record.ty(), &args.fields)?;
             open.insert(record.position(), table);
             tell(&path);
         }
@@ -132,15 +129,13 @@ fn tables(
 }
 
 #[cfg(feature = "parquet")]
-impl Table for khz_export::ParquetWriter<BufWriter<File>> {
+impl Table for khz_export::ParquetWriter<Output> {
     fn write(&mut self, item: &Item<'_>) -> Result<(), khz_export::ExportError> {
         Self::write(self, item)
     }
 
     fn finish(self: Box<Self>) -> Result<()> {
-        use std::io::Write;
-        Self::finish(*self)?.flush()?;
-        Ok(())
+        Self::finish(*self)?.keep()
     }
 }
 

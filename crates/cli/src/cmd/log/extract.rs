@@ -1,11 +1,10 @@
 //! `khz log extract`: part of a log as a log.
 
-use super::shared::{Choice, Progress, conclude, create, open};
+use super::shared::{Choice, Output, Progress, conclude, open};
 use anyhow::{Result, bail};
 use khz_export::{Damage, scan};
 use khz_tlog::{Copier, Reader, received};
 use std::fs::File;
-use std::io::BufWriter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -33,7 +32,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.choice.records.is_empty() && args.choice.from.is_none() && args.choice.to.is_none() {
         bail!("nothing to choose: give --record, --from or --to (`khz log repair` copies a whole log)");
     }
-    let mut copier = Copier::new(create(&args.output, args.force)?)?;
+    let mut copier = Copier::new(Output::new(&args.output, args.force)?)?;
     let damage = match by_links(&mut log, &args, &mut copier)? {
         true => Damage::default(),
         false => by_reading(&mut log, &args, &mut copier)?,
@@ -42,12 +41,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     for record in log.records().iter().filter(|record| received::MARKS.contains(&record.name())) {
         copier.keep(record)?;
     }
-    copier.finish()?;
+    copier.finish()?.keep()?;
     Ok(conclude(&args.log, &damage))
 }
 
 /// Copies a single record of a finished log over its links, if that reads less. False: it does not.
-fn by_links(log: &mut Reader<File>, args: &Args, copier: &mut Copier<BufWriter<File>>) -> Result<bool> {
+fn by_links(log: &mut Reader<File>, args: &Args, copier: &mut Copier<Output>) -> Result<bool> {
     let [name] = args.choice.records.as_slice() else { return Ok(false) };
     if !log.is_finished() || args.choice.from.is_some() || args.choice.to.is_some() {
         return Ok(false);
@@ -71,7 +70,7 @@ fn by_links(log: &mut Reader<File>, args: &Args, copier: &mut Copier<BufWriter<F
     Ok(true)
 }
 
-fn by_reading(log: &mut Reader<File>, args: &Args, copier: &mut Copier<BufWriter<File>>) -> Result<Damage> {
+fn by_reading(log: &mut Reader<File>, args: &Args, copier: &mut Copier<Output>) -> Result<Damage> {
     let selection = args.choice.selection(log)?;
     let mut progress = Progress::new(log.size());
     Ok(scan(

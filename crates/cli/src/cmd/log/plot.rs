@@ -1,6 +1,6 @@
 //! `khz log plot`: fields over time, as a page.
 
-use super::shared::{Choice, Progress, conclude, create, first_time, open};
+use super::shared::{Choice, Output, Progress, conclude, first_time, open};
 use anyhow::{Context, Result, bail};
 use khz_export::{Kind, columns, scan};
 use khz_measure::report::{Axis, Page, Plot, Section, Trace};
@@ -77,8 +77,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     )?;
     drop(progress);
     let page = page(&args, &lines);
-    let mut out = create(&args.output, args.force)?;
-    write!(out, "{page}").and_then(|()| out.flush()).context("writing the page")?;
+    let mut out = Output::new(&args.output, args.force)?;
+    write!(out, "{page}").context("writing the page")?;
+    out.keep()?;
     println!("{}", args.output.display());
     Ok(conclude(&args.log, &damage))
 }

@@ -1,6 +1,6 @@
 //! `khz log repair`: a whole log from what is left of one.
 
-use super::shared::{Progress, create};
+use super::shared::{Output, Progress};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::fs::File;
@@ -29,8 +29,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let name = args.log.display();
     let file = File::open(&args.log).with_context(|| format!("cannot open the log {name}"))?;
     let mut progress = Progress::new(file.metadata()?.len());
-    let out = create(&args.output, args.force)?;
-    let (report, _) = khz_tlog::repair(file, out, |at| progress.at(at)).with_context(|| name.to_string())?;
+    let out = Output::new(&args.output, args.force)?;
+    let (report, out) =
+        khz_tlog::repair(file, out, |at| progress.at(at)).with_context(|| name.to_string())?;
+    out.keep()?;
     drop(progress);
     let told: Vec<String> = report.told.iter().map(ToString::to_string).collect();
     if args.json {

@@ -4,9 +4,10 @@ use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use khz_export::{Damage, Selection};
 use khz_tlog::Reader;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{BufWriter, ErrorKind, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -73,13 +74,120 @@ pub fn open(path: &Path) -> Result<Reader<File>> {
     Reader::open(file).with_context(|| path.display().to_string())
 }
 
-/// Makes a file that must not be there yet, unless `force`.
+/// Makes a file that must not be there yet, unless `force`: for what is read by others while it is written.
 pub fn create(path: &Path, force: bool) -> Result<BufWriter<File>> {
-    if path.exists() && !force {
+    free(path, force)?;
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(buffered(file))
+}
+
+fn free(path: &Path, force: bool) -> Result<()> {
+    // A link that leads nowhere is there, too.
+    if path.symlink_metadata().is_ok() && !force {
         bail!("{} is there already; --force overwrites it", path.display());
     }
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(BufWriter::with_capacity(256 << 10, file))
+    Ok(())
+}
+
+fn buffered(file: File) -> BufWriter<File> {
+    BufWriter::with_capacity(256 << 10, file)
+}
+
+/// A file that takes its place once it is whole. It is written beside it, so what fails leaves nothing behind and
+/// destroys nothing, and a log may be written over the one it is made from.
+pub struct Output {
+    out: BufWriter<File>,
+    /// Where it is written meanwhile. None: at once to its place, which is no file but a pipe or a device.
+    beside: Option<Beside>,
+}
+
+struct Beside {
+    path: PathBuf,
+    place: PathBuf,
+    /// It takes the place of a file.
+    replaces: bool,
+    kept: bool,
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if !self.kept {
+            // Why the file is not whole has been told, or will be.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Output {
+    /// Begins a file that must not be there yet, unless `force`.
+    pub fn new(path: &Path, force: bool) -> Result<Self> {
+        free(path, force)?;
+        let cannot = || format!("cannot write {}", path.display());
+        if path.symlink_metadata().is_err() {
+            return Self::beside(path.to_owned(), None).with_context(cannot);
+        }
+        // What must not be written must not be replaced either.
+        let there = OpenOptions::new().write(true).open(path).with_context(cannot)?;
+        let about = there.metadata().with_context(cannot)?;
+        if !about.is_file() {
+            return Ok(Self { out: buffered(there), beside: None });
+        }
+        let place = path.canonicalize().with_context(cannot)?;
+        Self::beside(place, Some(about.permissions())).with_context(cannot)
+    }
+
+    fn beside(place: PathBuf, permissions: Option<Permissions>) -> std::io::Result<Self> {
+        let name = place.file_name().unwrap_or_default();
+        let mut number = 1;
+        let (path, file) = loop {
+            let mut part = OsString::from(name);
+            part.push(format!(".{number}.part"));
+            let path = place.with_file_name(part);
+            match File::create_new(&path) {
+                // Another command's, or left by one that was killed.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+                made => break (path, made?),
+            }
+        };
+        let beside = Beside { path, place, replaces: permissions.is_some(), kept: false };
+        if let Some(permissions) = permissions {
+            file.set_permissions(permissions)?;
+        }
+        Ok(Self { out: buffered(file), beside: Some(beside) })
+    }
+
+    /// Puts the file, which is whole, in its place.
+    pub fn keep(mut self) -> Result<()> {
+        let written = self.out.flush();
+        let Some(mut beside) = self.beside else { return written.context("cannot write the output") };
+        let file = self.out.get_ref();
+        let kept = written.and_then(|()| match beside.replaces {
+            // The old file is gone only when the new one is on the disk.
+            true => file.sync_all(),
+            // Somebody else may have made it meanwhile.
+            false => File::create_new(&beside.place).map(drop),
+        });
+        kept.and_then(|()| std::fs::rename(&beside.path, &beside.place))
+            .with_context(|| format!("cannot write {}", beside.place.display()))?;
+        beside.kept = true;
+        Ok(())
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl Seek for Output {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        self.out.seek(to)
+    }
 }
 
 /// Standard output, buffered.
