@@ -381,3 +381,23 @@ fn files_in(folder: &str) -> Vec<String> {
     names.sort();
     names
 }
+
+#[test]
+fn records_whose_names_become_the_same_have_tables_of_their_own() {
+    let bench = bench();
+    let path = format!("{}/names.tlog", bench.folder);
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    let names = ["tick@2", "tick_2", "tick.2", "tick_2_2"];
+    let records = names.map(|name| log.record(name, &Type::Bool).unwrap());
+    for (index, record) in records.into_iter().enumerate() {
+        (0..=index).for_each(|_| log.write(record, Some(T0), &[1]).unwrap());
+    }
+    std::fs::write(&path, log.finish().unwrap()).unwrap();
+    let folder = format!("{}/tables", bench.folder);
+    let words = ["export", &path, "--format", "csv", "-o", &folder];
+    let paths = lines_of(&words);
+    let samples = |path: &String| std::fs::read_to_string(path).unwrap().lines().count() - 1;
+    assert_eq!(paths.iter().map(samples).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert!(paths[0].ends_with("/tick_2.csv") && paths[1].ends_with("/tick_2_2.csv"), "{paths:?}");
+    assert_eq!(lines_of(&[&words[..], &["--force"]].concat()), paths);
+}

@@ -4,7 +4,7 @@ use super::shared::{Choice, Output, Progress, conclude, open};
 use anyhow::{Context, Result, bail};
 use khz_export::{CsvWriter, Damage, McapWriter, Selection, scan};
 use khz_tlog::{Item, Reader};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -91,7 +91,8 @@ fn csv_table(
     Ok(Box::new(CsvWriter::new(out, ty, fields)?))
 }
 
-/// Writes a table per record into a folder. Record names come from the log, so they are made harmless.
+/// Writes a table per record into a folder. Record names come from the log, so they are made harmless; of records whose
+/// names become the same, or the schema of which changed on the way, all but the first have a number behind theirs.
 fn tables(
     log: &mut Reader<File>,
     args: &Args,
@@ -103,13 +104,14 @@ fn tables(
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     log.survey()?;
-    let mut open = HashMap::<u64, Box<dyn Table>>::new();
+    let mut open = BTreeMap::<u64, (PathBuf, Box<dyn Table>)>::new();
+    let mut names = HashSet::new();
     for record in log.records() {
         if selection.records.is_empty() || selection.records.iter().any(|name| name == record.name()) {
-            let path = folder.join(format!("{}.{extension}", harmless(record.name())));
+            let name = unused(harmless(record.name()), &mut names);
+            let path = folder.join(format!("{name}.{extension}"));
             let table = begin(Output::new(&path, args.force)?, record.ty(), &args.fields)?;
-            open.insert(record.position(), table);
-            tell(&path);
+            open.insert(record.position(), (path, table));
         }
     }
     let mut progress = Progress::new(log.size());
@@ -118,13 +120,17 @@ fn tables(
         selection,
         |at| progress.at(at),
         |item| {
-            if let Some(table) = open.get_mut(&item.record.position()) {
+            if let Some((_, table)) = open.get_mut(&item.record.position()) {
                 table.write(item)?;
             }
             Ok(true)
         },
     )?;
-    open.into_values().try_for_each(Table::finish)?;
+    drop(progress);
+    for (path, table) in open.into_values() {
+        table.finish()?;
+        tell(&path);
+    }
     Ok(damage)
 }
 
@@ -154,6 +160,17 @@ fn parquet(_: &mut Reader<File>, _: &Args, _: &Selection) -> Result<Damage> {
 fn harmless(name: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || "-_".contains(c) { c } else { '_' };
     name.chars().map(plain).collect()
+}
+
+/// The name, or if it is in use, with a number behind it.
+fn unused(name: String, names: &mut HashSet<String>) -> String {
+    let mut free = name.clone();
+    let mut number = 2;
+    while !names.insert(free.clone()) {
+        free = format!("{name}_{number}");
+        number += 1;
+    }
+    free
 }
 
 #[expect(clippy::print_stdout, reason = "results go to stdout")]
