@@ -401,3 +401,74 @@ fn records_whose_names_become_the_same_have_tables_of_their_own() {
     assert!(paths[0].ends_with("/tick_2.csv") && paths[1].ends_with("/tick_2_2.csv"), "{paths:?}");
     assert_eq!(lines_of(&[&words[..], &["--force"]].concat()), paths);
 }
+
+/// Changes a byte of the `n`-th sample, counted from 0, of the first record.
+fn damage_sample(path: &str, n: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let mut log = khz_tlog::Reader::open(bytes.clone()).unwrap();
+    let name = log.records()[0].name().to_owned();
+    let places = log.places(&name).unwrap().unwrap();
+    let end = places[n] + log.sample_at(places[n]).unwrap().block_len;
+    bytes[end as usize - 1] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_damaged_first_sample_hides_no_other() {
+    let bench = bench();
+    damage_sample(&bench.log, 0);
+    let output = khz(&["cat", &bench.log, "-r", "imu", "--from", "0"]);
+    assert_eq!((output.status.code(), stdout(&output).lines().count()), (Some(1), 999));
+    let page = format!("{}/plot.html", bench.folder);
+    assert_eq!(khz(&["plot", &bench.log, "imu.rate", "-o", &page]).status.code(), Some(1));
+    assert!(std::fs::exists(page).unwrap());
+}
+
+#[test]
+fn times_count_from_the_first_sample_that_has_one() {
+    let bench = bench();
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    let beat = log.record("beat", &Type::Bool).unwrap();
+    for time in [None, Some(T0), Some(T0 + 1_000_000), Some(T0 + 2_000_000)] {
+        log.write(beat, time, &[1]).unwrap();
+    }
+    std::fs::write(&bench.log, log.finish().unwrap()).unwrap();
+    assert_eq!(lines_of(&["cat", &bench.log, "--from", "0.5", "--to", "1.5"]).len(), 2, "one has no time");
+}
+
+#[test]
+fn extract_over_links_steps_over_damage() {
+    let bench = bench();
+    let path = format!("{}/sparse.tlog", bench.folder);
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    let rare = log.record("rare", &Type::Float64).unwrap();
+    let filler = log.record("filler", &Type::Bytes).unwrap();
+    for n in 0..10i64 {
+        log.write(rare, Some(T0 + n), &(n as f64).to_le_bytes()).unwrap();
+        let noise: Vec<u8> = (0..2000).map(|i: u32| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        log.write(filler, Some(T0 + n), &[&[0xd0, 0x0f], &noise[..]].concat()).unwrap();
+    }
+    std::fs::write(&path, log.finish().unwrap()).unwrap();
+    // The newest tells how sparse they are; without it the log is read through.
+    for (damaged, left) in [(3, 9), (9, 8)] {
+        damage_sample(&path, damaged);
+        let part = format!("{}/part.tlog", bench.folder);
+        let output = khz(&["extract", &path, "-r", "rare", "-o", &part, "--force"]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(String::from_utf8(output.stderr).unwrap().contains("it is damaged"));
+        assert_eq!(lines(&part, "rare").len(), left);
+    }
+}
+
+#[test]
+fn a_payload_that_does_not_fit_its_schema_is_stepped_over() {
+    let bench = bench();
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    let number = log.record("number", &Type::Float64).unwrap();
+    for n in 0..10usize {
+        log.write(number, Some(T0), &[0; 8][..if n == 4 { 3 } else { 8 }]).unwrap();
+    }
+    std::fs::write(&bench.log, log.finish().unwrap()).unwrap();
+    let output = khz(&["cat", &bench.log]);
+    assert_eq!((output.status.code(), stdout(&output).lines().count()), (Some(1), 9));
+}

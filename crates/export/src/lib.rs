@@ -23,7 +23,7 @@ mod scan;
 pub use columns::{Cell, Column, Kind, columns, fill_row};
 pub use csv::CsvWriter;
 pub use json::{Json, Text};
-pub use scan::{Damage, Selection, scan};
+pub use scan::{Damage, Scan, Selection, scan};
 
 #[cfg(feature = "mcap")]
 pub use crate::mcap::McapWriter;

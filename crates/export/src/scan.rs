@@ -24,7 +24,8 @@ pub struct Damage {
 }
 
 /// Gives each selected sample to `each`, in the order of the log; stops early when that returns false. Steps over
-/// damage and goes on with the next block that is certainly sound. `progress` is told the position with each sample.
+/// damage and goes on with the next block that is certainly sound; a sample that `each` finds not to fit its schema is
+/// damage, too. `progress` is told the position with each sample.
 ///
 /// # Errors
 /// When the log cannot be read, a selected record is not in it, or `each` fails.
@@ -34,39 +35,73 @@ pub fn scan<S: Source>(
     mut progress: impl FnMut(u64),
     mut each: impl FnMut(&Item<'_>) -> Result<bool, ExportError>,
 ) -> Result<Damage, ExportError> {
-    let mut damage = Damage::default();
-    begin(reader, selection)?;
-    loop {
-        let error = match reader.next() {
-            Ok(None) => break,
-            Ok(Some(item)) => {
-                progress(item.position);
-                if let Some((time, to)) = item.time_us.zip(selection.to_us)
-                    && time > to
-                {
-                    if reader.is_past(to, time) {
-                        break;
-                    }
-                    continue;
-                }
-                if item.time_us.zip(selection.from_us).is_some_and(|(time, from)| time < from) {
-                    continue;
-                }
-                if each(&item)? {
-                    continue;
-                }
-                break;
-            }
-            Err(error @ Error::Io { .. }) => return Err(error.into()),
-            Err(error) => error,
-        };
-        damage.places += 1;
-        if !error.is_contained() {
-            reader.resync(reader.block() + 1)?;
-        }
-        damage.first.get_or_insert(error);
+    let mut scan = Scan::begin(reader, selection)?;
+    let mut step = |item: &Item<'_>| {
+        progress(item.position);
+        each(item)
+    };
+    while scan.step(&mut step)? == Some(true) {}
+    Ok(scan.damage)
+}
+
+/// [`scan`] one sample after another, for going through several logs at once.
+pub struct Scan<'a, S> {
+    reader: &'a mut Reader<S>,
+    selection: &'a Selection,
+    /// Nothing that is wanted follows.
+    over: bool,
+    damage: Damage,
+}
+
+impl<'a, S: Source> Scan<'a, S> {
+    /// Goes to the first selected sample.
+    ///
+    /// # Errors
+    /// When the log cannot be read, or a selected record is not in it.
+    pub fn begin(reader: &'a mut Reader<S>, selection: &'a Selection) -> Result<Self, ExportError> {
+        begin(reader, selection)?;
+        Ok(Self { reader, selection, over: false, damage: Damage::default() })
     }
-    Ok(damage)
+
+    /// Gives the next selected sample to `each`, and behind one that does not fit its schema the next again. Returns
+    /// what `each` does; `None` behind the last.
+    ///
+    /// # Errors
+    /// When the log cannot be read, or `each` fails.
+    pub fn step<T>(
+        &mut self,
+        mut each: impl FnMut(&Item<'_>) -> Result<T, ExportError>,
+    ) -> Result<Option<T>, ExportError> {
+        while !self.over {
+            let error = match self.reader.next() {
+                Ok(None) => break,
+                Ok(Some(item)) => {
+                    if let Some((time, to)) = item.time_us.zip(self.selection.to_us)
+                        && time > to
+                    {
+                        self.over = self.reader.is_past(to, time);
+                        continue;
+                    }
+                    if item.time_us.zip(self.selection.from_us).is_some_and(|(time, from)| time < from) {
+                        continue;
+                    }
+                    match each(&item) {
+                        Err(ExportError::Log(error)) if error.is_contained() => error,
+                        other => return other.map(Some),
+                    }
+                }
+                Err(error @ Error::Io { .. }) => return Err(error.into()),
+                Err(error) => error,
+            };
+            self.damage.places += 1;
+            if !error.is_contained() {
+                self.reader.resync(self.reader.block() + 1)?;
+            }
+            self.damage.first.get_or_insert(error);
+        }
+        self.over = true;
+        Ok(None)
+    }
 }
 
 fn begin<S: Source>(reader: &mut Reader<S>, selection: &Selection) -> Result<(), ExportError> {

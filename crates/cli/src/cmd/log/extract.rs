@@ -34,8 +34,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let mut copier = Copier::new(Output::new(&args.output, args.force)?)?;
     let damage = match by_links(&mut log, &args, &mut copier)? {
-        true => Damage::default(),
-        false => by_reading(&mut log, &args, &mut copier)?,
+        Some(damage) => damage,
+        None => by_reading(&mut log, &args, &mut copier)?,
     };
     // Without them nobody would know that samples may have come late.
     for record in log.records().iter().filter(|record| received::MARKS.contains(&record.name())) {
@@ -45,29 +45,37 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(conclude(&args.log, &damage))
 }
 
-/// Copies a single record of a finished log over its links, if that reads less. False: it does not.
-fn by_links(log: &mut Reader<File>, args: &Args, copier: &mut Copier<Output>) -> Result<bool> {
-    let [name] = args.choice.records.as_slice() else { return Ok(false) };
+/// Copies a single record of a finished log over its links, if that reads less and they are sound. None: not so.
+fn by_links(log: &mut Reader<File>, args: &Args, copier: &mut Copier<Output>) -> Result<Option<Damage>> {
+    let [name] = args.choice.records.as_slice() else { return Ok(None) };
     if !log.is_finished() || args.choice.from.is_some() || args.choice.to.is_some() {
-        return Ok(false);
+        return Ok(None);
     }
     let record = log.record(name)?;
     if record.is_zstd() {
-        return Ok(false);
+        return Ok(None);
     }
-    let Some(last) = record.last() else { return Ok(true) };
-    let gap = log.sample_at(last)?.previous.unwrap_or(0);
-    let block = log.sample_at(last)?.block_len;
+    let mut damage = Damage::default();
+    let Some(last) = record.last() else { return Ok(Some(damage)) };
+    let Ok(sample) = log.stored_at(last) else { return Ok(None) };
+    let (gap, block) = (sample.previous.unwrap_or(0), sample.block_len);
     if gap < block * SPARSE {
-        return Ok(false);
+        return Ok(None);
     }
-    let Ok(Some(places)) = log.places(name) else { return Ok(false) };
+    let Ok(Some(places)) = log.places(name) else { return Ok(None) };
     let mut progress = Progress::new(log.size());
     for place in places {
         progress.at(place);
-        copier.copy(&log.stored_at(place)?)?;
+        match log.stored_at(place) {
+            Ok(sample) => copier.copy(&sample)?,
+            Err(error) if error.is_contained() => {
+                damage.places += 1;
+                damage.first.get_or_insert(error);
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
-    Ok(true)
+    Ok(Some(damage))
 }
 
 fn by_reading(log: &mut Reader<File>, args: &Args, copier: &mut Copier<Output>) -> Result<Damage> {

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use khz_export::{Damage, Selection};
-use khz_tlog::Reader;
+use khz_export::{Damage, Selection, scan};
+use khz_tlog::{Item, Reader};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{BufWriter, ErrorKind, Seek, SeekFrom, Write};
@@ -60,10 +60,15 @@ impl Choice {
     }
 }
 
-/// The time of the first sample that has one.
+/// The time of the first sound sample that has one, of the records selected in `log` (all, unless it was told).
 pub fn first_time(log: &mut Reader<File>) -> Result<Option<i64>> {
-    log.rewind();
-    let first = log.next_stored()?.and_then(|item| item.time_us);
+    let mut first = None;
+    // Damage is told by whoever reads the samples.
+    let to_first = |item: &Item<'_>| {
+        first = item.time_us;
+        Ok(first.is_none())
+    };
+    scan(log, &Selection::default(), |_| {}, to_first)?;
     log.rewind();
     Ok(first)
 }
