@@ -402,6 +402,104 @@ fn records_whose_names_become_the_same_have_tables_of_their_own() {
     assert_eq!(lines_of(&[&words[..], &["--force"]].concat()), paths);
 }
 
+/// Writes a log of `f64` records: name, second and value of each sample.
+fn write_samples(path: &str, samples: &[(&str, i64, f64)]) {
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    let mut records = std::collections::HashMap::new();
+    for &(name, second, value) in samples {
+        let ty = Type::object([("x", Type::Float64)]);
+        let record = *records.entry(name).or_insert_with(|| log.record(name, &ty).unwrap());
+        log.write(record, Some(T0 + second * 1_000_000), &value.to_le_bytes()).unwrap();
+    }
+    std::fs::write(path, log.finish().unwrap()).unwrap();
+}
+
+/// What `khz log diff` says, with its exit code.
+fn diff(words: &[&str]) -> (Option<i32>, Value, String) {
+    let output = khz(&[&["diff", "--json"], words].concat());
+    let told = String::from_utf8(output.stderr.clone()).unwrap();
+    (output.status.code(), serde_json::from_str(&stdout(&output)).unwrap_or_default(), told)
+}
+
+#[test]
+fn diff_takes_times_from_the_start_of_the_log_for_every_record() {
+    let bench = bench();
+    let [a, b] = ["a", "b"].map(|name| format!("{}/{name}.tlog", bench.folder));
+    write_samples(&a, &[("robot", 0, 1.0), ("imu", 5, 1.0), ("imu", 9, 1.0), ("robot", 10, 1.0)]);
+    let (code, told, _) = diff(&[&a, &a, "--to", "6"]);
+    assert_eq!((code, &told[0]["before"], &told[1]["before"]), (Some(0), &1.into(), &1.into()), "{told}");
+    // Also of a record only one of them has.
+    write_samples(&b, &[("robot", 0, 1.0), ("robot", 10, 1.0)]);
+    let (_, told, _) = diff(&[&b, &a, "--to", "6"]);
+    assert_eq!(
+        (&told[0]["record"], &told[0]["before"], &told[0]["after"]),
+        (&"imu".into(), &0.into(), &1.into())
+    );
+}
+
+#[test]
+fn diff_tells_of_a_record_neither_log_has() {
+    let bench = bench();
+    let (code, _, told) = diff(&[&bench.log, &bench.log, "-r", "typo"]);
+    assert_eq!(code, Some(2));
+    assert!(told.contains("no record named \"typo\" in either log; they have imu, note"), "{told}");
+}
+
+#[test]
+fn diff_reads_what_is_sound_of_damaged_logs_and_tells() {
+    let bench = bench();
+    let bytes = std::fs::read(&bench.log).unwrap();
+    let cut = format!("{}/cut.tlog", bench.folder);
+    std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+    for logs in [[&bench.log, &cut], [&cut, &bench.log]] {
+        let (code, diff, told) = diff(&[logs[0], logs[1]]);
+        assert_eq!(code, Some(1));
+        assert!(told.contains(&format!("{cut}: byte")), "{told}");
+        assert!(diff[0]["fields"].as_array().unwrap().is_empty(), "{diff}");
+    }
+    // Of a sound part and a damaged one the same is left, and still the damage is told.
+    let mended = format!("{}/mended.tlog", bench.folder);
+    assert!(khz(&["repair", &cut, "-o", &mended]).status.success());
+    let (code, _, told) = diff(&[&cut, &mended]);
+    assert!(code == Some(1) && told.contains(&format!("{cut}: byte")), "{told}");
+}
+
+#[test]
+fn diff_sees_fields_that_only_the_other_log_has_and_numbers_that_are_none() {
+    let bench = bench();
+    let [small, large, none] = ["small", "large", "none"].map(|name| format!("{}/{name}.tlog", bench.folder));
+    write_samples(&small, &[("imu", 0, 1.0), ("imu", 1, 2.0)]);
+    write_samples(&none, &[("imu", 0, 1.0), ("imu", 1, f64::NAN)]);
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    let imu = log.record("imu", &Type::object([("x", Type::Float64), ("fresh", Type::Bool)])).unwrap();
+    for (second, x) in [(0, 1.0f64), (1, 2.0)] {
+        log.write(imu, Some(T0 + second * 1_000_000), &[&x.to_le_bytes()[..], &[1]].concat()).unwrap();
+    }
+    std::fs::write(&large, log.finish().unwrap()).unwrap();
+    let (code, told, _) = diff(&[&small, &large]);
+    let fields = &told[0]["fields"];
+    assert_eq!(
+        (code, &fields[0]["field"], &fields[0]["samples"]),
+        (Some(1), &"fresh".into(), &2.into()),
+        "{told}"
+    );
+    for logs in [[&small, &none], [&none, &small]] {
+        let output = khz(&["diff", logs[0], logs[1]]);
+        assert!(stdout(&output).contains("x: 1 samples differ, first number 1\n"), "{}", stdout(&output));
+    }
+}
+
+#[test]
+fn diff_takes_the_late_samples_of_several_senders() {
+    let bench = bench();
+    let path = format!("{}/far.tlog", bench.folder);
+    let marks = received::MARKS.map(|name| (name, 0, 0.0));
+    let beats = [10, 15, 11, 16, 12].map(|second| ("beat", second, 0.0));
+    write_samples(&path, &[&marks[..], &beats].concat());
+    let (code, told, _) = diff(&[&path, &path, "-r", "beat", "--to", "12"]);
+    assert_eq!((code, &told[0]["before"], &told[0]["after"]), (Some(0), &3.into(), &3.into()));
+}
+
 /// Changes a byte of the `n`-th sample, counted from 0, of the first record.
 fn damage_sample(path: &str, n: usize) {
     let mut bytes = std::fs::read(path).unwrap();

@@ -1,10 +1,10 @@
 //! `khz log diff`: what is different between two runs.
 
-use super::shared::{Choice, Progress, open, printing};
-use anyhow::Result;
-use khz_export::{Selection, columns, scan};
-use khz_tlog::Reader;
-use serde_json::{Value, json};
+use super::shared::{Choice, Progress, conclude, open, printing};
+use anyhow::{Context, Result, bail};
+use khz_export::{Damage, Scan, Selection, columns, scan};
+use khz_tlog::{Item, Reader, RecordInfo, Value};
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
@@ -37,7 +37,6 @@ struct Difference {
 }
 
 /// How one record differs.
-#[derive(Default)]
 struct Outcome {
     before: u64,
     after: u64,
@@ -47,24 +46,32 @@ struct Outcome {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let (mut before, mut after) = (open(&args.before)?, open(&args.after)?);
+    // Each log's times count from its own first sample, which is found while no record is selected.
+    let (in_before, in_after) = (args.choice.selection(&mut before)?, args.choice.selection(&mut after)?);
     before.survey()?;
     after.survey()?;
-    let names =
-        |log: &Reader<File>| log.records().iter().map(|r| r.name().to_owned()).collect::<BTreeSet<_>>();
-    let wanted = |name: &&String| args.choice.records.is_empty() || args.choice.records.contains(name);
-    let (one, two) = (names(&before), names(&after));
+    for name in &args.choice.records {
+        if before.record(name).is_err() && after.record(name).is_err() {
+            let known: BTreeSet<_> =
+                before.records().iter().chain(after.records()).map(RecordInfo::name).collect();
+            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+            bail!("no record named {name:?} in either log; they have {known}");
+        }
+    }
+    let one = count(&mut before, &in_before).with_context(|| args.before.display().to_string())?;
+    let two = count(&mut after, &in_after).with_context(|| args.after.display().to_string())?;
     let mut outcomes = BTreeMap::new();
-    for name in one.union(&two).filter(wanted) {
-        let there = (one.contains(name), two.contains(name));
-        let outcome = match there {
-            (true, true) => compare(name, (&args, &mut before, &mut after))?,
-            (in_one, in_two) => Outcome {
-                before: if in_one { count(&mut before, name)? } else { 0 },
-                after: if in_two { count(&mut after, name)? } else { 0 },
-                ..Outcome::default()
-            },
+    for name in one.samples.keys().chain(two.samples.keys()).collect::<BTreeSet<_>>() {
+        let counted = (one.samples.get(name).copied(), two.samples.get(name).copied());
+        let fields = match counted {
+            (Some(_), Some(_)) => {
+                let only = |all: &Selection| Selection { records: vec![name.clone()], ..all.clone() };
+                compare(args.tolerance, (&mut before, &only(&in_before)), (&mut after, &only(&in_after)))?
+            }
+            _ => BTreeMap::new(),
         };
-        outcomes.insert(name.clone(), outcome);
+        let (before, after) = (counted.0.unwrap_or(0), counted.1.unwrap_or(0));
+        outcomes.insert(name.clone(), Outcome { before, after, fields });
     }
     let differ = outcomes.values().any(|o| o.before != o.after || !o.fields.is_empty());
     printing(|out| {
@@ -73,88 +80,108 @@ pub fn run(args: Args) -> Result<ExitCode> {
         } else {
             print_text(&outcomes, out)?
         }
-        Ok(ExitCode::from(u8::from(differ)))
+        let codes = [conclude(&args.before, &one.damage), conclude(&args.after, &two.damage)];
+        let sound = codes == [ExitCode::SUCCESS; 2];
+        Ok(ExitCode::from(u8::from(differ || !sound)))
     })
 }
 
-fn only(name: &str) -> Selection {
-    Selection { records: vec![name.to_owned()], ..Selection::default() }
+/// What of the wanted lies in a log.
+#[derive(Default)]
+struct Counted {
+    samples: BTreeMap<String, u64>,
+    damage: Damage,
 }
 
-fn count(log: &mut Reader<File>, name: &str) -> Result<u64> {
-    let mut samples = 0;
-    scan(
-        log,
-        &only(name),
-        |_| {},
-        |_| {
-            samples += 1;
-            Ok(true)
-        },
-    )?;
-    Ok(samples)
-}
-
-/// Compares the n-th samples of a record with each other; the logs are read side by side.
-fn compare(
-    name: &str,
-    (args, before, after): (&Args, &mut Reader<File>, &mut Reader<File>),
-) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
-    let mut selection = args.choice.selection(after)?;
-    selection.records = vec![name.to_owned()];
-    if let Some(from_us) = selection.from_us {
-        after.seek(from_us.saturating_sub(1))?;
-    } else {
-        after.rewind();
+/// Counts the samples of the records that are wanted and there.
+fn count(log: &mut Reader<File>, selection: &Selection) -> Result<Counted> {
+    let mut there = selection.clone();
+    there.records.retain(|name| log.record(name).is_ok());
+    if there.records.is_empty() && !selection.records.is_empty() {
+        return Ok(Counted::default());
     }
-    after.select([name]);
-    let mut own = args.choice.selection(before)?;
-    own.records = vec![name.to_owned()];
-    let paths: Vec<String> =
-        columns(before.record(name)?.ty()).into_iter().map(|column| column.path).collect();
-    let mut progress = Progress::new(before.size());
-    let until = |time: Option<i64>| time.zip(selection.to_us).is_none_or(|(time, to)| time <= to);
-    let mut ended = false;
-    scan(
-        before,
-        &own,
+    let wanted = |record: &&RecordInfo| {
+        there.records.is_empty() || there.records.iter().any(|name| name == record.name())
+    };
+    let mut samples: BTreeMap<String, u64> =
+        log.records().iter().filter(wanted).map(|record| (record.name().to_owned(), 0)).collect();
+    let mut progress = Progress::new(log.size());
+    let damage = scan(
+        log,
+        &there,
         |at| progress.at(at),
         |item| {
-            let number = outcome.before;
-            outcome.before += 1;
-            let other = if ended { None } else { after.next()?.filter(|other| until(other.time_us)) };
-            let Some(other) = other else {
-                ended = true;
-                return Ok(true);
-            };
-            outcome.after += 1;
-            let (one, two) = (item.value()?, other.value()?);
-            if one == two {
-                return Ok(true);
-            }
-            for path in &paths {
-                let (one, two) = match path.as_str() {
-                    "value" if one.at("value").is_none() => (Some(one), Some(two)),
-                    path => (one.at(path), two.at(path)),
-                };
-                let numbers = one.and_then(|v| v.number()).zip(two.and_then(|v| v.number()));
-                let distance = numbers.map_or(f64::INFINITY, |(one, two)| (one - two).abs());
-                if one == two || distance <= args.tolerance {
-                    continue;
-                }
-                let fresh = Difference { first: number, ..Difference::default() };
-                let difference = outcome.fields.entry(path.clone()).or_insert(fresh);
-                difference.samples += 1;
-                difference.largest = difference.largest.max(distance);
+            item.value()?;
+            match samples.get_mut(item.record.name()) {
+                Some(samples) => *samples += 1,
+                // Its schema lies behind damage.
+                None => _ = samples.insert(item.record.name().to_owned(), 1),
             }
             Ok(true)
         },
     )?;
-    while !ended && after.next()?.is_some_and(|other| until(other.time_us)) {
-        outcome.after += 1;
+    Ok(Counted { samples, damage })
+}
+
+/// Compares the n-th samples of the one selected record with each other; the logs are read side by side. Their damage
+/// has been seen when they were counted.
+fn compare(
+    tolerance: f64,
+    (before, in_before): (&mut Reader<File>, &Selection),
+    (after, in_after): (&mut Reader<File>, &Selection),
+) -> Result<BTreeMap<String, Difference>> {
+    let paths: BTreeSet<String> = [&*before, &*after]
+        .into_iter()
+        .flat_map(Reader::records)
+        .filter(|record| in_before.records.iter().any(|name| name == record.name()))
+        .flat_map(|record| columns(record.ty()))
+        .map(|column| column.path)
+        .collect();
+    let mut progress = Progress::new(before.size());
+    let (mut before, mut after) = (Scan::begin(before, in_before)?, Scan::begin(after, in_after)?);
+    let (mut fields, mut number) = (BTreeMap::new(), 0);
+    let mut pair = |before: &Item<'_>| {
+        progress.at(before.position);
+        let one = before.value()?;
+        let there = after.step(|after| {
+            tell_apart(one, after.value()?, (&paths, tolerance), |path, distance| {
+                let fresh = || Difference { first: number, ..Difference::default() };
+                let difference = fields.entry(path.to_owned()).or_insert_with(fresh);
+                difference.samples += 1;
+                difference.largest = difference.largest.max(distance);
+            });
+            Ok(())
+        })?;
+        number += 1;
+        Ok(there.is_some())
+    };
+    while before.step(&mut pair)? == Some(true) {}
+    Ok(fields)
+}
+
+/// Tells of each field that differs, and by how much: infinity where no number says it.
+fn tell_apart(
+    one: Value<'_>,
+    two: Value<'_>,
+    (paths, tolerance): (&BTreeSet<String>, f64),
+    mut differs: impl FnMut(&str, f64),
+) {
+    if one == two {
+        return;
     }
-    Ok(outcome)
+    for path in paths {
+        let (one, two) = match path.as_str() {
+            "value" if one.at("value").is_none() && two.at("value").is_none() => (Some(one), Some(two)),
+            path => (one.at(path), two.at(path)),
+        };
+        let numbers = one.and_then(|v| v.number()).zip(two.and_then(|v| v.number()));
+        let distance = numbers.map_or(f64::INFINITY, |(one, two)| (one - two).abs());
+        if one == two || distance <= tolerance {
+            continue;
+        }
+        // Between NaN and a number there is no distance.
+        differs(path, if distance.is_nan() { f64::INFINITY } else { distance });
+    }
 }
 
 fn print_json(outcomes: &BTreeMap<String, Outcome>, out: &mut dyn Write) -> Result<()> {
@@ -163,11 +190,11 @@ fn print_json(outcomes: &BTreeMap<String, Outcome>, out: &mut dyn Write) -> Resu
         json!({"field": path, "samples": d.samples, "first": d.first, "largest": largest})
     };
     let record = |(name, o): (&String, &Outcome)| {
-        let fields: Vec<Value> = o.fields.iter().map(field).collect();
+        let fields: Vec<_> = o.fields.iter().map(field).collect();
         json!({"record": name, "before": o.before, "after": o.after, "fields": fields})
     };
-    let all: Vec<Value> = outcomes.iter().map(record).collect();
-    Ok(writeln!(out, "{}", Value::from(all))?)
+    let all: Vec<_> = outcomes.iter().map(record).collect();
+    Ok(writeln!(out, "{}", serde_json::Value::from(all))?)
 }
 
 fn print_text(outcomes: &BTreeMap<String, Outcome>, out: &mut dyn Write) -> Result<()> {
