@@ -238,12 +238,18 @@ pub trait Imu {
     fn poll(&mut self, now_ns: i64) -> Result<Option<ImuSample>, LinkError>;
 }
 
+/// The attitude an IMU reports, of length 1. All zeros, an IMU that is not ready, have no direction: NaN.
+fn unit([w, x, y, z]: [f64; 4]) -> [f64; 4] {
+    let norm = (w * w + x * x + y * y + z * z).sqrt();
+    [w, x, y, z].map(|part| part / norm)
+}
+
 /// One reading of an IMU, in the body frame (x forward, y left, z up).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ImuSample {
     /// When it was taken or received.
     pub at_ns: i64,
-    /// Attitude as a unit quaternion w, x, y, z (body → world).
+    /// Attitude as a unit quaternion w, x, y, z (body → world); NaN if the IMU reports none.
     pub attitude: [f64; 4],
     /// Angular rate, rad/s.
     pub rate: [f64; 3],

@@ -7,7 +7,7 @@
 mod awaited;
 mod spidev;
 
-use crate::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, OpenError, Received};
+use crate::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, OpenError, Received, unit};
 use awaited::Awaited;
 use khz_wire::pi3hat::{
     Attitude, CanConfig, DeviceInfo, ErrorStatus, IMU_VERSION, ImuConfig, MAX_BLOB, Performance,
@@ -292,10 +292,9 @@ impl<S: Spi> Pi3hat<S> {
 fn sample(hat: &Attitude, at_ns: i64) -> ImuSample {
     let turned = |[x, y, z]: [f32; 3]| [x, -y, -z].map(f64::from);
     let [w, x, y, z] = hat.attitude.map(f64::from);
-    let norm = (w * w + x * x + y * y + z * z).sqrt();
     ImuSample {
         at_ns,
-        attitude: [w, x, -y, -z].map(|part| part / norm),
+        attitude: unit([w, x, -y, -z]),
         rate: turned(hat.rate_dps).map(f64::to_radians),
         acceleration: turned(hat.acceleration),
     }

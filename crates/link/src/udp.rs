@@ -7,7 +7,7 @@
 use crate::stamp::Clocks;
 use crate::sys::batch::Batch;
 use crate::sys::set_option;
-use crate::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, OpenError, Received};
+use crate::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, OpenError, Received, unit};
 use khz_wire::address::BROADCAST;
 use khz_wire::udp::{Datagram, Header, Kind, MAX_DATAGRAM, SENSORS, Sensors, Writer};
 use khz_wire::{Address, Frame};
@@ -239,7 +239,7 @@ impl Udp {
 fn sample(sensors: &Sensors, at_ns: i64) -> ImuSample {
     ImuSample {
         at_ns,
-        attitude: sensors.attitude.map(f64::from),
+        attitude: unit(sensors.attitude.map(f64::from)),
         rate: sensors.rate.map(f64::from),
         acceleration: sensors.acceleration.map(f64::from),
     }
@@ -497,6 +497,18 @@ mod tests {
             assert_eq!(link.imu().unwrap().poll(0), Ok(None), "told once");
         }
         assert_eq!(link.counters(0).stale, 1);
+    }
+
+    #[test]
+    fn an_attitude_is_of_length_1_and_none_is_no_number() {
+        let half = std::f64::consts::FRAC_1_SQRT_2;
+        let attitude =
+            |attitude| sample(&Sensors { attitude, rate: [0.0; 3], acceleration: [0.0; 3] }, 0).attitude;
+        for part in [0.5, 3.0, 2e-20] {
+            let [w, x, y, z] = attitude([part, part, 0.0, 0.0]);
+            assert!((w - half).abs() < 1e-12 && (x - half).abs() < 1e-12 && (y, z) == (0.0, 0.0));
+        }
+        assert!(attitude([0.0; 4]).iter().all(|part| part.is_nan()));
     }
 
     #[test]
