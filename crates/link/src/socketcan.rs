@@ -116,10 +116,15 @@ impl SocketCan {
                 self.counters.full += 1;
                 LinkError::Full
             }
-            // The interface is down; the socket outlives that.
-            libc::ENETDOWN => self.went_down(errno),
-            // The interface is gone, and the socket with it.
+            // The interface is down; the socket outlives that. A controller that was off the bus starts anew with it,
+            // and says nothing of a restart then.
+            libc::ENETDOWN => {
+                self.bus_off = false;
+                self.went_down(errno)
+            }
+            // The interface is gone, and the socket with it; the next has a controller that is on the bus.
             libc::ENODEV | libc::ENXIO | libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN | libc::EBADF => {
+                self.bus_off = false;
                 let dead = self.fd.take();
                 match &mut self.reopener {
                     Some(reopener) => reopener.lost(dead),
@@ -361,6 +366,41 @@ mod tests {
         assert_eq!(host.receive(0), Ok(None));
         assert_eq!(host.send(0, &frame(1, &[1]), 0), Ok(()));
         assert_eq!(host.counters(0).downs, 1);
+    }
+
+    #[test]
+    fn an_interface_set_down_and_up_ends_bus_off() {
+        let (mut host, mut device) = wired();
+        inject(&device, ERROR | 0x40);
+        assert_eq!(host.receive(0), Err(LinkError::Down { errno: 0 }));
+        // What the kernel says of an interface that is down, which no socket pair is.
+        let down = LinkError::Down { errno: libc::ENETDOWN };
+        assert_eq!(host.failed(&io::Error::from_raw_os_error(libc::ENETDOWN)), down);
+        assert_eq!(host.receive(0), Ok(None));
+        assert_eq!(host.send(0, &frame(0x123, &[1]), 0), Ok(()));
+        assert_eq!(host.flush(0), Ok(()));
+        assert_eq!(device.receive(0).unwrap().unwrap().frame.id, 0x123);
+        assert_eq!(host.counters(0).downs, 1);
+    }
+
+    #[test]
+    fn a_new_socket_is_not_off_the_bus() {
+        let (ours, theirs) = sockets();
+        let (again, far) = sockets();
+        let sockets = Mutex::new(vec![again, ours]);
+        let next = move || sockets.lock().unwrap().pop().ok_or(io::ErrorKind::NotFound.into());
+        let mut host = SocketCan::over(Options::default(), next).unwrap();
+        let (theirs, mut far) = (on(theirs, Options::default()), on(far, Options::default()));
+        inject(&theirs, ERROR | 0x40);
+        assert_eq!(host.receive(0), Err(LinkError::Down { errno: 0 }));
+        drop(theirs);
+        // Ends when the new socket is there, however long that takes.
+        while host.send(0, &frame(0x123, &[1]), 0).is_err() {
+            let _ = host.receive(0);
+            std::thread::yield_now();
+        }
+        host.flush(0).unwrap();
+        assert_eq!(far.receive(0).unwrap().unwrap().frame.id, 0x123);
     }
 
     #[test]
