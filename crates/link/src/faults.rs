@@ -125,7 +125,7 @@ pub struct Struck {
     pub corrupted: u64,
     /// Frames delivered after a later one.
     pub reordered: u64,
-    /// Frames refused or dropped because the bus was off.
+    /// Frames refused or dropped because the bus was off or the link refused them.
     pub refused: u64,
 }
 
@@ -230,13 +230,27 @@ impl<L: Link> Faults<L> {
         }
     }
 
-    /// Sends what was held back and is due.
+    /// Sends what was held back and is due. What finds no room stays; what the link refuses is gone: after an outage it would
+    /// be stale.
     fn release(&mut self, now_ns: i64) -> Result<(), LinkError> {
+        let (elapsed_ns, mut result) = (self.elapsed(now_ns), Ok(()));
         while let Some(held) = self.outbound.due(now_ns) {
-            self.link.send(held.channel, &held.frame, now_ns)?;
+            if self.bus_off(held.channel, elapsed_ns) {
+                self.struck.refused += 1;
+                self.outbound.pop();
+                continue;
+            }
+            match self.link.send(held.channel, &held.frame, now_ns) {
+                Ok(()) => {}
+                Err(LinkError::Full) => return Err(LinkError::Full),
+                Err(refused) => {
+                    self.struck.refused += 1;
+                    result = Err(refused);
+                }
+            }
             self.outbound.pop();
         }
-        Ok(())
+        result
     }
 }
 
@@ -253,18 +267,29 @@ impl<L: Link> Link for Faults<L> {
         }
         self.release(now_ns)?;
         self.pass(Direction::ToDevices, Received { channel, at_ns: now_ns, frame: *frame }, elapsed_ns);
-        self.release(now_ns)
+        match self.release(now_ns) {
+            // It is held now, and leaves when there is room.
+            Err(LinkError::Full) => Ok(()),
+            other => other,
+        }
     }
 
     fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
-        self.release(now_ns)?;
-        self.link.flush(now_ns)
+        let released = match self.release(now_ns) {
+            // A burst that leaves makes room.
+            Err(LinkError::Full) => self.link.flush(now_ns).and_then(|()| self.release(now_ns)),
+            other => other,
+        };
+        self.link.flush(now_ns)?;
+        released
     }
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
         let elapsed_ns = self.elapsed(now_ns);
-        if self.outbound.due(now_ns).is_some() {
-            self.flush(now_ns)?;
+        if self.outbound.due(now_ns).is_some()
+            && let Err(down @ LinkError::Down { .. }) = self.flush(now_ns)
+        {
+            return Err(down);
         }
         while let Some(item) = self.link.receive(now_ns)? {
             if self.bus_off(item.channel, elapsed_ns) {
@@ -521,6 +546,43 @@ mod tests {
         link.send(1, &frame(1, 4), 25).unwrap();
         assert_eq!(link.receive(25).unwrap().unwrap().frame.payload()[0], 4);
         assert_eq!(link.counters(1).downs, 1);
+    }
+
+    #[test]
+    fn a_frame_that_was_taken_leaves_once_however_full_the_link_is() {
+        let mut link = faulty(&[]);
+        link.inner().room = 2;
+        let sent: Vec<_> = (0..5).map(|n| link.send(0, &frame(1, n), 0)).collect();
+        // The third is held, the others may be offered again.
+        assert_eq!(sent, [Ok(()), Ok(()), Ok(()), Err(LinkError::Full), Err(LinkError::Full)]);
+        assert_eq!(link.flush(0), Ok(()));
+        for n in 3..5 {
+            link.send(0, &frame(1, n), 1).unwrap();
+        }
+        assert_eq!(link.flush(1), Ok(()));
+        let came = std::iter::from_fn(|| link.receive(2).unwrap());
+        assert_eq!(came.map(|received| received.frame.payload()[0]).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn nothing_comes_in_late_from_before_an_outage() {
+        let mut link = faulty(&[]);
+        link.inner().is_down = true;
+        assert!(matches!(link.send(0, &frame(1, 1), 0), Err(LinkError::Down { .. })));
+        link.inner().is_down = false;
+        link.send(0, &frame(1, 2), 1).unwrap();
+        assert_eq!(link.receive(1).unwrap().unwrap().frame.payload()[0], 2);
+        assert_eq!(link.receive(1), Ok(None));
+        // Nor does what was delayed into a scripted one.
+        let delay =
+            Fault { direction: Direction::ToDevices, ..Fault::new(Kind::Delay { ns: 10, jitter_ns: 0 }) };
+        let off = Fault { from_ns: 5, until_ns: 20, ..Fault::new(Kind::BusOff) };
+        let mut link = faulty(&[delay, off]);
+        link.send(0, &frame(1, 1), 0).unwrap();
+        assert!(matches!(link.receive(12), Err(LinkError::Down { .. })));
+        assert_eq!(link.receive(12), Err(LinkError::Down { errno: ENETDOWN }), "the other bus");
+        assert_eq!(link.receive(30), Ok(None));
+        assert_eq!((link.struck().refused, link.inner().counters(0).sent), (1, 0));
     }
 
     #[test]

@@ -8,11 +8,22 @@ pub(crate) struct Loopback {
     channels: u8,
     replies: VecDeque<Received>,
     counters: Counters,
+    /// Frames taken before the next flush.
+    pub(crate) room: u64,
+    taken: u64,
+    pub(crate) is_down: bool,
 }
 
 impl Loopback {
     pub(crate) fn new(channels: u8) -> Self {
-        Self { channels, replies: VecDeque::new(), counters: Counters::default() }
+        Self {
+            channels,
+            replies: VecDeque::new(),
+            counters: Counters::default(),
+            room: u64::MAX,
+            taken: 0,
+            is_down: false,
+        }
     }
 }
 
@@ -28,6 +39,13 @@ impl Link for Loopback {
     }
 
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+        if self.is_down {
+            return Err(LinkError::Down { errno: 0 });
+        }
+        if self.taken == self.room {
+            return Err(LinkError::Full);
+        }
+        self.taken += 1;
         self.counters.sent += 1;
         let address = Address::from_id(frame.id);
         if address.reply {
@@ -35,6 +53,11 @@ impl Link for Loopback {
             let reply = Frame::new(id, frame.payload()).ok_or(LinkError::Unsupported)?;
             self.replies.push_back(Received { channel, at_ns: now_ns, frame: reply });
         }
+        Ok(())
+    }
+
+    fn flush(&mut self, _: i64) -> Result<(), LinkError> {
+        self.taken = 0;
         Ok(())
     }
 
