@@ -15,6 +15,7 @@ use khz_link::pi3hat::{self, Pi3hat, Spidev};
 use khz_link::pl011::Pl011;
 use khz_link::rs485::{self, Rs485};
 use khz_link::{Link, OpenError, serial};
+use khz_wire::fdcanusb::Dialect;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
 
@@ -181,7 +182,8 @@ fn open(config: &RobotConfig, index: usize) -> Result<Box<dyn Link>, AssembleErr
     let failed = |why: String| AssembleError::Open { bus: bus.name.clone(), why };
     match &bus.link {
         LinkConfig::Fdcanusb(link) => {
-            let dialect = link.checksum.then_some(khz_wire::fdcanusb::Dialect::Uart);
+            let dialect =
+                link.checksum.map(|checksum| if checksum { Dialect::Uart } else { Dialect::Adapter });
             let bit_rate_switch = link.bit_rate_switch;
             let options = khz_link::fdcanusb::Options { baud: link.baud, dialect, bit_rate_switch };
             let opened = khz_link::fdcanusb::Fdcanusb::open(&link.path, options);

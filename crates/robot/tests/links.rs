@@ -39,6 +39,23 @@ fn bit_rate_switch_is_the_files() {
 }
 
 #[test]
+fn checksums_are_the_files_and_on_where_it_says_nothing() {
+    for (setting, line) in [
+        ("", "can send 8001 1100 BF *16\n"),
+        ("checksum = true", "can send 8001 1100 BF *16\n"),
+        ("checksum = false", "can send 8001 1100 BF\n"),
+    ] {
+        let (master, path) = terminal();
+        let mut link = open(&format!("link = \"fdcanusb\"\npath = \"{path}\"\n{setting}")).unwrap();
+        link.send(0, &Frame::new(0x8001, &[0x11, 0]).unwrap(), 0).unwrap();
+        link.flush(0).unwrap();
+        let mut heard = [0; 64];
+        let len = rustix::io::read(&master, &mut heard).unwrap();
+        assert_eq!(std::str::from_utf8(&heard[..len]).unwrap(), line, "{setting}");
+    }
+}
+
+#[test]
 fn direction_is_the_files() {
     // A pseudo terminal's driver cannot switch.
     for (direction, opens) in [("auto", true), ("adapter", true), ("kernel", false)] {

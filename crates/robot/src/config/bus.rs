@@ -96,8 +96,9 @@ section! {
         path: String, "";
         /// Line speed, for adapters on a UART; USB adapters ignore it.
         baud: u32 = 921_600, "bit/s", 9600 => 12_000_000;
-        /// Every line carries a checksum: needed on a UART, unknown to USB adapters.
-        checksum: bool = false, "";
+        /// Every line carries a checksum: needed on a UART, unknown to USB adapters. Without the key, on everything but a
+        /// USB adapter that is known.
+        checksum: Option<bool> = None, "";
         /// Send the data phase at the data bit rate.
         bit_rate_switch: bool = true, "";
     }
