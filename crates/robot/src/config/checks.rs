@@ -2,7 +2,9 @@
 
 use super::problem::Problem;
 use super::setting::{Reader, suggestion};
-use super::{BusConfig, ControllerConfig, Format, ImuLink, LinkConfig, RobotConfig, ServoConfig};
+use super::{
+    BusConfig, ControllerConfig, Format, ImuLink, LinkConfig, Reaction, Reactions, RobotConfig, ServoConfig,
+};
 use std::f64::consts::TAU;
 use std::ops::Range;
 
@@ -17,12 +19,13 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
         check_bus_of(robot, i, servo, reader);
         check_limits(i, servo, reader);
         check_formats(i, servo, reader);
+        check_torque(i, servo, reader);
         check_watchdog(robot, i, servo, reader);
         check_joint(i, servo, reader);
     }
     check_imu(robot, reader);
     check_controller(robot, reader);
-    check_supervisor(robot, reader);
+    check_supervisor(robot, text, reader);
     check_kernel_watchdog(robot, reader);
     check_body(robot, reader);
     check_stream(robot, reader);
@@ -293,6 +296,30 @@ fn check_formats(i: usize, servo: &ServoConfig, reader: &mut Reader) {
     }
 }
 
+/// A servo that is not told its greatest torque uses all it has to hold a position. Limits of position and velocity
+/// are different: a target that does not travel cannot be beyond them.
+fn check_torque(i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    if servo.limits.torque.is_none() || servo.command.max_torque != Format::None {
+        return;
+    }
+    let written = |key: &str| {
+        let places = [format!("servo[{i}].{key}"), format!("servo_defaults.{key}")];
+        places.into_iter().find_map(|place| reader.span(&place).map(|span| (place, span)))
+    };
+    let (Some((place, limit)), Some((_, none))) = (written("limits.torque"), written("command.max_torque"))
+    else {
+        return;
+    };
+    let problem = Problem::error(place, "the servo would not be told its greatest torque")
+        .at(limit, "this limit could not be enforced")
+        .at(none, "not sent")
+        .help("write `max_torque = \"int16\"`, or remove `limits.torque`");
+    // What all servos share is told once.
+    if !reader.problems.contains(&problem) {
+        reader.problems.push(problem);
+    }
+}
+
 fn check_watchdog(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
     let least = 2.0 * robot.timing.period_ns() as f64 * 1e-9;
     if servo.watchdog_s >= least {
@@ -394,7 +421,7 @@ fn check_controller(robot: &RobotConfig, reader: &mut Reader) {
     }
 }
 
-fn check_supervisor(robot: &RobotConfig, reader: &mut Reader) {
+fn check_supervisor(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     let supervisor = &robot.supervisor;
     let (soft, hard) = (supervisor.temperature_soft_c, supervisor.temperature_hard_c);
     let span = |key: &str| reader.span(&format!("supervisor.{key}"));
@@ -419,6 +446,20 @@ fn check_supervisor(robot: &RobotConfig, reader: &mut Reader) {
             .at(at, "unless the controller limits its torque, this does nothing for it")
             .help("give it `limits.torque`, and leave `command.max_torque` and `query.temperature` on");
         reader.problems.push(problem);
+    }
+    let unlimited = |servo: &&ServoConfig| servo.limits.torque.is_none();
+    for key in Reactions::KEYS {
+        let place = format!("supervisor.reactions.{}", key.name);
+        if let Some(at) = reader.span(&place)
+            && text.get(at.clone()).is_some_and(|written| written.contains(Reaction::Derate.word()))
+            && let Some(servo) = robot.servos.iter().find(unlimited)
+        {
+            let title = format!("`derate` cannot lower the torque of `{}`", servo.name);
+            let problem = Problem::warning(place, title)
+                .at(at, "unless the controller limits its torque, this does nothing for it")
+                .help("give it `limits.torque`");
+            reader.problems.push(problem);
+        }
     }
     let heartbeat = [
         ("heartbeat_ms", supervisor.heartbeat_ms.is_some()),
