@@ -17,6 +17,26 @@ words! {
 }
 
 words! {
+    /// How the robot comes down where it cannot go on.
+    Descent {
+        /// Let the robot sink slowly: zero velocity on every servo that still can.
+        Damp = "damp",
+        /// Switch every servo off at once. The robot drops.
+        Stop = "stop",
+    }
+}
+
+impl Descent {
+    /// The reaction of this name.
+    pub const fn reaction(self) -> Reaction {
+        match self {
+            Self::Damp => Reaction::Damp,
+            Self::Stop => Reaction::Stop,
+        }
+    }
+}
+
+words! {
     /// What happens to a command beyond a servo's limits.
     OutOfLimits {
         /// It is cut to the limit, and counted.
@@ -105,12 +125,14 @@ section! {
         imu: Reaction = Reaction::Damp, "";
         /// See `tilt`.
         tilt: Reaction = Reaction::Damp, "";
-        /// A command that is no number, or beyond the limits with `out_of_limits = "trip"`.
-        command: Reaction = Reaction::Damp, "";
-        /// The controller reports an error, panics, or takes too long.
+        /// A command that is no number, or beyond the limits with `out_of_limits = "trip"`. It is not sent, and there
+        /// is no other to go on with.
+        command: Descent = Descent::Damp, "";
+        /// The controller takes too long. One that reports an error or panics leaves no command to go on with, so
+        /// the robot is damped at least.
         controller: Reaction = Reaction::Damp, "";
-        /// The operator asks to stop.
-        operator: Reaction = Reaction::Damp, "";
+        /// The operator asks to stop, and is obeyed.
+        operator: Descent = Descent::Damp, "";
         /// The operator is not heard; see `heartbeat_ms`.
         heartbeat: Reaction = Reaction::Damp, "";
         /// See `voltage_low_v`.

@@ -70,7 +70,7 @@ pub enum Cause {
         /// Which link.
         link: u16,
     },
-    /// Too many ticks in a row took longer than a period.
+    /// Too many ticks in a row took longer than a period; or one did, and the loop stops on an overrun.
     Overruns {
         /// How many.
         count: u32,
@@ -169,7 +169,7 @@ impl Trigger {
     /// What the configuration says to do about it.
     pub const fn reaction(self, reactions: &Reactions) -> Reaction {
         match self {
-            Self::Operator => reactions.operator,
+            Self::Operator => reactions.operator.reaction(),
             Self::ServoFault => reactions.servo_fault,
             Self::BusDown => reactions.bus_down,
             Self::MissedReplies => reactions.missed_replies,
@@ -177,7 +177,7 @@ impl Trigger {
             Self::Overruns => reactions.overruns,
             Self::Imu => reactions.imu,
             Self::Tilt => reactions.tilt,
-            Self::Command => reactions.command,
+            Self::Command => reactions.command.reaction(),
             Self::Controller => reactions.controller,
             Self::Heartbeat => reactions.heartbeat,
             Self::Voltage => reactions.voltage,
@@ -260,6 +260,7 @@ impl fmt::Display for Cause {
             Self::Stale { age_ns, .. } => write!(f, "state {:.1} ms old", ms(age_ns)),
             Self::NotSeen { .. } => f.write_str("no reply at the start"),
             Self::BusDown { link } => write!(f, "link {link} is down"),
+            Self::Overruns { count: 1 } => f.write_str("a tick overran"),
             Self::Overruns { count } => write!(f, "{count} overruns in a row"),
             Self::ImuSilent { age_ns: i64::MAX } => f.write_str("the IMU was never heard"),
             Self::ImuSilent { age_ns } => write!(f, "IMU silent for {:.1} ms", ms(age_ns)),

@@ -33,7 +33,7 @@ pub use phase::Phase;
 pub use settings::SupervisorSettings;
 
 use crate::command::ServoCommand;
-use crate::config::{Reaction, RobotConfig};
+use crate::config::{Descent, Reaction, RobotConfig};
 use crate::cycle::CycleResult;
 use crate::state::RobotState;
 use guard::Guard;
@@ -47,7 +47,7 @@ const SETTLE_NS: i64 = 50_000_000;
 pub struct Observation {
     /// The cycle's result.
     pub cycle: CycleResult,
-    /// The operator, a signal or the run's end asks to stop.
+    /// The operator, a signal, the run's end or the loop asks to stop.
     pub stop: Option<Cause>,
     /// The tick before ended after this one should have started.
     pub overrun: bool,
@@ -176,8 +176,10 @@ impl Supervisor {
             Some(trigger) => trigger.reaction(&self.settings.reactions),
             None => Reaction::Damp,
         };
-        let causes = seen.stop.iter().chain(findings.iter().flatten());
-        causes.map(|&cause| (reaction(cause), cause)).fold(None, |worst, next| match worst {
+        // Whoever asks to stop is obeyed, even where the cause alone would only be warned of.
+        let asked = seen.stop.map(|cause| (reaction(cause).max(Reaction::Damp), cause));
+        let found = findings.iter().flatten().map(|&cause| (reaction(cause), cause));
+        asked.into_iter().chain(found).fold(None, |worst, next| match worst {
             Some((gravest, _)) if gravest >= next.0 => worst,
             _ => Some(next),
         })
@@ -257,8 +259,8 @@ impl Supervisor {
             if let Some(cause) = self.guard.check(commands, &state.servos, &self.settings, derate) {
                 // A command that cannot be sent leaves nothing to go on with.
                 match self.settings.reactions.command {
-                    Reaction::Stop => self.rest(cause, state),
-                    _ => self.bring_down(cause, state),
+                    Descent::Stop => self.rest(cause, state),
+                    Descent::Damp => self.bring_down(cause, state),
                 }
             }
         }

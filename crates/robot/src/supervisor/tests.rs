@@ -282,6 +282,14 @@ fn the_gravest_reaction_wins() {
 }
 
 #[test]
+fn whoever_asks_to_stop_is_obeyed_whatever_the_reaction_to_the_cause() {
+    let mut bench = Bench::active(|settings| settings.reactions.overruns = Reaction::Warn);
+    let stop = |bench: &mut Bench| bench.seen.stop = Some(Cause::Overruns { count: 1 });
+    assert_eq!(bench.tick(stop), Phase::Damping);
+    assert_eq!(bench.supervisor.blame(), Some(Cause::Overruns { count: 1 }));
+}
+
+#[test]
 fn bad_commands_never_leave() {
     let mut bench = Bench::active(|_| {});
     bench.tick(|bench| bench.commands[1] = ServoCommand::Position(PositionCommand::hold(f64::NAN)));
