@@ -59,15 +59,16 @@ pub fn run(
     let first_ns = now_ns + options.period_ns;
     let mut pace = Pace::new(options, now_ns);
     let mut record_ns = 0;
+    let mut overran = None;
     while !machine.is_settled() {
         let Some(Start { planned_ns, missed, without_frame }) = pace.wait(machine, time) else {
             // Stopping on an overrun still means coming down gently, in phase, from here on.
-            options.stop.store(true, Ordering::Relaxed);
+            overran = Some(Cause::Overruns { count: 1 });
             pace = Pace::new(&RunOptions { overrun: Overrun::Skip, ..options.clone() }, time.now_ns());
             continue;
         };
         time.woke(planned_ns);
-        let stop = stop_cause(options, planned_ns - first_ns);
+        let stop = stop_cause(options, planned_ns - first_ns, overran);
         let number = machine.state().tick;
         let mut timing = machine.tick(time, planned_ns, stop);
         timing.record_ns = record_ns;
@@ -81,11 +82,14 @@ pub fn run(
     }
 }
 
-fn stop_cause(options: &RunOptions, elapsed_ns: i64) -> Option<Cause> {
+/// Who asks to stop. The operator first, whose reaction may be the graver one.
+fn stop_cause(options: &RunOptions, elapsed_ns: i64, overran: Option<Cause>) -> Option<Cause> {
     if options.stop.load(Ordering::Relaxed) {
         return Some(Cause::OperatorStop);
     }
-    options.duration_ns.is_some_and(|duration_ns| elapsed_ns >= duration_ns).then_some(Cause::TimeOver)
+    overran.or_else(|| {
+        options.duration_ns.is_some_and(|duration_ns| elapsed_ns >= duration_ns).then_some(Cause::TimeOver)
+    })
 }
 
 /// What a run was like.

@@ -8,6 +8,7 @@ use khz_robot::controller::{Controller, Hold};
 use khz_robot::parts::TickProfile;
 use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_robot::state::RobotState;
+use khz_robot::supervisor::{Cause, Phase};
 use khz_robot::time::{Time, VirtualTime};
 use khz_robot::{ControlError, RobotConfig, ServoCommand};
 use khz_wire::Frame;
@@ -167,6 +168,24 @@ fn each_late_tick_is_blamed_on_the_part_that_was_late() {
     assert_eq!(part("imu").max, 0, "the IMU is faster than the servos");
     let whole = part("encode").count;
     assert!(["wake", "bus", "control", "supervise"].iter().all(|name| part(name).count == whole));
+}
+
+#[test]
+fn a_loop_that_stops_on_an_overrun_says_so_even_where_overruns_are_only_warned_of() {
+    let text = format!("{QUADRUPED}\n[supervisor.reactions]\noverruns = \"warn\"");
+    let config = RobotConfig::parse(&text, "test").unwrap();
+    let time = UsedTime { late_wake: -1, ..UsedTime::default() };
+    let mut machine = assemble::machine(&config, Box::new(Hold::default())).unwrap();
+    let mut recorder =
+        SlowRecorder { time: time.clone(), profile: TickProfile::new(config.timing.late_ns()) };
+    let options = RunOptions { overrun: khz_rt::Overrun::Stop, ..options(60, None) };
+    let mut stats = RunStats::new();
+    run(&mut machine, &mut time.clone(), &options, &mut [&mut stats, &mut recorder]);
+
+    assert_eq!(machine.supervisor().blame(), Some(Cause::Overruns { count: 1 }));
+    assert_eq!((machine.phase(), stats.overruns), (Phase::Fault, 1));
+    assert!(stats.ticks < 10_000, "{} ticks", stats.ticks);
+    assert!(!options.stop.load(Ordering::Relaxed), "the operator asked for nothing");
 }
 
 /// The emulated machine with a sensor head on its first bus that sends a frame at each of these times.
