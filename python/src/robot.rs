@@ -324,7 +324,7 @@ impl Run {
                     self.stop();
                     told_ns = Some(now_ns());
                 }
-                Event::Stuck => return Err(self.give_up()),
+                Event::Stuck => return Err(self.give_up(py)),
             }
         }
     }
@@ -332,13 +332,14 @@ impl Run {
     /// What next needs Python's lock. Waits without it, so that the loop never waits for us.
     fn next_event(&self, signals: Option<&Signals>, told_ns: Option<i64>) -> PyResult<Event> {
         loop {
-            if self.over()? {
+            let in_call_ns = self.shared.as_ref().map_or(0, |shared| shared.in_call_ns());
+            // On a thread of its own the controller may still hang when the robot is long down.
+            if in_call_ns == 0 && self.over()? {
                 return Ok(Event::Over);
             }
             if signals.is_some_and(Signals::came) {
                 return Ok(Event::Signal);
             }
-            let in_call_ns = self.shared.as_ref().map_or(0, |shared| shared.in_call_ns());
             match told_ns {
                 None if in_call_ns > self.patience_ns => return Ok(Event::Hangs),
                 Some(told_ns) if in_call_ns > 0 && now_ns() - told_ns > GIVE_UP_NS => {
@@ -349,14 +350,24 @@ impl Run {
         }
     }
 
-    /// Leaves the loop's thread behind: it is stuck in code that cannot be interrupted.
-    fn give_up(&self) -> PyErr {
+    /// Leaves the thread behind that is stuck in code that cannot be interrupted: the loop's, or, when the robot is
+    /// down, the controller's own.
+    fn give_up(&self, py: Python<'_>) -> PyErr {
         let launch = self.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
-        std::mem::forget(launch);
-        ControllerTimeout::new_err(
-            "the controller is stuck in code that Python cannot interrupt; its thread was left behind, and the \
-             servos have stopped by their own watchdogs",
-        )
+        let servos = match launch {
+            Some(launch) if launch.session.is_over() => {
+                // Ends the log; what is wrong with the run is told here.
+                let _ = py.detach(|| launch.land().map(drop));
+                "robot was brought down"
+            }
+            launch => {
+                std::mem::forget(launch);
+                "servos have stopped by their own watchdogs"
+            }
+        };
+        ControllerTimeout::new_err(format!(
+            "the controller is stuck in code that Python cannot interrupt; its thread was left behind, and the {servos}"
+        ))
     }
 
     /// The figures of `khz run --json`, and the time in Python and our own around it.

@@ -126,6 +126,42 @@ def test_a_controller_stuck_where_python_cannot_reach_is_left_behind() -> None:
         robot().run(controller, duration=5.0, patience=0.2)
 
 
+PIPELINED = """
+[robot]
+name = "pipelined"
+[loop]
+mode = "pipelined"
+[bus.main]
+link = "emulated"
+wire = "instant"
+[[servo]]
+name = "joint"
+bus = "main"
+id = 1
+"""
+
+
+def test_on_its_own_thread_a_controller_that_hangs_is_interrupted_after_the_robot_is_down() -> None:
+    def controller(state: kilohertz.State, command: kilohertz.Command) -> None:
+        while state.tick > 50:
+            pass
+
+    with pytest.raises(kilohertz.ControllerTimeout):
+        kilohertz.Robot.parse(PIPELINED).run(controller, duration=30.0, record=False)
+
+
+def test_on_its_own_thread_a_stuck_controller_costs_neither_the_end_nor_the_log(tmp_path: pathlib.Path) -> None:
+    def controller(state: kilohertz.State, command: kilohertz.Command) -> None:
+        if state.tick > 50:
+            time.sleep(6.0)
+
+    log = tmp_path / "run.tlog"
+    with pytest.raises(kilohertz.ControllerTimeout, match="left behind, and the robot was brought down"):
+        kilohertz.Robot.parse(PIPELINED).run(controller, duration=30.0, log=log)
+    with kilohertz.open_log(log) as written:
+        assert written.finished
+
+
 def test_a_forked_child_has_no_loop() -> None:
     with robot().start(age_limit=5.0) as live:
         child = os.fork()

@@ -9,6 +9,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How often the end looks whether the controller has returned, and how many times.
+const LOOK: Duration = Duration::from_millis(1);
+const LOOKS: u32 = 100;
 
 /// Runs another controller on a thread of its own. What it computes from tick *n* is sent in tick *n* + 2
 /// instead of *n* + 1; in return it may take nearly a whole period.
@@ -114,20 +119,35 @@ impl Controller for Pipelined {
         Ok(())
     }
 
-    /// Ends the worker and asks its controller.
+    /// Ends the worker and asks its controller. One that does not return within 0.1 s is left behind with its thread
+    /// and tells nothing: whoever lands the robot must not wait for it.
     fn profile(&mut self) -> Vec<SectionSummary> {
         self.end().map(|mut controller| controller.profile()).unwrap_or_default()
     }
 }
 
 impl Pipelined {
-    /// Ends the worker, and gives its controller back the first time.
+    /// Ends the worker, and gives its controller back the first time, if it returns.
     fn end(&mut self) -> Option<Box<dyn Controller>> {
         self.end.store(true, Ordering::Release);
         let worker = self.worker.take()?;
         worker.thread().unpark();
+        for _ in 0..LOOKS {
+            if self.is_free(&worker) {
+                break;
+            }
+            thread::sleep(LOOK);
+        }
+        if !self.is_free(&worker) {
+            return None;
+        }
         // A panic in the controller has been turned into an error; one in `on_thread` ended the thread.
         worker.join().ok()
+    }
+
+    /// The worker is not in the controller: it has given its job back, or is gone.
+    fn is_free(&self, worker: &JoinHandle<Box<dyn Controller>>) -> bool {
+        self.idle.is_some() || !self.from_worker.is_empty() || worker.is_finished()
     }
 }
 
@@ -229,20 +249,40 @@ mod tests {
         assert_eq!(rig.update(14), Err("the controller panicked".into()));
     }
 
-    #[test]
-    fn a_controller_that_is_late_too_often_is_an_error() {
-        struct Stuck(std::sync::mpsc::Receiver<()>);
-        impl Controller for Stuck {
-            fn update(&mut self, _: &RobotState, _: &mut [ServoCommand]) -> Result<(), ControlError> {
-                let _ = self.0.recv();
-                Ok(())
-            }
+    /// Does not return until it is released.
+    struct Stuck(std::sync::mpsc::Receiver<()>);
+
+    impl Controller for Stuck {
+        fn update(&mut self, _: &RobotState, _: &mut [ServoCommand]) -> Result<(), ControlError> {
+            let _ = self.0.recv();
+            Ok(())
         }
+    }
+
+    /// Stuck in its first update, until the sender is gone.
+    fn stuck() -> (Rig, std::sync::mpsc::Sender<()>) {
         let (release, held) = std::sync::mpsc::channel();
         let mut rig = Rig::new();
         rig.pipelined = Pipelined::new(Box::new(Stuck(held)), &rig.state, || ()).unwrap();
         rig.pipelined.start(&rig.state).unwrap();
         rig.update(0).unwrap();
+        (rig, release)
+    }
+
+    #[test]
+    fn the_end_does_not_wait_for_a_controller_that_never_returns() {
+        let (mut rig, release) = stuck();
+        assert!(rig.pipelined.profile().is_empty());
+        drop(rig);
+        let (unasked, also_release) = stuck();
+        drop(unasked);
+        // Only now; the test would not come here otherwise.
+        drop((release, also_release));
+    }
+
+    #[test]
+    fn a_controller_that_is_late_too_often_is_an_error() {
+        let (mut rig, release) = stuck();
         let late = |rig: &mut Rig| rig.pipelined.update(&rig.state, &mut rig.commands);
         for _ in 0..Pipelined::PATIENCE {
             assert_eq!(late(&mut rig), Ok(()));
