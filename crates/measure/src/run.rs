@@ -72,9 +72,9 @@ pub struct RunSummary {
     pub grants: Report,
     /// How it ended.
     pub end: String,
-    /// Whether it ended as planned.
+    /// Whether it ended as planned; what was only warned of does not count.
     pub ended_well: bool,
-    /// Changes of phase.
+    /// Changes of phase, and what was warned of or derated for.
     pub events: Vec<EventSummary>,
     /// The servos.
     pub servos: Vec<ServoSummary>,
@@ -99,7 +99,7 @@ pub struct LateTicks {
     pub worst: Vec<LateReport>,
 }
 
-/// A change of phase.
+/// A change of phase; or, with equal phases, something that was warned of or derated for.
 #[derive(Clone, Debug, Serialize)]
 pub struct EventSummary {
     /// Seconds since the first tick.
@@ -148,10 +148,7 @@ impl RunSummary {
         let stats = &outcome.stats;
         let events: Vec<EventSummary> =
             stats.transitions.iter().map(|transition| event(config, stats, transition)).collect();
-        let trouble = events.iter().find(|event| event.trouble);
-        // What brought the robot down, not that it has arrived there.
-        let down = events.iter().find(|event| event.from == "active" || event.to == "stopped");
-        let mut end = trouble.or(down).map_or_else(|| "did not end".to_owned(), EventSummary::tell);
+        let (mut end, ended_well) = ending(&events);
         if let Some(failure) = outcome.machine.failure() {
             end = format!("{end}: {failure}");
         }
@@ -181,7 +178,7 @@ impl RunSummary {
             grade: outcome.grants.grade,
             grants: outcome.grants.clone(),
             end,
-            ended_well: trouble.is_none(),
+            ended_well,
             events,
             servos: (0..config.servos.len()).map(|index| servo(config, landed, index)).collect(),
             passport: outcome.passport.clone(),
@@ -190,6 +187,15 @@ impl RunSummary {
             report: None,
         }
     }
+}
+
+/// What ended the run, and whether that was as planned. Warnings end nothing.
+fn ending(events: &[EventSummary]) -> (String, bool) {
+    let mut changes = events.iter().filter(|event| event.is_change());
+    let trouble = changes.clone().find(|event| event.trouble);
+    // What brought the robot down, not that it has arrived there.
+    let down = trouble.or_else(|| changes.find(|event| event.from == "active" || event.to == "stopped"));
+    (down.map_or_else(|| "did not end".to_owned(), EventSummary::tell), trouble.is_none())
 }
 
 /// The measured parts, each beside what the model says of it.
@@ -242,6 +248,11 @@ impl RunSummary {
 }
 
 impl EventSummary {
+    /// The phase changed; otherwise it was a warning.
+    pub fn is_change(&self) -> bool {
+        self.from != self.to
+    }
+
     /// Cause, servo and bus in one line.
     pub fn tell(&self) -> String {
         match (&self.servo, &self.bus) {
@@ -351,10 +362,15 @@ pub fn page_data(
 }
 
 fn page_event(event: &EventSummary) -> Event {
+    let change = event.is_change();
     Event {
         time_s: event.time_s,
-        level: if event.trouble { Level::Bad } else { Level::Note },
-        what: format!("{} → {}", event.from, event.to),
+        level: match (event.trouble, change) {
+            (true, true) => Level::Bad,
+            (true, false) => Level::Warning,
+            (false, _) => Level::Note,
+        },
+        what: if change { format!("{} → {}", event.from, event.to) } else { format!("still {}", event.to) },
         detail: event.tell(),
     }
 }
@@ -384,6 +400,9 @@ fn verdict(summary: &RunSummary) -> Verdict {
     };
     let missed = summary.missed_replies - summary.missed_in_disturbed_ticks;
     blame(!summary.ended_well, Level::Bad, format!("It ended with: {}.", summary.end));
+    if let Some(warning) = summary.events.iter().find(|event| event.trouble && !event.is_change()) {
+        blame(true, Level::Warning, format!("It was warned of: {}.", warning.tell()));
+    }
     blame(missed > 0, Level::Bad, format!("{missed} replies were missed in ticks nothing disturbed."));
     blame(
         summary.missed_in_disturbed_ticks > 0,
@@ -550,5 +569,30 @@ impl OverTime {
             let position = joints.field(&joint.name).and_then(|servo| servo.at("position")?.number());
             trace(joint).push(time_s, position.unwrap_or(f64::NAN));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(from: &'static str, to: &'static str, cause: &str, trouble: bool) -> EventSummary {
+        let cause = cause.to_owned();
+        EventSummary { time_s: 0.0, tick: 0, from, to, cause, servo: None, bus: None, trouble }
+    }
+
+    #[test]
+    fn a_warning_is_not_what_ended_a_run() {
+        let mut events = vec![
+            event("armed", "active", "controller started", false),
+            event("active", "active", "supply at 10.0 V", true),
+            event("active", "damping", "the run's time is over", false),
+            event("damping", "stopped", "every joint stands still", false),
+        ];
+        assert_eq!(ending(&events), ("the run's time is over".to_owned(), true));
+        assert_eq!(ending(&events[..2]), ("did not end".to_owned(), true));
+        events[2] = event("active", "damping", "10 replies missed in a row", true);
+        assert_eq!(ending(&events), ("10 replies missed in a row".to_owned(), false));
+        assert_eq!((page_event(&events[1]).level, page_event(&events[2]).level), (Level::Warning, Level::Bad));
     }
 }

@@ -249,7 +249,8 @@ fn table(summary: &RunSummary, budget: bool) -> String {
         lines.push(format!("                {} not granted: {remedy}", setting.name));
     }
     lines.extend(summary.events.iter().filter(|event| event.trouble).map(|event| {
-        format!("trouble         at {:.3} s (tick {}): {}", event.time_s, event.tick, event.tell())
+        let word = if event.is_change() { "trouble" } else { "warning" };
+        format!("{word:<15} at {:.3} s (tick {}): {}", event.time_s, event.tick, event.tell())
     }));
     lines.extend(summary.log.as_ref().map(|log| {
         let dropped = summary.log_dropped;
