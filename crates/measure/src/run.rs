@@ -74,8 +74,10 @@ pub struct RunSummary {
     pub end: String,
     /// Whether it ended as planned; what was only warned of does not count.
     pub ended_well: bool,
-    /// Changes of phase, and what was warned of or derated for.
+    /// Changes of phase, and what was warned of or derated for. Of very many the first and the last; the log has all.
     pub events: Vec<EventSummary>,
+    /// How many were left out between these.
+    pub events_left_out: u64,
     /// The servos.
     pub servos: Vec<ServoSummary>,
     /// The computer.
@@ -180,6 +182,7 @@ impl RunSummary {
             end,
             ended_well,
             events,
+            events_left_out: stats.transitions_left_out,
             servos: (0..config.servos.len()).map(|index| servo(config, landed, index)).collect(),
             passport: outcome.passport.clone(),
             log_dropped: recording.as_ref().map_or(0, |recording| recording.dropped()),
@@ -354,6 +357,7 @@ pub fn page_data(
         ),
         joints: over_time.joints,
         events: summary.events.iter().map(page_event).collect(),
+        events_left_out: summary.events_left_out,
         devices: (0..config.servos.len()).map(|index| device(summary, landed, index)).collect(),
         passport: passport(summary),
         grants: grants(&summary.grants),

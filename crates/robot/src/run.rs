@@ -92,6 +92,9 @@ fn stop_cause(options: &RunOptions, elapsed_ns: i64, overran: Option<Cause>) -> 
     })
 }
 
+/// So many transitions are kept from the beginning of a run, and as many from its end.
+const KEPT: usize = 32;
+
 /// What a run was like.
 #[derive(Clone, Debug)]
 pub struct RunStats {
@@ -129,8 +132,11 @@ pub struct RunStats {
     pub tick_cpu: Histogram,
     /// Time in the controller.
     pub control: Histogram,
-    /// Changes of phase, oldest first.
+    /// Changes of phase and warnings, oldest first. Of very many the first 32 and the last 32: how it began, and
+    /// what ended it.
     pub transitions: Vec<Transition>,
+    /// How many were left out between these.
+    pub transitions_left_out: u64,
 }
 
 impl RunStats {
@@ -154,8 +160,18 @@ impl RunStats {
             cycle: Histogram::new(),
             tick_cpu: Histogram::new(),
             control: Histogram::new(),
-            transitions: Vec::with_capacity(64),
+            transitions: Vec::with_capacity(2 * KEPT),
+            transitions_left_out: 0,
         }
+    }
+
+    /// Keeps a transition in the memory there is.
+    fn keep(&mut self, transition: Transition) {
+        if self.transitions.len() == 2 * KEPT {
+            self.transitions.remove(KEPT);
+            self.transitions_left_out += 1;
+        }
+        self.transitions.push(transition);
     }
 
     /// Ticks per second, from the first start to the last. NaN with fewer than two ticks.
@@ -198,7 +214,6 @@ impl Observer for RunStats {
         self.cycle.record(tick.timing.cycle_ns(), started_ns);
         self.tick_cpu.record(own_ns, started_ns);
         self.control.record(control_ns, started_ns);
-        let room = self.transitions.capacity() - self.transitions.len();
-        self.transitions.extend(tick.machine.transitions().iter().take(room));
+        tick.machine.transitions().iter().for_each(|transition| self.keep(*transition));
     }
 }

@@ -152,6 +152,30 @@ fn a_bus_that_dies_ends_in_damping_with_the_cause() {
 }
 
 #[test]
+fn what_brought_the_robot_down_is_told_after_any_number_of_warnings() {
+    // Each silence of 11 ticks is warned of once; the bus is off in the end.
+    let silences: Vec<_> = (0..100)
+        .map(|n| format!("{{ at_s = {:.3}, for_s = 0.015, kind = \"silence\", id = 7 }}", 0.6 + 0.03 * f64::from(n)))
+        .collect();
+    let text = format!(
+        "[bus.rear_left.faults]\nevents = [{}, {{ at_s = 4.0, kind = \"bus_off\" }}]\n[supervisor.reactions]\n\
+         missed_replies = \"warn\"",
+        silences.join(", ")
+    );
+    let mut machine = machine(&quadruped_with(&text));
+    let mut stats = RunStats::new();
+    let room = stats.transitions.capacity();
+    run(&mut machine, &mut VirtualTime::new(0), &options(10), &mut [&mut stats]);
+
+    let changes: Vec<_> = stats.transitions.iter().filter(|t| t.from != t.to).map(|t| t.to).collect();
+    assert_eq!(changes[..4], [Phase::Idle, Phase::Armed, Phase::Active, Phase::Damping]);
+    let blame = machine.supervisor().blame();
+    assert!(matches!(blame, Some(Cause::BusDown { .. })), "{blame:?}");
+    assert_eq!((stats.transitions.len(), stats.transitions.capacity()), (room, room));
+    assert!((30..60).contains(&stats.transitions_left_out), "{}", stats.transitions_left_out);
+}
+
+#[test]
 fn a_servo_silent_from_the_start_keeps_the_robot_at_rest() {
     let faults = "[bus.front_right.faults]\nevents = [{ at_s = 0.0, kind = \"silence\", id = 5 }]";
     let mut machine = machine(&quadruped_with(faults));

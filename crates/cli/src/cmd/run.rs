@@ -252,6 +252,9 @@ fn table(summary: &RunSummary, budget: bool) -> String {
         let word = if event.is_change() { "trouble" } else { "warning" };
         format!("{word:<15} at {:.3} s (tick {}): {}", event.time_s, event.tick, event.tell())
     }));
+    if summary.events_left_out > 0 {
+        lines.push(format!("                {} more between these", summary.events_left_out));
+    }
     lines.extend(summary.log.as_ref().map(|log| {
         let dropped = summary.log_dropped;
         format!("log             {} ({dropped} samples dropped)", log.display())

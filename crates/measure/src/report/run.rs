@@ -41,6 +41,8 @@ pub struct RunData {
     pub joints: Vec<Joint>,
     /// What happened.
     pub events: Vec<Event>,
+    /// How many more the log has.
+    pub events_left_out: u64,
     /// The devices.
     pub devices: Vec<Device>,
     /// The machine and what the loop's threads asked of it.
@@ -461,7 +463,7 @@ impl RunData {
                 Cell::from(e.detail.as_str()),
             ])
         });
-        let more = self.events.len().saturating_sub(MOST_EVENTS);
+        let more = self.events.len().saturating_sub(MOST_EVENTS) as u64 + self.events_left_out;
         let rest = (more > 0).then(|| Block::Text(format!("{more} further events are in the log.")));
         Some(Section::new("Events").with(table).with_some(rest))
     }
