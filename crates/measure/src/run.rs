@@ -597,6 +597,9 @@ mod tests {
         assert_eq!(ending(&events[..2]), ("did not end".to_owned(), true));
         events[2] = event("active", "damping", "10 replies missed in a row", true);
         assert_eq!(ending(&events), ("10 replies missed in a row".to_owned(), false));
-        assert_eq!((page_event(&events[1]).level, page_event(&events[2]).level), (Level::Warning, Level::Bad));
+        assert_eq!(
+            (page_event(&events[1]).level, page_event(&events[2]).level),
+            (Level::Warning, Level::Bad)
+        );
     }
 }

@@ -155,7 +155,12 @@ fn a_bus_that_dies_ends_in_damping_with_the_cause() {
 fn what_brought_the_robot_down_is_told_after_any_number_of_warnings() {
     // Each silence of 11 ticks is warned of once; the bus is off in the end.
     let silences: Vec<_> = (0..100)
-        .map(|n| format!("{{ at_s = {:.3}, for_s = 0.015, kind = \"silence\", id = 7 }}", 0.6 + 0.03 * f64::from(n)))
+        .map(|n| {
+            format!(
+                "{{ at_s = {:.3}, for_s = 0.015, kind = \"silence\", id = 7 }}",
+                0.6 + 0.03 * f64::from(n)
+            )
+        })
         .collect();
     let text = format!(
         "[bus.rear_left.faults]\nevents = [{}, {{ at_s = 4.0, kind = \"bus_off\" }}]\n[supervisor.reactions]\n\

@@ -33,7 +33,7 @@ pub use phase::Phase;
 pub use settings::SupervisorSettings;
 
 use crate::command::ServoCommand;
-use crate::config::{Descent, Reaction, RobotConfig};
+use crate::config::{Descent, Format, Reaction, RobotConfig};
 use crate::cycle::CycleResult;
 use crate::state::RobotState;
 use guard::Guard;
@@ -80,24 +80,25 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Watches `servos` servos without limits of their own.
+    /// Watches `servos` servos without limits of their own, which are asked for their velocity.
     pub fn new(settings: SupervisorSettings, servos: usize) -> Self {
-        Self::with_guard(settings, Guard::unlimited(servos), servos)
+        Self::with_guard(settings, Guard::unlimited(servos), vec![true; servos])
     }
 
     /// Watches the robot of a file, with its thresholds and limits.
     pub fn of(robot: &RobotConfig) -> Self {
-        Self::with_guard(SupervisorSettings::of(robot), Guard::of(robot), robot.servos.len())
+        let velocity_asked = robot.servos.iter().map(|servo| servo.query.velocity != Format::None).collect();
+        Self::with_guard(SupervisorSettings::of(robot), Guard::of(robot), velocity_asked)
     }
 
-    fn with_guard(settings: SupervisorSettings, guard: Guard, servos: usize) -> Self {
+    fn with_guard(settings: SupervisorSettings, guard: Guard, velocity_asked: Vec<bool>) -> Self {
         Self {
             arm: settings.auto_arm,
             settings,
             phase: Phase::Init,
             since_ns: None,
             blame: None,
-            watch: Watch::new(servos),
+            watch: Watch::new(velocity_asked),
             guard,
             warned: 0,
             derated: false,

@@ -152,7 +152,7 @@ type Case = (&'static str, fn(&mut Bench), usize, Cause);
 #[test]
 fn every_trigger_damps_after_its_threshold() {
     let quarter = std::f64::consts::FRAC_PI_2;
-    let cases: [Case; 12] = [
+    let cases: [Case; 13] = [
         ("silent", Bench::silence, 9, Cause::MissedReplies { servo: 1, count: 10 }),
         (
             "timed out",
@@ -162,6 +162,12 @@ fn every_trigger_damps_after_its_threshold() {
         ),
         ("reset", |b| b.state.servos[0].mode = Mode::Stopped, 0, Cause::ServoReset { servo: 0 }),
         ("lying", |b| b.state.servos[1].position = f64::NAN, 0, Cause::ServoNotFinite { servo: 1 }),
+        (
+            "lying of its velocity",
+            |b| b.state.servos[0].velocity = f64::NAN,
+            0,
+            Cause::ServoNotFinite { servo: 0 },
+        ),
         ("overruns", |b| b.seen.overrun = true, 9, Cause::Overruns { count: 10 }),
         (
             "slow controller",
@@ -204,6 +210,22 @@ fn every_trigger_damps_after_its_threshold() {
             }
             (found, expected) => assert_eq!(found, expected, "{name}"),
         }
+    }
+}
+
+#[test]
+fn a_velocity_nobody_asked_for_is_no_lie() {
+    for (format, phase) in [("none", Phase::Active), ("float", Phase::Damping)] {
+        let servo = |name, id| format!("[[servo]]\nname = \"{name}\"\nbus = \"main\"\nid = {id}\n");
+        let text = format!(
+            "[bus.main]\nlink = \"emulated\"\n[servo_defaults]\nquery.velocity = \"{format}\"\n{}{}",
+            servo("pan", 1),
+            servo("tilt", 2)
+        );
+        let mut bench = Bench::active(|_| {});
+        bench.supervisor = Supervisor::of(&RobotConfig::parse(&text, "test").unwrap());
+        bench.run(600, |_| {});
+        assert_eq!(bench.tick(|bench| bench.state.servos[1].velocity = f64::NAN), phase);
     }
 }
 

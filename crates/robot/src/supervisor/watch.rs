@@ -14,6 +14,8 @@ pub struct Watch {
     missed: Vec<u32>,
     /// The servo has been seen running since the robot was armed.
     ran: Vec<bool>,
+    /// The servo is asked for its velocity: then NaN is what it says, otherwise what nobody knows.
+    velocity_asked: Vec<bool>,
     /// Refusals in a row, per link.
     refusals: [u32; 64],
     overruns: u32,
@@ -25,10 +27,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub fn new(servos: usize) -> Self {
+    pub fn new(velocity_asked: Vec<bool>) -> Self {
+        let servos = velocity_asked.len();
         Self {
             missed: vec![0; servos],
             ran: vec![false; servos],
+            velocity_asked,
             refusals: [0; 64],
             overruns: 0,
             slow: 0,
@@ -119,7 +123,7 @@ impl Watch {
             Mode::Fault => find(Cause::ServoFault { servo: at, fault: servo.fault }),
             Mode::PositionTimeout => find(Cause::ServoTimedOut { servo: at }),
             mode if self.ran[index] && !mode.is_active() => find(Cause::ServoReset { servo: at }),
-            _ if servo.is_known() && !(servo.position.is_finite() && finite_or_absent(servo.velocity)) => {
+            _ if servo.is_known() && !self.is_finite(index, servo) => {
                 find(Cause::ServoNotFinite { servo: at });
             }
             _ => {}
@@ -131,6 +135,10 @@ impl Watch {
         if servo.temperature >= settings.temperature_hard {
             find(Cause::Hot { servo: at, celsius: servo.temperature });
         }
+    }
+
+    fn is_finite(&self, index: usize, servo: &ServoState) -> bool {
+        servo.position.is_finite() && (servo.velocity.is_finite() || !self.velocity_asked[index])
     }
 
     fn look_at_age(
@@ -162,11 +170,6 @@ impl Watch {
             find(Cause::BusDown { link: link as u16 });
         }
     }
-}
-
-/// NaN stands for a value that was not asked for.
-fn finite_or_absent(value: f64) -> bool {
-    !value.is_infinite()
 }
 
 fn look_at_imu(
