@@ -13,7 +13,7 @@ use khz_wire::udp::{Datagram, Header, Kind, MAX_DATAGRAM, SENSORS, Sensors, Writ
 use khz_wire::{Address, Frame};
 use std::collections::VecDeque;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Frames gathered for one burst to all.
@@ -43,6 +43,20 @@ pub enum Reach {
     Unicast(Vec<Peer>),
     /// All frames of a burst in one datagram to this address, usually a broadcast address.
     All(SocketAddr),
+}
+
+/// This is the address of everybody on a network this computer is in, as its interfaces are set up now. Sends nothing.
+///
+/// Not for the loop: opens a socket. Where no network leads there at present, an address that ends in 255 is taken for one.
+pub fn is_broadcast(address: SocketAddr) -> bool {
+    let IpAddr::V4(ip) = address.ip() else { return false };
+    // The kernel connects a socket to a broadcast address only if the socket was set up for broadcasts.
+    let connected = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| socket.connect(address));
+    match connected.map_err(|error| error.raw_os_error()) {
+        Ok(()) => false,
+        Err(Some(libc::EACCES)) => true,
+        Err(_) => ip.octets()[3] == 255,
+    }
 }
 
 /// Where a device is.
@@ -530,6 +544,20 @@ mod tests {
             assert_eq!(link.receive(0), Ok(None));
         }
         assert_eq!(link.counters(0).downs, 0);
+    }
+
+    #[test]
+    fn broadcast_addresses_are_those_of_the_interfaces() {
+        // The loopback network is 127.0.0.0/8.
+        for (address, expected) in [
+            ("127.255.255.255:7757", true),
+            ("255.255.255.255:7757", true),
+            ("127.0.0.255:7757", false),
+            ("127.0.0.1:7757", false),
+            ("[::1]:7757", false),
+        ] {
+            assert_eq!(is_broadcast(address.parse().unwrap()), expected, "{address}");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use khz_link::pl011::Pl011;
 use khz_link::rs485::{self, Rs485};
 use khz_link::{Link, OpenError, serial};
 use khz_wire::fdcanusb::Dialect;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::path::Path;
 
 /// Why the machine could not be put together.
@@ -260,16 +260,15 @@ fn hat_script(config: &RobotConfig) -> Vec<Fault> {
 
 /// A broadcast address reaches every device with one datagram; any other is the address of each.
 fn udp_options(config: &RobotConfig, index: usize, link: &UdpLink) -> Result<khz_link::udp::Options, String> {
-    use khz_link::udp::{Options, Peer, Reach};
+    use khz_link::udp::{Options, Peer, Reach, is_broadcast};
     let parse = |text: &str| {
         let found = text.to_socket_addrs().map_err(|error| format!("{text}: {error}"))?.next();
         found.ok_or_else(|| format!("{text}: no such host"))
     };
     let address = parse(&link.address)?;
-    let is_broadcast = matches!(address.ip(), IpAddr::V4(ip) if ip.octets()[3] == 255);
     let servos = config.servos.iter().filter(|servo| servo.bus == index);
     let peers = servos.map(|servo| Peer { channel: 0, id: servo.id, address }).collect();
-    let reach = if is_broadcast { Reach::All(address) } else { Reach::Unicast(peers) };
+    let reach = if is_broadcast(address) { Reach::All(address) } else { Reach::Unicast(peers) };
     Ok(Options { bind: parse(&link.listen)?, reach, channels: 1, busy_poll_us: link.busy_poll_us })
 }
 

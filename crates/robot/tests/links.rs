@@ -4,7 +4,9 @@
 use khz_link::Link;
 use khz_robot::{RobotConfig, assemble};
 use khz_wire::Frame;
+use khz_wire::udp::{Datagram, Kind};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 
 /// The other end of a serial port, and the port's name.
@@ -53,6 +55,19 @@ fn checksums_are_the_files_and_on_where_it_says_nothing() {
         let len = rustix::io::read(&master, &mut heard).unwrap();
         assert_eq!(std::str::from_utf8(&heard[..len]).unwrap(), line, "{setting}");
     }
+}
+
+#[test]
+fn a_device_whose_address_ends_in_255_is_asked_alone() {
+    // The loopback network is 127.0.0.0/8: this is nobody's broadcast address.
+    let device = UdpSocket::bind("127.0.0.255:0").unwrap();
+    let address = device.local_addr().unwrap();
+    let mut link = open(&format!("link = \"udp\"\naddress = \"{address}\"")).unwrap();
+    link.send(0, &Frame::new(0x8001, &[0x11, 0]).unwrap(), 0).unwrap();
+    link.flush(0).unwrap();
+    let mut heard = [0; 64];
+    let len = device.recv(&mut heard).unwrap();
+    assert_eq!(Datagram::parse(&heard[..len]).unwrap().header.kind, Kind::Request);
 }
 
 #[test]
