@@ -86,7 +86,7 @@ fn a_pi3hat_with_twelve_servos_and_its_imu() {
     let link = Pi3hat::open(hat, &Options::default(), -100_000_000).unwrap();
     // The file's buses are JC1 to JC4.
     let places = (0..4).map(|channel| (0, channel)).collect();
-    let links = Links { links: vec![Box::new(link)], places, imu: Some(0) };
+    let links = Links { links: vec![Box::new(link)], places, imu: vec![0] };
     assert_met(&Plan::of(&robot, Inputs::VIRTUAL), emulated_ns(&robot, links));
 }
 
@@ -104,7 +104,7 @@ fn one_bus(link: &str, n: u8) -> RobotConfig {
 }
 
 fn on(stand: &mut dyn khz_suite::rig::Stand) -> Links {
-    Links { links: vec![stand.link()], places: vec![(0, 0)], imu: None }
+    Links { links: vec![stand.link()], places: vec![(0, 0)], imu: Vec::new() }
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl Machine {
     /// One link, and what to do on it. Every servo is told to hold where it is.
     pub fn new(link: Box<dyn Link>, plan: CyclePlan) -> Self {
         let links = vec![link];
-        let (servos, has_imu) = (plan.devices.len(), plan.imu.is_some());
+        let (servos, has_imu) = (plan.devices.len(), !plan.imu.is_empty());
         let cycle = Cycle::new(plan, &links);
         let hold =
             ServoCommand::Position(PositionCommand { position: f64::NAN, ..PositionCommand::hold(0.0) });

@@ -50,7 +50,7 @@ pub fn machine(config: &RobotConfig, controller: Box<dyn Controller>) -> Result<
 /// and whose IMU is the robot's: for tests and benches that look into the devices.
 pub fn machine_on(config: &RobotConfig, controller: Box<dyn Controller>, link: Box<dyn Link>) -> Machine {
     let places = (0..config.buses.len()).map(|bus| (0, bus as u8)).collect();
-    let imu = config.imu.as_ref().map(|_| 0);
+    let imu = config.imu.iter().map(|_| 0).collect();
     put_together(config, controller, Links { links: vec![link], places, imu })
 }
 
@@ -64,7 +64,12 @@ pub fn put_together(config: &RobotConfig, controller: Box<dyn Controller>, links
 /// The bus cycle of a robot file on links that are open.
 pub fn cycle(config: &RobotConfig, links: &Links) -> Cycle {
     let devices = config.servos.iter().map(|servo| device(config, servo, links.places[servo.bus])).collect();
-    let plan = CyclePlan { devices, imu: links.imu, pace: pace_frame(config, links), ..CyclePlan::default() };
+    let plan = CyclePlan {
+        devices,
+        imu: links.imu.clone(),
+        pace: pace_frame(config, links),
+        ..CyclePlan::default()
+    };
     Cycle::new(plan, &links.links)
 }
 
@@ -119,8 +124,8 @@ pub struct Links {
     pub links: Vec<Box<dyn Link>>,
     /// Where each bus of the file is.
     pub places: Vec<Place>,
-    /// The link that has the IMU.
-    pub imu: Option<usize>,
+    /// The links whose devices may have the IMU.
+    pub imu: Vec<usize>,
 }
 
 /// Opens every link of a robot file. `make_emulated` makes a link of the emulated devices, if there are any.
@@ -157,17 +162,17 @@ pub fn open_links(
             }
         });
     }
+    let of_kind = |kind| {
+        let of_kind =
+            (0..links.len()).filter(|&link| links[link].capabilities().kind == kind).collect::<Vec<_>>();
+        if of_kind.is_empty() { Err(AssembleError::Imu(kind)) } else { Ok(of_kind) }
+    };
     let imu = match config.imu.as_ref().map(|imu| imu.link) {
-        None => None,
-        Some(ImuLink::Emulated) => emulated,
-        Some(ImuLink::Pi3hat) => {
-            let place = links.iter_mut().position(|link| link.capabilities().kind == "pi3hat");
-            Some(place.ok_or(AssembleError::Imu("pi3hat"))?)
-        }
-        Some(ImuLink::Udp) => {
-            let place = links.iter_mut().position(|link| link.capabilities().kind == "udp");
-            Some(place.ok_or(AssembleError::Imu("udp"))?)
-        }
+        None => Vec::new(),
+        Some(ImuLink::Emulated) => emulated.into_iter().collect(),
+        Some(ImuLink::Pi3hat) => of_kind("pi3hat")?,
+        // Any of them may have the device whose replies carry readings.
+        Some(ImuLink::Udp) => of_kind("udp")?,
     };
     Ok(Links { links, places, imu })
 }

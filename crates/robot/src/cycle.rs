@@ -37,8 +37,8 @@ const INBOX: usize = 64;
 pub struct CyclePlan {
     /// One per servo, in the order of the state's servos.
     pub devices: Vec<DevicePlan>,
-    /// The link whose IMU to read.
-    pub imu: Option<usize>,
+    /// The links to read the IMU from: it is in a device of one of them. None: no IMU is read.
+    pub imu: Vec<usize>,
     /// The frame that paces the loop, if one does; it is no reply of a servo.
     pub pace: Option<PaceFrame>,
     /// Prefix of all identifiers, 13 bits.
@@ -130,7 +130,7 @@ impl Cycle {
             lanes[lane].add(device.id, index);
             devices.push(Device::new(device, plan.prefix, plan.host, lane));
         }
-        let imu = if plan.imu.is_some() { ImuPhase::Idle } else { ImuPhase::Absent };
+        let imu = if plan.imu.is_empty() { ImuPhase::Absent } else { ImuPhase::Idle };
         Self {
             plan,
             lanes,
@@ -187,9 +187,15 @@ impl Cycle {
     }
 
     fn ask_imu(&mut self, links: &mut [Box<dyn Link>], now_ns: i64) {
-        let (ImuPhase::Idle, Some(link)) = (self.imu, self.plan.imu) else { return };
-        let asked = links[link].imu().map(|imu| imu.request(now_ns));
-        self.imu = if let Some(Ok(())) = asked { ImuPhase::Asked } else { ImuPhase::Failed };
+        if self.imu != ImuPhase::Idle {
+            return;
+        }
+        self.imu = ImuPhase::Failed;
+        for &link in &self.plan.imu {
+            if let Some(Ok(())) = links[link].imu().map(|imu| imu.request(now_ns)) {
+                self.imu = ImuPhase::Asked;
+            }
+        }
     }
 
     /// Takes what the links have by now. Returns how many frames came; [`Cycle::take_in`] reads them.
@@ -211,14 +217,20 @@ impl Cycle {
 
     /// Reads the IMU if it was asked and has answered by now.
     pub fn receive_imu(&mut self, links: &mut [Box<dyn Link>], state: &mut RobotState, now_ns: i64) {
-        let (ImuPhase::Asked, Some(link)) = (self.imu, self.plan.imu) else { return };
-        match links[link].imu().map(|imu| imu.poll(now_ns)) {
-            Some(Ok(None)) => {}
-            Some(Ok(Some(sample))) => {
-                self.imu = ImuPhase::Read;
-                state.imu = Some(ImuState { sample, fresh: true });
+        if self.imu != ImuPhase::Asked {
+            return;
+        }
+        self.imu = ImuPhase::Failed;
+        for &link in &self.plan.imu {
+            match links[link].imu().map(|imu| imu.poll(now_ns)) {
+                Some(Ok(None)) => self.imu = ImuPhase::Asked,
+                Some(Ok(Some(sample))) => {
+                    self.imu = ImuPhase::Read;
+                    state.imu = Some(ImuState { sample, fresh: true });
+                    return;
+                }
+                Some(Err(_)) | None => {}
             }
-            Some(Err(_)) | None => self.imu = ImuPhase::Failed,
         }
     }
 

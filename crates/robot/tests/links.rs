@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use khz_link::Link;
-use khz_robot::{RobotConfig, assemble};
+use khz_robot::{RobotConfig, ServoCommand, assemble};
 use khz_wire::Frame;
-use khz_wire::udp::{Datagram, Kind};
+use khz_wire::udp::{Datagram, Header, Kind, Sensors, Writer};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
@@ -68,6 +68,37 @@ fn a_device_whose_address_ends_in_255_is_asked_alone() {
     let mut heard = [0; 64];
     let len = device.recv(&mut heard).unwrap();
     assert_eq!(Datagram::parse(&heard[..len]).unwrap().header.kind, Kind::Request);
+}
+
+#[test]
+fn the_imu_may_be_in_a_device_of_any_udp_bus() {
+    for with_imu in 0..2 {
+        let devices = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let mut file = "[imu]\nlink = \"udp\"\n".to_owned();
+        for (at, device) in devices.iter().enumerate() {
+            let address = device.local_addr().unwrap();
+            file += &format!("[bus.b{at}]\nlink = \"udp\"\naddress = \"{address}\"\n");
+            file += &format!("[[servo]]\nname = \"s{at}\"\nbus = \"b{at}\"\nid = 1\n");
+        }
+        let robot = RobotConfig::parse(&file, "robot.toml").unwrap();
+        let mut opened = assemble::open_links(&robot, |_| unreachable!("nothing here is emulated")).unwrap();
+        let (mut cycle, mut state) = (assemble::cycle(&robot, &opened), assemble::state(&robot));
+        cycle.begin(&[ServoCommand::Stop; 2], 1_000_000);
+        cycle.send(&mut opened.links, 0);
+
+        let mut buffer = [0; 1024];
+        let (len, host) = devices[with_imu].recv_from(&mut buffer).unwrap();
+        let sequence = Datagram::parse(&buffer[..len]).unwrap().header.sequence;
+        let reading = Sensors { attitude: [1.0, 0.0, 0.0, 0.0], rate: [0.5; 3], acceleration: [0.0; 3] };
+        let mut reply = Writer::new(Header { kind: Kind::Reply, sequence }, &mut buffer).unwrap();
+        reply.push(0, &reading.to_frame().unwrap()).unwrap();
+        devices[with_imu].send_to(reply.written(), host).unwrap();
+
+        cycle.receive(&mut opened.links, 0);
+        cycle.receive_imu(&mut opened.links, &mut state, 0);
+        assert_eq!(state.imu.unwrap().sample.rate, [0.5; 3], "bus {with_imu}");
+        assert!(!cycle.end(&mut state).imu_missed);
+    }
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn device(n: u8) -> DevicePlan {
 
 #[test]
 fn twelve_servos_and_the_attitude_take_this_long() {
-    let plan = CyclePlan { devices: (0..12).map(device).collect(), imu: Some(0), ..CyclePlan::default() };
+    let plan = CyclePlan { devices: (0..12).map(device).collect(), imu: vec![0], ..CyclePlan::default() };
     let mut links = vec![link()];
     let mut cycle = Cycle::new(plan, &links);
     let mut state = RobotState::unknown(12, true, 0);

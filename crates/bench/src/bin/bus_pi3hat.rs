@@ -154,7 +154,7 @@ impl Cycles {
         let short = Format::Int16;
         let command = CommandFormat { torque: short, ..short_command(short) };
         let query = QueryFormat { position: short, velocity: short, torque: short, ..QueryFormat::default() };
-        let plan = CyclePlan { imu: Some(0), ..plan(SERVOS, BUSES, &command, &query, DEADLINE_NS) };
+        let plan = CyclePlan { imu: vec![0], ..plan(SERVOS, BUSES, &command, &query, DEADLINE_NS) };
         let mut machine = Machine::new(Box::new(link), plan);
         let mut time = Machine::time(Receive::Spin)?;
 
