@@ -140,3 +140,17 @@ fn bad_input_ends_with_2_and_says_what_to_write() {
     assert_eq!(missing.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&missing.stderr).contains("no_such.toml"));
 }
+
+#[test]
+fn a_log_asked_for_is_written_although_the_robot_file_wants_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = format!("{PAN_TILT}\n[log]\nenabled = false");
+    std::fs::write(folder.path().join("robot.toml"), silent).unwrap();
+    let run = ["run", "robot.toml", "--duration", "100ms", "--no-report", "--json"];
+    assert_eq!(json(&khz(folder.path(), &run))["log"], Value::Null);
+    for (words, log) in [(["--log", "mine.tlog"], "mine.tlog"), (["--stream", "127.0.0.1:9"], "run.tlog")] {
+        let told = json(&khz(folder.path(), &[&run[..], &words].concat()));
+        assert_eq!(told["log"], log, "{told}");
+        assert!(folder.path().join(log).exists());
+    }
+}

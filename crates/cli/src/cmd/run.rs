@@ -35,11 +35,11 @@ pub struct Args {
     /// Print one JSON object instead of the table.
     #[arg(long)]
     json: bool,
-    /// The log; replaces `log.path` of the robot file.
+    /// The log; replaces `log.path` of the robot file, and is written even if `log.enabled` is false there.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Send everything that is recorded by UDP too, to `khz log record --listen` at HOST:PORT; replaces
-    /// `log.stream` of the robot file.
+    /// `log.stream` of the robot file. The log is written, too, even if `log.enabled` is false there.
     #[arg(long, value_name = "HOST:PORT")]
     stream: Option<String>,
     /// The report; by default the log's name with `.html`.
@@ -97,6 +97,8 @@ fn read(path: Option<&Path>) -> Result<(String, RobotConfig), khz_robot::ConfigE
 }
 
 fn override_with(config: &mut RobotConfig, args: &Args) {
+    // Whoever asks for samples wants them recorded, whatever the file says.
+    config.log.enabled |= args.log.is_some() || args.stream.is_some();
     if let Some(log) = &args.log {
         config.log.path = log.display().to_string();
     }
