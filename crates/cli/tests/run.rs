@@ -154,3 +154,21 @@ fn a_log_asked_for_is_written_although_the_robot_file_wants_none() {
         assert!(folder.path().join(log).exists());
     }
 }
+
+#[test]
+fn a_robot_file_from_a_pipe_is_in_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("robot.toml"), PAN_TILT).unwrap();
+    let mut khz = Command::new(env!("CARGO_BIN_EXE_khz"));
+    khz.args(["run", "/dev/stdin", "--duration", "100ms", "--no-report"]).current_dir(folder.path());
+    let mut cat = Command::new("cat");
+    cat.arg("robot.toml").current_dir(folder.path()).stdout(std::process::Stdio::piped());
+    let mut cat = cat.spawn().unwrap();
+    let output = khz.stdin(cat.stdout.take().unwrap()).output().unwrap();
+    assert!(cat.wait().unwrap().success() && output.status.code() != Some(2), "{output:?}");
+    let log = std::fs::File::open(folder.path().join("run.tlog")).unwrap();
+    let mut reader = khz_tlog::Reader::open(log).unwrap();
+    reader.select(["robot"]);
+    let item = reader.next().unwrap().unwrap();
+    assert_eq!(item.value().unwrap().at("file"), Some(khz_tlog::Value::String(PAN_TILT)));
+}

@@ -65,7 +65,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let (text, mut config) = match read(args.robot.as_deref()) {
         Ok(robot) => robot,
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("{error:#}");
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
@@ -89,11 +89,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!summary.ended_well)))
 }
 
-/// The robot file's text and what it says.
-fn read(path: Option<&Path>) -> Result<(String, RobotConfig), khz_robot::ConfigError> {
+/// The robot file's text and what it says. It is read once: it may be a pipe, and must not change in between.
+fn read(path: Option<&Path>) -> Result<(String, RobotConfig)> {
     let Some(path) = path else { return Ok((QUADRUPED.to_owned(), RobotConfig::quadruped())) };
-    let config = RobotConfig::load(path)?;
-    Ok((std::fs::read_to_string(path).unwrap_or_default(), config))
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the robot file {name}"))?;
+    let config = RobotConfig::parse(&text, &name)?;
+    Ok((text, config))
 }
 
 fn override_with(config: &mut RobotConfig, args: &Args) {
