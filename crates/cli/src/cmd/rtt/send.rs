@@ -1,7 +1,7 @@
 //! `khz rtt send`: the sender.
 
 use super::PORT;
-use crate::cmd::stop_on_signal;
+use crate::cmd::{BAD_INPUT, complain, stop_on_signal};
 use anyhow::{Context, Result, bail};
 use khz_measure::report::{Distribution, duration};
 use khz_measure::rtt::{
@@ -132,21 +132,32 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     };
     let results = watched(sender, &plan, &stop, Whole { saved: &args, results: before })?;
+    // What was measured is worth more than any of these: that one fails costs none of the others.
+    let mut kept = true;
+    let mut keep = |outcome: Result<()>| {
+        if let Err(error) = outcome {
+            complain(&error);
+            kept = false;
+        }
+    };
+    if let Some(path) = &args.save {
+        keep(save(path, &results));
+    }
     if let Some(log) = log {
-        let logged = log.finish().context("the log is not whole")?;
-        eprintln!("{} round trips logged, {} dropped", logged.written, logged.dropped);
+        let logged = log.finish().context("the log is not whole");
+        keep(logged.map(|l| eprintln!("{} round trips logged, {} dropped", l.written, l.dropped)));
     }
     if let Some(path) = &args.report {
-        std::fs::write(path, results.page().to_string())
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    if let Some(path) = &args.save {
-        save(path, &results)?;
+        let written = std::fs::write(path, results.page().to_string());
+        keep(written.with_context(|| format!("cannot write {}", path.display())));
     }
     if args.json {
         println!("{:#}", summary(&results))
     } else {
         print!("{}", table(&results))
+    }
+    if !kept {
+        return Ok(ExitCode::from(BAD_INPUT));
     }
     let counts = results.counts();
     Ok(ExitCode::from(u8::from(counts.lost() > 0 || counts.answered == 0)))
@@ -257,8 +268,9 @@ impl Whole<'_> {
         }
     }
 
-    /// Looks at the run again and again until it is done, and saves what there is.
-    fn keep(&mut self, checkpoints: &mut Checkpoints, every: Duration, done: &AtomicBool) -> Result<()> {
+    /// Looks at the run again and again until it is done, and saves what there is. What cannot be saved now may be at
+    /// the next checkpoint, or at the end.
+    fn keep(&mut self, checkpoints: &mut Checkpoints, every: Duration, done: &AtomicBool) {
         let mut asked = Instant::now();
         while !done.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(100));
@@ -266,17 +278,20 @@ impl Whole<'_> {
                 checkpoints.ask();
                 asked = Instant::now();
             }
-            self.look(checkpoints)?;
+            self.look(checkpoints);
         }
-        self.look(checkpoints)
+        self.look(checkpoints);
     }
 
-    fn look(&mut self, checkpoints: &mut Checkpoints) -> Result<()> {
-        let Some(more) = checkpoints.look() else { return Ok(()) };
+    fn look(&mut self, checkpoints: &mut Checkpoints) {
+        let Some(more) = checkpoints.look() else { return };
         self.add(more);
-        match (&self.saved.save, &self.results) {
-            (Some(path), Some(results)) => save(path, results),
-            _ => Ok(()),
+        let (Some(path), Some(results)) = (&self.saved.save, &mut self.results) else { return };
+        if let Err(error) = save(path, results) {
+            let note = format!("a checkpoint could not be saved: {error:#}");
+            if !results.notes.contains(&note) {
+                results.notes.push(note);
+            }
         }
     }
 }
@@ -306,10 +321,10 @@ fn watched(sender: Sender, plan: &Plan, stop: &AtomicBool, mut whole: Whole<'_>)
         });
         let rest = sender.run(stop, &live);
         done.store(true, Ordering::Relaxed);
-        if let Some(Ok(kept)) = keeper.map(|keeper| keeper.join()) {
-            kept.context("a checkpoint could not be saved")?;
+        if let Some(Err(panic)) = keeper.map(|keeper| keeper.join()) {
+            std::panic::resume_unwind(panic);
         }
-        Ok::<Results, anyhow::Error>(rest?)
+        rest
     })?;
     whole.add(match &checkpoints {
         Some(checkpoints) => checkpoints.rest(rest),
