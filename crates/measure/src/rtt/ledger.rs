@@ -30,10 +30,15 @@ pub struct Ledger {
     waiting: usize,
     /// Nobody knows how many will answer this tick.
     finding: bool,
+    /// A question of this tick could not be sent, so it cannot get all its answers.
+    unsent: bool,
     asked_at_ns: i64,
     last_answer_ns: i64,
     /// When each of the last ticks sent its broadcast.
     asked: Vec<Asked>,
+    /// Broadcasts of the whole run, and how many of them could not be sent.
+    broadcasts: u64,
+    unsent_broadcasts: u64,
     /// Questions without an answer so far.
     open_questions: u64,
     watch: Watch,
@@ -245,9 +250,12 @@ impl Ledger {
             tick: 0,
             waiting: 0,
             finding: false,
+            unsent: false,
             asked_at_ns: start_ns,
             last_answer_ns: start_ns,
             asked: vec![NEVER; WINDOW],
+            broadcasts: 0,
+            unsent_broadcasts: 0,
             open_questions: 0,
             watch: Watch::default(),
             tally: Box::new(Tally::new([])),
@@ -274,7 +282,7 @@ impl Ledger {
     /// A tick begins, `late_ns` after its planned time.
     pub fn tick(&mut self, sequence: u64, now_ns: i64, late_ns: i64) {
         self.tick = sequence;
-        self.waiting = 0;
+        (self.waiting, self.unsent) = (0, false);
         self.tally.ticks += 1;
         self.asked_at_ns = now_ns;
         self.tally.late_ticks.push(now_ns - self.start_ns, late_ns);
@@ -294,6 +302,7 @@ impl Ledger {
     pub fn asks_all(&mut self, expected: usize, now_ns: i64) {
         let asked = Asked { sequence: self.tick, at_ns: now_ns, answered: false };
         self.asked[(self.tick as usize) % WINDOW] = asked;
+        self.broadcasts += 1;
         self.open_questions += self.devices.len() as u64;
         for (device, tally) in self.devices.iter_mut().zip(&mut self.tally.devices) {
             tally.counts.sent += 1;
@@ -362,9 +371,10 @@ impl Ledger {
         self.add(from);
         let index = self.devices.len() - 1;
         self.devices[index].asked.copy_from_slice(&self.asked);
-        // Asked as often as everyone, from the first tick on.
-        self.tally.devices[index].counts.sent = self.tally.ticks;
-        self.open_questions += self.tally.ticks;
+        // Asked as often as everyone, from the run's first tick on.
+        let counts = &mut self.tally.devices[index].counts;
+        (counts.sent, counts.unsent) = (self.broadcasts, self.unsent_broadcasts);
+        self.open_questions += self.broadcasts - self.unsent_broadcasts;
         Some(index)
     }
 
@@ -379,16 +389,17 @@ impl Ledger {
             self.finding = false;
             return true;
         }
-        if self.waiting == 0 {
+        if self.waiting == 0 && !self.unsent {
             let (at_ns, took_ns) = (self.asked_at_ns - self.start_ns, self.last_answer_ns - self.asked_at_ns);
             self.tally.cycle.push(at_ns, took_ns);
             if let Some(excursion) = self.watch.see(at_ns, took_ns) {
                 self.tally.excursions.push(excursion);
             }
+            true
         } else {
             self.tally.incomplete += 1;
+            false
         }
-        self.waiting == 0
     }
 
     /// A question could not be sent.
@@ -396,6 +407,15 @@ impl Ledger {
         self.tally.devices[device].counts.unsent += 1;
         self.open_questions = self.open_questions.saturating_sub(1);
         self.waiting = self.waiting.saturating_sub(1);
+        self.unsent = true;
+    }
+
+    /// The tick's question to all could not be sent.
+    pub fn unsent_to_all(&mut self) {
+        self.unsent_broadcasts += 1;
+        self.tally.devices.iter_mut().for_each(|device| device.counts.unsent += 1);
+        self.open_questions = self.open_questions.saturating_sub(self.devices.len() as u64);
+        (self.waiting, self.finding, self.unsent) = (0, false, true);
     }
 
     /// Counts a round trip's parts, as the kernel's own times tell them.
@@ -522,6 +542,52 @@ mod tests {
         assert_eq!(ledger.open_questions(), 0);
         looked.clear();
         assert_eq!((counts(&looked), looked.ticks), (vec![(0, 0), (0, 0)], 0));
+    }
+
+    #[test]
+    fn a_device_found_late_was_asked_as_often_as_all_whoever_looked_meanwhile() {
+        let mut ledger = Ledger::new(RUN, 0, &[]);
+        let mut looked = Box::new(Tally::new([]));
+        for tick in 0..4u64 {
+            ledger.tick(tick, 1_000 * tick as i64, 0);
+            ledger.asks_all(0, 1_000 * tick as i64);
+            match tick {
+                1 => ledger.unsent_to_all(),
+                2 => ledger.exchange(&mut looked),
+                3 => assert_ne!(ledger.hears(&reply(3), address(1), 3_100), Heard::Stranger),
+                _ => {}
+            }
+            ledger.done();
+        }
+        let counts = ledger.tally().devices[0].counts;
+        assert_eq!((counts.sent, counts.unsent, counts.answered, counts.lost()), (4, 1, 1, 2));
+    }
+
+    #[test]
+    fn what_was_never_sent_is_not_lost_and_ends_no_cycle() {
+        let mut ledger = Ledger::new(RUN, 0, &[]);
+        for tick in 0..3u64 {
+            let now_ns = 1_000 * tick as i64;
+            ledger.tick(tick, now_ns, 0);
+            ledger.asks_all(0, now_ns);
+            match tick {
+                2 => ledger.unsent_to_all(),
+                _ => _ = ledger.hears(&reply(tick), address(1), now_ns + 100),
+            }
+            assert_eq!(ledger.waiting(), usize::from(tick == 0));
+            assert_eq!(ledger.done(), tick < 2);
+        }
+        let counts = ledger.tally().devices[0].counts;
+        assert_eq!((counts.sent, counts.unsent, counts.lost(), ledger.open_questions()), (3, 1, 0, 0));
+        let mut one = Ledger::new(RUN, 0, &[address(1)]);
+        one.tick(0, 1_000, 0);
+        one.asks(0, 1_000);
+        one.unsent(0);
+        assert!(!one.done());
+        for ledger in [&ledger, &one] {
+            let cycles = ledger.tally().cycle.values();
+            assert!(ledger.tally().incomplete == 1 && cycles.summary().min >= 0, "{:?}", cycles.summary());
+        }
     }
 
     #[test]

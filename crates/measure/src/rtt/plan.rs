@@ -5,6 +5,7 @@ use super::theory::Network;
 use super::{MAX_DEVICES, RttError};
 use khz_rt::{Setup, Wake};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
@@ -119,6 +120,11 @@ impl Plan {
         }
         if self.ask == Ask::Broadcast && self.targets.len() != 1 {
             return problem("a broadcast goes to one address".into());
+        }
+        // Whose answer it is, is told by its address alone.
+        let mut told = HashSet::new();
+        if let Some(twice) = self.targets.iter().find(|target| !told.insert(*target)) {
+            return problem(format!("the device {twice} is named twice: name it once"));
         }
         if !(HEADER..=MAX_PAYLOAD).contains(&self.payload) {
             let payload = self.payload;
