@@ -281,6 +281,7 @@ fn samples_sent_by_a_recorder_are_received() {
     let sent = recorder.finish();
     let received = receiver.log.clone();
     let summary = receiver.finish("tick", 50);
+    assert_eq!(summary["bytes"], std::fs::metadata(&received).unwrap().len());
     assert_eq!(
         (&summary["samples"], &summary["lost"], &summary["senders"]),
         (&50.into(), &0.into(), &1.into())

@@ -90,8 +90,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         stop.store(true, Ordering::Relaxed);
         outcome
     })?;
-    let bytes = intake.bytes();
-    let (counts, _) = intake.finish(realtime_ns())?;
+    let (counts, out) = intake.finish(realtime_ns()).context("writing the log")?;
+    let bytes = out.get_ref().metadata()?.len();
     summarise(&args, &counts, bytes, dropped)?;
     match why {
         None => Ok(ExitCode::SUCCESS),
