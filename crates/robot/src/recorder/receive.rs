@@ -119,7 +119,8 @@ impl<W: Write> Intake<W> {
     /// # Errors
     /// Only when the log cannot be written: whatever is wrong with a datagram is counted.
     pub fn datagram(&mut self, from: SocketAddr, bytes: &[u8], now_ns: i64) -> io::Result<()> {
-        let Some(datagram) = Datagram::read(bytes) else {
+        // Nobody sends so many that the last number comes, behind which there is none.
+        let Some(datagram) = Datagram::read(bytes).filter(|datagram| datagram.number < u64::MAX) else {
             self.counts.refused += 1;
             return Ok(());
         };
@@ -194,11 +195,6 @@ impl<W: Write> Intake<W> {
     /// Whether the log has had to refuse something because of its limit.
     pub fn is_full(&self) -> bool {
         self.counts.beyond > 0
-    }
-
-    /// Bytes of the log so far.
-    pub fn bytes(&self) -> u64 {
-        self.log.position()
     }
 
     fn admit(&mut self, key: (SocketAddr, u64), number: u64, now_ns: i64) -> io::Result<bool> {
@@ -371,6 +367,17 @@ mod tests {
         intake.datagram(address(1), &datagram(5, u64::MAX, &[]), 0).unwrap();
         intake.datagram(address(1), &datagram(5, 1, &[]), 0).unwrap();
         assert_eq!((intake.counts().lost, intake.counts().refused), (0, 1));
+    }
+
+    #[test]
+    fn the_last_number_of_all_is_refused() {
+        let mut intake = Intake::new(Vec::new(), 1 << 30).unwrap();
+        intake.datagram(address(1), &datagram(5, u64::MAX, &[]), 0).unwrap();
+        assert_eq!((intake.counts().senders, intake.counts().refused), (0, 1));
+        for number in [u64::MAX - 1, u64::MAX] {
+            intake.datagram(address(1), &datagram(6, number, &[]), 0).unwrap();
+        }
+        assert_eq!((intake.counts().senders, intake.counts().lost, intake.counts().refused), (1, 0, 2));
     }
 
     #[test]
