@@ -3,11 +3,12 @@
 use super::open::Buses;
 use crate::cmd::show;
 use anyhow::Result;
+use khz_link::Received;
 use khz_rt::clock::now_ns;
 use khz_wire::subframe::Run;
 use khz_wire::{Address, Frame, Mode, Register, Resolution, Subframe, Subframes, Value, Writer};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::process::ExitCode;
 
@@ -34,10 +35,11 @@ const BURST: usize = 16;
 /// Asks all ids; exit code 1 if nobody answers.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut buses = Buses::open(&args.links)?;
-    let mut found = BTreeMap::new();
+    let mut asking = Asking::default();
     for bus in 1..=buses.len() {
-        scan(&mut buses, bus, args, &mut found)?;
+        scan(&mut buses, bus, args, &mut asking)?;
     }
+    let found = asking.found;
     if args.json {
         let devices: Vec<_> = found.iter().map(|(place, device)| device.json(*place)).collect();
         show(&format!("{}\n", json!(devices)))?;
@@ -83,22 +85,46 @@ impl Device {
     }
 }
 
-fn scan(buses: &mut Buses, bus: u8, args: &Args, found: &mut BTreeMap<(u8, u8), Device>) -> Result<()> {
+/// Who was asked, and who of them answered; each by bus and id.
+#[derive(Default)]
+struct Asking {
+    sent_ns: BTreeMap<(u8, u8), i64>,
+    found: BTreeMap<(u8, u8), Device>,
+    /// Those of this burst that have not answered yet.
+    open: BTreeSet<(u8, u8)>,
+}
+
+impl Asking {
+    fn asks(&mut self, bus: u8, ids: &[u8], now_ns: i64) {
+        self.open = ids.iter().map(|id| (bus, *id)).collect();
+        self.sent_ns.extend(self.open.iter().map(|place| (*place, now_ns)));
+    }
+
+    /// Takes a frame, if it answers this burst or one before it. Others may talk on the bus, too.
+    fn hears(&mut self, bus: u8, received: &Received) {
+        let address = Address::from_id(received.frame.id);
+        let place = (bus, address.source);
+        let is_answer = address == Address::to(place.1, true).answered_by(place.1);
+        let Some(sent_ns) = self.sent_ns.get(&place).filter(|_| is_answer) else { return };
+        let round_trip_ns = received.at_ns - sent_ns;
+        let fresh = || Device { round_trip_ns, ..Device::default() };
+        read(&received.frame, self.found.entry(place).or_insert_with(fresh));
+        self.open.remove(&place);
+    }
+}
+
+fn scan(buses: &mut Buses, bus: u8, args: &Args, asking: &mut Asking) -> Result<()> {
     let ids: Vec<u8> = (1..=args.last).collect();
     let burst = if buses.is_half_duplex(bus) { 1 } else { BURST };
     for ids in ids.chunks(burst) {
-        let sent_ns = now_ns();
+        asking.asks(bus, ids, now_ns());
         for id in ids {
             buses.send(bus, &query(*id)?)?;
         }
         buses.flush()?;
-        let mut waiting = ids.len();
         buses.collect(i64::from(args.timeout_ms) * 1_000_000, |bus, received| {
-            let device = found.entry((bus, Address::from_id(received.frame.id).source)).or_default();
-            device.round_trip_ns = received.at_ns - sent_ns;
-            read(&received.frame, device);
-            waiting -= 1;
-            waiting == 0
+            asking.hears(bus, &received);
+            asking.open.is_empty()
         });
     }
     Ok(())
@@ -155,4 +181,37 @@ fn table(buses: &Buses, found: &BTreeMap<(u8, u8), Device>) -> Result<String> {
         )?;
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_answers_of_those_asked_are_devices_and_end_a_burst() {
+        let mut asking = Asking::default();
+        let hears = |asking: &mut Asking, address: Address, at_ns| {
+            let frame = Frame::new(address.id(), &[]).unwrap();
+            asking.hears(1, &Received { channel: 0, at_ns, frame });
+        };
+        let answer = |id| Address::to(id, true).answered_by(id);
+        asking.asks(1, &[1, 2], 100);
+        hears(&mut asking, answer(1), 150);
+        asking.asks(1, &[3, 4], 200);
+        // Another master with our id and with one of its own, and its devices.
+        let master = Address { source: 4, ..Address::to(3, true) };
+        let system = Address { prefix: 7, ..answer(3) };
+        for other in [Address::to(3, true), master, master.answered_by(3), system, answer(5)] {
+            hears(&mut asking, other, 210);
+        }
+        assert_eq!(asking.open.len(), 2);
+        // One of the burst before that is late, and one that answers twice.
+        for (id, at_ns) in [(2, 220), (3, 230), (3, 240)] {
+            hears(&mut asking, answer(id), at_ns);
+        }
+        assert_eq!(asking.open, [(1, 4)].into());
+        let found: Vec<_> =
+            asking.found.iter().map(|((_, id), device)| (*id, device.round_trip_ns)).collect();
+        assert_eq!(found, [(1, 50), (2, 120), (3, 30)]);
+    }
 }
