@@ -65,3 +65,13 @@ fn bad_input_is_explained() {
         assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
     }
 }
+
+#[test]
+fn a_trace_that_does_not_fit_the_disk_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = folder.path().join("full.pcapng");
+    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+    let output = khz(&["record", "emulated", "-o", full.to_str().unwrap(), "--duration", "1ms"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("full.pcapng"), "{}", text(&output.stderr));
+}

@@ -9,7 +9,7 @@ use khz_link::replay::{read_candump, read_pcapng};
 use khz_link::trace::{Candump, Pcapng, Sink, Traced, Way};
 use khz_rt::clock::{now_ns, realtime_ns};
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -47,7 +47,8 @@ pub fn record(args: RecordArgs) -> Result<ExitCode> {
     let mut buses = Buses::open(&args.links)?;
     let names = (1..=buses.len()).map(|bus| format!("bus{bus}")).collect();
     let file = File::create(&args.output).with_context(|| args.output.display().to_string())?;
-    let mut sink = sink(&args.output, BufWriter::new(file), names)?;
+    let mut out = BufWriter::new(file);
+    let mut sink = sink(&args.output, &mut out, names)?;
     let stop = stop_on_signal()?;
     let (started, mut count, mut outcome) = (Instant::now(), 0_u64, Ok(()));
     let over = || stop.load(Ordering::Relaxed) || args.duration.is_some_and(|most| started.elapsed() >= most);
@@ -59,7 +60,8 @@ pub fn record(args: RecordArgs) -> Result<ExitCode> {
             outcome.is_err() || over()
         });
     }
-    outcome.with_context(|| args.output.display().to_string())?;
+    drop(sink);
+    outcome.and_then(|()| out.flush()).with_context(|| args.output.display().to_string())?;
     show(&format!("{count} frames\n"))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -68,7 +70,7 @@ fn is_pcapng(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "pcapng")
 }
 
-fn sink(path: &Path, out: BufWriter<File>, names: Vec<String>) -> Result<Box<dyn Sink>> {
+fn sink<'a>(path: &Path, out: &'a mut BufWriter<File>, names: Vec<String>) -> Result<Box<dyn Sink + 'a>> {
     let epoch_ns = realtime_ns() - now_ns();
     Ok(if is_pcapng(path) {
         Box::new(Pcapng::new(out, &names, epoch_ns)?)
