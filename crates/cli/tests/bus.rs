@@ -1,7 +1,7 @@
 //! `khz bus` against the emulated quadruped.
 #![allow(clippy::unwrap_used)]
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn khz(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_khz")).arg("bus").args(words).output().unwrap()
@@ -64,6 +64,23 @@ fn bad_input_is_explained() {
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
     }
+}
+
+#[test]
+fn sending_again_and_again_ends_with_ctrl_c_and_tells_the_rate() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("times");
+    let mut khz = Command::new(env!("CARGO_BIN_EXE_khz"));
+    khz.args(["bus", "send", "--link", "emulated", "1,8001,1300,r", "--run", "1000000000", "--time-log"]);
+    let mut khz = khz.arg(&log).stdout(Stdio::piped()).spawn().unwrap();
+    while std::fs::metadata(&log).map_or(0, |log| log.len()) == 0 && khz.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    Command::new("kill").args(["-INT", &khz.id().to_string()]).status().unwrap();
+    let told = text(&khz.wait_with_output().unwrap().stdout);
+    let (cycles, _) = told.split_once(" cycles, ").unwrap_or_else(|| panic!("{told}"));
+    let times = std::fs::read_to_string(log).unwrap();
+    assert_eq!(cycles.parse(), Ok(times.lines().count()));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `khz bus send`: frames by hand, in the words of pi3hat_tool.
 
 use super::open::Buses;
-use crate::cmd::show;
+use crate::cmd::{show, stop_on_signal};
 use anyhow::{Context, Result, bail, ensure};
 use khz_link::{ImuSample, Received};
 use khz_rt::clock::now_ns;
@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
 /// Send frames and print what comes back.
 ///
@@ -29,7 +30,7 @@ pub struct Args {
     /// How long to wait for replies, ms.
     #[arg(long, default_value_t = 20)]
     timeout_ms: u16,
-    /// Send again and again, until Ctrl-C or this many times; prints the rate.
+    /// Send again and again, until Ctrl-C or this many times; prints the rate. Ctrl-C lets the replies under way come.
     #[arg(long, value_name = "TIMES")]
     run: Option<u64>,
     /// With --run: write the time each cycle took to this file, ns, one per line.
@@ -110,17 +111,20 @@ fn cycle(buses: &mut Buses, args: &Args, mut each: impl FnMut(u8, &Received) -> 
 
 fn run_again(buses: &mut Buses, args: &Args, times: u64) -> Result<ExitCode> {
     let mut log = args.time_log.as_ref().map(std::fs::File::create).transpose()?.map(std::io::BufWriter::new);
-    let mut missing = 0;
+    let stop = stop_on_signal()?;
+    let (mut made, mut missing) = (0_u64, 0);
     let started_ns = now_ns();
-    for _ in 0..times {
+    while made < times && !stop.load(Ordering::Relaxed) {
         let cycle_ns = now_ns();
         missing += cycle(buses, args, |_, _| Ok(()))?;
         if let Some(log) = &mut log {
-            writeln!(log, "{}", now_ns() - cycle_ns)?;
+            writeln!(log, "{}", now_ns() - cycle_ns).context("writing the time log")?;
         }
+        made += 1;
     }
-    let hz = times as f64 * 1e9 / (now_ns() - started_ns).max(1) as f64;
-    show(&format!("{times} cycles, {hz:.1} Hz, {missing} replies missing\n"))?;
+    let hz = made as f64 * 1e9 / (now_ns() - started_ns).max(1) as f64;
+    log.map_or(Ok(()), |mut log| log.flush()).context("writing the time log")?;
+    show(&format!("{made} cycles, {hz:.1} Hz, {missing} replies missing\n"))?;
     Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
