@@ -94,7 +94,7 @@ impl Network {
     fn set_up(&self, ports: &Ports) -> Result<(), RttError> {
         for (port, member) in self.members().iter().enumerate() {
             for (qdisc, rule) in ports.rules(&format!("p{port}")) {
-                batch("tc", Some(switch_of(member)), &rule).map_err(|said| refused(qdisc, &said))?;
+                batch("tc", Some(switch_of(member)), &rule)?.map_err(|said| refused(qdisc, &said))?;
             }
         }
         Ok(())
@@ -163,33 +163,36 @@ fn maker_is_gone(space: &str) -> bool {
 }
 
 fn ip(member: Option<&str>, lines: &str) -> Result<(), RttError> {
-    batch("ip", member, lines).map_err(RttError::Lab)
+    batch("ip", member, lines)?.map_err(RttError::Lab)
 }
 
-/// Gives lines to `ip` or `tc`, in the namespace of a member.
-fn batch(program: &str, member: Option<&str>, lines: &str) -> Result<(), String> {
+/// Gives lines to `ip` or `tc`, in the namespace of a member. Returns what the program says if it refuses them.
+///
+/// # Errors
+/// If the program cannot be run.
+fn batch(program: &str, member: Option<&str>, lines: &str) -> Result<Result<(), String>, RttError> {
     if lines.is_empty() {
-        return Ok(());
+        return Ok(Ok(()));
     }
     let mut command = Command::new(program);
     if let Some(member) = member {
         command.args(["-n", &space(member)]);
     }
     command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let missing = |e| format!("cannot run `{program}` ({e}); it is in the package iproute2");
+    let missing =
+        |e| RttError::Lab(format!("cannot run `{program}` ({e}); it is in the Debian package iproute2"));
     let mut child = command.spawn().map_err(missing)?;
-    if let Some(mut input) = child.stdin.take() {
-        input.write_all(lines.as_bytes()).map_err(|e| format!("{program} stopped reading: {e}"))?;
-    }
-    let output = child.wait_with_output().map_err(|e| format!("{program}: {e}"))?;
+    let written = child.stdin.take().map_or(Ok(()), |mut input| input.write_all(lines.as_bytes()));
+    let output = child.wait_with_output().map_err(|e| RttError::Lab(format!("{program}: {e}")))?;
     if output.status.success() {
-        return Ok(());
+        written.map_err(|e| RttError::Lab(format!("{program} stopped reading: {e}")))?;
+        return Ok(Ok(()));
     }
     let words = String::from_utf8_lossy(&output.stderr);
     let first = words.lines().find(|line| !line.trim().is_empty()).unwrap_or("failed without a word");
     let hint =
         if first.contains("ermitted") || first.contains("ermission") { "; run it as root" } else { "" };
-    Err(format!("{program}: {first}{hint}"))
+    Ok(Err(format!("{program}: {first}{hint}")))
 }
 
 #[cfg(test)]
@@ -205,6 +208,17 @@ mod tests {
         for other in ["default", "khzlab", "khzlab-x-d0", "khzlabs-4194305-d0"] {
             assert!(!maker_is_gone(other), "{other}");
         }
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_not_one_that_refuses() {
+        let told = |program| batch(program, None, "x\n").map_err(|error| error.to_string());
+        let missing = told("khz-no-such-program").err().unwrap_or_default();
+        assert!(
+            missing.contains("`khz-no-such-program`") && missing.contains("package iproute2"),
+            "{missing}"
+        );
+        assert!(told("false").is_ok_and(|done| done.is_err()));
     }
 
     #[test]
