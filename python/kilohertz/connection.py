@@ -6,13 +6,14 @@
 ...     servo.query().position
 
 Calls block until the reply is there, and release the interpreter meanwhile: in asynchronous programs write
-`await asyncio.to_thread(servo.query)`.
+`await asyncio.to_thread(servo.query)`. Calls from several threads wait for one another.
 """
 
 from __future__ import annotations
 
 import math
 import uuid
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -21,6 +22,7 @@ from . import _native
 from ._native import Command, Reply, State
 
 _STOP, _POSITION, _ZERO_VELOCITY = 0, 10, 12
+_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -71,15 +73,24 @@ class Connection:
         self._native.inject(kind, _index(self.servos, servo), value)
 
     def close(self) -> None:
-        """Stops every servo that was commanded, and closes the buses."""
-        for servo in sorted(self._commanded):
-            try:
-                self._native.exchange(servo, _STOP)
-            except _native.KilohertzError:
-                # A servo that does not answer stops by its own watchdog.
-                pass
+        """Stops every servo that was commanded, and closes the buses. Warns of servos that do not answer to it: they go
+        on until their own watchdogs run out, or for ever if they were told to."""
+        silent = [self.servos[servo] for servo in sorted(self._commanded) if not self._stop(servo)]
         self._commanded.clear()
         self._native.close()
+        if silent:
+            warnings.warn(f"not known to have stopped: {', '.join(silent)}", RuntimeWarning, stacklevel=2)
+
+    def _stop(self, servo: int) -> bool:
+        for _ in range(_TRIES):
+            try:
+                self._native.exchange(servo, _STOP)
+            except _native.ClosedError:
+                raise
+            except _native.KilohertzError:
+                continue
+            return True
+        return False
 
     def __enter__(self) -> Connection:
         return self
@@ -95,8 +106,8 @@ class Connection:
 
 class Servo:
     """One servo. Every method sends one frame and returns the reply to it; NoReplyError if there is none. Angles are the
-    joint's, in rad. A servo stops by itself when no command comes within its watchdog time (0.1 s from the factory;
-    set another with `watchdog`, NaN for never)."""
+    joint's, in rad. A servo that follows a position damps by itself when no command comes within its watchdog time (0.1 s
+    from the factory; set another with `watchdog`, NaN for never); one that damps goes on damping."""
 
     def __init__(self, connection: Connection, name: str, index: int) -> None:
         self._connection = connection

@@ -8,13 +8,15 @@ use khz_robot::assemble::Links;
 use khz_robot::cycle::Cycle;
 use khz_robot::{RobotConfig, RobotState, ServoCommand};
 use khz_rt::{now_ns, wait_readable};
+use khz_wire::address::BROADCAST;
 use khz_wire::{Address, Format, Frame, Register, Reply as WireReply, Resolution, Value, Writer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 use rtrb::Producer;
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Below this distance sleeping is coarser than waiting.
@@ -66,15 +68,13 @@ impl Connection {
     /// Ids and UUIDs of the servos that answer, bus by bus: (bus, id, uuid).
     #[pyo3(signature = (timeout=0.05))]
     fn scan(&self, py: Python<'_>, timeout: f64) -> PyResult<Vec<(String, u8, [u8; 16])>> {
-        py.detach(|| {
-            self.with(|open| {
-                let mut found = Vec::new();
-                for (bus, config) in self.config.buses.iter().enumerate() {
-                    let devices = open.scan(bus, ns(timeout)).map_err(|error| told(&config.name, error))?;
-                    found.extend(devices.into_iter().map(|(id, uuid)| (config.name.clone(), id, uuid)));
-                }
-                Ok(found)
-            })
+        self.with(py, |open| {
+            let mut found = Vec::new();
+            for (bus, config) in self.config.buses.iter().enumerate() {
+                let devices = open.scan(bus, ns(timeout)).map_err(|error| told(&config.name, error))?;
+                found.extend(devices.into_iter().map(|(id, uuid)| (config.name.clone(), id, uuid)));
+            }
+            Ok(found)
         })
     }
 
@@ -102,11 +102,9 @@ impl Connection {
         let frame =
             frame.map_err(|_| PyValueError::new_err("command and query do not fit into one frame"))?;
         let bus = &self.config.buses[config.bus].name;
-        let reply = py.detach(|| {
-            self.with(|open| {
-                open.exchange(config.bus, config.id, &frame, ns(timeout)).map_err(|e| told(bus, e))
-            })
-        })?;
+        let asked = Asked { bus: config.bus, address, query: &query };
+        let reply = self
+            .with(py, |open| open.exchange(&asked, &frame, ns(timeout)).map_err(|error| told(bus, error)))?;
         let reply = reply.ok_or_else(|| {
             NoReplyError::new_err(format!(
                 "{} (id {} on bus {bus}) did not reply within {timeout} s: is it powered, is the id right?",
@@ -121,7 +119,7 @@ impl Connection {
     /// One whole bus cycle: commands to all servos, replies from all, as the loop does it, but without its
     /// supervisor. Fills `state`; returns how many servos did not answer in time.
     fn cycle(&self, py: Python<'_>, command: &Command, state: &Bound<'_, State>) -> PyResult<u16> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.lock(py);
         let open = open.as_mut().ok_or_else(closed)?;
         command.read(py, &mut open.commands)?;
         let missed = py.detach(|| open.cycle());
@@ -142,16 +140,14 @@ impl Connection {
         let text = "a frame has an identifier of 29 bits and at most 64 bytes";
         let frame = Frame::new(id, data).ok_or_else(|| PyValueError::new_err(text))?;
         let config = self.config.buses.get(bus).ok_or_else(|| PyValueError::new_err("no such bus"))?;
-        py.detach(|| {
-            self.with(|open| {
-                open.send(bus, &frame, now_ns() + 100_000_000).map_err(|e| told(&config.name, e))
-            })
+        self.with(py, |open| {
+            open.send(bus, &frame, now_ns() + 100_000_000).map_err(|error| told(&config.name, error))
         })
     }
 
     /// The next raw frame that has arrived, as (bus, identifier, bytes), or None.
-    fn receive(&self) -> PyResult<Option<(usize, u32, Vec<u8>)>> {
-        self.with(|open| {
+    fn receive(&self, py: Python<'_>) -> PyResult<Option<(usize, u32, Vec<u8>)>> {
+        self.with(py, |open| {
             let received = open.receive();
             Ok(received.map(|(bus, received)| (bus, received.frame.id, received.frame.payload().to_vec())))
         })
@@ -159,14 +155,15 @@ impl Connection {
 
     /// Puts a fault into the emulated devices. See `kilohertz.Connection.inject`.
     #[pyo3(signature = (kind, servo=0, value=0.0))]
-    fn inject(&self, kind: &str, servo: usize, value: f64) -> PyResult<()> {
+    fn inject(&self, py: Python<'_>, kind: &str, servo: usize, value: f64) -> PyResult<()> {
         let trouble = crate::injected::trouble(kind, servo, value)?;
-        self.with(|open| crate::injected::put(open.troubles.as_mut(), trouble))
+        self.with(py, |open| crate::injected::put(open.troubles.as_mut(), trouble))
     }
 
     /// Closes the buses.
-    fn close(&self) {
-        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    fn close(&self, py: Python<'_>) {
+        let open = self.lock(py).take();
+        py.detach(|| drop(open));
     }
 }
 
@@ -185,9 +182,20 @@ impl Connection {
         Self { open: Mutex::new(Some(open)), config: config.clone() }
     }
 
-    fn with<T>(&self, ask: impl FnOnce(&mut Open) -> PyResult<T>) -> PyResult<T> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        ask(open.as_mut().ok_or_else(closed)?)
+    /// Asks the buses without Python's lock: others may run meanwhile, and wait here for their turn.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        ask: impl FnOnce(&mut Open) -> PyResult<T> + Send,
+    ) -> PyResult<T> {
+        let mut open = self.lock(py);
+        let open = open.as_mut().ok_or_else(closed)?;
+        py.detach(|| ask(open))
+    }
+
+    /// Waits without Python's lock for who has the buses now: they need it to go on.
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Option<Open>> {
+        self.open.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -244,17 +252,16 @@ impl Open {
 
     fn exchange(
         &mut self,
-        bus: usize,
-        id: u8,
+        asked: &Asked<'_>,
         frame: &Frame,
         timeout_ns: i64,
     ) -> Result<Option<Received>, LinkError> {
         while self.receive().is_some() {}
         let until_ns = now_ns() + timeout_ns;
-        self.send(bus, frame, until_ns)?;
+        self.send(asked.bus, frame, until_ns)?;
         loop {
             match self.receive() {
-                Some((from, received)) if from == bus && Address::from_id(received.frame.id).source == id => {
+                Some((from, received)) if asked.answered_by(from, &received.frame).is_some() => {
                     return Ok(Some(received));
                 }
                 Some(_) => {}
@@ -266,27 +273,28 @@ impl Open {
 
     fn scan(&mut self, bus: usize, timeout_ns: i64) -> Result<Vec<(u8, [u8; 16])>, LinkError> {
         let mut found = BTreeMap::new();
+        let Some(query) = uuid_query() else { return Ok(Vec::new()) };
         let half_duplex = self.link(bus).0.capabilities().half_duplex;
         // Where answers would collide, everybody is asked alone.
-        let each: Vec<u8> =
-            if half_duplex { (1..=LAST_ID).collect() } else { vec![khz_wire::address::BROADCAST] };
+        let each: Vec<u8> = if half_duplex { (1..=LAST_ID).collect() } else { vec![BROADCAST] };
         let timeout_ns = if half_duplex { timeout_ns / 20 } else { timeout_ns };
         for destination in each {
-            let Some(frame) = uuid_query(destination) else { continue };
+            let address = Address::to(destination, true);
+            let Ok(frame) = khz_wire::command::frame(address, |writer| query.query(writer)) else { continue };
+            let asked = Asked { bus, address, query: &query };
             while self.receive().is_some() {}
             let until_ns = now_ns() + timeout_ns;
             self.send(bus, &frame, until_ns)?;
             // What has arrived by the deadline counts, however late we look.
             loop {
                 match self.receive() {
-                    Some((from, received)) if from == bus => {
-                        let id = Address::from_id(received.frame.id).source;
+                    Some((from, received)) => {
+                        let Some(id) = asked.answered_by(from, &received.frame) else { continue };
                         found.insert(id, uuid(&received.frame));
                         if half_duplex {
                             break;
                         }
                     }
-                    Some(_) => {}
                     None if now_ns() >= until_ns => break,
                     None => self.pass(until_ns),
                 }
@@ -319,6 +327,24 @@ impl Open {
         self.state.now_ns = now_ns();
         self.state.tick += 1;
         self.cycle.end(&mut self.state).missed
+    }
+}
+
+/// What was asked, of whom.
+struct Asked<'a> {
+    bus: usize,
+    address: Address,
+    query: &'a Format,
+}
+
+impl Asked<'_> {
+    /// Who answered this with such a frame, if it is an answer to it. Others travel on the bus as well: requests of
+    /// other hosts, their answers, and answers to what was asked before, by somebody who took too long.
+    fn answered_by(&self, bus: usize, frame: &Frame) -> Option<u8> {
+        let from = Address::from_id(frame.id);
+        let meant = [from.source, BROADCAST].contains(&self.address.destination);
+        let ours = bus == self.bus && meant && from == self.address.answered_by(from.source);
+        (ours && self.query.is_answered_by(frame.payload())).then_some(from.source)
     }
 }
 
@@ -395,10 +421,9 @@ fn write_command(
     Ok(())
 }
 
-fn uuid_query(destination: u8) -> Option<Frame> {
+fn uuid_query() -> Option<Format> {
     let words = (0..4).map(|word| (Register(Register::UUID.0 + word), Resolution::Int32));
-    let format = Format::of(&words.collect::<Vec<_>>()).ok()?;
-    khz_wire::command::frame(Address::to(destination, true), |writer| format.query(writer)).ok()
+    Format::of(&words.collect::<Vec<_>>()).ok()
 }
 
 fn uuid(frame: &Frame) -> [u8; 16] {

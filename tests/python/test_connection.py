@@ -2,6 +2,8 @@
 
 import asyncio
 import math
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -29,7 +31,7 @@ def test_single_commands_move_one_joint() -> None:
         servo = robot.servo("servo_2")
         assert servo.query().mode == 0
         for _ in range(400):
-            reply = servo.position(0.4, watchdog=1.0)
+            reply = servo.position(0.4, watchdog=math.nan)
             if reply.position == pytest.approx(0.4, abs=0.02):
                 break
             time.sleep(0.005)
@@ -70,7 +72,8 @@ def test_at_the_end_what_was_commanded_is_stopped() -> None:
 
 
 def test_a_whole_cycle() -> None:
-    with kilohertz.Robot.quadruped().connect() as robot:
+    # Slow, so that a computer that stands still for a while does not miss a reply.
+    with kilohertz.Robot.emulated(servos=3, wire="instant", rate_hz=5.0).connect() as robot:
         state, command = robot.arrays()
         assert robot.cycle(command, state) == 0
         assert state.fresh.all()
@@ -85,6 +88,44 @@ def test_calls_can_be_awaited_on_a_thread() -> None:
             return await asyncio.gather(*(asyncio.to_thread(robot.servo(name).query) for name in robot.servos))
 
     assert all(reply.mode == 0 for reply in asyncio.run(both()))
+
+
+THREADS = """
+import threading
+import kilohertz
+
+with kilohertz.Robot.emulated(servos=2).connect() as robot:
+    state, command = robot.arrays()
+    begun = threading.Event()
+
+    def cycle() -> None:
+        begun.set()
+        for _ in range(200):
+            robot.cycle(command, state)
+
+    threads = [threading.Thread(target=cycle)]
+    threads += [threading.Thread(target=lambda: [robot.servo(name).query() for _ in range(50)]) for name in robot.servos]
+    for thread in threads:
+        thread.start()
+    begun.wait()
+    robot.inject("imu_gone")
+    while any(thread.is_alive() for thread in threads):
+        robot._native.receive()
+"""
+
+
+def test_threads_that_share_a_connection_wait_for_one_another() -> None:
+    # In a process of its own, because threads that wait for one another for ever would take these tests with them.
+    subprocess.run([sys.executable, "-c", THREADS], check=True, timeout=100)
+
+
+def test_a_servo_that_does_not_stop_is_warned_of() -> None:
+    robot = kilohertz.Robot.emulated(servos=2).connect()
+    for name in robot.servos:
+        robot.servo(name).position(0.1)
+    robot.inject("silent", "servo_2")
+    with pytest.warns(RuntimeWarning, match="not known to have stopped: servo_2$"):
+        robot.close()
 
 
 def test_a_silent_servo_is_an_error_with_its_name() -> None:

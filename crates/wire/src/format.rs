@@ -1,7 +1,7 @@
 //! Which registers travel, and at which resolution each: the format of a command or of a query.
 
 use crate::register::Register;
-use crate::subframe::{Full, Run, Writer, varuint_len};
+use crate::subframe::{Full, Run, Subframe, Subframes, Writer, varuint_len};
 use crate::value::Resolution;
 
 /// The most registers in one format.
@@ -181,6 +181,29 @@ impl Format {
         starts_in_time && start <= crate::frame::MAX_PAYLOAD
     }
 
+    /// Whether this reply can be one to this query, and not a late one to another: every register in it was asked for,
+    /// and none is missing that a device gets to. One that tells of an error or is damaged may be an answer to anything.
+    pub fn is_answered_by(&self, reply: &[u8]) -> bool {
+        let mut answered = 0;
+        for subframe in Subframes::new(reply) {
+            match subframe {
+                Ok(Subframe::Reply(values)) => {
+                    for (register, _) in values.iter() {
+                        let asked =
+                            u16::try_from(register).is_ok_and(|number| self.find(Register(number)).is_ok());
+                        if !asked {
+                            return false;
+                        }
+                        answered += 1;
+                    }
+                }
+                Ok(Subframe::ReadError(_) | Subframe::WriteError(_)) | Err(_) => return true,
+                Ok(_) => {}
+            }
+        }
+        answered == self.registers().len() || answered > 0 && !self.is_answerable()
+    }
+
     fn find(&self, register: Register) -> Result<usize, usize> {
         self.registers().binary_search_by_key(&register, |&(register, _)| register)
     }
@@ -252,6 +275,29 @@ mod tests {
         let full = (0..24).try_fold(Format::new(), |format, n| format.with(Register(n), Int8)).unwrap();
         assert_eq!(full.with(Register(30), Int8), Err(FormatFull));
         assert!(full.with(Register(3), Float).is_ok());
+    }
+
+    #[test]
+    fn an_answer_to_another_query_is_told_apart() {
+        let uuid = Format::of(&[(Register(0x150), Int32), (Register(0x151), Int32)]).unwrap();
+        let mode = Format::of(&[(Register(0), Int8)]).unwrap();
+        let both = mode.with(Register(0x150), Int32).unwrap();
+        let uuid_reply = [0x2a, 0xd0, 0x02, 1, 0, 0, 0, 2, 0, 0, 0, 0x50];
+        let mode_reply = [0x21, 0, 10, 0x50];
+        let answered = |reply: &[u8]| [&uuid, &mode, &both].map(|query| query.is_answered_by(reply));
+        assert_eq!(answered(&uuid_reply), [true, false, false]);
+        assert_eq!(answered(&mode_reply), [false, true, false]);
+        assert_eq!(answered(&[0x50]), [false; 3]);
+        // It cannot read register 0x150: error 1.
+        assert_eq!(answered(&[0x31, 0xd0, 0x02, 0x01]), [true; 3]);
+        assert_eq!(answered(&uuid_reply[..5]), [true; 3]);
+    }
+
+    #[test]
+    fn of_a_query_too_long_a_part_is_an_answer() {
+        let long = (0..20).try_fold(Format::new(), |format, n| format.with(Register(n), Float)).unwrap();
+        assert!(!long.is_answerable());
+        assert!(long.is_answered_by(&[0x2d, 0, 0, 0, 0, 0]));
     }
 
     #[test]
