@@ -97,12 +97,14 @@ class Robot:
     def emulated(cls, servos: int = 1, *, rate_hz: float = 1000.0, imu: bool = False, wire: str = "can_fd") -> Robot:
         """An emulated robot in one line: joints `servo_1` … on one bus. `wire` is `can_fd`, `rs485` or `instant`.
 
-        It forgives a slow computer (controllers may take 0.1 s, ticks may be late), so that tests on it depend on what
-        a controller does and not on how busy the computer is. A robot file has the thresholds for a real one."""
+        It forgives a computer that is slow or stands still for a while, so that tests on it depend on what a controller
+        does and not on how busy the computer is; 50 replies missed in a row or a fault still bring it down. A robot file
+        has the thresholds for a real one."""
         lines = ["[robot]", 'name = "emulated"', "[loop]", f"rate_hz = {rate_hz}", "[bus.main]"]
         lines += ['link = "emulated"', f'wire = "{wire}"', "[log]", "enabled = false"]
-        lines += ["[supervisor]", "controller_us = 100_000", "overruns = 1000", "stale_ms = 1000", "missed_replies = 50"]
-        lines += ["imu_silent_ms = 1000", "[servo_defaults]", "watchdog_s = 1.0"]
+        lines += ["[supervisor]", "answer_s = 60", "controller_us = 100_000", "controller_slow = 100_000"]
+        lines += ["overruns = 100_000", "missed_replies = 50", "stale_ms = 100_000", "imu_silent_ms = 100_000"]
+        lines += ["[servo_defaults]", "watchdog_s = 30.0"]
         lines += ["[imu]", 'link = "emulated"'] if imu else []
         for number in range(1, servos + 1):
             lines += ["[[servo]]", f'name = "servo_{number}"', 'bus = "main"', f"id = {number}"]

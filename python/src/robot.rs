@@ -227,8 +227,9 @@ impl Run {
 
     /// Whether the robot is down.
     #[getter]
-    fn over(&self) -> PyResult<bool> {
-        self.with(|launch| launch.session.is_over())
+    fn over(&self) -> bool {
+        // Whoever waited for it, waited until it was down.
+        self.with(|launch| launch.session.is_over()).unwrap_or(true)
     }
 
     /// Waits until the robot is down, and returns the figures of the run as JSON. Ctrl-C brings it down gently.
@@ -306,17 +307,13 @@ impl Run {
     }
 
     fn watch(&self, py: Python<'_>, signals: Option<&Signals>) -> PyResult<Option<PyErr>> {
-        let mut interrupted = None;
+        // A signal that came before we listened has left no byte.
+        let mut interrupted = self.interruption(py);
         let mut told_ns = None;
         loop {
-            match py.detach(|| self.next_event(signals, told_ns))? {
+            match py.detach(|| self.next_event(signals, told_ns)) {
                 Event::Over => return Ok(interrupted),
-                Event::Signal => {
-                    if let Err(error) = py.check_signals() {
-                        self.stop();
-                        interrupted = Some(error);
-                    }
-                }
+                Event::Signal => interrupted = self.interruption(py).or(interrupted),
                 Event::Hangs => {
                     if let Some(shared) = &self.shared {
                         shared.interrupt(py);
@@ -329,21 +326,26 @@ impl Run {
         }
     }
 
+    /// Has Python handle its signals; what a handler raises brings the robot down.
+    fn interruption(&self, py: Python<'_>) -> Option<PyErr> {
+        py.check_signals().err().inspect(|_| self.stop())
+    }
+
     /// What next needs Python's lock. Waits without it, so that the loop never waits for us.
-    fn next_event(&self, signals: Option<&Signals>, told_ns: Option<i64>) -> PyResult<Event> {
+    fn next_event(&self, signals: Option<&Signals>, told_ns: Option<i64>) -> Event {
         loop {
             let in_call_ns = self.shared.as_ref().map_or(0, |shared| shared.in_call_ns());
             // On a thread of its own the controller may still hang when the robot is long down.
-            if in_call_ns == 0 && self.over()? {
-                return Ok(Event::Over);
+            if in_call_ns == 0 && self.over() {
+                return Event::Over;
             }
             if signals.is_some_and(Signals::came) {
-                return Ok(Event::Signal);
+                return Event::Signal;
             }
             match told_ns {
-                None if in_call_ns > self.patience_ns => return Ok(Event::Hangs),
+                None if in_call_ns > self.patience_ns => return Event::Hangs,
                 Some(told_ns) if in_call_ns > 0 && now_ns() - told_ns > GIVE_UP_NS => {
-                    return Ok(Event::Stuck);
+                    return Event::Stuck;
                 }
                 _ => std::thread::sleep(LOOK),
             }

@@ -3,6 +3,7 @@
 import gc
 import os
 import pathlib
+import signal
 import threading
 import time
 
@@ -176,13 +177,16 @@ def test_a_forked_child_has_no_loop() -> None:
 
 
 def test_ctrl_c_ends_in_damping() -> None:
-    import signal
-
+    # Where these tests run in the background of a shell, Python found SIGINT ignored and leaves it so.
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        robot().run(lambda state, command: None, duration=30.0)
-    timer.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            timer.start()
+            robot().run(lambda state, command: None, duration=30.0)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, former)
 
 
 def test_the_collector_is_off_in_the_loop_and_on_afterwards() -> None:
