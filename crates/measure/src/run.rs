@@ -148,8 +148,9 @@ impl RunSummary {
     pub fn of(config: &RobotConfig, landed: &Landed) -> Self {
         let Landed { outcome, recording } = landed;
         let stats = &outcome.stats;
+        let links = khz_robot::assemble::link_names(config);
         let events: Vec<EventSummary> =
-            stats.transitions.iter().map(|transition| event(config, stats, transition)).collect();
+            stats.transitions.iter().map(|transition| event(config, &links, stats, transition)).collect();
         let (mut end, ended_well) = ending(&events);
         if let Some(failure) = outcome.machine.failure() {
             end = format!("{end}: {failure}");
@@ -267,6 +268,7 @@ impl EventSummary {
 
 fn event(
     config: &RobotConfig,
+    links: &[String],
     stats: &RunStats,
     transition: &khz_robot::supervisor::Transition,
 ) -> EventSummary {
@@ -276,7 +278,7 @@ fn event(
         tick: transition.tick,
         from: transition.from.name(),
         to: transition.to.name(),
-        cause: transition.cause.to_string(),
+        cause: transition.cause.told(links).to_string(),
         servo: servo.map(|servo| servo.name.clone()),
         bus: servo.map(|servo| config.buses[servo.bus].name.clone()),
         trouble: transition.cause.is_trouble(),

@@ -137,30 +137,20 @@ pub fn open_links(
     make_emulated: impl FnOnce(World) -> Box<dyn Link>,
 ) -> Result<Links, AssembleError> {
     let mut links: Vec<Box<dyn Link>> = Vec::new();
-    let is_emulated = |bus: &BusConfig| matches!(bus.link, LinkConfig::Emulated(_));
-    let emulated_imu = config.imu.as_ref().is_some_and(|imu| imu.link == ImuLink::Emulated);
-    let mut emulated = None;
-    if emulated_imu || config.buses.iter().any(is_emulated) {
+    if is_emulating(config) {
         // One world holds all buses, so that the servos move one body; the channel is the bus.
         let world = config.emulate()?;
         links.push(with_faults(make_emulated(world), &emulated_script(config), config.emulation.seed));
-        emulated = Some(0);
     }
-    let mut hat = None;
-    if config.buses.iter().any(|bus| matches!(bus.link, LinkConfig::Pi3hat(_))) {
+    if has_hat(config) {
         links.push(with_faults(open_hat(config)?, &hat_script(config), config.emulation.seed));
-        hat = Some(links.len() - 1);
     }
-    let mut places = Vec::new();
+    let places = places(config);
     for (index, bus) in config.buses.iter().enumerate() {
-        places.push(match (emulated, hat, &bus.link) {
-            (Some(link), _, LinkConfig::Emulated(_)) => (link, index as u8),
-            (_, Some(link), LinkConfig::Pi3hat(bus)) => (link, bus.channel - 1),
-            _ => {
-                links.push(with_faults(open(config, index)?, &script(&bus.faults, 0), config.emulation.seed));
-                (links.len() - 1, 0)
-            }
-        });
+        // The others are on a link that is open.
+        if places[index].0 == links.len() {
+            links.push(with_faults(open(config, index)?, &script(&bus.faults, 0), config.emulation.seed));
+        }
     }
     let of_kind = |kind| {
         let of_kind =
@@ -169,12 +159,53 @@ pub fn open_links(
     };
     let imu = match config.imu.as_ref().map(|imu| imu.link) {
         None => Vec::new(),
-        Some(ImuLink::Emulated) => emulated.into_iter().collect(),
+        Some(ImuLink::Emulated) => vec![0],
         Some(ImuLink::Pi3hat) => of_kind("pi3hat")?,
         // Any of them may have the device whose replies carry readings.
         Some(ImuLink::Udp) => of_kind("udp")?,
     };
     Ok(Links { links, places, imu })
+}
+
+/// Where each bus of a robot file is: the link of the emulated devices is the first if there is one, that of the hat comes
+/// next, and every other bus has its own.
+fn places(config: &RobotConfig) -> Vec<Place> {
+    let hat = usize::from(is_emulating(config));
+    let mut next = hat + usize::from(has_hat(config));
+    let place = |(index, bus): (usize, &BusConfig)| match &bus.link {
+        LinkConfig::Emulated(_) => (0, index as u8),
+        LinkConfig::Pi3hat(bus) => (hat, bus.channel - 1),
+        _ => {
+            next += 1;
+            (next - 1, 0)
+        }
+    };
+    config.buses.iter().enumerate().map(place).collect()
+}
+
+/// What to call each link of a robot file, in the order in which they are opened: by its buses.
+pub fn link_names(config: &RobotConfig) -> Vec<String> {
+    let places = places(config);
+    let links = places.iter().map(|(link, _)| link + 1).max().unwrap_or(0);
+    let name = |link| {
+        let on_link = config.buses.iter().zip(&places).filter(|(_, place)| place.0 == link);
+        let buses: Vec<&str> = on_link.map(|(bus, _)| bus.name.as_str()).collect();
+        match &buses[..] {
+            [] => "the emulated IMU".to_owned(),
+            [bus] => format!("bus {bus}"),
+            several => format!("the link of buses {}", several.join(", ")),
+        }
+    };
+    (0..links).map(name).collect()
+}
+
+fn is_emulating(config: &RobotConfig) -> bool {
+    config.imu.as_ref().is_some_and(|imu| imu.link == ImuLink::Emulated)
+        || config.buses.iter().any(|bus| matches!(bus.link, LinkConfig::Emulated(_)))
+}
+
+fn has_hat(config: &RobotConfig) -> bool {
+    config.buses.iter().any(|bus| matches!(bus.link, LinkConfig::Pi3hat(_)))
 }
 
 /// What the `faults` of the emulated buses ask for; their channel is the bus.

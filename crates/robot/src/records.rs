@@ -11,6 +11,7 @@
 //!
 //! Units are SI: rad, rad/s, N·m, m/s². Times are ns where the name says so.
 
+use crate::assemble::link_names;
 use crate::command::{PositionCommand, ServoCommand};
 use crate::config::RobotConfig;
 use crate::recorder::{Plan, RecordId, RecorderError, Tap};
@@ -36,6 +37,7 @@ pub struct RunLog {
     imu: Option<RecordId>,
     event: RecordId,
     names: Vec<String>,
+    links: Vec<String>,
 }
 
 impl RunLog {
@@ -54,6 +56,7 @@ impl RunLog {
             event: plan.record("event", &event_schema())?,
             tap: plan.tap(config.log.ring_mib as usize * 1024 * 1024),
             names,
+            links: link_names(config),
         })
     }
 
@@ -76,7 +79,7 @@ impl Observer for RunLog {
         for transition in machine.transitions() {
             let mut event = [0; 512];
             let mut out = khz_tlog::Slice::new(&mut event);
-            write_event(transition, self.name(transition.cause.servo()), &mut out);
+            write_event(transition, &self.links, self.name(transition.cause.servo()), &mut out);
             if let Some(bytes) = out.written() {
                 self.tap.push(self.event, transition.at_ns, bytes);
             }
@@ -266,10 +269,10 @@ pub fn event_schema() -> Type {
 
 /// Writes an `event` record; `servo` is the name of the servo it is about, or empty. The only record that
 /// is formatted as text; written once per change of phase.
-pub fn write_event(transition: &Transition, servo: &str, out: &mut impl Sink) {
+pub fn write_event(transition: &Transition, links: &[String], servo: &str, out: &mut impl Sink) {
     let mut cause = arrayvec::ArrayString::<120>::new();
     // A cause longer than the buffer is cut off; it is told in full elsewhere.
-    let _ = std::fmt::Write::write_fmt(&mut cause, format_args!("{}", transition.cause));
+    let _ = std::fmt::Write::write_fmt(&mut cause, format_args!("{}", transition.cause.told(links)));
     out.put(&transition.tick.to_le_bytes());
     for text in [transition.from.name(), transition.to.name(), cause.as_str(), servo] {
         out.counted(text.as_bytes());

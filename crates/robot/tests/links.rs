@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use khz_link::Link;
+use khz_robot::supervisor::Cause;
 use khz_robot::{RobotConfig, ServoCommand, assemble};
 use khz_wire::Frame;
 use khz_wire::udp::{Datagram, Header, Kind, Sensors, Writer};
@@ -99,6 +100,28 @@ fn the_imu_may_be_in_a_device_of_any_udp_bus() {
         assert_eq!(state.imu.unwrap().sample.rate, [0.5; 3], "bus {with_imu}");
         assert!(!cycle.end(&mut state).imu_missed);
     }
+}
+
+#[test]
+fn a_link_that_is_down_is_told_by_its_buses() {
+    let bus = |name: &str, link: &str| {
+        format!("[bus.{name}]\n{link}\n[[servo]]\nname = \"{name}_1\"\nbus = \"{name}\"\nid = 1\n")
+    };
+    let file: String = [
+        bus("head", "link = \"udp\"\naddress = \"127.0.0.1:9\""),
+        bus("left", "link = \"emulated\""),
+        bus("tail", "link = \"udp\"\naddress = \"127.0.0.1:10\""),
+        bus("right", "link = \"emulated\""),
+    ]
+    .concat();
+    let robot = RobotConfig::parse(&file, "robot.toml").unwrap();
+    let (links, places) = assemble::buses(&robot).unwrap();
+    assert_eq!(places, [(1, 0), (0, 1), (2, 0), (0, 3)]);
+    let names = assemble::link_names(&robot);
+    let told = |link| Cause::BusDown { link }.told(&names).to_string();
+    assert_eq!(links.len(), 3);
+    assert_eq!(told(0), "the link of buses left, right is down");
+    assert_eq!([told(1), told(2)], ["bus head is down", "bus tail is down"]);
 }
 
 #[test]

@@ -223,6 +223,12 @@ impl Cause {
         !matches!(self, Self::OperatorStop) && self.trigger().is_some()
     }
 
+    /// For people who know buses, not links: `links` are called as [`crate::assemble::link_names`] has them. Allocates
+    /// nothing.
+    pub fn told(self, links: &[String]) -> impl fmt::Display {
+        Told { cause: self, links }
+    }
+
     /// The servo it is about.
     pub const fn servo(self) -> Option<u16> {
         match self {
@@ -238,6 +244,23 @@ impl Cause {
             | Self::VoltageLow { servo, .. }
             | Self::Hot { servo, .. } => Some(servo),
             _ => None,
+        }
+    }
+}
+
+/// A cause and what its links are called.
+struct Told<'a> {
+    cause: Cause,
+    links: &'a [String],
+}
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.cause {
+            Cause::BusDown { link } if usize::from(link) < self.links.len() => {
+                write!(f, "{} is down", self.links[usize::from(link)])
+            }
+            cause => cause.fmt(f),
         }
     }
 }
