@@ -128,6 +128,24 @@ fn a_bus_that_dies_mid_run_is_told_in_summary_and_log() {
 }
 
 #[test]
+fn a_log_that_could_not_be_written_is_told_in_table_and_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    // No file may be longer than 100 blocks: a disk that fails in the middle of the log.
+    let run = |words: &str| {
+        let khz = env!("CARGO_BIN_EXE_khz");
+        let line = format!("trap '' XFSZ; ulimit -f 100; exec {khz} run --duration 1s --no-report {words}");
+        Command::new("sh").args(["-c", &line]).current_dir(folder.path()).output().unwrap()
+    };
+    let figures = json(&run("--json"));
+    let error = figures["log_error"].as_str().unwrap();
+    assert!(error.contains("writing run.tlog failed"), "{error}");
+    assert!(figures["log_dropped"].as_u64().unwrap() > 0);
+    let table = run("").stdout;
+    let table = String::from_utf8_lossy(&table);
+    assert!(table.contains("writing run-1.tlog failed") && !table.contains("(0 samples dropped)"), "{table}");
+}
+
+#[test]
 fn bad_input_ends_with_2_and_says_what_to_write() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("robot.toml"), PAN_TILT.replace("id = 2", "id = 1")).unwrap();

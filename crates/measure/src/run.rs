@@ -82,8 +82,10 @@ pub struct RunSummary {
     pub servos: Vec<ServoSummary>,
     /// The computer.
     pub passport: Passport,
-    /// Samples the recorder had to drop.
+    /// Samples the recorder had to drop; of a write that failed, all that was under way.
     pub log_dropped: u64,
+    /// Why the log is not whole: what was wrong with the disk. It changes neither `end` nor `ended_well`.
+    pub log_error: Option<String>,
     /// The log, its first file if there are several.
     pub log: Option<PathBuf>,
     /// The page.
@@ -187,6 +189,7 @@ impl RunSummary {
             servos: (0..config.servos.len()).map(|index| servo(config, landed, index)).collect(),
             passport: outcome.passport.clone(),
             log_dropped: recording.as_ref().map_or(0, |recording| recording.dropped()),
+            log_error: recording.as_ref().and_then(|recording| recording.error.clone()),
             log: recording.as_ref().and_then(|recording| recording.paths.first().cloned()),
             report: None,
         }
@@ -429,6 +432,9 @@ fn verdict(summary: &RunSummary) -> Verdict {
         Level::Warning,
         format!("{} samples were not recorded.", summary.log_dropped),
     );
+    if let Some(error) = &summary.log_error {
+        blame(true, Level::Warning, format!("The log is not whole: {error}."));
+    }
     blame(
         summary.grade != Grade::RealTime,
         Level::Warning,

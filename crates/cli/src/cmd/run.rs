@@ -20,7 +20,8 @@ use std::time::Duration;
 /// Without a file an emulated quadruped of 12 servos stands up and squats at 1 kHz. Shows a live line, then a
 /// table; writes a log and an HTML report. Ctrl-C brings the robot down gently.
 ///
-/// Exit codes: 0 the run ended as planned, 1 something brought the robot down, 2 bad input.
+/// Exit codes: 0 the run ended as planned, 1 something brought the robot down, 2 bad input. A log that is not whole is
+/// told, and changes no code.
 #[derive(clap::Args)]
 pub struct Args {
     /// The robot file; without it, the built-in quadruped.
@@ -263,6 +264,7 @@ fn table(summary: &RunSummary, budget: bool) -> String {
         let dropped = summary.log_dropped;
         format!("log             {} ({dropped} samples dropped)", log.display())
     }));
+    lines.extend(summary.log_error.as_ref().map(|error| format!("                {error}")));
     lines.extend(summary.report.as_ref().map(|report| format!("report          {}", report.display())));
     lines.join("\n") + "\n"
 }

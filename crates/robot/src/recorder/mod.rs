@@ -32,6 +32,7 @@ pub use tap::{MAX_SAMPLE, Tap};
 
 use crate::config::LogConfig;
 use khz_tlog::{Compression, Type};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -212,19 +213,19 @@ impl Plan {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_on(self, disk: impl Disk + 'static) -> Result<Recorder, RecorderError> {
-        let counts = self.counts.clone();
         let mut writing = self.writing(disk, khz_rt::now_ns())?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::Builder::new().name("khz-recorder".into()).spawn(move || {
             while !stopped.load(Ordering::Acquire) {
-                writing.step(khz_rt::now_ns());
+                guard(&mut writing, |writing| writing.step(khz_rt::now_ns()));
                 std::thread::park_timeout(LOOK);
             }
-            writing.finish(khz_rt::now_ns())
+            guard(&mut writing, |writing| writing.finish(khz_rt::now_ns()));
+            writing.summary()
         });
         let thread = thread.map_err(RecorderError::Thread)?;
-        Ok(Recorder { thread: Some(thread), stop, counts })
+        Ok(Recorder { thread: Some(thread), stop })
     }
 
     fn writing<D: Disk>(self, disk: D, now_ns: i64) -> Result<Writing<D>, RecorderError> {
@@ -232,23 +233,25 @@ impl Plan {
     }
 }
 
+/// Has a panic told like a disk that failed, and what was recorded before it.
+fn guard<D: Disk>(writing: &mut Writing<D>, action: impl FnOnce(&mut Writing<D>)) {
+    if catch_unwind(AssertUnwindSafe(|| action(writing))).is_err() {
+        writing.panicked();
+    }
+}
+
 /// A recording under way. Dropped, it ends like [`finish`](Recorder::finish).
 pub struct Recorder {
     thread: Option<JoinHandle<Summary>>,
     stop: Arc<AtomicBool>,
-    counts: Arc<Counts>,
 }
 
 impl Recorder {
     /// Writes what is in the rings, ends the log with its index, and tells what was recorded. Blocks until the disk
     /// has taken it. Samples pushed later are lost.
     pub fn finish(mut self) -> Summary {
-        self.stop().unwrap_or_default()
-    }
-
-    /// Bytes written and samples dropped so far, for a live view.
-    pub fn progress(&self) -> Progress {
-        Progress { bytes: self.counts.bytes.load(Ordering::Relaxed), dropped: self.counts.all_dropped() }
+        let error = || Some("the recorder panicked, which is a bug in kilohertz".to_owned());
+        self.stop().unwrap_or_else(|| Summary { error: error(), ..Summary::default() })
     }
 
     fn stop(&mut self) -> Option<Summary> {
@@ -263,15 +266,6 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// How a recording goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes written, in all files.
-    pub bytes: u64,
-    /// Samples dropped, of all records.
-    pub dropped: u64,
 }
 
 /// What was recorded.
@@ -299,9 +293,9 @@ impl Summary {
 pub struct RecordSummary {
     /// Its name.
     pub name: String,
-    /// Samples written.
+    /// Samples that left the process for the disk.
     pub written: u64,
-    /// Samples dropped: the ring was full, the disk was, or it failed.
+    /// Samples dropped: the ring was full, the disk was, or it failed. Of a failed write all that was under way.
     pub dropped: u64,
 }
 
@@ -309,12 +303,11 @@ pub struct RecordSummary {
 /// matters and all accesses are relaxed.
 struct Counts {
     dropped: [AtomicU64; MAX_RECORDS],
-    bytes: AtomicU64,
 }
 
 impl Counts {
     fn new() -> Self {
-        Self { dropped: [const { AtomicU64::new(0) }; MAX_RECORDS], bytes: AtomicU64::new(0) }
+        Self { dropped: [const { AtomicU64::new(0) }; MAX_RECORDS] }
     }
 
     fn drop_one(&self, RecordId(index): RecordId) {

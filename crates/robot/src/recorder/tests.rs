@@ -16,6 +16,7 @@ struct Shelf {
     files: HashMap<PathBuf, Vec<u8>>,
     free: Option<u64>,
     broken: bool,
+    panics: bool,
     syncs: u32,
 }
 
@@ -48,6 +49,8 @@ struct MemoryFile(Memory, PathBuf);
 
 impl Write for MemoryFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let panics = self.0.0.lock().unwrap().panics;
+        assert!(!panics, "a bug in the disk");
         let mut shelf = self.0.0.lock().unwrap();
         if shelf.broken {
             return Err(io::Error::other("the card was pulled"));
@@ -95,6 +98,12 @@ impl Bench {
         self.tap.push_value(self.tick, time_ns, &value)
     }
 
+    fn finish(&mut self, now_ns: i64) -> Summary {
+        self.writing.finish(now_ns);
+        let nothing = Plan::new(RecorderOptions { path: "nothing".into(), ..Default::default() });
+        std::mem::replace(&mut self.writing, nothing.writing(Memory::default(), 0).unwrap()).summary()
+    }
+
     /// Ticks of a millisecond each, a step of the recorder after every `every`-th.
     fn run(&mut self, ticks: std::ops::Range<u32>, every: u32) {
         for n in ticks {
@@ -131,7 +140,7 @@ fn told_drops(log: &[u8]) -> Option<Value<'static>> {
 fn every_tick_is_in_the_log_and_the_log_is_finished() {
     let mut bench = bench(|_| {});
     bench.run(0..1000, 7);
-    let summary = bench.writing.finish(1000 * MS);
+    let summary = bench.finish(1000 * MS);
     let log = bench.disk.file("run.tlog");
     assert_eq!(ticks(&log), Vec::from_iter(0..1000));
     assert!(Reader::open(&log).unwrap().is_finished());
@@ -155,7 +164,7 @@ fn records_chosen_for_zstd_are_as_safe_and_as_whole_as_others() {
     bench.run(0..5000, 5);
     let found = ticks(&bench.disk.file("run.tlog"));
     assert!(found.len() >= 4890, "{}", found.len());
-    let summary = bench.writing.finish(5000 * MS);
+    let summary = bench.finish(5000 * MS);
     let log = bench.disk.file("run.tlog");
     assert_eq!(ticks(&log), Vec::from_iter(0..5000));
     assert_eq!(summary.records[0].written, 5000);
@@ -176,7 +185,7 @@ fn a_full_ring_drops_and_the_log_says_how_many() {
     let taken = (0..10_000).filter(|&n| bench.push(0, n)).count() as u64;
     assert!(taken < 10_000);
     bench.writing.step(0);
-    let summary = bench.writing.finish(1);
+    let summary = bench.finish(1);
     assert_eq!((summary.records[0].written, summary.dropped()), (taken, 10_000 - taken));
     assert_eq!(told_drops(&bench.disk.file("run.tlog")), Some(Value::Uint(10_000 - taken)));
 }
@@ -188,7 +197,7 @@ fn files_rotate_by_size_and_by_time_and_none_is_overwritten() {
     }] {
         let mut bench = bench(change);
         bench.run(0..3000, 10);
-        let summary = bench.writing.finish(3000 * MS);
+        let summary = bench.finish(3000 * MS);
         assert!(summary.paths.len() >= 3);
         assert_eq!(summary.paths[1], Path::new("run-1.tlog"));
         let logs: Vec<_> = summary.paths.iter().map(|path| bench.disk.file(path.to_str().unwrap())).collect();
@@ -206,7 +215,7 @@ fn a_disk_running_full_ends_the_file_and_a_freed_one_begins_another() {
     bench.run(2000..6000, 10);
     bench.disk.set(|shelf| shelf.free = Some(100 << 20));
     bench.run(6000..9000, 10);
-    let summary = bench.writing.finish(9000 * MS);
+    let summary = bench.finish(9000 * MS);
     assert_eq!(summary.paths.len(), 2);
     let mut found = ticks(&bench.disk.file("run.tlog"));
     found.extend(ticks(&bench.disk.file("run-1.tlog")));
@@ -222,10 +231,44 @@ fn a_disk_that_breaks_is_told_and_the_rest_counted() {
     bench.run(0..1000, 10);
     bench.disk.set(|shelf| shelf.broken = true);
     bench.run(1000..2000, 10);
-    let summary = bench.writing.finish(2000 * MS);
+    let summary = bench.finish(2000 * MS);
     assert!(summary.error.unwrap().contains("the card was pulled"));
-    assert_eq!(summary.records[0].written + summary.records[0].dropped, 2000);
-    assert!(ticks(&bench.disk.file("run.tlog")).len() >= 890);
+    let RecordSummary { written, dropped, .. } = summary.records[0];
+    assert_eq!(written + dropped, 2000);
+    let found = ticks(&bench.disk.file("run.tlog")).len() as u64;
+    assert!((890..=found).contains(&written), "{written} of {found}");
+}
+
+#[test]
+fn what_waited_in_memory_when_the_disk_broke_is_not_counted_as_written() {
+    for zstd in [vec![], vec!["tick".to_owned()]] {
+        let mut bench = bench(|options| options.zstd = zstd);
+        bench.run(0..500, 10);
+        bench.disk.set(|shelf| shelf.broken = true);
+        // All of it is less than what is written at once, so only the index and the end meet the broken disk.
+        (500..550).for_each(|n| assert!(bench.push(i64::from(n) * MS, n)));
+        let summary = bench.finish(550 * MS);
+        assert!(summary.error.unwrap().contains("the card was pulled"));
+        let RecordSummary { written, dropped, .. } = summary.records[0];
+        assert_eq!(written + dropped, 550);
+        assert!(written <= ticks(&bench.disk.file("run.tlog")).len() as u64);
+        assert!((50..=160).contains(&dropped), "{dropped}");
+    }
+}
+
+#[test]
+fn a_recorder_that_panics_is_told_with_what_it_wrote_before() {
+    let mut plan = Plan::new(RecorderOptions { path: "run.tlog".into(), ..Default::default() });
+    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let mut tap = plan.tap(0);
+    let disk = Memory::default();
+    let recorder = plan.start_on(disk.clone()).unwrap();
+    disk.set(|shelf| shelf.panics = true);
+    (0..100).for_each(|n| assert!(tap.push_value(tick, i64::from(n) * MS, &n)));
+    let summary = recorder.finish();
+    assert!(summary.error.unwrap().contains("panicked"));
+    assert_eq!((summary.records[0].written, summary.records[0].dropped), (0, 100));
+    assert_eq!(summary.paths, [Path::new("run.tlog")]);
 }
 
 #[test]

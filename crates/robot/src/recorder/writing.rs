@@ -50,6 +50,8 @@ pub(super) struct Writing<D> {
     /// Bytes of the files before this one.
     finished_bytes: u64,
     written: Vec<u64>,
+    /// Samples in hand that have not left the process: in the log's batches, or waiting to be written at once.
+    in_hand: Vec<u64>,
     paths: Vec<PathBuf>,
     error: Option<String>,
 }
@@ -90,6 +92,7 @@ impl<D: Disk> Writing<D> {
             told: 0,
             next_file: 0,
             finished_bytes: 0,
+            in_hand: written.clone(),
             written,
             paths: Vec::new(),
             error: None,
@@ -109,16 +112,13 @@ impl<D: Disk> Writing<D> {
         if now_ns - self.flushed_ns >= FLUSH_NS {
             self.flushed_ns = now_ns;
             self.tell(now_ns, false);
-            self.attempt(|log, _| log.flush());
+            self.flush(false);
         }
         if let Sync::Every(period_ns) = self.options.sync
             && now_ns - self.synced_ns >= period_ns
         {
             self.synced_ns = now_ns;
-            self.attempt(|log, _| {
-                log.flush()?;
-                log.destination().get_mut().sync()
-            });
+            self.flush(true);
         }
         if self.is_rotation_due(now_ns) {
             self.close(now_ns);
@@ -127,12 +127,16 @@ impl<D: Disk> Writing<D> {
     }
 
     /// Takes what is left and ends the log.
-    pub fn finish(mut self, now_ns: i64) -> Summary {
+    pub fn finish(&mut self, now_ns: i64) {
         self.drain(now_ns);
         if let Some(uplink) = &mut self.uplink {
             uplink.finish();
         }
         self.close(now_ns);
+    }
+
+    /// What was recorded.
+    pub fn summary(self) -> Summary {
         let records = self.records.iter().zip(&self.written).enumerate();
         let records = records.map(|(index, ((name, _), &written))| RecordSummary {
             name: name.clone(),
@@ -156,22 +160,20 @@ impl<D: Disk> Writing<D> {
             let time_us = (head.time_ns + self.epoch_ns) / 1000;
             let RecordId(record) = head.record;
             let record = usize::from(record);
+            self.in_hand[record] += 1;
             if let Some(uplink) = &mut self.uplink {
                 uplink.sample(record, time_us, payload);
             }
             let outcome = match &mut self.store {
-                Store::Open(log) => log.write(log.id(record), Some(time_us), payload).map(|_| true),
-                Store::Full | Store::Failed => Ok(false),
-            };
-            match outcome {
-                Ok(true) => self.written[record] += 1,
-                Ok(false) => self.counts.drop_one(head.record),
-                Err(error) => {
-                    self.counts.drop_one(head.record);
-                    self.fail(&error);
+                Store::Open(log) => log.write(log.id(record), Some(time_us), payload),
+                Store::Full | Store::Failed => {
+                    self.lose();
+                    Ok(())
                 }
+            };
+            if let Err(error) = outcome {
+                self.fail(&error);
             }
-            self.publish();
         }
         if let Some(uplink) = &mut self.uplink {
             uplink.flush();
@@ -262,9 +264,34 @@ impl<D: Disk> Writing<D> {
             if sync { output.sync() } else { Ok(()) }
         });
         self.finished_bytes += bytes;
-        self.publish();
-        if let Err(error) = closed {
-            self.fail(&error);
+        match closed {
+            Ok(()) => self.settle(),
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Has everything leave the process; `sync`: reach the disk itself.
+    fn flush(&mut self, sync: bool) {
+        self.attempt(|log, _| {
+            log.flush()?;
+            if sync { log.destination().get_mut().sync() } else { Ok(()) }
+        });
+        if matches!(self.store, Store::Open(_)) {
+            self.settle();
+        }
+    }
+
+    /// What was in hand is written.
+    fn settle(&mut self) {
+        for (written, in_hand) in self.written.iter_mut().zip(&mut self.in_hand) {
+            *written += std::mem::take(in_hand);
+        }
+    }
+
+    /// What was in hand is lost.
+    fn lose(&mut self) {
+        for (dropped, in_hand) in self.counts.dropped.iter().zip(&mut self.in_hand) {
+            dropped.fetch_add(std::mem::take(in_hand), Ordering::Relaxed);
         }
     }
 
@@ -278,23 +305,28 @@ impl<D: Disk> Writing<D> {
     }
 
     fn fail(&mut self, error: &io::Error) {
-        if let Store::Open(log) = &self.store {
-            self.finished_bytes += log.position();
-        }
-        self.store = match error.kind() {
+        let store = match error.kind() {
             io::ErrorKind::StorageFull => Store::Full,
             _ => Store::Failed,
         };
-        let path = self.paths.last().unwrap_or(&self.options.path).display();
-        self.error.get_or_insert_with(|| format!("writing {path} failed: {error}; that file ends there"));
+        self.give_up(store, &error.to_string());
     }
 
-    fn publish(&self) {
-        let open = match &self.store {
-            Store::Open(log) => log.position(),
-            Store::Full | Store::Failed => 0,
-        };
-        self.counts.bytes.store(self.finished_bytes + open, Ordering::Relaxed);
+    /// After a panic nothing is written or sent any more; samples are still taken and counted.
+    pub fn panicked(&mut self) {
+        self.uplink = None;
+        self.give_up(Store::Failed, "the recorder panicked, which is a bug in kilohertz");
+    }
+
+    /// Leaves the file as it is. Some of what was in hand may be in it all the same.
+    fn give_up(&mut self, store: Store, error: &str) {
+        self.lose();
+        if let Store::Open(log) = &self.store {
+            self.finished_bytes += log.position();
+        }
+        self.store = store;
+        let path = self.paths.last().unwrap_or(&self.options.path).display();
+        self.error.get_or_insert_with(|| format!("writing {path} failed: {error}; that file ends there"));
     }
 
     fn cannot_create(&self, source: io::Error) -> RecorderError {
