@@ -14,8 +14,8 @@ use khz_rt::late::{Causes, window_at};
 use khz_rt::{Grade, Passport, Report, SectionSummary, Summary};
 use khz_tlog::{Reader, Value};
 use serde::Serialize;
+use std::error::Error;
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// A run in figures. Its fields and their meaning are part of the interface of `khz run --json`.
@@ -303,49 +303,19 @@ fn servo(config: &RobotConfig, landed: &Landed, index: usize) -> ServoSummary {
     }
 }
 
-/// Why a page could not be made of a log.
-#[derive(Debug, thiserror::Error)]
-pub enum PageError {
-    /// The file cannot be read.
-    #[error("{path}: {source}", path = path.display())]
-    Open {
-        /// The log.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// It is no log, or damaged.
-    #[error("{path}: {source}", path = path.display())]
-    Log {
-        /// The log.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: khz_tlog::Error,
-    },
-}
-
 /// Parts of a tick, in their order.
 const PHASES: [&str; 7] = ["encode", "send", "bus", "imu", "control", "supervise", "record"];
 
-/// Everything the page of a run shows. `text` is the robot file.
-///
-/// # Errors
-/// The run's log cannot be read. A damaged end costs only what lies behind the damage.
-pub fn page_data(
-    config: &RobotConfig,
-    text: &str,
-    landed: &Landed,
-    summary: &RunSummary,
-) -> Result<RunData, PageError> {
-    let over_time = match &summary.log {
-        Some(path) => OverTime::read(path, config)?,
-        None => OverTime::new(config),
-    };
+/// Everything the page of a run shows. `text` is the robot file. Of every file of the log, damage costs only what lies
+/// behind it, and the verdict says so.
+pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &RunSummary) -> RunData {
+    let paths = landed.recording.as_ref().map_or(&[][..], |recording| &recording.paths);
+    let over_time = OverTime::read(paths, config);
     let stats = &landed.outcome.stats;
-    Ok(RunData {
+    RunData {
         title: format!("{}: {} servos at {} Hz", config.name, config.servos.len(), config.timing.rate_hz),
         subtitle: format!("{} ticks on {}", summary.ticks, summary.passport.cpu),
-        verdict: verdict(summary),
+        verdict: verdict(summary, &over_time.unread),
         figures: figures(summary),
         period_ns: config.timing.period_ns(),
         wake: Measured::new(over_time.wake, &stats.wake_latency),
@@ -367,7 +337,7 @@ pub fn page_data(
         passport: passport(summary),
         grants: grants(&summary.grants),
         config: text.to_owned(),
-    })
+    }
 }
 
 fn page_event(event: &EventSummary) -> Event {
@@ -398,7 +368,8 @@ fn device(summary: &RunSummary, landed: &Landed, index: usize) -> Device {
     }
 }
 
-fn verdict(summary: &RunSummary) -> Verdict {
+/// `unread`: what of the log could not be read.
+fn verdict(summary: &RunSummary, unread: &[String]) -> Verdict {
     let mut reasons = Vec::new();
     let mut level = Level::Good;
     let mut blame = |bad: bool, at_least: Level, reason: String| {
@@ -434,6 +405,13 @@ fn verdict(summary: &RunSummary) -> Verdict {
     );
     if let Some(error) = &summary.log_error {
         blame(true, Level::Warning, format!("The log is not whole: {error}."));
+    }
+    for damage in unread {
+        blame(
+            true,
+            Level::Warning,
+            format!("The plots do not show what follows in a damaged log: {damage}."),
+        );
     }
     blame(
         summary.grade != Grade::RealTime,
@@ -522,6 +500,8 @@ struct OverTime {
     phases: StackedTrace,
     joints: Vec<Joint>,
     first_us: Option<i64>,
+    /// Which files could not be read to their end, and why.
+    unread: Vec<String>,
 }
 
 impl OverTime {
@@ -540,28 +520,37 @@ impl OverTime {
             phases: StackedTrace::new(PHASES),
             joints: config.servos.iter().map(joint).collect(),
             first_us: None,
+            unread: Vec::new(),
         }
     }
 
-    fn read(path: &Path, config: &RobotConfig) -> Result<Self, PageError> {
-        let open = |source| PageError::Open { path: path.to_owned(), source };
-        let log = |source| PageError::Log { path: path.to_owned(), source };
-        let mut reader = Reader::open(File::open(path).map_err(open)?).map_err(log)?;
-        reader.select(["tick", "servo", "command"]);
+    /// What the files of a log say, the oldest first.
+    fn read(paths: &[PathBuf], config: &RobotConfig) -> Self {
         let mut over_time = Self::new(config);
-        while let Some(item) = reader.next().map_err(log)? {
-            let Some(time_us) = item.time_us else { continue };
-            let first_us = *over_time.first_us.get_or_insert(time_us);
-            let time_s = (time_us - first_us) as f64 * 1e-6;
-            let name = item.record.name().to_owned();
-            let value = item.value().map_err(log)?;
-            match name.as_str() {
-                "tick" => over_time.tick(time_s, &value),
-                "servo" => over_time.joints(time_s, &value, |joint| &mut joint.measured),
-                _ => over_time.joints(time_s, &value, |joint| &mut joint.commanded),
+        for path in paths {
+            if let Err(error) = over_time.add(path) {
+                over_time.unread.push(format!("{}: {error}", path.display()));
             }
         }
-        Ok(over_time)
+        over_time
+    }
+
+    fn add(&mut self, path: &Path) -> Result<(), Box<dyn Error>> {
+        let mut reader = Reader::open(File::open(path)?)?;
+        reader.select(["tick", "servo", "command"]);
+        while let Some(item) = reader.next()? {
+            let Some(time_us) = item.time_us else { continue };
+            let first_us = *self.first_us.get_or_insert(time_us);
+            let time_s = (time_us - first_us) as f64 * 1e-6;
+            let name = item.record.name().to_owned();
+            let value = item.value()?;
+            match name.as_str() {
+                "tick" => self.tick(time_s, &value),
+                "servo" => self.joints(time_s, &value, |joint| &mut joint.measured),
+                _ => self.joints(time_s, &value, |joint| &mut joint.commanded),
+            }
+        }
+        Ok(())
     }
 
     fn tick(&mut self, time_s: f64, value: &Value<'_>) {
@@ -609,5 +598,42 @@ mod tests {
             (page_event(&events[1]).level, page_event(&events[2]).level),
             (Level::Warning, Level::Bad)
         );
+    }
+
+    /// A log of a hundred ticks, the first of this number, cut after `share` of its bytes.
+    fn log(folder: &Path, from: i64, share: f64) -> PathBuf {
+        let path = folder.join(format!("{from}.tlog"));
+        let mut log = khz_tlog::Writer::new(Vec::new(), khz_tlog::Options::default()).unwrap();
+        let latency = [("wake_latency_ns", khz_tlog::Type::Int(khz_tlog::Width::Four))];
+        let tick = log.record("tick", &khz_tlog::Type::object(latency)).unwrap();
+        for number in from..from + 100 {
+            log.write(tick, Some(number * 1000), &(number as i32).to_le_bytes()).unwrap();
+        }
+        let bytes = log.finish().unwrap();
+        std::fs::write(&path, &bytes[..(bytes.len() as f64 * share) as usize]).unwrap();
+        path
+    }
+
+    #[test]
+    fn the_page_shows_every_file_of_a_log_and_of_a_damaged_one_what_is_before_the_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        let robot = RobotConfig::quadruped();
+        let whole = [log(folder.path(), 0, 1.0), log(folder.path(), 100, 1.0)];
+        let page = OverTime::read(&whole, &robot);
+        assert_eq!((page.wake.points().len(), page.unread.len()), (200, 0));
+        assert!(
+            page.wake.points().iter().all(|&(time_s, ns)| (time_s * 1000.0 - f64::from(ns)).abs() < 1e-6)
+        );
+
+        let [first, last] = whole;
+        let damaged = [first, log(folder.path(), 300, 0.3), folder.path().join("gone.tlog"), last];
+        let page = OverTime::read(&damaged, &robot);
+        assert!((210..280).contains(&page.wake.points().len()), "{}", page.wake.points().len());
+        assert!(
+            page.unread[0].contains("300.tlog") && page.unread[1].contains("gone.tlog"),
+            "{:?}",
+            page.unread
+        );
+        assert_eq!(page.unread.len(), 2);
     }
 }

@@ -116,11 +116,9 @@ fn override_with(config: &mut RobotConfig, args: &Args) {
 fn write_report(args: &Args, config: &RobotConfig, text: &str, landed: &Landed, summary: &mut RunSummary) {
     let beside_log = || summary.log.as_ref().map(|log| log.with_extension("html"));
     let Some(path) = args.report.clone().or_else(beside_log).filter(|_| !args.no_report) else { return };
-    let page = page_data(config, text, landed, summary).map(|data| data.page().to_string());
-    let written = page.map_err(anyhow::Error::from).and_then(|page| {
-        std::fs::write(&path, page).with_context(|| format!("cannot write the report {}", path.display()))
-    });
-    match written {
+    let page = page_data(config, text, landed, summary).page().to_string();
+    let written = std::fs::write(&path, page);
+    match written.with_context(|| format!("cannot write the report {}", path.display())) {
         Ok(()) => summary.report = Some(path),
         Err(error) => complain(&error),
     }
