@@ -190,3 +190,22 @@ fn a_robot_file_from_a_pipe_is_in_the_log() {
     let item = reader.next().unwrap().unwrap();
     assert_eq!(item.value().unwrap().at("file"), Some(khz_tlog::Value::String(PAN_TILT)));
 }
+
+/// What `khz check` lets through, the recorder does, too.
+#[test]
+fn every_record_of_a_run_can_be_compressed_by_zstd() {
+    let folder = tempfile::tempdir().unwrap();
+    for (file, robot) in [("plain.toml", PAN_TILT.to_owned()), ("imu.toml", format!("{PAN_TILT}{IMU}"))] {
+        let imu = if file == "imu.toml" { "\"imu\", " } else { "" };
+        let all = format!("[log]\nzstd = [\"tick\", \"servo\", \"command\", {imu}\"event\", \"robot\"]");
+        std::fs::write(folder.path().join(file), format!("{robot}\n{all}")).unwrap();
+        let words = ["run", file, "--duration", "100ms", "--no-report", "--json"];
+        let run = json(&khz(folder.path(), &words));
+        let log = std::fs::File::open(folder.path().join(run["log"].as_str().unwrap())).unwrap();
+        let reader = khz_tlog::Reader::open(log).unwrap();
+        let others: Vec<_> = reader.records().iter().filter(|r| !r.is_zstd()).map(|r| r.name()).collect();
+        assert_eq!(others, ["recorder"], "{file}");
+    }
+}
+
+const IMU: &str = "[imu]\nlink = \"emulated\"\n";

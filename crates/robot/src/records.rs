@@ -28,6 +28,12 @@ const I32: Type = Type::Int(Width::Four);
 const U16: Type = Type::Uint(Width::Two);
 const U8: Type = Type::Uint(Width::One);
 
+/// The names of the records of a run of this robot.
+pub fn names(config: &RobotConfig) -> impl Iterator<Item = &'static str> {
+    let imu = config.imu.as_ref().map(|_| "imu");
+    ["tick", "servo", "command"].into_iter().chain(imu).chain(["event", "robot"])
+}
+
 /// Records every tick of a run.
 pub struct RunLog {
     tap: Tap,

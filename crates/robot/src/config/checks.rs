@@ -29,6 +29,7 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     check_kernel_watchdog(robot, reader);
     check_body(robot, reader);
     check_stream(robot, reader);
+    check_zstd(robot, reader);
     check_idle_buses(robot, reader);
 }
 
@@ -85,6 +86,18 @@ fn check_stream(robot: &RobotConfig, reader: &mut Reader) {
         let problem = Problem::error("log.stream", format!("`{to}` is no address to send to"))
             .at(span, "not `HOST:PORT`")
             .help("write where `khz log record --listen` runs, for example `stream = \"192.168.1.5:7400\"`");
+        reader.problems.push(problem);
+    }
+}
+
+/// The recorder refuses to compress what is not there, and with it the run.
+fn check_zstd(robot: &RobotConfig, reader: &mut Reader) {
+    let Some(span) = reader.span("log.zstd") else { return };
+    let known: Vec<&str> = crate::records::names(robot).collect();
+    for name in robot.log.zstd.iter().filter(|name| !known.contains(&name.as_str())) {
+        let problem = Problem::error("log.zstd", format!("a run has no record `{name}`"))
+            .at(span.clone(), "no such record")
+            .help(suggestion(name, &known, "the records are"));
         reader.problems.push(problem);
     }
 }
