@@ -178,12 +178,6 @@ impl Pacer {
         }
     }
 
-    /// Whether [`Overrun::Stop`] has stopped the loop.
-    #[must_use]
-    pub fn is_stopped(&self) -> bool {
-        self.stopped
-    }
-
     /// What happened so far.
     #[must_use]
     pub fn counts(&self) -> Counts {

@@ -116,16 +116,6 @@ impl Fault {
     /// A finite bound lies beyond ±32768 revolutions.
     pub const INVALID_LIMITS: Self = Self(48);
 
-    /// A condition that switched the output off (not just limited it).
-    pub const fn is_fatal(self) -> bool {
-        self.0 != 0 && !self.is_limit()
-    }
-
-    /// The output is only being limited.
-    pub const fn is_limit(self) -> bool {
-        self.0 >= 96 && self.0 <= 105
-    }
-
     /// What the manual calls it.
     pub const fn name(self) -> &'static str {
         match self.0 {
