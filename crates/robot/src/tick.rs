@@ -260,7 +260,8 @@ impl Machine {
         &self.supervisor
     }
 
-    /// Asks to arm: from idle, or from rest to begin again from measured positions.
+    /// Asks to arm: from idle, or from rest to begin again from measured positions, with the grace of a start. For
+    /// loops of your own around [`Machine::tick`]: [`crate::run::run`] ends at rest. Ignored in other phases.
     pub fn arm(&mut self) {
         self.supervisor.arm();
     }

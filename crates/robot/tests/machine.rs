@@ -7,9 +7,10 @@ use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_robot::state::RobotState;
 use khz_robot::supervisor::{Cause, Phase};
 use khz_robot::tick::Machine;
-use khz_robot::time::VirtualTime;
+use khz_robot::time::{Time, VirtualTime};
 use khz_robot::{ControlError, RobotConfig, ServoCommand};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 #[global_allocator]
 static ALLOCATOR: khz_rt::alloc_trap::CountingAllocator = khz_rt::alloc_trap::CountingAllocator;
@@ -138,6 +139,50 @@ fn no_tick_touches_the_heap() {
     let ((), heap) = khz_rt::alloc_trap::forbid(|| (50..2000).for_each(|number| _ = tick(number)));
     heap.assert_untouched();
     assert_eq!(machine.phase(), Phase::Active);
+}
+
+/// Holds where it was started, and counts how often that was.
+#[derive(Default)]
+struct Starts {
+    hold: Hold,
+    count: Arc<AtomicU32>,
+}
+
+impl Controller for Starts {
+    fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
+        assert!(state.servos.iter().all(|servo| servo.fresh && servo.position.is_finite()));
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.hold.start(state)
+    }
+
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+        self.hold.update(state, commands)
+    }
+}
+
+#[test]
+fn whoever_ticks_a_machine_can_arm_it_again_from_measured_positions() {
+    let starts = Starts::default();
+    let count = Arc::clone(&starts.count);
+    let mut machine = assemble::machine(&RobotConfig::quadruped(), Box::new(starts)).unwrap();
+    let mut time = VirtualTime::new(0);
+    let mut until = |machine: &mut Machine, done: fn(&Machine) -> bool, stop: Option<Cause>| {
+        for _ in 0..10_000 {
+            let planned_ns = machine.state().planned_ns + PERIOD_NS;
+            time.wait_for_tick(planned_ns);
+            machine.tick(&mut time, planned_ns, stop);
+            if done(machine) {
+                return;
+            }
+        }
+        panic!("still {:?}", machine.phase());
+    };
+    for start in 1..=2 {
+        until(&mut machine, |machine| machine.phase() == Phase::Active, None);
+        assert_eq!(count.load(Ordering::Relaxed), start);
+        until(&mut machine, Machine::is_settled, Some(Cause::OperatorStop));
+        machine.arm();
+    }
 }
 
 #[test]
