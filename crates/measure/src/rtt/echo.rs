@@ -1,5 +1,6 @@
 //! The device: sends every request back.
 use super::packet::{Kind, MAX_PAYLOAD, Packet};
+use super::record::MOST_AFTER_STOP;
 use super::socket::{Came, Receive, Socket};
 use super::{Refusal, RttError};
 use khz_rt::now_ns;
@@ -57,19 +58,26 @@ impl Echo {
     /// # Errors
     /// If the socket breaks.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<EchoCounts, RttError> {
-        while !stop.load(Ordering::Relaxed) {
-            self.answer_until(now_ns() + PATIENCE_NS)?;
+        // What came before the end is answered, too; but who goes on asking does not keep it.
+        let mut still = MOST_AFTER_STOP;
+        while still > 0 {
+            let over = stop.load(Ordering::Relaxed);
+            still -= usize::from(over);
+            let until_ns = if over { 0 } else { now_ns() + PATIENCE_NS };
+            if !self.answer_until(until_ns)? && over {
+                break;
+            }
         }
         Ok(self.counts)
     }
 
-    /// Waits for one datagram until then, and answers it if it is a request.
+    /// Waits for one datagram until then, and answers it if it is a request. Returns whether one came.
     ///
     /// # Errors
     /// If the socket breaks.
-    pub fn answer_until(&mut self, until_ns: i64) -> Result<(), RttError> {
+    pub fn answer_until(&mut self, until_ns: i64) -> Result<bool, RttError> {
         let Some(Came { length, from, .. }) = self.socket.receive(&mut self.buffer, until_ns)? else {
-            return Ok(());
+            return Ok(false);
         };
         let came_ns = now_ns();
         let datagram = &mut self.buffer[..length];
@@ -85,7 +93,7 @@ impl Echo {
             Err(Refusal::Foreign) => self.counts.foreign += 1,
             Err(_) => self.counts.damaged += 1,
         }
-        Ok(())
+        Ok(true)
     }
 
     /// What it has seen so far.

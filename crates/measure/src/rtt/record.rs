@@ -18,7 +18,7 @@ const MOST_SENDERS: usize = 1024;
 const PATIENCE_NS: i64 = 100_000_000;
 
 /// Told to stop, what is in the socket already is still taken, up to so many datagrams.
-const MOST_AFTER_STOP: usize = 10_000;
+pub(super) const MOST_AFTER_STOP: usize = 10_000;
 
 /// Takes batches from any number of senders. The socket is emptied by the thread that calls [`Recorder::run`], the
 /// disk is the business of another: the two share a ring, so a slow disk never starves the socket.

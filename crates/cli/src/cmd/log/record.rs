@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 const TURN: Duration = Duration::from_millis(50);
 /// How long the receiving thread waits for a datagram before it looks whether to end.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// Told to stop, what is in the socket already is still taken, up to so many datagrams.
+const MOST_AFTER_STOP: usize = 10_000;
 /// What may wait for the disk. When there is more the disk has stood still for long, and datagrams are dropped.
 const BUFFER: usize = 64 << 20;
 
@@ -68,6 +70,11 @@ impl Batch {
         self.ends.push((from, self.bytes.len(), realtime_ns()));
     }
 
+    /// Datagrams that came, whether they found room or not.
+    fn count(&self) -> u64 {
+        self.ends.len() as u64 + self.dropped
+    }
+
     fn clear(&mut self) {
         *self =
             Self { bytes: std::mem::take(&mut self.bytes), ends: std::mem::take(&mut self.ends), dropped: 0 };
@@ -84,12 +91,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let stop = stop_on_signal()?;
     tell(&format!("listening at {}\n", socket.local_addr()?));
     let batch = Mutex::new(Batch::default());
-    let (dropped, why) = std::thread::scope(|scope| {
+    let (mut dropped, why) = std::thread::scope(|scope| {
         scope.spawn(|| receive(&socket, &batch, &stop));
         let outcome = write(&args, &mut intake, &batch, &stop);
         stop.store(true, Ordering::Relaxed);
         outcome
     })?;
+    // The receiving thread is gone; what it took last is still here.
+    match why {
+        None => dropped += pour(&batch, &mut intake, &mut Batch::default())?,
+        Some(_) => dropped += batch.into_inner().unwrap_or_else(PoisonError::into_inner).count(),
+    }
     let (counts, out) = intake.finish(realtime_ns()).context("writing the log")?;
     let bytes = out.get_ref().metadata()?.len();
     summarise(&args, &counts, bytes, dropped)?;
@@ -102,14 +114,26 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
 }
 
+/// Takes datagrams until told to stop, and then those that have come by then.
 fn receive(socket: &UdpSocket, batch: &Mutex<Batch>, stop: &AtomicBool) {
     let mut datagram = vec![0; 65_536];
-    while !stop.load(Ordering::Relaxed) {
+    // Whoever goes on sending does not keep it.
+    let mut still = MOST_AFTER_STOP;
+    while still > 0 {
+        let over = stop.load(Ordering::Relaxed);
+        if over && still == MOST_AFTER_STOP && socket.set_nonblocking(true).is_err() {
+            break;
+        }
+        still -= usize::from(over);
         match socket.recv_from(&mut datagram) {
             Ok((len, from)) => {
                 batch.lock().unwrap_or_else(PoisonError::into_inner).push(from, &datagram[..len])
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                if over {
+                    break;
+                }
+            }
             // Such as an earlier answer of ours that nobody took; it says nothing about what comes next.
             Err(_) => std::thread::sleep(PATIENCE),
         }
@@ -129,16 +153,9 @@ fn write(
     loop {
         let last =
             stop.load(Ordering::Relaxed) || args.duration.is_some_and(|most| started.elapsed() >= most);
-        full.clear();
-        std::mem::swap(&mut *batch.lock().unwrap_or_else(PoisonError::into_inner), &mut full);
-        dropped += full.dropped;
-        let mut start = 0;
-        for &(from, end, at_ns) in &full.ends {
-            intake.datagram(from, &full.bytes[start..end], at_ns).context("writing the log")?;
-            start = end;
-            if intake.is_full() {
-                return Ok((dropped, Some(format!("the log has reached its limit of {} MiB", args.limit))));
-            }
+        dropped += pour(batch, intake, &mut full)?;
+        if intake.is_full() {
+            return Ok((dropped, Some(format!("the log has reached its limit of {} MiB", args.limit))));
         }
         intake.flush(realtime_ns()).context("writing the log")?;
         if last {
@@ -149,6 +166,21 @@ fn write(
         }
         std::thread::sleep(TURN);
     }
+}
+
+/// Writes what was received, as far as the log's limit allows. Returns the dropped datagrams.
+fn pour(batch: &Mutex<Batch>, intake: &mut Intake<impl std::io::Write>, full: &mut Batch) -> Result<u64> {
+    full.clear();
+    std::mem::swap(&mut *batch.lock().unwrap_or_else(PoisonError::into_inner), full);
+    let mut start = 0;
+    for (number, &(from, end, at_ns)) in full.ends.iter().enumerate() {
+        if intake.is_full() {
+            return Ok(full.count() - number as u64);
+        }
+        intake.datagram(from, &full.bytes[start..end], at_ns).context("writing the log")?;
+        start = end;
+    }
+    Ok(full.dropped)
 }
 
 fn short_of_room(path: &Path, keep_mib: u64) -> Option<String> {
