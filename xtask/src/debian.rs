@@ -50,14 +50,14 @@ pub fn install(packages: &[&str]) -> Result<bool> {
     }
     let arguments = ["install", "--yes", "--quiet", "--no-install-recommends"];
     let mut command = shell::command("apt-get", &arguments);
-    shell::succeeds(command.args(packages).env("DEBIAN_FRONTEND", "noninteractive"))
+    Ok(shell::fetch(command.args(packages).env("DEBIAN_FRONTEND", "noninteractive")).is_ok())
 }
 
 /// Whether the package lists are there to install from: refreshed once in a run, and only by root.
 pub fn refreshed() -> bool {
     static REFRESHED: OnceLock<bool> = OnceLock::new();
     *REFRESHED.get_or_init(|| {
-        is_root() && shell::succeeds(&mut shell::command("apt-get", &["update", "--quiet"])).unwrap_or(false)
+        is_root() && shell::fetch(&mut shell::command("apt-get", &["update", "--quiet"])).is_ok()
     })
 }
 

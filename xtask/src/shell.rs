@@ -49,6 +49,21 @@ pub fn run(command: &mut Command) -> Result<()> {
     bail!("failed: {}", words(command))
 }
 
+/// [`run`]s a command that fetches something, which may fail twice: networks do, and package managers when somebody
+/// else is installing.
+///
+/// # Errors
+/// As [`run`].
+pub fn fetch(command: &mut Command) -> Result<()> {
+    for pause_s in [5, 30] {
+        if succeeds(command)? {
+            return Ok(());
+        }
+        std::thread::sleep(std::time::Duration::from_secs(pause_s));
+    }
+    run(command)
+}
+
 /// Shows the command and runs it; its standard output is passed on line by line and also returned.
 ///
 /// # Errors

@@ -21,7 +21,7 @@ pub fn python() -> Result<PathBuf> {
     }
     shell::run(&mut shell::command("python3", &["-m", "venv", "--clear", ".venv"]))?;
     let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", REQUIREMENTS];
-    shell::run(&mut shell::command(&python, &install))?;
+    shell::fetch(&mut shell::command(&python, &install))?;
     std::fs::write(&stamp, wanted).context("cannot write the environment's stamp")?;
     Ok(python)
 }

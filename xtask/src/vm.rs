@@ -129,7 +129,7 @@ fn unpacked() -> Result<PathBuf> {
     }
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    shell::run(shell::command("apt-get", &["download", "--quiet"]).args(&packages).current_dir(&folder))?;
+    shell::fetch(shell::command("apt-get", &["download", "--quiet"]).args(&packages).current_dir(&folder))?;
     let files = std::fs::read_dir(&folder)?.flatten().map(|entry| entry.path());
     for package in files.filter(|path| path.extension().is_some_and(|extension| extension == "deb")) {
         shell::run(shell::command("dpkg-deb", &["-x"]).args([&package, &root]))?;
