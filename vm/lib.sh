@@ -27,6 +27,17 @@ wait_for() {
     return 1
 }
 
+# listeners: how many sockets take every frame of vcan0.
+listeners() {
+    # The kernel lists the interface even if there are none.
+    grep "^ *vcan0 " /proc/net/can/rcvlist_all | grep -vc "no entry"
+}
+
+# listens_since COUNT: somebody has begun to listen since there were so many listeners.
+listens_since() {
+    [ "$(listeners)" -gt "$1" ]
+}
+
 # rust_test NAME [ARGUMENT…]: runs a test binary of ours; its own closing line is what counts.
 rust_test() {
     name=$1

@@ -127,18 +127,21 @@ pub fn rs485_line(n: u8) -> Box<dyn Stand> {
     terminal(n, BusConfig::RS485, |path| Rs485::open(path, rs485::Options::default()).unwrap())
 }
 
+/// What a terminal is called in its folder.
+const TERMINAL: &str = "tty";
+
 fn terminal<L: Link + 'static>(n: u8, bus: BusConfig, open: impl FnOnce(PathBuf) -> L) -> Box<dyn Stand> {
     let folder = tempfile::tempdir().unwrap();
-    let name = folder.path().join("tty");
+    let name = folder.path().join(TERMINAL);
     let serve = move || {
         let server = Server::new(world(n, bus)).unwrap();
         let _ = std::fs::remove_file(&name);
         symlink(server.endpoints().next().unwrap(), &name).unwrap();
         server
     };
-    let name = folder.path().join("tty");
+    let name = folder.path().join(TERMINAL);
     let stand = Served::new(serve, |_| open(name));
-    Box::new(Served { _folder: Some(folder), ..stand })
+    Box::new(Served { folder: Some(folder), ..stand })
 }
 
 /// UDP over the loopback interface.
@@ -199,7 +202,8 @@ struct Served {
     link: Option<Box<dyn Link>>,
     heap_used: Arc<AtomicBool>,
     downs: u64,
-    _folder: Option<TempDir>,
+    /// Where the name of a terminal lies.
+    folder: Option<TempDir>,
 }
 
 impl Served {
@@ -208,7 +212,7 @@ impl Served {
         let (host, heap_used) = Watched::new(open(&server));
         let server = Share::new(Some(server));
         let link: Box<dyn Link> = Box::new(Lockstep::new(host, server.clone()));
-        Self { server, serve: Box::new(serve), link: Some(link), heap_used, downs: 1, _folder: None }
+        Self { server, serve: Box::new(serve), link: Some(link), heap_used, downs: 1, folder: None }
     }
 }
 
@@ -222,6 +226,10 @@ impl Stand for Served {
     }
 
     fn cut(&mut self, _: i64) -> u64 {
+        // The number of a terminal that is gone is given to the next, which may be another test's.
+        if let Some(folder) = &self.folder {
+            let _ = std::fs::remove_file(folder.path().join(TERMINAL));
+        }
         *self.server.get() = None;
         self.downs
     }

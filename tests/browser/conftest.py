@@ -29,7 +29,7 @@ def browser() -> Iterator[Browser]:
         pytest.fail("no chromium: install the Debian package, or set CHROMIUM")
     with sync_playwright() as playwright:
         # Chromium's own sandbox cannot run as root, as in a container.
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=120_000)
         yield started
         started.close()
 

@@ -11,6 +11,15 @@ from collections.abc import Callable, Iterator
 import moteus
 import pytest
 
+# Of a terminal that is no USB adapter the client expects answers within 0.2 s, for which a busy machine may stand still.
+PATIENT = {"command_timeout": 20.0, "response_timeout": 20.0}
+TOOL = """
+import runpy
+import moteus.fdcanusb_device as device
+device.DEFAULT_COMMAND_TIMEOUT = device.DEFAULT_RESPONSE_TIMEOUT = 20.0
+runpy.run_module("moteus.moteus_tool", run_name="__main__")
+"""
+
 
 @dataclasses.dataclass
 class Served:
@@ -25,13 +34,13 @@ class Served:
 
     def transport(self) -> moteus.Transport:
         """The official client's connection to the first bus."""
-        return moteus.Transport([moteus.FdcanusbDevice(self.path)])
+        return moteus.Transport([moteus.FdcanusbDevice(self.path, **PATIENT)])
 
     def tool(self, *words: str, timeout: float = 30.0) -> str:
         """Runs the official `moteus_tool` on all buses; what it printed. Fails the test if the tool fails."""
         paths = [word for path in self.endpoints.values() for word in ("--fdcanusb", path)]
         done = subprocess.run(
-            [sys.executable, "-m", "moteus.moteus_tool", *paths, *words],
+            [sys.executable, "-c", TOOL, *paths, *words],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

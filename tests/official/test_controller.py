@@ -15,12 +15,12 @@ def test_moves_a_servo_to_a_position(one: Served) -> None:
         servo = moteus.Controller(id=1, transport=one.transport())
         await servo.set_stop()
         result = await servo.set_position_wait_complete(
-            position=0.25, velocity_limit=1.0, accel_limit=4.0, period_s=0.01
+            position=0.25, velocity_limit=1.0, accel_limit=4.0, period_s=0.01, watchdog_timeout=math.nan
         )
         assert result.values[R.TRAJECTORY_COMPLETE] == 1
         assert result.values[R.MODE] == moteus.Mode.POSITION
         await asyncio.sleep(0.05)
-        result = await servo.set_position(position=math.nan, query=True)
+        result = await servo.set_position(position=math.nan, watchdog_timeout=math.nan, query=True)
         assert result.values[R.POSITION] == pytest.approx(0.25, abs=0.02)
         assert result.values[R.FAULT] == 0
         await servo.set_stop()
@@ -32,9 +32,12 @@ def test_a_silent_host_is_noticed(one: Served) -> None:
     async def main() -> None:
         servo = moteus.Controller(id=1, transport=one.transport())
         for _ in range(10):
-            await servo.set_position(position=math.nan, query=True)
+            await servo.set_position(position=math.nan, watchdog_timeout=math.nan, query=True)
             await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
         assert (await servo.query()).values[R.MODE] == moteus.Mode.POSITION
+        # The 0.1 s it has from the factory.
+        await servo.set_position(position=math.nan, query=True)
         await asyncio.sleep(0.2)
         assert (await servo.query()).values[R.MODE] == moteus.Mode.TIMEOUT
         await servo.set_position(position=math.nan, query=True)

@@ -1,6 +1,7 @@
 """The vendor's own package and tools over our links, found by its plug-in mechanism."""
 
 import asyncio
+import math
 import os
 import pathlib
 import subprocess
@@ -35,7 +36,7 @@ def test_a_controller_moves_a_servo() -> None:
         controller = moteus.Controller(id=2, transport=transport)
         await controller.set_stop()
         for _ in range(500):
-            reply = await controller.set_position(position=0.1, query=True, watchdog_timeout=1.0)
+            reply = await controller.set_position(position=0.1, query=True, watchdog_timeout=math.nan)
             if abs(reply.values[moteus.Register.POSITION] - 0.1) < 0.01:
                 break
             await asyncio.sleep(0.005)

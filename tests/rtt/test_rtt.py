@@ -302,7 +302,12 @@ def test_a_robot_whose_servos_answer_over_udp_runs(run_khz: Run, tmp_path: pathl
     for fast, slow in [
         ("rate_hz = 1000", "rate_hz = 50"),
         ("bus_deadline_us = 800", "bus_deadline_us = 18000"),
-        ("missed_replies = 10", "missed_replies = 1000\nimu_silent_ms = 100000"),
+        (
+            "missed_replies = 10",
+            "missed_replies = 1000\nimu_silent_ms = 100000\nstale_ms = 100000\nanswer_s = 60\noverruns = 100000\n"
+            "controller_slow = 100000",
+        ),
+        ("[servo_defaults]", "[servo_defaults]\nwatchdog_s = 30.0"),
     ]:
         assert fast in text
         text = text.replace(fast, slow)

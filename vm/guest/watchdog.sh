@@ -24,6 +24,9 @@ answer_s = 10
 [watchdog]
 device = "/dev/watchdog"
 timeout_s = 5
+# Nobody here waits for the servo's own watchdog, and the emulated CPU may stand still for a while.
+[servo_defaults]
+watchdog_s = 30
 [[servo]]
 name = "pan"
 bus = "main"

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 use khz_tlog::{Options, Type, Writer, received};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -252,7 +253,7 @@ impl Receiver {
         while lines(&self.log, record).len() < samples && std::time::Instant::now() < deadline {
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
-        Command::new("kill").args(["-INT", &self.process.id().to_string()]).status().unwrap();
+        kill_process(Pid::from_child(&self.process), Signal::INT).unwrap();
         let mut text = String::new();
         self.process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         assert!(self.process.wait().unwrap().success());

@@ -127,11 +127,13 @@ impl Stand {
         }
     }
 
-    /// Waits until the robot holds its servos: the tick that ends in `active` comes before the first that commands them,
-    /// and a process killed in between leaves servos that never left `Stopped`.
+    /// Waits until the robot holds its servos. The tick that ends in `active` is followed by one that asks the controller
+    /// for the first time, and that by one that commands what it said; a process killed before leaves servos that never
+    /// left `Stopped`.
     fn hear_it_hold(&self) {
         self.hear("STATUS=active");
-        // Fed again, it has ticked again.
+        // Each time it is fed it has ticked.
+        self.hear("WATCHDOG=1");
         self.hear("WATCHDOG=1");
     }
 
@@ -219,16 +221,17 @@ fn signals_that_ask_for_an_end_get_an_orderly_one() {
     }
 }
 
-/// Holds for a while, and then never returns.
-struct Hanging;
+/// Holds for so many ticks, and then never returns.
+struct Hanging(u32);
 
 impl Controller for Hanging {
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
-        if state.tick > 300 {
+        let Some(left) = self.0.checked_sub(1) else {
             loop {
                 thread::park();
             }
-        }
+        };
+        self.0 = left;
         for (command, servo) in commands.iter_mut().zip(&state.servos) {
             *command = ServoCommand::Position(khz_robot::PositionCommand::hold(servo.position));
         }
@@ -241,7 +244,7 @@ impl Controller for Hanging {
 fn a_process_whose_loop_hangs() {
     let Some(path) = std::env::var_os("HANGING_ROBOT") else { return };
     let config = RobotConfig::load(path).unwrap();
-    let _robot = Launch::start(&config, "", Some(Box::new(Hanging)), None, Arc::default()).unwrap();
+    let _robot = Launch::start(&config, "", Some(Box::new(Hanging(300))), None, Arc::default()).unwrap();
     thread::sleep(GENEROUS);
 }
 

@@ -33,6 +33,8 @@ name = "tilt"
 bus = "main"
 id = 2
 # Lenient, because the machine that runs the tests may be busy.
+[servo_defaults]
+watchdog_s = 30.0
 [supervisor]
 damping_s = 0.2
 overruns = 100000

@@ -214,13 +214,16 @@ mod tests {
 
     /// Returns once arrivals are stamped, as `enable` says a moment after it.
     fn warm_up(host: &UdpSocket) {
-        let warmed = (0..10_000).any(|_| {
+        let begun = std::time::Instant::now();
+        let stamped = || {
             host.send_to(b"x", host.local_addr().unwrap()).unwrap();
             while sent(host.as_fd()).unwrap().is_some() {}
             std::thread::yield_now();
             receive(host.as_fd(), &mut [0; 10], true).unwrap().2.software_ns.is_some()
-        });
-        assert!(warmed, "no arrival was ever stamped");
+        };
+        while !stamped() {
+            assert!(begun.elapsed().as_secs() < 60, "no arrival was ever stamped");
+        }
     }
 
     #[test]
@@ -263,7 +266,8 @@ mod tests {
 
     #[test]
     fn enabling_again_counts_again() {
-        let host = UdpSocket::bind("[::1]:0").unwrap();
+        // IPv6 may be off.
+        let host = UdpSocket::bind("[::1]:0").or_else(|_| UdpSocket::bind("127.0.0.1:0")).unwrap();
         for _ in 0..2 {
             enable(host.as_fd()).unwrap();
             host.send_to(b"x", host.local_addr().unwrap()).unwrap();

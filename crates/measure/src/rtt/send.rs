@@ -35,7 +35,7 @@ pub struct Live {
 /// Without a rate, how long a tick waits for answers.
 const PATIENCE_NS: i64 = 200_000_000;
 /// How long answers to the last tick are waited for.
-const GRACE_NS: i64 = 200_000_000;
+const GRACE_NS: i64 = 1_000_000_000;
 /// Before the next tick's time the waiting for answers ends, so that it can begin on time.
 const MARGIN_NS: i64 = 100_000;
 
@@ -435,7 +435,10 @@ fn random() -> u64 {
 mod tests {
     use super::*;
     use crate::rtt::{Echo, Receive};
+    use khz_link::stamps;
     use khz_rt::{Setup, Wake};
+    use std::os::fd::AsFd;
+    use std::time::Instant;
 
     fn plan(targets: Vec<SocketAddr>, ticks: u64) -> Plan {
         Plan {
@@ -483,14 +486,31 @@ mod tests {
         assert_eq!(results.devices[0].counts.answered, 100);
     }
 
+    /// While it is there the kernel notes arrivals, which it would else begin with only after a while.
+    fn stamping() -> std::net::UdpSocket {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap_or_else(|error| panic!("{error}"));
+        stamps::enable(socket.as_fd()).unwrap_or_else(|error| panic!("{error}"));
+        let begun = Instant::now();
+        let stamped = || {
+            let sent = socket.local_addr().and_then(|here| socket.send_to(b"x", here));
+            let came = sent.and_then(|_| stamps::receive(socket.as_fd(), &mut [0; 10], true));
+            came.is_ok_and(|(_, _, stamps)| stamps.software_ns.is_some())
+        };
+        while !stamped() {
+            assert!(begun.elapsed().as_secs() < 60, "no arrival was ever stamped");
+        }
+        socket
+    }
+
     #[test]
     fn the_kernels_times_split_a_round_trip() {
+        let _stamping = stamping();
         for ask in [Ask::Together, Ask::Singly] {
             let results = against_echoes(3, |plan| (plan.ask, plan.stamps) = (ask, true));
             let split = results.split.clone().unwrap_or_default();
             let answered = results.counts().answered;
             assert!(answered > 0);
-            // An answer that came after its tick has no question to be split by, and the kernel begins late.
+            // An answer that came after its tick has no question to be split by.
             assert!(split.missing < answered, "{} of {answered} not split", split.missing);
             for part in [&split.out, &split.between, &split.back] {
                 assert_eq!(part.count() + split.missing, answered);
@@ -519,14 +539,16 @@ mod tests {
     fn looks_at_a_run_and_its_rest_make_the_whole() {
         let loopback = || Echo::bind((Ipv4Addr::LOCALHOST, 0).into(), Receive::Block);
         let Ok(mut echo) = loopback() else { panic!("no echo") };
-        let plan = plan(echo.address().into_iter().collect(), 400);
-        let (over, seen) = (AtomicBool::new(false), AtomicBool::new(false));
+        // It is stopped after a few looks; with a busy machine that may take any time.
+        let plan = plan(echo.address().into_iter().collect(), 200_000);
+        let (over, enough, seen) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
         let (mut whole, rest) = std::thread::scope(|scope| {
             scope.spawn(|| echo.run(&over));
             let (sender, mut checkpoints) =
                 Sender::new(plan).map(Sender::checkpoints).unwrap_or_else(|error| panic!("{error}"));
             let looker = scope.spawn(|| {
                 let mut whole: Option<Results> = None;
+                let mut looks = 0;
                 while !seen.load(Ordering::Relaxed) {
                     checkpoints.ask();
                     std::thread::yield_now();
@@ -535,11 +557,13 @@ mod tests {
                             Some(whole) => whole.absorb(&looked),
                             None => whole = Some(looked),
                         }
+                        looks += 1;
+                        enough.store(looks >= 3, Ordering::Relaxed);
                     }
                 }
                 (whole, checkpoints)
             });
-            let rest = sender.run(&AtomicBool::new(false), &Live::default());
+            let rest = sender.run(&enough, &Live::default());
             seen.store(true, Ordering::Relaxed);
             let Ok((mut whole, mut checkpoints)) = looker.join() else { panic!("the looker broke down") };
             if let (Some(whole), Some(last)) = (&mut whole, checkpoints.look()) {
@@ -549,11 +573,11 @@ mod tests {
             let rest = rest.unwrap_or_else(|error| panic!("{error}"));
             (whole.unwrap_or_else(|| panic!("never looked")), checkpoints.rest(rest))
         });
-        assert!(rest.ticks < 400, "some were looked at before");
         whole.absorb(&rest);
+        assert!(rest.ticks < whole.ticks, "some were looked at before");
         let counts = whole.counts();
-        assert_eq!((whole.ticks, counts.sent), (400, 400));
-        assert_eq!(counts.answered + counts.lost() + counts.unsent, 400);
+        assert_eq!(counts.sent, whole.ticks);
+        assert_eq!(counts.answered + counts.lost() + counts.unsent, whole.ticks);
         assert_eq!(whole.round_trips().count(), counts.answered);
     }
 
@@ -585,8 +609,8 @@ mod tests {
 
     #[test]
     fn nobody_there_is_all_lost() {
-        let closed = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr());
-        let plan = plan(closed.into_iter().collect(), 5);
+        // A port that was free a moment ago may be another test's by now.
+        let plan = plan(vec![(Ipv4Addr::LOCALHOST, 1).into()], 5);
         let results = Sender::new(plan).and_then(|s| s.run(&AtomicBool::new(false), &Live::default()));
         let device = results.map(|r| r.devices[0].counts).unwrap_or_default();
         assert_eq!((device.sent, device.answered), (5, 0));
