@@ -82,7 +82,8 @@ class Log:
 
 
 class Record:
-    """One record of a log, or a slice of its time. Every access reads the file; nothing is kept."""
+    """One record of a log, or a slice of its time. Every access reads the file; nothing is kept. Where the log is damaged
+    it gives what is sound before and behind, and a RuntimeWarning."""
 
     def __init__(self, log: Log, name: str, start_us: int | None = None, stop_us: int | None = None) -> None:
         self._log = log

@@ -2,10 +2,11 @@
 
 use crate::column::Column;
 use crate::error::{ClosedError, LogError};
-use khz_tlog::{Reader, Type};
+use khz_tlog::{Error, Reader, Type};
 use numpy::PyArray1;
-use pyo3::exceptions::{PyKeyError, PyOSError};
+use pyo3::exceptions::{PyKeyError, PyOSError, PyRuntimeWarning};
 use pyo3::prelude::*;
+use std::ffi::CString;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -34,7 +35,7 @@ impl Log {
             reader.survey()?;
             Ok(reader)
         });
-        let reader = reader.map_err(|error: khz_tlog::Error| told(&path, &error))?;
+        let reader = reader.map_err(|error: Error| told(&path, &error))?;
         Ok(Self { path, reader: Mutex::new(Some(reader)) })
     }
 
@@ -70,7 +71,7 @@ impl Log {
     }
 
     /// The times of a record's samples (int64, µs since the Unix epoch) and the given fields as arrays, of the
-    /// samples with `start_us` ≤ time < `stop_us`.
+    /// samples with `start_us` ≤ time < `stop_us`. Damage is stepped over, and warned of.
     #[pyo3(signature = (record, fields, start_us=None, stop_us=None))]
     fn columns(
         &self,
@@ -80,7 +81,7 @@ impl Log {
         start_us: Option<i64>,
         stop_us: Option<i64>,
     ) -> PyResult<Columns> {
-        let (times, columns) = py.detach(|| {
+        let ((times, damage), columns) = py.detach(|| {
             self.with(|reader| {
                 let ty = type_of(reader, record)?.clone();
                 let mut wanted = Vec::new();
@@ -91,6 +92,12 @@ impl Log {
                 Ok((times, wanted))
             })
         })?;
+        if let Some(error) = damage {
+            let text =
+                format!("{}: {error}; the samples before and behind it are there", self.path.display());
+            let text = CString::new(text).unwrap_or_default();
+            PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 4)?;
+        }
         let arrays = columns.into_iter().map(|column| column.into_array(py)).collect::<PyResult<_>>()?;
         Ok((PyArray1::from_vec(py, times).unbind(), arrays))
     }
@@ -118,15 +125,27 @@ impl Log {
         columns: &mut [Column],
         start_us: Option<i64>,
         stop_us: Option<i64>,
-    ) -> PyResult<Vec<i64>> {
-        let wrong = |error: khz_tlog::Error| told(&self.path, &error);
+    ) -> PyResult<(Vec<i64>, Option<Error>)> {
+        let wrong = |error: Error| told(&self.path, &error);
         reader.select([record]);
         match start_us {
             Some(start_us) => drop(reader.seek(start_us.saturating_sub(1)).map_err(wrong)?),
             None => reader.rewind(),
         }
-        let mut times = Vec::new();
-        while let Some(item) = reader.next().map_err(wrong)? {
+        let (mut times, mut damage) = (Vec::new(), None);
+        loop {
+            let item = match reader.next() {
+                Ok(Some(item)) => item,
+                Ok(None) => break,
+                Err(error) => {
+                    let error = reader.step_over(error).map_err(wrong)?;
+                    // Where a log was cut off it ends; `finished` tells.
+                    if !matches!(error, Error::Truncated { .. }) {
+                        damage.get_or_insert(error);
+                    }
+                    continue;
+                }
+            };
             let time_us = item.time_us.unwrap_or(i64::MIN);
             if let Some(stop_us) = stop_us
                 && time_us >= stop_us
@@ -147,7 +166,7 @@ impl Log {
             }
             times.push(time_us);
         }
-        Ok(times)
+        Ok((times, damage))
     }
 }
 
@@ -170,18 +189,21 @@ fn enum_names<'a>(ty: &'a Type, path: &str) -> Option<&'a [(i128, String)]> {
     }
 }
 
-fn first_time(reader: &mut Reader<File>) -> Result<Option<i64>, khz_tlog::Error> {
+fn first_time(reader: &mut Reader<File>) -> Result<Option<i64>, Error> {
     let all: Vec<String> = reader.records().iter().map(|record| record.name().to_owned()).collect();
     reader.select(all);
     reader.rewind();
-    while let Some(item) = reader.next_stored()? {
-        if let Some(time_us) = item.time_us {
-            return Ok(Some(time_us));
-        }
+    loop {
+        let error = match reader.next_stored() {
+            Ok(Some(item)) if item.time_us.is_some() => return Ok(item.time_us),
+            Ok(Some(_)) => continue,
+            Ok(None) => return Ok(None),
+            Err(error) => error,
+        };
+        reader.step_over(error)?;
     }
-    Ok(None)
 }
 
-fn told(path: &std::path::Path, error: &khz_tlog::Error) -> PyErr {
+fn told(path: &std::path::Path, error: &Error) -> PyErr {
     LogError::new_err(format!("{}: {error}", path.display()))
 }

@@ -101,3 +101,26 @@ def test_a_log_cut_anywhere_gives_its_whole_samples_or_a_log_error(vector) -> No
                     assert log["imu"]["v"].tolist() in ([], [258])
         except kilohertz.LogError:
             pass
+
+
+def test_damage_costs_what_is_damaged_and_is_warned_of(vector) -> None:
+    path = vector("b")
+    data = bytearray(path.read_bytes())
+    with kilohertz.open_log(path) as log:
+        whole = log["st"]["q"].tolist()
+    assert whole == [[1.0, -2.5], [0.5, 0.25]]
+    data[data.index(bytes.fromhex("0000803f000020c005"))] ^= 0xFF
+    path.write_bytes(data)
+    with kilohertz.open_log(path) as log:
+        with pytest.warns(RuntimeWarning, match="b.tlog: byte .*checksum"):
+            assert log["st"]["q"].tolist() == whole[1:]
+        # The record before it is sound, but the damage lies on the way.
+        with pytest.warns(RuntimeWarning):
+            assert log["txt"][0:].time_us.tolist() == [START_US, START_US + 1_200_000]
+
+
+def test_a_log_cut_inside_a_sample_gives_those_before(vector) -> None:
+    with kilohertz.open_log(vector("b", 170)) as log:
+        assert not log.finished
+        assert log["st"]["q"].tolist() == [[1.0, -2.5], [0.5, 0.25]]
+        assert log["txt"].time_us.tolist() == [START_US]

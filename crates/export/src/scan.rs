@@ -90,13 +90,10 @@ impl<'a, S: Source> Scan<'a, S> {
                         other => return other.map(Some),
                     }
                 }
-                Err(error @ Error::Io { .. }) => return Err(error.into()),
                 Err(error) => error,
             };
+            let error = self.reader.step_over(error)?;
             self.damage.places += 1;
-            if !error.is_contained() {
-                self.reader.resync(self.reader.block() + 1)?;
-            }
             self.damage.first.get_or_insert(error);
         }
         self.over = true;

@@ -51,15 +51,11 @@ pub fn repair<S: Source, W: Write>(
                 copier.copy(&item)?;
                 continue;
             }
-            Err(error @ (Error::Io { .. } | Error::Write(_))) => return Err(error),
             Err(error) => error,
         };
         let damaged = reader.block();
-        let next = match error.is_contained() {
-            true => reader.position(),
-            false => reader.resync(damaged + 1)?.unwrap_or(reader.size()),
-        };
-        report.skipped_bytes += next - damaged;
+        let error = reader.step_over(error)?;
+        report.skipped_bytes += reader.position() - damaged;
         report.damages += 1;
         if report.told.len() < MAX_TOLD {
             report.told.push(error);

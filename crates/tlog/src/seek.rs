@@ -72,6 +72,20 @@ impl<S: Source> Reader<S> {
         Ok(latest)
     }
 
+    /// After an error of [`next`](Self::next): goes on behind the damage, and gives the error back.
+    ///
+    /// # Errors
+    /// The error itself, when it is no damage but the log cannot be read.
+    pub fn step_over(&mut self, error: Error) -> Result<Error, Error> {
+        if matches!(error, Error::Io { .. } | Error::Write(_)) {
+            return Err(error);
+        }
+        if !error.is_contained() {
+            self.resync(self.block() + 1)?;
+        }
+        Ok(error)
+    }
+
     /// After damage: goes to the next place at or behind `from` where a whole block can be proved sound by its
     /// checksum, a seek marker or a sample of a known record. Returns it; `None` when the log has no more.
     ///
