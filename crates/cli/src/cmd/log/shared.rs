@@ -99,7 +99,7 @@ fn buffered(file: File) -> BufWriter<File> {
 }
 
 /// A file that takes its place once it is whole. It is written beside it, so what fails leaves nothing behind and
-/// destroys nothing, and a log may be written over the one it is made from.
+/// destroys nothing, and a log may be written over the one it is made from. Only a command that is killed leaves its part.
 pub struct Output {
     out: BufWriter<File>,
     /// Where it is written meanwhile. None: at once to its place, which is no file but a pipe or a device.
