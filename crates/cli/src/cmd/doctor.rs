@@ -116,7 +116,8 @@ fn write_setup(directory: &Path, args: &Args) -> Result<ExitCode> {
         args.user.clone().or_else(|| std::env::var("SUDO_USER").or_else(|_| std::env::var("USER")).ok());
     let user = user.context("for which user? give --user NAME")?;
     let program = std::env::current_exe().context("cannot find this program's path")?;
-    let files = doctor::files(&user, &program.display().to_string(), &args.robot);
+    let robot = std::path::absolute(&args.robot).with_context(|| format!("where is {}?", args.robot))?;
+    let files = doctor::files(&user, &program.display().to_string(), &robot.display().to_string());
     std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     for file in &files {
         let path = directory.join(file.name);

@@ -17,8 +17,8 @@ pub(super) fn count_and_isolation(machine: &Machine) -> Vec<Finding> {
         let finding = Finding::new("cpu", Level::Warning, "one CPU only", why);
         return vec![finding.mend("use a machine with two or more CPUs; give a virtual one another")];
     }
-    let others = if online.len() == 2 { "0".into() } else { format!("0-{}", last - 1) };
     let line = |cpus: &str| {
+        let others = others(&online, &cpu_list(cpus));
         format!(
             "add to the kernel's command line (GRUB_CMDLINE_LINUX in /etc/default/grub, then sudo update-grub): \
              isolcpus=domain,managed_irq,{cpus} nohz_full={cpus} rcu_nocbs={cpus} irqaffinity={others}"
@@ -38,6 +38,12 @@ pub(super) fn count_and_isolation(machine: &Machine) -> Vec<Finding> {
         let what = format!("{what}, but without {}", lacking.join(" and ").replace('=', ""));
         Finding::new("cpu", Level::Note, what, ISOLATION).mend(line(isolated))
     }]
+}
+
+/// The CPUs that are left for everything but the loop, as the kernel takes them.
+fn others(online: &[usize], kept: &[usize]) -> String {
+    let others: Vec<String> = online.iter().filter(|cpu| !kept.contains(cpu)).map(usize::to_string).collect();
+    others.join(",")
 }
 
 const GOVERNOR: &str = "A CPU that slows down between ticks does each tick's work at the low frequency.";
@@ -113,14 +119,12 @@ pub(super) fn interrupts(machine: &Machine) -> Vec<Finding> {
     if strays.is_empty() {
         return vec![Finding::good("cpu", "no device interrupt on the loop's CPU", INTERRUPTS)];
     }
-    let online = cpu_list(&passport.cpus_online);
-    let others: Vec<String> =
-        online.iter().filter(|cpu| !isolated.contains(cpu)).map(usize::to_string).collect();
+    let others = others(&cpu_list(&passport.cpus_online), &isolated);
     let what = format!("interrupts {} are served on the loop's CPU", strays.join(", "));
     let mend = format!(
         "for i in {}; do echo {} | sudo tee /proc/irq/$i/smp_affinity_list; done",
         strays.join(" "),
-        others.join(",")
+        others
     );
     vec![Finding::new("cpu", Level::Warning, what, INTERRUPTS).mend(mend)]
 }
@@ -189,7 +193,11 @@ mod tests {
 
     #[test]
     fn isolation() {
-        assert!(found(count_and_isolation, &[CPUS])[0].2.contains("nohz_full=3 rcu_nocbs=3 irqaffinity=0-2"));
+        assert!(
+            found(count_and_isolation, &[CPUS])[0].2.contains("nohz_full=3 rcu_nocbs=3 irqaffinity=0,1,2")
+        );
+        let two = ("/sys/devices/system/cpu/isolated", "2-3");
+        assert!(found(count_and_isolation, &[CPUS, two])[0].2.ends_with("rcu_nocbs=2-3 irqaffinity=0,1"));
         let half = found(count_and_isolation, &[CPUS, ISOLATED, ("/proc/cmdline", "isolcpus=3 nohz_full=3")]);
         assert_eq!(half[0].1, "CPU 3 is kept for the loop, but without rcu_nocbs");
         let whole = ("/proc/cmdline", "isolcpus=3 nohz_full=3 rcu_nocbs=3");

@@ -11,7 +11,7 @@ pub struct File {
     pub text: String,
 }
 
-/// The files for a user and a robot. `program` is the full path of `khz`.
+/// The files for a user and a robot. `program` and `robot` are full paths: of `khz`, and of the robot file.
 #[must_use]
 pub fn files(user: &str, program: &str, robot: &str) -> Vec<File> {
     vec![
@@ -58,12 +58,15 @@ fn unit(user: &str, program: &str, robot: &str) -> String {
          \n\
          [Service]\n\
          User={user}\n\
+         # Logs go to /var/lib/kilohertz, unless the robot file names another place.\n\
+         StateDirectory=kilohertz\n\
+         WorkingDirectory=%S/kilohertz\n\
          ExecStart={program} run {robot}\n\
          LimitRTPRIO=98\n\
          LimitMEMLOCK=infinity\n\
-         # Ctrl-C's signal: the robot is brought down gently.\n\
+         # Ctrl-C's signal: the robot is brought down gently, which may take supervisor.damping_s, at most 60 s.\n\
          KillSignal=SIGINT\n\
-         TimeoutStopSec=10\n\
+         TimeoutStopSec=90\n\
          Restart=no\n\
          \n\
          [Install]\n\
