@@ -201,18 +201,39 @@ impl Cycle {
     /// Takes what the links have by now. Returns how many frames came; [`Cycle::take_in`] reads them.
     pub fn receive(&mut self, links: &mut [Box<dyn Link>], now_ns: i64) -> usize {
         for (index, link) in links.iter_mut().enumerate() {
-            while self.inbox.len() < INBOX {
-                match link.receive(now_ns) {
-                    Ok(Some(received)) => self.inbox.push((index, received)),
-                    Ok(None) | Err(LinkError::Full | LinkError::Unsupported) => break,
-                    Err(LinkError::Down { .. }) => {
-                        self.result.links_down |= 1 << index;
-                        break;
-                    }
+            self.receive_from(index, &mut **link, now_ns);
+        }
+        self.inbox.len()
+    }
+
+    fn receive_from(&mut self, index: usize, link: &mut dyn Link, now_ns: i64) {
+        while self.inbox.len() < INBOX {
+            match link.receive(now_ns) {
+                Ok(Some(received)) => self.inbox.push((index, received)),
+                Ok(None) | Err(LinkError::Full | LinkError::Unsupported) => break,
+                Err(LinkError::Down { .. }) => {
+                    self.result.links_down |= 1 << index;
+                    break;
                 }
             }
         }
-        self.inbox.len()
+    }
+
+    /// The link whose frames pace the loop, and the newest of those that have come. Other links are left alone: what
+    /// lies there has time until the cycle, and to look may take long (a pi3hat's status is an SPI transfer).
+    pub fn receive_pace<'a>(
+        &mut self,
+        links: &'a mut [Box<dyn Link>],
+        state: &mut RobotState,
+        now_ns: i64,
+    ) -> (&'a [Box<dyn Link>], Option<Paced>) {
+        let Some(PaceFrame { link: index, .. }) = self.plan.pace else { return (&[], None) };
+        let links = &mut links[index..=index];
+        self.receive_from(index, &mut *links[0], now_ns);
+        if !self.inbox.is_empty() {
+            self.take_in(state, now_ns);
+        }
+        (links, self.paced.take())
     }
 
     /// Reads the IMU if it was asked and has answered by now.
@@ -269,11 +290,6 @@ impl Cycle {
             Answer::Late => self.result.late += 1,
             Answer::Foreign => self.result.foreign += 1,
         }
-    }
-
-    /// The newest frame that paces the loop, of those taken in since the last call.
-    pub fn take_paced(&mut self) -> Option<Paced> {
-        self.paced.take()
     }
 
     /// No servo's reply is awaited any more.

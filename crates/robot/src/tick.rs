@@ -114,22 +114,19 @@ impl Machine {
         timing
     }
 
-    /// Waits until the frame that paces the loop has come, or until `until_ns`. Other frames that come meanwhile
-    /// answer older queries.
+    /// Waits until the frame that paces the loop has come, or until `until_ns`. Other frames of its link that come
+    /// meanwhile answer older queries.
     ///
     /// As bound as [`Machine::tick`].
     pub fn wait_for_frame(&mut self, time: &mut impl Time, until_ns: i64) -> Option<Paced> {
         loop {
             let now_ns = time.now_ns();
-            if self.cycle.receive(&mut self.links, now_ns) > 0 {
-                self.cycle.take_in(&mut self.state, now_ns);
-            }
-            let paced = self.cycle.take_paced();
+            let (link, paced) = self.cycle.receive_pace(&mut self.links, &mut self.state, now_ns);
             if paced.is_some() || now_ns >= until_ns {
                 return paced;
             }
-            let events = self.links.iter().filter_map(|link| link.next_event_ns());
-            time.rest(events.fold(until_ns, i64::min), &self.links);
+            let events = link.iter().filter_map(|link| link.next_event_ns());
+            time.rest(events.fold(until_ns, i64::min), link);
         }
     }
 
