@@ -18,8 +18,10 @@ use crate::recorder::{Plan, RecordId, RecorderError, Tap};
 use crate::run::{Observer, Tick};
 use crate::state::{ImuState, ServoState};
 use crate::supervisor::{Phase, Transition};
+use arrayvec::ArrayString;
 use khz_tlog::{Sink, Type, Width};
 use khz_wire::Mode;
+use std::fmt::Write;
 
 const FLOAT: Type = Type::Float32;
 const I64: Type = Type::Int(Width::Eight);
@@ -276,16 +278,49 @@ pub fn event_schema() -> Type {
 /// Writes an `event` record; `servo` is the name of the servo it is about, or empty. The only record that
 /// is formatted as text; written once per change of phase.
 pub fn write_event(transition: &Transition, links: &[String], servo: &str, out: &mut impl Sink) {
-    let mut cause = arrayvec::ArrayString::<120>::new();
-    // A cause longer than the buffer is cut off; it is told in full elsewhere.
-    let _ = std::fmt::Write::write_fmt(&mut cause, format_args!("{}", transition.cause.told(links)));
+    let mut cause = CutOff(ArrayString::<120>::new());
+    // It is told in full elsewhere.
+    let _ = write!(cause, "{}", transition.cause.told(links));
     out.put(&transition.tick.to_le_bytes());
-    for text in [transition.from.name(), transition.to.name(), cause.as_str(), servo] {
+    for text in [transition.from.name(), transition.to.name(), cause.0.as_str(), servo] {
         out.counted(text.as_bytes());
     }
     out.put(&[u8::from(transition.cause.is_trouble())]);
 }
 
+/// A text that ends where there is no more room.
+struct CutOff<const N: usize>(ArrayString<N>);
+
+impl<const N: usize> Write for CutOff<N> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        text.chars().try_for_each(|char| self.0.try_push(char)).map_err(|_| std::fmt::Error)
+    }
+}
+
 fn micros(ns: i64) -> u32 {
     u32::try_from(ns / 1000).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::supervisor::Cause;
+
+    #[test]
+    fn a_cause_too_long_for_its_record_is_cut_off() {
+        let transition = Transition {
+            tick: 7,
+            at_ns: 0,
+            from: Phase::Active,
+            to: Phase::Damping,
+            cause: Cause::BusDown { link: 0 },
+            deadline_ns: None,
+            last_good_ns: 0,
+        };
+        let links = [format!("the link of buses {}", "ä".repeat(100))];
+        let mut out = Vec::new();
+        write_event(&transition, &links, "", &mut out);
+        let text = String::from_utf8_lossy(&out);
+        assert!(text.contains("the link of buses ääää") && !text.contains("is down"), "{text}");
+    }
 }

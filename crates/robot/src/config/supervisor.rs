@@ -81,7 +81,8 @@ section! {
         derate_to: f64 = 0.3, "", 0.0 => 1.0;
         /// At the start every servo must have answered, without a fault, within this time.
         answer_s: f64 = 1.0, "s", 0.01 => 60.0;
-        /// After arming, missed replies, stale state, overruns and a slow controller are forgiven for this long.
+        /// After arming, missed replies, stale state, an IMU that is silent or not ready, overruns and a slow controller
+        /// are forgiven for this long.
         grace_s: f64 = 0.5, "s", 0.0 => 60.0;
         /// Damping ends in stop after this time at the latest.
         damping_s: f64 = 3.0, "s", 0.1 => 60.0;

@@ -260,6 +260,15 @@ fn start_up_is_forgiven_for_the_grace_only() {
 }
 
 #[test]
+fn an_imu_that_is_not_ready_has_the_grace_of_a_start() {
+    let mut bench = Bench::new(|_| {});
+    let not_ready = |bench: &mut Bench| bench.state.imu.as_mut().unwrap().sample.attitude = [f64::NAN; 4];
+    assert_eq!(bench.run(498, not_ready), Phase::Active);
+    assert_eq!(bench.run(10, not_ready), Phase::Damping);
+    assert_eq!(bench.last().cause, Cause::ImuNotFinite);
+}
+
+#[test]
 fn a_warning_is_told_once_and_again_after_it_was_over() {
     let mut bench = Bench::active(|settings| settings.reactions.voltage = Reaction::Warn);
     let low = |bench: &mut Bench| bench.state.servos[0].voltage = 9.5;

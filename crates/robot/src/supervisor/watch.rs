@@ -189,7 +189,10 @@ fn look_at_imu(
     let sample = &imu.sample;
     let mut values = sample.attitude.iter().chain(&sample.rate).chain(&sample.acceleration);
     if !values.all(|value| value.is_finite()) {
-        find(Cause::ImuNotFinite);
+        // One that is not ready yet may answer, but has nothing to say.
+        if !forgiving {
+            find(Cause::ImuNotFinite);
+        }
     } else if imu.tilt() > settings.tilt {
         find(Cause::Tilt { angle: imu.tilt() });
     }
