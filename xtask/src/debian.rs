@@ -1,7 +1,6 @@
 //! Debian packages that some tests need, installed only where root may and only if a test is there to use them.
 
 use crate::shell;
-use anyhow::Result;
 use std::sync::OnceLock;
 
 /// A program some tests use, the package that brings it, and the path in this workspace that wants it.
@@ -24,7 +23,7 @@ const NEEDS: &[Need] = &[
 ///
 /// # Errors
 /// One line per program that is missing and could not be installed, with what to type.
-pub fn provide(wanted_by: &str) -> std::result::Result<(), String> {
+pub fn provide(wanted_by: &str) -> Result<(), String> {
     let missing: Vec<&Need> = NEEDS
         .iter()
         .filter(|need| need.wanted_by == wanted_by && shell::which(need.program).is_none())
@@ -34,23 +33,19 @@ pub fn provide(wanted_by: &str) -> std::result::Result<(), String> {
     }
     let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
     match install(&packages) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(format!("missing: type `apt-get install {}`", packages.join(" "))),
-        Err(error) => Err(format!("cannot install {}: {error:#}", packages.join(" "))),
+        true => Ok(()),
+        false => Err(format!("missing: type `apt-get install {}`", packages.join(" "))),
     }
 }
 
 /// Installs packages; false if this is not root on Debian or the package manager refuses.
-///
-/// # Errors
-/// If the package manager cannot be started.
-pub fn install(packages: &[&str]) -> Result<bool> {
+fn install(packages: &[&str]) -> bool {
     if !refreshed() {
-        return Ok(false);
+        return false;
     }
     let arguments = ["install", "--yes", "--quiet", "--no-install-recommends"];
     let mut command = shell::command("apt-get", &arguments);
-    Ok(shell::fetch(command.args(packages).env("DEBIAN_FRONTEND", "noninteractive")).is_ok())
+    shell::fetch(command.args(packages).env("DEBIAN_FRONTEND", "noninteractive")).is_ok()
 }
 
 /// Whether the package lists are there to install from: refreshed once in a run, and only by root.

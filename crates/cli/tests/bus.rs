@@ -1,6 +1,7 @@
 //! `khz bus` against the emulated quadruped.
 #![allow(clippy::unwrap_used)]
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Command, Output, Stdio};
 
 fn khz(words: &[&str]) -> Output {
@@ -73,10 +74,11 @@ fn sending_again_and_again_ends_with_ctrl_c_and_tells_the_rate() {
     let mut khz = Command::new(env!("CARGO_BIN_EXE_khz"));
     khz.args(["bus", "send", "--link", "emulated", "1,8001,1300,r", "--run", "1000000000", "--time-log"]);
     let mut khz = khz.arg(&log).stdout(Stdio::piped()).spawn().unwrap();
+    let process = Pid::from_child(&khz);
     while std::fs::metadata(&log).map_or(0, |log| log.len()) == 0 && khz.try_wait().unwrap().is_none() {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    Command::new("kill").args(["-INT", &khz.id().to_string()]).status().unwrap();
+    kill_process(process, Signal::INT).unwrap();
     let told = text(&khz.wait_with_output().unwrap().stdout);
     let (cycles, _) = told.split_once(" cycles, ").unwrap_or_else(|| panic!("{told}"));
     let times = std::fs::read_to_string(log).unwrap();
