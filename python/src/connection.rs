@@ -274,7 +274,8 @@ impl Open {
     fn scan(&mut self, bus: usize, timeout_ns: i64) -> Result<Vec<(u8, [u8; 16])>, LinkError> {
         let mut found = BTreeMap::new();
         let Some(query) = uuid_query() else { return Ok(Vec::new()) };
-        let half_duplex = self.link(bus).0.capabilities().half_duplex;
+        let (link, channel) = self.link(bus);
+        let half_duplex = link.half_duplex(channel);
         // Where answers would collide, everybody is asked alone.
         let each: Vec<u8> = if half_duplex { (1..=LAST_ID).collect() } else { vec![BROADCAST] };
         let timeout_ns = if half_duplex { timeout_ns / 20 } else { timeout_ns };

@@ -89,6 +89,10 @@ impl<L: Link> Link for Lockstep<L> {
         self.host.capabilities()
     }
 
+    fn half_duplex(&self, channel: u8) -> bool {
+        self.host.half_duplex(channel)
+    }
+
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
         self.host.send(channel, frame, now_ns)
     }

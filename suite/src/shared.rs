@@ -37,6 +37,10 @@ impl<L: Link> Link for Share<L> {
         self.get().capabilities()
     }
 
+    fn half_duplex(&self, channel: u8) -> bool {
+        self.get().half_duplex(channel)
+    }
+
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
         self.get().send(channel, frame, now_ns)
     }
@@ -121,6 +125,10 @@ impl<L: Link> Watched<L> {
 impl<L: Link> Link for Watched<L> {
     fn capabilities(&self) -> Capabilities {
         self.link.capabilities()
+    }
+
+    fn half_duplex(&self, channel: u8) -> bool {
+        self.link.half_duplex(channel)
     }
 
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {

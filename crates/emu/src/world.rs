@@ -33,7 +33,6 @@ pub struct World {
     stepped_ns: Option<i64>,
     inbox: VecDeque<Received>,
     imu: Option<Sensor>,
-    half_duplex: bool,
 }
 
 struct Channel {
@@ -89,7 +88,6 @@ impl World {
             stepped_ns: None,
             inbox: VecDeque::with_capacity(INBOX),
             imu: config.imu.map(|imu| Sensor::new(imu, config.seed)),
-            half_duplex: config.buses.iter().any(|bus| matches!(bus.wire, WireKind::Rs485 { .. })),
         })
     }
 
@@ -223,6 +221,10 @@ impl Channel {
         let servos: Vec<usize> = config.servos.iter().enumerate().filter_map(of_bus).collect();
         Self { bus: Bus::new(config.buses[index], servos.len()), servos, counters: Counters::default() }
     }
+
+    fn is_half_duplex(&self) -> bool {
+        matches!(self.bus.config().wire, WireKind::Rs485 { .. })
+    }
 }
 
 impl Link for World {
@@ -231,10 +233,14 @@ impl Link for World {
         Capabilities {
             kind: "emulated",
             channels: self.buses.len() as u8,
-            half_duplex: self.half_duplex,
+            half_duplex: self.buses.iter().any(Channel::is_half_duplex),
             in_flight: queues.min().unwrap_or(0),
             emulated: true,
         }
+    }
+
+    fn half_duplex(&self, channel: u8) -> bool {
+        self.buses.get(usize::from(channel)).is_some_and(Channel::is_half_duplex)
     }
 
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {

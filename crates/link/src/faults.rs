@@ -259,6 +259,10 @@ impl<L: Link> Link for Faults<L> {
         self.link.capabilities()
     }
 
+    fn half_duplex(&self, channel: u8) -> bool {
+        self.link.half_duplex(channel)
+    }
+
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
         let elapsed_ns = self.elapsed(now_ns);
         if self.bus_off(channel, elapsed_ns) {

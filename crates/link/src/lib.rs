@@ -53,6 +53,13 @@ pub trait Link: Send {
     /// What the adapter can do; constant for its life.
     fn capabilities(&self) -> Capabilities;
 
+    /// Only one query may be outstanding on this channel (no arbitration: RS485); constant for the link's life. Links
+    /// whose channels differ, and wrappers around links, answer for each.
+    fn half_duplex(&self, channel: u8) -> bool {
+        let _ = channel;
+        self.capabilities().half_duplex
+    }
+
     /// Takes a frame for a channel: sends it, or keeps it until [`Link::flush`].
     ///
     /// # Errors
@@ -110,6 +117,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
         (**self).capabilities()
     }
 
+    fn half_duplex(&self, channel: u8) -> bool {
+        (**self).half_duplex(channel)
+    }
+
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
         (**self).send(channel, frame, now_ns)
     }
@@ -161,7 +172,7 @@ pub struct Capabilities {
     pub kind: &'static str,
     /// Number of buses; channels are `0..channels`.
     pub channels: u8,
-    /// Only one query may be outstanding per channel (no arbitration: RS485).
+    /// Only one query may be outstanding on some channel; [`Link::half_duplex`] tells on which.
     pub half_duplex: bool,
     /// Frames per channel that may be in flight before [`LinkError::Full`] is to be expected.
     pub in_flight: u16,

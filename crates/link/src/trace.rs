@@ -98,6 +98,10 @@ impl<L: Link> Link for Trace<L> {
         self.link.capabilities()
     }
 
+    fn half_duplex(&self, channel: u8) -> bool {
+        self.link.half_duplex(channel)
+    }
+
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
         self.link.send(channel, frame, now_ns)?;
         self.copy(Way::Sent, Received { channel, at_ns: now_ns, frame: *frame });

@@ -123,7 +123,7 @@ impl Cycle {
         for (index, device) in plan.devices.iter().enumerate() {
             let slot = &mut lane_of[device.link][usize::from(device.channel)];
             let lane = *slot.get_or_insert_with(|| {
-                let half_duplex = links[device.link].capabilities().half_duplex;
+                let half_duplex = links[device.link].half_duplex(device.channel);
                 lanes.push(Lane::new(device.link, device.channel, half_duplex));
                 lanes.len() - 1
             });

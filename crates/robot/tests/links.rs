@@ -125,6 +125,26 @@ fn a_link_that_is_down_is_told_by_its_buses() {
 }
 
 #[test]
+fn of_emulated_buses_only_the_rs485_one_is_asked_one_by_one() {
+    let servos = (1..=6).map(|id| {
+        let bus = if id > 3 { "arm" } else { "legs" };
+        format!("[[servo]]\nname = \"s{id}\"\nbus = \"{bus}\"\nid = {id}\n")
+    });
+    let servos: String = servos.collect();
+    // With faults the machine is behind a wrapper.
+    for faults in ["", "[bus.legs.faults]\nevents = [{ at_s = 60.0, kind = \"bus_off\" }]\n"] {
+        let buses = "[bus.legs]\nlink = \"emulated\"\n[bus.arm]\nlink = \"emulated\"\nwire = \"rs485\"\n";
+        let robot = RobotConfig::parse(&format!("{buses}{faults}{servos}"), "robot.toml").unwrap();
+        let mut opened = assemble::open_links(&robot, |world| Box::new(world)).unwrap();
+        let mut cycle = assemble::cycle(&robot, &opened);
+        cycle.begin(&[ServoCommand::default(); 6], 1_000_000);
+        cycle.send(&mut opened.links, 0);
+        assert_eq!([0, 1].map(|bus| opened.links[0].half_duplex(bus)), [false, true]);
+        assert_eq!([0, 1].map(|bus| opened.links[0].counters(bus).sent), [3, 1], "{faults}");
+    }
+}
+
+#[test]
 fn direction_is_the_files() {
     // A pseudo terminal's driver cannot switch.
     for (direction, opens) in [("auto", true), ("adapter", true), ("kernel", false)] {

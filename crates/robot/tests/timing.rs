@@ -201,6 +201,10 @@ impl Link for WithHead {
         self.machine.capabilities()
     }
 
+    fn half_duplex(&self, channel: u8) -> bool {
+        self.machine.half_duplex(channel)
+    }
+
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
         self.machine.send(channel, frame, now_ns)
     }

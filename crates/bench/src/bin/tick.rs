@@ -31,6 +31,10 @@ impl Link for Watched {
         self.world.capabilities()
     }
 
+    fn half_duplex(&self, channel: u8) -> bool {
+        self.world.half_duplex(channel)
+    }
+
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
         self.world.send(channel, frame, now_ns)
     }

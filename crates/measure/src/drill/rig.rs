@@ -85,6 +85,10 @@ impl Link for Shared {
         lock(&self.0).world.capabilities()
     }
 
+    fn half_duplex(&self, channel: u8) -> bool {
+        lock(&self.0).world.half_duplex(channel)
+    }
+
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
         let mut stage = lock(&self.0);
         stage.spy.sent(channel, frame, now_ns);

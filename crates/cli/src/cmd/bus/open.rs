@@ -137,7 +137,8 @@ impl Buses {
 
     /// Only one query may be under way on this bus.
     pub fn is_half_duplex(&self, bus: u8) -> bool {
-        self.links[self.places[usize::from(bus) - 1].link].capabilities().half_duplex
+        let place = &self.places[usize::from(bus) - 1];
+        self.links[place.link].half_duplex(place.channel)
     }
 
     /// The first link with an IMU of its own.
@@ -220,9 +221,10 @@ pub fn info(args: &Args) -> Result<ExitCode> {
 
 fn describe(buses: &Buses) -> Vec<serde_json::Value> {
     let one = |(index, place): (usize, &Place)| {
-        let can = buses.links[place.link].capabilities();
+        let link = &buses.links[place.link];
+        let can = link.capabilities();
         json!({
-            "bus": index + 1, "name": place.name, "kind": can.kind, "half_duplex": can.half_duplex,
+            "bus": index + 1, "name": place.name, "kind": can.kind, "half_duplex": link.half_duplex(place.channel),
             "in_flight": can.in_flight, "emulated": can.emulated,
         })
     };

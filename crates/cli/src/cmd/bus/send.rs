@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// Sends all, awaits all replies; how many did not come.
 fn cycle(buses: &mut Buses, args: &Args, mut each: impl FnMut(u8, &Received) -> Result<()>) -> Result<usize> {
     let timeout_ns = i64::from(args.timeout_ms) * 1_000_000;
-    let half_duplex = (1..=buses.len()).any(|bus| buses.is_half_duplex(bus));
+    let half_duplex = args.frames.iter().any(|order| buses.is_half_duplex(order.bus));
     let group = if half_duplex { 1 } else { args.frames.len().max(1) };
     let mut missing = 0;
     for orders in args.frames.chunks(group) {
