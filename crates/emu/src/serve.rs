@@ -54,8 +54,8 @@ trait Port: Send {
     fn next_frame(&mut self) -> Option<Frame>;
     /// The bus had no room for it now.
     fn hand_back(&mut self, frame: Frame);
-    /// Takes the IMU's newest reading along with the next frames.
-    fn sense(&mut self, _: &ImuSample) {}
+    /// Takes the IMU's newest reading along with the next frames; none if it gives none.
+    fn sense(&mut self, _: Option<&ImuSample>) {}
     /// Tells the client of a frame on the bus.
     fn report(&mut self, frame: &Frame);
     /// Hands over what was reported.
@@ -162,12 +162,8 @@ impl Server {
                 }
                 self.passed.taken += 1;
             }
-            if self.passed.taken > taken_before
-                && let Some(imu) = self.world.imu()
-                && imu.request(now_ns).is_ok()
-                && let Ok(Some(reading)) = imu.poll(now_ns)
-            {
-                port.sense(&reading);
+            if self.passed.taken > taken_before {
+                port.sense(read_imu(&mut self.world, now_ns).as_ref());
             }
         }
         while let Ok(Some(received)) = self.world.receive(now_ns) {
@@ -202,6 +198,13 @@ impl Server {
         }
         Ok(())
     }
+}
+
+/// The IMU's reading of now; none if there is no IMU, or it does not answer at once.
+fn read_imu(world: &mut World, now_ns: i64) -> Option<ImuSample> {
+    let imu = world.imu()?;
+    imu.request(now_ns).ok()?;
+    imu.poll(now_ns).ok()?
 }
 
 fn open(world: &World, bus: u8, endpoint: &Endpoint) -> io::Result<Box<dyn Port>> {

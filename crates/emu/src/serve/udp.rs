@@ -94,13 +94,13 @@ impl Port for UdpPort {
         self.frames.push_front(frame);
     }
 
-    fn sense(&mut self, reading: &ImuSample) {
-        let sensors = Sensors {
+    fn sense(&mut self, reading: Option<&ImuSample>) {
+        let sensors = reading.map(|reading| Sensors {
             attitude: reading.attitude.map(|value| value as f32),
             rate: reading.rate.map(|value| value as f32),
             acceleration: reading.acceleration.map(|value| value as f32),
-        };
-        self.reading = sensors.to_frame();
+        });
+        self.reading = sensors.and_then(|sensors| sensors.to_frame());
     }
 
     fn report(&mut self, frame: &Frame) {
@@ -141,34 +141,52 @@ mod tests {
     use khz_wire::udp::SENSORS;
     use std::time::Duration;
 
-    #[test]
-    fn a_board_answers_for_all_its_servos_in_one_datagram() {
+    /// A board with an IMU and three servos, 1 to 3, and a host of it.
+    fn board() -> (Server, UdpSocket) {
         let servos = (1..=3).map(|id| ServoConfig::new(0, id)).collect();
         let (buses, imu) =
             (vec![BusConfig::INSTANT], Some(ImuConfig { latency_ns: 0, ..ImuConfig::default() }));
         let world = World::new(&WorldConfig { buses, servos, imu, ..WorldConfig::default() }).unwrap();
-        let mut board = Server::at(world, &[Endpoint::Udp(([127, 0, 0, 1], 0).into())]).unwrap();
+        let board = Server::at(world, &[Endpoint::Udp(([127, 0, 0, 1], 0).into())]).unwrap();
         let address = board.endpoints().next().unwrap().to_str().unwrap().to_owned();
         let host = UdpSocket::bind("127.0.0.1:0").unwrap();
+        host.connect(&address).unwrap();
         host.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        (board, host)
+    }
 
-        // One more than the board has, as a broadcast does.
-        let header = Header { kind: Kind::RequestToAll, sequence: 7 };
+    /// Asks the servos 1 to `last` in one datagram of this number; who answers, `None` being the IMU.
+    fn ask(board: &mut Server, host: &UdpSocket, sequence: u32, last: u8) -> Vec<Option<u8>> {
         let mut bytes = [0; MAX_DATAGRAM];
-        let mut writer = Writer::new(header, &mut bytes).unwrap();
-        for id in 1..=4 {
+        let mut writer = Writer::new(Header { kind: Kind::RequestToAll, sequence }, &mut bytes).unwrap();
+        for id in 1..=last {
             writer.push(0, &Frame::new(Address::to(id, true).id(), &[0x11, 0]).unwrap()).unwrap();
         }
-        host.send_to(writer.written(), &address).unwrap();
-        board.serve_once(1_000_000);
-
-        let (len, _) = host.recv_from(&mut bytes).unwrap();
+        host.send(writer.written()).unwrap();
+        board.serve_once(1_000_000 * i64::from(sequence));
+        let len = host.recv(&mut bytes).unwrap();
         let answer = Datagram::parse(&bytes[..len]).unwrap();
-        assert_eq!((answer.header.kind, answer.header.sequence), (Kind::Reply, 7));
+        assert_eq!((answer.header.kind, answer.header.sequence), (Kind::Reply, sequence));
         let who = |frame: Frame| (frame.id != SENSORS).then(|| Address::from_id(frame.id).source);
-        let from: Vec<_> = answer.frames().map(|(_, frame)| who(frame)).collect();
-        assert_eq!(from, [Some(1), Some(2), Some(3), None]);
+        answer.frames().map(|(_, frame)| who(frame)).collect()
+    }
+
+    #[test]
+    fn a_board_answers_for_all_its_servos_in_one_datagram() {
+        let (mut board, host) = board();
+        // One more than the board has, as a broadcast does.
+        assert_eq!(ask(&mut board, &host, 7, 4), [Some(1), Some(2), Some(3), None]);
         host.set_nonblocking(true).unwrap();
-        assert!(host.recv_from(&mut bytes).is_err(), "a second datagram");
+        assert!(host.recv(&mut [0; MAX_DATAGRAM]).is_err(), "a second datagram");
+    }
+
+    #[test]
+    fn a_board_that_lost_its_imu_sends_no_old_reading() {
+        let (mut board, host) = board();
+        assert_eq!(ask(&mut board, &host, 1, 1), [Some(1), None]);
+        board.world().lose_imu(true);
+        assert_eq!(ask(&mut board, &host, 2, 1), [Some(1)]);
+        board.world().lose_imu(false);
+        assert_eq!(ask(&mut board, &host, 3, 1), [Some(1), None]);
     }
 }
