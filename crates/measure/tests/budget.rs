@@ -121,6 +121,16 @@ fn a_prediction_names_what_limits_and_what_helps() {
 }
 
 #[test]
+fn what_is_changed_is_what_is_taken_for_granted() {
+    let file = "[bus.b]\nlink = \"fdcanusb\"\npath = \"/dev/fdcanusb\"\n[[servo]]\nname = \"s\"\nbus = \"b\"\nid = 1\n";
+    let mut plan = Plan::of(&RobotConfig::parse(file, "robot.toml").unwrap(), Inputs::REAL);
+    apply(&mut plan, "servo.turnaround_us=41").unwrap();
+    apply(&mut plan, "adapter_us=43").unwrap();
+    let said = plan.predict().assumptions.join("\n");
+    assert!(said.contains("servos answer after 41 µs") && said.contains("the adapter adds 43 µs"), "{said}");
+}
+
+#[test]
 fn a_wrong_change_is_told() {
     let mut plan = Plan::of(&RobotConfig::quadruped(), Inputs::REAL);
     let said = |result: Result<(), ChangeError>| result.unwrap_err().to_string();

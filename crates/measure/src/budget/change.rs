@@ -52,6 +52,7 @@ const MICROSECONDS: &str = "microseconds from 0 to 1000000";
 static KEYS: &[Key] = &[
     ("servo.count", "a whole number from 1 to 126", 1.0..=126.0, |p, v| p.set_servos(v as usize)),
     ("servo.turnaround_us", MICROSECONDS, 0.0..=1e6, |p, v| {
+        p.inputs.turnaround_ns = ns(v);
         p.lines.iter_mut().for_each(|line| line.turnaround_ns = ns(v));
     }),
     ("bus.count", "a whole number from 1 to 64", 1.0..=64.0, |p, v| p.set_buses(v as usize)),
@@ -70,6 +71,7 @@ static KEYS: &[Key] = &[
     ("supervisor_us", MICROSECONDS, 0.0..=1e6, |p, v| p.inputs.supervise_ns = ns(v)),
     ("recorder_us", MICROSECONDS, 0.0..=1e6, |p, v| p.inputs.record_ns = ns(v)),
     ("adapter_us", MICROSECONDS, 0.0..=1e6, |p, v| {
+        p.inputs.adapter_ns = ns(v);
         let real = p.lines.iter_mut().filter(|line| line.adapter_ns > 0);
         real.for_each(|line| line.adapter_ns = ns(v));
     }),
