@@ -96,6 +96,22 @@ fn more_servos_never_take_less_time_and_faster_buses_never_more() {
 }
 
 #[test]
+fn a_sweep_stays_within_its_range_and_gives_no_point_twice() {
+    let plan = Plan::of(&rs485(1, 4, 3_000_000), Inputs::REAL);
+    let values =
+        |sweep| -> Vec<f64> { Sweep::of(&plan, sweep).unwrap().points.iter().map(|point| point.0).collect() };
+    let fractions = [0.2, 0.26, 0.32, 0.38, 0.44, 0.5, 0.56, 0.62, 0.68, 0.74, 0.8];
+    assert_eq!(values("host.gap_us=0.2..0.8"), fractions);
+    assert_eq!(values("host.gap_us=0.5..20.5")[..2], [0.5, 2.5]);
+    assert_eq!(values("host.gap_us=0..3"), [0.0, 1.0, 2.0, 3.0]);
+    assert_eq!(values("servo.count=3..3"), [3.0]);
+    assert_eq!(values("host.gap_us=0.3..0.3"), [0.3]);
+    let wide = values("servo.count=1..126");
+    assert_eq!((wide.len(), wide[0], wide[100]), (101, 1.0, 126.0));
+    assert!(Sweep::of(&plan, "servo.count=1.5..3.5").unwrap_err().to_string().contains("a whole number"));
+}
+
+#[test]
 fn the_same_servos_in_the_sweep_are_the_same_prediction() {
     let plan = Plan::of(&RobotConfig::quadruped(), Inputs::REAL);
     let mut again = plan.clone();

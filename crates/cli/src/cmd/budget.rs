@@ -19,7 +19,7 @@ pub struct Args {
     /// Change an input, for example bus.rate=8e6; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     what_if: Vec<String>,
-    /// Predict for every value of an input, for example servo.count=1..40
+    /// Predict for the values of an input, for example servo.count=1..40 or host.gap_us=0.2..0.8
     #[arg(long, value_name = "KEY=FROM..TO")]
     sweep: Option<String>,
     /// Write a page with the chart of one tick

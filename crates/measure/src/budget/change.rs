@@ -57,10 +57,10 @@ static KEYS: &[Key] = &[
     }),
     ("bus.count", "a whole number from 1 to 64", 1.0..=64.0, |p, v| p.set_buses(v as usize)),
     ("bus.rate", "bits per second from 9600 to 4e9", 9600.0..=4e9, |p, v| p.set_rate(v as u32)),
-    ("command.bytes", "payload bytes from 0 to 64", 0.0..=64.0, |p, v| {
+    ("command.bytes", "a whole number of payload bytes from 0 to 64", 0.0..=64.0, |p, v| {
         p.each_exchange(|exchange| exchange.command = padded(&exchange.command, v as usize));
     }),
-    ("reply.bytes", "payload bytes from 0 to 64", 0.0..=64.0, |p, v| {
+    ("reply.bytes", "a whole number of payload bytes from 0 to 64", 0.0..=64.0, |p, v| {
         p.each_exchange(|exchange| exchange.reply = padded(&exchange.reply, v as usize));
     }),
     ("host.gap_us", MICROSECONDS, 0.0..=1e6, |p, v| p.inputs.host_gap_ns = ns(v)),
@@ -84,6 +84,9 @@ static KEYS: &[Key] = &[
     }),
 ];
 
+/// Those that take whole numbers only.
+const WHOLE: &[&str] = &["servo.count", "bus.count", "command.bytes", "reply.bytes", "switches"];
+
 fn keys() -> String {
     KEYS.iter().map(|key| key.0).collect::<Vec<_>>().join(", ")
 }
@@ -98,8 +101,9 @@ fn ns(us: f64) -> i64 {
 /// The key is unknown, or the value out of its range.
 pub fn apply(plan: &mut Plan, change: &str) -> Result<(), ChangeError> {
     let (key, value) = change.split_once('=').ok_or_else(|| ChangeError::NoValue(change.to_owned()))?;
-    let (_, takes, range, set) = lookup(key.trim())?;
-    let number = value.trim().parse().ok().filter(|number| range.contains(number));
+    let (name, takes, range, set) = lookup(key.trim())?;
+    let fits = |number: &f64| range.contains(number) && (number.fract() == 0.0 || !WHOLE.contains(name));
+    let number = value.trim().parse().ok().filter(fits);
     let bad = || ChangeError::BadValue { key: key.to_owned(), value: value.to_owned(), takes };
     set(plan, number.ok_or_else(bad)?);
     Ok(())
@@ -118,11 +122,14 @@ pub struct Sweep {
     pub points: Vec<(f64, i64, i64)>,
 }
 
-/// Points of a sweep over more than this many whole numbers.
-const MOST_POINTS: f64 = 100.0;
+/// Steps of a sweep over more than this many whole numbers.
+const MOST_STEPS: f64 = 100.0;
+/// Steps of a sweep whose bounds are not both whole.
+const FRACTIONS: f64 = 10.0;
 
 impl Sweep {
-    /// Predicts for every value of `KEY=FROM..TO`, both included; of a wide range for 100 values.
+    /// Predicts for the values of `KEY=FROM..TO`, both included: every whole number between whole bounds, 101 of them
+    /// in a wide range; eleven evenly spread values between others.
     ///
     /// # Errors
     /// As [`apply`], or if it is no range.
@@ -135,10 +142,15 @@ impl Sweep {
         if !(from.is_finite() && to.is_finite() && from <= to) {
             return Err(no_range());
         }
-        let steps = (to - from).min(MOST_POINTS).floor().max(1.0);
+        let span = to - from;
+        let is_whole = from.fract() == 0.0 && to.fract() == 0.0;
+        // Millionths take off what binary fractions add.
+        let (steps, parts) = if is_whole { (span.min(MOST_STEPS), 1.0) } else { (FRACTIONS, 1e6) };
+        let steps = if span > 0.0 { steps } else { 0.0 };
         let mut points = Vec::new();
         for step in 0..=steps as usize {
-            let value = (from + (to - from) * step as f64 / steps).round();
+            let exact = from + span * step as f64 / steps.max(1.0);
+            let value = ((exact * parts).round() / parts).clamp(from, to);
             let mut plan = plan.clone();
             apply(&mut plan, &format!("{key}={value}"))?;
             let [cycle_ns, tick_ns] = plan.durations_ns();
