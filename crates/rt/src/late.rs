@@ -18,7 +18,7 @@ use std::time::Duration;
 pub struct LateTick {
     /// The tick's number.
     pub number: u64,
-    /// When it woke.
+    /// When it woke, on `CLOCK_MONOTONIC`, as the ends of [`Window`]s are.
     pub at_ns: i64,
     /// From its planned time to its end.
     pub response_ns: i64,

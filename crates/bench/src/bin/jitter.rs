@@ -118,7 +118,7 @@ fn recording(bench: &Bench) {
                 let planned_ns = tick * 1_000_000;
                 let woke_ns = planned_ns + 10_000 + tick % 977;
                 let sample = Sample { planned_ns, woke_ns, begun_ns: woke_ns + 30, done_ns: woke_ns + 9_000 };
-                recording.tick(sample, Disturbance::default());
+                recording.tick(sample, woke_ns, Disturbance::default());
             }
         });
         costs.push(cost_ns / TICKS as f64);

@@ -59,6 +59,8 @@ pub struct Experiment {
     plan: Plan,
     recording: Recording,
     usual_work_ns: i64,
+    /// On `CLOCK_MONOTONIC`, where the measured time would have begun without the pauses between stretches.
+    start_ns: i64,
     measured_ns: i64,
     cpu_ns: i64,
     guard_ns: i64,
@@ -85,6 +87,7 @@ impl Experiment {
             recording: Recording::new(plan.late_ns(), usual_work_ns, raw.then_some(plan.ticks)),
             plan,
             usual_work_ns,
+            start_ns: 0,
             measured_ns: 0,
             cpu_ns: 0,
             guard_ns: 0,
@@ -150,16 +153,20 @@ impl Experiment {
         let mut pacer = Pacer::new(self.plan.period_ns, self.plan.overrun, first_ns);
         self.recording.begin(first_ns, self.measured_ns);
         let (start_ns, cpu_ns) = (now_ns(), thread_cpu_ns());
+        // As the recording has it: from the first planned time on.
+        self.start_ns = start_ns + self.plan.period_ns - self.measured_ns;
         for number in 0..ticks {
             let planned_ns = pacer.deadline_ns();
             let woke_ns = waiter.wait_until(planned_ns);
             let Some(tick) = pacer.woke(woke_ns) else { break };
-            witness.woke(now_ns(), tick.late_ns);
+            let monotonic_ns = now_ns();
+            witness.woke(monotonic_ns, tick.late_ns);
             let begun_ns = clock.now_ns();
             self.plan.work.run(number);
             let done_ns = clock.now_ns();
             let disturbance = witness.done(now_ns());
-            let late = self.recording.tick(Sample { planned_ns, woke_ns, begun_ns, done_ns }, disturbance);
+            let sample = Sample { planned_ns, woke_ns, begun_ns, done_ns };
+            let late = self.recording.tick(sample, monotonic_ns, disturbance);
             if let Some(trace) = trace.as_mut().filter(|_| late) {
                 trace.stop();
             }
@@ -191,7 +198,7 @@ impl Experiment {
     fn explain(&mut self, first: u64, windows: &[Window]) {
         let worst = self.recording.late.worst();
         for tick in worst.iter().filter(|tick| tick.number >= first) {
-            let at_ns = self.recording.since_start_ns(tick.at_ns);
+            let at_ns = tick.at_ns - self.start_ns;
             let part = if tick.part == Some(WORK) { "work" } else { "wake" };
             self.late.push(LateReport::new(tick, at_ns, part, window_at(windows, tick.at_ns)));
         }
@@ -250,14 +257,19 @@ impl Experiment {
     /// Ticks that never happened, for tests of what is made of the figures.
     pub(super) fn pretend(&mut self, ticks: i64) {
         let period_ns = self.plan.period_ns;
-        self.recording.begin(0, 0);
+        // What the clock under test is ahead of the monotonic one.
+        let ahead_ns = match self.plan.clock {
+            khz_rt::clock::Clock::Monotonic => 0,
+            khz_rt::clock::Clock::Realtime => 1_700_000_000_000_000_000,
+        };
+        self.recording.begin(ahead_ns, 0);
         for number in 0..ticks {
-            let planned_ns = number * period_ns;
+            let planned_ns = ahead_ns + number * period_ns;
             let (woke_ns, done_ns) = (planned_ns + 1_000 * number, planned_ns + 400_000);
             let sample = Sample { planned_ns, woke_ns, begun_ns: woke_ns, done_ns };
             let disturbance =
                 khz_rt::Disturbance { late_ns: 1_000 * number, ..khz_rt::Disturbance::default() };
-            self.recording.tick(sample, disturbance);
+            self.recording.tick(sample, woke_ns - ahead_ns, disturbance);
         }
         self.measured_ns = ticks * period_ns;
         self.counts.ticks = ticks as u64;
@@ -270,5 +282,23 @@ impl Experiment {
                 interrupts: vec![("27 net".into(), 9)],
             }],
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_rt::clock::Clock;
+
+    #[test]
+    fn late_ticks_of_either_clock_show_what_the_machine_did_meanwhile() {
+        let late = [Clock::Monotonic, Clock::Realtime].map(|clock| {
+            let plan = Plan { clock, ..Plan::default() };
+            let mut experiment = Experiment::new(plan, false).unwrap();
+            experiment.pretend(3);
+            experiment.finish().0.late
+        });
+        assert!(late[0].iter().any(|late| late.window.is_some()), "{late:?}");
+        assert_eq!(late[0], late[1]);
     }
 }

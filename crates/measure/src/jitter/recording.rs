@@ -95,12 +95,13 @@ impl Recording {
         self.last_woke_ns = None;
     }
 
-    /// Takes in a tick; true if it was late.
+    /// Takes in a tick that woke at `monotonic_ns` of `CLOCK_MONOTONIC`, whatever clock it was measured by; true if it was
+    /// late.
     ///
     /// Realtime: no allocation, some tens of nanoseconds (once in a while a few microseconds, when the traces
     /// make room).
     #[inline]
-    pub fn tick(&mut self, sample: Sample, disturbance: Disturbance) -> bool {
+    pub fn tick(&mut self, sample: Sample, monotonic_ns: i64, disturbance: Disturbance) -> bool {
         let at_ns = sample.woke_ns - self.start_ns;
         let (latency_ns, execution_ns) = (sample.wake_latency_ns(), sample.execution_ns());
         self.wake.record(latency_ns, at_ns);
@@ -120,7 +121,7 @@ impl Recording {
         self.ticks += 1;
         let response_ns = sample.response_ns();
         let usual_ns = self.usual_work_ns;
-        self.late.record(LateTick { number, at_ns: sample.woke_ns, response_ns, usual_ns, part, disturbance })
+        self.late.record(LateTick { number, at_ns: monotonic_ns, response_ns, usual_ns, part, disturbance })
     }
 
     /// Ticks taken in.
@@ -133,12 +134,6 @@ impl Recording {
     #[must_use]
     pub fn samples(&self) -> &[Sample] {
         &self.samples
-    }
-
-    /// Time since the start of the run at a time of the clock.
-    #[must_use]
-    pub fn since_start_ns(&self, at_ns: i64) -> i64 {
-        at_ns - self.start_ns
     }
 }
 
@@ -161,6 +156,7 @@ mod tests {
             now_ns = woke_ns + work_ns;
             recording.tick(
                 Sample { planned_ns, woke_ns, begun_ns: woke_ns, done_ns: now_ns },
+                woke_ns,
                 Disturbance::default(),
             );
             pacer.finished(now_ns);
@@ -211,6 +207,7 @@ mod tests {
         recording.begin(0, 0);
         recording.tick(
             Sample { planned_ns: MS, woke_ns: -4 * MS, begun_ns: -4 * MS, done_ns: -4 * MS },
+            MS,
             Disturbance::default(),
         );
         let wake = recording.wake.summary();
@@ -225,12 +222,18 @@ mod tests {
             for n in 0..2 {
                 let woke_ns = first_ns + n * MS;
                 recording.tick(
-                    Sample { planned_ns: woke_ns, woke_ns, begun_ns: woke_ns, done_ns: woke_ns + 10 + n },
+                    Sample {
+                        planned_ns: woke_ns,
+                        woke_ns,
+                        begun_ns: woke_ns,
+                        done_ns: woke_ns + measured_ns + n,
+                    },
+                    woke_ns,
                     Disturbance::default(),
                 );
             }
         }
         assert_eq!((recording.period.count(), recording.period.summary().max), (2, MS));
-        assert_eq!(recording.since_start_ns(101 * MS), 3 * MS);
+        assert_eq!(recording.execution.summary().max_at, 3 * MS);
     }
 }
