@@ -233,6 +233,9 @@ impl Plan {
     }
 }
 
+/// What is told instead of what a disk would say.
+const PANICKED: &str = "the recorder panicked, which is a bug in kilohertz";
+
 /// Has a panic told like a disk that failed, and what was recorded before it.
 fn guard<D: Disk>(writing: &mut Writing<D>, action: impl FnOnce(&mut Writing<D>)) {
     if catch_unwind(AssertUnwindSafe(|| action(writing))).is_err() {
@@ -250,7 +253,7 @@ impl Recorder {
     /// Writes what is in the rings, ends the log with its index, and tells what was recorded. Blocks until the disk
     /// has taken it. Samples pushed later are lost.
     pub fn finish(mut self) -> Summary {
-        let error = || Some("the recorder panicked, which is a bug in kilohertz".to_owned());
+        let error = || Some(PANICKED.to_owned());
         self.stop().unwrap_or_else(|| Summary { error: error(), ..Summary::default() })
     }
 

@@ -2,7 +2,9 @@
 
 use super::stream::Uplink;
 use super::tap::Drain;
-use super::{Counts, Disk, Output, RecordId, RecordSummary, RecorderError, RecorderOptions, Summary, Sync};
+use super::{
+    Counts, Disk, Output, PANICKED, RecordId, RecordSummary, RecorderError, RecorderOptions, Summary, Sync,
+};
 use khz_tlog::{Compression, Options, Sink, Type, Writer};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
@@ -315,7 +317,7 @@ impl<D: Disk> Writing<D> {
     /// After a panic nothing is written or sent any more; samples are still taken and counted.
     pub fn panicked(&mut self) {
         self.uplink = None;
-        self.give_up(Store::Failed, "the recorder panicked, which is a bug in kilohertz");
+        self.give_up(Store::Failed, PANICKED);
     }
 
     /// Leaves the file as it is. Some of what was in hand may be in it all the same.
