@@ -129,7 +129,7 @@ fn summary(robot: &RobotConfig, scenarios: u64, seed: u64, verdicts: Vec<(Verdic
     }
     campaign.violations.sort_by_key(|violation| violation.seed);
     reactions.sort_unstable();
-    let at = |q: f64| reactions[((reactions.len() - 1) as f64 * q) as usize] as f64 * 1e-3;
+    let at = |q: f64| nearest_rank(&reactions, q) as f64 * 1e-3;
     campaign.reaction_us = (!reactions.is_empty()).then(|| Reaction {
         count: reactions.len(),
         p50: at(0.5),
@@ -140,6 +140,15 @@ fn summary(robot: &RobotConfig, scenarios: u64, seed: u64, verdicts: Vec<(Verdic
         allowed: allowed_ns(robot) as f64 * 1e-3,
     });
     campaign
+}
+
+/// The smallest of sorted values that at least the share `q` of them does not exceed.
+///
+/// # Panics
+/// If there are none.
+fn nearest_rank(sorted: &[i64], q: f64) -> i64 {
+    let rank = (sorted.len() as f64 * q).ceil() as usize;
+    sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
 fn allowed_ns(robot: &RobotConfig) -> i64 {
@@ -435,6 +444,14 @@ impl Controller for Saboteur {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentiles_of_reactions_are_never_rounded_down() {
+        let hundred: Vec<i64> = (1..=100).collect();
+        assert_eq!([0.0, 0.5, 0.99, 0.999, 1.0].map(|q| nearest_rank(&hundred, q)), [1, 50, 99, 100, 100]);
+        assert_eq!([0.5, 0.99].map(|q| nearest_rank(&[3, 9], q)), [3, 9]);
+        assert_eq!(nearest_rank(&[7], 0.5), 7);
+    }
 
     #[test]
     fn nothing_is_violated_in_a_short_campaign() {
