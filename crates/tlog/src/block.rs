@@ -98,16 +98,21 @@ pub(crate) struct SchemaBody<'a> {
     pub identifier: u64,
     pub name: &'a str,
     pub schema: &'a [u8],
+    /// Flags nobody has defined; they are ignored and reported.
+    pub unknown_flags: Option<DecodeError>,
 }
 
 impl<'a> SchemaBody<'a> {
     pub fn read(body: &'a [u8]) -> Result<Self, DecodeError> {
         let mut input = Input::new(body);
         let identifier = input.varuint()?;
-        no_flags(&mut input, "schema block")?;
+        let unknown_flags = match no_flags(&mut input, "schema block") {
+            Err(error @ DecodeError { flaw: Flaw::Flags { .. }, .. }) => Some(error),
+            other => other.map(|()| None)?,
+        };
         let start = input;
         let name = std::str::from_utf8(input.counted()?).map_err(|_| start.error(Flaw::Utf8))?;
-        Ok(Self { identifier, name, schema: input.rest() })
+        Ok(Self { identifier, name, schema: input.rest(), unknown_flags })
     }
 
     pub fn write(&self, block: &mut Vec<u8>) {

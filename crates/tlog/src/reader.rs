@@ -399,7 +399,8 @@ impl<S: Source> Reader<S> {
         self.records.learn(offset, body)
     }
 
-    /// Takes over an index if the log ends in a sound one; anything else there means there is none.
+    /// Takes over an index if the log ends in a sound one; anything else there means there is none. A record whose
+    /// schema is damaged is left out or doubtful, and costs no other record.
     fn read_index(&mut self) -> Result<(), Error> {
         let size = self.window.size();
         let tail = self.window.at(size.saturating_sub(12), 12, 0)?;
@@ -414,26 +415,13 @@ impl<S: Source> Reader<S> {
         if header.kind != Kind::Index || header.whole() != length {
             return Ok(());
         }
-        let entries = match block::read_index(&block[header.len..]) {
-            Err(source @ DecodeError { flaw: Flaw::Flags { .. }, .. }) => {
-                return Err(Error::Block { offset, what: "index", source });
-            }
-            Err(_) => return Ok(()),
-            Ok(entries) => entries,
-        };
+        let Ok(entries) = block::read_index(&block[header.len..]) else { return Ok(()) };
         for entry in &entries {
             match self.header_at(entry.schema) {
                 Ok(header) if header.kind == Kind::Schema => {
                     match self.learn(Place { position: entry.schema, header }) {
-                        Err(
-                            error @ Error::Block {
-                                source: DecodeError { flaw: Flaw::Flags { .. }, .. }, ..
-                            },
-                        ) => {
-                            return Err(error);
-                        }
-                        // Whoever reads on to it is told.
-                        Err(error) if error.is_contained() => return Ok(()),
+                        // Reported to whoever reads on to it.
+                        Err(error) if error.is_contained() => {}
                         other => other?,
                     }
                 }

@@ -2,7 +2,7 @@
 
 use crate::batch;
 use crate::block::SchemaBody;
-use crate::error::Error;
+use crate::error::{DecodeError, Error};
 use crate::record::Record;
 use crate::schema::Type;
 use std::collections::{HashMap, HashSet};
@@ -22,6 +22,7 @@ pub struct RecordInfo {
     batched: bool,
     position: u64,
     last: Option<u64>,
+    unknown_flags: Option<DecodeError>,
 }
 
 impl RecordInfo {
@@ -79,13 +80,18 @@ pub(crate) struct Records {
 
 impl Records {
     /// Takes in the schema block at `position`. A record whose schema changes has the new one from there on.
+    ///
+    /// Unknown flags are an error, but the record is known all the same: one changed byte must not cost its samples.
     pub fn learn(&mut self, position: u64, body: SchemaBody<'_>) -> Result<(), Error> {
         let index = match self.known(position, &body) {
             Some(index) => index,
             None => self.add(position, &body)?,
         };
         self.by_identifier.insert(body.identifier, index);
-        Ok(())
+        match self.all[index].unknown_flags.or(body.unknown_flags) {
+            None => Ok(()),
+            Some(source) => Err(Error::Block { offset: position, what: "schema", source }),
+        }
     }
 
     pub fn select(&mut self, names: HashSet<String>) {
@@ -141,11 +147,19 @@ impl Records {
             return Err(Error::TooLarge { offset: position, what: "schemas", size, limit });
         }
         let wrong = |source| Error::Block { offset: position, what: "schema", source };
-        let outer = Type::decode(body.schema).map_err(wrong)?;
+        let (outer, mut unknown_flags) = Type::decode_ignoring_flags(body.schema).map_err(wrong)?;
         // A field that only looks like one of batches is what it says it is.
-        let inner = batch::inner(&outer).and_then(|schema| Some((schema.into(), Type::decode(schema).ok()?)));
+        let inner = batch::inner(&outer).and_then(|schema| {
+            let (ty, inside) = Type::decode_ignoring_flags(schema).ok()?;
+            unknown_flags = unknown_flags.or(inside);
+            Some((schema, ty))
+        });
         let batched = inner.is_some();
-        let (schema, ty) = inner.unwrap_or_else(|| (body.schema.into(), outer));
+        let (stored, ty) = inner.map_or((body.schema, None), |(schema, ty)| (schema, Some(ty)));
+        // Without unknown flags, so that a copy of the record is sound.
+        let clean = |ty: &Type| if unknown_flags.is_some() { ty.to_bytes().into() } else { stored.into() };
+        let schema = clean(ty.as_ref().unwrap_or(&outer));
+        let ty = ty.unwrap_or(outer);
         let record = RecordInfo {
             name: body.name.to_owned(),
             identifier: body.identifier,
@@ -155,6 +169,7 @@ impl Records {
             batched,
             position,
             last: None,
+            unknown_flags,
         };
         self.batches |= batched;
         self.by_position.insert(position, self.all.len());

@@ -26,9 +26,10 @@ pub struct Repair {
     pub was_finished: bool,
 }
 
-/// Writes everything sound in a log to a new one, which has an index, links and markers. Behind damage it goes on with
-/// the next block whose checksum is right. Samples are taken over as they are stored, records also without any. A record
-/// whose schema changed on the way becomes two, the second with a number behind its name.
+/// Writes everything sound in a log to a new one, which has an index, links and markers. After damage it goes on with
+/// the next block whose checksum is right. A sample is sound if it decompresses and fits its schema, and its checksum, if
+/// it has one, is right. Samples are taken over as they are stored, records also without any. A record whose schema
+/// changed on the way becomes two, the second with a number behind its name.
 ///
 /// `progress` is told the position now and then, at least once for each sample.
 ///
@@ -43,7 +44,7 @@ pub fn repair<S: Source, W: Write>(
     let mut report = Repair { was_finished: reader.is_finished(), ..Repair::default() };
     let mut copier = Copier::new(out)?;
     loop {
-        let error = match reader.next_stored() {
+        let error = match reader.next().and_then(|item| item.map(sound).transpose()) {
             Ok(None) => break,
             Ok(Some(item)) => {
                 report.samples += 1;
@@ -63,6 +64,11 @@ pub fn repair<S: Source, W: Write>(
     }
     reader.records().iter().try_for_each(|record| copier.keep(record))?;
     Ok((report, copier.finish()?))
+}
+
+/// The sample, if its value can be read. Without a checksum nothing else tells damage, and a repaired log must be readable.
+fn sound(item: Item<'_>) -> Result<Item<'_>, Error> {
+    item.value().map(|_| item)
 }
 
 /// Writes samples of one log to another, declaring records as they come.

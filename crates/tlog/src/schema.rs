@@ -117,10 +117,22 @@ impl Type {
     /// # Errors
     /// Malformed bytes, unknown types or flags, or a schema beyond [`MAX_DEPTH`], [`MAX_NODES`] or [`MAX_IDLE`].
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut parser = Parser { input: Input::new(bytes), nodes: 0 };
+        match Self::decode_ignoring_flags(bytes)? {
+            (ty, None) => Ok(ty),
+            (_, Some(flags)) => Err(flags),
+        }
+    }
+
+    /// As [`decode`](Self::decode), but unknown flags are ignored, as the original readers do. The first of them is
+    /// returned beside the type: a newer program wrote the schema, or it is damaged.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode), except for flags.
+    pub(crate) fn decode_ignoring_flags(bytes: &[u8]) -> Result<(Self, Option<DecodeError>), DecodeError> {
+        let mut parser = Parser { input: Input::new(bytes), nodes: 0, ignored: None };
         let ty = parser.ty(0)?;
         ty.check_idle().map_err(|flaw| DecodeError { at: 0, flaw })?;
-        Ok(ty)
+        Ok((ty, parser.ignored))
     }
 
     /// Appends the schema's bytes.
@@ -287,6 +299,8 @@ pub(crate) fn signed(width: Width, input: &mut Input<'_>) -> Result<i64, DecodeE
 struct Parser<'a> {
     input: Input<'a>,
     nodes: usize,
+    /// The first unknown flags.
+    ignored: Option<DecodeError>,
 }
 
 impl Parser<'_> {
@@ -344,7 +358,7 @@ impl Parser<'_> {
     }
 
     fn fields(&mut self, depth: usize) -> Result<Vec<Field>, DecodeError> {
-        self.no_flags("object")?;
+        self.flags("object")?;
         let mut fields = Vec::new();
         while let Some(field) = self.field(depth)? {
             fields.push(field);
@@ -353,7 +367,7 @@ impl Parser<'_> {
     }
 
     fn field(&mut self, depth: usize) -> Result<Option<Field>, DecodeError> {
-        self.no_flags("field")?;
+        self.flags("field")?;
         let name = self.text()?;
         let aliases = self.aliases()?;
         let Some(ty) = self.member(depth)? else {
@@ -420,11 +434,12 @@ impl Parser<'_> {
         Ok(std::str::from_utf8(bytes).map_err(|_| start.error(Flaw::Utf8))?.to_owned())
     }
 
-    fn no_flags(&mut self, what: &'static str) -> Result<(), DecodeError> {
+    fn flags(&mut self, what: &'static str) -> Result<(), DecodeError> {
         let start = self.input;
-        match self.input.varuint()? {
-            0 => Ok(()),
-            flags => Err(start.error(Flaw::Flags { what, flags })),
+        let flags = self.input.varuint()?;
+        if flags != 0 {
+            self.ignored.get_or_insert(start.error(Flaw::Flags { what, flags }));
         }
+        Ok(())
     }
 }

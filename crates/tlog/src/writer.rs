@@ -147,9 +147,9 @@ impl<W: Write> Writer<W> {
         match how {
             Compression::Zstd => {
                 let schema = &crate::batch::outer(schema);
-                SchemaBody { identifier, name, schema }.write(&mut self.block);
+                SchemaBody { identifier, name, schema, unknown_flags: None }.write(&mut self.block);
             }
-            _ => SchemaBody { identifier, name, schema }.write(&mut self.block),
+            _ => SchemaBody { identifier, name, schema, unknown_flags: None }.write(&mut self.block),
         }
         self.put_block()?;
         Ok(RecordId(identifier))

@@ -288,23 +288,73 @@ fn a_marker_is_never_preceded_by_its_own_first_byte() {
 }
 
 #[test]
-fn unknown_flags_are_refused_with_their_place() {
+fn unknown_flags_are_reported_with_their_place() {
     let mut log = vector("a");
     log[8] = 4;
     assert!(matches!(read(&log).1, Some(Error::HeaderFlags { flags: 4 })));
     for (at, what) in [(12, "schema"), (18, "schema"), (19, "schema"), (36, "data")] {
         let mut log = vector("a");
-        log.truncate(52); // without the index, whose reading would meet the schema first
         log[at] |= 0x20;
         let (_, error) = read(&log);
         let error = error.unwrap().to_string();
         assert!(error.contains(what) && error.contains("flags 0x2"), "{error}");
     }
-    let mut log = vector("a");
-    log[54] = 1;
-    assert!(
-        read(&log).1.unwrap().to_string().starts_with("byte 52: bad index block: unknown index flags 0x1")
-    );
+}
+
+/// What can be read of a log when the reader goes on after damage it reports, and how often it did.
+fn read_on(log: &[u8]) -> (Vec<String>, u32) {
+    let (mut lines, mut damages) = (Vec::new(), 0);
+    let mut reader = Reader::open(log).unwrap();
+    loop {
+        match reader.next().and_then(|item| item.map(|item| line(&item)).transpose()) {
+            Ok(Some(line)) => lines.push(line),
+            Ok(None) => return (lines, damages),
+            Err(error) => {
+                reader.step_over(error).unwrap();
+                damages += 1;
+            }
+        }
+    }
+}
+
+/// One changed byte that reads as flags once made the whole log unreadable, also for `repair`.
+#[test]
+fn flags_in_one_schema_or_the_index_cost_no_sample() {
+    let whole = read(&vector("a")).0;
+    for (at, damages) in [(12, 1), (18, 1), (19, 1), (54, 0)] {
+        let mut log = vector("a");
+        log[at] |= 0x20;
+        assert_eq!(read_on(&log), (whole.clone(), damages), "byte {at}");
+        let (report, repaired) = khz_tlog::repair(log, Vec::new(), |_| {}).unwrap();
+        assert_eq!((report.samples, report.damages), (whole.len() as u64, u64::from(damages)));
+        let (lines, error) = read(&repaired);
+        assert!(error.is_none() && lines.len() == whole.len(), "byte {at}: {error:?}");
+    }
+}
+
+/// Without checksums `repair` once kept samples that nobody could read, and reported no damage.
+#[test]
+fn repair_keeps_no_sample_that_does_not_decode() {
+    for compression in [Compression::None, Compression::Snappy, Compression::Zstd] {
+        let options = Options { checksums: false, compression, ..Options::default() };
+        let mut writer = Writer::new(Vec::new(), options).unwrap();
+        let id = writer.record("text", &Type::object([("said", Type::String)])).unwrap();
+        let data = writer.position() as usize;
+        let text = [&[60][..], &[b'a'; 60]].concat();
+        for n in 0..50 {
+            writer.write(id, Some(T0 + n * 1000), &text).unwrap();
+        }
+        let log = writer.finish().unwrap();
+        for at in data..log.len() - 60 {
+            let mut log = log.clone();
+            log[at] ^= 0x55;
+            let (report, repaired) = khz_tlog::repair(log, Vec::new(), |_| {}).unwrap();
+            let (lines, error) = read(&repaired);
+            assert!(error.is_none(), "{compression:?}, byte {at}: {error:?}");
+            assert_eq!(lines.len() as u64, report.samples);
+            assert!(report.samples >= 50 || report.damages > 0, "{compression:?}, byte {at}");
+        }
+    }
 }
 
 #[test]
