@@ -78,6 +78,8 @@ pub struct CycleResult {
     pub late: u16,
     /// Frames from devices that are not in the plan, or that were no reply.
     pub foreign: u16,
+    /// A servo that answered a query more than once, the first of them: two servos may have its id.
+    pub answered_twice: Option<u16>,
     /// The IMU was asked and did not answer in time.
     pub imu_missed: bool,
     /// Links that refused or failed since the cycle before; bit per link.

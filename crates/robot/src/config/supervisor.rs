@@ -81,6 +81,9 @@ section! {
         derate_to: f64 = 0.3, "", 0.0 => 1.0;
         /// At the start every servo must have answered, without a fault, within this time.
         answer_s: f64 = 1.0, "s", 0.01 => 60.0;
+        /// So many ticks in a row, at the start and whenever replies were missed before arming, in which every servo has
+        /// answered in time and only once: the robot arms after that.
+        answer_ticks: u32 = 5, "", 1 => 1000;
         /// After arming, missed replies, stale state, an IMU that is silent or not ready, overruns and a slow controller
         /// are forgiven for this long.
         grace_s: f64 = 0.5, "s", 0.0 => 60.0;

@@ -65,6 +65,11 @@ pub enum Cause {
         /// The first one missing.
         servo: u16,
     },
+    /// A servo answered a query more than once at the start: most likely two servos have its id.
+    DuplicateReplies {
+        /// Which servo.
+        servo: u16,
+    },
     /// A link refused to carry frames for too many ticks in a row.
     BusDown {
         /// Which link.
@@ -196,7 +201,9 @@ impl Cause {
             | Self::ServoTimedOut { .. }
             | Self::ServoReset { .. }
             | Self::ServoNotFinite { .. } => Trigger::ServoFault,
-            Self::MissedReplies { .. } | Self::NotSeen { .. } => Trigger::MissedReplies,
+            Self::MissedReplies { .. } | Self::NotSeen { .. } | Self::DuplicateReplies { .. } => {
+                Trigger::MissedReplies
+            }
             Self::Stale { .. } => Trigger::Stale,
             Self::BusDown { .. } => Trigger::BusDown,
             Self::Overruns { .. } => Trigger::Overruns,
@@ -239,6 +246,7 @@ impl Cause {
             | Self::MissedReplies { servo, .. }
             | Self::Stale { servo, .. }
             | Self::NotSeen { servo }
+            | Self::DuplicateReplies { servo }
             | Self::CommandNotFinite { servo }
             | Self::CommandOutOfLimits { servo }
             | Self::VoltageLow { servo, .. }
@@ -282,6 +290,9 @@ impl fmt::Display for Cause {
             Self::MissedReplies { count, .. } => write!(f, "{count} replies missed in a row"),
             Self::Stale { age_ns, .. } => write!(f, "state {:.1} ms old", ms(age_ns)),
             Self::NotSeen { .. } => f.write_str("no reply at the start"),
+            Self::DuplicateReplies { .. } => {
+                f.write_str("two replies to one query: give each servo on this bus an id of its own")
+            }
             Self::BusDown { link } => write!(f, "link {link} is down"),
             Self::Overruns { count: 1 } => f.write_str("a tick overran"),
             Self::Overruns { count } => write!(f, "{count} overruns in a row"),

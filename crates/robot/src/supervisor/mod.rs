@@ -1,7 +1,7 @@
 //! Decides every tick whether the robot may be controlled, must be damped, or is at rest.
 //!
 //! ```text
-//!            all answered       armed         started
+//!         all keep answering    armed         started
 //!   Init ───────────────► Idle ───────► Armed ───────► Active ◄── warn, derate: stays, with less torque
 //!    ▲                     │              │               │
 //!    │                     │              │               │ any trigger with the reaction `damp`
@@ -19,6 +19,7 @@
 //! After construction nothing here allocates, locks, prints or makes a system call. The cost per tick grows with
 //! the number of servos only.
 
+mod bring_up;
 mod cause;
 mod guard;
 mod phase;
@@ -36,6 +37,7 @@ use crate::command::ServoCommand;
 use crate::config::{Descent, Format, Reaction, RobotConfig};
 use crate::cycle::CycleResult;
 use crate::state::RobotState;
+use bring_up::BringUp;
 use guard::Guard;
 use watch::{Findings, Watch};
 
@@ -67,6 +69,7 @@ pub struct Supervisor {
     /// What led into damping.
     blame: Option<Cause>,
     watch: Watch,
+    bring_up: BringUp,
     guard: Guard,
     /// Triggers warned of or derated for, one bit each, until they are over.
     warned: u32,
@@ -99,6 +102,7 @@ impl Supervisor {
             since_ns: None,
             blame: None,
             watch: Watch::new(velocity_asked),
+            bring_up: BringUp::default(),
             guard,
             warned: 0,
             derated: false,
@@ -112,6 +116,7 @@ impl Supervisor {
     pub fn observe(&mut self, state: &RobotState, seen: &Observation) {
         let elapsed_ns = state.now_ns - *self.since_ns.get_or_insert(state.now_ns);
         self.watch.update(state, seen, &self.settings);
+        self.bring_up.update(state, &seen.cycle);
         match self.phase {
             Phase::Init => self.init(state, seen, elapsed_ns),
             Phase::Idle => self.idle(state, seen),
@@ -123,18 +128,13 @@ impl Supervisor {
 
     fn init(&mut self, state: &RobotState, seen: &Observation, elapsed_ns: i64) {
         let late = elapsed_ns > self.settings.answer_ns;
-        let missing = state.servos.iter().position(|servo| !servo.fresh);
         if let Some(cause) = seen.stop {
             self.rest(cause, state);
-        } else if let Some(servo) = missing {
-            if late {
-                self.rest(Cause::NotSeen { servo: servo as u16 }, state);
-            }
-        } else if let Some(cause) = self.servo_trouble(state, seen) {
+        } else if let Some(cause) = self.bring_up.lack().or_else(|| self.servo_trouble(state, seen)) {
             if late {
                 self.rest(cause, state);
             }
-        } else {
+        } else if self.bring_up.is_over(self.settings.answer_ticks) {
             self.enter(Phase::Idle, Cause::AllServosSeen, state);
         }
     }
@@ -149,7 +149,10 @@ impl Supervisor {
             self.rest(cause, state);
         } else if state.servos.iter().any(|servo| servo.age_ns(state.now_ns) > self.settings.stale_ns) {
             self.enter(Phase::Init, Cause::Rearmed, state);
-        } else if self.arm && self.operator_is_there(seen) {
+        } else if self.arm
+            && self.operator_is_there(seen)
+            && self.bring_up.is_over(self.settings.answer_ticks)
+        {
             self.arm = false;
             self.watch.reset();
             self.enter(Phase::Armed, Cause::ArmRequested, state);

@@ -9,6 +9,8 @@ pub struct SupervisorSettings {
     pub auto_arm: bool,
     /// How long all servos may take to answer at the start.
     pub answer_ns: i64,
+    /// Ticks in a row in which every servo has to answer before the robot may be armed.
+    pub answer_ticks: u32,
     /// After arming, missed replies, stale state, overruns and a slow controller are forgiven for this long.
     pub grace_ns: i64,
     /// Missed replies of one servo, or refusals of one link, in a row.
@@ -63,6 +65,7 @@ impl SupervisorSettings {
         Self {
             auto_arm: true,
             answer_ns: ns(config.answer_s, 1e9),
+            answer_ticks: config.answer_ticks,
             grace_ns: ns(config.grace_s, 1e9),
             missed_replies: config.missed_replies,
             stale_ns: ns(config.stale_ms, 1e6),

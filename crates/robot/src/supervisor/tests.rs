@@ -252,7 +252,8 @@ fn the_operator_must_be_heard_if_one_is_expected() {
 #[test]
 fn start_up_is_forgiven_for_the_grace_only() {
     let mut bench = Bench::new(|_| {});
-    bench.run(3, |_| {});
+    // Complete ticks before arming, and one from idle.
+    bench.run(6, |_| {});
     assert_eq!(bench.supervisor.phase(), Phase::Active);
     assert_eq!(bench.run(495, |bench| bench.seen.overrun = true), Phase::Active);
     assert_eq!(bench.run(10, |bench| bench.seen.overrun = true), Phase::Damping);
@@ -356,6 +357,47 @@ fn a_servo_missing_at_the_start_is_named() {
     assert_eq!(bench.last().cause, Cause::NotSeen { servo: 1 });
     bench.run(51, silent);
     assert!(bench.supervisor.is_settled());
+}
+
+#[test]
+fn arming_needs_several_complete_ticks_in_a_row() {
+    let mut bench = Bench::new(|settings| settings.answer_ticks = 5);
+    let silent = |bench: &mut Bench| bench.state.servos[1].fresh = false;
+    for _ in 0..20 {
+        assert_eq!(bench.run(4, |_| {}), Phase::Init);
+        assert_eq!(bench.tick(silent), Phase::Init);
+    }
+    assert_eq!(bench.run(4, |_| {}), Phase::Init);
+    assert_eq!(bench.tick(|_| {}), Phase::Idle);
+}
+
+#[test]
+fn a_robot_that_never_answers_completely_is_not_armed_but_gives_up() {
+    let mut bench = Bench::new(|_| {});
+    let silent = |bench: &mut Bench| bench.state.servos[1].fresh = false;
+    for _ in 0..250 {
+        bench.run(4, |_| {});
+        bench.tick(silent);
+    }
+    assert_eq!((bench.tick(silent), bench.last().cause), (Phase::Fault, Cause::NotSeen { servo: 1 }));
+}
+
+#[test]
+fn a_robot_in_which_a_servo_answers_twice_is_not_armed() {
+    let mut bench = Bench::new(|_| {});
+    let twice = |bench: &mut Bench| bench.seen.cycle.answered_twice = Some(1);
+    assert_eq!(bench.run(1001, twice), Phase::Init);
+    assert_eq!((bench.tick(twice), bench.last().cause), (Phase::Fault, Cause::DuplicateReplies { servo: 1 }));
+}
+
+#[test]
+fn arming_on_request_needs_complete_ticks_just_before() {
+    let mut bench = Bench::new(|settings| settings.auto_arm = false);
+    assert_eq!(bench.run(100, |_| {}), Phase::Idle);
+    bench.tick(|bench| bench.state.servos[1].fresh = false);
+    bench.supervisor.arm();
+    assert_eq!(bench.run(4, |_| {}), Phase::Idle);
+    assert_eq!(bench.tick(|_| {}), Phase::Active);
 }
 
 #[test]

@@ -1,0 +1,34 @@
+//! Whether every servo answers as it should before the robot may be armed.
+
+use super::Cause;
+use crate::cycle::CycleResult;
+use crate::state::RobotState;
+
+/// Complete ticks in a row: every servo answered, in time and once. A single one proves little: on a bus that cannot keep
+/// up, or with replies that come late, one now and then looks complete.
+#[derive(Clone, Debug, Default)]
+pub struct BringUp {
+    complete: u32,
+    /// What the last tick lacked.
+    lack: Option<Cause>,
+}
+
+impl BringUp {
+    /// Counts a tick.
+    pub fn update(&mut self, state: &RobotState, cycle: &CycleResult) {
+        let missing = state.servos.iter().position(|servo| !servo.fresh);
+        let twice = cycle.answered_twice.map(|servo| Cause::DuplicateReplies { servo });
+        self.lack = missing.map(|servo| Cause::NotSeen { servo: servo as u16 }).or(twice);
+        self.complete = if self.lack.is_none() { self.complete.saturating_add(1) } else { 0 };
+    }
+
+    /// What the last tick lacked; `None` if it was complete.
+    pub const fn lack(&self) -> Option<Cause> {
+        self.lack
+    }
+
+    /// The last so many ticks were complete.
+    pub const fn is_over(&self, ticks: u32) -> bool {
+        self.complete >= ticks
+    }
+}
