@@ -55,6 +55,10 @@ impl Link for Injected {
         self.world.half_duplex(channel)
     }
 
+    fn begin_cycle(&mut self, now_ns: i64) {
+        self.world.begin_cycle(now_ns);
+    }
+
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
         self.inject(now_ns);
         self.world.send(channel, frame, now_ns)

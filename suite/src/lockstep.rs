@@ -93,6 +93,10 @@ impl<L: Link> Link for Lockstep<L> {
         self.host.half_duplex(channel)
     }
 
+    fn begin_cycle(&mut self, now_ns: i64) {
+        self.host.begin_cycle(now_ns);
+    }
+
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
         self.host.send(channel, frame, now_ns)
     }

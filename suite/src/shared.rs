@@ -41,6 +41,10 @@ impl<L: Link> Link for Share<L> {
         self.get().half_duplex(channel)
     }
 
+    fn begin_cycle(&mut self, now_ns: i64) {
+        self.get().begin_cycle(now_ns);
+    }
+
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
         self.get().send(channel, frame, now_ns)
     }
@@ -129,6 +133,10 @@ impl<L: Link> Link for Watched<L> {
 
     fn half_duplex(&self, channel: u8) -> bool {
         self.link.half_duplex(channel)
+    }
+
+    fn begin_cycle(&mut self, now_ns: i64) {
+        self.watch(|link| link.begin_cycle(now_ns));
     }
 
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {

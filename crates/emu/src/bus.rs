@@ -56,6 +56,8 @@ pub struct Bus {
     on_wire: Vec<Transmission>,
     free_ns: i64,
     busy_ns: i64,
+    /// The host's frames do not get onto the wire.
+    is_stalled: bool,
     /// From the end of a request to the last bit of the shortest reply to it.
     fastest_reply_ns: i64,
 }
@@ -72,6 +74,7 @@ impl Bus {
             on_wire: Vec::with_capacity(8 * servos + 1),
             free_ns: i64::MIN / 2,
             busy_ns: 0,
+            is_stalled: false,
             fastest_reply_ns: turnaround_ns + shortest_ns(config.wire),
         }
     }
@@ -83,6 +86,19 @@ impl Bus {
             self.host.push_back(self.transmission(Sender::Host, frame, now_ns));
         }
         room
+    }
+
+    /// Keeps the host's frames off the wire, or lets them go from now on.
+    pub fn stall(&mut self, is_stalled: bool, now_ns: i64) {
+        self.is_stalled = is_stalled;
+        self.host.iter_mut().for_each(|t| t.start_ns = t.start_ns.max(now_ns));
+    }
+
+    /// Takes back the host's frames that are not on the wire yet; how many there were.
+    pub fn drop_waiting(&mut self) -> u64 {
+        let waiting = self.host.len() as u64;
+        self.host.clear();
+        waiting
     }
 
     /// Queues a servo's reply to a request that has just arrived; false if there is no room.
@@ -127,7 +143,7 @@ impl Bus {
         let free_ns = self.next_free_ns();
         let end_ns = |t: &Transmission| t.end_ns().max(free_ns + t.frame_ns);
         let waiting = self.replies.iter().map(end_ns);
-        let first = self.host.front().filter(|_| self.host.iter().any(wants_reply));
+        let first = self.next_of_host().filter(|_| self.host.iter().any(wants_reply));
         let queued = first.map(|t| end_ns(t) + self.fastest_reply_ns);
         sent.chain(waiting).chain(queued).min()
     }
@@ -194,9 +210,14 @@ impl Bus {
             .min_by_key(|&(at_ns, _)| at_ns)
     }
 
+    /// The host's oldest frame, unless the bus is stalled.
+    fn next_of_host(&self) -> Option<&Transmission> {
+        self.host.front().filter(|_| !self.is_stalled)
+    }
+
     /// The host's oldest frame and each servo's oldest reply.
     fn waiting(&self) -> impl Iterator<Item = (Waiting, &Transmission)> {
-        let host = self.host.front().map(|t| (Waiting::Host, t));
+        let host = self.next_of_host().map(|t| (Waiting::Host, t));
         let oldest = move |index: usize, t: &Transmission| {
             self.replies[..index].iter().all(|earlier| earlier.sender != t.sender)
         };

@@ -33,7 +33,11 @@ pub struct World {
     stepped_ns: Option<i64>,
     inbox: VecDeque<Received>,
     imu: Option<Sensor>,
+    witness: Option<Witness>,
 }
+
+/// Sees every frame of the host that reaches the servos: bus, frame, time.
+type Witness = Box<dyn FnMut(u8, &Frame, i64) + Send>;
 
 struct Channel {
     bus: Bus,
@@ -88,6 +92,7 @@ impl World {
             stepped_ns: None,
             inbox: VecDeque::with_capacity(INBOX),
             imu: config.imu.map(|imu| Sensor::new(imu, config.seed)),
+            witness: None,
         })
     }
 
@@ -109,6 +114,20 @@ impl World {
         if let Some(servo) = self.servos.get_mut(servo) {
             servo.inject(injection);
         }
+    }
+
+    /// Stalls a bus, or lets it go on: frames of the host wait before the wire, as they do where nobody acknowledges
+    /// them. Without effect if there is no such bus.
+    pub fn stall(&mut self, bus: u8, is_stalled: bool, now_ns: i64) {
+        self.advance(now_ns);
+        if let Some(channel) = self.buses.get_mut(usize::from(bus)) {
+            channel.bus.stall(is_stalled, now_ns);
+        }
+    }
+
+    /// Shows every frame of the host that reaches the servos to `witness`: bus, frame and time, ns.
+    pub fn watch(&mut self, witness: impl FnMut(u8, &Frame, i64) + Send + 'static) {
+        self.witness = Some(Box::new(witness));
     }
 
     /// Takes the IMU away or gives it back.
@@ -178,6 +197,9 @@ impl World {
 
     /// Everyone on the bus but the sender gets the frame.
     fn deliver(&mut self, index: usize, at_ns: i64, sent: &Transmission) {
+        if let (Some(witness), Sender::Host) = (&mut self.witness, sent.sender) {
+            witness(index as u8, &sent.frame, at_ns);
+        }
         let channel = &mut self.buses[index];
         let wire = channel.bus.config().wire;
         for &servo in &channel.servos {
@@ -241,6 +263,16 @@ impl Link for World {
 
     fn half_duplex(&self, channel: u8) -> bool {
         self.buses.get(usize::from(channel)).is_some_and(Channel::is_half_duplex)
+    }
+
+    /// Drops what waits before the wire.
+    fn begin_cycle(&mut self, now_ns: i64) {
+        self.advance(now_ns);
+        for Channel { bus, counters, .. } in &mut self.buses {
+            let dropped = bus.drop_waiting();
+            counters.sent -= dropped;
+            counters.expired += dropped;
+        }
     }
 
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {

@@ -125,6 +125,8 @@ pub struct Struck {
     pub corrupted: u64,
     /// Frames delivered after a later one.
     pub reordered: u64,
+    /// Frames that were due and found no room in the link until the next cycle began.
+    pub expired: u64,
     /// Frames refused or dropped because the bus was off or the link refused them.
     pub refused: u64,
 }
@@ -261,6 +263,18 @@ impl<L: Link> Link for Faults<L> {
 
     fn half_duplex(&self, channel: u8) -> bool {
         self.link.half_duplex(channel)
+    }
+
+    fn begin_cycle(&mut self, now_ns: i64) {
+        // What the script still delays is on its way; what is due and finds no room now waits in vain.
+        if self.outbound.due(now_ns).is_some() {
+            let _ = self.flush(now_ns);
+        }
+        while self.outbound.due(now_ns).is_some() {
+            self.outbound.pop();
+            self.struck.expired += 1;
+        }
+        self.link.begin_cycle(now_ns);
     }
 
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
@@ -566,6 +580,29 @@ mod tests {
         assert_eq!(link.flush(1), Ok(()));
         let came = std::iter::from_fn(|| link.receive(2).unwrap());
         assert_eq!(came.map(|received| received.frame.payload()[0]).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_held_frame_that_finds_no_room_until_the_next_cycle_is_dropped() {
+        let mut link = faulty(&[]);
+        link.inner().room = 0;
+        assert_eq!(link.send(0, &frame(1, 1), 0), Ok(()), "it is held");
+        link.begin_cycle(1);
+        link.inner().room = 10;
+        link.send(0, &frame(1, 2), 1).unwrap();
+        let came = std::iter::from_fn(|| link.receive(2).unwrap());
+        assert_eq!(came.map(|received| received.frame.payload()[0]).collect::<Vec<_>>(), [2]);
+        assert_eq!(link.struck().expired, 1);
+        assert_eq!(link.inner().cycles, 1, "the link underneath is told, too");
+    }
+
+    #[test]
+    fn a_delayed_command_survives_the_next_cycle() {
+        let delay = Kind::Delay { ns: 100, jitter_ns: 0 };
+        let mut link = faulty(&[Fault { direction: Direction::ToDevices, ..Fault::new(delay) }]);
+        link.send(0, &frame(1, 1), 0).unwrap();
+        link.begin_cycle(50);
+        assert_eq!(link.receive(120).unwrap().unwrap().at_ns, 120);
     }
 
     #[test]

@@ -60,6 +60,16 @@ pub trait Link: Send {
         self.capabilities().half_duplex
     }
 
+    /// A control cycle begins: what was taken in an earlier one and not handed to the wire yet is dropped and counted in
+    /// [`Counters::expired`]. A command lives for one cycle, so that a bus that carries nothing for a while and then
+    /// everything does not carry old commands. No system call, unless the link's page names one.
+    ///
+    /// The bus cycle calls it before its first [`Link::send`]. A link or wrapper that keeps frames beyond
+    /// [`Link::flush`], and every wrapper around another link, must implement it.
+    fn begin_cycle(&mut self, now_ns: i64) {
+        let _ = now_ns;
+    }
+
     /// Takes a frame for a channel: sends it, or keeps it until [`Link::flush`].
     ///
     /// # Errors
@@ -119,6 +129,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn half_duplex(&self, channel: u8) -> bool {
         (**self).half_duplex(channel)
+    }
+
+    fn begin_cycle(&mut self, now_ns: i64) {
+        (**self).begin_cycle(now_ns);
     }
 
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
@@ -224,6 +238,8 @@ pub struct Counters {
     pub received: u64,
     /// Frames refused because a queue was full.
     pub full: u64,
+    /// Frames taken and dropped unsent, because the next cycle began before the wire took them.
+    pub expired: u64,
     /// Received pieces that were no valid frame (checksum, syntax, length).
     pub corrupt: u64,
     /// Error frames, bus errors and OS errors.

@@ -12,6 +12,8 @@ pub(crate) struct Loopback {
     pub(crate) room: u64,
     taken: u64,
     pub(crate) is_down: bool,
+    /// Calls of [`Link::begin_cycle`].
+    pub(crate) cycles: u64,
 }
 
 impl Loopback {
@@ -23,6 +25,7 @@ impl Loopback {
             room: u64::MAX,
             taken: 0,
             is_down: false,
+            cycles: 0,
         }
     }
 }
@@ -36,6 +39,10 @@ impl Link for Loopback {
             in_flight: u16::MAX,
             emulated: true,
         }
+    }
+
+    fn begin_cycle(&mut self, _: i64) {
+        self.cycles += 1;
     }
 
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {

@@ -102,6 +102,10 @@ impl<L: Link> Link for Trace<L> {
         self.link.half_duplex(channel)
     }
 
+    fn begin_cycle(&mut self, now_ns: i64) {
+        self.link.begin_cycle(now_ns);
+    }
+
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
         self.link.send(channel, frame, now_ns)?;
         self.copy(Way::Sent, Received { channel, at_ns: now_ns, frame: *frame });

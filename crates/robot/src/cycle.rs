@@ -96,6 +96,8 @@ pub struct Cycle {
     lane_of: Vec<Vec<Option<usize>>>,
     inbox: Vec<(usize, Received)>,
     deadline_ns: i64,
+    /// Nothing was sent in this cycle yet.
+    is_new: bool,
     pending: u16,
     imu: ImuPhase,
     paced: Option<Paced>,
@@ -140,6 +142,7 @@ impl Cycle {
             lane_of,
             inbox: Vec::with_capacity(INBOX),
             deadline_ns: 0,
+            is_new: false,
             pending: 0,
             imu,
             paced: None,
@@ -154,6 +157,7 @@ impl Cycle {
     /// known to be late.
     pub fn begin(&mut self, commands: &[ServoCommand], deadline_ns: i64) {
         self.round = self.round.wrapping_add(1);
+        self.is_new = true;
         self.deadline_ns = deadline_ns;
         self.pending = self.devices.len() as u16;
         for (device, command) in self.devices.iter_mut().zip(commands) {
@@ -166,8 +170,11 @@ impl Cycle {
     }
 
     /// Hands as many frames to the links as they take now, round robin over the buses, and asks the IMU once
-    /// every bus has its frames.
+    /// every bus has its frames. The first call of a cycle has the links drop what they hold of the last.
     pub fn send(&mut self, links: &mut [Box<dyn Link>], now_ns: i64) {
+        if std::mem::take(&mut self.is_new) {
+            links.iter_mut().for_each(|link| link.begin_cycle(now_ns));
+        }
         let mut touched = 0_u64;
         loop {
             let mut progress = false;

@@ -89,6 +89,10 @@ impl Link for Shared {
         lock(&self.0).world.half_duplex(channel)
     }
 
+    fn begin_cycle(&mut self, now_ns: i64) {
+        lock(&self.0).world.begin_cycle(now_ns);
+    }
+
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
         let mut stage = lock(&self.0);
         stage.spy.sent(channel, frame, now_ns);
