@@ -23,4 +23,4 @@ pub mod watchdogs;
 pub use command::{PositionCommand, ServoCommand};
 pub use config::{ConfigError, RobotConfig};
 pub use controller::{ControlError, Controller};
-pub use state::{ImuState, RobotState, ServoState};
+pub use state::{ImuState, Refused, RobotState, ServoState};

@@ -1,7 +1,7 @@
 //! What the loop knows about the robot at a tick. SI units: radians, N·m, seconds where named.
 
 use khz_link::ImuSample;
-use khz_wire::{Fault, Mode};
+use khz_wire::{Fault, Mode, Register};
 
 /// Everything a controller sees. Rewritten in place every tick; never reallocated.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,7 +60,8 @@ impl RobotState {
 /// One servo, as of its newest reply.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ServoState {
-    /// Joint position, rad. NaN before the first reply.
+    /// Joint position, rad. NaN before the first reply; infinite if it is beyond what the format of the query can carry,
+    /// as are velocity and torque.
     pub position: f64,
     /// Joint velocity, rad/s.
     pub velocity: f64,
@@ -74,10 +75,21 @@ pub struct ServoState {
     pub mode: Mode,
     /// Why it stopped, if it did.
     pub fault: Fault,
+    /// The register its newest reply refused to read or write, if it did. Values that were not read are NaN.
+    pub refused: Option<Refused>,
     /// When its newest reply came; `i64::MIN` before the first.
     pub at_ns: i64,
     /// That reply answers this tick's query.
     pub fresh: bool,
+}
+
+/// A register that a servo refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Which register.
+    pub register: Register,
+    /// What was refused: to write it, or else to read it.
+    pub write: bool,
 }
 
 impl ServoState {
@@ -90,6 +102,7 @@ impl ServoState {
         temperature: f64::NAN,
         mode: Mode::Stopped,
         fault: Fault::NONE,
+        refused: None,
         at_ns: i64::MIN,
         fresh: false,
     };

@@ -96,7 +96,7 @@ impl Link for Bus {
             Behaviour::Silent => {}
             Behaviour::Twice => script.replies.extend([reply(ROUND_TRIP_NS), reply(ROUND_TRIP_NS + 1000)]),
             Behaviour::Nonsense => {
-                let frame = Frame::new(reply_to(frame).id, &[0x31, 1, 1]).unwrap();
+                let frame = Frame::new(reply_to(frame).id, &[0x31, 0x70, 1]).unwrap();
                 script.replies.push_back(Received { frame, ..reply(ROUND_TRIP_NS) });
             }
         }

@@ -40,8 +40,10 @@ pub struct Reply {
     pub temperature: Option<f64>,
     /// Why it stopped, or what limits it.
     pub fault: Option<Fault>,
-    /// The first register it would not read or write.
-    pub error: Option<RegisterError>,
+    /// The first register it would not read. What was asked behind it is not in the reply either.
+    pub read_error: Option<RegisterError>,
+    /// The first register it would not write.
+    pub write_error: Option<RegisterError>,
     extras: [Option<(Register, f64)>; MAX_EXTRAS],
 }
 
@@ -59,9 +61,8 @@ impl Reply {
                         reply.set(Register(number), value);
                     }
                 }),
-                Subframe::ReadError(error) | Subframe::WriteError(error) => {
-                    reply.error.get_or_insert(error);
-                }
+                Subframe::ReadError(error) => _ = reply.read_error.get_or_insert(error),
+                Subframe::WriteError(error) => _ = reply.write_error.get_or_insert(error),
                 _ => {}
             }
         }
@@ -137,7 +138,8 @@ mod tests {
     #[test]
     fn errors_and_extras() {
         let reply = Reply::parse(&[0x30, 0x91, 0x02, 0x01, 0x31, 0xb2, 0x02, 0x01]).unwrap();
-        assert_eq!(reply.error, Some(RegisterError { register: 0x111, code: 1 }));
+        assert_eq!(reply.write_error, Some(RegisterError { register: 0x111, code: 1 }));
+        assert_eq!(reply.read_error, Some(RegisterError { register: 0x132, code: 1 }));
         let reply = Reply::parse(&[0x29, 0x70, 1, 0, 0, 0x80, 0x21, 0x5e, 3]).unwrap();
         assert_eq!(reply.extra(Register::MILLISECOND_COUNTER), Some(1.0 - f64::from(1_u32 << 31)));
         assert_eq!(reply.extra(Register::AUX1_GPIO_STATUS), Some(3.0));

@@ -94,6 +94,9 @@ impl Value {
     }
 }
 
+/// More steps than any integer has, few enough for `f64` to count them.
+const MANY_STEPS: f64 = (1_u64 << 40) as f64;
+
 /// What a register measures; sets unit and scale of its integer encodings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
@@ -145,6 +148,41 @@ impl Class {
             Resolution::Int32 => int32,
             Resolution::Float => 1.0,
         }
+    }
+
+    /// The greatest magnitude that can travel: a finite number beyond it would be sent cut. A received integer of this
+    /// magnitude means "this much or more".
+    pub const fn greatest(self, resolution: Resolution) -> f64 {
+        let integer = match resolution {
+            Resolution::Int8 => i8::MAX as i32,
+            Resolution::Int16 => i16::MAX as i32,
+            Resolution::Int32 => i32::MAX,
+            Resolution::Float => return f32::MAX as f64,
+        };
+        integer as f64 * self.lsb(resolution)
+    }
+
+    /// The values between `low` and `high` that travel without leaving that range: truncation toward zero moves a
+    /// negative lower bound or a positive upper one inwards, but the others outwards, and a float rounds either way.
+    /// Infinite bounds stay; if nothing that can travel is between them, the result is the wrong way round.
+    pub fn inside(self, [low, high]: [f64; 2], resolution: Resolution) -> [f64; 2] {
+        [-self.at_most(-low, resolution), self.at_most(high, resolution)]
+    }
+
+    /// The greatest value that is not above `high` when it has travelled.
+    fn at_most(self, high: f64, resolution: Resolution) -> f64 {
+        if !high.is_finite() {
+            return high;
+        }
+        if resolution == Resolution::Float {
+            let nearest = high as f32;
+            return f64::from(if f64::from(nearest) > high { nearest.next_down() } else { nearest });
+        }
+        // A quarter of a step away from zero: no rounding of this division or the next moves it to another step.
+        let lsb = self.lsb(resolution);
+        let truncated = (high / lsb).clamp(-MANY_STEPS, MANY_STEPS) as i64;
+        let steps = if truncated as f64 * lsb > high { truncated - 1 } else { truncated } as f64;
+        (steps + 0.25 * steps.signum() * f64::from(steps != 0.0)) * lsb
     }
 
     /// Physical value → wire: truncates toward zero, saturates to ±the largest number, and turns NaN and
@@ -199,6 +237,41 @@ mod tests {
     fn truncates_toward_zero() {
         assert_eq!(Class::Position.encode(0.29, Resolution::Int8), Value::Int8(28));
         assert_eq!(Class::Position.encode(-0.255, Resolution::Int8), Value::Int8(-25));
+    }
+
+    #[test]
+    fn no_value_inside_limits_leaves_them_on_its_way() {
+        let travelled = |value, resolution| Class::Position.decode(Class::Position.encode(value, resolution));
+        for resolution in [Resolution::Int8, Resolution::Int16, Resolution::Int32, Resolution::Float] {
+            for step in -200_i32..200 {
+                let low = f64::from(step) * 0.003_7;
+                for width in [0.011, 0.25, 0.3] {
+                    let limits = [low, low + width];
+                    let [least, most] = Class::Position.inside(limits, resolution);
+                    assert!(least <= most, "{limits:?} {resolution:?}");
+                    for share in [0.0, 0.3, 0.999_999, 1.0] {
+                        let sent = travelled(least + share * (most - least), resolution);
+                        let inside = sent >= limits[0] && sent <= limits[1];
+                        assert!(inside, "{sent} is outside {limits:?} as {resolution:?}");
+                    }
+                    let lost = Class::Position.lsb(resolution).min(0.01);
+                    assert!(limits[1] - travelled(most, resolution) < lost * 1.001, "too much is cut");
+                    assert!(travelled(least, resolution) - limits[0] < lost * 1.001, "too much is cut");
+                }
+            }
+        }
+        let open = [f64::NEG_INFINITY, f64::INFINITY];
+        assert_eq!(Class::Position.inside(open, Resolution::Int16), open);
+    }
+
+    #[test]
+    fn the_greatest_value_is_the_one_that_saturates() {
+        assert!((Class::Position.greatest(Resolution::Int16) - 3.2767).abs() < 1e-12);
+        for resolution in [Resolution::Int8, Resolution::Int16, Resolution::Int32] {
+            let most = Class::Velocity.decode(Class::Velocity.encode(1e9, resolution));
+            assert_eq!(Class::Velocity.greatest(resolution), most);
+        }
+        assert!((Class::Torque.greatest(Resolution::Float) as f32).is_finite());
     }
 
     #[test]

@@ -174,8 +174,10 @@ fn replies() {
                 "voltage" => reply.voltage,
                 "temperature" => reply.temperature,
                 "fault" => reply.fault.map(|fault| f64::from(fault.0)),
-                "error_register" => reply.error.map(|error| f64::from(error.register)),
-                "error_code" => reply.error.map(|error| f64::from(error.code)),
+                "error_register" => {
+                    reply.write_error.or(reply.read_error).map(|error| f64::from(error.register))
+                }
+                "error_code" => reply.write_error.or(reply.read_error).map(|error| f64::from(error.code)),
                 other => panic!("unknown field {other}"),
             };
             let (found, expected) = (found.unwrap(), number(expected));

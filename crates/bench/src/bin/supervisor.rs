@@ -66,6 +66,7 @@ impl Rig {
             temperature: 65.0,
             mode: Mode::Position,
             fault: Fault::NONE,
+            refused: None,
             at_ns,
             fresh: true,
         });

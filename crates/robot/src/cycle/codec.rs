@@ -4,9 +4,12 @@
 
 use crate::command::{PositionCommand, ServoCommand};
 use crate::config::{CommandFormat, Format, QueryFormat};
-use crate::state::ServoState;
+use crate::state::{Refused, ServoState};
 use khz_wire::command::{Command, Position, ZeroVelocity};
-use khz_wire::{Address, CommandTemplate, Frame, Register, Reply, ReplyLayout, Subframe, Subframes};
+use khz_wire::subframe::RegisterError;
+use khz_wire::{
+    Address, Class, CommandTemplate, Frame, Register, Reply, ReplyLayout, Resolution, Subframe, Subframes,
+};
 use std::f64::consts::TAU;
 
 /// Joint ⇄ servo: joint angle = sign · servo angle + offset.
@@ -45,6 +48,8 @@ pub fn exchange(address: Address, command: &CommandFormat, query: &QueryFormat) 
 pub struct Codec {
     mounting: Mounting,
     watchdog_s: f64,
+    /// Magnitudes of position (rev), velocity (rev/s) and torque (N·m) from which on a reply says "this or more".
+    saturated: [f64; 3],
     /// One for each rotation of the query's reads.
     rotations: Vec<Rotation>,
 }
@@ -56,8 +61,9 @@ struct Rotation {
     damp: Frame,
     position: CommandTemplate,
     reply: ReplyLayout,
-    /// First register of the reply.
+    /// First registers of the reply.
     first: u32,
+    first_count: u32,
 }
 
 impl Codec {
@@ -72,10 +78,17 @@ impl Codec {
         mounting: Mounting,
         watchdog_s: f64,
     ) -> Self {
+        let watchdog_s = sendable_watchdog(watchdog_s, command.watchdog);
+        let saturated = [
+            (Class::Position, query.position),
+            (Class::Velocity, query.velocity),
+            (Class::Torque, query.torque),
+        ]
+        .map(|(class, format)| format.resolution().map_or(f64::INFINITY, |format| class.greatest(format)));
         let (command, query) = (command_format(command), query_format(query));
         let rotations = (0..query.runs().count())
             .map(|by| Rotation::new(address, &command, &query.rotated(by)).expect("the longest formats fit"));
-        Self { mounting, watchdog_s, rotations: rotations.collect() }
+        Self { mounting, watchdog_s, saturated, rotations: rotations.collect() }
     }
 
     /// The frame for this command, with the reads rotated for this round.
@@ -113,29 +126,58 @@ impl Codec {
         (round % self.rotations.len() as u64) as usize
     }
 
-    /// The rotation of the query this reply mirrors; `None` if it holds none of the values asked for.
+    /// The rotation of the query this reply mirrors; `None` if it holds none of the values asked for, nor the refusal
+    /// to read the first of them.
     pub fn reply_rotation(&self, payload: &[u8]) -> Option<usize> {
-        Subframes::new(payload).flatten().find_map(|subframe| {
-            let Subframe::Reply(values) = subframe else { return None };
-            self.rotations.iter().position(|rotation| rotation.first == values.run.start)
+        Subframes::new(payload).flatten().find_map(|subframe| match subframe {
+            Subframe::Reply(values) => {
+                self.rotations.iter().position(|rotation| rotation.first == values.run.start)
+            }
+            Subframe::ReadError(error) => self.rotations.iter().position(|rotation| {
+                error.register.checked_sub(rotation.first).is_some_and(|at| at < rotation.first_count)
+            }),
+            _ => None,
         })
     }
 
-    /// Reads a reply of this rotation into `servo`. Values not asked for or not understood stay.
+    /// Reads a reply of this rotation into `servo`. What the reply does not bring, because the servo refused to read it or
+    /// the reply is damaged, is not known any more: NaN. Mode and fault stay.
     pub fn decode(&self, frame: &Frame, rotation: usize, servo: &mut ServoState) {
-        // What is cut off or strange within a reply is as good as not said.
         let reply = self.rotations[rotation].reply.decode(frame).unwrap_or_default();
         let Mounting { sign, offset } = self.mounting;
-        let Reply { mode, position, velocity, torque, voltage, temperature, fault, .. } = reply;
-        let set = |place: &mut f64, value: Option<f64>| *place = value.unwrap_or(*place);
-        set(&mut servo.position, position.map(|turns| sign * TAU * turns + offset));
-        set(&mut servo.velocity, velocity.map(|turns| sign * TAU * turns));
-        set(&mut servo.torque, torque.map(|torque| sign * torque));
-        set(&mut servo.voltage, voltage);
-        set(&mut servo.temperature, temperature);
-        servo.mode = mode.unwrap_or(servo.mode);
-        servo.fault = fault.unwrap_or(servo.fault);
+        let [position, velocity, torque] = [reply.position, reply.velocity, reply.torque];
+        let value = |value: Option<f64>, most: f64| unsaturated(value.unwrap_or(f64::NAN), most);
+        servo.position = sign * TAU * value(position, self.saturated[0]) + offset;
+        servo.velocity = sign * TAU * value(velocity, self.saturated[1]);
+        servo.torque = sign * value(torque, self.saturated[2]);
+        servo.voltage = reply.voltage.unwrap_or(f64::NAN);
+        servo.temperature = reply.temperature.unwrap_or(f64::NAN);
+        servo.mode = reply.mode.unwrap_or(servo.mode);
+        servo.fault = reply.fault.unwrap_or(servo.fault);
+        servo.refused = refused(&reply);
     }
+}
+
+/// The greatest number a format has says nothing but "this much or more".
+fn unsaturated(value: f64, most: f64) -> f64 {
+    if value.abs() >= most { f64::INFINITY.copysign(value) } else { value }
+}
+
+/// The watchdog as it is sent: 0 would mean the servo's own setting.
+fn sendable_watchdog(seconds: f64, format: Format) -> f64 {
+    let Some(format) = format.resolution() else { return seconds };
+    // Just above a step, as what is sent is cut to whole steps.
+    let least = if format == Resolution::Float { 0.0 } else { 1.001 * Class::Time.lsb(format) };
+    if seconds < least { least } else { seconds }
+}
+
+fn refused(reply: &Reply) -> Option<Refused> {
+    let refused = |error: RegisterError, write| Refused {
+        register: Register(u16::try_from(error.register).unwrap_or(u16::MAX)),
+        write,
+    };
+    let write = reply.write_error.map(|error| refused(error, true));
+    write.or_else(|| reply.read_error.map(|error| refused(error, false)))
 }
 
 impl Rotation {
@@ -148,6 +190,7 @@ impl Rotation {
             position: CommandTemplate::new(address, command, query).ok()?,
             reply: ReplyLayout::new(query).ok()?,
             first: query.runs().next()?.start,
+            first_count: query.runs().next()?.count,
         })
     }
 }
@@ -247,7 +290,7 @@ mod tests {
         assert!((servo.torque + 0.1).abs() < 1e-7);
 
         assert_eq!(codec.reply_rotation(&[&rest[..], &mode, &motion].concat()), Some(2));
-        assert_eq!(codec.reply_rotation(&[0x31, 1, 1]), None);
+        assert_eq!(codec.reply_rotation(&[0x31, 0x70, 1]), None);
     }
 
     #[test]
@@ -262,6 +305,77 @@ mod tests {
         assert_eq!(asked(motion.clone()), [0x14, 4, 0, 0x13, 0x0d]);
         let health = QueryFormat { voltage: short, temperature: short, ..motion };
         assert_eq!(asked(health), [0x14, 4, 0, 0x17, 0x0d]);
+    }
+
+    #[test]
+    fn a_saturated_value_is_infinite_and_no_position() {
+        let short = Format::Int16;
+        let query = QueryFormat { position: short, velocity: short, torque: short, ..QueryFormat::default() };
+        let mounting = Mounting { sign: -1.0, offset: 0.5 };
+        let codec = codec(CommandFormat::default(), query, mounting);
+        let decoded = |position: i16, velocity: i16, torque: i16| {
+            let mut payload = vec![0x24, 4, 0, 10, 0];
+            [position, velocity, torque].iter().for_each(|v| payload.extend(v.to_le_bytes()));
+            payload.extend([0x23, 0x0d, 48, 30, 0]);
+            let mut servo = ServoState::UNKNOWN;
+            codec.decode(&Frame::new(0x100, &payload).unwrap(), 0, &mut servo);
+            [servo.position, servo.velocity, servo.torque]
+        };
+        let infinite = f64::INFINITY;
+        assert_eq!(decoded(32_767, -32_767, 32_767), [-infinite, infinite, -infinite]);
+        assert!(decoded(32_766, -32_766, 32_766).iter().all(|value| value.is_finite()));
+        assert!(decoded(i16::MIN, 0, 0)[0].is_nan());
+    }
+
+    #[test]
+    fn a_register_refused_leaves_nothing_old_behind() {
+        let codec = codec(CommandFormat::default(), QueryFormat::default(), Mounting::default());
+        let known = ServoState { position: 1.0, velocity: 2.0, voltage: 24.0, ..ServoState::UNKNOWN };
+        let read = |rotation, payload: &[u8]| {
+            let mut servo = known;
+            assert_eq!(codec.reply_rotation(payload), Some(rotation));
+            codec.decode(&Frame::new(0x100, payload).unwrap(), rotation, &mut servo);
+            servo
+        };
+        // Mode is answered, position is refused, and the rest of the query is dropped.
+        let servo = read(0, &[0x21, 0, 0x0a, 0x31, 1, 1]);
+        assert_eq!(servo.refused, Some(Refused { register: Register::POSITION, write: false }));
+        assert!(servo.position.is_nan() && servo.velocity.is_nan() && servo.voltage.is_nan());
+        // The first read is refused, so nothing is answered: torque in the query that begins with position.
+        let servo = read(1, &[0x31, 3, 1]);
+        assert_eq!(servo.refused, Some(Refused { register: Register::TORQUE, write: false }));
+        assert!(servo.position.is_nan());
+        // A refused write of the greatest torque comes before whatever is answered.
+        let motion = [0x2f, 1, 0, 0, 0x80, 0x3e, 0, 0, 0x80, 0x3f, 0xcd, 0xcc, 0xcc, 0x3d];
+        let rest = [0x21, 0, 0x0a, 0x23, 0x0d, 0x31, 0x1e, 0x00];
+        let servo = read(0, &[&[0x30, 0x25, 1][..], &rest[..3], &motion, &rest[3..]].concat());
+        assert_eq!(servo.refused, Some(Refused { register: Register::COMMAND_MAX_TORQUE, write: true }));
+        assert!((servo.position - 0.25 * TAU).abs() < 1e-9);
+        assert_eq!(read(0, &[&rest[..3], &motion[..], &rest[3..]].concat()).refused, None);
+    }
+
+    #[test]
+    fn a_reply_cut_off_leaves_nothing_old_behind() {
+        let codec = codec(CommandFormat::default(), QueryFormat::default(), Mounting::default());
+        let mut servo = ServoState { position: 1.0, ..ServoState::UNKNOWN };
+        codec.decode(&Frame::new(0x100, &[0x21, 0, 0x0a, 0x2f, 1, 0]).unwrap(), 0, &mut servo);
+        assert!(servo.position.is_nan());
+    }
+
+    #[test]
+    fn a_short_watchdog_is_never_sent_as_the_servos_own() {
+        for (format, seconds, sent) in [
+            (Format::Int8, 0.008, 1.0),
+            (Format::Int8, 0.1, 10.0),
+            (Format::Int16, 0.0004, 1.0),
+            (Format::Int16, 0.008, 8.0),
+            (Format::Int32, 0.008, 8000.0),
+        ] {
+            let resolution = format.resolution().unwrap();
+            let value = Class::Time.encode(sendable_watchdog(seconds, format), resolution);
+            assert_eq!(f64::from(value.integer()), sent, "{seconds} s as {format:?}");
+        }
+        assert!(sendable_watchdog(f64::NAN, Format::Int8).is_nan());
     }
 
     #[test]

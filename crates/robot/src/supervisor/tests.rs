@@ -26,6 +26,7 @@ fn well(at_ns: i64) -> ServoState {
         temperature: 30.0,
         mode: Mode::Position,
         fault: Fault::NONE,
+        refused: None,
         at_ns,
         fresh: true,
     }
