@@ -359,7 +359,7 @@ impl Reply {
             voltage: reply.voltage,
             temperature: reply.temperature,
             fault: reply.fault.map(|fault| fault.0),
-            error: reply.error.map(|error| (error.register, error.code)),
+            error: reply.write_error.or(reply.read_error).map(|error| (error.register, error.code)),
             registers: registers(reply),
         }
     }
