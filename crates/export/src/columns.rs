@@ -2,6 +2,7 @@
 
 use crate::json::Json;
 use khz_tlog::{Type, Value};
+use std::collections::HashSet;
 
 /// Fixed arrays up to this length have a column per item; longer ones, and everything else whose number of values can
 /// change, are one column of JSON.
@@ -12,6 +13,10 @@ const SPREAD: u64 = 64;
 pub struct Column {
     /// Where it comes from, such as `front_left_hip.position` or `rate.0`; `value` when the record is no object.
     pub path: String,
+    /// Its heading in a table: the path, with a number behind it where a column before has the same, and where the path
+    /// is `time`, the heading of the log's own times. Names that differ in case only count as the same, as they do for
+    /// many programs that read tables.
+    pub name: String,
     /// What its cells are.
     pub kind: Kind,
 }
@@ -64,7 +69,30 @@ pub enum Cell<'a> {
 pub fn columns(ty: &Type) -> Vec<Column> {
     let mut all = Vec::new();
     spread(ty, String::new(), &mut all);
+    let mut names = Names::default();
+    names.unique(TIME);
+    all.iter_mut().for_each(|column| column.name = names.unique(&column.path));
     all
+}
+
+/// The heading of the log's own times.
+pub(crate) const TIME: &str = "time";
+
+/// Names given so far, none twice.
+#[derive(Default)]
+pub struct Names(HashSet<String>);
+
+impl Names {
+    /// `name`, with a number behind it if it was given before, in whatever case.
+    pub fn unique(&mut self, name: &str) -> String {
+        let mut unique = name.to_owned();
+        let mut number = 2;
+        while !self.0.insert(unique.to_lowercase()) {
+            unique = format!("{name}_{number}");
+            number += 1;
+        }
+        unique
+    }
 }
 
 /// Fills `row` with the cells of `value`, in the order of [`columns`].
@@ -86,7 +114,7 @@ fn spread(ty: &Type, path: String, all: &mut Vec<Column>) {
         (Type::Null, _) => {}
         (leaf, _) => {
             let path = if path.is_empty() { "value".to_owned() } else { path };
-            all.push(Column { path, kind: kind(leaf) });
+            all.push(Column { path, name: String::new(), kind: kind(leaf) });
         }
     }
 }
@@ -112,6 +140,8 @@ fn fill<'a>(ty: &Type, value: Option<Value<'a>>, row: &mut Vec<Cell<'a>>) {
         }
         (_, Some(inner)) => fill(inner, value.filter(|value| *value != Value::Null), row),
         (Type::Null, _) => {}
+        // JSON whatever the value, so that a column is of one kind.
+        _ if kind(ty) == Kind::Json => row.push(value.map_or(Cell::Empty, json)),
         _ => row.push(value.map_or(Cell::Empty, cell)),
     }
 }
@@ -131,6 +161,13 @@ fn cell(value: Value<'_>) -> Cell<'_> {
             None => Cell::Made(symbol.value.to_string()),
         },
         shapeless => Cell::Made(Json(shapeless).to_string()),
+    }
+}
+
+fn json(value: Value<'_>) -> Cell<'_> {
+    match value {
+        Value::Null => Cell::Empty,
+        value => Cell::Made(Json(value).to_string()),
     }
 }
 
@@ -179,5 +216,29 @@ mod tests {
         let (one, two) = (Cell::Float32(1.0), Cell::Float32(2.0));
         let rest = [Cell::Text("on"), Cell::Empty, Cell::Empty, Cell::Made("[true]".into())];
         assert_eq!(row, [&[one, two][..], &rest].concat());
+    }
+
+    #[test]
+    fn no_two_columns_have_one_name_and_none_is_called_time() {
+        let ty =
+            Type::object([("time", Type::Bool), ("a", Type::Bool), ("A", Type::Bool), ("a", Type::Bool)]);
+        let names: Vec<_> = columns(&ty).into_iter().map(|column| column.name).collect();
+        assert_eq!(names, ["time_2", "a", "A_2", "a_3"]);
+    }
+
+    /// Parquet once made nulls of the numbers of such a union.
+    #[test]
+    fn a_union_of_numbers_and_texts_is_json_whatever_it_holds() {
+        let ty = Type::Union(vec![Type::Float64, Type::String, Type::Null]);
+        let mut row = Vec::new();
+        let number = [&[0][..], &1.5f64.to_le_bytes()].concat();
+        for (payload, expected) in [
+            (&number[..], Cell::Made("1.5".into())),
+            (&[1, 1, b'a'], Cell::Made("\"a\"".into())),
+            (&[2], Cell::Empty),
+        ] {
+            fill_row(&ty, Value::read(&ty, payload).unwrap(), &mut row);
+            assert_eq!(row, [expected]);
+        }
     }
 }

@@ -22,7 +22,7 @@ impl<W: Write> CsvWriter<W> {
         out.write_all(b"time")?;
         for &index in &chosen {
             out.write_all(b",")?;
-            quoted(&mut out, &all[index].path)?;
+            quoted(&mut out, &all[index].name)?;
         }
         out.write_all(b"\n")?;
         Ok(Self { out, chosen })

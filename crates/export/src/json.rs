@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 
 /// A value that displays as JSON, on one line.
 ///
-/// Numbers that are not finite become `null`, bytes a text of hexadecimal digits, enums their name (their number if
+/// NaN becomes `null` and the infinities the texts `Infinity` and `-Infinity`, as JSON has no such numbers; bytes a text of hexadecimal digits, enums their name (their number if
 /// it has none), timestamps and durations microseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Json<'a>(pub Value<'a>);
@@ -19,7 +19,8 @@ impl Display for Json<'_> {
             Value::Uint(value) => write!(f, "{value}"),
             Value::Float32(value) if value.is_finite() => write!(f, "{value}"),
             Value::Float64(value) if value.is_finite() => write!(f, "{value}"),
-            Value::Float32(_) | Value::Float64(_) => f.write_str("null"),
+            Value::Float32(value) => not_finite(f, value.into()),
+            Value::Float64(value) => not_finite(f, value),
             Value::Bytes(bytes) => {
                 f.write_str("\"")?;
                 bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
@@ -42,6 +43,14 @@ impl Display for Json<'_> {
             }
         }
     }
+}
+
+fn not_finite(f: &mut Formatter<'_>, value: f64) -> fmt::Result {
+    f.write_str(match value {
+        f64::INFINITY => "\"Infinity\"",
+        f64::NEG_INFINITY => "\"-Infinity\"",
+        _ => "null",
+    })
 }
 
 fn object<'a>(f: &mut Formatter<'_>, fields: impl Iterator<Item = (&'a str, Value<'a>)>) -> fmt::Result {

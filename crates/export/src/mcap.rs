@@ -1,5 +1,6 @@
 //! MCAP files: a channel per record, with ROS 2 definitions and CDR messages.
 
+use crate::ros2::Messages;
 use crate::{ExportError, ros2};
 use khz_tlog::{Error, Item};
 use mcap::records::MessageHeader;
@@ -13,6 +14,7 @@ pub struct McapWriter<W: Write + Seek> {
     /// Channel and messages so far, by the place of a record's schema.
     channels: HashMap<u64, (u16, u32)>,
     message: Vec<u8>,
+    messages: Messages,
 }
 
 impl<W: Write + Seek> McapWriter<W> {
@@ -23,7 +25,12 @@ impl<W: Write + Seek> McapWriter<W> {
     pub fn new(out: W) -> Result<Self, ExportError> {
         let library = concat!("khz ", env!("CARGO_PKG_VERSION"));
         let options = WriteOptions::new().compression(None).profile("ros2").library(library);
-        Ok(Self { out: options.create(out)?, channels: HashMap::new(), message: Vec::new() })
+        Ok(Self {
+            out: options.create(out)?,
+            channels: HashMap::new(),
+            message: Vec::new(),
+            messages: Messages::default(),
+        })
     }
 
     /// Writes a sample: its topic is the record's name behind a slash.
@@ -65,8 +72,8 @@ impl<W: Write + Seek> McapWriter<W> {
 
     fn declare(&mut self, item: &Item<'_>) -> Result<u16, ExportError> {
         let name = item.record.name();
-        let definition = ros2::definition(name, item.record.ty());
-        let schema = self.out.add_schema(&ros2::message_name(name), "ros2msg", definition.as_bytes())?;
+        let (message, definition) = self.messages.declare(name, item.record.ty());
+        let schema = self.out.add_schema(&message, "ros2msg", definition.as_bytes())?;
         Ok(self.out.add_channel(schema, &format!("/{name}"), "cdr", &BTreeMap::new())?)
     }
 }

@@ -1,7 +1,7 @@
 //! Parquet files: a table per record.
 
 use crate::ExportError;
-use crate::columns::{Cell, Column, Kind, columns, fill_row};
+use crate::columns::{Cell, Column, Kind, TIME, columns, fill_row};
 use crate::csv::choose;
 use khz_tlog::{Item, Type as LogType};
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical};
@@ -83,7 +83,7 @@ impl<W: Write + Send> ParquetWriter<W> {
 
 fn schema<'a>(columns: impl Iterator<Item = &'a Column>) -> Result<TypePtr, ParquetError> {
     let time = LogicalType::timestamp(true, TimeUnit::MICROS);
-    let mut fields = vec![field("time", Physical::INT64, Some(time))?];
+    let mut fields = vec![field(TIME, Physical::INT64, Some(time))?];
     for column in columns {
         let (physical, logical) = match column.kind {
             Kind::Bool => (Physical::BOOLEAN, None),
@@ -94,7 +94,7 @@ fn schema<'a>(columns: impl Iterator<Item = &'a Column>) -> Result<TypePtr, Parq
             Kind::Bytes => (Physical::BYTE_ARRAY, None),
             Kind::Text | Kind::Json => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
         };
-        fields.push(field(&column.path, physical, logical)?);
+        fields.push(field(&column.name, physical, logical)?);
     }
     Ok(Arc::new(Type::group_type_builder("samples").with_fields(fields).build()?))
 }

@@ -5,8 +5,9 @@
 //! a union also says in `which` the number of its member. A map is an array of `key` and `value`. An array of arrays
 //! is an array of messages with the field `items`. Enums are integers with constants beside them.
 
-use crate::columns::optional;
+use crate::columns::{Names, optional};
 use khz_tlog::{DecodeError, Input, Type, Value};
+use std::collections::HashMap;
 use std::fmt::Write;
 
 /// The little-endian plain CDR representation (OMG DDSI-RTPS 2.3, 10.5).
@@ -14,26 +15,49 @@ const HEADER: [u8; 4] = [0, 1, 0, 0];
 const SEPARATOR: &str = "================================================================================";
 
 /// The definition of a message for `ty`, as MCAP wants it: its fields, and behind separators the messages in them.
-/// `name` is that of the message.
+/// `name` is that of the message, without its package.
 pub fn definition(name: &str, ty: &Type) -> String {
-    let mut parts = Vec::new();
-    let mut times = (false, false);
-    message(&camel(name), ty, &mut parts, &mut times);
-    let mut text = parts.remove(0).1;
-    for (part, body) in &parts {
-        _ = write!(text, "{SEPARATOR}\nMSG: khz_msgs/{part}\n{body}");
-    }
-    for (used, part) in [(times.0, "Time"), (times.1, "Duration")] {
-        if used {
-            _ = write!(text, "{SEPARATOR}\nMSG: builtin_interfaces/{part}\nint32 sec\nuint32 nanosec\n");
-        }
+    let parts = parts(name, ty);
+    let mut text = parts[0].1.clone();
+    for (part, body) in &parts[1..] {
+        _ = write!(text, "{SEPARATOR}\nMSG: {part}\n{body}");
     }
     text
 }
 
-/// The name of the message for a record of this name.
-pub fn message_name(record: &str) -> String {
-    format!("khz_msgs/msg/{}", camel(record))
+/// The messages `ty` needs, each with its body; the first is `name` itself.
+fn parts(name: &str, ty: &Type) -> Parts {
+    let (mut parts, mut times) = (Vec::new(), (false, false));
+    message(name, ty, &mut parts, &mut times);
+    parts.iter_mut().for_each(|(part, _)| part.insert_str(0, "khz_msgs/"));
+    for (used, part) in [(times.0, "Time"), (times.1, "Duration")] {
+        if used {
+            parts.push((format!("builtin_interfaces/{part}"), "int32 sec\nuint32 nanosec\n".into()));
+        }
+    }
+    parts
+}
+
+/// The message names of one file. Programs that read it know every message by its name alone, so no name may stand for
+/// two definitions, whichever records they come from.
+#[derive(Default)]
+pub struct Messages(HashMap<String, String>);
+
+impl Messages {
+    /// Name and definition of the message for a record: its name in camel case, with a letter and a number behind it if
+    /// it, or a message within it, would mean something else in a record before.
+    pub fn declare(&mut self, record: &str, ty: &Type) -> (String, String) {
+        let base = camel(record);
+        let candidates = std::iter::once(base.clone()).chain((2..).map(|n| format!("{base}V{n}")));
+        let free = |name: &String| {
+            let parts = parts(name, ty);
+            parts.iter().all(|(part, body)| self.0.get(part).is_none_or(|known| known == body))
+        };
+        let mut candidates = candidates.filter(free);
+        let name = candidates.next().unwrap_or(base);
+        self.0.extend(parts(&name, ty));
+        (format!("khz_msgs/msg/{name}"), definition(&name, ty))
+    }
 }
 
 /// Appends a payload of type `ty` as one CDR message.
@@ -68,8 +92,10 @@ fn message(name: &str, ty: &Type, parts: &mut Parts, times: &mut (bool, bool)) {
     let mut text = String::new();
     match ty {
         Type::Object(fields) => {
+            let mut names = Names::default();
             for field in fields {
-                line(name, &field.name, &field.ty, "", &mut text, parts, times);
+                let field_name = names.unique(&snake(&field.name));
+                line(name, &field_name, &field.ty, "", &mut text, parts, times);
             }
         }
         Type::Union(members) if optional(ty).is_none() => {
@@ -79,7 +105,7 @@ fn message(name: &str, ty: &Type, parts: &mut Parts, times: &mut (bool, bool)) {
             }
         }
         Type::Map(item) => {
-            let entry = format!("{name}Entry");
+            let entry = unused(format!("{name}Entry"), parts);
             _ = writeln!(text, "{entry}[] entries");
             let fields = [("key", Type::String), ("value", (**item).clone())];
             message(&entry, &Type::object(fields), parts, times);
@@ -93,7 +119,15 @@ fn message(name: &str, ty: &Type, parts: &mut Parts, times: &mut (bool, bool)) {
     parts[place].1 = text;
 }
 
-/// Adds the line of one field. `suffix` makes an array of it.
+/// `name`, or one like it, that none of `parts` has.
+fn unused(name: String, parts: &Parts) -> String {
+    let is_free = |name: &String| parts.iter().all(|(part, _)| part != name);
+    let mut candidates =
+        std::iter::once(name.clone()).chain((2..).map(|n| format!("{name}V{n}"))).filter(is_free);
+    candidates.next().unwrap_or(name)
+}
+
+/// Adds the line of one field, whose name is in snake case. `suffix` makes an array of it.
 fn line(
     outer: &str,
     name: &str,
@@ -103,7 +137,7 @@ fn line(
     parts: &mut Parts,
     times: &mut (bool, bool),
 ) {
-    let field = snake(name);
+    let field = name;
     match ty {
         _ if is_nothing(ty) => {}
         Type::Array(item) if suffix.is_empty() => line(outer, name, item, "[]", text, parts, times),
@@ -115,8 +149,10 @@ fn line(
         }
         Type::Enum { of, names } => {
             let of = scalar(of).unwrap_or("int64");
+            let mut constants = Names::default();
             for (value, label) in names {
-                _ = writeln!(text, "{of} {}_{}={value}", field.to_uppercase(), snake(label).to_uppercase());
+                let constant = constants.unique(&format!("{field}_{}", snake(label))).to_uppercase();
+                _ = writeln!(text, "{of} {constant}={value}");
             }
             _ = writeln!(text, "{of}{suffix} {field}");
         }
@@ -132,7 +168,7 @@ fn line(
         _ => match scalar(ty) {
             Some(scalar) => _ = writeln!(text, "{scalar}{suffix} {field}"),
             None => {
-                let inner = format!("{outer}{}", camel(name));
+                let inner = unused(format!("{outer}{}", camel(name)), parts);
                 _ = writeln!(text, "khz_msgs/{inner}{suffix} {field}");
                 message(&inner, ty, parts, times);
             }
@@ -338,8 +374,38 @@ mod tests {
             "uint32 nanosec",
             "",
         ];
-        assert_eq!(definition("imu", &ty), expected.join("\n"));
-        assert_eq!(message_name("imu_2"), "khz_msgs/msg/Imu2");
+        assert_eq!(definition("Imu", &ty), expected.join("\n"));
+    }
+
+    /// rosbags once decoded the second of two such records with the definition of the first.
+    #[test]
+    fn no_message_name_has_two_definitions() {
+        let (a, b) = (Type::object([("a", Type::Bool)]), Type::object([("b", Type::Bool)]));
+        let mut messages = Messages::default();
+        let mut name = |record: &str, ty: &Type| messages.declare(record, ty).0;
+        assert_eq!(name("servo1", &a), "khz_msgs/msg/Servo1");
+        assert_eq!(name("servo_1", &b), "khz_msgs/msg/Servo1V2");
+        assert_eq!(name("Servo1", &a), "khz_msgs/msg/Servo1");
+        // The message of a field, too, is known to every record.
+        let nested = |ty: &Type| Type::object([("state", ty.clone())]);
+        assert_eq!(name("leg", &nested(&a)), "khz_msgs/msg/Leg");
+        assert_eq!(name("leg_state", &b), "khz_msgs/msg/LegStateV2");
+    }
+
+    #[test]
+    fn fields_and_constants_that_differ_in_case_or_punctuation_only_stay_apart() {
+        let ty = Type::object([
+            ("a_b", Type::Bool),
+            ("a-b", Type::Bool),
+            ("A.B", Type::enumeration([(1, "on"), (2, "ON")])),
+            ("b_c", Type::object([("d", Type::Bool)])),
+            ("b", Type::object([("c", Type::object([("e", Type::Bool)]))])),
+        ]);
+        let text = definition("M", &ty);
+        assert!(text.starts_with(
+            "bool a_b\nbool a_b_2\nuint64 A_B_3_ON=1\nuint64 A_B_3_ON_2=2\nuint64 a_b_3\nkhz_msgs/MBC b_c\n"
+        ), "{text}");
+        assert!(text.contains("MSG: khz_msgs/MB\nkhz_msgs/MBCV2 c\n"), "{text}");
     }
 
     #[test]
@@ -360,7 +426,7 @@ mod tests {
     #[test]
     fn a_union_tells_its_member() {
         let ty = Type::Union(vec![Type::Bool, Type::Null, Type::Uint(Width::One)]);
-        assert_eq!(definition("u", &ty), "uint64 which\nbool[<=1] member0\nuint8[<=1] member2\n");
+        assert_eq!(definition("U", &ty), "uint64 which\nbool[<=1] member0\nuint8[<=1] member2\n");
         let mut out = Vec::new();
         encode(&ty, &[2, 7], &mut out).unwrap();
         assert_eq!(out[4..], [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 7]);
