@@ -149,6 +149,8 @@ impl Supervisor {
             self.rest(cause, state);
         } else if state.servos.iter().any(|servo| servo.age_ns(state.now_ns) > self.settings.stale_ns) {
             self.enter(Phase::Init, Cause::Rearmed, state);
+        } else if let Some(cause) = self.servo_trouble(state, seen) {
+            self.enter(Phase::Init, cause, state);
         } else if self.arm
             && self.operator_is_there(seen)
             && self.bring_up.is_over(self.settings.answer_ticks)

@@ -422,6 +422,30 @@ fn without_auto_arm_it_waits_in_idle() {
     assert_eq!(bench.tick(|_| {}), Phase::Active);
 }
 
+#[test]
+fn arming_waits_for_a_tick_in_which_every_servo_replies() {
+    let mut bench = Bench::new(|settings| settings.auto_arm = false);
+    bench.run(10, |_| {});
+    bench.supervisor.arm();
+    let at_ns = bench.state.now_ns;
+    let missed = |bench: &mut Bench| bench.state.servos[1] = ServoState { fresh: false, ..well(at_ns) };
+    assert_eq!(bench.run(3, missed), Phase::Idle);
+    assert_eq!(bench.run(5, |_| {}), Phase::Active);
+}
+
+#[test]
+fn a_robot_with_a_faulted_servo_is_not_armed() {
+    let mut bench = Bench::new(|settings| settings.auto_arm = false);
+    bench.run(10, |_| {});
+    bench.supervisor.arm();
+    assert_eq!(bench.tick(fault), Phase::Init);
+    assert_eq!(bench.last().cause, Cause::ServoFault { servo: 1, fault: Fault::OVER_TEMPERATURE });
+    assert_eq!(bench.run(6, |_| {}), Phase::Active);
+    let mut bench = Bench::new(|settings| settings.auto_arm = false);
+    bench.run(10, |_| {});
+    assert_eq!(bench.run(1003, fault), Phase::Fault);
+}
+
 proptest::proptest! {
     /// Whatever happens in whatever order: only edges of the graph, damping within its time, no command at rest.
     #[test]

@@ -1,0 +1,256 @@
+//! What can happen in one tick, and every combination of it up to a number of events at once.
+
+use khz_link::ImuSample;
+use khz_robot::command::{PositionCommand, ServoCommand};
+use khz_robot::state::{ImuState, RobotState, ServoState};
+use khz_robot::supervisor::{Cause, Observation, Phase, SupervisorSettings};
+use khz_wire::{Fault, Mode};
+
+/// Something that is not as it should be, or that somebody asks for, in one tick.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    Servo(usize, ServoEvent),
+    Overrun,
+    SlowController,
+    LinkDown,
+    Stop(Cause),
+    OperatorSilent,
+    Imu(ImuEvent),
+    Arm,
+    Controller(Cause),
+    Command(usize, CommandEvent),
+}
+
+/// What a servo may do instead of replying in time that it is well, moving, and in the mode it was commanded to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServoEvent {
+    /// No reply in this tick; there was one in the tick before.
+    Missed,
+    /// No reply for longer than `stale_ms`.
+    Stale,
+    /// It has never replied.
+    Unknown,
+    Fault,
+    TimedOut,
+    /// Mode 0, whatever it was commanded to.
+    Off,
+    /// Running, whatever it was commanded to.
+    Runs,
+    PositionNan,
+    VelocityNan,
+    /// Far outside its position limits.
+    Outside,
+    Still,
+    LowVoltage,
+    Hot,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImuEvent {
+    Silent,
+    Nan,
+    Tilted,
+}
+
+/// What the controller may command instead of holding a position within the limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandEvent {
+    Nan,
+    Infinite,
+    OutOfLimits,
+    StopJoint,
+    DampJoint,
+}
+
+impl Event {
+    /// Every event of a robot with `servos` servos.
+    pub fn all(servos: usize) -> Vec<Self> {
+        use CommandEvent as Command;
+        use ServoEvent as Servo;
+        let servo = [
+            Servo::Missed,
+            Servo::Stale,
+            Servo::Unknown,
+            Servo::Fault,
+            Servo::TimedOut,
+            Servo::Off,
+            Servo::Runs,
+            Servo::PositionNan,
+            Servo::VelocityNan,
+            Servo::Outside,
+            Servo::Still,
+            Servo::LowVoltage,
+            Servo::Hot,
+        ];
+        let command =
+            [Command::Nan, Command::Infinite, Command::OutOfLimits, Command::StopJoint, Command::DampJoint];
+        let mut all = vec![
+            Self::Overrun,
+            Self::SlowController,
+            Self::LinkDown,
+            Self::Stop(Cause::OperatorStop),
+            Self::Stop(Cause::TimeOver),
+            Self::OperatorSilent,
+            Self::Imu(ImuEvent::Silent),
+            Self::Imu(ImuEvent::Nan),
+            Self::Imu(ImuEvent::Tilted),
+            Self::Arm,
+            Self::Controller(Cause::ControllerFailed),
+            Self::Controller(Cause::ControllerPanicked),
+        ];
+        for index in 0..servos {
+            all.extend(servo.map(|event| Self::Servo(index, event)));
+            all.extend(command.map(|event| Self::Command(index, event)));
+        }
+        all
+    }
+
+    /// Whether both can happen in one tick.
+    fn agrees_with(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Servo(a, _), Self::Servo(b, _)) | (Self::Command(a, _), Self::Command(b, _)) => a != b,
+            (a, b) => std::mem::discriminant(&a) != std::mem::discriminant(&b),
+        }
+    }
+}
+
+/// Every set of at most `most` events that can happen in one tick; the first is the tick in which all is well.
+pub fn combinations(servos: usize, most: usize) -> Vec<Vec<Event>> {
+    let all = Event::all(servos);
+    let mut sets = vec![Vec::new()];
+    let mut ends = vec![0];
+    let mut at = 0;
+    while at < sets.len() {
+        for (index, &event) in all.iter().enumerate().skip(ends[at]) {
+            let fits =
+                sets[at].len() < most && sets[at].iter().all(|other: &Event| event.agrees_with(*other));
+            if fits {
+                let mut set = sets[at].clone();
+                set.push(event);
+                sets.push(set);
+                ends.push(index + 1);
+            }
+        }
+        at += 1;
+    }
+    sets
+}
+
+/// The inputs of one tick.
+pub struct Tick {
+    pub state: RobotState,
+    pub seen: Observation,
+    pub commands: Vec<ServoCommand>,
+    pub arm: bool,
+    /// Why the controller gives up, if it does.
+    pub controller: Option<Cause>,
+}
+
+impl Tick {
+    pub fn new(servos: usize, period_ns: i64) -> Self {
+        Self {
+            state: RobotState::unknown(servos, true, period_ns),
+            seen: Observation::default(),
+            commands: vec![ServoCommand::Stop; servos],
+            arm: false,
+            controller: None,
+        }
+    }
+
+    /// All is well but for the events. `phase` is the one before this tick: it says what the servos do.
+    pub fn set(&mut self, phase: Phase, now_ns: i64, events: &[Event], settings: &SupervisorSettings) {
+        let mode = match phase {
+            Phase::Active => Mode::Position,
+            Phase::Damping => Mode::ZeroVelocity,
+            _ => Mode::Stopped,
+        };
+        self.state.now_ns = now_ns;
+        self.state.servos.fill(well(mode, now_ns));
+        self.state.imu = Some(upright(now_ns));
+        self.seen =
+            Observation { heartbeat_age_ns: settings.heartbeat_ns.map(|_| 0), ..Observation::default() };
+        self.commands.fill(ServoCommand::Position(PositionCommand::hold(0.0)));
+        self.arm = false;
+        self.controller = None;
+        events.iter().for_each(|&event| self.apply(event, settings));
+    }
+
+    fn apply(&mut self, event: Event, settings: &SupervisorSettings) {
+        let now_ns = self.state.now_ns;
+        match event {
+            Event::Servo(index, event) => self.servo(index, event, settings),
+            Event::Overrun => self.seen.overrun = true,
+            Event::SlowController => self.seen.control_ns = settings.controller_ns + 1,
+            Event::LinkDown => self.seen.cycle.links_down = 1,
+            Event::Stop(cause) => self.seen.stop = Some(cause),
+            Event::OperatorSilent => {
+                self.seen.heartbeat_age_ns = settings.heartbeat_ns.map(|limit_ns| limit_ns + 1);
+            }
+            Event::Imu(event) => {
+                let imu = self.state.imu.get_or_insert(upright(now_ns));
+                match event {
+                    ImuEvent::Silent => {
+                        *imu = ImuState { fresh: false, ..upright(now_ns - settings.imu_silent_ns - 1) };
+                    }
+                    ImuEvent::Nan => imu.sample.rate[0] = f64::NAN,
+                    ImuEvent::Tilted => imu.sample.attitude = [0.0, 1.0, 0.0, 0.0],
+                }
+            }
+            Event::Arm => self.arm = true,
+            Event::Controller(cause) => self.controller = Some(cause),
+            Event::Command(index, event) => self.commands[index] = command(event),
+        }
+    }
+
+    fn servo(&mut self, index: usize, event: ServoEvent, settings: &SupervisorSettings) {
+        let (now_ns, period_ns) = (self.state.now_ns, self.state.period_ns);
+        let servo = &mut self.state.servos[index];
+        match event {
+            ServoEvent::Missed => (servo.fresh, servo.at_ns) = (false, now_ns - period_ns),
+            ServoEvent::Stale => (servo.fresh, servo.at_ns) = (false, now_ns - settings.stale_ns - 1),
+            ServoEvent::Unknown => *servo = ServoState::UNKNOWN,
+            ServoEvent::Fault => (servo.mode, servo.fault) = (Mode::Fault, Fault::OVER_TEMPERATURE),
+            ServoEvent::TimedOut => servo.mode = Mode::PositionTimeout,
+            ServoEvent::Off => servo.mode = Mode::Stopped,
+            ServoEvent::Runs => servo.mode = Mode::Position,
+            ServoEvent::PositionNan => servo.position = f64::NAN,
+            ServoEvent::VelocityNan => servo.velocity = f64::NAN,
+            ServoEvent::Outside => servo.position = 2.0,
+            ServoEvent::Still => servo.velocity = 0.0,
+            ServoEvent::LowVoltage => servo.voltage = settings.voltage_low - 1.0,
+            ServoEvent::Hot => servo.temperature = settings.temperature_hard,
+        }
+    }
+}
+
+/// In time, healthy, and moving: a robot that never comes to rest by itself.
+fn well(mode: Mode, at_ns: i64) -> ServoState {
+    let (position, velocity, torque) = (0.0, 1.0, 0.0);
+    let (voltage, temperature) = (24.0, 30.0);
+    ServoState {
+        position,
+        velocity,
+        torque,
+        voltage,
+        temperature,
+        mode,
+        at_ns,
+        fresh: true,
+        ..ServoState::UNKNOWN
+    }
+}
+
+fn upright(at_ns: i64) -> ImuState {
+    let sample = ImuSample { at_ns, attitude: [1.0, 0.0, 0.0, 0.0], rate: [0.0; 3], acceleration: [0.0; 3] };
+    ImuState { sample, fresh: true }
+}
+
+fn command(event: CommandEvent) -> ServoCommand {
+    match event {
+        CommandEvent::Nan => ServoCommand::Position(PositionCommand::hold(f64::NAN)),
+        CommandEvent::Infinite => ServoCommand::Position(PositionCommand::hold(f64::INFINITY)),
+        CommandEvent::OutOfLimits => ServoCommand::Position(PositionCommand::hold(5.0)),
+        CommandEvent::StopJoint => ServoCommand::Stop,
+        CommandEvent::DampJoint => ServoCommand::Damp,
+    }
+}

@@ -1,0 +1,343 @@
+//! What must hold in every tick of every run, written without a look at how the supervisor does it.
+
+use crate::events::{CommandEvent, Event, ImuEvent, ServoEvent, Tick};
+use crate::key::Caps;
+use khz_robot::command::ServoCommand;
+use khz_robot::config::Reaction;
+use khz_robot::supervisor::{Phase, Supervisor, SupervisorSettings, Transition, Trigger};
+use khz_wire::Mode;
+
+/// Stop is sent for so long before the robot counts as settled.
+const SETTLE_NS: i64 = 50_000_000;
+
+/// One tick, and what came of it.
+pub struct Step<'a> {
+    pub events: &'a [Event],
+    pub settings: &'a SupervisorSettings,
+    pub before: Phase,
+    /// The phase after the observation, before the controller's turn.
+    pub observed: Phase,
+    pub tick: &'a Tick,
+    pub transitions: &'a [Transition],
+    pub after: &'a Supervisor,
+}
+
+impl Step<'_> {
+    fn has(&self, event: Event) -> bool {
+        self.events.contains(&event)
+    }
+
+    fn ticks(&self, ns: i64) -> u32 {
+        (ns / self.tick.state.period_ns) as u32
+    }
+}
+
+/// What the laws remember of the ticks before.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Memory {
+    /// Somebody, or the settings, asked to arm where that counts, and it has not been done yet.
+    arm: bool,
+    /// Ticks in this phase, after the one that led into it.
+    ticks: u32,
+    /// Ticks in a row without a reply, per servo.
+    missed: Vec<u32>,
+    overruns: u32,
+    slow: u32,
+    down: u32,
+    /// Ran in the tick before, under a command to run.
+    ran: Vec<bool>,
+    /// Control ended because of trouble.
+    trouble: bool,
+}
+
+impl Memory {
+    pub fn new(servos: usize) -> Self {
+        Self {
+            arm: true,
+            ticks: 0,
+            missed: vec![0; servos],
+            overruns: 0,
+            slow: 0,
+            down: 0,
+            ran: vec![false; servos],
+            trouble: false,
+        }
+    }
+}
+
+/// Ages and counts beyond every threshold of these settings.
+pub fn caps(settings: &SupervisorSettings, period_ns: i64) -> Caps {
+    let longest = [settings.answer_ns, settings.grace_ns, settings.damping_ns, settings.still_ns, SETTLE_NS];
+    let count = [settings.missed_replies, settings.overruns, settings.controller_slow, settings.answer_ticks];
+    Caps {
+        age_ns: longest.into_iter().max().unwrap_or(0) + period_ns,
+        count: i64::from(count.into_iter().max().unwrap_or(0)),
+    }
+}
+
+/// From a tick in which somebody asks to stop: damping, and its end seen by the tick after; then the time of settling.
+pub fn ticks_to_settle(settings: &SupervisorSettings, period_ns: i64) -> usize {
+    let up = |ns: i64| (ns + period_ns - 1) / period_ns;
+    (1 + up(settings.damping_ns) + up(SETTLE_NS)) as usize
+}
+
+/// Checks everything, and remembers the tick.
+pub fn hold(memory: &mut Memory, step: &Step<'_>) -> Result<(), String> {
+    every_transition_is_recorded(step)?;
+    only_along_the_graph(step)?;
+    commands_fit_the_phase(step)?;
+    remember_arming(memory, step);
+    armed_only_when_asked(memory, step)?;
+    armed_only_in_health(step)?;
+    stop_is_obeyed(step)?;
+    remember_counts(memory, step);
+    triggers_end_control(memory, step)?;
+    nothing_else_ends_control(memory, step)?;
+    damping_ends(memory, step)?;
+    trouble_ends_in_fault(memory, step)?;
+    settled_only_at_rest(step)?;
+    remember_phase(memory, step);
+    Ok(())
+}
+
+fn law(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+/// The transitions of a tick lead from the phase before to the phase after without a gap.
+fn every_transition_is_recorded(step: &Step<'_>) -> Result<(), String> {
+    let mut phase = step.before;
+    for transition in step.transitions {
+        law(transition.from == phase, || format!("a gap before {transition:?}"))?;
+        law(transition.at_ns == step.tick.state.now_ns, || format!("another time: {transition:?}"))?;
+        law(transition.last_good_ns <= transition.at_ns, || format!("well in the future: {transition:?}"))?;
+        law(transition.deadline_ns.is_none_or(|end_ns| end_ns > transition.at_ns), || {
+            format!("over before it began: {transition:?}")
+        })?;
+        phase = transition.to;
+    }
+    let after = step.after.phase();
+    law(phase == after, || format!("from {:?} to {after:?} with {:?}", step.before, step.transitions))
+}
+
+fn only_along_the_graph(step: &Step<'_>) -> Result<(), String> {
+    let allowed = |t: &Transition| t.from.leads_to(t.to) || (t.from == t.to && t.to == Phase::Active);
+    law(step.transitions.iter().all(allowed), || format!("off the graph: {:?}", step.transitions))
+}
+
+fn commands_fit_the_phase(step: &Step<'_>) -> Result<(), String> {
+    let after = step.after.phase();
+    let fits = |command: &ServoCommand| match (after, command) {
+        (Phase::Active, ServoCommand::Position(command)) => {
+            // NaN is no position to hold; the limits of the explored robot are ±1 rad.
+            command.position.abs() <= 1.0 && command.velocity.is_finite() && command.torque.is_finite()
+        }
+        (Phase::Active, _) => true,
+        (Phase::Damping, command) => matches!(command, ServoCommand::Damp),
+        (_, command) => matches!(command, ServoCommand::Stop),
+    };
+    law(step.tick.commands.iter().all(fits), || format!("in {after:?} it commands {:?}", step.tick.commands))
+}
+
+/// Asking counts in idle and at rest; whoever asks to stop takes it back.
+fn remember_arming(memory: &mut Memory, step: &Step<'_>) {
+    memory.arm |= step.tick.arm && (step.before == Phase::Idle || step.before.is_over());
+}
+
+fn armed_only_when_asked(memory: &mut Memory, step: &Step<'_>) -> Result<(), String> {
+    for transition in step.transitions {
+        let used =
+            transition.to == Phase::Armed || (transition.from.is_over() && transition.to == Phase::Init);
+        law(!used || memory.arm, || "armed without being asked".into())?;
+        memory.arm &= transition.to != Phase::Armed && !transition.to.is_over();
+    }
+    Ok(())
+}
+
+/// Control begins in a tick in which every servo has replied, is healthy and knows where it is, and the operator is
+/// heard; and never but by arming.
+fn armed_only_in_health(step: &Step<'_>) -> Result<(), String> {
+    if !step.transitions.iter().any(|transition| transition.to == Phase::Armed) {
+        return Ok(());
+    }
+    for event in step.events {
+        let healthy = !matches!(
+            event,
+            Event::OperatorSilent
+                | Event::Servo(
+                    _,
+                    ServoEvent::Missed
+                        | ServoEvent::Stale
+                        | ServoEvent::Unknown
+                        | ServoEvent::Fault
+                        | ServoEvent::TimedOut
+                        | ServoEvent::PositionNan
+                        | ServoEvent::VelocityNan
+                )
+        );
+        law(healthy, || format!("armed in a tick with {event:?}"))?;
+    }
+    Ok(())
+}
+
+fn stop_is_obeyed(step: &Step<'_>) -> Result<(), String> {
+    let asked = step.tick.seen.stop.is_some();
+    let after = step.after.phase();
+    let ends = matches!(after, Phase::Damping | Phase::Stopped | Phase::Fault) || step.before.is_over();
+    law(!asked || ends, || format!("asked to stop in {:?} it is in {after:?}", step.before))
+}
+
+/// Counts in a row, as a robot file counts them, while the robot is under control or comes down.
+fn remember_counts(memory: &mut Memory, step: &Step<'_>) {
+    let settings = step.settings;
+    let controlled = matches!(step.before, Phase::Active | Phase::Damping);
+    let count = |present: bool, before: u32, most: u32| {
+        if present && controlled { (before + 1).min(most) } else { 0 }
+    };
+    for (missed, servo) in memory.missed.iter_mut().zip(&step.tick.state.servos) {
+        *missed = count(!servo.fresh, *missed, settings.missed_replies);
+    }
+    memory.overruns = count(step.has(Event::Overrun), memory.overruns, settings.overruns);
+    memory.slow = count(step.has(Event::SlowController), memory.slow, settings.controller_slow);
+    memory.down = count(step.has(Event::LinkDown), memory.down, settings.missed_replies);
+}
+
+/// The gravest reaction to what is wrong in this tick, by the robot file's own words.
+fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
+    let settings = step.settings;
+    // What is forgiven after arming is forgiven for the grace only.
+    let forgiven = step.before != Phase::Damping && memory.ticks < step.ticks(settings.grace_ns);
+    let reached = |count: u32, threshold: u32| !forgiven && count >= threshold;
+    let trigger = |event: &Event| {
+        Some(match *event {
+            Event::Servo(
+                _,
+                ServoEvent::Fault | ServoEvent::TimedOut | ServoEvent::PositionNan | ServoEvent::VelocityNan,
+            ) => Trigger::ServoFault,
+            Event::Servo(servo, ServoEvent::Off) if memory.ran[servo] => Trigger::ServoFault,
+            Event::Servo(_, ServoEvent::LowVoltage) => Trigger::Voltage,
+            Event::Servo(_, ServoEvent::Hot) => Trigger::Temperature,
+            Event::Servo(servo, ServoEvent::Missed)
+                if reached(memory.missed[servo], settings.missed_replies) =>
+            {
+                Trigger::MissedReplies
+            }
+            Event::Servo(_, ServoEvent::Stale | ServoEvent::Unknown) if !forgiven => Trigger::Stale,
+            Event::Overrun if reached(memory.overruns, settings.overruns) => Trigger::Overruns,
+            Event::SlowController if reached(memory.slow, settings.controller_slow) => Trigger::Controller,
+            Event::LinkDown if reached(memory.down, settings.missed_replies) => Trigger::BusDown,
+            Event::OperatorSilent => Trigger::Heartbeat,
+            Event::Imu(ImuEvent::Tilted) => Trigger::Tilt,
+            Event::Imu(_) if !forgiven => Trigger::Imu,
+            _ => return None,
+        })
+    };
+    let found = step.events.iter().filter_map(|event| {
+        let reaction = match *event {
+            Event::Stop(cause) => {
+                let reaction = cause.trigger().map_or(Reaction::Damp, |it| it.reaction(&settings.reactions));
+                reaction.max(Reaction::Damp)
+            }
+            Event::Controller(_) if step.observed == Phase::Active => {
+                settings.reactions.controller.max(Reaction::Damp)
+            }
+            Event::Command(_, CommandEvent::Nan | CommandEvent::Infinite)
+                if step.observed == Phase::Active =>
+            {
+                settings.reactions.command.reaction()
+            }
+            _ => trigger(event)?.reaction(&settings.reactions),
+        };
+        Some((reaction, *event))
+    });
+    found.max_by_key(|(reaction, _)| *reaction)
+}
+
+/// In the same tick: `damp` ends control, `stop` switches off, from damping too.
+fn triggers_end_control(memory: &Memory, step: &Step<'_>) -> Result<(), String> {
+    if !matches!(step.before, Phase::Active | Phase::Damping) {
+        return Ok(());
+    }
+    let Some((reaction, event)) = due(memory, step) else { return Ok(()) };
+    let after = step.after.phase();
+    let obeyed = match reaction {
+        Reaction::Stop => {
+            // What the controller does is of no interest any more once it has no control.
+            after.is_over()
+        }
+        Reaction::Damp => after == Phase::Damping || after.is_over(),
+        Reaction::Warn | Reaction::Derate => true,
+    };
+    law(obeyed, || format!("{event:?} wants {reaction:?}, and it is in {after:?}"))
+}
+
+/// A robot with which nothing is wrong stays under control, and is told nothing.
+fn nothing_else_ends_control(memory: &Memory, step: &Step<'_>) -> Result<(), String> {
+    let harmless = |event: &Event| match *event {
+        Event::Arm
+        | Event::Servo(_, ServoEvent::Still | ServoEvent::Runs)
+        | Event::Command(_, CommandEvent::OutOfLimits | CommandEvent::StopJoint | CommandEvent::DampJoint) => {
+            true
+        }
+        Event::Servo(servo, ServoEvent::Missed) => memory.missed[servo] < step.settings.missed_replies,
+        Event::Overrun => memory.overruns < step.settings.overruns,
+        Event::SlowController => memory.slow < step.settings.controller_slow,
+        Event::LinkDown => memory.down < step.settings.missed_replies,
+        _ => false,
+    };
+    let undisturbed = step.before == Phase::Active && step.events.iter().all(harmless);
+    law(!undisturbed || (step.after.phase() == Phase::Active && step.transitions.is_empty()), || {
+        format!("out of control without a reason: {:?}", step.transitions)
+    })
+}
+
+/// Not later than the configured time, and not sooner but at rest or by the reaction `stop`.
+fn damping_ends(memory: &Memory, step: &Step<'_>) -> Result<(), String> {
+    if step.before != Phase::Damping {
+        return Ok(());
+    }
+    let damping_ticks = step.ticks(step.settings.damping_ns);
+    let damping = step.after.phase() == Phase::Damping;
+    let over = memory.ticks + 1 >= damping_ticks;
+    law(!(damping && over), || format!("damping after {} ticks", memory.ticks + 1))?;
+    let still = step.tick.state.servos.iter().all(|servo| servo.fresh && servo.velocity == 0.0);
+    // Mode 0 may be a reset, if the servo ran before.
+    let reset = |event: &Event| matches!(event, Event::Servo(_, ServoEvent::Off));
+    let stopped = due(memory, step).is_some_and(|(reaction, _)| reaction == Reaction::Stop)
+        || (step.settings.reactions.servo_fault == Reaction::Stop && step.events.iter().any(reset));
+    law(damping || over || still || stopped, || "switched off while it moves".into())
+}
+
+fn trouble_ends_in_fault(memory: &mut Memory, step: &Step<'_>) -> Result<(), String> {
+    for transition in step.transitions.iter().filter(|transition| transition.from != transition.to) {
+        memory.trouble |= transition.cause.is_trouble();
+        match transition.to {
+            Phase::Stopped => law(!memory.trouble, || format!("trouble ends in {transition:?}"))?,
+            Phase::Fault => law(memory.trouble, || format!("no trouble ends in {transition:?}"))?,
+            _ => {}
+        }
+        // A servo that is not heard any more in idle sends the robot back to asking: that is not the end of a run.
+        memory.trouble &= !matches!(transition.to, Phase::Init | Phase::Idle);
+    }
+    Ok(())
+}
+
+fn settled_only_at_rest(step: &Step<'_>) -> Result<(), String> {
+    let after = step.after.phase();
+    law(!step.after.is_settled() || after.is_over(), || format!("settled in {after:?}"))
+}
+
+fn remember_phase(memory: &mut Memory, step: &Step<'_>) {
+    let after = step.after.phase();
+    let most = step.ticks(step.settings.grace_ns.max(step.settings.damping_ns));
+    let counted = after == step.before && matches!(after, Phase::Active | Phase::Damping);
+    memory.ticks = if counted { (memory.ticks + 1).min(most) } else { 0 };
+    for ((ran, servo), command) in memory.ran.iter_mut().zip(&step.tick.state.servos).zip(&step.tick.commands)
+    {
+        let runs = servo.fresh && !matches!(servo.mode, Mode::Stopped | Mode::Fault | Mode::PositionTimeout);
+        *ran = step.before == Phase::Active
+            && after == Phase::Active
+            && runs
+            && !matches!(command, ServoCommand::Stop);
+    }
+}

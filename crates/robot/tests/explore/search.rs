@@ -1,0 +1,225 @@
+//! Breadth first: every state that any sequence of ticks leads to, so the first sequence found to a broken law is one of
+//! the shortest.
+
+use crate::events::{Event, Tick, combinations};
+use crate::key::{Caps, EPOCH_NS, Key, key};
+use crate::laws::{self, Memory, Step};
+use khz_robot::supervisor::{Cause, Phase, Supervisor, SupervisorSettings};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+/// What is explored.
+pub struct Scope {
+    pub supervisor: Supervisor,
+    pub settings: SupervisorSettings,
+    pub servos: usize,
+    pub period_ns: i64,
+    /// Events in one tick, at most.
+    pub at_once: usize,
+    /// States, at most: a search that grows beyond it has failed.
+    pub most_states: usize,
+}
+
+/// What was seen.
+pub struct Seen {
+    pub states: usize,
+    pub ticks: usize,
+    /// Ticks from the start to the state that is farthest away.
+    pub depth: usize,
+    pub phases: [usize; 7],
+    /// Ticks that a robot asked to stop in every tick takes to settle, in the worst state with the worst events.
+    pub settles_within: usize,
+}
+
+/// A state, and how it was reached.
+struct Node {
+    supervisor: Supervisor,
+    memory: Memory,
+    parent: usize,
+    by: usize,
+    depth: usize,
+}
+
+/// Explores everything. The error is the law that does not hold, with the ticks that lead there.
+pub fn explore(scope: &Scope) -> Result<Seen, String> {
+    let mut search = Search::new(scope);
+    let mut at = 0;
+    while at < search.nodes.len() {
+        search.expand(at)?;
+        at += 1;
+    }
+    search.result()
+}
+
+struct Search<'a> {
+    scope: &'a Scope,
+    caps: Caps,
+    events: Vec<Vec<Event>>,
+    nodes: Vec<Node>,
+    known: HashMap<(Key, bool, Memory), usize>,
+    tick: Tick,
+    ticks: usize,
+    /// From state to state by ticks in which somebody asks to stop.
+    stopping: Vec<(usize, usize)>,
+    /// From each state by the tick in which all is well.
+    undisturbed: Vec<usize>,
+}
+
+impl<'a> Search<'a> {
+    fn new(scope: &'a Scope) -> Self {
+        let first = Node {
+            supervisor: scope.supervisor.clone(),
+            memory: Memory::new(scope.servos),
+            parent: 0,
+            by: 0,
+            depth: 0,
+        };
+        let mut search = Self {
+            scope,
+            caps: laws::caps(&scope.settings, scope.period_ns),
+            events: combinations(scope.servos, scope.at_once),
+            nodes: Vec::new(),
+            known: HashMap::new(),
+            tick: Tick::new(scope.servos, scope.period_ns),
+            ticks: 0,
+            stopping: Vec::new(),
+            undisturbed: Vec::new(),
+        };
+        search.number(first);
+        search
+    }
+
+    /// The number of a state, new or known.
+    fn number(&mut self, node: Node) -> usize {
+        let now_ns = EPOCH_NS + node.depth as i64 * self.scope.period_ns;
+        let blamed = node.supervisor.blame().is_some_and(Cause::is_trouble);
+        let name = (key(&node.supervisor, now_ns, self.caps), blamed, node.memory.clone());
+        let next = self.nodes.len();
+        let number = *self.known.entry(name).or_insert(next);
+        if number == next {
+            self.nodes.push(node);
+        }
+        number
+    }
+
+    fn expand(&mut self, at: usize) -> Result<(), String> {
+        for by in 0..self.events.len() {
+            let node = self.step(at, by)?;
+            let to = self.number(node);
+            if self.events[by].iter().any(|event| matches!(event, Event::Stop(_))) {
+                self.stopping.push((at, to));
+            }
+            if self.events[by].is_empty() {
+                self.undisturbed.push(to);
+            }
+        }
+        if self.nodes.len() > self.scope.most_states {
+            return Err(format!("more than {} states", self.scope.most_states));
+        }
+        Ok(())
+    }
+
+    /// One tick, as `Machine` runs it.
+    fn step(&mut self, at: usize, by: usize) -> Result<Node, String> {
+        let Node { supervisor, memory, depth, .. } = &self.nodes[at];
+        let (before, depth) = (supervisor, depth + 1);
+        let (mut supervisor, mut memory) = (supervisor.clone(), memory.clone());
+        let tick = &mut self.tick;
+        let now_ns = EPOCH_NS + depth as i64 * self.scope.period_ns;
+        tick.set(before.phase(), now_ns, &self.events[by], &self.scope.settings);
+        if tick.arm {
+            supervisor.arm();
+        }
+        supervisor.observe(&tick.state, &tick.seen);
+        let observed = supervisor.phase();
+        match (observed, tick.controller) {
+            (Phase::Armed | Phase::Active, Some(cause)) => supervisor.controller_failed(cause, &tick.state),
+            (Phase::Armed, None) => supervisor.controller_started(&tick.state),
+            _ => {}
+        }
+        supervisor.govern(&mut tick.commands, &tick.state);
+        let transitions = supervisor.take_transitions();
+        self.ticks += 1;
+        let step = Step {
+            events: &self.events[by],
+            settings: &self.scope.settings,
+            before: before.phase(),
+            observed,
+            tick,
+            transitions: &transitions,
+            after: &supervisor,
+        };
+        if let Err(broken) = laws::hold(&mut memory, &step) {
+            return Err(format!("{broken}\n{}", self.way(at, Some(by))));
+        }
+        Ok(Node { supervisor, memory, parent: at, by, depth })
+    }
+
+    /// The ticks that lead to a state, and one more.
+    fn way(&self, mut at: usize, last: Option<usize>) -> String {
+        let mut ticks: Vec<usize> = last.into_iter().collect();
+        while at != 0 {
+            ticks.push(self.nodes[at].by);
+            at = self.nodes[at].parent;
+        }
+        let mut text = String::from("ticks that lead there, each with its events:\n");
+        for (number, by) in ticks.into_iter().rev().enumerate() {
+            let _ = writeln!(text, "  {number}: {:?}", self.events[by]);
+        }
+        text
+    }
+
+    fn result(self) -> Result<Seen, String> {
+        self.makes_progress()?;
+        let mut phases = [0; 7];
+        self.nodes.iter().for_each(|node| phases[node.supervisor.phase() as usize] += 1);
+        Ok(Seen {
+            states: self.nodes.len(),
+            ticks: self.ticks,
+            depth: self.nodes.iter().map(|node| node.depth).max().unwrap_or(0),
+            phases,
+            settles_within: self.settles_within()?,
+        })
+    }
+
+    /// The longest way to a settled robot, of all ways on which somebody asks to stop in every tick.
+    fn settles_within(&self) -> Result<usize, String> {
+        let most = laws::ticks_to_settle(&self.scope.settings, self.scope.period_ns);
+        let settled = |at: usize| self.nodes[at].supervisor.is_settled();
+        let mut left = vec![0; self.nodes.len()];
+        loop {
+            let mut grew = false;
+            for &(from, to) in self.stopping.iter().rev() {
+                if !settled(from) && left[from] <= left[to] {
+                    left[from] = left[to] + 1;
+                    grew = true;
+                    if left[from] > most {
+                        let way = self.way(from, None);
+                        return Err(format!("asked to stop, it does not settle within {most} ticks\n{way}"));
+                    }
+                }
+            }
+            if !grew {
+                return Ok(left.into_iter().max().unwrap_or(0));
+            }
+        }
+    }
+
+    /// When nothing is wrong any more, the robot is soon under control, waits to be armed, or is at rest.
+    fn makes_progress(&self) -> Result<(), String> {
+        let most = laws::ticks_to_settle(&self.scope.settings, self.scope.period_ns)
+            + (self.scope.settings.answer_ns / self.scope.period_ns) as usize
+            + 4;
+        for start in 0..self.nodes.len() {
+            let at = (0..most).fold(start, |at, _| self.undisturbed[at]);
+            let supervisor = &self.nodes[at].supervisor;
+            let arrived =
+                matches!(supervisor.phase(), Phase::Active | Phase::Idle) || supervisor.is_settled();
+            if !arrived || self.undisturbed[at] != at {
+                let (phase, way) = (supervisor.phase(), self.way(start, None));
+                return Err(format!("after {most} ticks in which all is well it is in {phase:?}\n{way}"));
+            }
+        }
+        Ok(())
+    }
+}
