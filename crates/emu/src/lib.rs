@@ -31,4 +31,4 @@ pub use config::{
     BusConfig, ConfigError, ImuConfig, JointConfig, ServoConfig, ThermalConfig, WireKind, WorldConfig,
 };
 pub use servo::Servo;
-pub use world::{Injection, World};
+pub use world::{Injection, Probe, World};

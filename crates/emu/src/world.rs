@@ -1,12 +1,12 @@
 //! The emulated machine as a link.
 
-use crate::body::{Body, Drive, Joints};
+use crate::body::{Body, Drive, JointState, Joints};
 use crate::bus::{Arrival, Bus, Sender, Transmission};
 use crate::config::{BusConfig, ConfigError, WireKind, WorldConfig};
 use crate::imu::Sensor;
 use crate::servo::Servo;
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
-use khz_wire::{Fault, Frame};
+use khz_wire::{Fault, Frame, Register};
 use std::collections::VecDeque;
 
 /// Body and control loops move on by this much at a time.
@@ -34,6 +34,21 @@ pub struct World {
     inbox: VecDeque<Received>,
     imu: Option<Sensor>,
     witness: Option<Witness>,
+    /// External torque on each joint, N·m.
+    pushes: Vec<f64>,
+    probe: Option<Box<dyn Probe>>,
+}
+
+/// Watches the machine from the devices' side of the wire: what the servos take, and what their joints do.
+///
+/// Called from within the world's methods, so it must not call the world, and should neither allocate nor wait.
+pub trait Probe: Send {
+    /// A servo has taken a frame of the host off its bus at `at_ns`.
+    fn took(&mut self, servo: usize, frame: &Frame, at_ns: i64);
+
+    /// Control loops and body have moved on by one [`STEP_NS`] to `at_ns`. `joints` are as the servos see them: the
+    /// angle at the servo's output.
+    fn stepped(&mut self, servos: &[Servo], joints: &[JointState], at_ns: i64);
 }
 
 /// Sees every frame of the host that reaches the servos: bus, frame, time.
@@ -59,6 +74,16 @@ pub enum Injection {
     Fault(Fault),
     /// It loses power for a moment.
     Reboot,
+    /// It loses power for a moment, and is wrong by so many turns of the rotor when it is back.
+    RebootTurned(i8),
+    /// Power off: it hears nothing, says nothing and drives nothing. Power on: it starts as after [`Injection::Reboot`].
+    Power(bool),
+    /// It answers reads of this register with an error.
+    RefuseRead(Option<Register>),
+    /// It answers writes to this register with an error, and ignores them.
+    RefuseWrite(Option<Register>),
+    /// It stays in mode 0 whatever it is commanded.
+    Asleep(bool),
 }
 
 impl World {
@@ -93,7 +118,14 @@ impl World {
             inbox: VecDeque::with_capacity(INBOX),
             imu: config.imu.map(|imu| Sensor::new(imu, config.seed)),
             witness: None,
+            pushes: vec![0.0; config.servos.len()],
+            probe: None,
         })
+    }
+
+    /// From now on `probe` is called for every frame a servo takes and for every step of the joints.
+    pub fn attach(&mut self, probe: Box<dyn Probe>) {
+        self.probe = Some(probe);
     }
 
     /// Lets everything happen that is due by `now_ns`.
@@ -142,6 +174,15 @@ impl World {
         self.advance(now_ns);
         if let Some(servo) = self.servos.get_mut(servo) {
             servo.set_supply(volts);
+        }
+    }
+
+    /// Pushes a servo's joint from outside with this torque, N·m, until it is changed; without effect if there is no such
+    /// servo.
+    pub fn push(&mut self, servo: usize, torque: f64, now_ns: i64) {
+        self.advance(now_ns);
+        if let Some(push) = self.pushes.get_mut(servo) {
+            *push = torque;
         }
     }
 
@@ -206,6 +247,12 @@ impl World {
             if sent.sender == Sender::Servo(servo) {
                 continue;
             }
+            if let Some(probe) = &mut self.probe
+                && sent.sender == Sender::Host
+                && self.servos[servo].takes(&sent.frame)
+            {
+                probe.took(servo, &sent.frame, at_ns);
+            }
             if let Some(reply) = self.servos[servo].answer(&sent.frame, wire)
                 && !channel.bus.reply(servo, &reply, at_ns)
             {
@@ -228,11 +275,15 @@ impl World {
         while *stepped_ns + STEP_NS <= now_ns {
             *stepped_ns += STEP_NS;
             let dt_s = STEP_NS as f64 * 1e-9;
-            let joints = self.servos.iter_mut().zip(self.body.joints()).zip(&mut self.drives);
-            for ((servo, joint), drive) in joints {
+            let joints = self.servos.iter_mut().zip(self.body.joints()).zip(&self.pushes);
+            for (((servo, joint), push), drive) in joints.zip(&mut self.drives) {
                 *drive = servo.step(*joint, dt_s);
+                drive.torque += push;
             }
             self.body.step(dt_s, &self.drives);
+            if let Some(probe) = &mut self.probe {
+                probe.stepped(&self.servos, self.body.joints(), *stepped_ns);
+            }
         }
     }
 }

@@ -36,7 +36,7 @@ use command::Command;
 use console::Console;
 use control::Pid;
 use khz_wire::device::Server;
-use khz_wire::{Fault, Mode};
+use khz_wire::{Fault, Mode, Register};
 use motor::{Motor, loss};
 use settings::Settings;
 use std::f64::consts::TAU;
@@ -126,6 +126,10 @@ struct Injected {
     silent: bool,
     lying: bool,
     stuck: bool,
+    unpowered: bool,
+    asleep: bool,
+    refused_read: Option<Register>,
+    refused_write: Option<Register>,
 }
 
 impl Servo {
@@ -186,6 +190,10 @@ impl Servo {
 
     /// Moves on by one control period; what it then does to its joint.
     pub(crate) fn step(&mut self, joint: JointState, dt_s: f64) -> Drive {
+        if self.injected.unpowered {
+            self.measure(joint, dt_s);
+            return Drive::default();
+        }
         self.clock.ns += (dt_s * 1e9).round() as i64;
         self.measure(joint, dt_s);
         self.count_down(dt_s);
@@ -234,7 +242,36 @@ impl Servo {
             Injection::Stuck(on) => self.injected.stuck = on,
             Injection::Fault(fault) => self.fail(fault),
             Injection::Reboot => self.reboot(),
+            Injection::RebootTurned(turns) => {
+                self.reboot();
+                self.turn(f64::from(turns));
+            }
+            Injection::Power(on) => {
+                // What it starts as when the power is back is what it is without: off.
+                self.reboot();
+                self.injected.unpowered = !on;
+            }
+            Injection::RefuseRead(register) => self.injected.refused_read = register,
+            Injection::RefuseWrite(register) => self.injected.refused_write = register,
+            Injection::Asleep(on) => {
+                self.injected.asleep = on;
+                if on {
+                    self.apply(command::Command::new(Mode::Stopped));
+                }
+            }
         }
+    }
+
+    /// It has power.
+    pub fn is_powered(&self) -> bool {
+        !self.injected.unpowered
+    }
+
+    /// Takes its position for another, so many turns of the rotor away.
+    fn turn(&mut self, turns: f64) {
+        let by = turns * f64::from(self.saved.motor_position.rotor_to_output_ratio);
+        self.offset += by;
+        self.status.position += by;
     }
 
     /// Power off and on: only what was saved, the temperatures and the faults put in survive. The position

@@ -65,6 +65,7 @@ impl Servo {
         match (self.status.mode, wanted) {
             (now, wanted) if now == wanted => {}
             (_, Mode::Stopped) => self.enter(Mode::Stopped),
+            (Mode::Stopped, _) if self.injected.asleep => {}
             (Mode::Stopped, _) => {
                 self.status.mode = Mode::Enabling;
                 self.status.transient_s = ENABLING_S;

@@ -8,8 +8,17 @@ use khz_wire::frame::MAX_PAYLOAD;
 use khz_wire::{Address, Frame, Register, Resolution, Value};
 
 impl Servo {
+    /// The frame is for this servo, which has power to take it.
+    pub(crate) fn takes(&self, request: &Frame) -> bool {
+        let destination = Address::from_id(request.id).destination;
+        self.is_powered() && (destination == self.id() || destination == BROADCAST)
+    }
+
     /// Takes a frame from the bus; what it answers.
     pub(crate) fn answer(&mut self, request: &Frame, wire: WireKind) -> Option<Frame> {
+        if !self.is_powered() {
+            return None;
+        }
         self.commanded = false;
         let mut server = self.server;
         if self.console_abandoned() {
@@ -40,10 +49,16 @@ impl Servo {
 
 impl RegisterFile for Servo {
     fn read(&mut self, register: Register, resolution: Resolution) -> Result<Value, Refusal> {
+        if self.injected.refused_read == Some(register) {
+            return Err(Refusal::Unknown);
+        }
         self.read_register(register, resolution)
     }
 
     fn write(&mut self, register: Register, value: Value) -> Result<(), Refusal> {
+        if self.injected.refused_write == Some(register) {
+            return Err(Refusal::NotWritable);
+        }
         self.write_register(register, value)
     }
 
