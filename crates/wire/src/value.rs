@@ -178,11 +178,11 @@ impl Class {
             let nearest = high as f32;
             return f64::from(if f64::from(nearest) > high { nearest.next_down() } else { nearest });
         }
-        // A quarter of a step away from zero: no rounding of this division or the next moves it to another step.
+        // A little further from zero than the step: no rounding of this division or the next moves it to another one.
         let lsb = self.lsb(resolution);
         let truncated = (high / lsb).clamp(-MANY_STEPS, MANY_STEPS) as i64;
         let steps = if truncated as f64 * lsb > high { truncated - 1 } else { truncated } as f64;
-        (steps + 0.25 * steps.signum() * f64::from(steps != 0.0)) * lsb
+        (steps + 1e-3 * steps.signum() * f64::from(steps != 0.0)) * lsb
     }
 
     /// Physical value → wire: truncates toward zero, saturates to ±the largest number, and turns NaN and

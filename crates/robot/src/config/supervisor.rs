@@ -39,7 +39,7 @@ impl Descent {
 words! {
     /// What happens to a command beyond a servo's limits.
     OutOfLimits {
-        /// It is cut to the limit, and counted.
+        /// It is cut to the limit, a target that moves too fast is slowed down, and both are counted.
         Clamp = "clamp",
         /// It is trouble, as a command that is no number.
         Trip = "trip",
@@ -59,6 +59,10 @@ section! {
         imu_silent_ms: f64 = 20.0, "ms", 0.1 => 100_000.0;
         /// The body leans more than this.
         tilt: f64 = 1.0, "rad", 0.01 => 3.2;
+        /// A joint is measured this far beyond `limits.position`: it cannot be armed, and under control it is a trigger.
+        position_tolerance: f64 = 0.05, "rad", 0.001 => 10.0;
+        /// A joint is measured at so many times its `limits.velocity`.
+        velocity_factor: f64 = 1.5, "", 1.0 => 100.0;
         /// What happens to a command beyond a servo's limits.
         out_of_limits: OutOfLimits = OutOfLimits::Clamp, "";
         /// The controller took longer than this. Without the key, half a period inline, a whole one pipelined.
@@ -84,7 +88,7 @@ section! {
         /// So many ticks in a row, at the start and whenever replies were missed before arming, in which every servo has
         /// answered in time and only once: the robot arms after that.
         answer_ticks: u32 = 5, "", 1 => 1000;
-        /// After arming, missed replies, stale state, an IMU that is silent or not ready, overruns and a slow controller
+        /// After arming, an IMU that is silent or not ready, overruns, a slow controller, and missed replies for `stale_ms`
         /// are forgiven for this long.
         grace_s: f64 = 0.5, "s", 0.0 => 60.0;
         /// Damping ends in stop after this time at the latest.
@@ -117,7 +121,7 @@ section! {
     /// `[supervisor.reactions]`: what is done about each trigger. A servo that has a fault is left alone; the
     /// reaction is for the others.
     Reactions {
-        /// A servo reports a fault.
+        /// A servo reports a fault, timed out, restarted, stays off, refused a register, or reports a value beyond its format.
         servo_fault: Reaction = Reaction::Damp, "";
         /// See `missed_replies` of `[supervisor]`.
         missed_replies: Reaction = Reaction::Damp, "";
@@ -129,8 +133,8 @@ section! {
         imu: Reaction = Reaction::Damp, "";
         /// See `tilt`.
         tilt: Reaction = Reaction::Damp, "";
-        /// A command that is no number, or beyond the limits with `out_of_limits = "trip"`. It is not sent, and there
-        /// is no other to go on with.
+        /// A command that is no number or beyond what its format carries, or beyond the limits with `out_of_limits =
+        /// "trip"`. It is not sent, and there is no other to go on with.
         command: Descent = Descent::Damp, "";
         /// The controller takes too long. One that reports an error or panics leaves no command to go on with, so
         /// the robot is damped at least.
@@ -143,6 +147,10 @@ section! {
         voltage: Reaction = Reaction::Damp, "";
         /// See `temperature_hard_c`.
         temperature: Reaction = Reaction::Damp, "";
+        /// A joint is beyond `limits.position`; see `position_tolerance`. Found so, it is not armed, whatever is written here.
+        position: Reaction = Reaction::Damp, "";
+        /// A joint is faster than `limits.velocity`; see `velocity_factor`.
+        velocity: Reaction = Reaction::Damp, "";
         /// A bus is down.
         bus_down: Reaction = Reaction::Damp, "";
     }

@@ -1,9 +1,11 @@
 //! What the supervisor reacts to, and the record it leaves.
 
 use super::Phase;
+use super::joint::Quantity;
 use crate::config::{Reaction, Reactions};
+use crate::state::Refused;
 use arrayvec::ArrayVec;
-use khz_wire::Fault;
+use khz_wire::{Fault, Mode};
 use std::fmt;
 
 /// Why the phase changed, or what was warned of.
@@ -45,6 +47,47 @@ pub enum Cause {
     ServoNotFinite {
         /// Which servo.
         servo: u16,
+    },
+    /// A servo reports a position or velocity at the end of its format, which may be any beyond it.
+    ServoSaturated {
+        /// Which servo.
+        servo: u16,
+        /// What it reports.
+        quantity: Quantity,
+        /// Where the format ends: rad from the servo's zero, or rad/s.
+        most: f64,
+    },
+    /// A servo refused to read or write a register that every tick needs.
+    RegisterRefused {
+        /// Which servo.
+        servo: u16,
+        /// What it refused.
+        refused: Refused,
+    },
+    /// A servo stays off although it was commanded to move or damp.
+    ServoNotObeying {
+        /// Which servo.
+        servo: u16,
+        /// What it does instead.
+        mode: Mode,
+    },
+    /// A joint is beyond its position limits.
+    PositionOutOfLimits {
+        /// Which servo.
+        servo: u16,
+        /// Where it is, rad.
+        position: f64,
+        /// The limit it is beyond, rad.
+        limit: f64,
+    },
+    /// A joint is faster than its limit allows.
+    TooFast {
+        /// Which servo.
+        servo: u16,
+        /// How fast it is, rad/s.
+        velocity: f64,
+        /// Its limit, rad/s.
+        limit: f64,
     },
     /// A servo missed too many replies in a row.
     MissedReplies {
@@ -102,6 +145,17 @@ pub enum Cause {
         /// For which servo.
         servo: u16,
     },
+    /// The controller commanded something that the formats of the servo's command cannot carry.
+    CommandNotSendable {
+        /// For which servo.
+        servo: u16,
+        /// What.
+        quantity: Quantity,
+        /// How much, in rad, rad/s or N·m.
+        value: f64,
+        /// The greatest magnitude that can be sent, a position's from the servo's zero. 0: it is not sent at all.
+        most: f64,
+    },
     /// The controller returned an error.
     ControllerFailed,
     /// The controller panicked.
@@ -141,7 +195,8 @@ pub enum Cause {
 pub enum Trigger {
     /// The operator asks to stop.
     Operator = 0,
-    /// A servo reports a fault, has timed out or started anew, or reports what is no number.
+    /// A servo reports a fault, has timed out or started anew, does not obey, refused a register, or reports what is no
+    /// number.
     ServoFault,
     /// Missed replies in a row. Before `BusDown`, as it names the servo.
     MissedReplies,
@@ -165,11 +220,15 @@ pub enum Trigger {
     Voltage,
     /// Too warm.
     Temperature,
+    /// A joint beyond its position limits.
+    Position,
+    /// A joint faster than its limit.
+    Velocity,
 }
 
 impl Trigger {
     /// How many there are.
-    pub const COUNT: usize = Self::Temperature as usize + 1;
+    pub const COUNT: usize = Self::Velocity as usize + 1;
 
     /// What the configuration says to do about it.
     pub const fn reaction(self, reactions: &Reactions) -> Reaction {
@@ -187,6 +246,8 @@ impl Trigger {
             Self::Heartbeat => reactions.heartbeat,
             Self::Voltage => reactions.voltage,
             Self::Temperature => reactions.temperature,
+            Self::Position => reactions.position,
+            Self::Velocity => reactions.velocity,
         }
     }
 }
@@ -200,7 +261,12 @@ impl Cause {
             Self::ServoFault { .. }
             | Self::ServoTimedOut { .. }
             | Self::ServoReset { .. }
-            | Self::ServoNotFinite { .. } => Trigger::ServoFault,
+            | Self::ServoNotFinite { .. }
+            | Self::ServoSaturated { .. }
+            | Self::RegisterRefused { .. }
+            | Self::ServoNotObeying { .. } => Trigger::ServoFault,
+            Self::PositionOutOfLimits { .. } => Trigger::Position,
+            Self::TooFast { .. } => Trigger::Velocity,
             Self::MissedReplies { .. } | Self::NotSeen { .. } | Self::DuplicateReplies { .. } => {
                 Trigger::MissedReplies
             }
@@ -209,7 +275,9 @@ impl Cause {
             Self::Overruns { .. } => Trigger::Overruns,
             Self::ImuSilent { .. } | Self::ImuNotFinite => Trigger::Imu,
             Self::Tilt { .. } => Trigger::Tilt,
-            Self::CommandNotFinite { .. } | Self::CommandOutOfLimits { .. } => Trigger::Command,
+            Self::CommandNotFinite { .. }
+            | Self::CommandOutOfLimits { .. }
+            | Self::CommandNotSendable { .. } => Trigger::Command,
             Self::ControllerFailed | Self::ControllerPanicked | Self::ControllerSlow { .. } => {
                 Trigger::Controller
             }
@@ -243,12 +311,18 @@ impl Cause {
             | Self::ServoTimedOut { servo }
             | Self::ServoReset { servo }
             | Self::ServoNotFinite { servo }
+            | Self::ServoSaturated { servo, .. }
+            | Self::RegisterRefused { servo, .. }
+            | Self::ServoNotObeying { servo, .. }
+            | Self::PositionOutOfLimits { servo, .. }
+            | Self::TooFast { servo, .. }
             | Self::MissedReplies { servo, .. }
             | Self::Stale { servo, .. }
             | Self::NotSeen { servo }
             | Self::DuplicateReplies { servo }
             | Self::CommandNotFinite { servo }
             | Self::CommandOutOfLimits { servo }
+            | Self::CommandNotSendable { servo, .. }
             | Self::VoltageLow { servo, .. }
             | Self::Hot { servo, .. } => Some(servo),
             _ => None,
@@ -287,6 +361,22 @@ impl fmt::Display for Cause {
             Self::ServoTimedOut { .. } => f.write_str("the servo's own watchdog ran out"),
             Self::ServoReset { .. } => f.write_str("the servo started anew"),
             Self::ServoNotFinite { .. } => f.write_str("the servo reports what is no number"),
+            Self::ServoSaturated { quantity, most, .. } => write!(
+                f,
+                "{quantity} beyond its format (±{most:.3} {}): set `query.{quantity}` to \"float\" or \"int32\"",
+                quantity.unit()
+            ),
+            Self::RegisterRefused { refused, .. } => write_refused(f, refused),
+            Self::ServoNotObeying { mode, .. } => {
+                write!(f, "the servo stays in mode `{}` although it is commanded", mode.name())
+            }
+            Self::PositionOutOfLimits { position, limit, .. } => write!(
+                f,
+                "joint at {position:.3} rad, limit {limit:.3} rad: move it, or check `offset`, `sign` and the servo's zero"
+            ),
+            Self::TooFast { velocity, limit, .. } => {
+                write!(f, "joint at {velocity:.2} rad/s, limit {limit:.2} rad/s")
+            }
             Self::MissedReplies { count, .. } => write!(f, "{count} replies missed in a row"),
             Self::Stale { age_ns, .. } => write!(f, "state {:.1} ms old", ms(age_ns)),
             Self::NotSeen { .. } => f.write_str("no reply at the start"),
@@ -302,6 +392,16 @@ impl fmt::Display for Cause {
             Self::Tilt { angle } => write!(f, "the body leans by {angle:.2} rad"),
             Self::CommandNotFinite { .. } => f.write_str("a command is no number"),
             Self::CommandOutOfLimits { .. } => f.write_str("a command is beyond the limits"),
+            Self::CommandNotSendable { quantity, most: 0.0, .. } => {
+                write!(f, "a target {quantity} was commanded, but `command.{quantity}` is \"none\"")
+            }
+            Self::CommandNotSendable { quantity, value, most, .. } => write!(
+                f,
+                "commanded {quantity} {} {unit} cannot be sent: `command.{quantity}` ends at ±{} {unit}",
+                Short(value),
+                Short(most),
+                unit = quantity.unit()
+            ),
             Self::ControllerFailed => f.write_str("the controller failed"),
             Self::ControllerPanicked => f.write_str("the controller panicked"),
             Self::ControllerSlow { count, took_ns } => {
@@ -317,6 +417,22 @@ impl fmt::Display for Cause {
             Self::DampingOver => f.write_str("damping time over"),
             Self::Rearmed => f.write_str("begun again"),
         }
+    }
+}
+
+fn write_refused(f: &mut fmt::Formatter<'_>, refused: Refused) -> fmt::Result {
+    let Refused { register, write } = refused;
+    let (verb, table) = if write { ("write", "command") } else { ("read", "query") };
+    let name = register.entry().map_or("unknown", |entry| entry.name);
+    write!(f, "the servo refused to {verb} register 0x{:03x} ({name}): see its `{table}` keys", register.0)
+}
+
+/// Three decimals, or an exponent for what is too large to be meant.
+struct Short(f64);
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.abs() < 1e6 { write!(f, "{:.3}", self.0) } else { write!(f, "{:.1e}", self.0) }
     }
 }
 

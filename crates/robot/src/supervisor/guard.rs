@@ -1,106 +1,95 @@
 //! Keeps commands within the limits of each servo, and lowers torque when one runs hot.
 
+use super::joint::Joint;
+use super::reach::{self, Rules};
 use super::{Cause, SupervisorSettings};
 use crate::command::{PositionCommand, ServoCommand};
-use crate::config::{Limits, OutOfLimits, RobotConfig};
-use crate::state::ServoState;
+use crate::config::OutOfLimits;
+use crate::state::RobotState;
 
-/// What commands may ask of each servo.
+/// What commands may ask of each servo, and what they asked last.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    limits: Vec<Bounds>,
-    /// Commands that were cut to the limits.
+    last: Vec<Last>,
+    /// Commands that were changed.
     clamped: u64,
 }
 
-/// Limits of one servo; infinite where there is none.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bounds {
-    /// Least and greatest position, rad.
-    pub position: [f64; 2],
-    /// Greatest speed, rad/s.
-    pub velocity: f64,
-    /// Greatest torque, N·m.
-    pub torque: f64,
-}
-
-impl Bounds {
-    /// Everything is allowed.
-    pub const NONE: Self =
-        Self { position: [f64::NEG_INFINITY, f64::INFINITY], velocity: f64::INFINITY, torque: f64::INFINITY };
-
-    fn of(limits: &Limits) -> Self {
-        Self {
-            position: limits.position.unwrap_or(Self::NONE.position),
-            velocity: limits.velocity.unwrap_or(f64::INFINITY),
-            torque: limits.torque.unwrap_or(f64::INFINITY),
-        }
-    }
-
-    /// The command with everything cut to the limits.
-    fn clamp(&self, command: PositionCommand) -> PositionCommand {
-        let [low, high] = self.position;
-        PositionCommand {
-            // NaN stays NaN: without a position gain there is no target.
-            position: command.position.clamp(low, high),
-            velocity: command.velocity.clamp(-self.velocity, self.velocity),
-            torque: command.torque.clamp(-self.torque, self.torque),
-            kp_scale: command.kp_scale.clamp(0.0, 1.0),
-            kd_scale: command.kd_scale.clamp(0.0, 1.0),
-            max_torque: command.max_torque,
-        }
-    }
+/// The target of a servo under position control.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Last {
+    /// As it was sent, rad. None: the servo was not under position control.
+    pub sent: Option<f64>,
+    /// As the controller asked for it, rad.
+    pub asked: Option<f64>,
 }
 
 impl Guard {
-    /// No limits for `servos` servos.
-    pub fn unlimited(servos: usize) -> Self {
-        Self { limits: vec![Bounds::NONE; servos], clamped: 0 }
+    /// For `servos` servos.
+    pub fn new(servos: usize) -> Self {
+        Self { last: vec![Last::default(); servos], clamped: 0 }
     }
 
-    /// The limits of a robot file.
-    pub fn of(robot: &RobotConfig) -> Self {
-        Self { limits: robot.servos.iter().map(|servo| Bounds::of(&servo.limits)).collect(), clamped: 0 }
-    }
-
-    /// Commands cut to the limits so far.
+    /// Commands that were changed so far to keep a joint within its limits: cut, slowed down, or turned away from a limit.
     pub const fn clamped(&self) -> u64 {
         self.clamped
     }
 
-    /// Cuts every command to its limits and lowers the torque of hot servos; `derate` is a share for all. Returns
+    /// Forgets every target: the next one starts at the measured position.
+    pub fn reset(&mut self) {
+        self.last.fill(Last::default());
+    }
+
+    /// Keeps every command within its limits and lowers the torque of hot servos; `derate` is a share for all. Returns
     /// what may not be sent at all.
     pub fn check(
         &mut self,
+        joints: &[Joint],
         commands: &mut [ServoCommand],
-        servos: &[ServoState],
+        state: &RobotState,
         settings: &SupervisorSettings,
         derate: f64,
     ) -> Option<Cause> {
+        let rules = Rules::of(settings, state);
         let mut trouble = None;
-        for (index, ((command, servo), bounds)) in
-            commands.iter_mut().zip(servos).zip(&self.limits).enumerate()
-        {
-            let ServoCommand::Position(asked) = command else { continue };
-            if !is_sound(asked) {
-                trouble = trouble.or(Some(Cause::CommandNotFinite { servo: index as u16 }));
+        for (index, command) in commands.iter_mut().enumerate() {
+            let (joint, servo, at) = (&joints[index], &state.servos[index], index as u16);
+            let last = std::mem::take(&mut self.last[index]);
+            let ServoCommand::Position(asked) = *command else { continue };
+            if !is_sound(&asked) {
+                trouble = trouble.or(Some(Cause::CommandNotFinite { servo: at }));
                 continue;
             }
-            let allowed = bounds.clamp(*asked);
-            if !same(&allowed, asked) {
+            let Some(mut allowed) = reach::limit(joint, &asked, servo, last, &rules) else {
+                // A joint whose position nobody knows can be braked, but not driven.
+                *command = ServoCommand::Damp;
                 self.clamped += 1;
-                if settings.out_of_limits == OutOfLimits::Trip {
-                    trouble = trouble.or(Some(Cause::CommandOutOfLimits { servo: index as u16 }));
-                }
+                continue;
+            };
+            self.clamped += u64::from(allowed.changed);
+            if allowed.beyond && settings.out_of_limits == OutOfLimits::Trip {
+                trouble = trouble.or(Some(Cause::CommandOutOfLimits { servo: at }));
             }
-            // The smaller of two, where NaN stands for no limit.
-            let most =
-                allowed.max_torque.min(bounds.torque) * heat_share(servo.temperature, settings) * derate;
-            let max_torque = if most.is_finite() { most } else { f64::NAN };
-            *asked = PositionCommand { max_torque, ..allowed };
+            let PositionCommand { position, velocity, torque, .. } = allowed.command;
+            let held = allowed.target.sent.is_some();
+            if let Some((quantity, value, most)) = joint.sent.lack(held, position, velocity, torque) {
+                let cause = Cause::CommandNotSendable { servo: at, quantity, value, most };
+                trouble = trouble.or(Some(cause));
+            }
+            let share = heat_share(servo.temperature, settings) * derate;
+            allowed.command.max_torque = most_torque(joint, asked.max_torque, share);
+            self.last[index] = allowed.target;
+            *command = ServoCommand::Position(allowed.command);
         }
         trouble
     }
+}
+
+/// The greatest torque to send. NaN: no limit, also if the controller's is beyond what its format carries.
+fn most_torque(joint: &Joint, asked: f64, share: f64) -> f64 {
+    // The smaller of two, where NaN stands for no limit.
+    let most = asked.min(joint.bounds.torque) * share;
+    if most.is_finite() { most.min(joint.sent.max_torque) } else { f64::NAN }
 }
 
 /// Every part is a number where it has to be. No position is needed without a position gain; a velocity and a
@@ -113,15 +102,6 @@ fn is_sound(command: &PositionCommand) -> bool {
         && command.kp_scale.is_finite()
         && command.kd_scale.is_finite()
         && (command.max_torque.is_nan() || command.max_torque >= 0.0)
-}
-
-fn same(a: &PositionCommand, b: &PositionCommand) -> bool {
-    let equal = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
-    equal(a.position, b.position)
-        && equal(a.velocity, b.velocity)
-        && a.torque == b.torque
-        && a.kp_scale == b.kp_scale
-        && a.kd_scale == b.kd_scale
 }
 
 /// The share of its torque a servo may use at a temperature; all of it when the temperature is not known.
@@ -138,45 +118,239 @@ fn heat_share(celsius: f64, settings: &SupervisorSettings) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::RobotConfig;
+    use crate::state::ServoState;
+    use crate::supervisor::joint::{Bounds, Quantity};
+    use khz_wire::{Class, Mode, Resolution};
+    use std::f64::consts::TAU;
 
-    fn guard() -> Guard {
-        let limits = vec![Bounds { position: [-1.0, 1.0], velocity: 2.0, torque: 5.0 }];
-        Guard { limits, clamped: 0 }
+    const PERIOD_NS: i64 = 1_000_000;
+
+    /// A joint at 0 with limits, seen at rest under position control.
+    struct Bench {
+        joints: Vec<Joint>,
+        guard: Guard,
+        state: RobotState,
+        settings: SupervisorSettings,
     }
 
-    fn checked(command: PositionCommand, celsius: f64) -> (PositionCommand, Option<Cause>) {
-        let servo = ServoState { temperature: celsius, ..ServoState::UNKNOWN };
-        let mut commands = [ServoCommand::Position(command)];
-        let trouble = guard().check(&mut commands, &[servo], &SupervisorSettings::default(), 1.0);
-        let [ServoCommand::Position(command)] = commands else { panic!("still a position") };
-        (command, trouble)
+    impl Bench {
+        fn new(bounds: Bounds) -> Self {
+            let joint = Joint { bounds, target: bounds.position, ..Joint::unlimited() };
+            let mut state = RobotState::unknown(1, false, PERIOD_NS);
+            state.servos[0] =
+                ServoState { position: 0.0, velocity: 0.0, mode: Mode::Position, ..ServoState::UNKNOWN };
+            Self { joints: vec![joint], guard: Guard::new(1), state, settings: SupervisorSettings::default() }
+        }
+
+        fn try_check(&mut self, command: PositionCommand) -> (ServoCommand, Option<Cause>) {
+            let mut commands = [ServoCommand::Position(command)];
+            let trouble = self.guard.check(&self.joints, &mut commands, &self.state, &self.settings, 1.0);
+            (commands[0], trouble)
+        }
+
+        fn check(&mut self, command: PositionCommand) -> PositionCommand {
+            match self.try_check(command) {
+                (ServoCommand::Position(command), None) => command,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    const BOUNDS: Bounds = Bounds { position: [-1.0, 1.0], velocity: 2.0, torque: 5.0 };
+
+    fn at(position: f64, velocity: f64) -> Bench {
+        let mut bench = Bench::new(BOUNDS);
+        (bench.state.servos[0].position, bench.state.servos[0].velocity) = (position, velocity);
+        bench
+    }
+
+    fn free(velocity: f64, torque: f64, kd_scale: f64) -> PositionCommand {
+        PositionCommand { velocity, torque, kp_scale: 0.0, kd_scale, ..PositionCommand::hold(f64::NAN) }
     }
 
     #[test]
     fn cuts_to_the_limits() {
-        let asked =
-            PositionCommand { velocity: -9.0, torque: 7.0, kp_scale: 3.0, ..PositionCommand::hold(4.0) };
-        let (allowed, trouble) = checked(asked, 25.0);
-        let expected =
-            PositionCommand { velocity: -2.0, torque: 5.0, max_torque: 5.0, ..PositionCommand::hold(1.0) };
-        assert_eq!((allowed, trouble), (expected, None));
+        let mut bench = Bench::new(Bounds { velocity: f64::INFINITY, ..BOUNDS });
+        let asked = PositionCommand { torque: 7.0, kp_scale: 3.0, ..PositionCommand::hold(4.0) };
+        let expected = PositionCommand { torque: 5.0, max_torque: 5.0, ..PositionCommand::hold(1.0) };
+        assert_eq!(bench.check(asked), expected);
+        let mut bench = at(0.0, 0.0);
+        assert_eq!(
+            bench.check(PositionCommand { velocity: -9.0, ..PositionCommand::hold(0.0) }).velocity,
+            -2.0
+        );
+        assert_eq!(bench.guard.clamped(), 1);
+    }
+
+    #[test]
+    fn a_target_moves_at_the_greatest_speed_from_where_the_joint_is() {
+        let mut bench = at(0.3, 0.0);
+        let targets: Vec<_> = (0..3).map(|_| bench.check(PositionCommand::hold(-0.5)).position).collect();
+        for (target, expected) in targets.iter().zip([0.298, 0.296, 0.294]) {
+            assert!((target - expected).abs() < 1e-12, "{targets:?}");
+        }
+        assert_eq!(bench.guard.clamped(), 3);
+        // Whoever stays below the speed is not touched.
+        let mut bench = at(0.3, 0.0);
+        (1..100).for_each(|n| _ = bench.check(PositionCommand::hold(0.3 + 0.002 * f64::from(n))));
+        assert_eq!(bench.guard.clamped(), 0);
+    }
+
+    #[test]
+    fn a_target_waits_for_a_servo_that_is_not_on_yet() {
+        let mut bench = at(0.3, 0.0);
+        bench.state.servos[0].mode = Mode::Calibrating;
+        (0..20)
+            .for_each(|_| assert!((bench.check(PositionCommand::hold(0.9)).position - 0.302).abs() < 1e-12));
+    }
+
+    #[test]
+    fn a_target_starts_anew_after_the_joint_was_let_go() {
+        for release in [ServoCommand::Stop, ServoCommand::Damp, ServoCommand::Position(free(0.0, 0.0, 1.0))] {
+            let mut bench = at(0.3, 0.0);
+            bench.check(PositionCommand::hold(0.3));
+            bench.state.servos[0].position = -0.6;
+            let mut commands = [release];
+            bench.guard.check(&bench.joints, &mut commands, &bench.state, &bench.settings, 1.0);
+            assert!((bench.check(PositionCommand::hold(0.3)).position + 0.598).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn a_joint_carried_out_of_its_limits_does_not_snap_back() {
+        let mut bench = at(0.99, 0.0);
+        bench.check(PositionCommand::hold(0.99));
+        for position in [1.5, 3.0, 5.0] {
+            bench.state.servos[0].position = position;
+            let target = bench.check(PositionCommand::hold(0.99)).position;
+            assert!((target - (position - 0.05 - 0.002)).abs() < 1e-12, "{target}");
+        }
+    }
+
+    #[test]
+    fn a_joint_nobody_knows_is_braked_and_not_driven() {
+        for position in [f64::NAN, f64::INFINITY] {
+            let mut bench = at(position, 0.0);
+            assert_eq!(bench.try_check(PositionCommand::hold(0.5)), (ServoCommand::Damp, None));
+            assert_eq!(bench.try_check(free(1.0, 0.0, 1.0)), (ServoCommand::Damp, None));
+        }
+    }
+
+    #[test]
+    fn velocity_shrinks_towards_a_limit_and_turns_back_beyond_it() {
+        let velocity = |position, asked| at(position, 0.0).check(free(asked, 0.0, 1.0)).velocity;
+        assert_eq!(velocity(0.0, 1.9), 1.9);
+        assert!((velocity(0.95, 1.9) - 1.0).abs() < 1e-9);
+        assert_eq!(velocity(1.0, 1.9), 0.0);
+        assert!((velocity(1.01, 1.9) + 0.2).abs() < 1e-9);
+        assert_eq!(velocity(0.999, -1.9), -1.9);
+        assert!((velocity(-0.95, -1.9) + 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn torque_ends_at_a_limit_and_a_joint_that_comes_too_fast_is_braked() {
+        assert_eq!(at(0.9, 0.0).check(free(0.0, 3.0, 0.0)).torque, 3.0);
+        assert!((at(0.975, 0.0).check(free(0.0, 3.0, 0.0)).torque - 1.5).abs() < 1e-9);
+        assert_eq!(at(1.0, 0.0).check(free(0.0, 3.0, 0.0)).torque, 0.0);
+        assert_eq!(at(1.0, 0.0).check(free(0.0, -3.0, 0.0)).torque, -3.0);
+        let braked = at(0.95, 1.5).check(free(0.0, 3.0, 0.0));
+        assert_eq!((braked.torque, braked.kd_scale), (0.0, 1.0));
+        assert!((braked.velocity - 1.0).abs() < 1e-9);
+        let braked = at(0.0, -2.5).check(free(0.0, -3.0, 0.0));
+        assert_eq!((braked.torque, braked.kd_scale, braked.velocity), (0.0, 1.0, -2.0));
+    }
+
+    #[test]
+    fn without_limits_nothing_changes() {
+        let mut bench = Bench::new(Bounds::NONE);
+        bench.state.servos[0].velocity = 300.0;
+        for command in [PositionCommand::hold(1e6), free(1e4, -1e6, 0.0), free(f64::NAN, 0.0, 0.5)] {
+            let allowed = bench.check(command);
+            assert_eq!(format!("{allowed:?}"), format!("{command:?}"));
+        }
+        assert_eq!(bench.guard.clamped(), 0);
     }
 
     #[test]
     fn a_position_may_be_missing_only_without_its_gain() {
-        let (_, trouble) = checked(PositionCommand::hold(f64::NAN), 25.0);
-        assert_eq!(trouble, Some(Cause::CommandNotFinite { servo: 0 }));
-        let free = PositionCommand { kp_scale: 0.0, ..PositionCommand::hold(f64::NAN) };
-        assert_eq!(checked(free, 25.0).1, None);
-        let (_, trouble) = checked(PositionCommand { torque: f64::NAN, ..PositionCommand::hold(0.0) }, 25.0);
-        assert_eq!(trouble, Some(Cause::CommandNotFinite { servo: 0 }));
+        let mut bench = Bench::new(BOUNDS);
+        let not_finite = Some(Cause::CommandNotFinite { servo: 0 });
+        assert_eq!(bench.try_check(PositionCommand::hold(f64::NAN)).1, not_finite);
+        assert_eq!(bench.try_check(free(0.0, 0.0, 1.0)).1, None);
+        let torque = PositionCommand { torque: f64::NAN, ..PositionCommand::hold(0.0) };
+        assert_eq!(bench.try_check(torque).1, not_finite);
+    }
+
+    #[test]
+    fn a_finite_number_that_overflows_on_the_wire_is_not_sent() {
+        let mut bench = Bench::new(Bounds::NONE);
+        let (_, trouble) = bench.try_check(PositionCommand { torque: 1e39, ..PositionCommand::hold(0.0) });
+        let most = f64::from(f32::MAX);
+        let expected = Cause::CommandNotSendable { servo: 0, quantity: Quantity::Torque, value: 1e39, most };
+        assert_eq!(trouble, Some(expected));
+        assert!(bench.try_check(PositionCommand::hold(1e40)).1.is_some());
+        // More torque than can be written is no limit, and the greatest that can be.
+        let allowed = bench.check(PositionCommand { max_torque: 1e39, ..PositionCommand::hold(0.0) });
+        assert!((allowed.max_torque as f32).is_finite());
+    }
+
+    #[test]
+    fn out_of_limits_trips_on_limits_and_steps_only() {
+        let trips = |position, asked| {
+            let mut bench = at(position, 0.0);
+            bench.settings.out_of_limits = OutOfLimits::Trip;
+            bench.try_check(asked).1.is_some()
+        };
+        assert!(trips(0.99, PositionCommand::hold(1.001)));
+        assert!(trips(0.0, PositionCommand::hold(0.1)));
+        assert!(trips(0.0, free(2.1, 0.0, 1.0)));
+        assert!(!trips(0.99, PositionCommand::hold(1.0)));
+        // At a limit, but not beyond it: slowed down.
+        assert!(!trips(0.99, free(1.9, 1.0, 1.0)));
     }
 
     #[test]
     fn torque_sinks_between_the_soft_and_the_hard_limit() {
-        let most = |celsius| checked(PositionCommand::hold(0.0), celsius).0.max_torque;
+        let most = |celsius| {
+            let mut bench = Bench::new(BOUNDS);
+            bench.state.servos[0].temperature = celsius;
+            bench.check(PositionCommand::hold(0.0)).max_torque
+        };
         assert_eq!([most(60.0), most(f64::NAN)], [5.0, 5.0]);
         assert!((most(65.0) - 5.0 * 0.65).abs() < 1e-9);
         assert!((most(90.0) - 5.0 * 0.3).abs() < 1e-9);
+    }
+
+    /// Joint angle of a target as the servo receives it.
+    fn received(joint: f64, sign: f64, offset: f64, format: Resolution) -> f64 {
+        let turns = sign * (joint - offset) / TAU;
+        sign * TAU * Class::Position.decode(Class::Position.encode(turns, format)) + offset
+    }
+
+    #[test]
+    fn a_target_at_a_limit_is_not_rounded_beyond_it() {
+        let formats =
+            [("int8", Resolution::Int8), ("int16", Resolution::Int16), ("float", Resolution::Float)];
+        for ((name, format), sign, offset) in formats
+            .into_iter()
+            .flat_map(|f| [1, -1].map(|s| (f, s)))
+            .flat_map(|(f, s)| [0.0, 0.3, -1.0, 2.2].map(|offset| (f, s, offset)))
+        {
+            let text = format!(
+                "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"joint\"\nbus = \"main\"\nid = 1\nsign = {sign}\n\
+                 offset = {offset}\ncommand.position = \"{name}\"\nlimits.position = [-0.5123, 0.4987]"
+            );
+            let robot = RobotConfig::parse(&text, "test").unwrap();
+            let mut bench = Bench::new(Bounds::NONE);
+            bench.joints = vec![Joint::of(&robot.servos[0])];
+            for target in [-9.0, -0.5123, 0.4987, 9.0] {
+                let sent = bench.check(PositionCommand::hold(target)).position;
+                let joint = received(sent, f64::from(sign), offset, format);
+                assert!((-0.5123..=0.4987).contains(&joint), "{joint} rad as {name}, {sign}, {offset}");
+            }
+            // Rounding is no cutting.
+            assert_eq!(bench.guard.clamped(), 2);
+        }
     }
 }

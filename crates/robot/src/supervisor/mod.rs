@@ -22,23 +22,26 @@
 mod bring_up;
 mod cause;
 mod guard;
+mod joint;
 mod phase;
+mod reach;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod watch;
 
 pub use cause::{Cause, Transition, Transitions, Trigger};
-pub use guard::Bounds;
+pub use joint::{Bounds, Quantity};
 pub use phase::Phase;
 pub use settings::SupervisorSettings;
 
 use crate::command::ServoCommand;
-use crate::config::{Descent, Format, Reaction, RobotConfig};
+use crate::config::{Descent, Reaction, RobotConfig};
 use crate::cycle::CycleResult;
 use crate::state::RobotState;
 use bring_up::BringUp;
 use guard::Guard;
+use joint::Joint;
 use watch::{Findings, Watch};
 
 /// Stop is sent for this long before the robot counts as settled, unless every servo says so earlier.
@@ -68,6 +71,8 @@ pub struct Supervisor {
     since_ns: Option<i64>,
     /// What led into damping.
     blame: Option<Cause>,
+    /// What the robot file says about each joint.
+    joints: Vec<Joint>,
     watch: Watch,
     bring_up: BringUp,
     guard: Guard,
@@ -85,25 +90,25 @@ pub struct Supervisor {
 impl Supervisor {
     /// Watches `servos` servos without limits of their own, which are asked for their velocity.
     pub fn new(settings: SupervisorSettings, servos: usize) -> Self {
-        Self::with_guard(settings, Guard::unlimited(servos), vec![true; servos])
+        Self::with_joints(settings, vec![Joint::unlimited(); servos])
     }
 
     /// Watches the robot of a file, with its thresholds and limits.
     pub fn of(robot: &RobotConfig) -> Self {
-        let velocity_asked = robot.servos.iter().map(|servo| servo.query.velocity != Format::None).collect();
-        Self::with_guard(SupervisorSettings::of(robot), Guard::of(robot), velocity_asked)
+        Self::with_joints(SupervisorSettings::of(robot), robot.servos.iter().map(Joint::of).collect())
     }
 
-    fn with_guard(settings: SupervisorSettings, guard: Guard, velocity_asked: Vec<bool>) -> Self {
+    fn with_joints(settings: SupervisorSettings, joints: Vec<Joint>) -> Self {
         Self {
             arm: settings.auto_arm,
             settings,
             phase: Phase::Init,
             since_ns: None,
             blame: None,
-            watch: Watch::new(velocity_asked),
+            watch: Watch::new(joints.len()),
             bring_up: BringUp::default(),
-            guard,
+            guard: Guard::new(joints.len()),
+            joints,
             warned: 0,
             derated: false,
             settled: false,
@@ -130,7 +135,7 @@ impl Supervisor {
         let late = elapsed_ns > self.settings.answer_ns;
         if let Some(cause) = seen.stop {
             self.rest(cause, state);
-        } else if let Some(cause) = self.bring_up.lack().or_else(|| self.servo_trouble(state, seen)) {
+        } else if let Some(cause) = self.servo_trouble(state, seen).or(self.bring_up.lack()) {
             if late {
                 self.rest(cause, state);
             }
@@ -141,7 +146,11 @@ impl Supervisor {
 
     /// A fault, or a joint that does not know where it is. Stop clears faults, so some pass by themselves.
     fn servo_trouble(&self, state: &RobotState, seen: &Observation) -> Option<Cause> {
-        self.watch.findings(state, seen, &self.settings, true)[Trigger::ServoFault as usize]
+        self.findings(state, seen, true)[Trigger::ServoFault as usize]
+    }
+
+    fn findings(&self, state: &RobotState, seen: &Observation, forgiving: bool) -> Findings {
+        self.watch.findings(&self.joints, state, seen, &self.settings, forgiving)
     }
 
     fn idle(&mut self, state: &RobotState, seen: &Observation) {
@@ -155,8 +164,19 @@ impl Supervisor {
             && self.operator_is_there(seen)
             && self.bring_up.is_over(self.settings.answer_ticks)
         {
-            self.arm = false;
+            self.try_to_arm(state, seen);
+        }
+    }
+
+    /// A joint outside its limits would have to be driven back before anything else. Whoever knows why it is there
+    /// should decide that: it may have been carried there, but as well its zero, `offset` or `sign` may be wrong.
+    fn try_to_arm(&mut self, state: &RobotState, seen: &Observation) {
+        self.arm = false;
+        if let Some(cause) = self.findings(state, seen, true)[Trigger::Position as usize] {
+            self.rest(cause, state);
+        } else {
             self.watch.reset();
+            self.guard.reset();
             self.enter(Phase::Armed, Cause::ArmRequested, state);
         }
     }
@@ -168,7 +188,7 @@ impl Supervisor {
 
     fn react(&mut self, state: &RobotState, seen: &Observation, elapsed_ns: i64) {
         let forgiving = self.phase == Phase::Armed || elapsed_ns < self.settings.grace_ns;
-        let findings = self.watch.findings(state, seen, &self.settings, forgiving);
+        let findings = self.findings(state, seen, forgiving);
         match self.worst(seen, &findings) {
             Some((Reaction::Stop, cause)) => self.rest(cause, state),
             Some((Reaction::Damp, cause)) => self.bring_down(cause, state),
@@ -216,7 +236,7 @@ impl Supervisor {
     }
 
     fn damp(&mut self, state: &RobotState, seen: &Observation, elapsed_ns: i64) {
-        let findings = self.watch.findings(state, seen, &self.settings, false);
+        let findings = self.findings(state, seen, false);
         if let Some((Reaction::Stop, cause)) = self.worst(seen, &findings) {
             self.rest(cause, state);
         } else if elapsed_ns >= self.settings.damping_ns {
@@ -262,7 +282,7 @@ impl Supervisor {
     pub fn govern(&mut self, commands: &mut [ServoCommand], state: &RobotState) {
         if self.phase == Phase::Active {
             let derate = if self.derated { self.settings.derate_to } else { 1.0 };
-            if let Some(cause) = self.guard.check(commands, &state.servos, &self.settings, derate) {
+            if let Some(cause) = self.guard.check(&self.joints, commands, state, &self.settings, derate) {
                 // A command that cannot be sent leaves nothing to go on with.
                 match self.settings.reactions.command {
                     Descent::Stop => self.rest(cause, state),
@@ -277,6 +297,7 @@ impl Supervisor {
                 commands.fill(ServoCommand::Stop);
             }
         }
+        self.watch.command(commands);
     }
 
     /// Asks to arm: from idle, or from rest to begin again from measured positions. Ignored elsewhere.
@@ -346,7 +367,8 @@ impl Supervisor {
         self.blame
     }
 
-    /// Commands cut to the limits so far.
+    /// Commands changed so far to keep joints within their limits: cut to a limit, slowed down to the joint's greatest
+    /// speed, or turned away from a limit the joint is at. One per servo and tick.
     pub const fn clamped(&self) -> u64 {
         self.guard.clamped()
     }

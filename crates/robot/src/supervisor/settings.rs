@@ -11,7 +11,7 @@ pub struct SupervisorSettings {
     pub answer_ns: i64,
     /// Ticks in a row in which every servo has to answer before the robot may be armed.
     pub answer_ticks: u32,
-    /// After arming, missed replies, stale state, overruns and a slow controller are forgiven for this long.
+    /// After arming, missed replies (for `stale_ns`), overruns and a slow controller are forgiven for this long.
     pub grace_ns: i64,
     /// Missed replies of one servo, or refusals of one link, in a row.
     pub missed_replies: u32,
@@ -23,6 +23,10 @@ pub struct SupervisorSettings {
     pub imu_silent_ns: i64,
     /// Tilt of the body, rad.
     pub tilt: f64,
+    /// How far beyond its limits a joint may be measured, rad.
+    pub position_tolerance: f64,
+    /// How many times its greatest speed a joint may be measured at.
+    pub velocity_factor: f64,
     /// What happens to commands beyond the limits.
     pub out_of_limits: OutOfLimits,
     /// Time in the controller.
@@ -72,6 +76,8 @@ impl SupervisorSettings {
             overruns: config.overruns,
             imu_silent_ns: ns(config.imu_silent_ms, 1e6),
             tilt: config.tilt,
+            position_tolerance: config.position_tolerance,
+            velocity_factor: config.velocity_factor,
             out_of_limits: config.out_of_limits,
             controller_ns: config.controller_us.map_or(controller_ns, |us| ns(us, 1e3)),
             controller_slow: config.controller_slow,

@@ -1,21 +1,60 @@
 //! Looks at a tick and says what is wrong with it.
 
+use super::joint::{Joint, Quantity};
 use super::{Cause, Observation, SupervisorSettings, Trigger};
+use crate::command::ServoCommand;
 use crate::state::{RobotState, ServoState};
 use khz_wire::Mode;
 
 /// What is wrong in one tick: at most one cause per trigger.
 pub type Findings = [Option<Cause>; Trigger::COUNT];
 
+/// Replies in which a servo may still be stopped after it was commanded to move: the first reads its mode before it takes
+/// the command, and a command may be lost.
+const STOPPED_REPLIES: u32 = 10;
+
+/// How long a servo may take to switch its output on; a moteus takes about 10 ms.
+const ENABLING_NS: i64 = 500_000_000;
+
+/// Counts of one servo that outlive a tick.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    /// Replies missed in a row.
+    missed: u32,
+    /// It was commanded to move or damp, not to stop.
+    driven: bool,
+    /// It has been seen running since it was so commanded.
+    ran: bool,
+    /// Replies in a row in which it was stopped although it was so commanded, …
+    stopped: u32,
+    /// … and since when it has been off, for whatever reason.
+    off_since_ns: Option<i64>,
+}
+
+impl Tally {
+    fn update(&mut self, servo: &ServoState, now_ns: i64) {
+        self.missed = if servo.fresh { 0 } else { self.missed.saturating_add(1) };
+        if !self.driven || servo.mode.is_active() || servo.mode == Mode::Fault {
+            (self.stopped, self.off_since_ns) = (0, None);
+            self.ran = self.driven && (self.ran || servo.fresh && servo.mode.is_active());
+        } else if servo.fresh {
+            self.stopped = if servo.mode == Mode::Stopped { self.stopped.saturating_add(1) } else { 0 };
+            self.off_since_ns.get_or_insert(now_ns);
+        }
+    }
+
+    /// It was commanded often enough, or for long enough, to be on.
+    fn stays_off(&self, now_ns: i64) -> bool {
+        self.stopped > STOPPED_REPLIES
+            || self.off_since_ns.is_some_and(|since_ns| now_ns - since_ns > ENABLING_NS)
+    }
+}
+
 /// Counts that outlive a tick.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    /// Replies missed in a row, per servo.
-    missed: Vec<u32>,
-    /// The servo has been seen running since the robot was armed.
-    ran: Vec<bool>,
-    /// The servo is asked for its velocity: then NaN is what it says, otherwise what nobody knows.
-    velocity_asked: Vec<bool>,
+    /// Per servo.
+    tallies: Vec<Tally>,
     /// Refusals in a row, per link.
     refusals: [u32; 64],
     overruns: u32,
@@ -27,12 +66,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub fn new(velocity_asked: Vec<bool>) -> Self {
-        let servos = velocity_asked.len();
+    pub fn new(servos: usize) -> Self {
         Self {
-            missed: vec![0; servos],
-            ran: vec![false; servos],
-            velocity_asked,
+            tallies: vec![Tally::default(); servos],
             refusals: [0; 64],
             overruns: 0,
             slow: 0,
@@ -43,8 +79,7 @@ impl Watch {
 
     /// Forgets what happened in an earlier activation.
     pub fn reset(&mut self) {
-        self.missed.fill(0);
-        self.ran.fill(false);
+        self.tallies.fill(Tally::default());
         self.refusals.fill(0);
         self.overruns = 0;
         self.slow = 0;
@@ -54,9 +89,8 @@ impl Watch {
     /// Takes a tick in.
     pub fn update(&mut self, state: &RobotState, seen: &Observation, settings: &SupervisorSettings) {
         let mut still = true;
-        for ((missed, ran), servo) in self.missed.iter_mut().zip(&mut self.ran).zip(&state.servos) {
-            *missed = if servo.fresh { 0 } else { missed.saturating_add(1) };
-            *ran |= servo.fresh && servo.mode.is_active();
+        for (tally, servo) in self.tallies.iter_mut().zip(&state.servos) {
+            tally.update(servo, state.now_ns);
             // A servo nobody hears may move.
             still &= servo.fresh && servo.velocity.abs() < settings.still_velocity;
         }
@@ -74,6 +108,13 @@ impl Watch {
         }
     }
 
+    /// Remembers what the servos are told next.
+    pub fn command(&mut self, commands: &[ServoCommand]) {
+        for (tally, command) in self.tallies.iter_mut().zip(commands) {
+            tally.driven = *command != ServoCommand::Stop;
+        }
+    }
+
     /// How long every joint has stood still.
     pub fn still_ns(&self, now_ns: i64) -> i64 {
         self.still_since_ns.map_or(0, |since_ns| now_ns - since_ns)
@@ -82,6 +123,7 @@ impl Watch {
     /// Everything that is wrong now. `forgiving`: the robot was armed only just now.
     pub fn findings(
         &self,
+        joints: &[Joint],
         state: &RobotState,
         seen: &Observation,
         settings: &SupervisorSettings,
@@ -93,10 +135,19 @@ impl Watch {
                 findings[trigger as usize].get_or_insert(cause);
             }
         };
-        for (index, servo) in state.servos.iter().enumerate() {
-            self.look_at_servo(index, servo, settings, &mut find);
-            if !forgiving {
-                self.look_at_age(index, servo, state.now_ns, settings, &mut find);
+        let silence = bearable_silence(state.period_ns, settings, forgiving);
+        for (index, (servo, joint)) in state.servos.iter().zip(joints).enumerate() {
+            let (at, tally) = (index as u16, &self.tallies[index]);
+            if let Some(cause) = servo_trouble(at, servo, joint, tally, state.now_ns) {
+                find(cause);
+            }
+            look_at_values(at, servo, joint, settings, &mut find);
+            if tally.missed >= silence {
+                find(Cause::MissedReplies { servo: at, count: tally.missed });
+            }
+            let age_ns = servo.age_ns(state.now_ns);
+            if age_ns > settings.stale_ns {
+                find(Cause::Stale { servo: at, age_ns });
             }
         }
         if !forgiving {
@@ -111,54 +162,6 @@ impl Watch {
         findings
     }
 
-    fn look_at_servo(
-        &self,
-        index: usize,
-        servo: &ServoState,
-        settings: &SupervisorSettings,
-        find: &mut impl FnMut(Cause),
-    ) {
-        let at = index as u16;
-        match servo.mode {
-            Mode::Fault => find(Cause::ServoFault { servo: at, fault: servo.fault }),
-            Mode::PositionTimeout => find(Cause::ServoTimedOut { servo: at }),
-            mode if self.ran[index] && !mode.is_active() => find(Cause::ServoReset { servo: at }),
-            _ if servo.is_known() && !self.is_finite(index, servo) => {
-                find(Cause::ServoNotFinite { servo: at });
-            }
-            _ => {}
-        }
-        // Comparisons with values that were not asked for, NaN, are false.
-        if servo.voltage < settings.voltage_low {
-            find(Cause::VoltageLow { servo: at, volts: servo.voltage });
-        }
-        if servo.temperature >= settings.temperature_hard {
-            find(Cause::Hot { servo: at, celsius: servo.temperature });
-        }
-    }
-
-    fn is_finite(&self, index: usize, servo: &ServoState) -> bool {
-        servo.position.is_finite() && (servo.velocity.is_finite() || !self.velocity_asked[index])
-    }
-
-    fn look_at_age(
-        &self,
-        index: usize,
-        servo: &ServoState,
-        now_ns: i64,
-        settings: &SupervisorSettings,
-        find: &mut impl FnMut(Cause),
-    ) {
-        let count = self.missed[index];
-        if count >= settings.missed_replies {
-            find(Cause::MissedReplies { servo: index as u16, count });
-        }
-        let age_ns = servo.age_ns(now_ns);
-        if age_ns > settings.stale_ns {
-            find(Cause::Stale { servo: index as u16, age_ns });
-        }
-    }
-
     fn look_at_loop(&self, settings: &SupervisorSettings, find: &mut impl FnMut(Cause)) {
         if self.overruns >= settings.overruns {
             find(Cause::Overruns { count: self.overruns });
@@ -169,6 +172,68 @@ impl Watch {
         if let Some(link) = self.refusals.iter().position(|&refusals| refusals >= settings.missed_replies) {
             find(Cause::BusDown { link: link as u16 });
         }
+    }
+}
+
+/// So many replies may be missed in a row. During the grace only as many as make the state stale.
+fn bearable_silence(period_ns: i64, settings: &SupervisorSettings, forgiving: bool) -> u32 {
+    if !forgiving {
+        return settings.missed_replies;
+    }
+    let ticks = settings.stale_ns / period_ns.max(1) + 1;
+    settings.missed_replies.max(u32::try_from(ticks).unwrap_or(u32::MAX))
+}
+
+/// What is wrong with a servo itself.
+fn servo_trouble(at: u16, servo: &ServoState, joint: &Joint, tally: &Tally, now_ns: i64) -> Option<Cause> {
+    match servo.mode {
+        Mode::Fault => return Some(Cause::ServoFault { servo: at, fault: servo.fault }),
+        Mode::PositionTimeout => return Some(Cause::ServoTimedOut { servo: at }),
+        mode if tally.ran && !mode.is_active() => return Some(Cause::ServoReset { servo: at }),
+        _ if !servo.is_known() => return None,
+        _ => {}
+    }
+    if let Some(refused) = servo.refused {
+        return Some(Cause::RegisterRefused { servo: at, refused });
+    }
+    let [position, velocity] = joint.reported;
+    let saturated = |quantity, most| Some(Cause::ServoSaturated { servo: at, quantity, most });
+    if servo.position.is_infinite() {
+        saturated(Quantity::Position, position)
+    } else if servo.velocity.is_infinite() {
+        saturated(Quantity::Velocity, velocity)
+    } else if servo.position.is_nan() || servo.velocity.is_nan() && joint.velocity_asked {
+        Some(Cause::ServoNotFinite { servo: at })
+    } else if tally.stays_off(now_ns) {
+        Some(Cause::ServoNotObeying { servo: at, mode: servo.mode })
+    } else {
+        None
+    }
+}
+
+/// What a servo measures. Comparisons with values that were not asked for, NaN, are false.
+fn look_at_values(
+    at: u16,
+    servo: &ServoState,
+    joint: &Joint,
+    settings: &SupervisorSettings,
+    find: &mut impl FnMut(Cause),
+) {
+    if servo.voltage < settings.voltage_low {
+        find(Cause::VoltageLow { servo: at, volts: servo.voltage });
+    }
+    if servo.temperature >= settings.temperature_hard {
+        find(Cause::Hot { servo: at, celsius: servo.temperature });
+    }
+    let position = servo.position;
+    if let Some(limit) = joint.bounds.exceeded(position, settings.position_tolerance)
+        && position.is_finite()
+    {
+        find(Cause::PositionOutOfLimits { servo: at, position, limit });
+    }
+    let (velocity, limit) = (servo.velocity, joint.bounds.velocity);
+    if velocity.abs() > limit * settings.velocity_factor && velocity.is_finite() {
+        find(Cause::TooFast { servo: at, velocity, limit });
     }
 }
 

@@ -1,0 +1,213 @@
+//! What a command may ask of a joint that is where it is and as fast as it is.
+//!
+//! Two ways of control, two ways to keep the limits. Under position control the target is kept: within the limits, and
+//! moving no faster than the joint may, from where the joint was found. In velocity and torque control there is no target,
+//! so the motion is kept: the nearer the joint is to a limit, the slower it may go towards it.
+
+use super::SupervisorSettings;
+use super::guard::Last;
+use super::joint::Joint;
+use crate::command::PositionCommand;
+use crate::state::{RobotState, ServoState};
+use khz_wire::Mode;
+
+/// In velocity and torque control a joint may be so fast that it would reach its limit in this time, s. The servo's
+/// velocity gain brakes it to that; longer than its time constant (inertia by gain: 10 to 45 ms), so that the joint follows.
+const BRAKING_S: f64 = 0.05;
+
+/// How fast a joint outside its limits is brought back if it has no greatest speed, rad/s.
+const RETURN: f64 = 1.0;
+
+/// A target may be this far beyond a limit by rounding, rad.
+const ROUNDING: f64 = 1e-4;
+
+/// What holds for all joints in one tick.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// How far beyond its limits a joint may be found, rad.
+    tolerance: f64,
+    /// How long a target may move at its greatest speed, s.
+    period_s: f64,
+    /// How long it may have moved since the controller's last turn, s: longer after skipped periods.
+    elapsed_s: f64,
+}
+
+impl Rules {
+    pub fn of(settings: &SupervisorSettings, state: &RobotState) -> Self {
+        Self {
+            tolerance: settings.position_tolerance,
+            period_s: state.dt(),
+            elapsed_s: state.elapsed_ns.max(state.period_ns) as f64 * 1e-9,
+        }
+    }
+}
+
+/// A command within the limits.
+#[derive(Clone, Copy, Debug)]
+pub struct Allowed {
+    pub command: PositionCommand,
+    /// For the next tick.
+    pub target: Last,
+    /// It is not what was asked.
+    pub changed: bool,
+    /// What was asked is beyond the limits themselves.
+    pub beyond: bool,
+}
+
+/// Keeps a command within the limits; `None` if that needs the position of the joint and nobody knows it.
+pub fn limit(
+    joint: &Joint,
+    asked: &PositionCommand,
+    servo: &ServoState,
+    last: Last,
+    rules: &Rules,
+) -> Option<Allowed> {
+    let bounds = &joint.bounds;
+    let cut = PositionCommand {
+        velocity: asked.velocity.clamp(-bounds.velocity, bounds.velocity),
+        torque: asked.torque.clamp(-bounds.torque, bounds.torque),
+        kp_scale: asked.kp_scale.clamp(0.0, 1.0),
+        kd_scale: asked.kd_scale.clamp(0.0, 1.0),
+        ..*asked
+    };
+    let (kp_scale, position) = (if joint.sent.kp_scale { cut.kp_scale } else { 1.0 }, asked.position);
+    let held = kp_scale > 0.0 && !position.is_nan();
+    let (command, target) = if held {
+        let from = start(servo, last, rules, joint)?;
+        let to = follow(joint, position, from, rules.period_s);
+        let target = Last { sent: Some(to), asked: Some(position) };
+        (feed_forward(joint, PositionCommand { position: to, ..cut }, servo, rules), target)
+    } else {
+        (approach(joint, cut, servo, rules)?, Last::default())
+    };
+    let beyond = !same(&cut, asked)
+        || bounds.exceeded(position, 0.0).is_some()
+        || held && steps_too_far(joint, position, last, servo, rules);
+    // Rounding for the wire is no change.
+    let rounded = PositionCommand { position: within(position, joint.target), ..*asked };
+    let changed = beyond || !same(&command, &rounded);
+    Some(Allowed { command, target, changed, beyond })
+}
+
+/// Where the target moves from: its last place, but the joint's own while the servo does not follow it yet. Of a joint that
+/// was carried out of its limits the target stays near, so that it does not snap back when it is let go.
+fn start(servo: &ServoState, last: Last, rules: &Rules, joint: &Joint) -> Option<f64> {
+    let measured = servo.position;
+    if !measured.is_finite() {
+        return last.sent;
+    }
+    match last.sent {
+        Some(sent) if servo.mode == Mode::Position => {
+            let carried = joint.bounds.exceeded(measured, rules.tolerance).is_some();
+            let near = [measured - rules.tolerance, measured + rules.tolerance];
+            Some(if carried { within(sent, near) } else { sent })
+        }
+        _ => Some(measured),
+    }
+}
+
+/// The next target on the way from `from`, rad.
+fn follow(joint: &Joint, asked: f64, from: f64, period_s: f64) -> f64 {
+    let goal = within(asked, joint.target);
+    let returning = joint.bounds.exceeded(from, ROUNDING).is_some();
+    let speed = match joint.bounds.velocity {
+        f64::INFINITY if returning => RETURN,
+        velocity => velocity,
+    };
+    let step = speed * period_s;
+    if (goal - from).abs() <= step { goal } else { from + step.copysign(goal - from) }
+}
+
+/// The controller's target moved further than a joint at its greatest speed could; the first counts from the measured
+/// position.
+fn steps_too_far(joint: &Joint, asked: f64, last: Last, servo: &ServoState, rules: &Rules) -> bool {
+    let from = last.asked.unwrap_or(servo.position);
+    let step = joint.bounds.velocity * rules.elapsed_s;
+    // A little more, for a controller that moves just as fast; and a joint that sags while its servo starts.
+    let slack = if last.asked.is_none() { rules.tolerance } else { 1e-3 * step };
+    (asked - from).abs() > step + slack
+}
+
+/// Velocity and torque that go with a target: at a limit none leads out, and of a joint that is too fast none drives on.
+fn feed_forward(
+    joint: &Joint,
+    command: PositionCommand,
+    servo: &ServoState,
+    rules: &Rules,
+) -> PositionCommand {
+    let measured = servo.position;
+    let [low, high] = joint.bounds.position;
+    let [least, most] = joint.target;
+    let PositionCommand { position, mut velocity, torque, .. } = command;
+    if position >= most || measured >= high {
+        velocity = velocity.min(0.0);
+    }
+    if position <= least || measured <= low {
+        velocity = velocity.max(0.0);
+    }
+    // Gone at the tolerance, where the robot would be brought down.
+    let share = |left: f64| (left / rules.tolerance).clamp(0.0, 1.0);
+    let outside = if torque > 0.0 { measured - high } else { low - measured };
+    let torque = if outside > 0.0 { torque * share(rules.tolerance - outside) } else { torque };
+    let too_fast = servo.velocity.abs() > joint.bounds.velocity && servo.velocity * torque > 0.0;
+    PositionCommand { velocity, torque: if too_fast { 0.0 } else { torque }, ..command }
+}
+
+/// Velocity and torque control.
+fn approach(
+    joint: &Joint,
+    command: PositionCommand,
+    servo: &ServoState,
+    rules: &Rules,
+) -> Option<PositionCommand> {
+    let bounds = &joint.bounds;
+    let [low, high] = bounds.position;
+    let measured = servo.position;
+    if !measured.is_finite() && (low.is_finite() || high.is_finite()) {
+        return None;
+    }
+    // NaN only if there are no limits.
+    let left = [measured - low, high - measured].map(|left| if left.is_nan() { f64::INFINITY } else { left });
+    let least = (-left[0] / BRAKING_S).max(-bounds.velocity);
+    let most = (left[1] / BRAKING_S).min(bounds.velocity);
+    let PositionCommand { mut velocity, mut torque, mut kd_scale, .. } = command;
+    let outwards = if torque > 0.0 { 1 } else { 0 };
+    torque *= (left[outwards] / rules.tolerance).clamp(0.0, 1.0);
+    if servo.velocity > most || servo.velocity < least {
+        // Too fast: brake, and do not push on.
+        let limit = if servo.velocity > most { most } else { least };
+        torque = if servo.velocity > most { torque.min(0.0) } else { torque.max(0.0) };
+        velocity = if kd_scale > 0.0 { within(zero_if_nan(velocity), [least, most]) } else { limit };
+        kd_scale = 1.0;
+    } else if kd_scale > 0.0 {
+        let slowed = within(zero_if_nan(velocity), [least, most]);
+        velocity = if slowed == zero_if_nan(velocity) { velocity } else { slowed };
+    }
+    // A target that no gain follows, or none; but it must be one that can be sent.
+    let position = within(command.position, joint.target);
+    Some(PositionCommand { position, velocity, torque, kd_scale, ..command })
+}
+
+/// NaN stays NaN. Unlike [`f64::clamp`] it takes any bounds.
+fn within(value: f64, [low, high]: [f64; 2]) -> f64 {
+    if value < low {
+        low
+    } else if value > high {
+        high
+    } else {
+        value
+    }
+}
+
+fn zero_if_nan(velocity: f64) -> f64 {
+    if velocity.is_nan() { 0.0 } else { velocity }
+}
+
+fn same(a: &PositionCommand, b: &PositionCommand) -> bool {
+    let equal = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
+    equal(a.position, b.position)
+        && equal(a.velocity, b.velocity)
+        && a.torque == b.torque
+        && a.kp_scale == b.kp_scale
+        && a.kd_scale == b.kd_scale
+}
