@@ -1,7 +1,7 @@
 //! A real link whose other end keeps virtual time.
 
 use crate::shared::Share;
-use khz_emu::serve::Server;
+use khz_emu::serve::{Passed, Server};
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
 use khz_wire::Frame;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,6 +22,8 @@ pub struct Lockstep<L> {
     sent_before: u64,
     /// Frames received from the present server.
     got: u64,
+    /// Replies the link had refused before the present server was there.
+    refused_before: u64,
     cut: bool,
     waiting: VecDeque<Received>,
 }
@@ -29,12 +31,21 @@ pub struct Lockstep<L> {
 impl<L: Link> Lockstep<L> {
     /// Joins a link and a server.
     pub fn new(host: L, server: Far) -> Self {
-        Self { host, server, sent_before: 0, got: 0, cut: false, waiting: VecDeque::new() }
+        Self { host, server, sent_before: 0, got: 0, refused_before: 0, cut: false, waiting: VecDeque::new() }
     }
 
     fn sent(&self) -> u64 {
+        self.count(|counters| counters.sent)
+    }
+
+    /// Replies the link has dropped for a reason.
+    fn refused(&self) -> u64 {
+        self.count(|counters| counters.stale + counters.unexpected)
+    }
+
+    fn count(&self, of: impl Fn(Counters) -> u64) -> u64 {
         let channels = 0..self.host.capabilities().channels;
-        channels.map(|channel| self.host.counters(channel).sent).sum()
+        channels.map(|channel| of(self.host.counters(channel))).sum()
     }
 
     /// Lets the servos' end take everything that was sent, and then answer.
@@ -46,12 +57,13 @@ impl<L: Link> Lockstep<L> {
             return None;
         };
         if std::mem::take(&mut self.cut) {
-            (self.sent_before, self.got) = (self.sent(), 0);
+            (self.sent_before, self.got, self.refused_before) = (self.sent(), 0, self.refused());
         }
         let started = Instant::now();
         loop {
             server.serve_once(now_ns);
-            if server.passed().taken >= self.sent() - self.sent_before {
+            let Passed { taken, outdated, .. } = server.passed();
+            if taken + outdated >= self.sent() - self.sent_before {
                 return Some(server.passed().reported);
             }
             assert!(started.elapsed() < PATIENCE, "frames were lost on the way to the servos");
@@ -62,12 +74,14 @@ impl<L: Link> Lockstep<L> {
     /// Takes everything the servos' end has reported.
     fn collect(&mut self, reported: u64, now_ns: i64) -> Result<(), LinkError> {
         let started = Instant::now();
-        while self.got < reported {
+        while self.got + self.refused() - self.refused_before < reported {
             match self.host.receive(now_ns)? {
                 Some(received) => {
                     self.got += 1;
                     self.waiting.push_back(Received { at_ns: now_ns, ..received });
                 }
+                // What came was refused.
+                None if self.got + self.refused() - self.refused_before >= reported => break,
                 None => {
                     assert!(started.elapsed() < PATIENCE, "replies were lost on the way to the host");
                     self.wait();

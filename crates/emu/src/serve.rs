@@ -56,6 +56,10 @@ trait Port: Send {
     fn hand_back(&mut self, frame: Frame);
     /// Takes the IMU's newest reading along with the next frames; none if it gives none.
     fn sense(&mut self, _: Option<&ImuSample>) {}
+    /// Frames dropped so far because a newer one came before the bus took them.
+    fn outdated(&self) -> u64 {
+        0
+    }
     /// Tells the client of a frame on the bus.
     fn report(&mut self, frame: &Frame);
     /// Hands over what was reported.
@@ -74,6 +78,8 @@ pub struct Server {
 pub struct Passed {
     /// From clients to the machine.
     pub taken: u64,
+    /// From clients, and dropped because a newer frame to the same servo came before the bus took them.
+    pub outdated: u64,
     /// From the machine to clients.
     pub reported: u64,
 }
@@ -120,7 +126,7 @@ impl Server {
 
     /// Frames passed on so far.
     pub fn passed(&self) -> Passed {
-        self.passed
+        Passed { outdated: self.ports.iter().map(|port| port.outdated()).sum(), ..self.passed }
     }
 
     /// Does without waiting what [`Server::run`] does again and again; for those who keep time themselves.

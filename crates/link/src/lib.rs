@@ -246,8 +246,10 @@ pub struct Counters {
     pub errors: u64,
     /// Times the bus went down.
     pub downs: u64,
-    /// Replies to older requests, dropped (only links with sequence numbers can tell: UDP).
+    /// Replies to older requests, or to none, dropped (only links with sequence numbers can tell: UDP).
     pub stale: u64,
+    /// Received from an address that is not the device's, dropped (UDP).
+    pub unexpected: u64,
 }
 
 /// An inertial measurement unit read once per tick.

@@ -7,7 +7,7 @@ pub mod interface;
 
 use crate::reopen::Reopener;
 use crate::stamp::Clocks;
-use crate::sys::batch::{BATCH, Batch};
+use crate::sys::batch::{BATCH, Batch, Packet};
 use crate::sys::can::{self, FD_MTU, Heard, RawFrame, understand};
 use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
 use interface::Interface;
@@ -153,7 +153,7 @@ impl SocketCan {
         let (mut bus_off, mut up, mut hung_up) = (false, false, false);
         let (heard, counters) = (&mut self.heard, &mut self.counters);
         let mut clocks = Clocks::default();
-        let result = self.batch.receive(fd.as_fd(), |bytes, stamp| match understand(bytes) {
+        let result = self.batch.receive(fd.as_fd(), |Packet { bytes, stamp, .. }| match understand(bytes) {
             Heard::Frame(frame) => {
                 up = true;
                 counters.received += 1;

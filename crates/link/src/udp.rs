@@ -2,16 +2,21 @@
 //!
 //! Two ways of asking: *unicast*, one datagram per device, or *to all*, one broadcast that carries the frames
 //! of every device and so starts the whole cycle at once. Every burst has a sequence number, which replies
-//! repeat: a reply to an older request is dropped and counted.
+//! repeat: a reply to an older request is dropped and counted. The first number is random, and a reply counts only
+//! if it comes from the address of the device that was asked.
+
+mod asked;
 
 use crate::stamp::Clocks;
-use crate::sys::batch::Batch;
+use crate::sys::batch::{Batch, Packet};
 use crate::sys::set_option;
 use crate::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, OpenError, Received, unit};
+use asked::{Asked, Verdict};
 use khz_wire::address::BROADCAST;
 use khz_wire::udp::{Datagram, Header, Kind, MAX_DATAGRAM, SENSORS, Sensors, Writer};
 use khz_wire::{Address, Frame};
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -42,6 +47,9 @@ pub enum Reach {
     /// One datagram per frame, to the device's own address.
     Unicast(Vec<Peer>),
     /// All frames of a burst in one datagram to this address, usually a broadcast address.
+    ///
+    /// Behind a broadcast or multicast address nobody knows where the devices are: each keeps the address of its first
+    /// reply, whose port must be the one asked.
     All(SocketAddr),
 }
 
@@ -95,7 +103,7 @@ pub struct Udp {
     buffer: Box<[u8; MAX_DATAGRAM]>,
     batch: Box<Batch<MAX_DATAGRAM>>,
     heard: VecDeque<Received>,
-    expected: Expected,
+    asked: Asked,
     /// The IMU reading that came with a reply to the last burst.
     reading: Option<ImuSample>,
     down: Option<LinkError>,
@@ -123,16 +131,17 @@ impl Udp {
         let socket = UdpSocket::bind(options.bind).map_err(explain)?;
         let granted = set_up(&socket, &options).map_err(explain)?;
         let counters = vec![Counters::default(); usize::from(options.channels)];
-        let expected = Expected::new(options.channels);
+        let asked = Asked::new(options.channels, &options.reach);
         Ok(Self {
             socket,
             granted,
             burst: Vec::with_capacity(BURST),
-            sequence: 1,
+            // A hasher of the standard library has a random key, and nothing else is needed of it.
+            sequence: RandomState::new().hash_one(0) as u32,
             buffer: Box::new([0; MAX_DATAGRAM]),
             batch: Box::new(Batch::new()),
             heard: VecDeque::with_capacity(HEARD),
-            expected,
+            asked,
             reading: None,
             down: None,
             is_down: false,
@@ -156,14 +165,16 @@ impl Udp {
 
     fn unicast(&mut self, channel: u8, frame: &Frame) -> Result<(), LinkError> {
         let Reach::Unicast(peers) = &self.options.reach else { return Err(LinkError::Unsupported) };
-        let destination = Address::from_id(frame.id).destination;
+        let Address { destination, reply, .. } = Address::from_id(frame.id);
         let wanted =
             |peer: &&Peer| peer.channel == channel && (peer.id == destination || destination == BROADCAST);
         let datagram =
             write(Kind::Request, self.sequence, &mut &[(channel, *frame)][..], &mut self.buffer[..]);
         let mut result = Err(LinkError::Unsupported);
         for peer in peers.iter().filter(wanted) {
-            self.expected.ask(channel, peer.id, self.sequence);
+            if reply {
+                self.asked.ask(channel, peer.id, self.sequence);
+            }
             result = self.socket.send_to(datagram, peer.address).map(|_| ()).map_err(|error| failed(&error));
             result?;
         }
@@ -175,7 +186,10 @@ impl Udp {
             return Err(LinkError::Full);
         }
         self.burst.push((channel, *frame));
-        self.expected.ask(channel, Address::from_id(frame.id).destination, self.sequence);
+        let Address { destination, reply, .. } = Address::from_id(frame.id);
+        if reply {
+            self.asked.ask(channel, destination, self.sequence);
+        }
         Ok(())
     }
 
@@ -213,34 +227,40 @@ impl Udp {
 
     fn listen(&mut self, now_ns: i64) {
         let mut clocks = Clocks::default();
-        let (heard, expected, counters) = (&mut self.heard, &mut self.expected, &mut self.counters);
+        let (heard, asked, counters) = (&mut self.heard, &mut self.asked, &mut self.counters);
         let (reading, burst) = (&mut self.reading, self.sequence.wrapping_sub(1));
-        let result = self.batch.receive(self.socket.as_fd(), |bytes, stamp| {
+        let result = self.batch.receive(self.socket.as_fd(), |Packet { bytes, stamp, from, .. }| {
             let at_ns = clocks.at_ns(stamp, now_ns);
             let Some(datagram) = Datagram::parse(bytes).ok().filter(|it| it.header.kind == Kind::Reply)
             else {
                 counters[0].corrupt += 1;
                 return;
             };
+            let sequence = datagram.header.sequence;
+            let (mut answers, mut sensors) = (false, None);
             for (channel, frame) in datagram.frames() {
                 if frame.id == SENSORS {
-                    if let Some(sensors) =
-                        Sensors::from_frame(&frame).filter(|_| datagram.header.sequence == burst)
-                    {
-                        *reading = Some(sample(&sensors, at_ns));
-                    }
+                    sensors = Sensors::from_frame(&frame);
                     continue;
                 }
                 let Some(counters) = counters.get_mut(usize::from(channel)) else { continue };
-                let source = Address::from_id(frame.id).source;
-                if !expected.answers(channel, source, datagram.header.sequence) {
-                    counters.stale += 1;
-                } else if heard.len() == HEARD {
-                    counters.full += 1;
-                } else {
-                    counters.received += 1;
-                    heard.push_back(Received { channel, at_ns, frame });
+                match asked.judge(channel, Address::from_id(frame.id).source, sequence, from) {
+                    Verdict::Unexpected => counters.unexpected += 1,
+                    Verdict::Stale => counters.stale += 1,
+                    Verdict::Answer => {
+                        answers = true;
+                        if heard.len() == HEARD {
+                            counters.full += 1;
+                        } else {
+                            counters.received += 1;
+                            heard.push_back(Received { channel, at_ns, frame });
+                        }
+                    }
                 }
+            }
+            let is_expected = |_: &Sensors| sequence == burst && (answers || asked.is_device(from));
+            if let Some(sensors) = sensors.filter(is_expected) {
+                *reading = Some(sample(&sensors, at_ns));
             }
         });
         match result.as_ref().map_err(failed) {
@@ -363,29 +383,6 @@ impl Link for Udp {
     }
 }
 
-/// Which burst each device was last asked in.
-struct Expected(Vec<[Option<u32>; 128]>);
-
-impl Expected {
-    fn new(channels: u8) -> Self {
-        Self(vec![[None; 128]; usize::from(channels)])
-    }
-
-    fn ask(&mut self, channel: u8, device: u8, sequence: u32) {
-        let asked = &mut self.0[usize::from(channel)];
-        match device {
-            BROADCAST => asked.fill(Some(sequence)),
-            _ => asked[usize::from(device & 0x7f)] = Some(sequence),
-        }
-    }
-
-    /// The reply is to the last request to this device. Devices never asked may say what they like.
-    fn answers(&self, channel: u8, device: u8, sequence: u32) -> bool {
-        let asked = self.0.get(usize::from(channel)).map(|asked| asked[usize::from(device & 0x7f)]);
-        asked.flatten().is_none_or(|asked| asked == sequence)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -397,8 +394,10 @@ mod tests {
         UdpSocket::bind(LOCAL).unwrap()
     }
 
+    /// Its first burst has number 1.
     fn host(reach: Reach) -> Udp {
-        Udp::open(Options { bind: LOCAL.into(), reach, channels: 2, busy_poll_us: 0 }).unwrap()
+        let link = Udp::open(Options { bind: LOCAL.into(), reach, channels: 2, busy_poll_us: 0 }).unwrap();
+        Udp { sequence: 1, ..link }
     }
 
     fn unicast(devices: &[&UdpSocket]) -> Udp {
@@ -420,6 +419,13 @@ mod tests {
         let len = device.recv(&mut buffer).unwrap();
         let datagram = Datagram::parse(&buffer[..len]).unwrap();
         (datagram.header.kind, datagram.header.sequence, datagram.frames().collect())
+    }
+
+    /// Asks one device, which hears it; the number of the burst.
+    fn ask(link: &mut Udp, device: &UdpSocket, id: u32) -> u32 {
+        link.send(0, &frame(id, 1), 0).unwrap();
+        link.flush(0).unwrap();
+        heard(device).1
     }
 
     fn reply(device: &UdpSocket, link: &Udp, sequence: u32, frames: &[(u8, Frame)]) {
@@ -479,6 +485,85 @@ mod tests {
         reply(&a, &link, 2, &[(0, frame(0x100, 2))]);
         assert_eq!(link.receive(0).unwrap().unwrap().frame.payload(), [2, 2, 2]);
         assert_eq!((link.counters(0).stale, link.counters(0).received), (1, 1));
+    }
+
+    #[test]
+    fn a_strangers_forged_reply_never_gets_through() {
+        let (a, stranger) = (device(), device());
+        for mut link in [unicast(&[&a]), host(Reach::All(a.local_addr().unwrap()))] {
+            let reading = Sensors { attitude: [1.0, 0.0, 0.0, 0.0], rate: [9.0; 3], acceleration: [0.0; 3] };
+            let forged = [(0, frame(0x100, 66)), (0, reading.to_frame().unwrap())];
+            for _ in 0..20 {
+                let sequence = ask(&mut link, &a, 0x8001);
+                // The stranger has seen the request: its sequence is right, its address is not.
+                reply(&stranger, &link, sequence, &forged);
+                assert_eq!(link.receive(0), Ok(None));
+                assert_eq!(link.imu().unwrap().poll(0), Ok(None), "a forged reading");
+                reply(&a, &link, sequence, &[(0, frame(0x100, 1))]);
+                assert_eq!(link.receive(0).unwrap().unwrap().frame.payload(), [1; 3]);
+            }
+            assert_eq!((link.counters(0).unexpected, link.counters(0).received), (20, 20));
+        }
+    }
+
+    #[test]
+    fn a_device_does_not_answer_for_another() {
+        let (a, b) = (device(), device());
+        let mut link = unicast(&[&a, &b]);
+        link.send(0, &frame(0x8002, 1), 0).unwrap();
+        let sequence = ask(&mut link, &a, 0x8001);
+        reply(&a, &link, sequence, &[(0, frame(0x200, 66)), (0, frame(0x100, 1))]);
+        assert_eq!(link.receive(0).unwrap().unwrap().frame, frame(0x100, 1));
+        assert_eq!(link.receive(0), Ok(None));
+        assert_eq!(link.counters(0).unexpected, 1);
+    }
+
+    #[test]
+    fn the_first_sequence_cannot_be_known() {
+        let a = device();
+        let open = || {
+            let address = a.local_addr().unwrap();
+            let reach = Reach::Unicast(vec![Peer { channel: 0, id: 1, address }]);
+            Udp::open(Options { bind: LOCAL.into(), reach, ..Options::default() }).unwrap()
+        };
+        let first: Vec<u32> = (0..4).map(|_| ask(&mut open(), &a, 0x8001)).collect();
+        // Two of four random numbers are the same once in 700 million times.
+        assert!(first.iter().all(|number| first.iter().filter(|other| *other == number).count() == 1));
+    }
+
+    #[test]
+    fn a_device_that_was_not_asked_has_nothing_to_answer() {
+        let a = device();
+        let mut link = unicast(&[&a]);
+        reply(&a, &link, link.sequence.wrapping_sub(1), &[(0, frame(0x100, 1))]);
+        assert_eq!(link.receive(0), Ok(None));
+        let sequence = ask(&mut link, &a, 0x8001);
+        (0..2).for_each(|_| reply(&a, &link, sequence, &[(0, frame(0x100, 1))]));
+        assert!(link.receive(0).unwrap().is_some());
+        assert_eq!(link.receive(0), Ok(None), "the same reply again");
+        assert_eq!(link.counters(0).stale, 2);
+    }
+
+    #[test]
+    fn behind_a_broadcast_each_device_keeps_the_address_of_its_first_reply() {
+        let port = device().local_addr().unwrap().port();
+        // A broadcast is heard by both; on the loopback network each address can be bound.
+        let at = |ip: [u8; 4]| UdpSocket::bind((Ipv4Addr::from(ip), port)).unwrap();
+        let (a, other, elsewhere) = (at([127, 0, 0, 1]), at([127, 0, 0, 2]), device());
+        let mut link = host(Reach::All(([127, 255, 255, 255], port).into()));
+        link.send(0, &frame(0x8001, 1), 0).unwrap();
+        link.flush(0).unwrap();
+        let sequence = link.sequence.wrapping_sub(1);
+        reply(&elsewhere, &link, sequence, &[(0, frame(0x100, 66))]);
+        reply(&a, &link, sequence, &[(0, frame(0x100, 1))]);
+        assert_eq!(link.receive(0).unwrap().unwrap().frame.payload(), [1; 3]);
+        link.send(0, &frame(0x8001, 1), 0).unwrap();
+        link.flush(0).unwrap();
+        let sequence = link.sequence.wrapping_sub(1);
+        reply(&other, &link, sequence, &[(0, frame(0x100, 66))]);
+        reply(&a, &link, sequence, &[(0, frame(0x100, 2))]);
+        assert_eq!(link.receive(0).unwrap().unwrap().frame.payload(), [2; 3]);
+        assert_eq!(link.counters(0).unexpected, 2);
     }
 
     #[test]

@@ -19,7 +19,9 @@
 //!
 //! A request carries one entry to one device. A *request to all* is broadcast with the entries of every
 //! device; each takes those addressed to it and answers at once, so that a single datagram starts the whole
-//! cycle. Replies carry one entry or several. A reply whose sequence number is not the current one is stale.
+//! cycle. Replies carry one entry or several. A reply whose sequence number is not the current one is stale. The host
+//! begins with a random number, and a device answers from the address and port it was asked at. Of several requests
+//! that wait, a device takes for each servo the newest.
 //!
 //! A device with an IMU adds its newest reading to its reply, as an entry with the identifier [`SENSORS`]: attitude
 //! (w, x, y, z), rate (rad/s) and acceleration without gravity (m/s²), ten 32-bit floats.

@@ -19,7 +19,12 @@ const AHEAD: usize = 256;
 pub(super) struct UdpPort {
     socket: UdpSocket,
     address: SocketAddr,
-    frames: VecDeque<Frame>,
+    /// What was asked and is not on the bus yet; each with the number of its request.
+    frames: VecDeque<(u32, Frame)>,
+    /// Frames dropped because a newer request to the same device came.
+    outdated: u64,
+    /// The request of the frame that was taken last.
+    last: u32,
     /// Who asked each device last, and how.
     asked: [Option<Asked>; 128],
     /// What goes out with the next [`Port::flush`], and to whom.
@@ -46,6 +51,8 @@ impl UdpPort {
             socket,
             address,
             frames: VecDeque::with_capacity(AHEAD),
+            outdated: 0,
+            last: 0,
             asked: [None; 128],
             answers: Vec::with_capacity(AHEAD),
             reading: None,
@@ -54,13 +61,22 @@ impl UdpPort {
 
     fn take(&mut self, datagram: &Datagram<'_>, by: SocketAddr) {
         for (channel, frame) in datagram.frames() {
+            self.outdate(datagram.header.sequence, &frame);
             let asked = Some(Asked { by, sequence: datagram.header.sequence, channel });
             match Address::from_id(frame.id).destination {
                 BROADCAST => self.asked.fill(asked),
                 id => self.asked[usize::from(id & 0x7f)] = asked,
             }
-            self.frames.push_back(frame);
+            self.frames.push_back((datagram.header.sequence, frame));
         }
+    }
+
+    /// A command lives for one cycle of the host: of several requests to one device only the newest counts.
+    fn outdate(&mut self, sequence: u32, newest: &Frame) {
+        let before = self.frames.len();
+        let to = |frame: &Frame| Address::from_id(frame.id).destination;
+        self.frames.retain(|(number, frame)| *number == sequence || to(frame) != to(newest));
+        self.outdated += (before - self.frames.len()) as u64;
     }
 }
 
@@ -87,11 +103,18 @@ impl Port for UdpPort {
     }
 
     fn next_frame(&mut self) -> Option<Frame> {
-        self.frames.pop_front()
+        self.frames.pop_front().map(|(sequence, frame)| {
+            self.last = sequence;
+            frame
+        })
     }
 
     fn hand_back(&mut self, frame: Frame) {
-        self.frames.push_front(frame);
+        self.frames.push_front((self.last, frame));
+    }
+
+    fn outdated(&self) -> u64 {
+        self.outdated
     }
 
     fn sense(&mut self, reading: Option<&ImuSample>) {
@@ -178,6 +201,19 @@ mod tests {
         assert_eq!(ask(&mut board, &host, 7, 4), [Some(1), Some(2), Some(3), None]);
         host.set_nonblocking(true).unwrap();
         assert!(host.recv(&mut [0; MAX_DATAGRAM]).is_err(), "a second datagram");
+    }
+
+    #[test]
+    fn of_several_requests_that_wait_each_servo_takes_the_newest() {
+        let (mut board, host) = board();
+        let mut bytes = [0; MAX_DATAGRAM];
+        for (sequence, id) in [(1, 1), (1, 2), (2, 1), (3, 1), (3, 1)] {
+            let mut writer = Writer::new(Header { kind: Kind::Request, sequence }, &mut bytes).unwrap();
+            writer.push(0, &Frame::new(Address::to(id, true).id(), &[0x11, 0]).unwrap()).unwrap();
+            host.send(writer.written()).unwrap();
+        }
+        board.serve_once(1_000_000);
+        assert_eq!((board.passed().taken, board.passed().outdated), (3, 2));
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod stamps;
 pub(crate) mod tty;
 
 use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Sets an integer option of a socket.
@@ -25,4 +26,25 @@ pub(crate) fn set_option(
 /// The error a system call left behind, if its result says so.
 fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The internet address a kernel has written; `None` if it is of another family.
+fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    let at: *const libc::sockaddr_storage = name;
+    match libc::c_int::from(name.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: of this family the storage holds a `sockaddr_in`, for which it is large and aligned enough.
+            let v4 = unsafe { &*at.cast::<libc::sockaddr_in>() };
+            let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+            Some((ip, u16::from_be(v4.sin_port)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above, with a `sockaddr_in6`.
+            let v6 = unsafe { &*at.cast::<libc::sockaddr_in6>() };
+            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+            let port = u16::from_be(v6.sin6_port);
+            Some(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
+        }
+        _ => None,
+    }
 }

@@ -1,9 +1,9 @@
 //! The kernel's own times of datagrams, received and sent (Linux `Documentation/networking/timestamping.rst`).
 
-use super::{check, set_option};
+use super::{address, check, set_option};
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Times of one datagram. Both clocks count nanoseconds, each from a beginning of its own.
@@ -134,25 +134,7 @@ impl Message {
         }
         // SAFETY: zeroed at first, and then written by the kernel; any bytes are a valid `sockaddr_storage`.
         let name = unsafe { self.name.assume_init_ref() };
-        let at: *const libc::sockaddr_storage = name;
-        match libc::c_int::from(name.ss_family) {
-            libc::AF_INET => {
-                // SAFETY: of this family the storage holds a `sockaddr_in`, for which it is large and aligned enough.
-                let v4 = unsafe { &*at.cast::<libc::sockaddr_in>() };
-                let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
-                Some((ip, u16::from_be(v4.sin_port)).into())
-            }
-            libc::AF_INET6 => {
-                // SAFETY: as above, with a `sockaddr_in6`.
-                let v6 = unsafe { &*at.cast::<libc::sockaddr_in6>() };
-                let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
-                Some(
-                    SocketAddrV6::new(ip, u16::from_be(v6.sin6_port), v6.sin6_flowinfo, v6.sin6_scope_id)
-                        .into(),
-                )
-            }
-            _ => None,
-        }
+        address(name)
     }
 
     /// Every piece of control data: level, type, bytes.

@@ -163,7 +163,8 @@ impl Buses {
     /// Errors of all kinds on a bus.
     pub fn errors(&self, bus: u8) -> u64 {
         let counters = self.counters(bus);
-        counters.corrupt + counters.errors + counters.full + counters.downs + counters.stale
+        let refused = counters.full + counters.expired + counters.stale + counters.unexpected;
+        counters.corrupt + counters.errors + counters.downs + refused
     }
 }
 
