@@ -1,10 +1,13 @@
 //! The cases. Each holds for every link.
 
 use crate::rig::{Build, DEADLINE_NS, PERIOD_NS, Rig, STRANGER};
+use crate::shared::Share;
 use khz_emu::Injection;
 use khz_link::Link;
 use khz_link::faults::{Direction, Fault, Kind};
-use khz_wire::{Address, Frame, Mode};
+use khz_robot::command::{PositionCommand, ServoCommand};
+use khz_wire::{Address, Frame, Mode, Register, Subframe, Subframes, Value};
+use std::f64::consts::TAU;
 use std::time::{Duration, Instant};
 
 /// A fault that strikes what one device sends.
@@ -149,6 +152,64 @@ pub fn cut(build: &Build) {
         assert_eq!(rig.tick().missed, 0);
     }
     assert_eq!(rig.link.counters(0).downs, downs);
+}
+
+/// A bus that refuses for some ticks and then takes everything carries no command older than the tick before.
+pub fn refused(build: &Build) {
+    for n in [1, 3, 12] {
+        let mut rig = Rig::new(build, n, &[]);
+        let obeyed = obeyed(&mut rig);
+        let tick = |rig: &mut Rig, number: u32| {
+            rig.command = ServoCommand::Position(PositionCommand::hold(f64::from(number) * STEP_RAD));
+            rig.tick();
+            std::mem::take(&mut *obeyed.get())
+        };
+        for number in 1..=3 {
+            assert_eq!(tick(&mut rig, number), vec![number; n.into()], "before");
+        }
+        let now_ns = rig.now_ns();
+        rig.stand.refuse(true, now_ns);
+        for number in 4..=13 {
+            assert!(tick(&mut rig, number).is_empty(), "nothing passes");
+        }
+        let now_ns = rig.now_ns();
+        rig.stand.refuse(false, now_ns);
+        let mut all = 0;
+        // A full queue may empty itself step by step.
+        for number in 14..60 {
+            let obeyed = tick(&mut rig, number);
+            assert!(obeyed.iter().all(|old| (number - 1..=number).contains(old)), "{obeyed:?} in {number}");
+            all += u32::from(obeyed.len() == usize::from(n));
+        }
+        assert!(all > 20, "all servos were reached in {all} ticks only");
+    }
+}
+
+/// From one tick's commanded position to the next.
+const STEP_RAD: f64 = 0.01;
+
+/// The commanded positions that reach the servos from now on, in steps.
+fn obeyed(rig: &mut Rig) -> Share<Vec<u32>> {
+    let obeyed = Share::new(Vec::<u32>::new());
+    let seen = obeyed.clone();
+    rig.stand.world(&mut |world| {
+        let seen = seen.clone();
+        world.watch(move |_, frame, _| seen.get().extend(step(frame)));
+    });
+    obeyed
+}
+
+/// Which step a frame commands.
+fn step(frame: &Frame) -> Option<u32> {
+    for subframe in Subframes::new(frame.payload()).flatten() {
+        let Subframe::Write(values) = subframe else { continue };
+        let is_position = |(register, _): &(u32, Value)| *register == u32::from(Register::COMMAND_POSITION.0);
+        if let Some((_, value)) = values.iter().find(is_position) {
+            let turns = Register::COMMAND_POSITION.class().decode(value);
+            return Some((turns * TAU / STEP_RAD).round() as u32);
+        }
+    }
+    None
 }
 
 /// Nothing the link does in a tick touches the heap, with lost and late replies too.

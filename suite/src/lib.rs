@@ -24,7 +24,7 @@ pub mod stands;
 #[macro_export]
 macro_rules! conformance {
     ($stand:expr) => {
-        $crate::conformance!($stand => all_answer silent late twice foreign corrupt reboot cut heap);
+        $crate::conformance!($stand => all_answer silent late twice foreign corrupt reboot cut refused heap);
     };
     ($stand:expr => $($case:ident)*) => {
         #[global_allocator]

@@ -6,6 +6,8 @@ use khz_link::{Capabilities, Counters, Link, LinkError, Received};
 use khz_wire::Frame;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// What the kernel has not carried over by then is lost, and the case with it.
@@ -25,13 +27,24 @@ pub struct Lockstep<L> {
     /// Replies the link had refused before the present server was there.
     refused_before: u64,
     cut: bool,
+    /// The servos' end does nothing.
+    is_paused: Arc<AtomicBool>,
     waiting: VecDeque<Received>,
 }
 
 impl<L: Link> Lockstep<L> {
     /// Joins a link and a server.
-    pub fn new(host: L, server: Far) -> Self {
-        Self { host, server, sent_before: 0, got: 0, refused_before: 0, cut: false, waiting: VecDeque::new() }
+    pub fn new(host: L, server: Far, is_paused: Arc<AtomicBool>) -> Self {
+        Self {
+            host,
+            server,
+            sent_before: 0,
+            got: 0,
+            refused_before: 0,
+            cut: false,
+            is_paused,
+            waiting: VecDeque::new(),
+        }
     }
 
     fn sent(&self) -> u64 {
@@ -50,6 +63,9 @@ impl<L: Link> Lockstep<L> {
 
     /// Lets the servos' end take everything that was sent, and then answer.
     fn serve(&mut self, now_ns: i64) -> Option<u64> {
+        if self.is_paused.load(Relaxed) {
+            return None;
+        }
         let shared = self.server.clone();
         let mut server = shared.get();
         let Some(server) = server.as_mut() else {
@@ -73,6 +89,11 @@ impl<L: Link> Lockstep<L> {
 
     /// Takes everything the servos' end has reported.
     fn collect(&mut self, reported: u64, now_ns: i64) -> Result<(), LinkError> {
+        // Links hand over what was held in here, too.
+        if let Some(received) = self.host.receive(now_ns)? {
+            self.got += 1;
+            self.waiting.push_back(Received { at_ns: now_ns, ..received });
+        }
         let started = Instant::now();
         while self.got + self.refused() - self.refused_before < reported {
             match self.host.receive(now_ns)? {

@@ -29,6 +29,9 @@ pub trait Stand {
     /// Joins them again. The servos may have booted afresh.
     fn mend(&mut self, now_ns: i64);
 
+    /// The bus takes nothing, or takes everything again: the adapter stays, its queue is full.
+    fn refuse(&mut self, refuses: bool, now_ns: i64);
+
     /// A call of the link has used the heap.
     fn heap_used(&self) -> bool;
 }
@@ -49,6 +52,8 @@ pub struct Rig {
     cycle: Cycle,
     /// As of the last cycle.
     pub state: RobotState,
+    /// What every servo gets in the next cycle.
+    pub command: ServoCommand,
     time: VirtualTime,
     tick: i64,
 }
@@ -63,7 +68,16 @@ impl Rig {
         let state = RobotState::unknown(devices.len(), false, PERIOD_NS);
         let links: Vec<Box<dyn Link>> = vec![Box::new(link.clone())];
         let cycle = Cycle::new(CyclePlan { devices, ..CyclePlan::default() }, &links);
-        Self { stand, link, links, cycle, state, time: VirtualTime::new(0), tick: 0 }
+        Self {
+            stand,
+            link,
+            links,
+            cycle,
+            state,
+            command: ServoCommand::Stop,
+            time: VirtualTime::new(0),
+            tick: 0,
+        }
     }
 
     /// The next cycle.
@@ -71,7 +85,7 @@ impl Rig {
         let start_ns = self.tick * PERIOD_NS;
         self.tick += 1;
         self.time.wait_for_tick(start_ns);
-        let commands = vec![ServoCommand::Stop; self.state.servos.len()];
+        let commands = vec![self.command; self.state.servos.len()];
         self.cycle.receive(&mut self.links, start_ns);
         self.cycle.take_in(&mut self.state, start_ns);
         self.cycle.begin(&commands, start_ns + DEADLINE_NS);

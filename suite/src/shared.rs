@@ -61,6 +61,10 @@ impl<L: Link> Link for Share<L> {
         self.get().next_event_ns()
     }
 
+    fn close(&mut self, now_ns: i64) -> Vec<String> {
+        self.get().close(now_ns)
+    }
+
     fn counters(&self, channel: u8) -> Counters {
         self.get().counters(channel)
     }

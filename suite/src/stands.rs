@@ -16,6 +16,7 @@ use khz_link::socketcan::{self, SocketCan};
 use khz_link::udp::{Options, Peer, Reach, Udp};
 use khz_wire::fdcanusb::Dialect;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::termios::{Action, tcflow};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
@@ -43,7 +44,8 @@ pub fn emulated(bus: BusConfig) -> impl Fn(u8) -> Box<dyn Stand> {
             let servos = 0..world.servos().len();
             servos.for_each(|servo| world.inject(servo, Injection::Silent(is_cut), now_ns));
         };
-        InProcess::boxed(&far, far.clone(), |world| world, cut, 0)
+        let refuse = |world: &mut World, refuses, now_ns| world.stall(0, refuses, now_ns);
+        InProcess::boxed(&far, far.clone(), |world| world, cut, refuse, 0)
     }
 }
 
@@ -55,7 +57,9 @@ pub fn pi3hat(version: u8) -> impl Fn(u8) -> Box<dyn Stand> {
         let hat = Hat::new(World::new(&config).unwrap(), version);
         let far = Share::new(Pluggable { hat, is_off: false });
         let link = Pi3hat::open(far.clone(), &Default::default(), -100_000_000).unwrap();
-        InProcess::boxed(&far, link, |it| it.hat.world(), |it, is_cut, _| it.is_off = is_cut, 1)
+        // SPI has no queue that could be full: it fails. What waits in the hat is another matter.
+        let off = |it: &mut Pluggable, is_off, _| it.is_off = is_off;
+        InProcess::boxed(&far, link, |it| it.hat.world(), off, off, 1)
     }
 }
 
@@ -65,7 +69,9 @@ pub fn pl011(n: u8) -> Box<dyn Stand> {
     let far = Share::new(Uart::new(servos(n), BusConfig::RS485.turnaround_ns, clock_hz, baud).unwrap());
     let line = Pl011::new(far.clone(), "model", clock_hz, baud, -1_000_000).unwrap();
     // Nothing tells a line that was cut from a silent one.
-    InProcess::boxed(&far, Rs485::over(line), Uart::world, |uart, is_cut, _| uart.cut(is_cut), 0)
+    let cut = |uart: &mut Uart, is_cut, _| uart.cut(is_cut);
+    let refuse = |uart: &mut Uart, refuses, now_ns| uart.hold(refuses, now_ns);
+    InProcess::boxed(&far, Rs485::over(line), Uart::world, cut, refuse, 0)
 }
 
 /// A link to emulated servos without a kernel in between.
@@ -75,6 +81,7 @@ struct InProcess<T> {
     heap_used: Arc<AtomicBool>,
     world: fn(&mut T) -> &mut World,
     cut: fn(&mut T, bool, i64),
+    refuse: fn(&mut T, bool, i64),
     downs: u64,
 }
 
@@ -84,10 +91,11 @@ impl<T: Send + 'static> InProcess<T> {
         link: impl Link + 'static,
         world: fn(&mut T) -> &mut World,
         cut: fn(&mut T, bool, i64),
+        refuse: fn(&mut T, bool, i64),
         downs: u64,
     ) -> Box<dyn Stand> {
         let (link, heap_used) = Watched::new(link);
-        Box::new(Self { far: far.clone(), link: Some(Box::new(link)), heap_used, world, cut, downs })
+        Box::new(Self { far: far.clone(), link: Some(Box::new(link)), heap_used, world, cut, refuse, downs })
     }
 }
 
@@ -107,6 +115,10 @@ impl<T> Stand for InProcess<T> {
 
     fn mend(&mut self, now_ns: i64) {
         (self.cut)(&mut self.far.get(), false, now_ns);
+    }
+
+    fn refuse(&mut self, refuses: bool, now_ns: i64) {
+        (self.refuse)(&mut self.far.get(), refuses, now_ns);
     }
 
     fn heap_used(&self) -> bool {
@@ -141,7 +153,7 @@ fn terminal<L: Link + 'static>(n: u8, bus: BusConfig, open: impl FnOnce(PathBuf)
     };
     let name = folder.path().join(TERMINAL);
     let stand = Served::new(serve, |_| open(name));
-    Box::new(Served { folder: Some(folder), ..stand })
+    Box::new(Served { folder: Some(folder), refuse: Refuse::Terminal, ..stand })
 }
 
 /// UDP over the loopback interface.
@@ -180,19 +192,23 @@ pub fn socketcan(n: u8) -> Box<dyn Stand> {
         let serve = move || Server::at(world(n, BusConfig::CAN_FD), &[Endpoint::Can(name.clone())]).unwrap();
         let open = |_: &Server| SocketCan::open(&interface, socketcan::Options::default()).unwrap();
         // The interface stays up whoever is on it.
-        return Box::new(Served { downs: 0, ..Served::new(serve, open) });
+        let refuse = Refuse::Interface(interface.clone());
+        return Box::new(Served { downs: 0, refuse, ..Served::new(serve, open) });
     }
     // Our end of the newest pair, until the link takes it.
     let ours: Share<Option<OwnedFd>> = Share::new(None);
-    let end = ours.clone();
+    let (end, copy) = (ours.clone(), Share::new(None));
+    let other_program = copy.clone();
     let serve = move || {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (near, far) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        *copy.get() = Some(near.try_clone().unwrap());
         *end.get() = Some(near);
         Server::over_can_sockets(world(n, BusConfig::CAN_FD), [far]).unwrap()
     };
     let take = move || ours.get().take().ok_or(std::io::ErrorKind::NotFound.into());
-    Box::new(Served::new(serve, |_| SocketCan::over(socketcan::Options::default(), take).unwrap()))
+    let stand = Served::new(serve, |_| SocketCan::over(socketcan::Options::default(), take).unwrap());
+    Box::new(Served { refuse: Refuse::Fill(other_program), ..stand })
 }
 
 /// A real link, and a server at the other end of its wire.
@@ -202,8 +218,23 @@ struct Served {
     link: Option<Box<dyn Link>>,
     heap_used: Arc<AtomicBool>,
     downs: u64,
+    refuse: Refuse,
+    /// The servos' end is not asked for anything.
+    is_paused: Arc<AtomicBool>,
     /// Where the name of a terminal lies.
     folder: Option<TempDir>,
+}
+
+/// How the bus of a server refuses.
+enum Refuse {
+    /// The devices leave what comes where it is.
+    Pause,
+    /// The terminal's output is stopped, as by a device that holds up its end.
+    Terminal,
+    /// The interface is down.
+    Interface(String),
+    /// The socket's queue is full of another program's packets.
+    Fill(Share<Option<OwnedFd>>),
 }
 
 impl Served {
@@ -211,8 +242,10 @@ impl Served {
         let server = serve();
         let (host, heap_used) = Watched::new(open(&server));
         let server = Share::new(Some(server));
-        let link: Box<dyn Link> = Box::new(Lockstep::new(host, server.clone()));
-        Self { server, serve: Box::new(serve), link: Some(link), heap_used, downs: 1, folder: None }
+        let is_paused = Arc::new(AtomicBool::new(false));
+        let link: Box<dyn Link> = Box::new(Lockstep::new(host, server.clone(), is_paused.clone()));
+        let (serve, refuse) = (Box::new(serve), Refuse::Pause);
+        Self { server, serve, link: Some(link), heap_used, downs: 1, refuse, is_paused, folder: None }
     }
 }
 
@@ -236,6 +269,29 @@ impl Stand for Served {
 
     fn mend(&mut self, _: i64) {
         *self.server.get() = Some((self.serve)());
+    }
+
+    fn refuse(&mut self, refuses: bool, _: i64) {
+        match (&self.refuse, &self.folder) {
+            (Refuse::Terminal, Some(folder)) => {
+                let terminal =
+                    std::fs::File::options().read(true).write(true).open(folder.path().join(TERMINAL));
+                let action = if refuses { Action::OOff } else { Action::OOn };
+                tcflow(terminal.unwrap(), action).unwrap();
+            }
+            (Refuse::Fill(near), _) => {
+                self.is_paused.store(refuses, Relaxed);
+                let near = near.get();
+                let fill = || rustix::io::write(near.as_ref().unwrap(), b"another program's").is_ok();
+                while refuses && fill() {}
+            }
+            (Refuse::Interface(name), _) => {
+                let state = if refuses { "down" } else { "up" };
+                let set = std::process::Command::new("ip").args(["link", "set", name, state]).status();
+                assert!(set.unwrap().success(), "{name} does not go {state}");
+            }
+            _ => self.is_paused.store(refuses, Relaxed),
+        }
     }
 
     fn heap_used(&self) -> bool {

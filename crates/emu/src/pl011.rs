@@ -34,6 +34,7 @@ pub struct Uart {
     clock_hz: u32,
     line: UartRate,
     is_cut: bool,
+    is_held: bool,
     divisor: [u32; 2],
     /// The divisor that was there when the line register was last written, in 64ths.
     latched: u32,
@@ -69,6 +70,7 @@ impl Uart {
             clock_hz,
             line: UartRate::eight_n_one(baud),
             is_cut: false,
+            is_held: false,
             divisor: [0; 2],
             latched: 0,
             line_control: 0,
@@ -90,6 +92,13 @@ impl Uart {
     /// Cuts the line, or joins it again.
     pub fn cut(&mut self, is_cut: bool) {
         self.is_cut = is_cut;
+    }
+
+    /// Keeps bytes from leaving, or lets them go on, as the other end does by hardware flow control (CTS).
+    pub fn hold(&mut self, is_held: bool, now_ns: i64) {
+        self.advance(now_ns);
+        self.is_held = is_held;
+        self.start(now_ns);
     }
 
     fn depth(&self) -> usize {
@@ -128,7 +137,7 @@ impl Uart {
 
     /// The next byte of the FIFO begins.
     fn start(&mut self, now_ns: i64) {
-        if self.shift.is_none() && self.is_on() {
+        if self.shift.is_none() && self.is_on() && !self.is_held {
             let end_ns = now_ns + self.byte_ns();
             self.shift = self.transmit.pop_front().map(|byte| (byte, end_ns));
         }

@@ -346,6 +346,11 @@ impl<L: Link> Link for Faults<L> {
         self.link.about()
     }
 
+    fn close(&mut self, now_ns: i64) -> Vec<String> {
+        self.begin_cycle(now_ns);
+        self.link.close(now_ns)
+    }
+
     fn counters(&self, channel: u8) -> Counters {
         let mut counters = self.link.counters(channel);
         counters.downs += self.off.get(usize::from(channel)).map_or(0, |off| off.downs);

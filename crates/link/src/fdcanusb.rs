@@ -43,7 +43,7 @@ impl Default for Options {
 /// One fdcanusb: one link with one channel.
 ///
 /// # Realtime contract
-/// As [`Link`]. [`Link::send`] makes no system call, [`Link::flush`] one `write`, [`Link::receive`] at most
+/// As [`Link`]. [`Link::begin_cycle`] makes one `ioctl`, [`Link::send`] no system call, [`Link::flush`] one `write`, [`Link::receive`] at most
 /// one `read` (and a `write` while the kernel did not take all of a burst).
 pub struct Fdcanusb {
     stream: Stream<Port, Text>,
@@ -72,7 +72,7 @@ impl Fdcanusb {
 
     fn on(port: Port, dialect: Dialect, bit_rate_switch: bool) -> Self {
         let text = Text { dialect, bit_rate_switch, lines: Lines::new(), answers: Answers::default() };
-        Self { stream: Stream::new(port, text, usize::from(IN_FLIGHT) * MAX_LINE, 8192) }
+        Self { stream: Stream::new(port, text, (usize::from(IN_FLIGHT), MAX_LINE), 8192) }
     }
 
     /// Plain or with checksums.
@@ -97,6 +97,10 @@ impl Link for Fdcanusb {
         }
     }
 
+    fn begin_cycle(&mut self, _: i64) {
+        self.stream.begin_cycle();
+    }
+
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
         if channel != 0 || frame.payload().is_empty() {
             return Err(LinkError::Unsupported);
@@ -114,6 +118,10 @@ impl Link for Fdcanusb {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.stream.fd()
+    }
+
+    fn close(&mut self, _: i64) -> Vec<String> {
+        self.stream.close()
     }
 
     fn counters(&self, _: u8) -> Counters {
@@ -168,6 +176,17 @@ impl Speech for Text {
             }
             counters.corrupt += self.lines.dropped() - dropped;
         }
+    }
+
+    /// Every adapter refuses a line that ends in `!`, wherever it was cut: it is no digit, no flag and no checksum.
+    fn break_off(&self, room: &mut [u8], _: usize) -> usize {
+        room[..2].copy_from_slice(b"!\n");
+        2
+    }
+
+    fn dropped(&mut self, frames: u64) {
+        let frames = u16::try_from(frames).unwrap_or(u16::MAX);
+        self.answers.outstanding = self.answers.outstanding.saturating_sub(frames);
     }
 
     fn start_over(&mut self) {
@@ -305,6 +324,7 @@ mod tests {
         (0..2).for_each(|_| link.send(0, &command, 1).unwrap());
         assert_eq!(link.send(0, &command, 1), Err(LinkError::Full));
         assert_eq!(link.send(0, &command, 1 + ANSWER_TIMEOUT_NS), Ok(()));
+        link.flush(1 + ANSWER_TIMEOUT_NS).unwrap();
         let counters = link.counters(0);
         assert_eq!((counters.sent, counters.full, counters.errors), (35, 2, 32));
     }
@@ -347,6 +367,80 @@ mod tests {
             assert_eq!(link.receive(now_ns + 500_000), Ok(None));
         }
         assert_eq!(link.counters(0).errors, 0);
+    }
+
+    /// A wire that takes no more bytes, and the link in front of it; the bytes of other programs are `.`.
+    fn blocked() -> (Fdcanusb, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        while (&ours).write(b".").is_ok() {}
+        (Fdcanusb::from_fd(ours.into(), Dialect::Adapter), theirs)
+    }
+
+    /// All that is on the wire, without the dots.
+    fn all_heard(wire: &mut UnixStream) -> String {
+        wire.set_nonblocking(true).unwrap();
+        let mut text = Vec::new();
+        let _ = wire.read_to_end(&mut text);
+        String::from_utf8(text).unwrap().trim_start_matches('.').to_owned()
+    }
+
+    #[test]
+    fn a_wire_that_takes_nothing_for_many_cycles_carries_no_old_command() {
+        let (mut link, mut wire) = blocked();
+        for cycle in 0..50 {
+            link.begin_cycle(cycle);
+            for servo in 1..=3 {
+                link.send(0, &frame(0x8000 + servo, &[cycle as u8]), cycle).unwrap();
+            }
+            let _ = link.flush(cycle);
+            assert_eq!(link.receive(cycle), Ok(None));
+        }
+        assert_eq!(all_heard(&mut wire), "");
+        assert_eq!(link.receive(50), Ok(None));
+        assert_eq!(all_heard(&mut wire), "can send 8001 31 BF\ncan send 8002 31 BF\ncan send 8003 31 BF\n");
+        let counters = link.counters(0);
+        assert_eq!((counters.sent, counters.expired, counters.errors), (3, 49 * 3, 0));
+    }
+
+    #[test]
+    fn bytes_of_an_earlier_cycle_in_the_kernel_let_nothing_queue_up_behind_them() {
+        let (mut link, mut wire) = wired(Dialect::Adapter);
+        for cycle in 0..5 {
+            link.begin_cycle(cycle);
+            link.send(0, &frame(0x8001, &[cycle as u8]), cycle).unwrap();
+            assert_eq!(link.flush(cycle), if cycle == 0 { Ok(()) } else { Err(LinkError::Full) });
+        }
+        assert_eq!(all_heard(&mut wire), "can send 8001 00 BF\n", "what the kernel had");
+        assert_eq!(link.receive(5), Ok(None));
+        assert_eq!(all_heard(&mut wire), "can send 8001 04 BF\n");
+    }
+
+    #[test]
+    fn bytes_the_kernel_still_has_at_the_end_are_reported() {
+        let (mut link, mut wire) = wired(Dialect::Adapter);
+        link.send(0, &frame(0x8001, &[1]), 0).unwrap();
+        link.flush(0).unwrap();
+        let told = link.close(1).concat();
+        assert!(told.contains("bytes of the last frames were not sent"), "{told}");
+        all_heard(&mut wire);
+        assert_eq!(link.close(2), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_line_that_was_begun_is_broken_off() {
+        let line = "can send 8001 1122 BF\n";
+        for written in 1..line.len() {
+            let (mut link, mut wire) = wired(Dialect::Adapter);
+            link.send(0, &frame(0x8001, &[0x11, 0x22]), 0).unwrap();
+            // As if the kernel had taken so much.
+            link.stream.took(written);
+            link.begin_cycle(1);
+            link.send(0, &frame(0x8002, &[0x33]), 1).unwrap();
+            link.flush(1).unwrap();
+            assert_eq!(all_heard(&mut wire), "!\ncan send 8002 33 BF\n");
+            assert_eq!((link.counters(0).sent, link.counters(0).expired), (1, 1));
+        }
     }
 
     #[test]

@@ -118,6 +118,13 @@ pub trait Link: Send {
         Ok(Vec::new())
     }
 
+    /// The host has no more to send: drops what was not handed over, and tells in lines for people what was and may
+    /// still reach the devices. Not for the loop: allocates, and may wait some milliseconds.
+    fn close(&mut self, now_ns: i64) -> Vec<String> {
+        self.begin_cycle(now_ns);
+        Vec::new()
+    }
+
     /// What happened so far on a channel.
     fn counters(&self, channel: u8) -> Counters;
 }
@@ -161,6 +168,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn about(&mut self) -> Result<Vec<String>, LinkError> {
         (**self).about()
+    }
+
+    fn close(&mut self, now_ns: i64) -> Vec<String> {
+        (**self).close(now_ns)
     }
 
     fn counters(&self, channel: u8) -> Counters {

@@ -358,6 +358,13 @@ impl<S: Spi> Link for Pi3hat<S> {
         }
     }
 
+    fn begin_cycle(&mut self, _: i64) {
+        for (queue, counters) in self.out.iter_mut().zip(&mut self.counters) {
+            counters.expired += queue.len() as u64;
+            queue.clear();
+        }
+    }
+
     fn send(&mut self, channel: u8, frame: &Frame, _: i64) -> Result<(), LinkError> {
         let queue = self.out.get_mut(usize::from(channel)).ok_or(LinkError::Unsupported)?;
         if queue.len() == QUEUE {

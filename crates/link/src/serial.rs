@@ -5,10 +5,16 @@ use crate::sys::tty;
 use crate::{LinkError, OpenError};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
-use rustix::termios::{OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{
+    OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr, tcsetattr,
+};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long the last bytes may take to leave when the port is closed, ms.
+const LEAVING_MS: u32 = 20;
 
 /// A serial line: bytes out and bytes in, without waiting.
 pub trait Line: Send {
@@ -28,6 +34,16 @@ pub trait Line: Send {
     /// # Errors
     /// As [`Line::read`].
     fn write(&mut self, bytes: &[u8], now_ns: i64) -> Result<usize, LinkError>;
+
+    /// Bytes written that the kernel has not handed over yet, as far as its driver knows.
+    fn unsent(&mut self) -> usize {
+        0
+    }
+
+    /// Has the kernel drop what it has not handed over; tells what that was. Not for the loop: may wait some milliseconds.
+    fn discard(&mut self) -> Option<String> {
+        None
+    }
 
     /// A descriptor that becomes readable when something has come; `None` while the line is lost, and always
     /// for lines no kernel feeds.
@@ -78,6 +94,7 @@ pub struct Granted {
 
 /// A serial port of the kernel, open or being opened again.
 pub struct Port {
+    name: String,
     fd: Option<OwnedFd>,
     granted: Granted,
     reopener: Option<Reopener>,
@@ -91,12 +108,13 @@ impl Port {
         let owned = path.to_owned();
         let again = move || open_port(&owned, settings).map(|(fd, _)| fd);
         let reopener = Reopener::new(again).map_err(|error| OpenError::new(&target, &error, "try again"))?;
-        Ok(Self { fd: Some(fd), granted, reopener: Some(reopener) })
+        Ok(Self { name: target, fd: Some(fd), granted, reopener: Some(reopener) })
     }
 
     /// Takes a descriptor that is already set up and non-blocking; it is not opened again when it dies.
     pub(crate) fn from_fd(fd: OwnedFd) -> Self {
-        Self { fd: Some(fd), granted: Granted { low_latency: false, rs485: false }, reopener: None }
+        let granted = Granted { low_latency: false, rs485: false };
+        Self { name: "the line".into(), fd: Some(fd), granted, reopener: None }
     }
 
     pub(crate) fn granted(&self) -> Granted {
@@ -135,6 +153,27 @@ impl Line for Port {
             Err(Errno::AGAIN | Errno::INTR) => Ok(0),
             Err(error) => Err(self.lose(error)),
         }
+    }
+
+    /// One system call.
+    fn unsent(&mut self) -> usize {
+        self.fd.as_ref().map_or(0, |fd| tty::unsent(fd.as_fd()))
+    }
+
+    fn discard(&mut self) -> Option<String> {
+        // The last frames may just be on the line.
+        let has_left = (0..LEAVING_MS).any(|_| {
+            let has_left = self.unsent() == 0;
+            if !has_left {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            has_left
+        });
+        let unsent = self.unsent();
+        let fd = self.fd.as_ref().filter(|_| !has_left && unsent > 0)?;
+        let dropped = tcflush(fd, QueueSelector::OFlush).is_ok();
+        let what = if dropped { "were discarded" } else { "may still be sent once it takes bytes again" };
+        Some(format!("{}: {unsent} bytes of the last frames were not sent and {what}", self.name))
     }
 
     /// One system call.

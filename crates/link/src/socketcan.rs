@@ -3,21 +3,28 @@
 //! A burst is one `sendmmsg`, what came back is one `recvmmsg`, each frame with the kernel's receive time.
 //! [`interface`] reads how the interface is set up and explains what is wrong with it.
 
+mod in_flight;
 pub mod interface;
 
 use crate::reopen::Reopener;
 use crate::stamp::Clocks;
-use crate::sys::batch::{BATCH, Batch, Packet};
+use crate::sys::batch::{BATCH, Batch};
 use crate::sys::can::{self, FD_MTU, Heard, RawFrame, understand};
+use crate::sys::queued;
 use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
+use in_flight::{Allowed, InFlight};
 use interface::Interface;
 use khz_wire::Frame;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// Frames held for the next flush.
 const QUEUE: usize = 128;
+
+/// How long the last frames may take to leave when the link is closed, ms.
+const LEAVING_MS: u32 = 20;
 
 /// How to use an interface. How it is set up is `ip link`'s affair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +45,20 @@ impl Default for Options {
 /// As [`Link`]. [`Link::send`] makes no system call, [`Link::flush`] one `sendmmsg` per 32 frames,
 /// [`Link::receive`] at most one `recvmmsg` (and a `sendmmsg` while the kernel did not take all of a burst).
 ///
-/// A full kernel queue (`ENOBUFS`) is counted in [`Counters::full`]; what did not fit is offered again with
-/// the next call. On bus-off the controller restarts by itself if the interface has `restart-ms`; the link
+/// A full kernel queue (`ENOBUFS`) is counted in [`Counters::full`]; what did not fit is offered again with the next
+/// call, until the next cycle begins. Frames of an earlier cycle that have not left yet let none queue up behind them:
+/// [`Link::flush`] then reports [`LinkError::Full`]. [`Link::begin_cycle`] makes one `getsockopt`.
+///
+/// On bus-off the controller restarts by itself if the interface has `restart-ms`; the link
 /// is down until then.
 pub struct SocketCan {
+    /// The interface, or what stands in for one.
+    name: String,
     options: Options,
     fd: Option<OwnedFd>,
     reopener: Option<Reopener>,
     out: VecDeque<RawFrame>,
+    in_flight: InFlight,
     batch: Batch<FD_MTU>,
     heard: VecDeque<Received>,
     bus_off: bool,
@@ -60,9 +73,10 @@ impl SocketCan {
     /// # Errors
     /// There is no such interface, it is down, or it cannot carry CAN-FD; each with the command that mends it.
     pub fn open(name: &str, options: Options) -> Result<Self, OpenError> {
-        Interface::read(name).and_then(|interface| interface.require_usable())?;
-        let again = name.to_owned();
-        Self::over(options, move || can::open(&again))
+        let interface = Interface::read(name)?;
+        interface.require_usable()?;
+        let (again, confirms) = (name.to_owned(), interface.confirms());
+        Self::opened(name, options, confirms, move || can::open(&again, confirms))
             .map_err(|error| OpenError::new(name, &error, "is CAN in this kernel? `sudo modprobe can_raw`"))
     }
 
@@ -75,13 +89,24 @@ impl SocketCan {
         options: Options,
         socket: impl Fn() -> io::Result<OwnedFd> + Send + 'static,
     ) -> io::Result<Self> {
+        Self::opened("the socket", options, false, socket)
+    }
+
+    fn opened(
+        name: &str,
+        options: Options,
+        confirms: bool,
+        socket: impl Fn() -> io::Result<OwnedFd> + Send + 'static,
+    ) -> io::Result<Self> {
         let fd = Some(socket()?);
         let reopener = Some(Reopener::new(socket)?);
         Ok(Self {
+            name: name.into(),
             options,
             fd,
             reopener,
             out: VecDeque::with_capacity(QUEUE),
+            in_flight: InFlight::new(confirms),
             batch: Batch::new(),
             heard: VecDeque::with_capacity(BATCH),
             bus_off: false,
@@ -100,6 +125,7 @@ impl SocketCan {
             self.untold = Some(error);
         }
         self.out.clear();
+        self.in_flight.forget();
         error
     }
 
@@ -140,6 +166,12 @@ impl SocketCan {
         }
     }
 
+    /// Frames handed over that have not left; if only the queue is known, one stands for all.
+    fn unsent(&self) -> usize {
+        let is_queued = self.fd.as_ref().is_some_and(|fd| queued(fd.as_fd()) > 0);
+        self.in_flight.len().max(is_queued.into())
+    }
+
     fn take_up_again(&mut self) {
         if self.fd.is_none() {
             self.fd = self.reopener.as_mut().and_then(Reopener::poll);
@@ -151,16 +183,24 @@ impl SocketCan {
         self.take_up_again();
         let Some(fd) = &self.fd else { return Ok(()) };
         let (mut bus_off, mut up, mut hung_up) = (false, false, false);
-        let (heard, counters) = (&mut self.heard, &mut self.counters);
+        let (heard, counters, in_flight) = (&mut self.heard, &mut self.counters, &mut self.in_flight);
         let mut clocks = Clocks::default();
-        let result = self.batch.receive(fd.as_fd(), |Packet { bytes, stamp, .. }| match understand(bytes) {
+        let result = self.batch.receive(fd.as_fd(), |packet| match understand(packet.bytes) {
+            Heard::Frame(frame) if packet.is_own => {
+                up = true;
+                in_flight.confirmed(&RawFrame::new(&frame));
+            }
             Heard::Frame(frame) => {
                 up = true;
                 counters.received += 1;
-                heard.push_back(Received { channel: 0, at_ns: clocks.at_ns(stamp, now_ns), frame });
+                heard.push_back(Received { channel: 0, at_ns: clocks.at_ns(packet.stamp, now_ns), frame });
             }
             Heard::BusOff => (bus_off, up) = (true, false),
-            Heard::Restarted => (bus_off, up) = (false, true),
+            // The driver has thrown away what it had.
+            Heard::Restarted => {
+                (bus_off, up) = (false, true);
+                in_flight.forget();
+            }
             Heard::Error => counters.errors += 1,
             Heard::Useless => counters.corrupt += 1,
             Heard::HungUp => hung_up = true,
@@ -192,6 +232,12 @@ impl Link for SocketCan {
         }
     }
 
+    fn begin_cycle(&mut self, _: i64) {
+        self.counters.expired += self.out.len() as u64;
+        self.out.clear();
+        self.in_flight.begin_cycle(self.fd.as_ref().map_or(0, |fd| queued(fd.as_fd())));
+    }
+
     fn send(&mut self, channel: u8, frame: &Frame, _: i64) -> Result<(), LinkError> {
         if channel != 0 || (!frame.fd && frame.payload().len() > 8) {
             return Err(LinkError::Unsupported);
@@ -213,12 +259,18 @@ impl Link for SocketCan {
         Ok(())
     }
 
-    fn flush(&mut self, _: i64) -> Result<(), LinkError> {
+    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
         while !self.out.is_empty() {
             let Some(fd) = &self.fd else { return Ok(()) };
+            let most = match self.in_flight.allowed(now_ns, || queued(fd.as_fd())) {
+                Allowed::All => usize::MAX,
+                Allowed::One => 1,
+                Allowed::None => return Err(LinkError::Full),
+            };
             let frames = self.out.make_contiguous();
-            match can::send(fd.as_fd(), frames) {
+            match can::send(fd.as_fd(), &frames[..frames.len().min(most)]) {
                 Ok(sent) => {
+                    self.in_flight.sent(&frames[..sent]);
                     self.out.drain(..sent);
                     self.counters.sent += sent as u64;
                     self.is_up();
@@ -245,6 +297,24 @@ impl Link for SocketCan {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    fn close(&mut self, now_ns: i64) -> Vec<String> {
+        self.counters.expired += self.out.len() as u64;
+        self.out.clear();
+        // The last frames may just be on the bus.
+        for _ in 0..LEAVING_MS {
+            let _ = self.listen(now_ns);
+            if self.unsent() == 0 {
+                return Vec::new();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (name, most) = (&self.name, self.unsent());
+        vec![format!(
+            "{name}: {most} or more of the last frames were not sent and wait in the kernel or the controller; they are \
+             sent once the bus works again. Discard them: `sudo ip link set {name} down`"
+        )]
     }
 
     fn counters(&self, _: u8) -> Counters {
@@ -353,6 +423,59 @@ mod tests {
             };
             assert_eq!(received.frame.payload(), n.to_be_bytes());
         }
+    }
+
+    #[test]
+    fn a_kernel_queue_that_is_full_for_many_cycles_lets_no_old_command_out() {
+        let (mut host, mut device) = wired();
+        // Another program's frames fill the queue.
+        while rustix::io::write(host.fd().unwrap(), b"another program's").is_ok() {}
+        for cycle in 0..50_u8 {
+            host.begin_cycle(cycle.into());
+            for servo in 1..=3 {
+                host.send(0, &frame(0x8000 + servo, &[cycle]), cycle.into()).unwrap();
+            }
+            let _ = host.flush(cycle.into());
+            assert_eq!(host.receive(cycle.into()), Ok(None));
+        }
+        assert_eq!(device.receive(0), Ok(None));
+        let mut came = Vec::new();
+        while came.len() < 3 {
+            came.extend(device.receive(50).unwrap().map(|received| received.frame.payload()[0]));
+            let _ = host.receive(50);
+        }
+        assert_eq!(came, [49; 3]);
+        assert_eq!((host.counters(0).sent, host.counters(0).expired), (3, 49 * 3));
+    }
+
+    #[test]
+    fn a_queue_that_takes_frames_and_holds_them_has_those_of_one_cycle() {
+        let (mut host, mut device) = wired();
+        for cycle in 0..50_u8 {
+            host.begin_cycle(cycle.into());
+            host.send(0, &frame(0x8001, &[cycle]), cycle.into()).unwrap();
+            assert_eq!(host.flush(cycle.into()).is_ok(), cycle == 0, "cycle {cycle}");
+        }
+        assert_eq!(device.receive(50).unwrap().unwrap().frame.payload(), [0]);
+        assert_eq!(device.receive(50), Ok(None));
+        // What waited is gone; the newest goes at once.
+        assert_eq!(host.receive(50), Ok(None));
+        assert_eq!(device.receive(50).unwrap().unwrap().frame.payload(), [49]);
+        assert_eq!((host.counters(0).sent, host.counters(0).expired), (2, 48));
+    }
+
+    #[test]
+    fn what_cannot_be_recalled_at_the_end_is_reported() {
+        let (mut host, mut device) = wired();
+        host.send(0, &frame(0x8001, &[1]), 0).unwrap();
+        host.flush(0).unwrap();
+        host.begin_cycle(1);
+        host.send(0, &frame(0x8001, &[2]), 1).unwrap();
+        let told = host.close(2).concat();
+        assert!(told.contains("1 or more of the last frames") && told.contains("ip link set"), "{told}");
+        // What was not handed over never leaves.
+        assert_eq!(device.receive(2).unwrap().unwrap().frame.payload(), [1]);
+        assert_eq!((host.close(3), device.receive(3)), (Vec::new(), Ok(None)));
     }
 
     #[test]

@@ -23,6 +23,15 @@ pub(crate) trait Speech {
         false
     }
 
+    /// Makes the rest of a frame invalid whose beginning was written: `room` begins with that rest of `len` bytes. How much
+    /// is left to be written.
+    fn break_off(&self, room: &mut [u8], len: usize) -> usize;
+
+    /// So many frames that [`Speech::write`] wrote were dropped unsent.
+    fn dropped(&mut self, frames: u64) {
+        let _ = frames;
+    }
+
     /// Forgets what was under way: the stream has died.
     fn start_over(&mut self);
 }
@@ -33,14 +42,31 @@ pub(crate) struct Stream<L, S> {
     pub(crate) speech: S,
     out: Outbox,
     input: Inbox,
+    /// The kernel has not handed over all bytes of an earlier cycle: nothing may queue up behind them.
+    is_held: bool,
     counters: Counters,
 }
 
 impl<L: Line, S: Speech> Stream<L, S> {
-    /// With room for `burst` bytes to be written at once, and `input` to be read at once.
-    pub(crate) fn new(line: L, speech: S, burst: usize, input: usize) -> Self {
-        let (out, input) = (Outbox::new(burst), Inbox::new(input));
-        Self { line, speech, out, input, counters: Counters::default() }
+    /// With room for so many frames of `longest` bytes to be written at once, and `input` bytes to be read at once.
+    pub(crate) fn new(line: L, speech: S, (frames, longest): (usize, usize), input: usize) -> Self {
+        let (out, input) = (Outbox::new(frames * longest, frames), Inbox::new(input));
+        Self { line, speech, out, input, is_held: false, counters: Counters::default() }
+    }
+
+    /// Drops what was not written. One system call, which asks the kernel how many bytes it still has.
+    pub(crate) fn begin_cycle(&mut self) {
+        let speech = &self.speech;
+        let dropped = self.out.drop_frames(|room, len| speech.break_off(room, len));
+        self.speech.dropped(dropped.whole);
+        self.counters.expired += dropped.whole + u64::from(dropped.begun);
+        self.is_held = self.line.unsent() > 0;
+    }
+
+    /// Drops what was not written, and what the kernel has not sent if its driver lets go of it.
+    pub(crate) fn close(&mut self) -> Vec<String> {
+        self.begin_cycle();
+        self.line.discard().map_or_else(Vec::new, |told| vec![told])
     }
 
     /// Takes a frame for the next [`Stream::flush`]. No system call.
@@ -53,18 +79,21 @@ impl<L: Line, S: Speech> Stream<L, S> {
             return Err(LinkError::Full);
         };
         self.out.add(len);
-        self.counters.sent += 1;
         Ok(())
     }
 
-    /// One `write` of all there is.
+    /// One `write` of all there is. While the kernel has bytes of an earlier cycle, it is asked about them instead.
     pub(crate) fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
         if self.out.pending().is_empty() || self.line.is_down() {
             return Ok(());
         }
+        self.is_held = self.is_held && self.line.unsent() > 0;
+        if self.is_held {
+            return Err(LinkError::Full);
+        }
         match self.line.write(self.out.pending(), now_ns) {
             Ok(len) => {
-                self.out.took(len);
+                self.counters.sent += self.out.took(len);
                 Ok(())
             }
             Err(error) => Err(self.went_down(error)),
@@ -76,7 +105,11 @@ impl<L: Line, S: Speech> Stream<L, S> {
         if self.line.is_down() {
             return Ok(None);
         }
-        self.flush(now_ns)?;
+        match self.flush(now_ns) {
+            // What is held waits for the next call.
+            Ok(()) | Err(LinkError::Full | LinkError::Unsupported) => {}
+            Err(down @ LinkError::Down { .. }) => return Err(down),
+        }
         if let Some(received) = self.parse() {
             return Ok(Some(received));
         }
@@ -88,6 +121,12 @@ impl<L: Line, S: Speech> Stream<L, S> {
             }
             Err(error) => Err(self.went_down(error)),
         }
+    }
+
+    /// As if the kernel had taken so many bytes.
+    #[cfg(test)]
+    pub(crate) fn took(&mut self, len: usize) {
+        self.counters.sent += self.out.took(len);
     }
 
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -122,6 +161,7 @@ impl<L: Line, S: Speech> Stream<L, S> {
         self.out.clear();
         self.input.clear();
         self.speech.start_over();
+        self.is_held = false;
         self.counters.downs += 1;
         error
     }

@@ -140,6 +140,10 @@ impl<L: Link> Link for Trace<L> {
         self.link.about()
     }
 
+    fn close(&mut self, now_ns: i64) -> Vec<String> {
+        self.link.close(now_ns)
+    }
+
     fn counters(&self, channel: u8) -> Counters {
         self.link.counters(channel)
     }

@@ -335,6 +335,14 @@ impl Link for Udp {
         }
     }
 
+    fn begin_cycle(&mut self, _: i64) {
+        for (channel, _) in self.burst.drain(..) {
+            let counters = &mut self.counters[usize::from(channel)];
+            counters.sent -= 1;
+            counters.expired += 1;
+        }
+    }
+
     fn send(&mut self, channel: u8, frame: &Frame, _: i64) -> Result<(), LinkError> {
         if channel >= self.options.channels {
             return Err(LinkError::Unsupported);
@@ -446,6 +454,18 @@ mod tests {
         reply(&b, &link, 1, &[(0, frame(0x200, 9))]);
         assert_eq!(link.receive(0).unwrap().unwrap().frame, frame(0x200, 9));
         assert_eq!(link.send(0, &frame(0x8009, 1), 0), Err(LinkError::Unsupported));
+    }
+
+    #[test]
+    fn what_was_not_flushed_goes_into_no_later_burst() {
+        let all = device();
+        let mut link = host(Reach::All(all.local_addr().unwrap()));
+        link.send(0, &frame(0x8001, 1), 0).unwrap();
+        link.begin_cycle(1);
+        link.send(0, &frame(0x8001, 2), 1).unwrap();
+        link.flush(1).unwrap();
+        assert_eq!(heard(&all).2, [(0, frame(0x8001, 2))]);
+        assert_eq!((link.counters(0).sent, link.counters(0).expired), (1, 1));
     }
 
     #[test]

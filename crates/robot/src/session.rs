@@ -103,6 +103,8 @@ pub struct Outcome {
     pub passport: Passport,
     /// What happened on that computer meanwhile.
     pub usage: Usage,
+    /// Commands that were handed over and may not have reached the servos, in lines for people; none, as a rule.
+    pub unsent: Vec<String>,
 }
 
 impl Session {
@@ -165,10 +167,21 @@ impl Session {
     pub fn wait(self) -> Result<Outcome, SessionError> {
         let Finished { mut machine, stats, parts, grants } =
             self.thread.join().map_err(|_| SessionError::Panicked)??;
+        let unsent = machine.close_links(khz_rt::now_ns());
         let usage = Usage::read().since(&self.usage);
         let modules = machine.controller_profile();
         let windows = self.watch.map(late::Observer::finish).unwrap_or_default();
-        Ok(Outcome { machine, stats, modules, parts, windows, grants, passport: Passport::read(), usage })
+        Ok(Outcome {
+            machine,
+            stats,
+            modules,
+            parts,
+            windows,
+            grants,
+            passport: Passport::read(),
+            usage,
+            unsent,
+        })
     }
 }
 

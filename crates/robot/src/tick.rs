@@ -285,6 +285,12 @@ impl Machine {
         &self.cycle
     }
 
+    /// After the last tick: has the links drop what they did not hand over, and tells in lines for people what may still
+    /// reach the servos. Not for the loop: allocates, and may wait some milliseconds.
+    pub fn close_links(&mut self, now_ns: i64) -> Vec<String> {
+        self.links.iter_mut().flat_map(|link| link.close(now_ns)).collect()
+    }
+
     /// The links, for their counters.
     pub fn links(&self) -> &[Box<dyn Link>] {
         &self.links

@@ -84,6 +84,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         landed => landed?,
     };
+    landed.outcome.unsent.iter().for_each(|line| eprintln!("{line}"));
     let mut summary = RunSummary::of(&config, &landed);
     write_report(&args, &config, &text, &landed, &mut summary);
     tell(&args, &summary)?;

@@ -30,6 +30,10 @@ pub struct Interface {
     pub data: Option<Timing>,
     /// The controller's condition.
     pub state: Option<State>,
+    /// Its driver gives frames back once they are sent (`IFF_ECHO`).
+    pub echo: bool,
+    /// A frame that nobody acknowledges is given up, not repeated (`one-shot on`).
+    pub one_shot: bool,
     /// After bus-off the kernel restarts the controller this much later, ms; 0 never.
     pub restart_ms: Option<u32>,
 }
@@ -112,6 +116,7 @@ impl Interface {
         Ok(Self {
             name: name.into(),
             up: number("flags").is_some_and(|flags| flags & IFF_UP != 0),
+            echo: number("flags").is_some_and(|flags| flags & IFF_ECHO != 0),
             mtu: number("mtu").unwrap_or(0),
             queue: number("tx_queue_len").unwrap_or(0),
             is_virtual: !place.join("device").exists(),
@@ -125,7 +130,15 @@ impl Interface {
         self.nominal = attribute(can, IFLA_CAN_BITTIMING).and_then(Timing::read);
         self.data = attribute(can, IFLA_CAN_DATA_BITTIMING).and_then(Timing::read);
         self.state = attribute(can, IFLA_CAN_STATE).and_then(|value| word(value, 0)).and_then(State::read);
+        // `struct can_ctrlmode`: a mask, then the flags.
+        let modes = attribute(can, IFLA_CAN_CTRLMODE).and_then(|value| word(value, 4));
+        self.one_shot = modes.is_some_and(|modes| modes & ONE_SHOT != 0);
         self.restart_ms = attribute(can, IFLA_CAN_RESTART_MS).and_then(|value| word(value, 0));
+    }
+
+    /// Every frame sent is given back, sooner or later. In one-shot mode those that were given up are not.
+    pub fn confirms(&self) -> bool {
+        self.echo && !self.one_shot
     }
 
     /// The first fatal finding as an error.
@@ -210,6 +223,7 @@ const QUEUE: u32 = 64;
 // linux/if_arp.h, linux/if.h, linux/rtnetlink.h, linux/if_link.h, linux/can/netlink.h.
 const ARPHRD_CAN: u32 = 280;
 const IFF_UP: u32 = 1;
+const IFF_ECHO: u32 = 1 << 18;
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const NLM_F_REQUEST: u16 = 1;
@@ -217,6 +231,8 @@ const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_DATA: u16 = 2;
 const IFLA_CAN_BITTIMING: u16 = 1;
 const IFLA_CAN_STATE: u16 = 4;
+const IFLA_CAN_CTRLMODE: u16 = 5;
+const ONE_SHOT: u32 = 8;
 const IFLA_CAN_RESTART_MS: u16 = 6;
 const IFLA_CAN_DATA_BITTIMING: u16 = 9;
 
@@ -380,6 +396,7 @@ mod tests {
             [5_000_000_u32, 700, 10, 1, 2, 3, 4, 5].iter().flat_map(|n| n.to_ne_bytes()).collect();
         let can = [
             pack(IFLA_CAN_STATE, &3_u32.to_ne_bytes()),
+            pack(IFLA_CAN_CTRLMODE, &[0x29_u32, 0x28].map(u32::to_ne_bytes).concat()),
             pack(IFLA_CAN_RESTART_MS, &100_u32.to_ne_bytes()),
             pack(IFLA_CAN_DATA_BITTIMING, &timing),
         ];
@@ -389,6 +406,7 @@ mod tests {
         interface.add_details(&message);
         assert_eq!(interface.state, Some(State::BusOff));
         assert_eq!(interface.restart_ms, Some(100));
+        assert!(interface.one_shot && !Interface { echo: true, ..interface.clone() }.confirms());
         let data = Timing { bit_rate: 5_000_000, sample_point: 700, sync_jump_width: 4 };
         assert_eq!(interface.data, Some(data));
         for end in 0..message.len() {
@@ -410,6 +428,7 @@ mod tests {
         assert!(Interface::read_sysfs(sys.path(), "eth0").is_err());
         let can0 = Interface::read_sysfs(sys.path(), "can0").unwrap();
         assert_eq!((can0.up, can0.mtu, can0.queue, can0.is_virtual), (true, 72, 10, true));
+        assert!(can0.confirms());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// `struct canfd_frame` of linux/can.h; a classic `struct can_frame` is its first 16 bytes.
 #[repr(C, align(8))]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct RawFrame {
     id: u32,
     len: u8,
@@ -33,9 +33,17 @@ const FDF: u8 = 4;
 const SOL_CAN_RAW: libc::c_int = 101;
 const CAN_RAW_ERR_FILTER: libc::c_int = 2;
 const CAN_RAW_FD_FRAMES: libc::c_int = 5;
+const CAN_RAW_RECV_OWN_MSGS: libc::c_int = 4;
 const ERR_BUS_OFF: u32 = 0x40;
 const ERR_RESTARTED: u32 = 0x100;
 const ERR_ALL: u32 = 0x1fff_ffff;
+
+/// The same identifier and payload. Kernels differ in the flags they give back.
+impl PartialEq for RawFrame {
+    fn eq(&self, other: &Self) -> bool {
+        (self.id, self.len, self.data) == (other.id, other.len, other.data)
+    }
+}
 
 impl RawFrame {
     pub(crate) const EMPTY: Self = Self { id: 0, len: 0, flags: 0, reserved: [0; 2], data: [0; MAX_PAYLOAD] };
@@ -95,11 +103,12 @@ pub(crate) fn understand(bytes: &[u8]) -> Heard {
     Heard::Frame(frame)
 }
 
-/// Opens a raw socket on an interface: FD frames, error frames and kernel receive timestamps on.
+/// Opens a raw socket on an interface: FD frames, error frames and kernel receive timestamps on. `confirm`: the kernel
+/// gives own frames back once the driver has sent them.
 ///
 /// # Errors
 /// `ENODEV` without such an interface, `EAFNOSUPPORT` without CAN in the kernel.
-pub(crate) fn open(interface: &str) -> io::Result<OwnedFd> {
+pub(crate) fn open(interface: &str, confirm: bool) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: no pointers.
     let raw = unsafe { libc::socket(libc::PF_CAN, kind, libc::CAN_RAW) };
@@ -108,6 +117,7 @@ pub(crate) fn open(interface: &str) -> io::Result<OwnedFd> {
     let fd = unsafe { OwnedFd::from_raw_fd(raw) };
     set_option(fd.as_fd(), SOL_CAN_RAW, CAN_RAW_FD_FRAMES, 1)?;
     set_option(fd.as_fd(), SOL_CAN_RAW, CAN_RAW_ERR_FILTER, ERR_ALL as libc::c_int)?;
+    set_option(fd.as_fd(), SOL_CAN_RAW, CAN_RAW_RECV_OWN_MSGS, confirm.into())?;
     set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
     let name = CString::new(interface)?;
     // SAFETY: `name` ends in a zero byte and lives through the call.

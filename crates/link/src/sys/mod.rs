@@ -23,6 +23,25 @@ pub(crate) fn set_option(
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const value).cast(), len) })
 }
 
+/// Bytes that were sent through a socket and that no driver has taken yet (`SO_MEMINFO`); 0 if the kernel does not say.
+pub(crate) fn queued(fd: BorrowedFd<'_>) -> usize {
+    // linux/sock_diag.h: nine numbers, of which this is `SK_MEMINFO_WMEM_ALLOC`.
+    const WMEM_ALLOC: usize = 2;
+    let mut numbers = [0_u32; 9];
+    let mut len = size_of_val(&numbers) as libc::socklen_t;
+    // SAFETY: pointer and length describe `numbers` and each other, and live through the call.
+    let asked = check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            numbers.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    });
+    asked.map_or(0, |()| numbers[WMEM_ALLOC] as usize)
+}
+
 /// The error a system call left behind, if its result says so.
 fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
