@@ -7,10 +7,15 @@
 //! reply has been read; the buses run in parallel.
 //!
 //! # Which query does a reply answer?
-//! Replies carry no sequence number. But a device answers each read of a query in the order of the query, so
-//! the cycle rotates the reads from tick to tick: the order within a reply tells which tick's query it
-//! answers, at no cost in bytes (with *n* reads, at least two, *n* ticks can be told apart). A reply to an older
-//! query is counted *late* and never taken for this tick's.
+//! Replies carry no sequence number. But a device answers the reads of a query in their order, so the cycle varies the
+//! order from query to query: the first read of a reply names its query, at no cost in bytes while replies keep coming.
+//! No query is given the order of one that is still unanswered; where the orders do not suffice, the query reads a further
+//! register first. A reply to an older query is counted *late* and never taken for this tick's; the age of its values
+//! counts from when that query was sent.
+//!
+//! What cannot be distinguished: a reply that comes more than 600 queries after its own while none between was answered,
+//! one that was overtaken by the answer to a later query more than 64 queries ago, and the first of several duplicates if
+//! it comes exactly as many ticks late as the query has orders. From then on duplicates are recognised.
 //!
 //! # Realtime contract
 //! After [`Cycle::new`] nothing allocates, locks, prints or waits. All methods take the present time.
@@ -18,13 +23,14 @@
 mod codec;
 mod device;
 mod lane;
+mod queries;
 
 pub use codec::{Mounting, exchange};
 pub use device::{DevicePlan, DeviceStats};
 
 use crate::command::ServoCommand;
 use crate::state::{ImuState, RobotState};
-use device::{Answer, Device};
+use device::{Device, Outcome};
 use khz_link::{Link, LinkError, Received};
 use khz_wire::Address;
 use lane::Lane;
@@ -102,7 +108,6 @@ pub struct Cycle {
     imu: ImuPhase,
     paced: Option<Paced>,
     result: CycleResult,
-    round: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +152,6 @@ impl Cycle {
             imu,
             paced: None,
             result: CycleResult::default(),
-            round: 0,
         }
     }
 
@@ -156,12 +160,11 @@ impl Cycle {
     /// Call [`Cycle::receive`] and [`Cycle::take_in`] first, so that what arrived since the last cycle is
     /// known to be late.
     pub fn begin(&mut self, commands: &[ServoCommand], deadline_ns: i64) {
-        self.round = self.round.wrapping_add(1);
         self.is_new = true;
         self.deadline_ns = deadline_ns;
         self.pending = self.devices.len() as u16;
         for (device, command) in self.devices.iter_mut().zip(commands) {
-            device.encode(command, self.round);
+            device.encode(command);
         }
         self.lanes.iter_mut().for_each(Lane::begin);
         if self.imu != ImuPhase::Absent {
@@ -290,14 +293,18 @@ impl Cycle {
             return;
         };
         let device = &mut self.devices[index];
-        match device.take_in(received, self.round, self.deadline_ns, &mut state.servos[index]) {
-            Answer::Fresh => {
+        match device.take_in(received, self.deadline_ns, &mut state.servos[index]) {
+            Outcome::Fresh => {
                 self.pending -= 1;
                 self.result.replied += 1;
                 self.lanes[device.lane].answered(index, now_ns);
             }
-            Answer::Late => self.result.late += 1,
-            Answer::Foreign => self.result.foreign += 1,
+            Outcome::Late => self.result.late += 1,
+            Outcome::Duplicate => {
+                self.result.late += 1;
+                self.result.answered_twice.get_or_insert(index as u16);
+            }
+            Outcome::Foreign => self.result.foreign += 1,
         }
     }
 

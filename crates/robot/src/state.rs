@@ -77,7 +77,7 @@ pub struct ServoState {
     pub fault: Fault,
     /// The register its newest reply refused to read or write, if it did. Values that were not read are NaN.
     pub refused: Option<Refused>,
-    /// When its newest reply came; `i64::MIN` before the first.
+    /// When the query was sent that its newest reply answers: its values are no older. `i64::MIN` before the first.
     pub at_ns: i64,
     /// That reply answers this tick's query.
     pub fresh: bool,
@@ -112,7 +112,7 @@ impl ServoState {
         self.at_ns != i64::MIN
     }
 
-    /// How old its values are at `now_ns`; `i64::MAX` before the first reply.
+    /// How old its values are at `now_ns`, at the most; `i64::MAX` before the first reply.
     pub const fn age_ns(&self, now_ns: i64) -> i64 {
         if self.is_known() { now_ns.saturating_sub(self.at_ns) } else { i64::MAX }
     }

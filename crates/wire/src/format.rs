@@ -164,6 +164,11 @@ impl Format {
         self.runs().try_for_each(|run| writer.read(run))
     }
 
+    /// Length of the reads of this query.
+    pub fn query_len(&self) -> usize {
+        self.runs().map(head_len).sum()
+    }
+
     /// Length of the reply to this query, before padding.
     pub fn reply_len(&self) -> usize {
         self.runs().map(reply_subframe_len).sum()
@@ -172,7 +177,12 @@ impl Format {
     /// The reply fits a frame, and the device gets to every part of the query; of a query that is not
     /// answerable the last registers never arrive.
     pub fn is_answerable(&self) -> bool {
-        let mut start = 0;
+        self.is_answerable_after(0)
+    }
+
+    /// As [`Format::is_answerable`], behind so many bytes of the reply that other reads take.
+    pub fn is_answerable_after(&self, taken: usize) -> bool {
+        let mut start = taken;
         let starts_in_time = self.runs().all(|run| {
             let in_time = start <= LAST_START;
             start += reply_subframe_len(run);

@@ -2,11 +2,14 @@
 //!
 //! Here the user's radians meet the servo's revolutions.
 
+use super::queries::Symbol;
 use crate::command::{PositionCommand, ServoCommand};
 use crate::config::{CommandFormat, Format, QueryFormat};
 use crate::state::{Refused, ServoState};
+use arrayvec::ArrayVec;
 use khz_wire::command::{Command, Position, ZeroVelocity};
-use khz_wire::subframe::RegisterError;
+use khz_wire::frame::MAX_PAYLOAD;
+use khz_wire::subframe::{RegisterError, opcode};
 use khz_wire::{
     Address, Class, CommandTemplate, Frame, Register, Reply, ReplyLayout, Resolution, Subframe, Subframes,
 };
@@ -43,6 +46,17 @@ pub fn exchange(address: Address, command: &CommandFormat, query: &QueryFormat) 
     [sent, reply]
 }
 
+/// Registers that mark a query by being read first, as int8. None is among those of any query, reading them does nothing,
+/// and firmware has had the first ones the longest.
+const MARKS: [u8; 41] = [
+    0x04, 0x05, 0x06, 0x07, 0x0a, 0x0b, 0x0c, 0x30, 0x31, 0x32, 0x33, 0x34, 0x38, 0x39, 0x3a, 0x3b, 0x3c,
+    0x3d, 0x50, 0x51, 0x52, 0x53, 0x54, 0x55, 0x58, 0x5c, 0x5d, 0x5e, 0x5f, 0x60, 0x61, 0x62, 0x63, 0x64,
+    0x68, 0x69, 0x6a, 0x6b, 0x6c, 0x71, 0x70,
+];
+
+/// A mark's read in the query: opcode and register.
+const MARK_LEN: usize = 2;
+
 /// Frames and replies of one servo.
 #[derive(Debug)]
 pub struct Codec {
@@ -52,6 +66,18 @@ pub struct Codec {
     saturated: [f64; 3],
     /// One for each rotation of the query's reads.
     rotations: Vec<Rotation>,
+    /// Bytes the reads take in a frame.
+    reads_len: usize,
+    /// Marks there is room for in the frames: all or none.
+    marks: &'static [u8],
+}
+
+/// The symbol of the query a reply answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    pub symbol: Symbol,
+    /// The servo does not read the register that marks the query, and so left out the rest.
+    pub refused: bool,
 }
 
 /// Everything that depends on the order of the reads.
@@ -86,25 +112,59 @@ impl Codec {
         ]
         .map(|(class, format)| format.resolution().map_or(f64::INFINITY, |format| class.greatest(format)));
         let (command, query) = (command_format(command), query_format(query));
-        let rotations = (0..query.runs().count())
-            .map(|by| Rotation::new(address, &command, &query.rotated(by)).expect("the longest formats fit"));
-        Self { mounting, watchdog_s, saturated, rotations: rotations.collect() }
+        let rotations: Vec<_> = (0..query.runs().count())
+            .map(|by| Rotation::new(address, &command, &query.rotated(by)).expect("the longest formats fit"))
+            .collect();
+        let reads_len = query.query_len();
+        let longest = rotations.iter().map(|rotation| rotation.position.frame().payload().len()).max();
+        let fits = longest.is_some_and(|len| len + MARK_LEN <= MAX_PAYLOAD) && query.is_answerable_after(3);
+        Self { mounting, watchdog_s, saturated, rotations, reads_len, marks: if fits { &MARKS } else { &[] } }
     }
 
-    /// The frame for this command, with the reads rotated for this round.
-    pub fn encode(&mut self, command: &ServoCommand, round: u64, frame: &mut Frame) {
+    /// How many rotations and marks its queries can have as symbols.
+    pub fn symbols(&self) -> (usize, usize) {
+        (self.rotations.len(), self.marks.len())
+    }
+
+    /// The frame for this command, with a query of this symbol.
+    pub fn encode(&mut self, command: &ServoCommand, symbol: Symbol, frame: &mut Frame) {
         let target = match command {
             ServoCommand::Position(target) => self.to_servo(target),
             _ => Position::default(),
         };
-        let rotation = self.rotation(round);
+        let (rotation, mark) = self.rotation_and_mark(symbol);
         let rotation = &mut self.rotations[rotation];
         *frame = match command {
             ServoCommand::Stop => rotation.stop,
             ServoCommand::Damp => rotation.damp,
             ServoCommand::Position(_) => *rotation.position.fill(&target),
         };
+        if let Some(register) = mark {
+            self.mark(register, frame);
+        }
         frame.pad();
+    }
+
+    fn rotation_and_mark(&self, symbol: Symbol) -> (usize, Option<u8>) {
+        let symbol = usize::from(symbol);
+        match symbol.checked_sub(self.rotations.len()) {
+            None => (symbol, None),
+            Some(mark) => (0, self.marks.get(mark).copied()),
+        }
+    }
+
+    /// Puts the read of this register before the others, which are a frame's last bytes.
+    fn mark(&self, register: u8, frame: &mut Frame) {
+        let payload = frame.payload();
+        let (commands, reads) = payload.split_at(payload.len().saturating_sub(self.reads_len));
+        let mut marked = ArrayVec::<u8, MAX_PAYLOAD>::new();
+        for part in [commands, &[opcode::READ | 1, register], reads] {
+            // There is room: otherwise there are no marks.
+            let _ = marked.try_extend_from_slice(part);
+        }
+        if let Some(longer) = Frame::new(frame.id, &marked) {
+            *frame = longer;
+        }
     }
 
     fn to_servo(&self, target: &PositionCommand) -> Position {
@@ -121,29 +181,28 @@ impl Codec {
         }
     }
 
-    /// The rotation this round's query has, and so its reply.
-    pub fn rotation(&self, round: u64) -> usize {
-        (round % self.rotations.len() as u64) as usize
-    }
-
-    /// The rotation of the query this reply mirrors; `None` if it holds none of the values asked for, nor the refusal
-    /// to read the first of them.
-    pub fn reply_rotation(&self, payload: &[u8]) -> Option<usize> {
-        Subframes::new(payload).flatten().find_map(|subframe| match subframe {
-            Subframe::Reply(values) => {
-                self.rotations.iter().position(|rotation| rotation.first == values.run.start)
-            }
-            Subframe::ReadError(error) => self.rotations.iter().position(|rotation| {
-                error.register.checked_sub(rotation.first).is_some_and(|at| at < rotation.first_count)
-            }),
+    /// The symbol of the query this reply mirrors, or refuses; `None` if it begins with none of them.
+    pub fn read(&self, payload: &[u8]) -> Option<Read> {
+        let (register, refused) = Subframes::new(payload).flatten().find_map(|subframe| match subframe {
+            Subframe::Reply(values) => Some((values.run.start, false)),
+            Subframe::ReadError(error) => Some((error.register, true)),
             _ => None,
-        })
+        })?;
+        let begins = |rotation: &Rotation| match refused {
+            false => rotation.first == register,
+            true => (rotation.first..rotation.first + rotation.first_count).contains(&register),
+        };
+        if let Some(rotation) = self.rotations.iter().position(begins) {
+            return Some(Read { symbol: rotation as Symbol, refused: false });
+        }
+        let mark = self.marks.iter().position(|&mark| u32::from(mark) == register)?;
+        Some(Read { symbol: (self.rotations.len() + mark) as Symbol, refused })
     }
 
-    /// Reads a reply of this rotation into `servo`. What the reply does not bring, because the servo refused to read it or
-    /// the reply is damaged, is not known any more: NaN. Mode and fault stay.
-    pub fn decode(&self, frame: &Frame, rotation: usize, servo: &mut ServoState) {
-        let reply = self.rotations[rotation].reply.decode(frame).unwrap_or_default();
+    /// Reads a reply to a query of this symbol into `servo`. What the reply does not bring, because the servo refused to
+    /// read it or the reply is damaged, is not known any more: NaN. Mode and fault stay.
+    pub fn decode(&self, frame: &Frame, symbol: Symbol, servo: &mut ServoState) {
+        let reply = self.rotations[self.rotation_and_mark(symbol).0].reply.decode(frame).unwrap_or_default();
         let Mounting { sign, offset } = self.mounting;
         let [position, velocity, torque] = [reply.position, reply.velocity, reply.torque];
         let value = |value: Option<f64>, most: f64| unsaturated(value.unwrap_or(f64::NAN), most);
@@ -236,9 +295,9 @@ mod tests {
         Codec::new(Address::to(1, true), &command, &query, mounting, 0.1)
     }
 
-    fn frame(codec: &mut Codec, command: &ServoCommand, round: u64) -> Vec<u8> {
+    fn frame(codec: &mut Codec, command: &ServoCommand, symbol: Symbol) -> Vec<u8> {
         let mut frame = Frame::new(0, &[]).unwrap();
-        codec.encode(command, round, &mut frame);
+        codec.encode(command, symbol, &mut frame);
         assert_eq!(frame.id, 0x8001);
         frame.payload().to_vec()
     }
@@ -265,12 +324,12 @@ mod tests {
     #[test]
     fn stop_and_damp_are_the_official_clients_and_rotate() {
         let mut codec = codec(CommandFormat::default(), QueryFormat::default(), Mounting::default());
-        let mut stop = |round| frame(&mut codec, &ServoCommand::Stop, round);
+        let mut stop = |symbol| frame(&mut codec, &ServoCommand::Stop, symbol);
         assert_eq!(stop(0), [0x01, 0, 0, 0x11, 0, 0x1f, 1, 0x13, 0x0d, 0x50, 0x50, 0x50]);
         assert_eq!(stop(1), [0x01, 0, 0, 0x1f, 1, 0x13, 0x0d, 0x11, 0, 0x50, 0x50, 0x50]);
         assert_eq!(stop(2), [0x01, 0, 0, 0x13, 0x0d, 0x11, 0, 0x1f, 1, 0x50, 0x50, 0x50]);
-        let again = stop(3);
-        assert_eq!(again, stop(0));
+        // Register 4 marks it, then the reads of rotation 0.
+        assert_eq!(stop(3), [0x01, 0, 0, 0x11, 0x04, 0x11, 0, 0x1f, 1, 0x13, 0x0d, 0x50]);
         assert_eq!(frame(&mut codec, &ServoCommand::Damp, 0)[..3], [1, 0, 12]);
     }
 
@@ -283,14 +342,20 @@ mod tests {
         let (mode, rest) = ([0x21, 0, 0x0a], [0x23, 0x0d, 0x31, 0x1e, 0x00]);
         let mut servo = ServoState::UNKNOWN;
         let reply = [&mode[..], &motion, &rest].concat();
-        assert_eq!(codec.reply_rotation(&reply), Some(0));
+        let read = |symbol, refused| Some(Read { symbol, refused });
+        assert_eq!(codec.read(&reply), read(0, false));
         codec.decode(&Frame::new(0x100, &reply).unwrap(), 0, &mut servo);
         assert_eq!((servo.mode, servo.voltage, servo.temperature), (Mode::Position, 24.5, 30.0));
         assert!((servo.position - (0.5 - 0.25 * TAU)).abs() < 1e-12 && (servo.velocity + TAU).abs() < 1e-12);
         assert!((servo.torque + 0.1).abs() < 1e-7);
 
-        assert_eq!(codec.reply_rotation(&[&rest[..], &mode, &motion].concat()), Some(2));
-        assert_eq!(codec.reply_rotation(&[0x31, 0x70, 1]), None);
+        assert_eq!(codec.read(&[&rest[..], &mode, &motion].concat()), read(2, false));
+        assert_eq!(codec.read(&[0x31, 1, 1]), read(1, false));
+        assert_eq!(codec.read(&[0x31, 0x77, 1]), None);
+        assert_eq!(codec.read(&[&[0x21, 0x07, 0x50][..], &reply].concat()), read(6, false));
+        assert_eq!(codec.read(&[0x31, 0x07, 1]), read(6, true));
+        // The first read decides: this answers a query of somebody else.
+        assert_eq!(codec.read(&[&[0x21, 0x78, 0][..], &reply].concat()), None);
     }
 
     #[test]
@@ -331,10 +396,10 @@ mod tests {
     fn a_register_refused_leaves_nothing_old_behind() {
         let codec = codec(CommandFormat::default(), QueryFormat::default(), Mounting::default());
         let known = ServoState { position: 1.0, velocity: 2.0, voltage: 24.0, ..ServoState::UNKNOWN };
-        let read = |rotation, payload: &[u8]| {
+        let read = |symbol, payload: &[u8]| {
             let mut servo = known;
-            assert_eq!(codec.reply_rotation(payload), Some(rotation));
-            codec.decode(&Frame::new(0x100, payload).unwrap(), rotation, &mut servo);
+            assert_eq!(codec.read(payload), Some(Read { symbol, refused: false }));
+            codec.decode(&Frame::new(0x100, payload).unwrap(), symbol, &mut servo);
             servo
         };
         // Mode is answered, position is refused, and the rest of the query is dropped.
@@ -408,5 +473,53 @@ mod tests {
         };
         let mut codec = codec(command, query, Mounting::default());
         assert_eq!(frame(&mut codec, &ServoCommand::Position(PositionCommand::hold(0.0)), 0).len(), 48);
+    }
+
+    #[test]
+    fn the_longest_formats_leave_room_for_marks() {
+        let (a, b) = (Format::Float, Format::Int32);
+        let command = CommandFormat {
+            position: a,
+            velocity: b,
+            torque: a,
+            kp_scale: b,
+            kd_scale: a,
+            max_torque: b,
+            watchdog: a,
+        };
+        let query = QueryFormat { position: a, velocity: b, torque: a, voltage: b, temperature: a };
+        let mut codec = codec(command, query, Mounting::default());
+        let (rotations, marks) = codec.symbols();
+        assert_eq!(marks, MARKS.len());
+        let hold = ServoCommand::Position(PositionCommand::hold(0.0));
+        let plain = frame(&mut codec, &hold, 0);
+        let marked = frame(&mut codec, &hold, rotations as Symbol);
+        let at = marked.windows(2).position(|pair| pair == [0x11, 0x04]).unwrap();
+        assert_eq!([&marked[..at], &marked[at + 2..]].concat()[..60], plain[..60]);
+    }
+
+    #[test]
+    fn a_servo_answers_every_symbol_with_all_values() {
+        let bus = khz_emu::BusConfig { wire: khz_emu::WireKind::Instant, ..khz_emu::BusConfig::CAN_FD };
+        let config = khz_emu::WorldConfig {
+            buses: vec![bus],
+            servos: vec![khz_emu::ServoConfig::new(0, 1)],
+            imu: None,
+            seed: 1,
+        };
+        let mut world = khz_emu::World::new(&config).unwrap();
+        let mut codec = codec(CommandFormat::default(), QueryFormat::default(), Mounting::default());
+        let (rotations, marks) = codec.symbols();
+        for symbol in 0..(rotations + marks) as Symbol {
+            let now_ns = i64::from(symbol) * 1_000_000;
+            let mut query = Frame::new(0, &[]).unwrap();
+            codec.encode(&ServoCommand::Stop, symbol, &mut query);
+            khz_link::Link::send(&mut world, 0, &query, now_ns).unwrap();
+            let reply = khz_link::Link::receive(&mut world, now_ns + 900_000).unwrap().unwrap();
+            assert_eq!(codec.read(reply.frame.payload()), Some(Read { symbol, refused: false }));
+            let mut servo = ServoState::UNKNOWN;
+            codec.decode(&reply.frame, symbol, &mut servo);
+            assert!(servo.position.is_finite() && servo.voltage > 20.0 && servo.temperature > 10.0);
+        }
     }
 }

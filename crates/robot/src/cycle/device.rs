@@ -1,6 +1,7 @@
 //! One servo within the cycle: its frame, whether its reply is awaited, and its counts.
 
-use super::codec::{Codec, Mounting};
+use super::codec::{Codec, Mounting, Read};
+use super::queries::{Answer, Queries, Symbol};
 use crate::command::ServoCommand;
 use crate::config::{CommandFormat, QueryFormat};
 use crate::state::ServoState;
@@ -42,17 +43,21 @@ pub struct DeviceStats {
     pub missed_in_a_row: u32,
     /// Replies to older queries, and further replies to the same one.
     pub late: u64,
+    /// Of these, further replies to a query already answered: two servos may have the same id.
+    pub duplicates: u64,
     /// From handing the query to the link until the reply had arrived.
     pub round_trip: Histogram,
 }
 
 /// What a received frame was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Outcome {
     /// The answer to this cycle's query.
     Fresh,
-    /// An answer to an older query, or a further one to this cycle's.
+    /// An answer to an older query, or too late.
     Late,
+    /// A further answer to a query already answered.
+    Duplicate,
     /// Not an answer.
     Foreign,
 }
@@ -61,10 +66,8 @@ pub enum Answer {
 enum Phase {
     /// Encoded, not sent.
     Ready,
-    /// Sent at this time, not answered.
-    Awaited {
-        sent_ns: i64,
-    },
+    /// Sent, not answered.
+    Awaited,
     Answered,
     /// The cycle is over.
     Ended {
@@ -77,6 +80,9 @@ enum Phase {
 pub struct Device {
     pub lane: usize,
     codec: Codec,
+    queries: Queries,
+    /// Of the query in `frame`.
+    symbol: Symbol,
     frame: Frame,
     phase: Phase,
     reply_timeout_ns: i64,
@@ -97,11 +103,15 @@ impl Device {
             missed: 0,
             missed_in_a_row: 0,
             late: 0,
+            duplicates: 0,
             round_trip: Histogram::new(),
         };
+        let (rotations, marks) = codec.symbols();
         Self {
             lane,
             codec,
+            queries: Queries::new(rotations, marks),
+            symbol: 0,
             frame,
             phase: Phase::Ended { missed: false },
             reply_timeout_ns: plan.reply_timeout_ns,
@@ -110,51 +120,38 @@ impl Device {
         }
     }
 
-    pub fn encode(&mut self, command: &ServoCommand, round: u64) {
-        self.codec.encode(command, round, &mut self.frame);
+    pub fn encode(&mut self, command: &ServoCommand) {
+        self.symbol = self.queries.next();
+        self.codec.encode(command, self.symbol, &mut self.frame);
         self.phase = Phase::Ready;
     }
 
     pub fn sent(&mut self, now_ns: i64) {
-        self.phase = Phase::Awaited { sent_ns: now_ns };
+        self.queries.sent(self.symbol, now_ns);
+        self.phase = Phase::Awaited;
         self.stats.sent += 1;
     }
 
-    /// Reads a frame from this device into its state.
-    pub fn take_in(
-        &mut self,
-        received: &Received,
-        round: u64,
-        deadline_ns: i64,
-        servo: &mut ServoState,
-    ) -> Answer {
-        let Some(rotation) = self.codec.reply_rotation(received.frame.payload()) else {
-            return Answer::Foreign;
+    /// Reads a frame from this device into its state. The values are as old as the query they answer, at the most.
+    pub fn take_in(&mut self, received: &Received, deadline_ns: i64, servo: &mut ServoState) -> Outcome {
+        let Some(Read { symbol, refused }) = self.codec.read(received.frame.payload()) else {
+            return Outcome::Foreign;
         };
-        let fresh = match self.phase {
-            Phase::Awaited { sent_ns } => {
-                rotation == self.codec.rotation(round) && (sent_ns..=deadline_ns).contains(&received.at_ns)
+        let answer = self.queries.answered(symbol, refused);
+        if let (Answer::News { sent_ns, newest }, false) = (answer, refused) {
+            self.codec.decode(&received.frame, symbol, servo);
+            servo.at_ns = sent_ns;
+            let in_time = (sent_ns..=deadline_ns).contains(&received.at_ns);
+            if newest && in_time && self.phase == Phase::Awaited {
+                self.stats.round_trip.record(received.at_ns - sent_ns, received.at_ns);
+                self.stats.replied += 1;
+                self.phase = Phase::Answered;
+                return Outcome::Fresh;
             }
-            _ => false,
-        };
-        // A late reply is still news, unless this cycle's answer is already in.
-        if self.phase != Phase::Answered {
-            self.codec.decode(&received.frame, rotation, servo);
-            servo.at_ns = received.at_ns;
         }
-        self.count(fresh, received.at_ns)
-    }
-
-    fn count(&mut self, fresh: bool, at_ns: i64) -> Answer {
-        if let (true, Phase::Awaited { sent_ns }) = (fresh, self.phase) {
-            self.stats.round_trip.record(at_ns - sent_ns, at_ns);
-            self.stats.replied += 1;
-            self.phase = Phase::Answered;
-            Answer::Fresh
-        } else {
-            self.stats.late += 1;
-            Answer::Late
-        }
+        self.stats.late += 1;
+        self.stats.duplicates += u64::from(answer == Answer::Duplicate);
+        if answer == Answer::Duplicate { Outcome::Duplicate } else { Outcome::Late }
     }
 
     /// Ends the cycle; true if the device answered in time.

@@ -1,0 +1,242 @@
+//! Which query a reply answers.
+//!
+//! Replies carry no number, but a device answers the reads of a query in their order: the first read of a query is its
+//! *symbol*, and the reply shows it. A query never has the symbol of one that is still unanswered, so the symbol of a reply
+//! names its query, however late it comes.
+//!
+//! There are two kinds of symbols. *Rotations* of the reads cost no bytes; they are used in turn. There are as many as
+//! reads, at least two. Where they are all unanswered, the query is *marked* instead: it reads one harmless register more,
+//! first. While a device leaves many queries unanswered only some of them are marked by a symbol of their own; the others
+//! are *blind*: their replies are never taken. So the symbols last for long delays, and a device that comes back is known
+//! again within [`SPACING`] queries.
+
+/// After so many queries without an answer only every [`SPACING`]th has a symbol of its own.
+const DENSE: u64 = 24;
+/// See [`DENSE`].
+const SPACING: u64 = 32;
+/// A query that was overtaken by the answer to a later one is taken for lost after so many queries.
+const OVERTAKEN: u64 = 64;
+/// For so many queries after a duplicate every symbol is used in turn, so that further ones cannot be mistaken.
+const WARY: u64 = 256;
+
+/// What distinguishes a query from others: a rotation, or a mark after these, or the last mark, which is blind.
+pub type Symbol = u8;
+
+/// What a reply is, by its symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// To this query, with the newest values of all replies so far.
+    News { sent_ns: i64, newest: bool },
+    /// To a query older than one already answered.
+    Overtaken,
+    /// To a query that has been answered before.
+    Duplicate,
+    /// To a blind query, or to one nobody here sent.
+    Unknown,
+}
+
+/// The queries of one device.
+#[derive(Debug)]
+pub struct Queries {
+    /// By symbol.
+    sent: Box<[Sent]>,
+    rotations: usize,
+    /// Number of the newest query; 0: none yet.
+    newest: u64,
+    /// Number of the newest query that was answered.
+    answered: u64,
+    wary_until: u64,
+}
+
+/// The last query with a symbol.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    /// 0: there was none.
+    number: u64,
+    /// The newest query when this one was sent, or when it was answered.
+    used: u64,
+    at_ns: i64,
+    open: bool,
+    /// The device refused it: not to be used again.
+    refused: bool,
+}
+
+impl Queries {
+    /// `marks` include the blind one; 0: queries of this device cannot be marked.
+    pub fn new(rotations: usize, marks: usize) -> Self {
+        let sent = vec![Sent::default(); rotations + marks].into();
+        Self { sent, rotations, newest: 0, answered: 0, wary_until: 0 }
+    }
+
+    /// The symbol for the next query.
+    pub fn next(&self) -> Symbol {
+        let number = self.newest + 1;
+        let unanswered = number - self.answered;
+        if self.is_markable() && unanswered > DENSE && !number.is_multiple_of(SPACING) {
+            return self.blind();
+        }
+        let wary = number < self.wary_until;
+        let rotation = if wary { None } else { self.least_recent(0..self.rotations) };
+        let marked = || self.least_recent(0..self.blind().into());
+        (rotation.or_else(marked)).unwrap_or_else(|| self.oldest())
+    }
+
+    /// The symbol that was used longest ago. None that was used by or during the newest query: a duplicate of its reply
+    /// may come with the next one.
+    fn least_recent(&self, symbols: std::ops::Range<usize>) -> Option<Symbol> {
+        let free = symbols.filter(|&symbol| self.is_free(self.sent[symbol]));
+        free.min_by_key(|&symbol| self.sent[symbol].used).map(|symbol| symbol as Symbol)
+    }
+
+    fn is_free(&self, sent: Sent) -> bool {
+        let lost = sent.number < self.answered && self.newest - sent.number >= OVERTAKEN;
+        !sent.refused && (!sent.open || lost) && (sent.used < self.newest || sent.number == 0)
+    }
+
+    /// The symbol of the oldest query, to be used again where there is no other.
+    fn oldest(&self) -> Symbol {
+        let usable = (0..self.blind().into()).filter(|&symbol: &usize| !self.sent[symbol].refused);
+        usable.min_by_key(|&symbol| self.sent[symbol].number).unwrap_or(0) as Symbol
+    }
+
+    fn is_markable(&self) -> bool {
+        self.sent.len() > self.rotations
+    }
+
+    /// The blind symbol; where queries cannot be marked, one that no query has.
+    fn blind(&self) -> Symbol {
+        (self.sent.len() - usize::from(self.is_markable())) as Symbol
+    }
+
+    /// A query with this symbol was sent.
+    pub fn sent(&mut self, symbol: Symbol, at_ns: i64) {
+        self.newest += 1;
+        let sent = &mut self.sent[usize::from(symbol)];
+        *sent = Sent { number: self.newest, used: self.newest, at_ns, open: true, ..*sent };
+    }
+
+    /// A reply with this symbol came. `refused`: the device does not read the register that is its mark.
+    pub fn answered(&mut self, symbol: Symbol, refused: bool) -> Answer {
+        if self.is_markable() && symbol == self.blind() {
+            return Answer::Unknown;
+        }
+        let newest = self.newest;
+        let sent = &mut self.sent[usize::from(symbol)];
+        sent.refused |= refused;
+        let Sent { number, at_ns, open, .. } = *sent;
+        if number == 0 {
+            return Answer::Unknown;
+        }
+        if !open {
+            self.wary_until = newest + WARY;
+            return Answer::Duplicate;
+        }
+        sent.open = false;
+        sent.used = newest;
+        if number < self.answered {
+            return Answer::Overtaken;
+        }
+        self.answered = number;
+        Answer::News { sent_ns: at_ns, newest: number == newest }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MARKS: usize = 41;
+
+    fn send(queries: &mut Queries, at_ns: i64) -> Symbol {
+        let symbol = queries.next();
+        queries.sent(symbol, at_ns);
+        symbol
+    }
+
+    fn fresh(sent_ns: i64) -> Answer {
+        Answer::News { sent_ns, newest: true }
+    }
+
+    #[test]
+    fn while_replies_come_rotations_take_turns() {
+        for rotations in [2, 3, 7] {
+            let mut queries = Queries::new(rotations, MARKS);
+            for tick in 0..100 {
+                let symbol = send(&mut queries, tick);
+                assert_eq!(i64::from(symbol), tick % rotations as i64);
+                assert_eq!(queries.answered(symbol, false), fresh(tick));
+            }
+        }
+    }
+
+    #[test]
+    fn a_single_lost_reply_costs_no_byte_and_nothing_later() {
+        let mut queries = Queries::new(3, MARKS);
+        for tick in 0..300 {
+            let symbol = send(&mut queries, tick);
+            assert!(symbol < 3, "tick {tick} is marked");
+            if tick % 100 != 50 {
+                assert_eq!(queries.answered(symbol, false), fresh(tick));
+            }
+        }
+    }
+
+    #[test]
+    fn a_device_that_was_silent_for_long_is_known_again_within_the_spacing() {
+        for silence in [1, 2, 23, 24, 25, 100, 1000, 100_000] {
+            let mut queries = Queries::new(2, MARKS);
+            (0..silence).for_each(|tick| _ = send(&mut queries, tick));
+            let known = (silence..).position(|tick| {
+                let symbol = send(&mut queries, tick);
+                queries.answered(symbol, false) == fresh(tick)
+            });
+            assert!(known < Some(SPACING as usize), "{known:?} queries after {silence}");
+            if silence < 24 {
+                assert_eq!(known, Some(0));
+            }
+        }
+    }
+
+    #[test]
+    fn replies_to_queries_of_nobody_are_unknown() {
+        assert_eq!(Queries::new(2, MARKS).answered(1, false), Answer::Unknown);
+        let mut queries = Queries::new(2, MARKS);
+        send(&mut queries, 0);
+        assert_eq!(queries.answered(2 + MARKS as u8 - 1, false), Answer::Unknown);
+    }
+
+    #[test]
+    fn a_mark_the_device_refuses_is_not_used_again() {
+        let mut queries = Queries::new(2, MARKS);
+        let [_, _, refused] = [0, 1, 2].map(|tick| send(&mut queries, tick));
+        assert_eq!(queries.answered(refused, true), fresh(2));
+        for tick in 3..1000 {
+            assert_ne!(send(&mut queries, tick), refused);
+        }
+    }
+
+    #[test]
+    fn where_queries_cannot_be_marked_the_oldest_rotation_is_used_again() {
+        let mut queries = Queries::new(2, 0);
+        let symbols: Vec<_> = (0..6).map(|tick| send(&mut queries, tick)).collect();
+        assert_eq!(symbols, [0, 1, 0, 1, 0, 1]);
+        assert_eq!(queries.answered(1, false), fresh(5));
+    }
+
+    #[test]
+    fn after_a_duplicate_further_ones_are_recognised_however_late() {
+        let mut queries = Queries::new(3, MARKS);
+        let first = send(&mut queries, 0);
+        assert_eq!(queries.answered(first, false), fresh(0));
+        assert_eq!(queries.answered(first, false), Answer::Duplicate);
+        let mut replies = Vec::new();
+        for tick in 1..200 {
+            let symbol = send(&mut queries, tick);
+            if let Some(&late) = replies.iter().rev().nth(29) {
+                assert_eq!(queries.answered(late, false), Answer::Duplicate, "tick {tick}");
+            }
+            assert_eq!(queries.answered(symbol, false), fresh(tick));
+            replies.push(symbol);
+        }
+    }
+}
