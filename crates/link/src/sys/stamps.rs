@@ -15,6 +15,20 @@ pub struct Stamps {
     pub hardware_ns: Option<i64>,
 }
 
+/// What the kernel has to say about a datagram that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queued {
+    /// The number of a datagram and the times of its sending.
+    Sent(u32, Stamps),
+    /// A datagram to this address did not get there: an ICMP message said so.
+    Undelivered {
+        /// The address it was sent to.
+        to: SocketAddr,
+        /// No program listens on that port (port unreachable). Else there is no way to the host.
+        refused: bool,
+    },
+}
+
 /// What was asked to be stamped, and how.
 const WANTED: libc::c_uint = libc::SOF_TIMESTAMPING_TX_SOFTWARE
     | libc::SOF_TIMESTAMPING_RX_SOFTWARE
@@ -50,6 +64,26 @@ fn ask(socket: BorrowedFd<'_>, flags: libc::c_uint) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as libc::c_int)
 }
 
+/// Asks the kernel for its own times of arrivals alone, which costs no further system call. If nobody on the machine
+/// asked before, it begins to note them a moment later.
+///
+/// # Errors
+/// If it has no such option.
+pub fn enable_arrivals(socket: BorrowedFd<'_>) -> io::Result<()> {
+    ask(socket, libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE)
+}
+
+/// Asks the kernel to queue what ICMP messages say about datagrams sent ([`Queued::Undelivered`]), also on a socket that
+/// sends to many. The next call on the socket then fails with their error, once for each.
+///
+/// # Errors
+/// If it has no such option.
+pub fn enable_undelivered(socket: BorrowedFd<'_>, v6: bool) -> io::Result<()> {
+    let (level, name) =
+        if v6 { (libc::SOL_IPV6, libc::IPV6_RECVERR) } else { (libc::SOL_IP, libc::IP_RECVERR) };
+    set_option(socket, level, name, 1)
+}
+
 /// Lets the kernel poll the network card for so many µs when a receive finds nothing, instead of waiting for an
 /// interrupt (`SO_BUSY_POLL`, `SO_PREFER_BUSY_POLL`).
 ///
@@ -81,15 +115,28 @@ pub fn receive(
 /// As `recvmsg`.
 pub fn sent(socket: BorrowedFd<'_>) -> io::Result<Option<(u32, Stamps)>> {
     loop {
+        match queued(socket)? {
+            Some(Queued::Sent(key, stamps)) => return Ok(Some((key, stamps))),
+            Some(Queued::Undelivered { .. }) => {}
+            None => return Ok(None),
+        }
+    }
+}
+
+/// What the kernel has queued about datagrams sent, if there is anything. Never waits.
+///
+/// # Errors
+/// As `recvmsg`.
+pub fn queued(socket: BorrowedFd<'_>) -> io::Result<Option<Queued>> {
+    loop {
         let mut message = Message::default();
         match message.take(socket, &mut [], libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) => return Err(error),
         }
-        // Other errors are queued here, too; they belong to no stamp.
-        if let Some(key) = message.key() {
-            return Ok(Some((key, message.stamps())));
+        if let Some(queued) = message.queued() {
+            return Ok(Some(queued));
         }
     }
 }
@@ -163,8 +210,8 @@ impl Message {
         Stamps { software_ns: timespec(bytes, 0), hardware_ns: timespec(bytes, 2) }
     }
 
-    /// Which datagram the times on the error queue belong to.
-    fn key(&self) -> Option<u32> {
+    /// What a message of the error queue says, if it is of a kind asked for.
+    fn queued(&self) -> Option<Queued> {
         let of_error = |level, kind| {
             (level, kind) == (libc::SOL_IP, libc::IP_RECVERR)
                 || (level, kind) == (libc::SOL_IPV6, libc::IPV6_RECVERR)
@@ -173,7 +220,15 @@ impl Message {
         let bytes = bytes.get(..size_of::<libc::sock_extended_err>())?;
         // SAFETY: as many bytes as the type has, any of which are valid; read without need of alignment.
         let error = unsafe { bytes.as_ptr().cast::<libc::sock_extended_err>().read_unaligned() };
-        (error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING).then_some(error.ee_data)
+        match error.ee_origin {
+            libc::SO_EE_ORIGIN_TIMESTAMPING => Some(Queued::Sent(error.ee_data, self.stamps())),
+            libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6 => {
+                let refused = error.ee_errno == libc::ECONNREFUSED as u32;
+                // The kernel puts the address of the datagram's receiver where a sender's would be.
+                Some(Queued::Undelivered { to: self.sender()?, refused })
+            }
+            _ => None,
+        }
     }
 }
 
@@ -244,6 +299,17 @@ mod tests {
         host.send_to(b"x", host.local_addr().unwrap()).unwrap();
         assert_eq!(sent(host.as_fd()).unwrap().map(|(key, _)| key), Some(0));
         assert!(receive(host.as_fd(), &mut [0; 10], true).unwrap().2.software_ns.is_some());
+    }
+
+    #[test]
+    fn a_port_nobody_listens_on_is_named() {
+        let host = UdpSocket::bind("127.0.0.1:0").unwrap();
+        enable_undelivered(host.as_fd(), false).unwrap();
+        // Nobody but root may listen on port 1, and nobody does.
+        let closed: SocketAddr = ([127, 0, 0, 1], 1).into();
+        host.send_to(b"x", closed).unwrap();
+        assert_eq!(queued(host.as_fd()).unwrap(), Some(Queued::Undelivered { to: closed, refused: true }));
+        assert_eq!(queued(host.as_fd()).unwrap(), None);
     }
 
     #[test]
