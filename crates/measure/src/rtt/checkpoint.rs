@@ -3,9 +3,10 @@
 //! There are two sets of books. The sender writes in one; who wants to look gives it the other, empty, and at the end
 //! of its tick the sender exchanges them. The sender never waits, and the one who looks has books nobody writes in: a
 //! double buffer with the roles of a writer–reader phaser, of which one writer needs no more than two rings of one place.
-use super::ledger::{Ledger, Tally};
+use super::ledger::Ledger;
 use super::plan::Plan;
 use super::results::Results;
+use super::tally::Tally;
 use khz_rt::{Report, Usage};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::{Arc, OnceLock};

@@ -219,13 +219,13 @@ fn keep_busy(over: &AtomicBool) {
 impl LabResults {
     /// The page: all experiments side by side, then each.
     pub fn page(&self) -> Page {
-        let lost: u64 = self.runs.iter().map(|run| run.counts().lost()).sum();
+        let incomplete = self.runs.iter().filter(|run| !run.problems().is_empty()).count();
         let page = Page::new("UDP round trips in namespaces").subtitle(
             "Echo devices, each in a network namespace of its own, on veth pairs and Linux bridges of one machine",
         );
-        let page = match lost {
-            0 => page.badge(Level::Good, "nothing lost"),
-            _ => page.badge(Level::Warning, format!("{lost} lost")),
+        let page = match incomplete {
+            0 => page.badge(Level::Good, "all answered"),
+            _ => page.badge(Level::Warning, format!("{incomplete} of {} runs not whole", self.runs.len())),
         };
         let mut side_by_side = compare(&self.runs);
         if let (Some(one), Some(far)) = (self.p50("one device"), self.p50("one more switch")) {

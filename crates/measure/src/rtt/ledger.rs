@@ -1,10 +1,8 @@
 //! What was asked, what was answered, and how long it took. Knows no socket and no clock.
-use super::modes::{Excursions, Watch};
-use super::packet::{Kind, Packet};
-use super::{Counts, Strangers};
-use crate::report::Trace;
-use crate::report::run::Measured;
-use khz_rt::Histogram;
+use super::modes::Watch;
+use super::packet::{Kind, Packet, Refusal};
+use super::tally::{DeviceTally, Parts, Tally};
+use super::{Counts, Unattended};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
@@ -13,7 +11,7 @@ pub const WINDOW: usize = 1024;
 /// Devices a broadcast may find.
 pub const MAX_DEVICES: usize = 1024;
 
-/// The books of one run.
+/// The ledger of one run.
 ///
 /// # Realtime contract
 /// Nothing allocates but the first answer of a device not known before (after a broadcast).
@@ -21,28 +19,78 @@ pub const MAX_DEVICES: usize = 1024;
 pub struct Ledger {
     run: u64,
     start_ns: i64,
+    /// Until when the run's time is counted.
+    counted_to_ns: i64,
     /// A broadcast was sent: whoever answers is a device.
     open: bool,
     devices: Vec<Device>,
     by_address: HashMap<SocketAddr, usize>,
     /// The tick that is asking now and how many answers it still waits for.
-    tick: u64,
+    turn: Turn,
     waiting: usize,
     /// Nobody knows how many will answer this tick.
     finding: bool,
     /// A question of this tick could not be sent, so it cannot get all its answers.
     unsent: bool,
-    asked_at_ns: i64,
     last_answer_ns: i64,
-    /// When each of the last ticks sent its broadcast.
+    /// The last ticks, and when each of them sent its broadcast.
+    turns: Vec<Turn>,
     asked: Vec<Asked>,
     /// Broadcasts of the whole run, and how many of them could not be sent.
     broadcasts: u64,
     unsent_broadcasts: u64,
-    /// Questions without an answer so far.
+    /// Questions of the last [`WINDOW`] ticks without an answer.
     open_questions: u64,
     watch: Watch,
     tally: Box<Tally>,
+}
+
+/// A tick that asks. Times in ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Its number among those that asked.
+    pub sequence: u64,
+    /// When it was to begin.
+    pub planned_ns: i64,
+    /// How late it began after the time waited for, which lies before `planned_ns` if periods were missed.
+    pub late_ns: i64,
+    /// Planned periods before it in which was not asked.
+    pub missed: u64,
+    /// When it began.
+    pub begun_ns: i64,
+    /// When its time is over: an answer after that is late.
+    pub ends_ns: i64,
+    /// The time between planned ticks; 0 if the next begins when this one has its answers.
+    pub period_ns: i64,
+}
+
+/// When an answer came, ns.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival {
+    /// When the program had it.
+    pub read_ns: i64,
+    /// When it came in the kernel, if that is known.
+    pub kernel_ns: Option<i64>,
+    /// The program was waiting for it, so that it had it as soon as could be.
+    pub attended: bool,
+}
+
+impl From<i64> for Arrival {
+    /// Of an answer the program was waiting for.
+    fn from(read_ns: i64) -> Self {
+        Self { read_ns, kernel_ns: None, attended: true }
+    }
+}
+
+/// How a tick ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Closed {
+    /// The tick.
+    pub turn: Turn,
+    /// It has all its answers, as far as is known who is to answer.
+    pub complete: bool,
+    /// From its beginning to its last answer, if it has all, ns.
+    pub cycle_ns: Option<i64>,
 }
 
 /// What is still to be matched with one device.
@@ -51,128 +99,6 @@ struct Device {
     address: SocketAddr,
     asked: Vec<Asked>,
     highest: Option<u64>,
-}
-
-/// What was counted and measured: in a whole run, or between two looks at it.
-#[derive(Debug)]
-pub struct Tally {
-    /// Device by device, in the order they were given or found.
-    pub devices: Vec<DeviceTally>,
-    /// From a tick's question to its last answer.
-    pub cycle: Series,
-    /// How late the ticks began.
-    pub late_ticks: Series,
-    /// Ticks that did not get all their answers in time.
-    pub incomplete: u64,
-    /// Ticks begun.
-    pub ticks: u64,
-    /// What came and was none of ours.
-    pub strangers: Strangers,
-    /// Cycles that took unusually long.
-    pub excursions: Excursions,
-    /// Round trips the kernel's own times split.
-    pub split: Split,
-}
-
-/// One device's part of a [`Tally`].
-#[derive(Debug)]
-pub struct DeviceTally {
-    /// Its address.
-    pub address: SocketAddr,
-    /// Its counts; what was sent and not answered is lost.
-    pub counts: Counts,
-    /// Its round trips.
-    pub round_trip: Series,
-    /// How long it held the requests, as it says itself.
-    pub held: Histogram,
-}
-
-/// Where the kernel's own times split round trips, ns.
-#[derive(Debug, Default)]
-pub struct Split {
-    /// From the program to the kernel's handing it to the network card.
-    pub out: Histogram,
-    /// From there to the answer's arrival in the kernel: wire, switches, device.
-    pub between: Histogram,
-    /// From there to the program.
-    pub back: Histogram,
-    /// From the card's sending to its receiving, by the card's clock.
-    pub card: Histogram,
-    /// Round trips that could not be split, as a time was missing or the clock was set meanwhile.
-    pub missing: u64,
-}
-
-/// The parts of one round trip, ns.
-#[derive(Debug, Clone, Copy)]
-pub struct Parts {
-    /// As [`Split::out`].
-    pub out_ns: i64,
-    /// As [`Split::between`].
-    pub between_ns: i64,
-    /// As [`Split::back`].
-    pub back_ns: i64,
-    /// As [`Split::card`], if the card told.
-    pub card_ns: Option<i64>,
-}
-
-impl Split {
-    /// Counts a round trip with its parts, if they are known.
-    pub fn record(&mut self, parts: Option<Parts>) {
-        let Some(parts) = parts else {
-            self.missing += 1;
-            return;
-        };
-        self.out.record(parts.out_ns, 0);
-        self.between.record(parts.between_ns, 0);
-        self.back.record(parts.back_ns, 0);
-        if let Some(card_ns) = parts.card_ns {
-            self.card.record(card_ns, 0);
-        }
-    }
-
-    fn clear(&mut self) {
-        for part in [&mut self.out, &mut self.between, &mut self.back, &mut self.card] {
-            part.clear();
-        }
-        self.missing = 0;
-    }
-}
-
-impl Tally {
-    /// An empty one for these devices.
-    pub fn new(devices: impl IntoIterator<Item = SocketAddr>) -> Self {
-        Self {
-            devices: devices.into_iter().map(DeviceTally::new).collect(),
-            cycle: Series::with_buckets(5_120),
-            late_ticks: Series::with_buckets(5_120),
-            incomplete: 0,
-            ticks: 0,
-            strangers: Strangers::default(),
-            excursions: Excursions::with_room(),
-            split: Split::default(),
-        }
-    }
-
-    /// Forgets all but the devices.
-    pub fn clear(&mut self) {
-        for device in &mut self.devices {
-            device.counts = Counts::default();
-            device.round_trip.clear();
-            device.held.clear();
-        }
-        self.cycle.clear();
-        self.late_ticks.clear();
-        (self.incomplete, self.ticks, self.strangers) = (0, 0, Strangers::default());
-        self.excursions.clear();
-        self.split.clear();
-    }
-}
-
-impl DeviceTally {
-    fn new(address: SocketAddr) -> Self {
-        let (counts, round_trip) = (Counts::default(), Series::with_buckets(2_048));
-        Self { address, counts, round_trip, held: Histogram::new() }
-    }
 }
 
 /// A question of one tick.
@@ -185,36 +111,10 @@ struct Asked {
 
 const NEVER: Asked = Asked { sequence: u64::MAX, at_ns: 0, answered: true };
 
-/// A duration over time and as a distribution.
-#[derive(Debug, Default)]
-pub struct Series {
-    trace: Trace,
-    values: Histogram,
-}
-
-impl Series {
-    fn with_buckets(buckets: usize) -> Self {
-        Self { trace: Trace::with_buckets(buckets), values: Histogram::new() }
-    }
-
-    fn push(&mut self, time_ns: i64, value_ns: i64) {
-        self.trace.push(time_ns as f64 / 1e9, value_ns as f64);
-        self.values.record(value_ns, time_ns);
-    }
-
-    fn clear(&mut self) {
-        self.trace.clear();
-        self.values.clear();
-    }
-
-    /// As a page shows it.
-    pub fn measured(&self) -> Measured {
-        Measured::new(self.trace.clone(), &self.values)
-    }
-
-    /// The values.
-    pub fn values(&self) -> &Histogram {
-        &self.values
+impl Device {
+    /// Puts a question into its place; true if the one that was there never got an answer.
+    fn asks(&mut self, asked: Asked) -> bool {
+        !std::mem::replace(&mut self.asked[slot(asked.sequence)], asked).answered
     }
 }
 
@@ -229,30 +129,33 @@ pub enum Heard {
         asked_ns: i64,
         /// Its round trip.
         round_trip_ns: i64,
-        /// It answers the tick that is asking now.
-        now: bool,
+        /// The period of its tick was over.
+        late: bool,
+        /// It came while the program did not wait for it, and the kernel gave no time of arrival.
+        unstamped: bool,
     },
     /// An answer that was there already.
     Duplicate,
-    /// Not an answer to anything asked in this run: counted among the strangers.
-    Stranger,
+    /// Not an answer to anything asked in this run: counted among the unexpected datagrams.
+    Unexpected,
 }
 
 impl Ledger {
-    /// Opens the books of a run against these devices; with none, of a run whose broadcast finds them.
+    /// Opens the ledger of a run against these devices; with none, of a run whose broadcast finds them.
     pub fn new(run: u64, start_ns: i64, devices: &[SocketAddr]) -> Self {
         let mut ledger = Self {
             run,
             start_ns,
+            counted_to_ns: start_ns,
             open: devices.is_empty(),
             devices: Vec::with_capacity(devices.len()),
             by_address: HashMap::new(),
-            tick: 0,
+            turn: Turn::default(),
             waiting: 0,
             finding: false,
             unsent: false,
-            asked_at_ns: start_ns,
             last_answer_ns: start_ns,
+            turns: vec![Turn::default(); WINDOW],
             asked: vec![NEVER; WINDOW],
             broadcasts: 0,
             unsent_broadcasts: 0,
@@ -279,34 +182,50 @@ impl Ledger {
         std::mem::swap(&mut self.tally, tally);
     }
 
-    /// A tick begins, `late_ns` after its planned time.
-    pub fn tick(&mut self, sequence: u64, now_ns: i64, late_ns: i64) {
-        self.tick = sequence;
-        (self.waiting, self.unsent) = (0, false);
+    /// A tick begins.
+    pub fn tick(&mut self, turn: Turn) {
+        (self.waiting, self.unsent, self.finding) = (0, false, false);
+        self.turn = turn;
+        self.turns[slot(turn.sequence)] = turn;
+        let at_ns = turn.begun_ns - self.start_ns;
         self.tally.ticks += 1;
-        self.asked_at_ns = now_ns;
-        self.tally.late_ticks.push(now_ns - self.start_ns, late_ns);
+        self.tally.late_ticks.push(at_ns, turn.late_ns);
+        let planned = &mut self.tally.planned;
+        planned.missed += turn.missed;
+        let late_ns = turn.begun_ns - turn.planned_ns;
+        planned.late.record_corrected(late_ns, turn.period_ns, turn.missed, at_ns);
+    }
+
+    /// So many planned periods at the end of the run were missed.
+    pub fn missed_at_the_end(&mut self, periods: u64, now_ns: i64) {
+        self.tally.planned.missed += periods;
+        if periods > 0 {
+            self.count_time(now_ns);
+        }
+    }
+
+    /// When the run began.
+    pub fn start_ns(&self) -> i64 {
+        self.start_ns
     }
 
     /// The tick's question goes to one device.
     pub fn asks(&mut self, device: usize, now_ns: i64) {
         self.tally.devices[device].counts.sent += 1;
-        self.open_questions += 1;
-        let device = &mut self.devices[device];
-        let slot = (self.tick as usize) % WINDOW;
-        device.asked[slot] = Asked { sequence: self.tick, at_ns: now_ns, answered: false };
+        let asked = Asked { sequence: self.turn.sequence, at_ns: now_ns, answered: false };
+        let expired = self.devices[device].asks(asked);
+        self.open_questions += u64::from(!expired);
         self.waiting += 1;
     }
 
     /// The tick's question goes to all at once, of whom `expected` are to answer.
     pub fn asks_all(&mut self, expected: usize, now_ns: i64) {
-        let asked = Asked { sequence: self.tick, at_ns: now_ns, answered: false };
-        self.asked[(self.tick as usize) % WINDOW] = asked;
+        let asked = Asked { sequence: self.turn.sequence, at_ns: now_ns, answered: false };
+        self.asked[slot(asked.sequence)] = asked;
         self.broadcasts += 1;
-        self.open_questions += self.devices.len() as u64;
         for (device, tally) in self.devices.iter_mut().zip(&mut self.tally.devices) {
             tally.counts.sent += 1;
-            device.asked[(self.tick as usize) % WINDOW] = asked;
+            self.open_questions += u64::from(!device.asks(asked));
         }
         self.waiting = expected.max(self.devices.len());
         self.finding = self.waiting == 0;
@@ -319,44 +238,78 @@ impl Ledger {
     }
 
     /// A datagram came.
-    pub fn hears(&mut self, packet: &Packet, from: SocketAddr, now_ns: i64) -> Heard {
+    pub fn hears(&mut self, packet: &Packet, from: SocketAddr, came: impl Into<Arrival>) -> Heard {
+        let came = came.into();
+        let unexpected = &mut self.tally.unexpected;
         if packet.kind == Kind::Request {
-            return stranger(&mut self.tally.strangers.requests);
+            return count(&mut unexpected.requests);
         }
         if packet.run != self.run {
-            return stranger(&mut self.tally.strangers.other_runs);
+            return count(&mut unexpected.other_runs);
         }
         let Some(index) = self.device(from, packet.sequence) else {
-            return stranger(&mut self.tally.strangers.unknown_devices);
+            return count(&mut self.tally.unexpected.unknown_devices);
         };
-        let device = &mut self.devices[index];
-        let slot = (packet.sequence as usize) % WINDOW;
-        let asked = device.asked[slot];
+        let asked = &mut self.devices[index].asked[slot(packet.sequence)];
         if asked.sequence != packet.sequence {
-            return stranger(&mut self.tally.strangers.never_asked);
+            return count(&mut self.tally.unexpected.never_asked);
         }
         if asked.answered {
             self.tally.devices[index].counts.duplicates += 1;
             return Heard::Duplicate;
         }
-        device.asked[slot].answered = true;
-        let now = packet.sequence == self.tick;
+        asked.answered = true;
+        let (at_ns, turn) = (asked.at_ns, self.turns[slot(packet.sequence)]);
         self.open_questions = self.open_questions.saturating_sub(1);
-        let tally = &mut self.tally.devices[index];
+        let (end_ns, unstamped) = self.end(came, at_ns);
+        let late = end_ns > turn.ends_ns;
+        if packet.sequence == self.turn.sequence && !late {
+            self.waiting = self.waiting.saturating_sub(1);
+            self.last_answer_ns = self.last_answer_ns.max(end_ns);
+        }
+        let round_trip_ns = end_ns - at_ns;
+        self.count_answer(index, packet, late);
+        let times = &mut self.tally.devices[index];
+        times.round_trip.push(at_ns - self.start_ns, round_trip_ns);
+        times.held.record(packet.held_ns, packet.sequence as i64);
+        let planned = &mut self.tally.planned.round_trip;
+        planned.record_corrected(
+            end_ns - turn.planned_ns,
+            turn.period_ns,
+            turn.missed,
+            at_ns - self.start_ns,
+        );
+        Heard::Answer { device: index, asked_ns: at_ns - self.start_ns, round_trip_ns, late, unstamped }
+    }
+
+    /// When an answer's round trip ends: when the program has it; if it came while the program waited for its tick, when
+    /// it came in the kernel. And whether the kernel should have said so and did not.
+    fn end(&mut self, came: Arrival, asked_ns: i64) -> (i64, bool) {
+        if came.attended {
+            return (came.read_ns, false);
+        }
+        let Unattended { stamped, unstamped } = &mut self.tally.unattended;
+        match came.kernel_ns.filter(|ns| (asked_ns..=came.read_ns).contains(ns)) {
+            Some(kernel_ns) => {
+                *stamped += 1;
+                (kernel_ns, false)
+            }
+            None => {
+                *unstamped += 1;
+                (came.read_ns, true)
+            }
+        }
+    }
+
+    fn count_answer(&mut self, index: usize, packet: &Packet, late: bool) {
+        let counts = &mut self.tally.devices[index].counts;
+        let device = &mut self.devices[index];
         match device.highest {
-            Some(highest) if packet.sequence < highest => tally.counts.out_of_order += 1,
+            Some(highest) if packet.sequence < highest => counts.out_of_order += 1,
             _ => device.highest = Some(packet.sequence),
         }
-        tally.counts.answered += 1;
-        tally.counts.late += u64::from(!now);
-        let round_trip_ns = now_ns - asked.at_ns;
-        tally.round_trip.push(asked.at_ns - self.start_ns, round_trip_ns);
-        tally.held.record(packet.held_ns, packet.sequence as i64);
-        if now {
-            self.waiting = self.waiting.saturating_sub(1);
-            self.last_answer_ns = now_ns;
-        }
-        Heard::Answer { device: index, asked_ns: asked.at_ns - self.start_ns, round_trip_ns, now }
+        counts.answered += 1;
+        counts.late += u64::from(late);
     }
 
     /// The device at this address; one not known yet is added if a broadcast asked.
@@ -364,7 +317,7 @@ impl Ledger {
         if let Some(index) = self.by_address.get(&from) {
             return Some(*index);
         }
-        let asked = self.asked[(sequence as usize) % WINDOW];
+        let asked = self.asked[slot(sequence)];
         if !self.open || self.devices.len() == MAX_DEVICES || asked.sequence != sequence {
             return None;
         }
@@ -374,37 +327,57 @@ impl Ledger {
         // Asked as often as everyone, from the run's first tick on.
         let counts = &mut self.tally.devices[index].counts;
         (counts.sent, counts.unsent) = (self.broadcasts, self.unsent_broadcasts);
-        self.open_questions += self.broadcasts - self.unsent_broadcasts;
+        self.open_questions += self.asked.iter().filter(|asked| !asked.answered).count() as u64;
         Some(index)
     }
 
-    /// Another make of datagram came.
-    pub fn hears_foreign(&mut self) {
-        self.tally.strangers.foreign += 1;
+    /// A datagram came that cannot be read. From a device that was asked it is a damaged answer, of whatever make.
+    pub fn hears_unreadable(&mut self, from: SocketAddr, refusal: Refusal) {
+        match (self.by_address.get(&from), refusal) {
+            (Some(index), Refusal::Damaged | Refusal::Foreign) => {
+                self.tally.devices[*index].counts.corrupt += 1;
+            }
+            (None, Refusal::Damaged) => self.tally.unexpected.damaged += 1,
+            (_, Refusal::Foreign | Refusal::Version(_)) => self.tally.unexpected.other_protocol += 1,
+        }
     }
 
-    /// The tick is over: its last answer ends the cycle, if all have come. False if one is missing.
-    pub fn done(&mut self) -> bool {
-        if self.finding {
-            self.finding = false;
-            return true;
-        }
-        if self.waiting == 0 && !self.unsent {
-            let (at_ns, took_ns) = (self.asked_at_ns - self.start_ns, self.last_answer_ns - self.asked_at_ns);
-            self.tally.cycle.push(at_ns, took_ns);
-            if let Some(excursion) = self.watch.see(at_ns, took_ns) {
+    /// An ICMP message says that a question did not get to this address: nobody listens there (`refused`), or there is no
+    /// way to it. To an address that was not asked (a broadcast's) it counts for nobody.
+    pub fn undelivered(&mut self, to: SocketAddr, refused: bool) {
+        let Some(index) = self.by_address.get(&to) else { return };
+        let counts = &mut self.tally.devices[*index].counts;
+        *(if refused { &mut counts.refused } else { &mut counts.unreachable }) += 1;
+    }
+
+    /// The tick is over: its last answer ends the cycle, if all have come.
+    pub fn done(&mut self, now_ns: i64) -> Closed {
+        self.count_time(now_ns);
+        let (turn, finding) = (self.turn, std::mem::take(&mut self.finding));
+        let complete = finding || (self.waiting == 0 && !self.unsent);
+        let cycle_ns = (complete && !finding).then(|| self.last_answer_ns - turn.begun_ns);
+        if let Some(cycle_ns) = cycle_ns {
+            let at_ns = turn.begun_ns - self.start_ns;
+            self.tally.cycle.push(at_ns, cycle_ns);
+            if let Some(excursion) = self.watch.see(at_ns, cycle_ns) {
                 self.tally.excursions.push(excursion);
             }
-            true
-        } else {
-            self.tally.incomplete += 1;
-            false
         }
+        self.tally.incomplete += u64::from(!complete);
+        Closed { turn, complete, cycle_ns }
+    }
+
+    /// A tick that is paced has its whole period.
+    fn count_time(&mut self, now_ns: i64) {
+        let to_ns = if self.turn.period_ns > 0 { now_ns.max(self.turn.ends_ns) } else { now_ns };
+        self.tally.planned.duration_ns += (to_ns - self.counted_to_ns).max(0);
+        self.counted_to_ns = self.counted_to_ns.max(to_ns);
     }
 
     /// A question could not be sent.
     pub fn unsent(&mut self, device: usize) {
         self.tally.devices[device].counts.unsent += 1;
+        self.devices[device].asked[slot(self.turn.sequence)] = NEVER;
         self.open_questions = self.open_questions.saturating_sub(1);
         self.waiting = self.waiting.saturating_sub(1);
         self.unsent = true;
@@ -414,6 +387,9 @@ impl Ledger {
     pub fn unsent_to_all(&mut self) {
         self.unsent_broadcasts += 1;
         self.tally.devices.iter_mut().for_each(|device| device.counts.unsent += 1);
+        let slot = slot(self.turn.sequence);
+        self.asked[slot] = NEVER;
+        self.devices.iter_mut().for_each(|device| device.asked[slot] = NEVER);
         self.open_questions = self.open_questions.saturating_sub(self.devices.len() as u64);
         (self.waiting, self.finding, self.unsent) = (0, false, true);
     }
@@ -428,20 +404,30 @@ impl Ledger {
         &self.tally
     }
 
-    /// Questions of the whole run that have no answer so far.
+    /// Questions of the last [`WINDOW`] ticks that have no answer so far.
     pub fn open_questions(&self) -> u64 {
         self.open_questions
     }
+
+    /// What became of the questions to each device, since the run began or since [`Ledger::exchange`].
+    pub fn counts(&self) -> impl Iterator<Item = (SocketAddr, Counts)> + '_ {
+        self.tally.devices.iter().map(|device| (device.address, device.counts))
+    }
 }
 
-fn stranger(count: &mut u64) -> Heard {
-    *count += 1;
-    Heard::Stranger
+fn slot(sequence: u64) -> usize {
+    sequence as usize % WINDOW
+}
+
+fn count(counter: &mut u64) -> Heard {
+    *counter += 1;
+    Heard::Unexpected
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rtt::Unexpected;
 
     const RUN: u64 = 42;
 
@@ -453,12 +439,18 @@ mod tests {
         Packet { kind: Kind::Reply, run: RUN, sequence, sent_ns: 0, held_ns: 500 }
     }
 
+    /// A tick that begins on time, one a microsecond.
+    fn turn(sequence: u64, now_ns: i64) -> Turn {
+        let ends_ns = now_ns + 1_000;
+        Turn { sequence, planned_ns: now_ns, begun_ns: now_ns, ends_ns, period_ns: 1_000, ..Turn::default() }
+    }
+
     fn two() -> Ledger {
         Ledger::new(RUN, 0, &[address(1), address(2)])
     }
 
     fn ask(ledger: &mut Ledger, sequence: u64, now_ns: i64) {
-        ledger.tick(sequence, now_ns, 0);
+        ledger.tick(turn(sequence, now_ns));
         ledger.asks(0, now_ns);
         ledger.asks(1, now_ns + 10);
     }
@@ -468,37 +460,41 @@ mod tests {
         let mut ledger = two();
         ask(&mut ledger, 0, 1_000);
         let first = ledger.hears(&reply(0), address(2), 1_500);
-        assert_eq!(first, Heard::Answer { device: 1, asked_ns: 1_010, round_trip_ns: 490, now: true });
+        assert_eq!(
+            first,
+            Heard::Answer { device: 1, asked_ns: 1_010, round_trip_ns: 490, late: false, unstamped: false }
+        );
         assert_eq!(ledger.waiting(), 1);
         ledger.hears(&reply(0), address(1), 1_800);
         assert_eq!(ledger.waiting(), 0);
-        ledger.done();
+        ledger.done(0);
         assert_eq!((ledger.tally().cycle.values().quantile(0.5), ledger.tally().incomplete), (800, 0));
         assert_eq!(ledger.tally().devices[0].round_trip.values().quantile(0.5), 800);
         assert_eq!(ledger.tally().devices[0].held.quantile(0.5), 500);
     }
 
     #[test]
-    fn late_lost_doubled_and_disordered_answers_are_told_apart() {
+    fn late_lost_duplicate_and_disordered_answers_are_distinguished() {
         let mut ledger = two();
         for tick in 0..3 {
             ask(&mut ledger, tick, 1_000 * tick as i64);
             ledger.hears(&reply(tick), address(2), 1_000 * tick as i64 + 100);
-            ledger.done();
+            ledger.done(0);
         }
         assert_eq!(
             ledger.hears(&reply(1), address(1), 2_200),
-            Heard::Answer { device: 0, asked_ns: 1_000, round_trip_ns: 1_200, now: false }
+            Heard::Answer { device: 0, asked_ns: 1_000, round_trip_ns: 1_200, late: true, unstamped: false }
         );
         ledger.hears(&reply(0), address(1), 2_300);
         assert_eq!(ledger.hears(&reply(0), address(1), 2_400), Heard::Duplicate);
         let counts = ledger.tally().devices[0].counts;
-        let expected = Counts { sent: 3, answered: 2, late: 2, duplicates: 1, out_of_order: 1, unsent: 0 };
+        let expected =
+            Counts { sent: 3, answered: 2, late: 2, duplicates: 1, out_of_order: 1, ..Counts::default() };
         assert_eq!((counts, counts.lost(), ledger.tally().incomplete), (expected, 1, 3));
     }
 
     #[test]
-    fn strangers_are_named_and_never_ours() {
+    fn unexpected_datagrams_are_named_and_never_answers() {
         let mut ledger = two();
         ask(&mut ledger, 0, 0);
         let other_run = Packet { run: 1, ..reply(0) };
@@ -506,11 +502,19 @@ mod tests {
         for (packet, from) in
             [(other_run, address(1)), (request, address(1)), (reply(0), address(9)), (reply(5), address(1))]
         {
-            assert_eq!(ledger.hears(&packet, from, 10), Heard::Stranger);
+            assert_eq!(ledger.hears(&packet, from, 10), Heard::Unexpected);
         }
-        ledger.hears_foreign();
-        let each = Strangers { foreign: 1, other_runs: 1, requests: 1, unknown_devices: 1, never_asked: 1 };
-        assert_eq!(ledger.tally().strangers, each);
+        ledger.hears_unreadable(address(9), Refusal::Foreign);
+        ledger.hears_unreadable(address(9), Refusal::Damaged);
+        let each = Unexpected {
+            other_protocol: 1,
+            damaged: 1,
+            other_runs: 1,
+            requests: 1,
+            unknown_devices: 1,
+            never_asked: 1,
+        };
+        assert_eq!(ledger.tally().unexpected, each);
         assert!(ledger.tally().devices.iter().all(|d| d.counts.answered == 0));
     }
 
@@ -519,7 +523,7 @@ mod tests {
         let mut ledger = two();
         ask(&mut ledger, 0, 0);
         ask(&mut ledger, WINDOW as u64, 1_000);
-        assert_eq!(ledger.hears(&reply(0), address(1), 2_000), Heard::Stranger);
+        assert_eq!(ledger.hears(&reply(0), address(1), 2_000), Heard::Unexpected);
         assert_eq!(ledger.tally().devices[0].counts.answered, 0);
     }
 
@@ -532,7 +536,7 @@ mod tests {
         ledger.exchange(&mut looked);
         // The answer to a question of before comes after the look.
         ledger.hears(&reply(0), address(2), 200);
-        ledger.done();
+        ledger.done(0);
         let counts = |tally: &Tally| {
             tally.devices.iter().map(|d| (d.counts.sent, d.counts.answered)).collect::<Vec<_>>()
         };
@@ -549,15 +553,15 @@ mod tests {
         let mut ledger = Ledger::new(RUN, 0, &[]);
         let mut looked = Box::new(Tally::new([]));
         for tick in 0..4u64 {
-            ledger.tick(tick, 1_000 * tick as i64, 0);
+            ledger.tick(turn(tick, 1_000 * tick as i64));
             ledger.asks_all(0, 1_000 * tick as i64);
             match tick {
                 1 => ledger.unsent_to_all(),
                 2 => ledger.exchange(&mut looked),
-                3 => assert_ne!(ledger.hears(&reply(3), address(1), 3_100), Heard::Stranger),
+                3 => assert_ne!(ledger.hears(&reply(3), address(1), 3_100), Heard::Unexpected),
                 _ => {}
             }
-            ledger.done();
+            ledger.done(0);
         }
         let counts = ledger.tally().devices[0].counts;
         assert_eq!((counts.sent, counts.unsent, counts.answered, counts.lost()), (4, 1, 1, 2));
@@ -568,22 +572,22 @@ mod tests {
         let mut ledger = Ledger::new(RUN, 0, &[]);
         for tick in 0..3u64 {
             let now_ns = 1_000 * tick as i64;
-            ledger.tick(tick, now_ns, 0);
+            ledger.tick(turn(tick, now_ns));
             ledger.asks_all(0, now_ns);
             match tick {
                 2 => ledger.unsent_to_all(),
                 _ => _ = ledger.hears(&reply(tick), address(1), now_ns + 100),
             }
             assert_eq!(ledger.waiting(), usize::from(tick == 0));
-            assert_eq!(ledger.done(), tick < 2);
+            assert_eq!(ledger.done(0).complete, tick < 2);
         }
         let counts = ledger.tally().devices[0].counts;
         assert_eq!((counts.sent, counts.unsent, counts.lost(), ledger.open_questions()), (3, 1, 0, 0));
         let mut one = Ledger::new(RUN, 0, &[address(1)]);
-        one.tick(0, 1_000, 0);
+        one.tick(turn(0, 1_000));
         one.asks(0, 1_000);
         one.unsent(0);
-        assert!(!one.done());
+        assert!(!one.done(0).complete);
         for ledger in [&ledger, &one] {
             let cycles = ledger.tally().cycle.values();
             assert!(ledger.tally().incomplete == 1 && cycles.summary().min >= 0, "{:?}", cycles.summary());
@@ -595,19 +599,122 @@ mod tests {
         let mut ledger = Ledger::new(RUN, 0, &[]);
         for tick in 0..3u64 {
             let now_ns = 1_000 * tick as i64;
-            ledger.tick(tick, now_ns, 0);
+            ledger.tick(turn(tick, now_ns));
             ledger.asks_all(0, now_ns);
             if tick > 0 {
                 ledger.hears(&reply(tick), address(1), now_ns + 100);
                 ledger.hears(&reply(tick), address(2), now_ns + 200);
             }
             assert_eq!(ledger.waiting(), usize::from(tick < 2));
-            ledger.done();
+            ledger.done(0);
         }
         assert_eq!((ledger.tally().incomplete, ledger.tally().cycle.values().count()), (0, 1));
         assert_eq!(ledger.tally().devices.len(), 2);
         let counts = ledger.tally().devices[1].counts;
         assert_eq!((counts.sent, counts.answered, counts.lost()), (3, 2, 1));
-        assert_eq!(ledger.hears(&reply(77), address(3), 0), Heard::Stranger);
+        assert_eq!(ledger.hears(&reply(77), address(3), 0), Heard::Unexpected);
+    }
+
+    /// A thousand periods of 1 ms; in five of them the sender stalls for 200 ms, between ticks.
+    #[test]
+    fn stalls_of_the_sender_count_for_every_question_they_cost() {
+        const MS: i64 = 1_000_000;
+        let mut ledger = Ledger::new(RUN, 0, &[address(1)]);
+        let (mut sequence, mut period) = (0, 0);
+        while period < 2_000 {
+            let missed = if period % 400 == 100 { 199 } else { 0 };
+            period += missed as i64;
+            let (planned_ns, begun_ns) = (period * MS, period * MS + 20_000);
+            let late_ns = 20_000 + missed as i64 * MS;
+            let ends_ns = planned_ns + MS;
+            ledger.tick(Turn { sequence, planned_ns, late_ns, missed, begun_ns, ends_ns, period_ns: MS });
+            ledger.asks(0, begun_ns);
+            ledger.hears(&reply(sequence), address(1), begun_ns + 80_000);
+            ledger.done(begun_ns + 80_000);
+            (sequence, period) = (sequence + 1, period + 1);
+        }
+        let tally = ledger.tally();
+        assert_eq!((tally.ticks, tally.planned.missed, tally.planned.duration_ns), (1_005, 995, 2_000 * MS));
+        let (raw, planned) = (tally.devices[0].round_trip.values(), &tally.planned.round_trip);
+        assert_eq!((raw.summary().max, raw.count()), (80_000, 1_005));
+        // Of each stall, from 0.1 ms for the question asked to 199.1 ms for the first that was not.
+        assert_eq!((planned.count(), planned.summary().max), (2_000, 199_100_000));
+        let mean_ns = 100_000.0 + 5.0 * MS as f64 * (199.0 * 200.0 / 2.0) / 2_000.0;
+        assert_eq!(planned.summary().mean, mean_ns);
+        assert!((planned.quantile(0.75) - 100 * MS).abs() < MS, "{}", planned.quantile(0.75));
+        assert_eq!(tally.planned.late.summary().max, 199_020_000);
+    }
+
+    #[test]
+    fn an_answer_nobody_saw_arrive_ends_when_it_came_in_the_kernel() {
+        let mut ledger = two();
+        ask(&mut ledger, 0, 0);
+        let unattended = |kernel_ns| Arrival { read_ns: 3_005, kernel_ns, attended: false };
+        let heard = ledger.hears(&reply(0), address(1), unattended(Some(2_550)));
+        let expected =
+            Heard::Answer { device: 0, asked_ns: 0, round_trip_ns: 2_550, late: true, unstamped: false };
+        assert_eq!(heard, expected);
+        // Before it was asked: the clock was set.
+        let heard = ledger.hears(&reply(0), address(2), unattended(Some(5)));
+        let expected =
+            Heard::Answer { device: 1, asked_ns: 10, round_trip_ns: 2_995, late: true, unstamped: true };
+        assert_eq!(heard, expected);
+        assert_eq!(ledger.tally().unattended, Unattended { stamped: 1, unstamped: 1 });
+    }
+
+    #[test]
+    fn answers_to_the_last_tick_can_be_late() {
+        let mut ledger = two();
+        ask(&mut ledger, 0, 0);
+        ledger.hears(&reply(0), address(1), 1_000);
+        assert!(!ledger.done(1_000).complete);
+        ledger.hears(&reply(0), address(2), 1_001);
+        let late: Vec<u64> = ledger.counts().map(|(_, counts)| counts.late).collect();
+        assert_eq!(late, [0, 1]);
+    }
+
+    #[test]
+    fn a_corrupt_reply_is_the_devices_and_no_unknown_senders() {
+        let mut ledger = two();
+        ledger.hears_unreadable(address(1), Refusal::Damaged);
+        ledger.hears_unreadable(address(1), Refusal::Foreign);
+        let corrupt: Vec<u64> = ledger.counts().map(|(_, counts)| counts.corrupt).collect();
+        assert_eq!((corrupt, ledger.tally().unexpected.total()), (vec![2, 0], 0));
+    }
+
+    #[test]
+    fn a_closed_port_is_named_beside_what_is_lost() {
+        let mut ledger = two();
+        ask(&mut ledger, 0, 0);
+        ledger.undelivered(address(1), true);
+        ledger.undelivered(address(2), false);
+        ledger.undelivered(address(9), true);
+        let told: Vec<_> = ledger.counts().map(|(_, c)| (c.lost(), c.refused, c.unreachable)).collect();
+        assert_eq!(told, [(1, 1, 0), (1, 0, 1)]);
+    }
+
+    #[test]
+    fn a_question_nobody_answers_is_waited_for_as_long_as_the_window() {
+        let mut ledger = two();
+        for sequence in 0..WINDOW as u64 + 2 {
+            ask(&mut ledger, sequence, 1_000 * sequence as i64);
+            if sequence > 0 {
+                ledger.hears(&reply(sequence), address(1), 1_000 * sequence as i64 + 100);
+                ledger.hears(&reply(sequence), address(2), 1_000 * sequence as i64 + 100);
+            }
+            ledger.done(0);
+            assert_eq!(ledger.open_questions(), if sequence < WINDOW as u64 { 2 } else { 0 });
+        }
+    }
+
+    #[test]
+    fn a_device_that_lies_about_its_held_time_breaks_nothing() {
+        let mut ledger = two();
+        for sequence in 0..4 {
+            ask(&mut ledger, sequence, 0);
+            ledger.hears(&Packet { held_ns: i64::MIN, ..reply(sequence) }, address(1), 100);
+            ledger.hears(&Packet { held_ns: i64::MAX, ..reply(sequence) }, address(2), 100);
+        }
+        assert_eq!(ledger.tally().devices[1].held.summary().max, i64::MAX);
     }
 }

@@ -1,4 +1,5 @@
 //! Round trips into a log file, without waiting for the disk.
+use super::ledger::Closed;
 use super::sample::RoundTrip;
 use khz_tlog::{Options, Record, Writer};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -17,20 +18,71 @@ const FLUSH: Duration = Duration::from_millis(200);
 /// How long the writer rests when there is nothing to write.
 const REST: Duration = Duration::from_millis(5);
 
-type Entry = (i64, RoundTrip);
+#[derive(Debug)]
+enum Entry {
+    RoundTrip(RoundTrip),
+    Tick(AskedTick),
+}
+
+/// A tick in which was asked. Periods without one were missed. Times in ns since the run began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Record)]
+pub struct AskedTick {
+    /// The run, drawn at random.
+    pub run: u64,
+    /// The tick's number, as [`RoundTrip::sequence`].
+    pub sequence: u64,
+    /// When it was to begin.
+    pub planned_ns: i64,
+    /// When it began.
+    pub begun_ns: i64,
+    /// When its time was over: answers after that are late.
+    pub ends_ns: i64,
+    /// How late it began after the time waited for, which lies before `planned_ns` if periods were missed.
+    pub late_ns: i64,
+    /// Planned periods before it in which was not asked.
+    pub missed: u64,
+    /// From its beginning to the last of its answers; -1 if not all came in time.
+    pub cycle_ns: i64,
+}
+
+impl AskedTick {
+    /// Of a tick that is over, in a run that began at `start_ns`.
+    pub(super) fn new(run: u64, start_ns: i64, closed: &Closed) -> Self {
+        let turn = closed.turn;
+        Self {
+            run,
+            sequence: turn.sequence,
+            planned_ns: turn.planned_ns - start_ns,
+            begun_ns: turn.begun_ns - start_ns,
+            ends_ns: turn.ends_ns - start_ns,
+            late_ns: turn.late_ns,
+            missed: turn.missed,
+            cycle_ns: closed.cycle_ns.unwrap_or(-1),
+        }
+    }
+}
 
 /// The end that takes samples. Allocates nothing, never blocks; a sample that finds the ring full is dropped
 /// and counted.
 #[derive(Debug)]
 pub struct Tap {
-    ring: Producer<Entry>,
+    ring: Producer<(i64, Entry)>,
     dropped: Arc<AtomicU64>,
 }
 
 impl Tap {
     /// Hands a sample over, stamped with nanoseconds since 1970.
     pub fn put(&mut self, time_ns: i64, sample: RoundTrip) {
-        if self.ring.push((time_ns, sample)).is_err() {
+        self.push(time_ns, Entry::RoundTrip(sample));
+    }
+
+    /// Hands a tick over, as [`Tap::put`].
+    pub fn tick(&mut self, time_ns: i64, tick: AskedTick) {
+        self.push(time_ns, Entry::Tick(tick));
+    }
+
+    fn push(&mut self, time_ns: i64, entry: Entry) {
+        if self.ring.push((time_ns, entry)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -47,9 +99,9 @@ pub struct Log {
 /// What became of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Logged {
-    /// In the file.
+    /// Round trips in the file.
     pub written: u64,
-    /// Not in the file: the disk was too slow, or the file had reached its limit.
+    /// Round trips and ticks that are not in the file: the disk was too slow, or the file had reached its limit.
     pub dropped: u64,
 }
 
@@ -81,26 +133,40 @@ impl Log {
 
 fn write(
     file: File,
-    mut ring: Consumer<Entry>,
+    mut ring: Consumer<(i64, Entry)>,
     over: &AtomicBool,
     dropped: &AtomicU64,
     limit: u64,
 ) -> io::Result<u64> {
     let mut log = Writer::new(BufWriter::with_capacity(1 << 16, file), Options::default())?;
-    let record = log.record("round_trip", &RoundTrip::schema())?;
+    let trips = log.record("round_trip", &RoundTrip::schema())?;
+    let mut ticks = None;
     let (mut written, mut bytes, mut flushed) = (0, Vec::with_capacity(128), std::time::Instant::now());
     loop {
         // Asked before the ring is emptied, so that nothing put in before the end is left behind.
         let last = over.load(Ordering::Acquire);
-        while let Ok((time_ns, sample)) = ring.pop() {
+        while let Ok((time_ns, entry)) = ring.pop() {
             if log.position() >= limit {
                 dropped.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
             bytes.clear();
-            sample.encode(&mut bytes);
+            let record = match entry {
+                Entry::RoundTrip(sample) => {
+                    sample.encode(&mut bytes);
+                    written += 1;
+                    trips
+                }
+                Entry::Tick(tick) => {
+                    tick.encode(&mut bytes);
+                    match ticks {
+                        Some(record) => record,
+                        // A recorder of streams has none.
+                        None => *ticks.insert(log.record("tick", &AskedTick::schema())?),
+                    }
+                }
+            };
             log.write(record, Some(time_ns / 1_000), &bytes)?;
-            written += 1;
         }
         if last {
             log.finish()?.flush()?;

@@ -3,6 +3,7 @@
 //! An [`Echo`] is the device. A [`Sender`] asks devices at a fixed rate and keeps the [`Ledger`]; what it learned
 //! are [`Results`], which can be saved, shown as a page and compared.
 mod checkpoint;
+mod compare;
 mod echo;
 mod lab;
 mod ledger;
@@ -10,29 +11,34 @@ mod log;
 mod modes;
 mod packet;
 mod plan;
+mod planned;
 mod record;
 mod results;
 mod sample;
 mod send;
 mod socket;
+mod tally;
 mod theory;
 mod ways;
 
 pub use checkpoint::Checkpoints;
+pub use compare::{compare, comparison_page};
 pub use echo::{Echo, EchoCounts};
 pub use lab::{Lab, LabResults, Ports, with_servos};
-pub use ledger::{DeviceTally, Heard, Ledger, MAX_DEVICES, Parts, Series, Split, Tally, WINDOW};
-pub use log::{Log, Logged, Tap};
+pub use ledger::{Arrival, Closed, Heard, Ledger, MAX_DEVICES, Turn, WINDOW};
+pub use log::{AskedTick, Log, Logged, Tap};
 pub use modes::{Excursion, Excursions, Mode, Watch, modes};
 pub use packet::{HEADER, Kind, MAX_PAYLOAD, Packet, Refusal};
 pub use plan::{Ask, Plan};
+pub use planned::PlannedResults;
 pub use record::{Recorded, Recorder, SenderBooks, Stream};
-pub use results::{DeviceResults, Results, SplitResults, compare, comparison_page};
+pub use results::{DeviceResults, Results, SplitResults};
 pub use sample::RoundTrip;
 pub use send::{Live, Sender};
 use serde::{Deserialize, Serialize};
 pub use socket::{Came, Receive, Socket};
 use std::net::SocketAddr;
+pub use tally::{DeviceTally, Parts, Planned, Series, Split, Tally};
 pub use theory::{Network, Shares, Theory};
 pub use ways::compare_receive;
 
@@ -89,7 +95,7 @@ pub struct Counts {
     pub sent: u64,
     /// Answered, whenever.
     pub answered: u64,
-    /// Answered after the tick that asked was over.
+    /// Answered after the period of the tick that asked was over.
     pub late: u64,
     /// Answered again.
     pub duplicates: u64,
@@ -97,6 +103,15 @@ pub struct Counts {
     pub out_of_order: u64,
     /// Not sent, for want of room in the kernel or a way to the device.
     pub unsent: u64,
+    /// Datagrams from the device that cannot be read: damaged on the way, or sent so.
+    #[serde(default)]
+    pub corrupt: u64,
+    /// Questions of which an ICMP message said that no program listens there (port unreachable). They are lost, too.
+    #[serde(default)]
+    pub refused: u64,
+    /// Questions of which an ICMP message said that there is no way to the device. They are lost, too.
+    #[serde(default)]
+    pub unreachable: u64,
 }
 
 impl Counts {
@@ -114,14 +129,22 @@ impl std::ops::AddAssign for Counts {
         self.duplicates += other.duplicates;
         self.out_of_order += other.out_of_order;
         self.unsent += other.unsent;
+        self.corrupt += other.corrupt;
+        self.refused += other.refused;
+        self.unreachable += other.unreachable;
     }
 }
 
 /// Datagrams that came and were no answers to this run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Strangers {
-    /// Of another make, or damaged.
-    pub foreign: u64,
+pub struct Unexpected {
+    /// Of another protocol or version, from an address that was not asked.
+    #[serde(alias = "foreign")]
+    pub other_protocol: u64,
+    /// Damaged, from an address that was not asked. Results saved before 2026-11-22 count these, and unreadable datagrams
+    /// of the devices themselves, as `foreign`.
+    #[serde(default)]
+    pub damaged: u64,
     /// Answers to another run.
     pub other_runs: u64,
     /// Requests, as if we were a device.
@@ -132,9 +155,10 @@ pub struct Strangers {
     pub never_asked: u64,
 }
 
-impl std::ops::AddAssign for Strangers {
+impl std::ops::AddAssign for Unexpected {
     fn add_assign(&mut self, other: Self) {
-        self.foreign += other.foreign;
+        self.other_protocol += other.other_protocol;
+        self.damaged += other.damaged;
         self.other_runs += other.other_runs;
         self.requests += other.requests;
         self.unknown_devices += other.unknown_devices;
@@ -142,9 +166,30 @@ impl std::ops::AddAssign for Strangers {
     }
 }
 
-impl Strangers {
+impl Unexpected {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.foreign + self.other_runs + self.requests + self.unknown_devices + self.never_asked
+        self.other_protocol
+            + self.damaged
+            + self.other_runs
+            + self.requests
+            + self.unknown_devices
+            + self.never_asked
+    }
+}
+
+/// Answers that came while the sender waited for its next tick, so that it did not see them arrive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unattended {
+    /// With the kernel's time of arrival: their round trips end with it.
+    pub stamped: u64,
+    /// Without: their round trips end when the sender looked next, so they read up to a period too long.
+    pub unstamped: u64,
+}
+
+impl std::ops::AddAssign for Unattended {
+    fn add_assign(&mut self, other: Self) {
+        self.stamped += other.stamped;
+        self.unstamped += other.unstamped;
     }
 }

@@ -1,13 +1,13 @@
 //! What a run learned: saved, shown, compared.
-use super::ledger::{DeviceTally, Split, Tally};
 use super::modes::{Excursions, Mode, modes};
 use super::plan::Plan;
+use super::planned::PlannedResults;
+use super::tally::{DeviceTally, Split, Tally};
 use super::theory::{Network, Shares, Theory};
-use super::{Ask, Counts, Receive, Strangers};
+use super::{Ask, Counts, Receive, Unattended, Unexpected};
 use crate::report::run::Measured;
 use crate::report::{
-    Axis, Better, Cell, Column, Comparison, Distribution, Figure, KeyValues, Level, Page, Plot, Ranges,
-    Section, Table, duration,
+    Axis, Cell, Column, Distribution, Figure, KeyValues, Level, Page, Plot, Ranges, Section, Table, duration,
 };
 use khz_rt::{Passport, Report};
 use serde::{Deserialize, Serialize};
@@ -37,13 +37,16 @@ pub struct Results {
     /// What was asked for and not to be had, and why.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Ticks made.
+    /// Ticks in which was asked.
     pub ticks: u64,
+    /// The same over all planned periods; results saved before 2026-11-22 have none of this.
+    #[serde(default)]
+    pub planned: Option<PlannedResults>,
     /// Ticks that did not get all their answers in time.
     pub incomplete: u64,
     /// From a tick's first question to its last answer, of ticks that got all, ns.
     pub cycle: Measured,
-    /// How late the sender's own ticks began, ns.
+    /// How late the sender's own ticks began after the time waited for, ns.
     pub late_ticks: Measured,
     /// Device by device.
     pub devices: Vec<DeviceResults>,
@@ -53,8 +56,12 @@ pub struct Results {
     /// Round trips split by the kernel's own times, if it was asked for them.
     #[serde(default)]
     pub split: Option<SplitResults>,
-    /// What came and was none of ours.
-    pub strangers: Strangers,
+    /// What came and was no answer of this run.
+    #[serde(alias = "strangers")]
+    pub unexpected: Unexpected,
+    /// Answers that came while the sender waited for its next tick.
+    #[serde(default)]
+    pub unattended: Unattended,
     /// CPU time the hypervisor gave to others meanwhile, over all CPUs, ns.
     pub steal_ns: i64,
     /// The machine.
@@ -146,13 +153,15 @@ impl Results {
             begun_ns,
             notes: Vec::new(),
             ticks: tally.ticks,
+            planned: Some(PlannedResults::new(tally)),
             incomplete: tally.incomplete,
             cycle: tally.cycle.measured(),
             late_ticks: tally.late_ticks.measured(),
             devices: tally.devices.iter().map(DeviceResults::new).collect(),
             excursions: tally.excursions.clone(),
             split: plan.stamps.then(|| (&tally.split).into()),
-            strangers: tally.strangers,
+            unexpected: tally.unexpected,
+            unattended: tally.unattended,
             steal_ns,
             passport: Passport::read(),
             setup: setup.clone(),
@@ -209,7 +218,13 @@ impl Results {
             (None, Some(later)) => self.split = Some(later.clone()),
             (_, None) => {}
         }
-        self.strangers += later.strangers;
+        self.unexpected += later.unexpected;
+        self.unattended += later.unattended;
+        self.planned = match (self.planned.take(), &later.planned) {
+            (Some(planned), Some(later)) => Some(planned.and(later)),
+            // Of a part nothing is known.
+            _ => None,
+        };
         self.steal_ns += later.steal_ns;
         self.setup = later.setup.clone();
         for note in &later.notes {
@@ -251,10 +266,9 @@ impl Results {
     /// The page of this run.
     pub fn page(&self) -> Page {
         let page = Page::new(&self.name).subtitle(self.subtitle());
-        let lost = self.counts().lost();
-        let page = match lost {
-            0 => page.badge(Level::Good, "nothing lost"),
-            _ => page.badge(Level::Bad, format!("{lost} lost")),
+        let page = match self.problems().as_str() {
+            "" => page.badge(Level::Good, "all answered"),
+            problems => page.badge(Level::Bad, problems),
         };
         page.section(self.summary())
             .section(self.where_time_goes())
@@ -262,6 +276,17 @@ impl Results {
             .section(self.mode_rows())
             .section(self.device_rows())
             .section(self.machine())
+    }
+
+    /// What kept the run from being whole, empty if it was: `3 lost, 20 never asked`.
+    pub fn problems(&self) -> String {
+        let missed = self.planned.as_ref().map_or(0, |planned| planned.missed);
+        let problems =
+            [(self.counts().lost(), "lost"), (missed, "never asked"), (self.counts().unsent, "not sent")];
+        let told =
+            problems.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+        let told: Vec<String> = told.collect();
+        if told.is_empty() && self.counts().answered == 0 { "no answer".into() } else { told.join(", ") }
     }
 
     fn subtitle(&self) -> String {
@@ -281,18 +306,21 @@ impl Results {
         let (counts, trips) = (self.counts(), self.round_trips());
         let at = |q: f64| duration(trips.quantile(q).unwrap_or(f64::NAN));
         let lost_level = if counts.lost() == 0 { Level::Good } else { Level::Bad };
-        let figures = vec![
+        let mut figures = vec![
             Figure::new("round trip p50", at(0.5)),
-            Figure::new("round trip p99", at(0.99)),
-            Figure::new("round trip p99.9", at(0.999)),
+            Figure::new("round trip p99", at(0.99)).note("of the answers"),
             Figure::new("largest", at(1.0)),
             Figure::new("lost", counts.lost().to_string())
                 .note(format!("of {} sent", counts.sent))
                 .level(lost_level),
-            Figure::new("late", counts.late.to_string()).note("after their tick"),
+            Figure::new("late", counts.late.to_string()).note("after their period"),
             Figure::new("out of order", counts.out_of_order.to_string()),
-            Figure::new("strangers", self.strangers.total().to_string()).note("datagrams not ours"),
+            Figure::new("corrupt replies", counts.corrupt.to_string()),
+            Figure::new("unexpected", self.unexpected.total().to_string()).note("datagrams of others"),
         ];
+        if let Some(planned) = &self.planned {
+            figures.extend(planned.figures(self.rate_hz, self.ticks));
+        }
         Section::new("Summary").with(figures)
     }
 
@@ -410,13 +438,16 @@ impl Results {
             Axis::new("round trip", "ns"),
         )
         .bins("round trip", &trips, width);
+        let curves = self.planned.iter().fold(curves, |curves, planned| {
+            curves.curve("round trip over planned periods", &planned.round_trip)
+        });
         let ticks = Plot::over_time("How late the sender's ticks began", Axis::new("late", "ns"))
             .note("the operating system's share of the jitter")
             .line("late", &self.late_ticks.trace);
         Section::new("Round trips")
             .text(
-                "From a question's sending to its answer's arrival in the program, by the sender's clock. \
-                   Nothing is filtered.",
+                "From a question's sending until the program has its answer, by the sender's clock; nothing is filtered. \
+                 Over planned periods: from the planned time, also for questions the sender was too late to ask.",
             )
             .with(over_time)
             .with(curves)
@@ -437,6 +468,8 @@ impl Results {
             count("late"),
             count("duplicates"),
             count("out of order"),
+            count("corrupt"),
+            count("refused"),
             Column::number("p50", "ns"),
             Column::number("p99", "ns").worst_is_high(),
             Column::number("p99.9", "ns").worst_is_high(),
@@ -446,7 +479,8 @@ impl Results {
         ]);
         let table = self.devices.iter().fold(table, |table, d| {
             let c = d.counts;
-            let counts = [c.sent, c.lost(), c.late, c.duplicates, c.out_of_order].map(Cell::from);
+            let counts = [c.sent, c.lost(), c.late, c.duplicates, c.out_of_order, c.corrupt, c.refused];
+            let counts = counts.map(Cell::from);
             let trips = [0.5, 0.99, 0.999, 0.9999, 1.0].map(|q| Cell::from(d.round_trip.values.quantile(q)));
             let held = Cell::from(d.held.quantile(0.5));
             table.row([Cell::from(d.address.as_str())].into_iter().chain(counts).chain(trips).chain([held]))
@@ -491,38 +525,6 @@ impl DeviceResults {
         self.round_trip.absorb(&later.round_trip, shift_s);
         self.held = Distribution::from_counts(self.held.counts().chain(later.held.counts()));
     }
-}
-
-/// The page that sets runs side by side and then shows each.
-pub fn comparison_page(runs: &[Results]) -> Page {
-    let page = Page::new("UDP round trips compared").badge(Level::Note, format!("{} runs", runs.len()));
-    runs.iter().fold(page.section(compare(runs)), |page, run| {
-        page.section(run.timing().titled(&run.name)).section(run.device_rows())
-    })
-}
-
-/// One section that sets runs side by side, the first as the yardstick.
-pub fn compare(runs: &[Results]) -> Section {
-    let trips: Vec<Distribution> = runs.iter().map(Results::round_trips).collect();
-    let at = |q: f64| trips.iter().map(move |t| t.quantile(q).unwrap_or(f64::NAN));
-    let cycle = |q: f64| runs.iter().map(move |r| r.cycle.values.quantile(q).unwrap_or(f64::NAN));
-    let late = |q: f64| runs.iter().map(move |r| r.late_ticks.values.quantile(q).unwrap_or(f64::NAN));
-    let mut table = Comparison::new(runs.iter().map(|r| r.name.as_str()));
-    for (label, q) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("largest", 1.0)] {
-        table = table.row(format!("round trip {label}"), "ns", Better::Lower, at(q));
-    }
-    table = table
-        .row("cycle p50", "ns", Better::Lower, cycle(0.5))
-        .row("cycle p99", "ns", Better::Lower, cycle(0.99))
-        .row("late tick p99", "ns", Better::Lower, late(0.99))
-        .row("lost", "", Better::Lower, runs.iter().map(|r| r.counts().lost() as f64))
-        .row("steal", "ns", Better::Neither, runs.iter().map(|r| r.steal_ns as f64));
-    let curves =
-        runs.iter().zip(&trips).fold(
-            Plot::percentiles("Round trips", Axis::new("round trip", "ns").log()),
-            |plot, (run, trips)| plot.curve(&run.name, trips),
-        );
-    Section::new("Side by side").text("Each run against the first.").with(table).with(curves)
 }
 
 #[cfg(test)]
@@ -579,6 +581,24 @@ mod tests {
         assert_eq!(back, Ok(text));
     }
 
+    /// Saved by the version before the figures over planned periods.
+    #[test]
+    fn results_saved_before_are_read_and_their_gaps_left_open() {
+        let mut old: serde_json::Value = serde_json::to_value(results()).unwrap_or_default();
+        let counts = serde_json::json!({"foreign": 3, "other_runs": 0, "requests": 0, "unknown_devices": 0, "never_asked": 0});
+        if let Some(fields) = old.as_object_mut() {
+            for new in ["planned", "unattended", "unexpected"] {
+                fields.remove(new);
+            }
+            fields.insert("strangers".into(), counts);
+        }
+        let mut old = Results::from_json(&old.to_string()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((old.unexpected.other_protocol, &old.planned), (3, &None));
+        old.absorb(&answered(1, 100));
+        assert_eq!(old.planned, None, "of the first part nobody knows");
+        assert!(super::super::comparison_page(&[old, results()]).to_string().contains("never asked"));
+    }
+
     #[test]
     fn every_truncation_and_another_version_are_refused() {
         let text = serde_json::to_string(&results()).unwrap_or_default();
@@ -592,8 +612,8 @@ mod tests {
 
     #[test]
     fn a_run_without_an_answer_has_a_page() {
-        let page = comparison_page(&[results(), results()]).to_string();
+        let page = super::super::comparison_page(&[results(), results()]).to_string();
         assert!(page.contains("Side by side"));
-        assert!(results().page().to_string().contains("nothing lost"));
+        assert!(results().page().to_string().contains("no answer"));
     }
 }

@@ -1,5 +1,5 @@
 //! A UDP socket that waits in the way asked for.
-use khz_link::stamps::{self, Stamps};
+use khz_link::stamps::{self, Queued, Stamps};
 use khz_rt::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -61,11 +61,18 @@ const ROOM: usize = 4 << 20;
 /// Datagrams sent of which the kernel's time of sending is remembered; a power of two.
 const SENT: usize = 4096;
 
+/// Undelivered datagrams of which is remembered whose they were; more than can come between two looks.
+const UNDELIVERED: usize = 1024;
+
 /// A UDP socket and the way it waits.
 #[derive(Debug)]
 pub struct Socket {
     socket: UdpSocket,
     receive: Receive,
+    /// The kernel is asked for times of arrivals, at least.
+    stamped: bool,
+    /// To whom a datagram did not get, and whether nobody listened there; not yet taken. Never grows.
+    undelivered: Vec<(SocketAddr, bool)>,
     /// When the last datagrams left, by their number; none while the kernel is not asked for times.
     sent: Option<Vec<(u32, Stamps)>>,
 }
@@ -91,7 +98,7 @@ impl Socket {
         socket.set_read_timeout(Some(Duration::from_millis(10)))?;
         // A limit below (`net.core.rmem_max`) is no failure: what is lost then is counted.
         let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, ROOM);
-        Ok(Self { socket, receive, sent: None })
+        Ok(Self { socket, receive, stamped: false, undelivered: Vec::new(), sent: None })
     }
 
     /// The socket itself.
@@ -107,13 +114,42 @@ impl Socket {
         stamps::busy_poll(self.socket.as_fd(), us)
     }
 
+    /// Asks the kernel when datagrams arrive, and which of those sent could not be delivered.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn explain(&mut self) -> io::Result<()> {
+        let v6 = self.socket.local_addr()?.is_ipv6();
+        self.undelivered.reserve_exact(UNDELIVERED);
+        stamps::enable_undelivered(self.socket.as_fd(), v6)?;
+        stamps::enable_arrivals(self.socket.as_fd())?;
+        self.stamped = true;
+        Ok(())
+    }
+
+    /// To whom a datagram could not be delivered, and whether that is because nobody listens there; each is told once.
+    pub fn undelivered(&mut self) -> Option<(SocketAddr, bool)> {
+        self.undelivered.pop()
+    }
+
+    /// Whether a call failed because an earlier datagram could not be delivered. What the kernel says of it is kept for
+    /// [`Socket::undelivered`].
+    pub fn failed_for_earlier(&mut self, error: &io::Error) -> bool {
+        let earlier = Errno::from_io_error(error).is_some_and(is_delivery_failure);
+        if earlier {
+            self.take_queue();
+        }
+        earlier
+    }
+
     /// Asks the kernel for its own times of every datagram, and counts those sent from 0 again.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn stamp(&mut self) -> io::Result<()> {
-        while stamps::sent(self.socket.as_fd())?.is_some() {}
+        while stamps::queued(self.socket.as_fd())?.is_some() {}
         stamps::enable(self.socket.as_fd())?;
+        self.stamped = true;
         let sent = self.sent.get_or_insert_with(|| Vec::with_capacity(SENT));
         sent.clear();
         sent.resize(SENT, (u32::MAX, Stamps::default()));
@@ -124,32 +160,41 @@ impl Socket {
     pub fn sent(&mut self, number: u32) -> Option<Stamps> {
         let slot = number as usize % SENT;
         if self.sent.as_ref()?[slot].0 != number {
-            self.take_sent();
+            self.take_queue();
         }
         self.sent.as_ref().map(|sent| sent[slot]).filter(|known| known.0 == number).map(|known| known.1)
     }
 
-    fn take_sent(&mut self) {
-        let Some(sent) = &mut self.sent else { return };
-        while let Ok(Some((number, stamps))) = stamps::sent(self.socket.as_fd()) {
-            // The card's time comes apart from the kernel's.
-            let known = &mut sent[number as usize % SENT];
-            let before = if known.0 == number { known.1 } else { Stamps::default() };
-            *known = (
-                number,
-                Stamps {
-                    software_ns: stamps.software_ns.or(before.software_ns),
-                    hardware_ns: stamps.hardware_ns.or(before.hardware_ns),
-                },
-            );
+    /// Empties the error queue.
+    fn take_queue(&mut self) {
+        while let Ok(Some(queued)) = stamps::queued(self.socket.as_fd()) {
+            match queued {
+                Queued::Sent(number, stamps) => self.remember(number, stamps),
+                Queued::Undelivered { to, refused }
+                    if self.undelivered.len() < self.undelivered.capacity() =>
+                {
+                    self.undelivered.push((to, refused));
+                }
+                Queued::Undelivered { .. } => {}
+            }
         }
+    }
+
+    fn remember(&mut self, number: u32, stamps: Stamps) {
+        let Some(sent) = &mut self.sent else { return };
+        // The card's time comes apart from the kernel's.
+        let known = &mut sent[number as usize % SENT];
+        let before = if known.0 == number { known.1 } else { Stamps::default() };
+        let software_ns = stamps.software_ns.or(before.software_ns);
+        let hardware_ns = stamps.hardware_ns.or(before.hardware_ns);
+        *known = (number, Stamps { software_ns, hardware_ns });
     }
 
     /// Waits until a datagram comes or the clock reaches `until_ns`: its length and its sender. What was
     /// there before is taken even when it is past the time.
     ///
     /// # Errors
-    /// What the kernel says; an interrupted call and an earlier datagram that was refused (`ECONNREFUSED`)
+    /// What the kernel says; an interrupted call and an earlier datagram that could not be delivered
     /// are not errors here.
     pub fn receive(&mut self, buffer: &mut [u8], until_ns: i64) -> io::Result<Option<Came>> {
         let sleep_from_ns = match self.receive {
@@ -160,7 +205,8 @@ impl Socket {
         loop {
             let now = now_ns();
             let left_ns = if now < sleep_from_ns { 0 } else { until_ns - now };
-            if (1..=FAR_NS).contains(&left_ns) {
+            let waits = (1..=FAR_NS).contains(&left_ns);
+            if waits {
                 self.wait(left_ns);
             }
             match self.take(buffer, left_ns > FAR_NS) {
@@ -168,17 +214,18 @@ impl Socket {
                     let length = length.min(buffer.len());
                     return Ok(from.map(|from| Came { length, from, stamps }));
                 }
-                // Times on the error queue wake a poll, so they must not lie there.
-                Err(Errno::AGAIN) if now < until_ns => self.take_sent(),
+                // What lies on the error queue wakes a poll, so it must not lie there.
+                Err(Errno::AGAIN) if now < until_ns && waits => self.take_queue(),
+                Err(Errno::AGAIN) if now < until_ns => {}
                 Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-                Err(Errno::CONNREFUSED) => {}
+                Err(error) if is_delivery_failure(error) => self.take_queue(),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
     fn take(&self, buffer: &mut [u8], wait: bool) -> Result<(usize, Option<SocketAddr>, Stamps), Errno> {
-        if self.sent.is_some() {
+        if self.stamped {
             let taken = stamps::receive(self.socket.as_fd(), buffer, wait);
             return taken.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
         }
@@ -191,4 +238,21 @@ impl Socket {
         let timeout = Timespec { tv_sec: left_ns / 1_000_000_000, tv_nsec: left_ns % 1_000_000_000 };
         let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout));
     }
+}
+
+/// The errors ICMP messages become (Linux `net/ipv4/icmp.c`, `icmp_err_convert`): of earlier datagrams, so that the call
+/// that failed may be made again.
+fn is_delivery_failure(error: Errno) -> bool {
+    const FAILURES: [Errno; 9] = [
+        Errno::CONNREFUSED,
+        Errno::HOSTUNREACH,
+        Errno::NETUNREACH,
+        Errno::HOSTDOWN,
+        Errno::NONET,
+        Errno::NOPROTOOPT,
+        Errno::OPNOTSUPP,
+        Errno::PROTO,
+        Errno::MSGSIZE,
+    ];
+    FAILURES.contains(&error)
 }

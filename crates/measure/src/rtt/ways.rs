@@ -70,8 +70,9 @@ mod tests {
             over.store(true, Ordering::Relaxed);
             all.unwrap_or_else(|error| panic!("{error}"))
         });
-        let told: Vec<_> = all.iter().map(|run| (run.name.as_str(), run.ticks, run.counts().sent)).collect();
-        let same = |name| (name, 40, 40);
+        let planned = |run: &Results| run.planned.as_ref().map(|planned| planned.periods);
+        let told: Vec<_> = all.iter().map(|run| (run.name.as_str(), planned(run))).collect();
+        let same = |name| (name, Some(40));
         assert_eq!(told, ["block", "hybrid", "spin", "block, SO_BUSY_POLL 50 µs"].map(same));
     }
 }

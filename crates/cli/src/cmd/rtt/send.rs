@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// Ask devices at a fixed rate and measure their round trips.
 ///
-/// Exit code 0: every question was answered. 1: some were not. 2: it could not be measured.
+/// Exit code 0: every planned question was asked and answered. 1: some were not. 2: it could not be measured.
 #[derive(clap::Args)]
 pub struct Args {
     /// The devices, as HOST or HOST:PORT; for `--ask broadcast` the broadcast address.
@@ -30,7 +30,7 @@ pub struct Args {
     /// How long, in seconds; without a rate `--ticks` counts.
     #[arg(long, default_value_t = 10.0, allow_negative_numbers = true)]
     duration: f64,
-    /// How many ticks, instead of a duration.
+    /// How many ticks to plan, instead of a duration; those the sender is too late for are counted as never asked.
     #[arg(long)]
     ticks: Option<u64>,
     /// Bytes of a datagram, 48 to 65507.
@@ -116,8 +116,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let before = if args.resume { earlier(&args, &plan)? } else { None };
     if let Some(before) = &before {
-        plan.ticks = plan.ticks.saturating_sub(before.ticks);
-        eprintln!("khz: going on after {} ticks, {} are left", before.ticks, plan.ticks);
+        let made = before.planned.as_ref().map_or(before.ticks, |planned| planned.periods);
+        plan.ticks = plan.ticks.saturating_sub(made);
+        eprintln!("khz: going on after {made} planned ticks, {} are left", plan.ticks);
     }
     let mut sender = Sender::new(plan.clone())?;
     if let Some(recorder) = &args.stream {
@@ -159,8 +160,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if !kept {
         return Ok(ExitCode::from(BAD_INPUT));
     }
-    let counts = results.counts();
-    Ok(ExitCode::from(u8::from(counts.lost() > 0 || counts.answered == 0)))
+    Ok(ExitCode::from(u8::from(!results.problems().is_empty())))
 }
 
 fn network(args: &Args) -> Option<Network> {
@@ -221,14 +221,15 @@ fn compare(args: &Args, plan: &Plan, stop: &AtomicBool) -> Result<ExitCode> {
         println!("{:#}", Value::Object(all.collect()));
     } else {
         let head: String = QUANTILES.iter().map(|(label, _)| format!("{label:>11}")).collect();
-        println!("{:<26}{head}{:>8}", "", "lost");
+        println!("{:<26}{head}{:>8}{:>13}", "over planned periods", "lost", "never asked");
         for run in &runs {
-            println!("{:<26}{}{:>8}", run.name, row(&run.round_trips()), run.counts().lost());
+            let missed = run.planned.as_ref().map_or(0, |planned| planned.missed);
+            println!("{:<26}{}{:>8}{missed:>13}", run.name, planned_row(run), run.counts().lost());
             run.notes.iter().for_each(|note| println!("  {note}"));
         }
     }
-    let lost = runs.iter().any(|run| run.counts().lost() > 0 || run.counts().answered == 0);
-    Ok(ExitCode::from(u8::from(lost)))
+    let whole = runs.iter().all(|run| run.problems().is_empty());
+    Ok(ExitCode::from(u8::from(!whole)))
 }
 
 /// What an earlier run saved, if it saved anything.
@@ -337,9 +338,10 @@ fn tell(live: &Live, plan: &Plan) {
     std::thread::sleep(Duration::from_millis(250));
     let _ = write!(
         std::io::stderr(),
-        "\r{} of {} ticks, {} answers, {} incomplete, worst {}   ",
+        "\r{} of {} ticks, {} never asked, {} answers, {} incomplete, worst {}   ",
         live.ticks.load(Ordering::Relaxed),
         plan.ticks,
+        live.missed.load(Ordering::Relaxed),
         live.answered.load(Ordering::Relaxed),
         live.incomplete.load(Ordering::Relaxed),
         duration(live.worst_ns.load(Ordering::Relaxed) as f64),
@@ -355,7 +357,16 @@ fn percentiles(values: &Distribution) -> Value {
 
 /// A line of percentiles.
 fn row(values: &Distribution) -> String {
-    let cells = QUANTILES.iter().map(|(_, q)| duration(values.quantile(*q).unwrap_or(f64::NAN)));
+    cells(|q| values.quantile(q), "—")
+}
+
+/// A line of the percentiles over planned periods.
+fn planned_row(results: &Results) -> String {
+    cells(|q| results.planned.as_ref()?.round_trip_ns(q), "no answer")
+}
+
+fn cells(value: impl Fn(f64) -> Option<f64>, none: &str) -> String {
+    let cells = QUANTILES.iter().map(|(_, q)| value(*q).map_or(none.to_owned(), duration));
     cells.map(|cell| format!("{cell:>11}")).collect()
 }
 
@@ -365,12 +376,13 @@ pub(super) fn summary(results: &Results) -> Value {
         json!({ "address": d.address, "counts": d.counts, "lost": d.counts.lost(),
                 "round_trip_ns": percentiles(&d.round_trip.values) })
     };
-    json!({
+    let mut summary = json!({
         "ticks": results.ticks,
         "incomplete_ticks": results.incomplete,
         "counts": counts,
         "lost": counts.lost(),
-        "strangers": results.strangers,
+        "unexpected": results.unexpected,
+        "unattended": results.unattended,
         "round_trip_ns": percentiles(&results.round_trips()),
         "cycle_ns": percentiles(&results.cycle.values),
         "late_tick_ns": percentiles(&results.late_ticks.values),
@@ -382,25 +394,69 @@ pub(super) fn summary(results: &Results) -> Value {
         "shares": results.shares(),
         "steal_ns": results.steal_ns,
         "grade": results.setup.grade,
-    })
+    });
+    if let (Some(summary), Some(planned)) = (summary.as_object_mut(), &results.planned) {
+        let of_planned =
+            QUANTILES.iter().map(|(label, q)| ((*label).to_owned(), json!(planned.round_trip_ns(*q))));
+        summary.extend([
+            ("planned_ticks".into(), json!(planned.periods)),
+            ("missed_ticks".into(), json!(planned.missed)),
+            ("duration_ns".into(), json!(planned.duration_ns)),
+            ("achieved_rate_hz".into(), json!(planned.achieved_rate_hz(results.ticks))),
+            ("round_trip_planned_ns".into(), of_planned.collect()),
+            ("late_tick_planned_ns".into(), percentiles(&planned.late)),
+        ]);
+    }
+    summary
 }
 
-pub(super) fn table(results: &Results) -> String {
+/// The counts, in sentences.
+fn headline(results: &Results) -> String {
     let counts = results.counts();
-    let mut text = format!(
-        "{} devices, {} ticks, {} sent, {} answered, {} lost, {} late, {} duplicates, {} out of order, {} strangers\n\n",
-        results.devices.len(),
-        results.ticks,
+    let (devices, plural) = (results.devices.len(), if results.devices.len() == 1 { "" } else { "s" });
+    let mut text = format!("{devices} device{plural}, ");
+    match &results.planned {
+        None => text += &format!("{} ticks\n", results.ticks),
+        Some(planned) => {
+            text += &format!(
+                "{} of {} planned ticks asked ({} never asked) in {}",
+                results.ticks,
+                planned.periods,
+                planned.missed,
+                duration(planned.duration_ns as f64)
+            );
+            let achieved = planned.achieved_rate_hz(results.ticks);
+            text += &achieved.map_or(String::new(), |rate| format!(", {rate:.1} Hz"));
+            text += &results.rate_hz.map_or("\n".into(), |rate| format!(" of {rate} Hz\n"));
+        }
+    }
+    text += &format!(
+        "{} sent, {} answered, {} lost, {} late, {} duplicates, {} out of order, {} corrupt; {} unexpected datagrams\n",
         counts.sent,
         counts.answered,
         counts.lost(),
         counts.late,
         counts.duplicates,
         counts.out_of_order,
-        results.strangers.total(),
+        counts.corrupt,
+        results.unexpected.total(),
     );
+    for (count, what) in [
+        (counts.refused, "refused (ICMP port unreachable)"),
+        (counts.unreachable, "unreachable (ICMP)"),
+        (counts.unsent, "not sent"),
+    ] {
+        if count > 0 {
+            text += &format!("{count} questions {what}\n");
+        }
+    }
+    text
+}
+
+pub(super) fn table(results: &Results) -> String {
+    let mut text = headline(results) + "\n";
     let head: String = QUANTILES.iter().map(|(label, _)| format!("{label:>11}")).collect();
-    text += &format!("{:<12}{head}\n", "");
+    text += &format!("{:<24}{head}\n", "");
     let trips = results.round_trips();
     let rows = [
         ("round trip", &trips),
@@ -408,7 +464,11 @@ pub(super) fn table(results: &Results) -> String {
         ("late tick", &results.late_ticks.values),
     ];
     for (name, values) in rows {
-        text += &format!("{name:<12}{}\n", row(values));
+        text += &format!("{name:<24}{}\n", row(values));
+    }
+    if let Some(planned) = &results.planned {
+        text += &format!("{:<24}{}\n", "round trip over planned", planned_row(results));
+        text += &format!("{:<24}{}\n", "late tick over planned", row(&planned.late));
     }
     for (at, (what, ns)) in [results.account(), results.stack()].concat().into_iter().enumerate() {
         let blank = if at == 0 { "\n" } else { "" };

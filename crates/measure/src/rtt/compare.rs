@@ -1,0 +1,94 @@
+//! Runs side by side.
+use super::results::Results;
+use crate::report::{Axis, Better, Comparison, Distribution, Level, Page, Plot, Section};
+
+/// The page that sets runs side by side and then shows each.
+pub fn comparison_page(runs: &[Results]) -> Page {
+    let page = Page::new("UDP round trips compared").badge(Level::Note, format!("{} runs", runs.len()));
+    runs.iter().fold(page.section(compare(runs)), |page, run| {
+        page.section(run.timing().titled(&run.name)).section(run.device_rows())
+    })
+}
+
+/// The value of each run, NaN where it has none.
+fn of_each(runs: &[Results], value: impl Fn(&Results) -> Option<f64>) -> impl Iterator<Item = f64> {
+    runs.iter().map(move |run| value(run).unwrap_or(f64::NAN))
+}
+
+/// One section that sets runs side by side, the first as the yardstick. Runs are judged by what a planned question waited
+/// for its answer; what the answers alone say stands beside it.
+pub fn compare(runs: &[Results]) -> Section {
+    const SHOWN: [(&str, f64); 5] =
+        [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("largest", 1.0)];
+    let trips: Vec<Distribution> = runs.iter().map(Results::round_trips).collect();
+    let planned = |q: f64| of_each(runs, move |run| run.planned.as_ref()?.round_trip_ns(q));
+    let mut table = Comparison::new(runs.iter().map(|r| r.name.as_str()));
+    for (label, q) in SHOWN {
+        table = table.row(format!("over planned periods {label}"), "ns", Better::Lower, planned(q));
+    }
+    for (label, q) in SHOWN {
+        let values = trips.iter().map(|t| t.quantile(q).unwrap_or(f64::NAN));
+        table = table.row(format!("of the answers {label}"), "ns", Better::Neither, values);
+    }
+    let late = |q: f64| of_each(runs, move |run| run.planned.as_ref()?.late.quantile(q));
+    let rate = of_each(runs, |run| run.planned.as_ref()?.achieved_rate_hz(run.ticks));
+    table = table
+        .row("cycle p50", "ns", Better::Lower, of_each(runs, |run| run.cycle.values.quantile(0.5)))
+        .row("cycle p99", "ns", Better::Lower, of_each(runs, |run| run.cycle.values.quantile(0.99)))
+        .row("late tick over planned periods p99", "ns", Better::Lower, late(0.99))
+        .row("lost", "", Better::Lower, of_each(runs, |run| Some(run.counts().lost() as f64)))
+        .row("never asked", "", Better::Lower, of_each(runs, |run| Some(run.planned.as_ref()?.missed as f64)))
+        .row("achieved rate", "Hz", Better::Neither, rate)
+        .row("steal", "ns", Better::Neither, of_each(runs, |run| Some(run.steal_ns as f64)));
+    let curves = Plot::percentiles("Round trips over planned periods", Axis::new("round trip", "ns").log());
+    let curves = runs.iter().zip(&trips).fold(curves, |plot, (run, trips)| {
+        plot.curve(&run.name, run.planned.as_ref().map_or(trips, |planned| &planned.round_trip))
+    });
+    Section::new("Side by side")
+        .text(
+            "Each run against the first. Over planned periods: from a question's planned time to its answer, also where the \
+             sender was too late to ask. Runs saved by older versions have only the times of the answers.",
+        )
+        .with(table)
+        .with(curves)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rtt::{Plan, PlannedResults, Tally};
+
+    /// A run of a thousand periods with round trips of 100 µs, and of another that stalled for half of them: to a reader of
+    /// its answers it is the faster one.
+    #[test]
+    fn a_run_that_asked_half_as_often_does_not_win() {
+        let run = |name: &str, ticks: u64, answer: f64, planned: Vec<f64>| {
+            let plan = Plan { name: name.into(), ..Plan::new(vec![([127, 0, 0, 1], 7755).into()]) };
+            let tally = Tally::new(plan.targets.iter().copied());
+            let setup =
+                khz_rt::Report { thread: "t".into(), grade: khz_rt::Grade::Ordinary, settings: Vec::new() };
+            let mut run = Results::new(&plan, &tally, &setup, 0, 0);
+            run.ticks = ticks;
+            run.devices[0].round_trip.values = Distribution::from_counts([(answer, ticks)]);
+            let round_trip = Distribution::from_samples(planned);
+            let (periods, missed, questions) = (1000, 1000 - ticks, 1000);
+            let duration_ns = 1_000_000_000;
+            let late = Distribution::default();
+            run.planned = Some(PlannedResults { periods, missed, questions, duration_ns, round_trip, late });
+            run
+        };
+        let even = run("even", 1000, 100_000.0, vec![100_000.0; 1000]);
+        let stalled =
+            run("stalled", 500, 90_000.0, (0..1000).map(|n| f64::from(n.max(499) - 498) * 1e6).collect());
+        let page = comparison_page(&[even, stalled]).to_string();
+        let row =
+            |label: &str| page.split(label).nth(1).and_then(|rest| rest.split("</tr>").next()).unwrap_or("");
+        assert!(
+            row("over planned periods p99<").contains("class=\"bad\""),
+            "{}",
+            row("over planned periods p99<")
+        );
+        assert!(!row("of the answers p99<").contains("class=\"good\""));
+        assert!(row("never asked<").contains("500") && row("achieved rate<").contains("500"));
+    }
+}
