@@ -64,7 +64,7 @@ pub fn late(build: &Build) {
     let mut rig = Rig::new(build, 3, &[Fault { until_ns: 3 * PERIOD_NS, ..from(2, delay) }]);
     for tick in 0..3 {
         let result = rig.tick();
-        assert_eq!((result.replied, result.missed, result.late), (2, 1, u16::from(tick > 0)));
+        assert_eq!((result.replied, result.missed, result.late), (2, 1, u32::from(tick > 0)));
         assert_eq!(rig.fresh(), [1, 3]);
     }
     // The delay is over: this tick's reply comes, and the last of the late ones.

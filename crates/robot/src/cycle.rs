@@ -4,7 +4,8 @@
 //! reply is awaited; ask the IMU while the replies travel; then collect until all are in or the bus deadline
 //! passes. A silent device is *missed*: its last state stays, its age grows, and nobody waits for it beyond
 //! the deadline. On half-duplex buses one query is outstanding per bus, and the next leaves the moment the
-//! reply has been read; the buses run in parallel.
+//! reply has been read; the buses run in parallel. Where not all servos of a bus have a turn, those that had none go first in
+//! the next cycle. Of each link a fair share of frames is taken at a time, so that one that floods costs the others nothing.
 //!
 //! # Which query does a reply answer?
 //! Replies carry no sequence number. But a device answers the reads of a query in their order, so the cycle varies the
@@ -35,8 +36,14 @@ use khz_link::{Link, LinkError, Received};
 use khz_wire::Address;
 use lane::Lane;
 
-/// Frames taken from the links at once; more wait in the links.
-const INBOX: usize = 64;
+/// Frames taken from a link at once; more wait in the link, so that one that floods leaves time for the others.
+const PER_LOOK: usize = 64;
+
+/// Frames taken from a link in a cycle: more than any bus carries in one. What ends a flood is the deadline.
+const PER_CYCLE: u32 = 1 << 16;
+
+/// The most links of a robot: the result has a bit for each.
+pub const MAX_LINKS: usize = 64;
 
 /// What the cycle has to do.
 #[derive(Clone, Debug, Default)]
@@ -81,9 +88,9 @@ pub struct CycleResult {
     /// Servos that did not.
     pub missed: u16,
     /// Replies to older queries.
-    pub late: u16,
+    pub late: u32,
     /// Frames from devices that are not in the plan, or that were no reply.
-    pub foreign: u16,
+    pub foreign: u32,
     /// A servo that answered a query more than once, the first of them: two servos may have its id.
     pub answered_twice: Option<u16>,
     /// The IMU was asked and did not answer in time.
@@ -101,6 +108,8 @@ pub struct Cycle {
     /// Lane of a link's channel.
     lane_of: Vec<Vec<Option<usize>>>,
     inbox: Vec<(usize, Received)>,
+    /// Frames taken from each link in this cycle.
+    taken: Vec<u32>,
     deadline_ns: i64,
     /// Nothing was sent in this cycle yet.
     is_new: bool,
@@ -123,8 +132,10 @@ impl Cycle {
     /// Prepares every frame. `links` are those the plan's numbers mean; they are not kept.
     ///
     /// # Panics
-    /// If the plan names a link or channel that is not there (the configuration has checked it).
+    /// If the plan names a link or channel that is not there, or there are more than [`MAX_LINKS`] links (the
+    /// configuration has checked it).
     pub fn new(plan: CyclePlan, links: &[Box<dyn Link>]) -> Self {
+        assert!(links.len() <= MAX_LINKS, "{} links, but a cycle has at most {MAX_LINKS}", links.len());
         let mut lane_of: Vec<Vec<Option<usize>>> =
             links.iter().map(|link| vec![None; usize::from(link.capabilities().channels)]).collect();
         let mut lanes: Vec<Lane> = Vec::new();
@@ -145,7 +156,8 @@ impl Cycle {
             lanes,
             devices,
             lane_of,
-            inbox: Vec::with_capacity(INBOX),
+            inbox: Vec::with_capacity(PER_LOOK * links.len()),
+            taken: vec![0; links.len()],
             deadline_ns: 0,
             is_new: false,
             pending: 0,
@@ -161,6 +173,7 @@ impl Cycle {
     /// known to be late.
     pub fn begin(&mut self, commands: &[ServoCommand], deadline_ns: i64) {
         self.is_new = true;
+        self.taken.fill(0);
         self.deadline_ns = deadline_ns;
         self.pending = self.devices.len() as u16;
         for (device, command) in self.devices.iter_mut().zip(commands) {
@@ -210,16 +223,20 @@ impl Cycle {
         }
     }
 
-    /// Takes what the links have by now. Returns how many frames came; [`Cycle::take_in`] reads them.
+    /// Takes what the links have by now, a fair share of each. Returns how many frames came; [`Cycle::take_in`] reads them.
     pub fn receive(&mut self, links: &mut [Box<dyn Link>], now_ns: i64) -> usize {
         for (index, link) in links.iter_mut().enumerate() {
-            self.receive_from(index, &mut **link, now_ns);
+            if self.taken[index] < PER_CYCLE {
+                self.taken[index] += self.receive_from(index, &mut **link, now_ns);
+            }
         }
         self.inbox.len()
     }
 
-    fn receive_from(&mut self, index: usize, link: &mut dyn Link, now_ns: i64) {
-        while self.inbox.len() < INBOX {
+    fn receive_from(&mut self, index: usize, link: &mut dyn Link, now_ns: i64) -> u32 {
+        let before = self.inbox.len();
+        let room = PER_LOOK.min(self.inbox.capacity() - before);
+        while self.inbox.len() < before + room {
             match link.receive(now_ns) {
                 Ok(Some(received)) => self.inbox.push((index, received)),
                 Ok(None) | Err(LinkError::Full | LinkError::Unsupported) => break,
@@ -229,6 +246,7 @@ impl Cycle {
                 }
             }
         }
+        (self.inbox.len() - before) as u32
     }
 
     /// The link whose frames pace the loop, and the newest of those that have come. Other links are left alone: what
@@ -289,7 +307,7 @@ impl Cycle {
         let ours =
             address.destination == self.plan.host && address.prefix == self.plan.prefix && !address.reply;
         let (Some(index), true) = (device, ours) else {
-            self.result.foreign += 1;
+            self.result.foreign = self.result.foreign.saturating_add(1);
             return;
         };
         let device = &mut self.devices[index];
@@ -299,12 +317,12 @@ impl Cycle {
                 self.result.replied += 1;
                 self.lanes[device.lane].answered(index, now_ns);
             }
-            Outcome::Late => self.result.late += 1,
+            Outcome::Late => self.result.late = self.result.late.saturating_add(1),
             Outcome::Duplicate => {
-                self.result.late += 1;
+                self.result.late = self.result.late.saturating_add(1);
                 self.result.answered_twice.get_or_insert(index as u16);
             }
-            Outcome::Foreign => self.result.foreign += 1,
+            Outcome::Foreign => self.result.foreign = self.result.foreign.saturating_add(1),
         }
     }
 

@@ -159,7 +159,7 @@ pub fn write_tick(tick: &Tick<'_>, out: &mut impl Sink) {
     }
     out.put(&(tick.skipped.min(u64::from(u16::MAX)) as u16).to_le_bytes());
     out.put(&result.missed.to_le_bytes());
-    out.put(&result.late.to_le_bytes());
+    out.put(&u16::try_from(result.late).unwrap_or(u16::MAX).to_le_bytes());
     out.put(&[u8::from(tick.overrun)]);
     out.varuint(match tick.disturbance.cause() {
         None => 0,

@@ -81,6 +81,22 @@ fn a_file_cut_anywhere_or_flipped_never_panics() {
 }
 
 #[test]
+fn more_links_than_a_cycle_has_bits_for_are_refused() {
+    let robot = |buses: usize| {
+        let bus = |n| {
+            format!(
+                "[bus.b{n}]\nlink = \"socketcan\"\ninterface = \"can{n}\"\n\
+                 [[servo]]\nname = \"s{n}\"\nbus = \"b{n}\"\nid = 1\n"
+            )
+        };
+        RobotConfig::parse(&(0..buses).map(bus).collect::<String>(), "many.toml")
+    };
+    assert_eq!(robot(62).map(|robot| robot.buses.len()).ok(), Some(62));
+    let error = robot(70).unwrap_err().to_string();
+    assert!(error.contains("70 buses with a link of their own") && error.contains("bus.b62"), "{error}");
+}
+
+#[test]
 fn a_file_that_is_not_there_says_so() {
     let error = RobotConfig::load("no/such/robot.toml").unwrap_err().to_string();
     assert!(error.contains("cannot read `no/such/robot.toml`"), "{error}");

@@ -178,7 +178,7 @@ impl Rig {
     }
 }
 
-fn result(replied: u16, missed: u16, late: u16) -> CycleResult {
+fn result(replied: u16, missed: u16, late: u32) -> CycleResult {
     CycleResult { replied, missed, late, ..CycleResult::default() }
 }
 
@@ -262,6 +262,81 @@ fn half_duplex_asks_a_silent_device_last() {
     assert_eq!(rig.run(1).0, result(2, 1, 0));
     let asked: Vec<u8> = rig.bus.sent().iter().map(|(_, _, id)| *id).collect();
     assert_eq!(asked, [2, 3, 1]);
+}
+
+#[test]
+fn on_a_half_duplex_bus_that_cannot_serve_all_everyone_is_served_in_turn() {
+    for servos in [4, 5, 7, 12] {
+        let mut rig = Rig::new(Bus::new(1, true), (1..=servos).map(|id| device(0, id)).collect());
+        let (ticks, mut served, mut waited, mut longest) =
+            (60, vec![0; servos.into()], vec![0; servos.into()], 0);
+        for tick in 0..ticks {
+            assert_eq!(rig.run(tick).0.replied, 3);
+            for (servo, state) in rig.state.servos.iter().enumerate() {
+                served[servo] += i32::from(state.fresh);
+                waited[servo] = if state.fresh { 0 } else { waited[servo] + 1 };
+                longest = longest.max(waited[servo]);
+            }
+        }
+        assert!(served.iter().max().unwrap() - served.iter().min().unwrap() <= 2, "{served:?}");
+        assert!(longest <= servos.div_ceil(3), "{servos} servos: {longest} ticks without a reply");
+    }
+}
+
+#[test]
+fn a_silent_servo_on_a_full_half_duplex_bus_does_not_stop_it() {
+    let mut rig = Rig::new(Bus::new(1, true), (1..=5).map(|id| device(0, id)).collect());
+    rig.bus.set(2, Behaviour::Silent);
+    (0..50).for_each(|tick| _ = rig.run(tick));
+    for servo in [0, 2, 3, 4] {
+        assert!(rig.cycle.stats(servo).replied >= 20, "servo {servo}: {}", rig.cycle.stats(servo).replied);
+    }
+}
+
+/// A link on which frames of an unknown sender come as fast as they are read.
+struct Flood;
+
+impl Link for Flood {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { kind: "flood", channels: 1, half_duplex: false, in_flight: 64, emulated: true }
+    }
+
+    fn send(&mut self, _: u8, _: &Frame, _: i64) -> Result<(), LinkError> {
+        Ok(())
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        let frame = Frame::new(0x0900, &[0x21, 0, 0]).unwrap();
+        Ok(Some(Received { channel: 0, at_ns: now_ns, frame }))
+    }
+
+    fn next_event_ns(&self) -> Option<i64> {
+        Some(i64::MIN)
+    }
+
+    fn counters(&self, _: u8) -> Counters {
+        Counters::default()
+    }
+}
+
+#[test]
+fn a_flooding_link_starves_no_other_and_does_not_hold_the_tick_up() {
+    let bus = Bus::new(1, false);
+    let mut rig = Rig::new(bus.clone(), Vec::new());
+    rig.links = vec![Box::new(Flood), Box::new(bus)];
+    let devices = (1..=32).map(|id| DevicePlan { link: 1, ..device(0, id) }).collect();
+    rig.cycle = Cycle::new(CyclePlan { devices, ..CyclePlan::default() }, &rig.links);
+    rig.state = RobotState::unknown(32, false, 1_000_000);
+    for tick in 0..20 {
+        let (result, took_ns) = rig.run(tick);
+        assert_eq!((result.replied, result.missed), (32, 0), "tick {tick}");
+        assert!(result.foreign > 0 && took_ns <= DEADLINE_NS);
+    }
+    rig.bus.set(7, Behaviour::Silent);
+    let (result, took_ns) = rig.run(20);
+    assert_eq!((result.replied, result.missed, took_ns), (31, 1, DEADLINE_NS));
+    // Before the cycle, and in it: there are 1400 looks of 64 frames, but the cycle leaves the rest in the link.
+    assert_eq!(result.foreign, 64 + (1 << 16), "frames read from one link in a cycle");
 }
 
 #[test]

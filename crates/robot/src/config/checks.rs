@@ -5,6 +5,7 @@ use super::setting::{Reader, suggestion};
 use super::{
     BusConfig, ControllerConfig, Format, ImuLink, LinkConfig, Reaction, Reactions, RobotConfig, ServoConfig,
 };
+use crate::cycle::MAX_LINKS;
 use std::f64::consts::TAU;
 use std::ops::Range;
 
@@ -13,6 +14,7 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     check_loop(robot, reader);
     check_pace(robot, reader);
     check_connectors(robot, reader);
+    check_link_count(robot, reader);
     check_names(robot, reader);
     check_ids(robot, reader);
     for (i, servo) in robot.servos.iter().enumerate() {
@@ -156,6 +158,23 @@ fn check_connectors(robot: &RobotConfig, reader: &mut Reader) {
             reader.problems.push(problem);
         }
     }
+}
+
+/// Each bus is a link of its own, but that those of a hat share one, as the emulated ones do.
+fn check_link_count(robot: &RobotConfig, reader: &mut Reader) {
+    let shared = |bus: &&BusConfig| matches!(bus.link, LinkConfig::Emulated(_) | LinkConfig::Pi3hat(_));
+    let own = robot.buses.iter().filter(|bus| !shared(bus));
+    // Room for the emulated devices and a hat beside them.
+    let Some(one_too_many) = own.clone().nth(MAX_LINKS - 2) else { return };
+    let Some(span) = reader.span(&format!("bus.{}", one_too_many.name)) else { return };
+    let most = MAX_LINKS - 2;
+    let problem = Problem::error(
+        format!("bus.{}", one_too_many.name),
+        format!("{} buses with a link of their own", own.count()),
+    )
+    .at(span, format!("number {}", most + 1))
+    .help(format!("one process serves {most} at most: put more servos on each bus, or divide the robot"));
+    reader.problems.push(problem);
 }
 
 /// Buses nobody is on. Only looked for when nothing else is wrong: a wrong servo may be the missing one.

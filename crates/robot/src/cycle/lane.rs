@@ -103,13 +103,17 @@ impl Lane {
         self.outstanding = self.outstanding.filter(|outstanding| now_ns < outstanding.until_ns);
     }
 
-    /// On half-duplex buses a silent device holds up those after it, so it is asked last next time.
+    /// Settles who is asked first in the next cycle: whoever had no turn in this one. Where all had one, on half-duplex buses a
+    /// silent device holds up those after it, so it is asked last.
     pub fn end(&mut self, devices: &[Device]) {
-        if !self.half_duplex {
-            return;
-        }
-        let silent = |&index: &usize| devices[index].was_missed();
-        if let Some(place) = self.order.iter().position(silent) {
+        // The deadline cut the last one off, unless the bus was its own all the time: then it is silent.
+        let cut_off = usize::from(self.outstanding.is_some() && self.asked > 1);
+        let served = self.asked - cut_off;
+        if served < self.order.len() {
+            self.order.rotate_left(served);
+        } else if self.half_duplex
+            && let Some(place) = self.order.iter().position(|&index| devices[index].was_missed())
+        {
             self.order[place..].rotate_left(1);
         }
     }
