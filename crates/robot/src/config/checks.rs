@@ -1,5 +1,6 @@
 //! What single values cannot show: things that collide, or do not fit together.
 
+use super::formats;
 use super::problem::Problem;
 use super::setting::{Reader, suggestion};
 use super::{
@@ -20,9 +21,8 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     for (i, servo) in robot.servos.iter().enumerate() {
         check_bus_of(robot, i, servo, reader);
         check_limits(i, servo, reader);
-        check_formats(i, servo, reader);
+        formats::check(robot, i, servo, reader);
         check_torque(i, servo, reader);
-        check_watchdog(robot, i, servo, reader);
         check_joint(i, servo, reader);
     }
     check_imu(robot, reader);
@@ -287,47 +287,6 @@ fn check_limits(i: usize, servo: &ServoConfig, reader: &mut Reader) {
     }
 }
 
-/// The limits must be expressible in the chosen formats.
-fn check_formats(i: usize, servo: &ServoConfig, reader: &mut Reader) {
-    let span = |key: &str| {
-        let own = reader.span(&format!("servo[{i}].{key}"));
-        own.or_else(|| reader.span(&format!("servo_defaults.{key}")))
-    };
-    if servo.query.position == Format::None
-        && let Some(at) = span("query.position")
-    {
-        let problem = Problem::error(format!("servo[{i}].query.position"), "the position must be asked for")
-            .at(at, "without it nothing can be controlled")
-            .help("write \"float\", \"int32\" or \"int16\"");
-        reader.problems.push(problem);
-        return;
-    }
-    let furthest = servo.limits.position.map(|[low, high]| low.abs().max(high.abs()) + servo.offset.abs());
-    let turns = furthest.map(|rad| rad / TAU);
-    let most = |format: Format| match format {
-        Format::Int8 => 1.27,
-        Format::Int16 => 3.2767,
-        _ => f64::INFINITY,
-    };
-    for (key, format) in
-        [("query.position", servo.query.position), ("command.position", servo.command.position)]
-    {
-        let (Some(turns), Some(at)) = (turns, span(key)) else { continue };
-        if turns > most(format) {
-            let problem =
-                Problem::error(format!("servo[{i}].{key}"), "the format is too small for the limits")
-                    .at(at, format!("reaches {:.2} rad either way", most(format) * TAU))
-                    .help("write \"int32\" or \"float\"");
-            let limits = span("limits.position");
-            reader.problems.push(match limits {
-                Some(limits) => problem.at(limits, format!("up to {:.2} rad", turns * TAU)),
-                None => problem,
-            });
-            return;
-        }
-    }
-}
-
 /// A servo that is not told its greatest torque uses all it has to hold a position. Limits of position and velocity
 /// are different: a target that does not travel cannot be beyond them.
 fn check_torque(i: usize, servo: &ServoConfig, reader: &mut Reader) {
@@ -347,22 +306,6 @@ fn check_torque(i: usize, servo: &ServoConfig, reader: &mut Reader) {
         .at(none, "not sent")
         .help("write `max_torque = \"int16\"`, or remove `limits.torque`");
     // What all servos share is told once.
-    if !reader.problems.contains(&problem) {
-        reader.problems.push(problem);
-    }
-}
-
-fn check_watchdog(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
-    let least = 2.0 * robot.timing.period_ns() as f64 * 1e-9;
-    if servo.watchdog_s >= least {
-        return;
-    }
-    let place = format!("servo[{i}].watchdog_s");
-    let span = reader.span(&place).or_else(|| reader.span("servo_defaults.watchdog_s"));
-    let Some(span) = span.or_else(|| reader.span("loop.rate_hz")) else { return };
-    let problem = Problem::error(place, "the servo would damp between two ticks")
-        .at(span, format!("a watchdog of {} s at {} Hz", servo.watchdog_s, robot.timing.rate_hz))
-        .help(format!("write at least two periods, {least} s; 0.1 is usual"));
     if !reader.problems.contains(&problem) {
         reader.problems.push(problem);
     }

@@ -26,6 +26,7 @@ mod bus;
 mod checks;
 mod diagram;
 mod emulated;
+mod formats;
 mod problem;
 mod reference;
 mod servo;

@@ -1,7 +1,7 @@
 //! `[[servo]]`: one joint with the servo that drives it.
 
 use super::setting::{section, words};
-use khz_wire::Resolution;
+use khz_wire::{Class, Resolution};
 
 /// One servo, with the defaults of `[servo_defaults]` filled in.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +33,7 @@ section! {
         sign: i8 = 1, "", -1 => 1;
         /// Joint angle at the servo's zero.
         offset: f64 = 0.0, "rad", -100.0 => 100.0;
-        /// What a command may ask of the joint.
+        /// What the joint may do.
         limits: Limits = Limits::default(), "";
         /// The servo damps by itself when it has heard no command for this long.
         watchdog_s: f64 = 0.1, "s", 0.002 => 30.0;
@@ -51,11 +51,13 @@ section! {
 }
 
 section! {
-    /// `limits` of a servo. What is not written is not limited.
+    /// `limits` of a servo. What is not written is not limited. How each limit is kept is in safety.md.
     Limits {
-        /// Least and greatest joint angle.
+        /// Least and greatest joint angle. A joint found outside is not armed, one that leaves them under control is brought
+        /// down (`position_tolerance`); targets are kept within.
         position: Option<[f64; 2]> = None, "rad", -10_000.0 => 10_000.0;
-        /// Greatest speed.
+        /// Greatest speed of the joint: a target moves no faster, and a joint that does is brought down (`velocity_factor`).
+        /// Without it a target may jump.
         velocity: Option<f64> = None, "rad/s", 0.001 => 1000.0;
         /// Greatest torque.
         torque: Option<f64> = None, "N·m", 0.001 => 1000.0;
@@ -88,6 +90,11 @@ impl Format {
             Self::Int32 => Some(Resolution::Int32),
             Self::Float => Some(Resolution::Float),
         }
+    }
+
+    /// The greatest magnitude it carries, in the unit of the wire; 0 if the value does not travel.
+    pub fn greatest(self, class: Class) -> f64 {
+        self.resolution().map_or(0.0, |format| class.greatest(format))
     }
 }
 

@@ -83,7 +83,7 @@ impl Quantity {
     /// The greatest magnitude a format carries, in the joint's unit and seen from the servo's zero.
     pub fn greatest(self, format: Format) -> f64 {
         let turns = if self == Self::Torque { 1.0 } else { TAU };
-        format.resolution().map_or(0.0, |format| self.class().greatest(format) * turns)
+        format.greatest(self.class()) * turns
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::command::PositionCommand;
-use crate::state::{ImuState, ServoState};
+use crate::state::{ImuState, Refused, ServoState};
 use khz_link::ImuSample;
-use khz_wire::{Fault, Mode};
+use khz_wire::{Fault, Mode, Register};
 
 const PERIOD_NS: i64 = 1_000_000;
 
@@ -147,13 +147,15 @@ fn a_fault_is_answered_by_damping_in_the_same_tick() {
     assert_eq!(transition.last_good_ns, transition.at_ns - PERIOD_NS);
 }
 
+const REFUSED: Refused = Refused { register: Register::COMMAND_WATCHDOG, write: true };
+
 /// A name, what spoils a tick, how many such ticks in a row are bearable, and the cause in the end.
 type Case = (&'static str, fn(&mut Bench), usize, Cause);
 
 #[test]
 fn every_trigger_damps_after_its_threshold() {
     let quarter = std::f64::consts::FRAC_PI_2;
-    let cases: [Case; 13] = [
+    let cases: [Case; 17] = [
         ("silent", Bench::silence, 9, Cause::MissedReplies { servo: 1, count: 10 }),
         (
             "timed out",
@@ -168,6 +170,34 @@ fn every_trigger_damps_after_its_threshold() {
             |b| b.state.servos[0].velocity = f64::NAN,
             0,
             Cause::ServoNotFinite { servo: 0 },
+        ),
+        (
+            "refused",
+            |b| b.state.servos[1].refused = Some(REFUSED),
+            0,
+            Cause::RegisterRefused { servo: 1, refused: REFUSED },
+        ),
+        (
+            "saturated",
+            |b| b.state.servos[0].velocity = f64::NEG_INFINITY,
+            0,
+            Cause::ServoSaturated {
+                servo: 0,
+                quantity: Quantity::Velocity,
+                most: f64::from(f32::MAX) * std::f64::consts::TAU,
+            },
+        ),
+        (
+            "beyond its limits",
+            |b| b.state.servos[1].position = -0.651,
+            0,
+            Cause::PositionOutOfLimits { servo: 1, position: -0.651, limit: -0.6 },
+        ),
+        (
+            "too fast",
+            |b| b.state.servos[0].velocity = -9.1,
+            0,
+            Cause::TooFast { servo: 0, velocity: -9.1, limit: 6.0 },
         ),
         ("overruns", |b| b.seen.overrun = true, 9, Cause::Overruns { count: 10 }),
         (
@@ -203,6 +233,9 @@ fn every_trigger_damps_after_its_threshold() {
     ];
     for (name, spoil, bearable, cause) in cases {
         let mut bench = Bench::active(|_| {});
+        for joint in &mut bench.supervisor.joints {
+            joint.bounds = Bounds { position: [-0.6, 0.6], velocity: 6.0, torque: 1.0 };
+        }
         assert_eq!(bench.run(bearable, spoil), Phase::Active, "{name}");
         assert_eq!(bench.tick(spoil), Phase::Damping, "{name}");
         match (bench.last().cause, cause) {
@@ -259,6 +292,93 @@ fn start_up_is_forgiven_for_the_grace_only() {
     assert_eq!(bench.run(495, |bench| bench.seen.overrun = true), Phase::Active);
     assert_eq!(bench.run(10, |bench| bench.seen.overrun = true), Phase::Damping);
     assert!(matches!(bench.last().cause, Cause::Overruns { .. }));
+}
+
+#[test]
+fn silence_is_forgiven_no_longer_than_the_state_is_of_use() {
+    let mut bench = Bench::new(|_| {});
+    while bench.tick(|_| {}) != Phase::Active {}
+    let silent = |bench: &mut Bench| {
+        let at_ns = bench.state.servos[1].at_ns;
+        bench.state.servos[1] = ServoState { fresh: false, ..well(at_ns.min(8 * PERIOD_NS)) };
+    };
+    assert_eq!(bench.run(45, silent), Phase::Active);
+    assert_eq!(bench.run(10, silent), Phase::Damping);
+    let cause = bench.last().cause;
+    assert!(
+        matches!(cause, Cause::Stale { servo: 1, .. } | Cause::MissedReplies { servo: 1, .. }),
+        "{cause}"
+    );
+}
+
+#[test]
+fn late_replies_are_forgiven_no_longer_than_silence() {
+    let mut bench = Bench::new(|_| {});
+    while bench.tick(|_| {}) != Phase::Active {}
+    let late = |bench: &mut Bench| bench.state.servos[1].fresh = false;
+    assert_eq!(bench.run(50, late), Phase::Active);
+    assert_eq!(bench.tick(late), Phase::Damping);
+    assert_eq!(bench.last().cause, Cause::MissedReplies { servo: 1, count: 51 });
+}
+
+#[test]
+fn a_servo_that_stays_off_is_noticed_and_one_that_is_told_to_is_not() {
+    let off = |bench: &mut Bench| bench.state.servos[0].mode = Mode::Stopped;
+    let mut bench = Bench::new(|_| {});
+    while bench.tick(off) != Phase::Active {}
+    assert_eq!(bench.run(10, off), Phase::Active);
+    assert_eq!(bench.tick(off), Phase::Damping);
+    assert_eq!(bench.last().cause, Cause::ServoNotObeying { servo: 0, mode: Mode::Stopped });
+
+    let stopped = |bench: &mut Bench| {
+        off(bench);
+        bench.commands[0] = ServoCommand::Stop;
+    };
+    let mut bench = Bench::active(|_| {});
+    // The reply to the first stop still tells of before.
+    bench.tick(|bench| bench.commands[0] = ServoCommand::Stop);
+    assert_eq!(bench.run(100, stopped), Phase::Active);
+
+    let enabling = |bench: &mut Bench| bench.state.servos[0].mode = Mode::Calibrating;
+    let mut bench = Bench::new(|_| {});
+    while bench.tick(enabling) != Phase::Active {}
+    assert_eq!(bench.run(490, enabling), Phase::Active);
+    assert_eq!(bench.run(20, enabling), Phase::Damping);
+}
+
+#[test]
+fn a_joint_outside_its_limits_is_not_armed_whatever_the_reaction() {
+    let outside = |bench: &mut Bench| bench.state.servos[1].position = 0.66;
+    let mut bench = Bench::new(|settings| {
+        settings.auto_arm = false;
+        settings.reactions.position = Reaction::Warn;
+    });
+    bench.supervisor.joints[1].bounds.position = [-0.6, 0.6];
+    // Until somebody arms there is time to move the joint.
+    assert_eq!(bench.run(50, outside), Phase::Idle);
+    bench.supervisor.arm();
+    assert_eq!(bench.tick(outside), Phase::Fault);
+    assert_eq!(bench.last().cause, Cause::PositionOutOfLimits { servo: 1, position: 0.66, limit: 0.6 });
+}
+
+#[test]
+fn a_servo_back_on_another_turn_is_not_followed_with_a_jump() {
+    let mut bench = Bench::active(|settings| settings.reactions.servo_fault = Reaction::Warn);
+    bench.supervisor.joints[0].bounds.velocity = 2.0;
+    let turned = |bench: &mut Bench| bench.state.servos[0].position = std::f64::consts::TAU;
+    let target = |bench: &Bench| match bench.commands[0] {
+        ServoCommand::Position(command) => command.position,
+        _ => panic!("still under control"),
+    };
+    bench.tick(|_| {});
+    bench.tick(|bench| {
+        turned(bench);
+        bench.state.servos[0].mode = Mode::Stopped;
+    });
+    for tick in 1..100 {
+        assert!((target(&bench) - (std::f64::consts::TAU - 0.002 * f64::from(tick))).abs() < 1e-9);
+        bench.tick(turned);
+    }
 }
 
 #[test]

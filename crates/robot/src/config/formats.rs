@@ -1,0 +1,140 @@
+//! Whether the chosen formats can carry what the rest of the file says: limits and the watchdog.
+
+use super::problem::Problem;
+use super::setting::Reader;
+use super::{Format, RobotConfig, ServoConfig};
+use khz_wire::Class;
+use std::f64::consts::TAU;
+use std::ops::Range;
+
+pub(super) fn check(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    if servo.query.position == Format::None
+        && let Some(at) = written(i, "query.position", reader)
+    {
+        let problem = Problem::error(format!("servo[{i}].query.position"), "the position must be asked for")
+            .at(at, "without it nothing can be controlled")
+            .help("write \"float\", \"int32\" or \"int16\"");
+        reader.problems.push(problem);
+        return;
+    }
+    check_position(robot, i, servo, reader);
+    check_speed(i, servo, reader);
+    check_watchdog(robot, i, servo, reader);
+}
+
+/// Where a key of a servo is written, if it is.
+fn written(i: usize, key: &str, reader: &Reader) -> Option<Range<usize>> {
+    let own = reader.span(&format!("servo[{i}].{key}"));
+    own.or_else(|| reader.span(&format!("servo_defaults.{key}")))
+}
+
+/// A position at the end of its format may be any beyond it, so one at a limit must not be.
+fn check_position(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let Some(limits) = servo.limits.position else { return };
+    let furthest = limits.map(|limit| (limit - servo.offset).abs()).into_iter().fold(0.0, f64::max);
+    let measured = furthest + robot.supervisor.position_tolerance;
+    for (key, format, most, more) in [
+        ("query.position", servo.query.position, measured, ", with `position_tolerance`"),
+        ("command.position", servo.command.position, furthest, ""),
+    ] {
+        let reach = format.greatest(Class::Position) * TAU;
+        if format != Format::None
+            && most >= reach
+            && let Some(at) = written(i, key, reader)
+        {
+            let problem =
+                Problem::error(format!("servo[{i}].{key}"), "the format is too small for the limits")
+                    .at(at, format!("reaches {reach:.2} rad either way"))
+                    .help("write \"int32\" or \"float\"");
+            let label = format!("up to {most:.2} rad from the servo's zero{more}");
+            reader.problems.push(match written(i, "limits.position", reader) {
+                Some(limits) => problem.at(limits, label),
+                None => problem,
+            });
+            return;
+        }
+    }
+    let Some(format) = servo.command.position.resolution() else { return };
+    let turns = limits.map(|limit| f64::from(servo.sign) * (limit - servo.offset) / TAU);
+    let [low, high] = Class::Position.inside([turns[0].min(turns[1]), turns[0].max(turns[1])], format);
+    if low > high
+        && limits[0] < limits[1]
+        && let Some(at) = written(i, "command.position", reader)
+    {
+        let step = Class::Position.lsb(format) * TAU;
+        let problem = Problem::error(
+            format!("servo[{i}].command.position"),
+            "the format has no target between the limits",
+        )
+        .at(at, format!("steps of {step:.4} rad"))
+        .help("write \"int32\" or \"float\"");
+        reader.problems.push(problem);
+    }
+}
+
+/// What a speed or torque limit allows but its format cannot carry is refused during the run.
+fn check_speed(i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let (limits, command) = (&servo.limits, &servo.command);
+    for (limit, most, key, format, class, unit) in [
+        ("velocity", limits.velocity, "velocity", command.velocity, Class::Velocity, "rad/s"),
+        ("torque", limits.torque, "torque", command.torque, Class::Torque, "N·m"),
+    ] {
+        let turns = if class == Class::Velocity { TAU } else { 1.0 };
+        let reach = format.greatest(class) * turns;
+        if format != Format::None
+            && most.is_some_and(|most| most > reach)
+            && let Some(at) = written(i, &format!("command.{key}"), reader)
+        {
+            let title = "the format is smaller than the limit: a command beyond it brings the robot down";
+            let problem = Problem::warning(format!("servo[{i}].command.{key}"), title)
+                .at(at, format!("reaches {reach:.1} {unit} either way"))
+                .help(format!("write \"int32\" or \"float\", or lower `limits.{limit}`"));
+            once(problem, reader);
+        }
+    }
+    if limits.velocity.is_some()
+        && servo.query.velocity == Format::None
+        && let Some(at) = written(i, "query.velocity", reader)
+    {
+        let title = "`limits.velocity` cannot be watched: the servo is not asked for its velocity";
+        let problem = Problem::warning(format!("servo[{i}].query.velocity"), title)
+            .at(at, "the joint may be faster unnoticed")
+            .help("write \"int16\"");
+        once(problem, reader);
+    }
+}
+
+fn check_watchdog(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let least = 2.0 * robot.timing.period_ns() as f64 * 1e-9;
+    let (asked, format) = (servo.watchdog_s, servo.command.watchdog);
+    let sent =
+        format.resolution().map_or(asked, |format| Class::Time.decode(Class::Time.encode(asked, format)));
+    if sent >= least {
+        return;
+    }
+    let span = written(i, "watchdog_s", reader).or_else(|| written(i, "command.watchdog", reader));
+    let Some(span) = span.or_else(|| reader.span("loop.rate_hz")) else { return };
+    let mut label = format!("a watchdog of {asked} s at {} Hz", robot.timing.rate_hz);
+    if asked >= least {
+        label += &format!(", sent as {sent} s in \"{}\"", format.word());
+    }
+    let place = format!("servo[{i}].watchdog_s");
+    let problem = Problem::error(place, "the servo would damp between two ticks").at(span, label);
+    let help = format!("write at least two periods, {least} s; 0.1 is usual");
+    once(
+        if asked >= least {
+            problem.help(format!("{help}. `command.watchdog = \"int16\"` has steps of 1 ms"))
+        } else {
+            problem.help(help)
+        },
+        reader,
+    );
+}
+
+/// What all servos share is reported once.
+fn once(problem: Problem, reader: &mut Reader) {
+    let same = |other: &Problem| other.title == problem.title && other.start() == problem.start();
+    if !reader.problems.iter().any(same) {
+        reader.problems.push(problem);
+    }
+}
