@@ -49,22 +49,28 @@ fn json_has_every_promised_key_and_the_files_are_there() {
     let folder = tempfile::tempdir().unwrap();
     // How the run ends depends on how busy this machine is; what it tells does not.
     let run = json(&khz(folder.path(), &["run", "--duration", "300ms", "--json"]));
-    for key in ["ticks", "missed_replies", "late_replies", "overruns", "steal_ticks"] {
+    for key in ["ticks", "missed_replies", "late_replies", "overruns", "skipped", "late_wakes"] {
         assert!(run[key].is_u64(), "{key}: {}", run[key]);
     }
     assert!(run["ticks"].as_u64().unwrap() > 0 && run["rate_hz"].is_f64());
-    for key in ["wake_latency_ns", "cycle_ns", "tick_cpu_ns"] {
+    for key in ["wake_latency_ns", "start_delay_ns", "period_ns", "cycle_ns", "loop_compute_ns", "cpu_ns"] {
         for figure in ["p50", "p90", "p99", "p999", "max"] {
             assert!(run[key][figure].is_i64(), "{key}.{figure}");
         }
     }
     let names: Vec<_> =
         run["parts"].as_array().unwrap().iter().map(|part| part["name"].as_str().unwrap()).collect();
-    let parts = ["wake", "tick before", "encode", "send", "bus", "imu", "control", "supervise", "record"];
+    let parts = ["wake", "previous tick", "encode", "send", "bus", "imu", "control", "supervise", "record"];
     assert_eq!(names, parts);
     let bus = &run["parts"][4];
     assert!(bus["time_ns"]["p50"].is_i64() && bus["predicted_ns"].as_i64().unwrap() > 100_000, "{bus}");
     assert_eq!(run["late"]["threshold_ns"], 100_000);
+    let verdict = run["verdict"]["headline"].as_str().unwrap();
+    assert_eq!(verdict == "held 1000 Hz", run["controlled"]["lost_periods"] == 0, "{verdict}");
+    for key in ["controlled", "outside"] {
+        let ticks = |name: &str| run[key][name].as_u64().unwrap();
+        assert_eq!(ticks("periods"), ticks("ticks") + ticks("lost_periods"));
+    }
     assert!(run["late"]["causes"]["late"].is_u64() && run["late"]["worst"].is_array());
     assert!(["ordinary", "degraded", "real-time"].contains(&run["grade"].as_str().unwrap()));
     for key in ["log", "report"] {

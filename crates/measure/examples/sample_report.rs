@@ -2,11 +2,12 @@
 //!
 //! The figures are made up from a seed; the browser tests open these pages.
 #![allow(missing_docs)]
-use khz_measure::report::run::{Device, Event, Fact, Grant, Joint, Measured, PartTimes, RunData, Verdict};
+use khz_measure::report::run::{Device, Event, Fact, Grant, Joint, Measured, PartTimes, RunData};
 use khz_measure::report::{
     Axis, Bar, Better, Comparison, Distribution, Figure, Gantt, Level, Page, Plot, Ranges, Section,
     StackedTrace, Trace,
 };
+use khz_measure::verdict::Verdict;
 use std::path::PathBuf;
 
 fn main() -> std::io::Result<()> {
@@ -55,7 +56,7 @@ fn run() -> Page {
         subtitle: "12 servos on 4 CAN-FD buses + IMU, emulated, 1 kHz for 10 s".into(),
         verdict: Verdict {
             level: Level::Warning,
-            grade: "grade B".into(),
+            headline: "held 1000 Hz".into(),
             reasons: vec![
                 "All replies came in time.".into(),
                 "The loop ran without SCHED_FIFO: not permitted.".into(),

@@ -1,8 +1,9 @@
 //! Late ticks as a reader meets them: which part was late, and why.
 
 use crate::report::{Cell, Column, duration};
+use crate::verdict::grouped;
 use khz_rt::Cause;
-use khz_rt::late::{Causes, LateTick, Window};
+use khz_rt::late::{Causes, LateTick, Lost, Window};
 use serde::{Deserialize, Serialize};
 
 /// A late tick and what was different about it.
@@ -14,16 +15,28 @@ pub struct LateReport {
     pub at_ns: i64,
     /// How late it woke.
     pub wake_latency_ns: i64,
-    /// From its planned time to its end.
+    /// From the time it waited for to its end.
     pub response_ns: i64,
     /// The part of the tick that was late.
     pub part: String,
-    /// Who had the CPU; none if the thread had it.
+    /// Why it was late. None only in results before 2026-11-22, where the thread had the CPU.
     pub cause: Option<Cause>,
-    /// Time that went to nobody the kernel knows.
-    pub stolen_ns: i64,
-    /// Time other threads had the CPU.
-    pub waited_ns: i64,
+    /// Of its lateness, until the tick before was over.
+    #[serde(default)]
+    pub previous_ns: i64,
+    /// Time other threads had the CPU. In results before 2026-11-22 `waited_ns`: all time in the run queue since the tick
+    /// before, late for it or not.
+    #[serde(alias = "waited_ns")]
+    pub preempted_ns: i64,
+    /// Time the thread waited by itself, or was stopped.
+    #[serde(default)]
+    pub blocked_ns: i64,
+    /// Time it waited for a page from disk.
+    #[serde(default)]
+    pub page_fault_ns: i64,
+    /// Time nobody the kernel knows had the CPU. In results before 2026-11-22 `stolen_ns`: all that remains.
+    #[serde(alias = "stolen_ns")]
+    pub unaccounted_ns: i64,
     /// Times another thread was put in its place.
     pub involuntary: u32,
     /// Page faults.
@@ -36,15 +49,19 @@ pub struct LateReport {
 impl LateReport {
     pub(crate) fn new(tick: &LateTick, at_ns: i64, part: &str, window: Option<&Window>) -> LateReport {
         let disturbance = tick.disturbance;
+        let shares = disturbance.shares();
         LateReport {
             tick: tick.number,
             at_ns,
             wake_latency_ns: disturbance.late_ns,
             response_ns: tick.response_ns,
             part: part.into(),
-            cause: disturbance.cause(),
-            stolen_ns: disturbance.stolen_ns(),
-            waited_ns: disturbance.waited_ns,
+            cause: Some(tick.cause()),
+            previous_ns: shares.previous_tick,
+            preempted_ns: shares.preempted,
+            blocked_ns: shares.blocked,
+            page_fault_ns: shares.page_fault,
+            unaccounted_ns: shares.unaccounted,
             involuntary: disturbance.involuntary,
             faults: disturbance.minor_faults + disturbance.major_faults,
             window: window.map(|window| Window {
@@ -57,32 +74,47 @@ impl LateReport {
     /// One sentence on why.
     #[must_use]
     pub fn sentence(&self) -> String {
+        let ns = |ns: i64| duration(ns as f64);
         let why = match self.cause {
-            Some(Cause::Stolen) => format!(
-                "{} went to nobody the kernel knows (hypervisor, firmware, interrupts off)",
-                duration(self.stolen_ns as f64)
+            Some(Cause::PreviousTick) => format!("previous tick overran by {}", ns(self.previous_ns)),
+            Some(Cause::Preempted) => format!("preempted for {}", ns(self.preempted_ns)),
+            Some(Cause::Blocked) => {
+                format!(
+                    "blocked for {} (a lock, a file, a sleep, or the process was stopped)",
+                    ns(self.blocked_ns)
+                )
+            }
+            Some(Cause::PageFault) => "page faults".into(),
+            Some(Cause::Unaccounted) => format!(
+                "{} unaccounted for (hypervisor, SMI, interrupts off, timer slack or idle state)",
+                ns(self.unaccounted_ns)
             ),
-            Some(Cause::Preempted) => {
-                format!("other threads had the CPU for {}", duration(self.waited_ns as f64))
-            }
-            Some(Cause::Fault) => "a page had to be read from disk".into(),
-            None => "the thread had the CPU all along".into(),
+            Some(Cause::Controller) => "the controller was busy".into(),
+            Some(Cause::Bus) => "waited for replies".into(),
+            Some(Cause::Compute) | None => "the thread had the CPU all along".into(),
         };
-        let counts = [(self.involuntary, "involuntary switches"), (self.faults, "page faults")];
-        let counted: String =
-            counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {n} {what}")).collect();
-        let around = self.window.as_ref().map_or(String::new(), |window| {
-            let interrupts = window.interrupts.iter().map(|(name, count)| format!("{count} × {name}"));
-            let steal = (window.steal_ns > 0).then(|| format!("steal {}", duration(window.steal_ns as f64)));
-            let facts: Vec<String> = steal.into_iter().chain(interrupts).collect();
-            let length = duration(window.length_ns as f64);
-            if facts.is_empty() {
-                String::new()
-            } else {
-                format!("; in the {length} around it: {}", facts.join(", "))
-            }
-        });
-        format!("{why}{counted}{around}")
+        let counts = [(self.involuntary, "involuntary switch", "es"), (self.faults, "page fault", "s")];
+        let counted: String = counts
+            .iter()
+            .filter(|(n, _, _)| *n > 0)
+            .map(|(n, what, plural)| format!(", {n} {what}{}", if *n == 1 { "" } else { plural }))
+            .collect();
+        format!("{why}{counted}{}", self.around())
+    }
+
+    /// What the machine counted around it. The steal count stands beside every claim that nobody had the CPU, also if
+    /// it is zero.
+    fn around(&self) -> String {
+        let Some(window) = &self.window else { return String::new() };
+        let claimed = self.cause == Some(Cause::Unaccounted);
+        let steal = (claimed || window.steal_ns > 0)
+            .then(|| format!("the kernel counted {} of steal", duration(window.steal_ns as f64)));
+        let interrupts = window.interrupts.iter().map(|(name, count)| format!("{count} × {name}"));
+        let facts: Vec<String> = steal.into_iter().chain(interrupts).collect();
+        if facts.is_empty() {
+            return String::new();
+        }
+        format!("; in the {} around it: {}", duration(window.length_ns as f64), facts.join(", "))
     }
 
     /// The columns of a table of late ticks, as [`LateReport::cells`] fills them.
@@ -114,10 +146,40 @@ impl LateReport {
     }
 }
 
-/// The count of late ticks and what the kernel knows of them, in one line.
+/// The late ticks by cause, in one line; causes that did not occur are left out.
 pub(crate) fn tally(causes: &Causes) -> String {
-    let Causes { late, stolen, preempted, fault, own } = causes;
-    format!("{late}: stolen {stolen}, preempted {preempted}, page fault {fault}, own work {own}")
+    let named = Cause::ALL.into_iter().map(|cause| (causes.of(cause), cause.name()));
+    let occurred: Vec<String> = named
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!("{name} {}", grouped(count)))
+        .collect();
+    if occurred.is_empty() { "none".to_owned() } else { occurred.join(", ") }
+}
+
+/// What the controlled ticks lost, and how much of it the kernel accounts for.
+pub(crate) fn lost_lines(lost: &Lost, steal_ns: i64) -> [String; 2] {
+    let causes = &lost.causes;
+    let ns = |ns: i64| duration(ns as f64);
+    let unaccounted_ns = lost.time_ns.unaccounted;
+    let steal_at_most_ns = lost.steal_at_most_ns(steal_ns);
+    [
+        format!(
+            "{:>10}    ({} preempted, {} blocked, {} page fault, {} previous tick overran, {} unaccounted)",
+            grouped(lost.ticks),
+            causes.preempted,
+            causes.blocked,
+            causes.page_fault,
+            causes.previous_tick,
+            causes.unaccounted
+        ),
+        format!(
+            "{:>10}    (the kernel counted {} of steal: at most {} of it are steal, {} unexplained)",
+            ns(unaccounted_ns),
+            ns(steal_ns),
+            ns(steal_at_most_ns),
+            ns(unaccounted_ns - steal_at_most_ns)
+        ),
+    ]
 }
 
 #[cfg(test)]
@@ -125,24 +187,68 @@ mod tests {
     use super::*;
     use khz_rt::Disturbance;
 
-    #[test]
-    fn a_late_tick_tells_part_cause_and_surroundings() {
-        let disturbance = Disturbance { late_ns: 2_000, waited_ns: 300_000, ..Disturbance::default() };
+    fn late(disturbance: Disturbance, window: Option<Window>) -> LateReport {
+        let (number, at_ns, response_ns, usual_ns) = (7, 0, 900_000, 500_000);
         let tick = LateTick {
-            number: 7,
-            at_ns: 0,
-            response_ns: 900_000,
-            usual_ns: 500_000,
+            number,
+            at_ns,
+            response_ns,
+            usual_ns,
             part: None,
+            own: Cause::Controller,
             disturbance,
         };
-        let window =
-            Window { length_ns: 100_000_000, interrupts: vec![("27 net".into(), 9)], ..Window::default() };
-        let told = LateReport::new(&tick, 1_500_000_000, "control", Some(&window)).line();
-        assert!(
-            told.starts_with("tick 7 at 1.5 s took 900 µs, control late: other threads had the CPU"),
-            "{told}"
+        LateReport::new(&tick, 1_500_000_000, "control", window.as_ref())
+    }
+
+    fn quiet() -> Window {
+        Window { length_ns: 100_000_000, ..Window::default() }
+    }
+
+    #[test]
+    fn a_late_tick_tells_part_cause_and_surroundings() {
+        let preempted =
+            Disturbance { away_ns: 300_000, queued_ns: 300_000, involuntary: 1, ..Disturbance::default() };
+        let window = Window { interrupts: vec![("27 net".into(), 9)], ..quiet() };
+        let told = late(preempted, Some(window)).line();
+        assert_eq!(
+            told,
+            "tick 7 at 1.5 s took 900 µs, control late: preempted for 300 µs, 1 involuntary switch; in the 100 ms around it: \
+             9 × 27 net"
         );
-        assert!(told.ends_with("in the 100 ms around it: 9 × 27 net"), "{told}");
+    }
+
+    #[test]
+    fn the_steal_count_stands_beside_every_claim_that_nobody_had_the_cpu() {
+        let away = Disturbance { away_ns: 390_000, ..Disturbance::default() };
+        let told = late(away, Some(quiet())).sentence();
+        assert!(told.starts_with("390 µs unaccounted for (hypervisor"), "{told}");
+        assert!(told.ends_with("in the 100 ms around it: the kernel counted 0 ns of steal"), "{told}");
+        let busy = late(Disturbance::default(), Some(quiet())).sentence();
+        assert_eq!(busy, "the controller was busy");
+    }
+
+    #[test]
+    fn steal_is_claimed_up_to_the_kernels_count() {
+        let mut lost = Lost::default();
+        lost.record(&Disturbance { late_ns: 25_000_000, ..Disturbance::default() });
+        let line = &lost_lines(&lost, 10_000_000)[1];
+        assert!(line.contains("25 ms    (the kernel counted 10 ms of steal: at most 20 ms"), "{line}");
+        assert!(line.ends_with("5 ms unexplained)"), "{line}");
+    }
+
+    #[test]
+    fn causes_that_did_not_occur_are_left_out() {
+        let causes = Causes { late: 1_205, preempted: 1_200, compute: 5, ..Causes::default() };
+        assert_eq!(tally(&causes), "preempted 1,200, loop compute 5");
+        assert_eq!(tally(&Causes::default()), "none");
+    }
+
+    #[test]
+    fn old_results_are_read_with_their_old_names() {
+        let old = r#"{"tick":1,"at_ns":2,"wake_latency_ns":3,"response_ns":4,"part":"wake","cause":"stolen",
+            "stolen_ns":5,"waited_ns":6,"involuntary":0,"faults":0}"#;
+        let late: LateReport = serde_json::from_str(old).unwrap();
+        assert_eq!((late.cause, late.unaccounted_ns, late.preempted_ns), (Some(Cause::Unaccounted), 5, 6));
     }
 }

@@ -9,3 +9,4 @@ pub mod late;
 pub mod report;
 pub mod rtt;
 pub mod run;
+pub mod verdict;

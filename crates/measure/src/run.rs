@@ -4,13 +4,14 @@
 //! also be made long after the run.
 
 use crate::budget::{Inputs, Plan};
-use crate::late::{LateReport, tally};
-use crate::report::run::{Device, Event, Fact, Grant, Joint, Measured, PartTimes, RunData, Verdict};
+use crate::late::{LateReport, lost_lines, tally};
+use crate::report::run::{Device, Event, Fact, Grant, Joint, Measured, PartTimes, RunData};
 use crate::report::{Distribution, Figure, Level, StackedTrace, Trace, duration};
+use crate::verdict::{Facts, Verdict, grouped, judge};
 use khz_robot::RobotConfig;
 use khz_robot::launch::Landed;
-use khz_robot::run::RunStats;
-use khz_rt::late::{Causes, window_at};
+use khz_robot::run::{RunStats, Stretch};
+use khz_rt::late::{Causes, Lost, window_at};
 use khz_rt::{Grade, Passport, Report, SectionSummary, Summary};
 use khz_tlog::{Reader, Value};
 use serde::Serialize;
@@ -23,47 +24,67 @@ use std::path::{Path, PathBuf};
 pub struct RunSummary {
     /// Name of the robot.
     pub robot: String,
+    /// Whether it held its rate, and why it is no better.
+    pub verdict: Verdict,
     /// Ticks run.
     pub ticks: u64,
-    /// Ticks per second, from the first start to the last.
+    /// Ticks per second of the controlled time; of the whole run where there is none.
     pub rate_hz: f64,
     /// The configured rate.
     pub target_rate_hz: f64,
+    /// The controlled ticks: the loop was in phase active at the start of this tick and the one before.
+    pub controlled: Ticks,
+    /// All other ticks: the start, and coming down.
+    pub outside: Ticks,
     /// Replies missed, by all servos together.
     pub missed_replies: u64,
-    /// Of these, in ticks in which the loop was kept from its CPU.
-    pub missed_in_disturbed_ticks: u64,
+    /// Of these, in ticks in which the loop was kept from its CPU for 50 µs or more within the bus cycle.
+    pub missed_while_off_cpu: u64,
     /// Replies to older queries.
     pub late_replies: u64,
-    /// Frames that were no reply to us.
-    pub foreign_frames: u64,
+    /// Frames that were no reply to a query.
+    pub unexpected_frames: u64,
     /// IMU readings missed.
     pub imu_missed: u64,
     /// Ticks that ended after the next should have begun.
     pub overruns: u64,
-    /// Periods without a tick.
+    /// Periods without a tick, as the overrun policy counts them.
     pub skipped: u64,
+    /// Ticks that started a period or more after the time the loop waited for.
+    pub late_wakes: u64,
     /// Ticks the timer started because the frame that paces the loop did not come.
     pub ticks_without_frame: u64,
-    /// Ticks in which the loop was kept from its CPU, by whomever.
-    pub disturbed_ticks: u64,
-    /// Of these, ticks in which nobody the kernel knows had it.
-    pub steal_ticks: u64,
-    /// Time the hypervisor took from all CPUs together, as the kernel accounts it.
+    /// Controlled ticks that lost 50 µs or more to one cause, by cause, and the time they lost.
+    pub lost_time: Lost,
+    /// Time the hypervisor took from all CPUs together, as the kernel counts it in steps of 10 ms.
     pub steal_ns: i64,
-    /// How late ticks began.
+    /// The same of the loop's CPU, where it has one.
+    pub steal_loop_cpu_ns: Option<i64>,
+    /// Of `lost_time.time_ns.unaccounted`, how much may have been steal: no more than the kernel counted and one step.
+    pub steal_at_most_ns: i64,
+    /// The rest of it.
+    pub unexplained_ns: i64,
+    /// From the time the loop waited for to the start of the tick. This and the following are of the controlled ticks.
     pub wake_latency_ns: Summary,
+    /// From each planned time to the start of the first tick at or after it: a period without a tick counts, too.
+    pub start_delay_ns: Summary,
+    /// From the start of a tick to the start of the next.
+    pub period_ns: Summary,
     /// From the start of a tick to its last reply.
     pub cycle_ns: Summary,
-    /// Our own work per tick: encoding, decoding, state, supervisor, handing over to the recorder; neither the
-    /// links (nor the devices emulated behind them) nor the controller.
-    pub tick_cpu_ns: Summary,
-    /// Time in the controller per tick.
+    /// Loop compute time by the clock, time preempted meanwhile included: encoding, decoding, state, supervisor, handing
+    /// over to the recorder; neither the links (nor the devices emulated behind them) nor the controller.
+    pub loop_compute_ns: Summary,
+    /// CPU time of the loop's thread from the start of a tick to its end; waiting for replies by spinning is in it.
+    pub cpu_ns: Summary,
+    /// Time in the controller, of the ticks in which it computed commands.
     pub control_ns: Summary,
     /// Of that, by the sections the controller names, or the modules it is a chain of. `max_at` is a tick's number.
     pub modules: Vec<SectionSummary>,
     /// The time of the ticks, part by part, beside the prediction. Of `time_ns`, `max_at` is the worst tick's number.
     pub parts: Vec<PartTimes>,
+    /// As `wake_latency_ns`, of the ticks outside the controlled time.
+    pub wake_latency_outside_ns: Summary,
     /// Late ticks, and what made them late.
     pub late: LateTicks,
     /// What the loop's thread was granted.
@@ -90,6 +111,40 @@ pub struct RunSummary {
     pub log: Option<PathBuf>,
     /// The page.
     pub report: Option<PathBuf>,
+}
+
+/// Some of the ticks of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Ticks {
+    /// Ticks run.
+    pub ticks: u64,
+    /// Planned periods: with a tick and without.
+    pub periods: u64,
+    /// Of these, without a tick.
+    pub lost_periods: u64,
+    /// Ticks that started a period or more after the time the loop waited for.
+    pub late_wakes: u64,
+    /// Ticks that ended after the next should have begun.
+    pub overruns: u64,
+    /// Replies missed.
+    pub missed_replies: u64,
+    /// From the start of the tick before the first to the start of the last.
+    pub duration_ns: i64,
+}
+
+impl Ticks {
+    fn of(stretch: &Stretch, period_ns: i64) -> Self {
+        let lost_periods = stretch.lost_periods(period_ns);
+        Self {
+            ticks: stretch.ticks,
+            periods: stretch.ticks + lost_periods,
+            lost_periods,
+            late_wakes: stretch.late_wakes,
+            overruns: stretch.overruns,
+            missed_replies: stretch.missed_replies,
+            duration_ns: stretch.span_ns,
+        }
+    }
 }
 
 /// Late ticks and what made them late.
@@ -157,28 +212,48 @@ impl RunSummary {
         if let Some(failure) = outcome.machine.failure() {
             end = format!("{end}: {failure}");
         }
-        Self {
+        let period_ns = config.timing.period_ns();
+        let steal = &outcome.usage.steal_ns;
+        let steal_loop_cpu_ns = config.timing.cpu.and_then(|cpu| steal.get(cpu as usize)).copied();
+        let steal_ns = outcome.usage.steal_total_ns();
+        let lost = stats.lost;
+        let steal_at_most_ns = lost.steal_at_most_ns(steal_loop_cpu_ns.unwrap_or(steal_ns));
+        let mut summary = Self {
             robot: config.name.clone(),
+            verdict: Verdict::default(),
             ticks: stats.ticks,
             rate_hz: stats.rate_hz(),
             target_rate_hz: config.timing.rate_hz,
+            controlled: Ticks::of(&stats.controlled, period_ns),
+            // Its stretches do not follow each other, so what fell between them is no lost period.
+            outside: Ticks {
+                duration_ns: stats.outside.span_ns,
+                ..Ticks::of(&Stretch { span_ns: 0, ..stats.outside }, period_ns)
+            },
             missed_replies: stats.missed_replies,
-            missed_in_disturbed_ticks: stats.missed_in_disturbed,
+            missed_while_off_cpu: stats.missed_while_off_cpu,
             late_replies: stats.late_replies,
-            foreign_frames: stats.foreign_frames,
+            unexpected_frames: stats.foreign_frames,
             imu_missed: stats.imu_missed,
             overruns: stats.overruns,
             skipped: stats.skipped,
+            late_wakes: stats.late_wakes,
             ticks_without_frame: stats.without_frame,
-            disturbed_ticks: stats.disturbed_ticks,
-            steal_ticks: stats.steal_ticks,
-            steal_ns: outcome.usage.steal_total_ns(),
+            lost_time: lost,
+            steal_ns,
+            steal_loop_cpu_ns,
+            steal_at_most_ns,
+            unexplained_ns: lost.time_ns.unaccounted - steal_at_most_ns,
             wake_latency_ns: stats.wake_latency.summary(),
+            start_delay_ns: stats.start_delay.summary(),
+            period_ns: stats.period.summary(),
             cycle_ns: stats.cycle.summary(),
-            tick_cpu_ns: stats.tick_cpu.summary(),
+            loop_compute_ns: stats.loop_compute.summary(),
+            cpu_ns: stats.cpu.summary(),
             control_ns: stats.control.summary(),
             modules: outcome.modules.clone(),
             parts: parts(config, landed),
+            wake_latency_outside_ns: stats.wake_latency_outside.summary(),
             late: late(landed),
             grade: outcome.grants.grade,
             grants: outcome.grants.clone(),
@@ -192,7 +267,46 @@ impl RunSummary {
             log_error: recording.as_ref().and_then(|recording| recording.error.clone()),
             log: recording.as_ref().and_then(|recording| recording.paths.first().cloned()),
             report: None,
-        }
+        };
+        summary.verdict = summary.judged(config.timing.pace_bus.is_some(), &[]);
+        summary
+    }
+
+    /// What the controlled ticks lost, and how much of it the kernel accounts for: a line each, without its label.
+    pub fn lost_lines(&self) -> [String; 2] {
+        lost_lines(&self.lost_time, self.steal_loop_cpu_ns.unwrap_or(self.steal_ns))
+    }
+
+    /// The verdict. `unread`: what of the log could not be read.
+    fn judged(&self, sensor_paced: bool, unread: &[String]) -> Verdict {
+        let failures = (!self.ended_well).then(|| format!("It ended with: {}.", self.end));
+        let warned = self.events.iter().find(|event| event.trouble && !event.is_change());
+        let dropped =
+            (self.log_dropped > 0).then(|| format!("{} samples were not recorded.", self.log_dropped));
+        let damaged = unread
+            .iter()
+            .map(|damage| format!("The plots do not show what follows in a damaged log: {damage}."));
+        let warnings = warned
+            .map(|event| format!("Warned of: {}.", event.tell()))
+            .into_iter()
+            .chain(dropped)
+            .chain(self.log_error.as_ref().map(|error| format!("The log is incomplete: {error}.")))
+            .chain(damaged);
+        judge(&Facts {
+            target_hz: self.target_rate_hz,
+            rate_hz: self.rate_hz,
+            sensor_paced,
+            periods: self.controlled.periods,
+            lost: self.controlled.lost_periods,
+            lost_outside: self.outside.lost_periods,
+            late_wakes: self.late_wakes,
+            overruns: self.overruns,
+            without_frame: self.ticks_without_frame,
+            missed_replies: self.missed_replies,
+            missed_while_off_cpu: self.missed_while_off_cpu,
+            failures: failures.into_iter().collect(),
+            warnings: warnings.collect(),
+        })
     }
 }
 
@@ -237,7 +351,8 @@ impl LateTicks {
         let threshold = duration(self.threshold_ns as f64);
         let mut worst: Vec<_> = self.worst.iter().collect();
         worst.sort_by_key(|late| std::cmp::Reverse(late.response_ns));
-        let counts = format!("{} (over the usual by more than {threshold})", tally(&self.causes));
+        let late = grouped(self.causes.late);
+        let counts = format!("{late} (later than usual by more than {threshold}): {}", tally(&self.causes));
         std::iter::once(counts).chain(worst.iter().take(3).map(|late| late.line())).collect()
     }
 }
@@ -315,20 +430,22 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
     RunData {
         title: format!("{}: {} servos at {} Hz", config.name, config.servos.len(), config.timing.rate_hz),
         subtitle: format!("{} ticks on {}", summary.ticks, summary.passport.cpu),
-        verdict: verdict(summary, &over_time.unread),
+        verdict: summary.judged(config.timing.pace_bus.is_some(), &over_time.unread),
         figures: figures(summary),
         period_ns: config.timing.period_ns(),
         wake: Measured::new(over_time.wake, &stats.wake_latency),
         cycle: Measured::new(over_time.cycle, &stats.cycle),
-        cpu: Measured::new(over_time.cpu, &stats.tick_cpu),
+        cpu: Measured::new(over_time.cpu, &stats.loop_compute),
+        start_delay: (&stats.start_delay).into(),
         phases: over_time.phases,
         parts: summary.all_parts(),
         late: summary.late.worst.clone(),
         late_counts: format!(
-            "Of {} ticks late were {} (later than usual by more than {}).",
-            summary.ticks,
-            tally(&summary.late.causes),
-            duration(summary.late.threshold_ns as f64)
+            "{} of {} controlled ticks were later than usual by more than {}: {}.",
+            grouped(summary.late.causes.late),
+            grouped(summary.controlled.ticks),
+            duration(summary.late.threshold_ns as f64),
+            tally(&summary.late.causes)
         ),
         joints: over_time.joints,
         events: summary.events.iter().map(page_event).collect(),
@@ -368,59 +485,6 @@ fn device(summary: &RunSummary, landed: &Landed, index: usize) -> Device {
     }
 }
 
-/// `unread`: what of the log could not be read.
-fn verdict(summary: &RunSummary, unread: &[String]) -> Verdict {
-    let mut reasons = Vec::new();
-    let mut level = Level::Good;
-    let mut blame = |bad: bool, at_least: Level, reason: String| {
-        if bad {
-            level = level.max(at_least);
-            reasons.push(reason);
-        }
-    };
-    let missed = summary.missed_replies - summary.missed_in_disturbed_ticks;
-    blame(!summary.ended_well, Level::Bad, format!("It ended with: {}.", summary.end));
-    if let Some(warning) = summary.events.iter().find(|event| event.trouble && !event.is_change()) {
-        blame(true, Level::Warning, format!("It was warned of: {}.", warning.tell()));
-    }
-    blame(missed > 0, Level::Bad, format!("{missed} replies were missed in ticks nothing disturbed."));
-    blame(
-        summary.missed_in_disturbed_ticks > 0,
-        Level::Warning,
-        format!("{} replies were missed in disturbed ticks.", summary.missed_in_disturbed_ticks),
-    );
-    blame(summary.overruns > 0, Level::Warning, format!("{} ticks overran.", summary.overruns));
-    blame(
-        summary.ticks_without_frame > 0,
-        Level::Warning,
-        format!(
-            "{} ticks were started by the timer, without the frame that paces them.",
-            summary.ticks_without_frame
-        ),
-    );
-    blame(
-        summary.log_dropped > 0,
-        Level::Warning,
-        format!("{} samples were not recorded.", summary.log_dropped),
-    );
-    if let Some(error) = &summary.log_error {
-        blame(true, Level::Warning, format!("The log is not whole: {error}."));
-    }
-    for damage in unread {
-        blame(
-            true,
-            Level::Warning,
-            format!("The plots do not show what follows in a damaged log: {damage}."),
-        );
-    }
-    blame(
-        summary.grade != Grade::RealTime,
-        Level::Warning,
-        format!("The loop's thread was {}, not real-time.", summary.grade),
-    );
-    Verdict { level, grade: summary.grade.to_string(), reasons }
-}
-
 fn figures(summary: &RunSummary) -> Vec<Figure> {
     let us = |ns: i64| format!("{:.1} µs", ns as f64 / 1e3);
     let tail = |s: &Summary| format!("p99 {}, max {}", us(s.p99), us(s.max));
@@ -430,23 +494,31 @@ fn figures(summary: &RunSummary) -> Vec<Figure> {
         ..Figure::new(label, value)
     };
     let measured = |label: &str, s: &Summary| Figure { note: tail(s), ..Figure::new(label, us(s.p50)) };
-    let off = (summary.rate_hz - summary.target_rate_hz).abs();
+    let ticks = &summary.controlled;
+    let lost = &summary.lost_time;
     vec![
         judged(
             "rate",
             format!("{:.2} Hz", summary.rate_hz),
-            format!("of {} Hz", summary.target_rate_hz),
-            off <= summary.target_rate_hz * 1e-4,
+            summary.verdict.headline.clone(),
+            ticks.lost_periods == 0 && summary.verdict.headline.starts_with("held"),
+        ),
+        judged(
+            "lost periods",
+            grouped(ticks.lost_periods),
+            format!("of {}; {} late wakes", grouped(ticks.periods), grouped(ticks.late_wakes)),
+            ticks.lost_periods == 0 && ticks.late_wakes == 0,
         ),
         judged(
             "missed replies",
             summary.missed_replies.to_string(),
-            format!("{} in disturbed ticks", summary.missed_in_disturbed_ticks),
+            format!("{} while off CPU", summary.missed_while_off_cpu),
             summary.missed_replies == 0,
         ),
         measured("wake latency", &summary.wake_latency_ns),
+        measured("start delay, all planned periods", &summary.start_delay_ns),
         measured("bus cycle", &summary.cycle_ns),
-        measured("own work per tick", &summary.tick_cpu_ns),
+        measured("loop compute time", &summary.loop_compute_ns),
         judged(
             "overruns",
             summary.overruns.to_string(),
@@ -454,11 +526,16 @@ fn figures(summary: &RunSummary) -> Vec<Figure> {
             summary.overruns == 0,
         ),
         judged(
-            "disturbed ticks",
-            summary.disturbed_ticks.to_string(),
-            format!("{} stolen", summary.steal_ticks),
-            summary.disturbed_ticks == 0,
+            "preempted ticks",
+            grouped(lost.causes.preempted),
+            format!(
+                "{} lost time in all, {} of them unaccounted",
+                grouped(lost.ticks),
+                lost.causes.unaccounted
+            ),
+            lost.ticks == 0,
         ),
+        Figure::new("loop thread", summary.grade.to_string()).note("what the kernel granted; no verdict"),
     ]
 }
 
@@ -476,7 +553,10 @@ fn passport(summary: &RunSummary) -> Vec<Fact> {
         fact("clock source", p.clocksource.clone()),
         fact("hypervisor", p.hypervisor.clone().unwrap_or_else(|| "none".to_owned())),
         fact("memory", format!("{} MiB", p.memory_kb / 1024)),
-        fact("stolen by the hypervisor", format!("{:.1} ms", summary.steal_ns as f64 / 1e6)),
+        fact(
+            "steal",
+            format!("{:.1} ms, counted by the kernel in steps of 10 ms", summary.steal_ns as f64 / 1e6),
+        ),
         fact("real-time share of a second", format!("{} %", p.rt_share_percent)),
     ]
 }
@@ -557,7 +637,9 @@ impl OverTime {
         let ns = |name: &str| value.at(name).and_then(|value| value.number()).unwrap_or(f64::NAN);
         self.wake.push(time_s, ns("wake_latency_ns"));
         self.cycle.push(time_s, ns("cycle_ns"));
-        self.cpu.push(time_s, ns("tick_cpu_ns"));
+        // Logs before 2026-11-22 have it by its old name.
+        let compute = value.at("loop_compute_ns").or_else(|| value.at("tick_cpu_ns"));
+        self.cpu.push(time_s, compute.and_then(|value| value.number()).unwrap_or(f64::NAN));
         let (control, imu) = (ns("control_ns"), ns("imu_ns"));
         let (bus, supervise) = (ns("collect_ns") - imu, ns("decide_ns") - control);
         let parts = [ns("encode_ns"), ns("send_ns"), bus, imu, control, supervise, ns("record_ns")];

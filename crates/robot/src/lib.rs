@@ -15,6 +15,7 @@ pub mod records;
 pub mod run;
 pub mod session;
 pub mod state;
+mod stats;
 pub mod supervisor;
 pub mod tick;
 pub mod time;

@@ -20,8 +20,15 @@ pub(crate) enum Pace {
 /// The start of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Start {
-    /// What it was planned for: the timer, or the arrival of its frame.
+    /// The planned time it runs for, the latest of those passed; or the arrival of its frame.
     pub planned_ns: i64,
+    /// The time the loop waited for; after a late wake that is before `planned_ns`. With frames: the arrival of the one
+    /// that should have ended the wait.
+    pub waited_for_ns: i64,
+    /// The first planned time that no earlier tick ran for; `missed` planned times from here on got no tick.
+    pub due_ns: i64,
+    /// When the loop woke.
+    pub woke_ns: i64,
     /// Periods without a tick, or frames without one, since the tick before.
     pub missed: u64,
     /// Its frame did not come.
@@ -60,10 +67,22 @@ impl Pace {
         match self {
             Self::Timer(pacer) => {
                 time.wait_for_tick(pacer.deadline_ns());
-                let tick = pacer.woke(time.now_ns())?;
-                Some(Start { planned_ns: tick.planned_ns, missed: tick.missed, without_frame: false })
+                let woke_ns = time.now_ns();
+                pacer.woke(woke_ns).map(|tick| timed(tick, woke_ns))
             }
-            Self::Frame(frames) => frames.wait(machine, time),
+            Self::Frame(frames) if frames.stopped => None,
+            Self::Frame(frames) => Some(frames.wait(machine, time)),
+        }
+    }
+
+    /// Goes on after an overrun has stopped the loop, as a loop that skips: at once, and then in phase.
+    pub fn resume(&mut self, machine: &mut Machine, time: &mut impl Time) -> Start {
+        match self {
+            Self::Timer(pacer) => timed(pacer.resume(), time.now_ns()),
+            Self::Frame(frames) => {
+                (frames.stopped, frames.stop_on_overrun) = (false, false);
+                frames.wait(machine, time)
+            }
         }
     }
 
@@ -84,24 +103,39 @@ impl Pace {
     }
 }
 
+/// A tick the timer started.
+fn timed(tick: khz_rt::Tick, woke_ns: i64) -> Start {
+    Start {
+        planned_ns: tick.planned_ns,
+        waited_for_ns: woke_ns - tick.late_ns,
+        due_ns: tick.due_ns,
+        woke_ns,
+        missed: tick.missed,
+        without_frame: false,
+    }
+}
+
 impl FramePacer {
-    fn wait(&mut self, machine: &mut Machine, time: &mut impl Time) -> Option<Start> {
-        if self.stopped {
-            return None;
-        }
-        let frame = machine.wait_for_frame(time, self.pacer.deadline_ns());
-        let start = match frame {
+    fn wait(&mut self, machine: &mut Machine, time: &mut impl Time) -> Start {
+        let deadline_ns = self.pacer.deadline_ns();
+        let expected_ns = deadline_ns - self.patience_ns;
+        let frame = machine.wait_for_frame(time, deadline_ns);
+        let woke_ns = time.now_ns();
+        let (planned_ns, waited_for_ns, missed) = match frame {
             Some(frame) => {
                 let tick = self.pacer.packet(frame.at_ns);
-                Start { planned_ns: frame.at_ns, missed: tick.missed + frame.older, without_frame: false }
+                // An older frame that was not taken should have ended the wait; it came about when it was expected. A
+                // frame after the deadline did not end it: the deadline had.
+                let first_ns = if frame.older > 0 { expected_ns } else { deadline_ns };
+                (frame.at_ns, frame.at_ns.min(first_ns), tick.missed + frame.older)
             }
             None => {
-                let tick = self.pacer.timeout(time.now_ns());
-                let planned_ns = tick.planned_ns + self.patience_ns;
-                Start { planned_ns, missed: tick.missed, without_frame: true }
+                let tick = self.pacer.timeout(woke_ns);
+                (tick.planned_ns + self.patience_ns, deadline_ns, tick.missed)
             }
         };
-        self.planned_ns = start.planned_ns;
-        Some(start)
+        self.planned_ns = planned_ns;
+        let due_ns = planned_ns - self.period_ns.saturating_mul(missed as i64);
+        Start { planned_ns, waited_for_ns, due_ns, woke_ns, missed, without_frame: frame.is_none() }
     }
 }

@@ -2,28 +2,33 @@
 //!
 //! | part | is |
 //! |---|---|
-//! | `wake` | from the planned start, or the end of the tick before if that was later, until the tick started |
-//! | `tick before` | from the planned start until the tick before had ended and been handed over, if that was later |
+//! | `wake` | from the time the loop waited for, or the end of the tick before if that was later, until the tick started |
+//! | `previous tick` | from the time waited for until the tick before had ended and been handed over, if that was later |
 //! | `encode` | taking in what came since, and encoding the frames |
 //! | `send` | handing them to the links |
 //! | `bus` | until the last servo's reply was decoded, or the bus deadline |
 //! | `imu` | after that, waiting for the IMU alone |
-//! | `control` | the controller |
+//! | `control` | the controller; only ticks in which it computed commands |
 //! | `supervise` | the supervisor, and bookkeeping |
 //! | `record` | handing the tick before over to recorder, statistics and live view |
+//!
+//! Of the controlled ticks ([`TickTiming::controlled`]) alone.
 
 use crate::run::{Observer, Tick};
 use crate::tick::TickTiming;
 use khz_rt::late::{Causes, LateLog, LateTick};
-use khz_rt::{Profile, SectionId, SectionSummary};
+use khz_rt::{Cause, Profile, SectionId, SectionSummary};
 
 /// The parts of our own, in the order of a tick. Those up to [`LAST_IN_TICK`] add up to the response.
 const NAMES: [&str; 9] =
-    ["wake", "tick before", "encode", "send", "bus", "imu", "control", "supervise", "record"];
-const TICK_BEFORE: usize = 1;
+    ["wake", "previous tick", "encode", "send", "bus", "imu", "control", "supervise", "record"];
+const PREVIOUS: usize = 1;
+const BUS: usize = 4;
+const IMU: usize = 5;
+const CONTROL: usize = 6;
 const LAST_IN_TICK: usize = 7;
 const RECORD: usize = 8;
-/// Not shown: from the planned start to the end.
+/// Not shown: from the time waited for to the end.
 const RESPONSE: &str = "response";
 
 /// Ticks after which what is usual is known; until then none counts as late.
@@ -41,8 +46,8 @@ pub struct TickProfile {
     parts: [SectionId; NAMES.len()],
     response: SectionId,
     late: LateLog,
-    /// End of the last tick.
-    ended_ns: i64,
+    /// Ticks profiled.
+    ticks: u64,
     /// The part of the last tick that was most over its usual time.
     blamed_before: Option<SectionId>,
 }
@@ -67,7 +72,7 @@ impl TickProfile {
         let parts = NAMES.map(|name| profile.section(name));
         let response = profile.section(RESPONSE);
         let late = LateLog::new(late_ns, MOST_LATE);
-        Self { profile, parts, response, late, ended_ns: i64::MIN / 2, blamed_before: None }
+        Self { profile, parts, response, late, ticks: 0, blamed_before: None }
     }
 
     /// What the run was like. Not for the tick: allocates.
@@ -86,8 +91,8 @@ impl TickProfile {
     fn blame(&self, timing: &TickTiming, before_ns: i64) -> Option<SectionId> {
         let (part, _) = self.profile.blame_of(|id| id.index() <= LAST_IN_TICK)?;
         match part.index() {
-            TICK_BEFORE if timing.record_ns * 2 > before_ns => Some(self.parts[RECORD]),
-            TICK_BEFORE => self.blamed_before.or(Some(part)),
+            PREVIOUS if timing.record_ns * 2 > before_ns => Some(self.parts[RECORD]),
+            PREVIOUS => self.blamed_before.or(Some(part)),
             _ => Some(part),
         }
     }
@@ -96,8 +101,10 @@ impl TickProfile {
 impl Observer for TickProfile {
     fn tick(&mut self, tick: &Tick<'_>) {
         let timing = &tick.timing;
-        // The loop was ready for this tick once the one before had been handed over.
-        let before_ns = (self.ended_ns + timing.record_ns - timing.planned_ns).max(0);
+        if !timing.controlled {
+            return;
+        }
+        let before_ns = timing.previous_ns();
         let times = [
             timing.wake_latency_ns() - before_ns,
             before_ns,
@@ -110,24 +117,36 @@ impl Observer for TickProfile {
             timing.record_ns,
         ];
         for (part, ns) in self.parts.into_iter().zip(times) {
-            self.profile.add(part, ns);
+            if part.index() != CONTROL || timing.controller_ran {
+                self.profile.add(part, ns);
+            }
         }
-        let response_ns = timing.decided_ns - timing.planned_ns;
-        self.profile.add(self.response, response_ns);
-        if tick.number >= LEARNING {
-            let usual_ns = self.profile.usual_ns(self.response);
-            let part = self.blame(timing, before_ns);
-            self.late.record(LateTick {
-                number: tick.number,
-                at_ns: timing.started_ns,
-                response_ns,
-                usual_ns,
-                part: part.map(SectionId::index),
-                disturbance: tick.disturbance,
-            });
-            self.blamed_before = part;
+        self.profile.add(self.response, timing.response_ns());
+        self.ticks += 1;
+        if self.ticks > LEARNING {
+            self.judge(tick, before_ns);
         }
         self.profile.tick(tick.number);
-        self.ended_ns = timing.decided_ns;
+    }
+}
+
+impl TickProfile {
+    fn judge(&mut self, tick: &Tick<'_>, before_ns: i64) {
+        let part = self.blame(&tick.timing, before_ns).map(SectionId::index);
+        let own = match part {
+            Some(BUS | IMU) => Cause::Bus,
+            Some(CONTROL) => Cause::Controller,
+            _ => Cause::Compute,
+        };
+        self.late.record(LateTick {
+            number: tick.number,
+            at_ns: tick.timing.started_ns,
+            response_ns: tick.timing.response_ns(),
+            usual_ns: self.profile.usual_ns(self.response),
+            part,
+            own,
+            disturbance: tick.disturbance,
+        });
+        self.blamed_before = part.map(|part| self.parts[part]);
     }
 }

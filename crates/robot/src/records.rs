@@ -2,7 +2,7 @@
 //!
 //! | record | when | what |
 //! |---|---|---|
-//! | `tick` | every tick | timing of its parts, counts, supervisor phase |
+//! | `tick` | every tick | its times and their parts, what kept the thread from its CPU, counts, supervisor phase |
 //! | `servo` | every tick | one object per servo, under its name: measured values |
 //! | `command` | every tick | one object per servo, under its name: what will be sent next |
 //! | `imu` | every tick, if there is one | attitude, rate, acceleration, age |
@@ -26,8 +26,7 @@ use std::fmt::Write;
 const FLOAT: Type = Type::Float32;
 const I64: Type = Type::Int(Width::Eight);
 const U64: Type = Type::Uint(Width::Eight);
-const I32: Type = Type::Int(Width::Four);
-const U16: Type = Type::Uint(Width::Two);
+const U32: Type = Type::Uint(Width::Four);
 const U8: Type = Type::Uint(Width::One);
 
 /// The names of the records of a run of this robot.
@@ -109,39 +108,95 @@ pub fn robot_record(name: &str, file: &str, passport: &str) -> Vec<u8> {
     bytes
 }
 
-/// Schema of `tick`.
+/// Schema of `tick`. `docs/metrics.md` says how the figures of a run follow from it.
 pub fn tick_schema() -> Type {
-    Type::object([
-        ("number", U64),
-        ("planned_ns", I64),
-        ("wake_latency_ns", I32),
-        ("encode_ns", I32),
-        ("send_ns", I32),
-        ("collect_ns", I32),
-        ("imu_ns", I32),
-        ("decide_ns", I32),
-        ("control_ns", I32),
-        ("record_ns", I32),
-        ("tick_cpu_ns", I32),
-        ("cycle_ns", I32),
-        ("away_ns", I32),
-        ("waited_ns", I32),
-        ("skipped", U16),
-        ("missed", U16),
-        ("late", U16),
+    let causes = [
+        (0, "none"),
+        (1, "unaccounted"),
+        (2, "preempted"),
+        (3, "page_fault"),
+        (4, "blocked"),
+        (5, "previous_tick"),
+    ];
+    let [durations, counts] = [(DURATIONS.as_slice(), I64), (COUNTS.as_slice(), U32)]
+        .map(|(names, ty)| names.iter().map(move |name| (*name, ty.clone())));
+    let rest = [
         ("overrun", Type::Bool),
-        ("disturbed", Type::enumeration([(0, "no"), (1, "stolen"), (2, "preempted"), (3, "page_fault")])),
+        ("without_frame", Type::Bool),
         ("imu_missed", Type::Bool),
+        ("controlled", Type::Bool),
+        ("controller_ran", Type::Bool),
+        ("cause", Type::enumeration(causes)),
         ("phase", Type::enumeration(Phase::ALL.map(|phase| (phase as u64, phase.name())))),
-    ])
+    ];
+    Type::object([("number", U64)].into_iter().chain(durations).chain(counts).chain(rest))
 }
+
+/// Times and durations of a `tick` record, in their order.
+const DURATIONS: [&str; 20] = [
+    "planned_ns",
+    "waited_for_ns",
+    "due_ns",
+    "ready_ns",
+    "started_ns",
+    "wake_latency_ns",
+    "encode_ns",
+    "send_ns",
+    "collect_ns",
+    "imu_ns",
+    "decide_ns",
+    "control_ns",
+    "record_ns",
+    "loop_compute_ns",
+    "cycle_ns",
+    "cpu_ns",
+    "away_ns",
+    "away_in_cycle_ns",
+    "queued_before_ns",
+    "queued_ns",
+];
+
+/// Counts of a `tick` record, in their order.
+const COUNTS: [&str; 9] = [
+    "skipped",
+    "missed",
+    "late",
+    "unexpected",
+    "blocked_before",
+    "blocked",
+    "involuntary",
+    "minor_faults",
+    "major_faults",
+];
 
 /// Writes a `tick` record.
 pub fn write_tick(tick: &Tick<'_>, out: &mut impl Sink) {
-    let (timing, result) = (&tick.timing, tick.machine.result());
     out.put(&tick.number.to_le_bytes());
-    out.put(&timing.planned_ns.to_le_bytes());
-    for part_ns in [
+    durations(tick).into_iter().for_each(|ns| out.put(&ns.to_le_bytes()));
+    counts(tick).into_iter().for_each(|count| out.put(&count.to_le_bytes()));
+    let (timing, imu_missed) = (&tick.timing, tick.machine.result().imu_missed);
+    for flag in [tick.overrun, tick.without_frame, imu_missed, timing.controlled, timing.controller_ran] {
+        out.put(&[u8::from(flag)]);
+    }
+    out.varuint(match tick.disturbance.cause() {
+        Some(khz_rt::Cause::Unaccounted) => 1,
+        Some(khz_rt::Cause::Preempted) => 2,
+        Some(khz_rt::Cause::PageFault) => 3,
+        Some(khz_rt::Cause::Blocked) => 4,
+        Some(khz_rt::Cause::PreviousTick) => 5,
+        _ => 0,
+    });
+    out.varuint(tick.machine.phase() as u64);
+}
+
+fn durations(tick: &Tick<'_>) -> [i64; DURATIONS.len()] {
+    let (timing, lost) = (&tick.timing, &tick.disturbance);
+    [
+        timing.planned_ns,
+        timing.waited_for_ns,
+        timing.due_ns,
+        timing.ready_ns,
+        timing.started_ns,
         timing.wake_latency_ns(),
         timing.encoded_ns - timing.started_ns,
         timing.sent_ns - timing.encoded_ns,
@@ -152,23 +207,27 @@ pub fn write_tick(tick: &Tick<'_>, out: &mut impl Sink) {
         timing.record_ns,
         timing.own_ns,
         timing.cycle_ns(),
-        tick.disturbance.away_ns,
-        tick.disturbance.waited_ns,
-    ] {
-        out.put(&(part_ns.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32).to_le_bytes());
-    }
-    out.put(&(tick.skipped.min(u64::from(u16::MAX)) as u16).to_le_bytes());
-    out.put(&result.missed.to_le_bytes());
-    out.put(&u16::try_from(result.late).unwrap_or(u16::MAX).to_le_bytes());
-    out.put(&[u8::from(tick.overrun)]);
-    out.varuint(match tick.disturbance.cause() {
-        None => 0,
-        Some(khz_rt::Cause::Stolen) => 1,
-        Some(khz_rt::Cause::Preempted) => 2,
-        Some(khz_rt::Cause::Fault) => 3,
-    });
-    out.put(&[u8::from(result.imu_missed)]);
-    out.varuint(tick.machine.phase() as u64);
+        lost.cpu_ns,
+        lost.away_ns,
+        tick.away_in_cycle_ns,
+        lost.queued_before_ns,
+        lost.queued_ns,
+    ]
+}
+
+fn counts(tick: &Tick<'_>) -> [u32; COUNTS.len()] {
+    let (result, lost) = (tick.machine.result(), &tick.disturbance);
+    [
+        u32::try_from(tick.skipped).unwrap_or(u32::MAX),
+        u32::from(result.missed),
+        result.late,
+        result.foreign,
+        lost.blocked_before,
+        lost.blocked,
+        lost.involuntary,
+        lost.minor_faults,
+        lost.major_faults,
+    ]
 }
 
 /// Schema of `servo`: one object per servo.

@@ -14,9 +14,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// When each part of a tick was done. All in ns of the loop's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TickTiming {
-    /// When the tick was meant to start.
+    /// The planned time it ran for: of those passed, the latest.
     pub planned_ns: i64,
-    /// When it started.
+    /// The time the loop waited for. After a late wake that is before `planned_ns`.
+    pub waited_for_ns: i64,
+    /// The first planned time that no earlier tick ran for.
+    pub due_ns: i64,
+    /// When the loop began to wait: the tick before was over and handed to the observers.
+    pub ready_ns: i64,
+    /// When it started: the loop woke.
     pub started_ns: i64,
     /// Commands are encoded.
     pub encoded_ns: i64,
@@ -32,15 +38,51 @@ pub struct TickTiming {
     pub control_ns: i64,
     /// Handing the tick *before* to the observers: recorder, statistics, live view.
     pub record_ns: i64,
-    /// Our own work in this tick: encoding, decoding, state, supervisor, and `record_ns`. Neither links nor
-    /// controller.
+    /// Loop compute time by the clock: encoding, decoding, state, supervisor, and `record_ns`. Neither links nor
+    /// controller. Includes time another thread had the CPU meanwhile.
     pub own_ns: i64,
+    /// The robot was controlled: this tick and the one before began in phase active. The figures of a run are of these
+    /// ticks; what the first active tick waited for was part of the start-up.
+    pub controlled: bool,
+    /// The controller computed commands in this tick.
+    pub controller_ran: bool,
 }
 
 impl TickTiming {
-    /// How late the tick started.
+    /// A tick that starts now, at `started_ns`, without having waited for anything but its planned time.
+    pub const fn at(planned_ns: i64, started_ns: i64) -> Self {
+        Self {
+            planned_ns,
+            waited_for_ns: planned_ns,
+            due_ns: planned_ns,
+            ready_ns: planned_ns,
+            started_ns,
+            encoded_ns: 0,
+            sent_ns: 0,
+            collected_ns: 0,
+            imu_ns: 0,
+            decided_ns: 0,
+            control_ns: 0,
+            record_ns: 0,
+            own_ns: 0,
+            controlled: false,
+            controller_ran: false,
+        }
+    }
+
+    /// How late the tick started, from the time the loop waited for.
     pub const fn wake_latency_ns(&self) -> i64 {
-        self.started_ns - self.planned_ns
+        self.started_ns - self.waited_for_ns
+    }
+
+    /// Of the wake latency, what had passed when the loop began to wait: the tick before was not over.
+    pub fn previous_ns(&self) -> i64 {
+        (self.ready_ns - self.waited_for_ns).clamp(0, self.wake_latency_ns().max(0))
+    }
+
+    /// From the time the loop waited for to the end of the tick.
+    pub const fn response_ns(&self) -> i64 {
+        self.decided_ns - self.waited_for_ns
     }
 
     /// The bus cycle: from the start of encoding to the last reply.
@@ -62,6 +104,8 @@ pub struct Machine {
     late: bool,
     /// What the last tick spent in the controller.
     control_ns: i64,
+    /// The last tick began in phase active.
+    was_active: bool,
     /// The operator, if one is expected.
     heartbeat: Option<Heartbeat>,
     /// Why the controller gave up.
@@ -92,6 +136,7 @@ impl Machine {
             bus_deadline_ns,
             late: false,
             control_ns: 0,
+            was_active: false,
             heartbeat: None,
             failure: None,
             result: CycleResult::default(),
@@ -105,11 +150,24 @@ impl Machine {
     /// beyond the bus deadline.
     pub fn tick(&mut self, time: &mut impl Time, planned_ns: i64, stop: Option<Cause>) -> TickTiming {
         let started_ns = time.now_ns();
-        let mut timing = TickTiming { planned_ns, started_ns, ..TickTiming::default() };
+        self.tick_started(time, TickTiming::at(planned_ns, started_ns), stop)
+    }
+
+    /// As [`Machine::tick`], for a loop that knows when the tick started and what it waited for: `timing` has its fields up
+    /// to `started_ns`.
+    pub fn tick_started(
+        &mut self,
+        time: &mut impl Time,
+        mut timing: TickTiming,
+        stop: Option<Cause>,
+    ) -> TickTiming {
+        let active = self.supervisor.phase() == Phase::Active;
+        timing.controlled = active && std::mem::replace(&mut self.was_active, active);
         self.encode(time, &mut timing);
         self.cycle.send(&mut self.links, timing.encoded_ns);
         timing.sent_ns = time.now_ns();
         self.collect(time, &mut timing);
+        time.collected();
         self.decide(time, &mut timing, stop);
         timing
     }
@@ -191,6 +249,7 @@ impl Machine {
         };
         self.supervisor.observe(&self.state, &seen);
         let before_ns = time.now_ns();
+        timing.controller_ran = self.supervisor.phase() == Phase::Active;
         self.control();
         let after_ns = time.now_ns();
         self.supervisor.govern(&mut self.commands, &self.state);

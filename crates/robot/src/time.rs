@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use khz_link::Link;
-use khz_rt::{Disturbance, Waiter, Witness, now_ns};
+use khz_rt::{Disturbance, Sleeps, Waiter, Witness, now_ns};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -40,9 +40,19 @@ pub trait Time {
         0
     }
 
-    /// Told right after [`Time::wait_for_tick`], so that the tick's disturbances can be watched.
-    fn woke(&mut self, planned_ns: i64) {
-        let _ = planned_ns;
+    /// Told right after the wait for a tick, so that the tick's disturbances can be watched: when it woke, how late that
+    /// was, and how much of that had passed before the wait began.
+    fn woke(&mut self, now_ns: i64, late_ns: i64, previous_ns: i64) {
+        let _ = (now_ns, late_ns, previous_ns);
+    }
+
+    /// Told at the end of the bus cycle, so that time away within it can be distinguished.
+    fn collected(&mut self) {}
+
+    /// Time the thread was kept from its CPU between [`Time::woke`] and [`Time::collected`], other than by itself. None in
+    /// virtual time.
+    fn away_in_cycle_ns(&self) -> i64 {
+        0
     }
 
     /// What kept the thread from its CPU since [`Time::woke`]. Nothing does in virtual time.
@@ -66,10 +76,13 @@ pub struct RealTime {
     waiter: Waiter,
     receive: Receive,
     witness: Witness,
-    /// Longest time between two looks at the clock while spinning: what took the CPU away then. Told apart
+    /// Longest time between two looks at the clock while waiting for replies: what took the CPU away then. Needed
     /// because not every guest kernel accounts what its hypervisor steals.
     gap_ns: i64,
-    slept_ns: i64,
+    sleeps: Sleeps,
+    in_tick: bool,
+    woke_ns: i64,
+    away_in_cycle_ns: i64,
 }
 
 impl RealTime {
@@ -77,7 +90,16 @@ impl RealTime {
     ///
     /// Belongs to the thread that makes it, because it watches what that thread gets of its CPU.
     pub fn new(waiter: Waiter, receive: Receive) -> Self {
-        Self { waiter, receive, witness: Witness::new(), gap_ns: 0, slept_ns: 0 }
+        Self {
+            waiter,
+            receive,
+            witness: Witness::new(),
+            gap_ns: 0,
+            sleeps: Sleeps::default(),
+            in_tick: false,
+            woke_ns: 0,
+            away_in_cycle_ns: 0,
+        }
     }
 
     /// Spins until `until_ns`; remembers the longest time between two looks at the clock.
@@ -101,7 +123,12 @@ impl RealTime {
         let timeout = Timespec { tv_sec: timeout_ns / 1_000_000_000, tv_nsec: timeout_ns % 1_000_000_000 };
         // Whatever poll returns, the links are asked next; an error can only make that sooner.
         let _ = poll(&mut fds, Some(&timeout));
-        self.slept_ns += now_ns() - from_ns;
+        if self.in_tick {
+            self.sleeps.within += 1;
+            self.sleeps.ns += now_ns() - from_ns;
+        } else {
+            self.sleeps.before += 1;
+        }
     }
 }
 
@@ -111,8 +138,9 @@ impl Time for RealTime {
     }
 
     fn wait_for_tick(&mut self, at_ns: i64) {
+        // A wait that is over gives no CPU up.
+        self.sleeps.before += u32::from(now_ns() < at_ns);
         self.waiter.wait_until(at_ns);
-        self.gap_ns = self.gap_ns.max(self.waiter.gap_ns());
     }
 
     fn pass(&mut self, until_ns: i64, links: &[Box<dyn Link>]) {
@@ -139,17 +167,25 @@ impl Time for RealTime {
         }
     }
 
-    fn woke(&mut self, planned_ns: i64) {
-        // What was slept before belongs to no tick.
-        self.slept_ns = 0;
-        let now_ns = now_ns();
-        self.witness.woke(now_ns, now_ns - planned_ns);
+    fn woke(&mut self, now_ns: i64, late_ns: i64, previous_ns: i64) {
+        (self.gap_ns, self.in_tick, self.woke_ns) = (0, true, now_ns);
+        self.witness.woke(now_ns, late_ns, previous_ns);
+    }
+
+    fn collected(&mut self) {
+        // A sleep on purpose, waiting for replies, is no time taken.
+        let away_ns = now_ns() - self.woke_ns - self.sleeps.ns - self.witness.used_ns();
+        self.away_in_cycle_ns = away_ns.max(self.gap_ns).max(0);
+    }
+
+    fn away_in_cycle_ns(&self) -> i64 {
+        self.away_in_cycle_ns
     }
 
     fn disturbance(&mut self) -> Disturbance {
-        // Time slept on purpose, waiting for replies, is no time taken.
-        let mut disturbance = self.witness.done(now_ns() - std::mem::take(&mut self.slept_ns));
-        disturbance.away_ns = disturbance.away_ns.max(std::mem::take(&mut self.gap_ns));
+        let mut disturbance = self.witness.done(now_ns(), self.sleeps);
+        disturbance.away_ns = disturbance.away_ns.max(self.gap_ns);
+        (self.sleeps, self.in_tick) = (Sleeps::default(), false);
         disturbance
     }
 }
@@ -159,6 +195,17 @@ impl Time for RealTime {
 #[derive(Clone, Debug, Default)]
 pub struct VirtualTime {
     now_ns: Arc<AtomicI64>,
+    freezes: Arc<[Freeze]>,
+}
+
+/// A stretch of virtual time in which the loop does not get the CPU: a wait that would end within it ends with it. One
+/// that begins at a planned start is a late wake of its length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freeze {
+    /// When it begins.
+    pub at_ns: i64,
+    /// How long it lasts.
+    pub for_ns: i64,
 }
 
 impl VirtualTime {
@@ -167,12 +214,28 @@ impl VirtualTime {
 
     /// Starts at `now_ns`.
     pub fn new(now_ns: i64) -> Self {
-        Self { now_ns: Arc::new(AtomicI64::new(now_ns)) }
+        Self { now_ns: Arc::new(AtomicI64::new(now_ns)), freezes: Arc::default() }
+    }
+
+    /// The same time, in which the loop is kept from its CPU as written. The stretches are in order and do not touch.
+    #[must_use]
+    pub fn frozen(self, freezes: impl IntoIterator<Item = Freeze>) -> Self {
+        Self { freezes: freezes.into_iter().collect(), ..self }
     }
 
     /// Lets time pass, as somebody does who takes long.
     pub fn elapse(&self, for_ns: i64) {
-        self.now_ns.fetch_add(for_ns, Ordering::Relaxed);
+        self.move_to(self.now_ns.load(Ordering::Relaxed) + for_ns);
+    }
+
+    fn move_to(&self, until_ns: i64) {
+        let from_ns = self.now_ns.load(Ordering::Relaxed);
+        // The last to have begun by then: who wakes in it wakes at its end.
+        let begun = self.freezes.partition_point(|freeze| freeze.at_ns <= until_ns);
+        let frozen = begun.checked_sub(1).map(|last| self.freezes[last]);
+        let thawed_ns = frozen.map_or(until_ns, |freeze| freeze.at_ns + freeze.for_ns);
+        let passed = frozen.is_some_and(|freeze| from_ns > freeze.at_ns);
+        self.now_ns.store(if passed { until_ns } else { until_ns.max(thawed_ns) }, Ordering::Relaxed);
     }
 }
 
@@ -182,13 +245,15 @@ impl Time for VirtualTime {
     }
 
     fn wait_for_tick(&mut self, at_ns: i64) {
-        self.now_ns.fetch_max(at_ns, Ordering::Relaxed);
+        if at_ns > self.now_ns() {
+            self.move_to(at_ns);
+        }
     }
 
     fn pass(&mut self, until_ns: i64, _: &[Box<dyn Link>]) {
         // A link's next event is a lower bound and may be past; time goes on all the same.
         let soonest_ns = self.now_ns() + Self::LEAST_STEP_NS;
-        self.now_ns.store(until_ns.max(soonest_ns), Ordering::Relaxed);
+        self.move_to(until_ns.max(soonest_ns));
     }
 }
 
@@ -216,6 +281,22 @@ mod tests {
         fn is_polled(&self) -> bool {
             true
         }
+    }
+
+    #[test]
+    fn a_frozen_loop_wakes_when_the_freeze_ends() {
+        let freezes = [Freeze { at_ns: 1_000, for_ns: 300 }, Freeze { at_ns: 5_000, for_ns: 2_000 }];
+        let mut time = VirtualTime::new(0).frozen(freezes);
+        let mut wait = |at_ns| {
+            time.wait_for_tick(at_ns);
+            time.now_ns()
+        };
+        assert_eq!(
+            [900, 1_100, 1_200, 1_400, 6_999, 7_500].map(&mut wait),
+            [900, 1_300, 1_300, 1_400, 7_000, 7_500]
+        );
+        time.elapse(10);
+        assert_eq!(time.now_ns(), 7_510);
     }
 
     #[test]

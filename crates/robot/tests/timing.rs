@@ -167,7 +167,9 @@ fn each_late_tick_is_blamed_on_the_part_that_was_late() {
     assert_eq!((part("record").max, part("record").max_at), (900_000, 701));
     assert_eq!(part("imu").max, 0, "the IMU is faster than the servos");
     let whole = part("encode").count;
-    assert!(["wake", "bus", "control", "supervise"].iter().all(|name| part(name).count == whole));
+    assert!(["wake", "bus", "supervise"].iter().all(|name| part(name).count == whole));
+    // In the last of them the supervisor took over.
+    assert_eq!(part("control").count, whole - 1);
 }
 
 #[test]
@@ -183,7 +185,8 @@ fn a_loop_that_stops_on_an_overrun_says_so_even_where_overruns_are_only_warned_o
     run(&mut machine, &mut time.clone(), &options, &mut [&mut stats, &mut recorder]);
 
     assert_eq!(machine.supervisor().blame(), Some(Cause::Overruns { count: 1 }));
-    assert_eq!((machine.phase(), stats.overruns), (Phase::Fault, 1));
+    // The tick that comes down starts at once, so late that it overruns, too.
+    assert_eq!((machine.phase(), stats.overruns), (Phase::Fault, 2));
     assert!(stats.ticks < 10_000, "{} ticks", stats.ticks);
     assert!(!options.stop.load(Ordering::Relaxed), "the operator asked for nothing");
 }

@@ -49,6 +49,15 @@ impl Histogram {
         self.extend(value_ns, value_ns, 1, at);
     }
 
+    /// Counts the same time so many times. Not more than 2³².
+    pub fn record_many(&mut self, value_ns: i64, count: u64, at: i64) {
+        let count = count.min(u64::from(u32::MAX));
+        if count > 0 {
+            self.values.saturating_record_n(value_ns.max(0) as u64, count);
+            self.extend(value_ns, value_ns, count as i64, at);
+        }
+    }
+
     /// Counts a time for an event that ran and for the `missed` planned ones before it that did not, one period apart:
     /// each of those would have waited a period longer than the next (HdrHistogram's correction of coordinated omission,
     /// with the number of missed periods known instead of guessed).
@@ -267,6 +276,15 @@ mod tests {
         let s = histogram.summary();
         assert_eq!((s.count, s.min, s.max, s.max_at), (200, 300_000, 199_300_000, 7));
         assert_eq!(s.mean, 99_800_000.0);
+    }
+
+    #[test]
+    fn many_at_once_are_as_one_by_one() {
+        let mut many = Histogram::new();
+        many.record_many(7, 3, 2);
+        many.record_many(9, 0, 5);
+        let one_by_one = filled([7, 7, 7]).summary();
+        assert_eq!(Summary { max_at: 0, ..many.summary() }, Summary { max_at: 0, ..one_by_one });
     }
 
     #[test]

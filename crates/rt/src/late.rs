@@ -6,7 +6,7 @@
 
 use crate::histogram::HIGHEST_NS;
 use crate::proc::Root;
-use crate::witness::{Cause, Disturbance};
+use crate::witness::{Cause, Disturbance, Shares};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,14 +20,25 @@ pub struct LateTick {
     pub number: u64,
     /// When it woke, on `CLOCK_MONOTONIC`, as the ends of [`Window`]s are.
     pub at_ns: i64,
-    /// From its planned time to its end.
+    /// From the time it waited for to its end.
     pub response_ns: i64,
     /// What that usually is.
     pub usual_ns: i64,
     /// The part most over its usual time, as an index the caller understands; `None`: the waking.
     pub part: Option<usize>,
+    /// What to call it if the thread had the CPU: [`Cause::Controller`], [`Cause::Bus`] or [`Cause::Compute`].
+    pub own: Cause,
     /// Who had the CPU meanwhile.
     pub disturbance: Disturbance,
+}
+
+impl LateTick {
+    /// Why it was late: see [`Disturbance::late_cause`].
+    #[inline]
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        self.disturbance.late_cause(self.response_ns - self.usual_ns, self.own)
+    }
 }
 
 /// Keeps the worst late ticks in a fixed number of places, and counts all.
@@ -40,20 +51,122 @@ pub struct LateLog {
     causes: Causes,
 }
 
-/// How many late ticks had which cause.
+/// How many late ticks had which cause. In results before 2026-11-22 `unaccounted` is called `stolen` and is the whole
+/// remainder, `page_fault` is `fault`, and `compute` is `own` and includes controller, bus and short wake latencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Causes {
     /// All late ticks.
     pub late: u64,
-    /// Nobody the kernel knows had the CPU: hypervisor, firmware, interrupts off.
-    pub stolen: u64,
-    /// Another thread had it.
+    /// The tick before was not over.
+    pub previous_tick: u64,
+    /// Another thread had the CPU.
     pub preempted: u64,
-    /// A page came from disk.
-    pub fault: u64,
-    /// The tick had the CPU all along: its own work took long.
-    pub own: u64,
+    /// The thread waited by itself: for a lock, a file, a sleep; or it was stopped.
+    pub blocked: u64,
+    /// A page came from disk, or many from memory.
+    #[serde(alias = "fault")]
+    pub page_fault: u64,
+    /// Nobody the kernel knows had the CPU: hypervisor, firmware, interrupts off, timer slack, idle state.
+    #[serde(alias = "stolen")]
+    pub unaccounted: u64,
+    /// The controller had the CPU.
+    pub controller: u64,
+    /// It waited for replies.
+    pub bus: u64,
+    /// It had the CPU for something else of its own.
+    #[serde(alias = "own")]
+    pub compute: u64,
 }
+
+impl Causes {
+    /// Counts a late tick.
+    #[inline]
+    pub fn count(&mut self, cause: Cause) {
+        self.late += 1;
+        *match cause {
+            Cause::PreviousTick => &mut self.previous_tick,
+            Cause::Preempted => &mut self.preempted,
+            Cause::Blocked => &mut self.blocked,
+            Cause::PageFault => &mut self.page_fault,
+            Cause::Unaccounted => &mut self.unaccounted,
+            Cause::Controller => &mut self.controller,
+            Cause::Bus => &mut self.bus,
+            Cause::Compute => &mut self.compute,
+        } += 1;
+    }
+
+    /// How many had this cause.
+    #[must_use]
+    pub fn of(&self, cause: Cause) -> u64 {
+        match cause {
+            Cause::PreviousTick => self.previous_tick,
+            Cause::Preempted => self.preempted,
+            Cause::Blocked => self.blocked,
+            Cause::PageFault => self.page_fault,
+            Cause::Unaccounted => self.unaccounted,
+            Cause::Controller => self.controller,
+            Cause::Bus => self.bus,
+            Cause::Compute => self.compute,
+        }
+    }
+}
+
+/// The ticks of a run that lost 50 µs ([`crate::DISTURBED_NS`]) or more to one cause, by that cause; and the time they
+/// lost. Counted as it goes; no memory grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// Such ticks.
+    pub ticks: u64,
+    /// By the cause that took most.
+    pub causes: LostTicks,
+    /// The time all of them lost, by what took it.
+    pub time_ns: Shares,
+}
+
+/// How many ticks lost most of their time to what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostTicks {
+    /// The tick before was not over.
+    pub previous_tick: u64,
+    /// Other threads had the CPU.
+    pub preempted: u64,
+    /// The thread waited by itself, or was stopped.
+    pub blocked: u64,
+    /// It waited for a page from disk.
+    pub page_fault: u64,
+    /// Nobody the kernel knows had the CPU.
+    pub unaccounted: u64,
+}
+
+impl Lost {
+    /// Takes in a tick.
+    #[inline]
+    pub fn record(&mut self, disturbance: &Disturbance) {
+        let Some(cause) = disturbance.cause() else { return };
+        self.ticks += 1;
+        self.time_ns.add(&disturbance.shares());
+        let causes = &mut self.causes;
+        match cause {
+            Cause::PreviousTick => causes.previous_tick += 1,
+            Cause::Preempted => causes.preempted += 1,
+            Cause::Blocked => causes.blocked += 1,
+            Cause::PageFault => causes.page_fault += 1,
+            _ => causes.unaccounted += 1,
+        }
+    }
+
+    /// Of the unaccounted time, how much may have been steal, given what the kernel counted: no more than that and one of
+    /// its steps. The rest is unexplained.
+    #[must_use]
+    pub fn steal_at_most_ns(&self, counted_ns: i64) -> i64 {
+        let limit_ns = if counted_ns > 0 { counted_ns + STEAL_STEP_NS } else { 0 };
+        self.time_ns.unaccounted.min(limit_ns)
+    }
+}
+
+/// The kernel counts steal in steps of this (`/proc/stat`, `USER_HZ` = 100).
+pub const STEAL_STEP_NS: i64 = 10_000_000;
 
 impl LateLog {
     /// Ticks whose response exceeds the usual by more than `threshold_ns` are late; the worst `places` are kept.
@@ -68,13 +181,7 @@ impl LateLog {
         if tick.response_ns - tick.usual_ns <= self.threshold_ns {
             return false;
         }
-        self.causes.late += 1;
-        match tick.disturbance.cause() {
-            Some(Cause::Stolen) => self.causes.stolen += 1,
-            Some(Cause::Preempted) => self.causes.preempted += 1,
-            Some(Cause::Fault) => self.causes.fault += 1,
-            None => self.causes.own += 1,
-        }
+        self.causes.count(tick.cause());
         self.keep(tick);
         true
     }
@@ -262,18 +369,19 @@ mod tests {
     use super::*;
 
     fn late(number: u64, response_ns: i64, disturbance: Disturbance) -> LateTick {
-        LateTick { number, at_ns: number as i64, response_ns, usual_ns: 0, part: None, disturbance }
+        let (at_ns, own) = (number as i64, Cause::Compute);
+        LateTick { number, at_ns, response_ns, usual_ns: 0, part: None, own, disturbance }
     }
 
     #[test]
     fn keeps_the_worst_and_counts_all() {
         let mut log = LateLog::new(100, 2);
-        let stolen = Disturbance { late_ns: 900_000, ..Disturbance::default() };
+        let delayed = Disturbance { late_ns: 900_000, ..Disturbance::default() };
         for (number, response_ns) in [(0, 100), (1, 500), (2, 300), (3, 400), (4, 900_000)] {
-            log.record(late(number, response_ns, if number == 4 { stolen } else { Disturbance::default() }));
+            log.record(late(number, response_ns, if number == 4 { delayed } else { Disturbance::default() }));
         }
         assert_eq!(log.worst().iter().map(|tick| tick.number).collect::<Vec<_>>(), [1, 4]);
-        assert_eq!(log.causes(), Causes { late: 4, stolen: 1, own: 3, ..Causes::default() });
+        assert_eq!(log.causes(), Causes { late: 4, unaccounted: 1, compute: 3, ..Causes::default() });
     }
 
     #[test]
@@ -281,6 +389,40 @@ mod tests {
         let mut log = LateLog::new(100, 2);
         let tick = |response_ns| LateTick { usual_ns: 1_000, ..late(0, response_ns, Disturbance::default()) };
         assert_eq!([1_100, 1_101].map(|response_ns| log.record(tick(response_ns))), [false, true]);
+    }
+
+    #[test]
+    fn causes_of_old_results_are_read_with_their_old_names() {
+        let old = r#"{"late":9,"stolen":4,"preempted":3,"fault":1,"own":1}"#;
+        let causes: Causes = serde_json::from_str(old).unwrap();
+        let expected =
+            Causes { late: 9, unaccounted: 4, preempted: 3, page_fault: 1, compute: 1, ..Causes::default() };
+        assert_eq!(causes, expected);
+    }
+
+    #[test]
+    fn each_cause_is_counted_as_itself() {
+        let mut causes = Causes::default();
+        for (times, cause) in Cause::ALL.into_iter().enumerate() {
+            (0..=times).for_each(|_| causes.count(cause));
+        }
+        assert_eq!(Cause::ALL.map(|cause| causes.of(cause)), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(causes.late, 36);
+    }
+
+    #[test]
+    fn no_more_steal_is_claimed_than_the_kernel_counted() {
+        let mut lost = Lost::default();
+        for late_ns in [900_000, 49_000, 30_100_000] {
+            lost.record(&Disturbance { late_ns, ..Disturbance::default() });
+        }
+        lost.record(&Disturbance { late_ns: 90_000, previous_ns: 80_000, ..Disturbance::default() });
+        assert_eq!((lost.ticks, lost.causes.unaccounted, lost.causes.previous_tick), (3, 2, 1));
+        assert_eq!((lost.time_ns.unaccounted, lost.time_ns.previous_tick), (31_010_000, 80_000));
+        assert_eq!(
+            [0, 10_000_000, 40_000_000].map(|ns| lost.steal_at_most_ns(ns)),
+            [0, 20_000_000, 31_010_000]
+        );
     }
 
     const TABLE: &str = "           CPU0       CPU1\n  1:          0         11   IO-APIC   1-edge      i8042\n \

@@ -36,4 +36,4 @@ pub use threads::{Thread, threads};
 pub use trace::KernelTrace;
 pub use wait::{Guard, Paced, Waiter, Wake, wait_readable};
 pub use watchdog::Watchdog;
-pub use witness::{Cause, DISTURBED_NS, Disturbance, Witness};
+pub use witness::{Cause, DISTURBED_NS, Disturbance, MINOR_FAULT_NS, Shares, Sleeps, Witness};

@@ -16,7 +16,8 @@ pub enum Overrun {
     Skip,
     /// Run once at once for the latest planned time passed, older ones are missed; then go on in phase.
     RunLateOnce,
-    /// Run at once and plan all later ticks from now: nothing is missed, the phase is lost.
+    /// Run at once and plan all later ticks from now. The phase is lost, and so are the planned times that passed
+    /// without a tick: they count as missed.
     RePhase,
     /// Stop the loop.
     Stop,
@@ -74,6 +75,9 @@ pub struct Pacer {
     period_ns: i64,
     policy: Overrun,
     next_ns: i64,
+    /// The first planned time no tick has run for.
+    due_ns: i64,
+    late_ns: i64,
     /// Planned times missed since the last tick.
     skipped: u64,
     stopped: bool,
@@ -85,13 +89,27 @@ pub struct Pacer {
 pub struct Tick {
     /// Counts the ticks that ran, from 0.
     pub number: u64,
-    /// When it should have begun.
+    /// The planned time it ran for: of those passed, the latest.
     pub planned_ns: i64,
     /// How much later it woke than the time it waited for; negative only on a clock that was set back. After a
     /// late wake that is longer than the time since `planned_ns`.
     pub late_ns: i64,
+    /// The first planned time that no earlier tick ran for. `missed` planned times from here on, one period apart, got
+    /// no tick of their own.
+    pub due_ns: i64,
     /// Planned times missed since the tick before.
     pub missed: u64,
+}
+
+impl Tick {
+    /// How late this tick was for the last of the planned times it makes up for; for each of the `missed` ones before, it
+    /// was one period later. What [`crate::Histogram::record_corrected`] takes.
+    #[inline]
+    #[must_use]
+    pub fn start_delay_ns(&self, woke_ns: i64, period_ns: i64) -> i64 {
+        let missed_ns = period_ns.saturating_mul(i64::try_from(self.missed).unwrap_or(i64::MAX));
+        woke_ns.saturating_sub(self.due_ns).saturating_sub(missed_ns)
+    }
 }
 
 /// What happened so far.
@@ -131,7 +149,9 @@ impl Pacer {
     #[must_use]
     pub fn new(period_ns: i64, policy: Overrun, first_ns: i64) -> Pacer {
         assert!(period_ns > 0, "the period must be positive");
-        Pacer { period_ns, policy, next_ns: first_ns, skipped: 0, stopped: false, counts: Counts::default() }
+        let (next_ns, due_ns) = (first_ns, first_ns);
+        let counts = Counts::default();
+        Pacer { period_ns, policy, next_ns, due_ns, late_ns: 0, skipped: 0, stopped: false, counts }
     }
 
     /// When the next tick is planned; may be past, then it runs at once.
@@ -147,19 +167,30 @@ impl Pacer {
     /// time passed ([`Overrun::RePhase`]: for now), or the loop stops ([`Overrun::Stop`]).
     #[inline]
     pub fn woke(&mut self, now_ns: i64) -> Option<Tick> {
-        let late_ns = now_ns.saturating_sub(self.next_ns);
-        if late_ns >= self.period_ns {
+        self.late_ns = now_ns.saturating_sub(self.next_ns);
+        if self.late_ns >= self.period_ns {
             self.counts.late_wakes += 1;
-            self.catch_up(now_ns, late_ns / self.period_ns);
+            self.catch_up(now_ns, self.late_ns / self.period_ns);
         }
-        if self.stopped {
-            return None;
-        }
+        (!self.stopped).then(|| self.start())
+    }
+
+    /// Goes on after [`Overrun::Stop`] ended the loop, with [`Overrun::Skip`]: gives the tick [`Pacer::woke`] withheld.
+    /// For loops that have something to bring down.
+    #[inline]
+    pub fn resume(&mut self) -> Tick {
+        (self.stopped, self.policy) = (false, Overrun::Skip);
+        self.start()
+    }
+
+    fn start(&mut self) -> Tick {
         let missed = std::mem::take(&mut self.skipped);
-        let tick = Tick { number: self.counts.ticks, planned_ns: self.next_ns, late_ns, missed };
+        let (number, planned_ns) = (self.counts.ticks, self.next_ns);
+        let tick = Tick { number, planned_ns, late_ns: self.late_ns, due_ns: self.due_ns, missed };
         self.counts.ticks += 1;
         self.next_ns += self.period_ns;
-        Some(tick)
+        self.due_ns = self.next_ns;
+        tick
     }
 
     /// To be told when the tick's work was done; decides when the next is planned.
@@ -173,8 +204,8 @@ impl Pacer {
         match self.policy {
             Overrun::Skip => self.skip(passed + 1),
             Overrun::RunLateOnce => self.skip(passed),
-            Overrun::RePhase => self.re_phase(now_ns),
-            Overrun::Stop => self.stopped = true,
+            Overrun::RePhase => self.re_phase(now_ns, passed),
+            Overrun::Stop => self.stop(passed),
         }
     }
 
@@ -188,8 +219,8 @@ impl Pacer {
     fn catch_up(&mut self, now_ns: i64, passed: i64) {
         match self.policy {
             Overrun::Skip | Overrun::RunLateOnce => self.skip(passed),
-            Overrun::RePhase => self.re_phase(now_ns),
-            Overrun::Stop => self.stopped = true,
+            Overrun::RePhase => self.re_phase(now_ns, passed),
+            Overrun::Stop => self.stop(passed),
         }
     }
 
@@ -199,9 +230,15 @@ impl Pacer {
         self.next_ns += periods * self.period_ns;
     }
 
-    fn re_phase(&mut self, now_ns: i64) {
+    fn re_phase(&mut self, now_ns: i64, passed: i64) {
+        self.skip(passed);
         self.counts.re_phased += 1;
         self.next_ns = now_ns;
+    }
+
+    fn stop(&mut self, passed: i64) {
+        self.skip(passed);
+        self.stopped = true;
     }
 }
 
@@ -283,7 +320,8 @@ impl PacketPacer {
     fn tick(&mut self, now_ns: i64, missed: u64) -> Tick {
         let number = self.counts.ticks;
         self.counts.ticks += 1;
-        Tick { number, planned_ns: self.expected_ns, late_ns: now_ns - self.expected_ns, missed }
+        let due_ns = self.expected_ns - self.period_ns * missed as i64;
+        Tick { number, planned_ns: self.expected_ns, late_ns: now_ns - self.expected_ns, due_ns, missed }
     }
 }
 
@@ -319,8 +357,8 @@ mod tests {
         let golden = [
             (Overrun::Skip, "0+0, 1000+10, 5000+0 missed 3, 6000+0", 3),
             (Overrun::RunLateOnce, "0+0, 1000+10, 4000+500 missed 2, 5000+0", 2),
-            (Overrun::RePhase, "0+0, 1000+10, 4500+0, 5500+0", 0),
-            (Overrun::Stop, "0+0, 1000+10, stop", 0),
+            (Overrun::RePhase, "0+0, 1000+10, 4500+0 missed 2, 5500+0", 2),
+            (Overrun::Stop, "0+0, 1000+10, stop", 2),
         ];
         for (policy, expected, missed) in golden {
             let (trace, counts) = trace(policy, &ticks);
@@ -334,13 +372,51 @@ mod tests {
         let golden = [
             (Overrun::Skip, "0+0, 3000+2500 missed 2, 4000+0"),
             (Overrun::RunLateOnce, "0+0, 3000+2500 missed 2, 4000+0"),
-            (Overrun::RePhase, "0+0, 3500+2500, 4500+0"),
+            (Overrun::RePhase, "0+0, 3500+2500 missed 2, 4500+0"),
             (Overrun::Stop, "0+0, stop"),
         ];
         for (policy, expected) in golden {
             let (trace, counts) = trace(policy, &ticks);
             assert_eq!((trace.as_str(), counts.late_wakes, counts.overruns), (expected, 1, 0), "{policy}");
         }
+    }
+
+    /// The delays of all planned times of a loop that wakes and works as told, in µs.
+    fn delays(policy: Overrun, ticks: &[(i64, i64)]) -> Vec<i64> {
+        let (mut pacer, mut now_ns, mut delays) = (Pacer::new(MS, policy, 0), 0, Vec::new());
+        for &(late_us, work_us) in ticks {
+            now_ns = pacer.deadline_ns().max(now_ns) + late_us * 1_000;
+            let tick = pacer.woke(now_ns).unwrap_or_else(|| pacer.resume());
+            let last_ns = tick.start_delay_ns(now_ns, MS);
+            delays.extend((0..=tick.missed as i64).rev().map(|n| (last_ns + n * MS) / 1_000));
+            now_ns += work_us * 1_000;
+            pacer.finished(now_ns);
+        }
+        delays
+    }
+
+    #[test]
+    fn every_planned_time_has_a_delay_until_the_first_tick_after_it() {
+        let late_wake = [(0, 100), (2_500, 100), (0, 100)];
+        for policy in Overrun::ALL {
+            assert_eq!(delays(policy, &late_wake), [0, 2_500, 1_500, 500, 0], "{policy}");
+        }
+        let overrun = [(0, 100), (10, 2_490 + 1_000), (0, 100), (0, 100)];
+        assert_eq!(delays(Overrun::Skip, &overrun), [0, 10, 3_000, 2_000, 1_000, 0, 0]);
+        for policy in [Overrun::RunLateOnce, Overrun::RePhase, Overrun::Stop] {
+            assert_eq!(delays(policy, &overrun), [0, 10, 2_500, 1_500, 500, 0], "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_loop_that_stopped_can_go_on_at_once_and_in_phase() {
+        let mut pacer = Pacer::new(MS, Overrun::Stop, 0);
+        pacer.woke(0);
+        assert_eq!(pacer.woke(3_500_000), None);
+        let tick = pacer.resume();
+        assert_eq!((tick.planned_ns, tick.late_ns, tick.missed), (3 * MS, 2_500_000, 2));
+        pacer.finished(6_100_000);
+        assert_eq!((pacer.deadline_ns(), pacer.counts().missed), (7 * MS, 5));
     }
 
     #[test]

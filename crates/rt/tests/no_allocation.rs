@@ -2,7 +2,7 @@
 
 use khz_rt::alloc_trap::{CountingAllocator, forbid};
 use khz_rt::late::{LateLog, LateTick};
-use khz_rt::{Histogram, Overrun, Pacer, PacketPacer, Profile, Waiter, Wake, Witness, now_ns};
+use khz_rt::{Cause, Histogram, Overrun, Pacer, PacketPacer, Profile, Sleeps, Waiter, Wake, Witness, now_ns};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -30,17 +30,18 @@ fn a_measured_tick_stays_off_the_heap_with_every_wake_strategy() {
             for _ in 0..10 {
                 let woke_ns = waiter.wait_until(pacer.deadline_ns());
                 let Some(tick) = pacer.woke(woke_ns) else { return };
-                witness.woke(woke_ns, tick.late_ns);
+                witness.woke(woke_ns, tick.late_ns, 0);
                 latency.record(tick.late_ns, woke_ns);
                 profile.begin(work, woke_ns);
                 let done_ns = now_ns();
                 profile.end(work, done_ns);
-                let disturbance = witness.done(done_ns);
+                let disturbance = witness.done(done_ns, Sleeps::START);
                 let response_ns = done_ns - tick.planned_ns;
                 let part = profile.blame().map(|_| 0);
                 let usual_ns = profile.usual_ns(work);
                 let (number, at_ns) = (tick.number, woke_ns);
-                late.record(LateTick { number, at_ns, response_ns, usual_ns, part, disturbance });
+                let own = Cause::Compute;
+                late.record(LateTick { number, at_ns, response_ns, usual_ns, part, own, disturbance });
                 profile.tick(tick.number);
                 pacer.finished(now_ns());
             }

@@ -38,7 +38,7 @@ fn measure(bench: &Bench, name: &str, bus: BusConfig, deadline_ns: i64) -> Resul
     let mut time = Machine::time(Receive::Spin)?;
     let (mut over, mut undisturbed, mut lost) = (Vec::new(), Vec::new(), 0);
     for _ in 0..bench.rounds(1000) {
-        time.woke(now_ns());
+        time.woke(now_ns(), 0, 0);
         let (took_ns, result) = machine.cycle(&mut time, deadline_ns);
         over.push(took_ns as f64 / deadline_ns as f64);
         if time.disturbance().away_ns < INTERRUPTED_NS {

@@ -111,13 +111,13 @@ fn recording(bench: &Bench) {
     const TICKS: i64 = 100_000;
     let mut costs = Vec::new();
     for _ in 0..bench.rounds(50) {
-        let mut recording = Recording::new(100_000, 0, None);
+        let mut recording = Recording::new(1_000_000, 100_000, 0, None);
         recording.begin(0, 0);
         let cost_ns = khz_bench::timed_ns(|| {
             for tick in 0..TICKS {
                 let planned_ns = tick * 1_000_000;
                 let woke_ns = planned_ns + 10_000 + tick % 977;
-                let sample = Sample { planned_ns, woke_ns, begun_ns: woke_ns + 30, done_ns: woke_ns + 9_000 };
+                let sample = Sample::in_time(planned_ns, woke_ns, woke_ns + 30, woke_ns + 9_000);
                 recording.tick(sample, woke_ns, Disturbance::default());
             }
         });

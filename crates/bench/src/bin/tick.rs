@@ -128,17 +128,17 @@ fn main() -> Result<()> {
     drop(folder);
 
     let stats = &outcome.stats;
-    let own = stats.tick_cpu.summary();
+    let own = stats.loop_compute.summary();
     let cycle = stats.cycle.summary();
     let ratios = Samples::new(result.lock().map(|ratios| ratios.clone()).unwrap_or_default());
-    bench.figure("tick_own_work_p50", own.p50 as f64 / 1e3, "us", 15.0);
-    bench.figure("tick_own_work_p99", own.p99 as f64 / 1e3, "us", 15.0);
+    bench.figure("tick_loop_compute_p50", own.p50 as f64 / 1e3, "us", 15.0);
+    bench.figure("tick_loop_compute_p99", own.p99 as f64 / 1e3, "us", 15.0);
     bench.ratio("tick_cycle_to_wire_bound_p50", ratios.median(), 1.1);
     bench.figure("tick_cycle_p50", cycle.p50 as f64 / 1e3, "us", 800.0);
     bench.figure("tick_cycle_max", cycle.max as f64 / 1e3, "us", 1000.0);
-    let undisturbed = stats.missed_replies - stats.missed_in_disturbed;
-    bench.figure("tick_missed_replies_undisturbed", undisturbed as f64, "replies", 0.0);
+    let clean = stats.missed_replies - stats.missed_while_off_cpu;
+    bench.figure("tick_missed_replies_clean", clean as f64, "replies", 0.0);
     bench.figure("tick_rate_error", (stats.rate_hz() - 1000.0).abs(), "Hz", 0.1);
-    bench.figure("tick_disturbed", stats.disturbed_ticks as f64, "ticks", f64::INFINITY);
+    bench.figure("tick_lost_time", stats.lost.ticks as f64, "ticks", f64::INFINITY);
     Ok(())
 }

@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use khz_measure::jitter::duration_ns;
 use khz_measure::report::run::PartTimes;
 use khz_measure::run::{RunSummary, page_data};
+use khz_measure::verdict::grouped;
 use khz_robot::RobotConfig;
 use khz_robot::config::QUADRUPED;
 use khz_robot::launch::{Landed, Launch};
@@ -198,34 +199,42 @@ fn tell(args: &Args, summary: &RunSummary) -> Result<()> {
 
 /// The table after a run.
 fn table(summary: &RunSummary, budget: bool) -> String {
+    let ticks = &summary.controlled;
+    let [lost, unaccounted] = summary.lost_lines();
     let mut lines = vec![
         format!("{}: {} ticks, {}", summary.robot, summary.ticks, summary.end),
-        format!("rate            {:>10.3} Hz of {}", summary.rate_hz, summary.target_rate_hz),
+        format!("rate            {:>10.3} Hz: {}", summary.rate_hz, summary.verdict.headline),
         format!(
-            "missed replies  {:>10}    ({} in disturbed ticks), late {}, foreign {}, IMU {}",
+            "lost periods    {:>10}    (of {} controlled; {} outside; {} late wakes)",
+            grouped(ticks.lost_periods),
+            grouped(ticks.periods),
+            grouped(summary.outside.lost_periods),
+            grouped(summary.late_wakes)
+        ),
+        format!(
+            "missed replies  {:>10}    ({} while off CPU), late {}, unexpected frames {}, IMU {}",
             summary.missed_replies,
-            summary.missed_in_disturbed_ticks,
+            summary.missed_while_off_cpu,
             summary.late_replies,
-            summary.foreign_frames,
+            summary.unexpected_frames,
             summary.imu_missed
         ),
         format!(
             "overruns        {:>10}    ({} periods skipped, {} ticks without their pacing frame)",
             summary.overruns, summary.skipped, summary.ticks_without_frame
         ),
-        format!(
-            "disturbed ticks {:>10}    ({} stolen; the kernel counts {} of steal)",
-            summary.disturbed_ticks,
-            summary.steal_ticks,
-            micros(summary.steal_ns)
-        ),
+        format!("lost time, ticks{lost}"),
+        format!("unaccounted     {unaccounted}"),
         String::new(),
         format!("{:<15} {:>10} {:>10} {:>10} {:>10} {:>10}", "", "p50", "p90", "p99", "p99.9", "max"),
     ];
-    let durations: [(&str, &Summary); 4] = [
+    let durations: [(&str, &Summary); 7] = [
         ("wake latency", &summary.wake_latency_ns),
+        ("start delay", &summary.start_delay_ns),
+        ("period", &summary.period_ns),
         ("bus cycle", &summary.cycle_ns),
-        ("own work", &summary.tick_cpu_ns),
+        ("loop compute", &summary.loop_compute_ns),
+        ("CPU time", &summary.cpu_ns),
         ("controller", &summary.control_ns),
     ];
     lines.extend(durations.map(|(name, s)| row(name, s)));

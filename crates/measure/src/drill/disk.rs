@@ -43,6 +43,7 @@ impl Recording {
             number,
             timing,
             disturbance,
+            away_in_cycle_ns: 0,
             skipped: 0,
             overrun: false,
             without_frame: false,

@@ -1,27 +1,41 @@
 //! Raw samples as CSV, distributions as HdrHistogram percentile files.
 
 use super::recording::{Recording, Sample};
-use khz_rt::Histogram;
+use khz_rt::{Disturbance, Histogram};
 use std::io::{self, Write};
 
-/// Writes every sample kept, one line per tick, with a heading.
+/// Writes every sample kept, one line per tick, with a heading. `docs/metrics.md` says how the figures follow from it.
 ///
 /// # Errors
 /// Of the writer.
-pub fn csv(samples: &[Sample], out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "planned_ns,woke_ns,begun_ns,done_ns,wake_latency_ns,execution_ns,response_ns")?;
-    for sample in samples {
-        writeln!(
-            out,
-            "{},{},{},{},{},{},{}",
+pub fn csv(samples: &[(Sample, Disturbance)], out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "planned_ns,woke_ns,begun_ns,done_ns,wake_latency_ns,execution_ns,response_ns,due_ns,missed,overrun,previous_ns,cpu_ns,\
+         away_ns,queued_before_ns,queued_ns,blocked_before,blocked,involuntary,minor_faults,major_faults"
+    )?;
+    for (sample, lost) in samples {
+        let times = [
             sample.planned_ns,
             sample.woke_ns,
             sample.begun_ns,
             sample.done_ns,
             sample.wake_latency_ns(),
             sample.execution_ns(),
-            sample.response_ns()
-        )?;
+            sample.response_ns(),
+            sample.due_ns,
+            sample.missed as i64,
+            i64::from(sample.overrun),
+            lost.previous_ns,
+            lost.cpu_ns,
+            lost.away_ns,
+            lost.queued_before_ns,
+            lost.queued_ns,
+        ];
+        let counts =
+            [lost.blocked_before, lost.blocked, lost.involuntary, lost.minor_faults, lost.major_faults];
+        let values = times.into_iter().chain(counts.map(i64::from));
+        writeln!(out, "{}", values.map(|value| value.to_string()).collect::<Vec<_>>().join(","))?;
     }
     Ok(())
 }
@@ -57,9 +71,12 @@ mod tests {
     #[test]
     fn csv_has_a_line_per_sample() {
         let mut out = Vec::new();
-        csv(&[Sample { planned_ns: 10, woke_ns: 13, begun_ns: 14, done_ns: 20 }], &mut out).unwrap();
+        let lost = Disturbance { cpu_ns: 5, away_ns: 2, blocked: 1, ..Disturbance::default() };
+        csv(&[(Sample::in_time(10, 13, 14, 20), lost)], &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(text.lines().nth(1), Some("10,13,14,20,3,6,9"));
+        assert_eq!(text.lines().nth(1), Some("10,13,14,20,3,6,9,10,0,0,0,5,2,0,0,0,1,0,0,0"));
+        let columns = |line: usize| text.lines().nth(line).unwrap().split(',').count();
+        assert_eq!(columns(0), columns(1));
     }
 
     #[test]

@@ -7,7 +7,9 @@ use super::result::Run;
 use crate::late::LateReport;
 use khz_rt::clock::thread_cpu_ns;
 use khz_rt::late::{Observer, Window, window_at};
-use khz_rt::{Counts, KernelTrace, Pacer, Passport, Report, SetupError, Usage, Waiter, Witness, now_ns};
+use khz_rt::{
+    Counts, KernelTrace, Pacer, Passport, Report, SetupError, Sleeps, Usage, Waiter, Witness, now_ns,
+};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// Why a measurement did not come about.
@@ -38,8 +40,8 @@ pub enum JitterError {
     Broken,
 }
 
-/// 240 MB.
-const MOST_SAMPLES: u64 = 10_000_000;
+/// Half a gigabyte.
+const MOST_SAMPLES: u64 = 4_000_000;
 /// What the machine does while the load gets going is not measured.
 const SETTLE: std::time::Duration = std::time::Duration::from_millis(500);
 
@@ -84,7 +86,12 @@ impl Experiment {
         }
         let usual_work_ns = usual_work_ns(plan.work);
         Ok(Experiment {
-            recording: Recording::new(plan.late_ns(), usual_work_ns, raw.then_some(plan.ticks)),
+            recording: Recording::new(
+                plan.period_ns,
+                plan.late_ns(),
+                usual_work_ns,
+                raw.then_some(plan.ticks),
+            ),
             plan,
             usual_work_ns,
             start_ns: 0,
@@ -155,24 +162,29 @@ impl Experiment {
         let (start_ns, cpu_ns) = (now_ns(), thread_cpu_ns());
         // As the recording has it: from the first planned time on.
         self.start_ns = start_ns + self.plan.period_ns - self.measured_ns;
+        let mut ready_ns = clock.now_ns();
         for number in 0..ticks {
             let planned_ns = pacer.deadline_ns();
             let woke_ns = waiter.wait_until(planned_ns);
             let Some(tick) = pacer.woke(woke_ns) else { break };
             let monotonic_ns = now_ns();
-            witness.woke(monotonic_ns, tick.late_ns);
+            witness.woke(monotonic_ns, tick.late_ns, ready_ns - planned_ns);
             let begun_ns = clock.now_ns();
             self.plan.work.run(number);
             let done_ns = clock.now_ns();
-            let disturbance = witness.done(now_ns());
-            let sample = Sample { planned_ns, woke_ns, begun_ns, done_ns };
+            let sleeps = Sleeps { before: u32::from(ready_ns < planned_ns), ..Sleeps::default() };
+            let disturbance = witness.done(now_ns(), sleeps);
+            let overruns = pacer.counts().overruns;
+            pacer.finished(done_ns);
+            let overrun = pacer.counts().overruns > overruns;
+            let sample = Sample { overrun, ..Sample::of(&tick, woke_ns, begun_ns, done_ns) };
             let late = self.recording.tick(sample, monotonic_ns, disturbance);
             if let Some(trace) = trace.as_mut().filter(|_| late) {
                 trace.stop();
             }
             watch.ticks.fetch_add(1, Ordering::Relaxed);
             watch.worst_ns.fetch_max(tick.late_ns, Ordering::Relaxed);
-            pacer.finished(clock.now_ns());
+            ready_ns = clock.now_ns();
             if watch.stop.load(Ordering::Relaxed) {
                 break;
             }
@@ -216,13 +228,16 @@ impl Experiment {
             duration_ns: self.measured_ns,
             usual_work_ns: self.usual_work_ns,
             guard_ns: (self.plan.wake == khz_rt::Wake::Hybrid).then_some(self.guard_ns),
+            definitions: super::result::DEFINITIONS,
             wake_latency_ns: self.recording.wake.summary(),
+            start_delay_ns: self.recording.start_delay.summary(),
             period_ns: self.recording.period.summary(),
             execution_ns: self.recording.execution.summary(),
             response_ns: self.recording.response.summary(),
             counts: self.counts,
             late_threshold_ns: self.recording.late.threshold_ns() + self.usual_work_ns,
             causes: self.recording.late.causes(),
+            lost_time: self.recording.lost,
             late: self.late,
             kernel_events: self.events,
             setup: self.setup,
@@ -266,7 +281,7 @@ impl Experiment {
         for number in 0..ticks {
             let planned_ns = ahead_ns + number * period_ns;
             let (woke_ns, done_ns) = (planned_ns + 1_000 * number, planned_ns + 400_000);
-            let sample = Sample { planned_ns, woke_ns, begun_ns: woke_ns, done_ns };
+            let sample = Sample::in_time(planned_ns, woke_ns, woke_ns, done_ns);
             let disturbance =
                 khz_rt::Disturbance { late_ns: 1_000 * number, ..khz_rt::Disturbance::default() };
             self.recording.tick(sample, woke_ns - ahead_ns, disturbance);

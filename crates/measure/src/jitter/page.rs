@@ -6,7 +6,8 @@ use crate::report::{
     Axis, Better, Block, Cell, Column, Comparison, Distribution, Figure, KeyValues, Level, Page, Plot,
     Section, Stroke, Table, duration,
 };
-use khz_rt::{Grade, Policy, Summary};
+use crate::verdict::grouped;
+use khz_rt::{Policy, Summary};
 
 /// One page for one run or several. `bin_ns` is the width of the histograms' bins; chosen by the data if not
 /// given.
@@ -18,7 +19,8 @@ pub fn page(runs: &[Run], bin_ns: Option<i64>) -> Page {
     };
     let mut page = Page::new(title).subtitle(runs.first().map_or(String::new(), subtitle));
     if let [run] = runs {
-        page = page.badge(level(run.grade()), run.grade().to_string());
+        let verdict = run.verdict();
+        page = page.badge(verdict.level, verdict.headline);
     }
     page = page.section(overview(runs)).section(distributions(runs, bin_ns)).section(over_time(runs));
     page = late(runs).into_iter().fold(page, Page::section);
@@ -36,18 +38,11 @@ fn subtitle(run: &Run) -> String {
     )
 }
 
-fn level(grade: Grade) -> Level {
-    match grade {
-        Grade::RealTime => Level::Good,
-        Grade::Degraded => Level::Warning,
-        Grade::Ordinary => Level::Note,
-    }
-}
-
 fn overview(runs: &[Run]) -> Section {
     let section = Section::new("Overview").text(
-        "Wake latency: from the time the thread waited for to its waking. Execution: its work. Response: from the \
-         time waited for to the end of the work. Period: from one waking to the next. No value is filtered.",
+        "Wake latency: from the time the thread waited for to its waking, of the ticks that ran. Start delay: from each \
+         planned time to the first tick at or after it, so lost periods count, too. Execution: its work. Response: from \
+         the time waited for to the end of the work. Period: from one waking to the next. No value is filtered.",
     );
     let section = match runs {
         [run] => section.with(figures(run)).with(summary_table(run)),
@@ -62,13 +57,19 @@ fn overview(runs: &[Run]) -> Section {
 }
 
 fn figures(run: &Run) -> Vec<Figure> {
-    let (wake, counts) = (&run.wake_latency_ns, &run.counts);
+    let (wake, delay, counts) = (&run.wake_latency_ns, &run.start_delay_ns, &run.counts);
     let figure = |label: &str, value: String, note: &str| Figure::new(label, value).note(note);
     vec![
-        figure("wake p50", duration(wake.p50 as f64), "half of all ticks woke no later"),
-        figure("wake p99", duration(wake.p99 as f64), ""),
-        figure("wake max", duration(wake.max as f64), &format!("at {}", duration(wake.max_at as f64))),
-        figure("missed", counts.missed.to_string(), &format!("of {} ticks", counts.ticks + counts.missed)),
+        figure("wake latency p50", duration(wake.p50 as f64), "half of the ticks woke no later"),
+        figure("wake latency p99", duration(wake.p99 as f64), "of the ticks that ran"),
+        figure("start delay p99", duration(delay.p99 as f64), "of all planned periods"),
+        figure(
+            "start delay max",
+            duration(delay.max as f64),
+            &format!("at {}", duration(delay.max_at as f64)),
+        ),
+        figure("lost periods", grouped(counts.missed), &format!("of {} planned", grouped(run.periods()))),
+        figure("thread", run.grade().to_string(), "what the kernel granted; no verdict"),
         figure("CPU", format!("{:.1} %", run.cpu_percent), "of one CPU, by this thread"),
         figure("steal", duration(run.usage.steal_total_ns() as f64), "taken by the hypervisor from all CPUs"),
     ]
@@ -86,36 +87,48 @@ fn summary_table(run: &Run) -> Table {
     };
     table
         .row(row("wake latency", &run.wake_latency_ns))
+        .row(row("start delay", &run.start_delay_ns))
         .row(row("period", &run.period_ns))
         .row(row("execution", &run.execution_ns))
         .row(row("response", &run.response_ns))
 }
 
-/// Deadline runs keep their own column of latencies empty: theirs mean something else.
+/// Runs are judged by figures of all planned periods: those of the ticks that ran would favour a run that lost some.
+/// Deadline runs keep their own column of delays empty: theirs mean something else.
 fn comparison(runs: &[Run]) -> Comparison {
-    let latency = |f: fn(&Summary) -> f64| {
-        let value = move |run: &Run| {
-            if run.plan.policy == Policy::Deadline { f64::NAN } else { f(&run.wake_latency_ns) }
-        };
+    let delay = |f: fn(&Run) -> f64| {
+        let value = move |run: &Run| if run.plan.policy == Policy::Deadline { f64::NAN } else { f(run) };
         runs.iter().map(value).collect::<Vec<_>>()
     };
     let of = |f: fn(&Run) -> f64| runs.iter().map(f).collect::<Vec<_>>();
     Comparison::new(runs.iter().map(|run| run.name.clone()))
-        .row("wake latency mean", "ns", Better::Lower, latency(|s| s.mean))
-        .row("wake latency σ", "ns", Better::Lower, latency(|s| s.sigma))
-        .row("wake latency p50", "ns", Better::Lower, latency(|s| s.p50 as f64))
-        .row("wake latency p99", "ns", Better::Lower, latency(|s| s.p99 as f64))
-        .row("wake latency p99.9", "ns", Better::Lower, latency(|s| s.p999 as f64))
-        .row("wake latency max", "ns", Better::Lower, latency(|s| s.max as f64))
+        .row("start delay mean", "ns", Better::Lower, delay(|run| run.start_delay_ns.mean))
+        .row("start delay σ", "ns", Better::Lower, delay(|run| run.start_delay_ns.sigma))
+        .row("start delay p50", "ns", Better::Lower, delay(|run| run.start_delay_ns.p50 as f64))
+        .row("start delay p99", "ns", Better::Lower, delay(|run| run.start_delay_ns.p99 as f64))
+        .row("start delay p99.9", "ns", Better::Lower, delay(|run| run.start_delay_ns.p999 as f64))
+        .row("start delay max", "ns", Better::Lower, delay(|run| run.start_delay_ns.max as f64))
+        .row(
+            "wake latency p50, ticks that ran",
+            "ns",
+            Better::Neither,
+            delay(|run| run.wake_latency_ns.p50 as f64),
+        )
+        .row(
+            "wake latency p99, ticks that ran",
+            "ns",
+            Better::Neither,
+            delay(|run| run.wake_latency_ns.p99 as f64),
+        )
         .row("period σ", "ns", Better::Lower, of(|run| run.period_ns.sigma))
         .row("execution mean", "ns", Better::Lower, of(|run| run.execution_ns.mean))
         .row("execution p99", "ns", Better::Lower, of(|run| run.execution_ns.p99 as f64))
-        .row("response p99", "ns", Better::Lower, of(|run| run.response_ns.p99 as f64))
+        .row("response p99, ticks that ran", "ns", Better::Neither, of(|run| run.response_ns.p99 as f64))
         .row("response max", "ns", Better::Lower, of(|run| run.response_ns.max as f64))
-        .row("missed ticks", "", Better::Lower, of(|run| run.counts.missed as f64))
+        .row("lost periods", "", Better::Lower, of(|run| run.counts.missed as f64))
         .row("late ticks", "", Better::Lower, of(|run| run.causes.late as f64))
-        .row("late by steal", "", Better::Neither, of(|run| run.causes.stolen as f64))
-        .row("late by other threads", "", Better::Neither, of(|run| run.causes.preempted as f64))
+        .row("late: unaccounted", "", Better::Neither, of(|run| run.causes.unaccounted as f64))
+        .row("late: preempted", "", Better::Neither, of(|run| run.causes.preempted as f64))
         .row("CPU of the thread", "%", Better::Lower, of(|run| run.cpu_percent))
         .row("steal", "ns", Better::Neither, of(|run| run.usage.steal_total_ns() as f64))
 }
@@ -127,9 +140,11 @@ fn distribution(buckets: &Buckets) -> Distribution {
 fn distributions(runs: &[Run], bin_ns: Option<i64>) -> Section {
     let wakes: Vec<Distribution> =
         runs.iter().map(|run| distribution(&run.histograms.wake_latency)).collect();
+    let delays: Vec<Distribution> =
+        runs.iter().map(|run| distribution(&run.histograms.start_delay)).collect();
     let periods: Vec<Distribution> = runs.iter().map(|run| distribution(&run.histograms.period)).collect();
-    let curve = Plot::percentiles("Wake latency", Axis::new("latency", "ns").log());
-    let curve = runs.iter().zip(&wakes).fold(curve, |plot, (run, wake)| plot.curve(&run.name, wake));
+    let curve = Plot::percentiles("Start delay, all planned periods", Axis::new("delay", "ns").log());
+    let curve = runs.iter().zip(&delays).fold(curve, |plot, (run, delay)| plot.curve(&run.name, delay));
     let section = Section::new("Distribution").with(curve);
     section
         .with(histogram("Wake latency", "latency", runs, &wakes, bin_ns))

@@ -4,15 +4,19 @@ use super::plan::Plan;
 use super::recording::Recording;
 use crate::late::LateReport;
 use crate::report::Trace;
-use khz_rt::late::Causes;
+use crate::verdict::{Facts, Verdict, judge};
+use khz_rt::late::{Causes, Lost};
 use khz_rt::{Counts, Grade, Histogram, Passport, Report, Summary, Usage};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// What marks a file as results of this kind.
 pub const FORMAT: &str = "khz-jitter";
-/// Grows when a file can no longer be read by earlier programs.
-pub const VERSION: u32 = 1;
+/// Grows when a file can no longer be read by earlier programs. Files of version 1 are still read: see
+/// [`Run::definitions`].
+pub const VERSION: u32 = 2;
+/// The definitions of `docs/metrics.md`.
+pub const DEFINITIONS: u32 = 2;
 
 /// A file of results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,10 +36,18 @@ pub struct Run {
     pub name: String,
     /// The plan.
     pub plan: Plan,
+    /// Which definitions the figures follow: 2 are those of `docs/metrics.md`. 1 are those before 2026-11-22: causes are
+    /// those of [`Causes`] there, and `start_delay_ns` is derived from the wake latencies when the file is read, so that
+    /// periods lost to overruns are not in it.
+    #[serde(default = "first_definitions")]
+    pub definitions: u32,
     /// Time measured, without pauses.
     pub duration_ns: i64,
-    /// Time waited for → waking. `max_at` is nanoseconds since the start, here and below.
+    /// Time waited for → waking, of every tick that ran. `max_at` is nanoseconds since the start, here and below.
     pub wake_latency_ns: Summary,
+    /// Planned time → waking of the first tick at or after it, of every planned period. Runs are compared by it.
+    #[serde(default)]
+    pub start_delay_ns: Summary,
     /// Waking → next waking.
     pub period_ns: Summary,
     /// Beginning → end of the work.
@@ -56,6 +68,9 @@ pub struct Run {
     pub late_threshold_ns: i64,
     /// Late ticks by cause.
     pub causes: Causes,
+    /// Ticks that lost time, and to what.
+    #[serde(default)]
+    pub lost_time: Lost,
     /// The worst of them, by time.
     pub late: Vec<LateReport>,
     /// What the kernel recorded before the first late tick, if it was traced.
@@ -83,6 +98,9 @@ pub type Buckets = Vec<(i64, u64)>;
 pub struct Histograms {
     /// Of the wake latency.
     pub wake_latency: Buckets,
+    /// Of the start delay.
+    #[serde(default)]
+    pub start_delay: Buckets,
     /// Of the period.
     pub period: Buckets,
     /// Of the execution time.
@@ -96,6 +114,7 @@ impl Histograms {
         let buckets = |histogram: &Histogram| histogram.buckets().collect();
         Histograms {
             wake_latency: buckets(&recording.wake),
+            start_delay: buckets(&recording.start_delay),
             period: buckets(&recording.period),
             execution: buckets(&recording.execution),
             response: buckets(&recording.response),
@@ -173,21 +192,77 @@ impl Results {
             }
         }
         match value.get("version").and_then(serde_json::Value::as_u64) {
-            Some(version) if version == u64::from(VERSION) => {}
+            Some(version) if (1..=u64::from(VERSION)).contains(&version) => {}
             version => {
                 let version =
                     version.map_or("an unknown version".into(), |version| format!("version {version}"));
                 return Err(other(format!(
-                    "{version} of the format; this khz reads version {VERSION}: measure again"
+                    "{version} of the format; this khz reads versions 1 and {VERSION}: measure again"
                 )));
             }
         }
-        serde_json::from_value(value).map_err(|error| other(format!("not as khz jitter writes it: {error}")))
+        let mut results: Results = serde_json::from_value(value)
+            .map_err(|error| other(format!("not as khz jitter writes it: {error}")))?;
+        results.version = VERSION;
+        results.runs.iter_mut().filter(|run| run.definitions < DEFINITIONS).for_each(Run::derive_start_delay);
+        Ok(results)
     }
 }
 
+/// What a file from elsewhere says of one wake is believed up to so many periods.
+const MOST_MISSED: i64 = 10_000;
+
+fn first_definitions() -> u32 {
+    1
+}
+
 impl Run {
-    /// The verdict on the thread's treatment.
+    /// What an old result does not have: a wake that was `k` periods late was late for each of the planned times it passed.
+    fn derive_start_delay(&mut self) {
+        let mut delays = Histogram::new();
+        let period_ns = self.plan.period_ns.max(1);
+        for &(latency_ns, count) in &self.histograms.wake_latency {
+            let missed = (latency_ns / period_ns).clamp(0, MOST_MISSED);
+            (0..=missed).for_each(|n| delays.record_many(latency_ns - n * period_ns, count, 0));
+        }
+        self.start_delay_ns = delays.summary();
+        self.histograms.start_delay = delays.buckets().collect();
+    }
+
+    /// Planned periods: those with a tick and those without.
+    #[must_use]
+    pub fn periods(&self) -> u64 {
+        self.counts.ticks + self.counts.missed
+    }
+
+    /// Ticks per second.
+    #[must_use]
+    pub fn rate_hz(&self) -> f64 {
+        self.counts.ticks as f64 / self.duration_ns.max(1) as f64 * 1e9
+    }
+
+    /// Steal the kernel counted on the CPU the thread was tied to; on all, if it was not.
+    #[must_use]
+    pub fn steal_ns(&self) -> i64 {
+        let of_cpu = self.plan.cpu.and_then(|cpu| self.usage.steal_ns.get(cpu)).copied();
+        of_cpu.unwrap_or_else(|| self.usage.steal_total_ns())
+    }
+
+    /// The verdict on what happened; how the thread was set up is [`Run::grade`].
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        judge(&Facts {
+            target_hz: 1e9 / self.plan.period_ns.max(1) as f64,
+            rate_hz: self.rate_hz(),
+            periods: self.periods(),
+            lost: self.counts.missed,
+            late_wakes: self.counts.late_wakes,
+            overruns: self.counts.overruns,
+            ..Facts::default()
+        })
+    }
+
+    /// What the thread was granted.
     #[must_use]
     pub fn grade(&self) -> Grade {
         self.setup.as_ref().map_or(Grade::Ordinary, |setup| setup.grade)
@@ -198,6 +273,13 @@ impl Run {
     pub fn warnings(&self) -> Vec<String> {
         use khz_rt::{Policy, Wake};
         let mut warnings = Vec::new();
+        if self.definitions < DEFINITIONS {
+            warnings.push(
+                "measured by an earlier khz: `unaccounted` includes overruns of previous ticks, blocking and faults, and \
+                 the start delay does not know periods lost to overruns"
+                    .into(),
+            );
+        }
         if self.plan.policy == Policy::Deadline {
             warnings.push(
                 "SCHED_DEADLINE may run the thread anywhere within its period, so its wake latency is not to be \
@@ -238,6 +320,35 @@ mod tests {
         let results = sample();
         let text = serde_json::to_string(&results).unwrap();
         assert_eq!(Results::parse("a.json", &text).unwrap(), results);
+    }
+
+    /// The text of these results as a khz of before 2026-11-22 wrote it.
+    fn as_before(results: &Results) -> String {
+        let mut value = serde_json::to_value(results).unwrap();
+        value["version"] = 1.into();
+        let run = value["runs"][0].as_object_mut().unwrap();
+        for key in ["definitions", "start_delay_ns", "lost_time"] {
+            run.remove(key).unwrap();
+        }
+        run["histograms"].as_object_mut().unwrap().remove("start_delay").unwrap();
+        run.insert("causes".into(), serde_json::json!({"late":2,"stolen":1,"preempted":0,"fault":0,"own":1}));
+        value.to_string()
+    }
+
+    #[test]
+    fn old_results_are_read_and_their_lost_periods_are_found() {
+        let mut results = sample();
+        let run = &mut results.runs[0];
+        // 98 ticks in time and two that woke 7.1 ms late, for eight planned periods each.
+        run.histograms.wake_latency = vec![(1_000, 98), (7_100_000, 2)];
+        run.counts = Counts { ticks: 100, missed: 14, late_wakes: 2, ..Counts::default() };
+        let read = &Results::parse("old.json", &as_before(&results)).unwrap().runs[0];
+        let delay = &read.start_delay_ns;
+        assert_eq!((read.definitions, delay.count, delay.p50), (1, 114, 1_000));
+        assert!(delay.p90 > 1_000_000 && delay.max > 7_000_000, "{delay:?}");
+        assert_eq!((read.causes.unaccounted, read.causes.compute), (1, 1));
+        assert!(read.warnings()[0].contains("earlier khz"), "{:?}", read.warnings());
+        assert_eq!(read.verdict().headline, "did not hold 1000 Hz: lost 14 of 114 periods");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Results as a person at a terminal reads them.
 
 use super::result::Run;
-use crate::late::tally;
+use crate::late::{lost_lines, tally};
 use crate::report::duration;
+use crate::verdict::grouped;
 use khz_rt::Summary;
 use std::fmt::Write;
 
@@ -30,22 +31,30 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
     row(out, heading.map(str::to_owned))?;
     let metrics = [
         ("wake latency", &run.wake_latency_ns),
+        ("start delay", &run.start_delay_ns),
         ("period", &run.period_ns),
         ("execution", &run.execution_ns),
         ("response", &run.response_ns),
     ];
     metrics.iter().try_for_each(|(name, summary)| row(out, cells(name, summary)))?;
     let counts = &run.counts;
+    writeln!(out, "{}: {:.2} Hz", run.verdict().headline, run.rate_hz())?;
     writeln!(
         out,
-        "overruns {}, missed {}, late wakes {}",
-        counts.overruns, counts.missed, counts.late_wakes
+        "overruns {}, lost periods {} of {}, late wakes {}",
+        counts.overruns,
+        grouped(counts.missed),
+        grouped(run.periods()),
+        counts.late_wakes
     )?;
-    writeln!(out, "late (over {}) {}", ns(run.late_threshold_ns), tally(&run.causes))?;
+    let (late, over) = (grouped(run.causes.late), ns(run.late_threshold_ns));
+    writeln!(out, "late ticks {late} (over {over}): {}", tally(&run.causes))?;
+    let [ticks, time] = lost_lines(&run.lost_time, run.steal_ns());
+    writeln!(out, "ticks that lost time {}\nunaccounted {}", ticks.trim_start(), time.trim_start())?;
     let guard = run.guard_ns.map_or(String::new(), |guard| format!(", guard {}", ns(guard)));
     writeln!(
         out,
-        "CPU {:.1} %{guard}, steal {}, grade {}",
+        "CPU {:.1} %{guard}, steal {} on all CPUs, thread {}",
         run.cpu_percent,
         ns(run.usage.steal_total_ns()),
         run.grade()
@@ -107,11 +116,11 @@ fn write_comparison(runs: &[Run], out: &mut String) -> std::fmt::Result {
     let widest = runs.iter().map(|run| run.name.chars().count()).max().unwrap_or(0);
     writeln!(
         out,
-        "{:<widest$} {:>9}{:>9}{:>9}{:>9}{:>9}{:>8}{:>7}{:>7}  grade",
-        "wake latency", "mean", "σ", "p50", "p99", "max", "missed", "late", "CPU %"
+        "{:<widest$} {:>9}{:>9}{:>9}{:>9}{:>9}{:>8}{:>7}{:>7}  thread",
+        "start delay", "mean", "σ", "p50", "p99", "max", "lost", "late", "CPU %"
     )?;
     for run in runs {
-        let s = &run.wake_latency_ns;
+        let s = &run.start_delay_ns;
         writeln!(
             out,
             "{:<widest$} {:>9}{:>9}{:>9}{:>9}{:>9}{:>8}{:>7}{:>7.1}  {}",

@@ -4,6 +4,7 @@ use super::{
     StackedTrace, Stroke, Table, Trace, duration,
 };
 use crate::late::LateReport;
+use crate::verdict::Verdict;
 use khz_rt::Summary;
 use serde::{Deserialize, Serialize};
 
@@ -27,8 +28,10 @@ pub struct RunData {
     pub wake: Measured,
     /// How long each tick's cycle took, in nanoseconds.
     pub cycle: Measured,
-    /// The tick's own work, without waiting for the wire, in nanoseconds.
+    /// Loop compute time of each tick, without waiting for the wire, in nanoseconds.
     pub cpu: Measured,
+    /// From each planned time to the start of the first tick at or after it, in nanoseconds.
+    pub start_delay: Distribution,
     /// Durations of a tick's phases in their order, in nanoseconds.
     pub phases: StackedTrace,
     /// The parts of all ticks, more than the phases: how late it began, sections of the controller.
@@ -51,18 +54,6 @@ pub struct RunData {
     pub grants: Vec<Grant>,
     /// The robot file, as it was used.
     pub config: String,
-}
-
-/// The verdict on a run: a grade in a word, and why it is no better.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Verdict {
-    /// How good it is.
-    pub level: Level,
-    /// The grade: `grade A`, `degraded`.
-    pub grade: String,
-    /// Why it is no better, one sentence each.
-    pub reasons: Vec<String>,
 }
 
 /// A duration measured once per tick, in nanoseconds.
@@ -232,7 +223,7 @@ impl RunData {
     /// The page.
     pub fn page(&self) -> Page {
         let mut page =
-            Page::new(&self.title).subtitle(&self.subtitle).badge(self.verdict.level, &self.verdict.grade);
+            Page::new(&self.title).subtitle(&self.subtitle).badge(self.verdict.level, &self.verdict.headline);
         let sections = [
             Some(self.summary()),
             self.timing(),
@@ -260,12 +251,13 @@ impl RunData {
             return None;
         }
         let cycle = Plot::over_time("Cycle time", Axis::new("cycle", "ns"))
-            .note("from the tick's planned start to its end")
+            .note("from the start of a tick to its last reply")
             .line("cycle", &self.cycle.trace);
-        let cycle = if self.cpu.trace.is_empty() { cycle } else { cycle.line("own work", &self.cpu.trace) };
+        let cycle =
+            if self.cpu.trace.is_empty() { cycle } else { cycle.line("loop compute time", &self.cpu.trace) };
         let cycle = if self.period_ns > 0 { cycle.limit(self.period_ns as f64, "deadline") } else { cycle };
         let wake = Plot::over_time("Wake latency", Axis::new("latency", "ns"))
-            .note("from the planned start to the thread running")
+            .note("from the time the loop waited for to the thread running")
             .line("wake", &self.wake.trace);
         let section = Section::new("Timing")
             .text(
@@ -280,11 +272,17 @@ impl RunData {
     }
 
     fn curves(&self) -> Plot {
-        let named = [("cycle", &self.cycle), ("wake", &self.wake), ("own work", &self.cpu)];
-        named.into_iter().filter(|(_, m)| m.values.count() > 0).fold(
-            Plot::percentiles("Percentiles", Axis::new("duration", "ns").log())
-                .note("read: so many ticks out of a hundred stayed below the line"),
-            |plot, (name, measured)| plot.curve(name, &measured.values),
+        let named = [
+            ("cycle", &self.cycle.values),
+            ("wake latency", &self.wake.values),
+            ("start delay, all planned periods", &self.start_delay),
+            ("loop compute time", &self.cpu.values),
+        ];
+        named.into_iter().filter(|(_, values)| values.count() > 0).fold(
+            Plot::percentiles("Percentiles", Axis::new("duration", "ns").log()).note(
+                "of the controlled ticks; the start delay is of all planned periods, with a tick or without",
+            ),
+            |plot, (name, values)| plot.curve(name, values),
         )
     }
 
@@ -299,7 +297,7 @@ impl RunData {
         ];
         let columns = AT.iter().map(|(label, _)| Column::number(*label, "ns"));
         let table = Table::new(std::iter::once(Column::text("")).chain(columns));
-        let named = [("cycle", &self.cycle), ("wake latency", &self.wake), ("own work", &self.cpu)];
+        let named = [("cycle", &self.cycle), ("wake latency", &self.wake), ("loop compute time", &self.cpu)];
         named.into_iter().filter(|(_, m)| m.values.count() > 0).fold(table, |table, (name, measured)| {
             let cells = AT.iter().map(|(_, q)| Cell::from(measured.values.quantile(*q)));
             table.row(std::iter::once(Cell::from(name)).chain(cells))
