@@ -28,8 +28,9 @@ Array = npt.NDArray[Any]
 DISTRIBUTION = ("count", "min", "mean", "sigma", "p50", "p90", "p99", "p999", "p9999", "max", "max_at")
 """What a distribution is told by. Times are in ns; `max_at` is where the largest was: ns since the start of a measurement,
 or of the monotonic clock in a run."""
-QUANTITIES = ("wake_latency", "period", "execution", "response")
-"""What `khz jitter` measures of every tick."""
+QUANTITIES = ("wake_latency", "start_delay", "period", "execution", "response")
+"""What `khz jitter` measures: of every tick that ran, and (`start_delay`) of every planned period. `docs/metrics.md` defines
+them."""
 
 
 class ResultError(KilohertzError):
@@ -97,8 +98,8 @@ def open_result(path: str | os.PathLike[str]) -> Result:
     if kind != "khz-jitter":
         text = "no result of `khz jitter --save`"
         raise ResultError(f"{os.fspath(path)}: {text}" + (f" but a {kind}" if kind else ""))
-    if result.get("version") != 1:
-        text = f"written by another version of khz ({result.get('version')}; this one reads 1): measure again"
+    if result.get("version") != 2:
+        text = f"written by another version of khz ({result.get('version')}; this one reads 2): `khz report --json` reads 1"
         raise ResultError(f"{os.fspath(path)}: {text}")
     try:
         return Result(result["runs"])
@@ -130,7 +131,7 @@ class Result:
         self.counts = table(({"run": run["name"], **run} for run in runs), ("run", *counts))
         late = (
             *("tick", "at_ns", "wake_latency_ns", "response_ns", "part", "cause"),
-            *("stolen_ns", "waited_ns", "involuntary", "faults"),
+            *("previous_ns", "preempted_ns", "blocked_ns", "page_fault_ns", "unaccounted_ns", "involuntary", "faults"),
         )
         self.late = table(({"run": run["name"], **tick} for run in runs for tick in run["late"]), ("run", *late))
         buckets = [

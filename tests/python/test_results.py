@@ -24,7 +24,7 @@ def test_jitter_as_frames(saved: pathlib.Path) -> None:
     result = kilohertz.open_result(saved)
     frame = result.distributions.to_pandas()
     assert result.runs == [frame["run"][0]]
-    assert list(frame["quantity"]) == ["wake_latency", "period", "execution", "response"]
+    assert list(frame["quantity"]) == ["wake_latency", "start_delay", "period", "execution", "response"]
     assert frame["count"][0] == 200
     assert (frame["p50"] <= frame["p99"]).all()
     # Every tick is in the histogram, and its largest bucket holds the largest value.
@@ -61,13 +61,13 @@ def test_columns_with_gaps_and_without_rows() -> None:
     ("text", "message"),
     [
         ("", "cut off"),
-        ('{"format":"khz-jitter","version":1,"ru', "cut off"),
+        ('{"format":"khz-jitter","version":2,"ru', "cut off"),
         ("[1, 2]", "no result"),
         ('{"format":"other"}', "but a other"),
         ('{"format":"khz-jitter","version":0,"runs":[]}', "another version"),
-        ('{"format":"khz-jitter","version":1}', "'runs'"),
-        ('{"format":"khz-jitter","version":1,"runs":[{"name":"a"}]}', "'wake_latency_ns'"),
-        ('{"format":"khz-jitter","version":1,"runs":[3]}', "unfit"),
+        ('{"format":"khz-jitter","version":2}', "'runs'"),
+        ('{"format":"khz-jitter","version":2,"runs":[{"name":"a"}]}', "'wake_latency_ns'"),
+        ('{"format":"khz-jitter","version":2,"runs":[3]}', "unfit"),
         ("\xff\xfe", "cut off"),
     ],
 )

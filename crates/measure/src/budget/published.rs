@@ -32,14 +32,17 @@ pub struct Published {
     pub predicted: f64,
     /// The article gives every input.
     pub complete: bool,
-    /// What was taken for granted.
+    /// An input was derived from the published figure itself, so that the prediction can only agree with it: shown, and
+    /// no evidence for the model.
+    pub circular: bool,
+    /// Assumptions.
     pub assumed: &'static str,
 }
 
 impl Published {
-    /// Prediction against publication, as a share of the latter.
+    /// Prediction against publication, as a share of the latter; none where the figure is an input.
     pub fn error(&self) -> Option<f64> {
-        self.published.map(|published| self.predicted / published - 1.0)
+        self.published.filter(|_| !self.circular).map(|published| self.predicted / published - 1.0)
     }
 }
 
@@ -119,6 +122,7 @@ fn rs485_rows() -> Result<Vec<Published>, ConfigError> {
             published: Some(80.0),
             predicted: 1e6 / rs485(part_1())?,
             complete: true,
+            circular: false,
             assumed: "nothing overlaps, as the article adds it up; its 90 µs are 45 each way, for commands too; a query \
              without payload, as in its sum",
         },
@@ -130,6 +134,7 @@ fn rs485_rows() -> Result<Vec<Published>, ConfigError> {
             published: Some(6727.0),
             predicted: rs485(part_2())?,
             complete: true,
+            circular: false,
             assumed: "servo, frames and 120 µs between commands as in part 1; a byte time each way in the bridge",
         },
         Published {
@@ -140,6 +145,7 @@ fn rs485_rows() -> Result<Vec<Published>, ConfigError> {
             published: Some(3500.0),
             predicted: rs485(part_4())?,
             complete: false,
+            circular: false,
             assumed: "servo 75 µs; the article gives the frames without commands, a command is taken as 14 bytes \
              more: two, and six values of two bytes",
         },
@@ -158,6 +164,7 @@ fn hat_rows() -> Result<Vec<Published>, ConfigError> {
             published: Some(740.0),
             predicted: hat(PI_SPI)?,
             complete: false,
+            circular: false,
             assumed: "the article does not give the frames: 20 and 16 bytes of payload; servo 75 µs; SPI at 10.42 MHz with \
              the documented holds, nothing for the host's own work",
         },
@@ -169,6 +176,7 @@ fn hat_rows() -> Result<Vec<Published>, ConfigError> {
             published: Some(703.0),
             predicted: hat(pi_4)?,
             complete: false,
+            circular: true,
             assumed: "published as about 5 % less than the Pi 3b+; 1.2 µs less per SPI transaction, which is that 5 % spread \
              over some thirty of them; the rest as there",
         },
@@ -185,6 +193,7 @@ fn hebi_rows() -> Vec<Published> {
             published: Some(80.0),
             predicted: hebi(100_000_000, 1, 0).theory(200, 1).round_trip_ns as f64 / 1e3,
             complete: true,
+            circular: false,
             assumed: "one switch",
         },
         Published {
@@ -195,6 +204,7 @@ fn hebi_rows() -> Vec<Published> {
             published: Some(43.5),
             predicted: switch_us(100_000_000, 1_450),
             complete: true,
+            circular: true,
             assumed: "the switch's own 2.9 µs, as published, half each way",
         },
         Published {
@@ -205,6 +215,7 @@ fn hebi_rows() -> Vec<Published> {
             published: Some(7.66),
             predicted: switch_us(1_000_000_000, 1_800),
             complete: true,
+            circular: true,
             assumed: "the switch's own 3.6 µs, as published, half each way",
         },
         Published {
@@ -215,6 +226,7 @@ fn hebi_rows() -> Vec<Published> {
             published: Some(2.0),
             predicted: hebi(1_000_000_000, 1, 0).theory(200, 40).burst_ns as f64 / 39e3,
             complete: true,
+            circular: false,
             assumed: "200 bytes each, one behind the other at the sender's port",
         },
     ]
@@ -230,6 +242,7 @@ fn plan_rows() -> Result<Vec<Published>, ConfigError> {
         published: None,
         predicted: 1e6 / fd_can,
         complete: false,
+        circular: false,
         assumed: "a plan without a figure (\"1kHz … with plenty of margin\"); 1 Mbit/s arbitration; servo 75 µs; \
              frames of 20 and 16 bytes; nothing for SPI and the host",
     }])
@@ -238,12 +251,13 @@ fn plan_rows() -> Result<Vec<Published>, ConfigError> {
 /// The table of `docs/budget.md`, in Markdown.
 pub fn table(rows: &[Published]) -> String {
     let mut text = String::from(
-        "| system | figure | published | predicted | error | taken for granted |\n|---|---|---|---|---|---|\n",
+        "| system | figure | published | predicted | error | assumptions |\n|---|---|---|---|---|---|\n",
     );
     for row in rows {
         let Published { system, quantity, unit, assumed, .. } = row;
         let published = row.published.map_or("–".to_owned(), |figure| format!("{figure} {unit}"));
-        let error = row.error().map_or("–".to_owned(), |error| format!("{:+.1} %", 100.0 * error));
+        let none = if row.circular { "figure is an input" } else { "–" };
+        let error = row.error().map_or(none.to_owned(), |error| format!("{:+.1} %", 100.0 * error));
         let predicted = if row.predicted < 100.0 {
             format!("{:.2}", row.predicted)
         } else {
