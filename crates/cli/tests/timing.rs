@@ -30,7 +30,7 @@ fn impossible_requests_exit_2_and_say_what_to_write() {
         (&["--overrun", "catch-up"], "run_late_once"),
         (&["--matrix", "cpu=1"], "policy, wake, load"),
         (&["--rounds", "0"], "1..="),
-        (&["--csv", "raw.csv", "--ticks", "20000000"], "at most 10000000"),
+        (&["--csv", "raw.csv", "--ticks", "20000000"], "at most 4000000"),
     ] {
         let output = khz(&[&["jitter"], words].concat(), folder.path());
         assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
