@@ -157,8 +157,8 @@ fn each_late_tick_is_blamed_on_the_part_that_was_late() {
     let parts = recorder.profile.finish();
     let name = |part: Option<usize>| part.map_or("none", |part| parts.parts[part].name.as_str());
     let late: Vec<_> = parts.late.iter().map(|tick| (tick.number, name(tick.part))).collect();
-    // Two periods were skipped after overruns, so from 701 on a tick is two behind its millisecond.
-    assert_eq!(late, [(500, "control"), (701, "record"), (898, "wake"), (1097, "bus")]);
+    // A period was skipped after the overrun, so from 702 on a tick is one behind its millisecond.
+    assert_eq!(late, [(500, "control"), (701, "record"), (898, "wake"), (1098, "bus")]);
     assert_eq!((parts.causes.late, parts.threshold_ns), (4, 100_000));
     let part = |name: &str| parts.parts.iter().find(|part| part.name == name).unwrap().time;
     let control = part("control");
