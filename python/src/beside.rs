@@ -16,10 +16,10 @@ pub struct Order {
 /// The loop's end: holds every joint until the first order, then carries out the newest one.
 ///
 /// # Realtime contract
-/// Neither allocates nor locks: newest values travel through triple buffers.
+/// Neither allocates nor locks: newest values travel through [`khz_rt::newest`].
 pub struct Beside {
-    states: triple_buffer::Input<RobotState>,
-    orders: triple_buffer::Output<Order>,
+    states: khz_rt::Writer<RobotState>,
+    orders: khz_rt::Reader<Order>,
     age_limit_ns: i64,
     /// Where each position was when the newest order came.
     from: Vec<f64>,
@@ -28,8 +28,8 @@ pub struct Beside {
 
 /// Python's end.
 pub struct Operator {
-    pub states: triple_buffer::Output<RobotState>,
-    pub orders: triple_buffer::Input<Order>,
+    pub states: khz_rt::Reader<RobotState>,
+    pub orders: khz_rt::Writer<Order>,
 }
 
 impl Beside {
@@ -38,15 +38,15 @@ impl Beside {
     pub fn new(state: &RobotState, age_limit_ns: i64) -> (Self, Operator) {
         let servos = state.servos.len();
         let order = Order { commands: vec![ServoCommand::Stop; servos], at_ns: 0, over_ns: 0 };
-        let (state_in, state_out) = triple_buffer::TripleBuffer::new(state).split();
-        let (order_in, order_out) = triple_buffer::TripleBuffer::new(&order).split();
+        let (state_in, state_out) = khz_rt::newest(state);
+        let (order_in, order_out) = khz_rt::newest(&order);
         let from = vec![f64::NAN; servos];
         let beside = Self { states: state_in, orders: order_out, age_limit_ns, from, seen_ns: 0 };
         (beside, Operator { states: state_out, orders: order_in })
     }
 
     fn publish(&mut self, state: &RobotState) {
-        self.states.input_buffer_mut().copy_from(state);
+        self.states.value().copy_from(state);
         self.states.publish();
     }
 }

@@ -287,7 +287,7 @@ impl Run {
         self.own_process()?;
         let operator = self.operator()?;
         let mut operator = operator.lock().unwrap_or_else(PoisonError::into_inner);
-        let order = operator.orders.input_buffer_mut();
+        let order = operator.orders.value();
         command.read(py, &mut order.commands)?;
         (order.at_ns, order.over_ns) = (now_ns(), nanoseconds(over));
         operator.orders.publish();

@@ -16,6 +16,7 @@ mod passport;
 pub mod proc;
 mod profile;
 mod setup;
+mod sync;
 #[allow(unsafe_code)]
 mod sys;
 mod threads;
@@ -31,7 +32,7 @@ pub use passport::{Passport, Usage};
 pub use proc::Root;
 pub use profile::{Profile, SectionId, SectionSummary};
 pub use setup::{Grade, Granted, Policy, Report, Setting, Setup, SetupError, unlock_memory};
-pub use sys::touch;
+pub use sys::{Reader, Writer, newest, touch};
 pub use threads::{Thread, threads};
 pub use trace::KernelTrace;
 pub use wait::{Guard, Paced, Waiter, Wake, wait_readable};
