@@ -23,6 +23,7 @@ const ROOMS: &[(&str, &str, u8)] = &[
     ("kilohertz-python", "python", 5),
     ("khz-suite", "suite", 6),
     ("khz-bench", "bench", 6),
+    ("khz-proofs", "proofs", 6),
     ("xtask", "xtask", 6),
 ];
 

@@ -17,6 +17,7 @@ pub mod session;
 pub mod state;
 mod stats;
 pub mod supervisor;
+mod sync;
 pub mod tick;
 pub mod time;
 pub mod watchdogs;

@@ -6,6 +6,10 @@
 //! # Realtime contract
 //! The tick only stores two numbers ([`Pulse`]); devices and sockets are the thread's affair.
 
+mod pulse;
+
+pub use pulse::Pulse;
+
 use crate::config::WatchdogConfig;
 use crate::run::{Observer, Tick};
 use crate::supervisor::Phase;
@@ -18,37 +22,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// How often the thread looks at least.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// What the loop tells of itself in every tick.
-#[derive(Debug, Default)]
-pub struct Pulse {
-    ticks: AtomicU64,
-    phase: AtomicU8,
-}
-
-impl Pulse {
-    /// Ticks finished so far.
-    pub fn ticks(&self) -> u64 {
-        self.ticks.load(Ordering::Acquire)
-    }
-
-    /// The phase after the last of them.
-    pub fn phase(&self) -> Phase {
-        let number = usize::from(self.phase.load(Ordering::Relaxed));
-        Phase::ALL.get(number).copied().unwrap_or(Phase::Init)
-    }
-
-    fn beat(&self, ticks: u64, phase: Phase) {
-        self.phase.store(phase as u8, Ordering::Relaxed);
-        self.ticks.store(ticks, Ordering::Release);
-    }
-}
 
 /// The loop's end of a [`Pulse`].
 pub struct Pulsing(pub Arc<Pulse>);

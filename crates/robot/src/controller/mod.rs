@@ -1,6 +1,7 @@
 //! The user's part of the tick: from the robot's state to the next command.
 
 mod chain;
+mod handover;
 mod hold;
 mod pipelined;
 mod sine;

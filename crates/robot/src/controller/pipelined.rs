@@ -1,13 +1,11 @@
 //! A controller on its own thread: it computes while the next tick's bus cycle is under way.
 
+use super::handover::{Caller, Worker, handover};
 use super::{ControlError, Controller};
 use crate::command::{PositionCommand, ServoCommand};
 use crate::state::RobotState;
 use khz_rt::SectionSummary;
-use rtrb::{Consumer, Producer, RingBuffer};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -19,15 +17,13 @@ const LOOKS: u32 = 100;
 /// instead of *n* + 1; in return it may take nearly a whole period.
 ///
 /// # Realtime contract
-/// One job travels between the two threads through rings of one place, so nothing is allocated or locked; waking
+/// One job travels between the two threads, so nothing is allocated or locked; waking
 /// the other thread is one system call (`futex`). If the controller is not done in time the last commands stay,
 /// at most [`Pipelined::PATIENCE`] ticks long.
 pub struct Pipelined {
-    to_worker: Producer<Box<Job>>,
-    from_worker: Consumer<Box<Job>>,
+    job: Caller<Job>,
     /// Waited for longer than this many ticks is an error.
     waited: u32,
-    end: Arc<AtomicBool>,
     worker: Option<JoinHandle<Box<dyn Controller>>>,
     starting: bool,
     /// The job, after it came back with an error and until the next start.
@@ -56,30 +52,22 @@ impl Pipelined {
         state: &RobotState,
         on_thread: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<Self> {
-        let (to_worker, jobs) = RingBuffer::new(1);
-        let (mut results, from_worker) = RingBuffer::new(1);
         let commands = vec![ServoCommand::Stop; state.servos.len()];
         let job = Job { start: false, state: state.clone(), commands, outcome: Ok(()) };
-        // The ring is new and empty, so the first job finds its place.
-        let _ = results.push(Box::new(job));
-        let end = Arc::new(AtomicBool::new(false));
-        let ended = Arc::clone(&end);
+        let (job, jobs) = handover(Box::new(job));
         let work = move || {
             on_thread();
-            work(controller, jobs, results, &ended)
+            work(controller, jobs)
         };
         let worker = thread::Builder::new().name("khz-controller".to_owned()).spawn(work)?;
-        Ok(Self { to_worker, from_worker, waited: 0, end, worker: Some(worker), starting: false, idle: None })
+        Ok(Self { job, waited: 0, worker: Some(worker), starting: false, idle: None })
     }
 
-    /// Hands the job over; the ring has room, because there is one job only.
+    /// Hands the job over.
     fn submit(&mut self, mut job: Box<Job>, start: bool, state: &RobotState) {
         job.start = start;
         job.state.copy_from(state);
-        let _ = self.to_worker.push(job);
-        if let Some(worker) = &self.worker {
-            worker.thread().unpark();
-        }
+        self.job.give(job, self.worker.as_ref().map(JoinHandle::thread));
     }
 }
 
@@ -87,7 +75,7 @@ impl Controller for Pipelined {
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         self.starting = true;
         self.waited = 0;
-        let job = self.idle.take().or_else(|| self.from_worker.pop().ok());
+        let job = self.idle.take().or_else(|| self.job.take());
         let job = job.ok_or("the controller is still busy with its last run")?;
         self.submit(job, true, state);
         Ok(())
@@ -97,7 +85,7 @@ impl Controller for Pipelined {
         if std::mem::take(&mut self.starting) {
             hold(state, commands);
         }
-        let Ok(mut job) = self.from_worker.pop() else {
+        let Some(mut job) = self.job.take() else {
             self.waited += 1;
             let patient = self.waited <= Self::PATIENCE;
             return if patient {
@@ -129,9 +117,8 @@ impl Controller for Pipelined {
 impl Pipelined {
     /// Ends the worker, and gives its controller back the first time, if it returns.
     fn end(&mut self) -> Option<Box<dyn Controller>> {
-        self.end.store(true, Ordering::Release);
         let worker = self.worker.take()?;
-        worker.thread().unpark();
+        self.job.end(worker.thread());
         for _ in 0..LOOKS {
             if self.is_free(&worker) {
                 break;
@@ -147,7 +134,7 @@ impl Pipelined {
 
     /// The worker is not in the controller: it has given its job back, or is gone.
     fn is_free(&self, worker: &JoinHandle<Box<dyn Controller>>) -> bool {
-        self.idle.is_some() || !self.from_worker.is_empty() || worker.is_finished()
+        self.idle.is_some() || self.job.is_back() || worker.is_finished()
     }
 }
 
@@ -164,24 +151,13 @@ fn hold(state: &RobotState, commands: &mut [ServoCommand]) {
     }
 }
 
-fn work(
-    mut controller: Box<dyn Controller>,
-    mut jobs: Consumer<Box<Job>>,
-    mut results: Producer<Box<Job>>,
-    end: &AtomicBool,
-) -> Box<dyn Controller> {
-    while !end.load(Ordering::Acquire) {
-        let Ok(mut job) = jobs.pop() else {
-            thread::park();
-            continue;
-        };
-        let Job { start, state, commands, .. } = job.as_mut();
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
+fn work(mut controller: Box<dyn Controller>, jobs: Worker<Job>) -> Box<dyn Controller> {
+    jobs.serve(|Job { start, state, commands, outcome }| {
+        let done = catch_unwind(AssertUnwindSafe(|| {
             if *start { controller.start(state) } else { controller.update(state, commands) }
         }));
-        job.outcome = outcome.unwrap_or_else(|_| Err("the controller panicked".into()));
-        let _ = results.push(job);
-    }
+        *outcome = done.unwrap_or_else(|_| Err("the controller panicked".into()));
+    });
     controller
 }
 
@@ -219,7 +195,7 @@ mod tests {
 
         /// An update after the worker has finished the one before.
         fn update(&mut self, tick: u64) -> Result<f64, ControlError> {
-            while self.pipelined.from_worker.is_empty() {
+            while !self.pipelined.job.is_back() {
                 thread::yield_now();
             }
             self.state.tick = tick;

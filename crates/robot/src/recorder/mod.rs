@@ -24,6 +24,7 @@ mod stream;
 mod tap;
 #[cfg(test)]
 mod tests;
+mod until;
 mod writing;
 
 pub use disk::{Disk, Files, Output};
@@ -217,10 +218,8 @@ impl Plan {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::Builder::new().name("khz-recorder".into()).spawn(move || {
-            while !stopped.load(Ordering::Acquire) {
-                guard(&mut writing, |writing| writing.step(khz_rt::now_ns()));
-                std::thread::park_timeout(LOOK);
-            }
+            let step = || guard(&mut writing, |writing| writing.step(khz_rt::now_ns()));
+            until::until_stopped(&stopped, step, || std::thread::park_timeout(LOOK));
             guard(&mut writing, |writing| writing.finish(khz_rt::now_ns()));
             writing.summary()
         });

@@ -1,0 +1,27 @@
+//! The source files of every hand-over between threads, compiled a second time with the types of the model checker
+//! `loom` in place of `std`'s: `crate::sync` is what both sides name. The tests try every order in which the threads
+//! can run, and every value that the memory model lets an atomic load see.
+//!
+//! The rings of `rtrb` are not ours and not checked here: [`sync::RingBuffer`] stands for what they promise. `cargo xtask
+//! prove miri` runs the recorder's ring itself.
+
+#[path = "../../crates/robot/src/controller/handover.rs"]
+pub mod handover;
+#[path = "../../crates/rt/src/sys/newest.rs"]
+pub mod newest;
+#[allow(dead_code, reason = "the loop's end of it is crate-private")]
+#[path = "../../crates/robot/src/watchdogs/pulse.rs"]
+pub mod pulse;
+pub mod sync;
+#[path = "../../crates/robot/src/recorder/until.rs"]
+pub mod until;
+
+/// What `pulse` needs of the supervisor.
+pub mod supervisor {
+    pub use khz_robot::supervisor::Phase;
+}
+
+/// The loop's end of a [`pulse::Pulse`].
+pub fn beat(pulse: &pulse::Pulse, ticks: u64, phase: supervisor::Phase) {
+    pulse.beat(ticks, phase);
+}
