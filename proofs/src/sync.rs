@@ -19,6 +19,10 @@ struct Ring<T> {
 // empty; the model checker fails on an access that breaks this.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
+/// There is nothing in the ring.
+#[derive(Debug)]
+pub struct Empty;
+
 /// The writer's end.
 pub struct Producer<T> {
     ring: Arc<Ring<T>>,
@@ -65,9 +69,9 @@ impl<T> Consumer<T> {
     ///
     /// # Errors
     /// If there is none.
-    pub fn pop(&mut self) -> Result<T, ()> {
+    pub fn pop(&mut self) -> Result<T, Empty> {
         if self.is_empty() {
-            return Err(());
+            return Err(Empty);
         }
         let popped = self.popped.get();
         let slot = &self.ring.slots[(popped % self.ring.slots.len() as u64) as usize];
@@ -75,7 +79,7 @@ impl<T> Consumer<T> {
         let value = slot.with_mut(|slot| unsafe { (*slot).take() });
         self.popped.set(popped + 1);
         self.ring.popped.store(popped + 1, Ordering::Release);
-        value.ok_or(())
+        value.ok_or(Empty)
     }
 
     /// Whether there is nothing to take.

@@ -2,9 +2,9 @@
 
 use khz_link::ImuSample;
 use khz_robot::command::{PositionCommand, ServoCommand};
-use khz_robot::state::{ImuState, RobotState, ServoState};
+use khz_robot::state::{ImuState, Refused, RobotState, ServoState};
 use khz_robot::supervisor::{Cause, Observation, Phase, SupervisorSettings};
-use khz_wire::{Fault, Mode};
+use khz_wire::{Fault, Mode, Register};
 
 /// Something that is not as it should be, or that somebody asks for, in one tick.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,6 +13,8 @@ pub enum Event {
     Overrun,
     SlowController,
     LinkDown,
+    /// Two replies to one query.
+    AnsweredTwice,
     Stop(Cause),
     OperatorSilent,
     Imu(ImuEvent),
@@ -38,8 +40,14 @@ pub enum ServoEvent {
     Runs,
     PositionNan,
     VelocityNan,
+    /// Its position is beyond what its format carries.
+    Saturated,
+    /// It refused a register of the last command.
+    Refused,
     /// Far outside its position limits.
     Outside,
+    /// Much faster than its velocity limit.
+    Fast,
     Still,
     LowVoltage,
     Hot,
@@ -77,7 +85,10 @@ impl Event {
             Servo::Runs,
             Servo::PositionNan,
             Servo::VelocityNan,
+            Servo::Saturated,
+            Servo::Refused,
             Servo::Outside,
+            Servo::Fast,
             Servo::Still,
             Servo::LowVoltage,
             Servo::Hot,
@@ -88,6 +99,7 @@ impl Event {
             Self::Overrun,
             Self::SlowController,
             Self::LinkDown,
+            Self::AnsweredTwice,
             Self::Stop(Cause::OperatorStop),
             Self::Stop(Cause::TimeOver),
             Self::OperatorSilent,
@@ -182,6 +194,7 @@ impl Tick {
             Event::Overrun => self.seen.overrun = true,
             Event::SlowController => self.seen.control_ns = settings.controller_ns + 1,
             Event::LinkDown => self.seen.cycle.links_down = 1,
+            Event::AnsweredTwice => self.seen.cycle.answered_twice = Some(0),
             Event::Stop(cause) => self.seen.stop = Some(cause),
             Event::OperatorSilent => {
                 self.seen.heartbeat_age_ns = settings.heartbeat_ns.map(|limit_ns| limit_ns + 1);
@@ -215,13 +228,19 @@ impl Tick {
             ServoEvent::Runs => servo.mode = Mode::Position,
             ServoEvent::PositionNan => servo.position = f64::NAN,
             ServoEvent::VelocityNan => servo.velocity = f64::NAN,
+            ServoEvent::Saturated => servo.position = f64::INFINITY,
+            ServoEvent::Refused => servo.refused = Some(REFUSED),
             ServoEvent::Outside => servo.position = 2.0,
+            ServoEvent::Fast => servo.velocity = 100.0,
             ServoEvent::Still => servo.velocity = 0.0,
             ServoEvent::LowVoltage => servo.voltage = settings.voltage_low - 1.0,
             ServoEvent::Hot => servo.temperature = settings.temperature_hard,
         }
     }
 }
+
+/// What a servo may refuse.
+const REFUSED: Refused = Refused { register: Register::POSITION, write: false };
 
 /// In time, healthy, and moving: a robot that never comes to rest by itself.
 fn well(mode: Mode, at_ns: i64) -> ServoState {

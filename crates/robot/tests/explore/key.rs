@@ -16,17 +16,30 @@ const IGNORED: [&str; 6] = ["settings", "transitions", "blame", "all_good_ns", "
 /// Hashes of 128 bits: of a million states two have the same with a probability of 10⁻²⁷.
 pub type Key = u128;
 
+/// Fields with thresholds of their own, which no setting shortens: how long a servo may stay off.
+const LONG: [&str; 2] = ["off_since_ns", "stopped"];
+
 /// Beyond these, ages and counts are the same to the supervisor.
 #[derive(Clone, Copy, Debug)]
 pub struct Caps {
     pub age_ns: i64,
     pub count: i64,
+    /// Of the fields with long thresholds.
+    pub long_age_ns: i64,
+    pub long_count: i64,
 }
 
 /// The key of a state at a time.
 pub fn key(state: &impl fmt::Debug, now_ns: i64, caps: Caps) -> Key {
-    let mut reader =
-        Reader { now_ns, caps, hash: FNV_OFFSET, word: String::with_capacity(64), depth: 0, skip: None };
+    let mut reader = Reader {
+        now_ns,
+        caps,
+        hash: FNV_OFFSET,
+        word: String::with_capacity(64),
+        depth: 0,
+        skip: None,
+        long: false,
+    };
     let _ = write!(reader, "{state:?}");
     reader.word_ends();
     reader.hash
@@ -44,6 +57,8 @@ struct Reader {
     depth: u32,
     /// Within an ignored field, and at which depth it began.
     skip: Option<u32>,
+    /// Within a field with a long threshold.
+    long: bool,
 }
 
 impl Reader {
@@ -64,10 +79,12 @@ impl Reader {
     }
 
     fn number(&mut self, number: i64) {
+        let Caps { age_ns, count, long_age_ns, long_count } = self.caps;
+        let (age_ns, count) = if self.long { (long_age_ns, long_count) } else { (age_ns, count) };
         let (kind, value) = match number {
             i64::MIN | i64::MAX => (b'n', number),
-            EPOCH_NS.. => (b't', self.now_ns.saturating_sub(number).min(self.caps.age_ns)),
-            _ => (b'c', number.min(self.caps.count)),
+            EPOCH_NS.. => (b't', self.now_ns.saturating_sub(number).min(age_ns)),
+            _ => (b'c', number.min(count)),
         };
         self.hash(&[kind]);
         self.hash(&value.to_le_bytes());
@@ -78,8 +95,9 @@ impl Reader {
             self.word.push(char::from(letter));
             return;
         }
-        if letter == b':' && IGNORED.contains(&self.word.as_str()) {
-            self.skip = Some(self.depth);
+        if letter == b':' {
+            self.skip = IGNORED.contains(&self.word.as_str()).then_some(self.depth);
+            self.long = LONG.contains(&self.word.as_str());
         }
         self.word_ends();
         self.hash(&[letter]);
@@ -139,7 +157,7 @@ mod tests {
         b: Option<(i32, i32)>,
     }
 
-    const CAPS: Caps = Caps { age_ns: 10, count: 3 };
+    const CAPS: Caps = Caps { age_ns: 10, count: 3, long_age_ns: 100, long_count: 30 };
 
     fn state(a: f64, since_ns: i64, count: u32, clamped: u64) -> State {
         State { settings: Inner { a, b: Some((1, 2)) }, since_ns: Some(since_ns), count: [0, count], clamped }

@@ -10,6 +10,10 @@ use khz_wire::Mode;
 /// Stop is sent for so long before the robot counts as settled.
 const SETTLE_NS: i64 = 50_000_000;
 
+/// A servo may take so long to switch its output on, in time and in replies.
+const ENABLING_NS: i64 = 500_000_000;
+const STOPPED_REPLIES: u32 = 10;
+
 /// One tick, and what came of it.
 pub struct Step<'a> {
     pub events: &'a [Event],
@@ -44,8 +48,12 @@ pub struct Memory {
     overruns: u32,
     slow: u32,
     down: u32,
-    /// Ran in the tick before, under a command to run.
+    /// It was commanded to move or damp.
+    driven: Vec<bool>,
+    /// It ran in the tick before, under such a command, and nobody told it to stop.
     ran: Vec<bool>,
+    /// Replies in a row in which it was off although it was so commanded.
+    off: Vec<u32>,
     /// Control ended because of trouble.
     trouble: bool,
 }
@@ -59,7 +67,9 @@ impl Memory {
             overruns: 0,
             slow: 0,
             down: 0,
+            driven: vec![false; servos],
             ran: vec![false; servos],
+            off: vec![0; servos],
             trouble: false,
         }
     }
@@ -68,10 +78,15 @@ impl Memory {
 /// Ages and counts beyond every threshold of these settings.
 pub fn caps(settings: &SupervisorSettings, period_ns: i64) -> Caps {
     let longest = [settings.answer_ns, settings.grace_ns, settings.damping_ns, settings.still_ns, SETTLE_NS];
-    let count = [settings.missed_replies, settings.overruns, settings.controller_slow, settings.answer_ticks];
+    // A silence is forgiven after arming for as many ticks as a state may be old.
+    let stale = (settings.stale_ns / period_ns) as u32 + 1;
+    let counts =
+        [settings.missed_replies, settings.overruns, settings.controller_slow, settings.answer_ticks, stale];
     Caps {
-        age_ns: longest.into_iter().max().unwrap_or(0) + period_ns,
-        count: i64::from(count.into_iter().max().unwrap_or(0)),
+        age_ns: longest.into_iter().fold(0, i64::max) + period_ns,
+        count: counts.into_iter().fold(0, u32::max).into(),
+        long_age_ns: ENABLING_NS + period_ns,
+        long_count: i64::from(STOPPED_REPLIES) + 1,
     }
 }
 
@@ -173,7 +188,11 @@ fn armed_only_in_health(step: &Step<'_>) -> Result<(), String> {
                         | ServoEvent::TimedOut
                         | ServoEvent::PositionNan
                         | ServoEvent::VelocityNan
+                        | ServoEvent::Saturated
+                        | ServoEvent::Refused
+                        | ServoEvent::Outside
                 )
+                | Event::AnsweredTwice
         );
         law(healthy, || format!("armed in a tick with {event:?}"))?;
     }
@@ -212,9 +231,20 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
         Some(match *event {
             Event::Servo(
                 _,
-                ServoEvent::Fault | ServoEvent::TimedOut | ServoEvent::PositionNan | ServoEvent::VelocityNan,
+                ServoEvent::Fault
+                | ServoEvent::TimedOut
+                | ServoEvent::PositionNan
+                | ServoEvent::VelocityNan
+                | ServoEvent::Saturated
+                | ServoEvent::Refused,
             ) => Trigger::ServoFault,
-            Event::Servo(servo, ServoEvent::Off) if memory.ran[servo] => Trigger::ServoFault,
+            Event::Servo(_, ServoEvent::Outside) => Trigger::Position,
+            Event::Servo(_, ServoEvent::Fast) => Trigger::Velocity,
+            Event::Servo(servo, ServoEvent::Off)
+                if memory.ran[servo] || memory.off[servo] == STOPPED_REPLIES =>
+            {
+                Trigger::ServoFault
+            }
             Event::Servo(_, ServoEvent::LowVoltage) => Trigger::Voltage,
             Event::Servo(_, ServoEvent::Hot) => Trigger::Temperature,
             Event::Servo(servo, ServoEvent::Missed)
@@ -275,6 +305,7 @@ fn triggers_end_control(memory: &Memory, step: &Step<'_>) -> Result<(), String> 
 fn nothing_else_ends_control(memory: &Memory, step: &Step<'_>) -> Result<(), String> {
     let harmless = |event: &Event| match *event {
         Event::Arm
+        | Event::AnsweredTwice
         | Event::Servo(_, ServoEvent::Still | ServoEvent::Runs)
         | Event::Command(_, CommandEvent::OutOfLimits | CommandEvent::StopJoint | CommandEvent::DampJoint) => {
             true
@@ -332,12 +363,13 @@ fn remember_phase(memory: &mut Memory, step: &Step<'_>) {
     let most = step.ticks(step.settings.grace_ns.max(step.settings.damping_ns));
     let counted = after == step.before && matches!(after, Phase::Active | Phase::Damping);
     memory.ticks = if counted { (memory.ticks + 1).min(most) } else { 0 };
-    for ((ran, servo), command) in memory.ran.iter_mut().zip(&step.tick.state.servos).zip(&step.tick.commands)
-    {
+    for (index, servo) in step.tick.state.servos.iter().enumerate() {
+        let was_driven = memory.driven[index];
         let runs = servo.fresh && !matches!(servo.mode, Mode::Stopped | Mode::Fault | Mode::PositionTimeout);
-        *ran = step.before == Phase::Active
-            && after == Phase::Active
-            && runs
-            && !matches!(command, ServoCommand::Stop);
+        let controlled = step.before == Phase::Active && after == Phase::Active;
+        memory.driven[index] = after == Phase::Active && step.tick.commands[index] != ServoCommand::Stop;
+        memory.ran[index] = controlled && runs && was_driven && memory.driven[index];
+        let off = servo.fresh && servo.mode == Mode::Stopped && controlled && was_driven;
+        memory.off[index] = if off { (memory.off[index] + 1).min(STOPPED_REPLIES) } else { 0 };
     }
 }
