@@ -244,6 +244,7 @@ mod tests {
         assert!((velocity(0.95, 1.9) - 1.0).abs() < 1e-9);
         assert_eq!(velocity(1.0, 1.9), 0.0);
         assert!((velocity(1.01, 1.9) + 0.2).abs() < 1e-9);
+        assert_eq!([velocity(7.0, 1.9), velocity(-7.0, 0.0)], [-1.0, 1.0]);
         assert_eq!(velocity(0.999, -1.9), -1.9);
         assert!((velocity(-0.95, -1.9) + 1.0).abs() < 1e-9);
     }
@@ -351,6 +352,67 @@ mod tests {
             }
             // Rounding is no cutting.
             assert_eq!(bench.guard.clamped(), 2);
+        }
+    }
+
+    /// A command of any kind, sane or wild.
+    fn any_command() -> impl proptest::strategy::Strategy<Value = ServoCommand> {
+        use proptest::prelude::*;
+        let value = prop_oneof![-3.0..3.0, Just(f64::NAN), -1e9..1e9];
+        let parts =
+            (value.clone(), value.clone(), -10.0..10.0, prop_oneof![Just(0.0), 0.0..2.0], 0.0..2.0, value);
+        let position = parts.prop_map(|(position, velocity, torque, kp_scale, kd_scale, max_torque)| {
+            let max_torque = f64::abs(max_torque);
+            PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque }
+        });
+        prop_oneof![
+            8 => position.prop_map(ServoCommand::Position),
+            1 => Just(ServoCommand::Stop),
+            1 => Just(ServoCommand::Damp)
+        ]
+    }
+
+    proptest::proptest! {
+        /// Whatever is commanded and wherever the joint is, no target leaves the limits unless the joint is out there, it
+        /// moves no faster than the joint may from where it was or from the joint, and nothing is beyond velocity or torque.
+        #[test]
+        fn no_sequence_of_commands_gets_past_the_limits(
+            ticks in proptest::collection::vec((any_command(), -1.05..1.05_f64, -3.0..3.0_f64, 0..4_u8), 1..60)
+        ) {
+            let mut bench = at(0.0, 0.0);
+            let mut last = None;
+            for (command, position, velocity, mode) in ticks {
+                let mode = if mode == 0 { Mode::Calibrating } else { Mode::Position };
+                let known = ServoState { position, velocity, mode, ..ServoState::UNKNOWN };
+                bench.state.servos[0] = known;
+                let mut commands = [command];
+                let trouble =
+                    bench.guard.check(&bench.joints, &mut commands, &bench.state, &bench.settings, 1.0);
+                let ServoCommand::Position(sent) = commands[0] else {
+                    last = None;
+                    continue;
+                };
+                if trouble.is_some() {
+                    last = None;
+                    continue;
+                }
+                proptest::prop_assert!(sent.torque.abs() <= 5.0 && sent.max_torque <= 5.0);
+                proptest::prop_assert!(sent.velocity.is_nan() || sent.velocity.abs() <= 2.0);
+                if sent.kp_scale == 0.0 {
+                    last = None;
+                    // Towards a limit no faster than the way that is left allows.
+                    let most = (1.0 - position) / 0.05;
+                    proptest::prop_assert!(sent.kd_scale == 0.0 || sent.velocity.is_nan() || sent.velocity <= most + 1e-9);
+                    proptest::prop_assert!(position < 1.0 || sent.torque <= 0.0);
+                    continue;
+                }
+                let furthest = position.abs().max(last.map_or(0.0, f64::abs)).max(1.0);
+                proptest::prop_assert!(sent.position.abs() <= furthest, "{sent:?}");
+                let from = [last, Some(position)].into_iter().flatten();
+                let step = from.map(|from: f64| (sent.position - from).abs()).fold(f64::INFINITY, f64::min);
+                proptest::prop_assert!(step <= 0.002 + 1e-12, "a step of {step} rad");
+                last = Some(sent.position);
+            }
         }
     }
 }

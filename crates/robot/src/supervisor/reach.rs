@@ -15,7 +15,8 @@ use khz_wire::Mode;
 /// velocity gain brakes it to that; longer than its time constant (inertia by gain: 10 to 45 ms), so that the joint follows.
 const BRAKING_S: f64 = 0.05;
 
-/// How fast a joint outside its limits is brought back if it has no greatest speed, rad/s.
+/// How fast a joint outside its limits is brought back in velocity and torque control, and under position control if it has
+/// no greatest speed, rad/s.
 const RETURN: f64 = 1.0;
 
 /// A target may be this far beyond a limit by rounding, rad.
@@ -168,8 +169,10 @@ fn approach(
     }
     // NaN only if there are no limits.
     let left = [measured - low, high - measured].map(|left| if left.is_nan() { f64::INFINITY } else { left });
-    let least = (-left[0] / BRAKING_S).max(-bounds.velocity);
-    let most = (left[1] / BRAKING_S).min(bounds.velocity);
+    // Of a joint outside its limits these lead back, slowly.
+    let back = bounds.velocity.min(RETURN);
+    let least = (-left[0] / BRAKING_S).clamp(-bounds.velocity, back);
+    let most = (left[1] / BRAKING_S).clamp(-back, bounds.velocity);
     let PositionCommand { mut velocity, mut torque, mut kd_scale, .. } = command;
     let outwards = if torque > 0.0 { 1 } else { 0 };
     torque *= (left[outwards] / rules.tolerance).clamp(0.0, 1.0);
