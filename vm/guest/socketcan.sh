@@ -15,3 +15,69 @@ check "candump listens" wait_for listens_since "$before"
 khz bus send --link socketcan:vcan0 1,8001,1300
 wait
 check "candump sees what we send" contains seen "00008001  [02]  13 00"
+
+# A queue that is slower than the robot's commands, and then opens: what is late is one tick's, 2 frames.
+cat >slow.toml <<END
+[robot]
+name = "guest"
+[loop]
+rate_hz = 50
+bus_deadline_us = 15000
+wake = "sleep"
+receive = "poll"
+[bus.main]
+link = "socketcan"
+interface = "vcan0"
+[supervisor]
+overruns = 100000
+[controller]
+name = "hold"
+[[servo]]
+name = "pan"
+bus = "main"
+id = 1
+[[servo]]
+name = "tilt"
+bus = "main"
+id = 2
+END
+
+# frames: how many candump saw so far.
+frames() {
+    grep -c "^ *vcan0" late
+}
+
+# slowed HOW: runs a robot for 3 s over a queue that passes one frame in 0.3 s, and then opens.
+slowed() {
+    check "a slow queue, $1" /usr/sbin/tc qdisc replace dev vcan0 root tbf rate 2kbit burst 128 limit 100000
+    before=$(listeners)
+    candump vcan0 >late 2>candump_errors &
+    witness=$!
+    check "candump listens" wait_for listens_since "$before"
+    khz run slow.toml --duration 3s --no-report --log slow.tlog >slow 2>errors
+    at_the_end=$(frames)
+    check "$1: some of the run's 300 frames passed: $at_the_end" [ "$at_the_end" -gt 2 ]
+    check "$1: what cannot be recalled is reported" contains errors "sudo ip link set vcan0 down"
+    check "the queue opens" /usr/sbin/tc qdisc change dev vcan0 root tbf rate 10mbit burst 100000 limit 100000
+    sleep 5
+    late=$(($(frames) - at_the_end))
+    check "$1: no more than one tick's frames came late: $late" [ "$late" -le 2 ]
+    kill $witness
+    /usr/sbin/tc qdisc del dev vcan0 root
+}
+
+check "the kernel takes sch_tbf" insmod /modules/sch_tbf.ko
+slowed "judged by the queue"
+
+# As real drivers do: frames come back once they are sent.
+for name in vcan0 vcan1 vcan9; do
+    ip link del "$name"
+done
+check "vcan goes" rmmod vcan
+check "vcan comes back with echo" insmod /modules/vcan.ko echo=1
+for name in vcan0 vcan1; do
+    ip link add dev "$name" type vcan
+    ip link set "$name" mtu 72 up
+done
+slowed "confirmed by the driver"
+KHZ_CAN=vcan0 rust_test socketcan

@@ -4,7 +4,7 @@
 //! command is answered by `OK` or `ERR`, counted; lost answers are given up after 200 ms, as the official
 //! Python client does, also while others come.
 
-use crate::serial::{self, Direction, Granted, Port, Settings};
+use crate::serial::{Direction, Granted, Port, Settings};
 use crate::stream::{Speech, Stream};
 use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
 use khz_wire::Frame;
@@ -57,8 +57,8 @@ impl Fdcanusb {
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
         let path = path.as_ref();
         let port = Port::open(path, Settings { baud: options.baud, direction: Direction::Adapter })?;
-        let is_adapter = || serial::usb_id(path).is_some_and(|id| ADAPTERS.contains(&id));
-        let dialect = options.dialect.unwrap_or_else(|| match is_adapter() {
+        let is_adapter = port.usb().is_some_and(|id| ADAPTERS.contains(&id));
+        let dialect = options.dialect.unwrap_or(match is_adapter {
             true => Dialect::Adapter,
             false => Dialect::Uart,
         });

@@ -31,6 +31,7 @@ pub mod trace;
 pub mod udp;
 
 mod buffers;
+mod identity;
 mod reopen;
 mod stamp;
 mod stream;

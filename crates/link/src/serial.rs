@@ -1,5 +1,6 @@
 //! A serial port as links need it: raw, non-blocking, at any baud rate, opened again after it was unplugged.
 
+use crate::identity::{Guard, Identity, SYS};
 use crate::reopen::Reopener;
 use crate::sys::tty;
 use crate::{LinkError, OpenError};
@@ -10,8 +11,13 @@ use rustix::termios::{
 };
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+/// How to name a serial adapter for good.
+const BY_ID: &str =
+    "write its name in /dev/serial/by-id/ into the robot file, so that names cannot be swapped";
 
 /// How long the last bytes may take to leave when the port is closed, ms.
 const LEAVING_MS: u32 = 20;
@@ -97,28 +103,49 @@ pub struct Port {
     name: String,
     fd: Option<OwnedFd>,
     granted: Granted,
+    /// Vendor and product, if it is a USB device.
+    usb: Option<(u16, u16)>,
+    /// Why another device under the same name was not taken.
+    refusal: Arc<OnceLock<String>>,
     reopener: Option<Reopener>,
 }
 
 impl Port {
     /// Opens and sets up the port at `path`, for this process alone.
     pub(crate) fn open(path: &Path, settings: Settings) -> Result<Self, OpenError> {
+        Self::open_in(Path::new(SYS), path, settings)
+    }
+
+    /// The same, with the kernel's description of devices somewhere else.
+    fn open_in(sys: &Path, path: &Path, settings: Settings) -> Result<Self, OpenError> {
         let target = path.display().to_string();
         let (fd, granted) = open_port(path, settings).map_err(|error| explain(&target, &error))?;
-        let owned = path.to_owned();
-        let again = move || open_port(&owned, settings).map(|(fd, _)| fd);
+        let identity = Identity::of_tty(sys, fd.as_fd());
+        let (usb, refusal) = (identity.usb, Arc::new(OnceLock::new()));
+        let guard = Guard::new(&target, identity, BY_ID, Arc::clone(&refusal));
+        let (path, sys) = (path.to_owned(), sys.to_owned());
+        let again = move || {
+            let (fd, _) = open_port(&path, settings)?;
+            guard.check(&Identity::of_tty(&sys, fd.as_fd())).map(|()| fd)
+        };
         let reopener = Reopener::new(again).map_err(|error| OpenError::new(&target, &error, "try again"))?;
-        Ok(Self { name: target, fd: Some(fd), granted, reopener: Some(reopener) })
+        Ok(Self { name: target, fd: Some(fd), granted, usb, refusal, reopener: Some(reopener) })
     }
 
     /// Takes a descriptor that is already set up and non-blocking; it is not opened again when it dies.
     pub(crate) fn from_fd(fd: OwnedFd) -> Self {
         let granted = Granted { low_latency: false, rs485: false };
-        Self { name: "the line".into(), fd: Some(fd), granted, reopener: None }
+        let (name, refusal) = ("the line".into(), Arc::default());
+        Self { name, fd: Some(fd), granted, usb: None, refusal, reopener: None }
     }
 
     pub(crate) fn granted(&self) -> Granted {
         self.granted
+    }
+
+    /// The USB vendor and product of the adapter; `None` if it is none.
+    pub(crate) fn usb(&self) -> Option<(u16, u16)> {
+        self.usb
     }
 
     fn lose(&mut self, error: Errno) -> LinkError {
@@ -161,6 +188,9 @@ impl Line for Port {
     }
 
     fn discard(&mut self) -> Option<String> {
+        if let Some(refusal) = self.refusal.get().filter(|_| self.fd.is_none()) {
+            return Some(refusal.clone());
+        }
         // The last frames may just be on the line.
         let has_left = (0..LEAVING_MS).any(|_| {
             let has_left = self.unsent() == 0;
@@ -236,30 +266,10 @@ fn explain(target: &str, error: &io::Error) -> OpenError {
     OpenError::new(target, error, advice)
 }
 
-/// The USB vendor and product of the adapter behind a serial device, from sysfs; `None` if there is none.
-pub(crate) fn usb_id(path: &Path) -> Option<(u16, u16)> {
-    let device = path.canonicalize().ok()?;
-    let class = PathBuf::from("/sys/class/tty").join(device.file_name()?).join("device");
-    let mut place = class.canonicalize().ok()?;
-    // ttyACM sits in its USB interface, ttyUSB one deeper.
-    for _ in 0..3 {
-        if let (Some(vendor), Some(product)) =
-            (hex_file(&place.join("idVendor")), hex_file(&place.join("idProduct")))
-        {
-            return Some((vendor, product));
-        }
-        place = place.parent()?.to_owned();
-    }
-    None
-}
-
-fn hex_file(path: &Path) -> Option<u16> {
-    u16::from_str_radix(std::fs::read_to_string(path).ok()?.trim(), 16).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity;
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use std::os::unix::fs::symlink;
 
@@ -312,6 +322,46 @@ mod tests {
         assert_eq!(port.write(b"hello", 0), Ok(5));
         let mut back = [0; 8];
         assert_eq!(rustix::io::read(&master, &mut back), Ok(5));
+    }
+
+    /// What sysfs calls the device behind a terminal.
+    fn number(name: &Path) -> String {
+        let rdev = rustix::fs::stat(name).unwrap().st_rdev;
+        format!("dev/char/{}:{}/device", rustix::fs::major(rdev), rustix::fs::minor(rdev))
+    }
+
+    #[test]
+    fn another_adapter_that_got_the_name_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let (folder, name) = (folder.path().canonicalize().unwrap(), folder.path().join("ttyACM0"));
+        let sys = folder.join("sys");
+        let master = plug_in(&name);
+        identity::tests::plug_in(&sys, "1-1", "A", &number(&name));
+        let mut port = Port::open_in(&sys, &name, SETTINGS).unwrap();
+        assert_eq!(port.usb(), Some((0x1209, 0x2323)));
+        // Of its neighbour the terminal stays, so that it cannot be given the number of the first.
+        let other = plug_in(&name);
+        identity::tests::plug_in(&sys, "1-2", "B", &number(&name));
+        drop(master);
+        assert!(matches!(port.read(&mut [0; 8], 0), Err(LinkError::Down { .. })));
+        while port.refusal.get().is_none() {
+            assert!(port.is_down(), "the other adapter was taken");
+            std::thread::yield_now();
+        }
+        let told = port.discard().unwrap();
+        assert!(told.contains("found USB device 1209:2323 with serial number B"), "{told}");
+        assert!(told.contains("expected USB device 1209:2323 with serial number A"), "{told}");
+        assert!(told.contains("/dev/serial/by-id/"), "{told}");
+        // The first one comes back at another port.
+        let again = plug_in(&name);
+        identity::tests::plug_in(&sys, "1-3", "A", &number(&name));
+        drop(other);
+        std::fs::remove_dir_all(sys.join("bus/usb/devices/1-1").canonicalize().unwrap()).unwrap();
+        while port.is_down() {
+            std::thread::yield_now();
+        }
+        assert_eq!(port.write(b"hello", 0), Ok(5));
+        assert_eq!(rustix::io::read(&again, &mut [0; 8]), Ok(5));
     }
 
     #[test]

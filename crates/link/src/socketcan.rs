@@ -6,6 +6,7 @@
 mod in_flight;
 pub mod interface;
 
+use crate::identity::{Guard, Identity, SYS};
 use crate::reopen::Reopener;
 use crate::stamp::Clocks;
 use crate::sys::batch::{BATCH, Batch};
@@ -18,10 +19,16 @@ use khz_wire::Frame;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Frames held for the next flush.
 const QUEUE: usize = 128;
+
+/// How to name an interface for good.
+const BY_UDEV: &str =
+    "give each adapter a name of its own by a udev rule or systemd .link file (docs/links.md)";
 
 /// How long the last frames may take to leave when the link is closed, ms.
 const LEAVING_MS: u32 = 20;
@@ -57,6 +64,8 @@ pub struct SocketCan {
     options: Options,
     fd: Option<OwnedFd>,
     reopener: Option<Reopener>,
+    /// Why another interface under the same name was not taken.
+    refusal: Arc<OnceLock<String>>,
     out: VecDeque<RawFrame>,
     in_flight: InFlight,
     batch: Batch<FD_MTU>,
@@ -76,7 +85,15 @@ impl SocketCan {
         let interface = Interface::read(name)?;
         interface.require_usable()?;
         let (again, confirms) = (name.to_owned(), interface.confirms());
-        Self::opened(name, options, confirms, move || can::open(&again, confirms))
+        let sys = Path::new(SYS);
+        let refusal = Arc::new(OnceLock::new());
+        let guard = Guard::new(name, Identity::of_interface(sys, name), BY_UDEV, Arc::clone(&refusal));
+        let socket = move || {
+            let socket = can::open(&again, confirms)?;
+            guard.check(&Identity::of_interface(sys, &again)).map(|()| socket)
+        };
+        Self::opened(name, options, confirms, socket)
+            .map(|link| Self { refusal, ..link })
             .map_err(|error| OpenError::new(name, &error, "is CAN in this kernel? `sudo modprobe can_raw`"))
     }
 
@@ -105,6 +122,7 @@ impl SocketCan {
             options,
             fd,
             reopener,
+            refusal: Arc::default(),
             out: VecDeque::with_capacity(QUEUE),
             in_flight: InFlight::new(confirms),
             batch: Batch::new(),
@@ -302,6 +320,9 @@ impl Link for SocketCan {
     fn close(&mut self, now_ns: i64) -> Vec<String> {
         self.counters.expired += self.out.len() as u64;
         self.out.clear();
+        if let Some(refusal) = self.refusal.get().filter(|_| self.fd.is_none()) {
+            return vec![refusal.clone()];
+        }
         // The last frames may just be on the bus.
         for _ in 0..LEAVING_MS {
             let _ = self.listen(now_ns);

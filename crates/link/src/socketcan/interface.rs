@@ -192,7 +192,7 @@ impl Interface {
         }
         if self.queue < QUEUE {
             let what = format!("room for {} frames to send", self.queue);
-            let command = format!("sudo ip link set {} txqueuelen 128", self.name);
+            let command = format!("sudo ip link set {} txqueuelen {QUEUE}", self.name);
             add(false, what, "a burst for 12 servos meets a full queue (ENOBUFS)", command);
         }
         found.sort_by_key(|finding| !finding.fatal);
@@ -206,7 +206,7 @@ impl Interface {
             return format!("sudo ip link set {name} down; sudo ip link set {name} mtu 72 up");
         }
         format!(
-            "sudo ip link set {name} down; sudo ip link set {name} txqueuelen 128 up type can bitrate {NOMINAL} \
+            "sudo ip link set {name} down; sudo ip link set {name} up type can bitrate {NOMINAL} \
              dbitrate {DATA} sjw 10 dsjw 5 sample-point 0.666 dsample-point 0.666 restart-ms 100 fd on"
         )
     }
@@ -217,8 +217,9 @@ const DATA: u32 = 5_000_000;
 const FD_MTU: u32 = 72;
 /// Controllers cannot reach 0.666 exactly; the kernel picks the nearest of what they can.
 const SAMPLE_POINTS: std::ops::RangeInclusive<u32> = 600..=750;
-/// The kernel's default of 10 is too few for the burst of one tick.
-const QUEUE: u32 = 64;
+/// The kernel's default. A longer queue is of no use: what does not fit is offered again within the tick, and what waits
+/// in the queue cannot be recalled.
+const QUEUE: u32 = 10;
 
 // linux/if_arp.h, linux/if.h, linux/rtnetlink.h, linux/if_link.h, linux/can/netlink.h.
 const ARPHRD_CAN: u32 = 280;
@@ -330,7 +331,7 @@ mod tests {
             name: "can0".into(),
             up: true,
             mtu: 72,
-            queue: 128,
+            queue: 10,
             nominal: Some(timing(NOMINAL)),
             data: Some(timing(DATA)),
             state: Some(State::ErrorActive),
@@ -367,7 +368,7 @@ mod tests {
         for interface in [
             Interface { nominal: Some(timing), ..good() },
             Interface { data: Some(Timing { bit_rate: 2_000_000, ..good().data.unwrap() }), ..good() },
-            Interface { queue: 10, ..good() },
+            Interface { queue: 3, ..good() },
             Interface { restart_ms: Some(0), ..good() },
         ] {
             assert!(!only(&interface).fatal);
