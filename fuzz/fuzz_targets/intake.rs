@@ -24,7 +24,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         }
         datagram.extend(messages);
         now_ns += i64::from(*later) << 28;
-        let from = SocketAddr::from(([127, 0, 0, 1], u16::from(sender % 80)));
+        let from = SocketAddr::from(([127, 0, 0, sender % 5], u16::from(sender % 80)));
         intake.datagram(from, &datagram, now_ns).expect("memory can be written");
         if kind % 16 == 1 {
             intake.flush(now_ns).expect("memory can be written");

@@ -8,12 +8,20 @@ use khz_rt::clock::realtime_ns;
 use khz_rt::now_ns;
 use serde::Serialize;
 use std::collections::HashMap;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Senders a recorder keeps books for; batches of further ones are refused and counted.
+/// Senders a recorder keeps a ledger for, in all and of one IP address. One that was silent for long gives up its place;
+/// batches of further ones are refused and counted.
 const MOST_SENDERS: usize = 1024;
+const MOST_OF_ADDRESS: usize = 256;
+/// A sender silent for so long gives up its place to a new one.
+const SILENCE_NS: i64 = 60_000_000_000;
+/// Places given up that are still told one by one; of more only the sums.
+const MOST_FORMER: usize = 1024;
+/// How often losses are reported while recording.
+const NOTICE_NS: i64 = 2_000_000_000;
 /// How long to wait before looking whether to stop.
 const PATIENCE_NS: i64 = 100_000_000;
 
@@ -39,8 +47,33 @@ pub struct Recorded {
     pub foreign: u64,
     /// Damaged ones, and those of another version.
     pub damaged: u64,
-    /// Batches of senders beyond the most that are kept apart.
+    /// Batches of senders for which there was no place. Their samples are not in the log.
     pub refused: u64,
+    /// Senders that gave up their place and are no longer told one by one, and what is missing of them.
+    pub former_senders: u64,
+    /// Batches missing of those.
+    pub former_gaps: u64,
+}
+
+impl Recorded {
+    /// Batches that are missing, of all senders.
+    pub fn gaps(&self) -> u64 {
+        self.senders.iter().fold(self.former_gaps, |sum, sender| sum.saturating_add(sender.gaps))
+    }
+
+    /// What is missing since `before`, in a sentence; none if nothing is.
+    fn losses_since(&self, before: &(u64, u64, u64)) -> Option<String> {
+        let &(gaps, refused, unreadable) = before;
+        let losses = [
+            (self.gaps().saturating_sub(gaps), "batches missing"),
+            (self.refused - refused, "batches refused: too many senders"),
+            (self.foreign + self.damaged - unreadable, "datagrams that cannot be read"),
+        ];
+        let told =
+            losses.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+        let told: Vec<String> = told.collect();
+        (!told.is_empty()).then(|| told.join("; "))
+    }
 }
 
 /// What one run of one sender told.
@@ -58,6 +91,11 @@ pub struct SenderBooks {
     pub repeated: u64,
     /// Samples that came.
     pub samples: u64,
+    #[serde(skip)]
+    heard_ns: i64,
+    /// Its place was given to another; should it come again, it has a new one.
+    #[serde(skip)]
+    former: bool,
     next: u64,
     /// Which of the 64 batches before `next` have come, the newest lowest.
     seen: u64,
@@ -90,16 +128,29 @@ impl Recorder {
         Ok(self.socket.inner().local_addr()?)
     }
 
-    /// Records until told to stop.
+    /// Records until told to stop; what is lost meanwhile is told to `notice`, every two seconds at most.
     ///
     /// # Errors
     /// If the socket or the disk breaks.
-    pub fn run(mut self, stop: &AtomicBool) -> Result<(Recorded, Logged), RttError> {
+    pub fn run(
+        mut self,
+        stop: &AtomicBool,
+        mut notice: impl FnMut(&str),
+    ) -> Result<(Recorded, Logged), RttError> {
+        let (mut noticed, mut notice_ns) = ((0, 0, 0), 0);
         let mut buffer = vec![0; LARGEST + 1];
         let mut still = MOST_AFTER_STOP;
         while still > 0 {
             if stop.load(Ordering::Relaxed) {
                 still -= 1;
+            }
+            if now_ns() >= notice_ns
+                && let recorded = &self.books.recorded
+                && let Some(losses) = recorded.losses_since(&noticed)
+            {
+                notice(&losses);
+                noticed = (recorded.gaps(), recorded.refused, recorded.foreign + recorded.damaged);
+                notice_ns = now_ns() + NOTICE_NS;
             }
             let Some(Came { length, from, .. }) = self.socket.receive(&mut buffer, now_ns() + PATIENCE_NS)?
             else {
@@ -108,7 +159,7 @@ impl Recorder {
                 }
                 continue;
             };
-            let Some(batch) = self.books.take(&buffer[..length], from) else { continue };
+            let Some(batch) = self.books.take(&buffer[..length], from, now_ns()) else { continue };
             let (time_ns, sender) = (realtime_ns(), address_bytes(from));
             batch.for_each(|sample| self.tap.put(time_ns, RoundTrip { sender, ..sample }));
         }
@@ -118,7 +169,7 @@ impl Recorder {
 
 impl Books {
     /// The batch in a datagram, if it is one that has not come before.
-    fn take<'a>(&mut self, datagram: &'a [u8], from: SocketAddr) -> Option<Received<'a>> {
+    fn take<'a>(&mut self, datagram: &'a [u8], from: SocketAddr, now_ns: i64) -> Option<Received<'a>> {
         let batch = match Received::read(datagram) {
             Ok(batch) => batch,
             Err(Refusal::Foreign) => {
@@ -130,30 +181,71 @@ impl Books {
                 return None;
             }
         };
-        let Some(sender) = self.sender(from, batch.run) else {
+        let Some(sender) = self.sender(from, batch.run, now_ns) else {
             self.recorded.refused += 1;
             return None;
         };
         sender.count(batch.number, usize::from(datagram[7]) as u64).then_some(batch)
     }
 
-    fn sender(&mut self, address: SocketAddr, run: u64) -> Option<&mut SenderBooks> {
-        let senders = &mut self.recorded.senders;
+    fn sender(&mut self, address: SocketAddr, run: u64, now_ns: i64) -> Option<&mut SenderBooks> {
         let index = match self.index.get(&(address, run)) {
             Some(index) => *index,
-            None if senders.len() == MOST_SENDERS => return None,
             None => {
-                let (batches, gaps, repeated, samples, next, seen) = (0, 0, 0, 0, 0, 0);
-                senders.push(SenderBooks { address, run, batches, gaps, repeated, samples, next, seen });
+                if !self.make_room(address.ip(), now_ns) {
+                    return None;
+                }
+                let senders = &mut self.recorded.senders;
+                senders.push(SenderBooks::new(address, run));
                 self.index.insert((address, run), senders.len() - 1);
                 senders.len() - 1
             }
         };
-        senders.get_mut(index)
+        let sender = self.recorded.senders.get_mut(index)?;
+        sender.heard_ns = now_ns;
+        Some(sender)
+    }
+
+    /// Whether there is a place for one more sender of this address; one long silent gives up its own.
+    fn make_room(&mut self, ip: IpAddr, now_ns: i64) -> bool {
+        let senders = &self.recorded.senders;
+        let present = || senders.iter().enumerate().filter(|(_, sender)| !sender.former);
+        let crowded = present().filter(|(_, sender)| sender.address.ip() == ip).count() >= MOST_OF_ADDRESS;
+        if self.index.len() < MOST_SENDERS && !crowded {
+            return true;
+        }
+        let may_leave = present().filter(|(_, sender)| !crowded || sender.address.ip() == ip);
+        let idle = may_leave.min_by_key(|(_, sender)| sender.heard_ns);
+        let Some((leaves, sender)) = idle.filter(|(_, sender)| now_ns - sender.heard_ns > SILENCE_NS) else {
+            return false;
+        };
+        self.index.remove(&(sender.address, sender.run));
+        self.recorded.senders[leaves].former = true;
+        self.forget();
+        true
+    }
+
+    /// Drops the oldest of those who gave up their place, once there are too many to be told one by one.
+    fn forget(&mut self) {
+        let senders = &mut self.recorded.senders;
+        if senders.len() - self.index.len() <= MOST_FORMER {
+            return;
+        }
+        let Some(oldest) = senders.iter().position(|sender| sender.former) else { return };
+        let gone = senders.remove(oldest);
+        self.recorded.former_senders += 1;
+        self.recorded.former_gaps = self.recorded.former_gaps.saturating_add(gone.gaps);
+        self.index.values_mut().filter(|index| **index > oldest).for_each(|index| *index -= 1);
     }
 }
 
 impl SenderBooks {
+    fn new(address: SocketAddr, run: u64) -> Self {
+        let (batches, gaps, repeated, samples, next, seen) = (0, 0, 0, 0, 0, 0);
+        let (heard_ns, former) = (0, false);
+        Self { address, run, batches, gaps, repeated, samples, heard_ns, former, next, seen }
+    }
+
     /// Books a batch; false if it came before.
     fn count(&mut self, number: u64, samples: u64) -> bool {
         if number >= self.next {
@@ -216,6 +308,7 @@ impl Stream {
 mod tests {
     use super::super::sample::tests::sample;
     use super::*;
+    use proptest::prelude::*;
 
     fn from(last: u8) -> SocketAddr {
         ([10, 0, 0, last], 1).into()
@@ -231,7 +324,7 @@ mod tests {
         let (mut books, mut sender) = (Books::default(), Batch::new(7));
         let batches: Vec<Vec<u8>> = (0..6).map(|_| batch(&mut sender)).collect();
         for (at, who) in [(0, 1), (1, 2), (4, 1), (2, 1), (4, 1)] {
-            books.take(&batches[at], from(who));
+            books.take(&batches[at], from(who), 0);
         }
         let told: Vec<_> = books.recorded.senders.iter().map(|s| (s.batches, s.gaps, s.repeated)).collect();
         assert_eq!(told, [(3, 2, 1), (1, 1, 0)]);
@@ -243,22 +336,64 @@ mod tests {
         let good = batch(&mut Batch::new(7));
         let mut damaged = good.clone();
         damaged[40] ^= 1;
-        books.take(&good, from(1));
-        books.take(&damaged, from(1));
-        books.take(b"hello", from(1));
+        books.take(&good, from(1), 0);
+        books.take(&damaged, from(1), 0);
+        books.take(b"hello", from(1), 0);
         // Another run from the same address has books of its own.
-        books.take(&batch(&mut Batch::new(8)), from(1));
+        books.take(&batch(&mut Batch::new(8)), from(1), 0);
         let r = &books.recorded;
         assert_eq!((r.foreign, r.damaged, r.senders.len(), r.senders[0].gaps), (1, 1, 2, 0));
     }
 
     #[test]
-    fn senders_beyond_the_most_are_refused() {
+    fn one_address_takes_a_quarter_of_the_places_and_the_silent_give_up_theirs() {
         let mut books = Books::default();
-        for run in 0..MOST_SENDERS as u64 + 5 {
-            books.take(&batch(&mut Batch::new(run)), from(1));
+        for run in 0..MOST_OF_ADDRESS as u64 + 5 {
+            books.take(&batch(&mut Batch::new(run)), from(1), 0);
         }
-        assert_eq!((books.recorded.senders.len(), books.recorded.refused), (MOST_SENDERS, 5));
+        assert_eq!((books.recorded.senders.len(), books.recorded.refused), (MOST_OF_ADDRESS, 5));
+        for last in 2..10 {
+            (0..MOST_OF_ADDRESS as u64)
+                .for_each(|run| _ = books.take(&batch(&mut Batch::new(run)), from(last), 0));
+        }
+        assert_eq!(books.index.len(), MOST_SENDERS);
+        assert!(books.take(&batch(&mut Batch::new(9999)), from(99), SILENCE_NS).is_none());
+        for run in 0..3 * MOST_SENDERS as u64 {
+            let now_ns = (run as i64 + 1) * (SILENCE_NS + 1);
+            assert!(books.take(&batch(&mut Batch::new(run)), from(99), now_ns).is_some());
+        }
+        assert!(books.recorded.senders.len() <= MOST_SENDERS + MOST_FORMER);
+        assert!(books.recorded.former_senders > 0);
+        let found = books.index.iter().all(|((address, run), at)| {
+            books.recorded.senders.get(*at).is_some_and(|s| (s.address, s.run) == (*address, *run))
+        });
+        assert!(found, "every place leads to its sender");
+    }
+
+    #[test]
+    fn losses_are_told_while_recording() {
+        let mut books = Books::default();
+        books.take(b"hello", from(1), 0);
+        assert_eq!(
+            books.recorded.losses_since(&(0, 0, 0)).as_deref(),
+            Some("1 datagrams that cannot be read")
+        );
+        assert_eq!(books.recorded.losses_since(&(0, 0, 1)), None);
+    }
+
+    proptest! {
+        /// Whatever comes, memory is bounded and nothing panics.
+        #[test]
+        fn any_datagrams_are_taken(
+            all in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..200), any::<bool>(), 0u8..9, any::<i64>()), 0..60)
+        ) {
+            let mut books = Books::default();
+            for (noise, sound, last, now_ns) in all {
+                let bytes = if sound { batch(&mut Batch::new(noise.len() as u64 % 5)) } else { noise };
+                books.take(&bytes, from(last), now_ns.clamp(i64::MIN / 2, i64::MAX / 2));
+            }
+            prop_assert!(books.index.len() <= MOST_SENDERS);
+        }
     }
 
     #[test]
@@ -272,7 +407,8 @@ mod tests {
         (0..100).for_each(|i| stream.put(&sample(i)));
         stream.send();
         // All is in the socket's buffer already, and taken although it is time to stop.
-        let (recorded, logged) = recorder.run(&AtomicBool::new(true)).unwrap_or_else(|e| panic!("{e}"));
+        let (recorded, logged) =
+            recorder.run(&AtomicBool::new(true), |_| ()).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!((recorded.senders[0].samples, recorded.senders[0].gaps, logged.written), (100, 0, 100));
     }
 }

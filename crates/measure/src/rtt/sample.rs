@@ -112,7 +112,7 @@ impl<'a> Received<'a> {
             return Err(Refusal::Version(header[6]));
         }
         let count = usize::from(header[7]);
-        let whole = datagram.len() == HEADER + count * SAMPLE && count <= MOST;
+        let whole = datagram.len() == HEADER + count * SAMPLE && (1..=MOST).contains(&count);
         if !whole || crc32fast::hash(&datagram[12..]).to_le_bytes() != header[8..12] {
             return Err(Refusal::Damaged);
         }
@@ -172,6 +172,17 @@ pub(super) mod tests {
         assert_eq!(received.collect::<Vec<_>>(), pushed);
         batch.push(&sample(1));
         assert_eq!(Received::read(batch.take().unwrap_or_default()).map(|r| r.number), Ok(1));
+    }
+
+    /// A sender's first datagram takes a place at the recorder, so it must hold something.
+    #[test]
+    fn a_batch_without_samples_is_refused() {
+        let mut bytes = [0; HEADER];
+        bytes[..6].copy_from_slice(MAGIC);
+        bytes[6] = VERSION;
+        let sum = crc32fast::hash(&bytes[12..]);
+        bytes[8..12].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(Received::read(&bytes).err(), Some(Refusal::Damaged));
     }
 
     proptest! {

@@ -7,7 +7,7 @@ use khz_robot::recorder::{Disk, Files, Intake, IntakeCounts};
 use khz_rt::clock::realtime_ns;
 use serde_json::json;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +44,12 @@ pub struct Args {
     /// End when the disk has less free MiB than this
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     keep_free: u64,
+    /// Record only what comes from this IP address; may be given several times
+    #[arg(long, value_name = "IP")]
+    from: Vec<IpAddr>,
+    /// Exit with code 1 if anything that was sent is missing in the log
+    #[arg(long)]
+    strict: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -92,7 +98,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     tell(&format!("listening at {}\n", socket.local_addr()?));
     let batch = Mutex::new(Batch::default());
     let (mut dropped, why) = std::thread::scope(|scope| {
-        scope.spawn(|| receive(&socket, &batch, &stop));
+        scope.spawn(|| receive(&socket, &args.from, &batch, &stop));
         let outcome = write(&args, &mut intake, &batch, &stop);
         stop.store(true, Ordering::Relaxed);
         outcome
@@ -106,7 +112,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let bytes = out.get_ref().metadata()?.len();
     summarise(&args, &counts, bytes, dropped)?;
     match why {
-        None => Ok(ExitCode::SUCCESS),
+        None => Ok(ExitCode::from(u8::from(args.strict && !(counts.is_whole() && dropped == 0)))),
         Some(why) => {
             tell(&format!("khz: ended early: {why}\n"));
             Ok(ExitCode::from(1))
@@ -115,7 +121,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 /// Takes datagrams until told to stop, and then those that have come by then.
-fn receive(socket: &UdpSocket, batch: &Mutex<Batch>, stop: &AtomicBool) {
+fn receive(socket: &UdpSocket, from_only: &[IpAddr], batch: &Mutex<Batch>, stop: &AtomicBool) {
     let mut datagram = vec![0; 65_536];
     // Whoever goes on sending does not keep it.
     let mut still = MOST_AFTER_STOP;
@@ -126,6 +132,7 @@ fn receive(socket: &UdpSocket, batch: &Mutex<Batch>, stop: &AtomicBool) {
         }
         still -= usize::from(over);
         match socket.recv_from(&mut datagram) {
+            Ok((_, from)) if !from_only.is_empty() && !from_only.contains(&from.ip()) => {}
             Ok((len, from)) => {
                 batch.lock().unwrap_or_else(PoisonError::into_inner).push(from, &datagram[..len])
             }
@@ -150,6 +157,7 @@ fn write(
     let started = Instant::now();
     let mut full = Batch::default();
     let mut dropped = 0;
+    let mut notices = Notices::default();
     loop {
         let last =
             stop.load(Ordering::Relaxed) || args.duration.is_some_and(|most| started.elapsed() >= most);
@@ -158,6 +166,7 @@ fn write(
             return Ok((dropped, Some(format!("the log has reached its limit of {} MiB", args.limit))));
         }
         intake.flush(realtime_ns()).context("writing the log")?;
+        notices.look(intake.counts(), dropped, started.elapsed());
         if last {
             return Ok((dropped, None));
         }
@@ -165,6 +174,54 @@ fn write(
             return Ok((dropped, Some(why)));
         }
         std::thread::sleep(TURN);
+    }
+}
+
+/// How often losses are reported while recording.
+const NOTICE: Duration = Duration::from_secs(2);
+
+/// Reports losses while they happen, so that something can be done.
+#[derive(Default)]
+struct Notices {
+    reported: IntakeCounts,
+    dropped: u64,
+    next: Duration,
+}
+
+impl Notices {
+    fn look(&mut self, counts: IntakeCounts, dropped: u64, at: Duration) {
+        if at < self.next {
+            return;
+        }
+        if let Some(text) = self.text(counts, dropped) {
+            tell(&text);
+            (self.reported, self.dropped, self.next) = (counts, dropped, at + NOTICE);
+        }
+    }
+
+    /// What was lost since the last report.
+    fn text(&self, counts: IntakeCounts, dropped: u64) -> Option<String> {
+        let before = &self.reported;
+        let losses = [
+            (counts.lost.saturating_sub(before.lost), "datagrams lost on the way"),
+            (dropped - self.dropped, "datagrams dropped: the disk is too slow"),
+            (counts.no_room - before.no_room, "refused: too many senders or schemas (use --from IP)"),
+            (
+                (counts.refused - before.refused) - (counts.no_room - before.no_room),
+                "datagrams or schemas refused: malformed, or of another protocol",
+            ),
+            (
+                counts.beyond_share - before.beyond_share,
+                "samples of an address that has had its share of --limit",
+            ),
+            (counts.unknown - before.unknown, "samples without a schema"),
+        ];
+        let told: Vec<String> = losses
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        (!told.is_empty()).then(|| format!("khz: {}\n", told.join("; ")))
     }
 }
 
@@ -189,19 +246,32 @@ fn short_of_room(path: &Path, keep_mib: u64) -> Option<String> {
 }
 
 fn summarise(args: &Args, counts: &IntakeCounts, bytes: u64, dropped: u64) -> Result<()> {
-    let IntakeCounts { senders, samples, lost, repeated, refused, unknown, restamped, .. } = *counts;
+    let &IntakeCounts {
+        senders,
+        samples,
+        lost,
+        repeated,
+        refused,
+        unknown,
+        restamped,
+        beyond_share,
+        evicted,
+        ..
+    } = counts;
     let path = args.output.display();
     let text = match args.json {
         true => json!({
             "log": args.output, "bytes": bytes, "senders": senders, "samples": samples, "lost": lost,
             "repeated": repeated, "refused": refused, "unknown": unknown, "restamped": restamped,
-            "dropped": dropped,
+            "dropped": dropped, "beyond_share": beyond_share, "evicted": evicted,
+            "whole": counts.is_whole() && dropped == 0,
         })
         .to_string(),
         false => format!(
             "{path}: {bytes} bytes, {samples} samples of {senders} senders; datagrams: {lost} lost, {repeated} \
              repeated, {refused} refused, {dropped} dropped here; samples: {unknown} without a schema, {restamped} \
-             with the time of their arrival (their clock differs too much)"
+             with the time of their arrival (their clock differs too much), {beyond_share} beyond their address's share of \
+             --limit; {evicted} others were heard that sent no sample"
         ),
     };
     crate::cmd::show(&(text + "\n"))
@@ -210,6 +280,17 @@ fn summarise(args: &Args, counts: &IntakeCounts, bytes: u64, dropped: u64) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn losses_are_reported_while_recording_and_once() {
+        let mut notices = Notices::default();
+        let counts = IntakeCounts { lost: 3, refused: 5, no_room: 4, ..IntakeCounts::default() };
+        let text = notices.text(counts, 0).unwrap_or_default();
+        assert!(text.contains("3 datagrams lost") && text.contains("4 refused: too many"), "{text}");
+        assert!(text.contains("1 datagrams or schemas refused"), "{text}");
+        notices.look(counts, 0, Duration::ZERO);
+        assert_eq!(notices.text(counts, 0), None);
+    }
 
     #[test]
     fn a_disk_that_stands_still_costs_bounded_memory_even_for_empty_datagrams() {

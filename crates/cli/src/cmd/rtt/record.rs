@@ -35,6 +35,7 @@ pub struct Args {
 
 /// Records until stopped, then tells who sent what.
 #[expect(clippy::print_stdout, reason = "results go to stdout")]
+#[expect(clippy::print_stderr, reason = "losses go to stderr while recording")]
 pub fn run(args: Args) -> Result<ExitCode> {
     let limit = args.limit_mb.saturating_mul(1_000_000);
     let recorder = Recorder::new(SocketAddr::new(args.bind, args.port), &args.output, limit)?;
@@ -43,7 +44,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         end_after(seconds, stop.clone())?;
     }
     println!("{}", recorder.address()?);
-    let (recorded, logged) = recorder.run(&stop)?;
+    let (recorded, logged) = recorder.run(&stop, |losses| eprintln!("khz: {losses}"))?;
     if args.json {
         println!("{:#}", json!({ "recorded": recorded, "logged": logged }));
     } else {
@@ -53,11 +54,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
                 sender.address, sender.run, sender.samples, sender.batches, sender.gaps, sender.repeated
             );
         }
+        if recorded.former_senders > 0 {
+            println!("{} more senders before: {} missing", recorded.former_senders, recorded.former_gaps);
+        }
         println!(
             "{} written, {} dropped; {} foreign, {} damaged and {} refused datagrams",
             logged.written, logged.dropped, recorded.foreign, recorded.damaged, recorded.refused
         );
     }
-    let whole = logged.dropped == 0 && recorded.senders.iter().all(|sender| sender.gaps == 0);
+    let whole = logged.dropped == 0 && recorded.refused == 0 && recorded.gaps() == 0;
     Ok(ExitCode::from(u8::from(!whole)))
 }
