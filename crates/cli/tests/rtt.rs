@@ -32,7 +32,7 @@ fn what_cannot_be_saved_is_shown_and_everything_else_kept() {
         &report,
     ]);
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((output.status.code(), &told["ticks"]), (Some(2), &50.into()), "{told}");
+    assert_eq!((output.status.code(), &told["planned_ticks"]), (Some(2), &50.into()), "{told}");
     let notes = told["notes"].as_array().unwrap();
     assert!(notes.iter().all(|note| note.as_str().unwrap().contains("a checkpoint could not be saved")));
     let error = String::from_utf8(output.stderr).unwrap();

@@ -15,7 +15,8 @@ pub(super) fn until_ns(turn: Turn) -> i64 {
 }
 
 /// The ticks of a plan, each returned when it is to begin. As many periods are planned as the plan has ticks; those in
-/// which the sender could not ask are missed and not made up for.
+/// which the sender could not ask are missed and not made up for. One it is only late for is asked at once: waiting for an
+/// answer that never comes must not cost the next period because the sender woke from it a little late.
 pub(super) struct Turns {
     pace: Option<(Pacer, Waiter)>,
     period_ns: i64,
@@ -32,7 +33,7 @@ pub(super) struct Turns {
 impl Turns {
     /// The first tick begins at `start_ns`.
     pub(super) fn new(plan: &Plan, waiter: Waiter, start_ns: i64) -> Self {
-        let pace = plan.period_ns().map(|ns| (Pacer::new(ns, Overrun::Skip, start_ns), waiter));
+        let pace = plan.period_ns().map(|ns| (Pacer::new(ns, Overrun::RunLateOnce, start_ns), waiter));
         let period_ns = plan.period_ns().unwrap_or(0);
         let (planned, passed, sequence, ended) = (plan.ticks, 0, 0, false);
         Self { pace, period_ns, start_ns, planned, passed, sequence, ended, ends_ns: start_ns }
