@@ -13,6 +13,7 @@ use rustix::fs::{CWD, FileType, OFlags, mknodat, open};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -246,6 +247,68 @@ fn a_process_whose_loop_hangs() {
     let config = RobotConfig::load(path).unwrap();
     let _robot = Launch::start(&config, "", Some(Box::new(Hanging(300))), None, Arc::default()).unwrap();
     thread::sleep(GENEROUS);
+}
+
+/// Holds for so many ticks, and then panics.
+struct Panicking(u32);
+
+impl Controller for Panicking {
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+        self.0 = self.0.checked_sub(1).expect("a bug in the controller");
+        for (command, servo) in commands.iter_mut().zip(&state.servos) {
+            *command = ServoCommand::Position(khz_robot::PositionCommand::hold(servo.position));
+        }
+        Ok(())
+    }
+}
+
+/// The process of the test below; no test without it.
+#[test]
+fn a_process_whose_controller_panics() {
+    let Some(path) = std::env::var_os("PANICKING_ROBOT") else { return };
+    let mut config = RobotConfig::load(path).unwrap();
+    if std::env::var_os("PIPELINED").is_some() {
+        config.timing.mode = khz_robot::config::Mode::Pipelined;
+    }
+    let robot = Launch::start(&config, "", Some(Box::new(Panicking(100))), None, Arc::default()).unwrap();
+    let landed = robot.land().unwrap();
+    let phases: Vec<_> = landed.outcome.stats.transitions.iter().map(|change| change.to.name()).collect();
+    let summary = khz_measure::run::RunSummary::of(&config, &landed);
+    std::fs::write(std::env::var_os("SAY").unwrap(), format!("{phases:?} {}", summary.end)).unwrap();
+}
+
+/// A pipe into which nothing fits any more, and its other end. Whoever writes to it waits until that is closed.
+fn full_pipe() -> (Stdio, OwnedFd) {
+    let (unread, full) = rustix::pipe::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&full, true).unwrap();
+    while rustix::io::write(&full, &[b'x'; 4096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&full, false).unwrap();
+    (full.into(), unread)
+}
+
+#[test]
+fn a_controller_that_panics_with_stderr_blocked_is_damped_and_stopped() {
+    for pipelined in [false, true] {
+        let stand = Stand::new("");
+        let said = stand.folder.path().join("said");
+        let (stderr, _unread) = full_pipe();
+        // Without `--nocapture` the test's harness would keep what is printed, and nothing would block.
+        let words = ["a_process_whose_controller_panics", "--exact", "--nocapture"];
+        let mut command = stand.program(std::env::current_exe().unwrap(), &words);
+        command.env("PANICKING_ROBOT", stand.robot()).env("SAY", &said).stderr(stderr);
+        if pipelined {
+            command.env("PIPELINED", "1");
+        }
+        let mut robot = Process(command.spawn().unwrap());
+        drop(command);
+        stand.hear_it_hold();
+        assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
+        assert!(robot.ended().success());
+        let said = std::fs::read_to_string(&said).unwrap();
+        assert!(said.contains("\"damping\""), "{said}");
+        assert!(said.contains("the controller panicked: a bug in the controller"), "{said}");
+        assert!(said.contains("processes.rs:"), "{said}");
+    }
 }
 
 #[test]

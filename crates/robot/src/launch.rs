@@ -114,7 +114,7 @@ impl Launch {
     pub fn land(self) -> Result<Landed, SessionError> {
         let outcome = self.session.wait();
         // A loop that panicked left its robot as it was: no watchdog is called off for that.
-        if !matches!(outcome, Err(SessionError::Panicked)) {
+        if !matches!(outcome, Err(SessionError::Panicked(_))) {
             self.watchdogs.into_iter().for_each(Watchdogs::finish);
         }
         let recording = self.recorder.map(Recorder::finish);

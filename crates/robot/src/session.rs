@@ -6,6 +6,7 @@ use crate::supervisor::Phase;
 use crate::tick::Machine;
 use crate::time::{RealTime, Receive};
 use khz_rt::late::{self, Window};
+use khz_rt::panics::{self, Panic};
 use khz_rt::{Granted, Overrun, Passport, Report, SectionSummary, Setup, SetupError, Usage, Waiter, Wake};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
@@ -47,8 +48,8 @@ pub enum SessionError {
     #[error("cannot start the loop: {0}")]
     Io(#[from] std::io::Error),
     /// The loop's thread ended by a panic: a bug.
-    #[error("the loop panicked; this is a bug in kilohertz")]
-    Panicked,
+    #[error("the loop panicked, which is a bug in kilohertz: {0}")]
+    Panicked(String),
 }
 
 /// What a live view is told of each tick.
@@ -129,7 +130,7 @@ impl Session {
             duration_ns: settings.duration_ns,
             stop: Arc::clone(&stop),
         };
-        let work = move || {
+        let work = move || -> Result<Finished, SessionError> {
             let granted: Granted = settings.setup.apply()?;
             let mut time = RealTime::new(Waiter::new(settings.wake)?, settings.receive);
             let mut stats = RunStats::new();
@@ -140,6 +141,11 @@ impl Session {
             run(&mut machine, &mut time, &options, &mut observers);
             let parts = profile.finish();
             Ok(Finished { machine, stats, parts, grants: granted.report.clone() })
+        };
+        // A panic is not printed: the thread must end, even when nobody reads what it would say.
+        let work = move || {
+            let mut panic = Panic::new();
+            panics::catch(&mut panic, work).unwrap_or_else(|| Err(SessionError::Panicked(panic.to_string())))
         };
         let thread = thread::Builder::new().name("khz-loop".to_owned()).spawn(work)?;
         Ok(Self { stop, live, thread, usage, watch })
@@ -166,7 +172,7 @@ impl Session {
     /// If the loop never ran.
     pub fn wait(self) -> Result<Outcome, SessionError> {
         let Finished { mut machine, stats, parts, grants } =
-            self.thread.join().map_err(|_| SessionError::Panicked)??;
+            self.thread.join().map_err(|_| SessionError::Panicked("no message".to_owned()))??;
         let unsent = machine.close_links(khz_rt::now_ns());
         let usage = Usage::read().since(&self.usage);
         let modules = machine.controller_profile();

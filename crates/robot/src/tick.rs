@@ -9,7 +9,8 @@ use crate::supervisor::{Cause, Observation, Phase, Supervisor, Transitions};
 use crate::time::Time;
 use khz_link::Link;
 use khz_rt::SectionSummary;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use khz_rt::panics::{self, Panic};
+use std::fmt;
 
 /// When each part of a tick was done. All in ns of the loop's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,6 +92,24 @@ impl TickTiming {
     }
 }
 
+/// Why a controller gave up.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// It returned this.
+    Error(ControlError),
+    /// It panicked.
+    Panic(Panic),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error(error) => error.fmt(f),
+            Self::Panic(panic) => panic.fmt(f),
+        }
+    }
+}
+
 /// A robot with everything a tick needs. See [`crate::run`] for the loop around it.
 pub struct Machine {
     links: Vec<Box<dyn Link>>,
@@ -109,7 +128,9 @@ pub struct Machine {
     /// The operator, if one is expected.
     heartbeat: Option<Heartbeat>,
     /// Why the controller gave up.
-    failure: Option<ControlError>,
+    failure: Option<Failure>,
+    /// Memory for what it says when it panics.
+    panic: Panic,
     result: CycleResult,
     transitions: Transitions,
 }
@@ -126,6 +147,8 @@ impl Machine {
         bus_deadline_ns: i64,
     ) -> Self {
         let commands = vec![ServoCommand::Stop; state.servos.len()];
+        // Here, because it allocates.
+        panics::install();
         Self {
             links,
             cycle,
@@ -139,6 +162,7 @@ impl Machine {
             was_active: false,
             heartbeat: None,
             failure: None,
+            panic: Panic::new(),
             result: CycleResult::default(),
             transitions: Transitions::new(),
         }
@@ -266,18 +290,21 @@ impl Machine {
         let phase = self.supervisor.phase();
         let (controller, state, commands) = (&mut self.controller, &self.state, &mut self.commands);
         let outcome = match phase {
-            Phase::Armed => catch_unwind(AssertUnwindSafe(|| controller.start(state))),
-            Phase::Active => catch_unwind(AssertUnwindSafe(|| controller.update(state, commands))),
+            Phase::Armed => panics::catch(&mut self.panic, || controller.start(state)),
+            Phase::Active => panics::catch(&mut self.panic, || controller.update(state, commands)),
             _ => return,
         };
         match outcome {
-            Ok(Ok(())) if phase == Phase::Armed => self.supervisor.controller_started(&self.state),
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                self.failure = Some(error);
+            Some(Ok(())) if phase == Phase::Armed => self.supervisor.controller_started(&self.state),
+            Some(Ok(())) => {}
+            Some(Err(error)) => {
+                self.failure = Some(Failure::Error(error));
                 self.supervisor.controller_failed(Cause::ControllerFailed, &self.state);
             }
-            Err(_) => self.supervisor.controller_failed(Cause::ControllerPanicked, &self.state),
+            None => {
+                self.failure = Some(Failure::Panic(self.panic.clone()));
+                self.supervisor.controller_failed(Cause::ControllerPanicked, &self.state);
+            }
         }
     }
 
@@ -327,16 +354,16 @@ impl Machine {
         self.heartbeat = Some(operator);
     }
 
-    /// Why the controller gave up, if it returned an error.
-    pub fn failure(&self) -> Option<&ControlError> {
+    /// Why the controller gave up, if it did. A panic is reported here only: nothing is printed within a tick, because
+    /// printing may never return.
+    pub fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref()
     }
 
     /// Where the controller's time went; asked once, after the run.
     pub fn controller_profile(&mut self) -> Vec<SectionSummary> {
         // A controller that panicked may not be in a state to tell.
-        let profile = catch_unwind(AssertUnwindSafe(|| self.controller.profile()));
-        profile.unwrap_or_default()
+        panics::catch(&mut Panic::new(), || self.controller.profile()).unwrap_or_default()
     }
 
     /// The cycle, for its counts.

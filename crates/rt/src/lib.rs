@@ -12,6 +12,7 @@ pub mod clock;
 mod histogram;
 pub mod late;
 mod pace;
+pub mod panics;
 mod passport;
 pub mod proc;
 mod profile;

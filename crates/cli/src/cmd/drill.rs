@@ -93,11 +93,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Drill::Campaign { robot, scenarios, seed, json } => {
-            // Controllers panic by the hundred here; each is caught and none is news.
-            std::panic::set_hook(Box::new(|_| {}));
-            let result = campaign(&load(robot)?, scenarios, seed);
-            drop(std::panic::take_hook());
-            let result = result?;
+            let result = campaign(&load(robot)?, scenarios, seed)?;
             show(&if json { format!("{:#}\n", json!(result)) } else { campaign_text(&result) })?;
             Ok(ExitCode::from(u8::from(!result.violations.is_empty())))
         }

@@ -10,6 +10,7 @@ use khz_robot::RobotConfig;
 use khz_robot::config::QUADRUPED;
 use khz_robot::launch::{Landed, Launch};
 use khz_robot::session::{LiveTick, Session, SessionError};
+use khz_robot::tick::Failure;
 use khz_rt::{Grade, Histogram, Summary};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -87,6 +88,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     landed.outcome.unsent.iter().for_each(|line| eprintln!("{line}"));
     let mut summary = RunSummary::of(&config, &landed);
+    if let Some(Failure::Panic(panic)) = landed.outcome.machine.failure() {
+        complain(&anyhow::anyhow!("the controller panicked: {panic}"));
+    }
     write_report(&args, &config, &text, &landed, &mut summary);
     tell(&args, &summary)?;
     Ok(ExitCode::from(u8::from(!summary.ended_well)))

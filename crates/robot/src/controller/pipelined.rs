@@ -5,7 +5,7 @@ use super::{ControlError, Controller};
 use crate::command::{PositionCommand, ServoCommand};
 use crate::state::RobotState;
 use khz_rt::SectionSummary;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use khz_rt::panics::{self, Panic};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -52,6 +52,7 @@ impl Pipelined {
         state: &RobotState,
         on_thread: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<Self> {
+        panics::install();
         let commands = vec![ServoCommand::Stop; state.servos.len()];
         let job = Job { start: false, state: state.clone(), commands, outcome: Ok(()) };
         let (job, jobs) = handover(Box::new(job));
@@ -152,11 +153,14 @@ fn hold(state: &RobotState, commands: &mut [ServoCommand]) {
 }
 
 fn work(mut controller: Box<dyn Controller>, jobs: Worker<Job>) -> Box<dyn Controller> {
+    let mut panic = Panic::new();
     jobs.serve(|Job { start, state, commands, outcome }| {
-        let done = catch_unwind(AssertUnwindSafe(|| {
+        let done = panics::catch(&mut panic, || {
             if *start { controller.start(state) } else { controller.update(state, commands) }
-        }));
-        *outcome = done.unwrap_or_else(|_| Err("the controller panicked".into()));
+        });
+        // On this thread a message may be allocated.
+        *outcome =
+            done.unwrap_or_else(|| Err(ControlError(format!("the controller panicked: {panic}").into())));
     });
     controller
 }
@@ -222,7 +226,11 @@ mod tests {
         let mut rig = Rig::new();
         rig.pipelined.start(&rig.state).unwrap();
         rig.update(13).unwrap();
-        assert_eq!(rig.update(14), Err("the controller panicked".into()));
+        let ControlError(text) = rig.update(14).unwrap_err();
+        assert!(
+            text.starts_with("the controller panicked: ") && text.contains("a bug in the controller"),
+            "{text}"
+        );
     }
 
     /// Does not return until it is released.

@@ -1,0 +1,80 @@
+//! Within a tick nothing is printed, not even a panic. Alone in its process: the panic hook is the whole process's.
+#![allow(clippy::unwrap_used)]
+
+use khz_robot::assemble;
+use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
+use khz_robot::session::{Session, SessionError, SessionSettings};
+use khz_robot::state::RobotState;
+use khz_robot::supervisor::Phase;
+use khz_robot::time::{Receive, VirtualTime};
+use khz_robot::{ControlError, Controller, RobotConfig, ServoCommand};
+use khz_rt::{Overrun, Setup, Wake};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Panics in its hundredth tick.
+struct Panicking;
+
+impl Controller for Panicking {
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+        assert!(state.tick < 100, "a bug in the controller");
+        commands.fill(ServoCommand::Damp);
+        Ok(())
+    }
+}
+
+/// Panics in the tick after.
+struct Broken;
+
+impl Observer for Broken {
+    fn tick(&mut self, _: &Tick<'_>) {
+        panic!("a bug in the loop");
+    }
+}
+
+const PERIOD_NS: i64 = 1_000_000;
+
+#[test]
+fn panics_within_a_tick_are_reported_and_never_printed() {
+    let printed = Arc::new(AtomicU32::new(0));
+    let prints = Arc::clone(&printed);
+    std::panic::set_hook(Box::new(move |_| _ = prints.fetch_add(1, Ordering::Relaxed)));
+
+    // In virtual time: the controller.
+    let mut machine = assemble::machine(&RobotConfig::quadruped(), Box::new(Panicking)).unwrap();
+    let options = RunOptions {
+        period_ns: PERIOD_NS,
+        overrun: Overrun::Skip,
+        frame_patience_ns: None,
+        duration_ns: Some(3_000_000_000),
+        stop: Arc::default(),
+    };
+    let mut stats = RunStats::new();
+    run(&mut machine, &mut VirtualTime::new(0), &options, &mut [&mut stats]);
+    let phases: Vec<Phase> = stats.transitions.iter().map(|change| change.to).collect();
+    assert_eq!(phases[3..], [Phase::Damping, Phase::Fault]);
+    let said = machine.failure().unwrap().to_string();
+    assert!(said.starts_with("a bug in the controller, at ") && said.contains("panics.rs:"), "{said}");
+
+    // On the machine's clock: the loop itself.
+    let settings = SessionSettings {
+        setup: Setup::ordinary(),
+        wake: Wake::Sleep,
+        receive: Receive::Poll,
+        period_ns: PERIOD_NS,
+        overrun: Overrun::Skip,
+        frame_patience_ns: None,
+        late_ns: PERIOD_NS,
+        duration_ns: None,
+    };
+    let machine = assemble::machine(&RobotConfig::quadruped(), Box::new(Panicking)).unwrap();
+    let session = Session::start(machine, vec![Box::new(Broken)], settings, Arc::default()).unwrap();
+    let Err(SessionError::Panicked(said)) = session.wait() else { panic!("the loop goes on") };
+    assert!(said.starts_with("a bug in the loop, at "), "{said}");
+
+    assert_eq!(printed.load(Ordering::Relaxed), 0);
+    // Everybody else's panics go where they went.
+    let other = std::thread::spawn(|| panic!("somebody else's"));
+    assert!(other.join().is_err());
+    assert_eq!(printed.load(Ordering::Relaxed), 1);
+}
