@@ -212,7 +212,7 @@ fn a_frozen_robot_is_damped_by_its_servos_and_stays_down_when_it_thaws() {
 
 #[test]
 fn signals_that_ask_for_an_end_get_an_orderly_one() {
-    for signal in [Signal::INT, Signal::TERM] {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let stand = Stand::new("");
         let mut robot = stand.run();
         stand.hear("STATUS=active");
@@ -220,6 +220,90 @@ fn signals_that_ask_for_an_end_get_an_orderly_one() {
         assert_eq!(robot.ended().code(), Some(0), "{signal:?}");
         assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
     }
+}
+
+/// A pseudo terminal: the end a person looks at, and the programs'.
+fn terminal() -> (OwnedFd, OwnedFd) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&person).unwrap();
+    unlockpt(&person).unwrap();
+    let name = ptsname(&person, Vec::new()).unwrap();
+    let programs =
+        open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, rustix::fs::Mode::empty()).unwrap();
+    (person, programs)
+}
+
+#[test]
+fn a_dropped_session_brings_the_robot_down_gently_and_finishes_the_log() {
+    let stand = Stand::new("");
+    let log = stand.folder.path().join("dropped.tlog");
+    let (person, programs) = terminal();
+    let same = || programs.try_clone().unwrap();
+    // A session of its own whose terminal this is, as behind ssh.
+    let khz = env!("CARGO_BIN_EXE_khz");
+    let robot = stand.robot();
+    let words = ["--ctty", khz, "run", robot.to_str().unwrap(), "--log", log.to_str().unwrap()];
+    let mut command = stand.program("setsid", &words);
+    command.stdin(same()).stdout(same()).stderr(same());
+    let mut robot = Process(command.spawn().unwrap());
+    drop((command, programs));
+    stand.hear_it_hold();
+    drop(person);
+    assert_eq!(robot.ended().code(), Some(0));
+    assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
+    assert!(khz_tlog::Reader::open(std::fs::File::open(&log).unwrap()).unwrap().is_finished());
+    assert!(log.with_extension("html").exists());
+}
+
+#[test]
+fn a_robot_started_by_nohup_outlives_its_session() {
+    let stand = Stand::new("");
+    let robot = stand.robot();
+    let words = [env!("CARGO_BIN_EXE_khz"), "run", robot.to_str().unwrap(), "--no-report"];
+    let mut robot = Process(stand.program("nohup", &words).spawn().unwrap());
+    stand.hear_it_hold();
+    robot.signal(Signal::HUP);
+    stand.heard();
+    // Enough ticks for a robot that was asked to come down to be at rest.
+    (0..20).for_each(|_| stand.hear("WATCHDOG=1"));
+    assert_eq!(robot.0.try_wait().unwrap(), None);
+    robot.signal(Signal::TERM);
+    assert_eq!(robot.ended().code(), Some(0));
+}
+
+#[test]
+fn a_stopped_terminal_does_not_keep_a_run_from_ending() {
+    let (stand, pipe) = watched_by_the_kernel();
+    let (_person, programs) = terminal();
+    // Ctrl-S.
+    rustix::termios::tcflow(&programs, rustix::termios::Action::OOff).unwrap();
+    let robot = stand.robot();
+    let mut command =
+        stand.program(env!("CARGO_BIN_EXE_khz"), &["run", robot.to_str().unwrap(), "--no-report"]);
+    let mut robot = Process(command.stderr(programs.try_clone().unwrap()).spawn().unwrap());
+    drop(command);
+    stand.hear_it_hold();
+    // The live line is due by now.
+    (0..5).for_each(|_| stand.hear("WATCHDOG=1"));
+    robot.signal(Signal::TERM);
+    assert_eq!(robot.ended().code(), Some(0));
+    assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
+    let mut food = Vec::new();
+    let _ = std::fs::File::from(pipe).read_to_end(&mut food);
+    assert!(food.contains(&b'V'), "the kernel's watchdog is called off: {food:?}");
+}
+
+/// A stand with a pipe as the kernel's watchdog, and that pipe.
+fn watched_by_the_kernel() -> (Stand, OwnedFd) {
+    let stand = Stand::new("[watchdog]\ndevice = \"DEVICE\"\n");
+    let device = stand.folder.path().join("watchdog");
+    mknodat(CWD, &device, FileType::Fifo, 0o600.into(), 0).unwrap();
+    // Read and write: nobody waits for the other end.
+    let pipe = open(&device, OFlags::RDWR | OFlags::NONBLOCK, rustix::fs::Mode::empty()).unwrap();
+    let text = std::fs::read_to_string(stand.robot()).unwrap();
+    std::fs::write(stand.robot(), text.replace("DEVICE", device.to_str().unwrap())).unwrap();
+    (stand, pipe)
 }
 
 /// Holds for so many ticks, and then never returns.
@@ -279,7 +363,7 @@ fn a_process_whose_controller_panics() {
 
 /// A pipe into which nothing fits any more, and its other end. Whoever writes to it waits until that is closed.
 fn full_pipe() -> (Stdio, OwnedFd) {
-    let (unread, full) = rustix::pipe::pipe().unwrap();
+    let (unread, full) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     rustix::io::ioctl_fionbio(&full, true).unwrap();
     while rustix::io::write(&full, &[b'x'; 4096]).is_ok() {}
     rustix::io::ioctl_fionbio(&full, false).unwrap();
@@ -313,15 +397,8 @@ fn a_controller_that_panics_with_stderr_blocked_is_damped_and_stopped() {
 
 #[test]
 fn a_robot_whose_loop_hangs_is_damped_by_its_servos_and_feeds_no_watchdog() {
-    let stand = Stand::new("[watchdog]\ndevice = \"DEVICE\"\n");
-    let device = stand.folder.path().join("watchdog");
-    mknodat(CWD, &device, FileType::Fifo, 0o600.into(), 0).unwrap();
-    // Read and write: nobody waits for the other end.
-    let pipe = open(&device, OFlags::RDWR | OFlags::NONBLOCK, rustix::fs::Mode::empty()).unwrap();
+    let (stand, pipe) = watched_by_the_kernel();
     let mut pipe = std::fs::File::from(pipe);
-    let text = std::fs::read_to_string(stand.robot()).unwrap();
-    std::fs::write(stand.robot(), text.replace("DEVICE", device.to_str().unwrap())).unwrap();
-
     let words = ["a_process_whose_loop_hangs", "--exact"];
     let mut command = stand.program(std::env::current_exe().unwrap(), &words);
     let mut robot = Process(command.env("HANGING_ROBOT", stand.robot()).spawn().unwrap());
@@ -345,12 +422,7 @@ fn a_robot_whose_loop_hangs_is_damped_by_its_servos_and_feeds_no_watchdog() {
 #[test]
 fn the_kernels_watchdog_is_fed_and_called_off_after_an_orderly_end_only() {
     for (signal, good_bye) in [(Signal::TERM, true), (Signal::KILL, false)] {
-        let stand = Stand::new("[watchdog]\ndevice = \"DEVICE\"\n");
-        let device = stand.folder.path().join("watchdog");
-        mknodat(CWD, &device, FileType::Fifo, 0o600.into(), 0).unwrap();
-        let pipe = open(&device, OFlags::RDWR | OFlags::NONBLOCK, rustix::fs::Mode::empty()).unwrap();
-        let text = std::fs::read_to_string(stand.robot()).unwrap();
-        std::fs::write(stand.robot(), text.replace("DEVICE", device.to_str().unwrap())).unwrap();
+        let (stand, pipe) = watched_by_the_kernel();
         let mut robot = stand.run();
         stand.hear("STATUS=active");
         robot.signal(signal);

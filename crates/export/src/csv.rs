@@ -63,7 +63,8 @@ pub(crate) fn choose(all: &[Column], fields: &[String]) -> Result<Vec<usize>, Ex
         column.path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     if let Some(field) = fields.iter().find(|field| !all.iter().any(|column| names(column, field))) {
-        let known: Vec<_> = all.iter().map(|column| column.path.as_str()).take(30).collect();
+        let known: Vec<_> =
+            all.iter().map(|column| column.path.escape_debug().to_string()).take(30).collect();
         return Err(ExportError::NoField { field: field.clone(), known: known.join(", ") });
     }
     let wanted = |column: &Column| fields.is_empty() || fields.iter().any(|field| names(column, field));

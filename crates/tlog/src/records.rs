@@ -178,7 +178,7 @@ impl Records {
     }
 
     fn names(&self) -> String {
-        let names: Vec<_> = self.all.iter().map(|record| record.name.as_str()).collect();
+        let names: Vec<_> = self.all.iter().map(|record| record.name.escape_debug().to_string()).collect();
         match names.is_empty() {
             true => "none".into(),
             false => names.join(", "),

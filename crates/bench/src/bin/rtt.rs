@@ -192,8 +192,19 @@ fn forty(bench: &Bench) -> Result<()> {
     let khz = std::env::var("KHZ").unwrap_or_else(|_| "target/release/khz".into());
     let lab = |name: &str, seconds: usize| -> Result<Value> {
         let seconds = format!("{}", bench.rounds(seconds));
-        let words =
-            ["rtt", "lab", "--devices", "40", "--only", name, "--duration", &seconds, "--json", "--report"];
+        let words = [
+            "rtt",
+            "lab",
+            "--devices",
+            "40",
+            "--only",
+            name,
+            "--duration",
+            &seconds,
+            "--json",
+            "--force",
+            "--report",
+        ];
         let words: Vec<&str> =
             [khz.as_str()].into_iter().chain(words).chain(["target/rtt-lab.html"]).collect();
         let mut told: Value =

@@ -1,10 +1,11 @@
 //! `khz budget`: what a robot's cycle takes, before there is a robot.
 
-use super::{BAD_INPUT, show};
-use anyhow::{Context, Result};
+use super::{BAD_INPUT, output, show, tell_line};
+use anyhow::Result;
 use khz_measure::budget::{ChangeError, Inputs, Plan, Prediction, Sweep, apply, published};
 use khz_robot::RobotConfig;
 use serde_json::json;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -22,9 +23,12 @@ pub struct Args {
     /// Predict for the values of an input, for example servo.count=1..40 or host.gap_us=0.2..0.8
     #[arg(long, value_name = "KEY=FROM..TO")]
     sweep: Option<String>,
-    /// Write a page with the chart of one tick
+    /// Write a page with the chart of one tick; must not be there yet
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Overwrite the page if it is there
+    #[arg(long)]
+    force: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -34,8 +38,8 @@ pub struct Args {
 ///
 /// # Errors
 /// If the page cannot be written.
-#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
 pub fn run(args: Args) -> Result<ExitCode> {
+    output::check_all(&args.report, args.force)?;
     if args.published {
         return show_published(args.json);
     }
@@ -43,15 +47,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
         None => RobotConfig::quadruped(),
         Some(Ok(robot)) => robot,
         Some(Err(error)) => {
-            eprintln!("{error}");
+            tell_line(&error);
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
-    robot.warnings.iter().for_each(|warning| eprintln!("{warning}\n"));
+    robot.warnings.iter().for_each(|warning| tell_line(format_args!("{warning}\n")));
     match predict(&robot, &args) {
         Ok((prediction, sweep)) => tell(&args, &prediction, sweep.as_ref()),
         Err(error) => {
-            eprintln!("khz budget: {error}");
+            tell_line(format_args!("khz budget: {error}"));
             Ok(ExitCode::from(BAD_INPUT))
         }
     }
@@ -67,8 +71,8 @@ fn predict(robot: &RobotConfig, args: &Args) -> Result<(Prediction, Option<Sweep
 /// Exit code 1 if the tick does not fit.
 fn tell(args: &Args, prediction: &Prediction, sweep: Option<&Sweep>) -> Result<ExitCode> {
     if let Some(file) = &args.report {
-        let page = prediction.page(sweep).to_string();
-        std::fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))?;
+        let page = prediction.page(sweep);
+        output::save(file, args.force, |file| write!(file, "{page}"))?;
     }
     if args.json {
         show(&format!("{:#}\n", json!({ "prediction": prediction, "sweep": sweep })))?;

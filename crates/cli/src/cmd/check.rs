@@ -1,6 +1,6 @@
 //! `khz check`: is a robot file right, and what does it say?
 
-use super::BAD_INPUT;
+use super::{BAD_INPUT, show, tell_line};
 use anyhow::Result;
 use khz_robot::RobotConfig;
 use khz_robot::config::{ConfigError, Problem, ServoConfig};
@@ -22,29 +22,25 @@ pub struct Args {
 }
 
 /// Shows the robot, or everything wrong with its file.
-#[expect(clippy::print_stdout, reason = "results go to stdout")]
-#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
 pub fn run(args: Args) -> Result<ExitCode> {
     let robot = match args.robot.as_ref().map(RobotConfig::load) {
         None => RobotConfig::quadruped(),
         Some(Ok(robot)) => robot,
         Some(Err(error)) => {
             if args.json {
-                println!("{:#}", refusal(&error));
+                show(&format!("{:#}\n", refusal(&error)))?;
             } else {
-                eprintln!("{error}\n\n{}", verdict(&error));
+                tell_line(format_args!("{error}\n\n{}", verdict(&error)));
             }
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
-    robot.warnings.iter().for_each(|warning| eprintln!("{warning}\n"));
-    if args.json {
-        println!("{:#}", summary(&robot));
-    } else if args.diagram {
-        print!("{}", robot.diagram());
-    } else {
-        print!("{}", table(&robot));
-    }
+    robot.warnings.iter().for_each(|warning| tell_line(format_args!("{warning}\n")));
+    show(&match (args.json, args.diagram) {
+        (true, _) => format!("{:#}\n", summary(&robot)),
+        (_, true) => robot.diagram(),
+        _ => table(&robot),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,7 +1,7 @@
 //! `khz drill`: break the emulated robot on purpose and measure what happens.
 
-use super::show;
-use anyhow::{Context, Result};
+use super::{output, show};
+use anyhow::Result;
 use khz_measure::drill::campaign::{Campaign, campaign};
 use khz_measure::drill::fall::{self, Fall, ratio};
 use khz_measure::drill::heat::{self, Sun, Walk};
@@ -9,6 +9,7 @@ use khz_measure::report::Page;
 use khz_robot::RobotConfig;
 use serde_json::json;
 use std::fmt::Write;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -28,9 +29,12 @@ enum Drill {
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
-        /// Write the plots to this HTML file.
+        /// Write the plots to this HTML file, which must not be there yet.
         #[arg(long, value_name = "FILE")]
         report: Option<PathBuf>,
+        /// Overwrite the HTML file if it is there.
+        #[arg(long)]
+        force: bool,
     },
     /// An hour of trotting in the sun, until a servo is too hot: several reactions, and how hard the robot comes down.
     ///
@@ -51,9 +55,12 @@ enum Drill {
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
-        /// Write the plots to this HTML file.
+        /// Write the plots to this HTML file, which must not be there yet.
         #[arg(long, value_name = "FILE")]
         report: Option<PathBuf>,
+        /// Overwrite the HTML file if it is there.
+        #[arg(long)]
+        force: bool,
     },
     /// Thousands of runs with faults drawn at random, and what must hold in every one.
     Campaign {
@@ -78,16 +85,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
         None => Ok(RobotConfig::quadruped()),
     };
     match args.drill {
-        Drill::Fall { robot, json, report } => {
+        Drill::Fall { robot, json, report, force } => {
+            output::check_all(&report, force)?;
             let falls = fall::experiments(&load(robot)?)?;
-            write_page(report.as_deref(), || fall::page(&falls))?;
+            write_page(report.as_deref(), force, || fall::page(&falls))?;
             show(&if json { falls_json(&falls) } else { falls_table(&falls) })?;
             Ok(ExitCode::SUCCESS)
         }
-        Drill::Heat { robot, ambient, sun, heat_rate, json, report } => {
+        Drill::Heat { robot, ambient, sun, heat_rate, json, report, force } => {
+            output::check_all(&report, force)?;
             let sun = Sun { ambient_c: ambient, sun_w: sun, heat_rate };
             let walks = heat::experiments(&load(robot)?, sun)?;
-            write_page(report.as_deref(), || heat::page(&walks, sun))?;
+            write_page(report.as_deref(), force, || heat::page(&walks, sun))?;
             let value = || format!("{:#}\n", json!({ "sun": sun, "experiments": walks }));
             show(&if json { value() } else { walks_text(&walks, sun) })?;
             Ok(ExitCode::SUCCESS)
@@ -105,9 +114,10 @@ fn within(text: &str, least: f64, most: f64) -> Result<f64, String> {
     value.ok_or_else(|| format!("a number from {least} to {most} is wanted"))
 }
 
-fn write_page(path: Option<&Path>, page: impl FnOnce() -> Page) -> Result<()> {
+fn write_page(path: Option<&Path>, force: bool, page: impl FnOnce() -> Page) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
-    std::fs::write(path, page().to_string()).with_context(|| format!("cannot write {}", path.display()))
+    let page = page().to_string();
+    output::save(path, force, |file| file.write_all(page.as_bytes())).map(drop)
 }
 
 /// A figure, or that there is none.

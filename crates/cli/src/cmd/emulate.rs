@@ -1,11 +1,10 @@
 //! `khz emulate`: the devices of a robot file, for any client.
 
-use super::{BAD_INPUT, stop_on_signal};
+use super::{BAD_INPUT, show, stop_on_signal, tell_line};
 use anyhow::{Context, Result};
 use khz_emu::serve::{Endpoint, Server};
 use khz_measure::jitter::duration_ns;
 use khz_robot::RobotConfig;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -37,13 +36,12 @@ fn at(text: &str) -> Result<(String, Endpoint), String> {
 }
 
 /// Serves until it is told to stop.
-#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
 pub fn run(args: Args) -> Result<ExitCode> {
     let robot = match args.robot.as_ref().map(RobotConfig::load) {
         None => RobotConfig::quadruped(),
         Some(Ok(robot)) => robot,
         Some(Err(error)) => {
-            eprintln!("{error}");
+            tell_line(&error);
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
@@ -72,11 +70,8 @@ fn endpoints(robot: &RobotConfig, at: &[(String, Endpoint)]) -> Result<Vec<Endpo
 }
 
 fn announce(served: &[(&str, PathBuf)]) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    for (name, endpoint) in served {
-        writeln!(out, "{name} {}", endpoint.display())?;
-    }
-    Ok(out.flush()?)
+    let line = |(name, endpoint): &(&str, PathBuf)| format!("{name} {}\n", endpoint.display());
+    show(&served.iter().map(line).collect::<String>())
 }
 
 /// Symbolic links that vanish with the server.

@@ -1,13 +1,14 @@
 //! `khz jitter`: how punctually a periodic thread wakes and works on this machine.
 
-use super::{show, tell};
+use super::output::{self, Output};
+use super::{ending_signals, show, show_progress, tell_line};
 use anyhow::{Context, Result};
 use khz_measure::jitter::{
     self, Axes, Experiment, Load, Plan, Results, Run, Watch, Work, Worker, duration_ns,
 };
 use khz_rt::clock::Clock;
 use khz_rt::{Grade, Overrun, Policy, Wake};
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -86,6 +87,9 @@ pub struct Args {
     /// Write the wake latency's percentiles for HdrHistogram plotters (a matrix: one file per combination)
     #[arg(long, value_name = "FILE")]
     hgrm: Option<PathBuf>,
+    /// Overwrite files that are there
+    #[arg(long)]
+    force: bool,
     /// Work as one process of the load
     #[arg(long, hide = true)]
     worker: Option<Worker>,
@@ -102,6 +106,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let plan = args.plan();
     let plans = args.matrix.as_ref().map_or_else(|| vec![plan.clone()], |axes| axes.plans(&plan));
+    output::check_all(&args.outputs(plans.len()), args.force)?;
     let raw = args.csv.is_some();
     let make = |plan| Experiment::new(plan, raw).map(|made| if args.trace { made.traced() } else { made });
     let experiments = plans.into_iter().map(make).collect::<Result<Vec<_>, _>>()?;
@@ -160,24 +165,43 @@ impl Args {
         let finish = |(number, experiment): (usize, Experiment)| {
             let (run, recording) = experiment.finish();
             if let Some(path) = &self.csv {
-                write(&numbered(path, several, number), |file| jitter::csv(recording.samples(), file))?;
+                self.write(&numbered(path, several, number), |file| jitter::csv(recording.samples(), file))?;
             }
             if let Some(path) = &self.hgrm {
-                write(&numbered(path, several, number), |file| jitter::hgrm(&recording, file))?;
+                self.write(&numbered(path, several, number), |file| jitter::hgrm(&recording, file))?;
             }
             Ok(run)
         };
         experiments.into_iter().enumerate().map(finish).collect()
     }
 
+    /// Every file that will be written.
+    fn outputs(&self, runs: usize) -> Vec<PathBuf> {
+        let raw = self.csv.iter().chain(&self.hgrm);
+        let raw = raw.flat_map(|path| (0..runs).map(move |number| numbered(path, runs > 1, number)));
+        raw.chain(self.html.clone()).chain(self.save.clone()).collect()
+    }
+
+    fn write(&self, path: &Path, content: impl FnOnce(&mut Output) -> std::io::Result<()>) -> Result<()> {
+        let written = output::save(path, self.force, content)?;
+        if written != path {
+            tell_line(format_args!(
+                "khz: {} is there by now; written to {}",
+                path.display(),
+                written.display()
+            ));
+        }
+        Ok(())
+    }
+
     fn write_results(&self, runs: &[Run]) -> Result<()> {
         if let Some(path) = &self.html {
-            write(path, |file| write!(file, "{}", jitter::results_page(runs, self.bin)))?;
+            self.write(path, |file| write!(file, "{}", jitter::results_page(runs, self.bin)))?;
         }
         if self.json || self.save.is_some() {
             let json = serde_json::to_string(&Results::of(runs.to_vec()))?;
             if let Some(path) = &self.save {
-                write(path, |file| writeln!(file, "{json}"))?;
+                self.write(path, |file| writeln!(file, "{json}"))?;
             }
             if self.json {
                 return show(&format!("{json}\n"));
@@ -202,20 +226,10 @@ fn numbered(path: &Path, several: bool, number: usize) -> PathBuf {
     path.with_file_name(format!("{stem}-{}{extension}", number + 1))
 }
 
-fn write(
-    path: &Path,
-    content: impl FnOnce(&mut BufWriter<std::fs::File>) -> std::io::Result<()>,
-) -> Result<()> {
-    let context = || format!("cannot write {}", path.display());
-    let mut file = BufWriter::new(std::fs::File::create(path).with_context(context)?);
-    content(&mut file).and_then(|()| file.flush()).with_context(context)
-}
-
 /// Ctrl-C ends the measuring and shows what there is; a second one ends the program.
 fn stop_on_signal(watch: &Arc<Watch>) -> Result<()> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
     use signal_hook::iterator::Signals;
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot watch for Ctrl-C")?;
+    let mut signals = Signals::new(ending_signals()).context("cannot watch for Ctrl-C")?;
     let watch = Arc::clone(watch);
     std::thread::Builder::new().name("khz-signals".into()).spawn(move || {
         for signal in &mut signals {
@@ -240,13 +254,13 @@ impl Progress {
             while ended.recv_timeout(Duration::from_millis(250))
                 == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
             {
-                tell(&bar(
+                show_progress(&bar(
                     watch.ticks.load(Ordering::Relaxed),
                     total,
                     watch.worst_ns.load(Ordering::Relaxed),
                 ));
             }
-            tell("\r\x1b[K");
+            show_progress("\r\x1b[K");
         });
         Progress { done, thread: Some(thread) }
     }

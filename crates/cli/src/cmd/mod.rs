@@ -8,15 +8,17 @@ mod drill;
 mod emulate;
 mod jitter;
 mod log;
+mod output;
 mod report;
 mod rtt;
 mod run;
+mod text;
 
 use anyhow::{Context, Result};
-use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+pub use text::{complain, show, show_progress, tell, tell_line};
 
 /// Exit code for bad input or usage.
 pub const BAD_INPUT: u8 = 2;
@@ -56,38 +58,31 @@ impl Command {
     }
 }
 
-/// Tells an error and its causes on stderr.
-#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
-pub fn complain(error: &anyhow::Error) {
-    eprintln!("khz: {error:#}");
-}
-
-/// Writes results to stdout; a reader that has seen enough (`| head`) is no error.
-///
-/// # Errors
-/// If stdout cannot be written.
-pub fn show(text: &str) -> Result<()> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
-}
-
-/// A flag that Ctrl-C (SIGINT) and SIGTERM set; they do nothing else from now on.
+/// A flag that is set by what asks for an end ([`ending_signals`]); these signals do nothing else from now on.
 ///
 /// # Errors
 /// If the system does not let signals be caught.
 pub fn stop_on_signal() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in ending_signals() {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot catch signals")?;
     }
     Ok(stop)
 }
 
-/// Writes to stderr as it is, for lines that show progress.
-#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
-pub fn tell(text: &str) {
-    eprint!("{text}");
+/// What asks for an orderly end: Ctrl-C (SIGINT), SIGTERM, and SIGHUP, which a terminal that goes away sends, such as a
+/// dropped ssh session; `nohup` has SIGHUP ignored, and so it stays. Not SIGQUIT (Ctrl-\): it ends what does not end.
+pub fn ending_signals() -> Vec<i32> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let mut signals = vec![SIGINT, SIGTERM];
+    signals.extend(Some(SIGHUP).filter(|signal| !is_ignored(*signal)));
+    signals
+}
+
+/// Whether whoever started this process had it ignore a signal. Unknown is no.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal - 1) & 1 == 1
 }

@@ -1,9 +1,11 @@
 //! `khz report`: results side by side on one page.
 
-use super::show;
+use super::{output, show};
 use anyhow::{Context, Result, anyhow, bail};
 use khz_measure::jitter::{Results, Run, comparison_text, duration_ns, results_page};
+use khz_measure::report::Page;
 use khz_measure::rtt;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,9 +15,12 @@ pub struct Args {
     /// Files of results; the first is what the others are compared with
     #[arg(required = true, value_name = "RESULTS.json")]
     files: Vec<PathBuf>,
-    /// The page to write
-    #[arg(long, short, default_value = "report.html")]
-    output: PathBuf,
+    /// The page to write, which must not be there yet; by default `report.html`, or `report-1.html` and so on
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Overwrite the page if it is there
+    #[arg(long)]
+    force: bool,
     /// Width of the histograms' bins
     #[arg(long, value_parser = duration_ns)]
     bin: Option<i64>,
@@ -29,6 +34,7 @@ pub struct Args {
 /// # Errors
 /// If a file cannot be used or the page cannot be written.
 pub fn run(args: Args) -> Result<ExitCode> {
+    output::check_all(&args.output, args.force)?;
     let texts = args.files.iter().map(|file| text(file)).collect::<Result<Vec<_>>>()?;
     if texts.iter().any(|text| rtt::Results::is_saved_as(text)) {
         return round_trips(&args, &texts);
@@ -38,10 +44,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
         show(&format!("{}\n", serde_json::to_string(&Results::of(runs))?))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let page = results_page(&runs, args.bin).to_string();
-    std::fs::write(&args.output, page).with_context(|| format!("cannot write {}", args.output.display()))?;
-    show(&format!("{}\nwritten to {}\n", comparison_text(&runs), args.output.display()))?;
+    let page = results_page(&runs, args.bin);
+    let output = args.write(&page)?;
+    show(&format!("{}\nwritten to {}\n", comparison_text(&runs), output.display()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    /// Writes the page; returns where it is.
+    fn write(&self, page: &Page) -> Result<PathBuf> {
+        let path = self.output.as_deref().unwrap_or(Path::new("report.html"));
+        output::save(path, self.force, |file| write!(file, "{page}"))
+    }
 }
 
 /// The page of results of `khz rtt`.
@@ -54,9 +68,8 @@ fn round_trips(args: &Args, texts: &[String]) -> Result<ExitCode> {
         show(&format!("{}\n", serde_json::to_string(&runs)?))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let page = rtt::comparison_page(&runs).to_string();
-    std::fs::write(&args.output, page).with_context(|| format!("cannot write {}", args.output.display()))?;
-    show(&format!("{} runs written to {}\n", runs.len(), args.output.display()))?;
+    let output = args.write(&rtt::comparison_page(&runs))?;
+    show(&format!("{} runs written to {}\n", runs.len(), output.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,7 +1,9 @@
 //! `khz run`: the main job.
 
-use super::{BAD_INPUT, complain, stop_on_signal};
-use anyhow::{Context, Result};
+mod live;
+
+use super::{BAD_INPUT, complain, output, show, stop_on_signal, tell_line};
+use anyhow::{Context, Result, bail};
 use khz_measure::jitter::duration_ns;
 use khz_measure::report::run::PartTimes;
 use khz_measure::run::{RunSummary, page_data};
@@ -9,13 +11,12 @@ use khz_measure::verdict::grouped;
 use khz_robot::RobotConfig;
 use khz_robot::config::QUADRUPED;
 use khz_robot::launch::{Landed, Launch};
-use khz_robot::session::{LiveTick, Session, SessionError};
+use khz_robot::session::SessionError;
 use khz_robot::tick::Failure;
-use khz_rt::{Grade, Histogram, Summary};
-use std::io::{IsTerminal, Write};
+use khz_rt::{Grade, Summary};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// Run a robot: every servo and the IMU, every tick, until its time is over or Ctrl-C.
 ///
@@ -45,9 +46,12 @@ pub struct Args {
     /// `log.stream` of the robot file. The log is written, too, even if `log.enabled` is false there.
     #[arg(long, value_name = "HOST:PORT")]
     stream: Option<String>,
-    /// The report; by default the log's name with `.html`.
+    /// The report, which must not be there yet; by default the log's name with `.html`, and a number if that is taken.
     #[arg(long, value_name = "FILE", conflicts_with = "no_report")]
     report: Option<PathBuf>,
+    /// Overwrite the file of --report if it is there. Logs are never overwritten.
+    #[arg(long, requires = "report")]
+    force: bool,
     /// Write no report.
     #[arg(long)]
     no_report: bool,
@@ -60,25 +64,24 @@ pub struct Args {
 }
 
 const DEFAULT_DURATION_NS: i64 = 10_000_000_000;
-const LIVE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Runs the robot and tells how it went.
-#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
 pub fn run(args: Args) -> Result<ExitCode> {
     let (text, mut config) = match read(args.robot.as_deref()) {
         Ok(robot) => robot,
         Err(error) => {
-            eprintln!("{error:#}");
+            tell_line(format_args!("{error:#}"));
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
-    config.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+    config.warnings.iter().for_each(tell_line);
     override_with(&mut config, &args);
+    check_outputs(&args, &config)?;
 
     let stop = stop_on_signal()?;
     let duration_ns = args.duration.or(args.robot.is_none().then_some(DEFAULT_DURATION_NS));
     let mut launch = Launch::start(&config, &text, None, duration_ns, stop)?;
-    watch(&mut launch.session);
+    live::watch(&mut launch.session);
     let landed = match launch.land() {
         Err(SessionError::Setup(error)) => {
             complain(&error.into());
@@ -92,7 +95,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         complain(&anyhow::anyhow!("the controller panicked: {panic}"));
     }
     write_report(&args, &config, &text, &landed, &mut summary);
-    tell(&args, &summary)?;
+    tell(&args, &summary);
     Ok(ExitCode::from(u8::from(!summary.ended_well)))
 }
 
@@ -118,87 +121,39 @@ fn override_with(config: &mut RobotConfig, args: &Args) {
     config.timing.strict |= args.strict;
 }
 
+/// That a report of a name of its own can be written, before the robot moves.
+fn check_outputs(args: &Args, config: &RobotConfig) -> Result<()> {
+    output::check_all(&args.report, args.force)?;
+    let log = Some(Path::new(&config.log.path)).filter(|_| config.log.enabled);
+    match args.report.as_deref().filter(|report| log.is_some_and(|log| output::is_same(report, log))) {
+        Some(report) => bail!("{} is the log, too; give --report another name", report.display()),
+        None => Ok(()),
+    }
+}
+
 /// Makes the page. A page that cannot be made is told, and does not undo the run.
 fn write_report(args: &Args, config: &RobotConfig, text: &str, landed: &Landed, summary: &mut RunSummary) {
     let beside_log = || summary.log.as_ref().map(|log| log.with_extension("html"));
     let Some(path) = args.report.clone().or_else(beside_log).filter(|_| !args.no_report) else { return };
-    let page = page_data(config, text, landed, summary).page().to_string();
-    let written = std::fs::write(&path, page);
-    match written.with_context(|| format!("cannot write the report {}", path.display())) {
-        Ok(()) => summary.report = Some(path),
+    // The log may have got another name than was asked for, or several.
+    let mut logs = landed.recording.iter().flat_map(|recording| &recording.paths);
+    let force = args.force && !logs.any(|log| output::is_same(log, &path));
+    let page = page_data(config, text, landed, summary).page();
+    match output::save(&path, force, |file| write!(file, "{page}")).context("cannot write the report") {
+        Ok(path) => summary.report = Some(path),
         Err(error) => complain(&error),
     }
 }
 
-/// Shows the live line until the loop is over.
-fn watch(session: &mut Session) {
-    let mut live = Live::new();
-    while !session.is_over() {
-        std::thread::sleep(LIVE_INTERVAL);
-        while let Some(tick) = session.live() {
-            live.take(&tick);
-        }
-        live.show();
+/// The run was what it was, whether or not anybody can read about it: that changes no exit code.
+fn tell(args: &Args, summary: &RunSummary) {
+    let text = match args.json {
+        true => serde_json::to_string(summary).map(|json| json + "\n").map_err(Into::into),
+        false => Ok(table(summary, args.budget)),
+    };
+    if let Err(error) = text.and_then(|text| show(&text)) {
+        complain(&error);
     }
-    live.clear();
-}
-
-/// The live line: rate, missed replies, 99th percentile of the wake latency, worst cycle.
-struct Live {
-    on_terminal: bool,
-    wake: Histogram,
-    worst_cycle_ns: i64,
-    missed: u64,
-    first: Option<LiveTick>,
-    last: Option<LiveTick>,
-}
-
-impl Live {
-    fn new() -> Self {
-        let on_terminal = std::io::stderr().is_terminal();
-        Self { on_terminal, wake: Histogram::new(), worst_cycle_ns: 0, missed: 0, first: None, last: None }
-    }
-
-    fn take(&mut self, tick: &LiveTick) {
-        self.first.get_or_insert(*tick);
-        self.last = Some(*tick);
-        self.wake.record(tick.wake_latency_ns, tick.started_ns);
-        self.worst_cycle_ns = self.worst_cycle_ns.max(tick.cycle_ns);
-        self.missed += u64::from(tick.missed);
-    }
-
-    fn show(&self) {
-        let (Some(first), Some(last), true) = (self.first, self.last, self.on_terminal) else { return };
-        let elapsed_ns = (last.started_ns - first.started_ns).max(1);
-        let line = format!(
-            "\r\x1b[2K{:>6.1} s  {:<8} {:>8.2} Hz  missed {}  wake p99 {}  worst cycle {}",
-            elapsed_ns as f64 * 1e-9,
-            last.phase.name(),
-            (last.number - first.number) as f64 / elapsed_ns as f64 * 1e9,
-            self.missed,
-            micros(self.wake.summary().p99),
-            micros(self.worst_cycle_ns),
-        );
-        // The live line is a courtesy; a closed terminal is no reason to stop the robot.
-        let _ = std::io::stderr().write_all(line.as_bytes());
-    }
-
-    fn clear(&self) {
-        if self.on_terminal {
-            let _ = std::io::stderr().write_all(b"\r\x1b[2K");
-        }
-    }
-}
-
-fn tell(args: &Args, summary: &RunSummary) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        serde_json::to_writer(&mut out, summary)?;
-        writeln!(out)?;
-    } else {
-        out.write_all(table(summary, args.budget).as_bytes())?;
-    }
-    Ok(out.flush()?)
 }
 
 /// The table after a run.

@@ -30,6 +30,7 @@ mod writing;
 pub use disk::{Disk, Files, Output};
 pub use receive::{Intake, IntakeCounts};
 pub use tap::{MAX_SAMPLE, Tap};
+pub use writing::numbered;
 
 use crate::config::LogConfig;
 use khz_tlog::{Compression, Type};

@@ -342,8 +342,8 @@ fn own_type(records: &[(String, Type)]) -> Type {
     Type::object([("dropped", Type::object(counts))])
 }
 
-/// `run.tlog`, `run-1.tlog`, `run-2.tlog`, …
-fn numbered(path: &Path, number: u32) -> PathBuf {
+/// A file's names, the second tried when the first is taken, and so on: `run.tlog`, `run-1.tlog`, `run-2.tlog`, … Allocates.
+pub fn numbered(path: &Path, number: u32) -> PathBuf {
     if number == 0 {
         return path.to_owned();
     }

@@ -1,6 +1,7 @@
 //! `khz bus send`: frames by hand, in the words of pi3hat_tool.
 
 use super::open::Buses;
+use crate::cmd::output::create;
 use crate::cmd::{show, stop_on_signal};
 use anyhow::{Context, Result, bail, ensure};
 use khz_link::{ImuSample, Received};
@@ -33,9 +34,12 @@ pub struct Args {
     /// Send again and again, until Ctrl-C or this many times; prints the rate. Ctrl-C lets the replies under way come.
     #[arg(long, value_name = "TIMES")]
     run: Option<u64>,
-    /// With --run: write the time each cycle took to this file, ns, one per line.
+    /// With --run: write the time each cycle took to this file, ns, one per line. It must not be there yet.
     #[arg(long, value_name = "FILE", requires = "run")]
     time_log: Option<PathBuf>,
+    /// Overwrite that file if it is there.
+    #[arg(long, requires = "time_log")]
+    force: bool,
 }
 
 /// One frame to send.
@@ -110,7 +114,7 @@ fn cycle(buses: &mut Buses, args: &Args, mut each: impl FnMut(u8, &Received) -> 
 }
 
 fn run_again(buses: &mut Buses, args: &Args, times: u64) -> Result<ExitCode> {
-    let mut log = args.time_log.as_ref().map(std::fs::File::create).transpose()?.map(std::io::BufWriter::new);
+    let mut log = args.time_log.as_ref().map(|path| create(path, args.force)).transpose()?;
     let stop = stop_on_signal()?;
     let (mut made, mut missing) = (0_u64, 0);
     let started_ns = now_ns();

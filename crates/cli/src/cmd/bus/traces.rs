@@ -1,6 +1,7 @@
 //! `khz bus record` and `khz bus replay`: traces in candump text or pcapng.
 
 use super::open::Buses;
+use crate::cmd::output::create;
 use crate::cmd::{show, stop_on_signal};
 use crate::duration;
 use anyhow::{Context, Result};
@@ -21,9 +22,12 @@ pub struct RecordArgs {
     /// The links: KIND:TARGET, a robot file, or `emulated`.
     #[arg(required = true, value_name = "LINK")]
     links: Vec<String>,
-    /// The file.
+    /// The file, which must not be there yet.
     #[arg(long, short)]
     output: PathBuf,
+    /// Overwrite the file if it is there.
+    #[arg(long)]
+    force: bool,
     /// End after this time, for example 10s.
     #[arg(long, value_parser = duration::parse)]
     duration: Option<Duration>,
@@ -44,10 +48,9 @@ pub struct ReplayArgs {
 
 /// Records until Ctrl-C.
 pub fn record(args: RecordArgs) -> Result<ExitCode> {
+    let mut out = create(&args.output, args.force)?;
     let mut buses = Buses::open(&args.links)?;
     let names = (1..=buses.len()).map(|bus| format!("bus{bus}")).collect();
-    let file = File::create(&args.output).with_context(|| args.output.display().to_string())?;
-    let mut out = BufWriter::new(file);
     let mut sink = sink(&args.output, &mut out, names)?;
     let stop = stop_on_signal()?;
     let (started, mut count, mut outcome) = (Instant::now(), 0_u64, Ok(()));

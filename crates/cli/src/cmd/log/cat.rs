@@ -1,11 +1,11 @@
 //! `khz log cat`: samples as text.
 
-use super::shared::{Choice, Progress, conclude, open, printing};
+use super::shared::{Choice, Progress, conclude, open, printing, stdout, table_out};
 use anyhow::{Result, bail};
 use khz_export::{CsvWriter, Damage, ExportError, Json, Text, scan};
 use khz_tlog::{Item, Reader};
 use std::fs::File;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -46,9 +46,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 fn printing_to(log: &mut Reader<File>, args: &Args) -> Result<Damage> {
     let selection = args.choice.selection(log)?;
-    let mut out = super::shared::stdout();
+    let mut out = if args.csv { table_out() } else { stdout() };
     // A progress bar between the lines on a terminal would help nobody.
-    let mut progress = (!std::io::IsTerminal::is_terminal(&stdout())).then(|| Progress::new(log.size()));
+    let mut progress =
+        (!std::io::IsTerminal::is_terminal(&std::io::stdout())).then(|| Progress::new(log.size()));
     let told = |at| {
         if let Some(progress) = &mut progress {
             progress.at(at);

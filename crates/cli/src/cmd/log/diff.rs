@@ -1,13 +1,14 @@
 //! `khz log diff`: what is different between two runs.
 
-use super::shared::{Choice, Progress, conclude, open, printing};
+use super::shared::{Choice, Progress, conclude, open};
+use crate::cmd::{show, text};
 use anyhow::{Context, Result, bail};
 use khz_export::{Damage, Scan, Selection, columns, scan};
 use khz_tlog::{Item, Reader, RecordInfo, Value};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::fs::File;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -54,7 +55,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         if before.record(name).is_err() && after.record(name).is_err() {
             let known: BTreeSet<_> =
                 before.records().iter().chain(after.records()).map(RecordInfo::name).collect();
-            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+            let known = known.into_iter().map(text::name).collect::<Vec<_>>().join(", ");
             bail!("no record named {name:?} in either log; they have {known}");
         }
     }
@@ -74,16 +75,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         outcomes.insert(name.clone(), Outcome { before, after, fields });
     }
     let differ = outcomes.values().any(|o| o.before != o.after || !o.fields.is_empty());
-    printing(|out| {
-        if args.json {
-            print_json(&outcomes, out)?
-        } else {
-            print_text(&outcomes, out)?
-        }
-        let codes = [conclude(&args.before, &one.damage), conclude(&args.after, &two.damage)];
-        let sound = codes == [ExitCode::SUCCESS; 2];
-        Ok(ExitCode::from(u8::from(differ || !sound)))
-    })
+    show(&if args.json { json_of(&outcomes) } else { text_of(&outcomes)? })?;
+    let codes = [conclude(&args.before, &one.damage), conclude(&args.after, &two.damage)];
+    let sound = codes == [ExitCode::SUCCESS; 2];
+    Ok(ExitCode::from(u8::from(differ || !sound)))
 }
 
 /// What of the wanted lies in a log.
@@ -184,7 +179,7 @@ fn tell_apart(
     }
 }
 
-fn print_json(outcomes: &BTreeMap<String, Outcome>, out: &mut dyn Write) -> Result<()> {
+fn json_of(outcomes: &BTreeMap<String, Outcome>) -> String {
     let field = |(path, d): (&String, &Difference)| {
         let largest = d.largest.is_finite().then_some(d.largest);
         json!({"field": path, "samples": d.samples, "first": d.first, "largest": largest})
@@ -194,18 +189,20 @@ fn print_json(outcomes: &BTreeMap<String, Outcome>, out: &mut dyn Write) -> Resu
         json!({"record": name, "before": o.before, "after": o.after, "fields": fields})
     };
     let all: Vec<_> = outcomes.iter().map(record).collect();
-    Ok(writeln!(out, "{}", serde_json::Value::from(all))?)
+    format!("{}\n", serde_json::Value::from(all))
 }
 
-fn print_text(outcomes: &BTreeMap<String, Outcome>, out: &mut dyn Write) -> Result<()> {
-    for (name, o) in outcomes {
+fn text_of(outcomes: &BTreeMap<String, Outcome>) -> Result<String> {
+    let mut out = String::new();
+    for (record, o) in outcomes {
         let same = if o.before == o.after && o.fields.is_empty() { ", the same" } else { "" };
-        writeln!(out, "{name}: {} and {} samples{same}", o.before, o.after)?;
+        writeln!(out, "{}: {} and {} samples{same}", text::name(record), o.before, o.after)?;
         for (path, d) in &o.fields {
             let most =
                 if d.largest.is_finite() { format!(", at most by {:.6e}", d.largest) } else { String::new() };
+            let path = text::name(path);
             writeln!(out, "  {path}: {} samples differ, first number {}{most}", d.samples, d.first)?;
         }
     }
-    Ok(())
+    Ok(out)
 }

@@ -1,6 +1,7 @@
 //! `khz log export`: logs for other tools.
 
 use super::shared::{Choice, Output, Progress, conclude, open};
+use crate::cmd::show;
 use anyhow::{Context, Result, bail};
 use khz_export::{CsvWriter, Damage, McapWriter, Selection, scan};
 use khz_tlog::{Item, Reader};
@@ -61,7 +62,7 @@ fn mcap(log: &mut Reader<File>, args: &Args, selection: &Selection) -> Result<Da
     let mut progress = Progress::new(log.size());
     let damage = scan(log, selection, |at| progress.at(at), |item| out.write(item).map(|()| true))?;
     out.finish()?.keep()?;
-    tell(&path);
+    tell(&path)?;
     Ok(damage)
 }
 
@@ -129,7 +130,7 @@ fn tables(
     drop(progress);
     for (path, table) in open.into_values() {
         table.finish()?;
-        tell(&path);
+        tell(&path)?;
     }
     Ok(damage)
 }
@@ -173,7 +174,6 @@ fn unused(name: String, names: &mut HashSet<String>) -> String {
     free
 }
 
-#[expect(clippy::print_stdout, reason = "results go to stdout")]
-fn tell(path: &Path) {
-    println!("{}", path.display());
+fn tell(path: &Path) -> Result<()> {
+    show(&format!("{}\n", path.display()))
 }

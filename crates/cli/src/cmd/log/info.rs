@@ -1,11 +1,13 @@
 //! `khz log info`: what a log holds.
 
-use super::shared::{Progress, calendar, conclude, open, printing};
+use super::shared::{Progress, calendar, conclude, open};
+use crate::cmd::show;
+use crate::cmd::text::name;
 use anyhow::Result;
 use khz_export::{Selection, scan};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -50,19 +52,17 @@ impl Count {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    printing(|out| {
-        let mut code = ExitCode::SUCCESS;
-        for path in &args.logs {
-            let outcome = info(path, args.json, out)?;
-            if outcome != ExitCode::SUCCESS {
-                code = outcome;
-            }
+    let mut code = ExitCode::SUCCESS;
+    for path in &args.logs {
+        let outcome = info(path, args.json)?;
+        if outcome != ExitCode::SUCCESS {
+            code = outcome;
         }
-        Ok(code)
-    })
+    }
+    Ok(code)
 }
 
-fn info(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<ExitCode> {
+fn info(path: &Path, as_json: bool) -> Result<ExitCode> {
     let mut log = open(path)?;
     let mut progress = Progress::new(log.size());
     let mut counts = BTreeMap::<u64, Count>::new();
@@ -90,10 +90,10 @@ fn info(path: &Path, as_json: bool, out: &mut dyn Write) -> Result<ExitCode> {
     }
     let all: Vec<Count> = counts.into_values().collect();
     let (size, finished) = (log.size(), log.is_finished());
-    match as_json {
-        true => print_json(path, size, finished, damage.places, &all, out)?,
-        false => print_table(path, size, finished, &all, out)?,
-    }
+    show(&match as_json {
+        true => json_of(path, size, finished, damage.places, &all),
+        false => table(path, size, finished, &all)?,
+    })?;
     Ok(conclude(path, &damage))
 }
 
@@ -101,31 +101,25 @@ fn span(all: &[Count]) -> (Option<i64>, Option<i64>) {
     (all.iter().filter_map(|count| count.first_us).min(), all.iter().filter_map(|count| count.last_us).max())
 }
 
-fn print_json(
-    path: &Path,
-    size: u64,
-    finished: bool,
-    damages: u64,
-    all: &[Count],
-    out: &mut dyn Write,
-) -> Result<()> {
+fn json_of(path: &Path, size: u64, finished: bool, damages: u64, all: &[Count]) -> String {
     let (first_us, last_us) = span(all);
     let records: Vec<Value> = all.iter().map(Count::json).collect();
     let text = json!({
         "log": path, "bytes": size, "finished": finished, "damages": damages,
         "first_us": first_us, "last_us": last_us, "records": records,
     });
-    Ok(writeln!(out, "{text}")?)
+    format!("{text}\n")
 }
 
-fn print_table(path: &Path, size: u64, finished: bool, all: &[Count], out: &mut dyn Write) -> Result<()> {
+fn table(path: &Path, size: u64, finished: bool, all: &[Count]) -> Result<String> {
+    let mut out = String::new();
     let end = if finished { "finished" } else { "no index: it was cut off, or is being written" };
     writeln!(out, "{}: {size} bytes, {end}", path.display())?;
     if let (Some(first), Some(last)) = span(all) {
         let seconds = (last - first) as f64 / 1e6;
         writeln!(out, "{} to {}, {seconds:.3} s", calendar(first), calendar(last))?;
     }
-    let width = all.iter().map(|count| count.name.len()).max().unwrap_or(0).max(6);
+    let width = all.iter().map(|count| name(&count.name).chars().count()).max().unwrap_or(0).max(6);
     writeln!(
         out,
         "\n{:width$} {:>12} {:>12} {:>12} {:>9}",
@@ -137,8 +131,10 @@ fn print_table(path: &Path, size: u64, finished: bool, all: &[Count], out: &mut 
         writeln!(
             out,
             "{:width$} {:>12} {:>12} {each:>12} {rate:>9}",
-            count.name, count.samples, count.bytes
+            name(&count.name),
+            count.samples,
+            count.bytes
         )?;
     }
-    Ok(())
+    Ok(out)
 }

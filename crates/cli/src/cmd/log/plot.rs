@@ -1,6 +1,7 @@
 //! `khz log plot`: fields over time, as a page.
 
 use super::shared::{Choice, Output, Progress, conclude, first_time, open};
+use crate::cmd::show;
 use anyhow::{Context, Result, bail};
 use khz_export::{Kind, columns, scan};
 use khz_measure::report::{Axis, Page, Plot, Section, Trace};
@@ -42,7 +43,6 @@ struct Line {
 }
 
 /// Runs the command.
-#[expect(clippy::print_stdout, reason = "results go to stdout")]
 pub fn run(args: Args) -> Result<ExitCode> {
     let mut log = open(&args.log)?;
     log.survey()?;
@@ -80,8 +80,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut out = Output::new(&args.output, args.force)?;
     write!(out, "{page}").context("writing the page")?;
     out.keep()?;
-    println!("{}", args.output.display());
+    show(&format!("{}\n", args.output.display()))?;
     Ok(conclude(&args.log, &damage))
+}
+
+fn name_of(path: &str) -> String {
+    crate::cmd::text::name(path).into_owned()
 }
 
 fn number(value: Value<'_>, path: &str) -> f64 {
@@ -95,7 +99,8 @@ fn resolve(log: &Reader<File>, what: &str) -> Result<(String, Vec<String>)> {
     let record = log.record(name)?;
     let paths = numbers(record.ty(), field);
     if paths.is_empty() {
-        let known: Vec<_> = columns(record.ty()).into_iter().map(|column| column.path).take(30).collect();
+        let known: Vec<_> =
+            columns(record.ty()).into_iter().map(|column| name_of(&column.path)).take(30).collect();
         bail!("no numbers at {field:?} in the record {name:?}; it has {}", known.join(", "));
     }
     Ok((name.to_owned(), paths))

@@ -1,6 +1,7 @@
 //! `khz log repair`: a whole log from what is left of one.
 
 use super::shared::{Output, Progress};
+use crate::cmd::show;
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::fs::File;
@@ -24,7 +25,6 @@ pub struct Args {
 }
 
 /// Runs the command.
-#[expect(clippy::print_stdout, reason = "results go to stdout")]
 pub fn run(args: Args) -> Result<ExitCode> {
     let name = args.log.display();
     let file = File::open(&args.log).with_context(|| format!("cannot open the log {name}"))?;
@@ -40,17 +40,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
             "samples": report.samples, "damages": report.damages, "skipped_bytes": report.skipped_bytes,
             "was_finished": report.was_finished, "told": told, "output": args.output,
         });
-        println!("{text}");
+        show(&format!("{text}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    told.iter().for_each(|damage| println!("{damage}"));
     let end = if report.was_finished { "was finished" } else { "had no index" };
-    println!(
-        "{}: {} samples from {name}, which {end}; {} damaged places, {} bytes skipped",
+    let mut text: String = told.iter().map(|damage| format!("{damage}\n")).collect();
+    text += &format!(
+        "{}: {} samples from {name}, which {end}; {} damaged places, {} bytes skipped\n",
         args.output.display(),
         report.samples,
         report.damages,
         report.skipped_bytes
     );
+    show(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,13 +1,15 @@
 //! What the log commands have in common: opening, choosing, progress, telling of damage.
 
-use anyhow::{Context, Result, bail};
+pub use crate::cmd::output::{Output, create};
+use crate::cmd::tell_line;
+use crate::cmd::text::Printable;
+use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use khz_export::{Damage, Selection, scan};
 use khz_tlog::{Item, Reader};
-use std::ffi::OsString;
-use std::fs::{File, OpenOptions, Permissions};
-use std::io::{BufWriter, ErrorKind, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -79,125 +81,17 @@ pub fn open(path: &Path) -> Result<Reader<File>> {
     Reader::open(file).with_context(|| path.display().to_string())
 }
 
-/// Makes a file that must not be there yet, unless `force`: for what is read by others while it is written.
-pub fn create(path: &Path, force: bool) -> Result<BufWriter<File>> {
-    free(path, force)?;
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(buffered(file))
+/// Standard output, buffered, for text and JSON: what a terminal would obey is escaped.
+pub fn stdout() -> BufWriter<Box<dyn Write>> {
+    BufWriter::with_capacity(64 << 10, Box::new(Printable::new(std::io::stdout().lock())))
 }
 
-fn free(path: &Path, force: bool) -> Result<()> {
-    // A link that leads nowhere is there, too.
-    if path.symlink_metadata().is_ok() && !force {
-        bail!("{} is there already; --force overwrites it", path.display());
+/// Standard output, buffered, for tables that other programs read: as it is, unless a person reads it.
+pub fn table_out() -> BufWriter<Box<dyn Write>> {
+    if std::io::stdout().is_terminal() {
+        return stdout();
     }
-    Ok(())
-}
-
-fn buffered(file: File) -> BufWriter<File> {
-    BufWriter::with_capacity(256 << 10, file)
-}
-
-/// A file that takes its place once it is whole. It is written beside it, so what fails leaves nothing behind and
-/// destroys nothing, and a log may be written over the one it is made from. Only a command that is killed leaves its part.
-pub struct Output {
-    out: BufWriter<File>,
-    /// Where it is written meanwhile. None: at once to its place, which is no file but a pipe or a device.
-    beside: Option<Beside>,
-}
-
-struct Beside {
-    path: PathBuf,
-    place: PathBuf,
-    /// It takes the place of a file.
-    replaces: bool,
-    kept: bool,
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        if !self.kept {
-            // Why the file is not whole has been told, or will be.
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-impl Output {
-    /// Begins a file that must not be there yet, unless `force`.
-    pub fn new(path: &Path, force: bool) -> Result<Self> {
-        free(path, force)?;
-        let cannot = || format!("cannot write {}", path.display());
-        if path.symlink_metadata().is_err() {
-            return Self::beside(path.to_owned(), None).with_context(cannot);
-        }
-        // What must not be written must not be replaced either.
-        let there = OpenOptions::new().write(true).open(path).with_context(cannot)?;
-        let about = there.metadata().with_context(cannot)?;
-        if !about.is_file() {
-            return Ok(Self { out: buffered(there), beside: None });
-        }
-        let place = path.canonicalize().with_context(cannot)?;
-        Self::beside(place, Some(about.permissions())).with_context(cannot)
-    }
-
-    fn beside(place: PathBuf, permissions: Option<Permissions>) -> std::io::Result<Self> {
-        let name = place.file_name().unwrap_or_default();
-        let mut number = 1;
-        let (path, file) = loop {
-            let mut part = OsString::from(name);
-            part.push(format!(".{number}.part"));
-            let path = place.with_file_name(part);
-            match File::create_new(&path) {
-                // Another command's, or left by one that was killed.
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
-                made => break (path, made?),
-            }
-        };
-        let beside = Beside { path, place, replaces: permissions.is_some(), kept: false };
-        if let Some(permissions) = permissions {
-            file.set_permissions(permissions)?;
-        }
-        Ok(Self { out: buffered(file), beside: Some(beside) })
-    }
-
-    /// Puts the file, which is whole, in its place.
-    pub fn keep(mut self) -> Result<()> {
-        let written = self.out.flush();
-        let Some(mut beside) = self.beside else { return written.context("cannot write the output") };
-        let file = self.out.get_ref();
-        let kept = written.and_then(|()| match beside.replaces {
-            // The old file is gone only when the new one is on the disk.
-            true => file.sync_all(),
-            // Somebody else may have made it meanwhile.
-            false => File::create_new(&beside.place).map(drop),
-        });
-        kept.and_then(|()| std::fs::rename(&beside.path, &beside.place))
-            .with_context(|| format!("cannot write {}", beside.place.display()))?;
-        beside.kept = true;
-        Ok(())
-    }
-}
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.out.write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.out.flush()
-    }
-}
-
-impl Seek for Output {
-    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
-        self.out.seek(to)
-    }
-}
-
-/// Standard output, buffered.
-pub fn stdout() -> BufWriter<std::io::StdoutLock<'static>> {
-    BufWriter::with_capacity(64 << 10, std::io::stdout().lock())
+    BufWriter::with_capacity(64 << 10, Box::new(std::io::stdout().lock()))
 }
 
 /// How far a command is, shown on a terminal once it takes more than a second.
@@ -239,14 +133,13 @@ impl Drop for Progress {
 }
 
 /// Tells of damage on stderr and gives the exit code.
-#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
 pub fn conclude(path: &Path, damage: &Damage) -> ExitCode {
     let Some(first) = &damage.first else { return ExitCode::SUCCESS };
-    eprintln!("khz: {}: {first}", path.display());
+    tell_line(format_args!("khz: {}: {first}", path.display()));
     if damage.places > 1 {
-        eprintln!("khz: {}: and {} more damaged places", path.display(), damage.places - 1);
+        tell_line(format_args!("khz: {}: and {} more damaged places", path.display(), damage.places - 1));
     }
-    eprintln!("khz: what is sound was read; `khz log repair` makes a whole log of it");
+    tell_line("khz: what is sound was read; `khz log repair` makes a whole log of it");
     ExitCode::from(1)
 }
 

@@ -1,7 +1,7 @@
 //! `khz rtt echo`: the device.
 
 use super::PORT;
-use crate::cmd::stop_on_signal;
+use crate::cmd::{show, stop_on_signal, tell_line};
 use anyhow::Result;
 use khz_measure::rtt::{Echo, Receive};
 use serde_json::json;
@@ -40,24 +40,22 @@ pub struct Args {
 }
 
 /// Answers until stopped, then tells what it has seen.
-#[expect(clippy::print_stdout, reason = "results go to stdout")]
-#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
 pub fn run(args: Args) -> Result<ExitCode> {
     let mut echo = Echo::bind(SocketAddr::new(args.bind, args.port), args.receive)?;
     let stop = stop_on_signal()?;
     if let Some(seconds) = args.duration {
         end_after(seconds, stop.clone())?;
     }
-    println!("{}", echo.address()?);
+    show(&format!("{}\n", echo.address()?))?;
     let _granted = super::setup(args.priority, args.cpu).apply()?;
     let counts = echo.run(&stop)?;
     if args.json {
-        println!("{}", json!(counts));
+        show(&format!("{}\n", json!(counts)))?;
     } else {
-        eprintln!(
+        tell_line(format_args!(
             "{} requests answered; {} foreign, {} damaged, {} replies and {} unsent answers counted",
             counts.answered, counts.foreign, counts.damaged, counts.replies, counts.unsent
-        );
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }

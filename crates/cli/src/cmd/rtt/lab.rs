@@ -1,11 +1,12 @@
 //! `khz rtt lab`: the study's experiments inside one machine.
 
 use super::send;
-use crate::cmd::stop_on_signal;
+use crate::cmd::{output, show, stop_on_signal, tell_line};
 use anyhow::{Context, Result};
 use khz_measure::rtt::{Lab, LabResults, Ports, Receive, with_servos};
 use khz_robot::RobotConfig;
 use serde_json::json;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -55,20 +56,25 @@ pub struct Args {
     /// Servos on a board, which answers for all of them in one datagram.
     #[arg(long, value_name = "SERVOS", default_value_t = 1, requires = "robot")]
     per_board: usize,
-    /// Write the HTML report here.
-    #[arg(long, default_value = "rtt-lab.html")]
-    report: PathBuf,
+    /// Write the HTML report here, which must not be there yet; by default to `rtt-lab.html`, or `rtt-lab-1.html` and so on.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Overwrite the report if it is there.
+    #[arg(long)]
+    force: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
 
+const DEFAULT_REPORT: &str = "rtt-lab.html";
+
 /// Makes the experiments, then shows them.
-#[expect(clippy::print_stdout, reason = "results go to stdout")]
-#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
 pub fn run(args: Args) -> Result<ExitCode> {
+    output::check_all(&args.report, args.force)?;
+    let report = args.report.clone().unwrap_or_else(|| DEFAULT_REPORT.into());
     if let Some(file) = &args.robot {
-        return run_robot(file, &args);
+        return run_robot(file, &report, &args);
     }
     let lab = Lab {
         devices: args.devices,
@@ -81,15 +87,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         stamps: args.stamps,
     };
     let stop = stop_on_signal()?;
-    let results = lab.run(&stop, |name| eprintln!("{name} …"))?;
-    std::fs::write(&args.report, results.page().to_string())
-        .with_context(|| format!("cannot write {}", args.report.display()))?;
-    if args.json {
-        println!("{:#}", summary(&results))
-    } else {
-        print!("{}", table(&results))
-    }
-    eprintln!("report: {}", args.report.display());
+    let results = lab.run(&stop, |name| tell_line(format_args!("{name} …")))?;
+    let page = results.page();
+    let report = output::save(&report, args.force, |file| write!(file, "{page}"))?;
+    show(&if args.json { format!("{:#}\n", summary(&results)) } else { table(&results) })?;
+    tell_line(format_args!("report: {}", report.display()));
     let whole = results.runs.iter().all(|run| run.problems().is_empty());
     Ok(ExitCode::from(u8::from(!whole)))
 }
@@ -100,13 +102,16 @@ fn ports(args: &Args) -> Ports {
 }
 
 /// `khz run` in the controller's namespace, with this program's own output; its exit code is ours.
-fn run_robot(file: &Path, args: &Args) -> Result<ExitCode> {
+fn run_robot(file: &Path, report: &Path, args: &Args) -> Result<ExitCode> {
     let robot = RobotConfig::load(file)?;
     let khz = std::env::current_exe().context("this program cannot be found")?;
     let status = with_servos(&robot, args.per_board, &ports(args), |space| {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", space]).arg(khz).arg("run").arg(file);
-        command.arg("--duration").arg(format!("{}s", args.duration)).arg("--report").arg(&args.report);
+        command.arg("--duration").arg(format!("{}s", args.duration)).arg("--report").arg(report);
+        if args.force {
+            command.arg("--force");
+        }
         if args.json {
             command.arg("--json");
         }

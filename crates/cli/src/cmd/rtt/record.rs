@@ -1,7 +1,7 @@
 //! `khz rtt record`: the remote logging service.
 
 use super::{RECORDER_PORT, echo::end_after};
-use crate::cmd::stop_on_signal;
+use crate::cmd::{show, stop_on_signal, tell_line};
 use anyhow::Result;
 use khz_measure::rtt::Recorder;
 use serde_json::json;
@@ -34,8 +34,6 @@ pub struct Args {
 }
 
 /// Records until stopped, then tells who sent what.
-#[expect(clippy::print_stdout, reason = "results go to stdout")]
-#[expect(clippy::print_stderr, reason = "losses go to stderr while recording")]
 pub fn run(args: Args) -> Result<ExitCode> {
     let limit = args.limit_mb.saturating_mul(1_000_000);
     let recorder = Recorder::new(SocketAddr::new(args.bind, args.port), &args.output, limit)?;
@@ -43,24 +41,28 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(seconds) = args.duration {
         end_after(seconds, stop.clone())?;
     }
-    println!("{}", recorder.address()?);
-    let (recorded, logged) = recorder.run(&stop, |losses| eprintln!("khz: {losses}"))?;
+    show(&format!("{}\n", recorder.address()?))?;
+    let (recorded, logged) =
+        recorder.run(&stop, |losses| tell_line(format_args!("khz: {losses}")))?;
     if args.json {
-        println!("{:#}", json!({ "recorded": recorded, "logged": logged }));
+        show(&format!("{:#}\n", json!({ "recorded": recorded, "logged": logged })))?;
     } else {
+        let mut text = String::new();
         for sender in &recorded.senders {
-            println!(
-                "{} run {:016x}: {} samples in {} batches, {} missing, {} repeated",
+            text += &format!(
+                "{} run {:016x}: {} samples in {} batches, {} missing, {} repeated\n",
                 sender.address, sender.run, sender.samples, sender.batches, sender.gaps, sender.repeated
             );
         }
         if recorded.former_senders > 0 {
-            println!("{} more senders before: {} missing", recorded.former_senders, recorded.former_gaps);
+            text +=
+                &format!("{} more senders before: {} missing\n", recorded.former_senders, recorded.former_gaps);
         }
-        println!(
-            "{} written, {} dropped; {} foreign, {} damaged and {} refused datagrams",
+        text += &format!(
+            "{} written, {} dropped; {} foreign, {} damaged and {} refused datagrams\n",
             logged.written, logged.dropped, recorded.foreign, recorded.damaged, recorded.refused
         );
+        show(&text)?;
     }
     let whole = logged.dropped == 0 && recorded.refused == 0 && recorded.gaps() == 0;
     Ok(ExitCode::from(u8::from(!whole)))

@@ -1,7 +1,7 @@
 //! `khz rtt send`: the sender.
 
 use super::PORT;
-use crate::cmd::{BAD_INPUT, complain, stop_on_signal};
+use crate::cmd::{BAD_INPUT, complain, output, show, show_progress, stop_on_signal, tell_line};
 use anyhow::{Context, Result, bail};
 use khz_measure::report::{Distribution, duration};
 use khz_measure::rtt::{
@@ -82,10 +82,10 @@ pub struct Args {
     /// A name for the results.
     #[arg(long, default_value = "round trips")]
     name: String,
-    /// Write the HTML report here.
+    /// Write the HTML report here, which must not be there yet.
     #[arg(long)]
     report: Option<PathBuf>,
-    /// Write the results here, for comparing them later.
+    /// Write the results here, for comparing them later; must not be there yet, unless --resume goes on from it.
     #[arg(long)]
     save: Option<PathBuf>,
     /// Write what there is so far to the file of --save every so many seconds.
@@ -97,6 +97,9 @@ pub struct Args {
     /// Log every round trip to this file, which must not be there yet.
     #[arg(long)]
     log: Option<PathBuf>,
+    /// Overwrite the files of --report and --save if they are there.
+    #[arg(long)]
+    force: bool,
     /// Stream every round trip to the recorder (`khz rtt record`) at this HOST or HOST:PORT.
     #[arg(long)]
     stream: Option<String>,
@@ -106,10 +109,9 @@ pub struct Args {
 }
 
 /// Measures, then shows the results.
-#[expect(clippy::print_stdout, reason = "results go to stdout")]
-#[expect(clippy::print_stderr, reason = "diagnostics go to stderr")]
 pub fn run(args: Args) -> Result<ExitCode> {
     let mut plan = plan(&args)?;
+    check_outputs(&args)?;
     let stop = stop_on_signal()?;
     if args.compare_receive {
         return compare(&args, &plan, &stop);
@@ -118,7 +120,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(before) = &before {
         let made = before.planned.as_ref().map_or(before.ticks, |planned| planned.periods);
         plan.ticks = plan.ticks.saturating_sub(made);
-        eprintln!("khz: going on after {made} planned ticks, {} are left", plan.ticks);
+        tell_line(format_args!("khz: going on after {made} planned ticks, {} are left", plan.ticks));
     }
     let mut sender = Sender::new(plan.clone())?;
     if let Some(recorder) = &args.stream {
@@ -132,7 +134,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
             (sender.log_to(tap), Some(log))
         }
     };
-    let results = watched(sender, &plan, &stop, Whole { saved: &args, results: before })?;
+    let mut saved = Saved { replaces: args.force || before.is_some() };
+    let results = watched(sender, &plan, &stop, Whole { args: &args, saved: &mut saved, results: before })?;
     // What was measured is worth more than any of these: that one fails costs none of the others.
     let mut kept = true;
     let mut keep = |outcome: Result<()>| {
@@ -142,21 +145,20 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     };
     if let Some(path) = &args.save {
-        keep(save(path, &results));
+        keep(saved.write(path, &results));
     }
     if let Some(log) = log {
         let logged = log.finish().context("the log is not whole");
-        keep(logged.map(|l| eprintln!("{} round trips logged, {} dropped", l.written, l.dropped)));
+        keep(
+            logged
+                .map(|l| tell_line(format_args!("{} round trips logged, {} dropped", l.written, l.dropped))),
+        );
     }
     if let Some(path) = &args.report {
-        let written = std::fs::write(path, results.page().to_string());
-        keep(written.with_context(|| format!("cannot write {}", path.display())));
+        let page = results.page();
+        keep(output::save(path, args.force, |file| write!(file, "{page}")).map(drop));
     }
-    if args.json {
-        println!("{:#}", summary(&results))
-    } else {
-        print!("{}", table(&results))
-    }
+    show(&if args.json { format!("{:#}\n", summary(&results)) } else { table(&results) })?;
     if !kept {
         return Ok(ExitCode::from(BAD_INPUT));
     }
@@ -209,24 +211,24 @@ fn resolve(target: &str, port: u16) -> Result<SocketAddr> {
 }
 
 /// Every way of receiving, side by side.
-#[expect(clippy::print_stdout, reason = "results go to stdout")]
 fn compare(args: &Args, plan: &Plan, stop: &AtomicBool) -> Result<ExitCode> {
     let runs = compare_receive(plan, stop)?;
     if let Some(path) = &args.report {
-        std::fs::write(path, comparison_page(&runs).to_string())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        let page = comparison_page(&runs);
+        output::save(path, args.force, |file| write!(file, "{page}"))?;
     }
     if args.json {
         let all = runs.iter().map(|run| (run.name.clone(), summary(run)));
-        println!("{:#}", Value::Object(all.collect()));
+        show(&format!("{:#}\n", Value::Object(all.collect())))?;
     } else {
         let head: String = QUANTILES.iter().map(|(label, _)| format!("{label:>11}")).collect();
-        println!("{:<26}{head}{:>8}{:>13}", "over planned periods", "lost", "never asked");
+        let mut text = format!("{:<26}{head}{:>8}{:>13}\n", "over planned periods", "lost", "never asked");
         for run in &runs {
             let missed = run.planned.as_ref().map_or(0, |planned| planned.missed);
-            println!("{:<26}{}{:>8}{missed:>13}", run.name, planned_row(run), run.counts().lost());
-            run.notes.iter().for_each(|note| println!("  {note}"));
+            text += &format!("{:<26}{}{:>8}{missed:>13}\n", run.name, planned_row(run), run.counts().lost());
+            run.notes.iter().for_each(|note| text += &format!("  {note}\n"));
         }
+        show(&text)?;
     }
     let whole = runs.iter().all(|run| run.problems().is_empty());
     Ok(ExitCode::from(u8::from(!whole)))
@@ -245,19 +247,35 @@ fn earlier(args: &Args, plan: &Plan) -> Result<Option<Results>> {
     Ok(Some(results))
 }
 
+/// That what is to be written can be, and is not there yet; what is gone on from is.
+fn check_outputs(args: &Args) -> Result<()> {
+    output::check_all(&args.report, args.force)?;
+    output::check_all(&args.log, false)?;
+    let goes_on = |path: &&PathBuf| args.resume && path.exists();
+    output::check_all(args.save.iter().filter(|path| !goes_on(path)), args.force)?;
+    let all: Vec<&PathBuf> = [&args.report, &args.log, &args.save].into_iter().flatten().collect();
+    output::distinct(&all)
+}
+
 /// Writes results whole or not at all: a file from before stays until the new one is complete.
-fn save(path: &Path, results: &Results) -> Result<()> {
-    let beside = path.with_extension("new");
-    let written = serde_json::to_string(results)
-        .map_err(std::io::Error::from)
-        .and_then(|text| std::fs::write(&beside, text))
-        .and_then(|()| std::fs::rename(&beside, path));
-    written.with_context(|| format!("cannot write {}", path.display()))
+struct Saved {
+    /// The file that is there is ours, or may be overwritten.
+    replaces: bool,
+}
+
+impl Saved {
+    fn write(&mut self, path: &Path, results: &Results) -> Result<()> {
+        let text = serde_json::to_string(results)?;
+        let path = output::save(path, self.replaces, |file| file.write_all(text.as_bytes()))?;
+        self.replaces = true;
+        Ok(drop(path))
+    }
 }
 
 /// What was measured so far, by this run and by those before it.
 struct Whole<'a> {
-    saved: &'a Args,
+    args: &'a Args,
+    saved: &'a mut Saved,
     results: Option<Results>,
 }
 
@@ -287,8 +305,8 @@ impl Whole<'_> {
     fn look(&mut self, checkpoints: &mut Checkpoints) {
         let Some(more) = checkpoints.look() else { return };
         self.add(more);
-        let (Some(path), Some(results)) = (&self.saved.save, &mut self.results) else { return };
-        if let Err(error) = save(path, results) {
+        let (Some(path), Some(results)) = (&self.args.save, &mut self.results) else { return };
+        if let Err(error) = self.saved.write(path, results) {
             let note = format!("a checkpoint could not be saved: {error:#}");
             if !results.notes.contains(&note) {
                 results.notes.push(note);
@@ -300,7 +318,7 @@ impl Whole<'_> {
 /// Runs with a live line on the terminal, and checkpoints if they are wanted.
 fn watched(sender: Sender, plan: &Plan, stop: &AtomicBool, mut whole: Whole<'_>) -> Result<Results> {
     let (live, done) = (Live::default(), AtomicBool::new(false));
-    let every = whole.saved.checkpoint.map(|seconds| Duration::from_secs(seconds.into()));
+    let every = whole.args.checkpoint.map(|seconds| Duration::from_secs(seconds.into()));
     let (sender, mut checkpoints) = match every {
         None => (sender, None),
         Some(_) => {
@@ -336,8 +354,7 @@ fn watched(sender: Sender, plan: &Plan, stop: &AtomicBool, mut whole: Whole<'_>)
 
 fn tell(live: &Live, plan: &Plan) {
     std::thread::sleep(Duration::from_millis(250));
-    let _ = write!(
-        std::io::stderr(),
+    show_progress(&format!(
         "\r{} of {} ticks, {} never asked, {} answers, {} incomplete, worst {}   ",
         live.ticks.load(Ordering::Relaxed),
         plan.ticks,
@@ -345,7 +362,7 @@ fn tell(live: &Live, plan: &Plan) {
         live.answered.load(Ordering::Relaxed),
         live.incomplete.load(Ordering::Relaxed),
         duration(live.worst_ns.load(Ordering::Relaxed) as f64),
-    );
+    ));
 }
 
 const QUANTILES: [(&str, f64); 6] =

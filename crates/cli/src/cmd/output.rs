@@ -1,0 +1,347 @@
+//! Files that commands write: never over one that is there unless asked to (`--force`), and whole or not at all.
+//!
+//! A symbolic link counts as a file that is there. Pipes and devices (`/dev/stdout`, `/dev/null`) are written as they are.
+
+use anyhow::{Context, Result, bail};
+use khz_robot::recorder::numbered;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use tempfile::TempPath;
+
+/// Names tried for a file whose own is taken.
+const NAMES: u32 = 10_000;
+
+/// What is at a path.
+enum There {
+    Nothing,
+    /// A pipe or a device.
+    Stream,
+    /// A file that may be replaced: where it really is, and who may read it.
+    File(PathBuf, Permissions),
+}
+
+fn there(path: &Path, force: bool) -> Result<There> {
+    let cannot = || format!("cannot write {}", path.display());
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(There::Nothing),
+        found => _ = found.with_context(cannot)?,
+    }
+    let kind = path.metadata().map(|about| about.file_type());
+    if kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device()) {
+        return Ok(There::Stream);
+    }
+    if !force {
+        bail!("{} is there already; --force overwrites it", path.display());
+    }
+    // What must not be written must not be replaced either.
+    let about = OpenOptions::new().write(true).open(path).and_then(|file| file.metadata());
+    let about = about.with_context(cannot)?;
+    if !about.is_file() {
+        return Ok(There::Stream);
+    }
+    Ok(There::File(path.canonicalize().with_context(cannot)?, about.permissions()))
+}
+
+/// Whether a file can be written there, before hours of measuring or a robot's run are spent on it.
+///
+/// # Errors
+/// If it is there and `force` is not given, or the folder cannot be written.
+pub fn check(path: &Path, force: bool) -> Result<()> {
+    match there(path, force)? {
+        There::Stream => Ok(()),
+        There::Nothing => part_beside(path).map(drop),
+        There::File(place, _) => part_beside(&place).map(drop),
+    }
+    .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// As [`check`], for several; none, too.
+///
+/// # Errors
+/// That of the first that cannot be written, or if two of them are one file.
+pub fn check_all<'a>(paths: impl IntoIterator<Item = &'a PathBuf>, force: bool) -> Result<()> {
+    let paths: Vec<&PathBuf> = paths.into_iter().collect();
+    paths.iter().try_for_each(|path| check(path, force))?;
+    distinct(&paths)
+}
+
+/// That no two outputs go into one file.
+///
+/// # Errors
+/// The first two that do.
+pub fn distinct(paths: &[&PathBuf]) -> Result<()> {
+    for (index, path) in paths.iter().enumerate() {
+        if let Some(same) = paths[..index].iter().find(|other| is_same(other, path)) {
+            let (same, path) = (same.display(), path.display());
+            bail!("{same} and {path} are one file; give each output a name of its own");
+        }
+    }
+    Ok(())
+}
+
+/// Whether two paths lead to one file, which need not be there yet. Pipes and devices can take several outputs.
+pub fn is_same(one: &Path, two: &Path) -> bool {
+    let real = |path: &Path| {
+        path.canonicalize().or_else(|_| {
+            Ok::<_, io::Error>(folder_of(path).canonicalize()?.join(path.file_name().unwrap_or_default()))
+        })
+    };
+    match (real(one), real(two)) {
+        (Ok(one), Ok(two)) => is_one_file(&one, &two),
+        _ => one == two,
+    }
+}
+
+fn is_one_file(one: &Path, two: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (one.metadata(), two.metadata()) {
+        // Hard links.
+        (Ok(one), Ok(two)) => one.is_file() && (one.dev(), one.ino()) == (two.dev(), two.ino()),
+        _ => one == two,
+    }
+}
+
+/// A file for what is read by others while it is written. It must not be there yet, unless `force`.
+///
+/// # Errors
+/// If it is there, or cannot be made.
+pub fn create(path: &Path, force: bool) -> Result<BufWriter<File>> {
+    let file = match there(path, force)? {
+        There::Nothing => File::create_new(path),
+        There::Stream => OpenOptions::new().write(true).open(path),
+        There::File(place, permissions) => replaced(&place, permissions),
+    };
+    Ok(buffered(file.with_context(|| format!("cannot write {}", path.display()))?))
+}
+
+/// A new file in the place of another, which others may still read.
+fn replaced(place: &Path, permissions: Permissions) -> io::Result<File> {
+    let (file, part) = part_beside(place)?;
+    file.set_permissions(permissions)?;
+    part.persist(place)?;
+    Ok(file)
+}
+
+/// Writes a whole file. If `path` is taken by now and `force` is not given, a number is added to the name: what was
+/// measured is not lost. Returns where it is.
+///
+/// # Errors
+/// If it cannot be written; what was there is there still.
+pub fn save(path: &Path, force: bool, write: impl FnOnce(&mut Output) -> io::Result<()>) -> Result<PathBuf> {
+    let mut out = if force { Output::new(path, true)? } else { Output::new_or_numbered(path)? };
+    write(&mut out).with_context(|| format!("cannot write {}", path.display()))?;
+    out.keep_or_number()
+}
+
+fn buffered(file: File) -> BufWriter<File> {
+    BufWriter::with_capacity(256 << 10, file)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A file beside `path` whose name nobody can guess, gone when it is dropped.
+fn part_beside(path: &Path) -> io::Result<(File, TempPath)> {
+    let mut builder = tempfile::Builder::new();
+    // As for every new file, the user's mask takes away from it.
+    builder.prefix(".khz-").suffix(".part").permissions(Permissions::from_mode(0o666));
+    Ok(builder.tempfile_in(folder_of(path))?.into_parts())
+}
+
+/// A file that takes its place once it is whole. It is written beside it, so what fails leaves nothing behind and
+/// destroys nothing, and a log may be written over the one it is made from. Only a command that is killed leaves its part.
+pub struct Output {
+    out: BufWriter<File>,
+    /// Where it is written meanwhile. None: at once to its place, which is no file but a pipe or a device.
+    beside: Option<Beside>,
+    place: PathBuf,
+}
+
+struct Beside {
+    part: TempPath,
+    /// It takes the place of a file.
+    replaces: bool,
+}
+
+impl Output {
+    /// Begins a file that must not be there yet, unless `force`.
+    ///
+    /// # Errors
+    /// If it is there, or its folder cannot be written.
+    pub fn new(path: &Path, force: bool) -> Result<Self> {
+        let cannot = || format!("cannot write {}", path.display());
+        match there(path, force)? {
+            There::Nothing => Self::beside(path.to_owned(), None).with_context(cannot),
+            There::File(place, permissions) => Self::beside(place, Some(permissions)).with_context(cannot),
+            There::Stream => {
+                let file = OpenOptions::new().write(true).open(path).with_context(cannot)?;
+                Ok(Self { out: buffered(file), beside: None, place: path.to_owned() })
+            }
+        }
+    }
+
+    /// As [`Output::new`]; what is there is left to [`Output::keep_or_number`].
+    fn new_or_numbered(path: &Path) -> Result<Self> {
+        match there(path, false) {
+            Ok(There::Stream) => Self::new(path, false),
+            _ => Self::beside(path.to_owned(), None)
+                .with_context(|| format!("cannot write {}", path.display())),
+        }
+    }
+
+    fn beside(place: PathBuf, permissions: Option<Permissions>) -> io::Result<Self> {
+        let (file, part) = part_beside(&place)?;
+        let replaces = permissions.is_some();
+        if let Some(permissions) = permissions {
+            file.set_permissions(permissions)?;
+        }
+        Ok(Self { out: buffered(file), beside: Some(Beside { part, replaces }), place })
+    }
+
+    /// Puts the file, which is whole, in its place.
+    ///
+    /// # Errors
+    /// If it cannot be written, or somebody else has made the file meanwhile.
+    pub fn keep(mut self) -> Result<()> {
+        let cannot = || format!("cannot write {}", self.place.display());
+        let Some(Beside { part, replaces }) = self.beside.take() else {
+            return self.out.flush().with_context(cannot);
+        };
+        finished(&mut self.out).with_context(cannot)?;
+        let kept = if replaces { part.persist(&self.place) } else { part.persist_noclobber(&self.place) };
+        kept.map_err(|error| error.error).with_context(cannot)
+    }
+
+    /// As [`Output::keep`]; if somebody else has made the file meanwhile, under the first name with a number that is
+    /// free. Returns where it is.
+    fn keep_or_number(mut self) -> Result<PathBuf> {
+        let cannot = || format!("cannot write {}", self.place.display());
+        let Some(Beside { mut part, replaces: false }) = self.beside.take_if(|beside| !beside.replaces)
+        else {
+            let place = self.place.clone();
+            return self.keep().map(|()| place);
+        };
+        finished(&mut self.out).with_context(cannot)?;
+        for number in 0..NAMES {
+            let path = numbered(&self.place, number);
+            match part.persist_noclobber(&path) {
+                Ok(()) => return Ok(path),
+                Err(error) if error.error.kind() == ErrorKind::AlreadyExists => part = error.path,
+                Err(error) => return Err(error.error).with_context(cannot),
+            }
+        }
+        bail!("cannot write {}: there are {NAMES} files of this name", self.place.display())
+    }
+}
+
+/// The name appears only when what it names is on the disk.
+fn finished(out: &mut BufWriter<File>) -> io::Result<()> {
+    out.flush()?;
+    out.get_ref().sync_all()
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl Seek for Output {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.out.seek(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn text(path: &Path) -> String {
+        std::fs::read_to_string(path).unwrap()
+    }
+
+    fn write(path: &Path, force: bool) -> Result<PathBuf> {
+        save(path, force, |out| out.write_all(b"new"))
+    }
+
+    /// A file of somebody's, and three other ways to name it.
+    fn somebodys(folder: &Path) -> [PathBuf; 4] {
+        let [file, link, hard] = ["file", "link", "hard"].map(|name| folder.join(name));
+        std::fs::write(&file, "somebody's").unwrap();
+        symlink(&file, &link).unwrap();
+        std::fs::hard_link(&file, &hard).unwrap();
+        let around = folder.join("..").join(folder.file_name().unwrap()).join("file");
+        [file, link, hard, around]
+    }
+
+    #[test]
+    fn what_is_there_stays_and_the_check_says_so_beforehand() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = somebodys(folder.path());
+        let dangling = folder.path().join("dangling");
+        symlink(folder.path().join("nowhere"), &dangling).unwrap();
+        for path in names.iter().chain([&dangling]) {
+            let error = check(path, false).unwrap_err().to_string();
+            assert!(error.contains("--force overwrites it"), "{error}");
+            assert!(create(path, false).is_err() && Output::new(path, false).is_err());
+            let instead = write(path, false).unwrap();
+            assert!(instead.to_str().unwrap().ends_with("-1"), "{instead:?}");
+            assert_eq!(text(&instead), "new");
+            std::fs::remove_file(instead).unwrap();
+        }
+        assert_eq!(text(&names[0]), "somebody's");
+        assert!(!folder.path().join("nowhere").exists());
+    }
+
+    #[test]
+    fn a_new_file_is_whole_or_not_there_and_readable_as_any_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, usual) = (folder.path().join("a"), folder.path().join("usual"));
+        check(&path, false).unwrap();
+        let failed = save(&path, false, |out| {
+            out.write_all(b"half")?;
+            Err(io::Error::other("the disk is full"))
+        });
+        assert!(failed.is_err());
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        assert_eq!(write(&path, false).unwrap(), path);
+        std::fs::write(&usual, "").unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode();
+        assert_eq!((text(&path).as_str(), mode(&path)), ("new", mode(&usual)));
+        assert_eq!(write(&path, false).unwrap(), folder.path().join("a-1"));
+        assert_eq!(write(&path, true).unwrap(), path);
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        drop(create(&path, true).unwrap());
+        assert_eq!((text(&path).as_str(), mode(&path) & 0o777), ("", 0o600));
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_found_before_the_measurement() {
+        let error = check(Path::new("/no/such/folder/a.html"), false).unwrap_err();
+        assert!(format!("{error:#}").contains("cannot write /no/such/folder/a.html"), "{error:#}");
+    }
+
+    #[test]
+    fn one_file_under_two_names_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = somebodys(folder.path());
+        for name in &names {
+            assert!(is_same(&names[0], name), "{name:?}");
+        }
+        let [new, around] = ["new", "../new"].map(|name| folder.path().join("sub").join(name));
+        std::fs::create_dir(folder.path().join("sub")).unwrap();
+        assert!(is_same(&folder.path().join("new"), &around) && !is_same(&new, &around));
+        assert!(check_all([&new, &new.clone()], false).is_err());
+        assert!(check_all([&new, &around], false).is_ok());
+        let null = PathBuf::from("/dev/null");
+        assert!(check_all([&null, &null], false).is_ok());
+    }
+}

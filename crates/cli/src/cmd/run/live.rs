@@ -1,0 +1,103 @@
+//! The live line of `khz run`: rate, missed replies, 99th percentile of the wake latency, worst cycle.
+
+use crate::cmd::show_progress;
+use khz_robot::session::{LiveTick, Session};
+use khz_rt::{Histogram, Summary};
+use std::io::IsTerminal;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+const INTERVAL: Duration = Duration::from_millis(200);
+/// How often the end looks whether the terminal has taken the last line, and how many times.
+const LOOK: Duration = Duration::from_millis(5);
+const LOOKS: u32 = 20;
+/// Back to the beginning of the line, and nothing on it.
+const CLEAR: &str = "\r\x1b[2K";
+
+/// Shows the live line until the loop is over.
+pub fn watch(session: &mut Session) {
+    let screen = std::io::stderr().is_terminal().then(Screen::open);
+    let mut live = Live::new();
+    while !session.is_over() {
+        thread::sleep(INTERVAL);
+        while let Some(tick) = session.live() {
+            live.take(&tick);
+        }
+        if let (Some(screen), Some(line)) = (&screen, live.line()) {
+            screen.show(line);
+        }
+    }
+    screen.into_iter().for_each(Screen::close);
+}
+
+/// The terminal, written by a thread of its own: one stopped by Ctrl-S takes nothing until Ctrl-Q, and the end of the run
+/// (watchdogs called off, the log finished) must not wait for that.
+struct Screen {
+    lines: SyncSender<String>,
+    thread: JoinHandle<()>,
+}
+
+impl Screen {
+    fn open() -> Self {
+        let (lines, waiting) = sync_channel(1);
+        let write = move |waiting: Receiver<String>| {
+            waiting.iter().for_each(|line| show_progress(&line));
+            show_progress(CLEAR);
+        };
+        Self { lines, thread: thread::spawn(move || write(waiting)) }
+    }
+
+    /// Shows a line, unless the terminal has not taken the one before yet.
+    fn show(&self, line: String) {
+        let _ = self.lines.try_send(line);
+    }
+
+    /// Clears the line. A thread that waits for the terminal is left behind.
+    fn close(self) {
+        drop(self.lines);
+        for _ in 0..LOOKS {
+            if self.thread.is_finished() {
+                return;
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+struct Live {
+    wake: Histogram,
+    worst_cycle_ns: i64,
+    missed: u64,
+    first: Option<LiveTick>,
+    last: Option<LiveTick>,
+}
+
+impl Live {
+    fn new() -> Self {
+        Self { wake: Histogram::new(), worst_cycle_ns: 0, missed: 0, first: None, last: None }
+    }
+
+    fn take(&mut self, tick: &LiveTick) {
+        self.first.get_or_insert(*tick);
+        self.last = Some(*tick);
+        self.wake.record(tick.wake_latency_ns, tick.started_ns);
+        self.worst_cycle_ns = self.worst_cycle_ns.max(tick.cycle_ns);
+        self.missed += u64::from(tick.missed);
+    }
+
+    fn line(&self) -> Option<String> {
+        let (first, last) = (self.first?, self.last?);
+        let elapsed_ns = (last.started_ns - first.started_ns).max(1);
+        let Summary { p99, .. } = self.wake.summary();
+        Some(format!(
+            "{CLEAR}{:>6.1} s  {:<8} {:>8.2} Hz  missed {}  wake p99 {}  worst cycle {}",
+            elapsed_ns as f64 * 1e-9,
+            last.phase.name(),
+            (last.number - first.number) as f64 / elapsed_ns as f64 * 1e9,
+            self.missed,
+            super::micros(p99),
+            super::micros(self.worst_cycle_ns),
+        ))
+    }
+}

@@ -1,0 +1,189 @@
+//! Files that commands write: never over one that is there, unless asked to.
+#![allow(clippy::unwrap_used)]
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn khz(folder: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_khz")).args(words).current_dir(folder).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Lenient, because the machine that runs the tests may be busy.
+const ROBOT: &str = r#"
+[bus.main]
+link = "emulated"
+[[servo]]
+name = "pan"
+bus = "main"
+id = 1
+[servo_defaults]
+watchdog_s = 30.0
+[supervisor]
+damping_s = 0.2
+overruns = 100000
+[supervisor.reactions]
+missed_replies = "damp"
+stale = "warn"
+controller = "warn"
+"#;
+
+/// A folder with a robot, and results of `khz jitter`.
+fn bench() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("robot.toml"), ROBOT).unwrap();
+    let made = khz(folder.path(), &[&JITTER[..], &["--save", "results.json"]].concat());
+    assert!(made.status.success(), "{}", stderr(&made));
+    folder
+}
+
+const JITTER: [&str; 7] = ["jitter", "--ticks", "20", "--policy", "other", "--wake", "sleep"];
+const RUN: [&str; 4] = ["run", "robot.toml", "--duration", "100ms"];
+
+#[test]
+fn no_command_writes_over_a_file_or_through_a_link_unless_it_is_forced() {
+    let bench = bench();
+    let folder = bench.path();
+    let jitter = |option| [&JITTER[..], &[option]].concat();
+    // And whether it takes no more than a moment, no device and no root to see it overwrite.
+    let commands: Vec<(Vec<&str>, bool)> = vec![
+        ([&RUN[..], &["--report"]].concat(), true),
+        (jitter("--save"), true),
+        (jitter("--html"), true),
+        (jitter("--csv"), true),
+        (jitter("--hgrm"), true),
+        (vec!["budget", "robot.toml", "--report"], true),
+        (vec!["report", "results.json", "-o"], true),
+        (vec!["bus", "record", "emulated", "--duration", "1ms", "-o"], true),
+        (vec!["bus", "send", "--link", "emulated", "1,8001,1300,r", "--run", "1", "--time-log"], true),
+        (vec!["drill", "fall", "--report"], false),
+        (vec!["drill", "heat", "--report"], false),
+        (vec!["rtt", "send", "127.0.0.1", "--save"], false),
+        (vec!["rtt", "send", "127.0.0.1", "--report"], false),
+        (vec!["rtt", "send", "127.0.0.1", "--compare-receive", "--report"], false),
+        (vec!["rtt", "lab", "--report"], false),
+    ];
+    let (mine, link, nowhere) = (folder.join("mine"), folder.join("link"), folder.join("nowhere"));
+    for (words, quick) in commands {
+        std::fs::write(&mine, "somebody's").unwrap();
+        for target in [&mine, &folder.join("missing")] {
+            let _ = std::fs::remove_file(&link);
+            symlink(target, &link).unwrap();
+            for name in ["mine", "link"] {
+                let output = khz(folder, &[&words[..], &[name]].concat());
+                assert_eq!(output.status.code(), Some(2), "{words:?} {name}: {}", stderr(&output));
+                assert!(
+                    stderr(&output).contains(&format!("{name} is there already; --force overwrites it")),
+                    "{words:?}"
+                );
+            }
+        }
+        assert_eq!(std::fs::read_to_string(&mine).unwrap(), "somebody's", "{words:?}");
+        assert!(!folder.join("missing").exists() && !nowhere.exists(), "{words:?}");
+        assert!(!folder.join("run.tlog").exists(), "{words:?}: refused before it begins");
+        if quick {
+            let output = khz(folder, &[&words[..], &["mine", "--force"]].concat());
+            assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
+            assert_ne!(std::fs::read_to_string(&mine).unwrap(), "somebody's", "{words:?}");
+            let _ = std::fs::remove_file(folder.join("run.tlog"));
+        }
+        let left =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        assert_eq!(left.filter(|name| name.contains("part")).count(), 0, "{words:?}");
+    }
+}
+
+#[test]
+fn a_run_keeps_a_page_beside_its_log_and_numbers_its_own() {
+    let bench = bench();
+    let folder = bench.path();
+    std::fs::write(folder.join("notes.html"), "somebody's").unwrap();
+    for number in 1..3 {
+        let output = khz(folder, &[&RUN[..], &["--log", "notes.tlog", "--json"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        // The second run's log is `notes-1.tlog`.
+        let report = if number == 1 { "notes-1.html" } else { "notes-1-1.html" };
+        assert_eq!(run["report"], report);
+        assert!(std::fs::read_to_string(folder.join(report)).unwrap().contains("<html"));
+    }
+    assert_eq!(std::fs::read_to_string(folder.join("notes.html")).unwrap(), "somebody's");
+}
+
+#[test]
+fn a_page_of_results_without_a_name_gets_one_that_is_free() {
+    let bench = bench();
+    let folder = bench.path();
+    for name in ["report.html", "report-1.html"] {
+        let output = khz(folder, &["report", "results.json"]);
+        assert!(String::from_utf8_lossy(&output.stdout).contains(&format!("written to {name}")));
+        assert!(folder.join(name).exists());
+    }
+}
+
+fn is_whole(log: PathBuf) -> bool {
+    khz_tlog::Reader::open(std::fs::File::open(log).unwrap()).unwrap().is_finished()
+}
+
+#[test]
+fn a_log_named_like_its_report_is_not_destroyed() {
+    let bench = bench();
+    let folder = bench.path();
+    let named = ROBOT.to_owned() + "[log]\npath = \"file.html\"\n";
+    std::fs::write(folder.join("named.toml"), named).unwrap();
+    let flag = [&RUN[..], &["--log", "flag.html"]].concat();
+    for (words, log, report) in [
+        (flag, "flag.html", "flag-1.html"),
+        (vec!["run", "named.toml", "--duration", "100ms"], "file.html", "file-1.html"),
+    ] {
+        let output = khz(folder, &words);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+        assert!(is_whole(folder.join(log)), "{text}");
+        assert!(text.contains(report), "{text}");
+        assert!(std::fs::read_to_string(folder.join(report)).unwrap().contains("<html"));
+    }
+}
+
+#[test]
+fn a_report_with_the_name_of_the_log_is_refused_before_the_robot_moves() {
+    let bench = bench();
+    let folder = bench.path();
+    std::fs::create_dir(folder.join("logs")).unwrap();
+    symlink("logs", folder.join("same")).unwrap();
+    let around = format!("{}/logs/x", folder.display());
+    for (log, report) in [("x", "x"), ("x", "./x"), ("logs/x", "same/x"), ("logs/x", around.as_str())] {
+        for force in [&[][..], &["--force"]] {
+            let output = khz(folder, &[&RUN[..], &["--log", log, "--report", report], force].concat());
+            assert_eq!(output.status.code(), Some(2), "{log} {report}: {}", stderr(&output));
+            assert!(stderr(&output).contains("is the log, too"), "{}", stderr(&output));
+        }
+    }
+    assert!(!folder.join("x").exists() && !folder.join("logs/x").exists());
+    // The second log is `x-1.tlog`; even `--force` does not write the report over it.
+    std::fs::write(folder.join("x.tlog"), "somebody's").unwrap();
+    let words = [&RUN[..], &["--log", "x.tlog", "--report", "x-1.tlog", "--force", "--json"]].concat();
+    let output = khz(folder, &words);
+    let run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&run["log"], &run["report"]), (&"x-1.tlog".into(), &"x-1-1.tlog".into()));
+    assert!(is_whole(folder.join("x-1.tlog")));
+}
+
+#[test]
+fn two_outputs_of_one_name_are_refused() {
+    let bench = bench();
+    for words in [
+        [&JITTER[..], &["--save", "a", "--html", "./a"]].concat(),
+        vec!["rtt", "send", "127.0.0.1", "--save", "a", "--report", "a"],
+        vec!["rtt", "send", "127.0.0.1", "--log", "a", "--report", "a"],
+    ] {
+        let output = khz(bench.path(), &words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(stderr(&output).contains("are one file"), "{}", stderr(&output));
+    }
+    assert!(!bench.path().join("a").exists());
+}
