@@ -138,6 +138,13 @@ impl Stand {
         self.hear("WATCHDOG=1");
     }
 
+    /// Waits until the loop ticks no more. Whoever asks the servos before takes replies away from it.
+    fn hear_nothing(&self) {
+        self.notify.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        while self.notify.recv(&mut [0; 256]).is_ok() {}
+        self.notify.set_read_timeout(Some(GENEROUS)).unwrap();
+    }
+
     /// Messages that are waiting.
     fn heard(&self) -> usize {
         self.notify.set_nonblocking(true).unwrap();
@@ -385,9 +392,8 @@ fn a_controller_that_panics_with_stderr_blocked_is_damped_and_stopped() {
         }
         let mut robot = Process(command.spawn().unwrap());
         drop(command);
-        stand.hear_it_hold();
-        assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
         assert!(robot.ended().success());
+        assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
         let said = std::fs::read_to_string(&said).unwrap();
         assert!(said.contains("\"damping\""), "{said}");
         assert!(said.contains("the controller panicked: a bug in the controller"), "{said}");
@@ -403,6 +409,7 @@ fn a_robot_whose_loop_hangs_is_damped_by_its_servos_and_feeds_no_watchdog() {
     let mut command = stand.program(std::env::current_exe().unwrap(), &words);
     let mut robot = Process(command.env("HANGING_ROBOT", stand.robot()).spawn().unwrap());
     stand.hear_it_hold();
+    stand.hear_nothing();
     stand.servos_in(Mode::PositionTimeout);
 
     // The process is there, its thread that feeds too, but nobody is fed any more.
