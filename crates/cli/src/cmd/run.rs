@@ -89,7 +89,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         landed => landed?,
     };
-    landed.outcome.unsent.iter().for_each(|line| eprintln!("{line}"));
+    landed.outcome.unsent.iter().for_each(tell_line);
     let mut summary = RunSummary::of(&config, &landed);
     if let Some(Failure::Panic(panic)) = landed.outcome.machine.failure() {
         complain(&anyhow::anyhow!("the controller panicked: {panic}"));
