@@ -42,8 +42,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         end_after(seconds, stop.clone())?;
     }
     show(&format!("{}\n", recorder.address()?))?;
-    let (recorded, logged) =
-        recorder.run(&stop, |losses| tell_line(format_args!("khz: {losses}")))?;
+    let (recorded, logged) = recorder.run(&stop, |losses| tell_line(format_args!("khz: {losses}")))?;
     if args.json {
         show(&format!("{:#}\n", json!({ "recorded": recorded, "logged": logged })))?;
     } else {
@@ -55,8 +54,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
             );
         }
         if recorded.former_senders > 0 {
-            text +=
-                &format!("{} more senders before: {} missing\n", recorded.former_senders, recorded.former_gaps);
+            text += &format!(
+                "{} more senders before: {} missing\n",
+                recorded.former_senders, recorded.former_gaps
+            );
         }
         text += &format!(
             "{} written, {} dropped; {} foreign, {} damaged and {} refused datagrams\n",
