@@ -133,7 +133,7 @@ pub fn tick_schema() -> Type {
 }
 
 /// Times and durations of a `tick` record, in their order.
-const DURATIONS: [&str; 20] = [
+const DURATIONS: [&str; 21] = [
     "planned_ns",
     "waited_for_ns",
     "due_ns",
@@ -154,6 +154,7 @@ const DURATIONS: [&str; 20] = [
     "away_in_cycle_ns",
     "queued_before_ns",
     "queued_ns",
+    "faults_ns",
 ];
 
 /// Counts of a `tick` record, in their order.
@@ -212,6 +213,7 @@ fn durations(tick: &Tick<'_>) -> [i64; DURATIONS.len()] {
         tick.away_in_cycle_ns,
         lost.queued_before_ns,
         lost.queued_ns,
+        lost.faults_ns,
     ]
 }
 

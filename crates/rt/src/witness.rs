@@ -18,7 +18,8 @@ use std::os::unix::fs::FileExt;
 /// From this much on a tick counts as disturbed; below it lie the usual wake-up latencies.
 pub const DISTURBED_NS: i64 = 50_000;
 
-/// What a page fault served from memory costs at least: the entry to the kernel and back, and clearing the page.
+/// What a page fault served from memory is taken to cost where it cannot be measured: the entry to the kernel and back,
+/// and clearing the page.
 pub const MINOR_FAULT_NS: i64 = 500;
 
 /// Watches one thread; belongs to the thread that made it.
@@ -32,6 +33,7 @@ pub struct Witness {
     late_ns: i64,
     previous_ns: i64,
     cpu_ns: i64,
+    fault_ns: i64,
     before: Counts,
     woken: Counts,
     _on_its_thread: std::marker::PhantomData<*const ()>,
@@ -47,7 +49,8 @@ struct Counts {
 }
 
 impl Witness {
-    /// Begins to watch the calling thread. Call it on the thread, after [`crate::Setup::apply`].
+    /// Begins to watch the calling thread. Call it on the thread, after [`crate::Setup::apply`]. Touches some fresh memory to
+    /// learn what a page fault costs here.
     #[must_use]
     pub fn new() -> Witness {
         let schedstat = File::open("/proc/thread-self/schedstat").ok();
@@ -57,6 +60,7 @@ impl Witness {
             late_ns: 0,
             previous_ns: 0,
             cpu_ns: thread_cpu_ns(),
+            fault_ns: minor_fault_ns(),
             before: Counts::default(),
             woken: Counts::default(),
             _on_its_thread: std::marker::PhantomData,
@@ -102,6 +106,7 @@ impl Witness {
             blocked: count(counts.voluntary, woken.voluntary).saturating_sub(sleeps.within),
             involuntary: count(counts.involuntary, before.involuntary),
             minor_faults: count(counts.minor_faults, woken.minor_faults),
+            faults_ns: (counts.minor_faults - woken.minor_faults) * self.fault_ns,
             major_faults: count(counts.major_faults, before.major_faults),
         }
     }
@@ -140,6 +145,27 @@ impl Sleeps {
     pub const START: Sleeps = Sleeps { before: 1, within: 0, ns: 0 };
 }
 
+/// What a page fault served from memory costs on this machine: the median of some tries, each of fresh pages.
+fn minor_fault_ns() -> i64 {
+    const PAGES: usize = 48;
+    let page = rustix::param::page_size();
+    let mut kept = Vec::new();
+    let one_try = |_| {
+        // Kept until all are done: memory given back is not fresh.
+        kept.push(vec![0u8; PAGES * page]);
+        let fresh = kept.last_mut()?;
+        let (faults, from_ns) = (thread_use().minor_faults, crate::now_ns());
+        fresh.iter_mut().step_by(page).for_each(|byte| *std::hint::black_box(byte) = 1);
+        let took_ns = crate::now_ns() - from_ns;
+        let faults = thread_use().minor_faults - faults;
+        // Memory that is locked, or was used before, is there already.
+        (faults >= PAGES as i64 / 2).then(|| took_ns / faults)
+    };
+    let mut tries: Vec<i64> = (0..9).filter_map(one_try).collect();
+    tries.sort_unstable();
+    tries.get(tries.len() / 2).copied().unwrap_or(MINOR_FAULT_NS)
+}
+
 fn run_delay(schedstat: &File) -> Option<i64> {
     let mut buffer = [0u8; 96];
     let length = schedstat.read_at(&mut buffer, 0).ok()?;
@@ -174,6 +200,9 @@ pub struct Disturbance {
     pub involuntary: u32,
     /// Page faults served from memory, from waking to the end of the tick.
     pub minor_faults: u32,
+    /// What those took, about: the kernel counts but does not time them. CPU time of the thread, and so no time lost to
+    /// others.
+    pub faults_ns: i64,
     /// Page faults that read from disk, since the end of the tick before.
     pub major_faults: u32,
 }
@@ -257,14 +286,13 @@ impl Disturbance {
     }
 
     /// Why a tick was late that took `excess_ns` longer than usual, of which `own` is the name of what the thread did
-    /// while it had the CPU. Names the largest part. Faults served from memory count [`MINOR_FAULT_NS`] each, as the
-    /// kernel does not time them.
+    /// while it had the CPU. Names the largest part; faults served from memory are a part of the thread's own.
     #[inline]
     #[must_use]
     pub fn late_cause(&self, excess_ns: i64, own: Cause) -> Cause {
         let mut shares = self.shares();
         let own_ns = (excess_ns - shares.sum()).max(0);
-        let faults_ns = (i64::from(self.minor_faults) * MINOR_FAULT_NS).min(own_ns);
+        let faults_ns = self.faults_ns.clamp(0, own_ns);
         shares.page_fault += faults_ns;
         let (cause, ns) = shares.largest();
         if own_ns - faults_ns >= ns { own } else { cause }
@@ -399,7 +427,7 @@ mod tests {
         // At a period of 0.1 ms a wake 12 µs late makes a tick late; that is no work of its own.
         assert_eq!(late(12_000).late_cause(12_000, Cause::Compute), Cause::Unaccounted);
         assert_eq!(late(12_000).late_cause(30_000, Cause::Compute), Cause::Compute);
-        let faults = Disturbance { minor_faults: 400, ..late(12_000) };
+        let faults = Disturbance { minor_faults: 400, faults_ns: 200_000, ..late(12_000) };
         assert_eq!(faults.late_cause(260_000, Cause::Controller), Cause::PageFault);
         assert_eq!(faults.late_cause(900_000, Cause::Controller), Cause::Controller);
         assert_eq!(away(300_000).late_cause(310_000, Cause::Bus), Cause::Unaccounted);
@@ -422,6 +450,12 @@ mod tests {
             };
             assert_eq!(tick.shares().sum(), tick.late_ns + tick.away_ns, "{tick:?}");
         }
+    }
+
+    #[test]
+    fn what_a_page_fault_costs_is_measured_or_taken() {
+        let ns = minor_fault_ns();
+        assert!((1..1_000_000).contains(&ns), "{ns}");
     }
 
     #[test]
