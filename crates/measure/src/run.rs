@@ -54,6 +54,8 @@ pub struct RunSummary {
     pub late_wakes: u64,
     /// Ticks the timer started because the frame that paces the loop did not come.
     pub ticks_without_frame: u64,
+    /// Frames that pace the loop but came too early to start a tick.
+    pub early_frames: u64,
     /// Controlled ticks that lost 50 µs or more to one cause, by cause, and the time they lost.
     pub lost_time: Lost,
     /// Time the hypervisor took from all CPUs together, as the kernel counts it in steps of 10 ms.
@@ -239,6 +241,7 @@ impl RunSummary {
             skipped: stats.skipped,
             late_wakes: stats.late_wakes,
             ticks_without_frame: stats.without_frame,
+            early_frames: stats.early_frames,
             lost_time: lost,
             steal_ns,
             steal_loop_cpu_ns,
@@ -302,6 +305,7 @@ impl RunSummary {
             late_wakes: self.late_wakes,
             overruns: self.overruns,
             without_frame: self.ticks_without_frame,
+            early_frames: self.early_frames,
             missed_replies: self.missed_replies,
             missed_while_off_cpu: self.missed_while_off_cpu,
             failures: failures.into_iter().collect(),

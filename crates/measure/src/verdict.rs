@@ -40,6 +40,8 @@ pub struct Facts {
     pub overruns: u64,
     /// Ticks without the frame that paces them.
     pub without_frame: u64,
+    /// Frames that pace the loop but came too early to start a tick.
+    pub early_frames: u64,
     /// Replies missed.
     pub missed_replies: u64,
     /// Of these, in ticks in which the loop was kept from its CPU during the bus cycle.
@@ -98,6 +100,12 @@ pub fn judge(facts: &Facts) -> Verdict {
         facts.without_frame > 0,
         Level::Warning,
         format!("{unpaced} started by the timer, without a pace frame."),
+    );
+    let early = were(facts.early_frames, "pace frame", "pace frames");
+    blame(
+        facts.early_frames > 0,
+        Level::Warning,
+        format!("{early} too early to start a tick: set `loop.rate_hz` to the sensor's rate."),
     );
     for warning in &facts.warnings {
         blame(true, Level::Warning, warning.clone());
@@ -182,6 +190,7 @@ mod tests {
             Facts { missed_replies: 1, ..facts() },
             Facts { missed_replies: 1, missed_while_off_cpu: 1, ..facts() },
             Facts { without_frame: 1, ..facts() },
+            Facts { early_frames: 1, ..facts() },
             Facts { sensor_paced: true, rate_hz: 940.0, ..facts() },
             Facts { periods: 0, ..facts() },
             Facts { failures: vec!["It fell.".into()], ..facts() },

@@ -31,6 +31,7 @@ pub use device::{DevicePlan, DeviceStats};
 
 use crate::command::ServoCommand;
 use crate::state::{ImuState, RobotState};
+use arrayvec::ArrayVec;
 use device::{Device, Outcome};
 use khz_link::{Link, LinkError, Received};
 use khz_wire::Address;
@@ -71,13 +72,26 @@ pub struct PaceFrame {
     pub id: u32,
 }
 
-/// The newest frame that paces the loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// So many pacing frames are remembered between two looks; of more the oldest are counted only.
+pub(crate) const PACED: usize = 64;
+
+/// The frames that pace the loop, since they were last asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paced {
-    /// When it came.
-    pub at_ns: i64,
-    /// Frames that had come before and were not taken.
+    /// When each came, oldest first.
+    pub at_ns: ArrayVec<i64, PACED>,
+    /// Older ones.
     pub older: u64,
+}
+
+impl Paced {
+    fn add(&mut self, at_ns: i64) {
+        if self.at_ns.is_full() {
+            self.at_ns.remove(0);
+            self.older += 1;
+        }
+        self.at_ns.push(at_ns);
+    }
 }
 
 /// What came of one cycle.
@@ -115,7 +129,7 @@ pub struct Cycle {
     is_new: bool,
     pending: u16,
     imu: ImuPhase,
-    paced: Option<Paced>,
+    paced: Paced,
     result: CycleResult,
 }
 
@@ -162,7 +176,7 @@ impl Cycle {
             is_new: false,
             pending: 0,
             imu,
-            paced: None,
+            paced: Paced::default(),
             result: CycleResult::default(),
         }
     }
@@ -249,21 +263,21 @@ impl Cycle {
         (self.inbox.len() - before) as u32
     }
 
-    /// The link whose frames pace the loop, and the newest of those that have come. Other links are left alone: what
+    /// The link whose frames pace the loop, and those that have come. Other links are left alone: what
     /// lies there has time until the cycle, and to look may take long (a pi3hat's status is an SPI transfer).
     pub fn receive_pace<'a>(
         &mut self,
         links: &'a mut [Box<dyn Link>],
         state: &mut RobotState,
         now_ns: i64,
-    ) -> (&'a [Box<dyn Link>], Option<Paced>) {
-        let Some(PaceFrame { link: index, .. }) = self.plan.pace else { return (&[], None) };
+    ) -> (&'a [Box<dyn Link>], Paced) {
+        let Some(PaceFrame { link: index, .. }) = self.plan.pace else { return (&[], Paced::default()) };
         let links = &mut links[index..=index];
         self.receive_from(index, &mut *links[0], now_ns);
         if !self.inbox.is_empty() {
             self.take_in(state, now_ns);
         }
-        (links, self.paced.take())
+        (links, std::mem::take(&mut self.paced))
     }
 
     /// Reads the IMU if it was asked and has answered by now.
@@ -297,8 +311,7 @@ impl Cycle {
     fn take_in_one(&mut self, link: usize, received: &Received, state: &mut RobotState, now_ns: i64) {
         let from = PaceFrame { link, channel: received.channel, id: received.frame.id };
         if self.plan.pace == Some(from) {
-            let older = self.paced.map_or(0, |paced| paced.older + 1);
-            self.paced = Some(Paced { at_ns: received.at_ns, older });
+            self.paced.add(received.at_ns);
             return;
         }
         let address = Address::from_id(received.frame.id);

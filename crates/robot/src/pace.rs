@@ -2,11 +2,13 @@
 //!
 //! A sensor head that keeps the time sends one frame a period. A loop paced by it runs when the frame is there,
 //! so that it works on the newest reading. When the frame does not come the timer takes over: the loop goes on at
-//! its rate, and the ticks without a frame are counted.
+//! its rate, and the ticks without a frame are counted. Frames that come too often start no tick and are counted, too.
 
+use crate::cycle::PACED;
 use crate::run::RunOptions;
 use crate::tick::Machine;
 use crate::time::Time;
+use arrayvec::ArrayVec;
 use khz_rt::{Overrun, Pacer, PacketPacer};
 
 /// Starts the ticks of a loop.
@@ -33,6 +35,8 @@ pub(crate) struct Start {
     pub missed: u64,
     /// Its frame did not come.
     pub without_frame: bool,
+    /// Frames since the tick before that came too early for a tick.
+    pub early_frames: u64,
 }
 
 /// Starts a tick per frame.
@@ -112,30 +116,39 @@ fn timed(tick: khz_rt::Tick, woke_ns: i64) -> Start {
         woke_ns,
         missed: tick.missed,
         without_frame: false,
+        early_frames: 0,
     }
 }
 
 impl FramePacer {
     fn wait(&mut self, machine: &mut Machine, time: &mut impl Time) -> Start {
-        let deadline_ns = self.pacer.deadline_ns();
-        let expected_ns = deadline_ns - self.patience_ns;
-        let frame = machine.wait_for_frame(time, deadline_ns);
+        let early = self.pacer.counts().early;
+        let start = self.next(machine, time);
+        self.planned_ns = start.planned_ns;
+        Start { early_frames: self.pacer.counts().early - early, ..start }
+    }
+
+    fn next(&mut self, machine: &mut Machine, time: &mut impl Time) -> Start {
+        let mut deadline_ns = self.pacer.deadline_ns();
+        while let Some(frames) = machine.wait_for_frame(time, deadline_ns) {
+            let due = |&at_ns: &i64| self.pacer.packet(at_ns).is_some();
+            let due: ArrayVec<i64, PACED> = frames.at_ns.into_iter().filter(due).collect();
+            if let (Some(&first_ns), Some((&planned_ns, older))) = (due.first(), due.split_last()) {
+                // The first ended the wait. A frame after the deadline did not: the deadline had.
+                let waited_for_ns = first_ns.min(deadline_ns);
+                let missed = older.len() as u64 + frames.older;
+                return self.start(planned_ns, waited_for_ns, missed, time.now_ns());
+            }
+            deadline_ns = self.pacer.deadline_ns();
+        }
         let woke_ns = time.now_ns();
-        let (planned_ns, waited_for_ns, missed) = match frame {
-            Some(frame) => {
-                let tick = self.pacer.packet(frame.at_ns);
-                // An older frame that was not taken should have ended the wait; it came about when it was expected. A
-                // frame after the deadline did not end it: the deadline had.
-                let first_ns = if frame.older > 0 { expected_ns } else { deadline_ns };
-                (frame.at_ns, frame.at_ns.min(first_ns), tick.missed + frame.older)
-            }
-            None => {
-                let tick = self.pacer.timeout(woke_ns);
-                (tick.planned_ns + self.patience_ns, deadline_ns, tick.missed)
-            }
-        };
-        self.planned_ns = planned_ns;
+        let tick = self.pacer.timeout(woke_ns);
+        let start = self.start(tick.planned_ns + self.patience_ns, deadline_ns, tick.missed, woke_ns);
+        Start { without_frame: true, ..start }
+    }
+
+    fn start(&self, planned_ns: i64, waited_for_ns: i64, missed: u64, woke_ns: i64) -> Start {
         let due_ns = planned_ns - self.period_ns.saturating_mul(missed as i64);
-        Start { planned_ns, waited_for_ns, due_ns, woke_ns, missed, without_frame: frame.is_none() }
+        Start { planned_ns, waited_for_ns, due_ns, woke_ns, missed, without_frame: false, early_frames: 0 }
     }
 }

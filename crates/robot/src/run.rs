@@ -30,6 +30,8 @@ pub struct Tick<'a> {
     pub skipped: u64,
     /// The frame that paces the loop did not come, and the timer started it.
     pub without_frame: bool,
+    /// Frames that pace the loop but came too early for a tick, since the tick before.
+    pub early_frames: u64,
     /// Whether it ended after the next one should have started.
     pub overrun: bool,
     /// The machine after it.
@@ -80,9 +82,18 @@ pub fn run(
         let overrun = pace.finished(timing.decided_ns);
         let away_in_cycle_ns = time.away_in_cycle_ns();
         let disturbance = Disturbance { late_ns, previous_ns, ..time.disturbance() };
-        let Start { missed: skipped, without_frame, .. } = start;
-        let tick =
-            Tick { number, timing, disturbance, away_in_cycle_ns, skipped, without_frame, overrun, machine };
+        let Start { missed: skipped, without_frame, early_frames, .. } = start;
+        let tick = Tick {
+            number,
+            timing,
+            disturbance,
+            away_in_cycle_ns,
+            skipped,
+            without_frame,
+            early_frames,
+            overrun,
+            machine,
+        };
         let from_ns = time.now_ns();
         observers.iter_mut().for_each(|observer| observer.tick(&tick));
         ready_ns = time.now_ns();

@@ -24,6 +24,8 @@ pub struct RunStats {
     pub late_wakes: u64,
     /// Ticks the timer started because the frame that paces the loop did not come.
     pub without_frame: u64,
+    /// Frames that pace the loop but came too early for a tick: the sensor is faster than the loop's rate.
+    pub early_frames: u64,
     /// Replies missed, by all servos together.
     pub missed_replies: u64,
     /// Of these, in ticks whose thread was kept from its CPU for 50 µs or more within the bus cycle, but not by itself.
@@ -120,6 +122,7 @@ impl RunStats {
             skipped: 0,
             late_wakes: 0,
             without_frame: 0,
+            early_frames: 0,
             missed_replies: 0,
             missed_while_off_cpu: 0,
             late_replies: 0,
@@ -178,6 +181,7 @@ impl RunStats {
         self.skipped += tick.skipped;
         self.late_wakes += u64::from(late_wake);
         self.without_frame += u64::from(tick.without_frame);
+        self.early_frames += tick.early_frames;
         self.missed_replies += u64::from(result.missed);
         self.missed_while_off_cpu += if off_cpu { u64::from(result.missed) } else { 0 };
         self.late_replies += u64::from(result.late);

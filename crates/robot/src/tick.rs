@@ -196,7 +196,7 @@ impl Machine {
         timing
     }
 
-    /// Waits until the frame that paces the loop has come, or until `until_ns`. Other frames of its link that come
+    /// Waits until frames that pace the loop have come, or until `until_ns`. Other frames of its link that come
     /// meanwhile answer older queries.
     ///
     /// As bound as [`Machine::tick`].
@@ -204,8 +204,11 @@ impl Machine {
         loop {
             let now_ns = time.now_ns();
             let (link, paced) = self.cycle.receive_pace(&mut self.links, &mut self.state, now_ns);
-            if paced.is_some() || now_ns >= until_ns {
-                return paced;
+            if !paced.at_ns.is_empty() {
+                return Some(paced);
+            }
+            if now_ns >= until_ns {
+                return None;
             }
             let events = link.iter().filter_map(|link| link.next_event_ns());
             time.rest(events.fold(until_ns, i64::min), link);

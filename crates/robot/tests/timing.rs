@@ -296,3 +296,20 @@ fn a_silent_sensor_leaves_a_loop_of_the_same_rate_and_is_taken_up_again() {
     let again = starts.0.iter().find(|(at_ns, _)| *at_ns >= 700_000_000);
     assert_eq!(again, Some(&(700_000_000, false)));
 }
+
+#[test]
+fn pacing_frames_that_come_too_often_do_not_speed_the_robot_up() {
+    for every_us in [100, 400, 500, 900] {
+        let (stats, starts) = paced((1..20_000).map(|n| n * every_us * 1000));
+        let rate_hz = stats.rate_hz();
+        assert!((950.0..=1051.0).contains(&rate_hz), "frames every {every_us} µs: {rate_hz} Hz");
+        // Of frames a tenth too fast one is left out now and then, and the timer bridges the gap.
+        assert_eq!((stats.without_frame > 0, stats.skipped), (every_us == 900, 0), "every {every_us} µs");
+        let frames = starts.0.iter().rfind(|(_, without)| !without).unwrap().0 / (every_us * 1000);
+        let started = stats.ticks - stats.without_frame;
+        assert!(
+            (0..=1).contains(&(stats.early_frames + started).abs_diff(frames as u64)),
+            "every {every_us} µs"
+        );
+    }
+}

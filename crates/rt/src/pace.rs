@@ -245,7 +245,18 @@ impl Pacer {
 /// Plans the ticks of a loop that runs when a packet comes (a sensor's, that keeps the time), and by the timer
 /// when none does.
 ///
-/// The loop waits with [`crate::wait_readable`] until [`PacketPacer::deadline_ns`] and tells how that ended.
+/// The loop waits with [`crate::wait_readable`] until [`PacketPacer::deadline_ns`] and tells how that ended. It follows a
+/// sensor that is up to 5 % faster than the period says, with a jitter of up to 0.4 periods. Packets that come more often
+/// start no tick: over any time there are at most 5 % more ticks than periods, and two.
+///
+/// ```
+/// use khz_rt::PacketPacer;
+/// let mut pacer = PacketPacer::new(1_000_000, 200_000, 0);
+/// assert!(pacer.packet(0).is_some());
+/// assert!(pacer.packet(400_000).is_none());        // not due for half a period
+/// assert!(pacer.packet(1_000_000).is_some());
+/// assert_eq!(pacer.counts().early, 1);
+/// ```
 ///
 /// Realtime: a few nanoseconds, no allocation, no clock.
 #[derive(Clone, Debug)]
@@ -253,6 +264,8 @@ pub struct PacketPacer {
     period_ns: i64,
     patience_ns: i64,
     expected_ns: i64,
+    /// When the next packet is due at the greatest rate allowed; moves on by less than a period with each tick.
+    soonest_ns: i64,
     counts: PacketCounts,
 }
 
@@ -267,6 +280,8 @@ pub struct PacketCounts {
     pub longest_silence: u64,
     /// Ticks without a packet up to now.
     pub silence: u64,
+    /// Packets that came too early to start a tick.
+    pub early: u64,
 }
 
 impl PacketPacer {
@@ -278,7 +293,13 @@ impl PacketPacer {
     #[must_use]
     pub fn new(period_ns: i64, patience_ns: i64, first_ns: i64) -> PacketPacer {
         assert!(period_ns > 0 && patience_ns >= 0, "the period must be positive, the patience not negative");
-        PacketPacer { period_ns, patience_ns, expected_ns: first_ns, counts: PacketCounts::default() }
+        PacketPacer {
+            period_ns,
+            patience_ns,
+            expected_ns: first_ns,
+            soonest_ns: first_ns.saturating_sub(period_ns),
+            counts: PacketCounts::default(),
+        }
     }
 
     /// Until when to wait for the packet.
@@ -288,13 +309,23 @@ impl PacketPacer {
         self.expected_ns + self.patience_ns
     }
 
-    /// To be told that the packet came: the next is expected a period after it.
+    /// To be told that the packet came: the next is expected a period after it. `None`: it came too early, and the loop is
+    /// to wait on.
     #[inline]
-    pub fn packet(&mut self, now_ns: i64) -> Tick {
+    pub fn packet(&mut self, now_ns: i64) -> Option<Tick> {
+        // Jitter may bring a packet nearly half a period before the greatest rate allows it.
+        if now_ns < self.soonest_ns - self.period_ns / 20 * 9 {
+            self.counts.early += 1;
+            if self.counts.silence > 0 {
+                // The sensor is back, just behind a tick of the timer: its next packet starts one.
+                self.expected_ns = now_ns + self.period_ns;
+            }
+            return None;
+        }
         self.counts.silence = 0;
-        let tick = self.tick(now_ns, 0);
+        let tick = self.tick(now_ns, 0, now_ns);
         self.expected_ns = now_ns + self.period_ns;
-        tick
+        Some(tick)
     }
 
     /// To be told that the deadline passed without one: runs as if the packet had come on time, so that a
@@ -306,7 +337,8 @@ impl PacketPacer {
         self.counts.longest_silence = self.counts.longest_silence.max(self.counts.silence);
         let missed = ((now_ns - self.deadline_ns()) / self.period_ns).max(0);
         self.expected_ns += missed * self.period_ns;
-        let tick = self.tick(now_ns, missed as u64);
+        // The packet would have come by the plan; `patience_ns` later is no reason to refuse the next.
+        let tick = self.tick(now_ns, missed as u64, self.expected_ns);
         self.expected_ns += self.period_ns;
         tick
     }
@@ -317,9 +349,11 @@ impl PacketPacer {
         self.counts
     }
 
-    fn tick(&mut self, now_ns: i64, missed: u64) -> Tick {
+    fn tick(&mut self, now_ns: i64, missed: u64, due_ns: i64) -> Tick {
         let number = self.counts.ticks;
         self.counts.ticks += 1;
+        // 5 % faster: 20 periods in the time of 21 ticks.
+        self.soonest_ns = self.soonest_ns.max(due_ns) + self.period_ns - self.period_ns / 21;
         let due_ns = self.expected_ns - self.period_ns * missed as i64;
         Tick { number, planned_ns: self.expected_ns, late_ns: now_ns - self.expected_ns, due_ns, missed }
     }
@@ -447,14 +481,14 @@ mod tests {
     #[test]
     fn packets_pace_and_the_timer_bridges_silence() {
         let mut pacer = PacketPacer::new(MS, 200_000, 0);
-        assert_eq!(pacer.packet(50_000).late_ns, 50_000);
+        assert_eq!(pacer.packet(50_000).unwrap().late_ns, 50_000);
         assert_eq!(pacer.deadline_ns(), 1_250_000);
         assert_eq!(pacer.timeout(1_251_000).planned_ns, 1_050_000);
         assert_eq!(pacer.timeout(2_251_000).planned_ns, 2_050_000);
-        let tick = pacer.packet(3_060_000);
+        let tick = pacer.packet(3_060_000).unwrap();
         assert_eq!((tick.number, tick.planned_ns, tick.late_ns), (3, 3_050_000, 10_000));
         assert_eq!(pacer.deadline_ns(), 4_260_000);
-        let counts = PacketCounts { ticks: 4, fallbacks: 2, longest_silence: 2, silence: 0 };
+        let counts = PacketCounts { ticks: 4, fallbacks: 2, longest_silence: 2, silence: 0, early: 0 };
         assert_eq!(pacer.counts(), counts);
     }
 
@@ -466,7 +500,75 @@ mod tests {
         assert_eq!(pacer.deadline_ns(), 3_000_000);
     }
 
+    /// Plays packets at these times to the end; when each tick ran, and the counts.
+    fn paced(packets_ns: &[i64], patience_ns: i64) -> (Vec<i64>, PacketCounts) {
+        let mut pacer = PacketPacer::new(MS, patience_ns, 0);
+        let mut ticks = Vec::new();
+        for &at_ns in packets_ns {
+            while pacer.deadline_ns() < at_ns {
+                ticks.push(pacer.deadline_ns());
+                pacer.timeout(pacer.deadline_ns());
+            }
+            ticks.extend(pacer.packet(at_ns).map(|_| at_ns));
+        }
+        (ticks, pacer.counts())
+    }
+
+    #[test]
+    fn packets_that_come_too_often_do_not_speed_the_loop_up() {
+        for (every_us, most) in [(10, 1051), (100, 1051), (400, 1051), (500, 1001), (700, 1051), (940, 1051)]
+        {
+            let packets: Vec<_> = (0..=1_000_000 / every_us).map(|n| n * every_us * 1000).collect();
+            let (ticks, counts) = paced(&packets, 500_000);
+            assert!(
+                (950..=most).contains(&ticks.len()),
+                "every {every_us} µs: {} ticks in a second",
+                ticks.len()
+            );
+            assert_eq!(counts.early as usize + ticks.len(), packets.len() + counts.fallbacks as usize);
+        }
+    }
+
+    #[test]
+    fn a_sensor_with_drift_and_jitter_starts_every_tick() {
+        for period_us in [953, 990, 1000, 1010, 1050] {
+            for jitter_us in [0, 50, 200] {
+                let jitter = |n: i64| [0, jitter_us, -jitter_us, jitter_us / 2][n as usize % 4];
+                let packets: Vec<_> = (0..2000).map(|n| (n * period_us + jitter(n)) * 1000).collect();
+                let (ticks, counts) = paced(&packets, 500_000);
+                let expected = PacketCounts { ticks: 2000, ..PacketCounts::default() };
+                assert_eq!(counts, expected, "{period_us} µs, ±{jitter_us} µs");
+                assert_eq!(ticks, packets);
+            }
+        }
+    }
+
+    #[test]
+    fn a_sensor_that_comes_back_at_any_phase_is_taken_up_again() {
+        for phase_us in (0..1000).step_by(10) {
+            let back = 500_000_000 + phase_us * 1000;
+            let packets: Vec<_> = (0..100).map(|n| n * MS).chain((0..100).map(|n| back + n * MS)).collect();
+            let (ticks, counts) = paced(&packets, 500_000);
+            assert!(counts.early <= 1, "phase {phase_us} µs: {} early", counts.early);
+            assert!(ticks.ends_with(&packets[102..]), "phase {phase_us} µs");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn however_packets_come_there_are_at_most_five_percent_more_ticks_than_periods(
+            gaps_us in prop::collection::vec(prop_oneof![1i64..400, 400i64..1_100, 900i64..4_000], 1..400),
+            patience_us in 0i64..2_000,
+        ) {
+            let packets: Vec<_> = gaps_us.iter().scan(0, |at, gap| { *at += gap * 1000; Some(*at) }).collect();
+            let (ticks, _) = paced(&packets, patience_us * 1000);
+            for (first, last) in [(0, ticks.len()), (ticks.len() / 3, ticks.len())] {
+                let Some(&[from, .., to]) = ticks.get(first..last) else { continue };
+                let most = (to - from + patience_us * 1000) as f64 / MS as f64 * 1.05 + 3.0;
+                prop_assert!(((last - first) as f64) <= most, "{} ticks in {} ms", last - first, (to - from) / MS);
+            }
+        }
+
         #[test]
         fn skip_keeps_the_phase_and_accounts_for_every_period(ticks in prop::collection::vec((0i64..3_000, 0i64..5_000), 1..60)) {
             let mut pacer = Pacer::new(MS, Overrun::Skip, 0);

@@ -179,8 +179,8 @@ fn table(summary: &RunSummary, budget: bool) -> String {
             summary.imu_missed
         ),
         format!(
-            "overruns        {:>10}    ({} periods skipped, {} ticks without their pacing frame)",
-            summary.overruns, summary.skipped, summary.ticks_without_frame
+            "overruns        {:>10}    ({} periods skipped, {} ticks without their pacing frame, {} such frames too early)",
+            summary.overruns, summary.skipped, summary.ticks_without_frame, summary.early_frames
         ),
         format!("lost time, ticks{lost}"),
         format!("unaccounted     {unaccounted}"),

@@ -47,6 +47,7 @@ impl Recording {
             skipped: 0,
             overrun: false,
             without_frame: false,
+            early_frames: 0,
             machine,
         });
         self.ticks += 1;

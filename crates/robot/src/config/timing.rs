@@ -87,7 +87,8 @@ section! {
         /// How the loop waits for the start of a tick.
         wake: Wake = Wake::Hybrid, "";
         /// Bus of the frame that paces the loop, on any link but a pi3hat: a sensor that keeps the time sends one a
-        /// period, and a tick starts when it has come. Without the key the timer starts the ticks.
+        /// period, and a tick starts when it has come. Frames that come more than 5 % too often start none. Without the key
+        /// the timer starts the ticks.
         pace_bus: Option<String> = None, "";
         /// Identifier of that frame.
         pace_id: Option<u32> = None, "", 0 => 0x1fff_ffff;
