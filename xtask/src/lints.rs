@@ -1,6 +1,6 @@
 //! Every check that needs no test to run; all of them run even if the first fails.
 
-use crate::{layers, shell, tracked};
+use crate::{hazards, layers, shell, tracked};
 use anyhow::Result;
 
 /// Runs them all; true if all are clean.
@@ -14,6 +14,7 @@ pub fn run() -> Result<bool> {
         ("doc", documentation()?),
         ("layers", layers::run()?),
         ("tracked", tracked::run()?),
+        ("hazards", hazards::run()?),
     ];
     let unclean: Vec<&str> = results.iter().filter(|(_, clean)| !clean).map(|(name, _)| *name).collect();
     match unclean.as_slice() {

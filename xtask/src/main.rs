@@ -3,19 +3,22 @@
 //! | chore | does |
 //! |---|---|
 //! | `test [PART…]` | installs what the tests need, builds, runs every test, ends in one plain line |
-//! | `lints` | formatting, clippy, documentation, layers, tracked files |
+//! | `lints` | formatting, clippy, documentation, layers, tracked files, hazards |
 //! | `layers` | fails on a dependency between our crates that does not point to a lower layer |
 //! | `bench [NAME…]` | runs benches and their peers interleaved and prints ratios and figures |
 //! | `vm [NAME…]` | boots a real-time kernel in a virtual machine and runs the guest scripts in it |
 //! | `fuzz [TARGET…]` | replays the corpus of each fuzz target, then fuzzes it for a while |
+//! | `prove [NAME…]` | proofs that are too slow for every commit: exploration, loom, miri, mutants |
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)] // The chores talk to whoever started them.
 
 mod bench;
 mod debian;
 mod fuzz;
+mod hazards;
 mod layers;
 mod lints;
+mod prove;
 mod shell;
 mod tally;
 mod test;
@@ -29,11 +32,12 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask CHORE
 
   test [PART…]               install what the tests need, build, run every test (--list names the parts)
-  lints                      formatting, clippy, documentation, layers, tracked files
+  lints                      formatting, clippy, documentation, layers, tracked files, hazards
   layers                     check that dependencies between our crates point downwards
   bench [NAME…] [--quick]    measure against peers (--list names the benches)
   vm [NAME…]                 run guest scripts on a real-time kernel with CAN (--list names them)
-  fuzz [TARGET…] [--seconds N]  replay each corpus, then fuzz for N seconds (default 0)";
+  fuzz [TARGET…] [--seconds N]  replay each corpus, then fuzz for N seconds (default 0)
+  prove [NAME…]              proofs too slow for every commit (--list names them)";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -56,6 +60,7 @@ fn chore(words: &[String]) -> Result<bool> {
         "bench" => bench::run(rest),
         "vm" => vm::run(rest),
         "fuzz" => fuzz::run(rest),
+        "prove" => prove::run(rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(true)
