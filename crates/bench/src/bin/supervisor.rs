@@ -24,6 +24,7 @@ fn main() -> Result<()> {
         supervisor: Supervisor::of(&robot),
         state: assemble::state(&robot),
         commands: vec![ServoCommand::Stop; 12],
+        positions: robot.servos.iter().map(|servo| servo.joint.start).collect(),
     };
     (0..BATCH).for_each(|_| rig.tick());
     ensure!(rig.supervisor.phase() == Phase::Active, "the robot is not under control");
@@ -44,6 +45,8 @@ struct Rig {
     supervisor: Supervisor,
     state: RobotState,
     commands: Vec<ServoCommand>,
+    /// Where the joints are, rad: within their limits.
+    positions: Vec<f64>,
 }
 
 impl Rig {
@@ -58,18 +61,20 @@ impl Rig {
     fn tick(&mut self) {
         self.state.now_ns += PERIOD_NS;
         let at_ns = self.state.now_ns;
-        self.state.servos.fill(ServoState {
-            position: 0.1,
-            velocity: 1.0,
-            torque: 0.5,
-            voltage: 24.0,
-            temperature: 65.0,
-            mode: Mode::Position,
-            fault: Fault::NONE,
-            refused: None,
-            at_ns,
-            fresh: true,
-        });
+        for (servo, &position) in self.state.servos.iter_mut().zip(&self.positions) {
+            *servo = ServoState {
+                position,
+                velocity: 1.0,
+                torque: 0.5,
+                voltage: 24.0,
+                temperature: 65.0,
+                mode: Mode::Position,
+                fault: Fault::NONE,
+                refused: None,
+                at_ns,
+                fresh: true,
+            };
+        }
         let sample = ImuSample {
             at_ns,
             attitude: [1.0, 0.0, 0.0, 0.0],
@@ -77,11 +82,13 @@ impl Rig {
             acceleration: [0.0, 0.0, 9.81],
         };
         self.state.imu = Some(ImuState { sample, fresh: true });
-        self.commands.fill(ServoCommand::Position(PositionCommand {
-            velocity: 0.5,
-            torque: 1.0,
-            ..PositionCommand::hold(0.1)
-        }));
+        for (command, &position) in self.commands.iter_mut().zip(&self.positions) {
+            *command = ServoCommand::Position(PositionCommand {
+                velocity: 0.5,
+                torque: 1.0,
+                ..PositionCommand::hold(position)
+            });
+        }
         self.supervisor.observe(&self.state, black_box(&Observation::default()));
         if self.supervisor.phase() == Phase::Armed {
             self.supervisor.controller_started(&self.state);

@@ -56,6 +56,7 @@ pub struct Allowed {
 }
 
 /// Keeps a command within the limits; `None` if that needs the position of the joint and nobody knows it.
+#[inline]
 pub fn limit(
     joint: &Joint,
     asked: &PositionCommand,
