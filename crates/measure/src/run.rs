@@ -196,8 +196,10 @@ pub struct ServoSummary {
     pub missed: u64,
     /// Longest run of these.
     pub missed_in_a_row: u32,
-    /// Replies to older queries.
+    /// Replies to older queries, and further replies to one query.
     pub late: u64,
+    /// Of these, further replies to one query: two servos may have the same id.
+    pub duplicates: u64,
     /// From handing the query to the link until the reply had arrived.
     pub round_trip_ns: Summary,
 }
@@ -418,6 +420,7 @@ fn servo(config: &RobotConfig, landed: &Landed, index: usize) -> ServoSummary {
         missed: stats.missed,
         missed_in_a_row: stats.missed_in_a_row,
         late: stats.late,
+        duplicates: stats.duplicates,
         round_trip_ns: stats.round_trip.summary(),
     }
 }

@@ -356,3 +356,20 @@ fn a_robot_on_a_bus_that_cannot_keep_up_is_never_armed() {
     let (stats, driven) = run_for(&mut machine(text), 125_000, 3);
     assert_eq!((driven, stats.transitions.last().unwrap().to), (0, Phase::Fault));
 }
+
+#[test]
+fn a_robot_with_two_servos_of_one_id_is_not_armed_and_names_the_servo() {
+    // Two servos with one id answer every query twice.
+    let config = RobotConfig::parse(QUADRUPED, "test").unwrap();
+    let fault = Fault { device: Some(5), direction: Direction::FromDevices, ..Fault::new(Kind::Duplicate) };
+    let links = assemble::open_links(&config, |world| Box::new(Faults::new(world, &[fault], 1)));
+    let controller = assemble::controller(&config.controller);
+    let mut machine = assemble::put_together(&config, controller, links.unwrap());
+    let (stats, driven) = run_for(&mut machine, PERIOD_NS, 3);
+    let servo = config.servos.iter().position(|servo| servo.id == 5).unwrap();
+    let last = stats.transitions.last().unwrap();
+    assert_eq!(
+        (driven, last.to, last.cause),
+        (0, Phase::Fault, Cause::DuplicateReplies { servo: servo as u16 })
+    );
+}

@@ -198,6 +198,16 @@ mod tests {
     }
 
     #[test]
+    fn the_oldest_of_600_unanswered_queries_is_still_known() {
+        for rotations in [2, 3, 7] {
+            let mut queries = Queries::new(rotations, MARKS);
+            let first = send(&mut queries, 0);
+            (1..600).for_each(|tick| _ = send(&mut queries, tick));
+            assert_eq!(queries.answered(first, false), Answer::News { sent_ns: 0, newest: false });
+        }
+    }
+
+    #[test]
     fn replies_to_queries_of_nobody_are_unknown() {
         assert_eq!(Queries::new(2, MARKS).answered(1, false), Answer::Unknown);
         let mut queries = Queries::new(2, MARKS);
