@@ -159,6 +159,15 @@ fn each_late_tick_is_blamed_on_the_part_that_was_late() {
     let late: Vec<_> = parts.late.iter().map(|tick| (tick.number, name(tick.part))).collect();
     // A period was skipped after the overrun, so from 702 on a tick is one behind its millisecond.
     assert_eq!(late, [(500, "control"), (701, "record"), (898, "wake"), (1098, "bus")]);
+    let causes: Vec<_> = parts.late.iter().map(|tick| tick.cause()).collect();
+    // In virtual time nobody else has the CPU while the loop wakes late.
+    let expected = [
+        khz_rt::Cause::Controller,
+        khz_rt::Cause::PreviousTick,
+        khz_rt::Cause::Unaccounted,
+        khz_rt::Cause::Bus,
+    ];
+    assert_eq!(causes, expected);
     assert_eq!((parts.causes.late, parts.threshold_ns), (4, 100_000));
     let part = |name: &str| parts.parts.iter().find(|part| part.name == name).unwrap().time;
     let control = part("control");
