@@ -116,3 +116,57 @@ fn the_set_up_files_are_written_once() {
     assert_eq!(again.status.code(), Some(2));
     assert!(stderr(&again).contains("remove the old one"));
 }
+
+/// With `USER` and `SUDO_USER` as given.
+#[expect(clippy::unwrap_used, reason = "a test")]
+fn set_up(folder: &Path, user: &str, sudo_user: &str, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_khz"));
+    command.args(["doctor", "--setup"]).args(words).current_dir(folder);
+    command.env("USER", user).env("SUDO_USER", sudo_user).output().unwrap()
+}
+
+#[test]
+fn no_unit_is_written_for_nobody_or_for_root_by_mistake() {
+    let folder = tempfile::tempdir().unwrap();
+    let unit = folder.path().join("kilohertz-setup/kilohertz.service");
+    for (user, words) in [("", &[][..]), ("root", &[]), ("ada", &["--user", ""]), ("a\nb", &[])] {
+        let output = set_up(folder.path(), user, "", words);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{user:?} {words:?}: {error}");
+        assert!(error.contains("give --user NAME"), "{error}");
+        assert!(!unit.exists());
+    }
+    let line = "ada\nExecStartPre=/bin/evil";
+    let output = set_up(folder.path(), "ada", "", &["--robot", line]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!unit.exists());
+    // Behind sudo it is whoever called it.
+    assert!(set_up(folder.path(), "root", "ada", &[]).status.success());
+    assert!(std::fs::read_to_string(&unit).unwrap().contains("\nUser=ada\n"));
+}
+
+/// Where systemd's own program is installed, it reads the unit and finds nothing wrong.
+#[test]
+fn systemd_reads_the_words_of_the_unit_as_they_were_given() {
+    let folder = tempfile::tempdir().unwrap();
+    // The program has to be there for systemd to be content.
+    let tools = folder.path().join("my 50%h tools");
+    std::fs::create_dir(&tools).unwrap();
+    let khz = tools.join("khz");
+    std::fs::copy(env!("CARGO_BIN_EXE_khz"), &khz).unwrap();
+    let mut command = Command::new(&khz);
+    command
+        .args(["doctor", "--setup", "--user", "root", "--robot", "/a b%h$HOME\"it's\\.toml"])
+        .current_dir(folder.path());
+    assert!(command.output().unwrap().status.success());
+    let unit = folder.path().join("kilohertz-setup/kilohertz.service");
+    let verified = Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&unit).output();
+    let Ok(verified) = verified else { return };
+    let said = String::from_utf8_lossy(&verified.stderr);
+    assert!(!said.contains("kilohertz.service"), "{said}");
+    // And it would have said so.
+    let text = std::fs::read_to_string(&unit).unwrap();
+    std::fs::write(&unit, text.replace("50%%h", "50%h")).unwrap();
+    let verified = Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&unit).output().unwrap();
+    assert!(String::from_utf8_lossy(&verified.stderr).contains("kilohertz.service"));
+}

@@ -28,7 +28,7 @@ pub struct Args {
     user: Option<String>,
     /// The robot file the unit runs
     #[arg(long, requires = "setup", value_name = "ROBOT.toml", default_value = "/etc/kilohertz/robot.toml")]
-    robot: String,
+    robot: PathBuf,
     /// Examine the machine whose /proc and /sys lie in this directory
     #[arg(long, hide = true, value_name = "DIR")]
     root: Option<PathBuf>,
@@ -111,13 +111,19 @@ fn text(findings: &[Finding], worst: Level, quiet: bool) -> String {
     format!("{lines}\n{verdict} ({bad} bad, {warnings} warnings, {notes} notes)\n")
 }
 
+/// Who calls: not root, and not nobody, as whom a unit would run as root.
+fn caller() -> Option<String> {
+    let names = ["SUDO_USER", "USER"].into_iter().filter_map(|variable| std::env::var(variable).ok());
+    names.into_iter().find(|name| !name.is_empty() && name != "root")
+}
+
 fn write_setup(directory: &Path, args: &Args) -> Result<ExitCode> {
-    let user =
-        args.user.clone().or_else(|| std::env::var("SUDO_USER").or_else(|_| std::env::var("USER")).ok());
-    let user = user.context("for which user? give --user NAME")?;
+    let user = args.user.clone().or_else(caller);
+    let user = user.context("for which user? give --user NAME (root, if that is meant)")?;
     let program = std::env::current_exe().context("cannot find this program's path")?;
-    let robot = std::path::absolute(&args.robot).with_context(|| format!("where is {}?", args.robot))?;
-    let files = doctor::files(&user, &program.display().to_string(), &robot.display().to_string());
+    let robot =
+        std::path::absolute(&args.robot).with_context(|| format!("where is {}?", args.robot.display()))?;
+    let files = doctor::files(&user, &program, &robot)?;
     std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     for file in &files {
         let path = directory.join(file.name);
