@@ -89,7 +89,8 @@ fn python(folder: &str) -> Result<Outcome> {
     if shell::which("python3").is_none() {
         return Ok(Outcome::NotRun("no python3: install Python 3.11 or newer with its venv module".into()));
     }
-    let python = if folder == "tests/python" { venv::with_package()? } else { venv::python()? };
+    let with_package = ["tests/python", "tests/oracle"].contains(&folder);
+    let python = if with_package { venv::with_package()? } else { venv::python()? };
     let mut command = shell::command(&python, &["-m", "pytest", folder]);
     command.env("KHZ", khz()?);
     let (succeeded, text) = shell::tee(&mut command)?;

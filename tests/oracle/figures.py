@@ -1,0 +1,309 @@
+"""The figures of `khz run`, `khz jitter` and `khz rtt send`, computed again from raw data by their definitions in
+docs/metrics.md and docs/ethernet.md."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+Row = dict[str, Any]
+Figures = dict[str, Any]
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
+LOST_NS = 50_000
+STEAL_STEP_NS = 10_000_000
+LEARNING = 100
+MINUTE_NS = 60_000_000_000
+SHARES = ["previous_tick", "preempted", "blocked", "page_fault", "unaccounted"]
+
+
+def highest_equivalent(value: int) -> int:
+    """The end of the bin of a value, in an HdrHistogram of three digits."""
+    value = min(max(value, 0), MINUTE_NS)
+    width = max(value.bit_length() - 11, 0)
+    return ((value >> width) + 1 << width) - 1
+
+
+def quantile(ordered: list[int], q: float) -> int:
+    """Nearest rank, as an HdrHistogram shows it that knows its exact ends."""
+    rank = max(math.ceil(q * len(ordered)), 1)
+    return min(max(highest_equivalent(ordered[rank - 1]), ordered[0]), ordered[-1])
+
+
+def root(square: Fraction) -> float:
+    """The square root of an exact number."""
+    return math.sqrt(square)
+
+
+def distribution(values: list[int], at: list[int]) -> Figures:
+    """Of values and what each is known by."""
+    if not values:
+        return dict.fromkeys(["count", "min", "mean", "sigma", *QUANTILES, "max", "max_at"], 0)
+    count, total = len(values), sum(values)
+    square = Fraction(sum(value * value for value in values), count) - Fraction(total, count) ** 2
+    ordered = sorted(values)
+    largest = values.index(ordered[-1])
+    return {
+        "count": count,
+        "min": ordered[0],
+        "mean": total / count,
+        "sigma": root(square),
+        **{name: quantile(ordered, q) for name, q in QUANTILES.items()},
+        "max": ordered[-1],
+        "max_at": at[largest],
+    }
+
+
+def shares(late_ns: int, previous_ns: int, tick: Row) -> dict[str, int]:
+    """What a tick lost to each cause."""
+    late_ns = max(late_ns, 0)
+    rest, away = late_ns - previous_ns, max(tick["away_ns"], 0)
+    before, within = min(rest, tick["queued_before_ns"]), min(away, tick["queued_ns"])
+    lost = dict.fromkeys(SHARES, 0)
+    lost["previous_tick"], lost["preempted"] = previous_ns, before + within
+    itself = "page_fault" if tick["major_faults"] else "blocked"
+    lost[itself if tick["blocked_before"] else "unaccounted"] += rest - before
+    lost[itself if tick["blocked"] else "unaccounted"] += away - within
+    return lost
+
+
+def cause(lost: dict[str, int]) -> str | None:
+    largest = max(["previous_tick", "preempted", "blocked", "page_fault", "unaccounted"], key=lambda name: lost[name])
+    return largest if lost[largest] >= LOST_NS else None
+
+
+def lost_time(all_lost: list[dict[str, int]]) -> Figures:
+    named = [(cause(lost), lost) for lost in all_lost]
+    hit = [(name, lost) for name, lost in named if name]
+    return {
+        "ticks": len(hit),
+        "causes": {share: sum(name == share for name, _ in hit) for share in SHARES},
+        "time_ns": {share: sum(lost[share] for _, lost in hit) for share in SHARES},
+    }
+
+
+class Usual:
+    """A running median: a step of 1/64 of itself, at least 1 ns, towards each value."""
+
+    def __init__(self) -> None:
+        self.value: int | None = None
+        self.seen = 0
+
+    def ask(self, value: int) -> int | None:
+        """What was usual before this value, once enough were seen."""
+        usual = self.value if self.seen >= LEARNING else None
+        self.seen += 1
+        if self.value is None:
+            self.value = value
+        else:
+            step = max(self.value // 64, 1)
+            self.value += int(np.sign(value - self.value)) * step
+        return usual
+
+
+def late(responses: list[tuple[int, dict[str, int], Row]], threshold_ns: int) -> Figures:
+    """How many ticks were late, and how many of them for a cause from outside."""
+    usual, found = Usual(), {"late": 0, **dict.fromkeys(SHARES, 0), "own": 0}
+    for response, lost, tick in responses:
+        before = usual.ask(response)
+        if before is None or response - before <= threshold_ns:
+            continue
+        found["late"] += 1
+        excess, outside = response - before, dict(lost)
+        # Faults from memory are taken as 500 ns each out of the thread's own.
+        own = max(excess - sum(outside.values()), 0)
+        from_memory = min(500 * tick["minor_faults"], own)
+        outside["page_fault"] += from_memory
+        own -= from_memory
+        largest = max(SHARES, key=lambda name: outside[name])
+        found["own" if own >= outside[largest] else largest] += 1
+    return found
+
+
+def start_delay(ticks: list[tuple[int, int, int, int]], period_ns: int) -> Figures:
+    """Of ticks as started, due, periods without a tick, and by what the tick is known."""
+    values, at = [], []
+    for started, due, skipped, known in ticks:
+        values += [started - due - i * period_ns for i in range(skipped + 1)]
+        at += [known] * (skipped + 1)
+    return distribution(values, at)
+
+
+def counts(ticks: list[Row], durations: list[int], period_ns: int, controlled: bool) -> Figures:
+    lost, duration = sum(tick["skipped"] for tick in ticks), sum(durations)
+    if controlled:
+        behind = (duration + period_ns // 2) // period_ns - len(ticks)
+        lost = max(lost, behind)
+    return {
+        "ticks": len(ticks),
+        "lost_periods": lost,
+        "periods": len(ticks) + lost,
+        "late_wakes": sum(tick["started_ns"] - tick["waited_for_ns"] >= period_ns for tick in ticks),
+        "overruns": sum(ended_ns(tick) > tick["planned_ns"] + period_ns for tick in ticks),
+        "missed_replies": sum(tick["missed"] for tick in ticks),
+        "duration_ns": duration,
+    }
+
+
+def ended_ns(tick: Row) -> int:
+    return tick["started_ns"] + tick["cycle_ns"] + tick["decide_ns"]
+
+
+def previous_ns(tick: Row) -> int:
+    latency = max(tick["started_ns"] - tick["waited_for_ns"], 0)
+    return min(max(tick["ready_ns"] - tick["waited_for_ns"], 0), latency)
+
+
+def parts(ticks: list[Row]) -> dict[str, Figures]:
+    def of(value: Any, chosen: list[Row] = ticks) -> Figures:
+        return distribution([value(tick) for tick in chosen], [tick["number"] for tick in chosen])
+
+    return {
+        "wake": of(lambda tick: tick["started_ns"] - tick["waited_for_ns"] - previous_ns(tick)),
+        "previous tick": of(previous_ns),
+        "encode": of(lambda tick: tick["encode_ns"]),
+        "send": of(lambda tick: tick["send_ns"]),
+        "bus": of(lambda tick: tick["collect_ns"] - tick["imu_ns"]),
+        "imu": of(lambda tick: tick["imu_ns"]),
+        "control": of(lambda tick: tick["control_ns"], [tick for tick in ticks if tick["controller_ran"]]),
+        "supervise": of(lambda tick: tick["decide_ns"] - tick["control_ns"]),
+        "record": of(lambda tick: tick["record_ns"]),
+    }
+
+
+def run(log: dict[str, list[Row]], rate_hz: float, threshold_ns: int, steal_ns: int) -> Figures:
+    """The figures of a run. The counted steal is not in the log, and so is given."""
+    ticks, period_ns = log["tick"], round(1e9 / rate_hz)
+    starts = [tick["started_ns"] for tick in ticks]
+    # Start to start; the first tick has none before it.
+    gaps = [0] + [after - before for before, after in zip(starts, starts[1:])]
+    active = [False, False] + [tick["phase"] == "active" for tick in ticks]
+    controlled = [active[i] and active[i + 1] for i in range(len(ticks))]
+    inner = [tick for tick, chosen in zip(ticks, controlled) if chosen]
+    outer = [tick for tick, chosen in zip(ticks, controlled) if not chosen]
+    inner_gaps = [gap for gap, chosen in zip(gaps, controlled) if chosen]
+    outer_gaps = [gap for gap, chosen in zip(gaps, controlled) if not chosen]
+    all_lost = [shares(tick["started_ns"] - tick["waited_for_ns"], previous_ns(tick), tick) for tick in inner]
+
+    def of(value: Any, chosen: list[Row] = inner) -> Figures:
+        return distribution([value(tick) for tick in chosen], [tick["started_ns"] for tick in chosen])
+
+    def latency(tick: Row) -> int:
+        return int(tick["started_ns"] - tick["waited_for_ns"])
+
+    lost = lost_time(all_lost)
+    most = min(lost["time_ns"]["unaccounted"], steal_ns + STEAL_STEP_NS) if steal_ns else 0
+    inside = counts(inner, inner_gaps, period_ns, True)
+    rate = (
+        len(inner) * 1e9 / inside["duration_ns"] if inside["duration_ns"]
+        else (len(ticks) - 1) * 1e9 / (starts[-1] - starts[0])
+    )  # fmt: skip
+    responses = [(ended_ns(tick) - tick["waited_for_ns"], share, tick) for tick, share in zip(inner, all_lost)]
+    started = [(tick["started_ns"], tick["due_ns"], tick["skipped"], tick["started_ns"]) for tick in inner]
+    return {
+        "ticks": len(ticks),
+        "rate_hz": rate,
+        "controlled": inside,
+        "outside": counts(outer, outer_gaps, period_ns, False),
+        "skipped": sum(tick["skipped"] for tick in ticks),
+        "late_wakes": sum(latency(tick) >= period_ns for tick in ticks),
+        "overruns": sum(ended_ns(tick) > tick["planned_ns"] + period_ns for tick in ticks),
+        "ticks_without_frame": sum(tick["without_frame"] for tick in ticks),
+        "missed_replies": sum(tick["missed"] for tick in ticks),
+        "late_replies": sum(tick["late"] for tick in ticks),
+        "unexpected_frames": sum(tick["unexpected"] for tick in ticks),
+        "imu_missed": sum(tick["imu_missed"] for tick in ticks),
+        "missed_while_off_cpu": sum(tick["missed"] for tick in ticks if tick["away_in_cycle_ns"] >= LOST_NS),
+        "lost_time": lost,
+        "steal_at_most_ns": most,
+        "unexplained_ns": lost["time_ns"]["unaccounted"] - most,
+        "wake_latency_ns": of(latency),
+        "wake_latency_outside_ns": of(latency, outer),
+        "start_delay_ns": start_delay(started, period_ns),
+        "period_ns": distribution(inner_gaps, [tick["started_ns"] for tick in inner]),
+        "cycle_ns": of(lambda tick: tick["cycle_ns"]),
+        "loop_compute_ns": of(lambda tick: tick["loop_compute_ns"]),
+        "cpu_ns": of(lambda tick: tick["cpu_ns"]),
+        # The first active tick is in it, too.
+        "control_ns": of(lambda tick: tick["control_ns"], [tick for tick in ticks if tick["controller_ran"]]),
+        "parts": parts(inner),
+        "late": late(responses, threshold_ns),
+        "servos": servos(log),
+    }
+
+
+def servos(log: dict[str, list[Row]]) -> dict[str, Figures]:
+    samples = log["servo"]
+    return {
+        name: {
+            "replied": sum(sample[name]["fresh"] for sample in samples),
+        }
+        for name in samples[0]
+    }  # fmt: skip
+
+
+def jitter(rows: list[Row], period_ns: int, threshold_ns: int) -> Figures:
+    """The figures of `khz jitter` from the rows of its CSV, in a run without pauses."""
+    woke = [row["woke_ns"] for row in rows]
+    first = rows[0]["due_ns"]
+    at = [value - first for value in woke]
+    latency = [row["woke_ns"] - row["planned_ns"] for row in rows]
+    work = [row["done_ns"] - row["begun_ns"] for row in rows]
+    response = [late_ns + work_ns for late_ns, work_ns in zip(latency, work)]
+    started = [(row["woke_ns"], row["due_ns"], row["missed"], known) for row, known in zip(rows, at)]
+    all_lost = [shares(late_ns, row["previous_ns"], row) for late_ns, row in zip(latency, rows)]
+    late_ticks = sum(ns > threshold_ns for ns in response)
+    return {
+        "ticks": len(rows),
+        "missed": sum(row["missed"] for row in rows),
+        "overruns": sum(row["overrun"] for row in rows),
+        "late_wakes": sum(ns >= period_ns for ns in latency),
+        "wake_latency_ns": distribution(latency, at),
+        "start_delay_ns": start_delay(started, period_ns),
+        "period_ns": distribution([b - a for a, b in zip(woke, woke[1:])], at[1:]),
+        "execution_ns": distribution(work, at),
+        "response_ns": distribution(response, at),
+        "lost_time": lost_time(all_lost),
+        "late": late_ticks,
+    }
+
+
+def at_rank(values: list[int], questions: int, q: float) -> float | None:
+    """The time within which the fraction q of all questions was answered."""
+    rank = max(math.ceil(q * questions), 1)
+    return None if rank > len(values) else sorted(values)[rank - 1]
+
+
+def rtt(log: dict[str, list[Row]], planned: int, devices: int, period_ns: int) -> Figures:
+    """The figures of `khz rtt send` from its log: exact values, to be compared within a bin."""
+    trips, ticks = log["round_trip"], {tick["sequence"]: tick for tick in log.get("tick", [])}
+    over_planned, late_over_planned, answered_late = [], [], 0
+    for trip in trips:
+        tick = ticks[trip["sequence"]]
+        end_ns = trip["asked_ns"] + trip["round_trip_ns"]
+        answered_late += end_ns > tick["ends_ns"]
+        over_planned += [end_ns - tick["planned_ns"] + i * period_ns for i in range(tick["missed"] + 1)]
+    for tick in ticks.values():
+        late_ns = tick["begun_ns"] - tick["planned_ns"]
+        late_over_planned += [late_ns + i * period_ns for i in range(tick["missed"] + 1)]
+    cycles = [tick["cycle_ns"] for tick in ticks.values() if tick["cycle_ns"] >= 0]
+    per_tick: dict[int, int] = {}
+    for trip in trips:
+        tick = ticks[trip["sequence"]]
+        if trip["asked_ns"] + trip["round_trip_ns"] <= tick["ends_ns"]:
+            per_tick[trip["sequence"]] = per_tick.get(trip["sequence"], 0) + 1
+    return {
+        "ticks": len(ticks),
+        "planned_ticks": planned,
+        "missed_ticks": planned - len(ticks),
+        "incomplete_ticks": sum(per_tick.get(sequence, 0) < devices for sequence in ticks),
+        "answered": len(trips),
+        "late": answered_late,
+        "round_trip_ns": [trip["round_trip_ns"] for trip in trips],
+        "cycle_ns": cycles,
+        "late_tick_ns": [tick["late_ns"] for tick in ticks.values()],
+        "round_trip_planned_ns": over_planned,
+        "late_tick_planned_ns": late_over_planned,
+        "questions": planned * devices,
+    }

@@ -1,0 +1,393 @@
+"""Every figure of `khz run`, `khz jitter` and `khz rtt send` against an independent recomputation from the raw data.
+
+The tool and the oracle see the same log of the same run, so nothing here depends on how busy the machine is. The runs are
+disturbed on purpose, with what is known of the disturbance asserted from below."""
+
+import csv
+import json
+import math
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import figures
+import pytest
+import tlog
+from device import Device
+
+Figures = dict[str, Any]
+
+RATE_HZ = 500.0
+PERIOD_NS = 2_000_000
+LATE_US = 150
+POLICIES = ["skip", "run_late_once", "re_phase", "stop"]
+
+# What `khz run --json` says and no log can: words, or figures of other sources, with the reason.
+NOT_FROM_THE_LOG = {
+    "robot": "the robot file",
+    "verdict": "words; see verdict()",
+    "target_rate_hz": "the robot file",
+    "steal_ns": "the kernel's count",
+    "steal_loop_cpu_ns": "the kernel's count",
+    "modules": "sections of a controller: not in the log, tested in Rust",
+    "grade": "what the kernel granted",
+    "grants": "what the kernel granted",
+    "end": "words",
+    "ended_well": "the exit code",
+    "events": "compared with the record `event`",
+    "events_left_out": "what the summary leaves out",
+    "passport": "the machine",
+    "log_dropped": "must be 0 here",
+    "log_error": "must be null here",
+    "log": "a path",
+    "report": "a path",
+    "python_ns": "of Python controllers: not in the log",
+    "overhead_ns": "of Python controllers: not in the log",
+    "python_threads": "of Python controllers: not in the log",
+}
+
+
+def robot(loop: str = "", bus: str = "", controller: str = 'name = "sine"\nfrom_hz = 1.0\nto_hz = 2.0') -> str:
+    """Two servos on one bus, that nothing brings down but what the scenario says."""
+    return textwrap.dedent(f"""
+        [robot]
+        name = "oracle"
+        [loop]
+        rate_hz = {RATE_HZ}
+        late_us = {LATE_US}
+        {textwrap.indent(loop, " " * 8).strip()}
+        [bus.main]
+        link = "emulated"
+        {textwrap.indent(bus, " " * 8).strip()}
+        [servo_defaults]
+        bus = "main"
+        watchdog_s = 30.0
+        limits = {{ position = [-3.0, 3.0], velocity = 50.0, torque = 1.0 }}
+        joint = {{ inertia = 0.004, viscous = 0.01, coulomb = 0.02 }}
+        device = {{ kp = 10.0, kd = 0.3 }}
+        [[servo]]
+        name = "pan"
+        id = 1
+        [[servo]]
+        name = "tilt"
+        id = 2
+        [controller]
+        {textwrap.indent(controller, " " * 8).strip()}
+        [supervisor]
+        missed_replies = 100000
+        stale_ms = 100000
+        overruns = 100000
+        controller_slow = 100000
+        velocity_factor = 100
+        answer_s = 60
+        """)
+
+
+# Disturbances: what the robot file adds to [loop] and to the bus, and what happens meanwhile.
+QUIET: dict[str, str] = {}
+LOSSY = {"bus": "faults = { loss = 0.02, duplicate = 0.05, corrupt = 0.01 }"}
+SLOW_BUS = {"bus": "faults = { delay_us = 200, jitter_us = 1500, reorder = 0.1 }"}
+SILENT = {"bus": 'faults = { events = [{ at_s = 0.5, for_s = 0.2, kind = "silence", id = 2 }] }'}
+BUS_OFF = {"bus": 'faults = { events = [{ at_s = 0.5, for_s = 0.1, kind = "bus_off" }] }'}
+ORDINARY = {"loop": 'policy = "other"'}
+PINNED = {"loop": f"cpu = {min(os.sched_getaffinity(0))}"}
+# Every cycle of a servo that is silent ends with the deadline, which leaves next to nothing of the period.
+TIGHT = {
+    "loop": "bus_deadline_us = 1999",
+    "bus": 'faults = { events = [{ at_s = 0.3, kind = "silence", id = 2 }] }',
+}
+
+
+def nothing(process: "subprocess.Popen[str]", begun: pathlib.Path) -> None:
+    """No disturbance from outside."""
+
+
+def wait_for(process: "subprocess.Popen[str]", begun: pathlib.Path) -> None:
+    """Until the run writes its log, or a while if it writes none before its end."""
+    end = time.monotonic() + (20 if begun.suffix == ".tlog" else 0.3)
+    while time.monotonic() < end and process.poll() is None:
+        if begun.exists() and begun.stat().st_size > 30_000:
+            break
+        time.sleep(0.01)
+
+
+def freeze(process: "subprocess.Popen[str]", begun: pathlib.Path) -> None:
+    """Stops the whole process four times for 30 ms."""
+    wait_for(process, begun)
+    for _ in range(4):
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.03)
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.05)
+
+
+def compete(process: "subprocess.Popen[str]", begun: pathlib.Path) -> None:
+    """Takes the loop's CPU with a higher priority, 4 ms in every 25."""
+    burn = "import time\nend = time.monotonic() + 0.8\nwhile time.monotonic() < end:\n    t = time.monotonic() + 0.004\n"
+    burn += "    while time.monotonic() < t: pass\n    time.sleep(0.021)"
+    cpu = min(os.sched_getaffinity(0))
+    wait_for(process, begun)
+    subprocess.run(["taskset", "-c", str(cpu), "chrt", "-f", "90", sys.executable, "-c", burn], check=True)
+
+
+def crowd(process: "subprocess.Popen[str]", begun: pathlib.Path) -> None:
+    """Two threads a CPU that never sleep."""
+    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
+    time.sleep(0.8)
+    for hog in hogs:
+        hog.kill()
+        hog.wait()
+
+
+Outside = Callable[["subprocess.Popen[str]", pathlib.Path], None]
+root = pytest.mark.skipif(os.geteuid() != 0, reason="real-time priorities take root")
+
+RUNS: list[Any] = []
+for policy in POLICIES:
+    for name, parts, outside in [
+        ("calm", QUIET, nothing),
+        ("frozen", QUIET, freeze),
+        ("competitor", PINNED, compete),
+        ("crowd", ORDINARY, crowd),
+        ("lossy", LOSSY, nothing),
+        ("slow bus", SLOW_BUS, nothing),
+        ("silent servo", SILENT, nothing),
+        ("no time left", TIGHT, nothing),
+    ]:
+        loop = f'overrun = "{policy}"\n' + parts.get("loop", "")
+        marks = [root] if outside is compete else []
+        RUNS.append(pytest.param(loop, parts.get("bus", ""), outside, name, id=f"{policy}, {name}", marks=marks))
+for wake in ["sleep", "spin", "timerfd", "sigwait"]:
+    RUNS.append(pytest.param(f'wake = "{wake}"', "", freeze, "frozen", id=f"{wake}, frozen"))
+RUNS += [
+    pytest.param('mode = "pipelined"', "", nothing, "calm", id="pipelined, calm"),
+    pytest.param('mode = "pipelined"', "", freeze, "frozen", id="pipelined, frozen"),
+    pytest.param("", BUS_OFF["bus"], nothing, "bus off", id="bus off"),
+]
+
+
+def start(khz: str, folder: pathlib.Path, text: str) -> "subprocess.Popen[str]":
+    (folder / "robot.toml").write_text(text)
+    words = [khz, "run", "robot.toml", "--duration", "1100ms", "--log", "run.tlog", "--no-report", "--json"]
+    return subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def result(process: "subprocess.Popen[str]", outside: Outside, begun: pathlib.Path) -> Figures:
+    disturbance = threading.Thread(target=outside, args=[process, begun])
+    disturbance.start()
+    out, err = process.communicate(timeout=60)
+    disturbance.join()
+    assert process.returncode in (0, 1), err
+    return json.loads(out)
+
+
+@pytest.mark.parametrize(("loop", "bus", "outside", "name"), RUNS)
+def test_a_run_says_what_its_log_says(
+    khz: str, tmp_path: pathlib.Path, loop: str, bus: str, outside: Outside, name: str
+) -> None:
+    told = result(start(khz, tmp_path, robot(loop, bus)), outside, tmp_path / "run.tlog")
+    log = tlog.read((tmp_path / "run.tlog").read_bytes())
+    expected = compare(told, log)
+    check_log(log)
+    truth(name, loop, expected, log)
+
+
+def compare(told: Figures, log: dict[str, list[Figures]]) -> Figures:
+    """Fails on the first figure that is not what the log says, and on any that nobody knows how to compute."""
+    assert told["log_dropped"] == 0 and told["log_error"] is None
+    cpu_steal = told["steal_loop_cpu_ns"]
+    steal_ns = told["steal_ns"] if cpu_steal is None else cpu_steal
+    expected = figures.run(log, told["target_rate_hz"], told["late"]["threshold_ns"], steal_ns)
+    shown = dict(told)
+    # A run without a controlled tick has no parts.
+    parts = {part["name"]: part["time_ns"] for part in told["parts"]}
+    shown["parts"] = parts or {name: part for name, part in expected["parts"].items() if part["count"] == 0}
+    shown["servos"] = {servo["name"]: {"replied": servo["replied"]} for servo in told["servos"]}
+    causes = dict(told["late"]["causes"])
+    causes["own"] = sum(causes.pop(name) for name in ("controller", "bus", "compute"))
+    shown["late"] = causes
+    unknown = set(told) - set(expected) - set(NOT_FROM_THE_LOG)
+    assert not unknown, f"figures without an oracle: {sorted(unknown)}"
+    for key, figure in expected.items():
+        same(figure, shown[key], key)
+    for servo in told["servos"]:
+        # Nothing is sent while the bus is down.
+        assert servo["replied"] <= servo["sent"] <= expected["ticks"]
+    verdict(told, expected)
+    return expected
+
+
+def same(expected: Any, shown: Any, key: str) -> None:
+    """Whole numbers are equal, others but for the rounding of a float."""
+    if isinstance(expected, dict):
+        assert set(expected) == set(shown), f"{key}: {set(expected) ^ set(shown)}"
+        for name, value in expected.items():
+            same(value, shown[name], f"{key}.{name}")
+    elif isinstance(expected, float) or isinstance(shown, float):
+        assert math.isclose(expected, shown, rel_tol=1e-9, abs_tol=1e-6), f"{key}: {expected}, shown {shown}"
+    else:
+        assert expected == shown, f"{key}: {expected}, shown {shown}"
+
+
+def verdict(told: Figures, expected: Figures) -> None:
+    """A run that lost anything gets no good badge."""
+    inside = expected["controlled"]
+    lost = sum(inside[key] for key in ("lost_periods", "late_wakes", "overruns", "missed_replies"))
+    if lost or expected["ticks_without_frame"] or not told["ended_well"]:
+        assert told["verdict"]["level"] != "good", told["verdict"]
+    if inside["lost_periods"]:
+        assert f"lost {inside['lost_periods']}" in told["verdict"]["headline"], told["verdict"]
+
+
+def check_log(log: dict[str, list[Figures]]) -> None:
+    """What the log says twice must be the same."""
+    before = [False, False]
+    for tick in log["tick"]:
+        assert tick["wake_latency_ns"] == tick["started_ns"] - tick["waited_for_ns"]
+        assert tick["overrun"] == (figures.ended_ns(tick) > tick["planned_ns"] + PERIOD_NS), tick
+        assert tick["controlled"] == all(before), tick
+        before = [before[1], tick["phase"] == "active"]
+        late_ns = tick["wake_latency_ns"]
+        assert (figures.cause(figures.shares(late_ns, figures.previous_ns(tick), tick)) or "none") == tick["cause"], tick
+        assert tick["due_ns"] <= tick["planned_ns"] and tick["waited_for_ns"] <= tick["started_ns"]
+
+
+def truth(name: str, loop: str, expected: Figures, log: dict[str, list[Figures]]) -> None:
+    """What is known of a disturbance, from below."""
+    stopped = "stop" in loop
+    delays = expected["start_delay_ns"]
+    if name == "frozen" and not stopped:
+        # Wherever in a tick they fell: no freeze of 30 ms is shorter in what a planned period waited for its start.
+        assert max(delays["max"], expected["wake_latency_outside_ns"]["max"]) >= 25_000_000
+        assert expected["skipped"] >= 12
+    if name == "competitor" and not stopped and expected["lost_time"]["ticks"]:
+        assert expected["lost_time"]["causes"]["preempted"] > 0
+    if name == "lossy":
+        assert expected["missed_replies"] > 0
+    if name == "silent servo" and not stopped:
+        begin = log["tick"][0]["started_ns"]
+        inside = [t for t in log["tick"] if 510_000_000 <= t["started_ns"] - begin <= 690_000_000]
+        assert all(tick["missed"] == 1 for tick in inside) and inside
+        samples = [log["servo"][tick["number"]] for tick in inside]
+        assert not any(sample["tilt"]["fresh"] for sample in samples)
+
+
+CONTROLLERS = {
+    "sleeps": "def update(state, command):\n    time.sleep(0.003 if state.tick % 10 == 0 else 0)",
+    "is slow": "def update(state, command):\n    end = time.monotonic() + 0.0025\n    while time.monotonic() < end: pass",
+    "waits for the interpreter": (
+        "def spin():\n    while True: pass\n"
+        "threading.Thread(target=spin, daemon=True).start()\n"
+        "def update(state, command): pass"
+    ),
+    "touches new memory": (
+        "kept = []\ndef update(state, command):\n    if state.tick % 20 == 0: kept.append(b'x' * (1 << 22))"
+    ),
+}
+
+
+@pytest.mark.parametrize("controller", CONTROLLERS)
+def test_a_run_with_a_python_controller_says_what_its_log_says(tmp_path: pathlib.Path, controller: str) -> None:
+    pytest.importorskip("kilohertz")
+    (tmp_path / "robot.toml").write_text(robot())
+    program = f"import json, threading, time\nimport kilohertz\n{CONTROLLERS[controller]}\n"
+    program += "summary = kilohertz.Robot('robot.toml').run(update, duration=1.0, log='run.tlog')\n"
+    program += "print(json.dumps(summary))\n"
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    log = tlog.read((tmp_path / "run.tlog").read_bytes())
+    expected = compare(told, log)
+    check_log(log)
+    if controller == "is slow":
+        assert expected["control_ns"]["p50"] >= 2_500_000 and expected["overruns"] > 0
+    if controller == "sleeps":
+        assert expected["lost_time"]["causes"]["blocked"] > 0
+
+
+JITTER = [
+    pytest.param(["--overrun", policy, "--work", work, *words], outside, id=f"jitter {policy}, {name}")
+    for policy in POLICIES
+    for name, work, words, outside in [
+        ("calm", "none", [], nothing),
+        ("frozen", "busy=200us", [], freeze),
+        ("too much work", "busy=900us", ["--policy", "other"], nothing),
+    ]
+]
+
+
+@pytest.mark.parametrize(("words", "outside"), JITTER)
+def test_jitter_says_what_its_rows_say(khz: str, tmp_path: pathlib.Path, words: list[str], outside: Outside) -> None:
+    words = [khz, "jitter", "--period", "1ms", "--ticks", "1000", "--json", "--csv", "rows.csv", *words]
+    process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    told = result(process, outside, tmp_path / "rows.csv")["runs"][0]
+    with open(tmp_path / "rows.csv") as file:
+        rows = [{key: int(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    expected = figures.jitter(rows, told["plan"]["period_ns"], told["late_threshold_ns"])
+    shown = dict(told, late=told["causes"]["late"])
+    if "stop" in words and told["ticks"] < told["plan"]["ticks"]:
+        # The wake-up that ended the run has no row.
+        for key in ["missed", "late_wakes"]:
+            assert shown[key] >= expected.pop(key)
+    for key, figure in expected.items():
+        same(figure, shown[key], key)
+
+
+RTT = ["calm", "drops", "duplicates", "delays", "corrupts", "reorders", "frozen", "closed port"]
+
+
+@pytest.mark.parametrize("behaviour", RTT)
+def test_round_trips_are_what_their_log_and_the_device_say(
+    khz: str, tmp_path: pathlib.Path, behaviour: str
+) -> None:
+    rate_hz, planned = 200, 200
+    with Device(behaviour) as device:
+        words = ["rtt", "send", device.address, "--rate", str(rate_hz), "--ticks", str(planned), "--priority", "0"]
+        words = [khz, *words, "--log", "rtt.tlog", "--json"]
+        process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        told = result(process, freeze if behaviour == "frozen" else nothing, tmp_path / "rtt.csv")
+    log = tlog.read((tmp_path / "rtt.tlog").read_bytes())
+    expected = figures.rtt(log, planned, 1, 1_000_000_000 // rate_hz)
+    counts = told["counts"]
+    for key in ["ticks", "planned_ticks", "missed_ticks", "incomplete_ticks"]:
+        assert told[key] == expected[key], key
+    for key in ["answered", "late"]:
+        assert counts[key] == expected[key], key
+    # What the device did is the truth of what was sent, lost and sent twice.
+    if behaviour != "closed port":
+        assert counts["sent"] == expected["ticks"] == device.asked
+        assert counts["answered"] == device.answered and told["lost"] == device.dropped
+        assert counts["duplicates"] == device.duplicated and counts["corrupt"] == device.corrupted
+        assert counts["out_of_order"] == device.overtaken
+    else:
+        assert told["lost"] == counts["sent"] == counts["refused"] == expected["ticks"]
+    for key in ["round_trip_ns", "cycle_ns", "late_tick_ns", "late_tick_planned_ns"]:
+        within_a_bin(told[key], expected[key], len(expected[key]), key)
+    within_a_bin(told["round_trip_planned_ns"], expected["round_trip_planned_ns"], expected["questions"], "planned")
+    assert math.isclose(told["achieved_rate_hz"], told["ticks"] * 1e9 / told["duration_ns"])
+    assert told["duration_ns"] >= planned * 1_000_000_000 // rate_hz
+    if behaviour == "frozen":
+        assert told["missed_ticks"] > 0 and process.returncode == 1
+
+
+def within_a_bin(told: Figures, values: list[int], questions: int, key: str) -> None:
+    """Percentiles have the resolution of an HdrHistogram; its ends are exact."""
+    for name, q in {**figures.QUANTILES, "max": 1.0}.items():
+        exact = figures.at_rank(values, questions, q) if questions else None
+        shown = told[name]
+        if exact is None:
+            assert shown is None, f"{key}.{name}: {shown}"
+            continue
+        assert shown is not None and abs(shown - exact) <= max(abs(exact) / 1000, 1), f"{key}.{name}: {exact}, {shown}"
+
+
+def test_the_oracle_knows_enough_scenarios() -> None:
+    assert len(RUNS) + len(CONTROLLERS) + len(JITTER) + len(RTT) >= 60
