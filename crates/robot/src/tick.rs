@@ -94,6 +94,7 @@ impl TickTiming {
 
 /// Why a controller gave up.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a box for the panic would be allocated within the tick")]
 pub enum Failure {
     /// It returned this.
     Error(ControlError),

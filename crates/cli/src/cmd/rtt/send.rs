@@ -266,9 +266,9 @@ struct Saved {
 impl Saved {
     fn write(&mut self, path: &Path, results: &Results) -> Result<()> {
         let text = serde_json::to_string(results)?;
-        let path = output::save(path, self.replaces, |file| file.write_all(text.as_bytes()))?;
+        output::save(path, self.replaces, |file| file.write_all(text.as_bytes()))?;
         self.replaces = true;
-        Ok(drop(path))
+        Ok(())
     }
 }
 
