@@ -27,6 +27,7 @@ class Device:
         self.socket.settimeout(0.05)
         self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
         self.held: list[tuple[float, bytes, tuple[str, int]]] = []
+        self.highest = 0
         self.over = False
         self.thread = threading.Thread(target=self.serve)
 
@@ -60,6 +61,9 @@ class Device:
     def answer(self, answer: bytes, to: tuple[str, int]) -> None:
         self.socket.sendto(answer, to)
         self.answered += 1
+        sequence = struct.unpack("<Q", answer[24:32])[0]
+        self.overtaken += sequence < self.highest
+        self.highest = max(self.highest, sequence)
 
     def take(self, request: bytes, sender: tuple[str, int]) -> None:
         fifth = self.asked % 5 == 2
@@ -78,6 +82,6 @@ class Device:
             self.corrupted += 1
             self.answer(answer, sender)
         else:
-            # Two periods and a half later: late, and overtaken by the answers between.
-            self.held.append((time.monotonic() + 0.0125, answer, sender))
-            self.overtaken += self.behaviour in ("delays", "reorders")
+            # Two periods and a half later, or just more than one: late, and overtaken by the answers between, if any.
+            later_s = 0.0125 if self.behaviour == "delays" else 0.0055
+            self.held.append((time.monotonic() + later_s, answer, sender))
