@@ -2,9 +2,10 @@
 
 use super::{output, show};
 use anyhow::Result;
-use khz_measure::drill::campaign::{Campaign, campaign};
+use khz_measure::drill::campaign::{Campaign, Count, campaign};
 use khz_measure::drill::fall::{self, Fall, ratio};
 use khz_measure::drill::heat::{self, Sun, Walk};
+use khz_measure::drill::{Fleet, watch_prints};
 use khz_measure::report::Page;
 use khz_robot::RobotConfig;
 use serde_json::json;
@@ -64,7 +65,7 @@ enum Drill {
     },
     /// Thousands of runs with faults drawn at random, and what must hold in every one.
     Campaign {
-        /// The robot file; without it, the built-in quadruped.
+        /// The robot file; without it, a fleet of built-in robots.
         robot: Option<PathBuf>,
         /// How many runs.
         #[arg(long, default_value_t = 1000)]
@@ -102,7 +103,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Drill::Campaign { robot, scenarios, seed, json } => {
-            let result = campaign(&load(robot)?, scenarios, seed)?;
+            // Controllers panic by the hundred here, and none may be printed.
+            watch_prints();
+            let fleet = match robot {
+                Some(robot) => Fleet::of(&load(Some(robot))?),
+                None => Fleet::built_in(),
+            };
+            let result = campaign(&fleet, scenarios, seed)?;
             show(&if json { format!("{:#}\n", json!(result)) } else { campaign_text(&result) })?;
             Ok(ExitCode::from(u8::from(!result.violations.is_empty())))
         }
@@ -202,9 +209,10 @@ fn walks_text(walks: &[Walk], sun: Sun) -> String {
 
 fn campaign_text(campaign: &Campaign) -> String {
     let mut text = format!(
-        "{} scenarios from seed {}: {} brought down by trouble, {} violations\n",
+        "{} scenarios from seed {}: {} came under control, {} brought down by an injected fault, {} violations\n",
         campaign.scenarios,
         campaign.seed,
+        campaign.armed,
         campaign.brought_down,
         campaign.violations.len()
     );
@@ -221,8 +229,25 @@ fn campaign_text(campaign: &Campaign) -> String {
             reaction.count
         );
     }
+    let _ = writeln!(text, "fastest driven joint: {:.2} of what is allowed", campaign.peak_speed);
+    let _ = writeln!(
+        text,
+        "\n{:<22} {:>7} {:>7} {:>12} {:>11}",
+        "drawn", "runs", "armed", "brought down", "violations"
+    );
+    for (name, count) in &campaign.drawn {
+        let Count { runs, armed, brought_down, violations } = count;
+        let _ = writeln!(text, "{name:<22} {runs:>7} {armed:>7} {brought_down:>12} {violations:>11}");
+    }
+    for (invariant, count) in &campaign.broken {
+        let _ = writeln!(text, "\nviolated: {invariant}, in {count} runs");
+    }
     for violation in &campaign.violations {
-        let _ = writeln!(text, "\nVIOLATION {}\n  {}", violation.what, violation.scenario);
+        let _ = writeln!(
+            text,
+            "\nVIOLATION {}: {}\n  {}",
+            violation.invariant, violation.what, violation.scenario
+        );
         let _ = writeln!(text, "  replay: khz drill campaign --scenarios 1 --seed {}", violation.seed);
     }
     text

@@ -6,10 +6,24 @@
 
 pub mod campaign;
 mod disk;
+mod explain;
 pub mod fall;
+pub mod fleet;
 pub mod heat;
+mod line;
+mod paced;
+#[doc(hidden)]
+pub mod plant;
+mod prints;
 mod rig;
+mod run;
+mod saboteur;
 mod scenario;
 mod spy;
+mod violation;
+mod witness;
 
-pub use scenario::{Event, Scenario, Trouble};
+pub use fleet::Fleet;
+pub use prints::watch_prints;
+pub use scenario::{Event, Formats, Queue, Scenario, Style, Trouble};
+pub use violation::Invariant;

@@ -1,27 +1,72 @@
 //! A machine on an emulated world that the drill can reach into.
 
+use super::line::{Gate, Line, Shared, Switch, View, lock};
+use super::plant::{Forger, Plant};
 use super::spy::Spy;
+use super::witness::{Eyes, Witness};
 use khz_emu::World;
 use khz_link::faults::{Fault, Faults};
-use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
-use khz_robot::assemble::machine_on;
-use khz_robot::supervisor::Cause;
+use khz_link::{Link, LinkError, Received};
+use khz_robot::assemble::{self, Links};
+use khz_robot::supervisor::{Cause, Supervisor};
 use khz_robot::tick::{Machine, TickTiming};
 use khz_robot::time::{Time, VirtualTime};
 use khz_robot::{Controller, RobotConfig};
 use khz_wire::Frame;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The world and what was seen on its wires.
 pub struct Stage {
     pub world: World,
     pub spy: Spy,
+    /// What each bus has for the host.
+    inboxes: Vec<VecDeque<Received>>,
+}
+
+impl Stage {
+    fn new(world: World, config: &RobotConfig) -> Self {
+        Self { world, spy: Spy::new(config), inboxes: vec![VecDeque::with_capacity(64); config.buses.len()] }
+    }
+
+    pub fn send(&mut self, bus: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+        self.spy.sent(bus, frame, now_ns);
+        self.world.send(bus, frame, now_ns)
+    }
+
+    pub fn receive(&mut self, bus: u8, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        while let Some(received) = self.world.receive(now_ns)? {
+            self.spy.received(&received);
+            self.inboxes[usize::from(received.channel)].push_back(received);
+        }
+        Ok(self.inboxes[usize::from(bus)].pop_front())
+    }
+
+    pub fn next_event_ns(&self, bus: u8) -> Option<i64> {
+        let waiting = self.inboxes[usize::from(bus)].front().map(|received| received.at_ns);
+        waiting.or_else(|| self.world.next_event_ns())
+    }
+}
+
+/// What a machine under drill is put on.
+pub struct Set<'a> {
+    /// The devices.
+    pub world: World,
+    /// The robot file.
+    pub config: &'a RobotConfig,
+    /// The robot file the supervisor reads: the same, unless a defect is planted.
+    pub supervised: &'a RobotConfig,
+    /// Who watches the devices.
+    pub witness: Option<Arc<Mutex<Witness>>>,
+    /// The defect planted.
+    pub plant: Option<Plant>,
 }
 
 /// One machine under drill.
 pub struct Rig {
     pub machine: Machine,
     stage: Arc<Mutex<Stage>>,
+    switches: Vec<Shared>,
     time: VirtualTime,
     period_ns: i64,
     planned_ns: i64,
@@ -35,12 +80,45 @@ impl Rig {
         faults: &[Fault],
         time: VirtualTime,
     ) -> Result<Self, khz_emu::ConfigError> {
-        let stage = Arc::new(Mutex::new(Stage { world: config.emulate()?, spy: Spy::new(config) }));
-        let shared = Shared(Arc::clone(&stage));
-        let link: Box<dyn Link> = Box::new(Faults::new(shared, faults, config.emulation.seed));
+        Ok(Self::on(
+            Set { world: config.emulate()?, config, supervised: config, witness: None, plant: None },
+            controller,
+            faults,
+            time,
+        ))
+    }
+
+    /// A machine on a set.
+    pub fn on(set: Set<'_>, controller: Box<dyn Controller>, faults: &[Fault], time: VirtualTime) -> Self {
+        let Set { mut world, config, supervised, witness, plant } = set;
+        if let Some(witness) = &witness {
+            world.attach(Box::new(Eyes(Arc::clone(witness))));
+        }
+        let stage = Arc::new(Mutex::new(Stage::new(world, config)));
+        let switches: Vec<Shared> =
+            config.buses.iter().map(|_| Arc::new(Mutex::new(Switch::default()))).collect();
+        let inbox = (plant == Some(Plant::SharedInbox)).then(Arc::default);
+        let line = |(bus, switch): (usize, &Shared)| -> Box<dyn Link> {
+            let on_bus = |fault: &&Fault| fault.channel.is_none_or(|channel| usize::from(channel) == bus);
+            let faults: Vec<Fault> =
+                faults.iter().filter(on_bus).map(|fault| Fault { channel: None, ..*fault }).collect();
+            let view = View::new(Arc::clone(&stage), bus as u8);
+            let link = Faults::new(view, &faults, config.emulation.seed.wrapping_add(bus as u64));
+            let servos = config.servos_on(bus).map(|(index, servo)| (servo.id, index));
+            let line = Line::new(link, Arc::clone(switch), servos, time.clone());
+            Box::new(line.watched_by(witness.clone()).spoiled_by(plant.and_then(Forger::new), inbox.clone()))
+        };
+        let links = Links {
+            links: switches.iter().enumerate().map(line).collect(),
+            places: (0..config.buses.len()).map(|bus| (bus, 0)).collect(),
+            imu: config.imu.iter().map(|_| 0).collect(),
+        };
         let period_ns = config.timing.period_ns();
-        let machine = machine_on(config, controller, link);
-        Ok(Self { machine, stage, time, period_ns, planned_ns: period_ns })
+        let (cycle, state) = (assemble::cycle(config, &links), assemble::state(config));
+        let supervisor = Supervisor::of(supervised);
+        let bus_deadline_ns = config.timing.bus_deadline_ns();
+        let machine = Machine::new(links.links, cycle, supervisor, controller, state, bus_deadline_ns);
+        Self { machine, stage, switches, time, period_ns, planned_ns: period_ns }
     }
 
     /// One tick, `late_ns` after it was due.
@@ -61,6 +139,32 @@ impl Rig {
         self.stage().world.advance(now_ns);
     }
 
+    /// From now on `gate` decides about the commands on a bus.
+    pub fn set_gate(&mut self, bus: usize, gate: Gate) {
+        lock(&self.switches[bus]).gate = gate;
+    }
+
+    /// The bus carries frames again.
+    pub fn open(&mut self, bus: usize) {
+        lock(&self.switches[bus]).open();
+    }
+
+    /// From now on somebody sends so many frames a second on a bus.
+    pub fn flood(&mut self, bus: usize, hz: i64) {
+        lock(&self.switches[bus]).flood_hz = hz;
+    }
+
+    /// The host is gone. What waits behind its links is delivered when the buses carry frames again, which is now.
+    pub fn end_host(&mut self) {
+        let now_ns = self.now_ns();
+        for (bus, switch) in self.switches.iter().enumerate() {
+            for frame in lock(switch).abandon() {
+                // A queue that is full delivers no more.
+                let _ = self.stage().send(bus as u8, &frame, now_ns);
+            }
+        }
+    }
+
     /// The present, ns since the start.
     pub fn now_ns(&mut self) -> i64 {
         self.time.now_ns()
@@ -69,64 +173,5 @@ impl Rig {
     /// World and spy.
     pub fn stage(&self) -> MutexGuard<'_, Stage> {
         lock(&self.stage)
-    }
-}
-
-/// A controller that panics does so outside the world's calls, so a poisoned lock still holds a sound world.
-fn lock(stage: &Mutex<Stage>) -> MutexGuard<'_, Stage> {
-    stage.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The world as the machine sees it.
-struct Shared(Arc<Mutex<Stage>>);
-
-impl Link for Shared {
-    fn capabilities(&self) -> Capabilities {
-        lock(&self.0).world.capabilities()
-    }
-
-    fn half_duplex(&self, channel: u8) -> bool {
-        lock(&self.0).world.half_duplex(channel)
-    }
-
-    fn begin_cycle(&mut self, now_ns: i64) {
-        lock(&self.0).world.begin_cycle(now_ns);
-    }
-
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        let mut stage = lock(&self.0);
-        stage.spy.sent(channel, frame, now_ns);
-        stage.world.send(channel, frame, now_ns)
-    }
-
-    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
-        let mut stage = lock(&self.0);
-        let received = stage.world.receive(now_ns)?;
-        if let Some(received) = &received {
-            stage.spy.received(received);
-        }
-        Ok(received)
-    }
-
-    fn next_event_ns(&self) -> Option<i64> {
-        lock(&self.0).world.next_event_ns()
-    }
-
-    fn imu(&mut self) -> Option<&mut dyn Imu> {
-        Some(self)
-    }
-
-    fn counters(&self, channel: u8) -> Counters {
-        lock(&self.0).world.counters(channel)
-    }
-}
-
-impl Imu for Shared {
-    fn request(&mut self, now_ns: i64) -> Result<(), LinkError> {
-        lock(&self.0).world.request(now_ns)
-    }
-
-    fn poll(&mut self, now_ns: i64) -> Result<Option<ImuSample>, LinkError> {
-        lock(&self.0).world.poll(now_ns)
     }
 }

@@ -1,11 +1,12 @@
-//! What goes wrong, and when: drawn from a seed.
+//! What goes wrong, when, and with which robot: drawn from a seed.
 
+use super::fleet::{Fleet, Member};
 use khz_emu::noise::Noise;
-use khz_robot::supervisor::Cause;
+use khz_robot::config::Format;
 use serde::Serialize;
 use std::fmt;
 
-/// Something that goes wrong.
+/// Something that goes wrong. Servos and buses by their number in the robot file.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trouble {
@@ -13,18 +14,37 @@ pub enum Trouble {
     Silent(usize),
     /// A servo loses power for a moment.
     Reboot(usize),
+    /// A servo loses power for a moment, and its position is wrong by so many turns when it is back.
+    OtherTurn(usize, i8),
     /// A servo faults.
     Fault(usize),
     /// A servo reports NaN.
     Lying(usize),
     /// A servo's encoder stands still.
     Stuck(usize),
+    /// A servo stays in mode 0 whatever it is commanded.
+    Asleep(usize),
+    /// A servo answers reads of its position with an error.
+    RefusesPosition(usize),
+    /// A servo refuses the torque limit and the watchdog it is sent.
+    RefusesLimit(usize),
+    /// Somebody pushes a joint for 100 ms, with this many percent of its torque limit.
+    Pushed(usize, i16),
+    /// All servos lose power for this many ticks: an emergency stop that is released again. Frames are lost meanwhile, or
+    /// the buses' queues stand still.
+    PowerCut(u16, Queue),
     /// A bus is gone.
     BusDead(usize),
     /// Frames on a bus are damaged, this share of them in percent.
     BusNoisy(usize, u8),
     /// Replies on a bus come later by up to this many µs.
     BusSlow(usize, u16),
+    /// Replies on a bus come this many ticks late.
+    BusLate(usize, u8),
+    /// A bus takes commands but carries none of them for so many ticks.
+    BusHolds(usize, u16, Queue),
+    /// Somebody floods a bus with frames, so many per millisecond.
+    BusFlooded(usize, u16),
     /// The IMU does not answer.
     ImuGone,
     /// The supply sags to this many volts.
@@ -49,8 +69,68 @@ pub enum Trouble {
     ControllerNan,
     /// The controller commands far more than the limits allow.
     ControllerWild,
+    /// The controller commands numbers that are finite, but not in 32 bits.
+    ControllerHuge,
+    /// The controller switches one servo off, which it may.
+    ControllerStops(usize),
     /// The operator stops the robot.
     OperatorStop,
+    /// From the start: a joint is found outside its limits by this many hundredths of a radian.
+    FoundOutside(usize, i16),
+    /// From the start: a joint is found beyond what the format of its position can carry.
+    FoundBeyondFormat(usize),
+    /// From the start: the file has the wrong sign for a servo.
+    WrongSign(usize),
+    /// From the start: a second servo has the same id on the same bus.
+    DuplicateId(usize),
+    /// From the start: the bus cycle is longer than the time it has.
+    Overloaded,
+    /// From the start: frames pace the loop, so many percent of its rate. Nothing else goes wrong in such a run.
+    PacedTooFast(u16),
+}
+
+/// What happens to commands on a bus that carries none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Queue {
+    /// They are lost.
+    Lost,
+    /// The link keeps them, and drops what is of an earlier tick.
+    Link,
+    /// A queue behind the link keeps those of one tick and refuses more. When the bus carries frames again, these come
+    /// first: nobody can call them back.
+    Kernel,
+}
+
+/// How the robot is controlled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Style {
+    /// By the controller of the robot file.
+    Own,
+    /// Every joint is held where it was found.
+    Hold,
+    /// Targets step to places within and beyond the limits.
+    Steps,
+    /// Velocity control, towards both ends in turn.
+    Velocity,
+    /// Torque control, towards both ends in turn.
+    Torque,
+}
+
+/// How values travel, for all servos alike; `None`: as the robot file says.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Formats {
+    /// Position, velocity and torque in commands.
+    #[serde(serialize_with = "word")]
+    pub command: Option<Format>,
+    /// Position, velocity and torque in replies.
+    #[serde(serialize_with = "word")]
+    pub query: Option<Format>,
+}
+
+fn word<S: serde::Serializer>(format: &Option<Format>, serializer: S) -> Result<S::Ok, S::Error> {
+    format.map(|format| format.to_string()).serialize(serializer)
 }
 
 /// A trouble and its tick.
@@ -62,35 +142,134 @@ pub struct Event {
     pub trouble: Trouble,
 }
 
-/// Up to three troubles in one run.
+/// One run: a robot, how it is controlled, and up to three troubles.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scenario {
     /// Seed it was drawn from; gives the same scenario again.
     pub seed: u64,
+    /// Number of the robot in the fleet, and its name.
+    pub robot: (usize, String),
+    /// How it is controlled.
+    pub style: Style,
+    /// Ticks per second.
+    pub rate_hz: f64,
+    /// How values travel.
+    pub formats: Formats,
     /// What goes wrong, in order.
     pub events: Vec<Event>,
 }
 
+/// Random choices.
+struct Dice(Noise);
+
+impl Dice {
+    fn pick(&mut self, n: u64) -> u64 {
+        self.0.bits() % n.max(1)
+    }
+
+    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.pick(choices.len() as u64) as usize]
+    }
+}
+
 impl Scenario {
-    /// Draws one. Troubles begin between the ticks `from` and `to`.
-    pub fn draw(seed: u64, servos: usize, buses: usize, from: u64, to: u64) -> Self {
-        let mut noise = Noise::new(seed);
-        let mut pick = |n: u64| noise.bits() % n.max(1);
-        let count = 1 + pick(3);
-        let mut events: Vec<Event> = (0..count)
-            .map(|_| Event { tick: from + pick(to - from), trouble: Trouble::draw(&mut pick, servos, buses) })
-            .collect();
+    /// Draws one for a robot of `fleet`.
+    pub fn draw(seed: u64, fleet: &Fleet) -> Self {
+        let mut dice = Dice(Noise::new(seed));
+        let robot = fleet.pick(dice.pick(fleet.weight()));
+        let member = &fleet.members[robot];
+        let style = Style::draw(&mut dice, member);
+        let rate_hz = if member.any_rate {
+            dice.one_of(&[500.0, 1000.0, 1000.0, 2000.0])
+        } else {
+            member.config.timing.rate_hz
+        };
+        let formats = Formats::draw(&mut dice, member);
+        let count = 1 + dice.pick(3);
+        let mut events: Vec<Event> = (0..count).map(|_| Event::draw(&mut dice, member, rate_hz)).collect();
+        // A robot that must not arm shall not come to that because something else changes what is wrong with it.
+        if let Some(alone) = events.iter().find(|event| event.trouble.is_alone()).copied() {
+            events = vec![alone];
+        }
         events.sort_by_key(|event| event.tick);
-        Self { seed, events }
+        Self { seed, robot: (robot, member.config.name.clone()), style, rate_hz, formats, events }
+    }
+
+    /// What goes wrong.
+    pub fn troubles(&self) -> impl Iterator<Item = Trouble> + '_ {
+        self.events.iter().map(|event| event.trouble)
+    }
+
+    /// Frames pace the loop, so many percent of its rate.
+    pub fn paced(&self) -> Option<u16> {
+        self.troubles().find_map(|trouble| match trouble {
+            Trouble::PacedTooFast(percent) => Some(percent),
+            _ => None,
+        })
+    }
+}
+
+impl Style {
+    fn draw(dice: &mut Dice, member: &Member) -> Self {
+        const ALL: [Style; 8] = [
+            Style::Own,
+            Style::Own,
+            Style::Hold,
+            Style::Steps,
+            Style::Steps,
+            Style::Velocity,
+            Style::Torque,
+            Style::Torque,
+        ];
+        let style = dice.one_of(&ALL);
+        // A robot on legs falls over under any controller but its own, which is soon the only thing that happens.
+        if member.config.body.is_some() && dice.pick(4) > 0 { Self::Own } else { style }
+    }
+}
+
+impl Formats {
+    fn draw(dice: &mut Dice, member: &Member) -> Self {
+        const ALL: [Option<Format>; 8] = [
+            None,
+            None,
+            None,
+            Some(Format::Int16),
+            Some(Format::Int16),
+            Some(Format::Int8),
+            Some(Format::Float),
+            Some(Format::Int32),
+        ];
+        // On a full bus only the short ones leave time for everybody.
+        let choices = if member.is_full { &ALL[..6] } else { &ALL[..] };
+        Self { command: dice.one_of(choices), query: dice.one_of(choices) }
+    }
+}
+
+impl Event {
+    fn draw(dice: &mut Dice, member: &Member, rate_hz: f64) -> Self {
+        let trouble = Trouble::draw(dice, member, rate_hz);
+        // One in four while the robot starts.
+        let from = if dice.pick(4) == 0 { 1 } else { member.from };
+        let tick = from + dice.pick(member.to - from);
+        let tick = match trouble {
+            trouble if trouble.is_from_the_start() => 0,
+            // At any time, also while the robot comes down and at the very end.
+            Trouble::PowerCut(..) if dice.pick(2) == 0 => tick + dice.pick(member.longest - tick),
+            _ => tick,
+        };
+        Self { tick, trouble }
     }
 }
 
 impl Trouble {
-    fn draw(pick: &mut impl FnMut(u64) -> u64, servos: usize, buses: usize) -> Self {
-        let kind = pick(21);
-        let servo = pick(servos as u64) as usize;
-        let bus = pick(buses as u64) as usize;
-        let size = pick(1000) as u16;
+    fn draw(dice: &mut Dice, member: &Member, rate_hz: f64) -> Self {
+        let kind = dice.pick(40);
+        let servo = dice.pick(member.config.servos.len() as u64) as usize;
+        let bus = dice.pick(member.config.buses.len() as u64) as usize;
+        let size = dice.pick(1000) as u16;
+        let signed = size as i16 - 500;
+        let is_simple = member.config.body.is_none();
+        let is_limited = member.config.servos[servo].limits.position.is_some();
         match kind {
             0 => Self::Silent(servo),
             1 => Self::Reboot(servo),
@@ -100,8 +279,8 @@ impl Trouble {
             5 => Self::BusDead(bus),
             6 => Self::BusNoisy(bus, (size / 10) as u8),
             7 => Self::BusSlow(bus, size),
-            8 => Self::ImuGone,
-            9 => Self::BrownOut((5 + size / 100) as u8),
+            8 if member.config.imu.is_some() => Self::ImuGone,
+            9 => Self::BrownOut((5 + size / 167) as u8),
             10 => Self::HostKilled,
             11 => Self::HostStopped(1 + size / 2),
             12 => Self::HostLate(size * 2),
@@ -111,88 +290,53 @@ impl Trouble {
             16 => Self::ControllerWild,
             17 => Self::DiskFull,
             18 => Self::ControllerFreezes(1 + size / 2),
-            19 => Self::ControllerSlow(600 + size),
+            19 => Self::ControllerSlow((f64::from(600 + size) * 1000.0 / rate_hz) as u16),
+            20 => Self::OtherTurn(servo, if signed < 0 { -1 } else { 1 }),
+            21 => Self::Asleep(servo),
+            22 => Self::RefusesPosition(servo),
+            23 => Self::RefusesLimit(servo),
+            24 => Self::Pushed(servo, signed / 2),
+            25 | 26 => Self::power_cut(dice, size),
+            27 | 28 => Self::BusLate(bus, 1 + (size % 10) as u8),
+            29 | 30 => Self::bus_holds(dice, bus, size),
+            31 => Self::BusFlooded(bus, 20 + size * 4),
+            32 => Self::ControllerHuge,
+            33 => Self::ControllerStops(servo),
+            34 if is_simple => Self::FoundBeyondFormat(servo),
+            34 | 35 if is_limited => {
+                Self::FoundOutside(servo, if signed < 0 { signed - 20 } else { signed + 20 })
+            }
+            36 if is_simple => Self::DuplicateId(servo),
+            36 | 38 => Self::WrongSign(servo),
+            37 if member.any_rate => Self::Overloaded,
+            39 if is_simple => Self::PacedTooFast(110 + size / 3),
             _ => Self::OperatorStop,
         }
     }
 
-    /// The robot must leave control because of this, whatever else happens.
-    pub const fn must_end(self) -> bool {
-        match self {
-            Self::Stuck(_)
-            | Self::BusNoisy(..)
-            | Self::BusSlow(..)
-            | Self::HostLate(_)
-            | Self::ControllerWild
-            | Self::DiskFull
-            | Self::HostKilled => false,
-            Self::HostStopped(ms) | Self::ControllerFreezes(ms) => ms > 110,
-            _ => true,
+    fn power_cut(dice: &mut Dice, size: u16) -> Self {
+        // What waits in a queue behind the link can only be overtaken while the loop still runs.
+        match dice.pick(3) {
+            0 => Self::PowerCut(1 + size % 100, Queue::Kernel),
+            1 => Self::PowerCut(1 + size, Queue::Link),
+            _ => Self::PowerCut(1 + size, Queue::Lost),
         }
     }
 
-    /// Frames or ticks come late or not at all, so that an answer cannot be timed.
-    pub const fn disturbs_the_wire(self) -> bool {
-        matches!(
-            self,
-            Self::Silent(_)
-                | Self::BusDead(_)
-                | Self::BusNoisy(..)
-                | Self::BusSlow(..)
-                | Self::HostKilled
-                | Self::HostStopped(_)
-                | Self::HostLate(_)
-                | Self::ControllerFreezes(_)
-                | Self::ControllerSlow(_)
-        )
-    }
-
-    /// Whether the log may name `cause` when this happened.
-    pub const fn explains(self, cause: Cause) -> bool {
-        match self {
-            Self::Silent(_) | Self::BusDead(_) | Self::BusNoisy(..) | Self::BusSlow(..) => matches!(
-                cause,
-                Cause::MissedReplies { .. }
-                    | Cause::Stale { .. }
-                    | Cause::BusDown { .. }
-                    | Cause::ServoTimedOut { .. }
-                    | Cause::Overruns { .. }
-                    | Cause::ServoFault { .. }
-            ),
-            Self::Reboot(_) => matches!(
-                cause,
-                Cause::ServoReset { .. } | Cause::ServoFault { .. } | Cause::MissedReplies { .. }
-            ),
-            Self::Fault(_) => matches!(cause, Cause::ServoFault { .. }),
-            Self::Lying(_) => matches!(cause, Cause::ServoNotFinite { .. }),
-            // A joint that does not feel itself move is driven wherever it goes.
-            Self::Stuck(_) => matches!(cause, Cause::Tilt { .. } | Cause::ServoFault { .. }),
-            Self::ImuGone => matches!(cause, Cause::ImuSilent { .. }),
-            Self::BrownOut(_) => matches!(cause, Cause::VoltageLow { .. } | Cause::ServoFault { .. }),
-            Self::HostKilled | Self::DiskFull => false,
-            Self::HostStopped(_) | Self::HostLate(_) | Self::ControllerFreezes(_) => matches!(
-                cause,
-                Cause::ServoTimedOut { .. }
-                    | Cause::Overruns { .. }
-                    | Cause::MissedReplies { .. }
-                    | Cause::Stale { .. }
-                    | Cause::ImuSilent { .. }
-            ),
-            Self::ControllerSlow(_) => {
-                matches!(cause, Cause::ControllerSlow { .. } | Cause::Overruns { .. })
-            }
-            Self::ControllerPanics => matches!(cause, Cause::ControllerPanicked),
-            Self::ControllerFails => matches!(cause, Cause::ControllerFailed),
-            Self::ControllerNan => matches!(cause, Cause::CommandNotFinite { .. }),
-            Self::ControllerWild => matches!(cause, Cause::Tilt { .. } | Cause::CommandOutOfLimits { .. }),
-            Self::OperatorStop => matches!(cause, Cause::OperatorStop),
+    fn bus_holds(dice: &mut Dice, bus: usize, size: u16) -> Self {
+        match dice.pick(2) {
+            0 => Self::BusHolds(bus, 1 + size % 100, Queue::Kernel),
+            _ => Self::BusHolds(bus, 1 + size, Queue::Link),
         }
     }
 }
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "seed {}:", self.seed)?;
+        write!(f, "seed {}: {} at {} Hz, {:?}", self.seed, self.robot.1, self.rate_hz, self.style)?;
+        let format =
+            |format: Option<Format>| format.map_or("its own".to_owned(), |format| format.to_string());
+        write!(f, ", command {}, query {};", format(self.formats.command), format(self.formats.query))?;
         self.events.iter().try_for_each(|event| write!(f, " {:?} in tick {}", event.trouble, event.tick))
     }
 }

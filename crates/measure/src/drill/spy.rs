@@ -6,6 +6,9 @@ use khz_robot::config::Limits;
 use khz_wire::{Address, Frame, Mode, Register, Subframe, Subframes, Value};
 use std::f64::consts::TAU;
 
+/// A joint found so far outside its limits is led back from there (`position_tolerance`), rad.
+const LED_BACK: f64 = 0.05;
+
 /// What the wires carried so far.
 pub struct Spy {
     servos: Vec<Watched>,
@@ -86,9 +89,32 @@ impl Spy {
     }
 }
 
+/// Position, velocity or torque at the end of its format, or beyond that of a float.
+fn is_cut(register: Register, value: Value) -> bool {
+    let commanded = [
+        Register::COMMAND_POSITION,
+        Register::COMMAND_VELOCITY,
+        Register::COMMAND_TORQUE,
+        Register::COMMAND_MAX_TORQUE,
+    ];
+    let ends = match value {
+        Value::Int8(value) => value.unsigned_abs() == 127,
+        Value::Int16(value) => value.unsigned_abs() == 32_767,
+        Value::Int32(value) => value.unsigned_abs() == 2_147_483_647,
+        Value::Float(value) => value.is_infinite(),
+    };
+    ends && commanded.contains(&register)
+}
+
 impl Watched {
     /// What is too much about a value written to the servo, if something is.
     fn beyond(&self, register: Register, value: Value) -> Option<String> {
+        if is_cut(register, value) {
+            return Some(format!(
+                "{}: cut to the end of its format in register {:#05x}",
+                self.name, register.0
+            ));
+        }
         // One step of the coarsest format: values are truncated, not rounded, on the wire.
         let number = register.class().decode(value);
         let step = register.class().lsb(value.resolution());
@@ -97,9 +123,8 @@ impl Watched {
         let too_much = match register {
             Register::COMMAND_POSITION => {
                 let angle = self.sign * number * TAU + self.offset;
-                self.limits
-                    .position
-                    .is_some_and(|[low, high]| angle < low - slack * TAU || angle > high + slack * TAU)
+                let slack = LED_BACK + slack * TAU;
+                self.limits.position.is_some_and(|[low, high]| angle < low - slack || angle > high + slack)
             }
             Register::COMMAND_VELOCITY => over((number * TAU).abs(), self.limits.velocity),
             Register::COMMAND_TORQUE | Register::COMMAND_MAX_TORQUE => over(number.abs(), self.limits.torque),

@@ -1,0 +1,242 @@
+//! What each trouble may and must lead to.
+
+use super::scenario::{Event, Queue, Scenario, Style, Trouble};
+use khz_robot::RobotConfig;
+use khz_robot::config::ServoConfig;
+use khz_robot::supervisor::{Cause, Trigger};
+
+impl Trouble {
+    /// It is there before the first tick.
+    pub const fn is_from_the_start(self) -> bool {
+        self.must_not_arm() || matches!(self, Self::WrongSign(_) | Self::PacedTooFast(_))
+    }
+
+    /// The robot must never come under control.
+    pub const fn must_not_arm(self) -> bool {
+        matches!(
+            self,
+            Self::FoundOutside(..) | Self::FoundBeyondFormat(_) | Self::DuplicateId(_) | Self::Overloaded
+        )
+    }
+
+    /// Nothing else goes wrong in a run with it.
+    pub const fn is_alone(self) -> bool {
+        self.must_not_arm() || matches!(self, Self::PacedTooFast(_))
+    }
+
+    /// All is well again by itself.
+    const fn is_momentary(self) -> bool {
+        matches!(
+            self,
+            Self::Reboot(_)
+                | Self::OtherTurn(..)
+                | Self::PowerCut(..)
+                | Self::BusHolds(..)
+                | Self::HostStopped(_)
+                | Self::ControllerFreezes(_)
+        )
+    }
+
+    /// The servo whose command, or whose answer to it, is what goes wrong.
+    const fn obeying(self) -> Option<usize> {
+        match self {
+            Self::Reboot(servo)
+            | Self::OtherTurn(servo, _)
+            | Self::Fault(servo)
+            | Self::Asleep(servo)
+            | Self::RefusesLimit(servo) => Some(servo),
+            _ => None,
+        }
+    }
+
+    /// The robot must leave control because of this, whatever else happens.
+    pub const fn must_end(self) -> bool {
+        match self {
+            Self::Silent(_)
+            | Self::Reboot(_)
+            | Self::OtherTurn(..)
+            | Self::Fault(_)
+            | Self::Lying(_)
+            | Self::Asleep(_)
+            | Self::RefusesPosition(_)
+            | Self::RefusesLimit(_)
+            | Self::PowerCut(..)
+            | Self::BusDead(_)
+            | Self::BusLate(..)
+            | Self::ImuGone
+            | Self::BrownOut(_)
+            | Self::ControllerSlow(_)
+            | Self::ControllerPanics
+            | Self::ControllerFails
+            | Self::ControllerNan
+            | Self::OperatorStop => true,
+            Self::BusHolds(_, ticks, _) => ticks > 20,
+            Self::HostStopped(ms) | Self::ControllerFreezes(ms) => ms > 110,
+            _ => self.must_not_arm(),
+        }
+    }
+
+    /// The grace of a start applies to what it leads to.
+    pub const fn has_grace(self) -> bool {
+        matches!(
+            self,
+            Self::ImuGone
+                | Self::ControllerSlow(_)
+                | Self::BusDead(_)
+                | Self::BusHolds(..)
+                | Self::ControllerFreezes(_)
+                | Self::HostStopped(_)
+        )
+    }
+
+    /// The host does not see, or not at once, what the joints do, or cannot reach them.
+    pub const fn blinds(self) -> bool {
+        self.disturbs_the_wire() || matches!(self, Self::Stuck(_) | Self::Lying(_) | Self::WrongSign(_))
+    }
+
+    /// Frames or ticks come late or not at all, so that an answer cannot be timed.
+    pub const fn disturbs_the_wire(self) -> bool {
+        matches!(
+            self,
+            Self::Silent(_)
+                | Self::BusDead(_)
+                | Self::BusNoisy(..)
+                | Self::BusSlow(..)
+                | Self::BusLate(..)
+                | Self::BusHolds(..)
+                | Self::BusFlooded(..)
+                | Self::PowerCut(..)
+                | Self::RefusesPosition(_)
+                | Self::Overloaded
+                | Self::DuplicateId(_)
+                | Self::HostKilled
+                | Self::HostStopped(_)
+                | Self::HostLate(_)
+                | Self::ControllerFreezes(_)
+                | Self::ControllerSlow(_)
+        )
+    }
+
+    /// Whether the log may name `cause` when this happened to `robot`.
+    pub fn explains(self, cause: Cause, robot: &RobotConfig) -> bool {
+        let Some(trigger) = cause.trigger() else { return true };
+        match self {
+            Self::BusFlooded(bus, _) => {
+                let is_there = |servo: u16| robot.servos[usize::from(servo)].bus == bus;
+                is_silence(trigger) && cause.servo().is_none_or(is_there)
+            }
+            Self::Silent(_)
+            | Self::BusDead(_)
+            | Self::BusNoisy(..)
+            | Self::BusSlow(..)
+            | Self::BusLate(..)
+            | Self::BusHolds(..)
+            | Self::PowerCut(..)
+            | Self::DuplicateId(_)
+            | Self::Overloaded => is_silence(trigger) || trigger == Trigger::ServoFault || moves(trigger),
+            Self::HostStopped(_) | Self::HostLate(_) | Self::ControllerFreezes(_) => {
+                is_silence(trigger) || matches!(trigger, Trigger::Imu | Trigger::ServoFault) || moves(trigger)
+            }
+            Self::Reboot(_) | Self::OtherTurn(..) | Self::Asleep(_) | Self::RefusesPosition(_) => {
+                matches!(trigger, Trigger::ServoFault | Trigger::MissedReplies | Trigger::Stale)
+                    || moves(trigger)
+            }
+            Self::RefusesLimit(_) => trigger == Trigger::ServoFault,
+            Self::Fault(_) => matches!(cause, Cause::ServoFault { .. }),
+            Self::Lying(_) => matches!(cause, Cause::ServoNotFinite { .. }),
+            // A joint that does not feel itself move is driven wherever it goes.
+            Self::Stuck(_) | Self::Pushed(..) | Self::WrongSign(_) | Self::ControllerStops(_) => {
+                moves(trigger) || matches!(cause, Cause::ServoFault { .. })
+            }
+            Self::FoundOutside(..) | Self::FoundBeyondFormat(_) => {
+                moves(trigger) || trigger == Trigger::ServoFault
+            }
+            Self::ImuGone => trigger == Trigger::Imu,
+            Self::BrownOut(_) => trigger == Trigger::Voltage || matches!(cause, Cause::ServoFault { .. }),
+            Self::HostKilled | Self::DiskFull | Self::PacedTooFast(_) => false,
+            Self::ControllerSlow(_) => matches!(cause, Cause::ControllerSlow { .. } | Cause::Overruns { .. }),
+            Self::ControllerPanics => matches!(cause, Cause::ControllerPanicked),
+            Self::ControllerFails => matches!(cause, Cause::ControllerFailed),
+            Self::ControllerNan => matches!(cause, Cause::CommandNotFinite { .. }),
+            Self::ControllerWild | Self::ControllerHuge => trigger == Trigger::Command || moves(trigger),
+            Self::OperatorStop => matches!(cause, Cause::OperatorStop),
+        }
+    }
+}
+
+/// What silence on a bus, or a host that does not listen, leads to.
+const fn is_silence(trigger: Trigger) -> bool {
+    matches!(
+        trigger,
+        Trigger::MissedReplies | Trigger::Stale | Trigger::BusDown | Trigger::Overruns | Trigger::ServoFault
+    )
+}
+
+/// What joints and a body that are moved against the plan lead to.
+const fn moves(trigger: Trigger) -> bool {
+    matches!(trigger, Trigger::Tilt | Trigger::Position | Trigger::Velocity)
+}
+
+/// Every joint settles without much overshoot.
+fn is_damped(robot: &RobotConfig) -> bool {
+    const RATIO: f64 = 0.5;
+    let ratio = |servo: &ServoConfig| {
+        0.5 * servo.device.kd / (servo.device.kp * servo.joint.inertia).sqrt().max(f64::MIN_POSITIVE)
+    };
+    robot.servos.iter().all(|servo| ratio(servo) >= RATIO)
+}
+
+impl Scenario {
+    /// Because of this trouble a robot that is under control since tick `since`, `grace` ticks of which forgive silence,
+    /// must leave it.
+    pub fn must_end_by(&self, event: &Event, since: u64, grace: u64) -> bool {
+        let trouble = event.trouble;
+        // A servo that is commanded to stop has nothing to obey, and a stop clears its faults.
+        let is_stopped = |servo| self.troubles().any(|trouble| trouble == Trouble::ControllerStops(servo));
+        let has_passed = event.tick < since && trouble.is_momentary();
+        let is_forgiven = matches!(trouble, Trouble::BusHolds(..)) && event.tick < since + grace;
+        trouble.must_end() && !has_passed && !is_forgiven && !trouble.obeying().is_some_and(is_stopped)
+    }
+
+    /// The log may name `cause` in this tick.
+    pub fn explains(&self, cause: Cause, tick: u64, robot: &RobotConfig) -> bool {
+        let begun = self.events.iter().filter(|event| event.tick <= tick);
+        let by_trouble = begun.into_iter().any(|event| event.trouble.explains(cause, robot));
+        // A robot on legs falls over under a controller that is not its own, and the ground moves its joints.
+        let falls = robot.body.is_some() && self.style != Style::Own;
+        // Where the gains damp little, a joint overshoots the speed at which its target moves.
+        let rings = self.style == Style::Steps && !is_damped(robot);
+        let trigger = cause.trigger();
+        by_trouble || falls && trigger.is_some_and(moves) || rings && trigger == Some(Trigger::Velocity)
+    }
+
+    /// The robot must never come under control.
+    pub fn must_not_arm(&self) -> bool {
+        self.troubles().any(Trouble::must_not_arm)
+    }
+
+    /// A servo whose encoder stands still is driven wherever it goes.
+    pub fn is_stuck(&self, servo: usize) -> bool {
+        self.troubles().any(|trouble| trouble == Trouble::Stuck(servo))
+    }
+
+    /// A constant torque may be what a servo does last: nothing limits a joint under it that nobody sees or reaches.
+    pub fn may_push_blindly(&self) -> bool {
+        let pushes = |trouble| matches!(trouble, Trouble::ControllerWild | Trouble::ControllerHuge);
+        self.blind_s() > 0.0 && (self.style == Style::Torque || self.troubles().any(pushes))
+    }
+
+    /// How long a joint may be out of sight and out of reach: until the servo's own watchdog damps it, s.
+    pub fn blind_s(&self) -> f64 {
+        const WATCHDOG_AND_ANSWER_S: f64 = 0.13;
+        if self.troubles().any(Trouble::blinds) { WATCHDOG_AND_ANSWER_S } else { 0.0 }
+    }
+
+    /// Commands of one tick that a queue behind the link may deliver late, per servo and bus.
+    pub fn late_by_kernel(&self) -> u32 {
+        let kernel = |trouble: &Trouble| {
+            matches!(trouble, Trouble::BusHolds(_, _, Queue::Kernel) | Trouble::PowerCut(_, Queue::Kernel))
+        };
+        self.troubles().filter(kernel).count() as u32
+    }
+}

@@ -1,0 +1,273 @@
+//! The robots of a campaign, and how a scenario changes them.
+
+use super::plant::Plant;
+use super::scenario::{Scenario, Trouble};
+use khz_emu::{ConfigError, World};
+use khz_robot::RobotConfig;
+use khz_robot::config::{ControllerConfig, Format};
+
+/// Robots a campaign draws from.
+#[derive(Clone, Debug)]
+pub struct Fleet {
+    /// The robots.
+    pub members: Vec<Member>,
+}
+
+/// One robot of a fleet.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its file, with times that keep runs short.
+    pub config: RobotConfig,
+    /// How often it is drawn, compared to the others.
+    pub weight: u64,
+    /// It is drawn at several rates.
+    pub any_rate: bool,
+    /// Longer formats than those of its file do not fit into its bus cycle.
+    pub is_full: bool,
+    /// Troubles begin between these ticks: the robot is past its start and moves.
+    pub from: u64,
+    /// See `from`.
+    pub to: u64,
+    /// If the robot is still under control in this tick, the run's time is over.
+    pub over: u64,
+    /// No run is longer.
+    pub longest: u64,
+}
+
+/// One joint, alone on its bus.
+const SOLO: &str = r#"
+    [robot]
+    name = "solo"
+    [bus.main]
+    link = "emulated"
+    [[servo]]
+    name = "joint"
+    bus = "main"
+    id = 1
+    limits = { position = [-0.5, 0.5], velocity = 2.0, torque = 2.0 }
+    joint = { inertia = 0.01, viscous = 0.01, coulomb = 0.02 }
+    [controller]
+    name = "hold"
+"#;
+
+/// Two joints, each on its own bus.
+const PAIR: &str = r#"
+    [robot]
+    name = "pair"
+    [bus.left]
+    link = "emulated"
+    [bus.right]
+    link = "emulated"
+    [servo_defaults]
+    limits = { position = [-1.0, 1.5], velocity = 5.0, torque = 3.0 }
+    joint = { inertia = 0.01, viscous = 0.01, coulomb = 0.02, gravity = 0.3 }
+    [[servo]]
+    name = "left"
+    bus = "left"
+    id = 1
+    [[servo]]
+    name = "right"
+    bus = "right"
+    id = 1
+    sign = -1
+    offset = 0.3
+    [controller]
+    name = "sine"
+    amplitude = 0.3
+    from_hz = 1.0
+    to_hz = 2.0
+    sweep_s = 1.0
+"#;
+
+/// Two wheels that turn for ever, on a serial bus.
+const WHEELS: &str = r#"
+    [robot]
+    name = "wheels"
+    [bus.main]
+    link = "emulated"
+    wire = "rs485"
+    baud = 3000000
+    [servo_defaults]
+    bus = "main"
+    limits = { velocity = 10.0 }
+    joint = { inertia = 0.02, viscous = 0.02, coulomb = 0.05 }
+    [[servo]]
+    name = "left"
+    id = 1
+    [[servo]]
+    name = "right"
+    id = 2
+    sign = -1
+    [controller]
+    name = "sine"
+    amplitude = 0.5
+    from_hz = 1.0
+    to_hz = 2.0
+    sweep_s = 1.0
+"#;
+
+impl Fleet {
+    /// Only this robot.
+    pub fn of(robot: &RobotConfig) -> Self {
+        Self { members: vec![Member::new(robot, 1, false)] }
+    }
+
+    /// The built-in quadruped, arm and camera head, single joints and wheels.
+    ///
+    /// # Panics
+    /// Never: a test reads the same texts.
+    pub fn built_in() -> Self {
+        let read = |text: &str, name: &str| match RobotConfig::parse(text, name) {
+            Ok(robot) => robot,
+            Err(error) => panic!("{error}"),
+        };
+        let members = vec![
+            Member::new(&RobotConfig::quadruped(), 6, false),
+            Member::new(&read(include_str!("../../../../robots/arm.toml"), "arm.toml"), 2, false),
+            Member::new(&read(include_str!("../../../../robots/pan_tilt.toml"), "pan_tilt.toml"), 2, false),
+            Member::new(&read(SOLO, "solo"), 3, true),
+            Member::new(&read(PAIR, "pair"), 3, true),
+            Member::new(&read(WHEELS, "wheels"), 2, false),
+        ];
+        Self { members }
+    }
+
+    /// The sum of all weights.
+    pub fn weight(&self) -> u64 {
+        self.members.iter().map(|member| member.weight).sum()
+    }
+
+    /// The robot at this place among the weights.
+    pub(super) fn pick(&self, mut place: u64) -> usize {
+        for (index, member) in self.members.iter().enumerate() {
+            match place.checked_sub(member.weight) {
+                None => return index,
+                Some(rest) => place = rest,
+            }
+        }
+        0
+    }
+}
+
+impl Member {
+    fn new(robot: &RobotConfig, weight: u64, any_rate: bool) -> Self {
+        let mut config = robot.clone();
+        let stands = config.body.is_some();
+        let supervisor = &mut config.supervisor;
+        supervisor.damping_s = if stands { 0.5 } else { 0.2 };
+        supervisor.grace_s = if stands { 0.3 } else { 0.1 };
+        supervisor.still_s = supervisor.still_s.min(supervisor.grace_s);
+        supervisor.answer_s = supervisor.answer_s.min(0.3);
+        if let ControllerConfig::StandAndSquat(legs) = &mut config.controller {
+            legs.rise_s = 0.5;
+            legs.period_s = 0.6;
+        }
+        let [from, to, longest] = if stands { [650, 900, 1_700] } else { [150, 350, 1_400] };
+        let is_full = (0..config.buses.len()).any(|bus| config.servos_on(bus).count() > 2);
+        Self { config, weight, any_rate, is_full, from, to, over: to + 150, longest }
+    }
+}
+
+/// What a scenario makes of a robot.
+pub struct Cast {
+    /// What the machine is built from: the robot file.
+    pub file: RobotConfig,
+    /// What its supervisor reads: the same, unless a defect is planted.
+    pub supervised: RobotConfig,
+    /// What the devices are built from: how the robot really is.
+    pub real: RobotConfig,
+    /// The servo of the file each emulated servo is taken for.
+    pub stands_for: Vec<usize>,
+}
+
+impl Cast {
+    /// The robot of a scenario, with a defect if one is planted.
+    pub fn new(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Self {
+        let mut real = fleet.members[scenario.robot.0].config.clone();
+        real.timing.rate_hz = scenario.rate_hz;
+        for servo in &mut real.servos {
+            let (command, query) = (&mut servo.settings.command, &mut servo.settings.query);
+            if let Some(format) = scenario.formats.command {
+                [command.position, command.velocity, command.torque] = [format; 3];
+            }
+            if let Some(format) = scenario.formats.query {
+                [query.position, query.velocity, query.torque] = [format; 3];
+            }
+        }
+        let stands_for = (0..real.servos.len()).collect();
+        let mut cast = Self { file: real.clone(), supervised: real.clone(), real, stands_for };
+        scenario.troubles().for_each(|trouble| cast.spoil(trouble));
+        cast.supervised = cast.file.clone();
+        plant.into_iter().for_each(|plant| plant.into(&mut cast));
+        cast
+    }
+
+    /// What is wrong from the start.
+    fn spoil(&mut self, trouble: Trouble) {
+        match trouble {
+            Trouble::FoundOutside(servo, hundredths) => {
+                self.start_outside(servo, f64::from(hundredths) * 0.01)
+            }
+            Trouble::FoundBeyondFormat(servo) => self.start_beyond_format(servo),
+            Trouble::WrongSign(servo) => self.file.servos[servo].settings.sign *= -1,
+            Trouble::DuplicateId(servo) => {
+                let mut twin = self.real.servos[servo].clone();
+                twin.settings.name.push_str("_twin");
+                self.real.servos.push(twin);
+                self.stands_for.push(servo);
+            }
+            Trouble::Overloaded => {
+                for config in [&mut self.file, &mut self.real] {
+                    config.timing.rate_hz = 8000.0;
+                    config.timing.bus_deadline_us = Some(100.0);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn start_outside(&mut self, servo: usize, by: f64) {
+        let settings = &mut self.real.servos[servo].settings;
+        let Some([low, high]) = settings.limits.position else { return };
+        let start = if by < 0.0 { low + by } else { high + by };
+        settings.joint.start = start;
+        settings.joint.stops = settings.joint.stops.map(|[a, b]| [a.min(start - 0.1), b.max(start + 0.1)]);
+    }
+
+    fn start_beyond_format(&mut self, servo: usize) {
+        for config in [&mut self.file, &mut self.real] {
+            let settings = &mut config.servos[servo].settings;
+            settings.query.position = Format::Int16;
+            settings.joint.start = 40.0;
+            settings.joint.gravity = 0.0;
+            settings.joint.stops = None;
+            settings.limits.position = None;
+        }
+    }
+
+    /// The devices, with the body if the file describes one.
+    pub fn world(&self) -> Result<World, ConfigError> {
+        self.real.emulate()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_robot_of_the_fleet_is_read_and_emulated() {
+        for member in Fleet::built_in().members {
+            assert!(member.config.warnings.is_empty(), "{:?}", member.config.warnings);
+            member.config.emulate().unwrap();
+        }
+    }
+
+    #[test]
+    fn every_robot_is_drawn_as_often_as_its_weight_says() {
+        let fleet = Fleet::built_in();
+        let mut drawn = vec![0; fleet.members.len()];
+        (0..fleet.weight()).for_each(|place| drawn[fleet.pick(place)] += 1);
+        assert_eq!(drawn, fleet.members.iter().map(|member| member.weight).collect::<Vec<_>>());
+    }
+}

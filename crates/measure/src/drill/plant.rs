@@ -1,0 +1,236 @@
+//! Defects that were repaired, put back one at a time, to prove that the campaign finds each of them.
+//!
+//! None of this can be reached from a robot file or a command. Nothing in the product knows of it either: a defect is put
+//! back by giving the supervisor another robot file than the cycle, or by what stands between the machine and its buses.
+
+use super::fleet::Cast;
+use khz_link::Received;
+use khz_robot::config::{Format, Reaction};
+use khz_wire::subframe::Run;
+use khz_wire::{Address, Frame, Mode, Register, Subframe, Subframes, Value, Writer};
+
+/// A repair that is taken out again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plant {
+    /// A joint found outside its limits is armed.
+    FoundOutside,
+    /// A target may jump.
+    TargetJumps,
+    /// Nobody looks at where a joint is.
+    PositionTrigger,
+    /// Nobody looks at how fast a joint is.
+    VelocityTrigger,
+    /// Velocity and torque commands may lead out of the limits.
+    OutwardCommands,
+    /// A position at the end of its format is taken for a position.
+    SaturatedReplies,
+    /// A command beyond its format is cut and sent.
+    SaturatedCommands,
+    /// Commands that found no room are delivered whenever the bus takes them.
+    StaleCommands,
+    /// A reply to an older query is taken for this tick's.
+    LateReplies,
+    /// After arming silence is forgiven for as long as the grace of a start.
+    BlindGrace,
+    /// A servo may refuse what it is sent.
+    RefusedWrites,
+    /// A servo that stays off is taken for one that obeys.
+    SleepingServo,
+    /// Two servos may answer to one id.
+    DuplicateIds,
+    /// A controller's panic is printed within the tick.
+    PrintedPanics,
+    /// Frames that come too often speed the loop up.
+    PaceSpeedsUp,
+    /// All links share one inbox, and the first that floods fills it.
+    SharedInbox,
+}
+
+impl Plant {
+    /// Changes the robot file the supervisor reads.
+    pub(super) fn into(self, cast: &mut Cast) {
+        let robot = &mut cast.supervised;
+        match self {
+            Self::FoundOutside => robot.supervisor.position_tolerance = 10.0,
+            Self::PositionTrigger => robot.supervisor.reactions.position = Reaction::Warn,
+            Self::VelocityTrigger => robot.supervisor.reactions.velocity = Reaction::Warn,
+            Self::BlindGrace => robot.supervisor.stale_ms = 10_000.0,
+            // The same triggers at the same values, but a guard that allows ten times as much.
+            Self::TargetJumps => {
+                robot.supervisor.velocity_factor *= 0.1;
+                let limits = robot.servos.iter_mut().map(|servo| &mut servo.settings.limits);
+                limits.for_each(|limits| limits.velocity = limits.velocity.map(|limit| 10.0 * limit));
+            }
+            Self::OutwardCommands => {
+                robot.supervisor.position_tolerance -= 10.0;
+                let limits = robot.servos.iter_mut().map(|servo| &mut servo.settings.limits);
+                limits
+                    .for_each(|limits| limits.position = limits.position.map(|[a, b]| [a - 10.0, b + 10.0]));
+            }
+            Self::SaturatedCommands => {
+                for servo in &mut robot.servos {
+                    let command = &mut servo.settings.command;
+                    [command.position, command.velocity, command.torque] = [Format::Float; 3];
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An inbox that all links of a machine share.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    /// Who was asked last.
+    asked: usize,
+    left: u32,
+}
+
+/// Frames taken at once from all links together.
+const INBOX: u32 = 64;
+
+impl Inbox {
+    /// A link is asked; whether there is room for what it has. The first one is asked first each time.
+    pub fn ask(&mut self, link: usize) -> bool {
+        if link == 0 && self.asked != 0 {
+            self.left = INBOX;
+        }
+        self.asked = link;
+        self.left > 0
+    }
+
+    /// It had a frame.
+    pub fn taken(&mut self) {
+        self.left -= 1;
+    }
+}
+
+/// Changes replies so that the host cannot see what it has learnt to see.
+pub struct Forger {
+    plant: Plant,
+    /// The last query to each servo, and how many replies came to it.
+    queries: Vec<Option<(Frame, u32)>>,
+}
+
+impl Forger {
+    /// For the plants that need one.
+    pub fn new(plant: Plant) -> Option<Self> {
+        let forged = [
+            Plant::SaturatedReplies,
+            Plant::LateReplies,
+            Plant::RefusedWrites,
+            Plant::SleepingServo,
+            Plant::DuplicateIds,
+        ];
+        forged.contains(&plant).then(|| Self { plant, queries: vec![None; 128] })
+    }
+
+    /// The host asks.
+    pub fn query(&mut self, frame: &Frame) {
+        let id = Address::from_id(frame.id).destination;
+        self.queries[usize::from(id & 0x7f)] = Some((*frame, 0));
+    }
+
+    /// A servo answers; what the host is given.
+    pub fn reply(&mut self, received: Received) -> Option<Received> {
+        let id = Address::from_id(received.frame.id).source;
+        let Some((query, replies)) = &mut self.queries[usize::from(id & 0x7f)] else { return Some(received) };
+        *replies += 1;
+        if self.plant == Plant::DuplicateIds && *replies > 1 {
+            return None;
+        }
+        let frame = match self.plant {
+            Plant::LateReplies => reordered(query, &received.frame),
+            Plant::DuplicateIds => received.frame,
+            plant => copied(&received.frame, |register, value| forged(plant, query, register, value)),
+        };
+        Some(Received { frame, ..received })
+    }
+}
+
+/// A value as the host is to see it.
+fn forged(plant: Plant, query: &Frame, register: u32, value: Value) -> Value {
+    match (plant, value) {
+        (Plant::SaturatedReplies, Value::Int8(-128 | -127)) => Value::Int8(-126),
+        (Plant::SaturatedReplies, Value::Int8(127)) => Value::Int8(126),
+        (Plant::SaturatedReplies, Value::Int16(..=-32_767)) => Value::Int16(-32_766),
+        (Plant::SaturatedReplies, Value::Int16(32_767)) => Value::Int16(32_766),
+        (Plant::SleepingServo, Value::Int8(mode)) if register == u32::from(Register::MODE.0) => {
+            Value::Int8(if is_starting(mode) { commanded(query).unwrap_or(mode) } else { mode })
+        }
+        _ => value,
+    }
+}
+
+/// Off, or on the way from there to what is commanded.
+fn is_starting(mode: i8) -> bool {
+    let starting = [Mode::Stopped, Mode::Enabling, Mode::Calibrating, Mode::CalibrationComplete];
+    starting.iter().any(|&starting| starting as i8 == mode)
+}
+
+/// The mode a query commands.
+fn commanded(query: &Frame) -> Option<i8> {
+    let mode = Subframes::new(query.payload()).flatten().find_map(|subframe| {
+        let Subframe::Write(values) = subframe else { return None };
+        values.iter().find(|(register, _)| *register == u32::from(Register::MODE.0))
+    });
+    mode.map(|(_, value)| value.integer() as i8).filter(|&mode| mode != Mode::Stopped as i8)
+}
+
+/// A reply with other values, and without the registers the servo refused to write.
+fn copied(reply: &Frame, change: impl Fn(u32, Value) -> Value) -> Frame {
+    rewritten(reply, |writer| {
+        for subframe in Subframes::new(reply.payload()).flatten() {
+            match subframe {
+                Subframe::Reply(values) => {
+                    writer.reply_head(values.run).ok()?;
+                    for (register, value) in values.iter() {
+                        writer.value(change(register, value)).ok()?;
+                    }
+                }
+                Subframe::ReadError(error) => writer.read_error(error).ok()?,
+                _ => {}
+            }
+        }
+        Some(())
+    })
+}
+
+/// The values of a reply in the order of another query: as if they answered that.
+fn reordered(query: &Frame, reply: &Frame) -> Frame {
+    let values: Vec<(u32, Value)> = Subframes::new(reply.payload())
+        .flatten()
+        .filter_map(|subframe| match subframe {
+            Subframe::Reply(values) => Some(values.iter()),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    let value = |register: u32, run: Run| {
+        let known =
+            values.iter().find(|(known, value)| *known == register && value.resolution() == run.resolution);
+        known.map_or(Value::read(run.resolution, &[0; 4]), |(_, value)| Some(*value))
+    };
+    rewritten(reply, |writer| {
+        for subframe in Subframes::new(query.payload()).flatten() {
+            let Subframe::Read(run) = subframe else { continue };
+            writer.reply_head(run).ok()?;
+            for register in run.start..run.start + run.count {
+                writer.value(value(register, run)?).ok()?;
+            }
+        }
+        Some(())
+    })
+}
+
+/// A frame with another payload; the same where that does not fit.
+fn rewritten(frame: &Frame, write: impl FnOnce(&mut Writer<'_>) -> Option<()>) -> Frame {
+    let mut payload = [0; khz_wire::frame::MAX_PAYLOAD];
+    let mut writer = Writer::new(&mut payload);
+    let written = write(&mut writer).and_then(|()| Frame::new(frame.id, writer.written()));
+    written.map_or(*frame, |mut written| {
+        written.pad();
+        (written.extended, written.fd, written.brs) = (frame.extended, frame.fd, frame.brs);
+        written
+    })
+}

@@ -1,0 +1,472 @@
+//! One run of a campaign: a scenario is played, and everything that must hold is checked on the way.
+
+use super::disk::Recording;
+use super::fleet::{Cast, Fleet, Member};
+use super::line::Gate;
+use super::paced;
+use super::plant::Plant;
+use super::prints;
+use super::rig::{Rig, Set};
+use super::saboteur::{self, Mischief, Saboteur};
+use super::scenario::{Event, Queue, Scenario, Trouble};
+use super::violation::{Invariant, Violated};
+use super::witness::{self, Witness};
+use khz_emu::Injection;
+use khz_link::faults::{Direction, Fault as WireFault, Kind};
+use khz_robot::RobotConfig;
+use khz_robot::supervisor::{Cause, Phase, Transition};
+use khz_robot::time::VirtualTime;
+use khz_wire::{Fault, Mode, Register};
+use std::sync::{Arc, Mutex};
+
+/// A robot that must come down leaves control within this many ticks.
+const ANSWER_TICKS: u64 = 60;
+/// Or within this time, if that is longer.
+const ANSWER_S: f64 = 0.07;
+/// A robot whose joint is beyond its limits, or too fast, leaves control within this many ticks.
+const SEEN_TICKS: u32 = 10;
+/// A joint is pushed for so long.
+const PUSH_S: f64 = 0.1;
+
+/// What came of one run.
+#[derive(Default)]
+pub struct Verdict {
+    pub violated: Option<Violated>,
+    pub brought_down: bool,
+    pub armed: bool,
+    pub reaction_ns: Option<i64>,
+    /// One tick and the bus cycle.
+    pub allowed_ns: i64,
+    /// Highest speed at which a joint was driven, as a share of what is allowed.
+    pub peak_speed: f64,
+}
+
+/// Plays a scenario, with a defect if one is planted.
+pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict {
+    let cast = Cast::new(fleet, scenario, plant);
+    if let Some(percent) = scenario.paced() {
+        let violated = paced::check(&cast, scenario, percent, plant).err();
+        return Verdict { violated, armed: true, ..Verdict::default() };
+    }
+    prints::take_prints();
+    let (mischief, time) = (Arc::new(Mischief::default()), VirtualTime::new(0));
+    let witness = Arc::new(Mutex::new(Witness::new(&cast, scenario)));
+    if plant == Some(Plant::PrintedPanics) {
+        mischief.begin(saboteur::PRINTS);
+    }
+    let controller = Box::new(Saboteur {
+        inner: saboteur::controller(scenario.style, &cast.file),
+        mischief: Arc::clone(&mischief),
+        witness: Arc::clone(&witness),
+        time: time.clone(),
+    });
+    let faults: Vec<_> = scenario.events.iter().filter_map(|event| on_wire(event, &cast.file)).collect();
+    let fills = scenario.troubles().any(|trouble| trouble == Trouble::DiskFull);
+    let recording =
+        fills.then(|| Recording::start(&cast.file)).transpose().map_err(|error| error.to_string());
+    let world = cast.world().map_err(|error| error.to_string());
+    match world.and_then(|world| Ok((world, recording?))) {
+        Ok((world, recording)) => {
+            let (config, supervised) = (&cast.file, &cast.supervised);
+            let set = Set { world, config, supervised, witness: Some(Arc::clone(&witness)), plant };
+            let rig = Rig::on(set, controller, &faults, time);
+            let member = &fleet.members[scenario.robot.0];
+            let later = Vec::with_capacity(4);
+            let (log, tick, late) = (Vec::new(), 0, 0);
+            Run {
+                cast,
+                member,
+                scenario,
+                rig,
+                mischief,
+                witness,
+                recording,
+                plant,
+                log,
+                tick,
+                late,
+                later,
+                active_since: 0,
+            }
+            .judge()
+        }
+        Err(what) => {
+            Verdict { violated: Some(Violated { invariant: Invariant::Panics, what }), ..Verdict::default() }
+        }
+    }
+}
+
+/// Troubles of the wires run by script; their time begins with the first call of the link.
+fn on_wire(event: &Event, robot: &RobotConfig) -> Option<WireFault> {
+    let period_ns = robot.timing.period_ns();
+    let from_ns = event.tick as i64 * period_ns;
+    let late = |kind| WireFault { direction: Direction::FromDevices, ..WireFault::new(kind) };
+    let (bus, fault) = match event.trouble {
+        Trouble::BusDead(bus) => (bus, WireFault::new(Kind::BusOff)),
+        Trouble::BusNoisy(bus, percent) => {
+            // The checksum of the frame finds the damage; what is left of it is a loss.
+            (bus, WireFault { probability: f64::from(percent) * 0.01, ..WireFault::new(Kind::Loss) })
+        }
+        Trouble::BusSlow(bus, us) => (bus, late(Kind::Delay { ns: 0, jitter_ns: i64::from(us) * 1000 })),
+        Trouble::BusLate(bus, ticks) => {
+            (bus, late(Kind::Delay { ns: i64::from(ticks) * period_ns, jitter_ns: 0 }))
+        }
+        _ => return None,
+    };
+    Some(WireFault { from_ns, channel: Some(bus as u8), ..fault })
+}
+
+/// One run under way.
+struct Run<'a> {
+    cast: Cast,
+    member: &'a Member,
+    scenario: &'a Scenario,
+    rig: Rig,
+    mischief: Arc<Mischief>,
+    witness: Arc<Mutex<Witness>>,
+    /// Only where the disk fills.
+    recording: Option<Recording>,
+    plant: Option<Plant>,
+    log: Vec<Transition>,
+    tick: u64,
+    /// For how many more ticks they start late.
+    late: u32,
+    /// What ends, and when.
+    later: Vec<(u64, Later)>,
+    /// When the robot came under control.
+    active_since: u64,
+}
+
+/// The end of a trouble.
+#[derive(Clone, Copy)]
+enum Later {
+    PowerOn,
+    Open(usize),
+    LetGo(usize),
+}
+
+impl Run<'_> {
+    fn judge(mut self) -> Verdict {
+        let violated = self.go().err();
+        let unwritten = self.recording.take().and_then(|recording| recording.finish().err());
+        let unwritten = unwritten.map(|what| Violated { invariant: Invariant::Recording, what });
+        let left = |transition: &Transition| {
+            transition.from == Phase::Active
+                && transition.to != Phase::Active
+                && transition.cause.is_trouble()
+        };
+        let timing = &self.cast.file.timing;
+        let allowed_ns = timing.period_ns() + timing.bus_deadline_ns();
+        let clean = self.scenario.troubles().all(|trouble| !trouble.disturbs_the_wire());
+        let reaction_ns = self.rig.stage().spy.reaction_ns().filter(|_| clean);
+        let slow = reaction_ns.filter(|&ns| ns > allowed_ns).map(|ns| Violated {
+            invariant: Invariant::Reaction,
+            what: format!("a fault was answered only after {} µs", ns / 1000),
+        });
+        Verdict {
+            violated: violated.or(slow).or(unwritten),
+            brought_down: self.log.iter().any(left),
+            armed: self.log.iter().any(|transition| transition.to == Phase::Active),
+            reaction_ns,
+            allowed_ns,
+            peak_speed: witness::lock(&self.witness).peak_speed,
+        }
+    }
+
+    fn go(&mut self) -> Result<(), Violated> {
+        let mut late_us = 0;
+        while self.tick < self.longest() && !self.rig.machine.is_settled() {
+            let (scenario, tick) = (self.scenario, self.tick);
+            self.finish_troubles();
+            for event in scenario.events.iter().filter(|event| event.tick == tick) {
+                match event.trouble {
+                    Trouble::HostKilled => return self.host_is_gone(),
+                    Trouble::HostStopped(ms) => self.rig.freeze(i64::from(ms) * 1_000_000),
+                    Trouble::HostLate(us) => (late_us, self.late) = (us, 30),
+                    trouble => self.begin(trouble),
+                }
+            }
+            let late_ns = if self.late > 0 { i64::from(late_us) * 1000 } else { 0 };
+            self.late = self.late.saturating_sub(1);
+            let timing = self.rig.tick(self.stop(), late_ns);
+            self.recording.iter_mut().for_each(|recording| recording.tick(tick, timing, &self.rig.machine));
+            self.check_step()?;
+            self.tick += 1;
+        }
+        self.check_end()
+    }
+
+    fn stop(&self) -> Option<Cause> {
+        let over = self.tick >= self.member.over && self.rig.machine.phase() == Phase::Active;
+        match self.mischief.has(saboteur::OPERATOR) {
+            true => Some(Cause::OperatorStop),
+            false => over.then_some(Cause::TimeOver),
+        }
+    }
+
+    fn begin(&mut self, trouble: Trouble) {
+        if let Some((servo, injection)) = injection(trouble) {
+            let now_ns = self.rig.now_ns();
+            self.rig.stage().world.inject(servo, injection, now_ns);
+        }
+        let ms = |ms: u16| i64::from(ms) * 1_000_000;
+        match trouble {
+            Trouble::RefusesLimit(servo) => self.refuse_limit(servo),
+            Trouble::ImuGone => self.rig.stage().world.lose_imu(true),
+            Trouble::BrownOut(volts) => self.set_supply(f64::from(volts)),
+            Trouble::Pushed(servo, percent) => self.push(servo, percent),
+            Trouble::PowerCut(ticks, queue) => self.cut_power(ticks, queue),
+            Trouble::BusHolds(bus, ticks, queue) => self.hold(bus, ticks, queue),
+            Trouble::BusFlooded(bus, per_ms) => self.rig.flood(bus, i64::from(per_ms) * 1000),
+            Trouble::DiskFull => self.recording.iter().for_each(Recording::fill_the_disk),
+            Trouble::ControllerFreezes(for_ms) => self.mischief.freeze(ms(for_ms)),
+            Trouble::ControllerSlow(us) => self.mischief.slow(i64::from(us) * 1_000),
+            Trouble::ControllerPanics => self.mischief.begin(saboteur::PANIC),
+            Trouble::ControllerFails => self.mischief.begin(saboteur::FAIL),
+            Trouble::ControllerNan => self.mischief.begin(saboteur::NAN),
+            Trouble::ControllerWild => self.mischief.begin(saboteur::WILD),
+            Trouble::ControllerHuge => self.mischief.begin(saboteur::HUGE),
+            Trouble::ControllerStops(servo) => self.mischief.stop(servo),
+            Trouble::OperatorStop => self.mischief.begin(saboteur::OPERATOR),
+            _ => {}
+        }
+    }
+
+    fn refuse_limit(&mut self, servo: usize) {
+        let now_ns = self.rig.now_ns();
+        let refused = Injection::RefuseWrite(Some(Register::COMMAND_MAX_TORQUE));
+        self.rig.stage().world.inject(servo, refused, now_ns);
+    }
+
+    fn set_supply(&mut self, volts: f64) {
+        let now_ns = self.rig.now_ns();
+        let mut stage = self.rig.stage();
+        (0..stage.world.servos().len()).for_each(|servo| stage.world.set_supply(servo, volts, now_ns));
+    }
+
+    fn push(&mut self, servo: usize, percent: i16) {
+        let now_ns = self.rig.now_ns();
+        let limit = self.cast.file.servos[servo].limits.torque.unwrap_or(5.0);
+        self.rig.stage().world.push(servo, limit * f64::from(percent) * 0.01, now_ns);
+        let ticks = (PUSH_S * self.cast.file.timing.rate_hz) as u64;
+        self.later.push((self.tick + ticks, Later::LetGo(servo)));
+    }
+
+    fn cut_power(&mut self, ticks: u16, queue: Queue) {
+        self.power(false);
+        self.later.push((self.tick + u64::from(ticks), Later::PowerOn));
+        (0..self.cast.file.buses.len()).for_each(|bus| self.hold(bus, ticks, queue));
+    }
+
+    fn power(&mut self, on: bool) {
+        let now_ns = self.rig.now_ns();
+        let mut stage = self.rig.stage();
+        for servo in 0..stage.world.servos().len() {
+            if stage.world.servos()[servo].is_powered() != on {
+                stage.world.inject(servo, Injection::Power(on), now_ns);
+            }
+        }
+    }
+
+    fn hold(&mut self, bus: usize, ticks: u16, queue: Queue) {
+        let gate = match queue {
+            Queue::Lost => Gate::Lost,
+            Queue::Link if self.plant == Some(Plant::StaleCommands) => Gate::Endless,
+            Queue::Link => Gate::Link,
+            Queue::Kernel => Gate::Kernel(self.cast.file.servos_on(bus).count()),
+        };
+        self.rig.set_gate(bus, gate);
+        self.later.push((self.tick + u64::from(ticks), Later::Open(bus)));
+    }
+
+    fn finish_troubles(&mut self) {
+        let tick = self.tick;
+        while let Some(index) = self.later.iter().position(|later| later.0 <= tick) {
+            match self.later.swap_remove(index).1 {
+                Later::PowerOn => self.power(true),
+                Later::Open(bus) => self.rig.open(bus),
+                Later::LetGo(servo) => {
+                    let now_ns = self.rig.now_ns();
+                    self.rig.stage().world.push(servo, 0.0, now_ns);
+                }
+            }
+        }
+    }
+
+    /// Times of the supervisor count in seconds, troubles in ticks.
+    fn longest(&self) -> u64 {
+        let faster = (self.cast.file.timing.rate_hz / 1000.0).max(1.0);
+        (self.member.longest as f64 * faster) as u64
+    }
+
+    /// Until when a trouble must have led out of control.
+    fn answered_by(&self, event: &Event) -> u64 {
+        let config = &self.cast.file;
+        let ticks = |seconds: f64| (seconds * config.timing.rate_hz) as u64;
+        let begun = event.tick.max(self.active_since);
+        let start = self.active_since + ticks(config.supervisor.grace_s);
+        let begun = if event.trouble.has_grace() { begun.max(start) } else { begun };
+        begun + ANSWER_TICKS.max(ticks(ANSWER_S))
+    }
+
+    fn check_step(&mut self) -> Result<(), Violated> {
+        if let Some(violated) = witness::lock(&self.witness).take() {
+            return Err(violated);
+        }
+        if let Some(beyond) = self.rig.stage().spy.beyond.take() {
+            return Violated::by(Invariant::CommandLimits, format!("beyond the limits: {beyond}"));
+        }
+        for transition in self.rig.machine.transitions() {
+            let Transition { from, to, cause, .. } = *transition;
+            if from != to && !from.leads_to(to) {
+                return Violated::by(Invariant::Graph, format!("no way from {from:?} to {to:?}"));
+            }
+            if to == Phase::Active && self.scenario.must_not_arm() {
+                return Violated::by(Invariant::Arming, "the robot came under control");
+            }
+            if cause.is_trouble() && !self.scenario.explains(cause, self.tick, &self.cast.file) {
+                let servo = cause.servo().map_or(String::new(), |servo| format!(" (servo {servo})"));
+                let what =
+                    format!("the log says \"{cause}\"{servo} in tick {}, which did not happen", self.tick);
+                return Violated::by(Invariant::Cause, what);
+            }
+            if to == Phase::Active && from != to {
+                self.active_since = self.tick;
+            }
+            self.log.push(*transition);
+        }
+        if prints::take_prints() > 0 {
+            return Violated::by(Invariant::Panics, "a panic was printed within the tick");
+        }
+        if self.rig.machine.phase() == Phase::Active { self.check_active() } else { Ok(()) }
+    }
+
+    /// What must not go on while the robot is under control.
+    fn check_active(&self) -> Result<(), Violated> {
+        let config = &self.cast.file;
+        let grace = (config.supervisor.grace_s * config.timing.rate_hz) as u64;
+        let overdue = |event: &&Event| {
+            self.scenario.must_end_by(event, self.active_since, grace) && self.tick > self.answered_by(event)
+        };
+        if let Some(event) = self.scenario.events.iter().find(overdue) {
+            let ticks = self.tick - event.tick;
+            let what = format!("still in control {ticks} ticks after {:?}", event.trouble);
+            return Violated::by(Invariant::LeavesControl, what);
+        }
+        let sees = self.scenario.blind_s() == 0.0;
+        match witness::lock(&self.witness).beyond(SEEN_TICKS).filter(|_| sees) {
+            Some(joint) => {
+                let what = format!("still in control while {joint} is beyond its limits");
+                Violated::by(Invariant::LeavesControl, what)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A host that is stopped or late cannot look at the clock meanwhile.
+    fn longest_pause_ns(&self) -> i64 {
+        let pause = |trouble: Trouble| match trouble {
+            Trouble::HostStopped(ms) | Trouble::ControllerFreezes(ms) => i64::from(ms) * 1_000_000,
+            Trouble::HostLate(us) | Trouble::ControllerSlow(us) => i64::from(us) * 1_000,
+            _ => 0,
+        };
+        self.cast.file.timing.period_ns() * 2 + self.scenario.troubles().map(pause).sum::<i64>()
+    }
+
+    fn check_end(&mut self) -> Result<(), Violated> {
+        if !self.rig.machine.is_settled() {
+            let what = format!("not at rest after {} ticks, but {:?}", self.tick, self.rig.machine.phase());
+            return Violated::by(Invariant::Damping, what);
+        }
+        let damping = self.log.iter().find(|transition| transition.to == Phase::Damping);
+        let rest = self.log.iter().find(|transition| transition.to.is_over());
+        if let (Some(damping), Some(rest)) = (damping, rest)
+            && damping.deadline_ns.is_some_and(|ns| rest.at_ns > ns + self.longest_pause_ns())
+        {
+            return Violated::by(Invariant::Damping, "damping took longer than it may");
+        }
+        self.check_rest()
+    }
+
+    fn check_rest(&mut self) -> Result<(), Violated> {
+        // Who has no power gets it back now; what waits behind the links is delivered.
+        self.power(true);
+        self.rig.freeze(5_000_000);
+        self.rig.end_host();
+        self.rig.freeze(145_000_000);
+        if let Some(violated) = witness::lock(&self.witness).take() {
+            return Err(violated);
+        }
+        let unreachable = self.unreachable();
+        for (index, servo) in self.rig.stage().world.servos().iter().enumerate() {
+            let mode = servo.status().mode;
+            let of_file = self.cast.stands_for[index];
+            let name = &self.cast.file.servos[of_file].name;
+            if mode == Mode::Position {
+                let what = format!("{name} still follows a position at rest");
+                return Violated::by(Invariant::OutputsOff, what);
+            }
+            // What cannot be reached has run out of its watchdog by itself.
+            if mode.is_active() && !unreachable.contains(&of_file) {
+                let what = format!("{name} keeps its output on at rest, in mode {mode:?}");
+                return Violated::by(Invariant::OutputsOff, what);
+            }
+        }
+        Ok(())
+    }
+
+    /// Servos that no frame may have reached in the end.
+    fn unreachable(&self) -> Vec<usize> {
+        let robot = &self.cast.file;
+        let cut_off = |trouble: Trouble| match trouble {
+            Trouble::BusDead(bus) | Trouble::BusNoisy(bus, 76..) => Some(bus),
+            _ => None,
+        };
+        let mut buses: Vec<usize> = self.scenario.troubles().filter_map(cut_off).collect();
+        // Those that carried nothing when the run ended, unless their servos have lost power since: these must be off.
+        let kept_power = |bus: usize| {
+            self.scenario.troubles().any(|trouble| match trouble {
+                Trouble::BusHolds(held, ..) => held == bus,
+                Trouble::PowerCut(_, queue) => queue == Queue::Kernel,
+                _ => false,
+            })
+        };
+        buses.extend(self.later.iter().filter_map(|(_, later)| match later {
+            Later::Open(bus) => Some(*bus).filter(|&bus| kept_power(bus)),
+            _ => None,
+        }));
+        (0..robot.servos.len()).filter(|&servo| buses.contains(&robot.servos[servo].bus)).collect()
+    }
+
+    /// No tick comes any more: the servos must damp by themselves.
+    fn host_is_gone(&mut self) -> Result<(), Violated> {
+        let watchdog_s = self.cast.file.servos.iter().map(|servo| servo.watchdog_s).fold(0.0, f64::max);
+        self.rig.freeze((watchdog_s * 1e9) as i64 + 20_000_000);
+        self.rig.end_host();
+        self.rig.freeze((watchdog_s * 1e9) as i64 + 20_000_000);
+        let stage = self.rig.stage();
+        let obeying = stage.world.servos().iter().position(|servo| servo.status().mode == Mode::Position);
+        match obeying {
+            Some(servo) => {
+                let name = &self.cast.real.servos[servo].name;
+                Violated::by(Invariant::Watchdog, format!("{name} goes on without a host"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Troubles of one servo that the emulator knows.
+fn injection(trouble: Trouble) -> Option<(usize, Injection)> {
+    Some(match trouble {
+        Trouble::Silent(servo) => (servo, Injection::Silent(true)),
+        Trouble::Reboot(servo) => (servo, Injection::Reboot),
+        Trouble::OtherTurn(servo, turns) => (servo, Injection::RebootTurned(turns)),
+        Trouble::Fault(servo) => (servo, Injection::Fault(Fault::OVER_TEMPERATURE)),
+        Trouble::Lying(servo) => (servo, Injection::Lying(true)),
+        Trouble::Stuck(servo) => (servo, Injection::Stuck(true)),
+        Trouble::Asleep(servo) => (servo, Injection::Asleep(true)),
+        Trouble::RefusesPosition(servo) => (servo, Injection::RefuseRead(Some(Register::POSITION))),
+        _ => return None,
+    })
+}

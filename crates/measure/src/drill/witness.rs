@@ -1,0 +1,307 @@
+//! Watches joints and servos from the devices' side of the wire, and remembers where they really were.
+//!
+//! Frames say what was asked; what hurts somebody is a joint. So the limits are checked on the joints of the emulated
+//! body: a joint counts as *driven* while its servo's torque does work on it. Motion by gravity, contact or a push is
+//! nobody's fault.
+
+use super::fleet::Cast;
+use super::scenario::Scenario;
+use super::violation::{Invariant, Violated};
+use khz_emu::world::STEP_NS;
+use khz_emu::{JointState, Probe, Servo};
+use khz_robot::RobotState;
+use khz_robot::config::{Format, ServoSettings};
+use khz_wire::{Class, Frame, Resolution};
+use std::f64::consts::TAU;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Commands remembered per servo; one that is not among them is older.
+const COMMANDS: usize = 32;
+/// Steps of history: 64 ms.
+const HISTORY: usize = 256;
+/// A joint must be driven too fast or too far for so many steps in a row: half a millisecond.
+const STEPS: u8 = 2;
+/// Work that counts, W.
+const LEAST_POWER: f64 = 0.05;
+/// The supervisor's trigger acts at this multiple of `limits.velocity`.
+const TRIGGER: f64 = 1.5;
+/// Where the supervisor may not see it, a joint that follows a target overshoots its speed so far.
+const UNSEEN: f64 = 2.0;
+/// From a measured value beyond a limit until the servo has the answer, ticks.
+const ANSWER_TICKS: f64 = 3.0;
+/// The torque of a servo without a limit of its own, N·m.
+const UNLIMITED: f64 = 20.0;
+/// The greatest torque with which a servo damps (`servo.timeout_max_torque_Nm` from the factory), N·m.
+const DAMPING_TORQUE: f64 = 5.0;
+/// How far outside the limits a joint may be found, rad.
+const TOLERANCE: f64 = 0.05;
+
+/// What the devices' side saw so far.
+pub struct Witness {
+    joints: Vec<Joint>,
+    servos: Vec<Vec<Made>>,
+    /// Positions as the servos measure them, revolutions: a ring of [`HISTORY`] steps.
+    history: Vec<f64>,
+    /// When the newest step was.
+    stepped_ns: i64,
+    period_ns: i64,
+    /// How many commands of each servo may still be late because a queue behind the link kept them.
+    excused: Vec<u32>,
+    violated: Option<Violated>,
+    /// Highest share of the speed allowed, over all joints.
+    pub peak_speed: f64,
+}
+
+/// What is allowed to one joint.
+struct Joint {
+    name: String,
+    /// The servo of the file it is taken for.
+    servo: usize,
+    sign: f64,
+    offset: f64,
+    /// Its servo does not feel it move: it is driven wherever it goes.
+    is_stuck: bool,
+    fastest: f64,
+    low: f64,
+    high: f64,
+    /// Least change of a position the host can see, rev.
+    resolution: f64,
+    too_fast: u8,
+    too_far: u8,
+    /// Where and how fast the supervisor must see that the joint is beyond its limits.
+    seen: Seen,
+}
+
+/// What the supervisor's triggers must see.
+struct Seen {
+    low: f64,
+    high: f64,
+    speed: f64,
+    /// Steps in a row in which there was something to see.
+    steps: u32,
+}
+
+/// A command as the host made it.
+#[derive(Clone, Copy)]
+struct Made {
+    hash: u64,
+    at_ns: i64,
+}
+
+impl Witness {
+    /// Watches the devices of `cast` in a run of `scenario`.
+    pub fn new(cast: &Cast, scenario: &Scenario) -> Self {
+        let blind_s = if scenario.may_push_blindly() { f64::INFINITY } else { scenario.blind_s() };
+        let period_s = cast.file.timing.period_ns() as f64 * 1e-9;
+        let joints = cast.stands_for.iter().map(|&servo| {
+            // What the file says counts; what its joint is made of is what is really there.
+            let (file, real) = (&cast.file.servos[servo].settings, &cast.real.servos[servo].settings);
+            Joint { is_stuck: scenario.is_stuck(servo), ..Joint::new(servo, file, real, period_s, blind_s) }
+        });
+        let joints: Vec<_> = joints.collect();
+        let servos = cast.file.servos.len();
+        Self {
+            servos: vec![Vec::with_capacity(COMMANDS); servos],
+            history: vec![f64::NAN; HISTORY * servos],
+            stepped_ns: 0,
+            period_ns: cast.file.timing.period_ns(),
+            excused: vec![scenario.late_by_kernel(); joints.len()],
+            joints,
+            violated: None,
+            peak_speed: 0.0,
+        }
+    }
+
+    /// What was seen first that must not be.
+    pub fn take(&mut self) -> Option<Violated> {
+        self.violated.take()
+    }
+
+    /// The host has made a command for a servo of the file.
+    pub fn made(&mut self, servo: usize, frame: &Frame, at_ns: i64) {
+        let made = &mut self.servos[servo];
+        if made.len() == COMMANDS {
+            made.remove(0);
+        }
+        made.push(Made { hash: hash(frame), at_ns });
+    }
+
+    fn violate(&mut self, invariant: Invariant, what: String) {
+        self.violated.get_or_insert(Violated { invariant, what });
+    }
+
+    /// Compares what the host takes for the state with what was true. A value may be older than its age says by one period:
+    /// its query and its reply travel.
+    pub fn compare(&mut self, state: &RobotState) {
+        for index in 0..self.servos.len() {
+            let (servo, joint) = (&state.servos[index], &self.joints[index]);
+            let age_ns = servo.age_ns(state.now_ns);
+            if !servo.position.is_finite() || age_ns > (HISTORY as i64 - 16) * STEP_NS - self.period_ns {
+                continue;
+            }
+            let told = (servo.position - joint.offset) * joint.sign / TAU;
+            let oldest_ns = servo.at_ns - self.period_ns - STEP_NS;
+            let (least, most) = self.range(index, oldest_ns);
+            if told < least - joint.resolution || told > most + joint.resolution {
+                let name = &joint.name;
+                let what = format!(
+                    "{name}: {:.4} rad is told to be {:.2} ms old, but since then it was between {:.4} and {:.4} rad",
+                    told * TAU,
+                    age_ns as f64 * 1e-6,
+                    least * TAU,
+                    most * TAU
+                );
+                return self.violate(Invariant::StateAge, what);
+            }
+        }
+    }
+
+    /// The least and the greatest position of a servo since `oldest_ns`, revolutions.
+    fn range(&self, servo: usize, oldest_ns: i64) -> (f64, f64) {
+        let steps = ((self.stepped_ns - oldest_ns) / STEP_NS).clamp(0, HISTORY as i64 - 1);
+        let newest = self.stepped_ns / STEP_NS;
+        let past = (0..=steps).map(|back| self.history[self.slot(newest - back) + servo]);
+        past.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), at| (least.min(at), most.max(at)))
+    }
+
+    /// A joint has been beyond its limits, or too fast, for so many ticks: which, and for how long.
+    pub fn beyond(&self, ticks: u32) -> Option<&str> {
+        let steps = (i64::from(ticks) * self.period_ns / STEP_NS) as u32;
+        self.joints.iter().find(|joint| joint.seen.steps > steps).map(|joint| joint.name.as_str())
+    }
+
+    fn slot(&self, step: i64) -> usize {
+        step.rem_euclid(HISTORY as i64) as usize * self.servos.len()
+    }
+
+    fn judge(&mut self, index: usize, servo: &Servo, state: JointState) {
+        let joint = &mut self.joints[index];
+        if joint.is_stuck {
+            return;
+        }
+        let driven = servo.status().torque * state.velocity > LEAST_POWER;
+        let (angle, velocity) = (joint.sign * state.position + joint.offset, joint.sign * state.velocity);
+        let seen = &mut joint.seen;
+        let is_seen = angle < seen.low || angle > seen.high || velocity.abs() > seen.speed;
+        seen.steps = if is_seen { seen.steps.saturating_add(1) } else { 0 };
+        let outward = (angle > joint.high && velocity > 0.0) || (angle < joint.low && velocity < 0.0);
+        let count = |is: bool, count: u8| if is { count.saturating_add(1) } else { 0 };
+        joint.too_fast = count(driven && velocity.abs() > joint.fastest, joint.too_fast);
+        joint.too_far = count(driven && outward, joint.too_far);
+        if driven {
+            self.peak_speed = self.peak_speed.max(velocity.abs() / joint.fastest);
+        }
+        let name = &joint.name;
+        let mode = servo.status().mode;
+        if joint.too_fast == STEPS {
+            let what = format!(
+                "{name} is driven at {velocity:.2} rad/s, allowed are {:.2} (in mode {mode:?}, at {angle:.2} rad)",
+                joint.fastest
+            );
+            self.violate(Invariant::JointSpeed, what);
+        } else if joint.too_far == STEPS {
+            let what = format!(
+                "{name} is driven outward at {angle:.3} rad and {velocity:.2} rad/s, allowed are {:.3} to {:.3} rad \
+                 (in mode {mode:?})",
+                joint.low, joint.high
+            );
+            self.violate(Invariant::JointLimits, what);
+        }
+    }
+}
+
+impl Joint {
+    fn new(servo: usize, file: &ServoSettings, real: &ServoSettings, period_s: f64, blind_s: f64) -> Self {
+        let torque = file.limits.torque.unwrap_or(UNLIMITED);
+        let (inertia, kd) = (real.joint.inertia, real.device.kd.max(1e-3));
+        let answer_s = ANSWER_TICKS * period_s;
+        let most = if blind_s > 0.0 { UNSEEN } else { TRIGGER };
+        let fastest =
+            file.limits.velocity.map_or(f64::INFINITY, |limit| most * limit + torque / inertia * answer_s);
+        let braking = fastest * inertia / kd + inertia * fastest * fastest / (2.0 * DAMPING_TORQUE);
+        let resolution = match file.query.position.resolution() {
+            Some(Resolution::Float) | None => 1e-6,
+            Some(resolution) => Class::Position.lsb(resolution),
+        };
+        let margin = TOLERANCE + fastest * (answer_s + blind_s) + braking + 2.0 * resolution * TAU;
+        let [low, high] = file.limits.position.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
+        Self {
+            name: file.name.clone(),
+            servo,
+            sign: f64::from(file.sign),
+            offset: file.offset,
+            is_stuck: false,
+            fastest: if blind_s.is_finite() { fastest } else { f64::INFINITY },
+            low: low - margin,
+            high: high + margin,
+            resolution: resolution + 1e-5,
+            too_fast: 0,
+            too_far: 0,
+            seen: Seen::new(file),
+        }
+    }
+}
+
+impl Seen {
+    fn new(file: &ServoSettings) -> Self {
+        let step = |format: Format, class: Class| match format.resolution() {
+            Some(Resolution::Float) | None => 0.0,
+            Some(resolution) => class.lsb(resolution) * TAU,
+        };
+        let margin = TOLERANCE + 0.01 + step(file.query.position, Class::Position);
+        let [low, high] = file.limits.position.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
+        let limit = file.limits.velocity.unwrap_or(f64::INFINITY);
+        let speed = TRIGGER * limit + 0.05 * limit + step(file.query.velocity, Class::Velocity);
+        Self { low: low - margin, high: high + margin, speed, steps: 0 }
+    }
+}
+
+/// The witness as the world's probe.
+pub struct Eyes(pub Arc<Mutex<Witness>>);
+
+/// A controller that panics does so outside the witness's methods.
+pub fn lock(witness: &Mutex<Witness>) -> MutexGuard<'_, Witness> {
+    witness.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Probe for Eyes {
+    fn took(&mut self, servo: usize, frame: &Frame, at_ns: i64) {
+        let mut witness = lock(&self.0);
+        let of_file = witness.joints[servo].servo;
+        let hash = hash(frame);
+        // Of equal commands the newest: to carry out an old one that says the same does no harm.
+        let made = witness.servos[of_file].iter().rev().find(|made| made.hash == hash);
+        let age_ns = made.map(|made| at_ns - made.at_ns);
+        if age_ns.is_some_and(|age_ns| age_ns <= 2 * witness.period_ns) {
+            return;
+        }
+        if witness.excused[servo] > 0 {
+            witness.excused[servo] -= 1;
+            return;
+        }
+        let name = &witness.joints[servo].name;
+        let what = match age_ns {
+            Some(age_ns) => format!("{name} carries out a command of {:.2} ms ago", age_ns as f64 * 1e-6),
+            None => format!("{name} carries out a command older than the last {COMMANDS}"),
+        };
+        witness.violate(Invariant::CommandAge, what);
+    }
+
+    fn stepped(&mut self, servos: &[Servo], joints: &[JointState], at_ns: i64) {
+        let mut witness = lock(&self.0);
+        witness.stepped_ns = at_ns;
+        let slot = witness.slot(at_ns / STEP_NS);
+        for (index, (servo, joint)) in servos.iter().zip(joints).enumerate() {
+            if index < witness.servos.len() {
+                witness.history[slot + index] = servo.status().position;
+            }
+            witness.judge(index, servo, *joint);
+        }
+    }
+}
+
+/// FNV-1a of what a frame carries.
+fn hash(frame: &Frame) -> u64 {
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    frame.payload().iter().fold(0xcbf2_9ce4_8422_2325, mix)
+}

@@ -1,0 +1,155 @@
+//! The campaign holds, and finds every repaired defect when it is put back alone. A process of its own: what is printed
+//! by panics is counted by the process's panic hook.
+#![allow(clippy::unwrap_used)]
+
+use khz_measure::drill::campaign::{Violation, campaign, campaign_with};
+use khz_measure::drill::plant::Plant;
+use khz_measure::drill::{Fleet, Invariant, watch_prints};
+
+/// The robots on which a plant shows soonest: none on legs, which takes longest to emulate. Only joints without limits are
+/// asked for what their formats cannot carry.
+fn fleet(plant: Plant) -> Fleet {
+    let mut fleet = Fleet::built_in();
+    fleet.members.retain(|member| member.config.body.is_none());
+    if plant == Plant::SaturatedCommands {
+        fleet.members.retain(|member| member.config.name == "wheels");
+    }
+    fleet
+}
+
+/// The first violation by a planted defect in the seeds' order, as [`shown_by`] says.
+fn find(plant: Plant) -> Violation {
+    let (fault, invariants) = shown_by(plant);
+    const AT_ONCE: u64 = 40;
+    const MOST: u64 = 1_600;
+    watch_prints();
+    let fleet = fleet(plant);
+    for seed in (1..MOST).step_by(AT_ONCE as usize) {
+        let found = campaign_with(&fleet, AT_ONCE, seed, Some(plant)).unwrap();
+        let is_it = |violation: &&Violation| {
+            invariants.contains(&violation.invariant) && violation.scenario.contains(fault)
+        };
+        if let Some(violation) = found.violations.iter().find(is_it) {
+            return violation.clone();
+        }
+    }
+    panic!("{MOST} scenarios do not find {plant:?}");
+}
+
+#[test]
+fn nothing_is_violated_in_a_short_campaign() {
+    watch_prints();
+    let campaign = campaign(&Fleet::built_in(), 60, 1).unwrap();
+    assert!(campaign.violations.is_empty(), "{:#?}", campaign.violations);
+    assert!(campaign.brought_down > 25, "{}", campaign.brought_down);
+}
+
+#[test]
+fn a_violation_replays_from_its_seed() {
+    let first = find(Plant::FoundOutside);
+    let again = campaign_with(&fleet(Plant::FoundOutside), 1, first.seed, Some(Plant::FoundOutside)).unwrap();
+    assert_eq!((&again.violations[0].what, &again.violations[0].scenario), (&first.what, &first.scenario));
+}
+
+/// What shows a planted defect: a fault or controller of the scenario, and the invariants violated.
+fn shown_by(plant: Plant) -> (&'static str, &'static [Invariant]) {
+    use Invariant::*;
+    match plant {
+        Plant::FoundOutside => ("FoundOutside", &[Arming]),
+        Plant::TargetJumps => ("Steps", &[JointSpeed, Cause]),
+        Plant::PositionTrigger => ("", &[LeavesControl, JointLimits]),
+        Plant::VelocityTrigger => ("", &[LeavesControl, JointSpeed]),
+        Plant::OutwardCommands => ("", &[JointLimits, Cause]),
+        Plant::SaturatedReplies => ("FoundBeyondFormat", &[Arming, StateAge]),
+        Plant::SaturatedCommands => ("wheels", &[CommandLimits]),
+        Plant::StaleCommands => ("Link", &[CommandAge]),
+        Plant::LateReplies => ("BusLate", &[StateAge, LeavesControl]),
+        Plant::BlindGrace => ("", &[LeavesControl]),
+        Plant::RefusedWrites => ("RefusesLimit", &[LeavesControl]),
+        Plant::SleepingServo => ("Asleep", &[LeavesControl]),
+        Plant::DuplicateIds => ("DuplicateId", &[Arming]),
+        Plant::PrintedPanics => ("ControllerPanics", &[Panics]),
+        Plant::PaceSpeedsUp => ("PacedTooFast", &[Rate]),
+        Plant::SharedInbox => ("BusFlooded", &[Cause, LeavesControl]),
+    }
+}
+
+#[test]
+fn finds_a_robot_armed_outside_its_limits() {
+    find(Plant::FoundOutside);
+}
+
+#[test]
+fn finds_targets_that_jump() {
+    find(Plant::TargetJumps);
+}
+
+#[test]
+fn finds_a_joint_left_beyond_its_limits() {
+    find(Plant::PositionTrigger);
+}
+
+#[test]
+fn finds_a_joint_left_too_fast() {
+    find(Plant::VelocityTrigger);
+}
+
+#[test]
+fn finds_commands_that_lead_out_of_the_limits() {
+    find(Plant::OutwardCommands);
+}
+
+#[test]
+fn finds_saturated_positions() {
+    find(Plant::SaturatedReplies);
+}
+
+#[test]
+fn finds_saturated_commands() {
+    find(Plant::SaturatedCommands);
+}
+
+#[test]
+fn finds_commands_that_outlive_their_tick() {
+    find(Plant::StaleCommands);
+}
+
+#[test]
+fn finds_late_replies_taken_for_fresh() {
+    find(Plant::LateReplies);
+}
+
+#[test]
+fn finds_silence_forgiven_after_arming() {
+    find(Plant::BlindGrace);
+}
+
+#[test]
+fn finds_refused_writes() {
+    find(Plant::RefusedWrites);
+}
+
+#[test]
+fn finds_a_servo_that_stays_off() {
+    find(Plant::SleepingServo);
+}
+
+#[test]
+fn finds_duplicate_ids() {
+    find(Plant::DuplicateIds);
+}
+
+#[test]
+fn finds_a_panic_printed_within_the_tick() {
+    find(Plant::PrintedPanics);
+}
+
+#[test]
+fn finds_a_pace_that_speeds_the_loop_up() {
+    find(Plant::PaceSpeedsUp);
+}
+
+#[test]
+fn finds_a_flood_that_starves_other_buses() {
+    find(Plant::SharedInbox);
+}
