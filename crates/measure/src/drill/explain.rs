@@ -30,6 +30,8 @@ impl Trouble {
             self,
             Self::Reboot(_)
                 | Self::OtherTurn(..)
+                // What is sent before, a stop, clears it.
+                | Self::Fault(_)
                 | Self::PowerCut(..)
                 | Self::BusHolds(..)
                 | Self::HostStopped(_)
@@ -187,15 +189,19 @@ fn is_damped(robot: &RobotConfig) -> bool {
 }
 
 impl Scenario {
-    /// Because of this trouble a robot that is under control since tick `since`, `grace` ticks of which forgive silence,
-    /// must leave it.
-    pub fn must_end_by(&self, event: &Event, since: u64, grace: u64) -> bool {
+    /// Because of this trouble a robot under control must leave it. Before tick `runs` its servos are not switched on yet,
+    /// until tick `grace` silence is forgiven.
+    pub fn must_end_by(&self, event: &Event, runs: u64, grace: u64, servos: usize) -> bool {
         let trouble = event.trouble;
         // A servo that is commanded to stop has nothing to obey, and a stop clears its faults.
         let is_stopped = |servo| self.troubles().any(|trouble| trouble == Trouble::ControllerStops(servo));
-        let has_passed = event.tick < since && trouble.is_momentary();
-        let is_forgiven = matches!(trouble, Trouble::BusHolds(..)) && event.tick < since + grace;
-        trouble.must_end() && !has_passed && !is_forgiven && !trouble.obeying().is_some_and(is_stopped)
+        let has_passed = event.tick < runs && trouble.is_momentary();
+        let is_forgiven = matches!(trouble, Trouble::BusHolds(..)) && event.tick < grace;
+        // Nor has it a watchdog that runs out while the host stands still.
+        let stands = matches!(trouble, Trouble::HostStopped(_) | Trouble::ControllerFreezes(_));
+        let nobody_obeys = stands && (0..servos).all(is_stopped);
+        let obeys = !trouble.obeying().is_some_and(is_stopped) && !nobody_obeys;
+        trouble.must_end() && !has_passed && !is_forgiven && obeys
     }
 
     /// The log may name `cause` in this tick.

@@ -25,6 +25,8 @@ const ANSWER_TICKS: u64 = 60;
 const ANSWER_S: f64 = 0.07;
 /// A robot whose joint is beyond its limits, or too fast, leaves control within this many ticks.
 const SEEN_TICKS: u32 = 10;
+/// A servo takes this long to switch its output on, at most.
+const SWITCHED_ON_S: f64 = 0.03;
 /// A joint is pushed for so long.
 const PUSH_S: f64 = 0.1;
 
@@ -344,9 +346,11 @@ impl Run<'_> {
     /// What must not go on while the robot is under control.
     fn check_active(&self) -> Result<(), Violated> {
         let config = &self.cast.file;
-        let grace = (config.supervisor.grace_s * config.timing.rate_hz) as u64;
+        let after = |seconds: f64| self.active_since + (seconds * config.timing.rate_hz) as u64;
+        let (runs, grace, servos) =
+            (after(SWITCHED_ON_S), after(config.supervisor.grace_s), config.servos.len());
         let overdue = |event: &&Event| {
-            self.scenario.must_end_by(event, self.active_since, grace) && self.tick > self.answered_by(event)
+            self.scenario.must_end_by(event, runs, grace, servos) && self.tick > self.answered_by(event)
         };
         if let Some(event) = self.scenario.events.iter().find(overdue) {
             let ticks = self.tick - event.tick;

@@ -89,7 +89,7 @@ section! {
         /// answered in time and only once: the robot arms after that.
         answer_ticks: u32 = 5, "", 1 => 1000;
         /// After arming, an IMU that is silent or not ready, overruns, a slow controller, and missed replies for `stale_ms`
-        /// are forgiven for this long.
+        /// (but 24 in a row at the most) are forgiven for this long.
         grace_s: f64 = 0.5, "s", 0.0 => 60.0;
         /// Damping ends in stop after this time at the latest.
         damping_s: f64 = 3.0, "s", 0.1 => 60.0;

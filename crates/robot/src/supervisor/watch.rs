@@ -175,12 +175,16 @@ impl Watch {
     }
 }
 
-/// So many replies may be missed in a row. During the grace only as many as make the state stale.
+/// A servo that was silent for more ticks may have lost its power and be back unseen: after so many queries without an answer
+/// most replies are not taken ([`crate::cycle`]). It may be on another turn then.
+const RESTART_UNSEEN: i64 = 24;
+
+/// So many replies may be missed in a row. During the grace only as many as make the state stale, or hide a restart.
 fn bearable_silence(period_ns: i64, settings: &SupervisorSettings, forgiving: bool) -> u32 {
     if !forgiving {
         return settings.missed_replies;
     }
-    let ticks = settings.stale_ns / period_ns.max(1) + 1;
+    let ticks = (settings.stale_ns / period_ns.max(1) + 1).min(RESTART_UNSEEN);
     settings.missed_replies.max(u32::try_from(ticks).unwrap_or(u32::MAX))
 }
 
