@@ -120,7 +120,7 @@ def test_a_drag_of_nothing_and_one_beyond_the_edge_are_harmless(visit: Visit, sa
 def test_the_legend_hides_and_shows_a_line(visit: Visit, samples: pathlib.Path) -> None:
     page = visit(samples / "run.html")
     figure = plot(page, "Cycle time")
-    canvas, button = figure.locator("canvas"), figure.get_by_role("button", name="own work")
+    canvas, button = figure.locator("canvas"), figure.get_by_role("button", name="loop compute time")
     before = canvas.evaluate(COLOURED_PIXELS)
     button.click()
     assert button.get_attribute("aria-pressed") == "false"
