@@ -264,6 +264,8 @@ impl Machine {
             0 => self.state.period_ns,
             _ => timing.started_ns - self.state.started_ns,
         };
+        let looked_ns = if self.state.tick == 0 { timing.collected_ns } else { self.state.now_ns };
+        let held_up_ns = (timing.collected_ns - looked_ns - self.state.period_ns).max(0);
         self.state.planned_ns = timing.planned_ns;
         self.state.started_ns = timing.started_ns;
         self.state.now_ns = timing.collected_ns;
@@ -272,6 +274,7 @@ impl Machine {
             cycle: self.result,
             stop,
             overrun,
+            held_up_ns,
             control_ns: self.control_ns,
             heartbeat_age_ns: self.heartbeat.as_ref().map(|heartbeat| heartbeat.age_ns(timing.collected_ns)),
         };
@@ -351,6 +354,11 @@ impl Machine {
     /// loops of your own around [`Machine::tick`]: [`crate::run::run`] ends at rest. Ignored in other phases.
     pub fn arm(&mut self) {
         self.supervisor.arm();
+    }
+
+    /// From now on a loop that is held up is only warned of; see [`Supervisor::forgive_hold_ups`].
+    pub fn forgive_hold_ups(&mut self) {
+        self.supervisor.forgive_hold_ups();
     }
 
     /// From now on the operator must be heard, as the supervisor's settings say.

@@ -128,6 +128,14 @@ pub enum Cause {
         /// Age of its newest reading.
         age_ns: i64,
     },
+    /// State is too old because the loop itself was held up (preempted, its CPU stolen, a controller that took long):
+    /// meanwhile no device could be asked or heard.
+    LoopHeldUp {
+        /// What the age of the state would have been called otherwise: [`Trigger::Stale`] or [`Trigger::Imu`].
+        of: Trigger,
+        /// For how long.
+        held_up_ns: i64,
+    },
     /// The IMU's reading is no number.
     ImuNotFinite,
     /// The body leans too far.
@@ -271,6 +279,7 @@ impl Cause {
                 Trigger::MissedReplies
             }
             Self::Stale { .. } => Trigger::Stale,
+            Self::LoopHeldUp { of, .. } => of,
             Self::BusDown { .. } => Trigger::BusDown,
             Self::Overruns { .. } => Trigger::Overruns,
             Self::ImuSilent { .. } | Self::ImuNotFinite => Trigger::Imu,
@@ -388,6 +397,9 @@ impl fmt::Display for Cause {
             Self::Overruns { count } => write!(f, "{count} overruns in a row"),
             Self::ImuSilent { age_ns: i64::MAX } => f.write_str("the IMU was never heard"),
             Self::ImuSilent { age_ns } => write!(f, "IMU silent for {:.1} ms", ms(age_ns)),
+            Self::LoopHeldUp { held_up_ns, .. } => {
+                write!(f, "the loop was held up for {:.1} ms", ms(held_up_ns))
+            }
             Self::ImuNotFinite => f.write_str("the IMU reports what is no number"),
             Self::Tilt { angle } => write!(f, "the body leans by {angle:.2} rad"),
             Self::CommandNotFinite { .. } => f.write_str("a command is no number"),

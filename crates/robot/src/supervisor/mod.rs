@@ -56,6 +56,8 @@ pub struct Observation {
     pub stop: Option<Cause>,
     /// The tick before ended after this one should have started.
     pub overrun: bool,
+    /// How much longer ago than a period the loop last looked at the devices' answers, ns: it was held up itself.
+    pub held_up_ns: i64,
     /// Time in the controller in the tick before, ns; includes what was stolen from the thread meanwhile.
     pub control_ns: i64,
     /// How long ago the operator was last heard, if one is expected.
@@ -82,6 +84,8 @@ pub struct Supervisor {
     derated: bool,
     arm: bool,
     settled: bool,
+    /// See [`Supervisor::forgive_hold_ups`].
+    forgives_hold_ups: bool,
     /// End of the last tick in which nothing was wrong.
     all_good_ns: i64,
     transitions: Transitions,
@@ -112,6 +116,7 @@ impl Supervisor {
             warned: 0,
             derated: false,
             settled: false,
+            forgives_hold_ups: false,
             all_good_ns: i64::MIN,
             transitions: Transitions::new(),
         }
@@ -198,10 +203,7 @@ impl Supervisor {
 
     /// The gravest reaction asked for, and the first cause of it.
     fn worst(&self, seen: &Observation, findings: &Findings) -> Option<(Reaction, Cause)> {
-        let reaction = |cause: Cause| match cause.trigger() {
-            Some(trigger) => trigger.reaction(&self.settings.reactions),
-            None => Reaction::Damp,
-        };
+        let reaction = |cause: Cause| self.reaction(cause);
         // Whoever asks to stop is obeyed, even where the cause alone would only be warned of.
         let asked = seen.stop.map(|cause| (reaction(cause).max(Reaction::Damp), cause));
         let found = findings.iter().flatten().map(|&cause| (reaction(cause), cause));
@@ -209,6 +211,13 @@ impl Supervisor {
             Some((gravest, _)) if gravest >= next.0 => worst,
             _ => Some(next),
         })
+    }
+
+    fn reaction(&self, cause: Cause) -> Reaction {
+        match cause {
+            Cause::LoopHeldUp { .. } if self.forgives_hold_ups => Reaction::Warn,
+            _ => cause.trigger().map_or(Reaction::Damp, |trigger| trigger.reaction(&self.settings.reactions)),
+        }
     }
 
     /// Records what is new among the warnings, one per tick, and derates for those that ask for it.
@@ -220,7 +229,7 @@ impl Supervisor {
             let Some(trigger) = cause.trigger() else { continue };
             let bit = 1 << trigger as u32;
             present |= bit;
-            self.derated |= trigger.reaction(&self.settings.reactions) == Reaction::Derate;
+            self.derated |= self.reaction(*cause) == Reaction::Derate;
             if self.warned & bit == 0 && news.is_none() {
                 news = Some(*cause);
                 self.warned |= bit;
@@ -257,6 +266,14 @@ impl Supervisor {
             self.watch.reset();
             self.enter(Phase::Init, Cause::Rearmed, state);
         }
+    }
+
+    /// From now on a loop that is held up is only warned of, as long as the devices answer once they are asked again.
+    ///
+    /// For devices emulated within the loop's own process, which stand still with it. Never for real ones: what is old
+    /// is old, whoever is to blame.
+    pub fn forgive_hold_ups(&mut self) {
+        self.forgives_hold_ups = true;
     }
 
     /// The controller has been started.

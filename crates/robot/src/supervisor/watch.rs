@@ -63,6 +63,10 @@ pub struct Watch {
     took_ns: i64,
     /// When the joints came to rest.
     still_since_ns: Option<i64>,
+    /// How long the loop was held up since the last tick in which every device answered.
+    held_up_ns: i64,
+    /// Every device answered in the last tick.
+    complete: bool,
 }
 
 impl Watch {
@@ -74,6 +78,8 @@ impl Watch {
             slow: 0,
             took_ns: 0,
             still_since_ns: None,
+            held_up_ns: 0,
+            complete: false,
         }
     }
 
@@ -98,6 +104,8 @@ impl Watch {
         // One tick proves nothing: whoever takes the CPU within the controller's turn makes it look slow.
         self.slow = if seen.control_ns > settings.controller_ns { self.slow.saturating_add(1) } else { 0 };
         self.took_ns = seen.control_ns;
+        self.held_up_ns = seen.held_up_ns + if self.complete { 0 } else { self.held_up_ns };
+        self.complete = seen.cycle.missed == 0 && !seen.cycle.imu_missed;
         self.still_since_ns = if still { self.still_since_ns.or(Some(state.now_ns)) } else { None };
         let down = seen.cycle.links_down;
         if down == 0 && self.refusals == [0; 64] {
@@ -147,19 +155,27 @@ impl Watch {
             }
             let age_ns = servo.age_ns(state.now_ns);
             if age_ns > settings.stale_ns {
-                find(Cause::Stale { servo: at, age_ns });
+                let held_up = self.held_up(age_ns, settings.stale_ns, Trigger::Stale);
+                find(held_up.unwrap_or(Cause::Stale { servo: at, age_ns }));
             }
         }
         if !forgiving {
             self.look_at_loop(settings, &mut find);
         }
-        look_at_imu(state, settings, forgiving, &mut find);
+        look_at_imu(self, state, settings, forgiving, &mut find);
         if let (Some(limit_ns), Some(age_ns)) = (settings.heartbeat_ns, seen.heartbeat_age_ns)
             && age_ns > limit_ns
         {
             find(Cause::HeartbeatLost { age_ns });
         }
         findings
+    }
+
+    /// What is older than `limit_ns` because the loop was held up, and not because its device is silent.
+    fn held_up(&self, age_ns: i64, limit_ns: i64, of: Trigger) -> Option<Cause> {
+        let held_up_ns = self.held_up_ns;
+        let explains = age_ns - held_up_ns <= limit_ns && held_up_ns > age_ns / 2;
+        explains.then_some(Cause::LoopHeldUp { of, held_up_ns })
     }
 
     fn look_at_loop(&self, settings: &SupervisorSettings, find: &mut impl FnMut(Cause)) {
@@ -242,6 +258,7 @@ fn look_at_values(
 }
 
 fn look_at_imu(
+    watch: &Watch,
     state: &RobotState,
     settings: &SupervisorSettings,
     forgiving: bool,
@@ -251,7 +268,8 @@ fn look_at_imu(
     let age_ns = imu.age_ns(state.now_ns);
     if age_ns > settings.imu_silent_ns {
         if !forgiving {
-            find(Cause::ImuSilent { age_ns });
+            let held_up = watch.held_up(age_ns, settings.imu_silent_ns, Trigger::Imu);
+            find(held_up.unwrap_or(Cause::ImuSilent { age_ns }));
         }
         return;
     }
