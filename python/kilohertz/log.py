@@ -99,7 +99,9 @@ class Record:
         return self._log._native.fields(self.name)
 
     def __getitem__(self, key: str | slice) -> Any:
-        """With a path: that field's values, (n,) or (n, k) if a sample holds k of them.
+        """With a path: that field's values, (n,) or (n, k) if a sample holds k of them, a list of n arrays if their
+        number changes. Texts, bytes, maps, unions of different kinds and optional values that are no numbers are
+        lists of Python values. Optional numbers are float64 with NaN, or, with integers beyond 2**53, a list.
         With a slice `a:b`: the same record from a to b seconds since the log's start."""
         if isinstance(key, slice):
             if key.step is not None:
@@ -123,6 +125,8 @@ class Record:
         """Several fields (all, if none is named) in one pass over the file, and their times as `time_us`."""
         names = list(fields) or self.fields
         times, columns = self._columns(names)
+        # A field called `time_us` has a number behind its name, as in exported tables.
+        names = ["time_us_2" if name == "time_us" else name for name in names]
         return {"time_us": times, **dict(zip(names, columns, strict=True))}
 
     def names(self, field: str) -> dict[int, str]:
@@ -143,7 +147,9 @@ class Record:
 
         columns = self._flat(fields)
         time = polars.Series("time", columns.pop("time_us")).cast(polars.Datetime("us", "UTC"))
-        return polars.DataFrame({"time": time, **columns})
+        # A field called `time` has a number behind its name, as in exported tables.
+        renamed = {"time_2" if name == "time" else name: values for name, values in columns.items()}
+        return polars.DataFrame({"time": time, **renamed})
 
     def _flat(self, fields: tuple[str, ...]) -> dict[str, Array]:
         flat: dict[str, Array] = {}

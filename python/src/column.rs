@@ -2,9 +2,10 @@
 //!
 //! A path steps through objects by name and through arrays by number; without a number it means that field of
 //! every item, as in `joints.position`. A `*` steps into every field of an object that has the rest of the path:
-//! `*.position`.
+//! `*.position`. A field name with a dot in it is written as it is.
 
 use khz_tlog::{Input, Type, Value};
+use crate::any::Any;
 use numpy::{Element, PyArray1, PyArrayMethods};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -20,9 +21,13 @@ pub struct Column {
     /// Where its values lie, if the layout before and of them never changes: nothing else need be read then.
     offsets: Option<Vec<usize>>,
     values: Values,
-    /// Whether a sample holds several values, and how many, known from the first sample on.
+    /// Whether a sample holds several values.
     many: bool,
+    /// How many each sample so far holds, as long as that is the same in all of them …
     width: Option<usize>,
+    /// … and from then on where the values of each sample end.
+    ends: Vec<usize>,
+    samples: usize,
 }
 
 /// The values as NumPy keeps them, sample after sample.
@@ -34,18 +39,25 @@ enum Values {
     Float64(Vec<f64>),
     Text(Vec<String>),
     Bytes(Vec<Vec<u8>>),
+    /// Integers that may be absent.
+    MaybeInt(Vec<Option<i128>>),
+    /// What has no NumPy type: maps, unions, optional texts and objects.
+    Any(Vec<Any>),
 }
+
+/// Integers beyond it have no exact float64.
+const EXACT: i128 = 1 << 53;
 
 impl Column {
     /// A field of a record of this type; `None` if it has no field of that path.
     pub fn new(record: &Type, path: &str) -> Option<Self> {
-        let path = steps(path);
+        let path = resolve(record, path)?;
         let (leaf, many) = target(record, &path)?;
         let mut offsets = Vec::new();
         let fixed = leaf.fixed_size().and_then(|_| place(record, &path, 0, &mut offsets));
         let values = Values::for_type(leaf)?;
         let leaf = leaf.clone();
-        Some(Self { path, leaf, offsets: fixed.map(|()| offsets), values, many, width: None })
+        Some(Self { path, leaf, offsets: fixed.map(|()| offsets), values, many, width: None, ends: Vec::new(), samples: 0 })
     }
 
     /// Every path a record of this type has, arrays without their numbers.
@@ -67,29 +79,40 @@ impl Column {
             }
             None => collect(read(record, payload)?, &self.path, &mut self.values),
         }
-        let width = self.values.len() - before;
-        match self.width.replace(width) {
-            Some(expected) if expected != width => Err(format!(
-                "has {width} values in one sample and {expected} in the one before; take them one by one, as in \
-                 `{}.0`",
-                self.path.join(".")
-            )),
-            _ => Ok(()),
-        }
+        self.note_width(before);
+        Ok(())
     }
 
-    /// The NumPy array: one dimension, or two where a sample holds several values.
+    /// Notes that a sample has given the values from `before` on.
+    fn note_width(&mut self, before: usize) {
+        let end = self.values.len();
+        match self.width {
+            Some(width) if width != end - before && self.ends.is_empty() => {
+                self.ends = (1..=self.samples).map(|sample| sample * width).collect();
+                self.ends.push(end);
+            }
+            _ if !self.ends.is_empty() => self.ends.push(end),
+            _ => self.width = Some(end - before),
+        }
+        self.samples += 1;
+    }
+
+    /// The NumPy array: one dimension, or two where a sample holds several values. Where their number changes, a list of
+    /// one array per sample. Texts, bytes and what has no NumPy type are lists.
     pub fn into_array(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let width = self.many.then(|| self.width.unwrap_or(0));
-        match self.values {
-            Values::Bool(values) => shaped(py, values, width),
-            Values::Int(values) => shaped(py, values, width),
-            Values::Uint(values) => shaped(py, values, width),
-            Values::Float32(values) => shaped(py, values, width),
-            Values::Float64(values) => shaped(py, values, width),
-            Values::Text(values) => values.into_py_any(py),
-            Values::Bytes(values) => values.into_py_any(py),
+        if self.ends.is_empty() {
+            return self.values.into_array(py, width);
         }
+        let flat = self.values.into_array(py, None)?;
+        let mut start = 0;
+        let mut parts = Vec::with_capacity(self.ends.len());
+        for end in self.ends {
+            let slice = pyo3::types::PySlice::new(py, start as isize, end as isize, 1);
+            parts.push(flat.bind(py).get_item(slice)?);
+            start = end;
+        }
+        parts.into_py_any(py)
     }
 }
 
@@ -106,10 +129,31 @@ impl Values {
             Type::Float64 => Self::Float64(Vec::new()),
             Type::String => Self::Text(Vec::new()),
             Type::Bytes => Self::Bytes(Vec::new()),
+            Type::Union(members) if members.iter().all(is_wide_integer_or_null) => Self::MaybeInt(Vec::new()),
             // An absent optional number is NaN.
             Type::Union(members) if members.iter().all(is_number_or_null) => Self::Float64(Vec::new()),
+            Type::Union(_) | Type::Map(_) => Self::Any(Vec::new()),
             _ => return None,
         })
+    }
+
+    fn into_array(self, py: Python<'_>, width: Option<usize>) -> PyResult<Py<PyAny>> {
+        match self {
+            Self::Bool(values) => shaped(py, values, width),
+            Self::Int(values) => shaped(py, values, width),
+            Self::Uint(values) => shaped(py, values, width),
+            Self::Float32(values) => shaped(py, values, width),
+            Self::Float64(values) => shaped(py, values, width),
+            Self::Text(values) => values.into_py_any(py),
+            Self::Bytes(values) => values.into_py_any(py),
+            Self::Any(values) => values.into_py_any(py),
+            // An absent one is NaN, unless that would cost the others digits.
+            Self::MaybeInt(values) if values.iter().flatten().all(|value| value.abs() <= EXACT) => {
+                let floats = values.iter().map(|value| value.map_or(f64::NAN, |value| value as f64));
+                shaped(py, floats.collect(), width)
+            }
+            Self::MaybeInt(values) => values.into_py_any(py),
+        }
     }
 
     fn push(&mut self, value: Value<'_>) {
@@ -127,6 +171,12 @@ impl Values {
                 values.push(String::from_utf8_lossy(value).into_owned());
             }
             (Self::Bytes(values), Value::Bytes(value)) => values.push(value.to_vec()),
+            (Self::MaybeInt(values), Value::Int(value) | Value::Timestamp(value) | Value::Duration(value)) => {
+                values.push(Some(value.into()));
+            }
+            (Self::MaybeInt(values), Value::Uint(value)) => values.push(Some(value.into())),
+            (Self::MaybeInt(values), _) => values.push(None),
+            (Self::Any(values), value) => values.push(Any::from(value)),
             // The schema said which kind; a value of another kind cannot be read from it.
             _ => {}
         }
@@ -141,21 +191,49 @@ impl Values {
             Self::Float64(values) => values.len(),
             Self::Text(values) => values.len(),
             Self::Bytes(values) => values.len(),
+            Self::MaybeInt(values) => values.len(),
+            Self::Any(values) => values.len(),
         }
     }
 }
 
 /// The type of the values a path means.
 pub fn type_at<'a>(record: &'a Type, path: &str) -> Option<&'a Type> {
-    target(record, &steps(path)).map(|(leaf, _)| leaf)
+    target(record, &resolve(record, path)?).map(|(leaf, _)| leaf)
 }
 
-fn steps(path: &str) -> Vec<String> {
-    path.split('.').filter(|step| !step.is_empty()).map(str::to_owned).collect()
+/// The steps of a path, of which a field name with dots is one; `None` if it leads nowhere.
+fn resolve(ty: &Type, path: &str) -> Option<Vec<String>> {
+    if path.is_empty() {
+        return Some(Vec::new());
+    }
+    // Every way to cut off a first step, the shortest first.
+    let cuts = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
+    cuts.into_iter().find_map(|cut| {
+        let (step, rest) = (&path[..cut], path.get(cut + 1..).unwrap_or_default());
+        let below = match ty {
+            Type::Object(fields) if step == EVERY => {
+                fields.iter().find_map(|field| resolve(&field.ty, rest).filter(|s| target(&field.ty, s).is_some()))
+            }
+            Type::Object(fields) => resolve(&fields.iter().find(|field| field.name == step)?.ty, rest),
+            Type::Array(item) | Type::FixedArray(_, item) if is_number(step) => resolve(item, rest),
+            Type::Array(item) | Type::FixedArray(_, item) => return resolve(item, path),
+            _ => None,
+        }?;
+        Some(std::iter::once(step.to_owned()).chain(below).collect())
+    })
 }
 
 fn read<'a>(ty: &'a Type, bytes: &'a [u8]) -> Result<Value<'a>, String> {
     Value::next(ty, &mut Input::new(bytes)).map_err(|error| error.to_string())
+}
+
+fn is_wide_integer_or_null(ty: &Type) -> bool {
+    use khz_tlog::Width::Eight;
+    matches!(
+        ty,
+        Type::Null | Type::Int(Eight) | Type::Uint(Eight) | Type::VarInt | Type::VarUint | Type::Timestamp | Type::Duration
+    )
 }
 
 fn is_number_or_null(ty: &Type) -> bool {

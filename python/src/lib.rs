@@ -14,6 +14,7 @@
 //! | `log`, `column` | columns of a log as NumPy arrays |
 //! | `error` | one exception class for each kind of failure |
 
+mod any;
 mod attached;
 mod beside;
 mod column;

@@ -1,5 +1,7 @@
 """Logs read from Python: the golden logs, and what is wrong with others."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -123,3 +125,73 @@ def test_a_log_cut_inside_a_sample_gives_those_before(vector) -> None:
         assert not log.finished
         assert log["st"]["q"].tolist() == [[1.0, -2.5], [0.5, 0.25]]
         assert log["txt"].time_us.tolist() == [START_US]
+
+
+def made(path: Path, schema: bytes, *payloads: bytes) -> Path:
+    """A log with one record, `r`, a sample a millisecond. Blocks by the format's description, without checksums."""
+
+    def block(kind: int, body: bytes) -> bytes:
+        assert len(body) < 128
+        return bytes([kind, len(body)]) + body
+
+    data = b"TLOG0003\0" + block(1, b"\1\0\1r" + schema)
+    for n, payload in enumerate(payloads):
+        data += block(2, b"\1\2" + (START_US + 1000 * n).to_bytes(8, "little") + payload)
+    path.write_bytes(data)
+    return path
+
+
+NULL, F8, TEXT, VARUINT = b"\1", b"\x08", b"\x0a", b"\6"
+
+
+def an_object(**fields: bytes) -> bytes:
+    each = [b"\0" + bytes([len(name)]) + name.encode() + b"\0" + ty + b"\0" for name, ty in fields.items()]
+    return b"\x10\0" + b"".join(each) + bytes(5)
+
+
+def union(*members: bytes) -> bytes:
+    return b"\x15" + b"".join(members) + b"\0"
+
+
+def test_arrays_of_changing_length_are_a_list_of_arrays(tmp_path: Path) -> None:
+    schema = an_object(list=b"\x12" + VARUINT)
+    with kilohertz.open_log(made(tmp_path / "a.tlog", schema, b"\2\7\x08", b"\0", b"\1\x09")) as log:
+        assert [values.tolist() for values in log["r"]["list"]] == [[7, 8], [], [9]]
+        assert log["r"].to_pandas()["list"].map(list).tolist() == [[7, 8], [], [9]]
+        assert log["r"].to_polars()["list"].to_list() == [[7, 8], [], [9]]
+
+
+def test_maps_and_mixed_unions_are_not_missing(tmp_path: Path) -> None:
+    schema = an_object(map=b"\x14" + VARUINT, mixed=union(VARUINT, TEXT, NULL))
+    samples = b"\1\1k\5" + b"\0\7", b"\0" + b"\1\2hi", b"\0" + b"\2"
+    with kilohertz.open_log(made(tmp_path / "a.tlog", schema, *samples)) as log:
+        assert log["r"].fields == ["map", "mixed"]
+        assert log["r"]["map"] == [{"k": 5}, {}, {}]
+        assert log["r"]["mixed"] == [7, "hi", None]
+
+
+def test_optional_integers_keep_all_their_digits(tmp_path: Path) -> None:
+    schema = an_object(id=union(NULL, b"\4\x08"))
+    large = 2**63 + 1
+    samples = b"\1" + (3).to_bytes(8, "little"), b"\0", b"\1" + large.to_bytes(8, "little")
+    with kilohertz.open_log(made(tmp_path / "a.tlog", schema, *samples)) as log:
+        assert log["r"]["id"] == [3, None, large]
+    with kilohertz.open_log(made(tmp_path / "b.tlog", schema, *samples[:2])) as log:
+        np.testing.assert_array_equal(log["r"]["id"], [3.0, np.nan])
+
+
+def test_a_field_name_with_a_dot_is_one_field(tmp_path: Path) -> None:
+    schema = an_object(**{"a.b": F8, "a": an_object(c=F8)})
+    sample = np.array([1.0, 2.0]).tobytes()
+    with kilohertz.open_log(made(tmp_path / "a.tlog", schema, sample)) as log:
+        assert log["r"].to_pandas().iloc[0].to_dict() == {"a.b": 1.0, "a.c": 2.0}
+
+
+def test_a_field_called_time_does_not_replace_the_times(tmp_path: Path) -> None:
+    sample = np.array([1.0, 2.0]).tobytes()
+    with kilohertz.open_log(made(tmp_path / "a.tlog", an_object(time=F8, time_us=F8), sample)) as log:
+        frame = log["r"].to_polars()
+        assert frame.columns == ["time", "time_us_2", "time_2"] or frame.columns == ["time", "time_2", "time_us_2"]
+        assert frame["time"].dt.timestamp("us").to_list() == [START_US]
+        assert (frame["time_2"][0], frame["time_us_2"][0]) == (1.0, 2.0)
+        assert log["r"].to_pandas().index[0].value == START_US * 1000
