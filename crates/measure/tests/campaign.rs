@@ -7,12 +7,14 @@ use khz_measure::drill::plant::Plant;
 use khz_measure::drill::{Fleet, Invariant, watch_prints};
 
 /// The robots on which a plant shows soonest: none on legs, which takes longest to emulate. Only joints without limits are
-/// asked for what their formats cannot carry.
+/// asked for what their formats cannot carry, and only where there are two buses one can starve the other.
 fn fleet(plant: Plant) -> Fleet {
     let mut fleet = Fleet::built_in();
     fleet.members.retain(|member| member.config.body.is_none());
-    if plant == Plant::SaturatedCommands {
-        fleet.members.retain(|member| member.config.name == "wheels");
+    match plant {
+        Plant::SaturatedCommands => fleet.members.retain(|member| member.config.name == "wheels"),
+        Plant::SharedInbox => fleet.members.retain(|member| member.config.buses.len() > 1),
+        _ => {}
     }
     fleet
 }
@@ -70,7 +72,7 @@ fn shown_by(plant: Plant) -> (&'static str, &'static [Invariant]) {
         Plant::DuplicateIds => ("DuplicateId", &[Arming]),
         Plant::PrintedPanics => ("ControllerPanics", &[Panics]),
         Plant::PaceSpeedsUp => ("PacedTooFast", &[Rate]),
-        Plant::SharedInbox => ("BusFlooded", &[Cause, LeavesControl]),
+        Plant::SharedInbox => ("BusFlooded", &[Fairness]),
     }
 }
 

@@ -221,6 +221,15 @@ impl Scenario {
         self.troubles().any(Trouble::must_not_arm)
     }
 
+    /// The one bus that is flooded, if nothing else keeps replies back.
+    pub fn flooded(&self) -> Option<usize> {
+        let mut silent = self.troubles().filter(|trouble| trouble.disturbs_the_wire());
+        match (silent.next(), silent.next()) {
+            (Some(Trouble::BusFlooded(bus, _)), None) => Some(bus),
+            _ => None,
+        }
+    }
+
     /// A servo whose encoder stands still is driven wherever it goes.
     pub fn is_stuck(&self, servo: usize) -> bool {
         self.troubles().any(|trouble| trouble == Trouble::Stuck(servo))

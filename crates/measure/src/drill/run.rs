@@ -13,9 +13,10 @@ use super::violation::{Invariant, Violated};
 use super::witness::{self, Witness};
 use khz_emu::Injection;
 use khz_link::faults::{Direction, Fault as WireFault, Kind};
-use khz_robot::RobotConfig;
+use khz_robot::config::ServoConfig;
 use khz_robot::supervisor::{Cause, Phase, Transition};
 use khz_robot::time::VirtualTime;
+use khz_robot::{RobotConfig, ServoState};
 use khz_wire::{Fault, Mode, Register};
 use std::sync::{Arc, Mutex};
 
@@ -25,6 +26,8 @@ const ANSWER_TICKS: u64 = 60;
 const ANSWER_S: f64 = 0.07;
 /// A robot whose joint is beyond its limits, or too fast, leaves control within this many ticks.
 const SEEN_TICKS: u32 = 10;
+/// A servo on a bus that is not flooded is heard at least once in this many ticks.
+const STARVED_TICKS: u32 = 8;
 /// A servo takes this long to switch its output on, at most.
 const SWITCHED_ON_S: f64 = 0.03;
 /// A joint is pushed for so long.
@@ -89,6 +92,7 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict 
                 late,
                 later,
                 active_since: 0,
+                starved: 0,
             }
             .judge()
         }
@@ -137,6 +141,8 @@ struct Run<'a> {
     later: Vec<(u64, Later)>,
     /// When the robot came under control.
     active_since: u64,
+    /// For so many ticks a servo was not heard that should have been.
+    starved: u32,
 }
 
 /// The end of a trouble.
@@ -340,7 +346,25 @@ impl Run<'_> {
         if prints::take_prints() > 0 {
             return Violated::by(Invariant::Panics, "a panic was printed within the tick");
         }
+        self.check_fairness()?;
         if self.rig.machine.phase() == Phase::Active { self.check_active() } else { Ok(()) }
+    }
+
+    /// Where the only thing that keeps replies back is a flood on one bus, all others are heard.
+    fn check_fairness(&mut self) -> Result<(), Violated> {
+        let Some(flooded) = self.scenario.flooded() else { return Ok(()) };
+        let servos = &self.cast.file.servos;
+        let missed = |(servo, state): (&ServoConfig, &ServoState)| servo.bus != flooded && !state.fresh;
+        let is_starved = servos.iter().zip(&self.rig.machine.state().servos).any(missed);
+        self.starved = if is_starved { self.starved + 1 } else { 0 };
+        // At the start and while the robot restarts servos nobody is heard.
+        if self.starved == STARVED_TICKS && self.tick > self.member.from {
+            return Violated::by(
+                Invariant::Fairness,
+                "servos on other buses than the flooded one are not heard",
+            );
+        }
+        Ok(())
     }
 
     /// What must not go on while the robot is under control.

@@ -35,6 +35,8 @@ pub enum Invariant {
     Watchdog,
     /// Every sample of a recording is written or counted.
     Recording,
+    /// A flooded bus leaves the others served.
+    Fairness,
     /// The loop keeps its rate, whatever paces it.
     Rate,
     /// Nothing prints within a tick, and nothing panics but a controller.
@@ -74,6 +76,7 @@ impl fmt::Display for Invariant {
             Self::OutputsOff => "outputs off",
             Self::Watchdog => "servo watchdog",
             Self::Recording => "recording",
+            Self::Fairness => "fairness",
             Self::Rate => "rate",
             Self::Panics => "panics",
         })
