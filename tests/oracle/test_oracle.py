@@ -372,8 +372,11 @@ def test_round_trips_are_what_their_log_and_the_device_say(
     if behaviour != "closed port":
         assert counts["sent"] == expected["ticks"] == device.asked
         assert counts["answered"] == device.answered and told["lost"] == device.dropped
-        # On a machine at full load one of 40 duplicates was once not counted; the cause is not known.
-        assert device.duplicated - counts["duplicates"] in (0, 1) and counts["corrupt"] == device.corrupted
+        # The run ends with its last answer. On a busy machine ticks are missed, so that the last may be one that is
+        # answered twice; the second answer comes too late to be seen.
+        last_is_doubled = device.asked % 5 == 3
+        assert counts["duplicates"] in {device.duplicated, device.duplicated - last_is_doubled}
+        assert counts["corrupt"] == device.corrupted
         assert counts["out_of_order"] == device.overtaken
     else:
         assert told["lost"] == counts["sent"] == counts["refused"] == expected["ticks"]

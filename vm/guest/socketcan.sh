@@ -48,9 +48,10 @@ frames() {
     grep -c "^ *vcan0" late
 }
 
-# slowed HOW: runs a robot for 6 s over a queue that passes one frame in 1.4 s, and then opens.
+# slowed HOW: runs a robot for 6 s over a queue that passes one frame in 3.8 s, and then opens.
+# At the end of the run the fourth frame waits in it, since 4.7 s and until 8.5 s.
 slowed() {
-    check "a slow queue, $1" /usr/sbin/tc qdisc replace dev vcan0 root tbf rate 400bit burst 128 limit 100000
+    check "a slow queue, $1" /usr/sbin/tc qdisc replace dev vcan0 root tbf rate 150bit burst 128 limit 100000
     before=$(listeners)
     candump vcan0 >late 2>candump_errors &
     witness=$!
@@ -69,7 +70,8 @@ slowed() {
     /usr/sbin/tc qdisc del dev vcan0 root
 }
 
-check "the kernel takes sch_tbf" insmod /modules/sch_tbf.ko
+# The lab's network may have brought it.
+[ -d /sys/module/sch_tbf ] || check "the kernel takes sch_tbf" insmod /modules/sch_tbf.ko
 slowed "judged by the queue"
 
 # As real drivers do: frames come back once they are sent.
