@@ -138,8 +138,10 @@ class Record:
         import pandas
 
         columns = self._flat(fields)
-        index = pandas.to_datetime(columns.pop("time_us"), unit="us", utc=True)
-        return pandas.DataFrame(columns, index=pandas.DatetimeIndex(index, name="time"))
+        index = pandas.DatetimeIndex(pandas.to_datetime(columns.pop("time_us"), unit="us", utc=True), name="time")
+        # Left to itself, pandas makes float64 of large integers beside None and costs them digits.
+        exact = {name: pandas.Series(values, index, object) for name, values in columns.items() if _has_integers(values)}
+        return pandas.DataFrame({**columns, **exact}, index=index)
 
     def to_polars(self, *fields: str) -> polars.DataFrame:
         """A data frame with the time in its first column; fields of several values become one column each."""
@@ -148,7 +150,7 @@ class Record:
         columns = self._flat(fields)
         time = polars.Series("time", columns.pop("time_us")).cast(polars.Datetime("us", "UTC"))
         # A field called `time` has a number behind its name, as in exported tables.
-        renamed = {"time_2" if name == "time" else name: values for name, values in columns.items()}
+        renamed = {"time_2" if name == "time" else name: _series(values) for name, values in columns.items()}
         return polars.DataFrame({"time": time, **renamed})
 
     def _flat(self, fields: tuple[str, ...]) -> dict[str, Array]:
@@ -170,3 +172,17 @@ def _later(a: int | None, b: int | None) -> int | None:
 
 def _sooner(a: int | None, b: int | None) -> int | None:
     return min((each for each in (a, b) if each is not None), default=None)
+
+
+def _has_integers(values: Any) -> bool:
+    return isinstance(values, list) and any(isinstance(value, int) for value in values)
+
+
+def _series(values: Any) -> polars.Series:
+    import polars
+
+    try:
+        return polars.Series(values)
+    except (TypeError, OverflowError):
+        # Values of different kinds, which polars only keeps as Python objects.
+        return polars.Series(values, dtype=polars.Object)

@@ -30,8 +30,12 @@ impl From<Value<'_>> for Any {
             Value::String(text) => Self::Text(text.to_owned()),
             Value::Enum(symbol) => Self::Int(symbol.value),
             Value::Array(items) => Self::List(items.map(Self::from).collect()),
-            Value::Object(fields) => Self::Dict(fields.map(|(name, value)| (name.to_owned(), value.into())).collect()),
-            Value::Map(entries) => Self::Dict(entries.map(|(key, value)| (key.to_owned(), value.into())).collect()),
+            Value::Object(fields) => {
+                Self::Dict(fields.map(|(name, value)| (name.to_owned(), value.into())).collect())
+            }
+            Value::Map(entries) => {
+                Self::Dict(entries.map(|(key, value)| (key.to_owned(), value.into())).collect())
+            }
         }
     }
 }

@@ -4,8 +4,8 @@
 //! every item, as in `joints.position`. A `*` steps into every field of an object that has the rest of the path:
 //! `*.position`. A field name with a dot in it is written as it is.
 
-use khz_tlog::{Input, Type, Value};
 use crate::any::Any;
+use khz_tlog::{Input, Type, Value};
 use numpy::{Element, PyArray1, PyArrayMethods};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -57,7 +57,16 @@ impl Column {
         let fixed = leaf.fixed_size().and_then(|_| place(record, &path, 0, &mut offsets));
         let values = Values::for_type(leaf)?;
         let leaf = leaf.clone();
-        Some(Self { path, leaf, offsets: fixed.map(|()| offsets), values, many, width: None, ends: Vec::new(), samples: 0 })
+        Some(Self {
+            path,
+            leaf,
+            offsets: fixed.map(|()| offsets),
+            values,
+            many,
+            width: None,
+            ends: Vec::new(),
+            samples: 0,
+        })
     }
 
     /// Every path a record of this type has, arrays without their numbers.
@@ -171,7 +180,10 @@ impl Values {
                 values.push(String::from_utf8_lossy(value).into_owned());
             }
             (Self::Bytes(values), Value::Bytes(value)) => values.push(value.to_vec()),
-            (Self::MaybeInt(values), Value::Int(value) | Value::Timestamp(value) | Value::Duration(value)) => {
+            (
+                Self::MaybeInt(values),
+                Value::Int(value) | Value::Timestamp(value) | Value::Duration(value),
+            ) => {
                 values.push(Some(value.into()));
             }
             (Self::MaybeInt(values), Value::Uint(value)) => values.push(Some(value.into())),
@@ -212,9 +224,9 @@ fn resolve(ty: &Type, path: &str) -> Option<Vec<String>> {
     cuts.into_iter().find_map(|cut| {
         let (step, rest) = (&path[..cut], path.get(cut + 1..).unwrap_or_default());
         let below = match ty {
-            Type::Object(fields) if step == EVERY => {
-                fields.iter().find_map(|field| resolve(&field.ty, rest).filter(|s| target(&field.ty, s).is_some()))
-            }
+            Type::Object(fields) if step == EVERY => fields
+                .iter()
+                .find_map(|field| resolve(&field.ty, rest).filter(|s| target(&field.ty, s).is_some())),
             Type::Object(fields) => resolve(&fields.iter().find(|field| field.name == step)?.ty, rest),
             Type::Array(item) | Type::FixedArray(_, item) if is_number(step) => resolve(item, rest),
             Type::Array(item) | Type::FixedArray(_, item) => return resolve(item, path),
@@ -232,7 +244,13 @@ fn is_wide_integer_or_null(ty: &Type) -> bool {
     use khz_tlog::Width::Eight;
     matches!(
         ty,
-        Type::Null | Type::Int(Eight) | Type::Uint(Eight) | Type::VarInt | Type::VarUint | Type::Timestamp | Type::Duration
+        Type::Null
+            | Type::Int(Eight)
+            | Type::Uint(Eight)
+            | Type::VarInt
+            | Type::VarUint
+            | Type::Timestamp
+            | Type::Duration
     )
 }
 

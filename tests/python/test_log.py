@@ -168,6 +168,8 @@ def test_maps_and_mixed_unions_are_not_missing(tmp_path: Path) -> None:
         assert log["r"].fields == ["map", "mixed"]
         assert log["r"]["map"] == [{"k": 5}, {}, {}]
         assert log["r"]["mixed"] == [7, "hi", None]
+        assert log["r"].to_pandas()["mixed"].tolist() == [7, "hi", None]
+        assert log["r"].to_polars()["mixed"].to_list() == [7, "hi", None]
 
 
 def test_optional_integers_keep_all_their_digits(tmp_path: Path) -> None:
@@ -176,6 +178,8 @@ def test_optional_integers_keep_all_their_digits(tmp_path: Path) -> None:
     samples = b"\1" + (3).to_bytes(8, "little"), b"\0", b"\1" + large.to_bytes(8, "little")
     with kilohertz.open_log(made(tmp_path / "a.tlog", schema, *samples)) as log:
         assert log["r"]["id"] == [3, None, large]
+        assert log["r"].to_pandas()["id"].tolist() == [3, None, large]
+        assert log["r"].to_polars()["id"].to_list() == [3, None, large]
     with kilohertz.open_log(made(tmp_path / "b.tlog", schema, *samples[:2])) as log:
         np.testing.assert_array_equal(log["r"]["id"], [3.0, np.nan])
 
