@@ -250,6 +250,53 @@ fn a_hot_board_faults() {
 }
 
 #[test]
+fn a_motor_temperature_counts_only_where_it_is_measured() {
+    for (measured, state) in [("0", (10, 0)), ("1", (1, 38))] {
+        let hot = ServoConfig { ambient_c: 70.0, ..ServoConfig::new(0, 1) }
+            .with("servo.fault_temperature", 100)
+            .with("servo.motor_fault_temperature", 60)
+            .with("servo.enable_motor_temperature", measured);
+        let mut bench = Bench::of(BusConfig::INSTANT, vec![hot]);
+        bench.tell(HOLD);
+        bench.wait_ms(20);
+        assert_eq!(bench.state(), state, "enable_motor_temperature {measured}");
+    }
+}
+
+#[test]
+fn a_motor_temperature_that_is_not_measured_limits_nothing() {
+    for (measured, fault, torque) in [("0", 0, 5.04), ("1", 101, 2.52)] {
+        let warm = ServoConfig { ambient_c: 70.0, ..ServoConfig::new(0, 1) }
+            .with("servo.fault_temperature", 200)
+            .with("servo.motor_fault_temperature", 80)
+            .with("servo.motor_temperature_margin", 20)
+            .with("servo.derate_current_A", 0)
+            .with("servo.max_current_A", 10)
+            .with("servo.enable_motor_temperature", measured);
+        let mut bench = Bench::of(BusConfig::INSTANT, vec![warm]);
+        // 10 A of 0.504 N·m each.
+        bench.tell("010009 0e1c0000204100000000");
+        bench.wait_ms(15);
+        assert_eq!(bench.state(), (9, fault), "enable_motor_temperature {measured}");
+        assert!((bench.float(0x003) - torque).abs() < 0.1, "{}", bench.float(0x003));
+    }
+}
+
+#[test]
+fn a_nan_current_or_voltage_moves_nothing() {
+    for command in
+        ["010009 0d1c0000c07f", "010008 0d1b0000c07f", "010006 0d140000c07f", "010007 0d190000c07f"]
+    {
+        let mut bench = holding(&[]);
+        bench.tell(command);
+        bench.wait_ms(50);
+        bench.tell(STOP);
+        bench.wait_ms(50);
+        assert!(bench.float(0x001).is_finite(), "after {command}");
+    }
+}
+
+#[test]
 fn a_reboot_forgets_what_was_not_saved() {
     let mut bench = Bench::servo(&[]);
     bench.tell("0db1020000c03f");

@@ -1,8 +1,9 @@
 //! What each mode does with the motor.
 
-use super::Servo;
+use super::command::Command;
 use super::settings::PidPosition;
-use super::trajectory::{Capture, Target};
+use super::trajectory::{Capture, Confines, Target};
+use super::{Applied, Servo};
 use crate::body::Drive;
 use khz_wire::{Fault, Mode};
 use std::f64::consts::TAU;
@@ -32,6 +33,52 @@ impl Scale {
     const FULL: Self = Self { kp: 1.0, kd: 1.0, ilimit: 1.0 };
 }
 
+/// What the position loop acts with, besides its target.
+#[derive(Clone, Copy, Debug)]
+struct Effort {
+    scale: Scale,
+    /// N·m; NaN is no limit.
+    max_torque: f64,
+    /// N·m.
+    feedforward: f64,
+    ignore_bounds: bool,
+    /// A fixed current or voltage of the command replaces the loop.
+    open_loop: Option<OpenLoop>,
+}
+
+/// A vector turned along the control position, without encoder.
+#[derive(Clone, Copy, Debug)]
+enum OpenLoop {
+    Current(f64),
+    Voltage(f64),
+}
+
+impl Effort {
+    /// What the servo does on its own account: within its position bounds and with the encoder, whatever the
+    /// last command asked for.
+    const fn own(scale: Scale, max_torque: f64) -> Self {
+        Self { scale, max_torque, feedforward: 0.0, ignore_bounds: false, open_loop: None }
+    }
+
+    /// What a command asks for.
+    fn of(command: &Command) -> Self {
+        let open_loop = if !command.fixed_current.is_nan() {
+            Some(OpenLoop::Current(command.fixed_current))
+        } else if !command.fixed_voltage.is_nan() {
+            Some(OpenLoop::Voltage(command.fixed_voltage))
+        } else {
+            None
+        };
+        Self {
+            scale: Scale { kp: command.kp_scale, kd: command.kd_scale, ilimit: command.ilimit_scale },
+            max_torque: command.max_torque,
+            feedforward: command.feedforward,
+            ignore_bounds: command.ignore_bounds,
+            open_loop,
+        }
+    }
+}
+
 impl Pid {
     /// Starts afresh.
     pub fn clear(&mut self) {
@@ -58,41 +105,43 @@ impl Servo {
     /// One control period in the present mode.
     pub(super) fn control(&mut self, dt_s: f64) -> Drive {
         self.status.control_torque = 0.0;
-        match self.status.mode {
+        self.status.d_a = 0.0;
+        self.applied = Applied::default();
+        let drive = match self.status.mode {
             Mode::Stopped
             | Mode::Fault
             | Mode::Enabling
             | Mode::Calibrating
             | Mode::CalibrationComplete
             | Mode::MeasureInductance => Drive::default(),
-            Mode::Pwm => self.phases(self.active.pwm.map(|pwm| pwm * self.status.bus_v)),
-            Mode::Voltage => self.phases(self.active.phase_v),
+            Mode::Pwm => self.phases(self.active.pwm),
+            Mode::Voltage => self.balanced(self.active.phase_v),
             Mode::VoltageFoc => {
                 self.active.theta += self.active.theta_rate * dt_s;
-                self.held(self.active.voltage, 0.5 * self.active.theta)
+                let volts = limit(self.active.voltage, self.motor.most_volts(self.status.bus_v));
+                self.turned_voltage(volts, 0.5 * self.active.theta)
             }
-            Mode::VoltageDq => self.motor_ready(|servo| servo.motor.voltage_drive(servo.active.q_v)),
-            Mode::Current => self.motor_ready(|servo| servo.current(servo.active.q_a)),
-            Mode::Position => self.position(dt_s),
+            Mode::VoltageDq => self.motor_ready(|servo| {
+                let most = servo.motor.most_volts(servo.status.bus_v);
+                let (d_v, q_v) = (limit(servo.active.d_v, most), limit(servo.active.q_v, most));
+                servo.voltage(d_v, q_v)
+            }),
+            Mode::Current => self.motor_ready(Self::current),
+            Mode::Position => self.position_loop(Effort::of(&self.active), dt_s),
             Mode::PositionTimeout => self.timeout(dt_s),
             Mode::ZeroVelocity => self.zero_velocity(dt_s),
             Mode::StayWithin => self.stay_within(dt_s),
-            Mode::Brake => self.motor.voltage_drive(0.0),
-        }
-    }
-
-    fn position(&mut self, dt_s: f64) -> Drive {
-        let active = &self.active;
-        let scale = Scale { kp: active.kp_scale, kd: active.kd_scale, ilimit: active.ilimit_scale };
-        self.position_loop(scale, active.max_torque, active.feedforward, dt_s)
+            Mode::Brake => self.voltage(0.0, 0.0),
+        };
+        // A NaN that somebody commands does not break the joint.
+        if drive.torque.is_finite() && drive.damping.is_finite() { drive } else { Drive::default() }
     }
 
     /// Only damping, with the last command's kd scale.
     fn zero_velocity(&mut self, dt_s: f64) -> Drive {
         let scale = Scale { kd: self.active.kd_scale, ..Scale::NONE };
-        self.aside(Target::HOLD, |servo| {
-            servo.position_loop(scale, f64::from(servo.settings.servo.timeout_max_torque_Nm), 0.0, dt_s)
-        })
+        let effort = Effort::own(scale, f64::from(self.settings.servo.timeout_max_torque_Nm));
+        self.aside(Target::HOLD, |servo| servo.position_loop(effort, dt_s))
     }
 
     fn timeout(&mut self, dt_s: f64) -> Drive {
@@ -104,29 +153,33 @@ impl Servo {
                     accel_limit: f64::from(settings.default_accel_limit),
                     ..Target::HOLD
                 };
-                self.aside(target, |servo| servo.position_loop(Scale::FULL, 100.0, 0.0, dt_s))
+                self.aside(target, |servo| servo.position_loop(Effort::own(Scale::FULL, 100.0), dt_s))
             }
             12 => self.zero_velocity(dt_s),
-            15 => self.motor.voltage_drive(0.0),
+            15 => self.voltage(0.0, 0.0),
             _ => Drive::default(),
         }
     }
 
     fn stay_within(&mut self, dt_s: f64) -> Drive {
-        let active = &self.active;
-        let (measured, lower, upper) = (self.status.position, active.lower, active.upper);
+        let (measured, lower, upper) = (self.status.position, self.active.lower, self.active.upper);
+        let effort = Effort::of(&self.active);
         let held = if measured < lower {
             lower
         } else if measured > upper {
             upper
         } else {
-            let (most, feedforward) = (active.max_torque, active.feedforward);
+            let effort = Effort { scale: Scale::NONE, ..effort };
+            let limits = self.trajectory.target;
+            let target = Target {
+                velocity_limit: limits.velocity_limit,
+                accel_limit: limits.accel_limit,
+                ..Target::HOLD
+            };
             self.release();
-            return self
-                .aside(Target::HOLD, |servo| servo.position_loop(Scale::NONE, most, feedforward, dt_s));
+            return self.aside(target, |servo| servo.position_loop(effort, dt_s));
         };
-        self.trajectory.target = Target { position: Some(held), ..Target::HOLD };
-        self.position(dt_s)
+        self.aside(Target { position: Some(held), ..Target::HOLD }, |servo| servo.position_loop(effort, dt_s))
     }
 
     /// Runs `act` towards another target, which does not replace the commanded one.
@@ -138,41 +191,61 @@ impl Servo {
     }
 
     /// Position, velocity and feed-forward, within all limits.
-    fn position_loop(&mut self, scale: Scale, most: f64, feedforward: f64, dt_s: f64) -> Drive {
+    fn position_loop(&mut self, effort: Effort, dt_s: f64) -> Drive {
         let capture = Capture {
             position: self.status.position,
             velocity: self.status.velocity_filtered,
             threshold: f64::from(self.settings.servo.velocity_zero_capture_threshold),
         };
         let fastest = self.motor.fastest(self.status.bus_v);
-        let (position, velocity) = self.trajectory.step(capture, fastest, dt_s);
-        let (position, velocity) = self.slip(position, velocity);
-        if let Some(open_loop) = self.open_loop(position, velocity) {
-            return open_loop;
+        let velocity = self.trajectory.step(capture, fastest, dt_s);
+        let velocity = self.trajectory.confine(&self.confines(&effort), velocity);
+        let position = self.trajectory.position.unwrap_or(capture.position);
+        if let Some(open_loop) = effort.open_loop {
+            return self.open_loop(open_loop, position, velocity);
         }
         let settings = &self.settings.servo;
         let inertia = TAU * self.trajectory.acceleration * f64::from(settings.inertia_feedforward);
         let rate = dead_zone(self.status.velocity - velocity, f64::from(settings.velocity_threshold));
         let error = self.status.position - position;
-        let asked = self.pid.apply(&settings.pid_position, error, rate, scale, dt_s) + feedforward + inertia;
+        let asked = self.pid.apply(&settings.pid_position, error, rate, effort.scale, dt_s)
+            + effort.feedforward
+            + inertia;
         if self.runs_away() {
             return Drive::default();
         }
-        self.motor_ready(|servo| servo.torque_within(asked, most, scale.kd))
+        self.motor_ready(|servo| servo.torque_within(asked, &effort))
     }
 
-    /// Torque `asked` within ±`most` and the motor's limits. What stays inside all of them gives its
+    /// What holds the control position back.
+    fn confines(&self, effort: &Effort) -> Confines {
+        let (settings, bounds) = (&self.settings.servo, &self.settings.servopos);
+        let unless = |off: bool, limit: f32| if off { f64::NAN } else { f64::from(limit) };
+        let open_loop = effort.open_loop.is_some();
+        Confines {
+            measured: (self.status.position, self.status.velocity),
+            position_slip: unless(open_loop, settings.max_position_slip),
+            velocity_slip: unless(open_loop, settings.max_velocity_slip),
+            lower: unless(effort.ignore_bounds, bounds.position_min),
+            upper: unless(effort.ignore_bounds, bounds.position_max),
+        }
+    }
+
+    /// Torque `asked` within the command's and the motor's limits. What stays inside all of them gives its
     /// damping part to the joint to integrate.
-    fn torque_within(&mut self, asked: f64, most: f64, kd_scale: f64) -> Drive {
-        let limited = limit(asked, most);
+    fn torque_within(&mut self, asked: f64, effort: &Effort) -> Drive {
+        let limited = limit(asked, effort.max_torque);
         if limited != asked {
             self.status.fault = Fault(102);
         }
-        let amperes = self.limit_current(self.motor.current(limited));
+        self.status.control_torque = limited;
+        self.applied.regulated = true;
+        self.status.torque_error = self.status.torque - limited;
+        let wanted = self.motor.current(limited);
+        let amperes = self.limit_current(wanted, effort.ignore_bounds);
         let torque = self.motor.torque(amperes);
-        self.status.control_torque = torque;
-        let kd = f64::from(self.settings.servo.pid_position.kd) * kd_scale / TAU;
-        let damping = if torque == asked { kd.max(0.0) } else { 0.0 };
+        let kd = f64::from(self.settings.servo.pid_position.kd) * effort.scale.kd / TAU;
+        let damping = if limited == asked && amperes == wanted { kd.max(0.0) } else { 0.0 };
         Drive { torque: torque + damping * self.status.velocity * TAU, damping }
     }
 
@@ -190,52 +263,65 @@ impl Servo {
         true
     }
 
-    /// The control position may be kept near the measured one.
-    fn slip(&mut self, position: f64, velocity: f64) -> (f64, f64) {
-        let settings = &self.settings.servo;
-        let near = |value: f64, measured: f64, most: f32| match f64::from(most) {
-            most if most.is_finite() && most >= 0.0 => value.clamp(measured - most, measured + most),
-            _ => value,
+    /// A fixed vector at the control position's angle; what the servo then reports as its position and velocity.
+    fn open_loop(&mut self, vector: OpenLoop, position: f64, velocity: f64) -> Drive {
+        let angle = self.motor.electrical(position - self.offset);
+        let ahead = self.ahead_of_rotor(angle);
+        let drive = match vector {
+            OpenLoop::Voltage(volts) => self.turned_voltage(volts, angle),
+            OpenLoop::Current(amperes) => self.motor_ready(|servo| {
+                let amperes = servo.limit_d_current(amperes);
+                servo.applied.regulated = true;
+                servo.status.d_a = amperes * ahead.cos();
+                Drive { torque: servo.motor.torque(amperes * ahead.sin()), damping: 0.0 }
+            }),
         };
-        let position = near(position, self.status.position, settings.max_position_slip);
-        let velocity = near(velocity, self.status.velocity, settings.max_velocity_slip);
-        self.trajectory.position = Some(position);
-        self.trajectory.velocity = Some(velocity);
-        (position, velocity)
-    }
-
-    /// A fixed voltage or current turned along the control position, without encoder.
-    fn open_loop(&mut self, position: f64, velocity: f64) -> Option<Drive> {
-        let amperes = if self.active.fixed_current.is_finite() {
-            self.active.fixed_current
-        } else if self.active.fixed_voltage.is_finite() {
-            self.motor.stall_current(self.active.fixed_voltage)
-        } else {
-            return None;
-        };
-        let drive = self.motor.held_drive(amperes, self.motor.electrical(position), self.status.position);
-        self.status.d_a = amperes;
-        self.status.position = position;
+        self.applied.ahead = ahead;
+        self.status.position = position - self.offset;
         self.status.velocity = velocity;
-        Some(drive)
+        drive
     }
 
-    fn current(&mut self, q_a: f64) -> Drive {
-        let amperes = self.limit_current(q_a);
-        let torque = self.motor.torque(amperes);
-        self.status.d_a = self.active.d_a;
-        self.status.control_torque = torque;
-        Drive { torque, damping: 0.0 }
+    fn current(&mut self) -> Drive {
+        let ignore_bounds = self.active.ignore_bounds;
+        let q_a = self.limit_current(self.active.q_a, ignore_bounds);
+        self.status.d_a = self.limit_d_current(self.active.d_a);
+        self.applied.regulated = true;
+        Drive { torque: self.motor.torque(q_a), damping: 0.0 }
     }
 
-    /// Three phase voltages: their common part does nothing.
-    fn phases(&mut self, [a, b, c]: [f64; 3]) -> Drive {
+    /// Three phase voltages around the middle of the bus voltage.
+    fn balanced(&mut self, volts: [f64; 3]) -> Drive {
+        let duty = volts.map(|volts| volts / self.status.bus_v);
+        let (low, high) = duty.iter().fold((f64::MAX, f64::MIN), |(low, high), &d| (low.min(d), high.max(d)));
+        let offset = 0.5 * (low + high) - 0.5;
+        self.phases(duty.map(|duty| duty - offset))
+    }
+
+    /// Three duty cycles within those of the PWM: their common part does nothing.
+    fn phases(&mut self, duty: [f64; 3]) -> Drive {
+        let most = self.motor.most_duty();
+        let [a, b, c] = duty.map(|duty| duty.max(1.0 - most).min(most) * self.status.bus_v);
         let (x, y) = ((2.0 * a - b - c) / 3.0, (b - c) / 3.0_f64.sqrt());
-        self.held(x.hypot(y), y.atan2(x) / TAU)
+        self.turned_voltage(x.hypot(y), y.atan2(x) / TAU)
     }
 
-    fn held(&mut self, volts: f64, angle: f64) -> Drive {
-        self.motor.held_drive(self.motor.stall_current(volts), angle, self.status.position)
+    /// A voltage at an electrical angle, in turns.
+    fn turned_voltage(&mut self, volts: f64, angle: f64) -> Drive {
+        let ahead = self.ahead_of_rotor(angle);
+        self.voltage(volts * ahead.cos(), volts * ahead.sin())
+    }
+
+    /// How far an electrical angle in turns is ahead of the rotor, rad.
+    fn ahead_of_rotor(&self, angle: f64) -> f64 {
+        TAU * (angle - self.motor.electrical(self.status.position - self.offset))
+    }
+
+    /// D and Q voltage at the rotor.
+    fn voltage(&mut self, d_v: f64, q_v: f64) -> Drive {
+        let (drive, d_a) = self.motor.voltage_drive(d_v, q_v, self.status.velocity * TAU);
+        self.status.d_a = d_a;
+        drive
     }
 
     /// Torque modes need a calibrated motor.

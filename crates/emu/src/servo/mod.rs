@@ -66,7 +66,7 @@ pub struct Status {
     pub velocity_filtered: f64,
     pub torque: f64,
     pub torque_error: f64,
-    /// The torque the control loop asks for after all limits.
+    /// The torque the position loop asks for, within the commanded limit but before the current limits.
     pub control_torque: f64,
     pub q_a: f64,
     pub d_a: f64,
@@ -96,6 +96,7 @@ pub struct Servo {
     trajectory: Trajectory,
     thermal: Thermal,
     motor: Motor,
+    applied: Applied,
     /// Added to the joint's revolutions to give the position.
     offset: f64,
     clock: Clock,
@@ -118,6 +119,15 @@ struct Clock {
 struct AuxPort {
     pins: u8,
     pwm: [f64; 5],
+}
+
+/// How the motor was driven in this control period.
+#[derive(Clone, Copy, Debug, Default)]
+struct Applied {
+    /// A current was asked for, not a voltage: only then the firmware works out its power.
+    regulated: bool,
+    /// How far the angle at which the servo measures its currents is ahead of the rotor, rad.
+    ahead: f64,
 }
 
 /// Faults put in from outside.
@@ -179,6 +189,7 @@ impl Servo {
             active: stopped,
             pid: Pid::default(),
             trajectory: Trajectory::default(),
+            applied: Applied::default(),
             offset: 0.0,
             clock: Clock { ns: 0, trim: 0 },
             aux: Default::default(),
@@ -305,16 +316,24 @@ impl Servo {
     fn account(&mut self, drive: Drive, joint: JointState, dt_s: f64) {
         let torque = drive.torque - drive.damping * joint.velocity;
         let on = self.torque_on();
-        self.status.torque = if on { torque } else { 0.0 };
-        self.status.torque_error = if on { self.status.torque - self.status.control_torque } else { 0.0 };
-        self.status.q_a = if on { self.motor.current(torque) } else { 0.0 };
         if !on {
+            self.status.torque_error = 0.0;
             self.status.d_a = 0.0;
         }
-        let (flow, q_a, d_a) = (&self.config.thermal, self.status.q_a, self.status.d_a);
+        let (d_a, q_a) = (self.status.d_a, if on { self.motor.current(torque) } else { 0.0 });
+        let (sine, cosine) = self.applied.ahead.sin_cos();
+        self.status.d_a = d_a * cosine + q_a * sine;
+        self.status.q_a = q_a * cosine - d_a * sine;
+        self.status.torque = self.motor.torque(self.status.q_a);
+
+        let flow = &self.config.thermal;
         let winding_w = self.motor.heat(q_a, d_a) * self.thermal.resistance();
         let board_w = if on { flow.board_w + loss(flow.board_ohm, q_a, d_a) } else { 0.0 };
-        self.status.power_w = if on { winding_w + torque * joint.velocity } else { 0.0 };
+        if !on {
+            self.status.power_w = 0.0;
+        } else if self.applied.regulated {
+            self.status.power_w = winding_w + torque * joint.velocity;
+        }
         self.thermal.step(flow, self.config.ambient_c, [board_w, winding_w], dt_s);
     }
 }

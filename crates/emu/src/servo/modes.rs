@@ -142,7 +142,7 @@ impl Servo {
         } else if self.status.bus_v < LEAST_BUS_V {
             Some(Fault::UNDER_VOLTAGE)
         } else if self.thermal.board_c > f64::from(settings.fault_temperature)
-            || self.thermal.motor_c > f64::from(settings.motor_fault_temperature)
+            || self.motor_temperature() > f64::from(settings.motor_fault_temperature)
         {
             Some(Fault::OVER_TEMPERATURE)
         } else {

@@ -14,8 +14,18 @@ const KT_KV: f64 = 8.27;
 const EMF_KV: f64 = 34.64;
 /// Power for peak amplitudes of three phases.
 const THREE_PHASES: f64 = 1.5;
-/// Share of the bus voltage that reaches a phase.
-const VOLTAGE_RATIO: f64 = 0.5;
+/// A phase reaches half the bus voltage from its middle.
+const HALF_BUS: f64 = 0.5;
+/// What moving the middle of three phases gains: 2/√3.
+const SVPWM: f64 = 1.1547;
+/// Each PWM period leaves this long at either end for measuring the currents, at the factory's gain of 20, s.
+const SAMPLE_S: f64 = 1.5e-6;
+/// The PWM rate can be set between these, Hz.
+const PWM_HZ: (f64, f64) = (15_000.0, 60_000.0);
+/// The PWM rate for which the board's power limit is given, Hz.
+const POWER_PWM_HZ: f64 = 30_000.0;
+/// The board's power limit (hardware family 0, revision 8): so many watts up to so many volts, falling to so many.
+const BOARD_POWER: [(f64, f64); 2] = [(30.0, 900.0), (38.0, 400.0)];
 
 /// The motor with its gear.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +35,11 @@ pub struct Motor {
     /// Back EMF per output speed, V/(rad/s).
     emf: f64,
     resistance: f64,
+    /// H, D and Q axis.
+    inductance: [f64; 2],
     /// Electrical turns per output turn.
     pole_pairs: f64,
+    pwm_hz: f64,
 }
 
 impl Motor {
@@ -41,7 +54,9 @@ impl Motor {
             kt: if kv > 0.0 { KT_KV / kv } else { UNCONFIGURED_KT } / ratio,
             emf: if kv > 0.0 { EMF_KV / kv } else { 0.0 } / (TAU * ratio),
             resistance: f64::from(settings.motor.resistance_ohm).max(1e-6),
+            inductance: [settings.motor.inductance_d_H, settings.motor.inductance_q_H].map(f64::from),
             pole_pairs: f64::from(settings.motor.poles) * 0.5 / ratio,
+            pwm_hz: f64::from(settings.servo.pwm_rate_hz).max(PWM_HZ.0).min(PWM_HZ.1),
         }
     }
 
@@ -60,21 +75,15 @@ impl Motor {
         loss(self.resistance, q_a, d_a)
     }
 
-    /// Current of a voltage across a standing winding.
-    pub fn stall_current(&self, volts: f64) -> f64 {
-        volts / self.resistance
-    }
-
-    /// A Q voltage: its torque at standstill, less what the back EMF takes at speed.
-    pub fn voltage_drive(&self, volts: f64) -> Drive {
-        let damping = self.torque(self.emf) / self.resistance;
-        Drive { torque: self.torque(self.stall_current(volts)), damping }
-    }
-
-    /// A current turned to a fixed electrical angle (in turns): it pulls the rotor there, as a magnet would.
-    pub fn held_drive(&self, amperes: f64, angle: f64, output: f64) -> Drive {
-        let pull = (TAU * (angle - output * self.pole_pairs)).sin();
-        Drive { torque: self.torque(amperes * pull), ..self.voltage_drive(0.0) }
+    /// What D and Q voltage do at an output speed in rad/s, once the currents have settled: the drive, and the D
+    /// current. The Q current is that of the drive's torque.
+    pub fn voltage_drive(&self, d_v: f64, q_v: f64, speed: f64) -> (Drive, f64) {
+        let omega = speed * self.pole_pairs;
+        let [d_ohm, q_ohm] = self.inductance.map(|henry| omega * henry);
+        let share = 1.0 / (self.resistance * self.resistance + d_ohm * q_ohm);
+        let d_a = share * (self.resistance * d_v + q_ohm * (q_v - self.emf * speed));
+        let torque = self.torque(share * (self.resistance * q_v - d_ohm * d_v));
+        (Drive { torque, damping: self.torque(share * self.resistance * self.emf) }, d_a)
     }
 
     /// Electrical angle of an output position, in turns.
@@ -82,9 +91,45 @@ impl Motor {
         output * self.pole_pairs
     }
 
-    /// The greatest speed at which any torque is left, rev/s.
+    /// The greatest duty cycle of a phase; the least is as far from 0.
+    pub fn most_duty(&self) -> f64 {
+        1.0 - SAMPLE_S * 2.0 * self.pwm_hz
+    }
+
+    /// The greatest voltage from the middle of the bus voltage that a phase reaches; below half of it, as the
+    /// ends of a PWM period are needed to measure.
+    fn most_phase_volts(&self, bus_v: f64) -> f64 {
+        bus_v * HALF_BUS * (2.0 * self.most_duty() - 1.0)
+    }
+
+    /// The longest voltage vector.
+    pub fn most_volts(&self, bus_v: f64) -> f64 {
+        SVPWM * self.most_phase_volts(bus_v)
+    }
+
+    /// The greatest speed the firmware commands, rev/s: where the back EMF is what a phase reaches.
     pub fn fastest(&self, bus_v: f64) -> f64 {
-        if self.emf == 0.0 { f64::INFINITY } else { bus_v * VOLTAGE_RATIO / (self.emf * TAU) }
+        if self.emf == 0.0 { f64::INFINITY } else { self.most_phase_volts(bus_v) / (self.emf * TAU) }
+    }
+
+    /// The board's own power limit, W.
+    fn board_power(&self, bus_v: f64) -> f64 {
+        let [(low_v, most), (high_v, least)] = BOARD_POWER;
+        let share = ((bus_v - low_v) / (high_v - low_v)).clamp(0.0, 1.0);
+        (most + share * (least - most)) * self.pwm_hz / POWER_PWM_HZ
+    }
+
+    /// The Q current towards `asked` that takes `watts` from the bus, or gives as many back, at an output speed.
+    fn current_of_power(&self, asked: f64, watts: f64, speed: f64) -> f64 {
+        // 1.5 · (R·i + e)·i = ±P for the size i of the current and the back EMF e against it.
+        let (ohm, emf) = (self.resistance, self.emf * speed * asked.signum());
+        let product = watts / THREE_PHASES;
+        let size = match emf * emf - 4.0 * ohm * product {
+            // While it brakes the power goes through a greatest one, which is too much.
+            braking if emf < 0.0 && braking > 0.0 => (-emf - braking.sqrt()) / (2.0 * ohm),
+            _ => ((emf * emf + 4.0 * ohm * product).sqrt() - emf) / (2.0 * ohm),
+        };
+        size.min(asked.abs()).copysign(asked)
     }
 }
 
@@ -113,19 +158,29 @@ impl Limited {
 impl Servo {
     /// The Q current that is left of `asked` after position bounds, speed, temperature, power and voltage
     /// have had their say, in the order of the firmware; reports the last limit that bites as fault code.
-    pub(super) fn limit_current(&mut self, asked: f64) -> f64 {
-        let limited = self.bound_current(asked);
+    pub(super) fn limit_current(&mut self, asked: f64, ignore_bounds: bool) -> f64 {
+        let limited = if ignore_bounds { Limited(asked, Fault::NONE) } else { self.bound_current(asked) };
         let limited = self.overspeed_current(limited);
         let limited = self.warm_current(limited);
         let limited = self.power_current(limited);
         let limited = self.voltage_current(limited);
+        self.report(limited)
+    }
+
+    /// The D current that is left of `asked`.
+    pub(super) fn limit_d_current(&mut self, asked: f64) -> f64 {
+        let limited = self.warm_current(Limited(asked, Fault::NONE));
+        self.report(limited)
+    }
+
+    fn report(&mut self, limited: Limited) -> f64 {
         if limited.1 != Fault::NONE {
             self.status.fault = limited.1;
         }
         limited.0
     }
 
-    /// Beyond a position bound, no current further out than a short way.
+    /// Beyond a position bound a current further out shrinks.
     fn bound_current(&self, asked: f64) -> Limited {
         let bounds = &self.settings.servopos;
         let beyond = if asked > 0.0 {
@@ -133,7 +188,7 @@ impl Servo {
         } else {
             f64::from(bounds.position_min) - self.status.position
         };
-        if self.active.ignore_bounds || asked == 0.0 || beyond.is_nan() || beyond <= 0.0 {
+        if asked == 0.0 || beyond.is_nan() || beyond <= 0.0 {
             return Limited(asked, Fault::NONE);
         }
         let left = 1.0 - beyond / f64::from(self.settings.servo.position_derate);
@@ -157,8 +212,11 @@ impl Servo {
             (now - (f64::from(fault) - f64::from(margin))) / f64::from(margin)
         };
         let board = share(self.thermal.board_c, settings.fault_temperature, settings.temperature_margin);
-        let motor =
-            share(self.thermal.motor_c, settings.motor_fault_temperature, settings.motor_temperature_margin);
+        let motor = share(
+            self.motor_temperature(),
+            settings.motor_fault_temperature,
+            settings.motor_temperature_margin,
+        );
         let (share, why) = if motor > board { (motor, 101) } else { (board, 100) };
         let most = f64::from(settings.max_current_A);
         if share.is_nan() || share <= 0.0 {
@@ -169,17 +227,28 @@ impl Servo {
         asked.within(derated.clamp(0.0, most.max(0.0)), why)
     }
 
+    /// The power limit in force, W.
+    pub(super) fn most_power(&self) -> f64 {
+        let settings = &self.settings.servo;
+        let (configured, board) =
+            (f64::from(settings.max_power_W), self.motor.board_power(self.status.bus_v));
+        match configured {
+            watts if !watts.is_finite() => board,
+            watts if settings.override_board_max_power => watts,
+            watts => watts.min(board),
+        }
+    }
+
     fn power_current(&self, asked: Limited) -> Limited {
-        let most = f64::from(self.settings.servo.max_power_W);
         let speed = self.status.velocity * TAU;
-        let power = (self.motor.torque(asked.0) * speed + self.motor.heat(asked.0, 0.0)).abs();
-        if power > most { Limited(asked.0 * most / power, Fault(97)) } else { asked }
+        let allowed = self.motor.current_of_power(asked.0, self.most_power().max(0.0), speed);
+        if allowed == asked.0 || asked.0.is_nan() { asked } else { Limited(allowed, Fault(97)) }
     }
 
     /// The bus voltage less the back EMF drives no more than this.
     fn voltage_current(&self, asked: Limited) -> Limited {
         let emf = self.motor.emf * self.status.velocity * TAU;
-        let most = self.status.bus_v * VOLTAGE_RATIO;
+        let most = self.motor.most_volts(self.status.bus_v);
         let current = |volts: f64| (volts - emf) / self.motor.resistance;
         // The control loop cannot be made to push harder against the motion than asked, only less along it.
         if asked.0 > 0.0 && asked.0 > current(most) {
@@ -203,6 +272,29 @@ mod tests {
         let mechanical = motor.torque(amperes) * speed;
         let electrical = THREE_PHASES * motor.emf * speed * amperes;
         assert!((mechanical / electrical - 1.0).abs() < 0.001);
+    }
+
+    #[test]
+    fn a_power_limit_holds_while_it_drives_and_while_it_brakes() {
+        let motor = Motor::new(&Settings::default());
+        let power = |amperes: f64, speed: f64| {
+            THREE_PHASES * (motor.resistance * amperes + motor.emf * speed) * amperes
+        };
+        for (asked, speed, watts) in [
+            (50.0, 10.0, 100.0),
+            (-50.0, -10.0, 100.0),
+            (50.0, 0.0, 30.0),
+            (-50.0, 10.0, 20.0),
+            (50.0, -10.0, 20.0),
+        ] {
+            let allowed = motor.current_of_power(asked, watts, speed);
+            assert!(
+                (power(allowed, speed).abs() - watts).abs() < 1e-6,
+                "{asked} A at {speed} rad/s: {allowed} A"
+            );
+            assert!(allowed.abs() < asked.abs() && allowed * asked > 0.0);
+        }
+        assert_eq!(motor.current_of_power(2.0, 100.0, 10.0), 2.0, "below the limit nothing changes");
     }
 
     #[test]

@@ -86,6 +86,7 @@ record! {
         pwm_rate_hz: u16 = 30_000,
         max_voltage: f32 = 46.0,
         max_power_W: f32 = f32::NAN,
+        override_board_max_power: bool = false,
         temperature_margin: f32 = 25.0,
         fault_temperature: f32 = 75.0,
         enable_motor_temperature: bool = false,

@@ -358,7 +358,7 @@ impl Servo {
             trajectory_done: self.trajectory.done,
             motor_max_velocity: fastest,
             motor_base_velocity: fastest,
-            max_power_W: self.settings.servo.max_power_W,
+            max_power_W: self.most_power() as f32,
             effective_max_current_A: self.settings.servo.max_current_A,
             torque_error_Nm: status.torque_error as f32,
             sin: theta.sin() as f32,
@@ -409,7 +409,7 @@ impl Servo {
     fn control_outputs(&self) -> ServoControl {
         ServoControl {
             i_d_A: self.status.d_a as f32,
-            i_q_A: self.motor.current(self.status.control_torque) as f32,
+            i_q_A: self.status.q_a as f32,
             torque_Nm: self.status.control_torque as f32,
             ..ServoControl::default()
         }

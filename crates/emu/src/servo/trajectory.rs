@@ -24,7 +24,7 @@ pub struct Target {
     pub position: Option<f64>,
     /// Velocity to have on arrival and from then on.
     pub velocity: f64,
-    /// Position not to pass (only without limits).
+    /// Position not to move away from (only without limits).
     pub stop: Option<f64>,
     /// Most speed; NaN is any.
     pub velocity_limit: f64,
@@ -41,6 +41,21 @@ pub struct Capture {
     pub velocity: f64,
     /// Slower than this counts as standing.
     pub threshold: f64,
+}
+
+/// What holds the control position back; NaN holds nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Confines {
+    /// Measured position and velocity.
+    pub measured: (f64, f64),
+    /// How far the control position may be from the measured one.
+    pub position_slip: f64,
+    /// How far the control velocity may be from the measured one.
+    pub velocity_slip: f64,
+    /// Least control position.
+    pub lower: f64,
+    /// Greatest control position.
+    pub upper: f64,
 }
 
 impl Target {
@@ -82,9 +97,9 @@ impl Trajectory {
         *self = Self { target: self.target, done: self.done, ..Self::default() };
     }
 
-    /// Moves on by one control period; the control position and velocity then.
+    /// Moves on by one control period; the velocity to command. [`Trajectory::confine`] comes next.
     /// `fastest` is what the motor can do at its voltage.
-    pub fn step(&mut self, capture: Capture, fastest: f64, dt_s: f64) -> (f64, f64) {
+    pub fn step(&mut self, capture: Capture, fastest: f64, dt_s: f64) -> f64 {
         if !self.target.limited()
             && let Some(position) = self.target.position.take()
         {
@@ -102,14 +117,49 @@ impl Trajectory {
         };
         let velocity = bounded(wanted, fastest);
         self.acceleration = if self.target.accel_limit.is_nan() { 0.0 } else { (velocity - before) / dt_s };
-        let position = self.stop_at(position, position + velocity * dt_s);
         self.velocity = Some(velocity);
-        self.position = Some(position);
+        self.position = Some(position + velocity * dt_s);
         if let Some(target) = &mut self.target.position {
             *target += self.target.velocity * dt_s;
         }
         self.arrive(dt_s);
-        (self.position.unwrap_or(position), self.velocity.unwrap_or(velocity))
+        self.velocity.unwrap_or(velocity)
+    }
+
+    /// Keeps the control position near the measured one, within the position bounds, and from moving away from
+    /// the stop position; the velocity to command then, of the `velocity` that was to be.
+    ///
+    /// Slip changes the control velocity, from which the next period starts, but not the velocity commanded now.
+    pub fn confine(&mut self, confines: &Confines, velocity: f64) -> f64 {
+        let (Some(mut position), Some(control_velocity)) = (self.position, self.velocity) else {
+            return velocity;
+        };
+        position = near(position, confines.measured.0, confines.position_slip);
+        let slipped = near(control_velocity, confines.measured.1, confines.velocity_slip);
+        if slipped != control_velocity {
+            self.acceleration = 0.0;
+        }
+        self.velocity = Some(slipped);
+
+        // f64::max and f64::min ignore a NaN bound.
+        let within = position.max(confines.lower).min(confines.upper);
+        let mut held = within != position;
+        position = within;
+        if let Some(stop) = self.target.stop
+            && (position - stop) * velocity > 0.0
+        {
+            position = stop;
+            self.target.position = None;
+            self.target.velocity = 0.0;
+            self.done = true;
+            held = true;
+        }
+        self.position = Some(position);
+        if held {
+            self.velocity = Some(0.0);
+            self.acceleration = 0.0;
+        }
+        if held { 0.0 } else { velocity }
     }
 
     /// The next velocity of a limited trajectory.
@@ -143,17 +193,6 @@ impl Trajectory {
             self.done = true;
         }
     }
-
-    /// The deprecated stop position ends a motion that would pass it.
-    fn stop_at(&mut self, from: f64, to: f64) -> f64 {
-        match self.target.stop {
-            Some(stop) if (from - stop) * (to - stop) <= 0.0 => {
-                self.target.velocity = 0.0;
-                stop
-            }
-            _ => to,
-        }
-    }
 }
 
 /// The greatest speed towards a target `distance` away from which `accel` can still stop there, found for
@@ -166,6 +205,11 @@ fn approach(distance: f64, accel: f64, dt_s: f64) -> f64 {
     let half = 0.5 * accel * dt_s;
     let speed = (half * half + 2.0 * accel * distance.abs()).sqrt() - half;
     speed.min(last).copysign(distance)
+}
+
+/// `value` no further than `most` from `measured`, unless that is infinite or NaN.
+fn near(value: f64, measured: f64, most: f64) -> f64 {
+    if most.is_finite() { value.max(measured - most).min(measured + most) } else { value }
 }
 
 /// `value` within ±`limit`; NaN is no limit.
@@ -198,12 +242,12 @@ mod tests {
         let mut trajectory = Trajectory { target, ..Trajectory::default() };
         let (mut fastest, mut hardest, mut before) = (0.0_f64, 0.0_f64, 0.0);
         for step in 1..400_000 {
-            let (position, velocity) = trajectory.step(AT_ZERO, f64::NAN, DT);
+            let velocity = trajectory.step(AT_ZERO, f64::NAN, DT);
             fastest = fastest.max(velocity.abs());
             hardest = hardest.max((velocity - before).abs() / DT);
             before = velocity;
             if trajectory.done {
-                return (f64::from(step) * DT, fastest, hardest, position);
+                return (f64::from(step) * DT, fastest, hardest, trajectory.position.unwrap());
             }
         }
         panic!("never done");
@@ -242,8 +286,8 @@ mod tests {
     fn without_limits_it_jumps() {
         let mut trajectory =
             Trajectory { target: target(1.0, 0.5, f64::NAN, f64::NAN), ..Trajectory::default() };
-        let (position, velocity) = trajectory.step(AT_ZERO, f64::NAN, DT);
-        assert_eq!((position, velocity), (1.0 + 0.5 * DT, 0.5));
+        let velocity = trajectory.step(AT_ZERO, f64::NAN, DT);
+        assert_eq!((trajectory.position, velocity), (Some(1.0 + 0.5 * DT), 0.5));
         assert!(trajectory.done);
     }
 
