@@ -66,6 +66,7 @@ fn lines_and_their_answers() {
         ("clock trim 3\n", "OK\r\n"),
         ("clock trim\n", "3\r\n"),
         ("clock nonsense\n", "ERR unknown clock\r\n"),
+        ("conf set aux1.pins.2.mode 15\n", "OK\r\n"),
         ("aux1 out 5\n", "OK\r\n"),
         ("aux2 pwm 0 0.5\n", "OK\r\n"),
         ("aux1 ic-cmd 1\n", "ERR no iC-PZ setup\r\n"),
@@ -81,7 +82,7 @@ fn lines_and_their_answers() {
     ] {
         assert_eq!(type_in(&mut bench, line), answer, "{line:?}");
     }
-    assert_eq!(bench.ask("115c"), "215c05");
+    assert_eq!(bench.ask("115c"), "215c04", "pin 0 is no output");
     assert_eq!(bench.float(0x07b), 0.5);
     assert_eq!(bench.float(0x001), 2.0);
 }

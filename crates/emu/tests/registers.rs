@@ -86,12 +86,36 @@ fn command_registers_read_back_and_a_mode_resets_them() {
 }
 
 #[test]
+fn gpio_writes_change_only_digital_outputs() {
+    // Pin 0 an output, pin 1 as delivered, pin 2 an input with a pull-up, pin 3 another output.
+    let pins = [("aux1.pins.0.mode", "15"), ("aux1.pins.2.mode", "14"), ("aux1.pins.2.pull", "1")];
+    let mut bench = Bench::servo(&[&pins[..], &[("aux1.pins.3.mode", "15")]].concat());
+    table(
+        &mut bench,
+        &[
+            ("115c 115e", "215c04 215e04"),
+            ("015c0f 115c 115e", "215c0d 215e0d"),
+            ("015c02 115e", "215e04"),
+            // No pin of the other connector is an output.
+            ("015d1f 115d 115f", "215d00 215f00"),
+        ],
+    );
+    let mut factory = Bench::servo(&[]);
+    table(&mut factory, &[("025c0301 125e", "225e0000")]);
+}
+
+#[test]
+fn a_duty_cycle_stays_within_its_range() {
+    let mut bench = Bench::servo(&[]);
+    table(&mut bench, &[("0d760000c03f 1d76", "2d760000803f"), ("0d77000080bf 1d77", "2d7700000000")]);
+}
+
+#[test]
 fn auxiliary_ports_and_clock() {
     let mut bench = Bench::servo(&[]);
     table(
         &mut bench,
         &[
-            ("025c0301 125e", "225e0301"),
             ("0676ff3fff7f 1676", "2676ff3fff7f"),
             ("0971feffffff 1971", "2971feffffff"),
             ("017164 1171", "217108"),

@@ -12,9 +12,11 @@
 //! | [`settings`] | what can be configured |
 //! | [`telemetry`] | what it tells about itself on its console |
 //! | `console` | the text console itself |
+//! | `aux` | pins of the auxiliary connectors |
 //!
 //! Facts come from mjbots/moteus at commit db1a762 (firmware 1.1), read and described anew.
 
+mod aux;
 pub mod command;
 mod console;
 pub mod control;
@@ -32,6 +34,7 @@ pub mod watchdog;
 use crate::body::{Drive, JointState};
 use crate::config::ServoConfig;
 use crate::world::Injection;
+use aux::AuxPort;
 use command::Command;
 use console::Console;
 use control::Pid;
@@ -112,13 +115,6 @@ struct Clock {
     /// Nanoseconds since it was switched on.
     ns: i64,
     trim: i32,
-}
-
-/// One auxiliary connector.
-#[derive(Clone, Debug, Default)]
-struct AuxPort {
-    pins: u8,
-    pwm: [f64; 5],
 }
 
 /// How the motor was driven in this control period.

@@ -45,11 +45,11 @@ impl Servo {
             Access::Command => self.write_command(register, value, quantity),
             Access::Write | Access::ReadWrite => match register {
                 Register::MODE => return self.write_mode(value),
-                Register::AUX1_GPIO_COMMAND => self.aux[0].pins = value.integer() as u8,
-                Register::AUX2_GPIO_COMMAND => self.aux[1].pins = value.integer() as u8,
+                Register::AUX1_GPIO_COMMAND => self.set_pins(0, value.integer() as u8),
+                Register::AUX2_GPIO_COMMAND => self.set_pins(1, value.integer() as u8),
                 Register::CLOCK_TRIM => self.clock.trim = i32::from(value.integer() as i8).clamp(-8, 8),
-                Register(r @ 0x076..=0x07a) => self.aux[0].pwm[usize::from(r - 0x076)] = quantity,
-                Register(r @ 0x07b..=0x07f) => self.aux[1].pwm[usize::from(r - 0x07b)] = quantity,
+                Register(r @ 0x076..=0x07a) => self.set_duty(0, usize::from(r - 0x076), quantity),
+                Register(r @ 0x07b..=0x07f) => self.set_duty(1, usize::from(r - 0x07b), quantity),
                 Register::SET_OUTPUT_NEAREST => self.set_output_nearest(quantity),
                 Register::SET_OUTPUT_EXACT => self.set_output_exact(quantity),
                 Register::REQUIRE_REINDEX => self.require_reindex(),
@@ -86,8 +86,8 @@ impl Servo {
                 i32::from(self.written.ignore_bounds)
             }
             Register::ENCODER_VALIDITY => 0b11,
-            Register::AUX1_GPIO_COMMAND | Register::AUX1_GPIO_STATUS => i32::from(self.aux[0].pins),
-            Register::AUX2_GPIO_COMMAND | Register::AUX2_GPIO_STATUS => i32::from(self.aux[1].pins),
+            Register::AUX1_GPIO_COMMAND | Register::AUX1_GPIO_STATUS => i32::from(self.pins(0)),
+            Register::AUX2_GPIO_COMMAND | Register::AUX2_GPIO_STATUS => i32::from(self.pins(1)),
             Register::CLOCK_TRIM => self.clock.trim,
             Register::AUX1_PWM_PERIOD | Register::AUX2_PWM_PERIOD => 0,
             Register::DRIVER_FAULT_1 | Register::DRIVER_FAULT_2 => 0,

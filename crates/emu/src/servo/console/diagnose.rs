@@ -94,13 +94,11 @@ impl Servo {
         match (word, numbers::<2>(rest)) {
             ("out", _) if rest.is_empty() => self.say("ERR missing gpio value\r\n"),
             ("out", _) => {
-                self.aux[port].pins = float(rest) as u8;
+                self.set_pins(port, float(rest) as u8);
                 self.say_ok();
             }
             ("pwm", Some(([pin, duty], _))) => {
-                if let Some(target) = self.aux[port].pwm.get_mut(pin as usize) {
-                    *target = duty;
-                }
+                self.set_duty(port, pin as usize, duty);
                 self.say_ok();
             }
             ("pwm", None) => self.say("ERR missing pin or value\r\n"),
