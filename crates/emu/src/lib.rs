@@ -11,6 +11,7 @@
 //! | [`hat`] | a pi3hat in front of the machine |
 //! | [`pl011`] | a UART in front of a line of servos |
 //! | [`servo`] | one servo |
+//! | [`injection`] | faults put into a servo from outside |
 //! | [`body`] | what the servos move |
 //! | [`serve`] | the machine in real time, for other processes |
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ pub mod bus;
 pub mod config;
 pub mod hat;
 mod imu;
+pub mod injection;
 pub mod noise;
 pub mod pl011;
 pub mod serve;
@@ -30,5 +32,6 @@ pub use body::{Body, Drive, Forces, Ground, JointState, Joints, Quadruped, Quadr
 pub use config::{
     BusConfig, ConfigError, ImuConfig, JointConfig, ServoConfig, ThermalConfig, WireKind, WorldConfig,
 };
+pub use injection::Injection;
 pub use servo::Servo;
-pub use world::{Injection, Probe, World};
+pub use world::{Probe, World};

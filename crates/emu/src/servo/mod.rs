@@ -33,7 +33,7 @@ pub mod watchdog;
 
 use crate::body::{Drive, JointState};
 use crate::config::ServoConfig;
-use crate::world::Injection;
+use crate::injection::Injection;
 use aux::AuxPort;
 use command::Command;
 use console::Console;
