@@ -30,6 +30,7 @@ pub use codec::{Mounting, exchange};
 pub use device::{DevicePlan, DeviceStats};
 
 use crate::command::ServoCommand;
+use crate::config::MAX_LINKS;
 use crate::state::{ImuState, RobotState};
 use arrayvec::ArrayVec;
 use device::{Device, Outcome};
@@ -42,9 +43,6 @@ const PER_LOOK: usize = 64;
 
 /// Frames taken from a link in a cycle: more than any bus carries in one. What ends a flood is the deadline.
 const PER_CYCLE: u32 = 1 << 16;
-
-/// The most links of a robot: the result has a bit for each.
-pub const MAX_LINKS: usize = 64;
 
 /// What the cycle has to do.
 #[derive(Clone, Debug, Default)]

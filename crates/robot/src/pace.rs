@@ -5,7 +5,6 @@
 //! its rate, and the ticks without a frame are counted. Frames that come too often start no tick and are counted, too.
 
 use crate::cycle::PACED;
-use crate::run::RunOptions;
 use crate::tick::Machine;
 use crate::time::Time;
 use arrayvec::ArrayVec;
@@ -50,17 +49,17 @@ pub(crate) struct FramePacer {
 }
 
 impl Pace {
-    /// The first tick is one period after `now_ns`.
-    pub fn new(options: &RunOptions, now_ns: i64) -> Self {
-        let first_ns = now_ns + options.period_ns;
-        match options.frame_patience_ns {
-            None => Self::Timer(Pacer::new(options.period_ns, options.overrun, first_ns)),
+    /// By the timer, or by a frame that may come `frame_patience_ns` late. The first tick is one period after `now_ns`.
+    pub fn new(period_ns: i64, overrun: Overrun, frame_patience_ns: Option<i64>, now_ns: i64) -> Self {
+        let first_ns = now_ns + period_ns;
+        match frame_patience_ns {
+            None => Self::Timer(Pacer::new(period_ns, overrun, first_ns)),
             Some(patience_ns) => Self::Frame(FramePacer {
-                pacer: PacketPacer::new(options.period_ns, patience_ns, first_ns),
+                pacer: PacketPacer::new(period_ns, patience_ns, first_ns),
                 patience_ns,
-                period_ns: options.period_ns,
+                period_ns,
                 planned_ns: first_ns,
-                stop_on_overrun: options.overrun == Overrun::Stop,
+                stop_on_overrun: overrun == Overrun::Stop,
                 stopped: false,
             }),
         }

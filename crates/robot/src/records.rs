@@ -29,12 +29,6 @@ const U64: Type = Type::Uint(Width::Eight);
 const U32: Type = Type::Uint(Width::Four);
 const U8: Type = Type::Uint(Width::One);
 
-/// The names of the records of a run of this robot.
-pub fn names(config: &RobotConfig) -> impl Iterator<Item = &'static str> {
-    let imu = config.imu.as_ref().map(|_| "imu");
-    ["tick", "servo", "command"].into_iter().chain(imu).chain(["event", "robot"])
-}
-
 /// Records every tick of a run.
 pub struct RunLog {
     tap: Tap,

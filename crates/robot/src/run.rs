@@ -63,7 +63,7 @@ pub fn run(
 ) {
     let mut ready_ns = time.now_ns();
     let first_ns = ready_ns + options.period_ns;
-    let mut pace = Pace::new(options, ready_ns);
+    let mut pace = Pace::new(options.period_ns, options.overrun, options.frame_patience_ns, ready_ns);
     let mut record_ns = 0;
     let mut overran = None;
     while !machine.is_settled() {

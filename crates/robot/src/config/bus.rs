@@ -5,6 +5,9 @@ use super::setting::{Key, Reader, join, section, suggestion, words};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+/// The most links of a robot: the result of a cycle has a bit for each.
+pub const MAX_LINKS: usize = 64;
+
 /// One bus: a name, a link, and faults to inject.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BusConfig {

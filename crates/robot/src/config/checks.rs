@@ -4,9 +4,9 @@ use super::formats;
 use super::problem::Problem;
 use super::setting::{Reader, suggestion};
 use super::{
-    BusConfig, ControllerConfig, Format, ImuLink, LinkConfig, Reaction, Reactions, RobotConfig, ServoConfig,
+    BusConfig, ControllerConfig, Format, ImuLink, LinkConfig, MAX_LINKS, Reaction, Reactions, RobotConfig,
+    ServoConfig,
 };
-use crate::cycle::MAX_LINKS;
 use std::f64::consts::TAU;
 use std::ops::Range;
 
@@ -95,7 +95,7 @@ fn check_stream(robot: &RobotConfig, reader: &mut Reader) {
 /// The recorder refuses to compress what is not there, and with it the run.
 fn check_zstd(robot: &RobotConfig, reader: &mut Reader) {
     let Some(span) = reader.span("log.zstd") else { return };
-    let known: Vec<&str> = crate::records::names(robot).collect();
+    let known: Vec<&str> = robot.record_names().collect();
     for name in robot.log.zstd.iter().filter(|name| !known.contains(&name.as_str())) {
         let problem = Problem::error("log.zstd", format!("a run has no record `{name}`"))
             .at(span.clone(), "no such record")

@@ -143,6 +143,12 @@ impl RobotConfig {
             && self.imu.as_ref().is_none_or(|imu| imu.link == ImuLink::Emulated)
     }
 
+    /// The names of the records in the log of a run.
+    pub fn record_names(&self) -> impl Iterator<Item = &'static str> {
+        let imu = self.imu.as_ref().map(|_| "imu");
+        ["tick", "servo", "command"].into_iter().chain(imu).chain(["event", "robot"])
+    }
+
     /// The servos on a bus with their indices, in the order of the file.
     pub fn servos_on(&self, bus: usize) -> impl Iterator<Item = (usize, &ServoConfig)> {
         self.servos.iter().enumerate().filter(move |(_, servo)| servo.bus == bus)
