@@ -3,10 +3,18 @@
 //! Ordinary and build dependencies must point strictly downwards. Development dependencies may also look
 //! sideways (a test of the log may use the clock) but not up: what needs an upper layer to be tested is
 //! tested there. Crates of one room (`tlog` and its derive macro) count as one.
+//!
+//! Within that, [`names`] says which crate may not name what, and [`circles`] keeps files of one crate from
+//! needing each other in large circles.
+
+mod circles;
+mod names;
+mod source;
 
 use crate::shell;
 use anyhow::{Context, Result};
 use serde_json::Value;
+use std::path::Path;
 
 /// Every crate of the workspace: its name, its room, and the room's layer.
 const ROOMS: &[(&str, &str, u8)] = &[
@@ -32,14 +40,32 @@ const ROOMS: &[(&str, &str, u8)] = &[
 /// # Errors
 /// If `cargo metadata` cannot be run or read.
 pub fn run() -> Result<bool> {
-    let upward = upward_arrows(&metadata()?)?;
-    for arrow in &upward {
-        eprintln!("layers: {arrow}");
+    let metadata = metadata()?;
+    let mut wrong = upward_arrows(&metadata)?;
+    wrong.extend(wrong_names(&metadata)?);
+    for line in &wrong {
+        eprintln!("layers: {line}");
     }
-    if upward.is_empty() {
-        println!("layers: every dependency points downwards");
+    if wrong.is_empty() {
+        println!("layers: every dependency points downwards, no forbidden name, no large circle");
     }
-    Ok(upward.is_empty())
+    Ok(wrong.is_empty())
+}
+
+/// Forbidden names in the whole workspace, and circles within its crates.
+fn wrong_names(metadata: &Value) -> Result<Vec<String>> {
+    let root = metadata["workspace_root"].as_str().context("cargo metadata names no root")?;
+    let mut all = Vec::new();
+    let mut wrong = Vec::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let manifest = package["manifest_path"].as_str().context("a package without a manifest")?;
+        let folder = Path::new(manifest).parent().context("a manifest without a folder")?;
+        let mut sources = source::read_crate(Path::new(root), folder)?;
+        wrong.extend(circles::check(&sources));
+        all.append(&mut sources);
+    }
+    wrong.extend(names::check(&all));
+    Ok(wrong)
 }
 
 fn metadata() -> Result<Value> {
@@ -100,6 +126,11 @@ mod tests {
     #[test]
     fn the_workspace_points_downwards() {
         assert_eq!(upward_arrows(&metadata().expect("cargo metadata")).expect("readable"), [""; 0]);
+    }
+
+    #[test]
+    fn the_workspace_names_nothing_forbidden_and_has_no_large_circle() {
+        assert_eq!(wrong_names(&metadata().expect("cargo metadata")).expect("readable"), [""; 0]);
     }
 
     #[test]

@@ -1,0 +1,207 @@
+//! Which crate may not name what: the column "what it must not know" of `ARCHITECTURE.md`, as data.
+
+use super::source::Source;
+use std::collections::BTreeSet;
+
+/// `who` (paths in the repository) must not name `what`, because of `why`. `but` are the files whose subject it is.
+struct Forbidden {
+    who: &'static [&'static str],
+    but: &'static [&'static str],
+    what: &'static [&'static str],
+    why: &'static str,
+}
+
+/// What moteus servos call things. Only the codec and their emulation speak so.
+const MOTEUS: &[&str] = &[
+    "khz_wire::Mode",
+    "khz_wire::Fault",
+    "khz_wire::Register",
+    "khz_wire::Reply",
+    "khz_wire::Command",
+    "khz_wire::CommandTemplate",
+    "khz_wire::ReplyLayout",
+    "khz_wire::mode",
+    "khz_wire::register",
+    "khz_wire::reply",
+    "khz_wire::command",
+    "khz_wire::template",
+    "khz_wire::subframe",
+    "khz_wire::device",
+];
+
+const FORBIDDEN: &[Forbidden] = &[
+    Forbidden {
+        who: &["crates/link", "crates/robot", "crates/measure", "crates/export", "crates/cli", "python"],
+        but: &["crates/robot/src/cycle/codec.rs"],
+        what: MOTEUS,
+        why: "only the codec and the emulation speak a servo family's words",
+    },
+    Forbidden {
+        who: &["crates/link"],
+        but: &[],
+        what: &["khz_wire::Address", "khz_wire::address", "khz_wire::Class", "khz_wire::Value"],
+        why: "a link does not know what a frame means",
+    },
+    Forbidden {
+        who: &["crates/robot", "crates/measure", "crates/export", "crates/cli", "python"],
+        but: &[],
+        what: &["khz_wire::fdcanusb", "khz_wire::rs485", "khz_wire::pi3hat", "khz_wire::udp"],
+        why: "how bytes move is the links' business",
+    },
+    Forbidden {
+        who: &["crates/measure", "crates/export"],
+        but: &[],
+        what: &["khz_link", "libc"],
+        why: "how bytes move is the links' business",
+    },
+    Forbidden {
+        who: &["crates/export"],
+        but: &[],
+        what: &["khz_robot", "khz_emu", "khz_wire"],
+        why: "a log is exported without knowing robots",
+    },
+    Forbidden {
+        who: &["crates/tlog", "crates/wire"],
+        but: &[],
+        what: &["libc", "rustix", "khz_rt", "std::net"],
+        why: "logs and protocols do not know Linux",
+    },
+];
+
+/// Files that still break a rule, each with the step that ends it. Only to be shortened.
+struct Exception {
+    file: &'static str,
+    what: &'static str,
+    until: &'static str,
+}
+
+const REQUESTS: &str = "requests say where they go, so that links open no identifiers";
+const FAMILIES: &str = "state, commands and injected faults have words of no family";
+const DESK: &str = "single servos are served in one place, for command line and Python";
+const SETTINGS: &str = "links declare their own sections of the robot file";
+const SIZES: &str = "what a frame's envelope costs is part of the wire's time";
+const DRILL: &str = "drills break links and look at what passes through them";
+const RTT: &str = "round trips get a crate of their own, which may know sockets";
+
+const EXCEPTIONS: &[Exception] = &[
+    Exception { file: "crates/link/src/faults.rs", what: "khz_wire::Address", until: REQUESTS },
+    Exception { file: "crates/link/src/pi3hat/awaited.rs", what: "khz_wire::Address", until: REQUESTS },
+    Exception { file: "crates/link/src/pi3hat/awaited.rs", what: "khz_wire::address", until: REQUESTS },
+    Exception { file: "crates/link/src/pi3hat.rs", what: "khz_wire::Address", until: REQUESTS },
+    Exception { file: "crates/link/src/rs485.rs", what: "khz_wire::Address", until: REQUESTS },
+    Exception { file: "crates/link/src/rs485.rs", what: "khz_wire::address", until: REQUESTS },
+    Exception { file: "crates/link/src/udp/asked.rs", what: "khz_wire::address", until: REQUESTS },
+    Exception { file: "crates/link/src/udp.rs", what: "khz_wire::Address", until: REQUESTS },
+    Exception { file: "crates/link/src/udp.rs", what: "khz_wire::address", until: REQUESTS },
+    Exception { file: "crates/measure/src/budget/costs.rs", what: "khz_wire::rs485", until: SIZES },
+    Exception { file: "crates/measure/src/budget/lines.rs", what: "khz_wire::udp", until: SIZES },
+    Exception { file: "crates/measure/src/drill/fall.rs", what: "khz_link", until: DRILL },
+    Exception { file: "crates/measure/src/drill/fall.rs", what: "khz_wire::Fault", until: FAMILIES },
+    Exception { file: "crates/measure/src/drill/heat.rs", what: "khz_wire::Mode", until: FAMILIES },
+    Exception { file: "crates/measure/src/drill/line.rs", what: "khz_link", until: DRILL },
+    Exception { file: "crates/measure/src/drill/plant.rs", what: "khz_link", until: DRILL },
+    Exception { file: "crates/measure/src/drill/plant.rs", what: "khz_wire::Mode", until: FAMILIES },
+    Exception { file: "crates/measure/src/drill/plant.rs", what: "khz_wire::Register", until: FAMILIES },
+    Exception { file: "crates/measure/src/drill/plant.rs", what: "khz_wire::subframe", until: FAMILIES },
+    Exception { file: "crates/measure/src/drill/rig.rs", what: "khz_link", until: DRILL },
+    Exception { file: "crates/measure/src/drill/run.rs", what: "khz_link", until: DRILL },
+    Exception { file: "crates/measure/src/drill/run.rs", what: "khz_wire::Fault", until: FAMILIES },
+    Exception { file: "crates/measure/src/drill/run.rs", what: "khz_wire::Mode", until: FAMILIES },
+    Exception { file: "crates/measure/src/drill/run.rs", what: "khz_wire::Register", until: FAMILIES },
+    Exception { file: "crates/measure/src/drill/spy.rs", what: "khz_link", until: DRILL },
+    Exception { file: "crates/measure/src/drill/spy.rs", what: "khz_wire::Mode", until: FAMILIES },
+    Exception { file: "crates/measure/src/drill/spy.rs", what: "khz_wire::Register", until: FAMILIES },
+    Exception { file: "crates/measure/src/rtt/send.rs", what: "khz_link", until: RTT },
+    Exception { file: "crates/measure/src/rtt/socket.rs", what: "khz_link", until: RTT },
+    Exception { file: "crates/robot/src/assemble.rs", what: "khz_wire::fdcanusb", until: SETTINGS },
+    Exception { file: "crates/robot/src/records.rs", what: "khz_wire::Mode", until: FAMILIES },
+    Exception { file: "crates/robot/src/state.rs", what: "khz_wire::Fault", until: FAMILIES },
+    Exception { file: "crates/robot/src/state.rs", what: "khz_wire::Mode", until: FAMILIES },
+    Exception { file: "crates/robot/src/state.rs", what: "khz_wire::Register", until: FAMILIES },
+    Exception { file: "crates/robot/src/supervisor/cause.rs", what: "khz_wire::Fault", until: FAMILIES },
+    Exception { file: "crates/robot/src/supervisor/cause.rs", what: "khz_wire::Mode", until: FAMILIES },
+    Exception { file: "crates/robot/src/supervisor/reach.rs", what: "khz_wire::Mode", until: FAMILIES },
+    Exception { file: "crates/robot/src/supervisor/watch.rs", what: "khz_wire::Mode", until: FAMILIES },
+    Exception { file: "crates/cli/src/cmd/bus/scan.rs", what: "khz_wire::Mode", until: DESK },
+    Exception { file: "crates/cli/src/cmd/bus/scan.rs", what: "khz_wire::Register", until: DESK },
+    Exception { file: "crates/cli/src/cmd/bus/scan.rs", what: "khz_wire::subframe", until: DESK },
+    Exception { file: "python/src/connection.rs", what: "khz_wire::Register", until: DESK },
+    Exception { file: "python/src/connection.rs", what: "khz_wire::Reply", until: DESK },
+    Exception { file: "python/src/connection.rs", what: "khz_wire::command", until: DESK },
+    Exception { file: "python/src/connection.rs", what: "khz_wire::subframe", until: DESK },
+    Exception { file: "python/src/injected.rs", what: "khz_wire::Fault", until: FAMILIES },
+];
+
+/// One line per forbidden name, and per exception nobody needs any more.
+pub(super) fn check(sources: &[Source]) -> Vec<String> {
+    let found: Vec<(&Source, &str, &str)> = sources.iter().flat_map(breaches).collect();
+    let excepted = |file: &str, what: &str| {
+        EXCEPTIONS.iter().any(|exception| exception.file == file && exception.what == what)
+    };
+    let forbidden = found.iter().filter(|(source, what, _)| !excepted(&source.file, what));
+    let mut wrong: Vec<String> =
+        forbidden.map(|(source, what, why)| format!("{} must not name {what}: {why}", source.file)).collect();
+    for Exception { file, what, until } in EXCEPTIONS {
+        if !found.iter().any(|(source, name, _)| source.file == *file && name == what) {
+            wrong.push(format!(
+                "{file} does not name {what} any more ({until}): remove it from EXCEPTIONS of xtask/src/layers/names.rs"
+            ));
+        }
+    }
+    wrong
+}
+
+/// What `source` names although a rule forbids it, each once, with the reason.
+fn breaches(source: &Source) -> Vec<(&Source, &'static str, &'static str)> {
+    let written: BTreeSet<String> = source
+        .names
+        .union(&source.exports)
+        .map(|path| path.join("::").trim_start_matches("::").to_owned() + "::")
+        .collect();
+    let applies = |rule: &&Forbidden| {
+        rule.who.iter().any(|folder| source.file.starts_with(&format!("{folder}/")))
+            && !rule.but.contains(&source.file.as_str())
+    };
+    let named = |what: &&'static str| written.iter().any(|path| path.starts_with(&format!("{what}::")));
+    let mut found = BTreeSet::new();
+    for rule in FORBIDDEN.iter().filter(applies) {
+        found.extend(rule.what.iter().filter(|what| named(what)).map(|what| (*what, rule.why)));
+    }
+    found.into_iter().map(|(what, why)| (source, what, why)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(file: &str, text: &str) -> Source {
+        Source::parse(file.into(), Vec::new(), text).expect("Rust")
+    }
+
+    #[test]
+    fn a_planted_forbidden_arrow_is_caught() {
+        let planted = source("crates/link/src/new.rs", "use khz_wire::{Frame, Mode};");
+        let wrong: Vec<_> = breaches(&planted).into_iter().map(|(_, what, _)| what).collect();
+        assert_eq!(wrong, ["khz_wire::Mode"]);
+        assert!(
+            check(&[planted]).iter().any(|line| line.starts_with("crates/link/src/new.rs must not name"))
+        );
+    }
+
+    #[test]
+    fn what_a_path_goes_through_is_named() {
+        let planted = source("crates/robot/src/new.rs", "fn f() { khz_wire::command::frame() }");
+        assert_eq!(breaches(&planted).len(), 1);
+        assert_eq!(breaches(&source("crates/robot/src/cycle/codec.rs", "use khz_wire::Mode;")).len(), 0);
+    }
+
+    #[test]
+    fn a_glob_cannot_hide_a_name() {
+        assert!(!breaches(&source("crates/export/src/new.rs", "use khz_wire::*;")).is_empty());
+    }
+
+    #[test]
+    fn an_exception_nobody_needs_is_reported() {
+        assert_eq!(check(&[]).len(), EXCEPTIONS.len());
+    }
+}
