@@ -38,7 +38,7 @@ pub struct RunSummary {
     pub outside: Ticks,
     /// Replies missed, by all servos together.
     pub missed_replies: u64,
-    /// Of these, in ticks in which the loop was kept from its CPU for 50 µs or more within the bus cycle.
+    /// Of these, in ticks that had less of the bus cycle on the CPU than all replies usually take.
     pub missed_while_off_cpu: u64,
     /// Replies to older queries.
     pub late_replies: u64,

@@ -44,7 +44,7 @@ pub struct Facts {
     pub early_frames: u64,
     /// Replies missed.
     pub missed_replies: u64,
-    /// Of these, in ticks in which the loop was kept from its CPU during the bus cycle.
+    /// Of these, in ticks that had less of the bus cycle on the CPU than all replies usually take.
     pub missed_while_off_cpu: u64,
     /// What went wrong and ended it, as sentences.
     pub failures: Vec<String>,
@@ -86,7 +86,11 @@ pub fn judge(facts: &Facts) -> Verdict {
         format!("{outside} passed without a tick during start-up or while coming down."),
     );
     let clean = facts.missed_replies.saturating_sub(facts.missed_while_off_cpu);
-    blame(clean > 0, Level::Bad, format!("{} missed in clean ticks.", were(clean, "reply", "replies")));
+    blame(
+        clean > 0,
+        Level::Bad,
+        format!("{} missed while the loop waited for them.", were(clean, "reply", "replies")),
+    );
     blame(
         facts.missed_while_off_cpu > 0,
         Level::Warning,

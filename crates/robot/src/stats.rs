@@ -3,7 +3,7 @@
 use crate::run::{Observer, Tick};
 use crate::supervisor::Transition;
 use khz_rt::late::Lost;
-use khz_rt::{DISTURBED_NS, Histogram};
+use khz_rt::{DISTURBED_NS, Histogram, RunningMedian};
 
 /// So many transitions are kept from the beginning of a run, and as many from its end.
 const KEPT: usize = 32;
@@ -28,7 +28,7 @@ pub struct RunStats {
     pub early_frames: u64,
     /// Replies missed, by all servos together.
     pub missed_replies: u64,
-    /// Of these, in ticks whose thread was kept from its CPU for 50 µs or more within the bus cycle, but not by itself.
+    /// Of these, in ticks that had less of the bus cycle on the CPU than all replies usually take.
     pub missed_while_off_cpu: u64,
     /// Replies to older queries.
     pub late_replies: u64,
@@ -67,6 +67,8 @@ pub struct RunStats {
     pub transitions: Vec<Transition>,
     /// How many were left out between these.
     pub transitions_left_out: u64,
+    /// From the start of a tick to its last reply, of ticks that got all.
+    all_replies: RunningMedian,
 }
 
 /// Some of the ticks of a run, counted.
@@ -82,7 +84,7 @@ pub struct Stretch {
     pub overruns: u64,
     /// Replies missed.
     pub missed_replies: u64,
-    /// Of these, in ticks whose thread was kept from its CPU within the bus cycle.
+    /// Of these, in ticks that had less of the bus cycle on the CPU than all replies usually take.
     pub missed_while_off_cpu: u64,
     /// From the start of the tick before each to the start of it, summed.
     pub span_ns: i64,
@@ -143,6 +145,7 @@ impl RunStats {
             lost: Lost::default(),
             transitions: Vec::with_capacity(2 * KEPT),
             transitions_left_out: 0,
+            all_replies: RunningMedian::default(),
         }
     }
 
@@ -171,7 +174,7 @@ impl RunStats {
         let timing = &tick.timing;
         let span_ns = if self.ticks == 0 { 0 } else { timing.started_ns - self.last_ns };
         let late_wake = timing.wake_latency_ns() >= tick.machine.state().period_ns;
-        let off_cpu = tick.away_in_cycle_ns >= DISTURBED_NS;
+        let off_cpu = self.was_off_cpu(tick);
         if self.ticks == 0 {
             self.first_ns = timing.started_ns;
         }
@@ -192,6 +195,17 @@ impl RunStats {
         if timing.controlled {
             self.period.record(span_ns, timing.started_ns);
         }
+    }
+
+    /// Whether the loop had less time than all replies usually take, because it was kept from its CPU. A tick that misses a
+    /// reply waits until the bus deadline, many times as long as usual, so being away for a while proves nothing.
+    fn was_off_cpu(&mut self, tick: &Tick<'_>) -> bool {
+        let (timing, away_ns) = (&tick.timing, tick.away_in_cycle_ns);
+        let usual_ns = self.all_replies.ns();
+        if tick.machine.result().missed == 0 {
+            self.all_replies.record(timing.cycle_ns() - timing.imu_ns);
+        }
+        away_ns >= DISTURBED_NS && usual_ns.is_some_and(|usual_ns| timing.cycle_ns() - away_ns < usual_ns)
     }
 
     fn measure(&mut self, tick: &Tick<'_>) {

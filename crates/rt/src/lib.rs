@@ -31,7 +31,7 @@ pub use histogram::{Histogram, Summary};
 pub use pace::{Counts, Overrun, Pacer, PacketCounts, PacketPacer, Tick};
 pub use passport::{Passport, Usage};
 pub use proc::Root;
-pub use profile::{Profile, SectionId, SectionSummary};
+pub use profile::{Profile, RunningMedian, SectionId, SectionSummary};
 pub use setup::{Grade, Granted, Policy, Report, Setting, Setup, SetupError, unlock_memory};
 pub use sys::{Reader, Writer, newest, touch};
 pub use threads::{Thread, threads};

@@ -28,6 +28,27 @@ pub struct Profile {
 /// One step of a running median is this part of it.
 const MEDIAN_STEPS: i64 = 64;
 
+/// What a time usually is: begins with the first value and goes a step of 1/64 of itself (at least 1 ns) towards each
+/// further one, so it is near the median after some hundred. Reading a median off a histogram takes too long for a tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunningMedian(Option<i64>);
+
+impl RunningMedian {
+    /// Takes in a value, ns.
+    #[inline]
+    pub fn record(&mut self, ns: i64) {
+        let step = |usual_ns: i64| (ns - usual_ns).signum() * (usual_ns / MEDIAN_STEPS).max(1);
+        self.0 = Some(self.0.map_or(ns, |usual_ns| usual_ns + step(usual_ns)));
+    }
+
+    /// What is usual, ns; `None` before the first value.
+    #[inline]
+    #[must_use]
+    pub fn ns(self) -> Option<i64> {
+        self.0
+    }
+}
+
 /// A section of a [`Profile`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectionId(usize);
@@ -44,8 +65,7 @@ impl SectionId {
 struct Section {
     name: String,
     times: Histogram,
-    /// Follows the median: reading it off the histogram takes too long for a tick.
-    usual_ns: i64,
+    usual: RunningMedian,
     begun_ns: i64,
     /// Summed within the tick, for sections entered more than once.
     spent_ns: i64,
@@ -67,7 +87,7 @@ impl Profile {
             self.sections.push(Section {
                 name: name.to_owned(),
                 times,
-                usual_ns: 0,
+                usual: RunningMedian::default(),
                 begun_ns: 0,
                 spent_ns: 0,
                 entered: false,
@@ -101,11 +121,7 @@ impl Profile {
     #[inline]
     pub fn tick(&mut self, number: u64) {
         for section in self.sections.iter_mut().filter(|section| section.entered) {
-            let step_ns = match section.times.count() {
-                0 => section.spent_ns,
-                _ => (section.usual_ns / MEDIAN_STEPS).max(1),
-            };
-            section.usual_ns += (section.spent_ns - section.usual_ns).signum() * step_ns;
+            section.usual.record(section.spent_ns);
             section.times.record(section.spent_ns, number as i64);
             (section.spent_ns, section.entered) = (0, false);
         }
@@ -123,7 +139,7 @@ impl Profile {
     pub fn blame_of(&self, wanted: impl Fn(SectionId) -> bool) -> Option<(SectionId, i64)> {
         let entered = self.sections.iter().enumerate().filter(|(_, section)| section.entered);
         let excess = entered
-            .map(|(index, section)| (SectionId(index), section.spent_ns - section.usual_ns))
+            .map(|(index, section)| (SectionId(index), section.spent_ns - section.usual.ns().unwrap_or(0)))
             .filter(|&(id, ns)| ns > 0 && wanted(id));
         excess.max_by_key(|&(_, ns)| ns)
     }
@@ -132,7 +148,7 @@ impl Profile {
     #[inline]
     #[must_use]
     pub fn usual_ns(&self, SectionId(index): SectionId) -> i64 {
-        self.sections[index].usual_ns
+        self.sections[index].usual.ns().unwrap_or(0)
     }
 
     /// A section's name.
