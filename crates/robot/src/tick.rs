@@ -122,7 +122,7 @@ pub struct Machine {
     bus_deadline_ns: i64,
     /// The last tick ended after the next one should have started.
     late: bool,
-    /// What the last tick spent in the controller.
+    /// What the last tick spent in the controller, or the controller elsewhere.
     control_ns: i64,
     /// The last tick began in phase active.
     was_active: bool,
@@ -281,7 +281,7 @@ impl Machine {
         self.supervisor.observe(&self.state, &seen);
         let before_ns = time.now_ns();
         timing.controller_ran = self.supervisor.phase() == Phase::Active;
-        self.control();
+        let elsewhere_ns = self.control();
         let after_ns = time.now_ns();
         self.supervisor.govern(&mut self.commands, &self.state);
         self.transitions = self.supervisor.take_transitions();
@@ -289,17 +289,23 @@ impl Machine {
         timing.decided_ns = time.now_ns();
         self.late = timing.decided_ns > timing.planned_ns + self.state.period_ns;
         timing.control_ns = after_ns - before_ns;
-        self.control_ns = timing.control_ns;
+        self.control_ns = timing.control_ns.max(elsewhere_ns);
         timing.own_ns += timing.decided_ns - timing.collected_ns - timing.control_ns;
     }
 
-    fn control(&mut self) {
+    /// How long the controller took elsewhere; see [`Controller::elsewhere_ns`].
+    fn control(&mut self) -> i64 {
         let phase = self.supervisor.phase();
         let (controller, state, commands) = (&mut self.controller, &self.state, &mut self.commands);
+        let mut elsewhere_ns = 0;
         let outcome = match phase {
             Phase::Armed => panics::catch(&mut self.panic, || controller.start(state)),
-            Phase::Active => panics::catch(&mut self.panic, || controller.update(state, commands)),
-            _ => return,
+            Phase::Active => panics::catch(&mut self.panic, || {
+                let outcome = controller.update(state, commands);
+                elsewhere_ns = controller.elsewhere_ns();
+                outcome
+            }),
+            _ => return 0,
         };
         match outcome {
             Some(Ok(())) if phase == Phase::Armed => self.supervisor.controller_started(&self.state),
@@ -313,6 +319,7 @@ impl Machine {
                 self.supervisor.controller_failed(Cause::ControllerPanicked, &self.state);
             }
         }
+        elsewhere_ns
     }
 
     /// The state as of the last tick. Its `tick` is the number of the next one.

@@ -65,7 +65,8 @@ section! {
         velocity_factor: f64 = 1.5, "", 1.0 => 100.0;
         /// What happens to a command beyond a servo's limits.
         out_of_limits: OutOfLimits = OutOfLimits::Clamp, "";
-        /// The controller took longer than this. Without the key, half a period inline, a whole one pipelined.
+        /// The controller took longer than this. Without the key, half a period inline, a whole period
+        /// pipelined.
         controller_us: Option<f64> = None, "µs", 1.0 => 1_000_000.0;
         /// Ticks in a row in which the controller took longer than `controller_us`.
         controller_slow: u32 = 10, "", 1 => 100_000;

@@ -65,6 +65,11 @@ impl Controller for Chain {
         Ok(())
     }
 
+    /// The longest of its modules'.
+    fn elsewhere_ns(&self) -> i64 {
+        self.modules.iter().map(|module| module.controller.elsewhere_ns()).max().unwrap_or(0)
+    }
+
     /// The modules in order, then what they tell of themselves.
     fn profile(&mut self) -> Vec<SectionSummary> {
         let mut sections = self.profile.summary();

@@ -58,6 +58,13 @@ pub trait Controller: Send {
     /// Whatever makes it impossible to go on; the supervisor damps the robot and shows the text.
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError>;
 
+    /// How long the last update took, ns, or has taken so far, if it does not run within [`Controller::update`] but
+    /// beside it, as that of [`Pipelined`]; the supervisor's `controller_us` is the limit. Called once per tick, after
+    /// the update.
+    fn elsewhere_ns(&self) -> i64 {
+        0
+    }
+
     /// Where its time went, by named sections (see [`khz_rt::Profile`]), for the summary of the run. Called once,
     /// after the last update and off the loop.
     fn profile(&mut self) -> Vec<SectionSummary> {
