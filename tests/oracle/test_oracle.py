@@ -346,6 +346,7 @@ def test_jitter_says_what_its_rows_say(khz: str, tmp_path: pathlib.Path, words: 
     assert late_wakes <= shown["late_wakes"] <= late_wakes + stopped
     for key, figure in expected.items():
         same(figure, shown[key], key)
+    assert process.returncode == 1 or not stopped
 
 
 RTT = ["calm", "drops", "duplicates", "delays", "corrupts", "reorders", "frozen", "closed port"]

@@ -39,6 +39,19 @@ fn impossible_requests_exit_2_and_say_what_to_write() {
 }
 
 #[test]
+fn a_measurement_that_stopped_itself_exits_1_and_says_how_much_of_it_ran() {
+    let folder = tempfile::tempdir().unwrap();
+    // More work than the period has left over, so that sooner or later a tick overruns.
+    let words =
+        ["jitter", "--policy", "other", "--overrun", "stop", "--period", "100us", "--work", "busy=99999ns"];
+    let output = khz(&[&words[..], &["--ticks", "100000"]].concat(), folder.path());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("stopped on an overrun after") && text.contains("of 100,000 ticks"), "{text}");
+    assert!(!text.contains("held 10000 Hz"), "{text}");
+}
+
+#[test]
 fn a_matrix_is_measured_saved_and_compared() {
     let folder = tempfile::tempdir().unwrap();
     let words = ["jitter", "--matrix", "policy=other|fifo;load=none|cpu=1", "--ticks", "4", "--rounds", "2"];

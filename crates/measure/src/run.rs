@@ -312,6 +312,7 @@ impl RunSummary {
             missed_while_off_cpu: self.missed_while_off_cpu,
             failures: failures.into_iter().collect(),
             warnings: warnings.collect(),
+            ..Facts::default()
         })
     }
 }

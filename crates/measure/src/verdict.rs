@@ -46,6 +46,8 @@ pub struct Facts {
     pub missed_replies: u64,
     /// Of these, in ticks that had less of the bus cycle on the CPU than all replies usually take.
     pub missed_while_off_cpu: u64,
+    /// It ended by itself, because a tick took too long: after so many ticks, of so many planned.
+    pub stopped: Option<(u64, u64)>,
     /// What went wrong and ended it, as sentences.
     pub failures: Vec<String>,
     /// What went wrong and did not, as sentences.
@@ -70,6 +72,9 @@ pub fn judge(facts: &Facts) -> Verdict {
     };
     for failure in &facts.failures {
         blame(true, Level::Bad, failure.clone());
+    }
+    if let Some(reason) = stopped(facts) {
+        blame(true, Level::Bad, format!("It {reason}."));
     }
     blame(facts.periods == 0, Level::Warning, "The robot was never controlled.".into());
     let share = facts.lost as f64 / facts.periods.max(1) as f64;
@@ -123,8 +128,17 @@ fn held(facts: &Facts) -> bool {
     facts.lost == 0 && (!facts.sensor_paced || off <= SENSOR_CLOCK)
 }
 
+/// `stopped on an overrun after 1 of 2,000 ticks`, if it did.
+fn stopped(facts: &Facts) -> Option<String> {
+    let (ticks, planned) = facts.stopped?;
+    Some(format!("stopped on an overrun after {} of {} ticks", grouped(ticks), grouped(planned)))
+}
+
 fn headline(facts: &Facts) -> String {
     let target = facts.target_hz;
+    if let Some(stopped) = stopped(facts) {
+        return format!("did not hold {target} Hz: {stopped}");
+    }
     match (facts.periods, facts.lost) {
         (0, _) => format!("never ran at {target} Hz"),
         (_, 0) if held(facts) => format!("held {target} Hz"),
@@ -197,6 +211,7 @@ mod tests {
             Facts { early_frames: 1, ..facts() },
             Facts { sensor_paced: true, rate_hz: 940.0, ..facts() },
             Facts { periods: 0, ..facts() },
+            Facts { stopped: Some((1, 2_000)), periods: 1, ..facts() },
             Facts { failures: vec!["It fell.".into()], ..facts() },
             Facts { warnings: vec!["It was hot.".into()], ..facts() },
         ] {

@@ -113,7 +113,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let runs = args.write_raw(args.measure(experiments)?)?;
     args.write_results(&runs)?;
     let granted = runs.iter().all(|run| run.plan.policy == Policy::Other || run.grade() == Grade::RealTime);
-    Ok(if granted { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let stopped = runs.iter().any(Run::stopped);
+    Ok(if granted && !stopped { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn clock(name: &str) -> Result<Clock, String> {

@@ -6,7 +6,7 @@ use crate::late::LateReport;
 use crate::report::Trace;
 use crate::verdict::{Facts, Verdict, judge};
 use khz_rt::late::{Causes, Lost};
-use khz_rt::{Counts, Grade, Histogram, Passport, Report, Summary, Usage};
+use khz_rt::{Counts, Grade, Histogram, Overrun, Passport, Report, Summary, Usage};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -235,6 +235,15 @@ impl Run {
         self.counts.ticks + self.counts.missed
     }
 
+    /// Whether it ended by itself before its time, because a tick took too long and the plan said `stop`. A person who
+    /// interrupts a measurement does not stop it in this sense.
+    #[must_use]
+    pub fn stopped(&self) -> bool {
+        let counts = &self.counts;
+        let too_long = counts.overruns + counts.late_wakes + counts.missed > 0;
+        self.plan.overrun == Overrun::Stop && too_long && counts.ticks < self.plan.ticks
+    }
+
     /// Ticks per second.
     #[must_use]
     pub fn rate_hz(&self) -> f64 {
@@ -258,6 +267,7 @@ impl Run {
             lost: self.counts.missed,
             late_wakes: self.counts.late_wakes,
             overruns: self.counts.overruns,
+            stopped: self.stopped().then_some((self.counts.ticks, self.plan.ticks)),
             ..Facts::default()
         })
     }
@@ -349,6 +359,23 @@ mod tests {
         assert_eq!((read.causes.unaccounted, read.causes.compute), (1, 1));
         assert!(read.warnings()[0].contains("earlier khz"), "{:?}", read.warnings());
         assert_eq!(read.verdict().headline, "did not hold 1000 Hz: lost 14 of 114 periods");
+    }
+
+    #[test]
+    fn a_measurement_that_stopped_itself_does_not_say_that_it_held_its_rate() {
+        let mut run = sample().runs.remove(0);
+        run.plan = Plan { overrun: Overrun::Stop, ticks: 2_000, ..run.plan };
+        run.counts = Counts { ticks: 1, overruns: 1, ..Counts::default() };
+        let verdict = run.verdict();
+        assert_eq!(verdict.level, crate::report::Level::Bad);
+        assert_eq!(verdict.headline, "did not hold 1000 Hz: stopped on an overrun after 1 of 2,000 ticks");
+        let text = super::super::run_text(&run);
+        assert!(text.contains(": 1 of 2,000 ticks of 1 ms"), "{text}");
+        // Interrupted by a person, or the overrun was in the last tick.
+        run.counts = Counts { ticks: 700, ..Counts::default() };
+        assert!(!run.stopped());
+        run.counts = Counts { ticks: 2_000, overruns: 1, ..Counts::default() };
+        assert!(!run.stopped());
     }
 
     #[test]

@@ -21,9 +21,10 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
     let cpu = plan.cpu.map_or(String::new(), |cpu| format!(", CPU {cpu}"));
     writeln!(
         out,
-        "{}{cpu}: {} ticks of {}, work {}",
+        "{}{cpu}: {} of {} ticks of {}, work {}",
         run.name,
-        run.counts.ticks,
+        grouped(run.counts.ticks),
+        grouped(plan.ticks),
         ns(plan.period_ns),
         plan.work
     )?;
