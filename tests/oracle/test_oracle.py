@@ -383,6 +383,7 @@ def test_round_trips_are_what_their_log_and_the_device_say(
         assert told["lost"] == counts["sent"] == counts["refused"] == expected["ticks"]
     for key in ["round_trip_ns", "cycle_ns", "late_tick_ns", "late_tick_planned_ns"]:
         within_a_bin(told[key], expected[key], len(expected[key]), key)
+    within_a_bin(told["cycle_planned_ns"], expected["cycle_ns"], expected["planned_ticks"], "cycle of planned ticks")
     within_a_bin(told["round_trip_planned_ns"], expected["round_trip_planned_ns"], expected["questions"], "planned")
     assert math.isclose(told["achieved_rate_hz"], told["ticks"] * 1e9 / told["duration_ns"])
     assert told["duration_ns"] >= planned * 1_000_000_000 // rate_hz

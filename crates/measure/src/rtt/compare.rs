@@ -32,9 +32,19 @@ pub fn compare(runs: &[Results]) -> Section {
     }
     let late = |q: f64| of_each(runs, move |run| run.planned.as_ref()?.late.quantile(q));
     let rate = of_each(runs, |run| run.planned.as_ref()?.achieved_rate_hz(run.ticks));
+    for (label, q) in [("p50", 0.5), ("p99", 0.99)] {
+        let planned = of_each(runs, |run| run.cycle_planned_ns(q));
+        let complete = of_each(runs, |run| run.cycle.values.quantile(q));
+        table = table.row(format!("cycle {label}, planned ticks"), "ns", Better::Lower, planned).row(
+            format!("cycle {label}, ticks that got all answers"),
+            "ns",
+            Better::Neither,
+            complete,
+        );
+    }
     table = table
-        .row("cycle p50", "ns", Better::Lower, of_each(runs, |run| run.cycle.values.quantile(0.5)))
-        .row("cycle p99", "ns", Better::Lower, of_each(runs, |run| run.cycle.values.quantile(0.99)))
+        .row("incomplete ticks", "", Better::Lower, of_each(runs, |run| Some(run.incomplete as f64)))
+        .row("late answers", "", Better::Lower, of_each(runs, |run| Some(run.counts().late as f64)))
         .row("late tick over planned periods p99", "ns", Better::Lower, late(0.99))
         .row("lost", "", Better::Lower, of_each(runs, |run| Some(run.counts().lost() as f64)))
         .row("never asked", "", Better::Lower, of_each(runs, |run| Some(run.planned.as_ref()?.missed as f64)))
@@ -58,17 +68,44 @@ mod tests {
     use super::*;
     use crate::rtt::{Plan, PlannedResults, Tally};
 
+    fn run(name: &str, ticks: u64) -> Results {
+        let plan = Plan { name: name.into(), ..Plan::new(vec![([127, 0, 0, 1], 7755).into()]) };
+        let tally = Tally::new(plan.targets.iter().copied());
+        let setup =
+            khz_rt::Report { thread: "t".into(), grade: khz_rt::Grade::Ordinary, settings: Vec::new() };
+        Results { ticks, ..Results::new(&plan, &tally, &setup, 0, 0) }
+    }
+
+    /// The row of a comparison that begins with this label.
+    fn row<'a>(page: &'a str, label: &str) -> &'a str {
+        let rest = page.split(label).nth(1).unwrap_or_else(|| panic!("no row {label}"));
+        rest.split("</tr>").next().unwrap_or("")
+    }
+
+    /// Of one run every cycle took 2 ms; the other answered a quarter of its ticks after 229 µs, and the rest too late.
+    #[test]
+    fn a_cycle_of_which_few_ticks_got_all_answers_does_not_win() {
+        let cycles = |name, ns: f64, count| {
+            let mut run = run(name, 300);
+            run.cycle.values = Distribution::from_counts([(ns, count)]);
+            run.incomplete = 300 - count;
+            run
+        };
+        let page = comparison_page(&[cycles("even", 2e6, 300), cycles("broken", 229e3, 75)]).to_string();
+        for label in ["cycle p50, planned ticks<", "cycle p99, planned ticks<"] {
+            assert!(row(&page, label).contains("2 ms") && !row(&page, label).contains("good"), "{page}");
+        }
+        let complete = row(&page, "cycle p99, ticks that got all answers<");
+        assert!(complete.contains("229 µs") && !complete.contains("good"), "{complete}");
+        assert!(row(&page, "incomplete ticks<").contains("225"));
+    }
+
     /// A run of a thousand periods with round trips of 100 µs, and of another that stalled for half of them: to a reader of
     /// its answers it is the faster one.
     #[test]
     fn a_run_that_asked_half_as_often_does_not_win() {
         let run = |name: &str, ticks: u64, answer: f64, planned: Vec<f64>| {
-            let plan = Plan { name: name.into(), ..Plan::new(vec![([127, 0, 0, 1], 7755).into()]) };
-            let tally = Tally::new(plan.targets.iter().copied());
-            let setup =
-                khz_rt::Report { thread: "t".into(), grade: khz_rt::Grade::Ordinary, settings: Vec::new() };
-            let mut run = Results::new(&plan, &tally, &setup, 0, 0);
-            run.ticks = ticks;
+            let mut run = run(name, ticks);
             run.devices[0].round_trip.values = Distribution::from_counts([(answer, ticks)]);
             let round_trip = Distribution::from_samples(planned);
             let (periods, missed, questions) = (1000, 1000 - ticks, 1000);

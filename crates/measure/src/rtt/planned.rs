@@ -55,10 +55,7 @@ impl PlannedResults {
 
     /// The time within which the fraction `q` of all planned questions was answered, ns; none if fewer were ever answered.
     pub fn round_trip_ns(&self, q: f64) -> Option<f64> {
-        let answered = self.round_trip.count();
-        let rank = (q.clamp(0.0, 1.0) * self.questions.max(answered) as f64).ceil().max(1.0);
-        // The same rank among those answered; half a rank less, so that no rounding makes it the next.
-        if rank > answered as f64 { None } else { self.round_trip.quantile((rank - 0.5) / answered as f64) }
+        of_all(&self.round_trip, self.questions, q)
     }
 
     /// Ticks in which was asked, a second; none of a run without duration.
@@ -82,6 +79,15 @@ impl PlannedResults {
             Figure::new("duration", duration(self.duration_ns as f64)),
         ]
     }
+}
+
+/// The value that the fraction `q` of `all` does not exceed, where those beyond `values` are larger than any; none if it is
+/// one of them.
+pub(super) fn of_all(values: &Distribution, all: u64, q: f64) -> Option<f64> {
+    let known = values.count();
+    let rank = (q.clamp(0.0, 1.0) * all.max(known) as f64).ceil().max(1.0);
+    // The same rank among those known; half a rank less, so that no rounding makes it the next.
+    if rank > known as f64 { None } else { values.quantile((rank - 0.5) / known as f64) }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What a run learned: saved, shown, compared.
 use super::modes::{Excursions, Mode, modes};
 use super::plan::Plan;
-use super::planned::PlannedResults;
+use super::planned::{PlannedResults, of_all};
 use super::tally::{DeviceTally, Split, Tally};
 use super::theory::{Network, Shares, Theory};
 use super::{Ask, Counts, Receive, Unattended, Unexpected};
@@ -266,16 +266,47 @@ impl Results {
     /// The page of this run.
     pub fn page(&self) -> Page {
         let page = Page::new(&self.name).subtitle(self.subtitle());
-        let page = match self.problems().as_str() {
-            "" => page.badge(Level::Good, "all answered"),
-            problems => page.badge(Level::Bad, problems),
-        };
-        page.section(self.summary())
+        let (level, words) = self.badge();
+        page.badge(level, words)
+            .section(self.summary())
             .section(self.where_time_goes())
             .section(self.timing())
             .section(self.mode_rows())
             .section(self.device_rows())
             .section(self.machine())
+    }
+
+    /// How good the run was: whole and in time, answered but not as it should be, or not whole.
+    fn badge(&self) -> (Level, String) {
+        match (self.problems(), self.warnings()) {
+            (problems, warnings) if problems.is_empty() && warnings.is_empty() => {
+                (Level::Good, "all answered in time".into())
+            }
+            (problems, warnings) if problems.is_empty() => {
+                (Level::Warning, format!("all answered, {warnings}"))
+            }
+            (problems, warnings) if warnings.is_empty() => (Level::Bad, problems),
+            (problems, warnings) => (Level::Bad, format!("{problems}, {warnings}")),
+        }
+    }
+
+    /// What was not as it should be though every question was answered, empty if nothing: `225 late, 225 of 300 ticks
+    /// incomplete`.
+    pub fn warnings(&self) -> String {
+        let counts = self.counts();
+        let counted = [(counts.late, "late"), (counts.duplicates, "duplicates"), (counts.corrupt, "corrupt")];
+        let counted =
+            counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+        let incomplete =
+            (self.incomplete > 0).then(|| format!("{} of {} ticks incomplete", self.incomplete, self.ticks));
+        counted.chain(incomplete).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The time within which the fraction `q` of all planned ticks had all their answers, ns; none if fewer ever had. Ticks
+    /// of a broadcast that had still to find out who answers are left out.
+    pub fn cycle_planned_ns(&self, q: f64) -> Option<f64> {
+        let missed = self.planned.as_ref().map_or(0, |planned| planned.missed);
+        of_all(&self.cycle.values, self.cycle.values.count() + self.incomplete + missed, q)
     }
 
     /// What kept the run from being whole, empty if it was: `3 lost, 20 never asked`.
@@ -305,6 +336,8 @@ impl Results {
     pub fn summary(&self) -> Section {
         let (counts, trips) = (self.counts(), self.round_trips());
         let at = |q: f64| duration(trips.quantile(q).unwrap_or(f64::NAN));
+        let planned = |q: f64| self.cycle_planned_ns(q).map_or("no answer".into(), duration);
+        let warned = |count: u64| if count == 0 { Level::Good } else { Level::Warning };
         let lost_level = if counts.lost() == 0 { Level::Good } else { Level::Bad };
         let mut figures = vec![
             Figure::new("round trip p50", at(0.5)),
@@ -313,7 +346,13 @@ impl Results {
             Figure::new("lost", counts.lost().to_string())
                 .note(format!("of {} sent", counts.sent))
                 .level(lost_level),
-            Figure::new("late", counts.late.to_string()).note("after their period"),
+            Figure::new("late", counts.late.to_string())
+                .note("after their period")
+                .level(warned(counts.late)),
+            Figure::new("incomplete ticks", self.incomplete.to_string())
+                .note(format!("of {}: an answer was late or lost", self.ticks))
+                .level(warned(self.incomplete)),
+            Figure::new("whole cycle p99", planned(0.99)).note("of all planned ticks"),
             Figure::new("out of order", counts.out_of_order.to_string()),
             Figure::new("corrupt replies", counts.corrupt.to_string()),
             Figure::new("unexpected", self.unexpected.total().to_string()).note("datagrams of others"),
@@ -431,7 +470,7 @@ impl Results {
         let width = trips.bin_width();
         let curves = Plot::percentiles("Percentiles", Axis::new("time", "ns").log())
             .curve("round trip", &trips)
-            .curve("whole cycle", &self.cycle.values)
+            .curve("whole cycle, of ticks that got all answers", &self.cycle.values)
             .curve("late tick (the sender's own)", &self.late_ticks.values);
         let bins = Plot::histogram(
             format!("Round trips in bins of {}", duration(width)),
@@ -608,6 +647,18 @@ mod tests {
         let other = text.replacen(FORMAT, "khz-rtt-0", 1);
         assert!(Results::from_json(&other).is_err_and(|e| e.contains("khz-rtt-0")));
         assert!(Results::from_json("{}").is_err_and(|e| e.contains("format")));
+    }
+
+    /// Of four ticks three got their answer after their period: each was answered.
+    #[test]
+    fn a_run_whose_answers_were_late_is_not_good_and_has_no_fast_cycle() {
+        let mut late = answered(0, 229_000);
+        (late.ticks, late.incomplete) = (4, 3);
+        late.devices[0].counts = Counts { sent: 4, answered: 4, late: 3, ..Counts::default() };
+        assert_eq!(late.badge(), (Level::Warning, "all answered, 3 late, 3 of 4 ticks incomplete".into()));
+        assert_eq!([0.25, 0.5, 0.99].map(|q| late.cycle_planned_ns(q)), [Some(229_000.0), None, None]);
+        let page = late.page().to_string();
+        assert!(page.contains("incomplete ticks") && !page.contains("all answered in time"), "{page}");
     }
 
     #[test]

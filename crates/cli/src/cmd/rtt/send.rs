@@ -415,6 +415,8 @@ pub(super) fn summary(results: &Results) -> Value {
     if let (Some(summary), Some(planned)) = (summary.as_object_mut(), &results.planned) {
         let of_planned =
             QUANTILES.iter().map(|(label, q)| ((*label).to_owned(), json!(planned.round_trip_ns(*q))));
+        let cycle =
+            QUANTILES.iter().map(|(label, q)| ((*label).to_owned(), json!(results.cycle_planned_ns(*q))));
         summary.extend([
             ("planned_ticks".into(), json!(planned.periods)),
             ("missed_ticks".into(), json!(planned.missed)),
@@ -422,6 +424,7 @@ pub(super) fn summary(results: &Results) -> Value {
             ("achieved_rate_hz".into(), json!(planned.achieved_rate_hz(results.ticks))),
             ("round_trip_planned_ns".into(), of_planned.collect()),
             ("late_tick_planned_ns".into(), percentiles(&planned.late)),
+            ("cycle_planned_ns".into(), cycle.collect()),
         ]);
     }
     summary
@@ -458,6 +461,10 @@ fn headline(results: &Results) -> String {
         counts.corrupt,
         results.unexpected.total(),
     );
+    if results.incomplete > 0 {
+        let (incomplete, ticks) = (results.incomplete, results.ticks);
+        text += &format!("{incomplete} of {ticks} ticks incomplete: an answer was late or lost\n");
+    }
     for (count, what) in [
         (counts.refused, "refused (ICMP port unreachable)"),
         (counts.unreachable, "unreachable (ICMP)"),
@@ -477,13 +484,15 @@ pub(super) fn table(results: &Results) -> String {
     let trips = results.round_trips();
     let rows = [
         ("round trip", &trips),
-        ("whole cycle", &results.cycle.values),
+        ("whole cycle, complete", &results.cycle.values),
         ("late tick", &results.late_ticks.values),
     ];
     for (name, values) in rows {
         text += &format!("{name:<24}{}\n", row(values));
     }
     if let Some(planned) = &results.planned {
+        let cycle = cells(|q| results.cycle_planned_ns(q), "no answer");
+        text += &format!("{:<24}{cycle}\n", "whole cycle, planned");
         text += &format!("{:<24}{}\n", "round trip over planned", planned_row(results));
         text += &format!("{:<24}{}\n", "late tick over planned", row(&planned.late));
     }
