@@ -19,10 +19,17 @@ pub struct Args {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+    /// Print the JSON Schema of robot files, for editors.
+    #[arg(long, conflicts_with_all = ["json", "diagram", "robot"])]
+    schema: bool,
 }
 
 /// Shows the robot, or everything wrong with its file.
 pub fn run(args: Args) -> Result<ExitCode> {
+    if args.schema {
+        show(&format!("{:#}\n", khz_robot::config::schema()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let robot = match args.robot.as_ref().map(RobotConfig::load) {
         None => RobotConfig::quadruped(),
         Some(Ok(robot)) => robot,

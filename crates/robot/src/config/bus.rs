@@ -1,7 +1,7 @@
 //! `[bus.NAME]`: how a bus is reached, and what may go wrong on it on purpose.
 
-use super::problem::Problem;
-use super::setting::{Key, Reader, join, section, suggestion, words};
+use khz_settings::Problem;
+use khz_settings::{Key, Reader, join, section, suggestion, words};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

@@ -1,12 +1,12 @@
 //! What single values cannot show: things that collide, or do not fit together.
 
 use super::formats;
-use super::problem::Problem;
-use super::setting::{Reader, suggestion};
 use super::{
     BusConfig, ControllerConfig, Format, ImuLink, LinkConfig, MAX_LINKS, Reaction, Reactions, RobotConfig,
     ServoConfig,
 };
+use khz_settings::Problem;
+use khz_settings::{Reader, suggestion};
 use std::f64::consts::TAU;
 use std::ops::Range;
 

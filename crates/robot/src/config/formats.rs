@@ -1,8 +1,8 @@
 //! Whether the chosen formats can carry what the rest of the file says: limits and the watchdog.
 
-use super::problem::Problem;
-use super::setting::Reader;
 use super::{Format, RobotConfig, ServoConfig};
+use khz_settings::Problem;
+use khz_settings::Reader;
 use khz_wire::Class;
 use std::f64::consts::TAU;
 use std::ops::Range;

@@ -27,25 +27,24 @@ mod checks;
 mod diagram;
 mod emulated;
 mod formats;
-mod problem;
 mod reference;
+mod schema;
 mod servo;
-mod setting;
 mod supervisor;
 mod timing;
 mod whole;
 
 pub use bus::*;
-pub use problem::{ConfigError, Problem};
+pub use khz_settings::{ConfigError, Key, Problem, Word};
 pub use reference::reference;
+pub use schema::schema;
 pub use servo::*;
-pub use setting::{Key, Word};
 pub use supervisor::*;
 pub(crate) use timing::nanoseconds;
 pub use timing::*;
 pub use whole::*;
 
-use setting::{Place, Reader, Setting};
+use khz_settings::{Place, Reader};
 use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -104,26 +103,12 @@ impl RobotConfig {
     /// # Errors
     /// Something in the text is wrong; see [`ConfigError`].
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
-        let mut reader = Reader::default();
-        let (root, errors) = DeTable::parse_recoverable(text);
-        let robot = if errors.is_empty() {
-            let robot = read_robot(root.get_ref(), &mut reader);
-            checks::check(&robot, text, &mut reader);
-            Some(robot)
-        } else {
-            reader.problems.extend(errors.iter().map(syntax_error));
-            None
-        };
-        let mut problems = reader.problems;
-        problems.iter_mut().for_each(|problem| problem.locate(text));
-        problems.sort_by_key(Problem::start);
-        match robot {
-            Some(robot) if problems.iter().all(|problem| problem.warning) => {
-                let warnings = problems.iter().map(|problem| problem.render(text, name)).collect();
-                Ok(Self { warnings, ..robot })
-            }
-            _ => Err(ConfigError::new(problems, text, name)),
-        }
+        let (robot, warnings) = khz_settings::parse(text, name, |root, reader| {
+            let robot = read_robot(root, reader);
+            checks::check(&robot, text, reader);
+            robot
+        })?;
+        Ok(Self { warnings, ..robot })
     }
 
     /// The emulated 12-servo quadruped of `robots/quadruped.toml`.
@@ -161,16 +146,6 @@ fn unreadable(name: &str, why: &str) -> ConfigError {
     ConfigError::new(vec![problem], "", name)
 }
 
-fn syntax_error(error: &toml::de::Error) -> Problem {
-    let title = error.message().lines().collect::<Vec<_>>().join("; ");
-    let problem =
-        Problem::error("", title).help("a robot file is TOML: `key = value` under `[table]` headings");
-    match error.span() {
-        Some(span) => problem.at(span, "here"),
-        None => problem,
-    }
-}
-
 fn read_robot(root: &DeTable<'_>, reader: &mut Reader) -> RobotConfig {
     let tables = [
         "robot",
@@ -190,25 +165,20 @@ fn read_robot(root: &DeTable<'_>, reader: &mut Reader) -> RobotConfig {
     reader.refuse_unknown(root, "", &tables);
     let buses = root.get("bus").map(|value| bus::read_buses(value, reader)).unwrap_or_default();
     RobotConfig {
-        name: read_table::<RobotSection>(root, "robot", reader).name,
-        timing: read_table(root, "loop", reader),
+        name: reader.table::<RobotSection>(root, "robot").name,
+        timing: reader.table(root, "loop"),
         servos: read_servos(root, &buses, reader),
         buses,
         imu: read_imu(root, reader),
-        pi3hat: root.get("pi3hat").map(|_| read_table(root, "pi3hat", reader)),
+        pi3hat: root.get("pi3hat").map(|_| reader.table(root, "pi3hat")),
         controller: read_controller(root, reader),
-        supervisor: read_table(root, "supervisor", reader),
-        watchdog: read_table(root, "watchdog", reader),
-        log: read_table(root, "log", reader),
-        emulation: read_table(root, "emulation", reader),
-        body: root.get("body").map(|_| read_table(root, "body", reader)),
+        supervisor: reader.table(root, "supervisor"),
+        watchdog: reader.table(root, "watchdog"),
+        log: reader.table(root, "log"),
+        emulation: reader.table(root, "emulation"),
+        body: root.get("body").map(|_| reader.table(root, "body")),
         warnings: Vec::new(),
     }
-}
-
-/// A table with fixed keys; defaults if it is not there.
-fn read_table<T: Setting>(root: &DeTable<'_>, name: &'static str, reader: &mut Reader) -> T {
-    reader.value(root, "", &Key::table(name, T::KEYS), T::default())
 }
 
 fn read_imu(root: &DeTable<'_>, reader: &mut Reader) -> Option<ImuConfig> {
@@ -221,7 +191,7 @@ fn read_imu(root: &DeTable<'_>, reader: &mut Reader) -> Option<ImuConfig> {
         reader.problems.push(problem.help("write one `[imu]` table, with single brackets"));
         return None;
     }
-    Some(read_table(root, "imu", reader))
+    Some(reader.table(root, "imu"))
 }
 
 fn read_controller(root: &DeTable<'_>, reader: &mut Reader) -> ControllerConfig {

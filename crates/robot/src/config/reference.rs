@@ -1,12 +1,9 @@
-//! The list of all keys, as the second half of `docs/configuration.md`.
+//! Every table of a robot file, for its documentation.
 
 use super::*;
-use std::fmt::Write;
+use khz_settings::Documented;
 
-/// A heading, what the table is for, and its keys.
-type Section = (&'static str, &'static [&'static str], &'static [Key]);
-
-const SECTIONS: &[Section] = &[
+const SECTIONS: &[Documented] = &[
     ("`[robot]`", RobotSection::ABOUT, RobotSection::KEYS),
     ("`[loop]`", LoopConfig::ABOUT, LoopConfig::KEYS),
     ("`[bus.NAME]`", BusSection::ABOUT, BusSection::KEYS),
@@ -44,41 +41,5 @@ const SECTIONS: &[Section] = &[
 
 /// Every key with its values, default and meaning, as Markdown.
 pub fn reference() -> String {
-    let mut text = String::new();
-    for (heading, about, keys) in SECTIONS {
-        let about = sentence(about);
-        // The source begins with the table's name; the heading says it already.
-        let about = about.strip_prefix(&format!("{heading}: ")).unwrap_or(&about);
-        let (first, rest) = about.split_at(about.chars().next().map_or(0, char::len_utf8));
-        let _ = writeln!(text, "### {heading}\n\n{}{rest}\n", first.to_uppercase());
-        text.push_str("| key | value | default | meaning |\n|---|---|---|---|\n");
-        for key in *keys {
-            let _ =
-                writeln!(text, "| `{}` | {} | {} | {} |", key.name, values(key), default(key), meaning(key));
-        }
-        text.push('\n');
-    }
-    text.trim_end().to_owned() + "\n"
-}
-
-fn sentence(lines: &[&str]) -> String {
-    lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
-}
-
-fn values(key: &Key) -> String {
-    if !key.words.is_empty() { "one of the words".to_owned() } else { key.expected() }
-}
-
-fn default(key: &Key) -> String {
-    match (key.default)() {
-        _ if key.required => "**required**".to_owned(),
-        default if default.is_empty() => "–".to_owned(),
-        default => format!("`{default}`"),
-    }
-}
-
-fn meaning(key: &Key) -> String {
-    let words = key.words.iter().map(|(word, doc)| format!("<br>`\"{word}\"`: {}", sentence(doc)));
-    // A bar would end the cell.
-    (sentence(key.doc) + &words.collect::<String>()).replace('|', "\\|")
+    khz_settings::reference(SECTIONS)
 }

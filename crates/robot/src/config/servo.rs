@@ -1,6 +1,6 @@
 //! `[[servo]]`: one joint with the servo that drives it.
 
-use super::setting::{section, words};
+use khz_settings::{section, words};
 use khz_wire::{Class, Resolution};
 
 /// One servo, with the defaults of `[servo_defaults]` filled in.

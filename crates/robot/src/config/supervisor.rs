@@ -1,6 +1,6 @@
 //! `[supervisor]`: what counts as trouble, and what is done about it.
 
-use super::setting::{section, words};
+use khz_settings::{section, words};
 
 words! {
     /// What the supervisor does when something is wrong.

@@ -1,6 +1,6 @@
 //! `[robot]` and `[loop]`: who the machine is, and how its loop keeps time.
 
-use super::setting::{section, words};
+use khz_settings::{section, words};
 
 section! {
     /// `[robot]`: what the machine is called.

@@ -1,7 +1,7 @@
 //! `[imu]`, `[controller]`, `[log]`, `[emulation]` and `[body]`.
 
-use super::problem::Problem;
-use super::setting::{Key, Reader, section, suggestion, words};
+use khz_settings::Problem;
+use khz_settings::{Key, Reader, section, suggestion, words};
 use toml::de::DeTable;
 
 words! {

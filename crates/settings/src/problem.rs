@@ -24,7 +24,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(super) fn error(key: impl Into<String>, title: impl Into<String>) -> Self {
+    /// An error about `key`.
+    pub fn error(key: impl Into<String>, title: impl Into<String>) -> Self {
         Self {
             warning: false,
             key: key.into(),
@@ -36,35 +37,40 @@ impl Problem {
         }
     }
 
-    pub(super) fn warning(key: impl Into<String>, title: impl Into<String>) -> Self {
+    /// Something suspicious about `key`.
+    pub fn warning(key: impl Into<String>, title: impl Into<String>) -> Self {
         Self { warning: true, ..Self::error(key, title) }
     }
 
-    /// Marks a place; the first mark is the place the problem is reported at.
-    pub(super) fn at(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
+    /// Marks a place in the text; the first mark is the place the problem is reported at.
+    #[must_use]
+    pub fn at(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
         self.marks.push((span, label.into()));
         self
     }
 
-    pub(super) fn help(mut self, help: impl Into<String>) -> Self {
+    /// Says what to write instead.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = help.into();
         self
     }
 
     /// Finds line and column of the first mark.
-    pub(super) fn locate(&mut self, text: &str) {
+    pub(crate) fn locate(&mut self, text: &str) {
         let Some((span, _)) = self.marks.first() else { return };
         let before = text.get(..span.start).unwrap_or(text);
         self.line = before.matches('\n').count() + 1;
         self.column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
     }
 
-    pub(super) fn start(&self) -> usize {
+    /// Where in the text the first mark begins; 0 if there is none.
+    pub fn start(&self) -> usize {
         self.marks.first().map_or(0, |(span, _)| span.start)
     }
 
     /// The problem as a compiler would show it.
-    pub(super) fn render(&self, text: &str, name: &str) -> String {
+    pub(crate) fn render(&self, text: &str, name: &str) -> String {
         let level = if self.warning { Level::WARNING } else { Level::ERROR };
         let mut group: Group<'_> = Group::with_title(level.primary_title(&self.title));
         if !self.marks.is_empty() {
@@ -98,7 +104,8 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    pub(super) fn new(problems: Vec<Problem>, text: &str, name: &str) -> Self {
+    /// Of the text of a file called `name`.
+    pub fn new(problems: Vec<Problem>, text: &str, name: &str) -> Self {
         let rendered: Vec<_> = problems.iter().map(|problem| problem.render(text, name)).collect();
         Self { problems, rendered: rendered.join("\n\n") }
     }
