@@ -15,6 +15,7 @@ pub mod received;
 mod record;
 mod records;
 mod repair;
+mod resync;
 mod schema;
 mod seek;
 mod source;

@@ -1,16 +1,14 @@
-//! Finding a place in a log: by time, and behind damage.
+//! Finding a place in a log by time.
 
-use crate::block::{DATA_START, Header, Kind, MARKER, MAX_HEADER, MarkerBody};
+use crate::block::{DATA_START, MARKER, MarkerBody};
 use crate::error::Error;
 use crate::reader::{Place, Reader};
 use crate::source::Source;
 
 /// How much is read at once when looking for a marker.
-const PROBE: usize = 128 << 10;
+pub(crate) const PROBE: usize = 128 << 10;
 /// Below this distance reading on is cheaper than looking for another marker.
 const NEAR: u64 = 2 * PROBE as u64;
-/// Larger samples are not tried when looking for sound ones: damage can look like the beginning of anything.
-const MAX_RESYNC: u64 = 1 << 20;
 /// Probes that guess from the times at both ends; the others halve.
 const GUESSES: u32 = 4;
 
@@ -24,9 +22,9 @@ pub struct Latest {
 }
 
 /// A sound seek marker.
-struct Marker {
-    position: u64,
-    body: MarkerBody,
+pub(crate) struct Marker {
+    pub position: u64,
+    pub body: MarkerBody,
 }
 
 /// The part of the log in which the time must lie, with the times at its ends as far as known.
@@ -70,44 +68,6 @@ impl<S: Source> Reader<S> {
         self.go_to(self.next, Some(time_us));
         latest.sort_by_key(|latest| latest.identifier);
         Ok(latest)
-    }
-
-    /// After an error of [`next`](Self::next): goes on behind the damage, and gives the error back.
-    ///
-    /// # Errors
-    /// The error itself, when it is no damage but the log cannot be read.
-    pub fn step_over(&mut self, error: Error) -> Result<Error, Error> {
-        if matches!(error, Error::Io { .. } | Error::Write(_)) {
-            return Err(error);
-        }
-        if !error.is_contained() {
-            self.resync(self.block() + 1)?;
-        }
-        Ok(error)
-    }
-
-    /// After damage: goes to the next place at or behind `from` where a whole block can be proved sound by its
-    /// checksum, a seek marker or a sample of a known record. Returns it; `None` when the log has no more.
-    ///
-    /// # Errors
-    /// When the log cannot be read.
-    pub fn resync(&mut self, from: u64) -> Result<Option<u64>, Error> {
-        let mut position = from.max(DATA_START);
-        while position < self.window.size() {
-            let bytes = self.window.at(position, MAX_HEADER, PROBE)?;
-            let is_sound = match bytes.first() {
-                Some(5) => self.marker_at(position)?.is_some(),
-                Some(2) => self.is_sound_sample(position)?,
-                _ => false,
-            };
-            if is_sound {
-                self.go_to(position, self.batch.after_us);
-                return Ok(Some(position));
-            }
-            position += 1;
-        }
-        self.go_to(self.window.size(), self.batch.after_us);
-        Ok(None)
     }
 
     /// The whole log as a range; with an index, the time of its last sample is known.
@@ -167,33 +127,6 @@ impl<S: Source> Reader<S> {
             position = pattern + 1;
         }
         Ok(None)
-    }
-
-    /// The marker at `position`, if a sound one lies there.
-    fn marker_at(&mut self, position: u64) -> Result<Option<Marker>, Error> {
-        let Some(header) = self.sound_header(position, Kind::Marker)? else { return Ok(None) };
-        let block = self.window.at(position, header.whole() as usize, PROBE)?;
-        Ok(MarkerBody::read(block, header.len).ok().map(|body| Marker { position, body }))
-    }
-
-    fn is_sound_sample(&mut self, position: u64) -> Result<bool, Error> {
-        let Some(header) = self.sound_header(position, Kind::Data)? else { return Ok(false) };
-        if header.size > MAX_RESYNC {
-            return Ok(false);
-        }
-        match self.item(Place { position, header }, false) {
-            Ok(item) => Ok(item.checked),
-            Err(error @ Error::Io { .. }) => Err(error),
-            Err(_) => Ok(false),
-        }
-    }
-
-    fn sound_header(&mut self, position: u64, kind: Kind) -> Result<Option<Header>, Error> {
-        match self.header_at(position) {
-            Ok(header) if header.kind == kind => Ok(Some(header)),
-            Err(error @ Error::Io { .. }) => Err(error),
-            _ => Ok(None),
-        }
     }
 }
 
