@@ -30,8 +30,6 @@ pub enum Kind {
     Data = 2,
     /// Where each record's schema and last sample lie; the end of a finished log.
     Index = 3,
-    /// Reserved by the format and never written.
-    Dictionary = 4,
     /// A place that can be found from the middle of the file.
     Marker = 5,
 }
@@ -73,8 +71,8 @@ impl Header {
             1 => Kind::Schema,
             2 => Kind::Data,
             3 => Kind::Index,
-            4 => Kind::Dictionary,
             5 => Kind::Marker,
+            // 4 is reserved for a dictionary, which nobody has ever written.
             kind => return Err(Error::BlockType { offset, kind }),
         };
         let size = input.varuint().map_err(wrong)?;
@@ -103,6 +101,13 @@ pub(crate) struct SchemaBody<'a> {
 }
 
 impl<'a> SchemaBody<'a> {
+    /// Whether a sound body of `size` bytes can begin so: no flags, and a name that ends within it.
+    pub fn can_begin(head: &[u8], size: u64) -> bool {
+        let mut input = Input::new(head);
+        let mut next = || input.varuint().ok();
+        matches!((next(), next(), next()), (Some(_), Some(0), Some(name)) if name < size)
+    }
+
     pub fn read(body: &'a [u8]) -> Result<Self, DecodeError> {
         let mut input = Input::new(body);
         let identifier = input.varuint()?;
@@ -191,14 +196,14 @@ pub(crate) struct MarkerBody {
 impl MarkerBody {
     /// Reads and checks a whole block.
     pub fn read(block: &[u8], header_len: usize) -> Result<Self, DecodeError> {
-        let mut input = Input::new(&block[header_len..]);
-        let wrong = |what| move |input: &Input<'_>| input.error(Flaw::Value(what));
+        let mut input = Input::new(block.get(header_len..).unwrap_or_default());
+        let wrong = |what| move |input: &Input<'_>| input.error(Flaw::Unsound(what));
         if input.array::<8>()? != MARKER {
             return Err(wrong("seek marker")(&input));
         }
         let stored = u32::from_le_bytes(input.array()?);
         if checksum(block, header_len + 8) != stored || usize::from(input.byte()?) != header_len {
-            return Err(wrong("intact seek marker")(&input));
+            return Err(wrong("seek marker: its checksum differs")(&input));
         }
         no_flags(&mut input, "seek marker")?;
         let time_us = i64::from_le_bytes(input.array()?);
@@ -252,6 +257,15 @@ pub(crate) struct IndexEntry {
     pub schema: u64,
     /// Where its last sample lies, or [`NO_DATA`].
     pub last: u64,
+}
+
+/// Bytes of the end of an index: its length and its trailer.
+pub(crate) const INDEX_TAIL: u64 = 12;
+
+/// The length of the index block that ends in `tail`, if one does.
+pub(crate) fn index_len(tail: &[u8]) -> Option<u64> {
+    let (len, trailer) = tail.split_first_chunk()?;
+    (trailer == INDEX_TRAILER).then(|| u64::from(u32::from_le_bytes(*len)))
 }
 
 /// Reads an index's body.

@@ -23,6 +23,12 @@ pub enum Flaw {
         /// Bytes left from here.
         left: u64,
     },
+    /// More bytes than belong here.
+    #[error("{left} bytes too many")]
+    Trailing {
+        /// How many.
+        left: u64,
+    },
     /// An integer that does not fit 64 bits.
     #[error("an integer longer than 64 bits")]
     Overlong,
@@ -67,6 +73,9 @@ pub enum Flaw {
     /// A value that the Rust type it is read into cannot hold.
     #[error("a value the type {0} cannot hold")]
     Value(&'static str),
+    /// Something that is not what it must be here.
+    #[error("not a sound {0}")]
+    Unsound(&'static str),
 }
 
 /// What is wrong with a log. Offsets count from the start of the file.

@@ -2,7 +2,8 @@
 
 use crate::batch;
 use crate::block::{
-    self, DATA_START, DataBody, Header, INDEX_TRAILER, Kind, MAGIC, MAX_BLOCK, MAX_HEADER, NO_DATA,
+    self, DATA_START, DataBody, Header, INDEX_TAIL, Kind, MAGIC, MAX_BLOCK, MAX_HEADER, MarkerBody, NO_DATA,
+    SchemaBody,
 };
 use crate::error::{DecodeError, Error, Flaw};
 use crate::received;
@@ -11,6 +12,7 @@ use crate::records::{RecordInfo, Records};
 use crate::source::{Source, Window};
 use crate::unbatch::Unbatch;
 use crate::value::Value;
+use std::ops::Range;
 
 /// How much is read at once when reading on.
 const AHEAD: usize = 256 << 10;
@@ -38,6 +40,10 @@ pub struct Reader<S> {
     pub(crate) next: u64,
     /// The block last looked at.
     block: u64,
+    /// The schema block last learned: where it begins and ends.
+    schema: Range<u64>,
+    /// The schema block just before the block last looked at. It has no checksum, so its end may be wrong.
+    pub(crate) unproven: Option<u64>,
     /// Where the index begins, if there is one; else nothing is known about the end.
     pub(crate) index: Option<u64>,
     /// How much is read at once.
@@ -122,6 +128,8 @@ impl<S: Source> Reader<S> {
             records: Records::default(),
             next: DATA_START,
             block: DATA_START,
+            schema: 0..0,
+            unproven: None,
             index: None,
             ahead: AHEAD,
             guess: 256,
@@ -211,6 +219,7 @@ impl<S: Source> Reader<S> {
     /// Goes on with the block at `position`, and of samples compressed together only with those later than `after_us`.
     pub(crate) fn go_to(&mut self, position: u64, after_us: Option<i64>) {
         self.next = position;
+        self.schema = 0..0;
         self.batch.close();
         self.batch.after_us = after_us;
     }
@@ -227,22 +236,15 @@ impl<S: Source> Reader<S> {
     /// With an index it does nothing.
     ///
     /// # Errors
-    /// When the log cannot be read. Damage is no error: the records before it are known then.
+    /// When the log cannot be read. Damage is no error: it is skipped.
     pub fn survey(&mut self) -> Result<(), Error> {
         if self.index.is_some() {
             return Ok(());
         }
-        let start = self.next;
-        loop {
-            match self.advance_any() {
-                Ok(Some(place)) => self.note_last(place)?,
-                Err(error @ Error::Io { .. }) => return Err(error),
-                Err(error) if error.is_contained() => {}
-                Ok(None) | Err(_) => break,
-            }
-        }
-        self.next = start;
-        Ok(())
+        let (start, batch) = (self.next, std::mem::take(&mut self.batch));
+        let surveyed = self.survey_rest();
+        (self.next, self.batch) = (start, batch);
+        surveyed
     }
 
     /// The records known so far: all of them with an index or after a [`survey`](Self::survey).
@@ -298,15 +300,28 @@ impl<S: Source> Reader<S> {
         while self.next < self.window.size() {
             let position = self.next;
             self.block = position;
+            self.unproven = Some(self.schema.start).filter(|_| self.schema.end == position);
             let header = self.header_at(position)?;
             self.next = position + header.whole();
+            let place = Place { position, header };
             match header.kind {
-                Kind::Schema => self.learn(Place { position, header })?,
-                Kind::Data => return Ok(Some(Place { position, header })),
-                _ => {}
+                Kind::Schema => self.learn(place)?,
+                Kind::Data => return Ok(Some(place)),
+                Kind::Marker => self.check_marker(place)?,
+                Kind::Index => self.check_index(place)?,
             }
         }
         Ok(None)
+    }
+
+    fn survey_rest(&mut self) -> Result<(), Error> {
+        loop {
+            match self.advance_any() {
+                Ok(Some(place)) => self.note_last(place)?,
+                Ok(None) => return Ok(()),
+                Err(error) => drop(self.step_over(error)?),
+            }
+        }
     }
 
     pub(crate) fn header_at(&mut self, position: u64) -> Result<Header, Error> {
@@ -392,21 +407,50 @@ impl<S: Source> Reader<S> {
     }
 
     fn learn(&mut self, place: Place) -> Result<(), Error> {
+        self.learn_as(place, None)?;
+        self.schema = place.position..place.position + place.header.whole();
+        Ok(())
+    }
+
+    /// Takes in the schema block at `place`; with an identifier, that one is believed.
+    fn learn_as(&mut self, place: Place, identifier: Option<u64>) -> Result<(), Error> {
         let offset = place.position;
         let block = self.window.at(offset, place.header.whole() as usize, AHEAD)?;
-        let body = block::SchemaBody::read(&block[place.header.len.min(block.len())..]);
+        let body = SchemaBody::read(block.get(place.header.len..).unwrap_or_default());
         let body = body.map_err(|source| Error::Block { offset, what: "schema", source })?;
-        self.records.learn(offset, body)
+        self.records.learn(offset, SchemaBody { identifier: identifier.unwrap_or(body.identifier), ..body })
+    }
+
+    /// A marker with unknown flags is sound, and of no use.
+    fn check_marker(&mut self, Place { position: offset, header }: Place) -> Result<(), Error> {
+        let block = self.window.at(offset, header.whole() as usize, AHEAD)?;
+        match MarkerBody::read(block, header.len) {
+            Err(source) if !matches!(source.flaw, Flaw::Flags { .. }) => {
+                Err(Error::Block { offset, what: "seek marker", source })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_index(&mut self, Place { position: offset, header }: Place) -> Result<(), Error> {
+        let tail = header.whole().saturating_sub(INDEX_TAIL);
+        let tail = self.window.at(offset + tail, INDEX_TAIL as usize, AHEAD)?;
+        match block::index_len(tail) {
+            Some(len) if len == header.whole() => Ok(()),
+            _ => {
+                let source = DecodeError { at: 0, flaw: Flaw::Unsound("index") };
+                Err(Error::Block { offset, what: "index", source })
+            }
+        }
     }
 
     /// Takes over an index if the log ends in a sound one; anything else there means there is none. A record whose
     /// schema is damaged is left out or doubtful, and costs no other record.
     fn read_index(&mut self) -> Result<(), Error> {
         let size = self.window.size();
-        let tail = self.window.at(size.saturating_sub(12), 12, 0)?;
-        let Some((length, trailer)) = tail.split_first_chunk::<4>() else { return Ok(()) };
-        let length = u64::from(u32::from_le_bytes(*length));
-        if trailer != INDEX_TRAILER || length > size - DATA_START || length > MAX_BLOCK {
+        let tail = self.window.at(size.saturating_sub(INDEX_TAIL), INDEX_TAIL as usize, 0)?;
+        let Some(length) = block::index_len(tail) else { return Ok(()) };
+        if length > size - DATA_START || length > MAX_BLOCK {
             return Ok(());
         }
         let offset = size - length;
@@ -419,14 +463,18 @@ impl<S: Source> Reader<S> {
         for entry in &entries {
             match self.header_at(entry.schema) {
                 Ok(header) if header.kind == Kind::Schema => {
-                    match self.learn(Place { position: entry.schema, header }) {
+                    match self.learn_as(Place { position: entry.schema, header }, Some(entry.identifier)) {
                         // Reported to whoever reads on to it.
                         Err(error) if error.is_contained() => {}
                         other => other?,
                     }
                 }
                 Err(error @ Error::Io { .. }) => return Err(error),
-                _ => return Ok(()),
+                // A byte more or less has moved all that lies behind it.
+                _ => {
+                    self.records = Records::default();
+                    return Ok(());
+                }
             }
         }
         entries

@@ -2,7 +2,7 @@
 
 use crate::batch;
 use crate::block::SchemaBody;
-use crate::error::{DecodeError, Error};
+use crate::error::{DecodeError, Error, Flaw};
 use crate::record::Record;
 use crate::schema::Type;
 use std::collections::{HashMap, HashSet};
@@ -81,14 +81,18 @@ pub(crate) struct Records {
 impl Records {
     /// Takes in the schema block at `position`. A record whose schema changes has the new one from there on.
     ///
-    /// Unknown flags are an error, but the record is known all the same: one changed byte must not cost its samples.
+    /// Unknown flags are an error, but the record is known all the same: one changed byte must not cost its samples. So is
+    /// an identifier that is not the one its record has by the index, which is believed.
     pub fn learn(&mut self, position: u64, body: SchemaBody<'_>) -> Result<(), Error> {
         let index = match self.known(position, &body) {
             Some(index) => index,
             None => self.add(position, &body)?,
         };
-        self.by_identifier.insert(body.identifier, index);
-        match self.all[index].unknown_flags.or(body.unknown_flags) {
+        let record = &self.all[index];
+        self.by_identifier.insert(record.identifier, index);
+        let other = (record.identifier != body.identifier)
+            .then_some(DecodeError { at: 0, flaw: Flaw::Unsound("identifier: the index has another") });
+        match record.unknown_flags.or(body.unknown_flags).or(other) {
             None => Ok(()),
             Some(source) => Err(Error::Block { offset: position, what: "schema", source }),
         }

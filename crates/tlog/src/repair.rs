@@ -56,7 +56,7 @@ pub fn repair<S: Source, W: Write>(
         };
         let damaged = reader.block();
         let error = reader.step_over(error)?;
-        report.skipped_bytes += reader.position() - damaged;
+        report.skipped_bytes += reader.position().saturating_sub(damaged);
         report.damages += 1;
         if report.told.len() < MAX_TOLD {
             report.told.push(error);

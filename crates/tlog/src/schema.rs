@@ -112,10 +112,10 @@ impl Type {
         crate::batch::inner(self).is_some()
     }
 
-    /// Reads one schema from the front of `bytes`.
+    /// Reads a schema, which is all of `bytes`.
     ///
     /// # Errors
-    /// Malformed bytes, unknown types or flags, or a schema beyond [`MAX_DEPTH`], [`MAX_NODES`] or [`MAX_IDLE`].
+    /// Malformed bytes, bytes behind the schema, unknown types or flags, or a schema beyond [`MAX_DEPTH`], [`MAX_NODES`] or [`MAX_IDLE`].
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         match Self::decode_ignoring_flags(bytes)? {
             (ty, None) => Ok(ty),
@@ -123,15 +123,16 @@ impl Type {
         }
     }
 
-    /// As [`decode`](Self::decode), but unknown flags are ignored, as the original readers do. The first of them is
-    /// returned beside the type: a newer program wrote the schema, or it is damaged.
+    /// As [`decode`](Self::decode), but unknown flags and bytes behind the schema are ignored, as the original readers
+    /// do. The first of them is returned beside the type: a newer program wrote the schema, or it is damaged.
     ///
     /// # Errors
-    /// As [`decode`](Self::decode), except for flags.
+    /// As [`decode`](Self::decode), except for flags and bytes behind the schema.
     pub(crate) fn decode_ignoring_flags(bytes: &[u8]) -> Result<(Self, Option<DecodeError>), DecodeError> {
         let mut parser = Parser { input: Input::new(bytes), nodes: 0, ignored: None };
         let ty = parser.ty(0)?;
         ty.check_idle().map_err(|flaw| DecodeError { at: 0, flaw })?;
+        parser.end();
         Ok((ty, parser.ignored))
     }
 
@@ -371,7 +372,7 @@ impl Parser<'_> {
         let name = self.text()?;
         let aliases = self.aliases()?;
         let Some(ty) = self.member(depth)? else {
-            self.input.byte()?;
+            self.zero()?;
             return Ok(None);
         };
         let default = match self.input.byte()? {
@@ -432,6 +433,23 @@ impl Parser<'_> {
         let start = self.input;
         let bytes = self.input.counted()?;
         Ok(std::str::from_utf8(bytes).map_err(|_| start.error(Flaw::Utf8))?.to_owned())
+    }
+
+    /// The byte that ends an object: 0. Anything else there belongs to what follows a schema that lost a byte.
+    fn zero(&mut self) -> Result<(), DecodeError> {
+        let start = self.input;
+        if self.input.byte()? != 0 {
+            self.ignored.get_or_insert(start.error(Flaw::Unsound("end of an object")));
+        }
+        Ok(())
+    }
+
+    /// Nothing may follow.
+    fn end(&mut self) {
+        if !self.input.is_empty() {
+            let left = self.input.rest().len() as u64;
+            self.ignored.get_or_insert(self.input.error(Flaw::Trailing { left }));
+        }
     }
 
     fn flags(&mut self, what: &'static str) -> Result<(), DecodeError> {

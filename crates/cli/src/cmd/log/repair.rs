@@ -1,7 +1,7 @@
 //! `khz log repair`: a whole log from what is left of one.
 
 use super::shared::{Output, Progress};
-use crate::cmd::show;
+use crate::cmd::{show, tell_line};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::fs::File;
@@ -24,7 +24,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the command.
+/// Runs the command. Exit code 1 if a damaged log gave no sample.
 pub fn run(args: Args) -> Result<ExitCode> {
     let name = args.log.display();
     let file = File::open(&args.log).with_context(|| format!("cannot open the log {name}"))?;
@@ -34,6 +34,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         khz_tlog::repair(file, out, |at| progress.at(at)).with_context(|| name.to_string())?;
     out.keep()?;
     drop(progress);
+    // An empty log is whole.
+    let nothing_kept = report.samples == 0 && report.damages > 0;
     let told: Vec<String> = report.told.iter().map(ToString::to_string).collect();
     if args.json {
         let text = json!({
@@ -41,7 +43,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             "was_finished": report.was_finished, "told": told, "output": args.output,
         });
         show(&format!("{text}\n"))?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(ExitCode::from(u8::from(nothing_kept)));
     }
     let end = if report.was_finished { "was finished" } else { "had no index" };
     let mut text: String = told.iter().map(|damage| format!("{damage}\n")).collect();
@@ -53,5 +55,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         report.skipped_bytes
     );
     show(&text)?;
-    Ok(ExitCode::SUCCESS)
+    if nothing_kept {
+        tell_line(format_args!("khz: {name}: no sample could be kept; keep this log"));
+    }
+    Ok(ExitCode::from(u8::from(nothing_kept)))
 }

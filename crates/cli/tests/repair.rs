@@ -1,0 +1,47 @@
+//! `khz log repair` of damaged logs.
+#![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
+
+use khz_tlog::{Options, Type, Writer};
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn repair(folder: &Path, words: &[&str]) -> Output {
+    let words = [&["log", "repair", "--force", "-o", "out.tlog"], words].concat();
+    Command::new(env!("CARGO_BIN_EXE_khz")).args(words).current_dir(folder).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// A log without an index, of a record `a` with samples and a record `b` with as many.
+fn log(samples: u8) -> Vec<u8> {
+    let mut log = Writer::new(Vec::new(), Options { index: false, ..Options::default() }).unwrap();
+    let ids = ["a", "b"].map(|name| log.record(name, &Type::object([("n", Type::VarUint)])).unwrap());
+    for n in 0..samples {
+        for id in ids {
+            log.write(id, Some(1_600_000_000_000_000 + i64::from(n) * 1000), &[n % 100]).unwrap();
+        }
+    }
+    log.finish().unwrap()
+}
+
+#[test]
+fn a_repair_that_keeps_nothing_of_a_damaged_log_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("in.tlog");
+    let codes = |log: &[u8]| {
+        std::fs::write(&path, log).unwrap();
+        let json = repair(folder.path(), &["in.tlog", "--json"]);
+        (repair(folder.path(), &["in.tlog"]).status.code(), json.status.code())
+    };
+    let mut lost = log(0);
+    lost.extend([0x77; 100]);
+    assert_eq!(codes(&lost), (Some(1), Some(1)));
+    assert_eq!(codes(&log(0)), (Some(0), Some(0)));
+    let mut first_schema = log(50);
+    first_schema[9] ^= 1;
+    assert_eq!(codes(&first_schema), (Some(0), Some(0)));
+    let output = stdout(&repair(folder.path(), &["in.tlog"]));
+    assert!(output.contains("50 samples from in.tlog"), "{output}");
+}
