@@ -101,6 +101,14 @@ pub enum Error {
         /// The flags.
         flags: u64,
     },
+    /// The file does not begin like a log, but holds blocks of one.
+    #[error(
+        "byte 0: the first bytes are not those of a TLOG0003 log; its first sound block lies at byte {first}"
+    )]
+    Head {
+        /// Start of that block.
+        first: u64,
+    },
     /// The log ends inside a block, as it does when its writer was killed.
     #[error("byte {offset}: the log ends inside this block ({needed} bytes needed, {left} there)")]
     Truncated {

@@ -112,18 +112,36 @@ impl<S: Source> Reader<S> {
     /// When it is no log, has unknown flags or cannot be read. A log that merely lacks its index is fine.
     pub fn open(source: S) -> Result<Self, Error> {
         let mut window = Window::new(source)?;
-        let head = window.at(0, DATA_START as usize, AHEAD.min(16 << 10))?;
-        match head.split_at_checked(MAGIC.len()) {
-            Some((magic, [0])) if magic == MAGIC => {}
-            Some((magic, [flags])) if magic == MAGIC => {
-                return Err(Error::HeaderFlags { flags: u64::from(*flags) });
-            }
-            Some((magic, [])) if magic == MAGIC => {
-                return Err(Error::Truncated { offset: 8, needed: 1, left: 0 });
-            }
-            _ => return Err(Error::NotALog),
+        check_head(&mut window)?;
+        let mut reader = Self::over(window);
+        reader.read_index()?;
+        Ok(reader)
+    }
+
+    /// As [`open`](Self::open), but a log whose first bytes are damaged is opened too, at its first sound block. The damage
+    /// is returned beside it.
+    ///
+    /// # Errors
+    /// When it holds no sound block or cannot be read.
+    pub(crate) fn open_damaged(source: S) -> Result<(Self, Option<Error>), Error> {
+        let mut window = Window::new(source)?;
+        let Err(error) = check_head(&mut window) else {
+            let mut reader = Self::over(window);
+            reader.read_index()?;
+            return Ok((reader, None));
+        };
+        let mut reader = Self::over(window);
+        if matches!(error, Error::Io { .. }) || !reader.skip_head()? {
+            return Err(error);
         }
-        let mut reader = Self {
+        let first = reader.next;
+        reader.read_index()?;
+        reader.go_to(first, None);
+        Ok((reader, Some(Error::Head { first })))
+    }
+
+    fn over(window: Window<S>) -> Self {
+        Self {
             window,
             records: Records::default(),
             next: DATA_START,
@@ -136,9 +154,7 @@ impl<S: Source> Reader<S> {
             payload: Vec::new(),
             snappy: snap::raw::Decoder::new(),
             batch: Unbatch::default(),
-        };
-        reader.read_index()?;
-        Ok(reader)
+        }
     }
 
     /// The next sample; `None` at the end.
@@ -483,6 +499,17 @@ impl<S: Source> Reader<S> {
             .for_each(|e| self.records.note_last(e.identifier, e.last));
         self.index = Some(offset);
         Ok(())
+    }
+}
+
+/// That the window begins like a log.
+fn check_head<S: Source>(window: &mut Window<S>) -> Result<(), Error> {
+    let head = window.at(0, DATA_START as usize, AHEAD.min(16 << 10))?;
+    match head.split_at_checked(MAGIC.len()) {
+        Some((magic, [0])) if magic == MAGIC => Ok(()),
+        Some((magic, [flags])) if magic == MAGIC => Err(Error::HeaderFlags { flags: u64::from(*flags) }),
+        Some((magic, [])) if magic == MAGIC => Err(Error::Truncated { offset: 8, needed: 1, left: 0 }),
+        _ => Err(Error::NotALog),
     }
 }
 

@@ -31,17 +31,24 @@ pub struct Repair {
 /// it has one, is right. Samples are taken over as they are stored, records also without any. A record whose schema
 /// changed on the way becomes two, the second with a number behind its name.
 ///
+/// Also the first bytes of the log may be damaged; what follows proves itself.
+///
 /// `progress` is told the position now and then, at least once for each sample.
 ///
 /// # Errors
-/// When `source` is no log at all or cannot be read, or when `out` cannot be written.
+/// When `source` holds no block of a log or cannot be read, or when `out` cannot be written.
 pub fn repair<S: Source, W: Write>(
     source: S,
     out: W,
     mut progress: impl FnMut(u64),
 ) -> Result<(Repair, W), Error> {
-    let mut reader = Reader::open(source)?;
+    let (mut reader, damage) = Reader::open_damaged(source)?;
     let mut report = Repair { was_finished: reader.is_finished(), ..Repair::default() };
+    if let Some(error) = damage {
+        report.damages = 1;
+        report.skipped_bytes = reader.position();
+        report.told.push(error);
+    }
     let mut copier = Copier::new(out)?;
     loop {
         let error = match reader.next().and_then(|item| item.map(sound).transpose()) {

@@ -59,6 +59,11 @@ impl<S: Source> Reader<S> {
         self.resync_but(from.max(DATA_START), None)
     }
 
+    /// In a log whose head is damaged: goes to its first sound block, if it has one. A lost byte of the head has moved it.
+    pub(crate) fn skip_head(&mut self) -> Result<bool, Error> {
+        Ok(self.resync_but(0, None)?.is_some())
+    }
+
     /// As [`resync`](Self::resync), but the block at `damaged` is not given a second time.
     fn resync_but(&mut self, from: u64, damaged: Option<u64>) -> Result<Option<u64>, Error> {
         let mut position = from;

@@ -126,3 +126,21 @@ fn a_damaged_schema_byte_in_a_log_with_index_costs_no_other_record() {
 fn a_damaged_schema_byte_in_a_log_without_checksums_costs_no_other_record() {
     one_damaged_byte_in_a_schema_costs_no_other_record(false, false);
 }
+
+/// A bit flipped in the first nine bytes once made `repair` refuse the log.
+#[test]
+fn a_damaged_head_costs_no_sample() {
+    for (index, checksums) in [(true, true), (false, true), (false, false)] {
+        let (log, _) = log(index, checksums);
+        let whole = kept(&log);
+        for at in 0..9 {
+            for (what, damaged) in damaged(&log, at) {
+                let (report, repaired) = repair(damaged.as_slice(), Vec::new(), |_| {}).unwrap();
+                assert!(kept(&repaired) == whole && report.damages > 0, "{what}: {report:?}");
+            }
+        }
+    }
+    let error = |bytes: &[u8]| repair(bytes, Vec::new(), |_| {}).unwrap_err().to_string();
+    assert!(error(&[b'x'; 5000]).contains("not a TLOG0003 log"));
+    assert!(error(b"").contains("not a TLOG0003 log"));
+}
