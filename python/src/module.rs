@@ -1,7 +1,9 @@
 //! Controllers and modules of the Rust side, for chains with Python ones.
 
 use khz_robot::Controller;
-use khz_robot::controller::{Hold, LowPass, Sine, Slew, StandAndSquat, StandAndSquatParameters};
+use khz_robot::controller::{
+    Hold, LowPass, Sine, SineParameters, Slew, StandAndSquat, StandAndSquatParameters,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -11,7 +13,7 @@ pub struct Module(Kind);
 
 enum Kind {
     Hold,
-    Sine { amplitude: f64, from_hz: f64, to_hz: f64, sweep_s: f64 },
+    Sine(SineParameters),
     StandAndSquat(StandAndSquatParameters),
     LowPass { cutoff_hz: f64 },
     Slew { limit: f64 },
@@ -32,7 +34,8 @@ impl Module {
     fn sine(amplitude: f64, from_hz: f64, to_hz: f64, sweep_s: f64) -> PyResult<Self> {
         let amplitude = at_least("amplitude", amplitude, 0.0)?;
         let (from_hz, to_hz) = (at_least("from_hz", from_hz, 0.0)?, at_least("to_hz", to_hz, 0.0)?);
-        Ok(Self(Kind::Sine { amplitude, from_hz, to_hz, sweep_s: above_zero("sweep_s", sweep_s)? }))
+        let sweep_s = above_zero("sweep_s", sweep_s)?;
+        Ok(Self(Kind::Sine(SineParameters { amplitude, from_hz, to_hz, sweep_s })))
     }
 
     /// A quadruped stands up and squats, or trots on the spot if feet are lifted. Legs are groups of three servos: hip,
@@ -77,9 +80,7 @@ impl Module {
     pub fn make(&self) -> Box<dyn Controller> {
         match self.0 {
             Kind::Hold => Box::new(Hold::default()),
-            Kind::Sine { amplitude, from_hz, to_hz, sweep_s } => {
-                Box::new(Sine::new(amplitude, from_hz, to_hz, sweep_s))
-            }
+            Kind::Sine(parameters) => Box::new(Sine::new(parameters)),
             Kind::StandAndSquat(parameters) => Box::new(StandAndSquat::new(parameters)),
             Kind::LowPass { cutoff_hz } => Box::new(LowPass::new(cutoff_hz)),
             Kind::Slew { limit } => Box::new(Slew::new(limit)),

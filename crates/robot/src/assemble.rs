@@ -4,7 +4,7 @@ use crate::config::{
     BusConfig, ControllerConfig, FaultKind, FaultsConfig, ImuLink, LinkConfig, Pi3hatConfig, RobotConfig,
     Rs485Direction, Rs485Driver, Rs485Link, ServoConfig, UdpLink, nanoseconds,
 };
-use crate::controller::{Controller, Hold, Sine, StandAndSquat, StandAndSquatParameters};
+use crate::controller::{Controller, Hold, Sine, StandAndSquat};
 use crate::cycle::{Cycle, CyclePlan, DevicePlan, Mounting, PaceFrame};
 use crate::state::RobotState;
 use crate::supervisor::Supervisor;
@@ -89,18 +89,8 @@ pub fn state(config: &RobotConfig) -> RobotState {
 pub fn controller(config: &ControllerConfig) -> Box<dyn Controller> {
     match config {
         ControllerConfig::Hold(_) => Box::new(Hold::default()),
-        ControllerConfig::Sine(sine) => {
-            Box::new(Sine::new(sine.amplitude, sine.from_hz, sine.to_hz, sine.sweep_s))
-        }
-        ControllerConfig::StandAndSquat(squat) => Box::new(StandAndSquat::new(StandAndSquatParameters {
-            link_m: squat.link_m,
-            stand_m: squat.stand_m,
-            squat_m: squat.squat_m,
-            rise_s: squat.rise_s,
-            period_s: squat.period_s,
-            lift_m: squat.lift_m,
-            step_s: squat.step_s,
-        })),
+        ControllerConfig::Sine(parameters) => Box::new(Sine::new(*parameters)),
+        ControllerConfig::StandAndSquat(parameters) => Box::new(StandAndSquat::new(*parameters)),
     }
 }
 

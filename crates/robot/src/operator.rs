@@ -4,7 +4,7 @@
 //! longer ago than the operator may be silent (the process was frozen, its thread kept from the CPU), it proves nothing and
 //! is thrown away. So is what waited before the first look.
 
-use crate::config::SupervisorConfig;
+use crate::supervisor::SupervisorSettings;
 use khz_rt::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::OpenOptions;
@@ -75,7 +75,7 @@ impl Listener {
     ///
     /// # Errors
     /// If the socket or pipe cannot be opened.
-    pub fn start(config: &SupervisorConfig) -> Result<Option<Self>, OperatorError> {
+    pub fn start(config: &SupervisorSettings) -> Result<Option<Self>, OperatorError> {
         let Some((from, heartbeat_ms)) = config.heartbeat_from.as_ref().zip(config.heartbeat_ms) else {
             return Ok(None);
         };

@@ -10,10 +10,10 @@ mod pulse;
 
 pub use pulse::Pulse;
 
-use crate::config::WatchdogConfig;
 use crate::run::{Observer, Tick};
 use crate::supervisor::Phase;
 use khz_rt::Watchdog;
+use khz_settings::section;
 use std::env;
 use std::ffi::OsStr;
 use std::io;
@@ -25,6 +25,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+section! {
+    /// `[watchdog]`: watchdogs outside the robot, fed as long as the loop ticks. The servos' own are `watchdog_s` of
+    /// each servo.
+    WatchdogSettings {
+        /// The kernel's watchdog, for example `/dev/watchdog`: resets the computer when the loop hangs. Stopped when
+        /// the run ends in order.
+        device: Option<String> = None, "";
+        /// How long `device` waits. Without the key its driver decides.
+        timeout_s: Option<u32> = None, "s", 1 => 3600;
+        /// Tell systemd that the robot runs (`READY=1`), lives (`WATCHDOG=1`) and in which phase it is, if
+        /// `NOTIFY_SOCKET` asks for it. `WatchdogSec` must be at least 1 s.
+        systemd: bool = true, "";
+    }
+}
 
 /// How often the thread looks at least.
 const LOOK: Duration = Duration::from_millis(100);
@@ -77,7 +92,7 @@ impl Watchdogs {
     /// # Errors
     /// What cannot be opened.
     pub fn start(
-        config: &WatchdogConfig,
+        config: &WatchdogSettings,
         pulse: Arc<Pulse>,
         period_ns: i64,
     ) -> Result<Option<Self>, WatchdogError> {

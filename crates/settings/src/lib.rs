@@ -56,6 +56,11 @@ pub use problem::{ConfigError, Problem};
 pub use reader::{Place, Reader, join, parse, suggestion};
 pub use reference::{Documented, reference, sentence};
 
+/// Whole nanoseconds of a time, of which `unit_ns` are one: `nanoseconds(50.0, 1e6)` are 50 ms.
+pub fn nanoseconds(time: f64, unit_ns: f64) -> i64 {
+    (time * unit_ns).round() as i64
+}
+
 // For the macros.
 #[doc(hidden)]
 pub use values::{no_such_word, read_word, to_json};

@@ -80,17 +80,19 @@ macro_rules! words {
 
 /// A table with fixed keys, as a struct: each line is a key with its meaning, type, default, unit and range. A key without
 /// a default is required. The type is [`Clone`], [`Debug`], [`PartialEq`], [`Default`] and
-/// [`Serialize`](serde::Serialize). See the example of the [crate](crate).
+/// [`Serialize`](serde::Serialize); `#[derive(Copy)]` before its name makes it [`Copy`]. See the example of the [crate](crate).
 #[macro_export]
 macro_rules! section {
     (
         $(#[doc = $about:literal])+
+        $(#[derive($($derived:ident),+)])?
         $name:ident {
             $($(#[doc = $doc:literal])+ $field:ident: $type:ty $(= $default:expr)?, $unit:literal $(, $low:expr => $high:expr)?;)*
         }
     ) => {
         $(#[doc = $about])+
         #[derive(Clone, Debug, PartialEq)]
+        $(#[derive($($derived),+)])?
         pub struct $name {
             $($(#[doc = $doc])+ pub $field: $type,)*
         }

@@ -30,16 +30,17 @@ mod formats;
 mod reference;
 mod schema;
 mod servo;
-mod supervisor;
 mod timing;
 mod whole;
 
+pub use crate::controller::{SineParameters, StandAndSquatParameters};
+pub use crate::supervisor::{Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings};
+pub use crate::watchdogs::WatchdogSettings;
 pub use bus::*;
 pub use khz_settings::{ConfigError, Key, Problem, Word};
 pub use reference::reference;
 pub use schema::schema;
 pub use servo::*;
-pub use supervisor::*;
 pub(crate) use timing::nanoseconds;
 pub use timing::*;
 pub use whole::*;
@@ -67,9 +68,9 @@ pub struct RobotConfig {
     /// `[controller]`.
     pub controller: ControllerConfig,
     /// `[supervisor]`.
-    pub supervisor: SupervisorConfig,
+    pub supervisor: SupervisorSettings,
     /// `[watchdog]`.
-    pub watchdog: WatchdogConfig,
+    pub watchdog: WatchdogSettings,
     /// `[log]`.
     pub log: LogConfig,
     /// `[emulation]`.
@@ -120,6 +121,18 @@ impl RobotConfig {
             Ok(robot) => robot,
             Err(error) => panic!("{error}"),
         }
+    }
+
+    /// The supervisor's settings, with the controller's share of a period: half of it in the tick, all of it on a thread
+    /// of its own.
+    pub fn supervisor_settings(&self) -> SupervisorSettings {
+        let share = match self.timing.mode {
+            Mode::Inline => 2,
+            Mode::Pipelined => 1,
+        };
+        let mut settings = self.supervisor.clone();
+        settings.controller_us.get_or_insert((self.timing.period_ns() / share) as f64 / 1e3);
+        settings
     }
 
     /// Whether every bus and the IMU are emulated.

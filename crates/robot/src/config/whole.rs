@@ -1,5 +1,6 @@
 //! `[imu]`, `[controller]`, `[log]`, `[emulation]` and `[body]`.
 
+use crate::controller::{SineParameters, StandAndSquatParameters};
 use khz_settings::Problem;
 use khz_settings::{Key, Reader, section, suggestion, words};
 use toml::de::DeTable;
@@ -60,40 +61,6 @@ section! {
 section! {
     /// `[controller]` with `name = "hold"`: nothing to set.
     HoldParameters {}
-}
-
-section! {
-    /// `[controller]` with `name = "sine"`.
-    SineParameters {
-        /// Greatest distance from where the joint was found.
-        amplitude: f64 = 0.2, "rad", 0.0 => 10.0;
-        /// Frequency at the start of a sweep.
-        from_hz: f64 = 0.2, "Hz", 0.0 => 1000.0;
-        /// Frequency at the end of a sweep.
-        to_hz: f64 = 2.0, "Hz", 0.0 => 1000.0;
-        /// Duration of a sweep; then it starts again.
-        sweep_s: f64 = 10.0, "s", 0.01 => 100_000.0;
-    }
-}
-
-section! {
-    /// `[controller]` with `name = "stand_and_squat"`.
-    StandAndSquatParameters {
-        /// Length of the thigh, and of the shin.
-        link_m: f64 = 0.15, "m", 0.01 => 10.0;
-        /// Height of the hip over the foot when standing.
-        stand_m: f64 = 0.22, "m", 0.01 => 20.0;
-        /// How far the body goes down and up again.
-        squat_m: f64 = 0.06, "m", 0.0 => 20.0;
-        /// Time to stand up.
-        rise_s: f64 = 2.0, "s", 0.1 => 1000.0;
-        /// Time of one squat.
-        period_s: f64 = 2.0, "s", 0.1 => 1000.0;
-        /// How high feet are lifted, diagonal pairs in turn: a trot on the spot. 0: all stay on the ground.
-        lift_m: f64 = 0.0, "m", 0.0 => 20.0;
-        /// Time in which every foot steps once.
-        step_s: f64 = 0.4, "s", 0.1 => 1000.0;
-    }
 }
 
 words! {

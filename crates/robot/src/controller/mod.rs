@@ -11,7 +11,7 @@ mod stand_and_squat;
 pub use chain::Chain;
 pub use hold::Hold;
 pub use pipelined::Pipelined;
-pub use sine::Sine;
+pub use sine::{Sine, SineParameters};
 pub use smooth::{LowPass, Slew};
 pub use stand_and_squat::{StandAndSquat, StandAndSquatParameters};
 

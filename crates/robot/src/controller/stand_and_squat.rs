@@ -3,6 +3,7 @@
 use super::{ControlError, Controller};
 use crate::command::{PositionCommand, ServoCommand};
 use crate::state::RobotState;
+use khz_settings::section;
 use std::f64::consts::{PI, TAU};
 
 /// Joints per leg, in the order of the configuration: hip (abduction), thigh, knee.
@@ -10,36 +11,24 @@ const JOINTS: usize = 3;
 /// Share of a step in which a foot is in the air; less than a half, so that all four meet on the ground between.
 const SWING: f64 = 0.3;
 
-/// Lengths in m, times in s.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StandAndSquatParameters {
-    /// Length of the thigh, and of the shin.
-    pub link_m: f64,
-    /// Height of the hip over the foot when standing.
-    pub stand_m: f64,
-    /// How far the body goes down and up again.
-    pub squat_m: f64,
-    /// Time to stand up.
-    pub rise_s: f64,
-    /// Time of one squat.
-    pub period_s: f64,
-    /// How high feet are lifted, diagonal pairs in turn: a trot on the spot. 0: all stay on the ground.
-    pub lift_m: f64,
-    /// Time in which every foot steps once.
-    pub step_s: f64,
-}
-
-impl Default for StandAndSquatParameters {
-    fn default() -> Self {
-        Self {
-            link_m: 0.15,
-            stand_m: 0.22,
-            squat_m: 0.06,
-            rise_s: 2.0,
-            period_s: 2.0,
-            lift_m: 0.0,
-            step_s: 0.4,
-        }
+section! {
+    /// `[controller]` with `name = "stand_and_squat"`.
+    #[derive(Copy)]
+    StandAndSquatParameters {
+        /// Length of the thigh, and of the shin.
+        link_m: f64 = 0.15, "m", 0.01 => 10.0;
+        /// Height of the hip over the foot when standing.
+        stand_m: f64 = 0.22, "m", 0.01 => 20.0;
+        /// How far the body goes down and up again.
+        squat_m: f64 = 0.06, "m", 0.0 => 20.0;
+        /// Time to stand up.
+        rise_s: f64 = 2.0, "s", 0.1 => 1000.0;
+        /// Time of one squat.
+        period_s: f64 = 2.0, "s", 0.1 => 1000.0;
+        /// How high feet are lifted, diagonal pairs in turn: a trot on the spot. 0: all stay on the ground.
+        lift_m: f64 = 0.0, "m", 0.0 => 20.0;
+        /// Time in which every foot steps once.
+        step_s: f64 = 0.4, "s", 0.1 => 1000.0;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Phase;
 use super::joint::Quantity;
-use crate::config::{Reaction, Reactions};
+use super::{Reaction, Reactions};
 use crate::state::Refused;
 use arrayvec::ArrayVec;
 use khz_wire::{Fault, Mode};

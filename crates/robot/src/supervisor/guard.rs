@@ -2,9 +2,8 @@
 
 use super::joint::Joint;
 use super::reach::{self, Rules};
-use super::{Cause, SupervisorSettings};
+use super::{Cause, OutOfLimits, SupervisorSettings};
 use crate::command::{PositionCommand, ServoCommand};
-use crate::config::OutOfLimits;
 use crate::state::RobotState;
 
 /// What commands may ask of each servo, and what they asked last.
@@ -106,7 +105,7 @@ fn is_sound(command: &PositionCommand) -> bool {
 
 /// The share of its torque a servo may use at a temperature; all of it when the temperature is not known.
 fn heat_share(celsius: f64, settings: &SupervisorSettings) -> f64 {
-    let (soft, hard) = (settings.temperature_soft, settings.temperature_hard);
+    let (soft, hard) = (settings.temperature_soft_c, settings.temperature_hard_c);
     if celsius > soft {
         let over = ((celsius - soft) / (hard - soft)).min(1.0);
         1.0 - over * (1.0 - settings.derate_to)

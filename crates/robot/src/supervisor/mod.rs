@@ -33,10 +33,10 @@ mod watch;
 pub use cause::{Cause, Transition, Transitions, Trigger};
 pub use joint::{Bounds, Quantity};
 pub use phase::Phase;
-pub use settings::SupervisorSettings;
+pub use settings::{Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings};
 
 use crate::command::ServoCommand;
-use crate::config::{Descent, Reaction, RobotConfig};
+use crate::config::RobotConfig;
 use crate::cycle::CycleResult;
 use crate::state::RobotState;
 use bring_up::BringUp;
@@ -99,12 +99,12 @@ impl Supervisor {
 
     /// Watches the robot of a file, with its thresholds and limits.
     pub fn of(robot: &RobotConfig) -> Self {
-        Self::with_joints(SupervisorSettings::of(robot), robot.servos.iter().map(Joint::of).collect())
+        Self::with_joints(robot.supervisor_settings(), robot.servos.iter().map(Joint::of).collect())
     }
 
     fn with_joints(settings: SupervisorSettings, joints: Vec<Joint>) -> Self {
         Self {
-            arm: settings.auto_arm,
+            arm: true,
             settings,
             phase: Phase::Init,
             since_ns: None,
@@ -137,7 +137,7 @@ impl Supervisor {
     }
 
     fn init(&mut self, state: &RobotState, seen: &Observation, elapsed_ns: i64) {
-        let late = elapsed_ns > self.settings.answer_ns;
+        let late = elapsed_ns > self.settings.answer_ns();
         if let Some(cause) = seen.stop {
             self.rest(cause, state);
         } else if let Some(cause) = self.servo_trouble(state, seen).or(self.bring_up.lack()) {
@@ -161,7 +161,7 @@ impl Supervisor {
     fn idle(&mut self, state: &RobotState, seen: &Observation) {
         if let Some(cause) = seen.stop {
             self.rest(cause, state);
-        } else if state.servos.iter().any(|servo| servo.age_ns(state.now_ns) > self.settings.stale_ns) {
+        } else if state.servos.iter().any(|servo| servo.age_ns(state.now_ns) > self.settings.stale_ns()) {
             self.enter(Phase::Init, Cause::Rearmed, state);
         } else if let Some(cause) = self.servo_trouble(state, seen) {
             self.enter(Phase::Init, cause, state);
@@ -187,12 +187,12 @@ impl Supervisor {
     }
 
     fn operator_is_there(&self, seen: &Observation) -> bool {
-        let heard = seen.heartbeat_age_ns.zip(self.settings.heartbeat_ns);
+        let heard = seen.heartbeat_age_ns.zip(self.settings.heartbeat_ns());
         heard.is_none_or(|(age_ns, limit_ns)| age_ns <= limit_ns)
     }
 
     fn react(&mut self, state: &RobotState, seen: &Observation, elapsed_ns: i64) {
-        let forgiving = self.phase == Phase::Armed || elapsed_ns < self.settings.grace_ns;
+        let forgiving = self.phase == Phase::Armed || elapsed_ns < self.settings.grace_ns();
         let findings = self.findings(state, seen, forgiving);
         match self.worst(seen, &findings) {
             Some((Reaction::Stop, cause)) => self.rest(cause, state),
@@ -248,10 +248,10 @@ impl Supervisor {
         let findings = self.findings(state, seen, false);
         if let Some((Reaction::Stop, cause)) = self.worst(seen, &findings) {
             self.rest(cause, state);
-        } else if elapsed_ns >= self.settings.damping_ns {
+        } else if elapsed_ns >= self.settings.damping_ns() {
             self.rest(Cause::DampingOver, state);
-        } else if elapsed_ns >= self.settings.still_ns
-            && self.watch.still_ns(state.now_ns) >= self.settings.still_ns
+        } else if elapsed_ns >= self.settings.still_ns()
+            && self.watch.still_ns(state.now_ns) >= self.settings.still_ns()
         {
             self.rest(Cause::Still, state);
         }
@@ -350,8 +350,8 @@ impl Supervisor {
     fn record(&mut self, from: Phase, to: Phase, cause: Cause, state: &RobotState) {
         let now_ns = state.now_ns;
         let deadline_ns = match to {
-            Phase::Init => Some(now_ns + self.settings.answer_ns),
-            Phase::Damping => Some(now_ns + self.settings.damping_ns),
+            Phase::Init => Some(now_ns + self.settings.answer_ns()),
+            Phase::Damping => Some(now_ns + self.settings.damping_ns()),
             Phase::Stopped | Phase::Fault => Some(now_ns + SETTLE_NS),
             Phase::Idle | Phase::Armed | Phase::Active => None,
         };

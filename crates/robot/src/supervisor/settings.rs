@@ -1,102 +1,187 @@
-//! Thresholds and times, as the state machine needs them.
+//! `[supervisor]`: what counts as trouble, and what is done about it.
 
-use crate::config::{OutOfLimits, Reactions, RobotConfig, SupervisorConfig};
+use khz_settings::{nanoseconds, section, words};
 
-/// Thresholds, times and reactions. Times in ns.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SupervisorSettings {
-    /// Go from idle to armed without being asked.
-    pub auto_arm: bool,
-    /// How long all servos may take to answer at the start.
-    pub answer_ns: i64,
-    /// Ticks in a row in which every servo has to answer before the robot may be armed.
-    pub answer_ticks: u32,
-    /// After arming, missed replies (for `stale_ns`), overruns and a slow controller are forgiven for this long.
-    pub grace_ns: i64,
-    /// Missed replies of one servo, or refusals of one link, in a row.
-    pub missed_replies: u32,
-    /// Age of a servo's state.
-    pub stale_ns: i64,
-    /// Overruns in a row.
-    pub overruns: u32,
-    /// Age of the IMU's reading.
-    pub imu_silent_ns: i64,
-    /// Tilt of the body, rad.
-    pub tilt: f64,
-    /// How far beyond its limits a joint may be measured, rad.
-    pub position_tolerance: f64,
-    /// How many times its greatest speed a joint may be measured at.
-    pub velocity_factor: f64,
-    /// What happens to commands beyond the limits.
-    pub out_of_limits: OutOfLimits,
-    /// Time in the controller.
-    pub controller_ns: i64,
-    /// Ticks in a row in which the controller took longer.
-    pub controller_slow: u32,
-    /// Age of the operator's heartbeat; `None`: no operator is expected.
-    pub heartbeat_ns: Option<i64>,
-    /// Supply, V.
-    pub voltage_low: f64,
-    /// Where derating begins, °C.
-    pub temperature_soft: f64,
-    /// Where derating ends and the trigger acts, °C.
-    pub temperature_hard: f64,
-    /// Share of the torque limit left at `temperature_hard`, and for the reaction `derate`.
-    pub derate_to: f64,
-    /// How long to damp before outputs go off, at the most.
-    pub damping_ns: i64,
-    /// Every joint is slower than this, rad/s, …
-    pub still_velocity: f64,
-    /// … for this long: damping ends early.
-    pub still_ns: i64,
-    /// What is done about each trigger.
-    pub reactions: Reactions,
+words! {
+    /// What the supervisor does when something is wrong.
+    Reaction {
+        /// Say it and go on.
+        Warn = "warn",
+        /// Go on with less torque.
+        Derate = "derate",
+        /// Let the robot sink slowly: zero velocity on every servo that still can.
+        Damp = "damp",
+        /// Switch every servo off at once. The robot drops.
+        Stop = "stop",
+    }
 }
 
-impl SupervisorSettings {
-    /// What a robot file says.
-    pub fn of(robot: &RobotConfig) -> Self {
-        // The controller's share of a period: half of it in the tick, all of it on its own thread.
-        let share = match robot.timing.mode {
-            crate::config::Mode::Inline => 2,
-            crate::config::Mode::Pipelined => 1,
-        };
-        Self::from_config(&robot.supervisor, robot.timing.period_ns() / share)
+words! {
+    /// How the robot comes down where it cannot go on.
+    Descent {
+        /// Let the robot sink slowly: zero velocity on every servo that still can.
+        Damp = "damp",
+        /// Switch every servo off at once. The robot drops.
+        Stop = "stop",
     }
+}
 
-    fn from_config(config: &SupervisorConfig, controller_ns: i64) -> Self {
-        let ns = |value: f64, unit: f64| (value * unit).round() as i64;
-        Self {
-            auto_arm: true,
-            answer_ns: ns(config.answer_s, 1e9),
-            answer_ticks: config.answer_ticks,
-            grace_ns: ns(config.grace_s, 1e9),
-            missed_replies: config.missed_replies,
-            stale_ns: ns(config.stale_ms, 1e6),
-            overruns: config.overruns,
-            imu_silent_ns: ns(config.imu_silent_ms, 1e6),
-            tilt: config.tilt,
-            position_tolerance: config.position_tolerance,
-            velocity_factor: config.velocity_factor,
-            out_of_limits: config.out_of_limits,
-            controller_ns: config.controller_us.map_or(controller_ns, |us| ns(us, 1e3)),
-            controller_slow: config.controller_slow,
-            heartbeat_ns: config.heartbeat_ms.map(|ms| ns(ms, 1e6)),
-            voltage_low: config.voltage_low_v,
-            temperature_soft: config.temperature_soft_c,
-            temperature_hard: config.temperature_hard_c,
-            derate_to: config.derate_to,
-            damping_ns: ns(config.damping_s, 1e9),
-            still_velocity: config.still_velocity,
-            still_ns: ns(config.still_s, 1e9),
-            reactions: config.reactions.clone(),
+impl Descent {
+    /// The reaction of this name.
+    pub const fn reaction(self) -> Reaction {
+        match self {
+            Self::Damp => Reaction::Damp,
+            Self::Stop => Reaction::Stop,
         }
     }
 }
 
-impl Default for SupervisorSettings {
-    /// The defaults of a robot file at 1 kHz.
-    fn default() -> Self {
-        Self::from_config(&SupervisorConfig::default(), 500_000)
+words! {
+    /// What happens to a command beyond a servo's limits.
+    OutOfLimits {
+        /// It is cut to the limit, a target that moves too fast is slowed down, and both are counted.
+        Clamp = "clamp",
+        /// It is trouble, as a command that is no number.
+        Trip = "trip",
+    }
+}
+
+section! {
+    /// `[supervisor]`: thresholds of the triggers, and how damping ends.
+    SupervisorSettings {
+        /// Missed replies of one servo in a row.
+        missed_replies: u32 = 10, "", 1 => 100_000;
+        /// A servo's state older than this.
+        stale_ms: f64 = 50.0, "ms", 0.1 => 100_000.0;
+        /// Ticks in a row that took longer than a period.
+        overruns: u32 = 10, "", 1 => 100_000;
+        /// No IMU reading for this long.
+        imu_silent_ms: f64 = 20.0, "ms", 0.1 => 100_000.0;
+        /// The body leans more than this.
+        tilt: f64 = 1.0, "rad", 0.01 => 3.2;
+        /// A joint is measured this far beyond `limits.position`: it cannot be armed, and under control it is a trigger.
+        position_tolerance: f64 = 0.05, "rad", 0.001 => 10.0;
+        /// A joint is measured at so many times its `limits.velocity`.
+        velocity_factor: f64 = 1.5, "", 1.0 => 100.0;
+        /// What happens to a command beyond a servo's limits.
+        out_of_limits: OutOfLimits = OutOfLimits::Clamp, "";
+        /// The controller took longer than this. Without the key, half a period inline, a whole period
+        /// pipelined.
+        controller_us: Option<f64> = None, "µs", 1.0 => 1_000_000.0;
+        /// Ticks in a row in which the controller took longer than `controller_us`.
+        controller_slow: u32 = 10, "", 1 => 100_000;
+        /// The operator was not heard for this long. Without the key no operator is expected.
+        heartbeat_ms: Option<f64> = None, "ms", 1.0 => 1_000_000.0;
+        /// Where the operator is heard: `udp:ADDRESS:PORT` (any datagram), `stdin`, or the path of a pipe (any line).
+        /// The robot waits in idle until the first time.
+        heartbeat_from: Option<String> = None, "";
+        /// The supply of a servo is below this.
+        voltage_low_v: f64 = 11.0, "V", 4.0 => 60.0;
+        /// A servo is this warm: its torque begins to be lowered.
+        temperature_soft_c: f64 = 60.0, "°C", 0.0 => 200.0;
+        /// A servo is this warm: its torque is at its lowest, and the trigger `temperature` acts. Below the
+        /// servo's own fault temperature (75 °C from the factory).
+        temperature_hard_c: f64 = 70.0, "°C", 0.0 => 200.0;
+        /// Share of a servo's torque limit left at `temperature_hard_c`.
+        derate_to: f64 = 0.3, "", 0.0 => 1.0;
+        /// At the start every servo must have answered, without a fault, within this time.
+        answer_s: f64 = 1.0, "s", 0.01 => 60.0;
+        /// So many ticks in a row, at the start and whenever replies were missed before arming, in which every servo has
+        /// answered in time and only once: the robot arms after that.
+        answer_ticks: u32 = 5, "", 1 => 1000;
+        /// After arming, an IMU that is silent or not ready, overruns, a slow controller, and missed replies for `stale_ms`
+        /// (but 24 in a row at the most) are forgiven for this long.
+        grace_s: f64 = 0.5, "s", 0.0 => 60.0;
+        /// Damping ends in stop after this time at the latest.
+        damping_s: f64 = 3.0, "s", 0.1 => 60.0;
+        /// Damping ends in stop once every joint is slower than this for `still_s`.
+        still_velocity: f64 = 0.05, "rad/s", 0.0 => 10.0;
+        /// See `still_velocity`.
+        still_s: f64 = 0.3, "s", 0.0 => 60.0;
+        /// What is done about each trigger.
+        reactions: Reactions = Reactions::default(), "";
+    }
+}
+
+section! {
+    /// `[supervisor.reactions]`: what is done about each trigger. A servo that has a fault is left alone; the
+    /// reaction is for the others.
+    Reactions {
+        /// A servo reports a fault, timed out, restarted, stays off, refused a register, or reports a value beyond its format.
+        servo_fault: Reaction = Reaction::Damp, "";
+        /// See `missed_replies` of `[supervisor]`.
+        missed_replies: Reaction = Reaction::Damp, "";
+        /// See `stale_ms`.
+        stale: Reaction = Reaction::Damp, "";
+        /// See `overruns`.
+        overruns: Reaction = Reaction::Damp, "";
+        /// See `imu_silent_ms`; also a reading that is no number.
+        imu: Reaction = Reaction::Damp, "";
+        /// See `tilt`.
+        tilt: Reaction = Reaction::Damp, "";
+        /// A command that is no number or beyond what its format carries, or beyond the limits with `out_of_limits =
+        /// "trip"`. It is not sent, and there is no other to go on with.
+        command: Descent = Descent::Damp, "";
+        /// The controller takes too long. One that reports an error or panics leaves no command to go on with, so
+        /// the robot is damped at least.
+        controller: Reaction = Reaction::Damp, "";
+        /// The operator asks to stop, and is obeyed.
+        operator: Descent = Descent::Damp, "";
+        /// The operator is not heard; see `heartbeat_ms`.
+        heartbeat: Reaction = Reaction::Damp, "";
+        /// See `voltage_low_v`.
+        voltage: Reaction = Reaction::Damp, "";
+        /// See `temperature_hard_c`.
+        temperature: Reaction = Reaction::Damp, "";
+        /// A joint is beyond `limits.position`; see `position_tolerance`. Found so, it is not armed, whatever is written here.
+        position: Reaction = Reaction::Damp, "";
+        /// A joint is faster than `limits.velocity`; see `velocity_factor`.
+        velocity: Reaction = Reaction::Damp, "";
+        /// A bus is down.
+        bus_down: Reaction = Reaction::Damp, "";
+    }
+}
+
+/// The times, in ns.
+impl SupervisorSettings {
+    /// Age of a servo's state.
+    pub fn stale_ns(&self) -> i64 {
+        nanoseconds(self.stale_ms, 1e6)
+    }
+
+    /// Age of the IMU's reading.
+    pub fn imu_silent_ns(&self) -> i64 {
+        nanoseconds(self.imu_silent_ms, 1e6)
+    }
+
+    /// Time in the controller; half a period at 1 kHz without the key. [`crate::RobotConfig::supervisor_settings`] writes
+    /// the robot's own.
+    pub fn controller_ns(&self) -> i64 {
+        self.controller_us.map_or(500_000, |us| nanoseconds(us, 1e3))
+    }
+
+    /// Age of the operator's heartbeat; `None`: no operator is expected.
+    pub fn heartbeat_ns(&self) -> Option<i64> {
+        self.heartbeat_ms.map(|ms| nanoseconds(ms, 1e6))
+    }
+
+    /// How long all servos may take to answer at the start.
+    pub fn answer_ns(&self) -> i64 {
+        nanoseconds(self.answer_s, 1e9)
+    }
+
+    /// How long much is forgiven after arming.
+    pub fn grace_ns(&self) -> i64 {
+        nanoseconds(self.grace_s, 1e9)
+    }
+
+    /// How long to damp before outputs go off, at the most.
+    pub fn damping_ns(&self) -> i64 {
+        nanoseconds(self.damping_s, 1e9)
+    }
+
+    /// For how long every joint is still before damping ends early.
+    pub fn still_ns(&self) -> i64 {
+        nanoseconds(self.still_s, 1e9)
     }
 }

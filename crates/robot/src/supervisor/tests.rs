@@ -45,6 +45,13 @@ impl Bench {
         }
     }
 
+    /// Waits to be armed.
+    fn unarmed(change: impl FnOnce(&mut SupervisorSettings)) -> Self {
+        let mut bench = Self::new(change);
+        bench.supervisor.arm = false;
+        bench
+    }
+
     /// Active, and past the grace.
     fn active(change: impl FnOnce(&mut SupervisorSettings)) -> Self {
         let mut bench = Self::new(change);
@@ -265,7 +272,7 @@ fn a_velocity_nobody_asked_for_is_no_lie() {
 
 #[test]
 fn stale_state_trips_before_missed_replies_if_so_set() {
-    let mut bench = Bench::active(|settings| settings.stale_ns = 5 * PERIOD_NS);
+    let mut bench = Bench::active(|settings| settings.stale_ms = 5.0);
     assert_eq!(bench.run(5, Bench::silence), Phase::Active);
     assert_eq!(bench.tick(Bench::silence), Phase::Damping);
     assert_eq!(bench.last().cause, Cause::Stale { servo: 1, age_ns: 6 * PERIOD_NS });
@@ -276,7 +283,7 @@ fn stale_state_trips_before_missed_replies_if_so_set() {
 fn the_operator_must_be_heard_if_one_is_expected() {
     let quiet = |bench: &mut Bench| bench.seen.heartbeat_age_ns = Some(30_000_000);
     assert_eq!(Bench::active(|_| {}).tick(quiet), Phase::Active);
-    let mut bench = Bench::new(|settings| settings.heartbeat_ns = Some(20_000_000));
+    let mut bench = Bench::new(|settings| settings.heartbeat_ms = Some(20.0));
     assert_eq!(bench.run(100, quiet), Phase::Idle);
     assert_eq!(bench.run(600, |bench| bench.seen.heartbeat_age_ns = Some(1)), Phase::Active);
     assert_eq!(bench.tick(quiet), Phase::Damping);
@@ -296,7 +303,7 @@ fn start_up_is_forgiven_for_the_grace_only() {
 
 #[test]
 fn silence_is_forgiven_no_longer_than_the_state_is_of_use() {
-    let mut bench = Bench::new(|settings| settings.stale_ns = 20 * PERIOD_NS);
+    let mut bench = Bench::new(|settings| settings.stale_ms = 20.0);
     while bench.tick(|_| {}) != Phase::Active {}
     let silent = |bench: &mut Bench| {
         let at_ns = bench.state.servos[1].at_ns;
@@ -349,10 +356,7 @@ fn a_servo_that_stays_off_is_noticed_and_one_that_is_told_to_is_not() {
 #[test]
 fn a_joint_outside_its_limits_is_not_armed_whatever_the_reaction() {
     let outside = |bench: &mut Bench| bench.state.servos[1].position = 0.66;
-    let mut bench = Bench::new(|settings| {
-        settings.auto_arm = false;
-        settings.reactions.position = Reaction::Warn;
-    });
+    let mut bench = Bench::unarmed(|settings| settings.reactions.position = Reaction::Warn);
     bench.supervisor.joints[1].bounds.position = [-0.6, 0.6];
     // Until somebody arms there is time to move the joint.
     assert_eq!(bench.run(50, outside), Phase::Idle);
@@ -385,7 +389,7 @@ fn a_servo_back_on_another_turn_is_not_followed_with_a_jump() {
 /// were taken again.
 #[test]
 fn a_servo_that_may_have_restarted_unseen_is_not_waited_for() {
-    let mut bench = Bench::new(|settings| settings.stale_ns = 50 * PERIOD_NS);
+    let mut bench = Bench::new(|settings| settings.stale_ms = 50.0);
     bench.run(50, |_| {});
     assert_eq!(bench.supervisor.phase(), Phase::Active);
     let silent = |bench: &mut Bench| bench.state.servos[1].fresh = false;
@@ -525,7 +529,7 @@ fn a_robot_in_which_a_servo_answers_twice_is_not_armed() {
 
 #[test]
 fn arming_on_request_needs_complete_ticks_just_before() {
-    let mut bench = Bench::new(|settings| settings.auto_arm = false);
+    let mut bench = Bench::unarmed(|_| {});
     assert_eq!(bench.run(100, |_| {}), Phase::Idle);
     bench.tick(|bench| bench.state.servos[1].fresh = false);
     bench.supervisor.arm();
@@ -547,8 +551,8 @@ fn rearming_starts_over_from_measured_positions() {
 }
 
 #[test]
-fn without_auto_arm_it_waits_in_idle() {
-    let mut bench = Bench::new(|settings| settings.auto_arm = false);
+fn until_it_is_armed_it_waits_in_idle() {
+    let mut bench = Bench::unarmed(|_| {});
     assert_eq!(bench.run(100, |_| {}), Phase::Idle);
     bench.supervisor.arm();
     assert_eq!(bench.tick(|_| {}), Phase::Active);
@@ -556,7 +560,7 @@ fn without_auto_arm_it_waits_in_idle() {
 
 #[test]
 fn arming_waits_for_a_tick_in_which_every_servo_replies() {
-    let mut bench = Bench::new(|settings| settings.auto_arm = false);
+    let mut bench = Bench::unarmed(|_| {});
     bench.run(10, |_| {});
     bench.supervisor.arm();
     let at_ns = bench.state.now_ns;
@@ -567,13 +571,13 @@ fn arming_waits_for_a_tick_in_which_every_servo_replies() {
 
 #[test]
 fn a_robot_with_a_faulted_servo_is_not_armed() {
-    let mut bench = Bench::new(|settings| settings.auto_arm = false);
+    let mut bench = Bench::unarmed(|_| {});
     bench.run(10, |_| {});
     bench.supervisor.arm();
     assert_eq!(bench.tick(fault), Phase::Init);
     assert_eq!(bench.last().cause, Cause::ServoFault { servo: 1, fault: Fault::OVER_TEMPERATURE });
     assert_eq!(bench.run(6, |_| {}), Phase::Active);
-    let mut bench = Bench::new(|settings| settings.auto_arm = false);
+    let mut bench = Bench::unarmed(|_| {});
     bench.run(10, |_| {});
     assert_eq!(bench.run(1003, fault), Phase::Fault);
 }
@@ -582,7 +586,7 @@ proptest::proptest! {
     /// Whatever happens in whatever order: only edges of the graph, damping within its time, no command at rest.
     #[test]
     fn never_leaves_its_graph(spoils in proptest::collection::vec((0..12_u8, 1..40_u16), 1..60)) {
-        let mut bench = Bench::new(|settings| settings.damping_ns = 50 * PERIOD_NS);
+        let mut bench = Bench::new(|settings| settings.damping_s = 0.05);
         let mut damping = 0;
         for (kind, ticks) in spoils {
             for _ in 0..ticks {

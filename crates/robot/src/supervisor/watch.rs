@@ -102,7 +102,7 @@ impl Watch {
         }
         self.overruns = if seen.overrun { self.overruns.saturating_add(1) } else { 0 };
         // One tick proves nothing: whoever takes the CPU within the controller's turn makes it look slow.
-        self.slow = if seen.control_ns > settings.controller_ns { self.slow.saturating_add(1) } else { 0 };
+        self.slow = if seen.control_ns > settings.controller_ns() { self.slow.saturating_add(1) } else { 0 };
         self.took_ns = seen.control_ns;
         self.held_up_ns = seen.held_up_ns + if self.complete { 0 } else { self.held_up_ns };
         self.complete = seen.cycle.missed == 0 && !seen.cycle.imu_missed;
@@ -144,6 +144,7 @@ impl Watch {
             }
         };
         let silence = bearable_silence(state.period_ns, settings, forgiving);
+        let stale_ns = settings.stale_ns();
         for (index, (servo, joint)) in state.servos.iter().zip(joints).enumerate() {
             let (at, tally) = (index as u16, &self.tallies[index]);
             if let Some(cause) = servo_trouble(at, servo, joint, tally, state.now_ns) {
@@ -154,8 +155,8 @@ impl Watch {
                 find(Cause::MissedReplies { servo: at, count: tally.missed });
             }
             let age_ns = servo.age_ns(state.now_ns);
-            if age_ns > settings.stale_ns {
-                let held_up = self.held_up(age_ns, settings.stale_ns, Trigger::Stale);
+            if age_ns > stale_ns {
+                let held_up = self.held_up(age_ns, stale_ns, Trigger::Stale);
                 find(held_up.unwrap_or(Cause::Stale { servo: at, age_ns }));
             }
         }
@@ -163,7 +164,7 @@ impl Watch {
             self.look_at_loop(settings, &mut find);
         }
         look_at_imu(self, state, settings, forgiving, &mut find);
-        if let (Some(limit_ns), Some(age_ns)) = (settings.heartbeat_ns, seen.heartbeat_age_ns)
+        if let (Some(limit_ns), Some(age_ns)) = (settings.heartbeat_ns(), seen.heartbeat_age_ns)
             && age_ns > limit_ns
         {
             find(Cause::HeartbeatLost { age_ns });
@@ -200,7 +201,7 @@ fn bearable_silence(period_ns: i64, settings: &SupervisorSettings, forgiving: bo
     if !forgiving {
         return settings.missed_replies;
     }
-    let ticks = (settings.stale_ns / period_ns.max(1) + 1).min(RESTART_UNSEEN);
+    let ticks = (settings.stale_ns() / period_ns.max(1) + 1).min(RESTART_UNSEEN);
     settings.missed_replies.max(u32::try_from(ticks).unwrap_or(u32::MAX))
 }
 
@@ -239,10 +240,10 @@ fn look_at_values(
     settings: &SupervisorSettings,
     find: &mut impl FnMut(Cause),
 ) {
-    if servo.voltage < settings.voltage_low {
+    if servo.voltage < settings.voltage_low_v {
         find(Cause::VoltageLow { servo: at, volts: servo.voltage });
     }
-    if servo.temperature >= settings.temperature_hard {
+    if servo.temperature >= settings.temperature_hard_c {
         find(Cause::Hot { servo: at, celsius: servo.temperature });
     }
     let position = servo.position;
@@ -266,9 +267,9 @@ fn look_at_imu(
 ) {
     let Some(imu) = &state.imu else { return };
     let age_ns = imu.age_ns(state.now_ns);
-    if age_ns > settings.imu_silent_ns {
+    if age_ns > settings.imu_silent_ns() {
         if !forgiving {
-            let held_up = watch.held_up(age_ns, settings.imu_silent_ns, Trigger::Imu);
+            let held_up = watch.held_up(age_ns, settings.imu_silent_ns(), Trigger::Imu);
             find(held_up.unwrap_or(Cause::ImuSilent { age_ns }));
         }
         return;

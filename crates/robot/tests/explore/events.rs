@@ -180,7 +180,7 @@ impl Tick {
         self.state.servos.fill(well(mode, now_ns));
         self.state.imu = Some(upright(now_ns));
         self.seen =
-            Observation { heartbeat_age_ns: settings.heartbeat_ns.map(|_| 0), ..Observation::default() };
+            Observation { heartbeat_age_ns: settings.heartbeat_ns().map(|_| 0), ..Observation::default() };
         self.commands.fill(ServoCommand::Position(PositionCommand::hold(0.0)));
         self.arm = false;
         self.controller = None;
@@ -192,18 +192,18 @@ impl Tick {
         match event {
             Event::Servo(index, event) => self.servo(index, event, settings),
             Event::Overrun => self.seen.overrun = true,
-            Event::SlowController => self.seen.control_ns = settings.controller_ns + 1,
+            Event::SlowController => self.seen.control_ns = settings.controller_ns() + 1,
             Event::LinkDown => self.seen.cycle.links_down = 1,
             Event::AnsweredTwice => self.seen.cycle.answered_twice = Some(0),
             Event::Stop(cause) => self.seen.stop = Some(cause),
             Event::OperatorSilent => {
-                self.seen.heartbeat_age_ns = settings.heartbeat_ns.map(|limit_ns| limit_ns + 1);
+                self.seen.heartbeat_age_ns = settings.heartbeat_ns().map(|limit_ns| limit_ns + 1);
             }
             Event::Imu(event) => {
                 let imu = self.state.imu.get_or_insert(upright(now_ns));
                 match event {
                     ImuEvent::Silent => {
-                        *imu = ImuState { fresh: false, ..upright(now_ns - settings.imu_silent_ns - 1) };
+                        *imu = ImuState { fresh: false, ..upright(now_ns - settings.imu_silent_ns() - 1) };
                     }
                     ImuEvent::Nan => imu.sample.rate[0] = f64::NAN,
                     ImuEvent::Tilted => imu.sample.attitude = [0.0, 1.0, 0.0, 0.0],
@@ -220,7 +220,7 @@ impl Tick {
         let servo = &mut self.state.servos[index];
         match event {
             ServoEvent::Missed => (servo.fresh, servo.at_ns) = (false, now_ns - period_ns),
-            ServoEvent::Stale => (servo.fresh, servo.at_ns) = (false, now_ns - settings.stale_ns - 1),
+            ServoEvent::Stale => (servo.fresh, servo.at_ns) = (false, now_ns - settings.stale_ns() - 1),
             ServoEvent::Unknown => *servo = ServoState::UNKNOWN,
             ServoEvent::Fault => (servo.mode, servo.fault) = (Mode::Fault, Fault::OVER_TEMPERATURE),
             ServoEvent::TimedOut => servo.mode = Mode::PositionTimeout,
@@ -233,8 +233,8 @@ impl Tick {
             ServoEvent::Outside => servo.position = 2.0,
             ServoEvent::Fast => servo.velocity = 100.0,
             ServoEvent::Still => servo.velocity = 0.0,
-            ServoEvent::LowVoltage => servo.voltage = settings.voltage_low - 1.0,
-            ServoEvent::Hot => servo.temperature = settings.temperature_hard,
+            ServoEvent::LowVoltage => servo.voltage = settings.voltage_low_v - 1.0,
+            ServoEvent::Hot => servo.temperature = settings.temperature_hard_c,
         }
     }
 }

@@ -77,9 +77,10 @@ impl Memory {
 
 /// Ages and counts beyond every threshold of these settings.
 pub fn caps(settings: &SupervisorSettings, period_ns: i64) -> Caps {
-    let longest = [settings.answer_ns, settings.grace_ns, settings.damping_ns, settings.still_ns, SETTLE_NS];
+    let longest =
+        [settings.answer_ns(), settings.grace_ns(), settings.damping_ns(), settings.still_ns(), SETTLE_NS];
     // A silence is forgiven after arming for as many ticks as a state may be old.
-    let stale = (settings.stale_ns / period_ns) as u32 + 1;
+    let stale = (settings.stale_ns() / period_ns) as u32 + 1;
     let counts =
         [settings.missed_replies, settings.overruns, settings.controller_slow, settings.answer_ticks, stale];
     Caps {
@@ -93,7 +94,7 @@ pub fn caps(settings: &SupervisorSettings, period_ns: i64) -> Caps {
 /// From a tick in which somebody asks to stop: damping, and its end seen by the tick after; then the time of settling.
 pub fn ticks_to_settle(settings: &SupervisorSettings, period_ns: i64) -> usize {
     let up = |ns: i64| (ns + period_ns - 1) / period_ns;
-    (1 + up(settings.damping_ns) + up(SETTLE_NS)) as usize
+    (1 + up(settings.damping_ns()) + up(SETTLE_NS)) as usize
 }
 
 /// Checks everything, and remembers the tick.
@@ -225,7 +226,7 @@ fn remember_counts(memory: &mut Memory, step: &Step<'_>) {
 fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
     let settings = step.settings;
     // What is forgiven after arming is forgiven for the grace only.
-    let forgiven = step.before != Phase::Damping && memory.ticks < step.ticks(settings.grace_ns);
+    let forgiven = step.before != Phase::Damping && memory.ticks < step.ticks(settings.grace_ns());
     let reached = |count: u32, threshold: u32| !forgiven && count >= threshold;
     let trigger = |event: &Event| {
         Some(match *event {
@@ -327,7 +328,7 @@ fn damping_ends(memory: &Memory, step: &Step<'_>) -> Result<(), String> {
     if step.before != Phase::Damping {
         return Ok(());
     }
-    let damping_ticks = step.ticks(step.settings.damping_ns);
+    let damping_ticks = step.ticks(step.settings.damping_ns());
     let damping = step.after.phase() == Phase::Damping;
     let over = memory.ticks + 1 >= damping_ticks;
     law(!(damping && over), || format!("damping after {} ticks", memory.ticks + 1))?;
@@ -360,7 +361,7 @@ fn settled_only_at_rest(step: &Step<'_>) -> Result<(), String> {
 
 fn remember_phase(memory: &mut Memory, step: &Step<'_>) {
     let after = step.after.phase();
-    let most = step.ticks(step.settings.grace_ns.max(step.settings.damping_ns));
+    let most = step.ticks(step.settings.grace_ns().max(step.settings.damping_ns()));
     let counted = after == step.before && matches!(after, Phase::Active | Phase::Damping);
     memory.ticks = if counted { (memory.ticks + 1).min(most) } else { 0 };
     for (index, servo) in step.tick.state.servos.iter().enumerate() {

@@ -12,7 +12,7 @@ mod laws;
 mod search;
 
 use khz_robot::config::RobotConfig;
-use khz_robot::supervisor::{Phase, Supervisor, SupervisorSettings};
+use khz_robot::supervisor::{Phase, Supervisor};
 use search::{Scope, Seen, explore};
 
 const PERIOD_NS: i64 = 50_000_000;
@@ -58,7 +58,7 @@ fn explored(servos: usize, at_once: usize, reactions: &str, most_states: usize) 
     let robot = robot(servos, reactions);
     let scope = Scope {
         supervisor: Supervisor::of(&robot),
-        settings: SupervisorSettings::of(&robot),
+        settings: robot.supervisor_settings(),
         servos,
         period_ns: PERIOD_NS,
         at_once,

@@ -208,7 +208,7 @@ impl<'a> Search<'a> {
     /// When nothing is wrong any more, the robot is soon under control, waits to be armed, or is at rest.
     fn makes_progress(&self) -> Result<(), String> {
         let most = laws::ticks_to_settle(&self.scope.settings, self.scope.period_ns)
-            + (self.scope.settings.answer_ns / self.scope.period_ns) as usize
+            + (self.scope.settings.answer_ns() / self.scope.period_ns) as usize
             + 4;
         for start in 0..self.nodes.len() {
             let at = (0..most).fold(start, |at, _| self.undisturbed[at]);
