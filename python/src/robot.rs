@@ -408,9 +408,13 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         self.stop();
+        let launch = self.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
         if std::process::id() != self.process {
             // The threads it would wait for are the parent's.
-            std::mem::forget(self.launch.lock().unwrap_or_else(PoisonError::into_inner).take());
+            std::mem::forget(launch);
+        } else if launch.is_some() {
+            // It waits for a loop that may need the interpreter lock.
+            Python::attach(|py| py.detach(|| drop(launch)));
         }
     }
 }

@@ -40,7 +40,8 @@ pub enum LaunchError {
     Controller(std::io::Error),
 }
 
-/// A robot running.
+/// A robot running. Dropped, it brings the robot down and blocks until that is done and the log is written, as
+/// [`Launch::land`] does after [`Session::stop`].
 pub struct Launch {
     /// The loop.
     pub session: Session,
@@ -115,14 +116,28 @@ impl Launch {
     ///
     /// # Errors
     /// If the loop never ran.
-    pub fn land(self) -> Result<Landed, SessionError> {
-        let outcome = self.session.wait();
+    pub fn land(mut self) -> Result<Landed, SessionError> {
+        let outcome = self.end();
+        let recording = self.recorder.take().map(Recorder::finish);
+        Ok(Landed { outcome: outcome?, recording })
+    }
+
+    fn end(&mut self) -> Result<Outcome, SessionError> {
+        let outcome = self.session.end();
         // A loop that panicked left its robot as it was: no watchdog is called off for that.
         if !matches!(outcome, Err(SessionError::Panicked(_))) {
-            self.watchdogs.into_iter().for_each(Watchdogs::finish);
+            self.watchdogs.take().into_iter().for_each(Watchdogs::finish);
         }
-        let recording = self.recorder.map(Recorder::finish);
-        Ok(Landed { outcome: outcome?, recording })
+        outcome
+    }
+}
+
+impl Drop for Launch {
+    fn drop(&mut self) {
+        if !self.session.is_waited_for() {
+            self.session.stop();
+            let _ = self.end();
+        }
     }
 }
 

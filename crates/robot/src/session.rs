@@ -69,11 +69,13 @@ pub struct LiveTick {
     pub phase: Phase,
 }
 
-/// A run under way.
+/// A run under way. Dropped, it brings the robot down and blocks until that is done, as [`Session::wait`] does after
+/// [`Session::stop`]: a robot that nobody holds any more could not be stopped.
 pub struct Session {
     stop: Arc<AtomicBool>,
     live: Consumer<LiveTick>,
-    thread: JoinHandle<Result<Finished, SessionError>>,
+    /// The loop; `None` once its end was waited for.
+    thread: Option<JoinHandle<Result<Finished, SessionError>>>,
     usage: Usage,
     watch: Option<late::Observer>,
 }
@@ -148,7 +150,7 @@ impl Session {
             panics::catch(&mut panic, work).unwrap_or_else(|| Err(SessionError::Panicked(panic.to_string())))
         };
         let thread = thread::Builder::new().name("khz-loop".to_owned()).spawn(work)?;
-        Ok(Self { stop, live, thread, usage, watch })
+        Ok(Self { stop, live, thread: Some(thread), usage, watch })
     }
 
     /// Brings the robot down gently.
@@ -163,20 +165,24 @@ impl Session {
 
     /// The loop has ended; [`Session::wait`] will not block.
     pub fn is_over(&self) -> bool {
-        self.thread.is_finished()
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Blocks until the robot is down.
     ///
     /// # Errors
     /// If the loop never ran.
-    pub fn wait(self) -> Result<Outcome, SessionError> {
-        let Finished { mut machine, stats, parts, grants } =
-            self.thread.join().map_err(|_| SessionError::Panicked("no message".to_owned()))??;
+    pub fn wait(mut self) -> Result<Outcome, SessionError> {
+        self.end()
+    }
+
+    /// As [`Session::wait`], once.
+    pub(crate) fn end(&mut self) -> Result<Outcome, SessionError> {
+        let Finished { mut machine, stats, parts, grants } = self.join()?;
         let unsent = machine.close_links(khz_rt::now_ns());
         let usage = Usage::read().since(&self.usage);
         let modules = machine.controller_profile();
-        let windows = self.watch.map(late::Observer::finish).unwrap_or_default();
+        let windows = self.watch.take().map(late::Observer::finish).unwrap_or_default();
         Ok(Outcome {
             machine,
             stats,
@@ -188,6 +194,25 @@ impl Session {
             usage,
             unsent,
         })
+    }
+
+    /// Its end was waited for.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.thread.is_none()
+    }
+
+    fn join(&mut self) -> Result<Finished, SessionError> {
+        let ended = self.thread.take().map(JoinHandle::join).and_then(Result::ok);
+        ended.unwrap_or_else(|| Err(SessionError::Panicked("no message".to_owned())))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.stop();
+        if let Ok(mut finished) = self.join() {
+            finished.machine.close_links(khz_rt::now_ns());
+        }
     }
 }
 

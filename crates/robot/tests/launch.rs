@@ -3,10 +3,15 @@
 
 use khz_robot::controller::{Controller, Hold};
 use khz_robot::launch::Launch;
+use khz_robot::run::{Observer, Tick};
+use khz_robot::session::{Session, SessionSettings};
 use khz_robot::state::RobotState;
-use khz_robot::supervisor::Cause;
-use khz_robot::{ControlError, RobotConfig, ServoCommand};
-use std::sync::Arc;
+use khz_robot::supervisor::{Cause, Phase};
+use khz_robot::time::Receive;
+use khz_robot::{ControlError, RobotConfig, ServoCommand, assemble};
+use khz_rt::{Overrun, Setup, Wake};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -55,4 +60,82 @@ fn a_pipelined_controller_that_is_slow_for_good_is_caught() {
             other => panic!("{mode}: {other:?}"),
         }
     }
+}
+
+/// Holds, and counts its updates.
+struct Counting(Hold, Arc<AtomicU64>);
+
+impl Counting {
+    /// It and its count.
+    fn new() -> (Box<Self>, Arc<AtomicU64>) {
+        let updates = Arc::new(AtomicU64::new(0));
+        (Box::new(Self(Hold::default(), Arc::clone(&updates))), updates)
+    }
+}
+
+impl Controller for Counting {
+    fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
+        self.0.start(state)
+    }
+
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.update(state, commands)
+    }
+}
+
+fn wait_until_driven(updates: &AtomicU64) {
+    while updates.load(Ordering::Relaxed) < 10 {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_robot_that_is_dropped_comes_down_and_its_log_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = robot("");
+    config.log.enabled = true;
+    config.log.path = folder.path().join("log.tlog").display().to_string();
+    let (controller, updates) = Counting::new();
+    let launch = Launch::start(&config, "", Some(controller), None, Arc::default()).unwrap();
+    wait_until_driven(&updates);
+    drop(launch);
+    // The controller is gone with the loop: nobody drives the robot any more.
+    assert_eq!(Arc::strong_count(&updates), 1);
+    let log = std::fs::read(&config.log.path).unwrap();
+    assert!(log.windows(7).any(|word| word == b"damping") && log.windows(7).any(|word| word == b"stopped"));
+}
+
+/// Keeps the phase after every tick.
+struct Phases(Arc<Mutex<Vec<Phase>>>);
+
+impl Observer for Phases {
+    fn tick(&mut self, tick: &Tick<'_>) {
+        self.0.lock().unwrap().push(tick.machine.phase());
+    }
+}
+
+#[test]
+fn a_session_that_is_dropped_brings_its_robot_down() {
+    let (controller, updates) = Counting::new();
+    let machine = assemble::machine(&robot(""), controller).unwrap();
+    let phases = Arc::new(Mutex::new(Vec::new()));
+    let observers: Vec<Box<dyn Observer + Send>> = vec![Box::new(Phases(Arc::clone(&phases)))];
+    let settings = SessionSettings {
+        setup: Setup::ordinary(),
+        wake: Wake::Sleep,
+        receive: Receive::Poll,
+        period_ns: 10_000_000,
+        overrun: Overrun::Skip,
+        frame_patience_ns: None,
+        late_ns: 10_000_000,
+        duration_ns: None,
+    };
+    let session = Session::start(machine, observers, settings, Arc::default()).unwrap();
+    wait_until_driven(&updates);
+    drop(session);
+    assert_eq!(Arc::strong_count(&updates), 1);
+    let phases = phases.lock().unwrap();
+    assert!(phases.contains(&Phase::Damping));
+    assert_eq!(phases.last(), Some(&Phase::Stopped));
 }
