@@ -1,8 +1,10 @@
 //! An emulated pi3hat: three SPI slaves in front of a [`World`] of five buses.
 //!
 //! Registers as mjbots/pi3hat `fw/can_bridge.h` and `fw/imu.h` have them; each transfer costs what
-//! [`SpiCost`] says. Not there: the radio, the raw IMU register, the attitude filter's settling, and the
+//! [`SpiCost`] says. The radio finds no remote. Not there: the raw IMU register, the attitude filter's settling, and the
 //! cancelling of frames nobody acknowledges.
+
+mod radio;
 
 use crate::world::World;
 use khz_link::pi3hat::{Processor, Spi};
@@ -12,6 +14,7 @@ use khz_wire::pi3hat::{
     Performance, Ready, decode_send, encode_receive_status, encode_received, register,
 };
 use khz_wire::time::SpiCost;
+use radio::Radio;
 use std::collections::VecDeque;
 
 /// Frames each processor queues for the host; later ones are lost.
@@ -25,6 +28,7 @@ pub struct Hat {
     queues: [VecDeque<Received>; 3],
     can: [CanConfig; 5],
     imu: ImuConfig,
+    radio: Radio,
     next_sample_ns: i64,
     sample: Option<ImuSample>,
     transfers: u64,
@@ -43,6 +47,7 @@ impl Hat {
             queues: [(); 3].map(|()| VecDeque::with_capacity(QUEUE)),
             can,
             imu: ImuConfig::FIRMWARE_DEFAULT,
+            radio: Radio::new(),
             next_sample_ns: i64::MIN,
             sample: None,
             transfers: 0,
@@ -67,6 +72,7 @@ impl Hat {
 
     /// What happened by now: frames come in, the IMU is sampled.
     fn advance(&mut self, now_ns: i64) {
+        self.radio.advance(now_ns);
         while let Ok(Some(received)) = self.world.receive(now_ns) {
             let queue = &mut self.queues[usize::from(received.channel / 2).min(2)];
             if queue.len() < QUEUE {
@@ -93,7 +99,7 @@ impl Hat {
     }
 
     /// What a register reads; nothing where it has nothing.
-    fn content(&mut self, of: Processor, address: u8, out: &mut [u8; 128]) -> usize {
+    fn content(&mut self, of: Processor, address: u8, out: &mut [u8; 128], now_ns: i64) -> usize {
         let queue = &mut self.queues[of as usize];
         let is_aux = of == Processor::Aux;
         let mut put = |bytes: &[u8]| {
@@ -135,6 +141,9 @@ impl Hat {
             register::ATTITUDE if is_aux => {
                 self.sample.take().map_or(0, |sample| put(&attitude(&sample).encode()))
             }
+            _ if is_aux => {
+                self.radio.content(address, now_ns).map_or(0, |(content, len)| put(&content[..len]))
+            }
             _ => 0,
         }
     }
@@ -160,6 +169,7 @@ impl Hat {
                 self.imu = ImuConfig::decode(bytes).unwrap_or(self.imu);
                 self.sample = None;
             }
+            _ if of == Processor::Aux => self.radio.take(address, bytes),
             _ => {}
         }
     }
@@ -181,7 +191,7 @@ impl Spi for Hat {
     fn read(&mut self, of: Processor, register: u8, into: &mut [u8], now_ns: i64) -> Result<i64, LinkError> {
         self.advance(now_ns);
         let mut content = [0; 128];
-        let len = self.content(of, register, &mut content).min(into.len());
+        let len = self.content(of, register, &mut content, now_ns).min(into.len());
         into.fill(0);
         into[..len].copy_from_slice(&content[..len]);
         Ok(self.finish(into.len(), now_ns))
@@ -227,6 +237,30 @@ mod tests {
             assert_eq!(link.spi().can(4), Some(&expected));
             assert_eq!(link.spi().imu, ImuConfig::HOST_DEFAULT);
         }
+    }
+
+    #[test]
+    fn the_radio_answers_as_the_original_library_asks_at_its_start() {
+        let config = WorldConfig { buses: vec![BusConfig::CAN_FD; 5], ..WorldConfig::default() };
+        let mut hat = Hat::new(World::new(&config).unwrap(), 4);
+        let read = |hat: &mut Hat, of, register, len: usize, now_ms: i64| {
+            let mut into = vec![0xaa; len];
+            hat.read(of, register, &mut into, now_ms * 1_000_000).unwrap();
+            into
+        };
+        let aux = Processor::Aux;
+        // The version must be this one; the id is written unless it is already there, and must read back.
+        assert_eq!(read(&mut hat, aux, 48, 1, 1000), [0x10]);
+        assert_eq!(read(&mut hat, aux, 49, 4, 1001), [0x45, 0x30, 0, 0]);
+        hat.write(aux, 50, &5678_u32.to_le_bytes(), 1_002_000_000).unwrap();
+        assert_eq!(read(&mut hat, aux, 49, 4, 1012), 5678_u32.to_le_bytes());
+        // Too short to be an id.
+        hat.write(aux, 50, &[1, 2], 1_013_000_000).unwrap();
+        assert_eq!(read(&mut hat, aux, 49, 4, 1023), 5678_u32.to_le_bytes());
+        // Nothing is received: no slot has changed, and there has been no lock for 500 ms.
+        assert_eq!(read(&mut hat, aux, 52, 8, 1500), [0, 0, 0, 0, 0xf4, 1, 0, 0]);
+        assert_eq!(read(&mut hat, aux, 64, 21, 1501), [0; 21]);
+        assert_eq!(read(&mut hat, Processor::Can1, 48, 1, 1502), [0], "the other processors have no radio");
     }
 
     #[test]

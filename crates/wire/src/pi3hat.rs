@@ -28,6 +28,10 @@ pub mod register {
     pub const RF_VERSION: u8 = 48;
     pub const READ_RF_ID: u8 = 49;
     pub const WRITE_RF_ID: u8 = 50;
+    pub const WRITE_RF_SLOT: u8 = 51;
+    pub const RF_STATUS: u8 = 52;
+    /// Of slot 0; those of slots 1 to 14 follow.
+    pub const READ_RF_SLOT: u8 = 64;
     pub const READY: u8 = 96;
     pub const DEVICE_INFO: u8 = 97;
     pub const PERFORMANCE: u8 = 100;
