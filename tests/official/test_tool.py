@@ -1,8 +1,12 @@
 """The unmodified `moteus_tool` against emulated servos."""
 
+import asyncio
 import json
 import pathlib
+import subprocess
 
+import moteus
+import pytest
 from conftest import Served
 
 
@@ -61,6 +65,20 @@ def test_every_channel_can_be_read(one: Served) -> None:
 
 def test_stop(two: Served) -> None:
     two.tool("-s")
+
+
+def test_stop_after_the_stream_of_an_earlier_client_was_stopped(one: Served) -> None:
+    async def stream(message: bytes) -> None:
+        console = moteus.Stream(moteus.Controller(id=1, transport=one.transport()))
+        await console.write_message(message)
+        await console.flush_read()
+
+    asyncio.run(stream(b"tel rate servo_stats 20"))
+    with pytest.raises(subprocess.TimeoutExpired):
+        one.tool("-t", "1", "-s", timeout=5.0)
+    # As docs/emulator.md says.
+    asyncio.run(stream(b"tel stop"))
+    one.tool("-t", "1", "-s")
 
 
 def test_written_configuration_is_there(one: Served, tmp_path: pathlib.Path) -> None:

@@ -73,3 +73,11 @@ fn what_cannot_be_served_is_explained() {
         assert_eq!(output.status.code(), Some(2), "{at}: {}", text(&output));
     }
 }
+
+#[test]
+fn the_help_says_how_a_client_connects_that_asks_for_serial_settings() {
+    let output = khz(&["emulate", "--help"]).output().unwrap();
+    for said in ["TIOCGSERIAL", "--socketcan-iface", "file descriptor"] {
+        assert!(text(&output).contains(said), "{said}: {}", text(&output));
+    }
+}

@@ -1,4 +1,4 @@
-//! Serves one CAN-FD bus of servos for any fdcanusb client, until Ctrl-C.
+//! Serves one CAN-FD bus of servos on a pseudo terminal for fdcanusb clients, until Ctrl-C.
 //!
 //! ```text
 //! $ cargo run -p khz-emu --example serve -- 2

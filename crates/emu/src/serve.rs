@@ -2,7 +2,7 @@
 //!
 //! | endpoint | client |
 //! |---|---|
-//! | [`Endpoint::Terminal`] on a CAN bus | speaks the text of moteus's own serial port: any fdcanusb client, the official Python client too |
+//! | [`Endpoint::Terminal`] on a CAN bus | speaks the text of moteus's own serial port, for the official Python client among others |
 //! | [`Endpoint::Terminal`] on an RS485 bus | speaks the line's bytes |
 //! | [`Endpoint::Can`] | any program on that interface |
 //! | [`Endpoint::Udp`] | [`khz_link::udp`] |

@@ -10,8 +10,12 @@ use std::process::ExitCode;
 
 /// Serve a robot's emulated devices to other programs: on pseudo terminals, CAN interfaces or UDP ports.
 ///
-/// Prints one line `BUS ENDPOINT` per bus as soon as it can be used, then serves until Ctrl-C. Any fdcanusb
-/// client can open a pseudo terminal, for example `moteus_tool --fdcanusb ENDPOINT --info`.
+/// Prints one line `BUS ENDPOINT` per bus as soon as it can be used, then serves until Ctrl-C. A pseudo terminal is
+/// for the vendor's Python programs, for example `moteus_tool --fdcanusb ENDPOINT --info`, and for ours.
+///
+/// The vendor's C++ client cannot open a pseudo terminal by its path: it asks for serial settings (TIOCGSERIAL) that
+/// only real serial ports have. Use `--at BUS=socketcan:vcan0` and its `--socketcan-iface vcan0`, or open the terminal
+/// in your program and give its `Fdcanusb` the file descriptor (docs/emulator.md, "Clients").
 ///
 /// Whatever the robot file says of its links, every bus is a pseudo terminal unless `--at` says otherwise: emulated
 /// servos must not answer among real ones by mistake.
