@@ -67,18 +67,16 @@ def test_stop(two: Served) -> None:
     two.tool("-s")
 
 
-def test_stop_after_the_stream_of_an_earlier_client_was_stopped(one: Served) -> None:
-    async def stream(message: bytes) -> None:
+def test_stop_beside_the_stream_of_an_earlier_client_needs_tel_stop(one: Served) -> None:
+    async def leave_a_stream() -> None:
         console = moteus.Stream(moteus.Controller(id=1, transport=one.transport()))
-        await console.write_message(message)
-        await console.flush_read()
+        await console.command(b"tel rate servo_stats 20")
 
-    asyncio.run(stream(b"tel rate servo_stats 20"))
+    asyncio.run(leave_a_stream())
     with pytest.raises(subprocess.TimeoutExpired):
         one.tool("-t", "1", "-s", timeout=5.0)
     # As docs/emulator.md says.
-    asyncio.run(stream(b"tel stop"))
-    one.tool("-t", "1", "-s")
+    one.tool("-t", "1", "--tel-stop", "-s")
 
 
 def test_written_configuration_is_there(one: Served, tmp_path: pathlib.Path) -> None:
