@@ -328,22 +328,6 @@ fn an_address_nobody_can_have_is_bad_input() {
 }
 
 #[test]
-fn a_log_may_be_written_over_the_one_it_is_made_from() {
-    let bench = bench();
-    let whole = std::fs::read(&bench.log).unwrap();
-    let extract = ["extract", &bench.log, "-r", "note", "-o", &bench.log, "--force"];
-    assert!(khz(&extract).status.success());
-    assert_eq!(lines(&bench.log, "note").len(), 10);
-    std::fs::write(&bench.log, &whole[..whole.len() / 2]).unwrap();
-    assert!(khz(&["repair", &bench.log, "-o", &bench.log, "--force"]).status.success());
-    assert!(lines(&bench.log, "imu").len() > 400);
-    let export = ["export", &bench.log, "--format", "mcap", "-o", &bench.log, "--force"];
-    assert!(khz(&export).status.success());
-    assert!(std::fs::read(&bench.log).unwrap().ends_with(b"\x89MCAP0\r\n"));
-    assert_eq!(files_in(&bench.folder), ["run.tlog"]);
-}
-
-#[test]
 fn what_fails_destroys_nothing_and_leaves_nothing_behind() {
     let bench = bench();
     let good = format!("{}/good", bench.folder);

@@ -1,6 +1,7 @@
 //! Files that commands write: never over one that is there, unless asked to.
 #![allow(clippy::unwrap_used)]
 
+use khz_tlog::{Options, Type, Writer};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -95,6 +96,74 @@ fn no_command_writes_over_a_file_or_through_a_link_unless_it_is_forced() {
             std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         assert_eq!(left.filter(|name| name.contains("part")).count(), 0, "{words:?}");
     }
+}
+
+/// With `--force` they once wrote their page over the robot file, the results or the log they had just read.
+#[test]
+fn no_command_writes_over_a_file_that_it_reads() {
+    let bench = bench();
+    let folder = bench.path();
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    let record = log.record("a", &Type::object([("n", Type::VarUint)])).unwrap();
+    (0..9).for_each(|n| log.write(record, Some(n), &[1]).unwrap());
+    std::fs::write(folder.join("a.tlog"), log.finish().unwrap()).unwrap();
+    let commands: [(&str, &[&str]); 13] = [
+        ("robot.toml", &["run", "robot.toml", "--duration", "100ms", "--report"]),
+        ("robot.toml", &["budget", "robot.toml", "--report"]),
+        ("robot.toml", &["drill", "fall", "robot.toml", "--report"]),
+        ("robot.toml", &["drill", "heat", "robot.toml", "--report"]),
+        ("robot.toml", &["rtt", "lab", "--robot", "robot.toml", "--report"]),
+        ("robot.toml", &["bus", "record", "robot.toml", "--duration", "1ms", "-o"]),
+        ("robot.toml", &["bus", "send", "-l", "robot.toml", "1,8001,1300,r", "--run", "1", "--time-log"]),
+        ("results.json", &["report", "results.json", "-o"]),
+        ("a.tlog", &["log", "plot", "a.tlog", "a", "-o"]),
+        ("a.tlog", &["log", "export", "a.tlog", "--format", "mcap", "-o"]),
+        ("a.tlog", &["log", "extract", "a.tlog", "-r", "a", "-o"]),
+        ("a.tlog", &["log", "repair", "a.tlog", "-o"]),
+        // The table has the record's name.
+        ("a.tlog", &["log", "export", "a.tlog", "--format", "csv", "-o"]),
+    ];
+    for (input, words) in commands {
+        let before = std::fs::read(folder.join(input)).unwrap();
+        let mut names = vec![input, "soft", "hard"];
+        let is_folder = words.contains(&"csv");
+        let _ = std::fs::create_dir(folder.join("tables"));
+        for link in ["soft", "hard", "tables/a.csv"] {
+            let _ = std::fs::remove_file(folder.join(link));
+        }
+        symlink(folder.join(input), folder.join("soft")).unwrap();
+        std::fs::hard_link(folder.join(input), folder.join("hard")).unwrap();
+        std::fs::hard_link(folder.join(input), folder.join("tables/a.csv")).unwrap();
+        if is_folder {
+            names = vec!["tables"];
+        }
+        for name in names {
+            for force in [&[][..], &["--force"]] {
+                let output = khz(folder, &[words, &[name], force].concat());
+                assert_eq!(output.status.code(), Some(2), "{words:?} {name}: {}", stderr(&output));
+                let error = stderr(&output);
+                assert!(
+                    error.contains("read by this command and never overwritten"),
+                    "{words:?} {name}: {error}"
+                );
+                assert!(std::fs::read(folder.join(input)).unwrap() == before, "{words:?} {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_page_that_chooses_its_name_spares_what_is_read() {
+    let bench = bench();
+    let folder = bench.path();
+    std::fs::copy(folder.join("results.json"), folder.join("report.html")).unwrap();
+    let output = khz(folder, &["report", "report.html", "--force"]);
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("written to report-1.html"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(std::fs::read_to_string(folder.join("report.html")).unwrap().starts_with('{'));
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub struct Args {
 /// # Errors
 /// If the page cannot be written.
 pub fn run(args: Args) -> Result<ExitCode> {
-    output::check_all(&args.report, args.force)?;
+    output::check_all(&args.report, &args.robot, args.force)?;
     if args.published {
         return show_published(args.json);
     }

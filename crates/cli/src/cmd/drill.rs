@@ -87,14 +87,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     match args.drill {
         Drill::Fall { robot, json, report, force } => {
-            output::check_all(&report, force)?;
+            output::check_all(&report, &robot, force)?;
             let falls = fall::experiments(&load(robot)?)?;
             write_page(report.as_deref(), force, || fall::page(&falls))?;
             show(&if json { falls_json(&falls) } else { falls_table(&falls) })?;
             Ok(ExitCode::SUCCESS)
         }
         Drill::Heat { robot, ambient, sun, heat_rate, json, report, force } => {
-            output::check_all(&report, force)?;
+            output::check_all(&report, &robot, force)?;
             let sun = Sun { ambient_c: ambient, sun_w: sun, heat_rate };
             let walks = heat::experiments(&load(robot)?, sun)?;
             write_page(report.as_deref(), force, || heat::page(&walks, sun))?;

@@ -106,7 +106,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let plan = args.plan();
     let plans = args.matrix.as_ref().map_or_else(|| vec![plan.clone()], |axes| axes.plans(&plan));
-    output::check_all(&args.outputs(plans.len()), args.force)?;
+    output::check_all(&args.outputs(plans.len()), [], args.force)?;
     let raw = args.csv.is_some();
     let make = |plan| Experiment::new(plan, raw).map(|made| if args.trace { made.traced() } else { made });
     let experiments = plans.into_iter().map(make).collect::<Result<Vec<_>, _>>()?;

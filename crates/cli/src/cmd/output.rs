@@ -57,14 +57,39 @@ pub fn check(path: &Path, force: bool) -> Result<()> {
     .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// As [`check`], for several; none, too.
+/// As [`check`], for several; none, too. None of them may be one of `inputs`, the files that the command reads.
 ///
 /// # Errors
 /// That of the first that cannot be written, or if two of them are one file.
-pub fn check_all<'a>(paths: impl IntoIterator<Item = &'a PathBuf>, force: bool) -> Result<()> {
+pub fn check_all<'a>(
+    paths: impl IntoIterator<Item = &'a PathBuf>,
+    inputs: impl IntoIterator<Item = &'a PathBuf>,
+    force: bool,
+) -> Result<()> {
     let paths: Vec<&PathBuf> = paths.into_iter().collect();
+    let inputs: Vec<&PathBuf> = inputs.into_iter().collect();
+    paths.iter().try_for_each(|path| spare(path, &inputs))?;
     paths.iter().try_for_each(|path| check(path, force))?;
     distinct(&paths)
+}
+
+/// That an output is none of the files that the command reads: not even `--force` may destroy them.
+///
+/// # Errors
+/// If it is one.
+pub fn spare(path: &Path, inputs: &[&PathBuf]) -> Result<()> {
+    match inputs.iter().any(|input| is_input(path, input)) {
+        true => bail!(
+            "{} is read by this command and never overwritten; give the output another name",
+            path.display()
+        ),
+        false => Ok(()),
+    }
+}
+
+/// Whether an output is the file `input`.
+pub fn is_input(path: &Path, input: &Path) -> bool {
+    input.is_file() && is_same(path, input)
 }
 
 /// That no two outputs go into one file.
@@ -156,7 +181,7 @@ fn part_beside(path: &Path) -> io::Result<(File, TempPath)> {
 }
 
 /// A file that takes its place once it is whole. It is written beside it, so what fails leaves nothing behind and
-/// destroys nothing, and a log may be written over the one it is made from. Only a command that is killed leaves its part.
+/// destroys nothing. Only a command that is killed leaves its part.
 pub struct Output {
     out: BufWriter<File>,
     /// Where it is written meanwhile. None: at once to its place, which is no file but a pipe or a device.
@@ -335,6 +360,19 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_read_is_not_written_under_any_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = somebodys(folder.path());
+        let new = folder.path().join("new");
+        for name in &names {
+            let error = check_all([&new, name], [&names[0]], true).unwrap_err().to_string();
+            assert!(error.contains("is read by this command and never overwritten"), "{error}");
+            check_all([name], [&new], true).unwrap();
+        }
+        check_all([&new], [&new], false).unwrap();
+    }
+
+    #[test]
     fn one_file_under_two_names_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let names = somebodys(folder.path());
@@ -344,9 +382,9 @@ mod tests {
         let [new, around] = ["new", "../new"].map(|name| folder.path().join("sub").join(name));
         std::fs::create_dir(folder.path().join("sub")).unwrap();
         assert!(is_same(&folder.path().join("new"), &around) && !is_same(&new, &around));
-        assert!(check_all([&new, &new.clone()], false).is_err());
-        assert!(check_all([&new, &around], false).is_ok());
+        assert!(check_all([&new, &new.clone()], [], false).is_err());
+        assert!(check_all([&new, &around], [], false).is_ok());
         let null = PathBuf::from("/dev/null");
-        assert!(check_all([&null, &null], false).is_ok());
+        assert!(check_all([&null, &null], [&null], false).is_ok());
     }
 }

@@ -34,7 +34,7 @@ pub struct Args {
 /// # Errors
 /// If a file cannot be used or the page cannot be written.
 pub fn run(args: Args) -> Result<ExitCode> {
-    output::check_all(&args.output, args.force)?;
+    output::check_all(&args.output, &args.files, args.force)?;
     let texts = args.files.iter().map(|file| text(file)).collect::<Result<Vec<_>>>()?;
     if texts.iter().any(|text| rtt::Results::is_saved_as(text)) {
         return round_trips(&args, &texts);
@@ -54,7 +54,9 @@ impl Args {
     /// Writes the page; returns where it is.
     fn write(&self, page: &Page) -> Result<PathBuf> {
         let path = self.output.as_deref().unwrap_or(Path::new("report.html"));
-        output::save(path, self.force, |file| write!(file, "{page}"))
+        // Results may be called report.html; the page has another name then.
+        let force = self.force && !self.files.iter().any(|file| output::is_input(path, file));
+        output::save(path, force, |file| write!(file, "{page}"))
     }
 }
 

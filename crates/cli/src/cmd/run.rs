@@ -123,7 +123,7 @@ fn override_with(config: &mut RobotConfig, args: &Args) {
 
 /// That a report of a name of its own can be written, before the robot moves.
 fn check_outputs(args: &Args, config: &RobotConfig) -> Result<()> {
-    output::check_all(&args.report, args.force)?;
+    output::check_all(&args.report, &args.robot, args.force)?;
     let log = Some(Path::new(&config.log.path)).filter(|_| config.log.enabled);
     match args.report.as_deref().filter(|report| log.is_some_and(|log| output::is_same(report, log))) {
         Some(report) => bail!("{} is the log, too; give --report another name", report.display()),

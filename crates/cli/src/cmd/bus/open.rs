@@ -17,6 +17,7 @@ use khz_wire::Frame;
 use serde_json::json;
 use std::fmt::Write;
 use std::net::ToSocketAddrs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Tell what each link is, what it can do, and what is wrong with it.
@@ -44,6 +45,15 @@ struct Place {
     name: String,
 }
 
+/// The robot files among links as the command line names them.
+pub fn robots(words: &[String]) -> Vec<PathBuf> {
+    words.iter().filter(|word| is_robot(word)).map(PathBuf::from).collect()
+}
+
+fn is_robot(word: &str) -> bool {
+    word.ends_with(".toml")
+}
+
 impl Buses {
     /// Opens links as the command line names them.
     pub fn open(words: &[String]) -> Result<Self> {
@@ -66,7 +76,7 @@ impl Buses {
                 Box::new(Pi3hat::open(spi(word)?, &Default::default(), now_ns())?)
             }
             _ if word == "emulated" => Box::new(World::new(&RobotConfig::quadruped().world())?),
-            _ if word.ends_with(".toml") => return self.add_robot(word),
+            _ if is_robot(word) => return self.add_robot(word),
             _ => bail!(
                 "{word}: not a link; write socketcan:INTERFACE, fdcanusb:PATH, rs485:PATH, udp:HOST:PORT, \
                  pi3hat, a robot file (.toml), emulated, or emulated:pi3hat"
@@ -177,7 +187,7 @@ pub fn spi(word: &str) -> Result<Box<dyn Spi>> {
             world.buses.resize(5, BusConfig::CAN_FD);
             return Ok(Box::new(Hat::new(World::new(&world)?, 4)));
         }
-        _ if word.ends_with(".toml") => {
+        _ if is_robot(word) => {
             let robot = RobotConfig::load(word).map_err(|error| anyhow::anyhow!("{error}"))?;
             robot.pi3hat.unwrap_or_default()
         }

@@ -1,7 +1,7 @@
 //! `khz bus send`: frames by hand, in the words of pi3hat_tool.
 
-use super::open::Buses;
-use crate::cmd::output::create;
+use super::open::{Buses, robots};
+use crate::cmd::output::{self, create};
 use crate::cmd::{show, stop_on_signal};
 use anyhow::{Context, Result, bail, ensure};
 use khz_link::{ImuSample, Received};
@@ -71,6 +71,7 @@ fn parse(text: &str) -> Result<Order, String> {
 
 /// Exit code 1 if an awaited reply did not come.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    output::check_all(&args.time_log, &robots(&args.links), args.force)?;
     let mut buses = Buses::open(&args.links)?;
     let most = buses.len();
     ensure!(!args.frames.is_empty() || args.read_att, "nothing to do: give frames, or --read-att");

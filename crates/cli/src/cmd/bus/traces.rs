@@ -1,7 +1,7 @@
 //! `khz bus record` and `khz bus replay`: traces in candump text or pcapng.
 
-use super::open::Buses;
-use crate::cmd::output::create;
+use super::open::{Buses, robots};
+use crate::cmd::output::{self, create};
 use crate::cmd::{show, stop_on_signal};
 use crate::duration;
 use anyhow::{Context, Result};
@@ -48,6 +48,7 @@ pub struct ReplayArgs {
 
 /// Records until Ctrl-C.
 pub fn record(args: RecordArgs) -> Result<ExitCode> {
+    output::spare(&args.output, &robots(&args.links).iter().collect::<Vec<_>>())?;
     let mut out = create(&args.output, args.force)?;
     let mut buses = Buses::open(&args.links)?;
     let names = (1..=buses.len()).map(|bus| format!("bus{bus}")).collect();

@@ -1,6 +1,6 @@
 //! `khz log export`: logs for other tools.
 
-use super::shared::{Choice, Output, Progress, conclude, open};
+use super::shared::{Choice, Output, Progress, conclude, open, spare};
 use crate::cmd::show;
 use anyhow::{Context, Result, bail};
 use khz_export::{CsvWriter, Damage, McapWriter, Selection, scan};
@@ -58,6 +58,7 @@ fn mcap(log: &mut Reader<File>, args: &Args, selection: &Selection) -> Result<Da
         bail!("--field is for tables; MCAP files have whole records");
     }
     let path = args.output.clone().unwrap_or_else(|| args.log.with_extension("mcap"));
+    spare(&path, &[&args.log])?;
     let mut out = McapWriter::new(Output::new(&path, args.force)?)?;
     let mut progress = Progress::new(log.size());
     let damage = scan(log, selection, |at| progress.at(at), |item| out.write(item).map(|()| true))?;
@@ -111,6 +112,7 @@ fn tables(
         if selection.records.is_empty() || selection.records.iter().any(|name| name == record.name()) {
             let name = unused(harmless(record.name()), &mut names);
             let path = folder.join(format!("{name}.{extension}"));
+            spare(&path, &[&args.log])?;
             let table = begin(Output::new(&path, args.force)?, record.ty(), &args.fields)?;
             open.insert(record.position(), (path, table));
         }

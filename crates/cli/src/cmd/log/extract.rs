@@ -1,6 +1,6 @@
 //! `khz log extract`: part of a log as a log.
 
-use super::shared::{Choice, Output, Progress, conclude, open};
+use super::shared::{Choice, Output, Progress, conclude, open, spare};
 use anyhow::{Result, bail};
 use khz_export::{Damage, scan};
 use khz_tlog::{Copier, Reader, received};
@@ -28,6 +28,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
+    spare(&args.output, &[&args.log])?;
     let mut log = open(&args.log)?;
     if args.choice.records.is_empty() && args.choice.from.is_none() && args.choice.to.is_none() {
         bail!("nothing to choose: give --record, --from or --to (`khz log repair` copies a whole log)");

@@ -1,6 +1,6 @@
 //! `khz log plot`: fields over time, as a page.
 
-use super::shared::{Choice, Output, Progress, conclude, first_time, open};
+use super::shared::{Choice, Output, Progress, conclude, first_time, open, spare};
 use crate::cmd::show;
 use anyhow::{Context, Result, bail};
 use khz_export::{Kind, columns, scan};
@@ -44,6 +44,7 @@ struct Line {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
+    spare(&args.output, &[&args.log])?;
     let mut log = open(&args.log)?;
     log.survey()?;
     let mut lines = BTreeMap::<String, Vec<Line>>::new();

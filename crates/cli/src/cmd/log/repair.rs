@@ -1,6 +1,6 @@
 //! `khz log repair`: a whole log from what is left of one.
 
-use super::shared::{Output, Progress};
+use super::shared::{Output, Progress, spare};
 use crate::cmd::{show, tell_line};
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -29,6 +29,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let name = args.log.display();
     let file = File::open(&args.log).with_context(|| format!("cannot open the log {name}"))?;
     let mut progress = Progress::new(file.metadata()?.len());
+    spare(&args.output, &[&args.log])?;
     let out = Output::new(&args.output, args.force)?;
     let (report, out) =
         khz_tlog::repair(file, out, |at| progress.at(at)).with_context(|| name.to_string())?;

@@ -1,6 +1,6 @@
 //! What the log commands have in common: opening, choosing, progress, telling of damage.
 
-pub use crate::cmd::output::{Output, create};
+pub use crate::cmd::output::{Output, create, spare};
 use crate::cmd::tell_line;
 use crate::cmd::text::Printable;
 use anyhow::{Context, Result};

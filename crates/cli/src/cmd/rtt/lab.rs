@@ -71,7 +71,7 @@ const DEFAULT_REPORT: &str = "rtt-lab.html";
 
 /// Makes the experiments, then shows them.
 pub fn run(args: Args) -> Result<ExitCode> {
-    output::check_all(&args.report, args.force)?;
+    output::check_all(&args.report, &args.robot, args.force)?;
     let report = args.report.clone().unwrap_or_else(|| DEFAULT_REPORT.into());
     if let Some(file) = &args.robot {
         return run_robot(file, &report, &args);

@@ -249,10 +249,10 @@ fn earlier(args: &Args, plan: &Plan) -> Result<Option<Results>> {
 
 /// That what is to be written can be, and is not there yet; what is gone on from is.
 fn check_outputs(args: &Args) -> Result<()> {
-    output::check_all(&args.report, args.force)?;
-    output::check_all(&args.log, false)?;
+    output::check_all(&args.report, [], args.force)?;
+    output::check_all(&args.log, [], false)?;
     let goes_on = |path: &&PathBuf| args.resume && path.exists();
-    output::check_all(args.save.iter().filter(|path| !goes_on(path)), args.force)?;
+    output::check_all(args.save.iter().filter(|path| !goes_on(path)), [], args.force)?;
     let all: Vec<&PathBuf> = [&args.report, &args.log, &args.save].into_iter().flatten().collect();
     output::distinct(&all)
 }
