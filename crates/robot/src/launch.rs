@@ -8,9 +8,8 @@ use crate::recorder::{Plan, Recorder, RecorderError, RecorderOptions, Summary};
 use crate::records::{RunLog, robot_record, robot_schema};
 use crate::run::Observer;
 use crate::session::{Outcome, Session, SessionError, SessionSettings};
-use crate::time::Receive;
 use crate::watchdogs::{Pulse, Pulsing, WatchdogError, Watchdogs};
-use khz_rt::{Overrun, Passport, Policy, Setup, Wake};
+use khz_rt::{Passport, Setup};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -182,24 +181,10 @@ fn record(config: &RobotConfig, text: &str) -> Result<Recording, LaunchError> {
 fn settings(timing: &LoopConfig, duration_ns: Option<i64>) -> SessionSettings {
     SessionSettings {
         setup: setup(timing),
-        wake: match timing.wake {
-            config::Wake::Hybrid => Wake::Hybrid,
-            config::Wake::Sleep => Wake::Sleep,
-            config::Wake::Spin => Wake::Spin,
-            config::Wake::Timerfd => Wake::Timerfd,
-            config::Wake::Sigwait => Wake::Sigwait,
-        },
-        receive: match timing.receive {
-            config::Receive::Spin => Receive::Spin,
-            config::Receive::Poll => Receive::Poll,
-        },
+        wake: timing.wake,
+        receive: timing.receive,
         period_ns: timing.period_ns(),
-        overrun: match timing.overrun {
-            config::Overrun::Skip => Overrun::Skip,
-            config::Overrun::RunLateOnce => Overrun::RunLateOnce,
-            config::Overrun::RePhase => Overrun::RePhase,
-            config::Overrun::Stop => Overrun::Stop,
-        },
+        overrun: timing.overrun,
         frame_patience_ns: timing.pace_bus.as_ref().map(|_| timing.pace_patience_ns()),
         late_ns: timing.late_ns(),
         duration_ns,
@@ -208,12 +193,7 @@ fn settings(timing: &LoopConfig, duration_ns: Option<i64>) -> SessionSettings {
 
 fn setup(timing: &LoopConfig) -> Setup {
     Setup {
-        policy: match timing.policy {
-            config::Policy::Fifo => Policy::Fifo,
-            config::Policy::Rr => Policy::Rr,
-            config::Policy::Deadline => Policy::Deadline,
-            config::Policy::Other => Policy::Other,
-        },
+        policy: timing.policy,
         priority: timing.priority,
         cpu: timing.cpu.map(|cpu| cpu as usize),
         period_ns: timing.period_ns(),

@@ -3,6 +3,7 @@
 use arrayvec::ArrayVec;
 use khz_link::Link;
 use khz_rt::{Disturbance, Sleeps, Waiter, Witness, now_ns};
+use khz_settings::words;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -61,14 +62,14 @@ pub trait Time {
     }
 }
 
-/// How to wait for replies within the bus cycle.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Receive {
-    /// Ask again and again: the soonest, for a CPU while the cycle lasts.
-    #[default]
-    Spin,
-    /// Sleep until the kernel has something (`poll`): cheaper, some ten microseconds later. Spins shortly before the deadline.
-    Poll,
+words! {
+    /// How the loop waits for replies within the bus cycle.
+    Receive {
+        /// Ask again and again: the soonest, and a CPU while the cycle lasts.
+        Spin = "spin",
+        /// Sleep until the kernel has something: cheaper, and some ten microseconds later.
+        Poll = "poll",
+    }
 }
 
 /// The machine's clock, `CLOCK_MONOTONIC`.

@@ -3,56 +3,20 @@
 //! A tick is *planned* for a time on a fixed grid, *wakes* some lateness after it, and *finishes*. If the next
 //! planned time has passed by then, the tick has *overrun*; planned times for which no tick ran are *missed*.
 
+use khz_settings::words;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
-/// What to do when a tick has not finished by the time the next was planned for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Overrun {
-    /// Wait for the next planned time still to come; those passed are missed. Keeps the phase.
-    #[default]
-    Skip,
-    /// Run once at once for the latest planned time passed, older ones are missed; then go on in phase.
-    RunLateOnce,
-    /// Run at once and plan all later ticks from now. The phase is lost, and so are the planned times that passed
-    /// without a tick: they count as missed.
-    RePhase,
-    /// Stop the loop.
-    Stop,
-}
-
-impl Overrun {
-    /// All of them.
-    pub const ALL: [Overrun; 4] = [Overrun::Skip, Overrun::RunLateOnce, Overrun::RePhase, Overrun::Stop];
-
-    /// The name used in configurations and on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Overrun::Skip => "skip",
-            Overrun::RunLateOnce => "run_late_once",
-            Overrun::RePhase => "re_phase",
-            Overrun::Stop => "stop",
-        }
-    }
-}
-
-impl fmt::Display for Overrun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Overrun {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Overrun, String> {
-        Overrun::ALL
-            .into_iter()
-            .find(|policy| policy.name() == name)
-            .ok_or_else(|| format!("no overrun policy `{name}`: use skip, run_late_once, re_phase or stop"))
+words! {
+    /// What happens after a tick that took longer than a period.
+    Overrun {
+        /// Leave out the ticks that passed; the phase is kept.
+        Skip = "skip",
+        /// Run one tick at once, then go on in phase.
+        RunLateOnce = "run_late_once",
+        /// Start the period anew from here; the phase moves.
+        RePhase = "re_phase",
+        /// Bring the robot down.
+        Stop = "stop",
     }
 }
 
@@ -432,7 +396,7 @@ mod tests {
     #[test]
     fn every_planned_time_has_a_delay_until_the_first_tick_after_it() {
         let late_wake = [(0, 100), (2_500, 100), (0, 100)];
-        for policy in Overrun::ALL {
+        for policy in Overrun::ALL.iter().copied() {
             assert_eq!(delays(policy, &late_wake), [0, 2_500, 1_500, 500, 0], "{policy}");
         }
         let overrun = [(0, 100), (10, 2_490 + 1_000), (0, 100), (0, 100)];
@@ -472,8 +436,8 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for policy in Overrun::ALL {
-            assert_eq!(policy.name().parse(), Ok(policy));
+        for policy in Overrun::ALL.iter().copied() {
+            assert_eq!(policy.word().parse(), Ok(policy));
         }
         assert!("catch-up".parse::<Overrun>().unwrap_err().contains("run_late_once"));
     }

@@ -3,44 +3,29 @@
 
 mod apply;
 
+use khz_settings::words;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs::File;
-use std::str::FromStr;
 
-/// A scheduling policy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Policy {
-    /// `SCHED_OTHER`: a fair share, like any program.
-    Other,
-    /// `SCHED_FIFO`: runs before every lower priority until it waits.
-    #[default]
-    Fifo,
-    /// `SCHED_RR`: as FIFO, taking turns with equal priorities.
-    Rr,
-    /// `SCHED_DEADLINE`: a reserved share of every period; not to be combined with a CPU.
-    Deadline,
+words! {
+    /// Scheduling policy of the loop's thread.
+    Policy {
+        /// `SCHED_FIFO`: real-time, runs until it sleeps.
+        Fifo = "fifo",
+        /// `SCHED_RR`: real-time, shares time with equals.
+        Rr = "rr",
+        /// `SCHED_DEADLINE`: real-time, by period and budget. Cannot be combined with `cpu`.
+        Deadline = "deadline",
+        /// `SCHED_OTHER`: ordinary.
+        Other = "other",
+    }
 }
 
 impl Policy {
-    /// All of them.
-    pub const ALL: [Policy; 4] = [Policy::Other, Policy::Fifo, Policy::Rr, Policy::Deadline];
-
-    /// The name used in configurations and on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Policy::Other => "other",
-            Policy::Fifo => "fifo",
-            Policy::Rr => "rr",
-            Policy::Deadline => "deadline",
-        }
-    }
-
     /// By the kernel's number (uapi/linux/sched.h).
     pub(crate) fn from_kernel(number: u32) -> Option<Policy> {
-        Policy::ALL.into_iter().find(|policy| policy.number() == number)
+        Policy::ALL.iter().copied().find(|policy| policy.number() == number)
     }
 
     fn number(self) -> u32 {
@@ -54,23 +39,6 @@ impl Policy {
 
     fn has_priority(self) -> bool {
         matches!(self, Policy::Fifo | Policy::Rr)
-    }
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Policy {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Policy, String> {
-        Policy::ALL
-            .into_iter()
-            .find(|policy| policy.name() == name)
-            .ok_or_else(|| format!("no scheduling policy `{name}`: use other, fifo, rr or deadline"))
     }
 }
 
@@ -257,8 +225,8 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for policy in Policy::ALL {
-            assert_eq!(policy.name().parse(), Ok(policy));
+        for policy in Policy::ALL.iter().copied() {
+            assert_eq!(policy.word().parse(), Ok(policy));
             assert_eq!(Policy::from_kernel(policy.number()), Some(policy));
         }
         assert!("rt".parse::<Policy>().unwrap_err().contains("fifo"));

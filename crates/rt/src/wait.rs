@@ -2,68 +2,30 @@
 
 use crate::clock::{Clock, now_ns, timespec};
 use crate::sys::SignalTimer;
+use khz_settings::words;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
-use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::str::FromStr;
 
-/// How a thread waits for its deadline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Wake {
-    /// `clock_nanosleep` to the deadline: cheapest, some ten microseconds late.
-    Sleep,
-    /// Sleep to shortly before the deadline, then spin: on the dot for a few percent of a CPU. The [`Guard`]
-    /// between the two tunes itself.
-    #[default]
-    Hybrid,
-    /// Read the clock until it is time: a whole CPU.
-    Spin,
-    /// A `timerfd`, armed and read each time.
-    Timerfd,
-    /// A POSIX timer (`timer_create`) whose signal the thread waits for (`sigwait`).
-    Sigwait,
-}
-
-impl Wake {
-    /// All of them, in the order of the documentation.
-    pub const ALL: [Wake; 5] = [Wake::Sleep, Wake::Hybrid, Wake::Spin, Wake::Timerfd, Wake::Sigwait];
-
-    /// The name used in configurations and on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Wake::Sleep => "sleep",
-            Wake::Hybrid => "hybrid",
-            Wake::Spin => "spin",
-            Wake::Timerfd => "timerfd",
-            Wake::Sigwait => "sigwait",
-        }
-    }
-}
-
-impl fmt::Display for Wake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Wake {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Wake, String> {
-        Wake::ALL
-            .into_iter()
-            .find(|wake| wake.name() == name)
-            .ok_or_else(|| format!("no wake strategy `{name}`: use sleep, hybrid, spin, timerfd or sigwait"))
+words! {
+    /// How the loop waits for the start of a tick.
+    Wake {
+        /// Sleep until shortly before, then spin.
+        Hybrid = "hybrid",
+        /// Sleep to an absolute time.
+        Sleep = "sleep",
+        /// Never sleep; takes a whole CPU.
+        Spin = "spin",
+        /// Wait on a `timerfd`.
+        Timerfd = "timerfd",
+        /// Wait for the signal of a POSIX timer.
+        Sigwait = "sigwait",
     }
 }
 
@@ -325,7 +287,7 @@ mod tests {
 
     #[test]
     fn no_strategy_wakes_early_or_hangs_on_the_past() {
-        for wake in Wake::ALL {
+        for wake in Wake::ALL.iter().copied() {
             for clock in [Clock::Monotonic, Clock::Realtime] {
                 let mut waiter = Waiter::on(clock, wake).unwrap();
                 for _ in 0..3 {
@@ -341,8 +303,8 @@ mod tests {
 
     #[test]
     fn names_round_trip_and_a_wrong_one_lists_the_right_ones() {
-        for wake in Wake::ALL {
-            assert_eq!(wake.name().parse(), Ok(wake));
+        for wake in Wake::ALL.iter().copied() {
+            assert_eq!(wake.word().parse(), Ok(wake));
         }
         let error = "busy".parse::<Wake>().unwrap_err();
         assert!(error.contains("`busy`") && error.contains("hybrid"));

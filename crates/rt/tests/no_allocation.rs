@@ -18,7 +18,7 @@ fn the_trap_catches_growth_and_freeing() {
 
 #[test]
 fn a_measured_tick_stays_off_the_heap_with_every_wake_strategy() {
-    for wake in Wake::ALL {
+    for wake in Wake::ALL.iter().copied() {
         let mut waiter = Waiter::new(wake).unwrap();
         let mut latency = Histogram::new();
         let mut profile = Profile::new();

@@ -35,8 +35,10 @@ mod whole;
 
 pub use crate::controller::{SineParameters, StandAndSquatParameters};
 pub use crate::supervisor::{Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings};
+pub use crate::time::Receive;
 pub use crate::watchdogs::WatchdogSettings;
 pub use bus::*;
+pub use khz_rt::{Overrun, Policy, Wake};
 pub use khz_settings::{ConfigError, Key, Problem, Word};
 pub use reference::reference;
 pub use schema::schema;

@@ -1,5 +1,7 @@
 //! `[robot]` and `[loop]`: who the machine is, and how its loop keeps time.
 
+use crate::time::Receive;
+use khz_rt::{Overrun, Policy, Wake};
 use khz_settings::{section, words};
 
 section! {
@@ -17,60 +19,6 @@ words! {
         Inline = "inline",
         /// On its own thread during the next tick's bus cycle: twice the compute time, one tick of delay.
         Pipelined = "pipelined",
-    }
-}
-
-words! {
-    /// How the loop waits for the start of a tick.
-    Wake {
-        /// Sleep until shortly before, then spin.
-        Hybrid = "hybrid",
-        /// Sleep to an absolute time.
-        Sleep = "sleep",
-        /// Never sleep; takes a whole CPU.
-        Spin = "spin",
-        /// Wait on a `timerfd`.
-        Timerfd = "timerfd",
-        /// Wait for the signal of a POSIX timer.
-        Sigwait = "sigwait",
-    }
-}
-
-words! {
-    /// How the loop waits for replies within the bus cycle.
-    Receive {
-        /// Ask again and again: the soonest, and a CPU while the cycle lasts.
-        Spin = "spin",
-        /// Sleep until the kernel has something: cheaper, and some ten microseconds later.
-        Poll = "poll",
-    }
-}
-
-words! {
-    /// Scheduling policy of the loop's thread.
-    Policy {
-        /// `SCHED_FIFO`: real-time, runs until it sleeps.
-        Fifo = "fifo",
-        /// `SCHED_RR`: real-time, shares time with equals.
-        Rr = "rr",
-        /// `SCHED_DEADLINE`: real-time, by period and budget. Cannot be combined with `cpu`.
-        Deadline = "deadline",
-        /// `SCHED_OTHER`: ordinary.
-        Other = "other",
-    }
-}
-
-words! {
-    /// What happens after a tick that took longer than a period.
-    Overrun {
-        /// Leave out the ticks that passed; the phase is kept.
-        Skip = "skip",
-        /// Run one tick at once, then go on in phase.
-        RunLateOnce = "run_late_once",
-        /// Start the period anew from here; the phase moves.
-        RePhase = "re_phase",
-        /// Bring the robot down.
-        Stop = "stop",
     }
 }
 
