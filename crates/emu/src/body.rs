@@ -5,7 +5,7 @@ mod math;
 mod quadruped;
 
 pub use ground::Ground;
-pub use quadruped::{Quadruped, QuadrupedConfig};
+pub use quadruped::{BodyConfig, Quadruped, QuadrupedConfig};
 
 use crate::config::JointConfig;
 
@@ -129,7 +129,7 @@ impl JointConfig {
 
     /// The end stops swallow all speed.
     fn stop(&self, state: JointState) -> JointState {
-        let [low, high] = self.stops;
+        let Some([low, high]) = self.stops else { return state };
         if state.position < low {
             JointState { position: low, velocity: state.velocity.max(0.0) }
         } else if state.position > high {
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn end_stops_end_the_motion() {
-        let joint = JointConfig { stops: [-0.5, 0.5], ..JointConfig::default() };
+        let joint = JointConfig { stops: Some([-0.5, 0.5]), ..JointConfig::default() };
         assert_eq!(run(joint, Drive { torque: 1.0, damping: 0.0 }, 2.0).position, 0.5);
         assert_eq!(run(joint, Drive { torque: -1.0, damping: 0.0 }, 2.0).position, -0.5);
     }

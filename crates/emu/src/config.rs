@@ -1,6 +1,7 @@
 //! What a [`crate::World`] is made of: plain data, checked once when the world is built.
 
-pub use crate::servo::thermal::ThermalConfig;
+pub use crate::servo::thermal::HeatConfig;
+use khz_settings::section;
 use khz_wire::address::BROADCAST;
 
 /// An emulated machine: its buses, servos and IMU.
@@ -62,28 +63,32 @@ pub struct ServoConfig {
     /// Temperature around it, °C.
     pub ambient_c: f64,
     /// How it warms up.
-    pub thermal: ThermalConfig,
+    pub thermal: HeatConfig,
+    /// Heat flows this many times as fast as everything else happens.
+    pub heat_rate: f64,
     /// Settings as the servo's console names them, for example `("servo.pid_position.kp", "50")`.
     pub settings: Vec<(String, String)>,
 }
 
-/// One joint: a rotating mass with friction and gravity between two end stops.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct JointConfig {
-    /// Moment of inertia at the output, kg·m², more than 0.
-    pub inertia: f64,
-    /// Viscous friction, N·m·s/rad.
-    pub viscous: f64,
-    /// Coulomb friction, N·m.
-    pub coulomb: f64,
-    /// Largest gravity torque m·g·l, N·m. It pulls towards `gravity_at`.
-    pub gravity: f64,
-    /// Angle at which the load hangs straight down, rad.
-    pub gravity_at: f64,
-    /// End stops, rad.
-    pub stops: [f64; 2],
-    /// Angle at the start, rad.
-    pub start: f64,
+section! {
+    /// `joint` of a servo: the emulated mechanics behind its output.
+    #[derive(Copy)]
+    JointConfig {
+        /// Moment of inertia at the output.
+        inertia: f64 = 0.01, "kg·m²", 0.000_001 => 1000.0;
+        /// Viscous friction.
+        viscous: f64 = 0.01, "N·m·s/rad", 0.0 => 1000.0;
+        /// Dry friction.
+        coulomb: f64 = 0.02, "N·m", 0.0 => 1000.0;
+        /// Greatest torque of gravity, m·g·l.
+        gravity: f64 = 0.0, "N·m", 0.0 => 1000.0;
+        /// Joint angle at which the load hangs straight down.
+        gravity_at: f64 = 0.0, "rad", -100.0 => 100.0;
+        /// End stops; without the key the joint turns freely.
+        stops: Option<[f64; 2]> = None, "rad", -10_000.0 => 10_000.0;
+        /// Joint angle at the start.
+        start: f64 = 0.0, "rad", -10_000.0 => 10_000.0;
+    }
 }
 
 /// The emulated IMU.
@@ -126,7 +131,8 @@ impl ServoConfig {
             joint: JointConfig::default(),
             supply_v: 24.0,
             ambient_c: 25.0,
-            thermal: ThermalConfig::default(),
+            thermal: HeatConfig::default(),
+            heat_rate: 1.0,
             settings: vec![open("servopos.position_min"), open("servopos.position_max")],
         }
     }
@@ -135,20 +141,6 @@ impl ServoConfig {
     pub fn with(mut self, name: &str, value: impl ToString) -> Self {
         self.settings.push((name.to_owned(), value.to_string()));
         self
-    }
-}
-
-impl Default for JointConfig {
-    fn default() -> Self {
-        Self {
-            inertia: 0.01,
-            viscous: 0.01,
-            coulomb: 0.02,
-            gravity: 0.0,
-            gravity_at: 0.0,
-            stops: [f64::NEG_INFINITY, f64::INFINITY],
-            start: 0.0,
-        }
     }
 }
 
@@ -229,7 +221,7 @@ impl WorldConfig {
         if !(1..BROADCAST).contains(&config.id) {
             return Err(ConfigError::BadId { servo, id: config.id });
         }
-        let [low, high] = config.joint.stops;
+        let [low, high] = config.joint.stops.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
         match config.joint {
             joint if joint.inertia.is_nan() || joint.inertia <= 0.0 => {
                 Err(ConfigError::BadJoint { servo, what: "the inertia must be more than 0" })

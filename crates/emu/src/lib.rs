@@ -28,9 +28,11 @@ pub mod serve;
 pub mod servo;
 pub mod world;
 
-pub use body::{Body, Drive, Forces, Ground, JointState, Joints, Quadruped, QuadrupedConfig, Trunk};
+pub use body::{
+    Body, BodyConfig, Drive, Forces, Ground, JointState, Joints, Quadruped, QuadrupedConfig, Trunk,
+};
 pub use config::{
-    BusConfig, ConfigError, ImuConfig, JointConfig, ServoConfig, ThermalConfig, WireKind, WorldConfig,
+    BusConfig, ConfigError, HeatConfig, ImuConfig, JointConfig, ServoConfig, WireKind, WorldConfig,
 };
 pub use injection::Injection;
 pub use servo::Servo;

@@ -225,7 +225,7 @@ fn the_timeout_mode_decides_what_a_timeout_does() {
 fn a_hot_board_faults() {
     // Pushed against its end stop with 80 A, derated to 60 A: 1.5 · 47 mΩ · 60² = 254 W. (With the factory's
     // derating to nothing the temperature would settle below the fault.)
-    let joint = JointConfig { stops: [-0.01, 0.01], ..JointConfig::default() };
+    let joint = JointConfig { stops: Some([-0.01, 0.01]), ..JointConfig::default() };
     let servo = ServoConfig { joint, ..ServoConfig::new(0, 1) };
     let hot = servo.with("servo.fault_temperature", 40).with("servo.temperature_margin", 5);
     let hot = hot.with("servo.derate_current_A", 60);

@@ -221,7 +221,7 @@ fn open_loop_voltage_turns_the_rotor_along() {
 
 #[test]
 fn end_stops_stop() {
-    let joint = JointConfig { stops: [-0.5, 0.5], ..JointConfig::default() };
+    let joint = JointConfig { stops: Some([-0.5, 0.5]), ..JointConfig::default() };
     let servo = ServoConfig { joint, ..ServoConfig::new(0, 1) }.with("servo.pid_position.kp", 20);
     let mut bench = Bench::of(BusConfig::INSTANT, vec![servo]);
     bench.tell(&go(1.0, 0.0));

@@ -12,6 +12,7 @@ use super::ground::{Ground, Touch};
 use super::math::{Rotation, Vec3, add, cross, dot, scale, sub};
 use super::{Body, Drive, Forces, JointState, Trunk};
 use crate::config::JointConfig;
+use khz_settings::section;
 
 const LEGS: usize = 4;
 const JOINTS: usize = 3;
@@ -19,23 +20,36 @@ const GRAVITY: f64 = 9.81;
 /// The ground is stiff: the body moves on in steps no longer than this.
 const LONGEST_STEP_S: f64 = 125e-6;
 
-/// Sizes in m, masses in kg. Those of the mjbots quad A1 by default (mjbots/quad, configs/quada1.cfg).
+section! {
+    /// `[body]`: the mechanics of an emulated quadruped of twelve servos, leg by leg (front left, front right, rear
+    /// left, rear right): hip, thigh, knee. Without the table the joints do not feel each other, nor the ground.
+    BodyConfig {
+        /// Mass of the whole machine.
+        mass: f64 = 10.0, "kg", 0.1 => 1000.0;
+        /// Length, width and height of the trunk.
+        trunk: [f64; 3] = [0.36, 0.2, 0.1], "m", 0.01 => 10.0;
+        /// From the middle of the trunk to the axis of a hip: forwards, and sideways.
+        hip: [f64; 2] = [0.113, 0.065], "m", 0.0 => 10.0;
+        /// From there to the axis of the thigh: forwards, and sideways.
+        offset: [f64; 2] = [0.065, 0.1], "m", 0.0 => 10.0;
+        /// Length of the thigh.
+        thigh: f64 = 0.149, "m", 0.01 => 10.0;
+        /// Length of the shin.
+        shin: f64 = 0.15, "m", 0.01 => 10.0;
+        /// Stiffness of the ground under a foot.
+        stiffness: f64 = 30_000.0, "N/m", 100.0 => 100_000.0;
+        /// Damping of the ground under a foot.
+        damping: f64 = 150.0, "N·s/m", 0.0 => 1000.0;
+        /// Friction of the ground.
+        friction: f64 = 0.8, "", 0.0 => 10.0;
+    }
+}
+
+/// What a quadruped is made of. The sizes are those of the mjbots quad A1 by default (mjbots/quad, configs/quada1.cfg).
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuadrupedConfig {
-    /// Mass of the whole machine.
-    pub mass: f64,
-    /// Length, width and height of the trunk.
-    pub trunk: Vec3,
-    /// From the middle of the trunk to the axis of the front left hip: forwards, and left.
-    pub hip: [f64; 2],
-    /// From there to the axis of the thigh: forwards, and left.
-    pub offset: [f64; 2],
-    /// Length of the thigh.
-    pub thigh: f64,
-    /// Length of the shin.
-    pub shin: f64,
-    /// What it stands on.
-    pub ground: Ground,
+    /// Sizes and masses, and the ground.
+    pub body: BodyConfig,
     /// The twelve joints, leg by leg: hip, thigh, knee. Their gravity is ignored: the trunk has all the mass.
     pub joints: Vec<JointConfig>,
     /// How each servo is mounted: `joint = sign × servo + offset`.
@@ -45,17 +59,13 @@ pub struct QuadrupedConfig {
 impl QuadrupedConfig {
     /// The quad A1 with these joints, mounted straight.
     pub fn with_joints(joints: Vec<JointConfig>) -> Self {
-        Self {
-            mass: 10.0,
-            trunk: [0.36, 0.2, 0.1],
-            hip: [0.113, 0.065],
-            offset: [0.065, 0.1],
-            thigh: 0.149,
-            shin: 0.150,
-            ground: Ground::default(),
-            mounting: vec![(1.0, 0.0); joints.len()],
-            joints,
-        }
+        Self { body: BodyConfig::default(), mounting: vec![(1.0, 0.0); joints.len()], joints }
+    }
+}
+
+impl BodyConfig {
+    fn ground(&self) -> Ground {
+        Ground { stiffness: self.stiffness, damping: self.damping, friction: self.friction }
     }
 }
 
@@ -63,6 +73,7 @@ impl QuadrupedConfig {
 #[derive(Clone, Debug)]
 pub struct Quadruped {
     config: QuadrupedConfig,
+    ground: Ground,
     /// Principal moments of the trunk.
     inertia: Vec3,
     position: Vec3,
@@ -99,8 +110,8 @@ impl Quadruped {
             (LEGS * JOINTS, LEGS * JOINTS),
             "twelve joints"
         );
-        let [length, width, height] = config.trunk;
-        let moment = |a: f64, b: f64| config.mass / 12.0 * (a * a + b * b);
+        let [length, width, height] = config.body.trunk;
+        let moment = |a: f64, b: f64| config.body.mass / 12.0 * (a * a + b * b);
         let mut servos = [JointState::default(); LEGS * JOINTS];
         let mut joints = servos;
         for (i, joint) in config.joints.iter().enumerate() {
@@ -109,6 +120,7 @@ impl Quadruped {
             joints[i].position = sign * joint.start + offset;
         }
         let mut body = Self {
+            ground: config.body.ground(),
             inertia: [moment(width, height), moment(length, height), moment(length, width)],
             position: [0.0; 3],
             velocity: [0.0; 3],
@@ -130,12 +142,12 @@ impl Quadruped {
     /// The lowest point of the machine in the trunk's frame.
     fn lowest(&self) -> f64 {
         let legs = (0..LEGS).flat_map(|leg| [self.foot(leg).at[2], self.knee(leg).at[2]]);
-        legs.fold(-0.5 * self.config.trunk[2], f64::min)
+        legs.fold(-0.5 * self.config.body.trunk[2], f64::min)
     }
 
     fn foot(&self, leg: usize) -> LegPoint {
         let [_, thigh, knee] = self.angles(leg);
-        let (upper, lower) = (self.config.thigh, self.config.shin);
+        let (upper, lower) = (self.config.body.thigh, self.config.body.shin);
         let (shin_sin, shin_cos) = (thigh + knee).sin_cos();
         let (thigh_sin, thigh_cos) = thigh.sin_cos();
         let x = upper * thigh_sin + lower * shin_sin;
@@ -145,7 +157,7 @@ impl Quadruped {
 
     fn knee(&self, leg: usize) -> LegPoint {
         let [_, thigh, _] = self.angles(leg);
-        let (x, z) = (self.config.thigh * thigh.sin(), -self.config.thigh * thigh.cos());
+        let (x, z) = (self.config.body.thigh * thigh.sin(), -self.config.body.thigh * thigh.cos());
         self.leg_point(leg, [x, z], [[-z, x], [0.0, 0.0]])
     }
 
@@ -159,17 +171,17 @@ impl Quadruped {
             [if leg < 2 { 1.0 } else { -1.0 }, if leg.is_multiple_of(2) { 1.0 } else { -1.0 }];
         let (sin, cos) = self.joints[leg * JOINTS].position.sin_cos();
         let turned = |[x, y, z]: Vec3| [x, y * cos - z * sin, y * sin + z * cos];
-        let arm = turned([front * self.config.offset[0] + x, left * self.config.offset[1], z]);
+        let arm = turned([front * self.config.body.offset[0] + x, left * self.config.body.offset[1], z]);
         let [thigh, knee] = rates.map(|[x, z]| turned([x, 0.0, z]));
         LegPoint {
-            at: add([front * self.config.hip[0], left * self.config.hip[1], 0.0], arm),
+            at: add([front * self.config.body.hip[0], left * self.config.body.hip[1], 0.0], arm),
             jacobian: [[0.0, -arm[2], arm[1]], thigh, knee],
         }
     }
 
     fn corner(&self, index: usize) -> Vec3 {
         let side = |bit: usize| if index >> bit & 1 == 0 { 0.5 } else { -0.5 };
-        std::array::from_fn(|axis| side(axis) * self.config.trunk[axis])
+        std::array::from_fn(|axis| side(axis) * self.config.body.trunk[axis])
     }
 
     /// Where a point of the trunk's frame is in the world, and how fast, if it moves within the frame too.
@@ -192,7 +204,7 @@ impl Quadruped {
                     (0..JOINTS).fold([0.0; 3], |sum, j| add(sum, scale(point.jacobian[j], rates[j])));
                 let (at, speed) = self.in_world(point.at, moving);
                 let touch = if touch { &mut self.feet[leg] } else { &mut self.knees[leg] };
-                touch.step(&self.config.ground, at, speed);
+                touch.step(&self.ground, at, speed);
                 let push = self.rotation.to_body(touch.force);
                 ground_force += touch.force[2];
                 force = add(force, touch.force);
@@ -208,7 +220,7 @@ impl Quadruped {
             if world[2] <= 0.0 && self.forces.contact_speed.is_none() {
                 self.forces.contact_speed = Some(-speed[2]);
             }
-            self.corners[index].step(&self.config.ground, world, speed);
+            self.corners[index].step(&self.ground, world, speed);
             let push = self.corners[index].force;
             trunk_touches |= push[2] > 0.0;
             ground_force += push[2];
@@ -243,7 +255,7 @@ impl Quadruped {
     }
 
     fn move_trunk(&mut self, dt_s: f64, force: Vec3, torque: Vec3) {
-        self.acceleration = sub(scale(force, 1.0 / self.config.mass), [0.0, 0.0, GRAVITY]);
+        self.acceleration = sub(scale(force, 1.0 / self.config.body.mass), [0.0, 0.0, GRAVITY]);
         self.velocity = add(self.velocity, scale(self.acceleration, dt_s));
         self.position = add(self.position, scale(self.velocity, dt_s));
         let spin: Vec3 = std::array::from_fn(|axis| self.inertia[axis] * self.rate[axis]);

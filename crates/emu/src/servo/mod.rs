@@ -234,7 +234,7 @@ impl Servo {
     }
 
     pub(crate) fn set_heat_rate(&mut self, rate: f64) {
-        self.config.thermal.rate = rate;
+        self.config.heat_rate = rate;
     }
 
     pub(crate) fn set_supply(&mut self, volts: f64) {
@@ -330,7 +330,7 @@ impl Servo {
         } else if self.applied.regulated {
             self.status.power_w = winding_w + torque * joint.velocity;
         }
-        self.thermal.step(flow, self.config.ambient_c, [board_w, winding_w], dt_s);
+        self.thermal.step(flow, self.config.ambient_c, [board_w, winding_w], dt_s * self.config.heat_rate);
     }
 }
 

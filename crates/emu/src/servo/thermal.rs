@@ -1,45 +1,30 @@
 //! Temperatures of a servo: board and windings warm the housing, the sun does too, the air cools it.
 
-/// How heat flows through a servo. The defaults are estimates for a servo of half a kilogram the size of a fist, in still
-/// air, whose board has no heat sink.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ThermalConfig {
-    /// Heat capacity of the board, J/K, more than 0 as the others.
-    pub board_j_per_k: f64,
-    /// Of the windings with their iron, J/K.
-    pub winding_j_per_k: f64,
-    /// Of the housing, J/K.
-    pub housing_j_per_k: f64,
-    /// What flows from the board to the housing, W/K.
-    pub board_w_per_k: f64,
-    /// From the windings to the housing, W/K.
-    pub winding_w_per_k: f64,
-    /// From the housing to the air, W/K.
-    pub housing_w_per_k: f64,
-    /// What the board loses while it drives the motor, whatever the current, W.
-    pub board_w: f64,
-    /// Resistance of the board per phase, Ω.
-    pub board_ohm: f64,
-    /// What the sun gives the housing, W.
-    pub sun_w: f64,
-    /// Heat flows this many times as fast as everything else happens.
-    pub rate: f64,
-}
+use khz_settings::section;
 
-impl Default for ThermalConfig {
-    fn default() -> Self {
-        Self {
-            board_j_per_k: 12.0,
-            winding_j_per_k: 80.0,
-            housing_j_per_k: 280.0,
-            board_w_per_k: 0.1,
-            winding_w_per_k: 1.0,
-            housing_w_per_k: 0.3,
-            board_w: 1.5,
-            board_ohm: 0.005,
-            sun_w: 0.0,
-            rate: 1.0,
-        }
+section! {
+    /// `heat` of a servo: how the emulated servo warms up. The defaults are estimates for a servo of half a kilogram the
+    /// size of a fist, in still air, whose board has no heat sink.
+    #[derive(Copy)]
+    HeatConfig {
+        /// Heat capacity of the board.
+        board_j_per_k: f64 = 12.0, "J/K", 0.01 => 100_000.0;
+        /// Heat capacity of the windings with their iron.
+        winding_j_per_k: f64 = 80.0, "J/K", 0.01 => 100_000.0;
+        /// Heat capacity of the housing.
+        housing_j_per_k: f64 = 280.0, "J/K", 0.01 => 100_000.0;
+        /// What flows from the board to the housing.
+        board_w_per_k: f64 = 0.1, "W/K", 0.0001 => 1000.0;
+        /// What flows from the windings to the housing.
+        winding_w_per_k: f64 = 1.0, "W/K", 0.0001 => 1000.0;
+        /// What flows from the housing to the air.
+        housing_w_per_k: f64 = 0.3, "W/K", 0.0001 => 1000.0;
+        /// What the board loses while it drives the motor, whatever the current.
+        board_w: f64 = 1.5, "W", 0.0 => 1000.0;
+        /// Resistance of the board per phase.
+        board_ohm: f64 = 0.005, "Ω", 0.0 => 10.0;
+        /// What the sun gives the housing.
+        sun_w: f64 = 0.0, "W", 0.0 => 1000.0;
     }
 }
 
@@ -69,15 +54,8 @@ impl Thermal {
         1.0 + COPPER_PER_K * (self.motor_c - COPPER_AT_C)
     }
 
-    /// `board_w` watts of heat on the board and `winding_w` in the windings for `dt_s` seconds of servo time.
-    pub fn step(
-        &mut self,
-        config: &ThermalConfig,
-        ambient_c: f64,
-        [board_w, winding_w]: [f64; 2],
-        dt_s: f64,
-    ) {
-        let dt_s = dt_s * config.rate;
+    /// `board_w` watts of heat on the board and `winding_w` in the windings for `dt_s` seconds of flowing heat.
+    pub fn step(&mut self, config: &HeatConfig, ambient_c: f64, [board_w, winding_w]: [f64; 2], dt_s: f64) {
         let (board, winding) = (config.board_w_per_k, config.winding_w_per_k);
         let housing = [(board, self.board_c), (winding, self.motor_c), (config.housing_w_per_k, ambient_c)];
         self.housing_c = warmed(self.housing_c, config.housing_j_per_k, config.sun_w, housing, dt_s);
@@ -99,9 +77,9 @@ mod tests {
     use super::*;
 
     fn after(seconds: f64, rate: f64) -> Thermal {
-        let config = ThermalConfig { sun_w: 3.0, rate, ..ThermalConfig::default() };
+        let config = HeatConfig { sun_w: 3.0, ..HeatConfig::default() };
         let mut thermal = Thermal::new(20.0);
-        (0..(seconds / 0.01) as usize).for_each(|_| thermal.step(&config, 20.0, [2.0, 10.0], 0.01));
+        (0..(seconds / 0.01) as usize).for_each(|_| thermal.step(&config, 20.0, [2.0, 10.0], 0.01 * rate));
         thermal
     }
 

@@ -1,9 +1,8 @@
 //! The emulated devices a robot file describes.
 
-use super::{BodyConfig, HeatConfig, ImuLink, LinkConfig, RobotConfig, ServoConfig, WireModel, nanoseconds};
+use super::{BodyConfig, ImuLink, LinkConfig, RobotConfig, ServoConfig, WireModel, nanoseconds};
 use khz_emu::{
-    BusConfig, ConfigError, Ground, ImuConfig, JointConfig, Quadruped, QuadrupedConfig, ThermalConfig,
-    WireKind, World, WorldConfig,
+    BusConfig, ConfigError, ImuConfig, JointConfig, Quadruped, QuadrupedConfig, WireKind, World, WorldConfig,
 };
 use std::f64::consts::TAU;
 
@@ -37,13 +36,7 @@ impl RobotConfig {
 
     fn emulated_body(&self, body: &BodyConfig, world: &WorldConfig) -> QuadrupedConfig {
         QuadrupedConfig {
-            mass: body.mass,
-            trunk: body.trunk,
-            hip: body.hip,
-            offset: body.offset,
-            thigh: body.thigh,
-            shin: body.shin,
-            ground: Ground { stiffness: body.stiffness, damping: body.damping, friction: body.friction },
+            body: body.clone(),
             joints: world.servos.iter().map(|servo| servo.joint).collect(),
             mounting: self.servos.iter().map(|servo| (f64::from(servo.sign), servo.offset)).collect(),
         }
@@ -57,7 +50,8 @@ impl RobotConfig {
             joint: emulated_joint(servo),
             supply_v: self.emulation.supply_v,
             ambient_c: self.emulation.ambient_c,
-            thermal: self.emulated_heat(&servo.heat),
+            thermal: servo.heat,
+            heat_rate: self.emulation.heat_rate,
             ..base
         }
         .with("servo.pid_position.kp", per_turn(device.kp))
@@ -67,21 +61,6 @@ impl RobotConfig {
         .with("servo.default_accel_limit", "nan")
         .with("servo.fault_temperature", device.fault_temperature)
         .with("servo.temperature_margin", device.temperature_margin)
-    }
-
-    fn emulated_heat(&self, heat: &HeatConfig) -> ThermalConfig {
-        ThermalConfig {
-            board_j_per_k: heat.board_j_per_k,
-            winding_j_per_k: heat.winding_j_per_k,
-            housing_j_per_k: heat.housing_j_per_k,
-            board_w_per_k: heat.board_w_per_k,
-            winding_w_per_k: heat.winding_w_per_k,
-            housing_w_per_k: heat.housing_w_per_k,
-            board_w: heat.board_w,
-            board_ohm: heat.board_ohm,
-            sun_w: heat.sun_w,
-            rate: self.emulation.heat_rate,
-        }
     }
 
     fn emulated_imu(&self) -> ImuConfig {
@@ -129,19 +108,11 @@ fn emulated_joint(servo: &ServoConfig) -> JointConfig {
     let joint = &servo.joint;
     let sign = f64::from(servo.sign);
     let of_servo = |angle: f64| sign * (angle - servo.offset);
-    let stops = joint.stops.map_or([f64::NEG_INFINITY, f64::INFINITY], |stops| {
+    let stops = joint.stops.map(|stops| {
         let [a, b] = stops.map(of_servo);
         [a.min(b), a.max(b)]
     });
-    JointConfig {
-        inertia: joint.inertia,
-        viscous: joint.viscous,
-        coulomb: joint.coulomb,
-        gravity: joint.gravity,
-        gravity_at: of_servo(joint.gravity_at),
-        stops,
-        start: of_servo(joint.start),
-    }
+    JointConfig { gravity_at: of_servo(joint.gravity_at), stops, start: of_servo(joint.start), ..*joint }
 }
 
 #[cfg(test)]
@@ -166,7 +137,7 @@ mod tests {
         let world = RobotConfig::parse(MIRRORED, "mirrored.toml").unwrap().world();
         assert_eq!(world.buses[0].turnaround_ns, 50_000);
         let joint = world.servos[0].joint;
-        assert_eq!(joint.stops, [0.25, 1.5]);
+        assert_eq!(joint.stops, Some([0.25, 1.5]));
         assert_eq!((joint.start, joint.gravity_at), (1.0, 0.0));
     }
 

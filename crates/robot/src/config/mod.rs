@@ -38,6 +38,7 @@ pub use crate::supervisor::{Descent, OutOfLimits, Reaction, Reactions, Superviso
 pub use crate::time::Receive;
 pub use crate::watchdogs::WatchdogSettings;
 pub use bus::*;
+pub use khz_emu::{BodyConfig, HeatConfig, JointConfig};
 pub use khz_rt::{Overrun, Policy, Wake};
 pub use khz_settings::{ConfigError, Key, Problem, Word};
 pub use reference::reference;

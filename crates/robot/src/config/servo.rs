@@ -1,5 +1,6 @@
 //! `[[servo]]`: one joint with the servo that drives it.
 
+use khz_emu::{HeatConfig, JointConfig};
 use khz_settings::{section, words};
 use khz_wire::{Class, Resolution};
 
@@ -135,26 +136,6 @@ section! {
 }
 
 section! {
-    /// `joint` of a servo: the emulated mechanics behind its output.
-    JointConfig {
-        /// Moment of inertia at the output.
-        inertia: f64 = 0.01, "kg·m²", 0.000_001 => 1000.0;
-        /// Viscous friction.
-        viscous: f64 = 0.01, "N·m·s/rad", 0.0 => 1000.0;
-        /// Dry friction.
-        coulomb: f64 = 0.02, "N·m", 0.0 => 1000.0;
-        /// Greatest torque of gravity, m·g·l.
-        gravity: f64 = 0.0, "N·m", 0.0 => 1000.0;
-        /// Joint angle at which the load hangs straight down.
-        gravity_at: f64 = 0.0, "rad", -100.0 => 100.0;
-        /// End stops; without the key the joint turns freely.
-        stops: Option<[f64; 2]> = None, "rad", -10_000.0 => 10_000.0;
-        /// Joint angle at the start.
-        start: f64 = 0.0, "rad", -10_000.0 => 10_000.0;
-    }
-}
-
-section! {
     /// `device` of a servo: the emulated servo itself.
     DeviceConfig {
         /// Position gain at the output.
@@ -165,30 +146,5 @@ section! {
         fault_temperature: f64 = 75.0, "°C", 0.0 => 200.0;
         /// So far below that it begins to lower its own greatest current. 0: it does not.
         temperature_margin: f64 = 25.0, "°C", 0.0 => 200.0;
-    }
-}
-
-section! {
-    /// `heat` of a servo: how the emulated servo warms up. The defaults are estimates for a servo of half a kilogram the
-    /// size of a fist, in still air, whose board has no heat sink.
-    HeatConfig {
-        /// Heat capacity of the board.
-        board_j_per_k: f64 = 12.0, "J/K", 0.01 => 100_000.0;
-        /// Heat capacity of the windings with their iron.
-        winding_j_per_k: f64 = 80.0, "J/K", 0.01 => 100_000.0;
-        /// Heat capacity of the housing.
-        housing_j_per_k: f64 = 280.0, "J/K", 0.01 => 100_000.0;
-        /// What flows from the board to the housing.
-        board_w_per_k: f64 = 0.1, "W/K", 0.0001 => 1000.0;
-        /// What flows from the windings to the housing.
-        winding_w_per_k: f64 = 1.0, "W/K", 0.0001 => 1000.0;
-        /// What flows from the housing to the air.
-        housing_w_per_k: f64 = 0.3, "W/K", 0.0001 => 1000.0;
-        /// What the board loses while it drives the motor, whatever the current.
-        board_w: f64 = 1.5, "W", 0.0 => 1000.0;
-        /// Resistance of the board per phase.
-        board_ohm: f64 = 0.005, "Ω", 0.0 => 10.0;
-        /// What the sun gives the housing.
-        sun_w: f64 = 0.0, "W", 0.0 => 1000.0;
     }
 }

@@ -122,31 +122,6 @@ section! {
     }
 }
 
-section! {
-    /// `[body]`: the mechanics of an emulated quadruped of twelve servos, leg by leg (front left, front right, rear
-    /// left, rear right): hip, thigh, knee. Without the table the joints do not feel each other, nor the ground.
-    BodyConfig {
-        /// Mass of the whole machine.
-        mass: f64 = 10.0, "kg", 0.1 => 1000.0;
-        /// Length, width and height of the trunk.
-        trunk: [f64; 3] = [0.36, 0.2, 0.1], "m", 0.01 => 10.0;
-        /// From the middle of the trunk to the axis of a hip: forwards, and sideways.
-        hip: [f64; 2] = [0.113, 0.065], "m", 0.0 => 10.0;
-        /// From there to the axis of the thigh: forwards, and sideways.
-        offset: [f64; 2] = [0.065, 0.1], "m", 0.0 => 10.0;
-        /// Length of the thigh.
-        thigh: f64 = 0.149, "m", 0.01 => 10.0;
-        /// Length of the shin.
-        shin: f64 = 0.15, "m", 0.01 => 10.0;
-        /// Stiffness of the ground under a foot.
-        stiffness: f64 = 30_000.0, "N/m", 100.0 => 100_000.0;
-        /// Damping of the ground under a foot.
-        damping: f64 = 150.0, "N·s/m", 0.0 => 1000.0;
-        /// Friction of the ground.
-        friction: f64 = 0.8, "", 0.0 => 10.0;
-    }
-}
-
 impl ControllerKind {
     /// The keys of `[controller]` with this name.
     pub const fn keys(self) -> &'static [Key] {
