@@ -9,7 +9,7 @@
 //! | `event` | on each change of phase | from, to, cause, servo |
 //! | `robot` | once | the robot file and the computer, so that the log explains itself |
 //!
-//! Units are SI: rad, rad/s, N·m, m/s². Times are ns where the name says so.
+//! Units are SI: rad, rad/s, N·m, m/s². The schemas name them, so that every log and export has them.
 
 use crate::assemble::link_names;
 use crate::command::{PositionCommand, ServoCommand};
@@ -19,7 +19,7 @@ use crate::run::{Observer, Tick};
 use crate::state::{ImuState, ServoState};
 use crate::supervisor::{Phase, Transition};
 use arrayvec::ArrayString;
-use khz_tlog::{Sink, Type, Width};
+use khz_tlog::{Field, Sink, Type, Width};
 use khz_wire::Mode;
 use std::fmt::Write;
 
@@ -112,8 +112,8 @@ pub fn tick_schema() -> Type {
         (4, "blocked"),
         (5, "previous_tick"),
     ];
-    let [durations, counts] = [(DURATIONS.as_slice(), I64), (COUNTS.as_slice(), U32)]
-        .map(|(names, ty)| names.iter().map(move |name| (*name, ty.clone())));
+    let durations = DURATIONS.iter().map(|name| Field::new(*name, I64).with_unit("ns"));
+    let counts = COUNTS.iter().map(|name| Field::new(*name, U32));
     let rest = [
         ("overrun", Type::Bool),
         ("without_frame", Type::Bool),
@@ -123,7 +123,8 @@ pub fn tick_schema() -> Type {
         ("cause", Type::enumeration(causes)),
         ("phase", Type::enumeration(Phase::ALL.map(|phase| (phase as u64, phase.name())))),
     ];
-    Type::object([("number", U64)].into_iter().chain(durations).chain(counts).chain(rest))
+    let rest = rest.into_iter().map(|(name, ty)| Field::new(name, ty));
+    Type::Object([Field::new("number", U64)].into_iter().chain(durations).chain(counts).chain(rest).collect())
 }
 
 /// Times and durations of a `tick` record, in their order.
@@ -230,16 +231,16 @@ fn counts(tick: &Tick<'_>) -> [u32; COUNTS.len()] {
 pub fn servo_schema<'a>(names: impl IntoIterator<Item = &'a str>) -> Type {
     let modes = || Mode::ALL.map(|mode| (mode as u64, mode.name()));
     let servo = || {
-        Type::object([
-            ("position", FLOAT),
-            ("velocity", FLOAT),
-            ("torque", FLOAT),
-            ("voltage", FLOAT),
-            ("temperature", FLOAT),
-            ("mode", Type::enumeration(modes())),
-            ("fault", U8),
-            ("fresh", Type::Bool),
-            ("age_us", Type::Uint(Width::Four)),
+        Type::Object(vec![
+            Field::new("position", FLOAT).with_unit("rad"),
+            Field::new("velocity", FLOAT).with_unit("rad/s"),
+            Field::new("torque", FLOAT).with_unit("N·m"),
+            Field::new("voltage", FLOAT).with_unit("V"),
+            Field::new("temperature", FLOAT).with_unit("°C"),
+            Field::new("mode", Type::enumeration(modes())),
+            Field::new("fault", U8),
+            Field::new("fresh", Type::Bool),
+            Field::new("age_us", U32).with_unit("us"),
         ])
     };
     Type::object(names.into_iter().map(|name| (name, servo())))
@@ -260,14 +261,14 @@ pub fn write_servos(servos: &[ServoState], now_ns: i64, out: &mut impl Sink) {
 /// Schema of `command`: one object per servo.
 pub fn command_schema<'a>(names: impl IntoIterator<Item = &'a str>) -> Type {
     let command = || {
-        Type::object([
-            ("kind", Type::enumeration([(0, "stop"), (1, "damp"), (2, "position")])),
-            ("position", FLOAT),
-            ("velocity", FLOAT),
-            ("torque", FLOAT),
-            ("kp_scale", FLOAT),
-            ("kd_scale", FLOAT),
-            ("max_torque", FLOAT),
+        Type::Object(vec![
+            Field::new("kind", Type::enumeration([(0, "stop"), (1, "damp"), (2, "position")])),
+            Field::new("position", FLOAT).with_unit("rad"),
+            Field::new("velocity", FLOAT).with_unit("rad/s"),
+            Field::new("torque", FLOAT).with_unit("N·m"),
+            Field::new("kp_scale", FLOAT),
+            Field::new("kd_scale", FLOAT),
+            Field::new("max_torque", FLOAT).with_unit("N·m"),
         ])
     };
     Type::object(names.into_iter().map(|name| (name, command())))
@@ -299,12 +300,13 @@ pub fn write_commands(commands: &[ServoCommand], out: &mut impl Sink) {
 
 /// Schema of `imu`.
 pub fn imu_schema() -> Type {
-    Type::object([
-        ("attitude", Type::FixedArray(4, Box::new(FLOAT))),
-        ("rate", Type::FixedArray(3, Box::new(FLOAT))),
-        ("acceleration", Type::FixedArray(3, Box::new(FLOAT))),
-        ("fresh", Type::Bool),
-        ("age_us", Type::Uint(Width::Four)),
+    let floats = |count| Type::FixedArray(count, Box::new(FLOAT));
+    Type::Object(vec![
+        Field::new("attitude", floats(4)),
+        Field::new("rate", floats(3)).with_unit("rad/s"),
+        Field::new("acceleration", floats(3)).with_unit("m/s²"),
+        Field::new("fresh", Type::Bool),
+        Field::new("age_us", U32).with_unit("us"),
     ])
 }
 
@@ -360,6 +362,27 @@ fn micros(ns: i64) -> u32 {
 mod tests {
     use super::*;
     use crate::supervisor::Cause;
+
+    /// The last words of the paths of fields and what units these have.
+    fn units(ty: &Type) -> Vec<(String, &str)> {
+        let last = |path: String| path.rsplit('.').next().unwrap_or_default().to_owned();
+        ty.units().into_iter().map(|(path, unit)| (last(path), unit)).collect()
+    }
+
+    #[test]
+    fn every_physical_quantity_of_a_run_has_its_unit() {
+        let motion =
+            [("position", "rad"), ("velocity", "rad/s"), ("torque", "N·m")].map(|(n, u)| (n.to_owned(), u));
+        let more = |pairs: &[(&str, &'static str)]| {
+            pairs.iter().map(|(n, u)| ((*n).to_owned(), *u)).collect::<Vec<_>>()
+        };
+        let servo = more(&[("voltage", "V"), ("temperature", "°C"), ("age_us", "us")]);
+        assert_eq!(units(&servo_schema(["hip"])), [&motion[..], &servo].concat());
+        assert_eq!(units(&command_schema(["hip"])), [&motion[..], &more(&[("max_torque", "N·m")])].concat());
+        let imu = more(&[("rate", "rad/s"), ("acceleration", "m/s²"), ("age_us", "us")]);
+        assert_eq!(units(&imu_schema()), imu);
+        assert_eq!(units(&tick_schema()), DURATIONS.map(|name| (name.to_owned(), "ns")));
+    }
 
     #[test]
     fn a_cause_too_long_for_its_record_is_cut_off() {

@@ -1,6 +1,7 @@
 //! `#[derive(Record)]`: a struct is logged as an object of its fields, an enum without data as an enum.
 //!
-//! Attributes: `#[tlog(rename = "name")]` gives a field or variant another name in the log.
+//! Attributes: `#[tlog(rename = "name")]` gives a field or variant another name in the log, `#[tlog(unit = "rad")]` a field
+//! its unit.
 #![forbid(unsafe_code)]
 
 use proc_macro2::TokenStream;
@@ -36,12 +37,15 @@ fn implement(input: &DeriveInput) -> Result<TokenStream> {
 fn object(fields: &FieldsNamed) -> Result<TokenStream> {
     let idents: Vec<_> = fields.named.iter().filter_map(|field| field.ident.as_ref()).collect();
     let types: Vec<_> = fields.named.iter().map(|field| &field.ty).collect();
-    let names = fields.named.iter().zip(&idents).map(|(field, ident)| logged_name(&field.attrs, ident));
-    let names = names.collect::<Result<Vec<_>>>()?;
+    let logged = fields.named.iter().zip(&idents).map(|(field, ident)| Logged::new(&field.attrs, ident));
+    let logged = logged.collect::<Result<Vec<_>>>()?;
+    let names = logged.iter().map(|logged| &logged.name);
+    let units = logged.iter().map(|logged| logged.unit.iter());
+    let units = units.map(|unit| quote! { #(.with_unit(#unit))* });
     Ok(quote! {
         fn schema() -> ::khz_tlog::Type {
             ::khz_tlog::Type::Object(::std::vec![
-                #(::khz_tlog::Field::new(#names, <#types as ::khz_tlog::Record>::schema())),*
+                #(::khz_tlog::Field::new(#names, <#types as ::khz_tlog::Record>::schema()) #units),*
             ])
         }
 
@@ -64,8 +68,12 @@ fn enumeration(name: &Ident, data: &DataEnum) -> Result<TokenStream> {
         return refuse(&variant.ident, "an enum with data has no form in a log: use a struct with options");
     }
     let idents: Vec<_> = data.variants.iter().map(|variant| &variant.ident).collect();
-    let names = data.variants.iter().map(|variant| logged_name(&variant.attrs, &variant.ident));
-    let names = names.collect::<Result<Vec<_>>>()?;
+    let logged = data.variants.iter().map(|variant| Logged::new(&variant.attrs, &variant.ident));
+    let logged = logged.collect::<Result<Vec<_>>>()?;
+    if let Some((_, variant)) = logged.iter().zip(&data.variants).find(|(logged, _)| logged.unit.is_some()) {
+        return refuse(&variant.ident, "a variant has no unit");
+    }
+    let names = logged.iter().map(|logged| &logged.name);
     let text = name.to_string();
     Ok(quote! {
         fn schema() -> ::khz_tlog::Type {
@@ -93,19 +101,31 @@ fn enumeration(name: &Ident, data: &DataEnum) -> Result<TokenStream> {
     })
 }
 
-/// The name given by `#[tlog(rename = "…")]`, or else its own.
-fn logged_name(attributes: &[Attribute], ident: &Ident) -> Result<String> {
-    let mut name = ident.to_string().trim_start_matches("r#").to_owned();
-    for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("tlog")) {
-        attribute.parse_nested_meta(|meta| {
-            if !meta.path.is_ident("rename") {
-                return Err(meta.error("only `rename = \"name\"` is known here"));
-            }
-            name = meta.value()?.parse::<LitStr>()?.value();
-            Ok(())
-        })?;
+/// What the log says about a field or variant.
+struct Logged {
+    /// The name given by `#[tlog(rename = "…")]`, or else its own.
+    name: String,
+    /// The unit given by `#[tlog(unit = "…")]`.
+    unit: Option<String>,
+}
+
+impl Logged {
+    fn new(attributes: &[Attribute], ident: &Ident) -> Result<Self> {
+        let mut logged = Self { name: ident.to_string().trim_start_matches("r#").to_owned(), unit: None };
+        for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("tlog")) {
+            attribute.parse_nested_meta(|meta| {
+                if meta.path.is_ident("rename") {
+                    logged.name = meta.value()?.parse::<LitStr>()?.value();
+                } else if meta.path.is_ident("unit") {
+                    logged.unit = Some(meta.value()?.parse::<LitStr>()?.value());
+                } else {
+                    return Err(meta.error("only `rename = \"name\"` and `unit = \"rad\"` are known here"));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(logged)
     }
-    Ok(name)
 }
 
 fn refuse<T>(at: &Ident, why: &str) -> Result<T> {

@@ -20,6 +20,7 @@ mod schema;
 mod seek;
 mod source;
 mod unbatch;
+mod units;
 mod value;
 mod writer;
 

@@ -75,7 +75,7 @@ pub enum Width {
 pub struct Field {
     /// Its name. The original Python reader needs an identifier without a leading underscore.
     pub name: String,
-    /// Former names.
+    /// Other names, and the [unit](Self::unit). No reader looks for a field by them.
     pub aliases: Vec<String>,
     /// Its type.
     pub ty: Type,

@@ -54,6 +54,17 @@ fn example() -> Everything {
 }
 
 #[test]
+fn a_derived_field_may_have_a_unit() {
+    #[derive(Record)]
+    struct Wheel {
+        #[tlog(unit = "rad/s", rename = "speed")]
+        _speed: f32,
+        _slips: bool,
+    }
+    assert_eq!(Wheel::schema().units(), [("speed".to_owned(), "rad/s")]);
+}
+
+#[test]
 fn a_struct_goes_through_a_log() {
     let mut writer = Writer::new(Vec::new(), Options::default()).unwrap();
     let id = writer.record("all", &Everything::schema()).unwrap();

@@ -32,16 +32,21 @@ pub struct AskedTick {
     /// The tick's number, as [`RoundTrip::sequence`].
     pub sequence: u64,
     /// When it was to begin.
+    #[tlog(unit = "ns")]
     pub planned_ns: i64,
     /// When it began.
+    #[tlog(unit = "ns")]
     pub begun_ns: i64,
     /// When its time was over: answers after that are late.
+    #[tlog(unit = "ns")]
     pub ends_ns: i64,
     /// How late it began after the time waited for, which lies before `planned_ns` if periods were missed.
+    #[tlog(unit = "ns")]
     pub late_ns: i64,
     /// Planned periods before it in which was not asked.
     pub missed: u64,
     /// From its beginning to the last of its answers; -1 if not all came in time.
+    #[tlog(unit = "ns")]
     pub cycle_ns: i64,
 }
 
@@ -194,6 +199,16 @@ mod tests {
         });
         let size = std::fs::metadata(&path).map_or(0, |m| m.len());
         (result.unwrap_or_else(|e| panic!("{e}")), size)
+    }
+
+    #[test]
+    fn times_have_their_unit() {
+        let units = |ty: &khz_tlog::Type| {
+            ty.units().iter().map(|(path, unit)| format!("{path} {unit}")).collect::<Vec<_>>()
+        };
+        assert_eq!(units(&RoundTrip::schema()), ["asked_ns ns", "round_trip_ns ns", "held_ns ns"]);
+        let tick = ["planned_ns ns", "begun_ns ns", "ends_ns ns", "late_ns ns", "cycle_ns ns"];
+        assert_eq!(units(&AskedTick::schema()), tick);
     }
 
     #[test]

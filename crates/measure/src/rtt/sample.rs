@@ -21,10 +21,13 @@ pub struct RoundTrip {
     /// The address of the sender that told, all zero if it wrote the log itself.
     pub sender: [u8; 16],
     /// When it was asked, ns since the run began.
+    #[tlog(unit = "ns")]
     pub asked_ns: i64,
     /// Until the answer was there, ns.
+    #[tlog(unit = "ns")]
     pub round_trip_ns: i64,
     /// How long the device held it, by its own clock, ns.
+    #[tlog(unit = "ns")]
     pub held_ns: i64,
     /// The answer came after the tick was over.
     pub late: bool,
