@@ -133,6 +133,11 @@ class Record:
         """What the values of an enum field are called; empty for other fields."""
         return dict(self._log._native.names(self.name, field))
 
+    @property
+    def units(self) -> dict[str, str]:
+        """Units of the fields that have one: `{"hip.position": "rad", …}`. In a data frame of pandas: `frame.attrs["units"]`."""
+        return dict(self._log._native.units(self.name))
+
     def to_pandas(self, *fields: str) -> pandas.DataFrame:
         """A data frame with the time as index; fields of several values become one column each."""
         import pandas
@@ -141,7 +146,9 @@ class Record:
         index = pandas.DatetimeIndex(pandas.to_datetime(columns.pop("time_us"), unit="us", utc=True), name="time")
         # Left to itself, pandas makes float64 of large integers beside None and costs them digits.
         exact = {name: pandas.Series(values, index, object) for name, values in columns.items() if _has_integers(values)}
-        return pandas.DataFrame({**columns, **exact}, index=index)
+        frame = pandas.DataFrame({**columns, **exact}, index=index)
+        frame.attrs["units"] = self.units
+        return frame
 
     def to_polars(self, *fields: str) -> polars.DataFrame:
         """A data frame with the time in its first column; fields of several values become one column each."""

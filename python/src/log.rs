@@ -56,6 +56,14 @@ impl Log {
         self.with(|reader| Ok(Column::paths(type_of(reader, record)?)))
     }
 
+    /// Paths of the fields that have a unit, and their units.
+    fn units(&self, record: &str) -> PyResult<Vec<(String, String)>> {
+        self.with(|reader| {
+            let units = type_of(reader, record)?.units().into_iter();
+            Ok(units.map(|(path, unit)| (path, unit.to_owned())).collect())
+        })
+    }
+
     /// Names of an enum field's values; empty for other fields.
     fn names(&self, record: &str, field: &str) -> PyResult<Vec<(i64, String)>> {
         self.with(|reader| {

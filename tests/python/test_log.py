@@ -184,6 +184,15 @@ def test_optional_integers_keep_all_their_digits(tmp_path: Path) -> None:
         np.testing.assert_array_equal(log["r"]["id"], [3.0, np.nan])
 
 
+def test_units_of_the_fields_that_have_one(tmp_path: Path) -> None:
+    rate = b"\0\4rate" + b"\1\x0aunit:rad/s" + F8 + b"\0"
+    fresh = b"\0\5fresh" + b"\0" + b"\2" + b"\0"
+    path = made(tmp_path / "a.tlog", b"\x10\0" + rate + fresh + bytes(5), bytes(9))
+    with kilohertz.open_log(path) as log:
+        assert log["r"].units == {"rate": "rad/s"}
+        assert log["r"].to_pandas().attrs["units"] == {"rate": "rad/s"}
+
+
 def test_a_field_name_with_a_dot_is_one_field(tmp_path: Path) -> None:
     schema = an_object(**{"a.b": F8, "a": an_object(c=F8)})
     sample = np.array([1.0, 2.0]).tobytes()

@@ -388,6 +388,73 @@ fn records_whose_names_become_the_same_have_tables_of_their_own() {
     assert_eq!(lines_of(&[&words[..], &["--force"]].concat()), paths);
 }
 
+#[test]
+fn tables_of_records_without_a_name_or_of_different_case_share_no_file() {
+    let bench = bench();
+    let path = format!("{}/names.tlog", bench.folder);
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    for name in ["a_b", "A_B", ""] {
+        let record = log.record(name, &Type::Bool).unwrap();
+        log.write(record, Some(T0), &[1]).unwrap();
+    }
+    std::fs::write(&path, log.finish().unwrap()).unwrap();
+    let folder = format!("{}/tables", bench.folder);
+    let paths = lines_of(&["export", &path, "--format", "csv", "-o", &folder]);
+    assert_eq!(paths, ["a_b.csv", "A_B_2.csv", "unnamed.csv"].map(|name| format!("{folder}/{name}")));
+    assert!(khz(&["export", &path, "--format", "mcap"]).status.success());
+}
+
+#[test]
+fn info_shows_units_and_plots_have_them_at_their_axis() {
+    use khz_tlog::Field;
+
+    let bench = bench();
+    let path = format!("{}/units.tlog", bench.folder);
+    let leg = Type::Object(vec![
+        Field::new("angle", Type::Float64).with_unit("rad"),
+        Field::new("t_s", Type::Float64).with_unit("s"),
+    ]);
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    let record = log.record("legs", &Type::object([("left", leg.clone()), ("right", leg)])).unwrap();
+    log.write(record, Some(T0), &[0; 32]).unwrap();
+    std::fs::write(&path, log.finish().unwrap()).unwrap();
+    assert!(stdout(&khz(&["info", &path])).ends_with("\nrecord units\nlegs   angle rad\n"));
+    let info: Value = serde_json::from_str(&stdout(&khz(&["info", &path, "--json"]))).unwrap();
+    assert_eq!(
+        info["records"][0]["units"],
+        serde_json::json!({"left.angle": "rad", "left.t_s": "s", "right.angle": "rad", "right.t_s": "s"})
+    );
+    let plot = |what: &str| {
+        let page = format!("{}/plot.html", bench.folder);
+        assert!(khz(&["plot", &path, what, "-o", &page, "--force"]).status.success());
+        std::fs::read_to_string(page).unwrap()
+    };
+    let has_unit = |page: String| page.contains("\"unit\":\"rad\"");
+    assert!(has_unit(plot("legs.left.angle")) && !has_unit(plot("legs.left")));
+}
+
+/// PlotJuggler stops at an integer that no float64 holds exactly.
+#[test]
+fn an_mcap_export_warns_of_integers_beyond_float64_and_rounds_them_on_request() {
+    let bench = bench();
+    let path = format!("{}/ids.tlog", bench.folder);
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    let record = log.record("ids", &Type::object([("id", Type::Int(khz_tlog::Width::Eight))])).unwrap();
+    log.write(record, Some(T0), &((1i64 << 53) + 1).to_le_bytes()).unwrap();
+    std::fs::write(&path, log.finish().unwrap()).unwrap();
+    let export = |more: &[&str]| {
+        let output = khz(&[&["export", &path, "--force"], more].concat());
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, error) = export(&["--format", "mcap"]);
+    assert!(
+        code == Some(0) && error.contains("64-bit integers in ids") && error.contains("--round-integers"),
+        "{error}"
+    );
+    assert_eq!(export(&["--format", "mcap", "--round-integers"]), (Some(0), String::new()));
+    assert_eq!(export(&["--format", "csv", "--round-integers"]).0, Some(2));
+}
+
 /// Writes a log of `f64` records: name, second and value of each sample.
 fn write_samples(path: &str, samples: &[(&str, i64, f64)]) {
     let mut log = Writer::new(Vec::new(), Options::default()).unwrap();

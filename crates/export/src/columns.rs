@@ -19,6 +19,8 @@ pub struct Column {
     pub name: String,
     /// What its cells are.
     pub kind: Kind,
+    /// The unit of its numbers, if the schema has one.
+    pub unit: Option<String>,
 }
 
 /// What a column holds. Any cell may be empty.
@@ -68,7 +70,7 @@ pub enum Cell<'a> {
 /// The columns of a record.
 pub fn columns(ty: &Type) -> Vec<Column> {
     let mut all = Vec::new();
-    spread(ty, String::new(), &mut all);
+    spread(ty, String::new(), None, &mut all);
     let mut names = Names::default();
     names.unique(TIME);
     all.iter_mut().for_each(|column| column.name = names.unique(&column.path));
@@ -78,7 +80,7 @@ pub fn columns(ty: &Type) -> Vec<Column> {
 /// The heading of the log's own times.
 pub(crate) const TIME: &str = "time";
 
-/// Names given so far, none twice.
+/// Names given so far, none twice, also for a disk or a program to which `A` and `a` are the same.
 #[derive(Default)]
 pub struct Names(HashSet<String>);
 
@@ -101,20 +103,20 @@ pub fn fill_row<'a>(ty: &Type, value: Value<'a>, row: &mut Vec<Cell<'a>>) {
     fill(ty, Some(value), row);
 }
 
-fn spread(ty: &Type, path: String, all: &mut Vec<Column>) {
+fn spread(ty: &Type, path: String, unit: Option<&str>, all: &mut Vec<Column>) {
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     match (ty, optional(ty)) {
         (Type::Object(fields), _) => {
-            fields.iter().for_each(|field| spread(&field.ty, below(&field.name), all));
+            fields.iter().for_each(|field| spread(&field.ty, below(&field.name), field.unit(), all));
         }
         (Type::FixedArray(size, item), _) if *size <= SPREAD => {
-            (0..*size).for_each(|index| spread(item, below(&index.to_string()), all));
+            (0..*size).for_each(|index| spread(item, below(&index.to_string()), unit, all));
         }
-        (_, Some(inner)) => spread(inner, path, all),
+        (_, Some(inner)) => spread(inner, path, unit, all),
         (Type::Null, _) => {}
         (leaf, _) => {
             let path = if path.is_empty() { "value".to_owned() } else { path };
-            all.push(Column { path, name: String::new(), kind: kind(leaf) });
+            all.push(Column { path, name: String::new(), kind: kind(leaf), unit: unit.map(str::to_owned) });
         }
     }
 }
@@ -198,6 +200,7 @@ fn kind(ty: &Type) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use khz_tlog::Field;
 
     #[test]
     fn a_record_becomes_a_row() {
@@ -216,6 +219,18 @@ mod tests {
         let (one, two) = (Cell::Float32(1.0), Cell::Float32(2.0));
         let rest = [Cell::Text("on"), Cell::Empty, Cell::Empty, Cell::Made("[true]".into())];
         assert_eq!(row, [&[one, two][..], &rest].concat());
+    }
+
+    #[test]
+    fn columns_have_the_unit_of_their_field() {
+        let rate = Type::optional(Type::FixedArray(2, Box::new(Type::Float32)));
+        let ty = Type::Object(vec![
+            Field::new("rate", rate).with_unit("rad/s"),
+            Field::new("leg", Type::object([("on", Type::Bool)])).with_unit("m"),
+        ]);
+        let units: Vec<_> = columns(&ty).into_iter().map(|column| (column.path, column.unit)).collect();
+        let [a, b] = ["rate.0", "rate.1"].map(|path| (path.to_owned(), Some("rad/s".to_owned())));
+        assert_eq!(units, [a, b, ("leg.on".to_owned(), None)]);
     }
 
     #[test]

@@ -10,6 +10,8 @@
 //! Everything works sample by sample, on logs larger than memory.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "parquet")]
+mod arrow;
 mod columns;
 mod csv;
 mod json;
@@ -20,9 +22,10 @@ mod parquet;
 pub mod ros2;
 mod scan;
 
-pub use columns::{Cell, Column, Kind, columns, fill_row};
+pub use columns::{Cell, Column, Kind, Names, columns, fill_row};
 pub use csv::CsvWriter;
 pub use json::{Json, Text};
+pub use ros2::Integers;
 pub use scan::{Damage, Scan, Selection, scan};
 
 #[cfg(feature = "mcap")]

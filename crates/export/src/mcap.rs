@@ -1,20 +1,23 @@
 //! MCAP files: a channel per record, with ROS 2 definitions and CDR messages.
 
-use crate::ros2::Messages;
+use crate::ros2::{Integers, Messages};
 use crate::{ExportError, ros2};
 use khz_tlog::{Error, Item};
 use mcap::records::MessageHeader;
 use mcap::{WriteOptions, Writer};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::io::{Seek, Write};
 
-/// Writes samples of all records to one MCAP file, uncompressed.
+/// Writes samples of all records to one MCAP file, uncompressed. Units stand behind the fields of the definitions, as
+/// ROS 2 has them (`float32 position  # [rad]`), and in the channel's metadata (`unit.position`: `rad`).
 pub struct McapWriter<W: Write + Seek> {
     out: Writer<W>,
     /// Channel and messages so far, by the place of a record's schema.
     channels: HashMap<u64, (u16, u32)>,
     message: Vec<u8>,
     messages: Messages,
+    integers: Integers,
+    beyond: BTreeSet<String>,
 }
 
 impl<W: Write + Seek> McapWriter<W> {
@@ -22,7 +25,7 @@ impl<W: Write + Seek> McapWriter<W> {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn new(out: W) -> Result<Self, ExportError> {
+    pub fn new(out: W, integers: Integers) -> Result<Self, ExportError> {
         let library = concat!("khz ", env!("CARGO_PKG_VERSION"));
         let options = WriteOptions::new().compression(None).profile("ros2").library(library);
         Ok(Self {
@@ -30,6 +33,8 @@ impl<W: Write + Seek> McapWriter<W> {
             channels: HashMap::new(),
             message: Vec::new(),
             messages: Messages::default(),
+            integers,
+            beyond: BTreeSet::new(),
         })
     }
 
@@ -45,11 +50,15 @@ impl<W: Write + Seek> McapWriter<W> {
         }
         let Some((channel_id, sequence)) = self.channels.get_mut(&place) else { return Ok(()) };
         self.message.clear();
-        ros2::encode(item.record.ty(), item.payload, &mut self.message).map_err(|source| Error::Payload {
+        let encoded = ros2::encode(item.record.ty(), item.payload, self.integers, &mut self.message);
+        let beyond = encoded.map_err(|source| Error::Payload {
             offset: item.position,
             record: item.record.name().into(),
             source,
         })?;
+        if beyond && !self.beyond.contains(item.record.name()) {
+            self.beyond.insert(item.record.name().to_owned());
+        }
         let time_ns = item.time_us.unwrap_or(0).max(0) as u64 * 1000;
         *sequence = sequence.wrapping_add(1);
         let header = MessageHeader {
@@ -59,6 +68,11 @@ impl<W: Write + Seek> McapWriter<W> {
             publish_time: time_ns,
         };
         Ok(self.out.write_to_known_channel(&header, &self.message)?)
+    }
+
+    /// The records with integers that no float64 holds exactly.
+    pub fn beyond_float64(&self) -> impl Iterator<Item = &str> {
+        self.beyond.iter().map(String::as_str)
     }
 
     /// Ends the file with its summary.
@@ -72,8 +86,10 @@ impl<W: Write + Seek> McapWriter<W> {
 
     fn declare(&mut self, item: &Item<'_>) -> Result<u16, ExportError> {
         let name = item.record.name();
-        let (message, definition) = self.messages.declare(name, item.record.ty());
+        let (message, definition) = self.messages.declare(name, item.record.ty(), self.integers);
         let schema = self.out.add_schema(&message, "ros2msg", definition.as_bytes())?;
-        Ok(self.out.add_channel(schema, &format!("/{name}"), "cdr", &BTreeMap::new())?)
+        let units = item.record.ty().units().into_iter();
+        let metadata = units.map(|(path, unit)| (format!("unit.{path}"), unit.to_owned())).collect();
+        Ok(self.out.add_channel(schema, &format!("/{name}"), "cdr", &metadata)?)
     }
 }

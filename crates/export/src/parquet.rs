@@ -1,12 +1,13 @@
 //! Parquet files: a table per record.
 
-use crate::ExportError;
 use crate::columns::{Cell, Column, Kind, TIME, columns, fill_row};
 use crate::csv::choose;
+use crate::{ExportError, arrow};
 use khz_tlog::{Item, Type as LogType};
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, FloatType, Int64Type};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
@@ -16,7 +17,8 @@ use std::sync::Arc;
 /// A row group is written when so many bytes of cells have come together; that is the memory this needs.
 const GROUP_BYTES: usize = 32 << 20;
 
-/// Writes the samples of one record as a table. Its first column is `time`, µs since the Unix epoch.
+/// Writes the samples of one record as a table. Its first column is `time`, µs since the Unix epoch. The unit of a column is
+/// in its Arrow metadata, under `unit`.
 pub struct ParquetWriter<W: Write + Send> {
     out: SerializedFileWriter<W>,
     chosen: Vec<usize>,
@@ -34,7 +36,12 @@ impl<W: Write + Send> ParquetWriter<W> {
         let all = columns(ty);
         let chosen = choose(&all, fields)?;
         let schema = schema(chosen.iter().map(|&index| &all[index]))?;
-        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let arrow =
+            KeyValue::new(arrow::KEY.to_owned(), arrow::schema(chosen.iter().map(|&index| &all[index])));
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_key_value_metadata(Some(vec![arrow]))
+            .build();
         Ok(Self {
             out: SerializedFileWriter::new(out, schema, Arc::new(properties))?,
             time: Buffer::new(Kind::Int),

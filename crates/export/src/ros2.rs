@@ -3,16 +3,29 @@
 //!
 //! Null fields are left out. An optional value, and a member of any other union, is an array of at most one item; such
 //! a union also says in `which` the number of its member. A map is an array of `key` and `value`. An array of arrays
-//! is an array of messages with the field `items`. Enums are integers with constants beside them.
+//! is an array of messages with the field `items`. Enums are integers with constants beside them. A unit is a comment in
+//! brackets behind its field, where ROS 2's own tools look for it.
 
 use crate::columns::{Names, optional};
-use khz_tlog::{DecodeError, Input, Type, Value};
+use khz_tlog::{DecodeError, Field, Input, Type, Value, Width};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write;
 
 /// The little-endian plain CDR representation (OMG DDSI-RTPS 2.3, 10.5).
 const HEADER: [u8; 4] = [0, 1, 0, 0];
 const SEPARATOR: &str = "================================================================================";
+
+/// How integers of 64 bits are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Integers {
+    /// As they are.
+    #[default]
+    Exact,
+    /// As the nearest float64. PlotJuggler stops reading at an integer that no float64 holds exactly, unless its strict
+    /// truncation check is off.
+    Rounded,
+}
 
 /// The definition of a message for `ty`, as MCAP wants it: its fields, and behind separators the messages in them.
 /// `name` is that of the message, without its package.
@@ -46,7 +59,12 @@ pub struct Messages(HashMap<String, String>);
 impl Messages {
     /// Name and definition of the message for a record: its name in camel case, with a letter and a number behind it if
     /// it, or a message within it, would mean something else in a record before.
-    pub fn declare(&mut self, record: &str, ty: &Type) -> (String, String) {
+    pub fn declare(&mut self, record: &str, ty: &Type, integers: Integers) -> (String, String) {
+        let ty = match integers {
+            Integers::Exact => Cow::Borrowed(ty),
+            Integers::Rounded => Cow::Owned(rounded(ty)),
+        };
+        let ty = ty.as_ref();
         let base = camel(record);
         let candidates = std::iter::once(base.clone()).chain((2..).map(|n| format!("{base}V{n}")));
         let free = |name: &String| {
@@ -60,16 +78,42 @@ impl Messages {
     }
 }
 
-/// Appends a payload of type `ty` as one CDR message.
+/// The same type with float64 for its integers of 64 bits, but for those of enums: constants are integers.
+fn rounded(ty: &Type) -> Type {
+    let inner = |ty: &Type| Box::new(rounded(ty));
+    match ty {
+        ty if is_wide(ty) => Type::Float64,
+        Type::Object(fields) => Type::Object(
+            fields.iter().map(|field| Field { ty: rounded(&field.ty), ..field.clone() }).collect(),
+        ),
+        Type::Array(item) => Type::Array(inner(item)),
+        Type::FixedArray(size, item) => Type::FixedArray(*size, inner(item)),
+        Type::Map(item) => Type::Map(inner(item)),
+        Type::Union(members) => Type::Union(members.iter().map(rounded).collect()),
+        other => other.clone(),
+    }
+}
+
+fn is_wide(ty: &Type) -> bool {
+    matches!(ty, Type::Int(Width::Eight) | Type::Uint(Width::Eight) | Type::VarInt | Type::VarUint)
+}
+
+/// Appends a payload of type `ty` as one CDR message. Returns whether it has an integer that no float64 holds exactly.
 ///
 /// # Errors
 /// When the payload does not fit the type.
-pub fn encode<'a>(ty: &'a Type, payload: &'a [u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
+pub fn encode<'a>(
+    ty: &'a Type,
+    payload: &'a [u8],
+    integers: Integers,
+    out: &mut Vec<u8>,
+) -> Result<bool, DecodeError> {
     Value::read(ty, payload)?;
-    let start = out.len();
+    let origin = out.len() + HEADER.len();
     out.extend(HEADER);
-    let mut cdr = Cdr { out, origin: start + HEADER.len(), input: Input::new(payload) };
-    cdr.fields(ty)
+    let mut cdr = Cdr { out, origin, input: Input::new(payload), integers, beyond: false };
+    cdr.fields(ty)?;
+    Ok(cdr.beyond)
 }
 
 /// Whether values of this type have nothing to tell, so that ROS 2, which knows neither null nor empty arrays, leaves
@@ -95,7 +139,11 @@ fn message(name: &str, ty: &Type, parts: &mut Parts, times: &mut (bool, bool)) {
             let mut names = Names::default();
             for field in fields {
                 let field_name = names.unique(&snake(&field.name));
+                let before = text.len();
                 line(name, &field_name, &field.ty, "", &mut text, parts, times);
+                if let Some(unit) = field.unit().filter(|_| text.len() > before) {
+                    comment(unit, &mut text);
+                }
             }
         }
         Type::Union(members) if optional(ty).is_none() => {
@@ -117,6 +165,14 @@ fn message(name: &str, ty: &Type, parts: &mut Parts, times: &mut (bool, bool)) {
         text.push_str("uint8 structure_needs_at_least_one_member\n");
     }
     parts[place].1 = text;
+}
+
+/// Puts a unit behind the last line. One that would end the line or the brackets is left out.
+fn comment(unit: &str, text: &mut String) {
+    if !unit.contains(|c: char| c.is_control() || "[],".contains(c)) {
+        text.truncate(text.len() - 1);
+        _ = writeln!(text, "  # [{unit}]");
+    }
 }
 
 /// `name`, or one like it, that none of `parts` has.
@@ -216,6 +272,9 @@ struct Cdr<'a, 'b> {
     out: &'b mut Vec<u8>,
     origin: usize,
     input: Input<'a>,
+    integers: Integers,
+    /// There was an integer that no float64 holds exactly.
+    beyond: bool,
 }
 
 impl<'a> Cdr<'a, '_> {
@@ -280,6 +339,11 @@ impl<'a> Cdr<'a, '_> {
                 let truth = self.input.byte()? != 0;
                 self.put(&[u8::from(truth)]);
             }
+            wide if is_wide(wide) => match Value::next(wide, &mut self.input)? {
+                Value::Int(value) => self.integer(value.into(), value.to_le_bytes()),
+                Value::Uint(value) => self.integer(value.into(), value.to_le_bytes()),
+                _ => {}
+            },
             Type::Int(width) | Type::Uint(width) => {
                 let bytes = self.input.take(*width as usize)?;
                 self.put(bytes);
@@ -292,16 +356,12 @@ impl<'a> Cdr<'a, '_> {
                 let bytes = self.input.take(8)?;
                 self.put(bytes);
             }
-            Type::VarInt => {
-                let value = self.input.varint()?;
-                self.put(&value.to_le_bytes());
-            }
-            Type::VarUint => {
-                let value = self.input.varuint()?;
-                self.put(&value.to_le_bytes());
-            }
             Type::String => self.text()?,
-            Type::Enum { of, .. } => self.item(of)?,
+            Type::Enum { of, .. } => {
+                let integers = std::mem::take(&mut self.integers);
+                self.item(of)?;
+                self.integers = integers;
+            }
             Type::Timestamp | Type::Duration => {
                 let us = i64::from_le_bytes(self.input.array()?);
                 self.put(
@@ -317,6 +377,16 @@ impl<'a> Cdr<'a, '_> {
             message => self.fields(message)?,
         }
         Ok(())
+    }
+
+    /// An integer of 64 bits.
+    fn integer(&mut self, value: i128, bytes: [u8; 8]) {
+        let float = value as f64;
+        self.beyond |= float as i128 != value;
+        match self.integers {
+            Integers::Exact => self.put(&bytes),
+            Integers::Rounded => self.put(&float.to_le_bytes()),
+        }
     }
 
     fn count(&mut self) -> Result<u64, DecodeError> {
@@ -382,7 +452,7 @@ mod tests {
     fn no_message_name_has_two_definitions() {
         let (a, b) = (Type::object([("a", Type::Bool)]), Type::object([("b", Type::Bool)]));
         let mut messages = Messages::default();
-        let mut name = |record: &str, ty: &Type| messages.declare(record, ty).0;
+        let mut name = |record: &str, ty: &Type| messages.declare(record, ty, Integers::Exact).0;
         assert_eq!(name("servo1", &a), "khz_msgs/msg/Servo1");
         assert_eq!(name("servo_1", &b), "khz_msgs/msg/Servo1V2");
         assert_eq!(name("Servo1", &a), "khz_msgs/msg/Servo1");
@@ -409,12 +479,44 @@ mod tests {
     }
 
     #[test]
+    fn a_unit_stands_behind_its_field_and_cannot_end_the_line() {
+        let on = Type::enumeration([(1, "on")]);
+        let ty = Type::Object(vec![
+            Field::new("rate", Type::FixedArray(3, Box::new(Type::Float32))).with_unit("rad/s"),
+            Field::new("mode", on).with_unit("1"),
+            Field::new("nothing", Type::Null).with_unit("V"),
+            Field::new("bad", Type::Bool).with_unit("V]\nbool more"),
+        ]);
+        let expected = "float32[3] rate  # [rad/s]\nuint64 MODE_ON=1\nuint64 mode  # [1]\nbool bad\n";
+        assert_eq!(definition("Imu", &ty), expected);
+    }
+
+    /// PlotJuggler stops at an integer that no float64 holds exactly.
+    #[test]
+    fn integers_beyond_float64_are_noticed_and_can_be_rounded() {
+        let wide = |width| Type::Union(vec![Type::Null, width]);
+        let ty = Type::object([("a", wide(Type::Uint(Width::Eight))), ("b", Type::VarInt)]);
+        let payload = |a: u64| [&[1][..], &a.to_le_bytes(), &[6]].concat();
+        let (mut exact, mut rounded) = (Vec::new(), Vec::new());
+        for (a, beyond) in [(1 << 53, false), ((1 << 53) + 1, true), (1 << 63, false), (u64::MAX, true)] {
+            (exact, rounded) = (Vec::new(), Vec::new());
+            assert_eq!(encode(&ty, &payload(a), Integers::Exact, &mut exact), Ok(beyond), "{a}");
+            assert_eq!(encode(&ty, &payload(a), Integers::Rounded, &mut rounded), Ok(beyond), "{a}");
+        }
+        let numbers = |bytes: &[u8]| [bytes[12..20].to_vec(), bytes[20..].to_vec()];
+        assert_eq!(numbers(&exact), [u64::MAX.to_le_bytes(), 3i64.to_le_bytes()]);
+        assert_eq!(numbers(&rounded), [(u64::MAX as f64).to_le_bytes(), 3f64.to_le_bytes()]);
+        let text = Messages::default().declare("m", &ty, Integers::Rounded).1;
+        assert_eq!(text, "float64[<=1] a\nfloat64 b\n");
+    }
+
+    #[test]
     fn values_are_aligned_to_their_size() {
         let fields =
             [("a", Type::Bool), ("b", Type::Float64), ("c", Type::String), ("d", Type::Int(Width::Two))];
         let payload = [&[1][..], &1f64.to_le_bytes(), &[2, b'h', b'i', 0xfe, 0xff]].concat();
         let mut out = Vec::new();
-        encode(&Type::object(fields), &payload, &mut out).unwrap();
+        encode(&Type::object(fields), &payload, Integers::Exact, &mut out).unwrap();
         let expected = [
             &[0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0][..],
             &1f64.to_le_bytes(),
@@ -428,7 +530,7 @@ mod tests {
         let ty = Type::Union(vec![Type::Bool, Type::Null, Type::Uint(Width::One)]);
         assert_eq!(definition("U", &ty), "uint64 which\nbool[<=1] member0\nuint8[<=1] member2\n");
         let mut out = Vec::new();
-        encode(&ty, &[2, 7], &mut out).unwrap();
+        encode(&ty, &[2, 7], Integers::Exact, &mut out).unwrap();
         assert_eq!(out[4..], [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 7]);
     }
 }

@@ -481,7 +481,8 @@ fn on_our_clock(realtime: i64) -> Option<i64> {
     near.map(|ahead_ns| realtime - ahead_ns)
 }
 
-/// A number nobody can guess, from the seed the standard library draws from the system for its hash maps.
+/// A number nobody can guess, from the seed the standard library draws from the system for its hash maps. Of 53 bits, so
+/// that programs that keep numbers as float64 have all of it.
 fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
+    RandomState::new().build_hasher().finish() >> 11
 }

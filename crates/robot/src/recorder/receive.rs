@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 
-/// How many senders are listened to at once. A sender's session is 64 random bits, so who does not see its datagrams
+/// How many senders are listened to at once. A sender's session is 53 random bits, so who does not see its datagrams
 /// can only pose as a new sender.
 const MAX_SENDERS: usize = 64;
 /// How many of them may have one IP address.

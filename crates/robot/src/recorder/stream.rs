@@ -46,7 +46,8 @@ impl Uplink {
             message
         };
         let schemas = records.iter().enumerate().map(schema).collect();
-        let session = u64::from_le_bytes(session);
+        // 53 bits, so that programs that keep numbers as float64 have all of it.
+        let session = u64::from_le_bytes(session) >> 11;
         let mut uplink = Self { socket, session, number: 0, datagram: Vec::new(), schemas, schemas_ns: None };
         uplink.begin();
         Ok(uplink)

@@ -1,11 +1,12 @@
 //! `khz log export`: logs for other tools.
 
 use super::shared::{Choice, Output, Progress, conclude, open, spare};
-use crate::cmd::show;
+use crate::cmd::text::name;
+use crate::cmd::{show, tell_line};
 use anyhow::{Context, Result, bail};
-use khz_export::{CsvWriter, Damage, McapWriter, Selection, scan};
+use khz_export::{CsvWriter, Damage, Integers, McapWriter, Names, Selection, scan};
 use khz_tlog::{Item, Reader};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,6 +27,10 @@ pub struct Args {
     /// Only these fields, of tables
     #[arg(short, long = "field", value_name = "PATH")]
     fields: Vec<String>,
+    /// Write 64-bit integers as the nearest float64, for programs that refuse those beyond 2^53, as PlotJuggler does;
+    /// of MCAP
+    #[arg(long)]
+    round_integers: bool,
     /// Overwrite files that are there
     #[arg(long)]
     force: bool,
@@ -45,6 +50,9 @@ enum Format {
 pub fn run(args: Args) -> Result<ExitCode> {
     let mut log = open(&args.log)?;
     let selection = args.choice.selection(&mut log)?;
+    if args.round_integers && args.format != Format::Mcap {
+        bail!("--round-integers is for MCAP; tables keep all digits");
+    }
     let damage = match args.format {
         Format::Mcap => mcap(&mut log, &args, &selection)?,
         Format::Csv => tables(&mut log, &args, &selection, "csv", csv_table)?,
@@ -59,11 +67,20 @@ fn mcap(log: &mut Reader<File>, args: &Args, selection: &Selection) -> Result<Da
     }
     let path = args.output.clone().unwrap_or_else(|| args.log.with_extension("mcap"));
     spare(&path, &[&args.log])?;
-    let mut out = McapWriter::new(Output::new(&path, args.force)?)?;
+    let integers = if args.round_integers { Integers::Rounded } else { Integers::Exact };
+    let mut out = McapWriter::new(Output::new(&path, args.force)?, integers)?;
     let mut progress = Progress::new(log.size());
     let damage = scan(log, selection, |at| progress.at(at), |item| out.write(item).map(|()| true))?;
+    let beyond: Vec<_> = out.beyond_float64().map(|record| name(record).into_owned()).collect();
     out.finish()?.keep()?;
     tell(&path)?;
+    if !beyond.is_empty() && integers == Integers::Exact {
+        tell_line(format_args!(
+            "khz: 64-bit integers in {} are beyond what float64 holds exactly; PlotJuggler stops there: export with \
+             --round-integers, or switch off its strict truncation check (Preferences, Behavior, Parsing)",
+            beyond.join(", ")
+        ));
+    }
     Ok(damage)
 }
 
@@ -107,10 +124,10 @@ fn tables(
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     log.survey()?;
     let mut open = BTreeMap::<u64, (PathBuf, Box<dyn Table>)>::new();
-    let mut names = HashSet::new();
+    let mut names = Names::default();
     for record in log.records() {
         if selection.records.is_empty() || selection.records.iter().any(|name| name == record.name()) {
-            let name = unused(harmless(record.name()), &mut names);
+            let name = names.unique(&harmless(record.name()));
             let path = folder.join(format!("{name}.{extension}"));
             spare(&path, &[&args.log])?;
             let table = begin(Output::new(&path, args.force)?, record.ty(), &args.fields)?;
@@ -162,18 +179,10 @@ fn parquet(_: &mut Reader<File>, _: &Args, _: &Selection) -> Result<Damage> {
 
 fn harmless(name: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || "-_".contains(c) { c } else { '_' };
-    name.chars().map(plain).collect()
-}
-
-/// The name, or if it is in use, with a number behind it.
-fn unused(name: String, names: &mut HashSet<String>) -> String {
-    let mut free = name.clone();
-    let mut number = 2;
-    while !names.insert(free.clone()) {
-        free = format!("{name}_{number}");
-        number += 1;
+    match name.is_empty() {
+        true => "unnamed".into(),
+        false => name.chars().map(plain).collect(),
     }
-    free
 }
 
 fn tell(path: &Path) -> Result<()> {

@@ -30,6 +30,8 @@ struct Count {
     bytes: u64,
     first_us: Option<i64>,
     last_us: Option<i64>,
+    /// Fields and their units.
+    units: Vec<(String, String)>,
 }
 
 impl Count {
@@ -46,7 +48,22 @@ impl Count {
         json!({
             "name": self.name, "samples": self.samples, "bytes": self.bytes, "rate_hz": self.rate_hz(),
             "first_us": self.first_us, "last_us": self.last_us,
+            "units": self.units.iter().cloned().collect::<BTreeMap<_, _>>(),
         })
+    }
+
+    /// `position rad, velocity rad/s`: the last names of the fields, once each, as all servos have the same; without
+    /// those that say it themselves (`age_us`).
+    fn units_line(&self) -> String {
+        let mut parts = Vec::new();
+        for (path, unit) in &self.units {
+            let last = path.rsplit('.').next().unwrap_or(path);
+            let part = format!("{} {}", name(last), name(unit));
+            if !last.ends_with(&format!("_{unit}")) && !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+        parts.join(", ")
     }
 }
 
@@ -84,9 +101,10 @@ fn info(path: &Path, as_json: bool) -> Result<ExitCode> {
     )?;
     drop(progress);
     for record in log.records() {
-        counts
+        let count = counts
             .entry(record.identifier())
             .or_insert_with(|| Count { name: record.name().into(), ..Count::default() });
+        count.units = record.ty().units().into_iter().map(|(path, unit)| (path, unit.to_owned())).collect();
     }
     let all: Vec<Count> = counts.into_values().collect();
     let (size, finished) = (log.size(), log.is_finished());
@@ -135,6 +153,14 @@ fn table(path: &Path, size: u64, finished: bool, all: &[Count]) -> Result<String
             count.samples,
             count.bytes
         )?;
+    }
+    let units = all.iter().map(|count| (name(&count.name), count.units_line()));
+    let units: Vec<_> = units.filter(|(_, units)| !units.is_empty()).collect();
+    if !units.is_empty() {
+        writeln!(out, "\n{:width$} units", "record")?;
+    }
+    for (record, units) in units {
+        writeln!(out, "{record:width$} {units}")?;
     }
     Ok(out)
 }

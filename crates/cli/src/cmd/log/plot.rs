@@ -39,6 +39,7 @@ struct Line {
     /// Which plot it is in.
     plot: usize,
     path: String,
+    unit: Option<String>,
     trace: Trace,
 }
 
@@ -50,7 +51,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut lines = BTreeMap::<String, Vec<Line>>::new();
     for (plot, what) in args.what.iter().enumerate() {
         let (record, found) = resolve(&log, what)?;
-        let found = found.into_iter().map(|path| Line { plot, path, trace: Trace::new() });
+        let found = found.into_iter().map(|(path, unit)| Line { plot, path, unit, trace: Trace::new() });
         lines.entry(record).or_default().extend(found);
     }
     let count: usize = lines.values().map(Vec::len).sum();
@@ -94,8 +95,11 @@ fn number(value: Value<'_>, path: &str) -> f64 {
     found.and_then(|value| value.number()).unwrap_or(f64::NAN)
 }
 
-/// The record of `record.field…` and the paths of all numbers below the field.
-fn resolve(log: &Reader<File>, what: &str) -> Result<(String, Vec<String>)> {
+/// A number's path and unit.
+type Number = (String, Option<String>);
+
+/// The record of `record.field…` and all numbers below the field.
+fn resolve(log: &Reader<File>, what: &str) -> Result<(String, Vec<Number>)> {
     let (name, field) = what.split_once('.').unwrap_or((what, ""));
     let record = log.record(name)?;
     let paths = numbers(record.ty(), field);
@@ -107,9 +111,9 @@ fn resolve(log: &Reader<File>, what: &str) -> Result<(String, Vec<String>)> {
     Ok((name.to_owned(), paths))
 }
 
-fn numbers(ty: &Type, field: &str) -> Vec<String> {
+fn numbers(ty: &Type, field: &str) -> Vec<Number> {
     if !matches!(ty, Type::Object(_) | Type::FixedArray(..)) {
-        return if field.is_empty() { vec![String::new()] } else { Vec::new() };
+        return if field.is_empty() { vec![(String::new(), None)] } else { Vec::new() };
     }
     let below = |path: &str| {
         field.is_empty()
@@ -117,13 +121,21 @@ fn numbers(ty: &Type, field: &str) -> Vec<String> {
     };
     let has_numbers = |kind| !matches!(kind, Kind::Bytes | Kind::Json);
     let all = columns(ty).into_iter().filter(|column| has_numbers(column.kind) && below(&column.path));
-    all.map(|column| column.path).collect()
+    all.map(|column| (column.path, column.unit)).collect()
+}
+
+/// The unit of a plot, if all its lines have the same.
+fn unit_of(lines: &BTreeMap<String, Vec<Line>>, plot: usize) -> &str {
+    let mut units =
+        lines.values().flatten().filter(|line| line.plot == plot).map(|line| line.unit.as_deref());
+    let first = units.next().flatten();
+    first.filter(|_| units.all(|unit| unit == first)).unwrap_or_default()
 }
 
 fn page(args: &Args, lines: &BTreeMap<String, Vec<Line>>) -> Page {
     let mut section = Section::new("Fields over time");
     for (index, what) in args.what.iter().enumerate() {
-        let mut plot = Plot::over_time(what.as_str(), Axis::new("", ""));
+        let mut plot = Plot::over_time(what.as_str(), Axis::new("", unit_of(lines, index)));
         for (record, line) in
             lines.iter().flat_map(|(record, lines)| lines.iter().map(move |line| (record, line)))
         {
