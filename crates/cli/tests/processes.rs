@@ -280,6 +280,28 @@ fn a_robot_started_by_nohup_outlives_its_session() {
 }
 
 #[test]
+fn a_terminal_that_stops_background_output_does_not_stop_a_robot() {
+    let stand = Stand::new("");
+    let (_person, programs) = terminal();
+    let same = || programs.try_clone().unwrap();
+    let [robot, pid] = [stand.robot(), stand.folder.path().join("pid")];
+    // A shell with job control, which puts the robot into a process group of its own.
+    let line = "set -m; stty tostop; \"$0\" run \"$1\" --no-report & echo $! > \"$2\"; wait $!";
+    let words = [robot.to_str().unwrap(), pid.to_str().unwrap()];
+    let words = [&["--ctty", "bash", "-c", line, env!("CARGO_BIN_EXE_khz")], &words[..]].concat();
+    let mut command = stand.program("setsid", &words);
+    command.stdin(same()).stdout(same()).stderr(same());
+    let mut shell = Process(command.spawn().unwrap());
+    stand.hear_it_hold();
+    // The live line is due by now, more than once.
+    (0..10).for_each(|_| stand.hear("WATCHDOG=1"));
+    let pid: i32 = std::fs::read_to_string(pid).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+    assert_eq!(shell.ended().code(), Some(0));
+    assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
+}
+
+#[test]
 fn a_stopped_terminal_does_not_keep_a_run_from_ending() {
     let (stand, pipe) = watched_by_the_kernel();
     let (_person, programs) = terminal();

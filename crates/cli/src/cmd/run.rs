@@ -79,6 +79,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     check_outputs(&args, &config)?;
 
     let stop = stop_on_signal()?;
+    // The live line must not stop a robot that runs in the background.
+    khz_rt::ignore_tostop().context("cannot ignore SIGTTOU")?;
     let duration_ns = args.duration.or(args.robot.is_none().then_some(DEFAULT_DURATION_NS));
     let mut launch = Launch::start(&config, &text, None, duration_ns, stop)?;
     live::watch(&mut launch.session);

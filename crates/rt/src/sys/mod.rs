@@ -77,6 +77,17 @@ pub(crate) fn thread_use() -> ThreadUse {
     }
 }
 
+/// Has this process ignore SIGTTOU, which stops a background process that writes to a terminal set to `tostop`. Its
+/// threads write all the same then, and processes it starts ignore it, too.
+///
+/// # Errors
+/// If the kernel refuses; Linux does not.
+pub fn ignore_tostop() -> io::Result<()> {
+    // SAFETY: no handler is installed, so no code of ours runs in a signal's context.
+    let before = unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
+    if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Tells the C heap to keep what it has: freed memory stays with the process and no request becomes an
 /// `mmap`, so that once grown the heap needs no system call and meets no page fault. Process-wide.
 #[cfg(target_env = "gnu")]
