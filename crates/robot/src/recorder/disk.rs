@@ -4,6 +4,7 @@ use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, statvfs};
 use std::fs::File;
 use std::io::{self, Write};
 use std::num::NonZeroU64;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// How far ahead a file's room is reserved: large enough to be rare, small enough to be quick.
@@ -39,20 +40,24 @@ pub trait Output: Write + Send {
     /// Called once after the last write. Returns the file's length.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system says, or if the file is not whole any more: removed or cut by somebody else.
     fn close(&mut self) -> io::Result<u64>;
 }
 
 /// The machine's file systems. Files are reserved ahead in large pieces, so that writing rarely waits for the file
 /// system to find room; the reservation lies behind the file's end and is given back when it is closed. What is written
 /// starts on its way to the disk at once, so that the disk works while the log is being put together.
+///
+/// A file that somebody removes or truncates meanwhile is an error of the next write or of the end, instead of a log with
+/// a hole or without a name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Files;
 
 impl Disk for Files {
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Output>> {
         let file = File::options().write(true).create_new(true).open(path)?;
-        Ok(Box::new(Reserved { file, written: 0, reserved: 0, begun: 0 }))
+        let has_links = file.metadata()?.nlink() > 0;
+        Ok(Box::new(Reserved { file, has_links, written: 0, reserved: 0, begun: 0 }))
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
@@ -65,14 +70,32 @@ impl Disk for Files {
 
 struct Reserved {
     file: File,
+    /// The file system counts names.
+    has_links: bool,
     written: u64,
     reserved: u64,
     /// Up to where it is on its way to the disk.
     begun: u64,
 }
 
+impl Reserved {
+    /// That nobody has removed or truncated it.
+    fn check(&self) -> io::Result<()> {
+        let about = self.file.metadata()?;
+        if self.has_links && about.nlink() == 0 {
+            return Err(io::Error::other("the file was removed meanwhile, and what was written is lost"));
+        }
+        if about.len() < self.written {
+            let (len, written) = (about.len(), self.written);
+            return Err(io::Error::other(format!("the file was cut to {len} of {written} bytes meanwhile")));
+        }
+        Ok(())
+    }
+}
+
 impl Write for Reserved {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.check()?;
         if self.written + bytes.len() as u64 > self.reserved {
             // Some file systems cannot; then they find room as they go, as ever.
             let _ = fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.reserved, AHEAD);
@@ -101,7 +124,38 @@ impl Output for Reserved {
     }
 
     fn close(&mut self) -> io::Result<u64> {
+        self.check()?;
         self.file.set_len(self.written)?;
         Ok(self.written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the end says of a file to which `meanwhile` happens, with and without another write after it.
+    fn ends(meanwhile: impl Fn(&Path)) -> [Result<u64, String>; 2] {
+        [false, true].map(|writes| {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("run.tlog");
+            let mut output = Files.create(&path).unwrap();
+            output.write_all(b"begin").unwrap();
+            meanwhile(&path);
+            let written = if writes { output.write_all(b"end") } else { Ok(()) };
+            written.and_then(|()| output.close()).map_err(|error| error.to_string())
+        })
+    }
+
+    #[test]
+    fn a_file_removed_or_truncated_while_it_is_written_is_an_error() {
+        for end in ends(|path| std::fs::remove_file(path).unwrap()) {
+            assert!(end.unwrap_err().contains("removed"));
+        }
+        for end in ends(|path| _ = File::create(path).unwrap()) {
+            assert_eq!(end.unwrap_err(), "the file was cut to 0 of 5 bytes meanwhile");
+        }
+        // One that only got another name is whole.
+        assert_eq!(ends(|path| std::fs::rename(path, path.with_extension("old")).unwrap()), [Ok(5), Ok(8)]);
     }
 }
