@@ -8,11 +8,11 @@ use khz_emu::pl011::Uart;
 use khz_emu::serve::{Endpoint, Server};
 use khz_emu::{BusConfig, Injection, ServoConfig, World, WorldConfig};
 use khz_link::Link;
-use khz_link::fdcanusb::{self, Fdcanusb};
+use khz_link::fdcanusb::{Fdcanusb, FdcanusbLink};
 use khz_link::pi3hat::Pi3hat;
 use khz_link::pl011::Pl011;
-use khz_link::rs485::{self, Rs485};
-use khz_link::socketcan::{self, SocketCan};
+use khz_link::rs485::{Rs485, Rs485Link};
+use khz_link::socketcan::{SocketCan, SocketcanLink};
 use khz_link::udp::{Options, Peer, Reach, Udp};
 use khz_wire::fdcanusb::Dialect;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -129,14 +129,15 @@ impl<T> Stand for InProcess<T> {
 /// An fdcanusb client on a pseudo terminal.
 pub fn fdcanusb(dialect: Dialect) -> impl Fn(u8) -> Box<dyn Stand> {
     move |n| {
-        let options = fdcanusb::Options { dialect: Some(dialect), ..fdcanusb::Options::default() };
-        terminal(n, BusConfig::CAN_FD, move |path| Fdcanusb::open(path, options).unwrap())
+        let checksum = Some(dialect == Dialect::Uart);
+        let link = move |path| FdcanusbLink { checksum, ..FdcanusbLink::at(path) };
+        terminal(n, BusConfig::CAN_FD, move |path| Fdcanusb::open(&link(path)).unwrap())
     }
 }
 
 /// An RS485 line on a pseudo terminal.
 pub fn rs485_line(n: u8) -> Box<dyn Stand> {
-    terminal(n, BusConfig::RS485, |path| Rs485::open(path, rs485::Options::default()).unwrap())
+    terminal(n, BusConfig::RS485, |path| Rs485::open(&Rs485Link::at(path)).unwrap())
 }
 
 /// What a terminal is called in its folder.
@@ -190,7 +191,7 @@ pub fn socketcan(n: u8) -> Box<dyn Stand> {
         let interface = interface.to_str().unwrap().to_owned();
         let name = interface.clone();
         let serve = move || Server::at(world(n, BusConfig::CAN_FD), &[Endpoint::Can(name.clone())]).unwrap();
-        let open = |_: &Server| SocketCan::open(&interface, socketcan::Options::default()).unwrap();
+        let open = |_: &Server| SocketCan::open(&SocketcanLink::at(&interface)).unwrap();
         // The interface stays up whoever is on it.
         let refuse = Refuse::Interface(interface.clone());
         return Box::new(Served { downs: 0, refuse, ..Served::new(serve, open) });
@@ -207,7 +208,7 @@ pub fn socketcan(n: u8) -> Box<dyn Stand> {
         Server::over_can_sockets(world(n, BusConfig::CAN_FD), [far]).unwrap()
     };
     let take = move || ours.get().take().ok_or(std::io::ErrorKind::NotFound.into());
-    let stand = Served::new(serve, |_| SocketCan::over(socketcan::Options::default(), take).unwrap());
+    let stand = Served::new(serve, |_| SocketCan::over(true, take).unwrap());
     Box::new(Served { refuse: Refuse::Fill(other_program), ..stand })
 }
 

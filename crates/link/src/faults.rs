@@ -14,6 +14,10 @@
 //! # let _ = script;
 //! ```
 
+mod settings;
+
+pub use settings::{FaultEvent, FaultKind, FaultsConfig};
+
 use crate::{Capabilities, Counters, Imu, Link, LinkError, Received};
 use khz_wire::{Address, Frame};
 use std::collections::VecDeque;

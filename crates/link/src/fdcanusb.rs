@@ -7,6 +7,7 @@
 use crate::serial::{Direction, Granted, Port, Settings};
 use crate::stream::{Speech, Stream};
 use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
+use khz_settings::section;
 use khz_wire::Frame;
 use khz_wire::fdcanusb::host::{FromAdapter, MAX_INPUT, parse, write_send};
 use khz_wire::fdcanusb::{Dialect, Lines, MAX_LINE};
@@ -22,21 +23,25 @@ const ANSWER_TIMEOUT_NS: i64 = 200_000_000;
 /// Vendor and product of the adapter: new and old.
 const ADAPTERS: [(u16, u16); 2] = [(0x1209, 0x2323), (0x0483, 0x5740)];
 
-/// How to talk to the adapter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Baud rate of a UART; USB ignores it.
-    pub baud: u32,
-    /// With or without checksums; `None` decides as the official clients do: a USB device that is an fdcanusb
-    /// speaks plainly, everything else with checksums.
-    pub dialect: Option<Dialect>,
-    /// Send the data phase at the data bit rate, where the frame asks for it.
-    pub bit_rate_switch: bool,
+section! {
+    /// A bus with `link = "fdcanusb"`.
+    FdcanusbLink {
+        /// The serial device; `/dev/serial/by-id/…` does not change between boots.
+        path: String, "";
+        /// Line speed, for adapters on a UART; USB adapters ignore it.
+        baud: u32 = 921_600, "bit/s", 9600 => 12_000_000;
+        /// Every line carries a checksum: needed on a UART, unknown to USB adapters. Without the key, on everything but a
+        /// USB adapter that is known.
+        checksum: Option<bool> = None, "";
+        /// Send the data phase at the data bit rate.
+        bit_rate_switch: bool = true, "";
+    }
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self { baud: 921_600, dialect: None, bit_rate_switch: true }
+impl FdcanusbLink {
+    /// The adapter at this path, with the defaults.
+    pub fn at(path: impl AsRef<Path>) -> Self {
+        Self { path: path.as_ref().to_string_lossy().into_owned(), ..Self::default() }
     }
 }
 
@@ -50,19 +55,18 @@ pub struct Fdcanusb {
 }
 
 impl Fdcanusb {
-    /// Opens the adapter at `path`, for example `/dev/fdcanusb`. Nothing is sent.
+    /// Opens the adapter. Nothing is sent.
     ///
     /// # Errors
     /// The port is not there, in use, or not ours to open.
-    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
-        let path = path.as_ref();
-        let port = Port::open(path, Settings { baud: options.baud, direction: Direction::Adapter })?;
-        let is_adapter = port.usb().is_some_and(|id| ADAPTERS.contains(&id));
-        let dialect = options.dialect.unwrap_or(match is_adapter {
-            true => Dialect::Adapter,
-            false => Dialect::Uart,
-        });
-        Ok(Self::on(port, dialect, options.bit_rate_switch))
+    pub fn open(link: &FdcanusbLink) -> Result<Self, OpenError> {
+        let settings = Settings { baud: link.baud, direction: Direction::Adapter };
+        let port = Port::open(Path::new(&link.path), settings)?;
+        // As the official clients decide: a USB device that is an fdcanusb speaks plainly, everything else with checksums.
+        let is_adapter = || port.usb().is_some_and(|id| ADAPTERS.contains(&id));
+        let checksum = link.checksum.unwrap_or_else(|| !is_adapter());
+        let dialect = if checksum { Dialect::Uart } else { Dialect::Adapter };
+        Ok(Self::on(port, dialect, link.bit_rate_switch))
     }
 
     /// Speaks over a descriptor that is already set up and non-blocking. When it dies, so does the link.

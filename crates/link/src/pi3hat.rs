@@ -5,6 +5,7 @@
 //! was queried has answered. Facts from mjbots/pi3hat `lib/cpp/mjbots/pi3hat/pi3hat.cc` and `fw/can_bridge.h`.
 
 mod awaited;
+mod settings;
 mod spidev;
 
 use crate::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, OpenError, Received, unit};
@@ -14,6 +15,7 @@ use khz_wire::pi3hat::{
     decode_receive_status, decode_received, encode_send, register,
 };
 use khz_wire::{Address, Frame};
+pub use settings::{Pi3hatConfig, Pi3hatLink};
 pub use spidev::Spidev;
 use std::collections::VecDeque;
 

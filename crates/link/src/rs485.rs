@@ -4,9 +4,11 @@
 //! ([`Link::half_duplex`]) and sends the next the moment the reply has been received. The link finds
 //! the frames in whatever the line carries: noise and torn frames cost only themselves.
 
+use crate::pl011::Pl011;
 use crate::serial::{Direction, Granted, Line, Port, Settings};
 use crate::stream::{Speech, Stream};
 use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
+use khz_settings::{section, words};
 use khz_wire::address::BROADCAST;
 use khz_wire::rs485::{Decoder, MAX_FRAME, encode};
 use khz_wire::{Address, Frame};
@@ -19,18 +21,46 @@ const SILENCE_NS: i64 = 1_000_000;
 /// Frames without reply that may go out in one burst.
 const BURST: usize = 32;
 
-/// How to set the line up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Bits per second, 8N1.
-    pub baud: u32,
-    /// Who switches between sending and receiving.
-    pub direction: Direction,
+words! {
+    /// What drives a serial port.
+    Rs485Driver {
+        /// The kernel.
+        Tty = "tty",
+        /// This process, which asks the registers of a PL011 UART (`/dev/ttyAMA0` of a Raspberry Pi) all the time.
+        /// Takes root and a CPU of its own.
+        Pl011 = "pl011",
+    }
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self { baud: 3_000_000, direction: Direction::Auto }
+section! {
+    /// A bus with `link = "rs485"`.
+    Rs485Link {
+        /// The serial device.
+        path: String, "";
+        /// Line speed.
+        baud: u32 = 3_000_000, "bit/s", 9600 => 12_000_000;
+        /// Who switches between sending and receiving. With `driver = "pl011"` it is always the adapter.
+        direction: Direction = Direction::Auto, "";
+        /// What drives the serial port.
+        driver: Rs485Driver = Rs485Driver::Tty, "";
+    }
+}
+
+impl Rs485Link {
+    /// The line at this path, with the defaults.
+    pub fn at(path: impl AsRef<Path>) -> Self {
+        Self { path: path.as_ref().to_string_lossy().into_owned(), ..Self::default() }
+    }
+
+    /// Opens the line with its driver. Nothing is sent.
+    ///
+    /// # Errors
+    /// As [`Rs485::open`] and [`Pl011::open`].
+    pub fn open(&self) -> Result<Box<dyn Link>, OpenError> {
+        Ok(match self.driver {
+            Rs485Driver::Tty => Box::new(Rs485::open(self)?),
+            Rs485Driver::Pl011 => Box::new(Rs485::over(Pl011::open(&self.path, self.baud)?)),
+        })
     }
 }
 
@@ -44,13 +74,13 @@ pub struct Rs485<L = Port> {
 }
 
 impl Rs485 {
-    /// Opens the line at `path`, for example `/dev/ttyUSB0`. Nothing is sent.
+    /// Opens the line over the kernel's serial port, whatever its `driver`. Nothing is sent.
     ///
     /// # Errors
     /// The port is not there, in use, not ours to open, or cannot do this baud rate or direction.
-    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
-        let settings = Settings { baud: options.baud, direction: options.direction };
-        Port::open(path.as_ref(), settings).map(Self::over)
+    pub fn open(link: &Rs485Link) -> Result<Self, OpenError> {
+        let settings = Settings { baud: link.baud, direction: link.direction };
+        Port::open(Path::new(&link.path), settings).map(Self::over)
     }
 
     /// Speaks over a descriptor that is already set up and non-blocking. When it dies, so does the link.

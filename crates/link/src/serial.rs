@@ -4,6 +4,7 @@ use crate::identity::{Guard, Identity, SYS};
 use crate::reopen::Reopener;
 use crate::sys::tty;
 use crate::{LinkError, OpenError};
+use khz_settings::words;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
 use rustix::termios::{
@@ -77,16 +78,16 @@ pub struct Settings {
     pub direction: Direction,
 }
 
-/// Who switches a half-duplex line between sending and receiving.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Direction {
-    /// The driver, if it can (`TIOCSRS485`); else the adapter.
-    #[default]
-    Auto,
-    /// The driver; opening fails if it cannot.
-    Kernel,
-    /// The adapter, or nobody has to. The driver's own setting is left as it is.
-    Adapter,
+words! {
+    /// Who turns the line around.
+    Direction {
+        /// The driver, if it can; else the adapter.
+        Auto = "auto",
+        /// The kernel's driver, with `TIOCSRS485`.
+        Kernel = "kernel",
+        /// The adapter does it by itself.
+        Adapter = "adapter",
+    }
 }
 
 /// What the driver granted beyond the baud rate.

@@ -15,6 +15,7 @@ use crate::sys::queued;
 use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
 use in_flight::{Allowed, InFlight};
 use interface::Interface;
+use khz_settings::section;
 use khz_wire::Frame;
 use std::collections::VecDeque;
 use std::io;
@@ -33,16 +34,20 @@ const BY_UDEV: &str =
 /// How long the last frames may take to leave when the link is closed, ms.
 const LEAVING_MS: u32 = 20;
 
-/// How to use an interface. How it is set up is `ip link`'s affair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Send the data phase at the data bit rate, where the frame asks for it.
-    pub bit_rate_switch: bool,
+section! {
+    /// A bus with `link = "socketcan"`. Bit rates are set with `ip link`, not here.
+    SocketcanLink {
+        /// Name of the network interface.
+        interface: String, "";
+        /// Send the data phase at the data bit rate.
+        bit_rate_switch: bool = true, "";
+    }
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self { bit_rate_switch: true }
+impl SocketcanLink {
+    /// This interface, with the defaults.
+    pub fn at(interface: impl Into<String>) -> Self {
+        Self { interface: interface.into(), ..Self::default() }
     }
 }
 
@@ -61,7 +66,7 @@ impl Default for Options {
 pub struct SocketCan {
     /// The interface, or what stands in for one.
     name: String,
-    options: Options,
+    bit_rate_switch: bool,
     fd: Option<OwnedFd>,
     reopener: Option<Reopener>,
     /// Why another interface under the same name was not taken.
@@ -77,11 +82,12 @@ pub struct SocketCan {
 }
 
 impl SocketCan {
-    /// Opens an interface, for example `can0`.
+    /// Opens an interface.
     ///
     /// # Errors
     /// There is no such interface, it is down, or it cannot carry CAN-FD; each with the command that mends it.
-    pub fn open(name: &str, options: Options) -> Result<Self, OpenError> {
+    pub fn open(link: &SocketcanLink) -> Result<Self, OpenError> {
+        let name = &link.interface;
         let interface = Interface::read(name)?;
         interface.require_usable()?;
         let (again, confirms) = (name.to_owned(), interface.confirms());
@@ -92,26 +98,26 @@ impl SocketCan {
             let socket = can::open(&again, confirms)?;
             guard.check(&Identity::of_interface(sys, &again)).map(|()| socket)
         };
-        Self::opened(name, options, confirms, socket)
+        Self::opened(name, link.bit_rate_switch, confirms, socket)
             .map(|link| Self { refusal, ..link })
             .map_err(|error| OpenError::new(name, &error, "is CAN in this kernel? `sudo modprobe can_raw`"))
     }
 
     /// Speaks over sockets that carry whole `struct canfd_frame`s: raw CAN sockets opened elsewhere, or a
-    /// stand-in. When one dies, `socket` is asked for the next, on a thread of its own, until it gives one.
+    /// stand-in. `bit_rate_switch`: as in [`SocketcanLink`]. When one dies, `socket` is asked for the next, on a thread of its own, until it gives one.
     ///
     /// # Errors
     /// What `socket` reports the first time, or the system about the thread.
     pub fn over(
-        options: Options,
+        bit_rate_switch: bool,
         socket: impl Fn() -> io::Result<OwnedFd> + Send + 'static,
     ) -> io::Result<Self> {
-        Self::opened("the socket", options, false, socket)
+        Self::opened("the socket", bit_rate_switch, false, socket)
     }
 
     fn opened(
         name: &str,
-        options: Options,
+        bit_rate_switch: bool,
         confirms: bool,
         socket: impl Fn() -> io::Result<OwnedFd> + Send + 'static,
     ) -> io::Result<Self> {
@@ -119,7 +125,7 @@ impl SocketCan {
         let reopener = Some(Reopener::new(socket)?);
         Ok(Self {
             name: name.into(),
-            options,
+            bit_rate_switch,
             fd,
             reopener,
             refusal: Arc::default(),
@@ -272,7 +278,7 @@ impl Link for SocketCan {
         if frame.fd {
             frame.pad();
         }
-        frame.brs &= self.options.bit_rate_switch;
+        frame.brs &= self.bit_rate_switch;
         self.out.push_back(RawFrame::new(&frame));
         Ok(())
     }
@@ -358,14 +364,14 @@ mod tests {
     /// Two links, each the other's bus.
     fn wired() -> (SocketCan, SocketCan) {
         let (a, b) = sockets();
-        (on(a, Options::default()), on(b, Options::default()))
+        (on(a, true), on(b, true))
     }
 
     /// A link over one socket, which stays dead once it has died.
-    fn on(socket: OwnedFd, options: Options) -> SocketCan {
+    fn on(socket: OwnedFd, bit_rate_switch: bool) -> SocketCan {
         let socket = Mutex::new(Some(socket));
         let take = move || socket.lock().unwrap().take().ok_or(io::ErrorKind::NotFound.into());
-        SocketCan::over(options, take).unwrap()
+        SocketCan::over(bit_rate_switch, take).unwrap()
     }
 
     fn frame(id: u32, payload: &[u8]) -> Frame {
@@ -411,7 +417,7 @@ mod tests {
     #[test]
     fn without_bit_rate_switch_no_frame_has_it() {
         let (a, b) = sockets();
-        let (mut host, mut device) = (on(a, Options { bit_rate_switch: false }), on(b, Options::default()));
+        let (mut host, mut device) = (on(a, false), on(b, true));
         host.send(0, &frame(0x8001, &[7]), 0).unwrap();
         host.flush(0).unwrap();
         let received = device.receive(0).unwrap().unwrap().frame;
@@ -533,8 +539,8 @@ mod tests {
         let (again, far) = sockets();
         let sockets = Mutex::new(vec![again, ours]);
         let next = move || sockets.lock().unwrap().pop().ok_or(io::ErrorKind::NotFound.into());
-        let mut host = SocketCan::over(Options::default(), next).unwrap();
-        let (theirs, mut far) = (on(theirs, Options::default()), on(far, Options::default()));
+        let mut host = SocketCan::over(true, next).unwrap();
+        let (theirs, mut far) = (on(theirs, true), on(far, true));
         inject(&theirs, ERROR | 0x40);
         assert_eq!(host.receive(0), Err(LinkError::Down { errno: 0 }));
         drop(theirs);

@@ -6,6 +6,9 @@
 //! if it comes from the address of the device that was asked.
 
 mod asked;
+mod settings;
+
+pub use settings::UdpLink;
 
 use crate::stamp::Clocks;
 use crate::sys::batch::{Batch, Packet};

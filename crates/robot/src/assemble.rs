@@ -1,23 +1,18 @@
 //! From a robot file to a machine: links opened, cycle planned, controller chosen.
 
-use crate::config::{
-    BusConfig, ControllerConfig, FaultKind, FaultsConfig, ImuLink, LinkConfig, Pi3hatConfig, RobotConfig,
-    Rs485Direction, Rs485Driver, Rs485Link, ServoConfig, UdpLink, nanoseconds,
-};
+use crate::config::{BusConfig, ControllerConfig, ImuLink, LinkConfig, RobotConfig, ServoConfig};
 use crate::controller::{Controller, Hold, Sine, StandAndSquat};
 use crate::cycle::{Cycle, CyclePlan, DevicePlan, Mounting, PaceFrame};
 use crate::state::RobotState;
 use crate::supervisor::Supervisor;
 use crate::tick::Machine;
 use khz_emu::World;
-use khz_link::faults::{Direction, Fault, Faults, Kind};
+use khz_link::faults::{Fault, Faults};
+use khz_link::fdcanusb::Fdcanusb;
 use khz_link::pi3hat::{self, Pi3hat, Spidev};
-use khz_link::pl011::Pl011;
-use khz_link::rs485::{self, Rs485};
-use khz_link::{Link, OpenError, serial};
-use khz_wire::fdcanusb::Dialect;
-use std::net::ToSocketAddrs;
-use std::path::Path;
+use khz_link::socketcan::SocketCan;
+use khz_link::udp::Udp;
+use khz_link::{Link, OpenError};
 
 /// Why the machine could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -139,7 +134,7 @@ pub fn open_links(
     for (index, bus) in config.buses.iter().enumerate() {
         // The others are on a link that is open.
         if places[index].0 == links.len() {
-            links.push(with_faults(open(config, index)?, &script(&bus.faults, 0), config.emulation.seed));
+            links.push(with_faults(open(config, index)?, &bus.faults.script(0), config.emulation.seed));
         }
     }
     let of_kind = |kind| {
@@ -164,7 +159,7 @@ fn places(config: &RobotConfig) -> Vec<Place> {
     let mut next = hat + usize::from(has_hat(config));
     let place = |(index, bus): (usize, &BusConfig)| match &bus.link {
         LinkConfig::Emulated(_) => (0, index as u8),
-        LinkConfig::Pi3hat(bus) => (hat, bus.channel - 1),
+        LinkConfig::Pi3hat(bus) => (hat, bus.channel()),
         _ => {
             next += 1;
             (next - 1, 0)
@@ -200,71 +195,38 @@ fn has_hat(config: &RobotConfig) -> bool {
 
 /// What the `faults` of the emulated buses ask for; their channel is the bus.
 fn emulated_script(config: &RobotConfig) -> Vec<Fault> {
-    config.buses.iter().enumerate().flat_map(|(index, bus)| script(&bus.faults, index as u8)).collect()
+    config.buses.iter().enumerate().flat_map(|(index, bus)| bus.faults.script(index as u8)).collect()
 }
 
 fn open(config: &RobotConfig, index: usize) -> Result<Box<dyn Link>, AssembleError> {
     let bus = &config.buses[index];
     let failed = |why: String| AssembleError::Open { bus: bus.name.clone(), why };
-    match &bus.link {
-        LinkConfig::Fdcanusb(link) => {
-            let dialect =
-                link.checksum.map(|checksum| if checksum { Dialect::Uart } else { Dialect::Adapter });
-            let bit_rate_switch = link.bit_rate_switch;
-            let options = khz_link::fdcanusb::Options { baud: link.baud, dialect, bit_rate_switch };
-            let opened = khz_link::fdcanusb::Fdcanusb::open(&link.path, options);
-            Ok(Box::new(opened.map_err(|error| failed(error.to_string()))?))
-        }
-        LinkConfig::Socketcan(link) => {
-            let options = khz_link::socketcan::Options { bit_rate_switch: link.bit_rate_switch };
-            let opened = khz_link::socketcan::SocketCan::open(&link.interface, options);
-            Ok(Box::new(opened.map_err(|error| failed(error.to_string()))?))
-        }
-        LinkConfig::Rs485(link) => {
-            let opened = open_rs485(link);
-            opened.map_err(|error| failed(error.to_string()))
-        }
+    let opened: Result<Box<dyn Link>, OpenError> = match &bus.link {
+        LinkConfig::Fdcanusb(link) => Fdcanusb::open(link).map(boxed),
+        LinkConfig::Socketcan(link) => SocketCan::open(link).map(boxed),
+        LinkConfig::Rs485(link) => link.open(),
         LinkConfig::Udp(link) => {
-            let options = udp_options(config, index, link).map_err(failed)?;
-            Ok(Box::new(khz_link::udp::Udp::open(options).map_err(|error| failed(error.to_string()))?))
+            let ids = config.servos_on(index).map(|(_, servo)| servo.id);
+            Udp::open(link.options(ids).map_err(failed)?).map(boxed)
         }
-        other => Err(failed(format!("`khz run` cannot open link = \"{}\" yet", other.kind()))),
-    }
-}
-
-fn open_rs485(link: &Rs485Link) -> Result<Box<dyn Link>, OpenError> {
-    let direction = match link.direction {
-        Rs485Direction::Auto => serial::Direction::Auto,
-        Rs485Direction::Kernel => serial::Direction::Kernel,
-        Rs485Direction::Adapter => serial::Direction::Adapter,
+        other => return Err(failed(format!("`khz run` cannot open link = \"{}\" yet", other.kind()))),
     };
-    Ok(match link.driver {
-        Rs485Driver::Tty => Box::new(Rs485::open(&link.path, rs485::Options { baud: link.baud, direction })?),
-        Rs485Driver::Pl011 => Box::new(Rs485::over(Pl011::open(&link.path, link.baud)?)),
-    })
+    opened.map_err(|error| failed(error.to_string()))
 }
 
-/// The SPI devices of a hat.
-///
-/// # Errors
-/// As [`Spidev::open`].
-pub fn hat_spi(hat: &Pi3hatConfig) -> Result<Spidev, OpenError> {
-    let [can_1, can_2] = hat.can_spi.each_ref().map(Path::new);
-    Spidev::open([can_1, can_2], Path::new(&hat.aux_spi), hat.speed_hz)
+fn boxed(link: impl Link + 'static) -> Box<dyn Link> {
+    Box::new(link)
 }
 
 /// The one hat behind all buses with `link = "pi3hat"`.
 fn open_hat(config: &RobotConfig) -> Result<Box<dyn Link>, AssembleError> {
     let failed = |why: String| AssembleError::Open { bus: "pi3hat".into(), why };
-    let spi =
-        hat_spi(&config.pi3hat.clone().unwrap_or_default()).map_err(|error| failed(error.to_string()))?;
+    let hat = config.pi3hat.clone().unwrap_or_default();
+    let spi = Spidev::open(&hat).map_err(|error| failed(error.to_string()))?;
     let mut options = pi3hat::Options::default();
     for bus in &config.buses {
         let LinkConfig::Pi3hat(bus) = &bus.link else { continue };
-        let can = &mut options.can[usize::from(bus.channel - 1)];
-        can.nominal = bus.nominal_bit_rate as i32;
-        can.data = bus.data_bit_rate as i32;
-        can.bit_rate_switch = bus.bit_rate_switch;
+        options.can[usize::from(bus.channel())] = bus.can();
     }
     if let Some(imu) = &config.imu {
         let [yaw, pitch, roll] = imu.mounting.map(|angle| angle.to_degrees() as f32);
@@ -278,58 +240,14 @@ fn open_hat(config: &RobotConfig) -> Result<Box<dyn Link>, AssembleError> {
 /// The faults of the hat's buses, each on its own channel.
 fn hat_script(config: &RobotConfig) -> Vec<Fault> {
     let on_hat = config.buses.iter().filter_map(|bus| match &bus.link {
-        LinkConfig::Pi3hat(link) => Some(script(&bus.faults, link.channel - 1)),
+        LinkConfig::Pi3hat(link) => Some(bus.faults.script(link.channel())),
         _ => None,
     });
     on_hat.flatten().collect()
 }
 
-/// A broadcast address reaches every device with one datagram; any other is the address of each.
-fn udp_options(config: &RobotConfig, index: usize, link: &UdpLink) -> Result<khz_link::udp::Options, String> {
-    use khz_link::udp::{Options, Peer, Reach, is_broadcast};
-    let parse = |text: &str| {
-        let found = text.to_socket_addrs().map_err(|error| format!("{text}: {error}"))?.next();
-        found.ok_or_else(|| format!("{text}: no such host"))
-    };
-    let address = parse(&link.address)?;
-    let servos = config.servos.iter().filter(|servo| servo.bus == index);
-    let peers = servos.map(|servo| Peer { channel: 0, id: servo.id, address }).collect();
-    let reach = if is_broadcast(address) { Reach::All(address) } else { Reach::Unicast(peers) };
-    Ok(Options { bind: parse(&link.listen)?, reach, channels: 1, busy_poll_us: link.busy_poll_us })
-}
-
 fn with_faults(link: Box<dyn Link>, script: &[Fault], seed: u64) -> Box<dyn Link> {
     if script.is_empty() { link } else { Box::new(Faults::new(link, script, seed)) }
-}
-
-/// What a bus's `faults` ask for.
-fn script(faults: &FaultsConfig, channel: u8) -> Vec<Fault> {
-    let channel = Some(channel);
-    let shares = [
-        (faults.loss, Kind::Loss),
-        (faults.duplicate, Kind::Duplicate),
-        (faults.corrupt, Kind::Corrupt),
-        (faults.reorder, Kind::Reorder { within_ns: 1_000_000 }),
-    ];
-    let mut script: Vec<Fault> = shares
-        .into_iter()
-        .filter(|(share, _)| *share > 0.0)
-        .map(|(probability, kind)| Fault { probability, channel, ..Fault::new(kind) })
-        .collect();
-    if faults.delay_us > 0.0 || faults.jitter_us > 0.0 {
-        let kind = Kind::Delay { ns: nanoseconds(faults.delay_us), jitter_ns: nanoseconds(faults.jitter_us) };
-        script.push(Fault { channel, direction: Direction::FromDevices, ..Fault::new(kind) });
-    }
-    script.extend(faults.events.iter().map(|event| {
-        let fault = match event.kind {
-            FaultKind::Silence => Fault { device: event.id, ..Fault::new(Kind::Loss) },
-            FaultKind::BusOff => Fault::new(Kind::BusOff),
-        };
-        let from_ns = nanoseconds(event.at_s * 1e6);
-        let until_ns = event.for_s.map_or(i64::MAX, |for_s| from_ns.saturating_add(nanoseconds(for_s * 1e6)));
-        Fault { from_ns, until_ns, channel, ..fault }
-    }));
-    script
 }
 
 fn device(config: &RobotConfig, servo: &ServoConfig, (link, channel): Place) -> DevicePlan {

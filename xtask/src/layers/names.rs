@@ -78,7 +78,6 @@ struct Exception {
 const REQUESTS: &str = "requests say where they go, so that links open no identifiers";
 const FAMILIES: &str = "state, commands and injected faults have words of no family";
 const DESK: &str = "single servos are served in one place, for command line and Python";
-const SETTINGS: &str = "links declare their own sections of the robot file";
 const SIZES: &str = "what a frame's envelope costs is part of the wire's time";
 const DRILL: &str = "drills break links and look at what passes through them";
 const RTT: &str = "round trips get a crate of their own, which may know sockets";
@@ -113,7 +112,6 @@ const EXCEPTIONS: &[Exception] = &[
     Exception { file: "crates/measure/src/drill/spy.rs", what: "khz_wire::Register", until: FAMILIES },
     Exception { file: "crates/measure/src/rtt/send.rs", what: "khz_link", until: RTT },
     Exception { file: "crates/measure/src/rtt/socket.rs", what: "khz_link", until: RTT },
-    Exception { file: "crates/robot/src/assemble.rs", what: "khz_wire::fdcanusb", until: SETTINGS },
     Exception { file: "crates/robot/src/records.rs", what: "khz_wire::Mode", until: FAMILIES },
     Exception { file: "crates/robot/src/state.rs", what: "khz_wire::Fault", until: FAMILIES },
     Exception { file: "crates/robot/src/state.rs", what: "khz_wire::Mode", until: FAMILIES },

@@ -13,11 +13,10 @@ use khz_bench::machine::{Machine, plan, short_command};
 use khz_bench::{Bench, Samples};
 use khz_emu::serve::Server;
 use khz_emu::{BusConfig, ServoConfig, World, WorldConfig};
-use khz_link::fdcanusb::{Fdcanusb, Options};
+use khz_link::fdcanusb::{Fdcanusb, FdcanusbLink};
 use khz_robot::config::{Format, QueryFormat};
 use khz_robot::time::Receive;
 use khz_rt::clock::{now_ns, thread_cpu_ns};
-use khz_wire::fdcanusb::Dialect;
 use moteus::command::PositionCommand as PeerCommand;
 use moteus::transport::fdcanusb::{FdcanusbDevice, FdcanusbOptions};
 use moteus::transport::transaction::Request;
@@ -139,8 +138,7 @@ struct Ours(Machine);
 impl Ours {
     fn open(path: &str, servos: usize) -> Result<Self> {
         // Both speak plainly, as with a real adapter.
-        let options = Options { dialect: Some(Dialect::Adapter), ..Options::default() };
-        let link = Fdcanusb::open(path, options)?;
+        let link = Fdcanusb::open(&FdcanusbLink { checksum: Some(false), ..FdcanusbLink::at(path) })?;
         let command = short_command(Format::Float);
         let plan = plan(servos as u8, 1, &command, &QueryFormat::default(), DEADLINE_NS);
         Ok(Self(Machine::new(Box::new(link), plan)))

@@ -1,7 +1,7 @@
 //! One bus on a CAN interface of the kernel: any program that opens the interface meets the servos.
 
 use super::Port;
-use khz_link::socketcan::{Options, SocketCan};
+use khz_link::socketcan::{SocketCan, SocketcanLink};
 use khz_link::{Link, OpenError};
 use khz_rt::clock::now_ns;
 use khz_wire::Frame;
@@ -23,7 +23,7 @@ impl CanPort {
     pub(super) fn open(interface: &str) -> Result<Self, OpenError> {
         Ok(Self {
             interface: interface.into(),
-            link: SocketCan::open(interface, Options::default())?,
+            link: SocketCan::open(&SocketcanLink::at(interface))?,
             back: None,
         })
     }
@@ -32,7 +32,7 @@ impl CanPort {
     pub(super) fn over(fd: OwnedFd) -> io::Result<Self> {
         let fd = Mutex::new(Some(fd));
         let once = move || fd.lock().ok().and_then(|mut fd| fd.take()).ok_or(io::ErrorKind::NotFound.into());
-        Ok(Self { interface: String::new(), link: SocketCan::over(Options::default(), once)?, back: None })
+        Ok(Self { interface: String::new(), link: SocketCan::over(true, once)?, back: None })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The hat through the kernel's SPI devices.
 
-use super::{Processor, Spi};
+use super::{Pi3hatConfig, Processor, Spi};
 use crate::sys::spi;
 use crate::{LinkError, OpenError};
 use rustix::fs::{Mode, OFlags, open};
@@ -18,13 +18,13 @@ pub struct Spidev {
 }
 
 impl Spidev {
-    /// Opens the devices of the two CAN processors and of the third, usually `/dev/spidev1.0`,
-    /// `/dev/spidev1.1` and `/dev/spidev0.0`.
+    /// Opens the devices of the two CAN processors and of the third.
     ///
     /// # Errors
     /// A device is not there, not ours to open, or refuses the mode.
-    pub fn open(can: [&Path; 2], aux: &Path, speed_hz: u32) -> Result<Self, OpenError> {
-        let device = |path: &Path| {
+    pub fn open(hat: &Pi3hatConfig) -> Result<Self, OpenError> {
+        let device = |path: &str| {
+            let path = Path::new(path);
             let explain = |error: std::io::Error| {
                 let advice = match error.kind() {
                     std::io::ErrorKind::NotFound => {
@@ -40,7 +40,9 @@ impl Spidev {
             spi::set_mode_0(fd.as_fd()).map_err(explain)?;
             Ok(fd)
         };
-        Ok(Self { devices: [device(can[0])?, device(can[1])?, device(aux)?], speed_hz })
+        let [can_1, can_2] = &hat.can_spi;
+        let devices = [device(can_1)?, device(can_2)?, device(&hat.aux_spi)?];
+        Ok(Self { devices, speed_hz: hat.speed_hz })
     }
 
     fn transfer(&self, with: Processor, register: u8, data: spi::Data<'_>) -> Result<i64, LinkError> {

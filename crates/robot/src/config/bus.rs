@@ -1,5 +1,11 @@
 //! `[bus.NAME]`: how a bus is reached, and what may go wrong on it on purpose.
 
+use khz_link::faults::FaultsConfig;
+use khz_link::fdcanusb::FdcanusbLink;
+use khz_link::pi3hat::Pi3hatLink;
+use khz_link::rs485::Rs485Link;
+use khz_link::socketcan::SocketcanLink;
+use khz_link::udp::UdpLink;
 use khz_settings::Problem;
 use khz_settings::{Key, Reader, join, section, suggestion, words};
 use toml::Spanned;
@@ -79,151 +85,6 @@ section! {
         baud: u32 = 3_000_000, "bit/s", 9600 => 12_000_000;
         /// Time a servo takes from the end of a request to the start of its reply.
         turnaround_us: f64 = 75.0, "µs", 0.0 => 100_000.0;
-    }
-}
-
-section! {
-    /// A bus with `link = "socketcan"`. Bit rates are set with `ip link`, not here.
-    SocketcanLink {
-        /// Name of the network interface.
-        interface: String, "";
-        /// Send the data phase at the data bit rate.
-        bit_rate_switch: bool = true, "";
-    }
-}
-
-section! {
-    /// A bus with `link = "fdcanusb"`.
-    FdcanusbLink {
-        /// The serial device; `/dev/serial/by-id/…` does not change between boots.
-        path: String, "";
-        /// Line speed, for adapters on a UART; USB adapters ignore it.
-        baud: u32 = 921_600, "bit/s", 9600 => 12_000_000;
-        /// Every line carries a checksum: needed on a UART, unknown to USB adapters. Without the key, on everything but a
-        /// USB adapter that is known.
-        checksum: Option<bool> = None, "";
-        /// Send the data phase at the data bit rate.
-        bit_rate_switch: bool = true, "";
-    }
-}
-
-words! {
-    /// Who turns the line around.
-    Rs485Direction {
-        /// The driver, if it can; else the adapter.
-        Auto = "auto",
-        /// The kernel's driver, with `TIOCSRS485`.
-        Kernel = "kernel",
-        /// The adapter does it by itself.
-        Adapter = "adapter",
-    }
-}
-
-words! {
-    /// What drives a serial port.
-    Rs485Driver {
-        /// The kernel.
-        Tty = "tty",
-        /// This process, which asks the registers of a PL011 UART (`/dev/ttyAMA0` of a Raspberry Pi) all the time.
-        /// Takes root and a CPU of its own.
-        Pl011 = "pl011",
-    }
-}
-
-section! {
-    /// A bus with `link = "rs485"`.
-    Rs485Link {
-        /// The serial device.
-        path: String, "";
-        /// Line speed.
-        baud: u32 = 3_000_000, "bit/s", 9600 => 12_000_000;
-        /// Who switches between sending and receiving. With `driver = "pl011"` it is always the adapter.
-        direction: Rs485Direction = Rs485Direction::Auto, "";
-        /// What drives the serial port.
-        driver: Rs485Driver = Rs485Driver::Tty, "";
-    }
-}
-
-section! {
-    /// A bus with `link = "pi3hat"`. All such buses belong to the one hat of `[pi3hat]`.
-    Pi3hatLink {
-        /// Which connector: 1 for JC1 to 5 for JC5.
-        channel: u8, "", 1 => 5;
-        /// Bit rate of arbitration.
-        nominal_bit_rate: u32 = 1_000_000, "bit/s", 10_000 => 1_000_000;
-        /// Bit rate of the data phase.
-        data_bit_rate: u32 = 5_000_000, "bit/s", 10_000 => 10_000_000;
-        /// Send the data phase at the data bit rate.
-        bit_rate_switch: bool = true, "";
-    }
-}
-
-section! {
-    /// A bus with `link = "udp"`.
-    UdpLink {
-        /// Where the devices listen, `HOST:PORT`; a broadcast address reaches all of them with one datagram.
-        address: String, "";
-        /// Where replies are received, `HOST:PORT`; port 0 takes any.
-        listen: String = "0.0.0.0:0".to_owned(), "";
-        /// How long the kernel polls the network card for a reply (`SO_BUSY_POLL`); 0 leaves it to interrupts.
-        busy_poll_us: u32 = 0, "µs", 0 => 1000;
-    }
-}
-
-section! {
-    /// `[pi3hat]`: the hat itself, shared by its buses.
-    Pi3hatConfig {
-        /// SPI device of the two CAN processors (auxiliary SPI, chip selects 0 and 1).
-        can_spi: [String; 2] = ["/dev/spidev1.0".to_owned(), "/dev/spidev1.1".to_owned()], "";
-        /// SPI device of the third processor: JC5 and IMU.
-        aux_spi: String = "/dev/spidev0.0".to_owned(), "";
-        /// SPI clock.
-        speed_hz: u32 = 10_000_000, "Hz", 100_000 => 10_000_000;
-    }
-}
-
-section! {
-    /// `[bus.NAME.faults]`: what to break on purpose. Everything happens by the seed of `[emulation]`, so a run
-    /// can be repeated.
-    FaultsConfig {
-        /// Share of frames lost.
-        loss: f64 = 0.0, "", 0.0 => 1.0;
-        /// Share of frames that come twice.
-        duplicate: f64 = 0.0, "", 0.0 => 1.0;
-        /// Share of frames with a flipped bit.
-        corrupt: f64 = 0.0, "", 0.0 => 1.0;
-        /// Share of frames overtaken by the next one.
-        reorder: f64 = 0.0, "", 0.0 => 1.0;
-        /// Every frame comes this much later.
-        delay_us: f64 = 0.0, "µs", 0.0 => 1_000_000.0;
-        /// And up to this much more, at random.
-        jitter_us: f64 = 0.0, "µs", 0.0 => 1_000_000.0;
-        /// What happens when: `{ at_s = 2, for_s = 1, kind = "silence", id = 3 }`.
-        events: Vec<FaultEvent> = Vec::new(), "";
-    }
-}
-
-words! {
-    /// What breaks at a set time.
-    FaultKind {
-        /// Frames of the device, or of the whole bus, vanish.
-        Silence = "silence",
-        /// The link reports that it is down.
-        BusOff = "bus_off",
-    }
-}
-
-section! {
-    /// One entry of `events`.
-    FaultEvent {
-        /// When it begins, from the start of the run.
-        at_s: f64, "s", 0.0 => 1e9;
-        /// How long it lasts; without the key, to the end.
-        for_s: Option<f64> = None, "s", 0.0 => 1e9;
-        /// What breaks.
-        kind: FaultKind = FaultKind::Silence, "";
-        /// The device meant; without the key, the whole bus.
-        id: Option<u8> = None, "", 1 => 126;
     }
 }
 

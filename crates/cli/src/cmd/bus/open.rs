@@ -4,13 +4,12 @@ use crate::cmd::show;
 use anyhow::{Context, Result, bail};
 use khz_emu::hat::Hat;
 use khz_emu::{BusConfig, World};
-use khz_link::fdcanusb::Fdcanusb;
-use khz_link::pi3hat::{Pi3hat, Spi};
-use khz_link::rs485::Rs485;
-use khz_link::socketcan::{SocketCan, interface};
+use khz_link::fdcanusb::{Fdcanusb, FdcanusbLink};
+use khz_link::pi3hat::{Pi3hat, Pi3hatConfig, Spi, Spidev};
+use khz_link::rs485::{Rs485, Rs485Link};
+use khz_link::socketcan::{SocketCan, SocketcanLink, interface};
 use khz_link::udp::{Options, Reach, Udp};
 use khz_link::{Link, LinkError, Received};
-use khz_robot::config::Pi3hatConfig;
 use khz_robot::{RobotConfig, assemble};
 use khz_rt::clock::now_ns;
 use khz_wire::Frame;
@@ -64,9 +63,9 @@ impl Buses {
 
     fn add(&mut self, word: &str) -> Result<()> {
         let link: Box<dyn Link> = match word.split_once(':') {
-            Some(("socketcan", interface)) => Box::new(SocketCan::open(interface, Default::default())?),
-            Some(("fdcanusb", path)) => Box::new(Fdcanusb::open(path, Default::default())?),
-            Some(("rs485", path)) => Box::new(Rs485::open(path, Default::default())?),
+            Some(("socketcan", interface)) => Box::new(SocketCan::open(&SocketcanLink::at(interface))?),
+            Some(("fdcanusb", path)) => Box::new(Fdcanusb::open(&FdcanusbLink::at(path))?),
+            Some(("rs485", path)) => Box::new(Rs485::open(&Rs485Link::at(path))?),
             Some(("udp", address)) => {
                 let found = address.to_socket_addrs().with_context(|| address.to_owned())?.next();
                 let reach = Reach::All(found.with_context(|| format!("{address}: no such host"))?);
@@ -193,7 +192,7 @@ pub fn spi(word: &str) -> Result<Box<dyn Spi>> {
         }
         _ => bail!("{word}: not a pi3hat; write pi3hat, a robot file (.toml) with a hat, or emulated:pi3hat"),
     };
-    Ok(Box::new(assemble::hat_spi(&hat)?))
+    Ok(Box::new(Spidev::open(&hat)?))
 }
 
 /// `khz bus info`.

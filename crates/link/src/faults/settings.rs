@@ -1,0 +1,89 @@
+//! Faults in a robot file.
+
+use super::{Direction, Fault, Kind};
+use khz_settings::{nanoseconds, section, words};
+
+/// A frame that is overtaken by none leaves after this time, ns.
+const OVERTAKEN_WITHIN_NS: i64 = 1_000_000;
+
+section! {
+    /// `[bus.NAME.faults]`: what to break on purpose. Everything happens by the seed of `[emulation]`, so a run
+    /// can be repeated.
+    FaultsConfig {
+        /// Share of frames lost.
+        loss: f64 = 0.0, "", 0.0 => 1.0;
+        /// Share of frames that come twice.
+        duplicate: f64 = 0.0, "", 0.0 => 1.0;
+        /// Share of frames with a flipped bit.
+        corrupt: f64 = 0.0, "", 0.0 => 1.0;
+        /// Share of frames overtaken by the next one.
+        reorder: f64 = 0.0, "", 0.0 => 1.0;
+        /// Every frame comes this much later.
+        delay_us: f64 = 0.0, "µs", 0.0 => 1_000_000.0;
+        /// And up to this much more, at random.
+        jitter_us: f64 = 0.0, "µs", 0.0 => 1_000_000.0;
+        /// What happens when: `{ at_s = 2, for_s = 1, kind = "silence", id = 3 }`.
+        events: Vec<FaultEvent> = Vec::new(), "";
+    }
+}
+
+words! {
+    /// What breaks at a set time.
+    FaultKind {
+        /// Frames of the device, or of the whole bus, vanish.
+        Silence = "silence",
+        /// The link reports that it is down.
+        BusOff = "bus_off",
+    }
+}
+
+section! {
+    /// One entry of `events`.
+    FaultEvent {
+        /// When it begins, from the start of the run.
+        at_s: f64, "s", 0.0 => 1e9;
+        /// How long it lasts; without the key, to the end.
+        for_s: Option<f64> = None, "s", 0.0 => 1e9;
+        /// What breaks.
+        kind: FaultKind = FaultKind::Silence, "";
+        /// The device meant; without the key, the whole bus.
+        id: Option<u8> = None, "", 1 => 126;
+    }
+}
+
+impl FaultsConfig {
+    /// The script for one bus, the channel `channel` of its link.
+    pub fn script(&self, channel: u8) -> Vec<Fault> {
+        let channel = Some(channel);
+        let shares = [
+            (self.loss, Kind::Loss),
+            (self.duplicate, Kind::Duplicate),
+            (self.corrupt, Kind::Corrupt),
+            (self.reorder, Kind::Reorder { within_ns: OVERTAKEN_WITHIN_NS }),
+        ];
+        let mut script: Vec<Fault> = shares
+            .into_iter()
+            .filter(|(share, _)| *share > 0.0)
+            .map(|(probability, kind)| Fault { probability, channel, ..Fault::new(kind) })
+            .collect();
+        if self.delay_us > 0.0 || self.jitter_us > 0.0 {
+            let [ns, jitter_ns] = [self.delay_us, self.jitter_us].map(|us| nanoseconds(us, 1e3));
+            let kind = Kind::Delay { ns, jitter_ns };
+            script.push(Fault { channel, direction: Direction::FromDevices, ..Fault::new(kind) });
+        }
+        script.extend(self.events.iter().map(|event| Fault { channel, ..event.fault() }));
+        script
+    }
+}
+
+impl FaultEvent {
+    fn fault(&self) -> Fault {
+        let fault = match self.kind {
+            FaultKind::Silence => Fault { device: self.id, ..Fault::new(Kind::Loss) },
+            FaultKind::BusOff => Fault::new(Kind::BusOff),
+        };
+        let from_ns = nanoseconds(self.at_s, 1e9);
+        let until_ns = self.for_s.map_or(i64::MAX, |for_s| from_ns.saturating_add(nanoseconds(for_s, 1e9)));
+        Fault { from_ns, until_ns, ..fault }
+    }
+}

@@ -1,0 +1,36 @@
+//! A bus behind Ethernet in a robot file.
+
+use super::{Options, Peer, Reach, is_broadcast};
+use khz_settings::section;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+section! {
+    /// A bus with `link = "udp"`.
+    UdpLink {
+        /// Where the devices listen, `HOST:PORT`; a broadcast address reaches all of them with one datagram.
+        address: String, "";
+        /// Where replies are received, `HOST:PORT`; port 0 takes any.
+        listen: String = "0.0.0.0:0".to_owned(), "";
+        /// How long the kernel polls the network card for a reply (`SO_BUSY_POLL`); 0 leaves it to interrupts.
+        busy_poll_us: u32 = 0, "µs", 0 => 1000;
+    }
+}
+
+impl UdpLink {
+    /// How to reach these devices. A broadcast address reaches all of them with one datagram; any other is the address of
+    /// each. Blocks while a name is looked up.
+    ///
+    /// # Errors
+    /// An address that leads nowhere, in words.
+    pub fn options(&self, ids: impl IntoIterator<Item = u8>) -> Result<Options, String> {
+        let address = resolve(&self.address)?;
+        let peers = ids.into_iter().map(|id| Peer { channel: 0, id, address });
+        let reach = if is_broadcast(address) { Reach::All(address) } else { Reach::Unicast(peers.collect()) };
+        Ok(Options { bind: resolve(&self.listen)?, reach, channels: 1, busy_poll_us: self.busy_poll_us })
+    }
+}
+
+fn resolve(text: &str) -> Result<SocketAddr, String> {
+    let found = text.to_socket_addrs().map_err(|error| format!("{text}: {error}"))?.next();
+    found.ok_or_else(|| format!("{text}: no such host"))
+}
