@@ -1,10 +1,11 @@
 //! Files that commands write: never over one that is there unless asked to (`--force`), and whole or not at all.
 //!
-//! A symbolic link counts as a file that is there. Pipes and devices (`/dev/stdout`, `/dev/null`) are written as they are.
+//! A symbolic link counts as a file that is there. Character devices (`/dev/null`) and pipes that are open already
+//! (`/dev/stdout`, `/dev/fd/63`) are written as they are. Pipes with a name (FIFOs) are refused: to open one waits for a reader.
 
 use anyhow::{Context, Result, bail};
 use khz_robot::recorder::numbered;
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, FileType, OpenOptions, Permissions};
 use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -28,9 +29,11 @@ fn there(path: &Path, force: bool) -> Result<There> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(There::Nothing),
         found => _ = found.with_context(cannot)?,
     }
-    let kind = path.metadata().map(|about| about.file_type());
-    if kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device()) {
-        return Ok(There::Stream);
+    if let Ok(about) = path.metadata()
+        && !about.is_file()
+        && !about.is_dir()
+    {
+        return stream(path, about.file_type());
     }
     if !force {
         bail!("{} is there already; --force overwrites it", path.display());
@@ -38,10 +41,16 @@ fn there(path: &Path, force: bool) -> Result<There> {
     // What must not be written must not be replaced either.
     let about = OpenOptions::new().write(true).open(path).and_then(|file| file.metadata());
     let about = about.with_context(cannot)?;
-    if !about.is_file() {
+    Ok(There::File(path.canonicalize().with_context(cannot)?, about.permissions()))
+}
+
+/// What is neither file nor folder. A pipe of our own has a name below `/proc` only, which leads nowhere.
+fn stream(path: &Path, kind: FileType) -> Result<There> {
+    if kind.is_char_device() || kind.is_fifo() && path.canonicalize().is_err() {
         return Ok(There::Stream);
     }
-    Ok(There::File(path.canonicalize().with_context(cannot)?, about.permissions()))
+    let what = if kind.is_fifo() { "a named pipe (FIFO)" } else { "a socket or a block device" };
+    bail!("{} is {what}; give the name of a file, or /dev/stdout", path.display())
 }
 
 /// Whether a file can be written there, before hours of measuring or a robot's run are spent on it.
@@ -370,6 +379,28 @@ mod tests {
             check_all([name], [&new], true).unwrap();
         }
         check_all([&new], [&new], false).unwrap();
+    }
+
+    #[test]
+    fn a_named_pipe_is_refused_at_once_and_an_open_one_is_written() {
+        use std::os::fd::AsRawFd;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        for force in [false, true] {
+            let error = check(&path, force).unwrap_err().to_string();
+            assert!(
+                error.ends_with("is a named pipe (FIFO); give the name of a file, or /dev/stdout"),
+                "{error}"
+            );
+            assert!(create(&path, force).is_err() && Output::new(&path, force).is_err());
+        }
+        let (mut reader, writer) = io::pipe().unwrap();
+        let open = PathBuf::from(format!("/dev/fd/{}", writer.as_raw_fd()));
+        check(&open, false).unwrap();
+        write(&open, false).unwrap();
+        drop(writer);
+        assert_eq!(io::read_to_string(&mut reader).unwrap(), "new");
     }
 
     #[test]
