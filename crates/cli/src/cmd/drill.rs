@@ -9,6 +9,7 @@ use khz_measure::drill::{Fleet, watch_prints};
 use khz_measure::report::Page;
 use khz_robot::RobotConfig;
 use serde_json::json;
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -105,12 +106,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Drill::Campaign { robot, scenarios, seed, json } => {
             // Controllers panic by the hundred here, and none may be printed.
             watch_prints();
-            let fleet = match robot {
+            let fleet = match robot.clone() {
                 Some(robot) => Fleet::of(&load(Some(robot))?),
                 None => Fleet::built_in(),
             };
             let result = campaign(&fleet, scenarios, seed)?;
-            show(&if json { format!("{:#}\n", json!(result)) } else { campaign_text(&result) })?;
+            show(&if json {
+                format!("{:#}\n", json!(result))
+            } else {
+                campaign_text(&result, robot.as_deref())
+            })?;
             Ok(ExitCode::from(u8::from(!result.violations.is_empty())))
         }
     }
@@ -207,7 +212,9 @@ fn walks_text(walks: &[Walk], sun: Sun) -> String {
     text + "\n"
 }
 
-fn campaign_text(campaign: &Campaign) -> String {
+/// `robot` is the file the robots were drawn from.
+fn campaign_text(campaign: &Campaign, robot: Option<&Path>) -> String {
+    let file = robot.map_or(String::new(), |path| format!(" {}", shell_word(&path.to_string_lossy())));
     let mut text = format!(
         "{} scenarios from seed {}: {} came under control, {} brought down by an injected fault, {} violations\n",
         campaign.scenarios,
@@ -248,7 +255,38 @@ fn campaign_text(campaign: &Campaign) -> String {
             "\nVIOLATION {}: {}\n  {}",
             violation.invariant, violation.what, violation.scenario
         );
-        let _ = writeln!(text, "  replay: khz drill campaign --scenarios 1 --seed {}", violation.seed);
+        let _ = writeln!(text, "  replay: khz drill campaign{file} --scenarios 1 --seed {}", violation.seed);
     }
     text
+}
+
+/// A word as a shell takes it: quoted, if it has to be.
+fn shell_word(word: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', r"'\''")).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_measure::drill::Invariant;
+    use khz_measure::drill::campaign::Violation;
+
+    #[test]
+    fn a_violation_is_replayed_with_the_robot_file_it_was_found_with() {
+        let violation =
+            Violation { seed: 7, scenario: String::new(), invariant: Invariant::Panics, what: String::new() };
+        let campaign = Campaign { violations: vec![violation], ..Campaign::default() };
+        let replay = |robot: Option<&str>| {
+            let text = campaign_text(&campaign, robot.map(Path::new));
+            text.rsplit_once("replay: ").unwrap().1.to_owned()
+        };
+        assert_eq!(replay(None), "khz drill campaign --scenarios 1 --seed 7\n");
+        assert_eq!(replay(Some("a/lr.toml")), "khz drill campaign a/lr.toml --scenarios 1 --seed 7\n");
+        let odd = replay(Some("Tom's leg.toml"));
+        assert_eq!(odd, "khz drill campaign 'Tom'\\''s leg.toml' --scenarios 1 --seed 7\n");
+    }
 }

@@ -71,7 +71,7 @@ pub struct Reaction {
 /// Something that did not hold.
 #[derive(Clone, Debug, Serialize)]
 pub struct Violation {
-    /// Replays it: `khz drill campaign --scenarios 1 --seed SEED`.
+    /// Replays it: `khz drill campaign [ROBOT] --scenarios 1 --seed SEED`, with the robot file of this campaign.
     pub seed: u64,
     /// What happened in it.
     pub scenario: String,
