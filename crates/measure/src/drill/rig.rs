@@ -133,10 +133,12 @@ impl Rig {
 
     /// Lets time pass without the host doing anything.
     pub fn freeze(&mut self, for_ns: i64) {
-        self.planned_ns += for_ns / self.period_ns * self.period_ns;
-        let now_ns = self.planned_ns - self.period_ns;
-        self.time.wait_for_tick(now_ns);
-        self.stage().world.advance(now_ns);
+        let until_ns = self.now_ns() + for_ns;
+        self.time.wait_for_tick(until_ns);
+        self.stage().world.advance(until_ns);
+        // The next tick is the first one planned after that.
+        let passed_ns = (until_ns - self.planned_ns).max(0);
+        self.planned_ns += (passed_ns + self.period_ns - 1) / self.period_ns * self.period_ns;
     }
 
     /// From now on `gate` decides about the commands on a bus.
@@ -173,5 +175,27 @@ impl Rig {
     /// World and spy.
     pub fn stage(&self) -> MutexGuard<'_, Stage> {
         lock(&self.stage)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_robot::controller::Hold;
+
+    #[test]
+    fn time_goes_on_however_short_a_freeze_is_compared_to_a_period() {
+        let text = "[loop]\nrate_hz = 10\n[bus.main]\nlink = \"emulated\"\n\
+                    [[servo]]\nname = \"joint\"\nbus = \"main\"\nid = 1\nwatchdog_s = 0.25";
+        let config = RobotConfig::parse(text, "test").unwrap();
+        let mut rig = Rig::new(&config, Box::new(Hold::default()), &[], VirtualTime::new(0)).unwrap();
+        let ms = 1_000_000;
+        for (for_ns, next_ns) in [(5 * ms, 200 * ms), (100 * ms, 400 * ms), (250 * ms, 700 * ms)] {
+            rig.tick(None, 0);
+            let before_ns = rig.now_ns();
+            rig.freeze(for_ns);
+            assert_eq!(rig.now_ns(), before_ns + for_ns);
+            assert_eq!(rig.planned_ns, next_ns, "after {for_ns} ns");
+        }
     }
 }
