@@ -217,3 +217,24 @@ fn every_record_of_a_run_can_be_compressed_by_zstd() {
 }
 
 const IMU: &str = "[imu]\nlink = \"emulated\"\n";
+
+#[test]
+fn a_robot_that_never_came_under_control_is_a_failure_that_names_what_was_lacking() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["run", "robot.toml", "--duration", "300ms", "--no-report", "--json"];
+    let ends = |text: String| {
+        std::fs::write(folder.path().join("robot.toml"), text).unwrap();
+        let output = khz(folder.path(), &words);
+        assert_eq!(output.status.code(), Some(1));
+        let run = json(&output);
+        assert_eq!(run["ended_well"], false);
+        run["end"].as_str().unwrap().to_owned()
+    };
+    let dead = "[bus.main.faults]\nevents = [{ at_s = 0.0, kind = \"bus_off\" }]";
+    let silent = PAN_TILT.replace("[supervisor]", &format!("{dead}\n[supervisor]\nanswer_s = 60"));
+    let end = ends(silent);
+    assert_eq!(end, "never under control: no reply at the start (pan on bus main); the run's time is over");
+    let heartbeat = "[supervisor]\nheartbeat_ms = 1000\nheartbeat_from = \"stdin\"";
+    let end = ends(PAN_TILT.replace("[supervisor]", heartbeat));
+    assert_eq!(end, "never under control: the operator was never heard; the run's time is over");
+}

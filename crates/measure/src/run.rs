@@ -11,6 +11,7 @@ use crate::verdict::{Facts, Verdict, grouped, judge};
 use khz_robot::RobotConfig;
 use khz_robot::launch::Landed;
 use khz_robot::run::{RunStats, Stretch};
+use khz_robot::supervisor::Cause;
 use khz_rt::late::{Causes, Lost, window_at};
 use khz_rt::{Grade, Passport, Report, SectionSummary, Summary};
 use khz_tlog::{Reader, Value};
@@ -95,7 +96,7 @@ pub struct RunSummary {
     pub grants: Report,
     /// How it ended.
     pub end: String,
-    /// Whether it ended as planned; what was only warned of does not count.
+    /// Whether the robot came under control and the run ended as planned; what was only warned of does not count.
     pub ended_well: bool,
     /// Changes of phase, and what was warned of or derated for. Of very many the first and the last; the log has all.
     pub events: Vec<EventSummary>,
@@ -212,7 +213,11 @@ impl RunSummary {
         let links = khz_robot::assemble::link_names(config);
         let events: Vec<EventSummary> =
             stats.transitions.iter().map(|transition| event(config, &links, stats, transition)).collect();
-        let (mut end, ended_well) = ending(&events);
+        let (mut end, mut ended_well) = ending(&events);
+        if ended_well && stats.controlled.ticks == 0 {
+            ended_well = false;
+            end = never_controlled(config, &links, outcome.machine.supervisor().lack(), &end);
+        }
         if let Some(failure) = outcome.machine.failure() {
             end = format!("{end}: {failure}");
         }
@@ -326,6 +331,28 @@ fn ending(events: &[EventSummary]) -> (String, bool) {
     (down.map_or_else(|| "did not end".to_owned(), EventSummary::tell), trouble.is_none())
 }
 
+/// How a run ended in which nothing was wrong but that the robot was never armed.
+fn never_controlled(config: &RobotConfig, links: &[String], lack: Option<Cause>, end: &str) -> String {
+    let lack = lack.map_or_else(
+        || "start-up was not over".to_owned(),
+        |cause| on_servo(cause.told(links).to_string(), servo_and_bus(config, cause)),
+    );
+    format!("never under control: {lack}; {end}")
+}
+
+/// The names of the servo that a cause is about, and of its bus.
+fn servo_and_bus(config: &RobotConfig, cause: Cause) -> Option<(&str, &str)> {
+    let servo = config.servos.get(usize::from(cause.servo()?))?;
+    Some((&servo.name, &config.buses[servo.bus].name))
+}
+
+fn on_servo(cause: String, place: Option<(&str, &str)>) -> String {
+    match place {
+        Some((servo, bus)) => format!("{cause} ({servo} on bus {bus})"),
+        None => cause,
+    }
+}
+
 /// The measured parts, each beside what the model says of it.
 fn parts(config: &RobotConfig, landed: &Landed) -> Vec<PartTimes> {
     let predicted = Plan::of(config, Inputs::of(config)).predict().parts;
@@ -384,10 +411,7 @@ impl EventSummary {
 
     /// Cause, servo and bus in one line.
     pub fn tell(&self) -> String {
-        match (&self.servo, &self.bus) {
-            (Some(servo), Some(bus)) => format!("{} ({servo} on bus {bus})", self.cause),
-            _ => self.cause.clone(),
-        }
+        on_servo(self.cause.clone(), self.servo.as_deref().zip(self.bus.as_deref()))
     }
 }
 
@@ -397,15 +421,15 @@ fn event(
     stats: &RunStats,
     transition: &khz_robot::supervisor::Transition,
 ) -> EventSummary {
-    let servo = transition.cause.servo().and_then(|servo| config.servos.get(usize::from(servo)));
+    let place = servo_and_bus(config, transition.cause);
     EventSummary {
         time_s: (transition.at_ns - stats.first_ns) as f64 * 1e-9,
         tick: transition.tick,
         from: transition.from.name(),
         to: transition.to.name(),
         cause: transition.cause.told(links).to_string(),
-        servo: servo.map(|servo| servo.name.clone()),
-        bus: servo.map(|servo| config.buses[servo.bus].name.clone()),
+        servo: place.map(|(servo, _)| servo.to_owned()),
+        bus: place.map(|(_, bus)| bus.to_owned()),
         trouble: transition.cause.is_trouble(),
     }
 }

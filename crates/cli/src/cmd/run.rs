@@ -23,7 +23,8 @@ use std::process::ExitCode;
 /// Without a file an emulated quadruped of 12 servos stands up and squats at 1 kHz. Shows a live line, then a
 /// table; writes a log and an HTML report. Ctrl-C brings the robot down gently.
 ///
-/// Exit codes: 0 the run ended as planned, 1 something brought the robot down, 2 bad input. A log that is not whole is
+/// Exit codes: 0 the run ended as planned, 1 something brought the robot down or it never came under control, 2 bad
+/// input. A log that is not whole is
 /// told, and changes no code.
 #[derive(clap::Args)]
 pub struct Args {

@@ -365,6 +365,7 @@ impl fmt::Display for Cause {
             Self::ControllerStarted => f.write_str("controller started"),
             Self::TimeOver => f.write_str("the run's time is over"),
             Self::OperatorStop => f.write_str("stopped by the operator"),
+            Self::HeartbeatLost { age_ns: i64::MAX } => f.write_str("the operator was never heard"),
             Self::HeartbeatLost { age_ns } => write!(f, "operator not heard for {:.1} ms", ms(age_ns)),
             Self::ServoFault { fault, .. } => write!(f, "servo fault {} ({})", fault.0, fault.name()),
             Self::ServoTimedOut { .. } => f.write_str("the servo's own watchdog ran out"),

@@ -83,6 +83,8 @@ pub struct Supervisor {
     /// A trigger with the reaction `derate` is present.
     derated: bool,
     arm: bool,
+    /// See [`Supervisor::lack`].
+    lack: Option<Cause>,
     settled: bool,
     /// See [`Supervisor::forgive_hold_ups`].
     forgives_hold_ups: bool,
@@ -115,6 +117,7 @@ impl Supervisor {
             joints,
             warned: 0,
             derated: false,
+            lack: None,
             settled: false,
             forgives_hold_ups: false,
             all_good_ns: i64::MIN,
@@ -138,9 +141,10 @@ impl Supervisor {
 
     fn init(&mut self, state: &RobotState, seen: &Observation, elapsed_ns: i64) {
         let late = elapsed_ns > self.settings.answer_ns();
+        self.lack = self.servo_trouble(state, seen).or(self.bring_up.lack());
         if let Some(cause) = seen.stop {
             self.rest(cause, state);
-        } else if let Some(cause) = self.servo_trouble(state, seen).or(self.bring_up.lack()) {
+        } else if let Some(cause) = self.lack {
             if late {
                 self.rest(cause, state);
             }
@@ -159,6 +163,8 @@ impl Supervisor {
     }
 
     fn idle(&mut self, state: &RobotState, seen: &Observation) {
+        let age_ns = seen.heartbeat_age_ns.unwrap_or(i64::MAX);
+        self.lack = (!self.operator_is_there(seen)).then_some(Cause::HeartbeatLost { age_ns });
         if let Some(cause) = seen.stop {
             self.rest(cause, state);
         } else if state.servos.iter().any(|servo| servo.age_ns(state.now_ns) > self.settings.stale_ns()) {
@@ -180,6 +186,7 @@ impl Supervisor {
         if let Some(cause) = self.findings(state, seen, true)[Trigger::Position as usize] {
             self.rest(cause, state);
         } else {
+            self.lack = None;
             self.watch.reset();
             self.guard.reset();
             self.enter(Phase::Armed, Cause::ArmRequested, state);
@@ -382,6 +389,12 @@ impl Supervisor {
     /// What led to damping, if anything did.
     pub const fn blame(&self) -> Option<Cause> {
         self.blame
+    }
+
+    /// What kept the robot from being armed in the last tick before it was at rest: a servo that did not reply or had a
+    /// fault, or the operator who was not heard. `None`: it was armed, or the run ended before start-up was over.
+    pub const fn lack(&self) -> Option<Cause> {
+        self.lack
     }
 
     /// Commands changed so far to keep joints within their limits: cut to a limit, slowed down to the joint's greatest

@@ -617,3 +617,31 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn a_robot_that_was_never_armed_says_what_was_lacking() {
+    let mut bench = Bench::new(|settings| settings.answer_s = 10.0);
+    bench.run(100, Bench::silence);
+    bench.tick(|bench| {
+        bench.silence();
+        bench.seen.stop = Some(Cause::TimeOver);
+    });
+    assert_eq!(bench.supervisor.phase(), Phase::Stopped);
+    assert_eq!(bench.supervisor.lack(), Some(Cause::NotSeen { servo: 1 }));
+
+    let mut bench = Bench::new(|settings| settings.heartbeat_ms = Some(100.0));
+    let unheard = |bench: &mut Bench| bench.seen.heartbeat_age_ns = Some(i64::MAX);
+    bench.run(100, unheard);
+    bench.tick(|bench| {
+        unheard(bench);
+        bench.seen.stop = Some(Cause::OperatorStop);
+    });
+    assert_eq!(bench.supervisor.phase(), Phase::Stopped);
+    let lack = bench.supervisor.lack().unwrap();
+    assert_eq!(lack, Cause::HeartbeatLost { age_ns: i64::MAX });
+    assert_eq!(lack.to_string(), "the operator was never heard");
+
+    let mut bench = Bench::active(|_| {});
+    bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
+    assert_eq!(bench.supervisor.lack(), None);
+}
