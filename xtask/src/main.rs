@@ -8,6 +8,7 @@
 //! | `bench [NAME…]` | runs benches and their peers interleaved and prints ratios and figures |
 //! | `vm [NAME…]` | boots a real-time kernel in a virtual machine and runs the guest scripts in it |
 //! | `fuzz [TARGET…]` | replays the corpus of each fuzz target, then fuzzes it for a while |
+//! | `wheel` | builds the Python package with the licences of everything in it, as `target/wheels/*.whl` |
 //! | `prove [NAME…]` | proofs that are too slow for every commit: exploration, loom, miri, mutants |
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)] // The chores talk to whoever started them.
@@ -17,6 +18,7 @@ mod debian;
 mod fuzz;
 mod hazards;
 mod layers;
+mod licences;
 mod lints;
 mod prove;
 mod shell;
@@ -37,6 +39,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
   bench [NAME…] [--quick]    measure against peers (--list names the benches)
   vm [NAME…]                 run guest scripts on a real-time kernel with CAN (--list names them)
   fuzz [TARGET…] [--seconds N]  replay each corpus, then fuzz for N seconds (default 0)
+  wheel                      build the Python package and the licences of what it contains: target/wheels/*.whl
   prove [NAME…]              proofs too slow for every commit (--list names them)";
 
 fn main() -> ExitCode {
@@ -61,6 +64,10 @@ fn chore(words: &[String]) -> Result<bool> {
         "vm" => vm::run(rest),
         "fuzz" => fuzz::run(rest),
         "prove" => prove::run(rest),
+        "wheel" => venv::wheel().map(|wheel| {
+            println!("{}", wheel.display());
+            true
+        }),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(true)

@@ -1,6 +1,6 @@
 //! The Python environment of the tests: `.venv`, with exactly what `tests/requirements.txt` pins.
 
-use crate::shell;
+use crate::{licences, shell};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 
@@ -26,18 +26,27 @@ pub fn python() -> Result<PathBuf> {
     Ok(python)
 }
 
-/// Builds the Python package and installs it into the environment; returns the environment's Python.
+/// Builds the Python package, with the licences of everything in it; returns the wheel.
 ///
 /// # Errors
 /// As [`python`], or if the package cannot be built.
-pub fn with_package() -> Result<PathBuf> {
+pub fn wheel() -> Result<PathBuf> {
+    licences::write()?;
     let python = python()?;
     let wheels = shell::root().join("target/wheels");
     // Wheels of former builds must not be installed instead.
     let _ = std::fs::remove_dir_all(&wheels);
     let build = ["-m", "maturin", "build", "--quiet", "--release", "--manifest-path", "python/Cargo.toml"];
     shell::run(shell::command(&python, &build).args(["--out", "target/wheels"]))?;
-    let wheel = shell::entries("target/wheels").pop().context("maturin made no wheel")?;
+    shell::entries("target/wheels").pop().context("maturin made no wheel")
+}
+
+/// Builds the Python package and installs it into the environment; returns the environment's Python.
+///
+/// # Errors
+/// As [`wheel`], or if it cannot be installed.
+pub fn with_package() -> Result<PathBuf> {
+    let (python, wheel) = (python()?, wheel()?);
     let install = ["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"];
     shell::run(shell::command(&python, &install).arg(wheel))?;
     Ok(python)

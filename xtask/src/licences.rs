@@ -1,0 +1,162 @@
+//! The licences of everything that is linked into the Python package, as one file for its wheel.
+//!
+//! The texts are those that the crates carry, C sources below them included. Nothing of this is kept in the repository.
+
+use crate::shell;
+use anyhow::{Context, Result, bail};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Where the file is made. The Python package takes all `LICENSE-*` beside its `pyproject.toml`.
+const FILE: &str = "python/LICENSE-THIRD-PARTY.txt";
+
+/// Licences that ask for no more than their text.
+const PERMITTED: &[&str] = &[
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "MIT",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+const HEAD: &str = "Kilohertz itself is licensed under MIT OR Apache-2.0. Its compiled part contains the Rust standard library
+(MIT OR Apache-2.0) and the packages below, under the terms that follow their names.
+";
+
+/// A package that is linked into ours.
+struct Linked {
+    /// Name and version.
+    name: String,
+    licence: String,
+    folder: PathBuf,
+}
+
+/// Writes the file.
+///
+/// # Errors
+/// If a package's licence asks for more than its text, or a package carries none.
+pub fn write() -> Result<()> {
+    let linked = linked()?;
+    let mut names_by_text = BTreeMap::<String, BTreeSet<String>>::new();
+    for package in &linked {
+        if !permitted(&package.licence) {
+            bail!(
+                "{} is licensed under {:?}: replace it, or meet its terms in the wheel and add it to xtask/src/licences.rs",
+                package.name,
+                package.licence
+            );
+        }
+        let texts = texts(&package.folder)?;
+        if texts.is_empty() {
+            bail!("{} carries no licence text in {}", package.name, package.folder.display());
+        }
+        for text in texts {
+            names_by_text.entry(text).or_default().insert(format!("{} ({})", package.name, package.licence));
+        }
+    }
+    std::fs::write(shell::root().join(FILE), page(&names_by_text))
+        .with_context(|| format!("cannot write {FILE}"))
+}
+
+fn page(names_by_text: &BTreeMap<String, BTreeSet<String>>) -> String {
+    let rule = "=".repeat(80);
+    let mut sections: Vec<_> = names_by_text.iter().map(|(text, names)| (names, text)).collect();
+    sections.sort();
+    let mut page = HEAD.to_owned();
+    for (names, text) in sections {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        page += &format!("\n{rule}\n{}\n{rule}\n\n{}\n", names.join("\n"), text.trim_end());
+    }
+    page
+}
+
+/// Whether one of the alternatives of an SPDX expression is permitted, for each of its parts.
+fn permitted(licence: &str) -> bool {
+    let plain = licence.replace(['(', ')'], "").replace('/', " OR ");
+    plain.split(" AND ").all(|part| part.split(" OR ").any(|each| PERMITTED.contains(&each.trim())))
+}
+
+/// What is linked into the package on this machine; what only runs while it is compiled is not.
+fn linked() -> Result<Vec<Linked>> {
+    let arguments = ["-e", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}|{l}"];
+    let tree = shell::output(shell::cargo(&["tree", "--locked", "-p", "kilohertz-python"]).args(arguments))?;
+    let folders = folders()?;
+    let lines: BTreeSet<&str> = tree.lines().map(|line| line.trim_end_matches(" (*)")).collect();
+    // Our own are shown with their folder.
+    let foreign =
+        lines.into_iter().filter_map(|line| line.split_once('|')).filter(|(name, _)| !name.contains('('));
+    let linked = foreign.map(|(name, licence)| {
+        let folder = folders.get(name).with_context(|| format!("cargo metadata does not know {name}"))?;
+        Ok(Linked { name: name.to_owned(), licence: licence.to_owned(), folder: folder.clone() })
+    });
+    linked.collect()
+}
+
+/// Where the sources of each package are, by name and version as `cargo tree` writes them.
+fn folders() -> Result<BTreeMap<String, PathBuf>> {
+    let json = shell::output(&mut shell::cargo(&["metadata", "--locked", "--format-version", "1"]))?;
+    let metadata: serde_json::Value = serde_json::from_str(&json).context("cargo metadata")?;
+    let packages = metadata["packages"].as_array().context("cargo metadata without packages")?;
+    let folder = |package: &serde_json::Value| {
+        let text = |key: &str| package[key].as_str();
+        let folder = Path::new(text("manifest_path")?).parent()?.to_owned();
+        Some((format!("{} v{}", text("name")?, text("version")?), folder))
+    };
+    Ok(packages.iter().filter_map(folder).collect())
+}
+
+/// The licence texts in a package's folder and in those directly below it, where C sources have theirs.
+fn texts(folder: &Path) -> Result<BTreeSet<String>> {
+    let mut texts = texts_in(folder)?;
+    for entry in std::fs::read_dir(folder)?.flatten().filter(|entry| entry.path().is_dir()) {
+        texts.extend(texts_in(&entry.path())?);
+    }
+    Ok(texts)
+}
+
+/// `COPYING` counts where there is nothing else: beside `LICENSE` it explains the choice, or is the GPL not chosen.
+fn texts_in(folder: &Path) -> Result<BTreeSet<String>> {
+    let files = |beginnings: &[&str]| -> Result<BTreeSet<String>> {
+        let mut texts = BTreeSet::new();
+        for entry in std::fs::read_dir(folder)?.flatten().filter(|entry| entry.path().is_file()) {
+            let name = entry.file_name().to_string_lossy().to_uppercase();
+            if beginnings.iter().any(|beginning| name.starts_with(beginning)) {
+                let bytes = std::fs::read(entry.path())?;
+                texts.insert(String::from_utf8_lossy(&bytes).replace("\r\n", "\n").trim().to_owned());
+            }
+        }
+        Ok(texts)
+    };
+    let found = files(&["LICENSE", "LICENCE", "NOTICE", "COPYRIGHT", "UNLICENSE"])?;
+    if found.is_empty() { files(&["COPYING"]) } else { Ok(found) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_licence_that_asks_for_more_than_its_text_is_refused() {
+        for licence in ["MIT", "MIT/Apache-2.0", "(MIT OR GPL-2.0) AND Unicode-3.0", "Unlicense OR MIT"] {
+            assert!(permitted(licence), "{licence}");
+        }
+        for licence in ["MPL-2.0", "MIT AND LGPL-2.1", "GPL-2.0 OR MPL-2.0", ""] {
+            assert!(!permitted(licence), "{licence}");
+        }
+    }
+
+    #[test]
+    fn a_text_stands_once_behind_all_who_use_it() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let texts = [("text one".to_owned(), names(&["b", "c"])), ("text two".to_owned(), names(&["a"]))];
+        let page = page(&texts.into_iter().collect());
+        let order: Vec<_> =
+            ["\na\n", "text two", "\nb\nc\n", "text one"].iter().map(|part| page.find(part)).collect();
+        assert!(order.is_sorted() && order[0].is_some(), "{page}");
+    }
+}
