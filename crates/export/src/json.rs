@@ -93,6 +93,13 @@ mod tests {
     }
 
     #[test]
+    fn infinities_are_not_null() {
+        let texts = [f64::INFINITY, f64::NEG_INFINITY].map(|value| Json(Value::Float64(value)).to_string());
+        assert_eq!(texts, ["\"Infinity\"", "\"-Infinity\""]);
+        assert_eq!(Json(Value::Float32(f32::INFINITY)).to_string(), texts[0]);
+    }
+
+    #[test]
     fn composites_are_json() {
         let ty =
             Type::object([("a", Type::Array(Box::new(Type::Bool))), ("b", Type::Map(Box::new(Type::Bool)))]);
