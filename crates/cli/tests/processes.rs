@@ -219,7 +219,7 @@ fn a_frozen_robot_is_damped_by_its_servos_and_stays_down_when_it_thaws() {
 
 #[test]
 fn signals_that_ask_for_an_end_get_an_orderly_one() {
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::XCPU, Signal::USR1, Signal::ALARM] {
         let stand = Stand::new("");
         let mut robot = stand.run();
         stand.hear("STATUS=active");
@@ -227,6 +227,24 @@ fn signals_that_ask_for_an_end_get_an_orderly_one() {
         assert_eq!(robot.ended().code(), Some(0), "{signal:?}");
         assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
     }
+}
+
+#[test]
+fn a_file_at_its_size_limit_does_not_end_the_robot() {
+    let stand = Stand::new("");
+    let log = stand.folder.path().join("short.tlog");
+    let (khz, robot) = (env!("CARGO_BIN_EXE_khz"), stand.robot());
+    // As `ulimit -f` has it.
+    let words = ["--fsize=65536", khz, "run", robot.to_str().unwrap(), "--log", log.to_str().unwrap(), "--no-report"];
+    let mut robot = Process(stand.program("prlimit", &words).spawn().unwrap());
+    stand.hear_it_hold();
+    while !log.exists() || log.metadata().unwrap().len() < 65_536 {
+        stand.hear("WATCHDOG=1");
+    }
+    (0..5).for_each(|_| stand.hear("WATCHDOG=1"));
+    robot.signal(Signal::TERM);
+    assert!(robot.ended().code().is_some(), "it ended by itself");
+    assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
 }
 
 /// A pseudo terminal: the end a person looks at, and the programs'.

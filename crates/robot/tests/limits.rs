@@ -94,7 +94,7 @@ impl Outcome {
 
 fn run_machine(mut machine: Machine, seconds: i64) -> Outcome {
     let options = RunOptions {
-        period_ns: PERIOD_NS,
+        period_ns: machine.state().period_ns,
         overrun: khz_rt::Overrun::Skip,
         frame_patience_ns: None,
         duration_ns: Some(seconds * 1_000_000_000),
@@ -412,5 +412,56 @@ fn no_shipped_robot_is_cut() {
         let outcome = run_robot(&config, assemble::controller(&config.controller), 4);
         assert_eq!(outcome.stats.transitions[3].cause, Cause::TimeOver, "{file}: {}", outcome.cause());
         assert_eq!(outcome.machine.supervisor().clamped(), 0, "{file}");
+    }
+}
+
+/// The rates of slow machines, and ours.
+const RATES_HZ: [f64; 4] = [20.0, 100.0, 200.0, 1000.0];
+
+/// The joint of [`joint`] at another rate.
+fn joint_at(rate_hz: f64, more: &str) -> RobotConfig {
+    let limits = "limits = { position = [-0.5, 0.5], velocity = 2.0, torque = 5.0 }";
+    // Replies of one servo in a row, which at 20 Hz would be half a second.
+    let late = "stale_ms = 500.0\nanswer_s = 10.0\nvelocity_factor = 100.0\nposition_tolerance = 10.0";
+    robot(limits, &format!("[loop]\nrate_hz = {rate_hz}\n[supervisor]\n{late}\n{more}"))
+}
+
+#[test]
+fn velocity_control_keeps_the_limits_at_every_rate() {
+    for rate_hz in RATES_HZ {
+        let outcome = run_robot(&joint_at(rate_hz, ""), always(free(1.9, 0.0, 1.0)), 4);
+        assert!(outcome.motion.active as f64 > 3.0 * rate_hz, "{rate_hz} Hz: {}", outcome.cause());
+        assert!(outcome.motion.range[1] < 0.5 + BRAKING, "{rate_hz} Hz: {:?}", outcome.motion.range);
+        assert!(outcome.motion.fastest < 2.2, "{rate_hz} Hz: {} rad/s", outcome.motion.fastest);
+    }
+}
+
+#[test]
+fn a_loop_too_slow_to_brake_takes_no_torque_without_position_control() {
+    for kp_scale in [0.0, 1e-6, 0.1] {
+        for rate_hz in RATES_HZ.into_iter().filter(|hz| *hz < 200.0) {
+            let pushing = PositionCommand { torque: 1.0, kp_scale, kd_scale: 0.0, ..PositionCommand::hold(0.0) };
+            let outcome = run_robot(&joint_at(rate_hz, ""), always(pushing), 4);
+            assert!(outcome.cause().contains("torque_control_hz"), "{rate_hz} Hz: {}", outcome.cause());
+            assert!(outcome.motion.fastest < 0.1, "{rate_hz} Hz: {} rad/s", outcome.motion.fastest);
+        }
+    }
+    let pushing = PositionCommand { torque: 0.1, kp_scale: 0.0, kd_scale: 0.0, ..PositionCommand::hold(0.0) };
+    let outcome = run_robot(&joint_at(100.0, "torque_control_hz = 50.0"), always(pushing), 1);
+    assert!(!outcome.cause().contains("torque_control_hz"), "whoever knows the joint may allow it");
+    let outcome = run_robot(&robot("", "[loop]\nrate_hz = 100"), always(pushing), 1);
+    assert!(!outcome.cause().contains("torque_control_hz"), "a joint without limits has none to keep");
+}
+
+#[test]
+fn next_to_no_position_gain_gets_no_joint_past_its_limits() {
+    for (format, kp_scale) in [("float", 1e-6), ("int8", 0.003), ("float", 0.19)] {
+        let servo = format!(
+            "command.kp_scale = \"{format}\"\nlimits = {{ position = [-0.5, 0.5], torque = 5.0 }}"
+        );
+        let pushing = PositionCommand { torque: 1.0, kp_scale, kd_scale: 0.0, ..PositionCommand::hold(0.0) };
+        let outcome = run_robot(&robot(&servo, ""), always(pushing), 2);
+        assert!(outcome.motion.active > 1900, "{}", outcome.cause());
+        assert!(outcome.motion.range[1] < 0.5 + BRAKING, "{format} {kp_scale}: {:?}", outcome.motion.range);
     }
 }

@@ -15,6 +15,7 @@ mod run;
 mod text;
 
 use anyhow::{Context, Result};
+use signal_hook::consts::SIGXFSZ;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -67,14 +68,17 @@ pub fn stop_on_signal() -> Result<Arc<AtomicBool>> {
     for signal in ending_signals() {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot catch signals")?;
     }
+    // A file at its size limit (`ulimit -f`) is an error of the write, and not the end of the process.
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).context("cannot catch signals")?;
     Ok(stop)
 }
 
 /// What asks for an orderly end: Ctrl-C (SIGINT), SIGTERM, and SIGHUP, which a terminal that goes away sends, such as a
-/// dropped ssh session; `nohup` has SIGHUP ignored, and so it stays. Not SIGQUIT (Ctrl-\): it ends what does not end.
+/// dropped ssh session; `nohup` has SIGHUP ignored, and so it stays. Also SIGXCPU, which a thread gets that took more CPU
+/// time than a limit allows, and signals that are sent by mistake. Not SIGQUIT (Ctrl-\): it ends what does not end.
 pub fn ending_signals() -> Vec<i32> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let mut signals = vec![SIGINT, SIGTERM];
+    use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
+    let mut signals = vec![SIGINT, SIGTERM, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU];
     signals.extend(Some(SIGHUP).filter(|signal| !is_ignored(*signal)));
     signals
 }

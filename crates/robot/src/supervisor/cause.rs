@@ -164,6 +164,11 @@ pub enum Cause {
         /// The greatest magnitude that can be sent, a position's from the servo's zero. 0: it is not sent at all.
         most: f64,
     },
+    /// A torque without position control, on a joint with limits, in a loop too slow to keep them.
+    TorqueAtLowRate {
+        /// Which servo.
+        servo: u16,
+    },
     /// The controller returned an error.
     ControllerFailed,
     /// The controller panicked.
@@ -286,7 +291,8 @@ impl Cause {
             Self::Tilt { .. } => Trigger::Tilt,
             Self::CommandNotFinite { .. }
             | Self::CommandOutOfLimits { .. }
-            | Self::CommandNotSendable { .. } => Trigger::Command,
+            | Self::CommandNotSendable { .. }
+            | Self::TorqueAtLowRate { .. } => Trigger::Command,
             Self::ControllerFailed | Self::ControllerPanicked | Self::ControllerSlow { .. } => {
                 Trigger::Controller
             }
@@ -332,6 +338,7 @@ impl Cause {
             | Self::CommandNotFinite { servo }
             | Self::CommandOutOfLimits { servo }
             | Self::CommandNotSendable { servo, .. }
+            | Self::TorqueAtLowRate { servo }
             | Self::VoltageLow { servo, .. }
             | Self::Hot { servo, .. } => Some(servo),
             _ => None,
@@ -405,6 +412,10 @@ impl fmt::Display for Cause {
             Self::Tilt { angle } => write!(f, "the body leans by {angle:.2} rad"),
             Self::CommandNotFinite { .. } => f.write_str("a command is no number"),
             Self::CommandOutOfLimits { .. } => f.write_str("a command is beyond the limits"),
+            Self::TorqueAtLowRate { .. } => f.write_str(
+                "a torque without position control, on a joint with limits, in a loop slower than `torque_control_hz`: the \
+                 limits could not be kept; command positions or velocities, or raise `rate_hz`",
+            ),
             Self::CommandNotSendable { quantity, most: 0.0, .. } => {
                 write!(f, "a target {quantity} was commanded, but `command.{quantity}` is \"none\"")
             }

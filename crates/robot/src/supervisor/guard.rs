@@ -69,6 +69,9 @@ impl Guard {
             if allowed.beyond && settings.out_of_limits == OutOfLimits::Trip {
                 trouble = trouble.or(Some(Cause::CommandOutOfLimits { servo: at }));
             }
+            if allowed.too_slow {
+                trouble = trouble.or(Some(Cause::TorqueAtLowRate { servo: at }));
+            }
             let PositionCommand { position, velocity, torque, .. } = allowed.command;
             let held = allowed.target.sent.is_some();
             if let Some((quantity, value, most)) = joint.sent.lack(held, position, velocity, torque) {

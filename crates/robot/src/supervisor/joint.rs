@@ -29,6 +29,11 @@ impl Bounds {
         }
     }
 
+    /// Its position or its velocity is limited.
+    pub fn limit_motion(&self) -> bool {
+        self.position != Self::NONE.position || self.velocity != Self::NONE.velocity
+    }
+
     /// The position limit that a position is beyond by more than `tolerance`, rad. None for NaN.
     pub fn exceeded(&self, position: f64, tolerance: f64) -> Option<f64> {
         let [low, high] = self.position;

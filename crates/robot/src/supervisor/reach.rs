@@ -2,7 +2,8 @@
 //!
 //! Two ways of control, two ways to keep the limits. Under position control the target is kept: within the limits, and
 //! moving no faster than the joint may, from where the joint was found. In velocity and torque control there is no target,
-//! so the motion is kept: the nearer the joint is to a limit, the slower it may go towards it.
+//! so the motion is kept: the nearer the joint is to a limit, the slower it may go towards it. With next to no position gain
+//! both are kept.
 
 use super::SupervisorSettings;
 use super::guard::Last;
@@ -11,13 +12,16 @@ use crate::command::PositionCommand;
 use crate::state::{RobotState, ServoState};
 use khz_wire::Mode;
 
-/// In velocity and torque control a joint may be so fast that it would reach its limit in this time, s. The servo's
-/// velocity gain brakes it to that; longer than its time constant (inertia by gain: 10 to 45 ms), so that the joint follows.
+/// At a high rate; see [`Rules::braking_s`]. The servo's velocity gain brakes a joint; this is longer than its time constant
+/// (inertia by gain: 10 to 45 ms), so that the joint follows.
 const BRAKING_S: f64 = 0.05;
 
 /// How fast a joint outside its limits is brought back in velocity and torque control, and under position control if it has
 /// no greatest speed, rad/s.
 const RETURN: f64 = 1.0;
+
+/// With less than this share of its position gain a joint hardly follows its target: its motion is kept too.
+const WEAK: f64 = 0.2;
 
 /// A target may be this far beyond a limit by rounding, rad.
 const ROUNDING: f64 = 1e-4;
@@ -29,6 +33,10 @@ pub struct Rules {
     tolerance: f64,
     /// How long a target may move at its greatest speed, s.
     period_s: f64,
+    /// In velocity and torque control a joint may be so fast that it would reach its limit in this time, s.
+    braking_s: f64,
+    /// The loop is too slow to brake a joint that is driven by torque.
+    is_slow: bool,
     /// How long it may have moved since the controller's last turn, s: longer after skipped periods.
     elapsed_s: f64,
 }
@@ -38,6 +46,9 @@ impl Rules {
         Self {
             tolerance: settings.position_tolerance,
             period_s: state.dt(),
+            // What is measured is a period old when the command arrives, which holds for another.
+            braking_s: BRAKING_S + 2e-9 * state.period_ns as f64,
+            is_slow: (state.period_ns as f64) * settings.torque_control_hz > 1e9,
             elapsed_s: state.elapsed_ns.max(state.period_ns) as f64 * 1e-9,
         }
     }
@@ -53,6 +64,8 @@ pub struct Allowed {
     pub changed: bool,
     /// What was asked is beyond the limits themselves.
     pub beyond: bool,
+    /// A torque was asked for that nobody could brake in time.
+    pub too_slow: bool,
 }
 
 /// Keeps a command within the limits; `None` if that needs the position of the joint and nobody knows it.
@@ -74,21 +87,24 @@ pub fn limit(
     };
     let (kp_scale, position) = (if joint.sent.kp_scale { cut.kp_scale } else { 1.0 }, asked.position);
     let held = kp_scale > 0.0 && !position.is_nan();
+    let weak = !held || kp_scale < WEAK;
     let (command, target) = if held {
         let from = start(servo, last, rules, joint)?;
         let to = follow(joint, position, from, rules.period_s);
         let target = Last { sent: Some(to), asked: Some(position) };
         (feed_forward(joint, PositionCommand { position: to, ..cut }, servo, rules), target)
     } else {
-        (approach(joint, cut, servo, rules)?, Last::default())
+        (cut, Last::default())
     };
+    let command = if weak { approach(joint, command, servo, rules)? } else { command };
+    let too_slow = weak && rules.is_slow && command.torque != 0.0 && bounds.limit_motion();
     let beyond = !same(&cut, asked)
         || bounds.exceeded(position, 0.0).is_some()
         || held && steps_too_far(joint, position, last, servo, rules);
     // Rounding for the wire is no change.
     let rounded = PositionCommand { position: within(position, joint.target), ..*asked };
     let changed = beyond || !same(&command, &rounded);
-    Some(Allowed { command, target, changed, beyond })
+    Some(Allowed { command, target, changed, beyond, too_slow })
 }
 
 /// Where the target moves from: its last place, but the joint's own while the servo does not follow it yet. Of a joint that
@@ -155,7 +171,7 @@ fn feed_forward(
     PositionCommand { velocity, torque: if too_fast { 0.0 } else { torque }, ..command }
 }
 
-/// Velocity and torque control.
+/// Velocity and torque control, and position control with next to no gain.
 fn approach(
     joint: &Joint,
     command: PositionCommand,
@@ -172,8 +188,8 @@ fn approach(
     let left = [measured - low, high - measured].map(|left| if left.is_nan() { f64::INFINITY } else { left });
     // Of a joint outside its limits these lead back, slowly.
     let back = bounds.velocity.min(RETURN);
-    let least = (-left[0] / BRAKING_S).clamp(-bounds.velocity, back);
-    let most = (left[1] / BRAKING_S).clamp(-back, bounds.velocity);
+    let least = (-left[0] / rules.braking_s).clamp(-bounds.velocity, back);
+    let most = (left[1] / rules.braking_s).clamp(-back, bounds.velocity);
     let PositionCommand { mut velocity, mut torque, mut kd_scale, .. } = command;
     let outwards = if torque > 0.0 { 1 } else { 0 };
     torque *= (left[outwards] / rules.tolerance).clamp(0.0, 1.0);
