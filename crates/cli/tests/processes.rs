@@ -235,7 +235,8 @@ fn a_file_at_its_size_limit_does_not_end_the_robot() {
     let log = stand.folder.path().join("short.tlog");
     let (khz, robot) = (env!("CARGO_BIN_EXE_khz"), stand.robot());
     // As `ulimit -f` has it.
-    let words = ["--fsize=65536", khz, "run", robot.to_str().unwrap(), "--log", log.to_str().unwrap(), "--no-report"];
+    let words =
+        ["--fsize=65536", khz, "run", robot.to_str().unwrap(), "--log", log.to_str().unwrap(), "--no-report"];
     let mut robot = Process(stand.program("prlimit", &words).spawn().unwrap());
     stand.hear_it_hold();
     while !log.exists() || log.metadata().unwrap().len() < 65_536 {

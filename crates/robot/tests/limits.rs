@@ -440,7 +440,8 @@ fn velocity_control_keeps_the_limits_at_every_rate() {
 fn a_loop_too_slow_to_brake_takes_no_torque_without_position_control() {
     for kp_scale in [0.0, 1e-6, 0.1] {
         for rate_hz in RATES_HZ.into_iter().filter(|hz| *hz < 200.0) {
-            let pushing = PositionCommand { torque: 1.0, kp_scale, kd_scale: 0.0, ..PositionCommand::hold(0.0) };
+            let pushing =
+                PositionCommand { torque: 1.0, kp_scale, kd_scale: 0.0, ..PositionCommand::hold(0.0) };
             let outcome = run_robot(&joint_at(rate_hz, ""), always(pushing), 4);
             assert!(outcome.cause().contains("torque_control_hz"), "{rate_hz} Hz: {}", outcome.cause());
             assert!(outcome.motion.fastest < 0.1, "{rate_hz} Hz: {} rad/s", outcome.motion.fastest);
@@ -456,12 +457,74 @@ fn a_loop_too_slow_to_brake_takes_no_torque_without_position_control() {
 #[test]
 fn next_to_no_position_gain_gets_no_joint_past_its_limits() {
     for (format, kp_scale) in [("float", 1e-6), ("int8", 0.003), ("float", 0.19)] {
-        let servo = format!(
-            "command.kp_scale = \"{format}\"\nlimits = {{ position = [-0.5, 0.5], torque = 5.0 }}"
-        );
+        let servo =
+            format!("command.kp_scale = \"{format}\"\nlimits = {{ position = [-0.5, 0.5], torque = 5.0 }}");
         let pushing = PositionCommand { torque: 1.0, kp_scale, kd_scale: 0.0, ..PositionCommand::hold(0.0) };
         let outcome = run_robot(&robot(&servo, ""), always(pushing), 2);
         assert!(outcome.motion.active > 1900, "{}", outcome.cause());
         assert!(outcome.motion.range[1] < 0.5 + BRAKING, "{format} {kp_scale}: {:?}", outcome.motion.range);
     }
+}
+
+#[test]
+fn torque_beside_some_position_gain_carries_no_joint_past_its_limits() {
+    for kp_scale in [0.02, 0.1, 0.3, 1.0] {
+        for limits in ["torque = 5.0", "torque = 5.0, velocity = 8.0"] {
+            let pushing =
+                PositionCommand { torque: 4.9, kp_scale, kd_scale: 0.2, ..PositionCommand::hold(0.0) };
+            let config = robot(&format!("limits = {{ position = [-0.5, 0.5], {limits} }}"), "");
+            let outcome = run_robot(&config, always(pushing), 2);
+            assert!(outcome.motion.active > 1900, "{kp_scale} {limits}: {}", outcome.cause());
+            assert!(
+                outcome.motion.range[1] < 0.5 + BRAKING,
+                "{kp_scale} {limits}: {:?}",
+                outcome.motion.range
+            );
+        }
+    }
+}
+
+#[test]
+fn a_target_with_a_velocity_does_not_run_past_the_limit_at_low_rates() {
+    for rate_hz in RATES_HZ {
+        let pushing = PositionCommand { velocity: 2.0, ..PositionCommand::hold(0.49) };
+        let outcome = run_robot(&joint_at(rate_hz, ""), always(pushing), 3);
+        assert!(outcome.motion.range[1] < 0.5 + BRAKING, "{rate_hz} Hz: {:?}", outcome.motion.range);
+    }
+}
+
+/// Ticks in which the robot is at rest.
+struct AtRest(u64);
+
+impl Observer for AtRest {
+    fn tick(&mut self, tick: &Tick<'_>) {
+        self.0 += u64::from(tick.machine.phase().is_over());
+    }
+}
+
+#[test]
+fn stop_is_sent_often_enough_to_arrive_at_every_rate() {
+    for rate_hz in RATES_HZ {
+        // It falls silent, but may still hear.
+        let silent = "[bus.main.faults]\nevents = [{ at_s = 2.0, kind = \"silence\", id = 1 }]";
+        let mut machine = assemble::machine(&joint_at(rate_hz, silent), Box::<Hold>::default()).unwrap();
+        let options = RunOptions {
+            period_ns: machine.state().period_ns,
+            overrun: khz_rt::Overrun::Skip,
+            frame_patience_ns: None,
+            duration_ns: Some(3_000_000_000),
+            stop: Arc::default(),
+        };
+        let mut rest = AtRest(0);
+        run(&mut machine, &mut VirtualTime::new(0), &options, &mut [&mut rest]);
+        assert!(rest.0 >= 5, "{rate_hz} Hz: stop was sent in {} ticks", rest.0);
+    }
+}
+
+#[test]
+fn a_torque_limit_below_the_step_of_its_format_is_refused() {
+    let text = "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"joint\"\nbus = \"main\"\nid = 1\n\
+                limits.torque = 0.4\ncommand.max_torque = \"int8\"";
+    let error = RobotConfig::parse(text, "test").unwrap_err().to_string();
+    assert!(error.contains("too coarse") && error.contains("0.5 N·m"), "{error}");
 }

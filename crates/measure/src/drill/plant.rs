@@ -54,7 +54,7 @@ impl Plant {
             Self::FoundOutside => robot.supervisor.position_tolerance = 10.0,
             Self::PositionTrigger => robot.supervisor.reactions.position = Reaction::Warn,
             Self::VelocityTrigger => robot.supervisor.reactions.velocity = Reaction::Warn,
-            Self::BlindGrace => robot.supervisor.stale_ms = 10_000.0,
+            Self::BlindGrace => robot.supervisor.stale_ms = Some(10_000.0),
             // The same triggers at the same values, but a guard that allows ten times as much.
             Self::TargetJumps => {
                 robot.supervisor.velocity_factor *= 0.1;

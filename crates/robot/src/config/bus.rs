@@ -14,6 +14,10 @@ use toml::de::{DeTable, DeValue};
 /// The most links of a robot: the result of a cycle has a bit for each.
 pub const MAX_LINKS: usize = 64;
 
+/// A servo that was silent for more ticks may have lost its power and be back unseen, on another turn: after so many queries
+/// without an answer most replies are not taken.
+pub const RESTART_UNSEEN: u32 = 24;
+
 /// One bus: a name, a link, and faults to inject.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BusConfig {

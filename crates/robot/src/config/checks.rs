@@ -2,8 +2,8 @@
 
 use super::formats;
 use super::{
-    BusConfig, ControllerConfig, Format, ImuLink, LinkConfig, MAX_LINKS, Reaction, Reactions, RobotConfig,
-    ServoConfig,
+    BusConfig, ControllerConfig, Format, ImuLink, LinkConfig, MAX_LINKS, RESTART_UNSEEN, Reaction, Reactions,
+    RobotConfig, ServoConfig,
 };
 use khz_settings::Problem;
 use khz_settings::{Reader, suggestion};
@@ -407,6 +407,15 @@ fn check_supervisor(robot: &RobotConfig, text: &str, reader: &mut Reader) {
             Problem::error("supervisor.temperature_soft_c", "derating would begin after it has ended")
                 .at(at, format!("from {soft} °C to {hard} °C"))
                 .help("`temperature_soft_c` must be below `temperature_hard_c`");
+        reader.problems.push(problem);
+    }
+    if supervisor.missed_replies > RESTART_UNSEEN
+        && let Some(at) = reader.span("supervisor.missed_replies")
+    {
+        let title = "a servo could lose its power and come back unseen, on another turn";
+        let problem = Problem::warning("supervisor.missed_replies", title)
+            .at(at, format!("more than {RESTART_UNSEEN} replies in a row may hide a restart"))
+            .help("write 24 at the most, unless no servo can lose its power alone");
         reader.problems.push(problem);
     }
     let cannot = |servo: &&ServoConfig| {

@@ -7,6 +7,9 @@ use khz_wire::Class;
 use std::f64::consts::TAU;
 use std::ops::Range;
 
+/// Below this rate a joint that follows the steps of its target is a third faster between them, Hz.
+const SMOOTH_HZ: f64 = 50.0;
+
 pub(super) fn check(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
     if servo.query.position == Format::None
         && let Some(at) = written(i, "query.position", reader)
@@ -18,7 +21,8 @@ pub(super) fn check(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: 
         return;
     }
     check_position(robot, i, servo, reader);
-    check_speed(i, servo, reader);
+    check_speed(robot, i, servo, reader);
+    check_torque_limit(i, servo, reader);
     check_watchdog(robot, i, servo, reader);
 }
 
@@ -73,7 +77,7 @@ fn check_position(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &m
 }
 
 /// What a speed or torque limit allows but its format cannot carry is refused during the run.
-fn check_speed(i: usize, servo: &ServoConfig, reader: &mut Reader) {
+fn check_speed(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
     let (limits, command) = (&servo.limits, &servo.command);
     for (limit, most, key, format, class, unit) in [
         ("velocity", limits.velocity, "velocity", command.velocity, Class::Velocity, "rad/s"),
@@ -92,6 +96,17 @@ fn check_speed(i: usize, servo: &ServoConfig, reader: &mut Reader) {
             once(problem, reader);
         }
     }
+    let step = limits.velocity.unwrap_or(0.0) * robot.timing.period_ns() as f64 * 1e-9;
+    if robot.timing.rate_hz < SMOOTH_HZ
+        && let Some(at) = written(i, "limits.velocity", reader)
+    {
+        let title =
+            "the joint will be faster than `limits.velocity`: at this rate its target moves in large steps";
+        let problem = Problem::warning(format!("servo[{i}].limits.velocity"), title)
+            .at(at, format!("steps of {step:.3} rad at {} Hz", robot.timing.rate_hz))
+            .help(format!("raise `rate_hz` to {SMOOTH_HZ} at least"));
+        once(problem, reader);
+    }
     if limits.velocity.is_some()
         && servo.query.velocity == Format::None
         && let Some(at) = written(i, "query.velocity", reader)
@@ -102,6 +117,20 @@ fn check_speed(i: usize, servo: &ServoConfig, reader: &mut Reader) {
             .help("write \"int16\"");
         once(problem, reader);
     }
+}
+
+/// A limit below the format's step would be sent as 0: the joint would be limp.
+fn check_torque_limit(i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let step = servo.command.max_torque.step(Class::Torque);
+    let Some(limit) = servo.limits.torque.filter(|limit| *limit > 0.0 && *limit < step) else { return };
+    let keys = ["command.max_torque", "limits.torque"];
+    let [format, place] = keys.map(|key| written(i, key, reader));
+    let Some(span) = format.or(place) else { return };
+    let title = "the format is too coarse for the torque limit: it would be sent as 0";
+    let problem = Problem::error(format!("servo[{i}].command.max_torque"), title)
+        .at(span, format!("steps of {step} N·m, a limit of {limit} N·m"))
+        .help("write \"int16\" or \"float\"");
+    once(problem, reader);
 }
 
 fn check_watchdog(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {

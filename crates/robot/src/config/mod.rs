@@ -136,12 +136,10 @@ impl RobotConfig {
     /// of its own.
     pub fn supervisor_settings(&self) -> SupervisorSettings {
         let share = match self.timing.mode {
-            Mode::Inline => 2,
-            Mode::Pipelined => 1,
+            Mode::Inline => 0.5,
+            Mode::Pipelined => 1.0,
         };
-        let mut settings = self.supervisor.clone();
-        settings.controller_us.get_or_insert((self.timing.period_ns() / share) as f64 / 1e3);
-        settings
+        self.supervisor.at(self.timing.period_ns(), share)
     }
 
     /// Whether every bus and the IMU are emulated.

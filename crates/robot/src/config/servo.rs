@@ -97,6 +97,13 @@ impl Format {
     pub fn greatest(self, class: Class) -> f64 {
         self.resolution().map_or(0.0, |format| class.greatest(format))
     }
+
+    /// The least magnitude above 0 it carries, in the unit of the wire; 0 for floats, and if the value does not travel.
+    pub fn step(self, class: Class) -> f64 {
+        self.resolution()
+            .filter(|format| *format != Resolution::Float)
+            .map_or(0.0, |format| class.lsb(format))
+    }
 }
 
 section! {

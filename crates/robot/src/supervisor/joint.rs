@@ -124,6 +124,8 @@ pub struct Sendable {
     torque: f64,
     /// Greatest `max_torque`.
     pub max_torque: f64,
+    /// The least `max_torque` that is not 0.
+    pub least_max_torque: f64,
     /// The position gain is sent; otherwise it is 1.
     pub kp_scale: bool,
 }
@@ -138,6 +140,7 @@ impl Joint {
             velocity: float(Quantity::Velocity),
             torque: float(Quantity::Torque),
             max_torque: float(Quantity::Torque),
+            least_max_torque: 0.0,
             kp_scale: true,
         };
         Self {
@@ -161,6 +164,7 @@ impl Joint {
                 velocity: unless_left_out(Quantity::Velocity, command.velocity),
                 torque: unless_left_out(Quantity::Torque, command.torque),
                 max_torque: Quantity::Torque.greatest(command.max_torque),
+                least_max_torque: command.max_torque.step(Class::Torque),
                 kp_scale: command.kp_scale != Format::None,
             },
             velocity_asked: query.velocity != Format::None,

@@ -44,8 +44,14 @@ use guard::Guard;
 use joint::Joint;
 use watch::{Findings, Watch};
 
-/// Stop is sent for this long before the robot counts as settled, unless every servo says so earlier.
+/// Stop is sent for this long, and in so many ticks, before the robot counts as settled, unless every servo says earlier that
+/// it is off: some may be lost.
 const SETTLE_NS: i64 = 50_000_000;
+const SETTLE_TICKS: i64 = 5;
+
+fn settle_ns(state: &RobotState) -> i64 {
+    SETTLE_NS.max(SETTLE_TICKS * state.period_ns)
+}
 
 /// What happened in a tick, besides the state.
 #[derive(Clone, Copy, Debug, Default)]
@@ -266,7 +272,7 @@ impl Supervisor {
 
     fn settle(&mut self, state: &RobotState, elapsed_ns: i64) {
         let off = |servo: &crate::state::ServoState| servo.fresh && !servo.mode.is_active();
-        self.settled = elapsed_ns >= SETTLE_NS || state.servos.iter().all(off);
+        self.settled = elapsed_ns >= settle_ns(state) || state.servos.iter().all(off);
         if self.settled && self.arm {
             self.blame = None;
             self.settled = false;
@@ -359,7 +365,7 @@ impl Supervisor {
         let deadline_ns = match to {
             Phase::Init => Some(now_ns + self.settings.answer_ns()),
             Phase::Damping => Some(now_ns + self.settings.damping_ns()),
-            Phase::Stopped | Phase::Fault => Some(now_ns + SETTLE_NS),
+            Phase::Stopped | Phase::Fault => Some(now_ns + settle_ns(state)),
             Phase::Idle | Phase::Armed | Phase::Active => None,
         };
         let last_good_ns = match cause {

@@ -7,7 +7,7 @@
 
 use super::SupervisorSettings;
 use super::guard::Last;
-use super::joint::Joint;
+use super::joint::{Bounds, Joint};
 use crate::command::PositionCommand;
 use crate::state::{RobotState, ServoState};
 use khz_wire::Mode;
@@ -23,6 +23,12 @@ const RETURN: f64 = 1.0;
 /// With less than this share of its position gain a joint hardly follows its target: its motion is kept too.
 const WEAK: f64 = 0.2;
 
+/// Torque fades over this share of a joint's greatest speed, …
+const FADE: f64 = 0.1;
+
+/// … which counts as no more than this, rad/s.
+const FASTEST_FADE: f64 = 5.0;
+
 /// A target may be this far beyond a limit by rounding, rad.
 const ROUNDING: f64 = 1e-4;
 
@@ -35,6 +41,8 @@ pub struct Rules {
     period_s: f64,
     /// In velocity and torque control a joint may be so fast that it would reach its limit in this time, s.
     braking_s: f64,
+    /// How long a command may hold before the next has its effect, s.
+    holds_s: f64,
     /// The loop is too slow to brake a joint that is driven by torque.
     is_slow: bool,
     /// How long it may have moved since the controller's last turn, s: longer after skipped periods.
@@ -46,8 +54,9 @@ impl Rules {
         Self {
             tolerance: settings.position_tolerance,
             period_s: state.dt(),
-            // What is measured is a period old when the command arrives, which holds for another.
             braking_s: BRAKING_S + 2e-9 * state.period_ns as f64,
+            // What is measured is a period old when the command arrives, which holds for another.
+            holds_s: 2e-9 * state.period_ns as f64,
             is_slow: (state.period_ns as f64) * settings.torque_control_hz > 1e9,
             elapsed_s: state.elapsed_ns.max(state.period_ns) as f64 * 1e-9,
         }
@@ -91,12 +100,14 @@ pub fn limit(
     let (command, target) = if held {
         let from = start(servo, last, rules, joint)?;
         let to = follow(joint, position, from, rules.period_s);
-        let target = Last { sent: Some(to), asked: Some(position) };
-        (feed_forward(joint, PositionCommand { position: to, ..cut }, servo, rules), target)
+        let target = Last { sent: Some(to), asked: Some(position), velocity: servo.velocity };
+        (feed_forward(joint, PositionCommand { position: to, ..cut }, servo, last, rules), target)
     } else {
-        (cut, Last::default())
+        // A target that no gain follows, or none; but it must be one that can be sent.
+        let command = PositionCommand { position: within(position, joint.target), ..cut };
+        (command, Last { velocity: servo.velocity, ..Last::default() })
     };
-    let command = if weak { approach(joint, command, servo, rules)? } else { command };
+    let command = if weak { approach(joint, command, servo, last, rules)? } else { command };
     let too_slow = weak && rules.is_slow && command.torque != 0.0 && bounds.limit_motion();
     let beyond = !same(&cut, asked)
         || bounds.exceeded(position, 0.0).is_some()
@@ -146,29 +157,30 @@ fn steps_too_far(joint: &Joint, asked: f64, last: Last, servo: &ServoState, rule
     (asked - from).abs() > step + slack
 }
 
-/// Velocity and torque that go with a target: at a limit none leads out, and of a joint that is too fast none drives on.
+/// Velocity and torque that go with a target: none leads out of the limits, and none drives on a joint that is or soon will be
+/// too fast, or too fast for the way that is left.
 fn feed_forward(
     joint: &Joint,
     command: PositionCommand,
     servo: &ServoState,
+    last: Last,
     rules: &Rules,
 ) -> PositionCommand {
     let measured = servo.position;
     let [low, high] = joint.bounds.position;
     let [least, most] = joint.target;
-    let PositionCommand { position, mut velocity, torque, .. } = command;
-    if position >= most || measured >= high {
-        velocity = velocity.min(0.0);
-    }
-    if position <= least || measured <= low {
-        velocity = velocity.max(0.0);
-    }
+    let PositionCommand { position, velocity, torque, .. } = command;
+    // The servo moves its target on by this velocity until the next command.
+    let way = |left: f64, is_out: bool| if is_out { 0.0 } else { left.max(0.0) / rules.holds_s };
+    let fits = [-way(position - least, measured <= low), way(most - position, measured >= high)];
+    let velocity = within(if fits.contains(&0.0) { zero_if_nan(velocity) } else { velocity }, fits);
     // Gone at the tolerance, where the robot would be brought down.
     let share = |left: f64| (left / rules.tolerance).clamp(0.0, 1.0);
     let outside = if torque > 0.0 { measured - high } else { low - measured };
     let torque = if outside > 0.0 { torque * share(rules.tolerance - outside) } else { torque };
-    let too_fast = servo.velocity.abs() > joint.bounds.velocity && servo.velocity * torque > 0.0;
-    PositionCommand { velocity, torque: if too_fast { 0.0 } else { torque }, ..command }
+    let allowed = speeds(joint, measured, rules);
+    let torque = eased(torque, soon(servo, last), [allowed[0].min(0.0), allowed[1].max(0.0)], joint);
+    PositionCommand { velocity, torque, ..command }
 }
 
 /// Velocity and torque control, and position control with next to no gain.
@@ -176,23 +188,21 @@ fn approach(
     joint: &Joint,
     command: PositionCommand,
     servo: &ServoState,
+    last: Last,
     rules: &Rules,
 ) -> Option<PositionCommand> {
-    let bounds = &joint.bounds;
-    let [low, high] = bounds.position;
+    let [low, high] = joint.bounds.position;
     let measured = servo.position;
     if !measured.is_finite() && (low.is_finite() || high.is_finite()) {
         return None;
     }
-    // NaN only if there are no limits.
-    let left = [measured - low, high - measured].map(|left| if left.is_nan() { f64::INFINITY } else { left });
-    // Of a joint outside its limits these lead back, slowly.
-    let back = bounds.velocity.min(RETURN);
-    let least = (-left[0] / rules.braking_s).clamp(-bounds.velocity, back);
-    let most = (left[1] / rules.braking_s).clamp(-back, bounds.velocity);
+    let [least, most] = speeds(joint, measured, rules);
     let PositionCommand { mut velocity, mut torque, mut kd_scale, .. } = command;
-    let outwards = if torque > 0.0 { 1 } else { 0 };
-    torque *= (left[outwards] / rules.tolerance).clamp(0.0, 1.0);
+    let left = if torque > 0.0 { high - measured } else { measured - low };
+    if left < rules.tolerance {
+        torque *= (left / rules.tolerance).max(0.0);
+    }
+    torque = eased(torque, soon(servo, last), [least, most], joint);
     if servo.velocity > most || servo.velocity < least {
         // Too fast: brake, and do not push on.
         let limit = if servo.velocity > most { most } else { least };
@@ -203,9 +213,36 @@ fn approach(
         let slowed = within(zero_if_nan(velocity), [least, most]);
         velocity = if slowed == zero_if_nan(velocity) { velocity } else { slowed };
     }
-    // A target that no gain follows, or none; but it must be one that can be sent.
-    let position = within(command.position, joint.target);
-    Some(PositionCommand { position, velocity, torque, kd_scale, ..command })
+    Some(PositionCommand { velocity, torque, kd_scale, ..command })
+}
+
+/// Between which speeds a joint at this position may be, rad/s: slower the nearer it is to a limit. Of one outside its limits
+/// these lead back, slowly.
+fn speeds(joint: &Joint, measured: f64, rules: &Rules) -> [f64; 2] {
+    let Bounds { position: [low, high], velocity, .. } = joint.bounds;
+    let back = velocity.min(RETURN);
+    let speed = |left: f64| match left / rules.braking_s {
+        // No limits, or nobody knows how near they are.
+        speed if speed.is_nan() => velocity,
+        speed => speed.clamp(-back, velocity),
+    };
+    [-speed(measured - low), speed(high - measured)]
+}
+
+/// The least and the greatest speed a joint may have when the next command has its effect: it may go on gaining as it did in
+/// the last tick, or go on no more.
+fn soon(servo: &ServoState, last: Last) -> [f64; 2] {
+    let gained = servo.velocity - last.velocity;
+    let gained = if gained.is_finite() { 2.0 * gained } else { 0.0 };
+    [servo.velocity + gained.min(0.0), servo.velocity + gained.max(0.0)]
+}
+
+/// A torque, fading where it drives a joint beyond these speeds, so that none is switched on and off by a velocity that
+/// trembles.
+fn eased(torque: f64, [slowest, fastest]: [f64; 2], [least, most]: [f64; 2], joint: &Joint) -> f64 {
+    let beyond = if torque > 0.0 { fastest - most } else { least - slowest };
+    let band = FADE * joint.bounds.velocity.min(FASTEST_FADE);
+    if beyond > 0.0 { torque * (1.0 - beyond / band).max(0.0) } else { torque }
 }
 
 /// NaN stays NaN. Unlike [`f64::clamp`] it takes any bounds.

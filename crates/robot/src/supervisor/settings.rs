@@ -51,12 +51,12 @@ section! {
     SupervisorSettings {
         /// Missed replies of one servo in a row.
         missed_replies: u32 = 10, "", 1 => 100_000;
-        /// A servo's state older than this.
-        stale_ms: f64 = 50.0, "ms", 0.1 => 100_000.0;
+        /// A servo's state older than this. Without the key 50 ms; at rates below 70 Hz three and a half periods.
+        stale_ms: Option<f64> = None, "ms", 0.1 => 100_000.0;
         /// Ticks in a row that took longer than a period.
         overruns: u32 = 10, "", 1 => 100_000;
-        /// No IMU reading for this long.
-        imu_silent_ms: f64 = 20.0, "ms", 0.1 => 100_000.0;
+        /// No IMU reading for this long. Without the key 20 ms; at rates below 175 Hz three and a half periods.
+        imu_silent_ms: Option<f64> = None, "ms", 0.1 => 100_000.0;
         /// The body leans more than this.
         tilt: f64 = 1.0, "rad", 0.01 => 3.2;
         /// A joint is measured this far beyond `limits.position`: it cannot be armed, and under control it is a trigger.
@@ -146,20 +146,37 @@ section! {
     }
 }
 
-/// The times, in ns.
+/// Without `stale_ms`.
+const STALE_MS: f64 = 50.0;
+
+/// Without `imu_silent_ms`.
+const IMU_SILENT_MS: f64 = 20.0;
+
+/// The times, in ns. Without their keys those that depend on the rate are as at 1 kHz; see [`SupervisorSettings::at`].
 impl SupervisorSettings {
+    /// With the keys that depend on the rate; `share`: of a period, that is the controller's.
+    #[must_use]
+    pub fn at(&self, period_ns: i64, share: f64) -> Self {
+        let period_ms = period_ns as f64 * 1e-6;
+        let mut settings = self.clone();
+        // At low rates one reply that is lost is no silence.
+        settings.stale_ms.get_or_insert(STALE_MS.max(3.5 * period_ms));
+        settings.imu_silent_ms.get_or_insert(IMU_SILENT_MS.max(3.5 * period_ms));
+        settings.controller_us.get_or_insert(share * period_ms * 1e3);
+        settings
+    }
+
     /// Age of a servo's state.
     pub fn stale_ns(&self) -> i64 {
-        nanoseconds(self.stale_ms, 1e6)
+        nanoseconds(self.stale_ms.unwrap_or(STALE_MS), 1e6)
     }
 
     /// Age of the IMU's reading.
     pub fn imu_silent_ns(&self) -> i64 {
-        nanoseconds(self.imu_silent_ms, 1e6)
+        nanoseconds(self.imu_silent_ms.unwrap_or(IMU_SILENT_MS), 1e6)
     }
 
-    /// Time in the controller; half a period at 1 kHz without the key. [`crate::RobotConfig::supervisor_settings`] writes
-    /// the robot's own.
+    /// Time in the controller.
     pub fn controller_ns(&self) -> i64 {
         self.controller_us.map_or(500_000, |us| nanoseconds(us, 1e3))
     }

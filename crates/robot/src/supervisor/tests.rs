@@ -272,7 +272,7 @@ fn a_velocity_nobody_asked_for_is_no_lie() {
 
 #[test]
 fn stale_state_trips_before_missed_replies_if_so_set() {
-    let mut bench = Bench::active(|settings| settings.stale_ms = 5.0);
+    let mut bench = Bench::active(|settings| settings.stale_ms = Some(5.0));
     assert_eq!(bench.run(5, Bench::silence), Phase::Active);
     assert_eq!(bench.tick(Bench::silence), Phase::Damping);
     assert_eq!(bench.last().cause, Cause::Stale { servo: 1, age_ns: 6 * PERIOD_NS });
@@ -303,7 +303,7 @@ fn start_up_is_forgiven_for_the_grace_only() {
 
 #[test]
 fn silence_is_forgiven_no_longer_than_the_state_is_of_use() {
-    let mut bench = Bench::new(|settings| settings.stale_ms = 20.0);
+    let mut bench = Bench::new(|settings| settings.stale_ms = Some(20.0));
     while bench.tick(|_| {}) != Phase::Active {}
     let silent = |bench: &mut Bench| {
         let at_ns = bench.state.servos[1].at_ns;
@@ -389,7 +389,7 @@ fn a_servo_back_on_another_turn_is_not_followed_with_a_jump() {
 /// were taken again.
 #[test]
 fn a_servo_that_may_have_restarted_unseen_is_not_waited_for() {
-    let mut bench = Bench::new(|settings| settings.stale_ms = 50.0);
+    let mut bench = Bench::new(|settings| settings.stale_ms = Some(50.0));
     bench.run(50, |_| {});
     assert_eq!(bench.supervisor.phase(), Phase::Active);
     let silent = |bench: &mut Bench| bench.state.servos[1].fresh = false;
@@ -525,6 +525,33 @@ fn a_robot_in_which_a_servo_answers_twice_is_not_armed() {
     let twice = |bench: &mut Bench| bench.seen.cycle.answered_twice = Some(1);
     assert_eq!(bench.run(1001, twice), Phase::Init);
     assert_eq!((bench.tick(twice), bench.last().cause), (Phase::Fault, Cause::DuplicateReplies { servo: 1 }));
+}
+
+#[test]
+fn a_servo_whose_twin_appears_under_control_brings_the_robot_down() {
+    let mut bench = Bench::active(|_| {});
+    let twice = |bench: &mut Bench| bench.seen.cycle.answered_twice = Some(1);
+    // A bus that doubles a frame now and then.
+    for _ in 0..20 {
+        bench.run(9, twice);
+        assert_eq!(bench.tick(|_| {}), Phase::Active);
+    }
+    bench.run(10, twice);
+    assert_eq!((bench.last().to, bench.last().cause), (Phase::Damping, Cause::DuplicateReplies { servo: 1 }));
+}
+
+#[test]
+fn at_low_rates_one_lost_reply_is_no_silence() {
+    let settings = |rate_hz| {
+        let text = format!(
+            "[loop]\nrate_hz = {rate_hz}\n[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"joint\"\nbus = \"main\"\n\
+             id = 1\nwatchdog_s = 0.5"
+        );
+        RobotConfig::parse(&text, "test").unwrap().supervisor_settings()
+    };
+    let silences =
+        |rate_hz| [settings(rate_hz).stale_ns() / 1_000_000, settings(rate_hz).imu_silent_ns() / 1_000_000];
+    assert_eq!([silences(1000), silences(50), silences(10)], [[50, 20], [70, 70], [350, 350]]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::joint::{Joint, Quantity};
 use super::{Cause, Observation, SupervisorSettings, Trigger};
 use crate::command::ServoCommand;
+use crate::config::RESTART_UNSEEN;
 use crate::state::{RobotState, ServoState};
 use khz_wire::Mode;
 
@@ -58,6 +59,9 @@ pub struct Watch {
     /// Refusals in a row, per link.
     refusals: [u32; 64],
     overruns: u32,
+    /// Ticks in a row in which a servo, the last such, answered twice.
+    doubled: u32,
+    twin: u16,
     /// Ticks in a row in which the controller took too long, and how long it took in the last of them.
     slow: u32,
     took_ns: i64,
@@ -75,6 +79,8 @@ impl Watch {
             tallies: vec![Tally::default(); servos],
             refusals: [0; 64],
             overruns: 0,
+            doubled: 0,
+            twin: 0,
             slow: 0,
             took_ns: 0,
             still_since_ns: None,
@@ -88,6 +94,7 @@ impl Watch {
         self.tallies.fill(Tally::default());
         self.refusals.fill(0);
         self.overruns = 0;
+        self.doubled = 0;
         self.slow = 0;
         self.still_since_ns = None;
     }
@@ -101,6 +108,8 @@ impl Watch {
             still &= servo.fresh && servo.velocity.abs() < settings.still_velocity;
         }
         self.overruns = if seen.overrun { self.overruns.saturating_add(1) } else { 0 };
+        self.doubled = seen.cycle.answered_twice.map_or(0, |_| self.doubled.saturating_add(1));
+        self.twin = seen.cycle.answered_twice.unwrap_or(self.twin);
         // One tick proves nothing: whoever takes the CPU within the controller's turn makes it look slow.
         self.slow = if seen.control_ns > settings.controller_ns() { self.slow.saturating_add(1) } else { 0 };
         self.took_ns = seen.control_ns;
@@ -160,6 +169,10 @@ impl Watch {
                 find(held_up.unwrap_or(Cause::Stale { servo: at, age_ns }));
             }
         }
+        // A bus that doubles a frame now and then does not do so in every tick; a second servo does.
+        if self.doubled >= settings.missed_replies {
+            find(Cause::DuplicateReplies { servo: self.twin });
+        }
         if !forgiving {
             self.look_at_loop(settings, &mut find);
         }
@@ -192,16 +205,12 @@ impl Watch {
     }
 }
 
-/// A servo that was silent for more ticks may have lost its power and be back unseen: after so many queries without an answer
-/// most replies are not taken ([`crate::cycle`]). It may be on another turn then.
-const RESTART_UNSEEN: i64 = 24;
-
 /// So many replies may be missed in a row. During the grace only as many as make the state stale, or hide a restart.
 fn bearable_silence(period_ns: i64, settings: &SupervisorSettings, forgiving: bool) -> u32 {
     if !forgiving {
         return settings.missed_replies;
     }
-    let ticks = (settings.stale_ns() / period_ns.max(1) + 1).min(RESTART_UNSEEN);
+    let ticks = (settings.stale_ns() / period_ns.max(1) + 1).min(RESTART_UNSEEN.into());
     settings.missed_replies.max(u32::try_from(ticks).unwrap_or(u32::MAX))
 }
 

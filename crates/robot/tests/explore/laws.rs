@@ -8,7 +8,9 @@ use khz_robot::supervisor::{Phase, Supervisor, SupervisorSettings, Transition, T
 use khz_wire::Mode;
 
 /// Stop is sent for so long before the robot counts as settled.
-const SETTLE_NS: i64 = 50_000_000;
+fn settle_ns(period_ns: i64) -> i64 {
+    50_000_000.max(5 * period_ns)
+}
 
 /// A servo may take so long to switch its output on, in time and in replies.
 const ENABLING_NS: i64 = 500_000_000;
@@ -48,6 +50,8 @@ pub struct Memory {
     overruns: u32,
     slow: u32,
     down: u32,
+    /// Ticks in a row in which a servo answered twice.
+    doubled: u32,
     /// It was commanded to move or damp.
     driven: Vec<bool>,
     /// It ran in the tick before, under such a command, and nobody told it to stop.
@@ -67,6 +71,7 @@ impl Memory {
             overruns: 0,
             slow: 0,
             down: 0,
+            doubled: 0,
             driven: vec![false; servos],
             ran: vec![false; servos],
             off: vec![0; servos],
@@ -77,8 +82,13 @@ impl Memory {
 
 /// Ages and counts beyond every threshold of these settings.
 pub fn caps(settings: &SupervisorSettings, period_ns: i64) -> Caps {
-    let longest =
-        [settings.answer_ns(), settings.grace_ns(), settings.damping_ns(), settings.still_ns(), SETTLE_NS];
+    let longest = [
+        settings.answer_ns(),
+        settings.grace_ns(),
+        settings.damping_ns(),
+        settings.still_ns(),
+        settle_ns(period_ns),
+    ];
     // A silence is forgiven after arming for as many ticks as a state may be old.
     let stale = (settings.stale_ns() / period_ns) as u32 + 1;
     let counts =
@@ -94,7 +104,7 @@ pub fn caps(settings: &SupervisorSettings, period_ns: i64) -> Caps {
 /// From a tick in which somebody asks to stop: damping, and its end seen by the tick after; then the time of settling.
 pub fn ticks_to_settle(settings: &SupervisorSettings, period_ns: i64) -> usize {
     let up = |ns: i64| (ns + period_ns - 1) / period_ns;
-    (1 + up(settings.damping_ns()) + up(SETTLE_NS)) as usize
+    (1 + up(settings.damping_ns()) + up(settle_ns(period_ns))) as usize
 }
 
 /// Checks everything, and remembers the tick.
@@ -220,6 +230,7 @@ fn remember_counts(memory: &mut Memory, step: &Step<'_>) {
     memory.overruns = count(step.has(Event::Overrun), memory.overruns, settings.overruns);
     memory.slow = count(step.has(Event::SlowController), memory.slow, settings.controller_slow);
     memory.down = count(step.has(Event::LinkDown), memory.down, settings.missed_replies);
+    memory.doubled = count(step.has(Event::AnsweredTwice), memory.doubled, settings.missed_replies);
 }
 
 /// The gravest reaction to what is wrong in this tick, by the robot file's own words.
@@ -257,6 +268,7 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
             Event::Overrun if reached(memory.overruns, settings.overruns) => Trigger::Overruns,
             Event::SlowController if reached(memory.slow, settings.controller_slow) => Trigger::Controller,
             Event::LinkDown if reached(memory.down, settings.missed_replies) => Trigger::BusDown,
+            Event::AnsweredTwice if memory.doubled >= settings.missed_replies => Trigger::MissedReplies,
             Event::OperatorSilent => Trigger::Heartbeat,
             Event::Imu(ImuEvent::Tilted) => Trigger::Tilt,
             Event::Imu(_) if !forgiven => Trigger::Imu,
@@ -306,12 +318,12 @@ fn triggers_end_control(memory: &Memory, step: &Step<'_>) -> Result<(), String> 
 fn nothing_else_ends_control(memory: &Memory, step: &Step<'_>) -> Result<(), String> {
     let harmless = |event: &Event| match *event {
         Event::Arm
-        | Event::AnsweredTwice
         | Event::Servo(_, ServoEvent::Still | ServoEvent::Runs)
         | Event::Command(_, CommandEvent::OutOfLimits | CommandEvent::StopJoint | CommandEvent::DampJoint) => {
             true
         }
         Event::Servo(servo, ServoEvent::Missed) => memory.missed[servo] < step.settings.missed_replies,
+        Event::AnsweredTwice => memory.doubled < step.settings.missed_replies,
         Event::Overrun => memory.overruns < step.settings.overruns,
         Event::SlowController => memory.slow < step.settings.controller_slow,
         Event::LinkDown => memory.down < step.settings.missed_replies,
