@@ -81,7 +81,7 @@ fn play(faults: &str, mut time: Watched) -> RunStats {
 
 #[test]
 fn a_reply_the_bus_lost_is_not_blamed_on_a_gap_in_the_waiting_it_causes() {
-    let stats = play("loss = 0.01", Watched::new(60_000, None));
+    let stats = play("loss = 0.01", Watched::new(50_000, None));
     assert!(stats.missed_replies > 50, "{} missed", stats.missed_replies);
     assert_eq!(stats.missed_while_off_cpu, 0, "of {} that only the bus lost", stats.missed_replies);
 }
