@@ -21,12 +21,14 @@ pub(crate) enum Pace {
 /// The start of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Start {
-    /// The planned time it runs for, the latest of those passed; or the arrival of its frame.
+    /// The planned time it runs for, the latest of those passed; or the arrival of its frame. Of a tick whose frame did not
+    /// come, when the patience was over: until then the loop waited on purpose.
     pub planned_ns: i64,
     /// The time the loop waited for; after a late wake that is before `planned_ns`. With frames: the arrival of the one
     /// that should have ended the wait.
     pub waited_for_ns: i64,
-    /// The first planned time that no earlier tick ran for; `missed` planned times from here on got no tick.
+    /// The first planned time that no earlier tick ran for; `missed` planned times from here on got no tick. Of a tick whose
+    /// frame did not come, when the frame was expected.
     pub due_ns: i64,
     /// When the loop woke.
     pub woke_ns: i64,
@@ -143,7 +145,8 @@ impl FramePacer {
         let woke_ns = time.now_ns();
         let tick = self.pacer.timeout(woke_ns);
         let start = self.start(tick.planned_ns + self.patience_ns, deadline_ns, tick.missed, woke_ns);
-        Start { without_frame: true, ..start }
+        // It was due with its frame; the patience is a delay of its start like any other.
+        Start { without_frame: true, due_ns: tick.due_ns, ..start }
     }
 
     fn start(&self, planned_ns: i64, waited_for_ns: i64, missed: u64, woke_ns: i64) -> Start {

@@ -28,6 +28,8 @@ pub struct Tick<'a> {
     pub away_in_cycle_ns: i64,
     /// Periods that were skipped just before it.
     pub skipped: u64,
+    /// The loop is paced by a sensor's frames, not by the timer.
+    pub sensor_paced: bool,
     /// The frame that paces the loop did not come, and the timer started it.
     pub without_frame: bool,
     /// Frames that pace the loop but came too early for a tick, since the tick before.
@@ -89,6 +91,7 @@ pub fn run(
             disturbance,
             away_in_cycle_ns,
             skipped,
+            sensor_paced: options.frame_patience_ns.is_some(),
             without_frame,
             early_frames,
             overrun,

@@ -88,6 +88,8 @@ pub struct Stretch {
     pub missed_while_off_cpu: u64,
     /// From the start of the tick before each to the start of it, summed.
     pub span_ns: i64,
+    /// They were paced by a sensor's frames, not by the timer.
+    pub sensor_paced: bool,
 }
 
 impl Stretch {
@@ -97,8 +99,11 @@ impl Stretch {
     }
 
     /// Planned periods that passed without a tick: those skipped, or those by which the ticks fell behind a clock of this
-    /// period (after changing the phase), if these are more.
+    /// period (after changing the phase), if these are more. A sensor plans by its own clock: a slow one loses no period.
     pub fn lost_periods(&self, period_ns: i64) -> u64 {
+        if self.sensor_paced {
+            return self.skipped;
+        }
         let passed = (self.span_ns + period_ns / 2) / period_ns.max(1);
         self.skipped.max((passed.max(0) as u64).saturating_sub(self.ticks))
     }
@@ -112,6 +117,7 @@ impl Stretch {
         self.missed_replies += missed;
         self.missed_while_off_cpu += if off_cpu { missed } else { 0 };
         self.span_ns += span_ns;
+        self.sensor_paced = tick.sensor_paced;
     }
 }
 

@@ -308,6 +308,30 @@ fn a_silent_sensor_leaves_a_loop_of_the_same_rate_and_is_taken_up_again() {
 }
 
 #[test]
+fn a_loop_paced_by_a_slow_sensor_loses_no_period() {
+    for every_ns in [960_000, 1_000_050, 1_001_000, 1_010_000, 1_040_000] {
+        let (stats, _) = paced((1..20_000).map(|n| n * every_ns));
+        assert_eq!((stats.skipped, stats.without_frame), (0, 0), "every {every_ns} ns");
+        assert_eq!(stats.controlled.lost_periods(PERIOD_NS), 0, "every {every_ns} ns");
+    }
+}
+
+#[test]
+fn a_tick_whose_pace_frame_did_not_come_has_waited_for_it() {
+    // Each tenth frame is missing: its tick starts when the patience is over.
+    let (stats, _) = paced((1..3000).filter(|n| n % 10 != 0).map(|n| n * PERIOD_NS));
+    let delayed = |from_ns: i64| {
+        stats.start_delay.buckets().filter(|(ns, _)| *ns >= from_ns).map(|(_, count)| count).sum::<u64>()
+    };
+    let tenth = stats.controlled.ticks / 10;
+    assert!((tenth - 1..=tenth + 1).contains(&delayed(299_000)), "{} of {tenth}", delayed(299_000));
+    assert_eq!(stats.start_delay.summary().max / 1000, 300);
+    // The loop woke about when it wanted to: at the end of its patience.
+    assert!(stats.wake_latency.summary().max < 50_000);
+    assert_eq!((stats.skipped, stats.overruns), (0, 0));
+}
+
+#[test]
 fn pacing_frames_that_come_too_often_do_not_speed_the_robot_up() {
     for every_us in [100, 400, 500, 900] {
         let (stats, starts) = paced((1..20_000).map(|n| n * every_us * 1000));
