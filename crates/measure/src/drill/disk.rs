@@ -45,6 +45,7 @@ impl Recording {
             disturbance,
             away_in_cycle_ns: 0,
             skipped: 0,
+            sensor_paced: false,
             overrun: false,
             without_frame: false,
             early_frames: 0,
