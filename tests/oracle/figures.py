@@ -12,7 +12,6 @@ Figures = dict[str, Any]
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
 LOST_NS = 50_000
-STEAL_STEP_NS = 10_000_000
 LEARNING = 100
 MINUTE_NS = 60_000_000_000
 SHARES = ["previous_tick", "preempted", "blocked", "page_fault", "unaccounted"]
@@ -208,7 +207,7 @@ def run(log: dict[str, list[Row]], rate_hz: float, threshold_ns: int, steal_ns: 
         return int(tick["started_ns"] - tick["waited_for_ns"])
 
     lost = lost_time(all_lost)
-    most = min(lost["time_ns"]["unaccounted"], steal_ns + STEAL_STEP_NS) if steal_ns else 0
+    most = min(lost["time_ns"]["unaccounted"], steal_ns)
     inside = counts(inner, inner_gaps, period_ns, True)
     rate = (
         len(inner) * 1e9 / inside["duration_ns"] if inside["duration_ns"]

@@ -173,7 +173,7 @@ pub(crate) fn lost_lines(lost: &Lost, steal_ns: i64) -> [String; 2] {
             causes.unaccounted
         ),
         format!(
-            "{:>10}    (the kernel counted {} of steal: at most {} of it are steal, {} unexplained)",
+            "{:>10}    (the kernel counted {} of steal, in steps of 10 ms: at most {} of it are steal, {} unexplained)",
             ns(unaccounted_ns),
             ns(steal_ns),
             ns(steal_at_most_ns),
@@ -233,8 +233,8 @@ mod tests {
         let mut lost = Lost::default();
         lost.record(&Disturbance { late_ns: 25_000_000, ..Disturbance::default() });
         let line = &lost_lines(&lost, 10_000_000)[1];
-        assert!(line.contains("25 ms    (the kernel counted 10 ms of steal: at most 20 ms"), "{line}");
-        assert!(line.ends_with("5 ms unexplained)"), "{line}");
+        assert!(line.contains("25 ms    (the kernel counted 10 ms of steal, in steps of 10 ms: at most 10 ms"), "{line}");
+        assert!(line.ends_with("15 ms unexplained)"), "{line}");
     }
 
     #[test]

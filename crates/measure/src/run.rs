@@ -63,7 +63,7 @@ pub struct RunSummary {
     pub steal_ns: i64,
     /// The same of the loop's CPU, where it has one.
     pub steal_loop_cpu_ns: Option<i64>,
-    /// Of `lost_time.time_ns.unaccounted`, how much may have been steal: no more than the kernel counted and one step.
+    /// Of `lost_time.time_ns.unaccounted`, how much may have been steal: no more than the kernel counted.
     pub steal_at_most_ns: i64,
     /// The rest of it.
     pub unexplained_ns: i64,
