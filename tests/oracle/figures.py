@@ -106,9 +106,10 @@ class Usual:
 
 def late(responses: list[tuple[int, dict[str, int], Row]], threshold_ns: int) -> Figures:
     """How many ticks were late, and how many of them for a cause from outside."""
-    usual, found = Usual(), {"late": 0, **dict.fromkeys(SHARES, 0), "own": 0}
+    usual, found = Usual(), {"judged": 0, "late": 0, **dict.fromkeys(SHARES, 0), "own": 0}
     for response, lost, tick in responses:
         before = usual.ask(response)
+        found["judged"] += before is not None
         if before is None or response - before <= threshold_ns:
             continue
         found["late"] += 1

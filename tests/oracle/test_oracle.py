@@ -211,7 +211,7 @@ def compare(told: Figures, log: dict[str, list[Figures]]) -> Figures:
     parts = {part["name"]: part["time_ns"] for part in told["parts"]}
     shown["parts"] = parts or {name: part for name, part in expected["parts"].items() if part["count"] == 0}
     shown["servos"] = {servo["name"]: {"replied": servo["replied"]} for servo in told["servos"]}
-    causes = dict(told["late"]["causes"])
+    causes = dict(told["late"]["causes"], judged=told["late"]["judged"])
     causes["own"] = sum(causes.pop(name) for name in ("controller", "bus", "compute"))
     shown["late"] = causes
     unknown = set(told) - set(expected) - set(NOT_FROM_THE_LOG)

@@ -233,7 +233,10 @@ mod tests {
         let mut lost = Lost::default();
         lost.record(&Disturbance { late_ns: 25_000_000, ..Disturbance::default() });
         let line = &lost_lines(&lost, 10_000_000)[1];
-        assert!(line.contains("25 ms    (the kernel counted 10 ms of steal, in steps of 10 ms: at most 10 ms"), "{line}");
+        assert!(
+            line.contains("25 ms    (the kernel counted 10 ms of steal, in steps of 10 ms: at most 10 ms"),
+            "{line}"
+        );
         assert!(line.ends_with("15 ms unexplained)"), "{line}");
     }
 

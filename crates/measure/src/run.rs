@@ -10,6 +10,7 @@ use crate::report::{Distribution, Figure, Level, StackedTrace, Trace, duration};
 use crate::verdict::{Facts, Verdict, grouped, judge};
 use khz_robot::RobotConfig;
 use khz_robot::launch::Landed;
+use khz_robot::parts::LEARNING;
 use khz_robot::run::{RunStats, Stretch};
 use khz_robot::supervisor::Cause;
 use khz_rt::late::{Causes, Lost, window_at};
@@ -155,7 +156,9 @@ impl Ticks {
 pub struct LateTicks {
     /// From how much over the usual end on a tick is late.
     pub threshold_ns: i64,
-    /// How many were, by what the kernel knows of each.
+    /// Controlled ticks that were judged: all but the first hundred, until which what is usual is not known.
+    pub judged: u64,
+    /// How many of these were late, by what the kernel knows of each.
     pub causes: Causes,
     /// The worst, by number.
     pub worst: Vec<LateReport>,
@@ -374,6 +377,7 @@ fn late(landed: &Landed) -> LateTicks {
     };
     LateTicks {
         threshold_ns: outcome.parts.threshold_ns,
+        judged: outcome.parts.judged,
         causes: outcome.parts.causes,
         worst: outcome.parts.late.iter().map(report).collect(),
     }
@@ -382,11 +386,19 @@ fn late(landed: &Landed) -> LateTicks {
 impl LateTicks {
     /// Counts and threshold, then the worst three, a line each.
     pub fn lines(&self) -> Vec<String> {
-        let threshold = duration(self.threshold_ns as f64);
         let mut worst: Vec<_> = self.worst.iter().collect();
         worst.sort_by_key(|late| std::cmp::Reverse(late.response_ns));
-        let late = grouped(self.causes.late);
-        let counts = format!("{late} (later than usual by more than {threshold}): {}", tally(&self.causes));
+        let counts = if self.judged == 0 {
+            format!("none judged: the first {LEARNING} controlled ticks are not")
+        } else {
+            let (late, judged) = (grouped(self.causes.late), grouped(self.judged));
+            let threshold = duration(self.threshold_ns as f64);
+            let causes = tally(&self.causes);
+            format!(
+                "{late} of {judged} judged (later than usual by more than {threshold}; the first {LEARNING} are not \
+                 judged): {causes}"
+            )
+        };
         std::iter::once(counts).chain(worst.iter().take(3).map(|late| late.line())).collect()
     }
 }
@@ -473,9 +485,10 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
         parts: summary.all_parts(),
         late: summary.late.worst.clone(),
         late_counts: format!(
-            "{} of {} controlled ticks were later than usual by more than {}: {}.",
+            "{} of {} judged ticks were later than usual by more than {}: {}. The first {LEARNING} controlled ticks are not \
+             judged.",
             grouped(summary.late.causes.late),
-            grouped(summary.controlled.ticks),
+            grouped(summary.late.judged),
             duration(summary.late.threshold_ns as f64),
             tally(&summary.late.causes)
         ),
@@ -694,6 +707,21 @@ mod tests {
     fn event(from: &'static str, to: &'static str, cause: &str, trouble: bool) -> EventSummary {
         let cause = cause.to_owned();
         EventSummary { time_s: 0.0, tick: 0, from, to, cause, servo: None, bus: None, trouble }
+    }
+
+    #[test]
+    fn a_run_too_short_to_judge_a_tick_does_not_say_that_none_was_late() {
+        let late = |judged| LateTicks {
+            threshold_ns: 5_000_000,
+            judged,
+            causes: Causes::default(),
+            worst: Vec::new(),
+        };
+        assert_eq!(late(0).lines(), ["none judged: the first 100 controlled ticks are not"]);
+        assert_eq!(
+            late(1_900).lines(),
+            ["0 of 1,900 judged (later than usual by more than 5 ms; the first 100 are not judged): none"]
+        );
     }
 
     #[test]

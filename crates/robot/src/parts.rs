@@ -31,8 +31,8 @@ const RECORD: usize = 8;
 /// Not shown: from the time waited for to the end.
 const RESPONSE: &str = "response";
 
-/// Ticks after which what is usual is known; until then none counts as late.
-const LEARNING: u64 = 100;
+/// Controlled ticks after which what is usual is known; until then none is judged.
+pub const LEARNING: u64 = 100;
 
 /// Late ticks kept.
 const MOST_LATE: usize = 100;
@@ -59,7 +59,9 @@ pub struct Parts {
     pub parts: Vec<SectionSummary>,
     /// From how much over the usual response on a tick counts as late.
     pub threshold_ns: i64,
-    /// How many ticks were late, by what the kernel knows of each.
+    /// Ticks that were judged: all controlled ones but the first [`LEARNING`].
+    pub judged: u64,
+    /// How many of these were late, by what the kernel knows of each.
     pub causes: Causes,
     /// The worst of them, by number; [`LateTick::part`] is an index of `parts`.
     pub late: Vec<LateTick>,
@@ -82,6 +84,7 @@ impl TickProfile {
         Parts {
             parts,
             threshold_ns: self.late.threshold_ns(),
+            judged: self.ticks.saturating_sub(LEARNING),
             causes: self.late.causes(),
             late: self.late.worst(),
         }

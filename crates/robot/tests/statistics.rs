@@ -4,7 +4,7 @@
 use khz_robot::assemble;
 use khz_robot::config::QUADRUPED;
 use khz_robot::controller::{Controller, Hold};
-use khz_robot::parts::{Parts, TickProfile};
+use khz_robot::parts::{LEARNING, Parts, TickProfile};
 use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_robot::state::RobotState;
 use khz_robot::time::{Freeze, VirtualTime};
@@ -183,6 +183,19 @@ fn figures_are_of_the_controlled_time_and_the_rest_is_counted_apart() {
     assert_eq!(stats.control.count(), stats.controlled.ticks);
     let part = |name: &str| parts.parts.iter().find(|part| part.name == name).unwrap().time.count;
     assert_eq!((part("wake"), part("control")), (stats.controlled.ticks, stats.controlled.ticks - 1));
+}
+
+#[test]
+fn ticks_that_were_not_judged_are_not_said_to_be_in_time() {
+    // Three of the first controlled ticks take three periods each, and so do three of the later ones.
+    let Played { stats, .. } = play(Overrun::Skip, VirtualTime::new(0), Slow::default());
+    // The robot is controlled until 2 s.
+    let from = 2_000 - stats.controlled.ticks;
+    let slow = |begin: u64| (0..3).map(move |n| (begin + 20 * n, 3_000_000));
+    let controller = Slow { slow: slow(from + 5).chain(slow(from + 200)).collect(), ..Slow::default() };
+    let Played { stats, parts, .. } = play(Overrun::Skip, VirtualTime::new(0), controller);
+    assert_eq!(parts.causes.controller, 3);
+    assert_eq!(parts.judged, stats.controlled.ticks - LEARNING);
 }
 
 #[test]
