@@ -241,7 +241,8 @@ def verdict(told: Figures, expected: Figures) -> None:
     """A run that lost anything gets no good badge."""
     inside = expected["controlled"]
     lost = sum(inside[key] for key in ("lost_periods", "late_wakes", "overruns", "missed_replies"))
-    if lost or expected["ticks_without_frame"] or not told["ended_well"]:
+    wrong = sum(expected[key] for key in ("late_replies", "unexpected_frames", "imu_missed", "ticks_without_frame"))
+    if lost or wrong or not told["ended_well"]:
         assert told["verdict"]["level"] != "good", told["verdict"]
     if inside["lost_periods"]:
         assert f"lost {inside['lost_periods']}" in told["verdict"]["headline"], told["verdict"]

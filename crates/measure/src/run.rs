@@ -290,6 +290,11 @@ impl RunSummary {
         lost_lines(&self.lost_time, self.steal_loop_cpu_ns.unwrap_or(self.steal_ns))
     }
 
+    /// Further replies to one query, of all servos.
+    pub fn duplicates(&self) -> u64 {
+        self.servos.iter().map(|servo| servo.duplicates).sum()
+    }
+
     /// The verdict. `unread`: what of the log could not be read.
     fn judged(&self, sensor_paced: bool, unread: &[String]) -> Verdict {
         let failures = (!self.ended_well).then(|| format!("It ended with: {}.", self.end));
@@ -318,6 +323,10 @@ impl RunSummary {
             early_frames: self.early_frames,
             missed_replies: self.missed_replies,
             missed_while_off_cpu: self.missed_while_off_cpu,
+            late_replies: self.late_replies.saturating_sub(self.duplicates()),
+            duplicates: self.duplicates(),
+            unexpected_frames: self.unexpected_frames,
+            imu_missed: self.imu_missed,
             failures: failures.into_iter().collect(),
             warnings: warnings.collect(),
             ..Facts::default()
@@ -525,7 +534,7 @@ fn device(summary: &RunSummary, landed: &Landed, index: usize) -> Device {
         replied: servo.replied,
         missed: servo.missed,
         late: servo.late,
-        errors: 0,
+        duplicates: servo.duplicates,
         round_trip: Distribution::from(&landed.outcome.machine.cycle().stats(index).round_trip),
     }
 }
@@ -559,6 +568,24 @@ fn figures(summary: &RunSummary) -> Vec<Figure> {
             summary.missed_replies.to_string(),
             format!("{} while off CPU", summary.missed_while_off_cpu),
             summary.missed_replies == 0,
+        ),
+        judged(
+            "late replies",
+            grouped(summary.late_replies),
+            format!("{} of them duplicates", grouped(summary.duplicates())),
+            summary.late_replies == 0,
+        ),
+        judged(
+            "unexpected frames",
+            grouped(summary.unexpected_frames),
+            "no reply to a query".to_owned(),
+            summary.unexpected_frames == 0,
+        ),
+        judged(
+            "missed IMU readings",
+            grouped(summary.imu_missed),
+            format!("of {} ticks", grouped(summary.ticks)),
+            summary.imu_missed == 0,
         ),
         measured("wake latency", &summary.wake_latency_ns),
         measured("start delay, all planned periods", &summary.start_delay_ns),

@@ -46,6 +46,14 @@ pub struct Facts {
     pub missed_replies: u64,
     /// Of these, in ticks that had less of the bus cycle on the CPU than all replies usually take.
     pub missed_while_off_cpu: u64,
+    /// Replies to older queries.
+    pub late_replies: u64,
+    /// Further replies to a query that was answered.
+    pub duplicates: u64,
+    /// Frames that were no reply to a query.
+    pub unexpected_frames: u64,
+    /// IMU readings missed.
+    pub imu_missed: u64,
     /// It ended by itself, because a tick took too long: after so many ticks, of so many planned.
     pub stopped: Option<(u64, u64)>,
     /// What went wrong and ended it, as sentences.
@@ -104,6 +112,9 @@ pub fn judge(facts: &Facts) -> Verdict {
             were(facts.missed_while_off_cpu, "reply", "replies")
         ),
     );
+    for reason in blemishes(facts) {
+        blame(true, Level::Warning, reason);
+    }
     let unpaced = were(facts.without_frame, "tick", "ticks");
     blame(
         facts.without_frame > 0,
@@ -126,6 +137,24 @@ pub fn judge(facts: &Facts) -> Verdict {
 fn held(facts: &Facts) -> bool {
     let off = (facts.rate_hz / facts.target_hz - 1.0).abs();
     facts.lost == 0 && (!facts.sensor_paced || off <= SENSOR_CLOCK)
+}
+
+/// What was wrong on the buses though every servo was answered for.
+fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
+    let late = were(facts.late_replies, "reply", "replies");
+    let duplicates = were(facts.duplicates, "reply", "replies");
+    let unexpected = were(facts.unexpected_frames, "frame", "frames");
+    let imu = were(facts.imu_missed, "IMU reading", "IMU readings");
+    let found = [
+        (facts.late_replies, format!("{late} late: to the query of an earlier tick.")),
+        (facts.duplicates, format!("{duplicates} duplicates: two servos may have the same id.")),
+        (
+            facts.unexpected_frames,
+            format!("{unexpected} no reply to a query: something else may send on the bus."),
+        ),
+        (facts.imu_missed, format!("{imu} missed.")),
+    ];
+    found.into_iter().filter(|(count, _)| *count > 0).map(|(_, reason)| reason)
 }
 
 /// `stopped on an overrun after 1 of 2,000 ticks`, if it did.
@@ -210,6 +239,10 @@ mod tests {
             Facts { without_frame: 1, ..facts() },
             Facts { early_frames: 1, ..facts() },
             Facts { sensor_paced: true, rate_hz: 940.0, ..facts() },
+            Facts { late_replies: 94, ..facts() },
+            Facts { duplicates: 94, ..facts() },
+            Facts { unexpected_frames: 1, ..facts() },
+            Facts { imu_missed: 950, ..facts() },
             Facts { periods: 0, ..facts() },
             Facts { stopped: Some((1, 2_000)), periods: 1, ..facts() },
             Facts { failures: vec!["It fell.".into()], ..facts() },
@@ -218,6 +251,16 @@ mod tests {
             let verdict = judge(&bad);
             assert!(verdict.level > Level::Note && verdict.reasons.len() == 1, "{bad:?}: {verdict:?}");
         }
+    }
+
+    #[test]
+    fn duplicates_and_missed_imu_readings_get_no_good_badge() {
+        let verdict = judge(&Facts { duplicates: 94, imu_missed: 950, ..facts() });
+        assert_eq!(verdict.level, Level::Warning);
+        assert_eq!(
+            verdict.reasons,
+            ["94 replies were duplicates: two servos may have the same id.", "950 IMU readings were missed."]
+        );
     }
 
     #[test]

@@ -174,10 +174,11 @@ fn table(summary: &RunSummary, budget: bool) -> String {
             grouped(summary.late_wakes)
         ),
         format!(
-            "missed replies  {:>10}    ({} while off CPU), late {}, unexpected frames {}, IMU {}",
+            "missed replies  {:>10}    ({} while off CPU), late {} ({} of them duplicates), unexpected frames {}, IMU {}",
             summary.missed_replies,
             summary.missed_while_off_cpu,
             summary.late_replies,
+            summary.duplicates(),
             summary.unexpected_frames,
             summary.imu_missed
         ),

@@ -177,10 +177,10 @@ pub struct Device {
     pub replied: u64,
     /// Replies that never came.
     pub missed: u64,
-    /// Replies after the deadline.
+    /// Replies after the deadline, and further replies to one query.
     pub late: u64,
-    /// Errors the device reported.
-    pub errors: u64,
+    /// Of these, further replies to one query: two devices may have the same id.
+    pub duplicates: u64,
     /// Round trips, in nanoseconds.
     pub round_trip: Distribution,
 }
@@ -430,13 +430,13 @@ impl RunData {
             Column::number("replied", ""),
             count("missed"),
             count("late"),
-            count("errors"),
+            count("duplicates"),
             Column::number("round trip p50", "ns"),
             Column::number("p99", "ns").worst_is_high(),
             Column::number("largest", "ns").worst_is_high(),
         ]);
         let table = self.devices.iter().fold(table, |table, d| {
-            let counts = [d.sent, d.replied, d.missed, d.late, d.errors].map(Cell::from);
+            let counts = [d.sent, d.replied, d.missed, d.late, d.duplicates].map(Cell::from);
             let trips = [0.5, 0.99, 1.0].map(|q| Cell::from(d.round_trip.quantile(q)));
             table.row([d.name.as_str().into(), d.bus.as_str().into()].into_iter().chain(counts).chain(trips))
         });
