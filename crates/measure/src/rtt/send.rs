@@ -3,7 +3,7 @@ use super::RttError;
 use super::checkpoint::{Began, Checkpoints, Exchange};
 use super::ledger::{Arrival, Heard, Ledger, Turn};
 use super::log::{AskedTick, Tap};
-use super::packet::{Kind, MAX_PAYLOAD, Packet};
+use super::packet::{HEADER, Kind, MAX_PAYLOAD, Packet, Refusal};
 use super::plan::{Ask, Plan};
 use super::record::Stream;
 use super::results::Results;
@@ -397,6 +397,12 @@ impl Sender {
                 return Ok(true);
             }
         };
+        // A device copies what it got; the times of anything else are not those of this payload.
+        let ours = packet.kind == Kind::Reply && packet.run == self.run;
+        if ours && self.answer[HEADER..length] != self.question[HEADER..] {
+            ledger.hears_unreadable(from, Refusal::Damaged);
+            return Ok(true);
+        }
         let kernel_ns = if attended { None } else { stamps.software_ns.and_then(on_our_clock) };
         let heard = ledger.hears(&packet, from, Arrival { read_ns, kernel_ns, attended });
         if let Heard::Answer { device, round_trip_ns, unstamped, .. } = heard {

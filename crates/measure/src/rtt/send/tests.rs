@@ -222,6 +222,37 @@ fn a_late_answer_is_not_measured_by_the_senders_next_look() {
 }
 
 #[test]
+fn an_answer_that_is_no_copy_of_the_question_is_corrupt() {
+    let device = UdpSocket::bind("127.0.0.1:0").unwrap_or_else(|error| panic!("{error}"));
+    let targets: Vec<SocketAddr> = device.local_addr().into_iter().collect();
+    let mut sender = Sender::new(plan(targets.clone(), 1)).unwrap_or_else(|error| panic!("{error}"));
+    let mut ledger = Ledger::new(sender.run, now_ns(), &targets);
+    let begun_ns = now_ns();
+    ledger.tick(Turn { begun_ns, planned_ns: begun_ns, ends_ns: begun_ns, period_ns: 1, ..Turn::default() });
+    sender.ask(&mut ledger, 0, 0).unwrap_or_else(|error| panic!("{error}"));
+    let mut buffer = [0; 5200];
+    let (length, from) = device.recv_from(&mut buffer).unwrap_or_else(|error| panic!("{error}"));
+    Packet::read(&buffer).map_or((), |question| question.reply(0).write(&mut buffer));
+    let answer = |bytes: &[u8]| assert_eq!(device.send_to(bytes, from).ok(), Some(bytes.len()));
+    answer(&buffer[..HEADER]);
+    answer(&buffer[..5200]);
+    let mut altered = buffer;
+    altered[length - 1] ^= 1;
+    answer(&altered[..length]);
+    answer(&buffer[..length]);
+    let ten_ms = std::time::Duration::from_millis(10);
+    for _ in 0..500 {
+        sender.drain(&mut ledger).unwrap_or_else(|error| panic!("{error}"));
+        if ledger.tally().devices[0].counts.answered > 0 {
+            break;
+        }
+        std::thread::sleep(ten_ms);
+    }
+    let counts = ledger.tally().devices[0].counts;
+    assert_eq!((counts.corrupt, counts.answered, counts.duplicates), (3, 1, 0));
+}
+
+#[test]
 fn plans_that_cannot_be_say_why() {
     let target: SocketAddr = (Ipv4Addr::LOCALHOST, 9).into();
     let six: SocketAddr = (Ipv6Addr::LOCALHOST, 9).into();
