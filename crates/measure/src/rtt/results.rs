@@ -9,7 +9,7 @@ use crate::report::run::Measured;
 use crate::report::{
     Axis, Cell, Column, Distribution, Figure, KeyValues, Level, Page, Plot, Ranges, Section, Table, duration,
 };
-use khz_rt::{Passport, Report};
+use khz_rt::{Passport, Report, Wake};
 use serde::{Deserialize, Serialize};
 
 /// The results of one run.
@@ -28,6 +28,12 @@ pub struct Results {
     pub rate_hz: Option<f64>,
     /// Bytes of a datagram.
     pub payload: usize,
+    /// How the sender waited for its ticks; results saved before 2026-11-22 do not say.
+    #[serde(default)]
+    pub wake: Option<Wake>,
+    /// For how long the kernel polled the network card, µs; results saved before 2026-11-22 do not say.
+    #[serde(default)]
+    pub busy_poll_us: Option<u32>,
     /// The network between, if it was said: for the theory beside the measurement.
     #[serde(default)]
     pub network: Option<Network>,
@@ -149,6 +155,8 @@ impl Results {
             receive: plan.receive,
             rate_hz: plan.rate_hz,
             payload: plan.payload,
+            wake: Some(plan.wake),
+            busy_poll_us: Some(plan.busy_poll_us),
             network: plan.network,
             begun_ns,
             notes: Vec::new(),
@@ -226,7 +234,15 @@ impl Results {
             _ => None,
         };
         self.steal_ns += later.steal_ns;
-        self.setup = later.setup.clone();
+        if let Some(note) = set_ups_differ(&self.setup, &later.setup) {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+            // What is said of the whole holds for each part.
+            if later.setup.grade < self.setup.grade {
+                self.setup = later.setup.clone();
+            }
+        }
         for note in &later.notes {
             if !self.notes.contains(note) {
                 self.notes.push(note.clone());
@@ -246,6 +262,16 @@ impl Results {
         differs("the rate", format!("{:?}", self.rate_hz), format!("{:?}", plan.rate_hz))?;
         differs("the payload", self.payload.to_string(), plan.payload.to_string())?;
         differs("the way of receiving", self.receive.word().into(), plan.receive.word().into())?;
+        if let Some(wake) = self.wake {
+            differs("the way of waiting for a tick (--wake)", wake.to_string(), plan.wake.to_string())?;
+        }
+        if let Some(us) = self.busy_poll_us {
+            differs("--busy-poll", us.to_string(), plan.busy_poll_us.to_string())?;
+        }
+        let network = |network: Option<Network>| network.map_or("not said".into(), |n| n.to_string());
+        differs("the network", network(self.network), network(plan.network))?;
+        let stamps = |stamps: bool| if stamps { "on" } else { "off" };
+        differs("--stamps", stamps(self.split.is_some()).into(), stamps(plan.stamps).into())?;
         let mut targets: Vec<String> = plan.targets.iter().map(ToString::to_string).collect();
         let mut devices: Vec<String> = self.devices.iter().map(|device| device.address.clone()).collect();
         targets.sort_unstable();
@@ -549,6 +575,20 @@ impl Results {
     }
 }
 
+/// What a reader must know of results of two parts whose threads got different things of the kernel.
+fn set_ups_differ(earlier: &Report, later: &Report) -> Option<String> {
+    let grades = (earlier.grade != later.grade)
+        .then(|| format!("sending thread {} and {}", earlier.grade, later.grade))
+        .into_iter();
+    let settings = earlier.settings.iter().filter_map(|was| {
+        let is = later.settings.iter().find(|is| is.name == was.name)?;
+        (was.granted != is.granted).then(|| format!("{} {} and {}", was.name, was.granted, is.granted))
+    });
+    let differences: Vec<String> = grades.chain(settings).collect();
+    (!differences.is_empty())
+        .then(|| format!("the parts of this measurement had different set-ups: {}", differences.join(", ")))
+}
+
 impl DeviceResults {
     fn new(device: &DeviceTally) -> Self {
         Self {
@@ -602,14 +642,40 @@ mod tests {
     fn another_plan_does_not_go_on() {
         let plan = Plan::new(vec![([127, 0, 0, 1], 7755).into()]);
         assert_eq!(results().goes_on_with(&plan), Ok(()));
+        let gigabit = Network {
+            sender_bits_per_second: 1_000_000_000,
+            device_bits_per_second: 1_000_000_000,
+            switches: 1,
+            switch_delay_ns: 0,
+        };
         for (plan, words) in [
             (Plan { payload: 100, ..plan.clone() }, "payload was 200 and is now 100"),
             (Plan { rate_hz: None, ..plan.clone() }, "rate"),
+            (Plan { wake: Wake::Spin, ..plan.clone() }, "--wake) was hybrid and is now spin"),
+            (Plan { busy_poll_us: 50, ..plan.clone() }, "--busy-poll was 0 and is now 50"),
+            (Plan { stamps: true, ..plan.clone() }, "--stamps was off and is now on"),
+            (Plan { network: Some(gigabit), ..plan.clone() }, "the network was not said and is now"),
             (Plan::new(vec![([127, 0, 0, 2], 7755).into()]), "devices"),
         ] {
             let why = results().goes_on_with(&plan).err().unwrap_or_default();
             assert!(why.contains(words), "{why}");
         }
+    }
+
+    #[test]
+    fn parts_with_different_set_ups_are_not_labelled_with_that_of_the_last() {
+        let mut whole = answered(1_000_000_000, 100);
+        let mut later = answered(61_000_000_000, 100);
+        later.setup.grade = khz_rt::Grade::RealTime;
+        whole.absorb(&later);
+        whole.absorb(&later);
+        assert_eq!(whole.setup.grade, khz_rt::Grade::Ordinary);
+        let note =
+            "the parts of this measurement had different set-ups: sending thread ordinary and real-time";
+        assert_eq!(whole.notes, [note]);
+        // The other way round nothing better is said of it.
+        later.absorb(&answered(121_000_000_000, 100));
+        assert_eq!((later.setup.grade, later.notes.len()), (khz_rt::Grade::Ordinary, 1));
     }
 
     #[test]
@@ -626,7 +692,7 @@ mod tests {
         let mut old: serde_json::Value = serde_json::to_value(results()).unwrap_or_default();
         let counts = serde_json::json!({"foreign": 3, "other_runs": 0, "requests": 0, "unknown_devices": 0, "never_asked": 0});
         if let Some(fields) = old.as_object_mut() {
-            for new in ["planned", "unattended", "unexpected"] {
+            for new in ["planned", "unattended", "unexpected", "wake", "busy_poll_us"] {
                 fields.remove(new);
             }
             fields.insert("strangers".into(), counts);
