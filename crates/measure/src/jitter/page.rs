@@ -6,6 +6,7 @@ use crate::report::{
     Axis, Better, Block, Cell, Column, Comparison, Distribution, Figure, KeyValues, Level, Page, Plot,
     Section, Stroke, Table, duration,
 };
+use crate::report::{alike, has_percentile, share};
 use crate::verdict::grouped;
 use khz_rt::{Policy, Summary};
 
@@ -46,7 +47,7 @@ fn overview(runs: &[Run]) -> Section {
     );
     let section = match runs {
         [run] => section.with(figures(run)).with(summary_table(run)),
-        _ => section.with(comparison(runs)),
+        _ => section.with_some(lengths(runs).map(Block::Text)).with(comparison(runs)),
     };
     let warned = |section: Section, run: &Run| {
         run.warnings()
@@ -101,13 +102,14 @@ fn comparison(runs: &[Run]) -> Comparison {
         runs.iter().map(value).collect::<Vec<_>>()
     };
     let of = |f: fn(&Run) -> f64| runs.iter().map(f).collect::<Vec<_>>();
+    let largest = if of_like_length(runs) { Better::Lower } else { Better::Neither };
     Comparison::new(runs.iter().map(|run| run.name.clone()))
         .row("start delay mean", "ns", Better::Lower, delay(|run| run.start_delay_ns.mean))
         .row("start delay σ", "ns", Better::Lower, delay(|run| run.start_delay_ns.sigma))
         .row("start delay p50", "ns", Better::Lower, delay(|run| run.start_delay_ns.p50 as f64))
-        .row("start delay p99", "ns", Better::Lower, delay(|run| run.start_delay_ns.p99 as f64))
-        .row("start delay p99.9", "ns", Better::Lower, delay(|run| run.start_delay_ns.p999 as f64))
-        .row("start delay max", "ns", Better::Lower, delay(|run| run.start_delay_ns.max as f64))
+        .row("start delay p99", "ns", Better::Lower, delay(|run| p99(&run.start_delay_ns)))
+        .row("start delay p99.9", "ns", Better::Lower, delay(|run| p999(&run.start_delay_ns)))
+        .row("start delay max", "ns", largest, delay(|run| run.start_delay_ns.max as f64))
         .row(
             "wake latency p50, ticks that ran",
             "ns",
@@ -118,19 +120,59 @@ fn comparison(runs: &[Run]) -> Comparison {
             "wake latency p99, ticks that ran",
             "ns",
             Better::Neither,
-            delay(|run| run.wake_latency_ns.p99 as f64),
+            delay(|run| p99(&run.wake_latency_ns)),
         )
         .row("period σ", "ns", Better::Lower, of(|run| run.period_ns.sigma))
         .row("execution mean", "ns", Better::Lower, of(|run| run.execution_ns.mean))
-        .row("execution p99", "ns", Better::Lower, of(|run| run.execution_ns.p99 as f64))
-        .row("response p99, ticks that ran", "ns", Better::Neither, of(|run| run.response_ns.p99 as f64))
-        .row("response max", "ns", Better::Lower, of(|run| run.response_ns.max as f64))
-        .row("lost periods", "", Better::Lower, of(|run| run.counts.missed as f64))
-        .row("late ticks", "", Better::Lower, of(|run| run.causes.late as f64))
-        .row("late: unaccounted", "", Better::Neither, of(|run| run.causes.unaccounted as f64))
-        .row("late: preempted", "", Better::Neither, of(|run| run.causes.preempted as f64))
+        .row("execution p99", "ns", Better::Lower, of(|run| p99(&run.execution_ns)))
+        .row("response p99, ticks that ran", "ns", Better::Neither, of(|run| p99(&run.response_ns)))
+        .row("response max", "ns", largest, of(|run| run.response_ns.max as f64))
+        .row(
+            "lost periods, of planned",
+            "%",
+            Better::Lower,
+            of(|run| share(run.counts.missed, run.periods())),
+        )
+        .row("planned ticks after it stopped", "%", Better::Lower, of(never_ran))
+        .row("late ticks, of those that ran", "%", Better::Lower, of(|run| late_share(run, run.causes.late)))
+        .row("late: unaccounted", "%", Better::Neither, of(|run| late_share(run, run.causes.unaccounted)))
+        .row("late: preempted", "%", Better::Neither, of(|run| late_share(run, run.causes.preempted)))
         .row("CPU of the thread", "%", Better::Lower, of(|run| run.cpu_percent))
         .row("steal", "ns", Better::Neither, of(|run| run.usage.steal_total_ns() as f64))
+}
+
+/// Runs of different length differ in counts and largest values for that alone.
+fn of_like_length(runs: &[Run]) -> bool {
+    alike(runs.iter().map(Run::periods))
+}
+
+fn lengths(runs: &[Run]) -> Option<String> {
+    let told: Vec<String> = runs.iter().map(|run| duration(run.duration_ns as f64)).collect();
+    (!of_like_length(runs)).then(|| {
+        format!(
+            "The runs are of different length ({}): counts are compared as shares, percentiles that few ticks do not have \
+             are left out, and the largest values are not judged.",
+            told.join(", ")
+        )
+    })
+}
+
+fn p99(s: &Summary) -> f64 {
+    if has_percentile(s.count, 0.99) { s.p99 as f64 } else { f64::NAN }
+}
+
+fn p999(s: &Summary) -> f64 {
+    if has_percentile(s.count, 0.999) { s.p999 as f64 } else { f64::NAN }
+}
+
+fn late_share(run: &Run, late: u64) -> f64 {
+    share(late, run.counts.ticks)
+}
+
+/// Of the plan, what a measurement that stopped itself left out.
+fn never_ran(run: &Run) -> f64 {
+    let left = run.plan.ticks.saturating_sub(run.periods());
+    if run.stopped() { share(left, run.plan.ticks) } else { 0.0 }
 }
 
 fn distribution(buckets: &Buckets) -> Distribution {
@@ -226,4 +268,47 @@ fn passport(run: &Run) -> KeyValues {
         .pair("hypervisor", passport.hypervisor.as_deref().unwrap_or("none"))
         .pair("memory", format!("{} MB", passport.memory_kb / 1024))
         .pair("real-time share", format!("{:.0} %", passport.rt_share_percent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jitter::{Experiment, Plan};
+    use khz_rt::{Counts, Summary};
+
+    /// So many ticks that ran and lost periods, late ticks, and these start delays.
+    fn run(ticks: u64, missed: u64, late: u64, p999: i64, max: i64) -> Run {
+        let mut run = Experiment::new(Plan::default(), false).unwrap().finish().0;
+        run.duration_ns = (ticks + missed) as i64 * 1_000_000;
+        run.counts = Counts { ticks, missed, ..Counts::default() };
+        run.causes.late = late;
+        run.start_delay_ns = Summary { count: ticks + missed, p999, max, ..Summary::default() };
+        run
+    }
+
+    fn row<'a>(page: &'a str, label: &str) -> &'a str {
+        let rest = page.split(label).nth(1).unwrap_or_else(|| panic!("no row {label}"));
+        rest.split("</tr>").next().unwrap_or("")
+    }
+
+    #[test]
+    fn a_short_run_does_not_win_by_being_short() {
+        // Of three seconds 4.5 % were lost, of 36 ms 17 %: fewer, and of no p99.9.
+        let long = run(3_000, 143, 15, 20_000_000, 40_000_000);
+        let short = run(30, 6, 1, 7_000_000, 7_000_000);
+        let page = page(&[long, short], None).to_string();
+        assert!(row(&page, "lost periods, of planned<").contains("class=\"bad\""), "{page}");
+        assert!(row(&page, "late ticks, of those that ran<").contains("class=\"bad\""));
+        assert!(row(&page, "start delay p99.9<").contains("–"));
+        assert!(!row(&page, "start delay max<").contains("class=\"good\""));
+        assert!(page.contains("different length (3.14 s, 36 ms)"), "{page}");
+    }
+
+    #[test]
+    fn runs_of_like_length_are_judged_by_their_largest_values() {
+        let page =
+            page(&[run(3_000, 0, 0, 1, 40_000_000), run(3_000, 0, 0, 1, 10_000_000)], None).to_string();
+        assert!(row(&page, "start delay max<").contains("class=\"good\""));
+        assert!(!page.contains("different length"));
+    }
 }

@@ -31,6 +31,24 @@ pub enum Better {
 /// Ratios nearer to one than this are called equal: repeated runs differ by as much.
 const SAME: f64 = 0.05;
 
+/// Whether so many values have this percentile: at least one lies beyond it. Fewer have none that could be compared.
+pub(crate) fn has_percentile(count: u64, q: f64) -> bool {
+    // A little less, so that no rounding takes the last one away.
+    count as f64 * (1.0 - q) >= 1.0 - 1e-6
+}
+
+/// Whether samples of these sizes can be compared by their largest values: the largest of many is larger than that of few.
+pub(crate) fn alike(counts: impl IntoIterator<Item = u64>) -> bool {
+    let counts: Vec<f64> = counts.into_iter().map(|count| count as f64).collect();
+    let first = counts.first().copied().unwrap_or(0.0);
+    counts.iter().all(|count| (count - first).abs() <= SAME * first)
+}
+
+/// A share in percent; NaN of nothing.
+pub(crate) fn share(count: u64, of: u64) -> f64 {
+    100.0 * count as f64 / of as f64
+}
+
 impl Comparison {
     /// A comparison of these runs, the first of which is the yardstick.
     pub fn new(runs: impl IntoIterator<Item = impl Into<String>>) -> Self {
@@ -103,6 +121,13 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_percentile_needs_a_value_beyond_it() {
+        assert_eq!([99, 100].map(|count| has_percentile(count, 0.99)), [false, true]);
+        assert_eq!([36, 999, 1_000].map(|count| has_percentile(count, 0.999)), [false, false, true]);
+        assert!(alike([1_000, 1_010]) && !alike([3_143, 36]) && alike([]));
+    }
 
     #[test]
     fn runs_are_judged_against_the_first() {

@@ -26,6 +26,7 @@ mod table;
 mod trace;
 
 pub use compare::{Better, Comparison};
+pub(crate) use compare::{alike, has_percentile, share};
 pub use distribution::Distribution;
 pub use gantt::{Bar, Gantt};
 use markup::duration_unit;

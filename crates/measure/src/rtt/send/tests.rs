@@ -232,7 +232,8 @@ fn an_answer_that_is_no_copy_of_the_question_is_corrupt() {
     sender.ask(&mut ledger, 0, 0).unwrap_or_else(|error| panic!("{error}"));
     let mut buffer = [0; 5200];
     let (length, from) = device.recv_from(&mut buffer).unwrap_or_else(|error| panic!("{error}"));
-    Packet::read(&buffer).map_or((), |question| question.reply(0).write(&mut buffer));
+    let question = Packet::read(&buffer[..length]).unwrap_or_else(|error| panic!("{error}"));
+    question.reply(0).write(&mut buffer);
     let answer = |bytes: &[u8]| assert_eq!(device.send_to(bytes, from).ok(), Some(bytes.len()));
     answer(&buffer[..HEADER]);
     answer(&buffer[..5200]);
