@@ -7,7 +7,8 @@ use super::theory::{Network, Shares, Theory};
 use super::{Ask, Counts, Receive, Unattended, Unexpected};
 use crate::report::run::Measured;
 use crate::report::{
-    Axis, Cell, Column, Distribution, Figure, KeyValues, Level, Page, Plot, Ranges, Section, Table, duration,
+    Axis, Block, Cell, Column, Distribution, Figure, KeyValues, Level, Page, Plot, Ranges, Section, Table,
+    duration,
 };
 use khz_rt::{Passport, Report, Wake};
 use serde::{Deserialize, Serialize};
@@ -570,7 +571,8 @@ impl Results {
         let grants = self.setup.settings.iter().fold(Table::new(columns), |table, s| {
             table.row([&s.name, &s.requested, &s.granted].map(|text| Cell::from(text.as_str())))
         });
-        let section = self.notes.iter().fold(Section::new("Machine"), |section, note| section.text(note));
+        let notes = self.notes.iter().map(|note| Block::Text(note.clone()));
+        let section = notes.fold(Section::new("Machine"), Section::with);
         section.with(machine).with(grants)
     }
 }
@@ -725,6 +727,13 @@ mod tests {
         assert_eq!([0.25, 0.5, 0.99].map(|q| late.cycle_planned_ns(q)), [Some(229_000.0), None, None]);
         let page = late.page().to_string();
         assert!(page.contains("incomplete ticks") && !page.contains("all answered in time"), "{page}");
+    }
+
+    #[test]
+    fn every_note_is_on_the_page() {
+        let notes = vec!["first note".into(), "second note".into()];
+        let page = Results { notes, ..results() }.page().to_string();
+        assert!(page.contains("first note") && page.contains("second note"));
     }
 
     #[test]
