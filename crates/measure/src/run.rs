@@ -541,13 +541,19 @@ fn device(summary: &RunSummary, landed: &Landed, index: usize) -> Device {
 
 fn figures(summary: &RunSummary) -> Vec<Figure> {
     let us = |ns: i64| format!("{:.1} µs", ns as f64 / 1e3);
-    let tail = |s: &Summary| format!("p99 {}, max {}", us(s.p99), us(s.max));
+    let tail = |s: &Summary| match s.count {
+        0 => "no value".to_owned(),
+        _ => format!("p99 {}, max {}", us(s.p99), us(s.max)),
+    };
     let judged = |label: &str, value: String, note: String, good: bool| Figure {
         note,
         level: if good { Level::Good } else { Level::Warning },
         ..Figure::new(label, value)
     };
-    let measured = |label: &str, s: &Summary| Figure { note: tail(s), ..Figure::new(label, us(s.p50)) };
+    let measured = |label: &str, s: &Summary| Figure {
+        note: tail(s),
+        ..Figure::new(label, if s.count == 0 { "–".to_owned() } else { us(s.p50) })
+    };
     let ticks = &summary.controlled;
     let lost = &summary.lost_time;
     vec![

@@ -109,6 +109,8 @@ fn a_sweep_stays_within_its_range_and_gives_no_point_twice() {
     let wide = values("servo.count=1..126");
     assert_eq!((wide.len(), wide[0], wide[100]), (101, 1.0, 126.0));
     assert!(Sweep::of(&plan, "servo.count=1.5..3.5").unwrap_err().to_string().contains("a whole number"));
+    let error = Sweep::of(&plan, "servo.count=1..1e12").unwrap_err().to_string();
+    assert!(error.contains("servo.count=1000000000000"), "the bound that was written: {error}");
 }
 
 #[test]

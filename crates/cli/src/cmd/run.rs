@@ -241,7 +241,8 @@ fn table(summary: &RunSummary, budget: bool) -> String {
 }
 
 fn row(name: &str, s: &Summary) -> String {
-    let [p50, p90, p99, p999, max] = [s.p50, s.p90, s.p99, s.p999, s.max].map(micros);
+    let shown = |ns| if s.count == 0 { "–".to_owned() } else { micros(ns) };
+    let [p50, p90, p99, p999, max] = [s.p50, s.p90, s.p99, s.p999, s.max].map(shown);
     format!("{name:<15} {p50:>10} {p90:>10} {p99:>10} {p999:>10} {max:>10}")
 }
 
@@ -259,4 +260,15 @@ fn budget_row(part: &PartTimes) -> Option<String> {
 
 fn micros(ns: i64) -> String {
     format!("{:.1} µs", ns as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distribution_without_a_value_shows_none() {
+        let empty = row("wake latency", &khz_rt::Histogram::new().summary());
+        assert!(empty.contains('–') && !empty.contains("0.0"), "{empty}");
+    }
 }

@@ -142,6 +142,10 @@ impl Sweep {
         if !(from.is_finite() && to.is_finite() && from <= to) {
             return Err(no_range());
         }
+        // First, so that what is wrong with a bound is said of the bound that was written.
+        for bound in [from, to] {
+            apply(&mut plan.clone(), &format!("{key}={bound}"))?;
+        }
         let span = to - from;
         let is_whole = from.fract() == 0.0 && to.fract() == 0.0;
         // Millionths take off what binary fractions add.

@@ -60,13 +60,14 @@ fn overview(runs: &[Run]) -> Section {
 fn figures(run: &Run) -> Vec<Figure> {
     let (wake, delay, counts) = (&run.wake_latency_ns, &run.start_delay_ns, &run.counts);
     let figure = |label: &str, value: String, note: &str| Figure::new(label, value).note(note);
+    let duration_of = |s: &Summary, ns: i64| duration(if s.count == 0 { f64::NAN } else { ns as f64 });
     vec![
-        figure("wake latency p50", duration(wake.p50 as f64), "half of the ticks woke no later"),
-        figure("wake latency p99", duration(wake.p99 as f64), "of the ticks that ran"),
-        figure("start delay p99", duration(delay.p99 as f64), "of all planned periods"),
+        figure("wake latency p50", duration_of(wake, wake.p50), "half of the ticks woke no later"),
+        figure("wake latency p99", duration_of(wake, wake.p99), "of the ticks that ran"),
+        figure("start delay p99", duration_of(delay, delay.p99), "of all planned periods"),
         figure(
             "start delay max",
-            duration(delay.max as f64),
+            duration_of(delay, delay.max),
             &format!("at {}", duration(delay.max_at as f64)),
         ),
         figure("lost periods", grouped(counts.missed), &format!("of {} planned", grouped(run.periods()))),
@@ -83,7 +84,8 @@ fn summary_table(run: &Run) -> Table {
     let row = |name: &str, s: &Summary| {
         let times = [s.min, s.p50, s.p90, s.p99, s.p999, s.p9999, s.max].map(|ns| ns as f64);
         let [min, rest @ ..] = times;
-        let numbers = [min, s.mean, s.sigma].into_iter().chain(rest).map(Cell::from);
+        let shown = |value: f64| if s.count == 0 { f64::NAN } else { value };
+        let numbers = [min, s.mean, s.sigma].into_iter().chain(rest).map(|value| Cell::from(shown(value)));
         std::iter::once(Cell::from(name)).chain(numbers).collect::<Vec<_>>()
     };
     table

@@ -83,6 +83,11 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
 }
 
 fn cells(name: &str, s: &Summary) -> [String; 11] {
+    if s.count == 0 {
+        let mut cells = ["–"; 11].map(str::to_owned);
+        name.clone_into(&mut cells[0]);
+        return cells;
+    }
     let ns = |ns: i64| duration(ns as f64);
     [
         name.to_owned(),
@@ -138,4 +143,17 @@ fn write_comparison(runs: &[Run], out: &mut String) -> std::fmt::Result {
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::jitter::{Experiment, Plan};
+
+    #[test]
+    fn a_distribution_without_a_value_shows_none() {
+        let run = Experiment::new(Plan::default(), false).unwrap().finish().0;
+        let text = super::run(&run);
+        let period = text.lines().find(|line| line.trim_start().starts_with("period")).unwrap();
+        assert!(period.contains('–') && !period.contains("0 ns"), "{period}");
+    }
 }
