@@ -51,6 +51,18 @@ pub fn name(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Characters of a name in a table for people.
+const SHOWN: usize = 64;
+
+/// A name from outside on one line, as [`name`], and cut where it would make a table too wide to read.
+pub fn shortened(text: &str) -> Cow<'_, str> {
+    let name = name(text);
+    match name.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &name[..end]).into(),
+        None => name,
+    }
+}
+
 /// Escapes what a terminal would obey: control characters but for line breaks and tabs, and those that change the
 /// direction of writing. They become `\u001b`, which is what JSON writes, so JSON stays JSON.
 pub struct Printable<W> {
@@ -171,6 +183,13 @@ mod tests {
     fn a_name_is_one_line() {
         assert_eq!(name("imu"), "imu");
         assert_eq!(name("a\nb\tc"), r"a\u000ab\u0009c");
+    }
+
+    #[test]
+    fn a_long_name_is_cut_between_characters() {
+        assert_eq!(shortened("imu"), "imu");
+        assert_eq!(shortened(&"µ".repeat(64)), "µ".repeat(64));
+        assert_eq!(shortened(&"µ".repeat(65)), "µ".repeat(64) + "…");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `khz log export`: logs for other tools.
 
 use super::shared::{Choice, Output, Progress, conclude, open, spare};
-use crate::cmd::text::name;
+use crate::cmd::text::{name, shortened};
 use crate::cmd::{show, tell_line};
 use anyhow::{Context, Result, bail};
 use khz_export::{CsvWriter, Damage, Integers, McapWriter, Names, Selection, scan};
@@ -45,6 +45,9 @@ enum Format {
     /// A Parquet table per record
     Parquet,
 }
+
+/// Bytes of a table's file name before its number and extension: file systems allow 255 in all.
+const MAX_NAME: usize = 200;
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
@@ -129,6 +132,7 @@ fn tables(
         if selection.records.is_empty() || selection.records.iter().any(|name| name == record.name()) {
             let name = names.unique(&harmless(record.name()));
             let path = folder.join(format!("{name}.{extension}"));
+            tell_if_cut(record.name(), &path);
             spare(&path, &[&args.log])?;
             let table = begin(Output::new(&path, args.force)?, record.ty(), &args.fields)?;
             open.insert(record.position(), (path, table));
@@ -177,11 +181,24 @@ fn parquet(_: &mut Reader<File>, _: &Args, _: &Selection) -> Result<Damage> {
     bail!("this khz was built without Parquet: build it with `--features parquet`, or export CSV")
 }
 
+/// A file name of letters, digits, `-` and `_`, cut to [`MAX_NAME`].
 fn harmless(name: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || "-_".contains(c) { c } else { '_' };
+    let within = |&(end, c): &(usize, char)| end + c.len_utf8() <= MAX_NAME;
     match name.is_empty() {
         true => "unnamed".into(),
-        false => name.chars().map(plain).collect(),
+        false => name.char_indices().take_while(within).map(|(_, c)| plain(c)).collect(),
+    }
+}
+
+/// Which table has the samples of a record whose name is too long for a file.
+fn tell_if_cut(record: &str, path: &Path) {
+    if record.len() > MAX_NAME {
+        let (begin, table) = (shortened(record), path.display());
+        tell_line(format_args!(
+            "khz: the record {begin} has a name of {} bytes, too long for a file; its table is {table}",
+            record.len()
+        ));
     }
 }
 

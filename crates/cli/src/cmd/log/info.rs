@@ -2,7 +2,7 @@
 
 use super::shared::{Progress, calendar, conclude, open};
 use crate::cmd::show;
-use crate::cmd::text::name;
+use crate::cmd::text::shortened;
 use anyhow::Result;
 use khz_export::{Selection, scan};
 use serde_json::{Value, json};
@@ -137,7 +137,7 @@ fn table(path: &Path, size: u64, finished: bool, all: &[Count]) -> Result<String
         let seconds = (last - first) as f64 / 1e6;
         writeln!(out, "{} to {}, {seconds:.3} s", calendar(first), calendar(last))?;
     }
-    let width = all.iter().map(|count| name(&count.name).chars().count()).max().unwrap_or(0).max(6);
+    let width = all.iter().map(|count| shortened(&count.name).chars().count()).max().unwrap_or(0).max(6);
     writeln!(
         out,
         "\n{:width$} {:>12} {:>12} {:>12} {:>9}",
@@ -149,7 +149,7 @@ fn table(path: &Path, size: u64, finished: bool, all: &[Count]) -> Result<String
         writeln!(
             out,
             "{:width$} {:>12} {:>12} {each:>12} {rate:>9}",
-            name(&count.name),
+            shortened(&count.name),
             count.samples,
             count.bytes
         )?;
