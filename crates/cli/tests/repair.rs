@@ -45,3 +45,15 @@ fn a_repair_that_keeps_nothing_of_a_damaged_log_fails() {
     let output = stdout(&repair(folder.path(), &["in.tlog"]));
     assert!(output.contains("50 samples from in.tlog"), "{output}");
 }
+
+/// A record whose schema is lost once had a line for each of its samples.
+#[test]
+fn a_repair_describes_few_of_many_damaged_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut log = log(200);
+    log[9] ^= 1;
+    std::fs::write(folder.path().join("in.tlog"), &log).unwrap();
+    let output = stdout(&repair(folder.path(), &["in.tlog"]));
+    assert!(output.lines().count() == 12 && output.contains("and 191 more damaged places\n"), "{output}");
+    assert!(output.contains("200 samples from in.tlog"), "{output}");
+}

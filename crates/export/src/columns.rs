@@ -1,6 +1,7 @@
 //! Records as tables: one row per sample, one column per number or text.
 
 use crate::json::Json;
+use crate::names::plain;
 use khz_tlog::{Type, Value};
 use std::collections::HashSet;
 
@@ -14,7 +15,7 @@ pub struct Column {
     /// Where it comes from, such as `front_left_hip.position` or `rate.0`; `value` when the record is no object.
     pub path: String,
     /// Its heading in a table: the path, with a number behind it where a column before has the same, and where the path
-    /// is `time`, the heading of the log's own times. Names that differ in case only count as the same, as they do for
+    /// is `time`, the heading of the log's own times; what a terminal obeys is escaped. Names that differ in case only count as the same, as they do for
     /// many programs that read tables.
     pub name: String,
     /// What its cells are.
@@ -73,7 +74,7 @@ pub fn columns(ty: &Type) -> Vec<Column> {
     spread(ty, String::new(), None, &mut all);
     let mut names = Names::default();
     names.unique(TIME);
-    all.iter_mut().for_each(|column| column.name = names.unique(&column.path));
+    all.iter_mut().for_each(|column| column.name = names.unique(&plain(&column.path)));
     all
 }
 
@@ -239,6 +240,14 @@ mod tests {
             Type::object([("time", Type::Bool), ("a", Type::Bool), ("A", Type::Bool), ("a", Type::Bool)]);
         let names: Vec<_> = columns(&ty).into_iter().map(|column| column.name).collect();
         assert_eq!(names, ["time_2", "a", "A_2", "a_3"]);
+    }
+
+    /// CSV and Parquet once had escape sequences and line breaks of a log's names in their headings.
+    #[test]
+    fn a_heading_has_nothing_that_a_terminal_obeys() {
+        let evil = "a\u{1b}[2J\n\u{202e}";
+        let column = columns(&Type::object([(evil, Type::Bool)])).remove(0);
+        assert_eq!((column.path.as_str(), column.name.as_str()), (evil, r"a\u001b[2J\u000a\u202e"));
     }
 
     /// Parquet once made nulls of the numbers of such a union.

@@ -17,6 +17,7 @@ mod csv;
 mod json;
 #[cfg(feature = "mcap")]
 mod mcap;
+mod names;
 #[cfg(feature = "parquet")]
 mod parquet;
 pub mod ros2;

@@ -1,5 +1,6 @@
 //! MCAP files: a channel per record, with ROS 2 definitions and CDR messages.
 
+use crate::names::plain;
 use crate::ros2::{Integers, Messages};
 use crate::{ExportError, ros2};
 use khz_tlog::{Error, Item};
@@ -38,7 +39,7 @@ impl<W: Write + Seek> McapWriter<W> {
         })
     }
 
-    /// Writes a sample: its topic is the record's name behind a slash.
+    /// Writes a sample: its topic is the record's name behind a slash, with what a terminal obeys escaped.
     ///
     /// # Errors
     /// When the sample does not fit its schema, or the file cannot be written.
@@ -90,6 +91,29 @@ impl<W: Write + Seek> McapWriter<W> {
         let schema = self.out.add_schema(&message, "ros2msg", definition.as_bytes())?;
         let units = item.record.ty().units().into_iter();
         let metadata = units.map(|(path, unit)| (format!("unit.{path}"), unit.to_owned())).collect();
-        Ok(self.out.add_channel(schema, &format!("/{name}"), "cdr", &metadata)?)
+        Ok(self.out.add_channel(schema, &format!("/{}", plain(name)), "cdr", &metadata)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_tlog::{Options, Reader, Type};
+    use std::io::Cursor;
+
+    #[test]
+    fn a_topic_has_nothing_that_a_terminal_obeys() {
+        let mut log = khz_tlog::Writer::new(Vec::new(), Options::default()).unwrap();
+        let record = log.record("a\u{1b}[2J\n", &Type::object([("n", Type::Bool)])).unwrap();
+        log.write(record, Some(1), &[1]).unwrap();
+        let mut reader = Reader::open(log.finish().unwrap()).unwrap();
+        let mut out = McapWriter::new(Cursor::new(Vec::new()), Integers::default()).unwrap();
+        out.write(&reader.next().unwrap().unwrap()).unwrap();
+        let file = out.finish().unwrap().into_inner();
+        let topics: Vec<_> = mcap::MessageStream::new(&file)
+            .unwrap()
+            .map(|message| message.unwrap().channel.topic.clone())
+            .collect();
+        assert_eq!(topics, [r"/a\u001b[2J\u000a"]);
     }
 }

@@ -55,6 +55,9 @@ pub struct Files;
 
 impl Disk for Files {
     fn create(&mut self, path: &Path) -> io::Result<Box<dyn Output>> {
+        if path.metadata().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+            return Err(io::Error::other("it is a device or a pipe, and a log needs a file"));
+        }
         let file = File::options().write(true).create_new(true).open(path)?;
         let has_links = file.metadata()?.nlink() > 0;
         Ok(Box::new(Reserved { file, has_links, written: 0, reserved: 0, begun: 0 }))
@@ -157,5 +160,19 @@ mod tests {
         }
         // One that only got another name is whole.
         assert_eq!(ends(|path| std::fs::rename(path, path.with_extension("old")).unwrap()), [Ok(5), Ok(8)]);
+    }
+
+    /// `--log /dev/full` once made the file `/dev/full-1`.
+    #[test]
+    fn a_device_is_no_place_for_a_log_and_a_file_that_is_there_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let there = folder.path().join("run.tlog");
+        std::fs::write(&there, "somebody's").unwrap();
+        let kind = |path: &Path| Files.create(path).map(drop).unwrap_err().kind();
+        assert_eq!(kind(Path::new("/dev/full")), io::ErrorKind::Other);
+        // Another name is tried for it.
+        assert_eq!(kind(&there), io::ErrorKind::AlreadyExists);
+        assert_eq!(kind(folder.path()), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read_to_string(&there).unwrap(), "somebody's");
     }
 }

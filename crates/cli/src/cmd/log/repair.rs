@@ -24,6 +24,9 @@ pub struct Args {
     json: bool,
 }
 
+/// Damaged places that are described: a record whose schema is lost has one for each sample.
+const SHOWN: usize = 10;
+
 /// Runs the command. Exit code 1 if a damaged log gave no sample.
 pub fn run(args: Args) -> Result<ExitCode> {
     let name = args.log.display();
@@ -47,7 +50,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::from(u8::from(nothing_kept)));
     }
     let end = if report.was_finished { "was finished" } else { "had no index" };
-    let mut text: String = told.iter().map(|damage| format!("{damage}\n")).collect();
+    let mut text: String = told.iter().take(SHOWN).map(|damage| format!("{damage}\n")).collect();
+    if let Some(more @ 1..) = report.damages.checked_sub(SHOWN as u64) {
+        text += &format!("and {more} more damaged places\n");
+    }
     text += &format!(
         "{}: {} samples from {name}, which {end}; {} damaged places, {} bytes skipped\n",
         args.output.display(),
