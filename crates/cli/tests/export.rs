@@ -1,13 +1,11 @@
 //! `khz log export` of logs whose names come from strangers.
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
+mod common;
+
+use common::{khz, stderr, stdout};
 use khz_tlog::{Options, Type, Writer};
 use std::path::Path;
-use std::process::{Command, Output};
-
-fn khz(folder: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_khz")).args(words).current_dir(folder).output().unwrap()
-}
 
 /// A log with a sample of each record.
 fn log(folder: &Path, names: &[&str]) {
@@ -29,7 +27,7 @@ fn a_record_with_a_long_name_stops_no_export() {
     log(folder.path(), &["before", &long, &like, &wide, &other, "after"]);
     for format in ["csv", "parquet"] {
         let output = khz(folder.path(), &["log", "export", "a.tlog", "--format", format, "-o", format]);
-        let error = String::from_utf8(output.stderr).unwrap();
+        let error = stderr(&output);
         if format == "parquet" && error.contains("built without Parquet") {
             continue;
         }
@@ -46,6 +44,6 @@ fn a_record_with_a_long_name_stops_no_export() {
         let expected = ["after", "before", &cut, &format!("{cut}_2"), &format!("{cut}_3"), &"ß".repeat(100)];
         assert_eq!(names, expected.map(|name| format!("{name}.{format}")));
     }
-    let table = String::from_utf8(khz(folder.path(), &["log", "info", "a.tlog"]).stdout).unwrap();
+    let table = stdout(&khz(folder.path(), &["log", "info", "a.tlog"]));
     assert!(table.lines().all(|line| line.chars().count() < 200), "{table}");
 }

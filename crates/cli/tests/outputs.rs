@@ -1,42 +1,17 @@
 //! Files that commands write: never over one that is there, unless asked to.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::{PAN, khz, stderr, stdout};
 use khz_tlog::{Options, Type, Writer};
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-fn khz(folder: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_khz")).args(words).current_dir(folder).output().unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Lenient, because the machine that runs the tests may be busy.
-const ROBOT: &str = r#"
-[bus.main]
-link = "emulated"
-[[servo]]
-name = "pan"
-bus = "main"
-id = 1
-[servo_defaults]
-watchdog_s = 30.0
-[supervisor]
-damping_s = 0.2
-overruns = 100000
-[supervisor.reactions]
-missed_replies = "damp"
-stale = "warn"
-controller = "warn"
-"#;
+use std::path::PathBuf;
 
 /// A folder with a robot, and results of `khz jitter`.
 fn bench() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("robot.toml"), ROBOT).unwrap();
+    std::fs::write(folder.path().join("robot.toml"), PAN).unwrap();
     let made = khz(folder.path(), &[&JITTER[..], &["--save", "results.json"]].concat());
     assert!(made.status.success(), "{}", stderr(&made));
     folder
@@ -158,11 +133,7 @@ fn a_page_that_chooses_its_name_spares_what_is_read() {
     let folder = bench.path();
     std::fs::copy(folder.join("results.json"), folder.join("report.html")).unwrap();
     let output = khz(folder, &["report", "report.html", "--force"]);
-    assert!(
-        String::from_utf8_lossy(&output.stdout).contains("written to report-1.html"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stdout(&output).contains("written to report-1.html"), "{}", stderr(&output));
     assert!(std::fs::read_to_string(folder.join("report.html")).unwrap().starts_with('{'));
 }
 
@@ -189,7 +160,7 @@ fn a_page_of_results_without_a_name_gets_one_that_is_free() {
     let folder = bench.path();
     for name in ["report.html", "report-1.html"] {
         let output = khz(folder, &["report", "results.json"]);
-        assert!(String::from_utf8_lossy(&output.stdout).contains(&format!("written to {name}")));
+        assert!(stdout(&output).contains(&format!("written to {name}")));
         assert!(folder.join(name).exists());
     }
 }
@@ -202,7 +173,7 @@ fn is_whole(log: PathBuf) -> bool {
 fn a_log_named_like_its_report_is_not_destroyed() {
     let bench = bench();
     let folder = bench.path();
-    let named = ROBOT.to_owned() + "[log]\npath = \"file.html\"\n";
+    let named = PAN.to_owned() + "[log]\npath = \"file.html\"\n";
     std::fs::write(folder.join("named.toml"), named).unwrap();
     let flag = [&RUN[..], &["--log", "flag.html"]].concat();
     for (words, log, report) in [
@@ -210,7 +181,7 @@ fn a_log_named_like_its_report_is_not_destroyed() {
         (vec!["run", "named.toml", "--duration", "100ms"], "file.html", "file-1.html"),
     ] {
         let output = khz(folder, &words);
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let text = stdout(&output);
         assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
         assert!(is_whole(folder.join(log)), "{text}");
         assert!(text.contains(report), "{text}");

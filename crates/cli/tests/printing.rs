@@ -1,30 +1,12 @@
 //! What commands print: whoever stops reading ends no command badly, and no name from outside reaches a terminal.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::PAN;
 use khz_tlog::{Options, Type, Writer};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-
-/// Lenient, because the machine that runs the tests may be busy.
-const ROBOT: &str = r#"
-[bus.main]
-link = "emulated"
-[[servo]]
-name = "pan"
-bus = "main"
-id = 1
-[servo_defaults]
-watchdog_s = 30.0
-[log]
-enabled = false
-[supervisor]
-damping_s = 0.2
-overruns = 100000
-[supervisor.reactions]
-missed_replies = "damp"
-stale = "warn"
-controller = "warn"
-"#;
 
 /// Obeyed by terminals: a title, the screen cleared, eight-bit colours, a line of its own, writing from right to left.
 const EVIL: &str = "\x1b]0;title\x07\x1b[2J\u{9b}31m\r\nfake\u{202e}\x7f";
@@ -39,7 +21,7 @@ fn khz(folder: &Path, words: &[&str]) -> Command {
 fn bench() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    std::fs::write(at("robot.toml"), ROBOT).unwrap();
+    std::fs::write(at("robot.toml"), PAN.to_owned() + "[log]\nenabled = false\n").unwrap();
     std::fs::write(at("wrong.toml"), "[bus.main]\nlink = 1\n").unwrap();
     for (name, count) in [("a.tlog", 20), ("b.tlog", 21)] {
         let mut log = Writer::new(Vec::new(), Options::default()).unwrap();

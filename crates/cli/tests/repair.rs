@@ -1,17 +1,16 @@
 //! `khz log repair` of damaged logs.
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
+mod common;
+
+use common::{khz, stdout};
 use khz_tlog::{Options, Type, Writer};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 fn repair(folder: &Path, words: &[&str]) -> Output {
     let words = [&["log", "repair", "--force", "-o", "out.tlog"], words].concat();
-    Command::new(env!("CARGO_BIN_EXE_khz")).args(words).current_dir(folder).output().unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
+    khz(folder, &words)
 }
 
 /// A log without an index, of a record `a` with samples and a record `b` with as many.

@@ -1,48 +1,16 @@
 //! `khz run` as a user calls it.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::{PAN_TILT, khz, stderr, stdout};
 use serde_json::Value;
-use std::path::Path;
 use std::process::{Command, Output};
 
-fn khz(folder: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_khz")).args(words).current_dir(folder).output().unwrap()
-}
-
 fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-        panic!(
-            "{error}: {}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        )
-    })
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}{}", stdout(output), stderr(output)))
 }
-
-const PAN_TILT: &str = r#"
-[robot]
-name = "pan_tilt"
-[bus.main]
-link = "emulated"
-[[servo]]
-name = "pan"
-bus = "main"
-id = 1
-[[servo]]
-name = "tilt"
-bus = "main"
-id = 2
-# Lenient, because the machine that runs the tests may be busy.
-[servo_defaults]
-watchdog_s = 30.0
-[supervisor]
-damping_s = 0.2
-overruns = 100000
-[supervisor.reactions]
-missed_replies = "damp"
-stale = "warn"
-controller = "warn"
-"#;
 
 #[test]
 fn json_has_every_promised_key_and_the_files_are_there() {
@@ -85,8 +53,8 @@ fn a_robot_file_runs_and_an_existing_log_is_kept() {
     std::fs::write(folder.path().join("robot.toml"), PAN_TILT).unwrap();
     std::fs::write(folder.path().join("run.tlog"), "someone's").unwrap();
     let output = khz(folder.path(), &["run", "robot.toml", "--duration", "200ms", "--no-report"]);
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
     assert!(text.starts_with("pan_tilt: ") && text.contains("the run's time is over"), "{text}");
     assert_eq!(std::fs::read_to_string(folder.path().join("run.tlog")).unwrap(), "someone's");
     assert!(!text.contains("report "), "{text}");
@@ -158,13 +126,13 @@ fn bad_input_ends_with_2_and_says_what_to_write() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("robot.toml"), PAN_TILT.replace("id = 2", "id = 1")).unwrap();
     let output = khz(folder.path(), &["run", "robot.toml"]);
-    let text = String::from_utf8_lossy(&output.stderr);
+    let text = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("robot.toml:") && text.contains("id"), "{text}");
 
     let missing = khz(folder.path(), &["run", "no_such.toml"]);
     assert_eq!(missing.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&missing.stderr).contains("no_such.toml"));
+    assert!(stderr(&missing).contains("no_such.toml"));
 }
 
 #[test]

@@ -1,0 +1,71 @@
+//! What tests of the command share.
+#![allow(dead_code, reason = "no test uses all of it")]
+#![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The end of a robot file: lenient, because the machine that runs the tests may be busy.
+macro_rules! lenient {
+    ($robot:literal) => {
+        concat!(
+            $robot,
+            r#"
+[servo_defaults]
+watchdog_s = 30.0
+[supervisor]
+damping_s = 0.2
+overruns = 100000
+[supervisor.reactions]
+missed_replies = "damp"
+stale = "warn"
+controller = "warn"
+"#
+        )
+    };
+}
+
+/// A robot of one servo.
+pub const PAN: &str = lenient!(
+    r#"
+[bus.main]
+link = "emulated"
+[[servo]]
+name = "pan"
+bus = "main"
+id = 1
+"#
+);
+
+/// A robot of two servos.
+pub const PAN_TILT: &str = lenient!(
+    r#"
+[robot]
+name = "pan_tilt"
+[bus.main]
+link = "emulated"
+[[servo]]
+name = "pan"
+bus = "main"
+id = 1
+[[servo]]
+name = "tilt"
+bus = "main"
+id = 2
+"#
+);
+
+/// What `khz` did in a folder.
+pub fn khz(folder: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_khz")).args(words).current_dir(folder).output().unwrap()
+}
+
+/// What it wrote to standard output.
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What it wrote to standard error.
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
