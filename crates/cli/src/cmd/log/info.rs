@@ -2,7 +2,7 @@
 
 use super::shared::{Progress, calendar, conclude, open};
 use crate::cmd::show;
-use crate::cmd::text::shortened;
+use crate::cmd::text::{name, shortened};
 use anyhow::Result;
 use khz_export::{Selection, scan};
 use serde_json::{Value, json};
@@ -154,7 +154,7 @@ fn table(path: &Path, size: u64, finished: bool, all: &[Count]) -> Result<String
             count.bytes
         )?;
     }
-    let units = all.iter().map(|count| (name(&count.name), count.units_line()));
+    let units = all.iter().map(|count| (shortened(&count.name), count.units_line()));
     let units: Vec<_> = units.filter(|(_, units)| !units.is_empty()).collect();
     if !units.is_empty() {
         writeln!(out, "\n{:width$} units", "record")?;
