@@ -39,6 +39,12 @@ def test_every_shipped_robot_is_valid(validator: Validator) -> None:
         assert errors == []
 
 
+def test_what_a_robot_file_means_is_valid(run_khz: Callable[..., Any], validator: Validator) -> None:
+    for file in sorted((ROOT / "robots").glob("*.toml")):
+        values = json.loads(run_khz("check", "--json", str(file)).stdout)["values"]
+        assert [error.message for error in validator.iter_errors(values)] == [], file.name
+
+
 def test_the_smallest_robot_is_valid(validator: Validator) -> None:
     validator.validate(PAN)
 

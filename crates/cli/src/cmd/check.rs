@@ -105,6 +105,7 @@ fn summary(robot: &RobotConfig) -> Value {
         "imu": robot.imu.as_ref().map(|imu| imu.link.word()),
         "log": robot.log.enabled.then_some(&robot.log.path),
         "buses": robot.buses.iter().enumerate().map(bus).collect::<Vec<_>>(),
+        "values": robot.values(),
         "warnings": robot.warnings,
     })
 }

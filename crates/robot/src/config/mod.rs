@@ -31,6 +31,7 @@ mod reference;
 mod schema;
 mod servo;
 mod timing;
+mod values;
 mod whole;
 
 pub use crate::controller::{SineParameters, StandAndSquatParameters};

@@ -1,0 +1,100 @@
+//! What a robot file means with every default filled in.
+
+use super::*;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+impl RobotConfig {
+    /// The effective value of every key, in the shape of a robot file; keys that are off are left out. A file that says
+    /// all of it is the same robot.
+    pub fn values(&self) -> Value {
+        let buses: Map<String, Value> =
+            self.buses.iter().map(|bus| (bus.name.clone(), bus.values())).collect();
+        let servos: Vec<&ServoSettings> = self.servos.iter().map(|servo| &servo.settings).collect();
+        without_nulls(json!({
+            "robot": { "name": self.name },
+            "loop": self.timing,
+            "bus": buses,
+            "servo": servos,
+            "imu": self.imu,
+            "pi3hat": self.pi3hat,
+            "controller": self.controller.values(),
+            "supervisor": self.supervisor,
+            "watchdog": self.watchdog,
+            "log": self.log,
+            "emulation": self.emulation,
+            "body": self.body,
+        }))
+    }
+}
+
+impl BusConfig {
+    fn values(&self) -> Value {
+        let keys = match &self.link {
+            LinkConfig::Emulated(link) => json!(link),
+            LinkConfig::Socketcan(link) => json!(link),
+            LinkConfig::Fdcanusb(link) => json!(link),
+            LinkConfig::Rs485(link) => json!(link),
+            LinkConfig::Pi3hat(link) => json!(link),
+            LinkConfig::Udp(link) => json!(link),
+        };
+        with(with(keys, "link", self.link.kind()), "faults", &self.faults)
+    }
+}
+
+impl ControllerConfig {
+    fn values(&self) -> Value {
+        let keys = match self {
+            Self::Hold(parameters) => json!(parameters),
+            Self::Sine(parameters) => json!(parameters),
+            Self::StandAndSquat(parameters) => json!(parameters),
+        };
+        with(keys, "name", self.kind())
+    }
+}
+
+fn with(mut table: Value, key: &str, value: impl Serialize) -> Value {
+    table[key] = json!(value);
+    table
+}
+
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(table) => {
+            let written = table.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(written.map(|(key, value)| (key, without_nulls(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a file: TOML from JSON.
+    fn text(values: &Value) -> String {
+        toml::to_string(values).unwrap()
+    }
+
+    #[test]
+    fn a_file_of_all_effective_values_is_the_same_robot() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots");
+        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        for file in paths.filter(|path| path.extension().is_some_and(|extension| extension == "toml")) {
+            let values = RobotConfig::load(&file).unwrap().values();
+            let again = RobotConfig::parse(&text(&values), "effective.toml");
+            let again = again.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            assert_eq!(again.values(), values, "{}", file.display());
+        }
+    }
+
+    #[test]
+    fn every_key_is_there_but_those_that_are_off() {
+        let values = RobotConfig::quadruped().values();
+        assert_eq!(values["supervisor"]["stale_ms"], 50.0);
+        assert_eq!(values["bus"]["front_left"]["link"], "emulated");
+        assert!(values["loop"].get("cpu").is_none() && values.get("pi3hat").is_none());
+    }
+}
