@@ -309,7 +309,7 @@ impl Open {
         let until_ns = started_ns + self.deadline_ns;
         let links = &mut self.links.links;
         self.cycle.receive(links, started_ns);
-        self.cycle.take_in(&mut self.state, started_ns);
+        self.cycle.take_in(&mut self.state);
         self.cycle.begin(&self.commands, until_ns);
         self.cycle.send(links, now_ns());
         loop {
@@ -317,7 +317,7 @@ impl Open {
             let now_ns = now_ns();
             self.cycle.receive(links, now_ns);
             self.cycle.receive_imu(links, &mut self.state, now_ns);
-            self.cycle.take_in(&mut self.state, now_ns);
+            self.cycle.take_in(&mut self.state);
             if self.cycle.is_complete() || now_ns >= until_ns {
                 break;
             }

@@ -87,13 +87,13 @@ impl Rig {
         self.time.wait_for_tick(start_ns);
         let commands = vec![self.command; self.state.servos.len()];
         self.cycle.receive(&mut self.links, start_ns);
-        self.cycle.take_in(&mut self.state, start_ns);
+        self.cycle.take_in(&mut self.state);
         self.cycle.begin(&commands, start_ns + DEADLINE_NS);
         self.cycle.send(&mut self.links, start_ns);
         loop {
             let now_ns = self.time.now_ns();
             self.cycle.receive(&mut self.links, now_ns);
-            self.cycle.take_in(&mut self.state, now_ns);
+            self.cycle.take_in(&mut self.state);
             if self.cycle.is_complete() || now_ns >= start_ns + DEADLINE_NS {
                 break;
             }

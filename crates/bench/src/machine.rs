@@ -90,7 +90,7 @@ impl Machine {
             let now_ns = time.now_ns();
             self.cycle.receive(&mut self.links, now_ns);
             self.cycle.receive_imu(&mut self.links, &mut self.state, now_ns);
-            self.cycle.take_in(&mut self.state, now_ns);
+            self.cycle.take_in(&mut self.state);
             if self.cycle.is_complete() || now_ns >= last_look_ns {
                 break time.now_ns();
             }

@@ -92,17 +92,6 @@ pub fn controller(config: &ControllerConfig) -> Box<dyn Controller> {
 /// A bus's place: its link and its channel there.
 pub type Place = (usize, u8);
 
-/// Links, and each bus's place among them.
-pub type Buses = (Vec<Box<dyn Link>>, Vec<Place>);
-
-/// Opens the links of a robot file, for work on its buses by hand; and each bus's place, in the order of the file.
-///
-/// # Errors
-/// As [`machine`].
-pub fn buses(config: &RobotConfig) -> Result<Buses, AssembleError> {
-    open_links(config, |world| Box::new(world)).map(|opened| (opened.links, opened.places))
-}
-
 /// A robot's links, open.
 pub struct Links {
     /// Each link once.

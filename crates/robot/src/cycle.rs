@@ -273,7 +273,7 @@ impl Cycle {
         let links = &mut links[index..=index];
         self.receive_from(index, &mut *links[0], now_ns);
         if !self.inbox.is_empty() {
-            self.take_in(state, now_ns);
+            self.take_in(state);
         }
         (links, std::mem::take(&mut self.paced))
     }
@@ -298,15 +298,15 @@ impl Cycle {
     }
 
     /// Reads the received frames into the state.
-    pub fn take_in(&mut self, state: &mut RobotState, now_ns: i64) {
+    pub fn take_in(&mut self, state: &mut RobotState) {
         for slot in 0..self.inbox.len() {
             let (link, received) = self.inbox[slot];
-            self.take_in_one(link, &received, state, now_ns);
+            self.take_in_one(link, &received, state);
         }
         self.inbox.clear();
     }
 
-    fn take_in_one(&mut self, link: usize, received: &Received, state: &mut RobotState, now_ns: i64) {
+    fn take_in_one(&mut self, link: usize, received: &Received, state: &mut RobotState) {
         let from = PaceFrame { link, channel: received.channel, id: received.frame.id };
         if self.plan.pace == Some(from) {
             self.paced.add(received.at_ns);
@@ -326,7 +326,7 @@ impl Cycle {
             Outcome::Fresh => {
                 self.pending -= 1;
                 self.result.replied += 1;
-                self.lanes[device.lane].answered(index, now_ns);
+                self.lanes[device.lane].answered(index);
             }
             Outcome::Late => self.result.late = self.result.late.saturating_add(1),
             Outcome::Duplicate => {

@@ -220,7 +220,7 @@ impl Machine {
         // What arrived since the last cycle answers an older query.
         self.cycle.receive(&mut self.links, timing.started_ns);
         let drained_ns = time.now_ns();
-        self.cycle.take_in(&mut self.state, drained_ns);
+        self.cycle.take_in(&mut self.state);
         self.cycle.begin(&self.commands, self.last_look_ns(time, timing));
         timing.encoded_ns = time.now_ns();
         timing.own_ns = timing.encoded_ns - drained_ns;
@@ -240,7 +240,7 @@ impl Machine {
             self.cycle.receive_imu(&mut self.links, &mut self.state, now_ns);
             if received > 0 {
                 let from_ns = time.now_ns();
-                self.cycle.take_in(&mut self.state, now_ns);
+                self.cycle.take_in(&mut self.state);
                 timing.own_ns += time.now_ns() - from_ns;
             }
             if self.cycle.is_complete() || now_ns >= last_look_ns {

@@ -158,13 +158,13 @@ impl Rig {
         let start = self.time.now_ns();
         let commands = vec![ServoCommand::Stop; self.state.servos.len()];
         self.cycle.receive(&mut self.links, start);
-        self.cycle.take_in(&mut self.state, start);
+        self.cycle.take_in(&mut self.state);
         self.cycle.begin(&commands, start + DEADLINE_NS);
         self.cycle.send(&mut self.links, start);
         loop {
             let now = self.time.now_ns();
             self.cycle.receive(&mut self.links, now);
-            self.cycle.take_in(&mut self.state, now);
+            self.cycle.take_in(&mut self.state);
             if self.cycle.is_complete() || now >= start + DEADLINE_NS {
                 break;
             }

@@ -184,7 +184,7 @@ impl Rig {
 
     fn look(&mut self, now_ns: i64) {
         self.cycle.receive(&mut self.links, now_ns);
-        self.cycle.take_in(&mut self.state, now_ns);
+        self.cycle.take_in(&mut self.state);
     }
 
     /// The number of the query the servo's position is from; `None`: it is not known.

@@ -23,8 +23,9 @@ fn terminal() -> (OwnedFd, String) {
 fn open(settings: &str) -> Result<Box<dyn Link>, String> {
     let file = format!("[bus.legs]\n{settings}\n[[servo]]\nname = \"hip\"\nbus = \"legs\"\nid = 1\n");
     let robot = RobotConfig::parse(&file, "robot.toml").unwrap();
-    let (mut links, _) = assemble::buses(&robot).map_err(|error| error.to_string())?;
-    Ok(links.remove(0))
+    let mut opened =
+        assemble::open_links(&robot, |world| Box::new(world)).map_err(|error| error.to_string())?;
+    Ok(opened.links.remove(0))
 }
 
 #[test]
@@ -115,7 +116,8 @@ fn a_link_that_is_down_is_told_by_its_buses() {
     ]
     .concat();
     let robot = RobotConfig::parse(&file, "robot.toml").unwrap();
-    let (links, places) = assemble::buses(&robot).unwrap();
+    let assemble::Links { links, places, .. } =
+        assemble::open_links(&robot, |world| Box::new(world)).unwrap();
     assert_eq!(places, [(1, 0), (0, 1), (2, 0), (0, 3)]);
     let names = assemble::link_names(&robot);
     let told = |link| Cause::BusDown { link }.told(&names).to_string();

@@ -60,7 +60,7 @@ fn twelve_servos_and_the_attitude_take_this_long() {
             time.pass(cycle.next_ns(&links), &links);
             cycle.receive(&mut links, time.now_ns());
             cycle.receive_imu(&mut links, &mut state, time.now_ns());
-            cycle.take_in(&mut state, time.now_ns());
+            cycle.take_in(&mut state);
         }
         assert_eq!(cycle.end(&mut state), CycleResult { replied: 12, ..CycleResult::default() });
         // Twelve commands of 16 bytes, 25 µs each, the attitude, 43.4, twelve replies, 26.6, and at most seven statuses, 15.4.

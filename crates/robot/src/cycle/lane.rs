@@ -90,7 +90,7 @@ impl Lane {
     }
 
     /// A fresh reply has been read: the bus is free for the next query.
-    pub fn answered(&mut self, device: usize, _now_ns: i64) {
+    pub fn answered(&mut self, device: usize) {
         self.outstanding = self.outstanding.filter(|outstanding| outstanding.device != device);
     }
 

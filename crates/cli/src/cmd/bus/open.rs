@@ -10,7 +10,8 @@ use khz_link::rs485::{Rs485, Rs485Link};
 use khz_link::socketcan::{SocketCan, SocketcanLink, interface};
 use khz_link::udp::{Options, Reach, Udp};
 use khz_link::{Link, LinkError, Received};
-use khz_robot::{RobotConfig, assemble};
+use khz_robot::RobotConfig;
+use khz_robot::assemble::{Links, open_links};
 use khz_rt::clock::now_ns;
 use khz_wire::Frame;
 use serde_json::json;
@@ -90,7 +91,7 @@ impl Buses {
 
     fn add_robot(&mut self, path: &str) -> Result<()> {
         let robot = RobotConfig::load(path).map_err(|error| anyhow::anyhow!("{error}"))?;
-        let (links, places) = assemble::buses(&robot)?;
+        let Links { links, places, .. } = open_links(&robot, |world| Box::new(world))?;
         for ((link, channel), bus) in places.into_iter().zip(&robot.buses) {
             let link = self.links.len() + link;
             self.places.push(Place { link, channel, name: bus.name.clone() });
