@@ -25,7 +25,7 @@ fn a_right_file_is_shown_as_a_table_a_diagram_and_json() {
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(json["valid"], true);
     assert_eq!(json["buses"][3]["servos"][2]["name"], "rear_right_knee");
-    assert_eq!(json["values"]["supervisor"]["stale_ms"], 50.0);
+    assert_eq!(json["values"]["supervisor"]["tilt"], 1.0);
 }
 
 #[test]

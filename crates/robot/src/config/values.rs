@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn every_key_is_there_but_those_that_are_off() {
         let values = RobotConfig::quadruped().values();
-        assert_eq!(values["supervisor"]["stale_ms"], 50.0);
+        assert_eq!(values["supervisor"]["tilt"], 1.0);
         assert_eq!(values["bus"]["front_left"]["link"], "emulated");
         assert!(values["loop"].get("cpu").is_none() && values.get("pi3hat").is_none());
     }
