@@ -26,6 +26,7 @@ pub mod noise;
 pub mod pl011;
 pub mod serve;
 pub mod servo;
+mod settings;
 pub mod world;
 
 pub use body::{
@@ -36,4 +37,5 @@ pub use config::{
 };
 pub use injection::Injection;
 pub use servo::Servo;
+pub use settings::{DeviceConfig, EmulatedLink, EmulationConfig, WireModel};
 pub use world::{Probe, World};

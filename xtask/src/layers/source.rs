@@ -105,7 +105,7 @@ impl Source {
     }
 
     fn modules_of_tests(&self) -> impl Iterator<Item = Vec<String>> {
-        self.test_modules.iter().map(|name| [self.module.as_slice(), &[name.clone()]].concat())
+        self.test_modules.iter().map(|name| [self.module.as_slice(), std::slice::from_ref(name)].concat())
     }
 }
 
@@ -178,7 +178,8 @@ fn paths(tokens: TokenStream, before: &[String], found: &mut BTreeSet<NamePath>)
         }
         // `use a::{self, b as c}`: `self` is `a`, `c` is a name of this file only.
         let renamed = at > 0 && word(&tokens[at - 1]).is_some_and(|word| word == "as");
-        if first != "as" && !renamed && !(first == "self" && !before.is_empty()) {
+        let is_prefix = first == "self" && !before.is_empty();
+        if first != "as" && !renamed && !is_prefix {
             path.push(first);
         }
         at += 1;

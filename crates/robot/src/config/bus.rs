@@ -1,5 +1,6 @@
 //! `[bus.NAME]`: how a bus is reached, and what may go wrong on it on purpose.
 
+use khz_emu::EmulatedLink;
 use khz_link::faults::FaultsConfig;
 use khz_link::fdcanusb::FdcanusbLink;
 use khz_link::pi3hat::Pi3hatLink;
@@ -61,34 +62,6 @@ words! {
         Pi3hat = "pi3hat",
         /// Ethernet.
         Udp = "udp",
-    }
-}
-
-words! {
-    /// What an emulated frame costs.
-    WireModel {
-        /// CAN-FD: arbitration, stuffing, two bit rates.
-        CanFd = "can_fd",
-        /// RS485: half duplex, ten bits per byte.
-        Rs485 = "rs485",
-        /// Nothing: leaves the host's own cost to be measured.
-        Instant = "instant",
-    }
-}
-
-section! {
-    /// A bus with `link = "emulated"`.
-    EmulatedLink {
-        /// What a frame costs.
-        wire: WireModel = WireModel::CanFd, "";
-        /// Bit rate of arbitration, for `can_fd`.
-        nominal_bit_rate: u32 = 1_000_000, "bit/s", 10_000 => 1_000_000;
-        /// Bit rate of the data phase, for `can_fd`.
-        data_bit_rate: u32 = 5_000_000, "bit/s", 10_000 => 12_000_000;
-        /// Bit rate, for `rs485`.
-        baud: u32 = 3_000_000, "bit/s", 9600 => 12_000_000;
-        /// Time a servo takes from the end of a request to the start of its reply.
-        turnaround_us: f64 = 75.0, "µs", 0.0 => 100_000.0;
     }
 }
 

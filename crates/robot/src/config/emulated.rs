@@ -1,10 +1,9 @@
 //! The emulated devices a robot file describes.
 
-use super::{BodyConfig, ImuLink, LinkConfig, RobotConfig, ServoConfig, WireModel, nanoseconds};
+use super::{BodyConfig, ImuConfig, ImuLink, LinkConfig, RobotConfig, ServoConfig};
 use khz_emu::{
-    BusConfig, ConfigError, ImuConfig, JointConfig, Quadruped, QuadrupedConfig, WireKind, World, WorldConfig,
+    BusConfig, ConfigError, JointConfig, Quadruped, QuadrupedConfig, WireKind, World, WorldConfig,
 };
-use std::f64::consts::TAU;
 
 impl RobotConfig {
     /// The emulated machine: one channel per bus in the order of the file, every servo in that order, the IMU.
@@ -15,7 +14,7 @@ impl RobotConfig {
         WorldConfig {
             buses: self.buses.iter().map(|bus| emulated_bus(&bus.link)).collect(),
             servos: self.servos.iter().map(|servo| self.emulated_servo(servo)).collect(),
-            imu: self.imu.as_ref().map(|_| self.emulated_imu()),
+            imu: self.imu.as_ref().map(|imu| self.emulated_imu(imu)),
             seed: self.emulation.seed,
         }
     }
@@ -43,51 +42,29 @@ impl RobotConfig {
     }
 
     fn emulated_servo(&self, servo: &ServoConfig) -> khz_emu::ServoConfig {
-        let per_turn = |per_rad: f64| per_rad * TAU;
-        let device = &servo.device;
-        let base = khz_emu::ServoConfig::new(servo.bus, servo.id);
-        khz_emu::ServoConfig {
+        servo.device.configure(khz_emu::ServoConfig {
             joint: emulated_joint(servo),
             supply_v: self.emulation.supply_v,
             ambient_c: self.emulation.ambient_c,
             thermal: servo.heat,
             heat_rate: self.emulation.heat_rate,
-            ..base
-        }
-        .with("servo.pid_position.kp", per_turn(device.kp))
-        .with("servo.pid_position.ki", 0)
-        .with("servo.pid_position.kd", per_turn(device.kd))
-        // Commands come every tick; a trajectory of the servo's own would lag behind them.
-        .with("servo.default_accel_limit", "nan")
-        .with("servo.fault_temperature", device.fault_temperature)
-        .with("servo.temperature_margin", device.temperature_margin)
+            ..khz_emu::ServoConfig::new(servo.bus, servo.id)
+        })
     }
 
-    fn emulated_imu(&self) -> ImuConfig {
-        let emulation = &self.emulation;
-        // A device behind Ethernet reads its IMU all the time and sends the newest reading.
-        let is_asked = self.imu.as_ref().is_none_or(|imu| imu.link != ImuLink::Udp);
-        ImuConfig {
-            latency_ns: if is_asked { nanoseconds(emulation.imu_latency_us) } else { 0 },
-            rate_noise: emulation.imu_rate_noise,
-            acceleration_noise: emulation.imu_acceleration_noise,
-            attitude_noise: emulation.imu_attitude_noise,
+    fn emulated_imu(&self, imu: &ImuConfig) -> khz_emu::ImuConfig {
+        let emulated = self.emulation.imu();
+        match imu.link {
+            // A device behind Ethernet reads its IMU all the time and sends the newest reading.
+            ImuLink::Udp => khz_emu::ImuConfig { latency_ns: 0, ..emulated },
+            _ => emulated,
         }
     }
 }
 
 fn emulated_bus(link: &LinkConfig) -> BusConfig {
     match link {
-        LinkConfig::Emulated(link) => {
-            let wire = match link.wire {
-                WireModel::CanFd => {
-                    WireKind::CanFd { nominal_bps: link.nominal_bit_rate, data_bps: link.data_bit_rate }
-                }
-                WireModel::Rs485 => WireKind::Rs485 { baud: link.baud },
-                WireModel::Instant => WireKind::Instant,
-            };
-            BusConfig { wire, turnaround_ns: nanoseconds(link.turnaround_us), ..BusConfig::CAN_FD }
-        }
+        LinkConfig::Emulated(link) => link.bus(),
         LinkConfig::Rs485(link) => {
             BusConfig { wire: WireKind::Rs485 { baud: link.baud }, ..BusConfig::RS485 }
         }

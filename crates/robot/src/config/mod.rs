@@ -39,7 +39,9 @@ pub use crate::supervisor::{Descent, OutOfLimits, Reaction, Reactions, Superviso
 pub use crate::time::Receive;
 pub use crate::watchdogs::WatchdogSettings;
 pub use bus::*;
-pub use khz_emu::{BodyConfig, HeatConfig, JointConfig};
+pub use khz_emu::{
+    BodyConfig, DeviceConfig, EmulatedLink, EmulationConfig, HeatConfig, JointConfig, WireModel,
+};
 pub use khz_link::faults::{FaultEvent, FaultKind, FaultsConfig};
 pub use khz_link::fdcanusb::FdcanusbLink;
 pub use khz_link::pi3hat::{Pi3hatConfig, Pi3hatLink};
@@ -51,7 +53,6 @@ pub use khz_settings::{ConfigError, Key, Problem, Word};
 pub use reference::reference;
 pub use schema::schema;
 pub use servo::*;
-pub(crate) use timing::nanoseconds;
 pub use timing::*;
 pub use whole::*;
 

@@ -1,6 +1,6 @@
 //! `[[servo]]`: one joint with the servo that drives it.
 
-use khz_emu::{HeatConfig, JointConfig};
+use khz_emu::{DeviceConfig, HeatConfig, JointConfig};
 use khz_settings::{section, words};
 use khz_wire::{Class, Resolution};
 
@@ -139,19 +139,5 @@ section! {
         max_torque: Format = Format::Int16, "";
         /// The watchdog; with `none` the servo's own setting counts.
         watchdog: Format = Format::Int16, "";
-    }
-}
-
-section! {
-    /// `device` of a servo: the emulated servo itself.
-    DeviceConfig {
-        /// Position gain at the output.
-        kp: f64 = 20.0, "N·m/rad", 0.0 => 100_000.0;
-        /// Velocity gain at the output.
-        kd: f64 = 0.5, "N·m·s/rad", 0.0 => 10_000.0;
-        /// It faults when its board is this warm.
-        fault_temperature: f64 = 75.0, "°C", 0.0 => 200.0;
-        /// So far below that it begins to lower its own greatest current. 0: it does not.
-        temperature_margin: f64 = 25.0, "°C", 0.0 => 200.0;
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::time::Receive;
 use khz_rt::{Overrun, Policy, Wake};
-use khz_settings::{section, words};
+use khz_settings::{nanoseconds, section, words};
 
 section! {
     /// `[robot]`: what the machine is called.
@@ -63,9 +63,8 @@ section! {
     }
 }
 
-/// Whole nanoseconds of a time in the file's microseconds.
-pub(crate) fn nanoseconds(us: f64) -> i64 {
-    (us * 1e3).round() as i64
+fn of_us(us: f64) -> i64 {
+    nanoseconds(us, 1e3)
 }
 
 impl LoopConfig {
@@ -76,17 +75,17 @@ impl LoopConfig {
 
     /// How much later than expected the frame that paces the loop may come.
     pub fn pace_patience_ns(&self) -> i64 {
-        self.pace_patience_us.map_or(self.period_ns() / 2, nanoseconds)
+        self.pace_patience_us.map_or(self.period_ns() / 2, of_us)
     }
 
     /// From how much over the usual end on a tick is late.
     pub fn late_ns(&self) -> i64 {
-        self.late_us.map_or(self.period_ns() / 10, nanoseconds)
+        self.late_us.map_or(self.period_ns() / 10, of_us)
     }
 
     /// When a tick's bus cycle has ended at the latest, from the tick's start.
     pub fn bus_deadline_ns(&self) -> i64 {
-        let given = self.bus_deadline_us.map(nanoseconds);
+        let given = self.bus_deadline_us.map(of_us);
         given.unwrap_or_else(|| self.period_ns() / 10 * 8)
     }
 }

@@ -99,29 +99,6 @@ section! {
     }
 }
 
-section! {
-    /// `[emulation]`: what the emulated devices have in common.
-    EmulationConfig {
-        /// Seed of all noise and faults; equal seeds give equal runs.
-        seed: u64 = 1, "", 0 => i64::MAX;
-        /// Supply of the servos.
-        supply_v: f64 = 24.0, "V", 5.0 => 60.0;
-        /// Temperature around the servos.
-        ambient_c: f64 = 25.0, "°C", -40.0 => 120.0;
-        /// Heat flows this many times as fast as everything else happens, so that minutes show what an hour does. Motion
-        /// that repeats itself heats as much per time, if the repetition is short against what is to be seen.
-        heat_rate: f64 = 1.0, "", 0.0 => 1000.0;
-        /// Time the IMU takes for a reading.
-        imu_latency_us: f64 = 40.0, "µs", 0.0 => 1_000_000.0;
-        /// Noise of the rate, standard deviation.
-        imu_rate_noise: f64 = 0.002, "rad/s", 0.0 => 100.0;
-        /// Noise of the acceleration, standard deviation.
-        imu_acceleration_noise: f64 = 0.02, "m/s²", 0.0 => 100.0;
-        /// Noise of the attitude, standard deviation.
-        imu_attitude_noise: f64 = 0.0005, "rad", 0.0 => 1.0;
-    }
-}
-
 impl ControllerKind {
     /// The keys of `[controller]` with this name.
     pub const fn keys(self) -> &'static [Key] {
