@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use khz_measure::drill::campaign::{Violation, campaign, campaign_with};
+use khz_measure::drill::fleet::Member;
 use khz_measure::drill::plant::Plant;
 use khz_measure::drill::{Fleet, Invariant, watch_prints};
 
@@ -84,6 +85,19 @@ fn finds_a_robot_armed_outside_its_limits() {
 #[test]
 fn finds_targets_that_jump() {
     find(Plant::TargetJumps);
+}
+
+#[test]
+fn finds_targets_that_jump_in_slow_loops_too() {
+    watch_prints();
+    for rate_hz in [10.0, 50.0, 200.0] {
+        let solo = |member: &Member| member.config.name == "solo";
+        let mut robot = fleet(Plant::TargetJumps).members.into_iter().find(solo).unwrap().config;
+        robot.timing.rate_hz = rate_hz;
+        let found = campaign_with(&Fleet::of(&robot), 40, 1, Some(Plant::TargetJumps)).unwrap();
+        let is_it = |violation: &Violation| violation.invariant == Invariant::JointSpeed;
+        assert!(found.violations.iter().any(is_it), "{rate_hz} Hz: {found:#?}");
+    }
 }
 
 #[test]

@@ -51,8 +51,9 @@ impl Trouble {
         }
     }
 
-    /// The robot must leave control because of this, whatever else happens.
-    pub const fn must_end(self) -> bool {
+    /// The robot must leave control because of this, whatever else happens. Its servos damp after `watchdog_s` without a
+    /// command.
+    pub fn must_end(self, watchdog_s: f64) -> bool {
         match self {
             Self::Silent(_)
             | Self::Reboot(_)
@@ -73,7 +74,7 @@ impl Trouble {
             | Self::ControllerNan
             | Self::OperatorStop => true,
             Self::BusHolds(_, ticks, _) => ticks > 20,
-            Self::HostStopped(ms) | Self::ControllerFreezes(ms) => ms > 110,
+            Self::HostStopped(ms) | Self::ControllerFreezes(ms) => f64::from(ms) > watchdog_s * 1e3 + 10.0,
             _ => self.must_not_arm(),
         }
     }
@@ -166,6 +167,15 @@ impl Trouble {
     }
 }
 
+/// Below this rate a target moves in steps so large that a joint which follows it is too fast between them, Hz.
+pub const SMOOTH_HZ: f64 = 60.0;
+/// Below this rate a restart fits between two ticks, Hz.
+const RESTART_HZ: f64 = 100.0;
+/// Below this rate a joint driven by torque alone may gain too much speed before that is measured, Hz.
+const BRAKED_HZ: f64 = 500.0;
+/// Below this rate a joint with limits takes no torque without position control, Hz.
+const TORQUE_HZ: f64 = 200.0;
+
 /// What silence on a bus, or a host that does not listen, leads to.
 const fn is_silence(trigger: Trigger) -> bool {
     matches!(
@@ -177,6 +187,11 @@ const fn is_silence(trigger: Trigger) -> bool {
 /// What joints and a body that are moved against the plan lead to.
 const fn moves(trigger: Trigger) -> bool {
     matches!(trigger, Trigger::Tilt | Trigger::Position | Trigger::Velocity)
+}
+
+/// After so long without a command all servos damp, s.
+pub fn longest_watchdog_s(robot: &RobotConfig) -> f64 {
+    robot.servos.iter().map(|servo| servo.watchdog_s).fold(0.0, f64::max)
 }
 
 /// Every joint settles without much overshoot.
@@ -191,7 +206,7 @@ fn is_damped(robot: &RobotConfig) -> bool {
 impl Scenario {
     /// Because of this trouble a robot under control must leave it. Before tick `runs` its servos are not switched on yet,
     /// until tick `grace` silence is forgiven.
-    pub fn must_end_by(&self, event: &Event, runs: u64, grace: u64, servos: usize) -> bool {
+    pub fn must_end_by(&self, event: &Event, runs: u64, grace: u64, robot: &RobotConfig) -> bool {
         let trouble = event.trouble;
         // A servo that is commanded to stop has nothing to obey, and a stop clears its faults.
         let is_stopped = |servo| self.troubles().any(|trouble| trouble == Trouble::ControllerStops(servo));
@@ -199,21 +214,28 @@ impl Scenario {
         let is_forgiven = matches!(trouble, Trouble::BusHolds(..)) && event.tick < grace;
         // Nor has it a watchdog that runs out while the host stands still.
         let stands = matches!(trouble, Trouble::HostStopped(_) | Trouble::ControllerFreezes(_));
-        let nobody_obeys = stands && (0..servos).all(is_stopped);
+        let nobody_obeys = stands && (0..robot.servos.len()).all(is_stopped);
         let obeys = !trouble.obeying().is_some_and(is_stopped) && !nobody_obeys;
-        trouble.must_end() && !has_passed && !is_forgiven && obeys
+        trouble.must_end(longest_watchdog_s(robot)) && !has_passed && !is_forgiven && obeys
     }
 
     /// The log may name `cause` in this tick.
     pub fn explains(&self, cause: Cause, tick: u64, robot: &RobotConfig) -> bool {
         let begun = self.events.iter().filter(|event| event.tick <= tick);
         let by_trouble = begun.into_iter().any(|event| event.trouble.explains(cause, robot));
-        // A robot on legs falls over under a controller that is not its own, and the ground moves its joints.
-        let falls = robot.body.is_some() && self.style != Style::Own;
-        // Where the gains damp little, a joint overshoots the speed at which its target moves.
-        let rings = self.style == Style::Steps && !is_damped(robot);
+        // A target that moves in large steps is followed faster than it moves on the whole.
+        let jerks = self.rate_hz < SMOOTH_HZ && self.style.follows_targets();
+        let gains = self.rate_hz < BRAKED_HZ && self.style == Style::Torque;
+        let is_fast = jerks || gains || self.rings(robot);
+        // The supervisor takes no torque in a loop that is too slow to brake what it leads to.
+        let refuses = self.style == Style::Torque && self.rate_hz < TORQUE_HZ;
+        let overshoots = self.rate_hz < SMOOTH_HZ && self.style == Style::Velocity;
         let trigger = cause.trigger();
-        by_trouble || falls && trigger.is_some_and(moves) || rings && trigger == Some(Trigger::Velocity)
+        by_trouble
+            || overshoots && trigger == Some(Trigger::Position)
+            || self.falls(robot) && trigger.is_some_and(moves)
+            || is_fast && trigger == Some(Trigger::Velocity)
+            || refuses && trigger == Some(Trigger::Command)
     }
 
     /// The robot must never come under control.
@@ -235,16 +257,37 @@ impl Scenario {
         self.troubles().any(|trouble| trouble == Trouble::Stuck(servo))
     }
 
-    /// A constant torque may be what a servo does last: nothing limits a joint under it that nobody sees or reaches.
-    pub fn may_push_blindly(&self) -> bool {
+    /// A robot on legs falls over under a controller that is not its own, and the ground moves its joints.
+    pub fn falls(&self, robot: &RobotConfig) -> bool {
+        robot.body.is_some() && self.style != Style::Own
+    }
+
+    /// Where the gains damp little, a joint overshoots the speed at which its target moves.
+    pub fn rings(&self, robot: &RobotConfig) -> bool {
+        self.style == Style::Steps && !is_damped(robot)
+    }
+
+    /// A servo that restarts between two ticks executes one command from its new turn.
+    pub fn jumps_turns(&self) -> bool {
+        let turns = |trouble| matches!(trouble, Trouble::OtherTurn(..));
+        self.rate_hz < RESTART_HZ && self.troubles().any(turns)
+    }
+
+    /// Torques are commanded beside or instead of positions.
+    pub fn commands_torque(&self) -> bool {
         let pushes = |trouble| matches!(trouble, Trouble::ControllerWild | Trouble::ControllerHuge);
-        self.blind_s() > 0.0 && (self.style == Style::Torque || self.troubles().any(pushes))
+        self.style == Style::Torque || self.troubles().any(pushes)
+    }
+
+    /// A constant torque may be what a servo does last: nothing limits a joint under it that nobody sees or reaches.
+    pub fn may_push_blindly(&self, robot: &RobotConfig) -> bool {
+        self.blind_s(robot) > 0.0 && self.commands_torque()
     }
 
     /// How long a joint may be out of sight and out of reach: until the servo's own watchdog damps it, s.
-    pub fn blind_s(&self) -> f64 {
-        const WATCHDOG_AND_ANSWER_S: f64 = 0.13;
-        if self.troubles().any(Trouble::blinds) { WATCHDOG_AND_ANSWER_S } else { 0.0 }
+    pub fn blind_s(&self, robot: &RobotConfig) -> f64 {
+        const ANSWER_S: f64 = 0.03;
+        if self.troubles().any(Trouble::blinds) { longest_watchdog_s(robot) + ANSWER_S } else { 0.0 }
     }
 
     /// Commands of one tick that a queue behind the link may deliver late, per servo and bus.

@@ -24,6 +24,13 @@ pub struct Member {
     pub any_rate: bool,
     /// Longer formats than those of its file do not fit into its bus cycle.
     pub is_full: bool,
+    /// The ticks of its runs at 1 kHz.
+    span: Span,
+}
+
+/// The ticks of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
     /// Troubles begin between these ticks: the robot is past its start and moves.
     pub from: u64,
     /// See `from`.
@@ -32,6 +39,26 @@ pub struct Member {
     pub over: u64,
     /// No run is longer.
     pub longest: u64,
+}
+
+/// Slower loops than this have runs of fewer ticks, Hz.
+const SLOW_HZ: f64 = 500.0;
+/// Ticks a run has at the least before troubles begin, while they do, until its time is over, and to come down.
+const LEAST: [u64; 4] = [20, 40, 20, 150];
+
+impl Span {
+    /// At another rate than 1 kHz. The times of start and descent are seconds, so slow loops have fewer ticks, as far as
+    /// the supervisor's counts of ticks allow it.
+    fn at(self, rate_hz: f64) -> Self {
+        if rate_hz >= SLOW_HZ {
+            return self;
+        }
+        let ticks = |at_1_khz: u64, least: u64| ((at_1_khz as f64 * rate_hz / 1000.0) as u64).max(least);
+        let from = ticks(self.from, LEAST[0]);
+        let to = from + ticks(self.to - self.from, LEAST[1]);
+        let over = to + ticks(self.over - self.to, LEAST[2]);
+        Self { from, to, over, longest: over + ticks(self.longest - self.over, LEAST[3]) }
+    }
 }
 
 /// One joint, alone on its bus.
@@ -164,7 +191,24 @@ impl Member {
         }
         let [from, to, longest] = if stands { [650, 900, 1_700] } else { [150, 350, 1_400] };
         let is_full = (0..config.buses.len()).any(|bus| config.servos_on(bus).count() > 2);
-        Self { config, weight, any_rate, is_full, from, to, over: to + 150, longest }
+        let span = Span { from, to, over: to + 150, longest };
+        Self { config, weight, any_rate, is_full, span }
+    }
+
+    /// The ticks of a run at this rate.
+    pub fn span(&self, rate_hz: f64) -> Span {
+        self.span.at(rate_hz)
+    }
+}
+
+/// Another rate, with servos that wait long enough for it.
+fn set_rate(robot: &mut RobotConfig, rate_hz: f64) {
+    /// Periods from one command to the next, with one lost, and then some.
+    const PERIODS: f64 = 2.5;
+    robot.timing.rate_hz = rate_hz;
+    for servo in &mut robot.servos {
+        let watchdog_s = &mut servo.settings.watchdog_s;
+        *watchdog_s = watchdog_s.max(PERIODS / rate_hz);
     }
 }
 
@@ -184,7 +228,7 @@ impl Cast {
     /// The robot of a scenario, with a defect if one is planted.
     pub fn new(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Self {
         let mut real = fleet.members[scenario.robot.0].config.clone();
-        real.timing.rate_hz = scenario.rate_hz;
+        set_rate(&mut real, scenario.rate_hz);
         for servo in &mut real.servos {
             let (command, query) = (&mut servo.settings.command, &mut servo.settings.query);
             if let Some(format) = scenario.formats.command {
@@ -231,6 +275,8 @@ impl Cast {
         let Some([low, high]) = settings.limits.position else { return };
         let start = if by < 0.0 { low + by } else { high + by };
         settings.joint.start = start;
+        // It must not fall back into its limits before a slow loop has looked five times.
+        settings.joint.gravity = 0.0;
         settings.joint.stops = settings.joint.stops.map(|[a, b]| [a.min(start - 0.1), b.max(start + 0.1)]);
     }
 

@@ -159,6 +159,10 @@ pub struct Scenario {
     pub events: Vec<Event>,
 }
 
+/// Rates of robots that are drawn at several, Hz.
+const RATES: [f64; 12] =
+    [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 500.0, 1000.0, 1000.0, 1000.0, 2000.0, 2000.0];
+
 /// Random choices.
 struct Dice(Noise);
 
@@ -179,11 +183,7 @@ impl Scenario {
         let robot = fleet.pick(dice.pick(fleet.weight()));
         let member = &fleet.members[robot];
         let style = Style::draw(&mut dice, member);
-        let rate_hz = if member.any_rate {
-            dice.one_of(&[500.0, 1000.0, 1000.0, 2000.0])
-        } else {
-            member.config.timing.rate_hz
-        };
+        let rate_hz = if member.any_rate { dice.one_of(&RATES) } else { member.config.timing.rate_hz };
         let formats = Formats::draw(&mut dice, member);
         let count = 1 + dice.pick(3);
         let mut events: Vec<Event> = (0..count).map(|_| Event::draw(&mut dice, member, rate_hz)).collect();
@@ -210,6 +210,11 @@ impl Scenario {
 }
 
 impl Style {
+    /// Every joint follows a target position.
+    pub fn follows_targets(self) -> bool {
+        matches!(self, Self::Own | Self::Hold | Self::Steps)
+    }
+
     fn draw(dice: &mut Dice, member: &Member) -> Self {
         const ALL: [Style; 8] = [
             Style::Own,
@@ -249,12 +254,13 @@ impl Event {
     fn draw(dice: &mut Dice, member: &Member, rate_hz: f64) -> Self {
         let trouble = Trouble::draw(dice, member, rate_hz);
         // One in four while the robot starts.
-        let from = if dice.pick(4) == 0 { 1 } else { member.from };
-        let tick = from + dice.pick(member.to - from);
+        let span = member.span(rate_hz);
+        let from = if dice.pick(4) == 0 { 1 } else { span.from };
+        let tick = from + dice.pick(span.to - from);
         let tick = match trouble {
             trouble if trouble.is_from_the_start() => 0,
             // At any time, also while the robot comes down and at the very end.
-            Trouble::PowerCut(..) if dice.pick(2) == 0 => tick + dice.pick(member.longest - tick),
+            Trouble::PowerCut(..) if dice.pick(2) == 0 => tick + dice.pick(span.longest - tick),
             _ => tick,
         };
         Self { tick, trouble }
@@ -296,9 +302,9 @@ impl Trouble {
             22 => Self::RefusesPosition(servo),
             23 => Self::RefusesLimit(servo),
             24 => Self::Pushed(servo, signed / 2),
-            25 | 26 => Self::power_cut(dice, size),
+            25 | 26 => Self::power_cut(dice, size, rate_hz),
             27 | 28 => Self::BusLate(bus, 1 + (size % 10) as u8),
-            29 | 30 => Self::bus_holds(dice, bus, size),
+            29 | 30 => Self::bus_holds(dice, bus, size, rate_hz),
             31 => Self::BusFlooded(bus, 20 + size * 4),
             32 => Self::ControllerHuge,
             33 => Self::ControllerStops(servo),
@@ -314,21 +320,30 @@ impl Trouble {
         }
     }
 
-    fn power_cut(dice: &mut Dice, size: u16) -> Self {
-        // What waits in a queue behind the link can only be overtaken while the loop still runs.
+    fn power_cut(dice: &mut Dice, size: u16, rate_hz: f64) -> Self {
+        let [short, long] = in_ticks(size, rate_hz);
         match dice.pick(3) {
-            0 => Self::PowerCut(1 + size % 100, Queue::Kernel),
-            1 => Self::PowerCut(1 + size, Queue::Link),
-            _ => Self::PowerCut(1 + size, Queue::Lost),
+            0 => Self::PowerCut(short, Queue::Kernel),
+            1 => Self::PowerCut(long, Queue::Link),
+            _ => Self::PowerCut(long, Queue::Lost),
         }
     }
 
-    fn bus_holds(dice: &mut Dice, bus: usize, size: u16) -> Self {
+    fn bus_holds(dice: &mut Dice, bus: usize, size: u16, rate_hz: f64) -> Self {
+        let [short, long] = in_ticks(size, rate_hz);
         match dice.pick(2) {
-            0 => Self::BusHolds(bus, 1 + size % 100, Queue::Kernel),
-            _ => Self::BusHolds(bus, 1 + size, Queue::Link),
+            0 => Self::BusHolds(bus, short, Queue::Kernel),
+            _ => Self::BusHolds(bus, long, Queue::Link),
         }
     }
+}
+
+/// Ticks for which a bus carries nothing: a few, 0.1 s at the most at low rates, and many. What waits in a queue behind the
+/// link can only be overtaken while the loop still runs, so that a queue is for the few.
+fn in_ticks(size: u16, rate_hz: f64) -> [u16; 2] {
+    let slower = (rate_hz / 1000.0).min(1.0);
+    let ticks = |size: u16, slower: f64| 1 + (f64::from(size) * slower) as u16;
+    [ticks(size % 100, slower), ticks(size, slower.max(0.05))]
 }
 
 impl fmt::Display for Scenario {

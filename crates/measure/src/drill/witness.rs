@@ -4,31 +4,37 @@
 //! body: a joint counts as *driven* while its servo's torque does work on it. Motion by gravity, contact or a push is
 //! nobody's fault.
 
+use super::explain::SMOOTH_HZ;
 use super::fleet::Cast;
-use super::scenario::Scenario;
+use super::scenario::{Scenario, Trouble};
 use super::violation::{Invariant, Violated};
 use khz_emu::world::STEP_NS;
 use khz_emu::{JointState, Probe, Servo};
-use khz_robot::RobotState;
 use khz_robot::config::{Format, ServoSettings};
+use khz_robot::{RobotConfig, RobotState};
 use khz_wire::{Class, Frame, Resolution};
 use std::f64::consts::TAU;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Commands remembered per servo; one that is not among them is older.
 const COMMANDS: usize = 32;
-/// Steps of history: 64 ms.
+/// Steps of history at the least: 64 ms; and so many periods.
 const HISTORY: usize = 256;
+/// See [`HISTORY`].
+const PERIODS: i64 = 4;
 /// A joint must be driven too fast or too far for so many steps in a row: half a millisecond.
 const STEPS: u8 = 2;
 /// Work that counts, W.
 const LEAST_POWER: f64 = 0.05;
 /// The supervisor's trigger acts at this multiple of `limits.velocity`.
 const TRIGGER: f64 = 1.5;
-/// Where the supervisor may not see it, a joint that follows a target overshoots its speed so far.
+/// Where the supervisor may not see it, or its gains damp little, a joint that follows a target overshoots its speed so far.
 const UNSEEN: f64 = 2.0;
-/// From a measured value beyond a limit until the servo has the answer, ticks.
-const ANSWER_TICKS: f64 = 3.0;
+/// A torque drives a joint for so many periods before the answer to what it leads to: one until that is measured, one until the
+/// next command.
+const GAINS: f64 = 2.0;
+/// A joint that was pushed, by somebody or by the ground, swings back so many times faster.
+const THROWN: f64 = 1.5;
 /// The torque of a servo without a limit of its own, N·m.
 const UNLIMITED: f64 = 20.0;
 /// The greatest torque with which a servo damps (`servo.timeout_max_torque_Nm` from the factory), N·m.
@@ -40,8 +46,9 @@ const TOLERANCE: f64 = 0.05;
 pub struct Witness {
     joints: Vec<Joint>,
     servos: Vec<Vec<Made>>,
-    /// Positions as the servos measure them, revolutions: a ring of [`HISTORY`] steps.
+    /// Positions as the servos measure them, revolutions: a ring of so many steps.
     history: Vec<f64>,
+    steps: usize,
     /// When the newest step was.
     stepped_ns: i64,
     period_ns: i64,
@@ -50,6 +57,28 @@ pub struct Witness {
     violated: Option<Violated>,
     /// Highest share of the speed allowed, over all joints.
     pub peak_speed: f64,
+}
+
+/// What a loop of this rate makes of its limits.
+struct Drive {
+    /// For so long a joint gains speed by its torque, s. None does that follows a target or a speed.
+    gains_s: f64,
+    /// So many times faster is a joint that follows the steps of a target, or swings back after a push.
+    swings: f64,
+    /// Joints overshoot the speed of their targets.
+    rings: bool,
+}
+
+impl Drive {
+    fn of(scenario: &Scenario, robot: &RobotConfig) -> Self {
+        let period_s = robot.timing.period_ns() as f64 * 1e-9;
+        let gains_s = if scenario.commands_torque() { GAINS * period_s } else { 0.0 };
+        let steps = (SMOOTH_HZ * period_s).max(1.0).sqrt();
+        let is_pushed = scenario.troubles().any(|trouble| matches!(trouble, Trouble::Pushed(..)));
+        let is_thrown = is_pushed || scenario.falls(robot);
+        let swings = if is_thrown { steps * THROWN } else { steps };
+        Self { gains_s, swings, rings: scenario.rings(robot) }
+    }
 }
 
 /// What is allowed to one joint.
@@ -91,18 +120,22 @@ struct Made {
 impl Witness {
     /// Watches the devices of `cast` in a run of `scenario`.
     pub fn new(cast: &Cast, scenario: &Scenario) -> Self {
-        let blind_s = if scenario.may_push_blindly() { f64::INFINITY } else { scenario.blind_s() };
-        let period_s = cast.file.timing.period_ns() as f64 * 1e-9;
+        let file = &cast.file;
+        let anywhere = scenario.may_push_blindly(file) || scenario.jumps_turns();
+        let blind_s = if anywhere { f64::INFINITY } else { scenario.blind_s(file) };
+        let drive = Drive::of(scenario, file);
         let joints = cast.stands_for.iter().map(|&servo| {
             // What the file says counts; what its joint is made of is what is really there.
             let (file, real) = (&cast.file.servos[servo].settings, &cast.real.servos[servo].settings);
-            Joint { is_stuck: scenario.is_stuck(servo), ..Joint::new(servo, file, real, period_s, blind_s) }
+            Joint { is_stuck: scenario.is_stuck(servo), ..Joint::new(servo, file, real, &drive, blind_s) }
         });
         let joints: Vec<_> = joints.collect();
         let servos = cast.file.servos.len();
+        let steps = HISTORY.max((PERIODS * cast.file.timing.period_ns() / STEP_NS) as usize);
         Self {
             servos: vec![Vec::with_capacity(COMMANDS); servos],
-            history: vec![f64::NAN; HISTORY * servos],
+            history: vec![f64::NAN; steps * servos],
+            steps,
             stepped_ns: 0,
             period_ns: cast.file.timing.period_ns(),
             excused: vec![scenario.late_by_kernel(); joints.len()],
@@ -136,7 +169,7 @@ impl Witness {
         for index in 0..self.servos.len() {
             let (servo, joint) = (&state.servos[index], &self.joints[index]);
             let age_ns = servo.age_ns(state.now_ns);
-            if !servo.position.is_finite() || age_ns > (HISTORY as i64 - 16) * STEP_NS - self.period_ns {
+            if !servo.position.is_finite() || age_ns > (self.steps as i64 - 16) * STEP_NS - self.period_ns {
                 continue;
             }
             let told = (servo.position - joint.offset) * joint.sign / TAU;
@@ -158,7 +191,7 @@ impl Witness {
 
     /// The least and the greatest position of a servo since `oldest_ns`, revolutions.
     fn range(&self, servo: usize, oldest_ns: i64) -> (f64, f64) {
-        let steps = ((self.stepped_ns - oldest_ns) / STEP_NS).clamp(0, HISTORY as i64 - 1);
+        let steps = ((self.stepped_ns - oldest_ns) / STEP_NS).clamp(0, self.steps as i64 - 1);
         let newest = self.stepped_ns / STEP_NS;
         let past = (0..=steps).map(|back| self.history[self.slot(newest - back) + servo]);
         past.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), at| (least.min(at), most.max(at)))
@@ -171,7 +204,7 @@ impl Witness {
     }
 
     fn slot(&self, step: i64) -> usize {
-        step.rem_euclid(HISTORY as i64) as usize * self.servos.len()
+        step.rem_euclid(self.steps as i64) as usize * self.servos.len()
     }
 
     fn judge(&mut self, index: usize, servo: &Servo, state: JointState) {
@@ -211,11 +244,11 @@ impl Witness {
 }
 
 impl Joint {
-    fn new(servo: usize, file: &ServoSettings, real: &ServoSettings, period_s: f64, blind_s: f64) -> Self {
+    fn new(servo: usize, file: &ServoSettings, real: &ServoSettings, drive: &Drive, blind_s: f64) -> Self {
         let torque = file.limits.torque.unwrap_or(UNLIMITED);
         let (inertia, kd) = (real.joint.inertia, real.device.kd.max(1e-3));
-        let answer_s = ANSWER_TICKS * period_s;
-        let most = if blind_s > 0.0 { UNSEEN } else { TRIGGER };
+        let answer_s = drive.gains_s;
+        let most = drive.swings * if blind_s > 0.0 || drive.rings { UNSEEN } else { TRIGGER };
         let fastest =
             file.limits.velocity.map_or(f64::INFINITY, |limit| most * limit + torque / inertia * answer_s);
         let braking = fastest * inertia / kd + inertia * fastest * fastest / (2.0 * DAMPING_TORQUE);
