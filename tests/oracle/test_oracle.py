@@ -34,6 +34,7 @@ NOT_FROM_THE_LOG = {
     "robot": "the robot file",
     "verdict": "words; see verdict()",
     "target_rate_hz": "the robot file",
+    "changed_commands": "commands are logged as they were sent; tested in Rust",
     "early_frames": "frames that pace a loop: none here, so it must be 0",
     "steal_ns": "the kernel's count",
     "steal_loop_cpu_ns": "the kernel's count",

@@ -90,7 +90,7 @@ impl Stand {
         let robot = format!(
             "[loop]\nrate_hz = 100\npolicy = \"other\"\nlock_memory = false\n[bus.main]\nlink = \"fdcanusb\"\npath = {endpoint:?}\n\
              [servo_defaults]\nwatchdog_s = 3.0\n{SERVOS}\n[log]\nenabled = false\n[supervisor]\nanswer_s = 60\n\
-             damping_s = 0.3\noverruns = 100000\nmissed_replies = 100000\nstale_ms = 100000\ncontroller_slow = 100000\n{more}"
+             damping_s = 0.3\noverruns = 100000\nmissed_replies = 24\nreactions.missed_replies = \"warn\"\nstale_ms = 100000\ncontroller_slow = 100000\n{more}"
         );
         std::fs::write(folder.path().join("robot.toml"), robot).unwrap();
         let notify = UnixDatagram::bind(folder.path().join("notify")).unwrap();

@@ -58,6 +58,8 @@ pub struct RunSummary {
     pub ticks_without_frame: u64,
     /// Frames that pace the loop but came too early to start a tick.
     pub early_frames: u64,
+    /// Commands that were changed to keep a joint within its limits: cut, slowed down, or turned away from a limit.
+    pub changed_commands: u64,
     /// Controlled ticks that lost 50 µs or more to one cause, by cause, and the time they lost.
     pub lost_time: Lost,
     /// Time the hypervisor took from all CPUs together, as the kernel counts it in steps of 10 ms.
@@ -252,6 +254,7 @@ impl RunSummary {
             late_wakes: stats.late_wakes,
             ticks_without_frame: stats.without_frame,
             early_frames: stats.early_frames,
+            changed_commands: outcome.machine.supervisor().clamped(),
             lost_time: lost,
             steal_ns,
             steal_loop_cpu_ns,
@@ -592,6 +595,12 @@ fn figures(summary: &RunSummary) -> Vec<Figure> {
             grouped(summary.imu_missed),
             format!("of {} ticks", grouped(summary.ticks)),
             summary.imu_missed == 0,
+        ),
+        judged(
+            "commands changed",
+            grouped(summary.changed_commands),
+            "to keep the joints within their limits".to_owned(),
+            summary.changed_commands == 0,
         ),
         measured("wake latency", &summary.wake_latency_ns),
         measured("start delay, all planned periods", &summary.start_delay_ns),

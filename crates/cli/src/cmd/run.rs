@@ -219,6 +219,10 @@ fn table(summary: &RunSummary, budget: bool) -> String {
             .zip(["late ticks      "].into_iter().chain(std::iter::repeat("                ")))
             .map(|(line, head)| format!("{head}{line}")),
     );
+    if summary.changed_commands > 0 {
+        let count = grouped(summary.changed_commands);
+        lines.push(format!("commands changed{count:>10}    (to keep the joints within their limits)"));
+    }
     lines.push(format!("loop thread     {}", summary.grade));
     for setting in summary.grants.lacking().filter(|_| summary.grade != Grade::RealTime) {
         let remedy = setting.remedy.as_deref().unwrap_or_default();

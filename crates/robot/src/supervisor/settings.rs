@@ -141,7 +141,7 @@ section! {
         position: Reaction = Reaction::Damp, "";
         /// A joint is faster than `limits.velocity`; see `velocity_factor`.
         velocity: Reaction = Reaction::Damp, "";
-        /// A bus is down.
+        /// The link of a bus failed or refused frames in `missed_replies` ticks in a row.
         bus_down: Reaction = Reaction::Damp, "";
     }
 }
