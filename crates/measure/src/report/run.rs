@@ -413,8 +413,7 @@ impl RunData {
                 }
             })
             .collect();
-        let text =
-            "Position of each joint: dashed what was commanded, kept within the limits; solid what the servo measured.";
+        let text = "Position of each joint: dashed what was commanded, kept within the limits; solid what the servo measured.";
         (!plots.is_empty()).then(|| Section::new("Joints").text(text).with(plots))
     }
 
