@@ -12,7 +12,7 @@ use khz_robot::RobotConfig;
 use khz_robot::launch::Landed;
 use khz_robot::parts::LEARNING;
 use khz_robot::run::{RunStats, Stretch};
-use khz_robot::supervisor::Cause;
+use khz_robot::supervisor::{Cause, Phase};
 use khz_rt::late::{Causes, Lost, window_at};
 use khz_rt::{Grade, Passport, Report, SectionSummary, Summary};
 use khz_tlog::{Reader, Value};
@@ -219,7 +219,9 @@ impl RunSummary {
         let events: Vec<EventSummary> =
             stats.transitions.iter().map(|transition| event(config, &links, stats, transition)).collect();
         let (mut end, mut ended_well) = ending(&events);
-        if ended_well && stats.controlled.ticks == 0 {
+        // Whoever stops it at once may leave it no tick under control.
+        let was_active = stats.transitions.iter().any(|transition| transition.to == Phase::Active);
+        if ended_well && !was_active {
             ended_well = false;
             end = never_controlled(config, &links, outcome.machine.supervisor().lack(), &end);
         }
