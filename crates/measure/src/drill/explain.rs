@@ -168,7 +168,7 @@ impl Trouble {
 }
 
 /// Below this rate a target moves in steps so large that a joint which follows it is too fast between them, Hz.
-pub const SMOOTH_HZ: f64 = 60.0;
+pub const SMOOTH_HZ: f64 = 65.0;
 /// Below this rate a restart fits between two ticks, Hz.
 const RESTART_HZ: f64 = 100.0;
 /// Below this rate a joint driven by torque alone may gain too much speed before that is measured, Hz.
