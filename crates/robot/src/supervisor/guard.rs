@@ -4,8 +4,11 @@ use super::joint::Joint;
 use super::reach::{self, Rules};
 use super::{Cause, OutOfLimits, SupervisorSettings};
 use crate::command::{PositionCommand, ServoCommand};
-use crate::config::RESTART_UNSEEN;
 use crate::state::RobotState;
+
+/// A servo that was silent for longer, and for more than a tick, may have lost its power and be back on another turn: it is
+/// damped until it is heard.
+const RESTART_NS: i64 = 24_000_000;
 
 /// What commands may ask of each servo, and what they asked last.
 #[derive(Clone, Debug)]
@@ -59,6 +62,7 @@ impl Guard {
         derate: f64,
     ) -> Option<Cause> {
         let rules = Rules::of(settings, state);
+        let silence_ns = RESTART_NS.max(state.period_ns * 3 / 2);
         let mut trouble = None;
         for (index, command) in commands.iter_mut().enumerate() {
             let (joint, servo, at) = (&joints[index], &state.servos[index], index as u16);
@@ -68,7 +72,7 @@ impl Guard {
                 trouble = trouble.or(Some(Cause::CommandNotFinite { servo: at }));
                 continue;
             }
-            let is_heard = servo.age_ns(state.now_ns) <= silence_ns(state.period_ns);
+            let is_heard = servo.age_ns(state.now_ns) <= silence_ns;
             let allowed = if is_heard { reach::limit(joint, &asked, servo, last, &rules) } else { None };
             let Some(mut allowed) = allowed else {
                 // A joint whose position nobody knows can be braked, but not driven.
@@ -96,11 +100,6 @@ impl Guard {
         }
         trouble
     }
-}
-
-/// A servo that was silent for longer may have lost its power and be back on another turn: it is damped until it is heard.
-fn silence_ns(period_ns: i64) -> i64 {
-    (i64::from(RESTART_UNSEEN) * 1_000_000).max(period_ns * 3 / 2)
 }
 
 /// The greatest torque to send. NaN: no limit, also if the controller's is beyond what its format carries.

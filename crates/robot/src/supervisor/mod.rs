@@ -169,11 +169,12 @@ impl Supervisor {
     }
 
     fn idle(&mut self, state: &RobotState, seen: &Observation) {
+        let stale_ns = self.settings.stale_ns();
         let age_ns = seen.heartbeat_age_ns.unwrap_or(i64::MAX);
         self.lack = (!self.operator_is_there(seen)).then_some(Cause::HeartbeatLost { age_ns });
         if let Some(cause) = seen.stop {
             self.rest(cause, state);
-        } else if state.servos.iter().any(|servo| servo.age_ns(state.now_ns) > self.settings.stale_ns()) {
+        } else if state.servos.iter().any(|servo| servo.age_ns(state.now_ns) > stale_ns) {
             self.enter(Phase::Init, Cause::Rearmed, state);
         } else if let Some(cause) = self.servo_trouble(state, seen) {
             self.enter(Phase::Init, cause, state);

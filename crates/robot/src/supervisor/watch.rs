@@ -276,9 +276,10 @@ fn look_at_imu(
 ) {
     let Some(imu) = &state.imu else { return };
     let age_ns = imu.age_ns(state.now_ns);
-    if age_ns > settings.imu_silent_ns() {
+    let silent_ns = settings.imu_silent_ns();
+    if age_ns > silent_ns {
         if !forgiving {
-            let held_up = watch.held_up(age_ns, settings.imu_silent_ns(), Trigger::Imu);
+            let held_up = watch.held_up(age_ns, silent_ns, Trigger::Imu);
             find(held_up.unwrap_or(Cause::ImuSilent { age_ns }));
         }
         return;
