@@ -2,6 +2,7 @@
 
 use super::{output, show};
 use anyhow::Result;
+use khz_measure::doctor::for_shell;
 use khz_measure::drill::campaign::{Campaign, Count, campaign};
 use khz_measure::drill::fall::{self, Fall, ratio};
 use khz_measure::drill::heat::{self, Sun, Walk};
@@ -9,7 +10,6 @@ use khz_measure::drill::{Fleet, watch_prints};
 use khz_measure::report::Page;
 use khz_robot::RobotConfig;
 use serde_json::json;
-use std::borrow::Cow;
 use std::fmt::Write;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -214,7 +214,7 @@ fn walks_text(walks: &[Walk], sun: Sun) -> String {
 
 /// `robot` is the file the robots were drawn from.
 fn campaign_text(campaign: &Campaign, robot: Option<&Path>) -> String {
-    let file = robot.map_or(String::new(), |path| format!(" {}", shell_word(&path.to_string_lossy())));
+    let file = robot.map_or(String::new(), |path| format!(" {}", for_shell(&path.to_string_lossy())));
     let mut text = format!(
         "{} scenarios from seed {}: {} came under control, {} brought down by an injected fault, {} violations\n",
         campaign.scenarios,
@@ -258,15 +258,6 @@ fn campaign_text(campaign: &Campaign, robot: Option<&Path>) -> String {
         let _ = writeln!(text, "  replay: khz drill campaign{file} --scenarios 1 --seed {}", violation.seed);
     }
     text
-}
-
-/// A word as a shell takes it: quoted, if it has to be.
-fn shell_word(word: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.into(),
-        false => format!("'{}'", word.replace('\'', r"'\''")).into(),
-    }
 }
 
 #[cfg(test)]

@@ -88,8 +88,8 @@ pub fn install_commands(files: &[File], directory: &str) -> Vec<String> {
     files.iter().map(copy).chain(after).collect()
 }
 
-/// A word that a shell takes as it is.
-fn for_shell(word: &str) -> String {
+/// A word as a shell takes it: quoted, if it has to be.
+pub fn for_shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:=,%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
