@@ -195,9 +195,8 @@ fn nobody_there_is_all_lost_and_the_reason_named() {
     }
 }
 
-#[test]
-fn a_late_answer_is_not_measured_by_the_senders_next_look() {
-    let _stamping = stamping();
+/// A device that has been asked once, who asked it, and when the tick began.
+fn asked() -> (UdpSocket, Sender, Ledger, i64) {
     let device = UdpSocket::bind("127.0.0.1:0").unwrap_or_else(|error| panic!("{error}"));
     let targets: Vec<SocketAddr> = device.local_addr().into_iter().collect();
     let mut sender = Sender::new(plan(targets.clone(), 1)).unwrap_or_else(|error| panic!("{error}"));
@@ -205,6 +204,13 @@ fn a_late_answer_is_not_measured_by_the_senders_next_look() {
     let begun_ns = now_ns();
     ledger.tick(Turn { begun_ns, planned_ns: begun_ns, ends_ns: begun_ns, period_ns: 1, ..Turn::default() });
     sender.ask(&mut ledger, 0, 0).unwrap_or_else(|error| panic!("{error}"));
+    (device, sender, ledger, begun_ns)
+}
+
+#[test]
+fn a_late_answer_is_not_measured_by_the_senders_next_look() {
+    let _stamping = stamping();
+    let (device, mut sender, mut ledger, begun_ns) = asked();
     let mut buffer = [0; 200];
     let answered = device.recv_from(&mut buffer).ok().and_then(|(_, from)| {
         Packet::read(&buffer).ok()?.reply(0).write(&mut buffer);
@@ -223,13 +229,7 @@ fn a_late_answer_is_not_measured_by_the_senders_next_look() {
 
 #[test]
 fn an_answer_that_is_no_copy_of_the_question_is_corrupt() {
-    let device = UdpSocket::bind("127.0.0.1:0").unwrap_or_else(|error| panic!("{error}"));
-    let targets: Vec<SocketAddr> = device.local_addr().into_iter().collect();
-    let mut sender = Sender::new(plan(targets.clone(), 1)).unwrap_or_else(|error| panic!("{error}"));
-    let mut ledger = Ledger::new(sender.run, now_ns(), &targets);
-    let begun_ns = now_ns();
-    ledger.tick(Turn { begun_ns, planned_ns: begun_ns, ends_ns: begun_ns, period_ns: 1, ..Turn::default() });
-    sender.ask(&mut ledger, 0, 0).unwrap_or_else(|error| panic!("{error}"));
+    let (device, mut sender, mut ledger, _) = asked();
     let mut buffer = [0; 5200];
     let (length, from) = device.recv_from(&mut buffer).unwrap_or_else(|error| panic!("{error}"));
     let question = Packet::read(&buffer[..length]).unwrap_or_else(|error| panic!("{error}"));
