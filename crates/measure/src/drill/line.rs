@@ -2,13 +2,13 @@
 
 use super::plant::{Forger, Inbox};
 use super::rig::Stage;
-use super::witness::{self, Witness};
+use super::witness::{Witness, lock};
 use khz_link::faults::Faults;
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
 use khz_robot::time::VirtualTime;
 use khz_wire::{Address, Frame};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Frames the longest queue holds.
 const HELD: usize = 1024;
@@ -17,7 +17,7 @@ const BACKLOG: i64 = 512;
 /// What reading a frame of a flood takes, ns: so much that a fast flood leaves no time for anything else.
 const READ_NS: i64 = 1_000;
 /// Who floods, or keeps the time: no servo of the robot.
-pub const STRANGER: u32 = Address { prefix: 0, source: 0x7e, destination: 0x7d, reply: false }.id();
+pub const FOREIGN: u32 = Address { prefix: 0, source: 0x7e, destination: 0x7d, reply: false }.id();
 
 /// What happens to commands on this bus now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,11 +48,6 @@ pub struct Switch {
 
 /// A switch and its bus.
 pub type Shared = Arc<Mutex<Switch>>;
-
-/// Nothing that panics holds the lock.
-pub fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl Switch {
     /// Opens the bus; what waits in a queue behind the link goes first.
@@ -97,7 +92,7 @@ impl Line {
         Self { link, switch, witness: None, servos: by_id, flooded_ns: None, forger: None, inbox: None, time }
     }
 
-    /// What the host makes is told to `witness`.
+    /// `witness` sees what the host sends.
     pub fn watched_by(mut self, witness: Option<Arc<Mutex<Witness>>>) -> Self {
         self.witness = witness;
         self
@@ -112,7 +107,7 @@ impl Line {
     fn made(&mut self, frame: &Frame, now_ns: i64) {
         let id = Address::from_id(frame.id).destination;
         if let (Some(servo), Some(witness)) = (self.servos[usize::from(id & 0x7f)], &self.witness) {
-            witness::lock(witness).made(servo, frame, now_ns);
+            lock(witness).made(servo, frame, now_ns);
         }
         if let Some(forger) = &mut self.forger {
             forger.query(frame);
@@ -144,16 +139,16 @@ impl Line {
         let last_ns = self.flooded_ns.unwrap_or(now_ns).max(now_ns - BACKLOG * apart_ns);
         let at_ns = last_ns + apart_ns;
         self.flooded_ns = Some(if at_ns <= now_ns { at_ns } else { last_ns });
-        let frame = Frame::new(STRANGER, &[0x50; 8]).filter(|_| at_ns <= now_ns)?;
+        let frame = Frame::new(FOREIGN, &[0x50; 8]).filter(|_| at_ns <= now_ns)?;
         Some(Received { channel: 0, at_ns, frame })
     }
 
     /// What has come, that of a flood first.
     fn next(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
         self.release(now_ns);
-        if let Some(stranger) = self.flood(now_ns) {
+        if let Some(foreign) = self.flood(now_ns) {
             self.time.elapse(READ_NS);
-            return Ok(Some(stranger));
+            return Ok(Some(foreign));
         }
         while let Some(received) = self.link.receive(now_ns)? {
             if let Some(received) = self.forge(received) {

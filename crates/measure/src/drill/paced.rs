@@ -1,7 +1,7 @@
 //! A loop that is paced by frames which come too often.
 
 use super::fleet::Cast;
-use super::line::STRANGER;
+use super::line::FOREIGN;
 use super::plant::Plant;
 use super::rig::{Rig, Set};
 use super::saboteur;
@@ -33,7 +33,7 @@ impl Observer for Starts {
 pub fn check(cast: &Cast, scenario: &Scenario, percent: u16, plant: Option<Plant>) -> Result<(), Violated> {
     let mut config = cast.file.clone();
     config.timing.pace_bus = Some(config.buses[0].name.clone());
-    config.timing.pace_id = Some(STRANGER);
+    config.timing.pace_id = Some(FOREIGN);
     let period_ns = config.timing.period_ns();
     let world =
         cast.world().map_err(|error| Violated { invariant: Invariant::Panics, what: error.to_string() })?;

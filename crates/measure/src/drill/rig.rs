@@ -1,9 +1,9 @@
 //! A machine on an emulated world that the drill can reach into.
 
-use super::line::{Gate, Line, Shared, Switch, View, lock};
+use super::line::{Gate, Line, Shared, Switch, View};
 use super::plant::{Forger, Plant};
 use super::spy::Spy;
-use super::witness::{Eyes, Witness};
+use super::witness::{Eyes, Witness, lock};
 use khz_emu::World;
 use khz_link::faults::{Fault, Faults};
 use khz_link::{Link, LinkError, Received};

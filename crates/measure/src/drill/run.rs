@@ -11,7 +11,7 @@ use super::rig::{Rig, Set};
 use super::saboteur::{self, Mischief, Saboteur};
 use super::scenario::{Event, Queue, Scenario, Trouble};
 use super::violation::{Invariant, Violated};
-use super::witness::{self, Witness};
+use super::witness::{Witness, lock};
 use khz_emu::Injection;
 use khz_link::faults::{Direction, Fault as WireFault, Kind};
 use khz_robot::config::ServoConfig;
@@ -178,7 +178,7 @@ impl Run<'_> {
             armed: self.log.iter().any(|transition| transition.to == Phase::Active),
             reaction_ns,
             allowed_ns,
-            peak_speed: witness::lock(&self.witness).peak_speed,
+            peak_speed: lock(&self.witness).peak_speed,
         }
     }
 
@@ -319,7 +319,7 @@ impl Run<'_> {
     }
 
     fn check_step(&mut self) -> Result<(), Violated> {
-        if let Some(violated) = witness::lock(&self.witness).take() {
+        if let Some(violated) = lock(&self.witness).take() {
             return Err(violated);
         }
         if let Some(beyond) = self.rig.stage().spy.beyond.take() {
@@ -384,7 +384,7 @@ impl Run<'_> {
             return Violated::by(Invariant::LeavesControl, what);
         }
         let sees = self.scenario.blind_s(config) == 0.0;
-        match witness::lock(&self.witness).beyond(SEEN_TICKS).filter(|_| sees) {
+        match lock(&self.witness).beyond(SEEN_TICKS).filter(|_| sees) {
             Some(joint) => {
                 let what = format!("still in control while {joint} is beyond its limits");
                 Violated::by(Invariant::LeavesControl, what)
@@ -424,7 +424,7 @@ impl Run<'_> {
         self.rig.freeze(5_000_000);
         self.rig.end_host();
         self.rig.freeze(145_000_000);
-        if let Some(violated) = witness::lock(&self.witness).take() {
+        if let Some(violated) = lock(&self.witness).take() {
             return Err(violated);
         }
         let unreachable = self.unreachable();

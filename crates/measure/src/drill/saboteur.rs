@@ -1,7 +1,7 @@
 //! The controller of a campaign: the robot's own or a crude one, until it misbehaves as told.
 
 use super::scenario::Style;
-use super::witness::{self, Witness};
+use super::witness::{Witness, lock};
 use khz_robot::command::{PositionCommand, ServoCommand};
 use khz_robot::config::Limits;
 use khz_robot::controller::Hold;
@@ -140,12 +140,12 @@ pub struct Saboteur {
 
 impl Controller for Saboteur {
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
-        witness::lock(&self.witness).compare(state);
+        lock(&self.witness).compare(state);
         self.inner.start(state)
     }
 
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
-        witness::lock(&self.witness).compare(state);
+        lock(&self.witness).compare(state);
         self.inner.update(state, commands)?;
         let mischief = &self.mischief;
         let took_ns =

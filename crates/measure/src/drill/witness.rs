@@ -292,9 +292,9 @@ impl Seen {
 /// The witness as the world's probe.
 pub struct Eyes(pub Arc<Mutex<Witness>>);
 
-/// A controller that panics does so outside the witness's methods.
-pub fn lock(witness: &Mutex<Witness>) -> MutexGuard<'_, Witness> {
-    witness.lock().unwrap_or_else(PoisonError::into_inner)
+/// Nothing that panics holds the lock: a controller that does panics outside the methods of what is shared.
+pub fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Probe for Eyes {
