@@ -2,6 +2,9 @@
 //! by themselves. Nothing is timed: everything happens eventually.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::SERVOS;
 use khz_link::Link;
 use khz_link::fdcanusb::Fdcanusb;
 use khz_robot::launch::Launch;
@@ -55,17 +58,6 @@ fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         thread::sleep(Duration::from_millis(20));
     }
 }
-
-const SERVOS: &str = r#"
-[[servo]]
-name = "pan"
-bus = "main"
-id = 1
-[[servo]]
-name = "tilt"
-bus = "main"
-id = 2
-"#;
 
 /// Servos in a process of their own, and a robot file for another.
 struct Stand {

@@ -5,11 +5,29 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+macro_rules! pan_and_tilt {
+    () => {
+        r#"
+[[servo]]
+name = "pan"
+bus = "main"
+id = 1
+[[servo]]
+name = "tilt"
+bus = "main"
+id = 2
+"#
+    };
+}
+
+/// Two servos on the bus `main`.
+pub const SERVOS: &str = pan_and_tilt!();
+
 /// The end of a robot file: lenient, because the machine that runs the tests may be busy.
 macro_rules! lenient {
-    ($robot:literal) => {
+    ($($robot:expr),+) => {
         concat!(
-            $robot,
+            $($robot,)+
             r#"
 [servo_defaults]
 watchdog_s = 30.0
@@ -43,16 +61,8 @@ pub const PAN_TILT: &str = lenient!(
 [robot]
 name = "pan_tilt"
 [bus.main]
-link = "emulated"
-[[servo]]
-name = "pan"
-bus = "main"
-id = 1
-[[servo]]
-name = "tilt"
-bus = "main"
-id = 2
-"#
+link = "emulated""#,
+    pan_and_tilt!()
 );
 
 /// What `khz` did in a folder.
