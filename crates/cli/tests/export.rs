@@ -1,4 +1,4 @@
-//! `khz log export` of logs whose names come from strangers.
+//! `khz log export` of logs whose names somebody else has chosen.
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 mod common;

@@ -35,7 +35,7 @@ impl Pi3hatLink {
         self.channel.saturating_sub(1)
     }
 
-    /// What the hat is told about the bus.
+    /// How the hat sets the bus up.
     pub fn can(&self) -> CanConfig {
         CanConfig {
             nominal: self.nominal_bit_rate as i32,
