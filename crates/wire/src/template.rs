@@ -129,18 +129,35 @@ impl ReplyLayout {
     /// # Errors
     /// As [`Reply::parse`].
     pub fn decode(&self, frame: &Frame) -> Result<Reply, SubframeError> {
-        if !self.fits(frame) {
-            return Reply::parse(frame.payload());
-        }
         let mut reply = Reply::default();
+        match self.read(frame, |register, integer, value| reply.set_decoded(register, integer, value)) {
+            true => Ok(reply),
+            false => Reply::parse(frame.payload()),
+        }
+    }
+
+    /// Tells every number of a reply of exactly this layout, as the unscaled integer and in the unit of its class. False,
+    /// telling nothing, if it has another.
+    #[inline]
+    pub fn read(&self, frame: &Frame, mut each: impl FnMut(Register, i32, f64)) -> bool {
+        if !self.fits(frame) {
+            return false;
+        }
         let buffer = frame.buffer();
         for number in self.numbers.iter() {
             let bytes = &buffer[usize::from(number.offset) % MAX_PAYLOAD..];
             if let Some(value) = Value::read(number.resolution, bytes) {
-                reply.set_decoded(number.register, value.integer(), number.class.decode(value));
+                each(number.register, value.integer(), number.class.decode(value));
             }
         }
-        Ok(reply)
+        true
+    }
+
+    /// The payload is long enough, and begins with the same registers as the same type.
+    pub fn begins(&self, payload: &[u8]) -> bool {
+        // The head of a few registers has two bytes, that of more has three.
+        let unequal = |at: usize| (payload[at] & self.mask[at]) ^ self.expected[at];
+        payload.len() >= self.len && unequal(0) | unequal(1) | unequal(2) == 0
     }
 
     /// The frame has exactly this layout, padding aside.

@@ -60,6 +60,7 @@ impl Value {
     }
 
     /// Reads one little-endian value from the front of `bytes`; `None` if there are too few.
+    #[inline]
     pub fn read(resolution: Resolution, bytes: &[u8]) -> Option<Self> {
         Some(match resolution {
             Resolution::Int8 => Self::Int8(i8::from_le_bytes([*bytes.first()?])),
@@ -70,16 +71,16 @@ impl Value {
     }
 
     /// Writes the value little-endian to the front of `bytes`; `None`, writing nothing, if it does not fit.
+    #[inline]
     pub fn write(self, bytes: &mut [u8]) -> Option<usize> {
-        let size = self.resolution().size();
-        let target = bytes.get_mut(..size)?;
+        // Arrays, whose lengths the compiler knows: a copy of unknown length is a call, seven per servo and tick.
         match self {
-            Self::Int8(v) => target.copy_from_slice(&v.to_le_bytes()),
-            Self::Int16(v) => target.copy_from_slice(&v.to_le_bytes()),
-            Self::Int32(v) => target.copy_from_slice(&v.to_le_bytes()),
-            Self::Float(v) => target.copy_from_slice(&v.to_le_bytes()),
+            Self::Int8(v) => *bytes.first_chunk_mut()? = v.to_le_bytes(),
+            Self::Int16(v) => *bytes.first_chunk_mut()? = v.to_le_bytes(),
+            Self::Int32(v) => *bytes.first_chunk_mut()? = v.to_le_bytes(),
+            Self::Float(v) => *bytes.first_chunk_mut()? = v.to_le_bytes(),
         }
-        Some(size)
+        Some(self.resolution().size())
     }
 
     /// The number itself, unscaled; for plain integers such as mode and fault.
@@ -187,10 +188,11 @@ impl Class {
 
     /// Physical value → wire: truncates toward zero, saturates to ±the largest number, and turns NaN and
     /// infinity into the most negative one.
+    #[inline]
     pub fn encode(self, value: f64, resolution: Resolution) -> Value {
-        let scaled = value / self.lsb(resolution);
         let integer = |limit: i32| {
             if value.is_finite() {
+                let scaled = value / self.lsb(resolution);
                 scaled.clamp(-f64::from(limit), f64::from(limit)) as i32
             } else {
                 -limit - 1
@@ -205,6 +207,7 @@ impl Class {
     }
 
     /// Wire → physical value. The most negative integer is NaN, except for plain integers and words.
+    #[inline]
     pub fn decode(self, value: Value) -> f64 {
         let missing = match value {
             Value::Int8(v) => v == i8::MIN,
