@@ -299,11 +299,12 @@ impl Cycle {
 
     /// Reads the received frames into the state.
     pub fn take_in(&mut self, state: &mut RobotState) {
-        for slot in 0..self.inbox.len() {
-            let (link, received) = self.inbox[slot];
-            self.take_in_one(link, &received, state);
+        let mut inbox = std::mem::take(&mut self.inbox);
+        for (link, received) in &inbox {
+            self.take_in_one(*link, received, state);
         }
-        self.inbox.clear();
+        inbox.clear();
+        self.inbox = inbox;
     }
 
     fn take_in_one(&mut self, link: usize, received: &Received, state: &mut RobotState) {

@@ -11,7 +11,8 @@ use khz_wire::command::{Command, Position, ZeroVelocity};
 use khz_wire::frame::MAX_PAYLOAD;
 use khz_wire::subframe::{RegisterError, opcode};
 use khz_wire::{
-    Address, Class, CommandTemplate, Frame, Register, Reply, ReplyLayout, Resolution, Subframe, Subframes,
+    Address, Class, CommandTemplate, Fault, Frame, Mode, Register, Reply, ReplyLayout, Resolution, Subframe,
+    Subframes,
 };
 use std::f64::consts::TAU;
 
@@ -183,6 +184,10 @@ impl Codec {
 
     /// The symbol of the query this reply mirrors, or refuses; `None` if it begins with none of them.
     pub fn read(&self, payload: &[u8]) -> Option<Read> {
+        // The usual case straight; the others by the parser.
+        if let Some(rotation) = self.rotations.iter().position(|rotation| rotation.reply.begins(payload)) {
+            return Some(Read { symbol: rotation as Symbol, refused: false });
+        }
         let (register, refused) = Subframes::new(payload).flatten().find_map(|subframe| match subframe {
             Subframe::Reply(values) => Some((values.run.start, false)),
             Subframe::ReadError(error) => Some((error.register, true)),
@@ -202,18 +207,71 @@ impl Codec {
     /// Reads a reply to a query of this symbol into `servo`. What the reply does not bring, because the servo refused to
     /// read it or the reply is damaged, is not known any more: NaN. Mode and fault stay.
     pub fn decode(&self, frame: &Frame, symbol: Symbol, servo: &mut ServoState) {
-        let reply = self.rotations[self.rotation_and_mark(symbol).0].reply.decode(frame).unwrap_or_default();
+        let values = Values::of(frame, &self.rotations[self.rotation_and_mark(symbol).0].reply);
         let Mounting { sign, offset } = self.mounting;
-        let [position, velocity, torque] = [reply.position, reply.velocity, reply.torque];
-        let value = |value: Option<f64>, most: f64| unsaturated(value.unwrap_or(f64::NAN), most);
-        servo.position = sign * TAU * value(position, self.saturated[0]) + offset;
-        servo.velocity = sign * TAU * value(velocity, self.saturated[1]);
-        servo.torque = sign * value(torque, self.saturated[2]);
-        servo.voltage = reply.voltage.unwrap_or(f64::NAN);
-        servo.temperature = reply.temperature.unwrap_or(f64::NAN);
-        servo.mode = reply.mode.unwrap_or(servo.mode);
-        servo.fault = reply.fault.unwrap_or(servo.fault);
-        servo.refused = refused(&reply);
+        servo.position = sign * TAU * unsaturated(values.position, self.saturated[0]) + offset;
+        servo.velocity = sign * TAU * unsaturated(values.velocity, self.saturated[1]);
+        servo.torque = sign * unsaturated(values.torque, self.saturated[2]);
+        servo.voltage = values.voltage;
+        servo.temperature = values.temperature;
+        servo.mode = values.mode.unwrap_or(servo.mode);
+        servo.fault = values.fault.unwrap_or(servo.fault);
+        servo.refused = values.refused;
+    }
+}
+
+/// What a reply says, in the servo's units; NaN where it says nothing.
+struct Values {
+    position: f64,
+    velocity: f64,
+    torque: f64,
+    voltage: f64,
+    temperature: f64,
+    mode: Option<Mode>,
+    fault: Option<Fault>,
+    refused: Option<Refused>,
+}
+
+impl Values {
+    const NONE: Self = Self {
+        position: f64::NAN,
+        velocity: f64::NAN,
+        torque: f64::NAN,
+        voltage: f64::NAN,
+        temperature: f64::NAN,
+        mode: None,
+        fault: None,
+        refused: None,
+    };
+
+    fn of(frame: &Frame, layout: &ReplyLayout) -> Self {
+        let mut values = Self::NONE;
+        let is_whole = layout.read(frame, |register, integer, value| match register {
+            Register::MODE => values.mode = Mode::from_number(integer),
+            Register::POSITION => values.position = value,
+            Register::VELOCITY => values.velocity = value,
+            Register::TORQUE => values.torque = value,
+            Register::VOLTAGE => values.voltage = value,
+            Register::TEMPERATURE => values.temperature = value,
+            Register::FAULT => values.fault = Some(Fault(integer as u8)),
+            _ => {}
+        });
+        if is_whole { values } else { Self::of_parts(&Reply::parse(frame.payload()).unwrap_or_default()) }
+    }
+
+    /// Of a reply that is not as was asked for: something was refused, or it is damaged.
+    fn of_parts(reply: &Reply) -> Self {
+        let known = |value: Option<f64>| value.unwrap_or(f64::NAN);
+        Self {
+            position: known(reply.position),
+            velocity: known(reply.velocity),
+            torque: known(reply.torque),
+            voltage: known(reply.voltage),
+            temperature: known(reply.temperature),
+            mode: reply.mode,
+            fault: reply.fault,
+            refused: refused(reply),
+        }
     }
 }
 
@@ -289,7 +347,6 @@ fn format(wanted: &[(Register, Format)]) -> khz_wire::Format {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use khz_wire::Mode;
 
     fn codec(command: CommandFormat, query: QueryFormat, mounting: Mounting) -> Codec {
         Codec::new(Address::to(1, true), &command, &query, mounting, 0.1)

@@ -71,6 +71,11 @@ impl Queries {
     /// The symbol for the next query.
     pub fn next(&self) -> Symbol {
         let number = self.newest + 1;
+        // The usual case straight: the last query was answered, and the next rotation is free.
+        let turn = (self.newest % self.rotations as u64) as usize;
+        if self.answered == self.newest && number >= self.wary_until && self.is_free(self.sent[turn]) {
+            return turn as Symbol;
+        }
         let unanswered = number - self.answered;
         if self.is_markable() && unanswered > DENSE && !number.is_multiple_of(SPACING) {
             return self.blind();
