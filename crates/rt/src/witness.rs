@@ -2,7 +2,7 @@
 //!
 //! Two intervals of a tick are watched. From the time it waited for until it woke, the thread was `late_ns` late; from
 //! waking to the end of the tick it used the CPU less than the clock advanced, by `away_ns`. The kernel's counters of
-//! the thread, read at waking and at the end, divide both: see [`Disturbance::shares`].
+//! the thread, read at the end and after a late wake, divide both: see [`Disturbance::shares`].
 //!
 //! Limits: steal within a tick shows only where the guest kernel accounts it (KVM and Xen with
 //! `CONFIG_PARAVIRT_TIME_ACCOUNTING`); interrupt handlers count as the thread's own time unless the kernel
@@ -18,6 +18,10 @@ use std::os::unix::fs::FileExt;
 /// From this much on a tick counts as disturbed; below it lie the usual wake-up latencies.
 pub const DISTURBED_NS: i64 = 50_000;
 
+/// From this much lateness on the counters are read at waking, too. Before that nothing was lost that had to be explained, and
+/// every tick would begin two microseconds later.
+const LATE_NS: i64 = 20_000;
+
 /// What a page fault served from memory is taken to cost where it cannot be measured: the entry to the kernel and back,
 /// and clearing the page.
 pub const MINOR_FAULT_NS: i64 = 500;
@@ -25,8 +29,8 @@ pub const MINOR_FAULT_NS: i64 = 500;
 /// Watches one thread; belongs to the thread that made it.
 ///
 /// # Realtime contract
-/// No allocation. [`Witness::woke`] and [`Witness::done`] each make two system calls for the thread's counters and one to
-/// read a file of the kernel's: some two microseconds each (`cargo xtask bench attribution`).
+/// No allocation. [`Witness::done`], and [`Witness::woke`] after a late wake, make two system calls for the thread's counters and one
+/// to read a file of the kernel's: some two microseconds (`cargo xtask bench attribution`).
 pub struct Witness {
     schedstat: Option<File>,
     woke_ns: i64,
@@ -35,7 +39,8 @@ pub struct Witness {
     cpu_ns: i64,
     fault_ns: i64,
     before: Counts,
-    woken: Counts,
+    /// At waking, if that was late.
+    woken: Option<Counts>,
     _on_its_thread: std::marker::PhantomData<*const ()>,
 }
 
@@ -62,11 +67,10 @@ impl Witness {
             cpu_ns: thread_cpu_ns(),
             fault_ns: minor_fault_ns(),
             before: Counts::default(),
-            woken: Counts::default(),
+            woken: None,
             _on_its_thread: std::marker::PhantomData,
         };
         witness.before = witness.counts();
-        witness.woken = witness.before;
         witness
     }
 
@@ -76,7 +80,7 @@ impl Witness {
     pub fn woke(&mut self, now_ns: i64, late_ns: i64, previous_ns: i64) {
         (self.woke_ns, self.late_ns) = (now_ns, late_ns.max(0));
         self.previous_ns = previous_ns.clamp(0, self.late_ns);
-        self.woken = self.counts();
+        self.woken = (self.late_ns >= LATE_NS).then(|| self.counts());
         self.cpu_ns = thread_cpu_ns();
     }
 
@@ -93,7 +97,12 @@ impl Witness {
     pub fn done(&mut self, now_ns: i64, sleeps: Sleeps) -> Disturbance {
         let cpu_ns = self.used_ns();
         let counts = self.counts();
-        let (woken, before) = (self.woken, std::mem::replace(&mut self.before, counts));
+        let before = std::mem::replace(&mut self.before, counts);
+        // Without a look at waking everything was after it, except the wait itself.
+        let (woken, waits) = match self.woken {
+            Some(woken) => (woken, sleeps.within),
+            None => (before, sleeps.before + sleeps.within),
+        };
         let count = |now: i64, then: i64| u32::try_from(now - then).unwrap_or(0);
         Disturbance {
             late_ns: self.late_ns,
@@ -103,7 +112,7 @@ impl Witness {
             queued_before_ns: woken.queued_ns - before.queued_ns,
             queued_ns: counts.queued_ns - woken.queued_ns,
             blocked_before: count(woken.voluntary, before.voluntary).saturating_sub(sleeps.before),
-            blocked: count(counts.voluntary, woken.voluntary).saturating_sub(sleeps.within),
+            blocked: count(counts.voluntary, woken.voluntary).saturating_sub(waits),
             involuntary: count(counts.involuntary, before.involuntary),
             minor_faults: count(counts.minor_faults, woken.minor_faults),
             faults_ns: (counts.minor_faults - woken.minor_faults) * self.fault_ns,
@@ -187,7 +196,8 @@ pub struct Disturbance {
     pub cpu_ns: i64,
     /// Between waking and the end of the tick, time the thread neither used the CPU nor slept on purpose.
     pub away_ns: i64,
-    /// Time in the run queue while other threads ran, from the end of the tick before to waking.
+    /// Time in the run queue while other threads ran, from the end of the tick before to waking. 0 unless waking was late by 20 µs;
+    /// then it is in `queued_ns`.
     pub queued_before_ns: i64,
     /// The same from waking to the end of the tick.
     pub queued_ns: i64,
