@@ -672,3 +672,34 @@ fn a_robot_that_was_never_armed_says_what_was_lacking() {
     bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
     assert_eq!(bench.supervisor.lack(), None);
 }
+
+/// Ticks at rest until the robot counts as settled, if every servo goes on answering that it is on.
+fn ticks_until_settled(period_ns: i64) -> usize {
+    let mut bench = Bench::active(|settings| settings.reactions.operator = Descent::Stop);
+    bench.state.period_ns = period_ns;
+    bench.tick(|bench| bench.seen.stop = Some(Cause::OperatorStop));
+    assert_eq!(bench.supervisor.phase(), Phase::Stopped);
+    (1..1000)
+        .find(|_| {
+            // `tick` itself moves time by a period of 1 kHz.
+            bench.tick(|bench| bench.state.now_ns += period_ns - PERIOD_NS);
+            bench.supervisor.is_settled()
+        })
+        .unwrap()
+}
+
+#[test]
+fn stop_is_sent_for_fifty_milliseconds_and_in_five_ticks_to_servos_that_stay_on() {
+    assert_eq!(ticks_until_settled(PERIOD_NS), 50);
+    assert_eq!(ticks_until_settled(50 * PERIOD_NS), 5);
+}
+
+#[test]
+fn a_robot_is_settled_as_soon_as_every_servo_says_that_it_is_off() {
+    let mut bench = Bench::active(|settings| settings.reactions.operator = Descent::Stop);
+    bench.tick(|bench| bench.seen.stop = Some(Cause::OperatorStop));
+    bench.tick(|bench| bench.state.servos[0].mode = Mode::Stopped);
+    assert!(!bench.supervisor.is_settled(), "one of two");
+    bench.tick(|bench| bench.state.servos.iter_mut().for_each(|servo| servo.mode = Mode::Stopped));
+    assert!(bench.supervisor.is_settled());
+}
