@@ -104,24 +104,58 @@ class Usual:
         return usual
 
 
-def late(responses: list[tuple[int, dict[str, int], Row]], threshold_ns: int) -> Figures:
-    """How many ticks were late, and how many of them for a cause from outside."""
-    usual, found = Usual(), {"judged": 0, "late": 0, **dict.fromkeys(SHARES, 0), "own": 0}
-    for response, lost, tick in responses:
+class Blame:
+    """Which part of a tick is most over its own usual time: `bus`, `controller` or `compute`."""
+
+    NAMES = {"bus": "bus", "imu": "bus", "control": "controller"}
+
+    def __init__(self) -> None:
+        self.usual: dict[str, Usual] = {}
+        self.before: str | None = None
+
+    def part(self, times: dict[str, int], tick: Row, judged: bool) -> str | None:
+        """Of equal ones the later part. One that began late because of the tick before is blamed on what that is blamed on."""
+        over, part = 0, None
+        for name, ns in times.items():
+            usual = self.usual.setdefault(name, Usual()).value or 0
+            if ns - usual > 0 and ns - usual >= over:
+                over, part = ns - usual, name
+        for name, ns in times.items():
+            self.usual[name].ask(ns)
+        if judged and part == "previous tick":
+            part = "record" if 2 * tick["record_ns"] > times[part] else self.before or part
+        if judged:
+            self.before = part
+        return part
+
+
+def late_cause(excess: int, lost: dict[str, int], faults_ns: int, own_cause: str) -> str:
+    """What took most of the excess; of equal ones the thread's own."""
+    own, outside = max(excess - sum(lost.values()), 0), dict(lost)
+    from_memory = min(faults_ns, own)
+    outside["page_fault"] += from_memory
+    own -= from_memory
+    largest = max(SHARES, key=lambda name: outside[name])
+    return own_cause if own >= outside[largest] else largest
+
+
+def late(ticks: list[Row], all_lost: list[dict[str, int]], threshold_ns: int) -> tuple[Figures, dict[int, Row]]:
+    """How many ticks were late, for which causes; and each of them by its number."""
+    usual, blame, worst = Usual(), Blame(), {}
+    causes = dict.fromkeys(["judged", "late", *SHARES, "controller", "bus", "compute"], 0)
+    for tick, lost in zip(ticks, all_lost):
+        response = ended_ns(tick) - tick["waited_for_ns"]
         before = usual.ask(response)
-        found["judged"] += before is not None
+        part = blame.part(part_times(tick), tick, before is not None)
+        causes["judged"] += before is not None
         if before is None or response - before <= threshold_ns:
             continue
-        found["late"] += 1
-        excess, outside = response - before, dict(lost)
-        # Faults from memory are taken as 500 ns each out of the thread's own.
-        own = max(excess - sum(outside.values()), 0)
-        from_memory = min(500 * tick["minor_faults"], own)
-        outside["page_fault"] += from_memory
-        own -= from_memory
-        largest = max(SHARES, key=lambda name: outside[name])
-        found["own" if own >= outside[largest] else largest] += 1
-    return found
+        own = Blame.NAMES.get(part or "", "compute")
+        cause = late_cause(response - before, lost, tick["faults_ns"], own)
+        causes["late"] += 1
+        causes[cause] += 1
+        worst[tick["number"]] = {"cause": cause, "part": part or "none", "response_ns": response}
+    return causes, worst
 
 
 def missed_while_off_cpu(ticks: list[Row]) -> int:
@@ -145,9 +179,9 @@ def start_delay(ticks: list[tuple[int, int, int, int]], period_ns: int) -> Figur
     return distribution(values, at)
 
 
-def counts(ticks: list[Row], durations: list[int], period_ns: int, controlled: bool) -> Figures:
+def counts(ticks: list[Row], durations: list[int], period_ns: int, falls_behind: bool) -> Figures:
     lost, duration = sum(tick["skipped"] for tick in ticks), sum(durations)
-    if controlled:
+    if falls_behind:
         behind = (duration + period_ns // 2) // period_ns - len(ticks)
         lost = max(lost, behind)
     return {
@@ -170,25 +204,34 @@ def previous_ns(tick: Row) -> int:
     return min(max(tick["ready_ns"] - tick["waited_for_ns"], 0), latency)
 
 
-def parts(ticks: list[Row]) -> dict[str, Figures]:
-    def of(value: Any, chosen: list[Row] = ticks) -> Figures:
-        return distribution([value(tick) for tick in chosen], [tick["number"] for tick in chosen])
-
-    return {
-        "wake": of(lambda tick: tick["started_ns"] - tick["waited_for_ns"] - previous_ns(tick)),
-        "previous tick": of(previous_ns),
-        "encode": of(lambda tick: tick["encode_ns"]),
-        "send": of(lambda tick: tick["send_ns"]),
-        "bus": of(lambda tick: tick["collect_ns"] - tick["imu_ns"]),
-        "imu": of(lambda tick: tick["imu_ns"]),
-        "control": of(lambda tick: tick["control_ns"], [tick for tick in ticks if tick["controller_ran"]]),
-        "supervise": of(lambda tick: tick["decide_ns"] - tick["control_ns"]),
-        "record": of(lambda tick: tick["record_ns"]),
+def part_times(tick: Row) -> dict[str, int]:
+    """The parts that make up a tick's response, in their order. Without the controller where it did not run."""
+    times = {
+        "wake": tick["started_ns"] - tick["waited_for_ns"] - previous_ns(tick),
+        "previous tick": previous_ns(tick),
+        "encode": tick["encode_ns"],
+        "send": tick["send_ns"],
+        "bus": tick["collect_ns"] - tick["imu_ns"],
+        "imu": tick["imu_ns"],
+        "control": tick["control_ns"],
+        "supervise": tick["decide_ns"] - tick["control_ns"],
     }
+    if not tick["controller_ran"]:
+        del times["control"]
+    return times
 
 
-def run(log: dict[str, list[Row]], rate_hz: float, threshold_ns: int, steal_ns: int) -> Figures:
-    """The figures of a run. The counted steal is not in the log, and so is given."""
+def parts(ticks: list[Row]) -> dict[str, Figures]:
+    names = ["wake", "previous tick", "encode", "send", "bus", "imu", "control", "supervise", "record"]
+    rows = [(tick["number"], {**part_times(tick), "record": tick["record_ns"]}) for tick in ticks]
+    chosen = {name: [(times[name], number) for number, times in rows if name in times] for name in names}
+    return {name: distribution([ns for ns, _ in of], [number for _, number in of]) for name, of in chosen.items()}
+
+
+def run(
+    log: dict[str, list[Row]], rate_hz: float, threshold_ns: int, steal_ns: int, sensor_paced: bool
+) -> tuple[Figures, dict[int, Row]]:
+    """The figures of a run, and its late ticks. The counted steal is not in the log, and so is given."""
     ticks, period_ns = log["tick"], round(1e9 / rate_hz)
     starts = [tick["started_ns"] for tick in ticks]
     # Start to start; the first tick has none before it.
@@ -209,14 +252,15 @@ def run(log: dict[str, list[Row]], rate_hz: float, threshold_ns: int, steal_ns: 
 
     lost = lost_time(all_lost)
     most = min(lost["time_ns"]["unaccounted"], steal_ns)
-    inside = counts(inner, inner_gaps, period_ns, True)
+    # The sensor's clock decides how many periods there are.
+    inside = counts(inner, inner_gaps, period_ns, not sensor_paced)
     rate = (
         len(inner) * 1e9 / inside["duration_ns"] if inside["duration_ns"]
         else (len(ticks) - 1) * 1e9 / (starts[-1] - starts[0])
     )  # fmt: skip
-    responses = [(ended_ns(tick) - tick["waited_for_ns"], share, tick) for tick, share in zip(inner, all_lost)]
+    causes, worst = late(inner, all_lost, threshold_ns)
     started = [(tick["started_ns"], tick["due_ns"], tick["skipped"], tick["started_ns"]) for tick in inner]
-    return {
+    run_figures = {
         "ticks": len(ticks),
         "rate_hz": rate,
         "controlled": inside,
@@ -243,19 +287,29 @@ def run(log: dict[str, list[Row]], rate_hz: float, threshold_ns: int, steal_ns: 
         # The first active tick is in it, too.
         "control_ns": of(lambda tick: tick["control_ns"], [tick for tick in ticks if tick["controller_ran"]]),
         "parts": parts(inner),
-        "late": late(responses, threshold_ns),
+        "late": causes,
         "servos": servos(log),
     }
+    return run_figures, worst
 
 
 def servos(log: dict[str, list[Row]]) -> dict[str, Figures]:
-    samples = log["servo"]
+    starts = [tick["started_ns"] for tick in log["tick"]]
+    return {name: servo([sample[name] for sample in log["servo"]], starts) for name in log["servo"][0]}
+
+
+def servo(samples: list[Row], starts: list[int]) -> Figures:
+    answered = [(sample["round_trip_ns"], start) for sample, start in zip(samples, starts) if sample["fresh"]]
+    in_a_row = longest = 0
+    for sample in samples:
+        in_a_row = 0 if sample["fresh"] else in_a_row + 1
+        longest = max(longest, in_a_row)
     return {
-        name: {
-            "replied": sum(sample[name]["fresh"] for sample in samples),
-        }
-        for name in samples[0]
-    }  # fmt: skip
+        "replied": len(answered),
+        "missed": len(samples) - len(answered),
+        "missed_in_a_row": longest,
+        "round_trip_ns": distribution([ns for ns, _ in answered], [start for _, start in answered]),
+    }
 
 
 def jitter(rows: list[Row], period_ns: int, threshold_ns: int) -> Figures:

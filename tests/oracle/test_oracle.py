@@ -8,89 +8,19 @@ import json
 import math
 import os
 import pathlib
-import signal
 import subprocess
 import sys
-import textwrap
-import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import figures
 import pytest
 import tlog
 from device import Device
+from judge import check_log, compare, same
+from scenario import Figures, Outside, freeze, nothing, result, robot, start, wait_for
 
-Figures = dict[str, Any]
-
-RATE_HZ = 500.0
-PERIOD_NS = 2_000_000
-LATE_US = 150
 POLICIES = ["skip", "run_late_once", "re_phase", "stop"]
-
-# What `khz run --json` says and no log can: words, or figures of other sources, with the reason.
-NOT_FROM_THE_LOG = {
-    "robot": "the robot file",
-    "verdict": "words; see verdict()",
-    "target_rate_hz": "the robot file",
-    "changed_commands": "commands are logged as they were sent; tested in Rust",
-    "early_frames": "frames that pace a loop: none here, so it must be 0",
-    "steal_ns": "the kernel's count",
-    "steal_loop_cpu_ns": "the kernel's count",
-    "modules": "sections of a controller: not in the log, tested in Rust",
-    "grade": "what the kernel granted",
-    "grants": "what the kernel granted",
-    "end": "words",
-    "ended_well": "the exit code",
-    "events": "compared with the record `event`",
-    "events_left_out": "what the summary leaves out",
-    "passport": "the machine",
-    "log_dropped": "must be 0 here",
-    "log_error": "must be null here",
-    "log": "a path",
-    "report": "a path",
-    "python_ns": "of Python controllers: not in the log",
-    "overhead_ns": "of Python controllers: not in the log",
-    "python_threads": "of Python controllers: not in the log",
-}
-
-
-def robot(loop: str = "", bus: str = "", controller: str = 'name = "sine"\nfrom_hz = 1.0\nto_hz = 2.0') -> str:
-    """Two servos on one bus, that nothing brings down but what the scenario says."""
-    return textwrap.dedent(f"""
-        [robot]
-        name = "oracle"
-        [loop]
-        rate_hz = {RATE_HZ}
-        late_us = {LATE_US}
-        {textwrap.indent(loop, " " * 8).strip()}
-        [bus.main]
-        link = "emulated"
-        {textwrap.indent(bus, " " * 8).strip()}
-        [servo_defaults]
-        bus = "main"
-        watchdog_s = 30.0
-        limits = {{ position = [-3.0, 3.0], velocity = 50.0, torque = 1.0 }}
-        joint = {{ inertia = 0.004, viscous = 0.01, coulomb = 0.02 }}
-        device = {{ kp = 10.0, kd = 0.3 }}
-        [[servo]]
-        name = "pan"
-        id = 1
-        [[servo]]
-        name = "tilt"
-        id = 2
-        [controller]
-        {textwrap.indent(controller, " " * 8).strip()}
-        [supervisor]
-        missed_replies = 100000
-        stale_ms = 100000
-        overruns = 100000
-        controller_slow = 100000
-        velocity_factor = 100
-        answer_s = 60
-        """)
-
 
 # Disturbances: what the robot file adds to [loop] and to the bus, and what happens meanwhile.
 QUIET: dict[str, str] = {}
@@ -105,29 +35,6 @@ TIGHT = {
     "loop": "bus_deadline_us = 1999",
     "bus": 'faults = { events = [{ at_s = 0.3, kind = "silence", id = 2 }] }',
 }
-
-
-def nothing(process: "subprocess.Popen[str]", begun: pathlib.Path) -> None:
-    """No disturbance from outside."""
-
-
-def wait_for(process: "subprocess.Popen[str]", begun: pathlib.Path) -> None:
-    """Until the run writes its log, or a while if it writes none before its end."""
-    end = time.monotonic() + (20 if begun.suffix == ".tlog" else 0.3)
-    while time.monotonic() < end and process.poll() is None:
-        if begun.exists() and begun.stat().st_size > 30_000:
-            break
-        time.sleep(0.01)
-
-
-def freeze(process: "subprocess.Popen[str]", begun: pathlib.Path) -> None:
-    """Stops the whole process four times for 30 ms."""
-    wait_for(process, begun)
-    for _ in range(4):
-        process.send_signal(signal.SIGSTOP)
-        time.sleep(0.03)
-        process.send_signal(signal.SIGCONT)
-        time.sleep(0.05)
 
 
 def compete(process: "subprocess.Popen[str]", begun: pathlib.Path) -> None:
@@ -148,7 +55,6 @@ def crowd(process: "subprocess.Popen[str]", begun: pathlib.Path) -> None:
         hog.wait()
 
 
-Outside = Callable[["subprocess.Popen[str]", pathlib.Path], None]
 root = pytest.mark.skipif(os.geteuid() != 0, reason="real-time priorities take root")
 
 RUNS: list[Any] = []
@@ -175,21 +81,6 @@ RUNS += [
 ]
 
 
-def start(khz: str, folder: pathlib.Path, text: str) -> "subprocess.Popen[str]":
-    (folder / "robot.toml").write_text(text)
-    words = [khz, "run", "robot.toml", "--duration", "1100ms", "--log", "run.tlog", "--no-report", "--json"]
-    return subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def result(process: "subprocess.Popen[str]", outside: Outside, begun: pathlib.Path) -> Figures:
-    disturbance = threading.Thread(target=outside, args=[process, begun])
-    disturbance.start()
-    out, err = process.communicate(timeout=60)
-    disturbance.join()
-    assert process.returncode in (0, 1), err
-    return json.loads(out)
-
-
 @pytest.mark.parametrize(("loop", "bus", "outside", "name"), RUNS)
 def test_a_run_says_what_its_log_says(
     khz: str, tmp_path: pathlib.Path, loop: str, bus: str, outside: Outside, name: str
@@ -199,67 +90,6 @@ def test_a_run_says_what_its_log_says(
     expected = compare(told, log)
     check_log(log)
     truth(name, loop, expected, log)
-
-
-def compare(told: Figures, log: dict[str, list[Figures]]) -> Figures:
-    """Fails on the first figure that is not what the log says, and on any that nobody knows how to compute."""
-    assert told["log_dropped"] == 0 and told["log_error"] is None and told["early_frames"] == 0
-    cpu_steal = told["steal_loop_cpu_ns"]
-    steal_ns = told["steal_ns"] if cpu_steal is None else cpu_steal
-    expected = figures.run(log, told["target_rate_hz"], told["late"]["threshold_ns"], steal_ns)
-    shown = dict(told)
-    # A run without a controlled tick has no parts.
-    parts = {part["name"]: part["time_ns"] for part in told["parts"]}
-    shown["parts"] = parts or {name: part for name, part in expected["parts"].items() if part["count"] == 0}
-    shown["servos"] = {servo["name"]: {"replied": servo["replied"]} for servo in told["servos"]}
-    causes = dict(told["late"]["causes"], judged=told["late"]["judged"])
-    causes["own"] = sum(causes.pop(name) for name in ("controller", "bus", "compute"))
-    shown["late"] = causes
-    unknown = set(told) - set(expected) - set(NOT_FROM_THE_LOG)
-    assert not unknown, f"figures without an oracle: {sorted(unknown)}"
-    for key, figure in expected.items():
-        same(figure, shown[key], key)
-    for servo in told["servos"]:
-        # Nothing is sent while the bus is down.
-        assert servo["replied"] <= servo["sent"] <= expected["ticks"]
-    verdict(told, expected)
-    return expected
-
-
-def same(expected: Any, shown: Any, key: str) -> None:
-    """Whole numbers are equal, others but for the rounding of a float."""
-    if isinstance(expected, dict):
-        assert set(expected) == set(shown), f"{key}: {set(expected) ^ set(shown)}"
-        for name, value in expected.items():
-            same(value, shown[name], f"{key}.{name}")
-    elif isinstance(expected, float) or isinstance(shown, float):
-        assert math.isclose(expected, shown, rel_tol=1e-9, abs_tol=1e-6), f"{key}: {expected}, shown {shown}"
-    else:
-        assert expected == shown, f"{key}: {expected}, shown {shown}"
-
-
-def verdict(told: Figures, expected: Figures) -> None:
-    """A run that lost anything gets no good badge."""
-    inside = expected["controlled"]
-    lost = sum(inside[key] for key in ("lost_periods", "late_wakes", "overruns", "missed_replies"))
-    wrong = sum(expected[key] for key in ("late_replies", "unexpected_frames", "imu_missed", "ticks_without_frame"))
-    if lost or wrong or not told["ended_well"]:
-        assert told["verdict"]["level"] != "good", told["verdict"]
-    if inside["lost_periods"]:
-        assert f"lost {inside['lost_periods']}" in told["verdict"]["headline"], told["verdict"]
-
-
-def check_log(log: dict[str, list[Figures]]) -> None:
-    """What the log says twice must be the same."""
-    before = [False, False]
-    for tick in log["tick"]:
-        assert tick["wake_latency_ns"] == tick["started_ns"] - tick["waited_for_ns"]
-        assert tick["overrun"] == (figures.ended_ns(tick) > tick["planned_ns"] + PERIOD_NS), tick
-        assert tick["controlled"] == all(before), tick
-        before = [before[1], tick["phase"] == "active"]
-        late_ns = tick["wake_latency_ns"]
-        assert (figures.cause(figures.shares(late_ns, figures.previous_ns(tick), tick)) or "none") == tick["cause"], tick
-        assert tick["due_ns"] <= tick["planned_ns"] and tick["waited_for_ns"] <= tick["started_ns"]
 
 
 def truth(name: str, loop: str, expected: Figures, log: dict[str, list[Figures]]) -> None:

@@ -38,7 +38,8 @@ fn bench(name: &str, quick: bool) -> Result<bool> {
     if quick {
         command.arg("--quick");
     }
-    match if name.ends_with("python") { venv::with_package() } else { venv::python() } {
+    let with_package = name == "attribution" || name.ends_with("python");
+    match if with_package { venv::with_package() } else { venv::python() } {
         Ok(python) => drop(command.env("PYTHON", python)),
         Err(error) => println!("bench {name}: no Python environment: {error:#}"),
     }

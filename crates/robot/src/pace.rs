@@ -138,7 +138,8 @@ impl FramePacer {
                 // The first ended the wait. A frame after the deadline did not: the deadline had.
                 let waited_for_ns = first_ns.min(deadline_ns);
                 let missed = older.len() as u64 + frames.older;
-                return self.start(planned_ns, waited_for_ns, missed, time.now_ns());
+                let start = self.start(planned_ns, waited_for_ns, missed, time.now_ns());
+                return self.after_absence(start, deadline_ns);
             }
             deadline_ns = self.pacer.deadline_ns();
         }
@@ -147,6 +148,17 @@ impl FramePacer {
         let start = self.start(tick.planned_ns + self.patience_ns, deadline_ns, tick.missed, woke_ns);
         // It was due with its frame; the patience is a delay of its start like any other.
         Start { without_frame: true, due_ns: tick.due_ns, ..start }
+    }
+
+    /// A tick whose frame came after `deadline_ns`: the loop was not there when the timer should have taken over. Many links
+    /// know only when a frame was read, so all that came meanwhile seem to have come at the end; the periods passed all the same.
+    fn after_absence(&self, start: Start, deadline_ns: i64) -> Start {
+        let expected_ns = deadline_ns - self.patience_ns;
+        let passed = (start.planned_ns - expected_ns) / self.period_ns;
+        if start.planned_ns > deadline_ns && passed as u64 > start.missed {
+            return Start { missed: passed as u64, due_ns: expected_ns, ..start };
+        }
+        start
     }
 
     fn start(&self, planned_ns: i64, waited_for_ns: i64, missed: u64, woke_ns: i64) -> Start {

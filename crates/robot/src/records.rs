@@ -240,6 +240,8 @@ pub fn servo_schema<'a>(names: impl IntoIterator<Item = &'a str>) -> Type {
             Field::new("fault", U8),
             Field::new("fresh", Type::Bool),
             Field::new("age_us", U32).with_unit("us"),
+            // The periods of a loop are a second at the most, and a reply in time takes less.
+            Field::new("round_trip_ns", U32).with_unit("ns"),
         ])
     };
     Type::object(names.into_iter().map(|name| (name, servo())))
@@ -252,6 +254,7 @@ pub fn write_servos(servos: &[ServoState], now_ns: i64, out: &mut impl Sink) {
         out.varuint(servo.mode as u64);
         out.put(&[servo.fault.0, u8::from(servo.fresh)]);
         out.put(&micros(servo.age_ns(now_ns)).to_le_bytes());
+        out.put(&u32::try_from(servo.round_trip_ns).unwrap_or(u32::MAX).to_le_bytes());
     }
 }
 
@@ -376,7 +379,8 @@ mod tests {
         let more = |pairs: &[(&str, &'static str)]| {
             pairs.iter().map(|(n, u)| ((*n).to_owned(), *u)).collect::<Vec<_>>()
         };
-        let servo = more(&[("voltage", "V"), ("temperature", "°C"), ("age_us", "us")]);
+        let servo =
+            more(&[("voltage", "V"), ("temperature", "°C"), ("age_us", "us"), ("round_trip_ns", "ns")]);
         assert_eq!(units(&servo_schema(["hip"])), [&motion[..], &servo].concat());
         assert_eq!(units(&command_schema(["hip"])), [&motion[..], &more(&[("max_torque", "N·m")])].concat());
         let imu = more(&[("rate", "rad/s"), ("acceleration", "m/s²"), ("age_us", "us")]);

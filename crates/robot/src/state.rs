@@ -79,7 +79,9 @@ pub struct ServoState {
     pub refused: Option<Refused>,
     /// When the query was sent that its newest reply answers: its values are no older. `i64::MIN` before the first.
     pub at_ns: i64,
-    /// That reply answers this tick's query.
+    /// Of the newest reply that came in time: from handing its query to the link until it had arrived. 0 before the first.
+    pub round_trip_ns: i64,
+    /// The newest reply answers this tick's query.
     pub fresh: bool,
 }
 
@@ -104,6 +106,7 @@ impl ServoState {
         fault: Fault::NONE,
         refused: None,
         at_ns: i64::MIN,
+        round_trip_ns: 0,
         fresh: false,
     };
 

@@ -9,7 +9,7 @@ use khz_robot::parts::TickProfile;
 use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_robot::state::RobotState;
 use khz_robot::supervisor::{Cause, Phase};
-use khz_robot::time::{Time, VirtualTime};
+use khz_robot::time::{Freeze, Time, VirtualTime};
 use khz_robot::{ControlError, RobotConfig, ServoCommand};
 use khz_wire::Frame;
 use std::collections::VecDeque;
@@ -205,6 +205,8 @@ fn a_loop_that_stops_on_an_overrun_says_so_even_where_overruns_are_only_warned_o
 struct WithHead {
     machine: Box<dyn Link>,
     frames_ns: VecDeque<i64>,
+    /// As links without a stamp of the kernel's do it.
+    stamped_when_read: bool,
 }
 
 const HEAD: u32 = 0x7f00;
@@ -231,6 +233,7 @@ impl Link for WithHead {
             && let Some(at_ns) = self.frames_ns.pop_front()
         {
             let frame = Frame::new(HEAD, &[1, 2, 3, 4]).unwrap();
+            let at_ns = if self.stamped_when_read { now_ns } else { at_ns };
             return Ok(Some(Received { channel: 0, at_ns, frame }));
         }
         self.machine.receive(now_ns)
@@ -261,19 +264,28 @@ impl Observer for Starts {
 
 /// Runs the quadruped paced by frames at these times, with a patience of 0.3 ms.
 fn paced(frames_ns: impl Iterator<Item = i64>) -> (RunStats, Starts) {
+    paced_in(VirtualTime::new(0), frames_ns, false)
+}
+
+fn paced_in(
+    mut time: VirtualTime,
+    frames_ns: impl Iterator<Item = i64>,
+    stamped_when_read: bool,
+) -> (RunStats, Starts) {
     let text = QUADRUPED.replace(
         "[loop]",
         &format!("[loop]\npace_bus = \"front_left\"\npace_id = {HEAD}\npace_patience_us = 300"),
     );
     let config = RobotConfig::parse(&text, "test").unwrap();
     let frames_ns = frames_ns.collect();
-    let links =
-        assemble::open_links(&config, |world| Box::new(WithHead { machine: Box::new(world), frames_ns }));
+    let links = assemble::open_links(&config, |world| {
+        Box::new(WithHead { machine: Box::new(world), frames_ns, stamped_when_read })
+    });
     let controller = assemble::controller(&config.controller);
     let mut machine = assemble::put_together(&config, controller, links.unwrap());
     let options = options(1, Some(config.timing.pace_patience_ns()));
     let (mut stats, mut starts) = (RunStats::new(), Starts::default());
-    run(&mut machine, &mut VirtualTime::new(0), &options, &mut [&mut stats, &mut starts]);
+    run(&mut machine, &mut time, &options, &mut [&mut stats, &mut starts]);
     (stats, starts)
 }
 
@@ -329,6 +341,22 @@ fn a_tick_whose_pace_frame_did_not_come_has_waited_for_it() {
     // The loop woke about when it wanted to: at the end of its patience.
     assert!(stats.wake_latency.summary().max < 50_000);
     assert_eq!((stats.skipped, stats.overruns), (0, 0));
+}
+
+#[test]
+fn a_paced_loop_that_was_frozen_does_not_show_its_lost_periods_as_frames_that_came_too_early() {
+    // Frozen for 10.4 ms when the frame of 500 ms comes: those of 500 to 510 ms are read at once, and one tick runs for them.
+    for (stamped_when_read, early) in [(false, 0), (true, 10)] {
+        let freeze = Freeze { at_ns: 500_000_000, for_ns: 10_400_000 };
+        let time = VirtualTime::new(0).frozen([freeze]);
+        let (stats, _) = paced_in(time, (1..3000).map(|n| n * PERIOD_NS), stamped_when_read);
+        assert_eq!(
+            (stats.skipped, stats.early_frames),
+            (10, early),
+            "stamped when read: {stamped_when_read}"
+        );
+        assert_eq!(stats.start_delay.summary().max, 10_400_000, "stamped when read: {stamped_when_read}");
+    }
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn sleeping(bench: &Bench) -> Result<Vec<Cause>> {
 fn locked(bench: &Bench) -> Result<Vec<Cause>> {
     let lock = Arc::new(Mutex::new(()));
     let theirs = Arc::clone(&lock);
-    // Held nearly always, as by a Python thread that computes; whoever waits gets it at its next release.
+    // Held nearly always; whoever waits gets it at its next release.
     let holder = Beside::start(move || {
         let held = theirs.lock().unwrap_or_else(PoisonError::into_inner);
         std::thread::sleep(Duration::from_micros(900));
@@ -176,6 +176,20 @@ fn locked(bench: &Bench) -> Result<Vec<Cause>> {
     let outcome = Scenario::new(bench, take).run()?;
     drop(holder);
     Ok(answers(&outcome.parts.late, by_number))
+}
+
+/// A controller in Python beside a Python thread that holds the interpreter, in a process of its own.
+fn interpreter(bench: &Bench) -> Result<Vec<Cause>> {
+    const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python/interpreter.py");
+    let python = std::env::var_os("PYTHON").context("start it with `cargo xtask bench attribution`")?;
+    let folder = tempfile::tempdir()?;
+    let robot = folder.path().join("robot.toml");
+    std::fs::write(&robot, ROBOT.replace("[loop]", &format!("[loop]\ncpu = {}", cpu())))?;
+    let seconds = (Scenario::new(bench, || ()).seconds + 1).to_string();
+    let output = Command::new(python).arg(SCRIPT).arg(&robot).arg(seconds).output()?;
+    ensure!(output.status.success(), "{SCRIPT}: {}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout)?;
+    lines.lines().map(|cause| Ok(serde_json::from_str(cause)?)).collect()
 }
 
 fn computing(bench: &Bench) -> Result<Vec<Cause>> {
@@ -297,12 +311,13 @@ fn main() -> Result<()> {
     if std::env::args().any(|word| word == "--child") {
         return child(&bench);
     }
-    let causes: [(&str, Cause, Produce); 8] = [
+    let causes: [(&str, Cause, Produce); 9] = [
         ("process stopped for 7 ms", Cause::Blocked, stopped),
         ("thread at FIFO 90 on the same CPU, 3 ms", Cause::Preempted, preempted),
         ("400 fresh pages touched", Cause::PageFault, faulting),
         ("controller sleeps 0.4 ms", Cause::Blocked, sleeping),
         ("controller waits for a lock", Cause::Blocked, locked),
+        ("another Python thread's call holds the interpreter, 3 ms", Cause::Blocked, interpreter),
         ("controller computes 0.4 ms", Cause::Controller, computing),
         ("tick before took 1.5 ms more", Cause::PreviousTick, previous),
         ("a servo is silent for a tick", Cause::Bus, silent),

@@ -72,6 +72,7 @@ impl Rig {
                 fault: Fault::NONE,
                 refused: None,
                 at_ns,
+                round_trip_ns: 0,
                 fresh: true,
             };
         }

@@ -143,7 +143,8 @@ impl Device {
             servo.at_ns = sent_ns;
             let in_time = (sent_ns..=deadline_ns).contains(&received.at_ns);
             if newest && in_time && self.phase == Phase::Awaited {
-                self.stats.round_trip.record(received.at_ns - sent_ns, received.at_ns);
+                servo.round_trip_ns = received.at_ns - sent_ns;
+                self.stats.round_trip.record(servo.round_trip_ns, received.at_ns);
                 self.stats.replied += 1;
                 self.phase = Phase::Answered;
                 return Outcome::Fresh;

@@ -28,6 +28,7 @@ fn well(at_ns: i64) -> ServoState {
         fault: Fault::NONE,
         refused: None,
         at_ns,
+        round_trip_ns: 0,
         fresh: true,
     }
 }

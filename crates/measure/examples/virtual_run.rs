@@ -1,0 +1,125 @@
+//! Plays a run in virtual time and writes its log: `virtual_run ROBOT.toml SCRIPT.json LOG`. Prints what `khz run --json` would.
+//!
+//! The script says what goes wrong and when, so whoever wrote it knows the figures in advance; `tests/oracle` does.
+//! A bus called `sensor` carries the script's frames and nothing else.
+#![allow(missing_docs, clippy::print_stdout)]
+
+use khz_link::replay::Replay;
+use khz_link::trace::{Traced, Way};
+use khz_link::{Link, Received};
+use khz_measure::run::RunSummary;
+use khz_robot::assemble::{self, Links};
+use khz_robot::controller::Controller;
+use khz_robot::launch::Landed;
+use khz_robot::parts::TickProfile;
+use khz_robot::recorder::{Plan, RecorderOptions};
+use khz_robot::records::RunLog;
+use khz_robot::run::{RunOptions, RunStats, run};
+use khz_robot::session::Outcome;
+use khz_robot::state::RobotState;
+use khz_robot::time::{Freeze, VirtualTime};
+use khz_robot::{ControlError, RobotConfig, ServoCommand};
+use khz_rt::{Grade, Passport, Report, Usage};
+use khz_wire::Frame;
+use std::error::Error;
+use std::sync::Arc;
+
+/// What goes wrong in a run. All times in ns of virtual time, which begins at 0.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Script {
+    /// After so long the robot is brought down.
+    duration_ns: i64,
+    /// Stretches in which the loop does not get the CPU: when they begin, and how long they last.
+    freezes: Vec<(i64, i64)>,
+    /// Ticks in which the controller takes long: their numbers, and how long.
+    slow: Vec<(u64, i64)>,
+    /// When the frames that pace the loop come.
+    frames: Vec<i64>,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [robot, script, log] = &words[..] else { return Err("ROBOT.toml SCRIPT.json LOG".into()) };
+    let mut config = RobotConfig::parse(&std::fs::read_to_string(robot)?, robot)?;
+    config.log.path.clone_from(log);
+    let script = serde_json::from_str(&std::fs::read_to_string(script)?)?;
+    let landed = play(&config, script)?;
+    println!("{}", serde_json::to_string(&RunSummary::of(&config, &landed))?);
+    Ok(())
+}
+
+fn play(config: &RobotConfig, script: Script) -> Result<Landed, Box<dyn Error>> {
+    let freezes = script.freezes.iter().map(|&(at_ns, for_ns)| Freeze { at_ns, for_ns });
+    let mut time = VirtualTime::new(0).frozen(freezes);
+    let inner = assemble::controller(&config.controller);
+    let controller = Slow { inner, time: time.clone(), slow: script.slow };
+    let links = with_sensor(config, assemble::open_links(config, |world| Box::new(world))?, &script.frames);
+    let mut machine = assemble::put_together(config, Box::new(controller), links);
+    machine.forgive_hold_ups();
+    let mut plan = Plan::new(RecorderOptions { epoch_ns: Some(0), ..RecorderOptions::from(&config.log) });
+    let mut log = RunLog::declare(&mut plan, config)?;
+    let recorder = plan.start()?;
+    let timing = &config.timing;
+    let options = RunOptions {
+        period_ns: timing.period_ns(),
+        overrun: timing.overrun,
+        frame_patience_ns: timing.pace_bus.as_ref().map(|_| timing.pace_patience_ns()),
+        duration_ns: Some(script.duration_ns),
+        stop: Arc::default(),
+    };
+    let (mut stats, mut profile) = (RunStats::new(), TickProfile::new(timing.late_ns()));
+    run(&mut machine, &mut time, &options, &mut [&mut stats, &mut profile, &mut log]);
+    let outcome = Outcome {
+        modules: machine.controller_profile(),
+        machine,
+        stats,
+        parts: profile.finish(),
+        windows: Vec::new(),
+        grants: Report { thread: "virtual".into(), grade: Grade::Ordinary, settings: Vec::new() },
+        passport: Passport::default(),
+        usage: Usage::default(),
+        unsent: Vec::new(),
+    };
+    Ok(Landed { outcome, recording: Some(recorder.finish()) })
+}
+
+/// The robot's links, and one more for the bus called `sensor`, if there is one.
+fn with_sensor(config: &RobotConfig, mut links: Links, frames_ns: &[i64]) -> Links {
+    if let Some(bus) = config.buses.iter().position(|bus| bus.name == "sensor") {
+        links.places[bus] = (links.links.len(), 0);
+        links.links.push(sensor(config.timing.pace_id.unwrap_or_default(), frames_ns));
+    }
+    links
+}
+
+fn sensor(id: u32, frames_ns: &[i64]) -> Box<dyn Link> {
+    let traced = |way, at_ns| {
+        let frame = Frame::new(id, &[1])?;
+        Some(Traced { way, item: Received { channel: 0, at_ns, frame } })
+    };
+    // A trace is played from its first frame on, and virtual time begins at 0.
+    let begin = traced(Way::Sent, 0);
+    let frames = frames_ns.iter().map(|&at_ns| traced(Way::Received, at_ns));
+    let trace: Vec<Traced> = [begin].into_iter().chain(frames).flatten().collect();
+    Box::new(Replay::new(&trace))
+}
+
+/// A controller that takes long in some ticks.
+struct Slow {
+    inner: Box<dyn Controller>,
+    time: VirtualTime,
+    slow: Vec<(u64, i64)>,
+}
+
+impl Controller for Slow {
+    fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
+        self.inner.start(state)
+    }
+
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+        let now = self.slow.iter().filter(|(tick, _)| *tick == state.tick);
+        now.for_each(|&(_, ns)| self.time.elapse(ns));
+        self.inner.update(state, commands)
+    }
+}
