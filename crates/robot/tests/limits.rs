@@ -437,8 +437,8 @@ fn velocity_control_keeps_the_limits_at_every_rate() {
 }
 
 #[test]
-fn a_loop_too_slow_to_brake_takes_no_torque_without_position_control() {
-    for kp_scale in [0.0, 1e-6, 0.1] {
+fn a_loop_too_slow_to_brake_takes_no_torque() {
+    for kp_scale in [0.0, 1e-6, 0.1, 0.2, 1.0] {
         for rate_hz in RATES_HZ.into_iter().filter(|hz| *hz < 200.0) {
             let pushing =
                 PositionCommand { torque: 1.0, kp_scale, kd_scale: 0.0, ..PositionCommand::hold(0.0) };
@@ -452,6 +452,46 @@ fn a_loop_too_slow_to_brake_takes_no_torque_without_position_control() {
     assert!(!outcome.cause().contains("torque_control_hz"), "whoever knows the joint may allow it");
     let outcome = run_robot(&robot("", "[loop]\nrate_hz = 100"), always(pushing), 1);
     assert!(!outcome.cause().contains("torque_control_hz"), "a joint without limits has none to keep");
+}
+
+#[test]
+fn a_joint_whose_speed_is_not_asked_for_takes_no_torque_without_position_control() {
+    let config = joint("query = { velocity = \"none\" }");
+    let outcome = run_robot(&config, always(free(0.0, 1.0, 0.0)), 2);
+    assert!(outcome.cause().contains("query.velocity"), "{}", outcome.cause());
+    assert!(outcome.motion.range[1] < 0.01, "{:?}", outcome.motion.range);
+    let held = PositionCommand { torque: 0.5, ..PositionCommand::hold(0.0) };
+    let outcome = run_robot(&config, always(held), 1);
+    assert!(!outcome.cause().contains("query.velocity"), "{}", outcome.cause());
+}
+
+/// For a second the joint cannot follow its target; then it can.
+fn held_back(weak: PositionCommand, ramp_ticks: u64) -> impl FnMut(&RobotState) -> ServoCommand + Send {
+    let full = PositionCommand::hold(0.4);
+    move |state| {
+        let active_ticks = state.tick.saturating_sub(20);
+        let since = active_ticks.saturating_sub(1000) as f64 / ramp_ticks.max(1) as f64;
+        let kp_scale = if weak.kp_scale < 1.0 { since.clamp(weak.kp_scale, 1.0) } else { 1.0 };
+        let command = if active_ticks < 1000 { weak } else { PositionCommand { kp_scale, ..full } };
+        ServoCommand::Position(command)
+    }
+}
+
+#[test]
+fn a_joint_that_could_not_follow_its_target_is_not_driven_after_it_all_at_once() {
+    let target = PositionCommand::hold(0.4);
+    let weak = [
+        PositionCommand { kp_scale: 0.003, ..target },
+        PositionCommand { max_torque: 0.0, ..target },
+        PositionCommand { max_torque: 1e-4, ..target },
+    ];
+    let int8 = "command = { kp_scale = \"int8\" }";
+    for (weak, ramp_ticks) in weak.iter().flat_map(|weak| [0, 100].map(|ticks| (*weak, ticks))) {
+        let outcome = run_robot(&joint(int8), Box::new(Doing(held_back(weak, ramp_ticks))), 3);
+        let motion = &outcome.motion;
+        assert!(motion.fastest < 2.4, "{weak:?}, {ramp_ticks} ticks: {} rad/s", motion.fastest);
+        assert!((motion.range[1] - 0.4).abs() < 0.02, "{weak:?}, {ramp_ticks} ticks: {:?}", motion.range);
+    }
 }
 
 #[test]

@@ -164,8 +164,8 @@ pub enum Cause {
         /// The greatest magnitude that can be sent, a position's from the servo's zero. 0: it is not sent at all.
         most: f64,
     },
-    /// A torque without position control, on a joint with limits, in a loop too slow to keep them.
-    TorqueAtLowRate {
+    /// A torque on a joint with limits that could not be braked in time.
+    TorqueNotBraked {
         /// Which servo.
         servo: u16,
     },
@@ -292,7 +292,7 @@ impl Cause {
             Self::CommandNotFinite { .. }
             | Self::CommandOutOfLimits { .. }
             | Self::CommandNotSendable { .. }
-            | Self::TorqueAtLowRate { .. } => Trigger::Command,
+            | Self::TorqueNotBraked { .. } => Trigger::Command,
             Self::ControllerFailed | Self::ControllerPanicked | Self::ControllerSlow { .. } => {
                 Trigger::Controller
             }
@@ -338,7 +338,7 @@ impl Cause {
             | Self::CommandNotFinite { servo }
             | Self::CommandOutOfLimits { servo }
             | Self::CommandNotSendable { servo, .. }
-            | Self::TorqueAtLowRate { servo }
+            | Self::TorqueNotBraked { servo }
             | Self::VoltageLow { servo, .. }
             | Self::Hot { servo, .. } => Some(servo),
             _ => None,
@@ -412,9 +412,10 @@ impl fmt::Display for Cause {
             Self::Tilt { angle } => write!(f, "the body leans by {angle:.2} rad"),
             Self::CommandNotFinite { .. } => f.write_str("a command is no number"),
             Self::CommandOutOfLimits { .. } => f.write_str("a command is beyond the limits"),
-            Self::TorqueAtLowRate { .. } => f.write_str(
-                "a torque without position control, on a joint with limits, in a loop slower than `torque_control_hz`: the \
-                 limits could not be kept; command positions or velocities, or raise `rate_hz`",
+            Self::TorqueNotBraked { .. } => f.write_str(
+                "a torque on a joint with limits that could not be braked in time: the loop is slower than \
+                 `supervisor.torque_control_hz`, or the speed is not asked for (`query.velocity`); command positions or \
+                 velocities, raise `rate_hz`, or lower `torque_control_hz` if the joint is slow enough",
             ),
             Self::CommandNotSendable { quantity, most: 0.0, .. } => {
                 write!(f, "a target {quantity} was commanded, but `command.{quantity}` is \"none\"")

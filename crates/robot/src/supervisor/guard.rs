@@ -1,7 +1,7 @@
 //! Keeps commands within the limits of each servo, and lowers torque when one runs hot.
 
 use super::joint::Joint;
-use super::reach::{self, Rules};
+use super::reach::{self, Grip, Rules};
 use super::{Cause, OutOfLimits, SupervisorSettings};
 use crate::command::{PositionCommand, ServoCommand};
 use crate::state::RobotState;
@@ -27,11 +27,13 @@ pub struct Last {
     pub asked: Option<f64>,
     /// As it was measured, rad/s; NaN if it was not commanded to move.
     pub velocity: f64,
+    /// The weakest it followed its target with since it was last near it.
+    pub grip: Grip,
 }
 
 impl Default for Last {
     fn default() -> Self {
-        Self { sent: None, asked: None, velocity: f64::NAN }
+        Self { sent: None, asked: None, velocity: f64::NAN, grip: Grip::default() }
     }
 }
 
@@ -84,8 +86,8 @@ impl Guard {
             if allowed.beyond && settings.out_of_limits == OutOfLimits::Trip {
                 trouble = trouble.or(Some(Cause::CommandOutOfLimits { servo: at }));
             }
-            if allowed.too_slow {
-                trouble = trouble.or(Some(Cause::TorqueAtLowRate { servo: at }));
+            if allowed.unbraked {
+                trouble = trouble.or(Some(Cause::TorqueNotBraked { servo: at }));
             }
             let PositionCommand { position, velocity, torque, .. } = allowed.command;
             let held = allowed.target.sent.is_some();

@@ -32,6 +32,35 @@ const FASTEST_FADE: f64 = 5.0;
 /// A target may be this far beyond a limit by rounding, rad.
 const ROUNDING: f64 = 1e-4;
 
+/// Torque or gain that is so many times as much as while the joint stayed behind its target starts the target anew where the
+/// joint is.
+const STRONGER: f64 = 2.0;
+
+/// How strongly a servo follows its target.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Grip {
+    /// Share of its position gain.
+    kp_scale: f64,
+    /// Greatest torque, N·m; infinite if there is none.
+    torque: f64,
+}
+
+impl Grip {
+    fn of(command: &PositionCommand, kp_scale: f64, joint: &Joint) -> Self {
+        // The smaller of two, where NaN stands for no limit.
+        Self { kp_scale, torque: command.max_torque.min(joint.bounds.torque) }
+    }
+
+    /// Much weaker than another: the target may have gone where the joint could not follow.
+    fn is_weak_beside(self, other: Self) -> bool {
+        other.kp_scale > STRONGER * self.kp_scale || other.torque > STRONGER * self.torque
+    }
+
+    fn least(self, other: Self) -> Self {
+        Self { kp_scale: self.kp_scale.min(other.kp_scale), torque: self.torque.min(other.torque) }
+    }
+}
+
 /// What holds for all joints in one tick.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
@@ -43,7 +72,7 @@ pub struct Rules {
     braking_s: f64,
     /// How long a command may hold before the next has its effect, s.
     holds_s: f64,
-    /// The loop is too slow to brake a joint that is driven by torque.
+    /// The loop is too slow to brake a joint that a torque drives, also against its position gain.
     is_slow: bool,
     /// How long it may have moved since the controller's last turn, s: longer after skipped periods.
     elapsed_s: f64,
@@ -74,7 +103,7 @@ pub struct Allowed {
     /// What was asked is beyond the limits themselves.
     pub beyond: bool,
     /// A torque was asked for that nobody could brake in time.
-    pub too_slow: bool,
+    pub unbraked: bool,
 }
 
 /// Keeps a command within the limits; `None` if that needs the position of the joint and nobody knows it.
@@ -98,9 +127,12 @@ pub fn limit(
     let held = kp_scale > 0.0 && !position.is_nan();
     let weak = !held || kp_scale < WEAK;
     let (command, target) = if held {
-        let from = start(servo, last, rules, joint)?;
+        let grip = Grip::of(&cut, kp_scale, joint);
+        let from = start(servo, last, grip, rules, joint)?;
         let to = follow(joint, position, from, rules.period_s);
-        let target = Last { sent: Some(to), asked: Some(position), velocity: servo.velocity };
+        let is_near = (to - servo.position).abs() <= rules.tolerance;
+        let grip = if is_near { grip } else { grip.least(last.grip) };
+        let target = Last { sent: Some(to), asked: Some(position), velocity: servo.velocity, grip };
         (feed_forward(joint, PositionCommand { position: to, ..cut }, servo, last, rules), target)
     } else {
         // A target that no gain follows, or none; but it must be one that can be sent.
@@ -108,25 +140,26 @@ pub fn limit(
         (command, Last { velocity: servo.velocity, ..Last::default() })
     };
     let command = if weak { approach(joint, command, servo, last, rules)? } else { command };
-    let too_slow = weak && rules.is_slow && command.torque != 0.0 && bounds.limit_motion();
+    let limited_torque = command.torque != 0.0 && bounds.limit_motion();
+    let unbraked = limited_torque && (rules.is_slow || weak && !joint.velocity_asked);
     let beyond = !same(&cut, asked)
         || bounds.exceeded(position, 0.0).is_some()
         || held && steps_too_far(joint, position, last, servo, rules);
     // Rounding for the wire is no change.
     let rounded = PositionCommand { position: within(position, joint.target), ..*asked };
     let changed = beyond || !same(&command, &rounded);
-    Some(Allowed { command, target, changed, beyond, too_slow })
+    Some(Allowed { command, target, changed, beyond, unbraked })
 }
 
-/// Where the target moves from: its last place, but the joint's own while the servo does not follow it yet. Of a joint that
-/// was carried out of its limits the target stays near, so that it does not snap back when it is let go.
-fn start(servo: &ServoState, last: Last, rules: &Rules, joint: &Joint) -> Option<f64> {
+/// Where the target moves from: its last place, but the joint's own while the servo does not follow it yet, or could not until
+/// now. Of a joint that was carried out of its limits the target stays near, so that it does not snap back when it is let go.
+fn start(servo: &ServoState, last: Last, grip: Grip, rules: &Rules, joint: &Joint) -> Option<f64> {
     let measured = servo.position;
     if !measured.is_finite() {
         return last.sent;
     }
     match last.sent {
-        Some(sent) if servo.mode == Mode::Position => {
+        Some(sent) if servo.mode == Mode::Position && !last.grip.is_weak_beside(grip) => {
             let carried = joint.bounds.exceeded(measured, rules.tolerance).is_some();
             let near = [measured - rules.tolerance, measured + rules.tolerance];
             Some(if carried { within(sent, near) } else { sent })

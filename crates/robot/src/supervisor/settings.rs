@@ -65,9 +65,9 @@ section! {
         velocity_factor: f64 = 1.5, "", 1.0 => 100.0;
         /// What happens to a command beyond a servo's limits.
         out_of_limits: OutOfLimits = OutOfLimits::Clamp, "";
-        /// Below this rate of the loop a joint with limits of position or velocity takes no torque without position control
-        /// (`kp_scale` below 0.2): what it gains in two periods is too much to brake. Such a command is trouble, as one that
-        /// is no number.
+        /// Below this rate of the loop a joint with limits of position or velocity takes no torque, not even one that is
+        /// added to position control: what it gains in two periods is too much to brake. Such a command is trouble, as one
+        /// that is no number. Lower it for joints that are slow enough.
         torque_control_hz: f64 = 200.0, "Hz", 0.0 => 100_000.0;
         /// The controller took longer than this. Without the key, half a period inline, a whole period
         /// pipelined.
