@@ -141,7 +141,8 @@ class Record:
         names = list(fields) or self.fields
         times, columns = self._columns(names)
         # A field called `time_us` has a number behind its name, as in exported tables.
-        names = [_free(name, names) if name == "time_us" else name for name in names]
+        taken = {*names, *self.fields}
+        names = [_free(name, taken) if name == "time_us" else name for name in names]
         return {"time_us": times, **dict(zip(names, columns, strict=True))}
 
     def names(self, field: str) -> dict[int, str]:
@@ -168,19 +169,21 @@ class Record:
 
     def to_polars(self, *fields: str) -> polars.DataFrame:
         """As `to_pandas`, with the time in its first column, null where a sample has none. A column without any value,
-        such as texts of no sample, has no type (`Null`); one of several types is of Python objects."""
+        such as texts of no sample, has no type (`Null`); one of several types is of Python objects; maps are structs, and
+        null stands where a map lacks a key of others."""
         import polars
 
         columns = self._flat(fields)
         time = polars.Series(columns.pop("time_us").view("datetime64[us]")).dt.replace_time_zone("UTC")
         # A field called `time` has a number behind its name, as in exported tables.
-        frame = {_free(name, columns) if name == "time" else name: _series(values) for name, values in columns.items()}
+        taken = {*columns, *self.fields}
+        frame = {_free(name, taken) if name == "time" else name: _series(values) for name, values in columns.items()}
         return polars.DataFrame({"time": time, **frame})
 
     def _flat(self, fields: tuple[str, ...]) -> dict[str, Array]:
         arrays = self.arrays(*fields)
         flat: dict[str, Any] = {}
-        taken = set(arrays)
+        taken = {*arrays, *self.fields}
         for name, values in arrays.items():
             if not isinstance(values, np.ndarray) or values.ndim == 1:
                 flat[name] = values

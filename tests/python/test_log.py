@@ -361,6 +361,9 @@ def test_fields_called_like_the_times_and_their_stand_ins_are_all_there(tmp_path
             "time_us": [START_US], "time_us_3": [1], "time_us_2": [2], "time": [3], "time_2": [4],
         }  # fmt: skip
         assert log["r"].to_pandas().iloc[0].to_dict() == {"time_us_3": 1, "time_us_2": 2, "time": 3, "time_2": 4}
+        # Alone, too, none has the name of another.
+        assert list(log["r"].to_pandas("time_us").columns) == ["time_us_3"]
+        assert log["r"].to_polars("time").columns == ["time", "time_3"]
         [row] = log["r"].to_polars().drop("time").to_dicts()
         assert row == {"time_us_3": 1, "time_us_2": 2, "time_3": 3, "time_2": 4}
 
