@@ -9,7 +9,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections.abc import Collection, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -82,8 +84,8 @@ class Log:
 
 
 class Record:
-    """One record of a log, or a slice of its time. Every access reads the file; nothing is kept. Where the log is damaged
-    it gives what is sound before and behind, and a RuntimeWarning."""
+    """One record of a log, or a slice of its time. Every access reads the file; nothing is kept. Where the log is damaged,
+    or a sample does not fit its schema, it gives what is sound before and behind, and a RuntimeWarning."""
 
     def __init__(self, log: Log, name: str, start_us: int | None = None, stop_us: int | None = None) -> None:
         self._log = log
@@ -95,14 +97,22 @@ class Record:
     @property
     def fields(self) -> list[str]:
         """Paths of the fields. A path through an array means that field of every item; with a number, of one:
-        `joints.position`, `joints.3.position`. A `*` means every field of an object: `*.position`."""
+        `joints.position`, `joints.3.position`. A `*` means every field of an object: `*.position`. A path that is listed
+        here means this field and no other: of two with the same name or path the second has a number behind it, `x_2`."""
         return self._log._native.fields(self.name)
 
     def __getitem__(self, key: str | slice) -> Any:
-        """With a path: that field's values, (n,) or (n, k) if a sample holds k of them, a list of n arrays if their
-        number changes. Texts, bytes, maps, unions of different kinds and optional values that are no numbers are
-        lists of Python values. Optional numbers are float64 with NaN, or, with integers beyond 2**53, a list.
-        With a slice `a:b`: the same record from a to b seconds since the log's start."""
+        """With a path: that field's values, one entry for each of n samples.
+
+        Numbers are an array: (n,), (n, k) if each sample holds k of them, or a list of n arrays if their number changes.
+        An enum is read as its integer (`names`), timestamps and durations are µs. Numbers that may be absent (optional,
+        or the item of an array that may be shorter) or are of several kinds are float64 with NaN, or, if one is an
+        integer beyond 2**53, a list with None.
+
+        All else is a list of n Python values: texts, bytes, maps, unions with one of these or with an array, and arrays
+        of them or of arrays whose length may change. A text that is not UTF-8 is bytes.
+
+        With a slice `a:b`: the same record from a to b seconds since the log's start. A sample without a time is in none."""
         if isinstance(key, slice):
             if key.step is not None:
                 raise ValueError("a slice of time has no step: take every n-th value of the array instead")
@@ -112,21 +122,27 @@ class Record:
 
     @property
     def time_us(self) -> npt.NDArray[np.int64]:
-        """Times of the samples, µs since the Unix epoch."""
+        """Times of the samples, µs since the Unix epoch. Where a sample has none it is the least int64, NumPy's NaT:
+        `time_us.view("datetime64[us]")`."""
         return self._columns([])[0]
 
     @property
     def time(self) -> npt.NDArray[np.float64]:
-        """Times of the samples, seconds since the log's first sample."""
-        since_start = self.time_us - (self._log._at_us(0.0) or 0)
-        return since_start.astype(np.float64) * 1e-6
+        """Times of the samples, seconds since the log's first sample; NaN where a sample has none."""
+        times, start = self.time_us, self._log._at_us(0.0) or 0
+        since = (times - start).astype(np.float64)
+        rough = times.astype(np.float64) - start
+        # A difference too large for int64 has wrapped around.
+        since = np.where(np.abs(rough) < 2.0**63, since, rough) * 1e-6
+        return np.where(times == _NO_TIME, np.nan, since)
 
     def arrays(self, *fields: str) -> dict[str, Array]:
         """Several fields (all, if none is named) in one pass over the file, and their times as `time_us`."""
         names = list(fields) or self.fields
         times, columns = self._columns(names)
         # A field called `time_us` has a number behind its name, as in exported tables.
-        names = ["time_us_2" if name == "time_us" else name for name in names]
+        taken = {*names, *self.fields}
+        names = [_free(name, taken) if name == "time_us" else name for name in names]
         return {"time_us": times, **dict(zip(names, columns, strict=True))}
 
     def names(self, field: str) -> dict[int, str]:
@@ -139,7 +155,8 @@ class Record:
         return dict(self._log._native.units(self.name))
 
     def to_pandas(self, *fields: str) -> pandas.DataFrame:
-        """A data frame with the time as index; fields of several values become one column each."""
+        """A data frame with the time as index. A field of several numbers becomes a column for each, `rate.0`; where the
+        number changes, one column of lists. Names of fields are kept; what would have one of them gets a number behind it."""
         import pandas
 
         columns = self._flat(fields)
@@ -151,26 +168,45 @@ class Record:
         return frame
 
     def to_polars(self, *fields: str) -> polars.DataFrame:
-        """A data frame with the time in its first column; fields of several values become one column each."""
+        """As `to_pandas`, with the time in its first column, null where a sample has none. A column without any value,
+        such as texts of no sample, has no type (`Null`); one of several types is of Python objects; maps are structs, and
+        null stands where a map lacks a key of others."""
         import polars
 
         columns = self._flat(fields)
-        time = polars.Series("time", columns.pop("time_us")).cast(polars.Datetime("us", "UTC"))
+        time = polars.Series(columns.pop("time_us").view("datetime64[us]")).dt.replace_time_zone("UTC")
         # A field called `time` has a number behind its name, as in exported tables.
-        renamed = {"time_2" if name == "time" else name: _series(values) for name, values in columns.items()}
-        return polars.DataFrame({"time": time, **renamed})
+        taken = {*columns, *self.fields}
+        frame = {_free(name, taken) if name == "time" else name: _series(values) for name, values in columns.items()}
+        return polars.DataFrame({"time": time, **frame})
 
     def _flat(self, fields: tuple[str, ...]) -> dict[str, Array]:
-        flat: dict[str, Array] = {}
-        for name, values in self.arrays(*fields).items():
-            if isinstance(values, np.ndarray) and values.ndim == 2:
-                flat.update({f"{name}.{index}": values[:, index] for index in range(values.shape[1])})
-            else:
+        arrays = self.arrays(*fields)
+        flat: dict[str, Any] = {}
+        taken = {*arrays, *self.fields}
+        for name, values in arrays.items():
+            if not isinstance(values, np.ndarray) or values.ndim == 1:
                 flat[name] = values
+            elif values.shape[1] == 0:
+                flat[name] = [[]] * len(values)
+            else:
+                for index in range(values.shape[1]):
+                    column = _free(f"{name}.{index}", taken)
+                    taken.add(column)
+                    flat[column] = values[:, index]
         return flat
 
     def _columns(self, fields: list[str]) -> tuple[npt.NDArray[np.int64], list[Any]]:
         return self._log._native.columns(self.name, fields, self._start_us, self._stop_us)
+
+
+_NO_TIME = np.iinfo(np.int64).min
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """The name, with a number behind it if it is taken."""
+    numbered = (f"{name}_{number}" for number in itertools.count(2))
+    return next(each for each in itertools.chain([name], numbered) if each not in taken)
 
 
 def _later(a: int | None, b: int | None) -> int | None:
@@ -188,8 +224,27 @@ def _has_integers(values: Any) -> bool:
 def _series(values: Any) -> polars.Series:
     import polars
 
+    if isinstance(values, list) and _is_mixed(values):
+        # Polars would make floats of large integers beside fractions.
+        return polars.Series(values, dtype=polars.Object)
     try:
         return polars.Series(values)
     except (TypeError, OverflowError):
-        # Values of different kinds, which polars only keeps as Python objects.
         return polars.Series(values, dtype=polars.Object)
+
+
+def _is_mixed(values: list[Any]) -> bool:
+    """Whether at one place of the values there are values of several types."""
+    kinds = {kind for value in values for kind in _kinds(value, ())}
+    return len({place for place, _ in kinds}) < len(kinds)
+
+
+def _kinds(value: Any, place: tuple[str | None, ...]) -> Iterator[tuple[tuple[str | None, ...], type]]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _kinds(each, (*place, key))
+    elif isinstance(value, list):
+        for each in value:
+            yield from _kinds(each, (*place, None))
+    elif value is not None:
+        yield place, type(value)

@@ -1,5 +1,6 @@
 //! A value of a log as Python has it, where NumPy has no type for it.
 
+use crate::path::unique;
 use khz_tlog::Value;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -55,8 +56,13 @@ impl<'py> IntoPyObject<'py> for Any {
             Self::Bytes(bytes) => PyBytes::new(py, &bytes).into_bound_py_any(py),
             Self::List(items) => items.into_bound_py_any(py),
             Self::Dict(fields) => {
+                let (names, values): (Vec<_>, Vec<_>) = fields.into_iter().unzip();
                 let dict = PyDict::new(py);
-                fields.into_iter().try_for_each(|(name, value)| dict.set_item(name, value))?;
+                // Two of one name are both there.
+                unique(&names)
+                    .into_iter()
+                    .zip(values)
+                    .try_for_each(|(name, value)| dict.set_item(name, value))?;
                 dict.into_bound_py_any(py)
             }
         }

@@ -24,6 +24,7 @@ mod error;
 mod injected;
 mod log;
 mod module;
+mod path;
 mod robot;
 mod signals;
 mod state;

@@ -1,7 +1,9 @@
 //! Logs, column by column.
 
-use crate::column::Column;
+use crate::any::Any;
+use crate::column::Table;
 use crate::error::{ClosedError, LogError};
+use crate::path::{Found, Paths};
 use khz_tlog::{Error, Reader, Type};
 use numpy::PyArray1;
 use pyo3::exceptions::{PyKeyError, PyOSError, PyRuntimeWarning};
@@ -53,7 +55,7 @@ impl Log {
 
     /// Paths of a record's fields.
     fn fields(&self, record: &str) -> PyResult<Vec<String>> {
-        self.with(|reader| Ok(Column::paths(type_of(reader, record)?)))
+        self.with(|reader| Ok(Paths::new(type_of(reader, record)?).names().map(str::to_owned).collect()))
     }
 
     /// Paths of the fields that have a unit, and their units.
@@ -65,11 +67,11 @@ impl Log {
     }
 
     /// Names of an enum field's values; empty for other fields.
-    fn names(&self, record: &str, field: &str) -> PyResult<Vec<(i64, String)>> {
+    fn names(&self, record: &str, field: &str) -> PyResult<Vec<(Any, String)>> {
         self.with(|reader| {
             let ty = type_of(reader, record)?;
             let names = enum_names(ty, field).unwrap_or_default();
-            Ok(names.iter().map(|(value, name)| (*value as i64, name.clone())).collect())
+            Ok(names.iter().map(|(value, name)| (Any::Int(*value), name.clone())).collect())
         })
     }
 
@@ -78,8 +80,8 @@ impl Log {
         py.detach(|| self.with(|reader| first_time(reader).map_err(|error| told(&self.path, &error))))
     }
 
-    /// The times of a record's samples (int64, µs since the Unix epoch) and the given fields as arrays, of the
-    /// samples with `start_us` ≤ time < `stop_us`. Damage is stepped over, and warned of.
+    /// The times of a record's samples (int64, µs since the Unix epoch; NumPy's NaT where there is none) and the given
+    /// fields as arrays, of the samples with `start_us` ≤ time < `stop_us`. Damage is stepped over, and warned of.
     #[pyo3(signature = (record, fields, start_us=None, stop_us=None))]
     fn columns(
         &self,
@@ -89,25 +91,26 @@ impl Log {
         start_us: Option<i64>,
         stop_us: Option<i64>,
     ) -> PyResult<Columns> {
-        let ((times, damage), columns) = py.detach(|| {
+        let (times, damage, table) = py.detach(|| {
             self.with(|reader| {
-                let ty = type_of(reader, record)?.clone();
-                let mut wanted = Vec::new();
-                for field in &fields {
-                    wanted.push(Column::new(&ty, field).ok_or_else(|| no_field(record, field, &ty))?);
-                }
-                let times = self.collect(reader, record, &ty, &mut wanted, start_us, stop_us)?;
-                Ok((times, wanted))
+                let ty = type_of(reader, record)?;
+                let mut table = Table::new(ty, &fields).map_err(|what| no_field(record, &what, ty))?;
+                let (times, damage) = self.collect(reader, record, &mut table, start_us, stop_us)?;
+                Ok((times, damage, table))
             })
         })?;
-        if let Some(error) = damage {
+        if let Some(first) = damage.first {
+            let others = if damage.places > 1 {
+                format!(" ({} damaged places)", damage.places)
+            } else {
+                String::new()
+            };
             let text =
-                format!("{}: {error}; the samples before and behind it are there", self.path.display());
+                format!("{}: {first}{others}; the samples before and behind are there", self.path.display());
             let text = CString::new(text).unwrap_or_default();
             PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 4)?;
         }
-        let arrays = columns.into_iter().map(|column| column.into_array(py)).collect::<PyResult<_>>()?;
-        Ok((PyArray1::from_vec(py, times).unbind(), arrays))
+        Ok((PyArray1::from_vec(py, times).unbind(), table.into_arrays(py)?))
     }
 
     /// Closes the file; using the log afterwards is an error.
@@ -129,54 +132,66 @@ impl Log {
         &self,
         reader: &mut Reader<File>,
         record: &str,
-        ty: &Type,
-        columns: &mut [Column],
+        table: &mut Table,
         start_us: Option<i64>,
         stop_us: Option<i64>,
-    ) -> PyResult<(Vec<i64>, Option<Error>)> {
+    ) -> PyResult<(Vec<i64>, Damage)> {
         let wrong = |error: Error| told(&self.path, &error);
         reader.select([record]);
         match start_us {
             Some(start_us) => drop(reader.seek(start_us.saturating_sub(1)).map_err(wrong)?),
             None => reader.rewind(),
         }
-        let (mut times, mut damage) = (Vec::new(), None);
+        let (mut times, mut damage) = (Vec::new(), Damage::default());
+        let in_slice = |time_us: Option<i64>| match time_us {
+            Some(time_us) => {
+                start_us.is_none_or(|start| start <= time_us) && stop_us.is_none_or(|stop| time_us < stop)
+            }
+            None => start_us.is_none() && stop_us.is_none(),
+        };
         loop {
-            let item = match reader.next() {
-                Ok(Some(item)) => item,
+            let error = match reader.next() {
                 Ok(None) => break,
-                Err(error) => {
-                    let error = reader.step_over(error).map_err(wrong)?;
-                    // Where a log was cut off it ends; `finished` tells.
-                    if !matches!(error, Error::Truncated { .. }) {
-                        damage.get_or_insert(error);
+                Ok(Some(item)) if in_slice(item.time_us) => match table.push(item.payload) {
+                    Ok(()) => {
+                        times.push(item.time_us.unwrap_or(NO_TIME));
+                        continue;
                     }
-                    continue;
-                }
+                    Err(source) => {
+                        Error::Payload { offset: item.position, record: record.to_owned(), source }
+                    }
+                },
+                Ok(Some(item)) => match item.time_us.zip(stop_us) {
+                    Some((time_us, stop_us)) if reader.is_past(stop_us, time_us) => break,
+                    _ => continue,
+                },
+                Err(error) => error,
             };
-            let time_us = item.time_us.unwrap_or(i64::MIN);
-            if let Some(stop_us) = stop_us
-                && time_us >= stop_us
-            {
-                if reader.is_past(stop_us, time_us) {
-                    break;
-                }
-                continue;
-            }
-            if start_us.is_some_and(|start_us| time_us < start_us) {
-                continue;
-            }
-            for column in columns.iter_mut() {
-                let at = item.position;
-                column.push(ty, item.payload).map_err(|what| {
-                    LogError::new_err(format!("{}: {record} at byte {at}: {what}", self.path.display()))
-                })?;
-            }
-            times.push(time_us);
+            damage.add(reader.step_over(error).map_err(wrong)?);
         }
         Ok((times, damage))
     }
 }
+
+/// What was wrong on the way.
+#[derive(Default)]
+struct Damage {
+    places: u64,
+    first: Option<Error>,
+}
+
+impl Damage {
+    /// Where a log was cut off it ends; `finished` tells.
+    fn add(&mut self, error: Error) {
+        if !matches!(error, Error::Truncated { .. }) {
+            self.places += 1;
+            self.first.get_or_insert(error);
+        }
+    }
+}
+
+/// The time of a sample that has none: NumPy's NaT.
+const NO_TIME: i64 = i64::MIN;
 
 fn type_of<'a>(reader: &'a Reader<File>, record: &str) -> PyResult<&'a Type> {
     reader.record(record).map(|record| record.ty()).map_err(|_| {
@@ -185,13 +200,14 @@ fn type_of<'a>(reader: &'a Reader<File>, record: &str) -> PyResult<&'a Type> {
     })
 }
 
-fn no_field(record: &str, field: &str, ty: &Type) -> PyErr {
-    let paths = Column::paths(ty);
-    PyKeyError::new_err(format!("{record} has no field `{field}`; there are: {}", paths.join(", ")))
+fn no_field(record: &str, what: &str, ty: &Type) -> PyErr {
+    let paths: Vec<_> = Paths::new(ty).names().map(str::to_owned).collect();
+    PyKeyError::new_err(format!("{record}: {what}; there are: {}", paths.join(", ")))
 }
 
 fn enum_names<'a>(ty: &'a Type, path: &str) -> Option<&'a [(i128, String)]> {
-    match crate::column::type_at(ty, path)? {
+    let Found::One(plan) = Paths::new(ty).find(path) else { return None };
+    match plan.target(ty)?.0 {
         Type::Enum { names, .. } => Some(names),
         _ => None,
     }

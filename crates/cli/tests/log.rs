@@ -246,7 +246,13 @@ impl Receiver {
     }
 
     /// Waits until the log has so many samples of a record, or for a while, as some may be lost; then ends it.
-    fn finish(mut self, record: &str, samples: usize) -> Value {
+    fn finish(self, record: &str, samples: usize) -> Value {
+        let (code, summary) = self.finish_with_code(record, samples);
+        assert_eq!(code, Some(0));
+        summary
+    }
+
+    fn finish_with_code(mut self, record: &str, samples: usize) -> (Option<i32>, Value) {
         use std::io::Read;
 
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
@@ -256,8 +262,7 @@ impl Receiver {
         kill_process(Pid::from_child(&self.process), Signal::INT).unwrap();
         let mut text = String::new();
         self.process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        assert!(self.process.wait().unwrap().success());
-        serde_json::from_str(&text).unwrap()
+        (self.process.wait().unwrap().code(), serde_json::from_str(&text).unwrap())
     }
 }
 
@@ -288,6 +293,34 @@ fn samples_sent_by_a_recorder_are_received() {
         (&50.into(), &0.into(), &1.into())
     );
     assert_eq!(lines(&received, "tick"), lines(sent.paths[0].to_str().unwrap(), "tick"));
+}
+
+/// They went into the log, and `--strict` was content.
+#[test]
+fn a_sample_that_does_not_fit_its_schema_is_refused_and_strict_notices() {
+    use khz_tlog::Sink;
+
+    let bench = bench();
+    let receiver = Receiver::start(&bench.folder, &["--strict"]);
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let sizes = [8, 4, 8];
+    for (number, size) in (0u64..).zip(sizes) {
+        let mut datagram = b"KLOG\x01".to_vec();
+        datagram.put(&7u64.to_le_bytes());
+        datagram.put(&number.to_le_bytes());
+        datagram.put(&[1, 0]);
+        datagram.counted(b"r");
+        datagram.counted(&Type::object([("b", Type::Float32), ("c", Type::Float32)]).to_bytes());
+        datagram.put(&[2, 0]);
+        datagram.put(&0i64.to_le_bytes());
+        datagram.counted(&[0; 8][..size]);
+        socket.send_to(&datagram, &receiver.address).unwrap();
+    }
+    let received = receiver.log.clone();
+    let (code, summary) = receiver.finish_with_code("r", 2);
+    let told = (&summary["samples"], &summary["unfit"], &summary["whole"]);
+    assert_eq!((code, told), (Some(1), (&2.into(), &1.into(), &false.into())), "{summary}");
+    assert!(khz(&["cat", &received]).status.success());
 }
 
 /// A robot runs in one process and is recorded by another: every sample arrives as it was logged, or its datagram is

@@ -70,6 +70,8 @@ pub struct IntakeCounts {
     pub refused: u64,
     /// Samples whose schema has not come yet.
     pub unknown: u64,
+    /// Samples that do not fit their schema: nobody could read them.
+    pub unfit: u64,
     /// Samples that got the time of their arrival.
     pub restamped: u64,
     /// Samples not written because the log was as large as it may become.
@@ -85,7 +87,7 @@ pub struct IntakeCounts {
 impl IntakeCounts {
     /// Whether anything that was sent is missing in the log, as far as can be known.
     pub fn is_whole(&self) -> bool {
-        self.lost + self.refused + self.unknown + self.beyond + self.beyond_share == 0
+        self.lost + self.refused + self.unknown + self.unfit + self.beyond + self.beyond_share == 0
     }
 }
 
@@ -114,7 +116,7 @@ struct Sender {
     /// Which of the 64 before `next` have come: bit 0 is `next - 1`.
     seen: u64,
     lost: u64,
-    records: HashMap<u64, RecordId>,
+    records: HashMap<u64, (RecordId, Type)>,
     heard_ns: i64,
 }
 
@@ -186,10 +188,20 @@ impl<W: Write> Intake<W> {
         }
         datagram.into_iter().try_for_each(|message| match message {
             Ok(Message::Schema { record, name, schema }) => self.announce(key, record, name, schema),
-            Ok(Message::Sample { record, time_us, payload }) => {
-                self.admit(key, record, payload, now_ns)?;
-                self.sample(key, record, time_us, payload, now_ns / 1000)
-            }
+            Ok(Message::Sample { record, time_us, payload }) => match self.fits(key, record, payload) {
+                Some(true) => {
+                    self.admit(key, now_ns)?;
+                    self.sample(key, record, time_us, payload, now_ns / 1000)
+                }
+                Some(false) => {
+                    self.counts.unfit += 1;
+                    Ok(())
+                }
+                None => {
+                    self.counts.unknown += 1;
+                    Ok(())
+                }
+            },
             Err(_) => {
                 self.counts.refused += 1;
                 Ok(())
@@ -281,16 +293,19 @@ impl<W: Write> Intake<W> {
         Ok(())
     }
 
-    /// Makes a candidate a sender if this is a valid sample of a record it announced, and there is room for it.
-    fn admit(&mut self, key: (SocketAddr, u64), record: u64, payload: &[u8], now_ns: i64) -> io::Result<()> {
-        let Some(sender) = self.senders.get(&key).filter(|sender| sender.number.is_none()) else {
-            return Ok(());
-        };
-        let valid = sender.announced.iter().filter(|known| known.record == record).any(|known| {
-            let ty = Type::decode(&known.schema).ok().filter(|ty| !ty.is_batch());
-            ty.is_some_and(|ty| Value::read(&ty, payload).is_ok())
-        });
-        if !valid {
+    /// Whether a sample fits the schema that its sender has sent for it; `None` if there is no good one.
+    fn fits(&self, key: (SocketAddr, u64), record: u64, payload: &[u8]) -> Option<bool> {
+        let sender = self.senders.get(&key)?;
+        if let Some((_, ty)) = sender.records.get(&record) {
+            return Some(Value::read(ty, payload).is_ok());
+        }
+        let announced = sender.announced.iter().find(|known| known.record == record)?;
+        usable(&announced.schema).map(|ty| Value::read(&ty, payload).is_ok())
+    }
+
+    /// Makes a candidate that has sent a valid sample a sender, if there is room for it.
+    fn admit(&mut self, key: (SocketAddr, u64), now_ns: i64) -> io::Result<()> {
+        if self.senders.get(&key).is_none_or(|sender| sender.number.is_some()) {
             return Ok(());
         }
         if !self.has_room(100) {
@@ -340,13 +355,11 @@ impl<W: Write> Intake<W> {
         let Some(number) = sender.number.filter(|_| !sender.records.contains_key(&record)) else {
             return Ok(());
         };
-        // A batch could hold endlessly many samples of no bytes.
-        let is_good = Type::decode(schema).is_ok_and(|ty| !ty.is_batch());
-        if !fits || !is_good {
+        let Some(ty) = usable(schema).filter(|_| fits) else {
             self.counts.refused += 1;
             self.counts.no_room += u64::from(!fits);
             return Ok(());
-        }
+        };
         if !has_room {
             self.counts.beyond += 1;
             return Ok(());
@@ -359,7 +372,7 @@ impl<W: Write> Intake<W> {
                 self.schema_bytes += bytes;
                 used.schemas += bytes;
                 self.records += 1;
-                sender.records.insert(record, id);
+                sender.records.insert(record, (id, ty));
             }
             // Two records of one name.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.counts.refused += 1,
@@ -380,7 +393,7 @@ impl<W: Write> Intake<W> {
             None => self.counts.unknown += 1,
             Some(_) if !self.has_room(payload.len()) => self.counts.beyond += 1,
             Some(_) if self.is_beyond_share(key.0.ip(), payload.len()) => self.counts.beyond_share += 1,
-            Some(&id) => {
+            Some(&(id, _)) => {
                 let used = self.used.entry(key.0.ip()).or_default();
                 used.log += payload.len() as u64 + BLOCK_BESIDE;
                 let is_believed = (now_us - BEHIND_US..=now_us + AHEAD_US).contains(&time_us);
@@ -402,6 +415,11 @@ impl<W: Write> Intake<W> {
         let beside = BLOCK_BESIDE + (self.records + 1) * RECORD_BESIDE;
         self.log.position() + payload as u64 + beside <= self.limit
     }
+}
+
+/// The type of a schema whose samples are taken. A batch could hold endlessly many samples of no bytes.
+fn usable(schema: &[u8]) -> Option<Type> {
+    Type::decode(schema).ok().filter(|ty| !ty.is_batch())
 }
 
 enum Arrival {
@@ -482,6 +500,40 @@ mod tests {
         assert_eq!(found[0], "sender String(\"127.0.0.1:1\")");
         assert_eq!(found.iter().filter(|line| line.starts_with("tick@2")).count(), 1);
         assert!(found.contains(&"gaps Uint(3)".into()));
+    }
+
+    /// They were written, and `khz log cat` and the Python reader stumbled over them.
+    #[test]
+    fn samples_that_do_not_fit_their_schema_are_refused_and_counted() {
+        let mut intake = Intake::new(Vec::new(), 1 << 30).unwrap();
+        for (number, payload) in [&[1; 8][..], &[2; 4], &[3; 10], &[4; 8]].into_iter().enumerate() {
+            let mut bytes = datagram(5, number as u64 + 1, &[]);
+            bytes.put(&[1, 0]);
+            bytes.counted(b"r");
+            bytes.counted(&Type::object([("b", Type::Float32), ("c", Type::Float32)]).to_bytes());
+            bytes.put(&[2, 0]);
+            bytes.put(&[0; 8]);
+            bytes.counted(payload);
+            intake.datagram(address(1), &bytes, 0).unwrap();
+        }
+        let (counts, log) = intake.finish(0).unwrap();
+        assert_eq!((counts.samples, counts.unfit, counts.is_whole()), (3, 1, false));
+        let mut reader = Reader::open(log).unwrap();
+        while let Some(item) = reader.next().unwrap() {
+            item.value().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_sender_whose_samples_never_fit_is_told_so_and_takes_no_place() {
+        let mut intake = Intake::new(Vec::new(), 1 << 30).unwrap();
+        let mut bytes = datagram(5, 0, &[]);
+        bytes.put(&[2, 0]);
+        bytes.put(&[0; 8]);
+        bytes.counted(&[]);
+        intake.datagram(address(1), &bytes, 0).unwrap();
+        let counts = intake.counts();
+        assert_eq!((counts.senders, counts.unfit, counts.unknown), (0, 1, 0));
     }
 
     #[test]

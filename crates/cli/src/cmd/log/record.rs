@@ -215,6 +215,7 @@ impl Notices {
                 "samples of an address that has had its share of --limit",
             ),
             (counts.unknown - before.unknown, "samples without a schema"),
+            (counts.unfit - before.unfit, "samples refused: they do not fit their schema"),
         ];
         let told: Vec<String> = losses
             .iter()
@@ -253,6 +254,7 @@ fn summarise(args: &Args, counts: &IntakeCounts, bytes: u64, dropped: u64) -> Re
         repeated,
         refused,
         unknown,
+        unfit,
         restamped,
         beyond_share,
         evicted,
@@ -262,16 +264,16 @@ fn summarise(args: &Args, counts: &IntakeCounts, bytes: u64, dropped: u64) -> Re
     let text = match args.json {
         true => json!({
             "log": args.output, "bytes": bytes, "senders": senders, "samples": samples, "lost": lost,
-            "repeated": repeated, "refused": refused, "unknown": unknown, "restamped": restamped,
+            "repeated": repeated, "refused": refused, "unknown": unknown, "unfit": unfit, "restamped": restamped,
             "dropped": dropped, "beyond_share": beyond_share, "evicted": evicted,
             "whole": counts.is_whole() && dropped == 0,
         })
         .to_string(),
         false => format!(
             "{path}: {bytes} bytes, {samples} samples of {senders} senders; datagrams: {lost} lost, {repeated} \
-             repeated, {refused} refused, {dropped} dropped here; samples: {unknown} without a schema, {restamped} \
-             with the time of their arrival (their clock differs too much), {beyond_share} beyond their address's share of \
-             --limit; {evicted} others were heard that sent no sample"
+             repeated, {refused} refused, {dropped} dropped here; samples: {unknown} without a schema, {unfit} refused \
+             that do not fit theirs, {restamped} with the time of their arrival (their clock differs too much), \
+             {beyond_share} beyond their address's share of --limit; {evicted} others were heard that sent no sample"
         ),
     };
     crate::cmd::show(&(text + "\n"))
