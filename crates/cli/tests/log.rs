@@ -410,7 +410,7 @@ fn thousands_of_units_filled_the_screen() {
 
     let bench = bench();
     let path = format!("{}/units.tlog", bench.folder);
-    let field = |n: usize| Field::new(&format!("f{n}"), Type::Bool).with_unit(&format!("u{n}"));
+    let field = |n: usize| Field::new(format!("f{n}"), Type::Bool).with_unit(&format!("u{n}"));
     let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
     log.record("many", &Type::Object((0..2000).map(field).collect())).unwrap();
     std::fs::write(&path, log.finish().unwrap()).unwrap();
