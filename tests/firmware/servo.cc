@@ -63,7 +63,9 @@ struct Servo : BldcServoControl<Servo> {
   bool off_ = true;
 
   void DoPwmControl(const Vec3& pwm) {
-    pwm_ = pwm;
+    // The timer counts in whole numbers, and the board's processor converts NaN to 0.
+    const auto counted = [](float duty) { return std::isnan(duty) ? 0.0f : duty; };
+    pwm_ = Vec3{counted(pwm.a), counted(pwm.b), counted(pwm.c)};
     off_ = false;
   }
   void DoBrake() { DoPwmControl(Vec3{0.0f, 0.0f, 0.0f}); }

@@ -27,7 +27,7 @@ def test_a_wheel_has_our_licences(wheel: zipfile.ZipFile) -> None:
         assert read(wheel, f".dist-info/licenses/{name}") == (ROOT / name).read_text()
     metadata = email.message_from_string(read(wheel, ".dist-info/METADATA"))
     assert metadata["License-Expression"] == "MIT OR Apache-2.0"
-    assert len(metadata.get_all("License-File", [])) == 3
+    assert len(metadata.get_all("License-File", [])) == 4
 
 
 def test_a_wheel_has_the_licences_of_all_that_is_linked_into_it(wheel: zipfile.ZipFile) -> None:
@@ -38,3 +38,16 @@ def test_a_wheel_has_the_licences_of_all_that_is_linked_into_it(wheel: zipfile.Z
     assert "Copyright (c) Meta Platforms" in text
     assert "GNU GENERAL PUBLIC LICENSE" not in text
     assert "MPL-2.0" not in text
+
+
+def test_a_wheel_has_the_licences_of_what_the_standard_library_brings_along(wheel: zipfile.ZipFile) -> None:
+    text = read(wheel, ".dist-info/licenses/LICENSE-RUST-LIBRARY.html")
+    for crate in ("gimli", "hashbrown", "miniz_oxide", "object", "rustc-demangle", "addr2line"):
+        assert f"<h3>📦 {crate}-" in text, crate
+    assert "LLVM Exceptions to the Apache 2.0 License" in text
+
+
+def test_a_wheel_has_no_path_of_the_machine_that_built_it(wheel: zipfile.ZipFile) -> None:
+    for name in wheel.namelist():
+        for path in (ROOT, pathlib.Path.home()):
+            assert bytes(path) + b"/" not in wheel.read(name), f"{path} in {name}"

@@ -1,6 +1,7 @@
-//! The licences of everything that is linked into the Python package, as one file for its wheel.
+//! The licences of everything that is linked into the Python package, as two files for its wheel.
 //!
-//! The texts are those that the crates carry, C sources below them included. Nothing of this is kept in the repository.
+//! The texts are those that the crates carry, C sources below them included, and for Rust's standard library and what it
+//! brings along those of the toolchain. Nothing of this is kept in the repository.
 
 use crate::shell;
 use anyhow::{Context, Result, bail};
@@ -9,6 +10,29 @@ use std::path::{Path, PathBuf};
 
 /// Where the file is made. The Python package takes all `LICENSE-*` beside its `pyproject.toml`.
 const FILE: &str = "python/LICENSE-THIRD-PARTY.txt";
+const LIBRARY: &str = "python/LICENSE-RUST-LIBRARY.html";
+
+/// The standard library itself and what stands in its repository; all else it brings along is named by the toolchain.
+const OWN: &[&str] = &[
+    "alloc",
+    "compiler_builtins",
+    "core",
+    "panic_abort",
+    "panic_unwind",
+    "proc_macro",
+    "profiler_builtins",
+    "rustc_std_workspace_alloc",
+    "rustc_std_workspace_core",
+    "rustc_std_workspace_std",
+    "std",
+    "std_detect",
+    "sysroot",
+    "test",
+    "unwind",
+];
+
+/// The texts to which the standard library's own terms refer, as the toolchain has them.
+const TEXTS: &[&str] = &["Apache-2.0", "LLVM-exception", "MIT", "Unicode-3.0"];
 
 /// Licences that ask for no more than their text.
 const PERMITTED: &[&str] = &[
@@ -24,8 +48,10 @@ const PERMITTED: &[&str] = &[
     "Zlib",
 ];
 
-const HEAD: &str = "Kilohertz itself is licensed under MIT OR Apache-2.0. Its compiled part contains the Rust standard library
-(MIT OR Apache-2.0) and the packages below, under the terms that follow their names.
+const HEAD: &str = "Kilohertz itself is licensed under MIT OR Apache-2.0. Its compiled part contains the packages below, under
+the terms that follow their names, and the Rust standard library, whose terms and those of what it brings along are in
+LICENSE-RUST-LIBRARY.html. Most of it is MIT OR Apache-2.0; its compiler_builtins, with parts of LLVM and musl, is
+MIT AND Apache-2.0 WITH LLVM-exception AND (MIT OR Apache-2.0).
 ";
 
 /// A package that is linked into ours.
@@ -36,11 +62,14 @@ struct Linked {
     folder: PathBuf,
 }
 
-/// Writes the file.
+/// Writes the files.
 ///
 /// # Errors
 /// If a package's licence asks for more than its text, or a package carries none.
 pub fn write() -> Result<()> {
+    let library = library()?;
+    std::fs::write(shell::root().join(LIBRARY), library)
+        .with_context(|| format!("cannot write {LIBRARY}"))?;
     let linked = linked()?;
     let mut names_by_text = BTreeMap::<String, BTreeSet<String>>::new();
     for package in &linked {
@@ -61,6 +90,61 @@ pub fn write() -> Result<()> {
     }
     std::fs::write(shell::root().join(FILE), page(&names_by_text))
         .with_context(|| format!("cannot write {FILE}"))
+}
+
+/// The toolchain's page about its standard library, with what that brings along but the page does not name.
+fn library() -> Result<String> {
+    let ask = |what: &str| shell::output(&mut shell::command("rustc", &["--print", what]));
+    let folder = Path::new(ask("sysroot")?.trim()).join("share/doc/rust");
+    let read = |name: &str| {
+        let path = folder.join(name);
+        std::fs::read_to_string(&path).with_context(|| format!("the toolchain has no {}", path.display()))
+    };
+    let whole = read("COPYRIGHT.html")?;
+    let mut page =
+        completed(&read("COPYRIGHT-library.html")?, &whole, &brought(ask("target-libdir")?.trim())?)?;
+    for text in TEXTS {
+        page += &format!("<h3>{text}</h3>\n<pre>\n{}</pre>\n", read(&format!("licenses/{text}.txt"))?);
+    }
+    Ok(page)
+}
+
+/// The crates in a toolchain's folder of libraries that are not its own.
+fn brought(folder: &str) -> Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).with_context(|| format!("cannot read {folder}"))?.flatten() {
+        let file = entry.file_name().to_string_lossy().into_owned();
+        let name = file.strip_suffix(".rlib").and_then(|file| file.strip_prefix("lib")?.rsplit_once('-'));
+        names.extend(name.map(|(name, _)| name.to_owned()).filter(|name| !OWN.contains(&name.as_str())));
+    }
+    Ok(names)
+}
+
+/// `page` with the sections of `whole` about those of `crates` of which it has none.
+fn completed(page: &str, whole: &str, crates: &BTreeSet<String>) -> Result<String> {
+    let mut completed = page.to_owned();
+    for name in crates.iter().filter(|name| sections(page, name).is_empty()) {
+        let missing = sections(whole, name);
+        if missing.is_empty() {
+            bail!(
+                "the toolchain does not say how {name} is licensed, which its standard library brings along"
+            );
+        }
+        completed += &missing.concat();
+    }
+    Ok(completed)
+}
+
+/// The sections of a toolchain's page about all versions of a crate.
+fn sections(page: &str, name: &str) -> Vec<String> {
+    const TITLE: &str = "<h3>📦 ";
+    let is_about = |section: &&str| {
+        let title = section.split("</h3>").next().unwrap_or_default().replace('-', "_");
+        let version = title.strip_prefix(name).and_then(|rest| rest.strip_prefix('_'));
+        version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let whole = |section: &str| format!("{TITLE}{}", section.split("</body>").next().unwrap_or_default());
+    page.split(TITLE).skip(1).filter(is_about).map(whole).collect()
 }
 
 fn page(names_by_text: &BTreeMap<String, BTreeSet<String>>) -> String {
@@ -148,6 +232,18 @@ mod tests {
         for licence in ["MPL-2.0", "MIT AND LGPL-2.1", "GPL-2.0 OR MPL-2.0", ""] {
             assert!(!permitted(licence), "{licence}");
         }
+    }
+
+    /// The wheel's files named none of those, though all of them are in its library.
+    #[test]
+    fn what_the_standard_library_brings_along_had_no_licence() {
+        let page = "<h1>x</h1><h3>📦 gimli-0.32.3</h3>gimli's";
+        let whole = "<h3>📦 object-0.36</h3>old<h3>📦 object-store-1</h3>other<h3>📦 object-0.37</h3>new</body></html>";
+        let crates = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let found = completed(page, whole, &crates(&["gimli", "object"])).unwrap();
+        let objects = "<h3>📦 object-0.36</h3>old<h3>📦 object-0.37</h3>new";
+        assert_eq!(found, format!("{page}{objects}"));
+        assert!(completed(page, whole, &crates(&["unheard_of"])).is_err());
     }
 
     #[test]

@@ -37,8 +37,20 @@ pub fn wheel() -> Result<PathBuf> {
     // Wheels of former builds must not be installed instead.
     let _ = std::fs::remove_dir_all(&wheels);
     let build = ["-m", "maturin", "build", "--quiet", "--release", "--manifest-path", "python/Cargo.toml"];
-    shell::run(shell::command(&python, &build).args(["--out", "target/wheels"]))?;
+    let mut build = shell::command(&python, &build);
+    shell::run(
+        build.args(["--strip", "--out", "target/wheels"]).env("CARGO_ENCODED_RUSTFLAGS", remapped()?),
+    )?;
     shell::entries("target/wheels").pop().context("maturin made no wheel")
+}
+
+/// What keeps the paths of this machine out of what is passed on: the workspace, and what cargo and rustup keep at home.
+fn remapped() -> Result<String> {
+    let home = std::env::var("HOME").context("HOME is not set")?;
+    let pairs = [(home.as_str(), "home"), (&shell::root().display().to_string(), "kilohertz")]
+        .map(|(from, to)| format!("--remap-path-prefix={from}=/{to}"));
+    // As cargo takes them: a path may have spaces.
+    Ok(pairs.join("\x1f"))
 }
 
 /// Builds the Python package and installs it into the environment; returns the environment's Python.

@@ -438,6 +438,20 @@ fn tables_of_records_without_a_name_or_of_different_case_share_no_file() {
 }
 
 #[test]
+fn thousands_of_units_filled_the_screen() {
+    use khz_tlog::Field;
+
+    let bench = bench();
+    let path = format!("{}/units.tlog", bench.folder);
+    let field = |n: usize| Field::new(format!("f{n}"), Type::Bool).with_unit(&format!("u{n}"));
+    let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+    log.record("many", &Type::Object((0..2000).map(field).collect())).unwrap();
+    std::fs::write(&path, log.finish().unwrap()).unwrap();
+    let shown = stdout(&khz(&["info", &path]));
+    assert!(shown.ends_with(", f19 u19, and 1980 more (--json)\n"), "{shown}");
+}
+
+#[test]
 fn info_shows_units_and_plots_have_them_at_their_axis() {
     use khz_tlog::Field;
 

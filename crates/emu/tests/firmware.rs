@@ -71,9 +71,10 @@ fn vectors() -> Vec<Json> {
     vectors
 }
 
-/// A number, or "nan".
+/// A number, or one in words: "nan", "inf".
 fn number(json: &Json) -> f64 {
-    if *json == "nan" { f64::NAN } else { json.as_f64().unwrap_or_else(|| panic!("{json} is no number")) }
+    let word = || json.as_str()?.parse().ok();
+    json.as_f64().or_else(word).unwrap_or_else(|| panic!("{json} is no number"))
 }
 
 /// The servo of a vector, shorted (mode 15) and at rest.
@@ -212,4 +213,9 @@ fn trajectories_move_as_in_the_firmware() {
 fn stay_within_and_zero_velocity_act_as_in_the_firmware() {
     agree("within/");
     agree("zero velocity");
+}
+
+#[test]
+fn nan_shorts_the_windings_as_in_the_firmware() {
+    agree("nan/");
 }

@@ -104,6 +104,7 @@ fn faults_on_starting() {
         (&[("servopos.position_min", "0.1")][..], HOLD, 39),
         (&[("servopos.position_max", "-0.1")], "01000d 0d270000c07f", 39),
         (&[("servopos.position_max", "40000")], HOLD, 48),
+        (&[("servopos.position_min", "-inf")], HOLD, 48),
         (&[("motor.poles", "0")], HOLD, 36),
         // A stop position together with the default acceleration limit.
         (&[], "01000a 0d260000803f", 45),

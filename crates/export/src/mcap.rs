@@ -90,7 +90,8 @@ impl<W: Write + Seek> McapWriter<W> {
         let (message, definition) = self.messages.declare(name, item.record.ty(), self.integers);
         let schema = self.out.add_schema(&message, "ros2msg", definition.as_bytes())?;
         let units = item.record.ty().units().into_iter();
-        let metadata = units.map(|(path, unit)| (format!("unit.{path}"), unit.to_owned())).collect();
+        let metadata =
+            units.map(|(path, unit)| (format!("unit.{}", plain(&path)), unit.to_owned())).collect();
         Ok(self.out.add_channel(schema, &format!("/{}", plain(name)), "cdr", &metadata)?)
     }
 }

@@ -1,5 +1,6 @@
 //! Names from a log in other files: whoever prints a topic or a heading hands it to a terminal.
 
+use khz_tlog::is_obeyed;
 use std::borrow::Cow;
 
 /// The name with everything escaped that a terminal obeys: control characters, also line breaks, and what changes the
@@ -13,11 +14,6 @@ pub(crate) fn plain(name: &str) -> Cow<'_, str> {
         false => c.to_string(),
     };
     name.chars().map(escaped).collect::<String>().into()
-}
-
-const fn is_obeyed(c: char) -> bool {
-    matches!(c, '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}')
-        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

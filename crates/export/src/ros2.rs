@@ -167,9 +167,9 @@ fn message(name: &str, ty: &Type, parts: &mut Parts, times: &mut (bool, bool)) {
     parts[place].1 = text;
 }
 
-/// Puts a unit behind the last line. One that would end the line or the brackets is left out.
+/// Puts a unit behind the last line. One that would end the brackets is left out.
 fn comment(unit: &str, text: &mut String) {
-    if !unit.contains(|c: char| c.is_control() || "[],".contains(c)) {
+    if !unit.contains(['[', ']', ',']) {
         text.truncate(text.len() - 1);
         _ = writeln!(text, "  # [{unit}]");
     }
@@ -486,8 +486,10 @@ mod tests {
             Field::new("mode", on).with_unit("1"),
             Field::new("nothing", Type::Null).with_unit("V"),
             Field::new("bad", Type::Bool).with_unit("V]\nbool more"),
+            Field::new("bracket", Type::Bool).with_unit("V], [A"),
+            Field::new("line", Type::Bool).with_unit("V\u{2028}bool more"),
         ]);
-        let expected = "float32[3] rate  # [rad/s]\nuint64 MODE_ON=1\nuint64 mode  # [1]\nbool bad\n";
+        let expected = "float32[3] rate  # [rad/s]\nuint64 MODE_ON=1\nuint64 mode  # [1]\nbool bad\nbool bracket\nbool line\n";
         assert_eq!(definition("Imu", &ty), expected);
     }
 

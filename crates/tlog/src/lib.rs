@@ -36,5 +36,6 @@ pub use repair::{Copier, Repair, repair};
 pub use schema::{Field, MAX_DEPTH, MAX_IDLE, MAX_NODES, Type, Width};
 pub use seek::Latest;
 pub use source::Source;
+pub use units::is_obeyed;
 pub use value::{Entries, Items, Object, Symbol, Value};
 pub use writer::{Compression, Options, RecordId, Writer};

@@ -34,7 +34,7 @@ impl Servo {
         (self.aux[port].outputs & outputs) | pulled
     }
 
-    /// Sets the duty cycle of a pin, within 0 to 1.
+    /// Sets the duty cycle of a pin, within 0 to 1. NaN is 1, as the firmware's limits make it.
     pub(super) fn set_duty(&mut self, port: usize, pin: usize, duty: f64) {
         if let Some(target) = self.aux[port].pwm.get_mut(pin) {
             *target = if duty < 1.0 { duty.max(0.0) } else { 1.0 };

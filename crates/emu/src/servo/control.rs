@@ -2,11 +2,16 @@
 
 use super::command::Command;
 use super::settings::PidPosition;
-use super::trajectory::{Capture, Confines, Target};
+use super::trajectory::{Capture, Confines, Target, reachable};
 use super::{Applied, Servo};
 use crate::body::Drive;
 use khz_wire::{Fault, Mode};
 use std::f64::consts::TAU;
+
+/// More than any motor has, N·m or A: only settings of a motor that cannot exist lead here.
+const IMPOSSIBLE: f64 = 1e9;
+/// The firmware's sine counts turns in whole numbers up to here.
+const MOST_TURNS: f64 = 2_147_483_648.0;
 
 /// The position loop's state; N·m.
 #[derive(Clone, Debug, Default)]
@@ -119,7 +124,7 @@ impl Servo {
             Mode::VoltageFoc => {
                 self.active.theta += self.active.theta_rate * dt_s;
                 let volts = limit(self.active.voltage, self.motor.most_volts(self.status.bus_v));
-                self.turned_voltage(volts, 0.5 * self.active.theta)
+                self.turned_voltage(volts, counted(0.5 * self.active.theta))
             }
             Mode::VoltageDq => self.motor_ready(|servo| {
                 let most = servo.motor.most_volts(servo.status.bus_v);
@@ -133,8 +138,30 @@ impl Servo {
             Mode::StayWithin => self.stay_within(dt_s),
             Mode::Brake => self.voltage(0.0, 0.0),
         };
-        // A NaN that somebody commands does not break the joint.
-        if drive.torque.is_finite() && drive.damping.is_finite() { drive } else { Drive::default() }
+        if self.is_possible(drive) { drive } else { self.shorted() }
+    }
+
+    /// What the joint and the heat are worked out from is a number of some size.
+    fn is_possible(&self, drive: Drive) -> bool {
+        let [torque, damping] = [drive.torque, drive.damping];
+        [torque, damping, self.status.d_a, self.applied.ahead].iter().all(|value| value.abs() < IMPOSSIBLE)
+    }
+
+    /// What a NaN leads to, whether commanded or configured: it goes through the firmware's loop into the duty cycles
+    /// of all phases, where it counts as 0, so the windings are shorted. A current loop also takes it for too little
+    /// voltage, and its power is NaN.
+    fn shorted(&mut self) -> Drive {
+        if self.applied.regulated {
+            self.status.fault = Fault(98);
+            self.status.power_w = f64::NAN;
+        }
+        self.applied = Applied::default();
+        let drive = self.voltage(0.0, 0.0);
+        if self.is_possible(drive) {
+            return drive;
+        }
+        self.status.d_a = 0.0;
+        Drive::default()
     }
 
     /// Only damping, with the last command's kd scale.
@@ -179,7 +206,8 @@ impl Servo {
             self.release();
             return self.aside(target, |servo| servo.position_loop(effort, dt_s));
         };
-        self.aside(Target { position: Some(held), ..Target::HOLD }, |servo| servo.position_loop(effort, dt_s))
+        let target = Target { position: Some(reachable(held)), ..Target::HOLD };
+        self.aside(target, |servo| servo.position_loop(effort, dt_s))
     }
 
     /// Runs `act` towards another target, which does not replace the commanded one.
@@ -221,13 +249,14 @@ impl Servo {
     fn confines(&self, effort: &Effort) -> Confines {
         let (settings, bounds) = (&self.settings.servo, &self.settings.servopos);
         let unless = |off: bool, limit: f32| if off { f64::NAN } else { f64::from(limit) };
+        let bound = |limit: f32| reachable(unless(effort.ignore_bounds, limit));
         let open_loop = effort.open_loop.is_some();
         Confines {
             measured: (self.status.position, self.status.velocity),
             position_slip: unless(open_loop, settings.max_position_slip),
             velocity_slip: unless(open_loop, settings.max_velocity_slip),
-            lower: unless(effort.ignore_bounds, bounds.position_min),
-            upper: unless(effort.ignore_bounds, bounds.position_max),
+            lower: bound(bounds.position_min),
+            upper: bound(bounds.position_max),
         }
     }
 
@@ -235,7 +264,8 @@ impl Servo {
     /// damping part to the joint to integrate.
     fn torque_within(&mut self, asked: f64, effort: &Effort) -> Drive {
         let limited = limit(asked, effort.max_torque);
-        if limited != asked {
+        // NaN is not limited.
+        if limited != asked && !asked.is_nan() {
             self.status.fault = Fault(102);
         }
         self.status.control_torque = limited;
@@ -268,7 +298,7 @@ impl Servo {
         let angle = self.motor.electrical(position - self.offset);
         let ahead = self.ahead_of_rotor(angle);
         let drive = match vector {
-            OpenLoop::Voltage(volts) => self.turned_voltage(volts, angle),
+            OpenLoop::Voltage(volts) => self.balanced(three_phases(volts, angle)),
             OpenLoop::Current(amperes) => self.motor_ready(|servo| {
                 let amperes = servo.limit_d_current(amperes);
                 servo.applied.regulated = true;
@@ -301,7 +331,9 @@ impl Servo {
     /// Three duty cycles within those of the PWM: their common part does nothing.
     fn phases(&mut self, duty: [f64; 3]) -> Drive {
         let most = self.motor.most_duty();
-        let [a, b, c] = duty.map(|duty| duty.max(1.0 - most).min(most) * self.status.bus_v);
+        // The timer counts in whole numbers, of which NaN becomes 0.
+        let within = |duty: f64| if duty.is_nan() { 0.0 } else { duty.max(1.0 - most).min(most) };
+        let [a, b, c] = duty.map(|duty| within(duty) * self.status.bus_v);
         let (x, y) = ((2.0 * a - b - c) / 3.0, (b - c) / 3.0_f64.sqrt());
         self.turned_voltage(x.hypot(y), y.atan2(x) / TAU)
     }
@@ -343,6 +375,20 @@ fn limit(value: f64, most: f64) -> f64 {
     } else {
         value
     }
+}
+
+/// An angle in turns as the firmware's sine takes it, which works with whole numbers.
+fn counted(turns: f64) -> f64 {
+    match turns {
+        nan if nan.is_nan() => 0.0,
+        countable if countable.abs() < MOST_TURNS => countable,
+        _ => 0.5,
+    }
+}
+
+/// The phase voltages of a vector at an electrical angle, in turns.
+fn three_phases(volts: f64, angle: f64) -> [f64; 3] {
+    [0.0, 1.0, 2.0].map(|third| volts * (TAU * (angle - third / 3.0)).cos())
 }
 
 fn dead_zone(value: f64, width: f64) -> f64 {

@@ -276,7 +276,7 @@ impl Servo {
 
     /// Takes its position for another, so many turns of the rotor away.
     fn turn(&mut self, turns: f64) {
-        let by = turns * f64::from(self.saved.motor_position.rotor_to_output_ratio);
+        let by = turns * self.saved.motor_position.ratio();
         self.offset += by;
         self.status.position += by;
     }
@@ -285,7 +285,7 @@ impl Servo {
     /// is known again only within one turn of the rotor.
     fn reboot(&mut self) {
         let turned = self.status.position - self.offset;
-        let ratio = f64::from(self.saved.motor_position.rotor_to_output_ratio);
+        let ratio = self.saved.motor_position.ratio();
         let thermal = self.thermal.clone();
         let injected = self.injected.clone();
         *self = Self::boot(self.config.clone(), self.saved.clone());

@@ -158,7 +158,7 @@ impl Servo {
 
     fn invalid_bounds(&self) -> bool {
         let bounds = &self.settings.servopos;
-        [bounds.position_min, bounds.position_max].iter().any(|b| b.is_finite() && b.abs() > 32_768.0)
+        [bounds.position_min, bounds.position_max].iter().any(|b| b.abs() > 32_768.0)
     }
 
     /// The driver works on the motor, so that a torque is worth reporting.

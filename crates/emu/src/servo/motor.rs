@@ -46,13 +46,12 @@ impl Motor {
     /// The motor these settings describe.
     pub fn new(settings: &Settings) -> Self {
         let kv = f64::from(settings.motor.Kv);
-        let ratio = match f64::from(settings.motor_position.rotor_to_output_ratio) {
-            0.0 => 1.0,
-            ratio => ratio,
-        };
+        let (kt, emf) =
+            if kv > 0.0 && kv.is_finite() { (KT_KV / kv, EMF_KV / kv) } else { (UNCONFIGURED_KT, 0.0) };
+        let ratio = settings.motor_position.ratio();
         Self {
-            kt: if kv > 0.0 { KT_KV / kv } else { UNCONFIGURED_KT } / ratio,
-            emf: if kv > 0.0 { EMF_KV / kv } else { 0.0 } / (TAU * ratio),
+            kt: kt / ratio,
+            emf: emf / (TAU * ratio),
             resistance: f64::from(settings.motor.resistance_ohm).max(1e-6),
             inductance: [settings.motor.inductance_d_H, settings.motor.inductance_q_H].map(f64::from),
             pole_pairs: f64::from(settings.motor.poles) * 0.5 / ratio,

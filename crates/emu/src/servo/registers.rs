@@ -171,7 +171,7 @@ impl Servo {
     }
 
     fn ratio(&self) -> f64 {
-        f64::from(self.settings.motor_position.rotor_to_output_ratio)
+        self.settings.motor_position.ratio()
     }
 
     /// Where the rotor is within its turn, 0 to 1.

@@ -134,6 +134,14 @@ record! {
     }
 }
 
+impl MotorPosition {
+    /// Turns of the output per turn of the rotor; what no gear can have counts as 1.
+    pub fn ratio(&self) -> f64 {
+        let ratio = f64::from(self.rotor_to_output_ratio);
+        if ratio.is_finite() && ratio != 0.0 { ratio } else { 1.0 }
+    }
+}
+
 impl Settings {
     /// Sets one value from text, as `conf set` does; false if nothing has this name.
     pub fn set(&mut self, path: &str, text: &str) -> bool {

@@ -31,6 +31,8 @@ section! {
 /// Resistance of copper per kelvin, and the temperature at which a winding has the configured one.
 const COPPER_PER_K: f64 = 0.0039;
 const COPPER_AT_C: f64 = 25.0;
+/// No mass is colder than this, and none stays solid above that, °C: a motor that cannot exist heats itself without end.
+const POSSIBLE_C: (f64, f64) = (-273.15, 5000.0);
 
 /// The temperatures, °C.
 #[derive(Clone, Debug)]
@@ -66,10 +68,12 @@ impl Thermal {
 }
 
 /// The temperature of a mass after `dt_s` seconds, by the heat that flows at their end: stable however long they are.
+/// Heat that is no number does not flow.
 fn warmed<const N: usize>(now_c: f64, j_per_k: f64, heat_w: f64, to: [(f64, f64); N], dt_s: f64) -> f64 {
     let (flow, inflow) = to.iter().fold((0.0, heat_w), |(w_per_k, w), (g, c)| (w_per_k + g, w + g * c));
     let kick = dt_s / j_per_k;
-    (now_c + kick * inflow) / (1.0 + kick * flow)
+    let then_c = (now_c + kick * inflow) / (1.0 + kick * flow);
+    if then_c.is_nan() { now_c } else { then_c.clamp(POSSIBLE_C.0, POSSIBLE_C.1) }
 }
 
 #[cfg(test)]

@@ -2,6 +2,11 @@
 
 use super::command::Command;
 
+/// The firmware's positions are numbers of fixed point, which end here, rev: what is beyond counts as this.
+const REACH: f64 = 32_768.0;
+/// So do its steps, at half a turn in a control period of 1/30 kHz, rev/s.
+const FASTEST: f64 = 15_000.0;
+
 /// Where the control loop wants the output; revolutions.
 #[derive(Clone, Debug, Default)]
 pub struct Trajectory {
@@ -65,15 +70,16 @@ impl Target {
 
     /// What a position command asks for of a servo now at `measured`.
     pub fn new(command: &Command, measured: f64) -> Self {
-        let finite = |value: f64| (!value.is_nan()).then_some(value);
-        let stop = finite(command.stop_position);
-        let mut velocity = finite(command.velocity).unwrap_or(0.0);
-        if let (None, Some(stop)) = (finite(command.position), stop) {
+        let given = |value: f64| (!value.is_nan()).then_some(value);
+        let position = given(reachable(command.position));
+        let stop = given(reachable(command.stop_position));
+        let mut velocity = given(command.velocity).unwrap_or(0.0);
+        if let (None, Some(stop)) = (position, stop) {
             velocity = velocity.abs() * if stop > measured { 1.0 } else { -1.0 };
         }
         Self {
-            position: finite(command.position),
-            velocity: bounded(velocity, command.velocity_limit),
+            position,
+            velocity: bounded(bounded(velocity, command.velocity_limit), FASTEST),
             stop,
             velocity_limit: command.velocity_limit,
             accel_limit: command.accel_limit,
@@ -115,7 +121,7 @@ impl Trajectory {
             self.done = true;
             self.target.velocity
         };
-        let velocity = bounded(wanted, fastest);
+        let velocity = bounded(bounded(wanted, fastest), FASTEST);
         self.acceleration = if self.target.accel_limit.is_nan() { 0.0 } else { (velocity - before) / dt_s };
         self.velocity = Some(velocity);
         self.position = Some(position + velocity * dt_s);
@@ -183,8 +189,11 @@ impl Trajectory {
             return;
         };
         let accel = if self.target.accel_limit.is_nan() { 0.0 } else { self.target.accel_limit };
-        let speed_near = (velocity - self.target.velocity).abs() <= accel * dt_s;
-        let near = (accel * dt_s * dt_s).max(1e-9);
+        let closing = (velocity - self.target.velocity).abs();
+        let speed_near = closing <= accel * dt_s;
+        // However great the acceleration may be, the last step is one at the speeds there are.
+        let step = closing.max(self.target.velocity.abs()) * dt_s;
+        let near = (accel * dt_s * dt_s).min(step).max(1e-9);
         if (target - position).abs() <= near && (speed_near || accel == 0.0) {
             self.position = Some(target);
             self.velocity = Some(self.target.velocity);
@@ -199,12 +208,17 @@ impl Trajectory {
 /// steps of `dt_s`, each at its new speed: braking from `v` covers `v·dt/2 + v²/2a`.
 fn approach(distance: f64, accel: f64, dt_s: f64) -> f64 {
     let last = distance.abs() / dt_s;
-    if accel.is_nan() {
+    if !accel.is_finite() {
         return last.copysign(distance);
     }
     let half = 0.5 * accel * dt_s;
     let speed = (half * half + 2.0 * accel * distance.abs()).sqrt() - half;
     speed.min(last).copysign(distance)
+}
+
+/// A position as the firmware can hold it; NaN stays.
+pub(super) fn reachable(position: f64) -> f64 {
+    position.clamp(-REACH, REACH)
 }
 
 /// `value` no further than `most` from `measured`, unless that is infinite or NaN.

@@ -34,6 +34,9 @@ struct Count {
     units: Vec<(String, String)>,
 }
 
+/// So many units stand in the line of a record.
+const SHOWN_UNITS: usize = 20;
+
 impl Count {
     fn seconds(&self) -> f64 {
         self.first_us.zip(self.last_us).map_or(0.0, |(first, last)| (last - first) as f64 / 1e6)
@@ -53,15 +56,20 @@ impl Count {
     }
 
     /// `position rad, velocity rad/s`: the last names of the fields, once each, as all servos have the same; without
-    /// those that say it themselves (`age_us`).
+    /// those that say it themselves (`age_us`), and not more than a person reads.
     fn units_line(&self) -> String {
         let mut parts = Vec::new();
         for (path, unit) in &self.units {
             let last = path.rsplit('.').next().unwrap_or(path);
-            let part = format!("{} {}", name(last), name(unit));
+            let part = format!("{} {}", shortened(last), name(unit));
             if !last.ends_with(&format!("_{unit}")) && !parts.contains(&part) {
                 parts.push(part);
             }
+        }
+        if parts.len() > SHOWN_UNITS {
+            let more = parts.len() - SHOWN_UNITS;
+            parts.truncate(SHOWN_UNITS);
+            parts.push(format!("and {more} more (--json)"));
         }
         parts.join(", ")
     }
