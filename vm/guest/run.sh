@@ -80,16 +80,18 @@ khz run damp.toml --duration 5s --json --no-report --log whole.tlog >whole.json 
 check "khz run does its job across vcan" contains whole.json '"ended_well":true'
 
 # The link goes down in the middle of a run and comes back.
-khz run warn.toml --duration 20s --json --no-report --log cut.tlog >cut.json 2>cut_errors &
+khz run warn.toml --duration 300s --json --no-report --log cut.tlog >cut.json 2>cut_errors &
 run=$!
 check "the run talks" both_talk
 ip link set vcan0 down
 sleep 2
 ip link set vcan0 up
 check "after the link came back both sides talk again" both_talk
+# Stopped here, not by its duration: on a busy host the link may go down long after twenty seconds.
+kill -TERM $run
 wait $run
 check "the run noticed" contains cut.json "bus main is down"
-check "and went on to its end" contains cut.json "the run's time is over"
+check "and went on until it was stopped" contains cut.json '"end":"stopped by the operator"'
 check "it missed replies" sh -c 'grep -o "\"missed_replies\":[0-9]*" cut.json | head -n 1 | grep -v ":0$"'
 
 # A robot that is to come down when a bus is lost does.
