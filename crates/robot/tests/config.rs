@@ -34,6 +34,15 @@ fn shipped_robots_are_right_and_without_warnings() {
 }
 
 #[test]
+fn thresholds_at_the_edge_of_sense_are_not_warned_of() {
+    let text = "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"pan\"\nbus = \"main\"\nid = 1\nwatchdog_s = 0.25\n\
+                limits = { position = [-1.0, 1.0], velocity = 2.0, torque = 5.0 }\n[supervisor]\nposition_tolerance = 2.0\n\
+                velocity_factor = 3.0\ntorque_control_hz = 100.0\ngrace_s = 5.0\nstale_ms = 250.0\ndamping_s = 0.25\n\
+                reactions.tilt = \"derate\"";
+    assert_eq!(RobotConfig::parse(text, "edge").unwrap().warnings, [""; 0]);
+}
+
+#[test]
 fn every_malformed_file_gets_its_message() {
     let files = files("tests/malformed");
     assert!(files.len() >= 30, "only {} malformed files", files.len());

@@ -1,10 +1,10 @@
 //! What single values cannot show: things that collide, or do not fit together.
 
-use super::formats;
 use super::{
     BusConfig, ControllerConfig, Format, ImuLink, LinkConfig, MAX_LINKS, RESTART_UNSEEN, Reaction, Reactions,
     RobotConfig, ServoConfig,
 };
+use super::{formats, promises};
 use khz_settings::Problem;
 use khz_settings::{Reader, suggestion};
 use std::f64::consts::TAU;
@@ -28,6 +28,7 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     check_imu(robot, reader);
     check_controller(robot, reader);
     check_supervisor(robot, text, reader);
+    promises::check(robot, reader);
     check_kernel_watchdog(robot, reader);
     check_body(robot, reader);
     check_stream(robot, reader);

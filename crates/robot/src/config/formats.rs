@@ -27,7 +27,7 @@ pub(super) fn check(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: 
 }
 
 /// Where a key of a servo is written, if it is.
-fn written(i: usize, key: &str, reader: &Reader) -> Option<Range<usize>> {
+pub(super) fn written(i: usize, key: &str, reader: &Reader) -> Option<Range<usize>> {
     let own = reader.span(&format!("servo[{i}].{key}"));
     own.or_else(|| reader.span(&format!("servo_defaults.{key}")))
 }
@@ -161,7 +161,7 @@ fn check_watchdog(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &m
 }
 
 /// What all servos share is reported once.
-fn once(problem: Problem, reader: &mut Reader) {
+pub(super) fn once(problem: Problem, reader: &mut Reader) {
     let same = |other: &Problem| other.title == problem.title && other.start() == problem.start();
     if !reader.problems.iter().any(same) {
         reader.problems.push(problem);

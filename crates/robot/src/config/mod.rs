@@ -27,6 +27,7 @@ mod checks;
 mod diagram;
 mod emulated;
 mod formats;
+mod promises;
 mod reference;
 mod schema;
 mod servo;
