@@ -295,6 +295,29 @@ fn a_target_is_not_left_out_silently() {
 }
 
 #[test]
+fn a_share_of_a_gain_is_not_left_out_silently() {
+    for (key, command) in [
+        ("kp_scale", PositionCommand { kp_scale: 0.0, velocity: 2.0, ..PositionCommand::hold(0.4) }),
+        ("kp_scale", free(1.5, 0.0, 1.0)),
+        ("kd_scale", PositionCommand { kd_scale: 0.5, ..PositionCommand::hold(0.0) }),
+    ] {
+        let config = joint(&format!("command.{key} = \"none\""));
+        assert!(config.warnings[0].contains(key), "{:?}", config.warnings);
+        let outcome = run_robot(&config, always(command), 1);
+        assert_eq!(outcome.machine.phase(), Phase::Fault, "{command:?}");
+        assert!(outcome.cause().contains(&format!("command.{key}")), "{}", outcome.cause());
+        assert!(outcome.motion.first_target.is_none() && outcome.motion.fastest < 0.1, "{command:?}");
+        let outcome = run_robot(&config, Box::<Hold>::default(), 1);
+        assert_eq!(
+            outcome.machine.phase(),
+            Phase::Stopped,
+            "all of a gain needs no sending: {}",
+            outcome.cause()
+        );
+    }
+}
+
+#[test]
 fn a_servo_silent_after_arming_is_not_waited_for_until_the_grace_is_over() {
     let config = robot("", "[bus.main.faults]\nevents = [{ at_s = 0.03, kind = \"silence\", id = 1 }]");
     let outcome = run_robot(&config, Box::<Hold>::default(), 3);

@@ -159,7 +159,7 @@ pub enum Cause {
         servo: u16,
         /// What.
         quantity: Quantity,
-        /// How much, in rad, rad/s or N·m.
+        /// How much, in rad, rad/s or N·m, or a share of a gain.
         value: f64,
         /// The greatest magnitude that can be sent, a position's from the servo's zero. 0: it is not sent at all.
         most: f64,
@@ -416,6 +416,13 @@ impl fmt::Display for Cause {
                 "a torque on a joint with limits that could not be braked in time: the loop is slower than \
                  `supervisor.torque_control_hz`, or the speed is not asked for (`query.velocity`); command positions or \
                  velocities, raise `rate_hz`, or lower `torque_control_hz` if the joint is slow enough",
+            ),
+            Self::CommandNotSendable {
+                quantity: share @ (Quantity::KpScale | Quantity::KdScale), value, ..
+            } => write!(
+                f,
+                "a {share} of {} was commanded, but `command.{share}` is \"none\": the servo would take it as 1",
+                Short(value)
             ),
             Self::CommandNotSendable { quantity, most: 0.0, .. } => {
                 write!(f, "a target {quantity} was commanded, but `command.{quantity}` is \"none\"")

@@ -89,9 +89,8 @@ impl Guard {
             if allowed.unbraked {
                 trouble = trouble.or(Some(Cause::TorqueNotBraked { servo: at }));
             }
-            let PositionCommand { position, velocity, torque, .. } = allowed.command;
             let held = allowed.target.sent.is_some();
-            if let Some((quantity, value, most)) = joint.sent.lack(held, position, velocity, torque) {
+            if let Some((quantity, value, most)) = joint.sent.lack(held, &allowed.command) {
                 let cause = Cause::CommandNotSendable { servo: at, quantity, value, most };
                 trouble = trouble.or(Some(cause));
             }

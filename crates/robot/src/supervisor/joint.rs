@@ -1,5 +1,6 @@
 //! What the robot file says about one joint, as the supervisor needs it.
 
+use crate::command::PositionCommand;
 use crate::config::{Format, Limits, ServoConfig};
 use khz_wire::Class;
 use std::f64::consts::TAU;
@@ -56,6 +57,10 @@ pub enum Quantity {
     Velocity,
     /// N·m.
     Torque,
+    /// Share of the position gain.
+    KpScale,
+    /// Share of the velocity gain.
+    KdScale,
 }
 
 impl Quantity {
@@ -64,6 +69,7 @@ impl Quantity {
             Self::Position => Class::Position,
             Self::Velocity => Class::Velocity,
             Self::Torque => Class::Torque,
+            Self::KpScale | Self::KdScale => Class::Pwm,
         }
     }
 
@@ -73,6 +79,8 @@ impl Quantity {
             Self::Position => "position",
             Self::Velocity => "velocity",
             Self::Torque => "torque",
+            Self::KpScale => "kp_scale",
+            Self::KdScale => "kd_scale",
         }
     }
 
@@ -82,12 +90,13 @@ impl Quantity {
             Self::Position => "rad",
             Self::Velocity => "rad/s",
             Self::Torque => "N·m",
+            Self::KpScale | Self::KdScale => "of the gain",
         }
     }
 
     /// The greatest magnitude a format carries, in the joint's unit and seen from the servo's zero.
     pub fn greatest(self, format: Format) -> f64 {
-        let turns = if self == Self::Torque { 1.0 } else { TAU };
+        let turns = if matches!(self, Self::Position | Self::Velocity) { TAU } else { 1.0 };
         format.greatest(self.class()) * turns
     }
 }
@@ -128,6 +137,8 @@ pub struct Sendable {
     pub least_max_torque: f64,
     /// The position gain is sent; otherwise it is 1.
     pub kp_scale: bool,
+    /// The same of the velocity gain.
+    pub kd_scale: bool,
 }
 
 impl Joint {
@@ -142,6 +153,7 @@ impl Joint {
             max_torque: float(Quantity::Torque),
             least_max_torque: 0.0,
             kp_scale: true,
+            kd_scale: true,
         };
         Self {
             bounds: Bounds::NONE,
@@ -166,6 +178,7 @@ impl Joint {
                 max_torque: Quantity::Torque.greatest(command.max_torque),
                 least_max_torque: command.max_torque.step(Class::Torque),
                 kp_scale: command.kp_scale != Format::None,
+                kd_scale: command.kd_scale != Format::None,
             },
             velocity_asked: query.velocity != Format::None,
             reported: [
@@ -178,18 +191,18 @@ impl Joint {
 
 impl Sendable {
     /// What of a command cannot travel: the quantity, its value, and the greatest magnitude that can. `held`: the joint
-    /// follows the position, so it has to be sent.
-    pub fn lack(
-        &self,
-        held: bool,
-        position: f64,
-        velocity: f64,
-        torque: f64,
-    ) -> Option<(Quantity, f64, f64)> {
+    /// follows the position, so it has to be sent. A gain's share that is not sent is 1 for the servo: any other would be
+    /// more than was asked.
+    pub fn lack(&self, held: bool, command: &PositionCommand) -> Option<(Quantity, f64, f64)> {
+        let PositionCommand { position, velocity, torque, kp_scale, kd_scale, .. } = *command;
         // Comparisons with NaN are false: a position or velocity that is left open travels.
         let beyond = |value: f64, zero: f64, most: f64| (value - zero).abs() > most;
         let left_out = self.position == 0.0;
-        if left_out && held || !left_out && beyond(position, self.zero, self.position) {
+        if !self.kp_scale && kp_scale != 1.0 {
+            Some((Quantity::KpScale, kp_scale, 0.0))
+        } else if !self.kd_scale && kd_scale != 1.0 {
+            Some((Quantity::KdScale, kd_scale, 0.0))
+        } else if left_out && held || !left_out && beyond(position, self.zero, self.position) {
             Some((Quantity::Position, position, self.position))
         } else if beyond(velocity, 0.0, self.velocity) {
             Some((Quantity::Velocity, velocity, self.velocity))
