@@ -40,3 +40,16 @@ fn a_wrong_file_gives_2_and_every_error_on_stderr() {
     assert_eq!(json["problems"].as_array().unwrap().len(), 6);
     assert_eq!(json["problems"][0]["line"], 2);
 }
+
+#[test]
+fn a_heartbeat_from_a_folder_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("robot.toml");
+    let pan_tilt = include_str!("../../../robots/pan_tilt.toml");
+    let heartbeat = format!("[supervisor]\nheartbeat_ms = 500\nheartbeat_from = {:?}", folder.path());
+    std::fs::write(&file, format!("{pan_tilt}\n{heartbeat}\n")).unwrap();
+    let refused = check(&[file.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = text(&refused.stderr);
+    assert!(said.contains("heartbeat_from") && said.contains("no operator is heard in a folder"), "{said}");
+}

@@ -7,11 +7,13 @@
 use crate::supervisor::SupervisorSettings;
 use khz_rt::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, OFlags};
+use rustix::termios::isatty;
 use std::fs::OpenOptions;
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -63,6 +65,22 @@ pub struct OperatorError {
     error: io::Error,
 }
 
+/// Whether the operator can be heard where the robot file says, as far as it is there by now: nothing is listened to.
+///
+/// # Errors
+/// If it is a file, a folder or a device that is no terminal, or if it cannot be opened.
+pub fn check(config: &SupervisorSettings) -> Result<(), OperatorError> {
+    let path = config.heartbeat_from.as_ref().filter(|from| *from != "stdin" && !from.starts_with("udp:"));
+    let Some((from, found)) = path.and_then(|from| Some((from, std::fs::metadata(from).ok()?))) else {
+        return Ok(());
+    };
+    if found.file_type().is_fifo() {
+        // Whoever waits at its other end would be let in.
+        return Ok(());
+    }
+    open(from).map(drop).map_err(|error| OperatorError { from: from.clone(), error })
+}
+
 /// Listens on a thread of its own until dropped.
 pub struct Listener {
     heartbeat: Heartbeat,
@@ -74,7 +92,7 @@ impl Listener {
     /// Listens where the robot file says; `None` if no operator is expected.
     ///
     /// # Errors
-    /// If the socket or pipe cannot be opened.
+    /// If the socket or pipe cannot be opened, or if it is a file, a folder or a device that is no terminal.
     pub fn start(config: &SupervisorSettings) -> Result<Option<Self>, OperatorError> {
         let Some((from, heartbeat_ms)) = config.heartbeat_from.as_ref().zip(config.heartbeat_ms) else {
             return Ok(None);
@@ -117,14 +135,9 @@ struct Ear {
 
 impl Ear {
     fn open(from: &str, silence_ns: i64) -> io::Result<Self> {
-        let (source, datagrams) = if from == "stdin" {
-            (io::stdin().as_fd().try_clone_to_owned()?, false)
-        } else if let Some(address) = from.strip_prefix("udp:") {
-            (UdpSocket::bind(address)?.into(), true)
-        } else {
-            // Without O_NONBLOCK opening would wait for whoever writes.
-            let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-            (OpenOptions::new().read(true).custom_flags(flags).open(from)?.into(), false)
+        let (source, datagrams) = match from.strip_prefix("udp:") {
+            Some(address) => (UdpSocket::bind(address)?.into(), true),
+            None => (open(from)?, false),
         };
         Ok(Self { source, datagrams, silence_ns, empty_ns: None })
     }
@@ -162,6 +175,28 @@ impl Ear {
             Err(_) => false,
         }
     }
+}
+
+/// Standard input or a pipe; somebody must be able to write there, now and not long ago.
+fn open(from: &str) -> io::Result<OwnedFd> {
+    let source = if from == "stdin" {
+        io::stdin().as_fd().try_clone_to_owned()?
+    } else {
+        // Without O_NONBLOCK opening would wait for whoever writes.
+        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+        OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(from)?.into()
+    };
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&source)?.st_mode);
+    let what = match kind {
+        FileType::Fifo | FileType::Socket => return Ok(source),
+        FileType::CharacterDevice if isatty(&source) => return Ok(source),
+        FileType::RegularFile => "a file",
+        FileType::Directory => "a folder",
+        _ => "a device that is no terminal",
+    };
+    let text =
+        format!("no operator is heard in {what}: name a pipe (`mkfifo`), a terminal or `udp:ADDRESS:PORT`");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
 #[cfg(test)]
@@ -203,5 +238,30 @@ mod tests {
         hears.look(0);
         drop(operator);
         assert!(!hears.look(1));
+    }
+
+    #[test]
+    fn a_heartbeat_from_what_is_no_operator_is_refused() {
+        let file = std::env::current_exe().unwrap().display().to_string();
+        for (from, what) in
+            [("/dev/zero", "device"), ("/dev/null", "device"), ("/", "a folder"), (file.as_str(), "a file")]
+        {
+            let config = SupervisorSettings {
+                heartbeat_ms: Some(100.0),
+                heartbeat_from: Some(from.to_owned()),
+                ..SupervisorSettings::default()
+            };
+            let refused = [check(&config).err(), Listener::start(&config).err()];
+            for error in refused.map(|error| error.unwrap().to_string()) {
+                assert!(error.contains(what) && error.contains("mkfifo"), "{from}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_heartbeat_from_a_pipe_that_is_made_later_passes_the_check() {
+        let from = "/nowhere/heartbeat".to_owned();
+        let config = SupervisorSettings { heartbeat_from: Some(from), ..SupervisorSettings::default() };
+        assert!(check(&config).is_ok());
     }
 }

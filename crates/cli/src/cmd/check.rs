@@ -30,7 +30,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         show(&format!("{:#}\n", khz_robot::config::schema()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let robot = match args.robot.as_ref().map(RobotConfig::load) {
+    let robot = match args.robot.as_ref().map(|path| RobotConfig::load(path).and_then(heard)) {
         None => RobotConfig::quadruped(),
         Some(Ok(robot)) => robot,
         Some(Err(error)) => {
@@ -49,6 +49,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
         _ => table(&robot),
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A robot whose operator can be heard where its file says; reading the file alone does not show it.
+fn heard(robot: RobotConfig) -> Result<RobotConfig, ConfigError> {
+    match khz_robot::operator::check(&robot.supervisor) {
+        Ok(()) => Ok(robot),
+        Err(error) => {
+            let problem = Problem::error("supervisor.heartbeat_from", error.to_string());
+            Err(ConfigError::new(vec![problem], "", ""))
+        }
+    }
 }
 
 fn verdict(error: &ConfigError) -> String {
