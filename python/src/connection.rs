@@ -3,6 +3,7 @@
 use crate::error::{BusError, ClosedError, NoReplyError};
 use crate::injected::Trouble;
 use crate::state::{Command, State};
+use crate::times::nanoseconds;
 use khz_link::{Link, LinkError, Received};
 use khz_robot::assemble::Links;
 use khz_robot::cycle::Cycle;
@@ -68,10 +69,11 @@ impl Connection {
     /// Ids and UUIDs of the servos that answer, bus by bus: (bus, id, uuid).
     #[pyo3(signature = (timeout=0.05))]
     fn scan(&self, py: Python<'_>, timeout: f64) -> PyResult<Vec<(String, u8, [u8; 16])>> {
+        let timeout_ns = nanoseconds("timeout", timeout)?;
         self.with(py, |open| {
             let mut found = Vec::new();
             for (bus, config) in self.config.buses.iter().enumerate() {
-                let devices = open.scan(bus, ns(timeout)).map_err(|error| told(&config.name, error))?;
+                let devices = open.scan(bus, timeout_ns).map_err(|error| told(&config.name, error))?;
                 found.extend(devices.into_iter().map(|(id, uuid)| (config.name.clone(), id, uuid)));
             }
             Ok(found)
@@ -90,7 +92,7 @@ impl Connection {
         timeout: f64,
     ) -> PyResult<Reply> {
         let config = self.config.servos.get(servo).ok_or_else(|| PyValueError::new_err("no such servo"))?;
-        let query = query(&registers)?;
+        let (query, timeout_ns) = (query(&registers)?, nanoseconds("timeout", timeout)?);
         let (sign, offset) = (f64::from(config.sign), config.offset);
         let address = Address::to(config.id, true);
         let frame = khz_wire::command::frame(address, |writer| {
@@ -104,7 +106,7 @@ impl Connection {
         let bus = &self.config.buses[config.bus].name;
         let asked = Asked { bus: config.bus, address, query: &query };
         let reply = self
-            .with(py, |open| open.exchange(&asked, &frame, ns(timeout)).map_err(|error| told(bus, error)))?;
+            .with(py, |open| open.exchange(&asked, &frame, timeout_ns).map_err(|error| told(bus, error)))?;
         let reply = reply.ok_or_else(|| {
             NoReplyError::new_err(format!(
                 "{} (id {} on bus {bus}) did not reply within {timeout} s: is it powered, is the id right?",
@@ -443,8 +445,4 @@ fn told(bus: &str, error: LinkError) -> PyErr {
 
 fn closed() -> PyErr {
     ClosedError::new_err("this connection was closed")
-}
-
-fn ns(seconds: f64) -> i64 {
-    (seconds * 1e9) as i64
 }

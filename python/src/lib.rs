@@ -28,6 +28,7 @@ mod path;
 mod robot;
 mod signals;
 mod state;
+mod times;
 
 /// The module `kilohertz._native`; users import `kilohertz`.
 #[pyo3::pymodule]

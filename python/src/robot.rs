@@ -7,6 +7,7 @@ use crate::error::{ClosedError, ConfigError, ControllerTimeout, KilohertzError, 
 use crate::injected::{Injected, Trouble};
 use crate::signals::Signals;
 use crate::state::{Command, State};
+use crate::times::nanoseconds;
 use khz_measure::run::RunSummary;
 use khz_robot::assemble::{Links, open_links};
 use khz_robot::config::QUADRUPED;
@@ -103,7 +104,7 @@ impl Robot {
         let names = self.servos();
         let made = controller.map(|given| control::controller(py, &given, &names)).transpose()?;
         let (controller, shared) = made.unzip();
-        let parts = Parts { shared, operator: None, patience_ns: nanoseconds(patience) };
+        let parts = Parts { shared, operator: None, patience_ns: nanoseconds("patience", patience)? };
         self.launch(py, controller, parts, Wishes { duration, log, record })
     }
 
@@ -124,7 +125,7 @@ impl Robot {
         record: bool,
     ) -> PyResult<Run> {
         let state = khz_robot::assemble::state(&self.config);
-        let (beside, operator) = Beside::new(&state, nanoseconds(age_limit));
+        let (beside, operator) = Beside::new(&state, nanoseconds("age_limit", age_limit)?);
         let parts = Parts { shared: None, operator: Some(operator), patience_ns: i64::MAX };
         self.launch(py, Some(Box::new(beside)), parts, Wishes { duration, log, record })
     }
@@ -158,7 +159,7 @@ impl Robot {
             config.log.enabled = true;
             config.log.path = log.display().to_string();
         }
-        let duration_ns = wishes.duration.map(nanoseconds);
+        let duration_ns = wishes.duration.map(|duration| nanoseconds("duration", duration)).transpose()?;
         let stop = Arc::new(AtomicBool::new(false));
         let started = py.detach(|| {
             let (links, troubles) = open(&config)?;
@@ -285,11 +286,12 @@ impl Run {
     #[pyo3(signature = (command, over=0.0))]
     fn send(&self, py: Python<'_>, command: &Command, over: f64) -> PyResult<()> {
         self.own_process()?;
+        let over_ns = nanoseconds("over", over)?;
         let operator = self.operator()?;
         let mut operator = operator.lock().unwrap_or_else(PoisonError::into_inner);
         let order = operator.orders.value();
         command.read(py, &mut order.commands)?;
-        (order.at_ns, order.over_ns) = (now_ns(), nanoseconds(over));
+        (order.at_ns, order.over_ns) = (now_ns(), over_ns);
         operator.orders.publish();
         Ok(())
     }
@@ -417,8 +419,4 @@ impl Drop for Run {
             Python::attach(|py| py.detach(|| drop(launch)));
         }
     }
-}
-
-fn nanoseconds(seconds: f64) -> i64 {
-    (seconds * 1e9) as i64
 }
