@@ -6,11 +6,13 @@ import enum
 import gc
 import json
 import os
+import signal
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Protocol, TypeAlias
 
 import numpy.typing as npt
@@ -42,6 +44,7 @@ class Controller(Protocol):
 
 
 AnyModule: TypeAlias = Controller | Callable[[State, Command], object] | Module
+_Handler: TypeAlias = Callable[[int, FrameType | None], Any] | signal.Handlers
 AnyController: TypeAlias = AnyModule | Mapping[str, AnyModule]
 
 
@@ -159,13 +162,14 @@ class Robot:
         `log` replaces the file's log; `record=False` writes none. A controller that does not return for `patience`
         seconds gets a ControllerTimeout raised inside it.
 
-        Raises what the controller raised, KeyboardInterrupt after Ctrl-C, RobotError if something else brought the
-        robot down, StartError if it could not start. Each time the robot has been brought down gently first.
+        Raises what the controller raised, KeyboardInterrupt after Ctrl-C, SystemExit after SIGTERM or SIGHUP (exit code
+        143 or 129), RobotError if something else brought the robot down, StartError if it could not start. Each time the
+        robot has been brought down gently first.
         """
         native = self._native
         if isinstance(controller, Mapping):
             controller = dict(controller)
-        with _undisturbed():
+        with _undisturbed(), _ends_gently():
             run = native.start(
                 controller, duration=duration, log=_path(log), record=record, patience=patience
             )
@@ -184,9 +188,13 @@ class Robot:
         After the first command each must follow within `age_limit` seconds, or the robot is brought down gently.
         Use the result in a `with` statement; at its end the robot is brought down.
         """
-        run = self._native.start_beside(age_limit=age_limit, duration=duration, log=_path(log), record=record)
-        return Live(run, self.servos)
-
+        _signals.begin()
+        try:
+            run = self._native.start_beside(age_limit=age_limit, duration=duration, log=_path(log), record=record)
+            return Live(run, self.servos)
+        except BaseException:
+            _signals.end()
+            raise
 
     def connect(self) -> Connection:
         """Opens the buses without a loop, for scans, single commands and raw frames."""
@@ -246,8 +254,12 @@ class Live:
     def wait(self) -> Summary:
         """Waits until the robot is down, and returns the figures. Raises as `Robot.run`."""
         if self._summary is None:
-            self._finalizer.detach()
-            self._summary = _summary(self._native.finish())
+            first = self._finalizer.detach()
+            try:
+                self._summary = _summary(self._native.finish())
+            finally:
+                if first:
+                    _signals.end()
         return self._summary
 
     def __enter__(self) -> Live:
@@ -267,8 +279,11 @@ class Live:
 
 
 def _bring_down(native: _native.Run) -> None:
-    native.stop()
-    native.finish()
+    try:
+        native.stop()
+        native.finish()
+    finally:
+        _signals.end()
 
 
 def _summary(text: str) -> Summary:
@@ -282,6 +297,50 @@ def _summary(text: str) -> Summary:
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:
     return None if path is None else os.fspath(path)
+
+
+class _Signals:
+    """While robots run, SIGTERM and SIGHUP raise SystemExit on the main thread, where Python itself would be ended at once
+    and leave the servos damping. Whoever has handlers of their own, or ignores a signal, keeps them."""
+
+    def __init__(self) -> None:
+        self._runs = 0
+
+    def begin(self) -> None:
+        """A run begins."""
+        self._runs += 1
+        self._replace(signal.SIG_DFL, self._leave)
+
+    def end(self) -> None:
+        """A run is over."""
+        self._runs -= 1
+        if self._runs == 0:
+            self._replace(self._leave, signal.SIG_DFL)
+
+    @staticmethod
+    def _leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    @staticmethod
+    def _replace(old: _Handler, new: _Handler) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # Python allows it nowhere else.
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == old:
+                signal.signal(number, new)
+
+
+_signals = _Signals()
+
+
+@contextmanager
+def _ends_gently() -> Iterator[None]:
+    """Signals that end a program bring the robot down first."""
+    _signals.begin()
+    try:
+        yield
+    finally:
+        _signals.end()
 
 
 @contextmanager

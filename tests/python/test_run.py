@@ -4,6 +4,8 @@ import gc
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -188,6 +190,78 @@ def test_ctrl_c_ends_in_damping() -> None:
     finally:
         timer.join()
         signal.signal(signal.SIGINT, former)
+
+
+LEAVES = """
+import os, signal, sys, kilohertz
+robot = kilohertz.Robot.emulated(wire="instant")
+def controller(state, command):
+    if state.tick == 100:
+        os.kill(os.getpid(), signal.Signals[sys.argv[1]])
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize(
+    "run",
+    [
+        "robot.run(controller, duration=60.0, log=sys.argv[2])",
+        "with robot.start(age_limit=60.0, log=sys.argv[2]) as live:\n"
+        "    while not live.state().tick > 100: pass\n"
+        "    os.kill(os.getpid(), signal.Signals[sys.argv[1]])\n"
+        "    live.wait()",
+        "live = robot.start(age_limit=60.0, log=sys.argv[2])\n"
+        "while not live.state().tick > 100: pass\n"
+        "os.kill(os.getpid(), signal.Signals[sys.argv[1]])\n",
+    ],
+    ids=["run", "with", "live"],
+)
+def test_signals_that_end_a_process_bring_its_robot_down_gently(tmp_path: pathlib.Path, name: str, run: str) -> None:
+    path = tmp_path / "run.tlog"
+    # A test run in the background of `nohup` ignores SIGHUP, and so would its child.
+    script = f"import signal\nsignal.signal(signal.SIGHUP, signal.SIG_DFL)\n{LEAVES}\n{run}\n"
+    left = subprocess.run([sys.executable, "-c", script, name, str(path)], capture_output=True, text=True)
+    assert left.returncode == 128 + signal.Signals[name], left.stderr
+    with kilohertz.open_log(path) as log:
+        assert log["servo"]["servo_1.mode"][-1] == 0, "the servo is off"
+
+
+def test_a_program_keeps_its_own_handlers_of_signals() -> None:
+    heard = []
+    former = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    try:
+        def controller(state: kilohertz.State, command: kilohertz.Command) -> None:
+            if state.tick == 50:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        assert robot().run(controller, duration=0.3).ended_well
+        assert heard == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
+def test_signals_are_python_s_again_after_a_run() -> None:
+    robot().run(lambda state, command: None, duration=0.1)
+    robot().start().stop()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("seconds", [np.nan, np.inf, -5.0, 1e10])
+def test_times_that_are_none_are_refused(seconds: float) -> None:
+    for name in ("duration", "patience"):
+        with pytest.raises(ValueError, match=f"{name} is .* it must be from 0 to 1e9 seconds"):
+            robot().run(lambda state, command: None, **{name: seconds})
+    for name in ("duration", "age_limit"):
+        with pytest.raises(ValueError, match=f"{name} is "):
+            robot().start(**{name: seconds})
+    with robot().start() as live:
+        with pytest.raises(ValueError, match="over is "):
+            live.send(position=0.0, over=seconds)
+    with robot().connect() as connection:
+        with pytest.raises(ValueError, match="timeout is "):
+            connection.scan(timeout=seconds)
+        with pytest.raises(ValueError, match="timeout is "):
+            connection.servo("servo_1").query(timeout=seconds)
 
 
 def test_the_collector_is_off_in_the_loop_and_on_afterwards() -> None:
