@@ -242,7 +242,10 @@ def test_a_program_keeps_its_own_handlers_of_signals() -> None:
 
 def test_signals_are_python_s_again_after_a_run() -> None:
     robot().run(lambda state, command: None, duration=0.1)
-    robot().start().stop()
+    live = robot().start()
+    while not np.isfinite(live.state().position).all():
+        time.sleep(0.01)
+    live.stop()
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
@@ -255,6 +258,8 @@ def test_times_that_are_none_are_refused(seconds: float) -> None:
         with pytest.raises(ValueError, match=f"{name} is "):
             robot().start(**{name: seconds})
     with robot().start() as live:
+        while not np.isfinite(live.state().position).all():
+            time.sleep(0.01)
         with pytest.raises(ValueError, match="over is "):
             live.send(position=0.0, over=seconds)
     with robot().connect() as connection:
