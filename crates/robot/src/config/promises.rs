@@ -8,6 +8,9 @@ use std::ops::Range;
 /// What a servo moves on by until its watchdog is more than this many times `position_tolerance`: half a radian by default.
 const FAR: f64 = 10.0;
 
+/// No watchdog up to this is called long: it must outlast a few lost frames.
+const USUAL_S: f64 = 0.1;
+
 /// Said of each of them.
 const SEE: &str = "see safety.md";
 
@@ -40,7 +43,8 @@ const RULES: &[Rule] = &[
         keys: &["watchdog_s"],
         applies: |robot, servo| {
             let way = sent_watchdog(servo) * servo.limits.velocity.unwrap_or(0.0);
-            servo.limits.position.is_some() && way > FAR * robot.supervisor.position_tolerance
+            let is_far = way > FAR * robot.supervisor.position_tolerance;
+            servo.limits.position.is_some() && servo.watchdog_s > USUAL_S && is_far
         },
         title: "a servo cut off in motion may go on far beyond its limits: up to `limits.velocity` times `watchdog_s`",
         help: "write a shorter `watchdog_s`; 0.1 is usual",
