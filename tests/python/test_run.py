@@ -22,6 +22,11 @@ def robot() -> kilohertz.Robot:
     return kilohertz.Robot.emulated(servos=3, imu=True, wire="instant")
 
 
+def under_control(live: kilohertz.Live) -> None:
+    while not np.isfinite(live.state().position).all():
+        time.sleep(0.01)
+
+
 def test_the_controller_sees_the_robot_and_moves_it() -> None:
     seen: list[tuple[int, float]] = []
 
@@ -168,6 +173,7 @@ def test_on_its_own_thread_a_stuck_controller_costs_neither_the_end_nor_the_log(
 
 def test_a_forked_child_has_no_loop() -> None:
     with robot().start(age_limit=5.0) as live:
+        under_control(live)
         child = os.fork()
         if child == 0:
             try:
@@ -243,8 +249,7 @@ def test_a_program_keeps_its_own_handlers_of_signals() -> None:
 def test_signals_are_python_s_again_after_a_run() -> None:
     robot().run(lambda state, command: None, duration=0.1)
     live = robot().start()
-    while not np.isfinite(live.state().position).all():
-        time.sleep(0.01)
+    under_control(live)
     live.stop()
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
@@ -258,8 +263,7 @@ def test_times_that_are_none_are_refused(seconds: float) -> None:
         with pytest.raises(ValueError, match=f"{name} is "):
             robot().start(**{name: seconds})
     with robot().start() as live:
-        while not np.isfinite(live.state().position).all():
-            time.sleep(0.01)
+        under_control(live)
         with pytest.raises(ValueError, match="over is "):
             live.send(position=0.0, over=seconds)
     with robot().connect() as connection:
@@ -352,8 +356,7 @@ def test_mistakes_in_a_chain_are_named() -> None:
 
 def test_beside_the_loop() -> None:
     with robot().start(age_limit=5.0) as live:
-        while not np.isfinite(live.state().position).all():
-            time.sleep(0.01)
+        under_control(live)
         live.send(position=[0.0, 0.25, 0.0], over=0.2)
         for _ in range(300):
             if live.state().position[1] == pytest.approx(0.25, abs=0.05):
@@ -370,8 +373,7 @@ def test_beside_the_loop() -> None:
 
 def test_beside_the_loop_old_commands_bring_the_robot_down() -> None:
     live = robot().start(age_limit=0.05)
-    while not np.isfinite(live.state().position).all():
-        time.sleep(0.01)
+    under_control(live)
     live.send(position=0.0)
     with pytest.raises(kilohertz.RobotError, match="age limit") as caught:
         live.wait()
