@@ -14,6 +14,7 @@ use khz_wire::fdcanusb::Dialect;
 use khz_wire::{Frame, Mode};
 use rustix::fs::{CWD, FileType, OFlags, mknodat, open};
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::termios::{Action, LocalModes, OptionalActions, tcflow, tcgetattr, tcsetattr};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
@@ -297,14 +298,18 @@ fn a_terminal_that_stops_background_output_does_not_stop_a_robot() {
     let same = || programs.try_clone().unwrap();
     let [robot, pid] = [stand.robot(), stand.folder.path().join("pid")];
     // A shell with job control, which puts the robot into a process group of its own.
-    let line = "set -m; stty tostop; \"$0\" run \"$1\" --no-report & echo $! > \"$2\"; wait $!";
+    let line = "set -m; \"$0\" run \"$1\" --no-report & echo $! > \"$2\"; wait $!";
     let words = [robot.to_str().unwrap(), pid.to_str().unwrap()];
     let words = [&["--ctty", "bash", "-c", line, env!("CARGO_BIN_EXE_khz")], &words[..]].concat();
     let mut command = stand.program("setsid", &words);
     command.stdin(same()).stdout(same()).stderr(same());
     let mut shell = Process(command.spawn().unwrap());
     stand.hear_it_hold();
-    // The live line is due by now, more than once.
+    // Now, as what is warned of before the start may wait for a terminal.
+    let mut modes = tcgetattr(&programs).unwrap();
+    modes.local_modes |= LocalModes::TOSTOP;
+    tcsetattr(&programs, OptionalActions::Now, &modes).unwrap();
+    // The live line is due by then, more than once.
     (0..10).for_each(|_| stand.hear("WATCHDOG=1"));
     let pid: i32 = std::fs::read_to_string(pid).unwrap().trim().parse().unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
@@ -316,15 +321,15 @@ fn a_terminal_that_stops_background_output_does_not_stop_a_robot() {
 fn a_stopped_terminal_does_not_keep_a_run_from_ending() {
     let (stand, pipe) = watched_by_the_kernel();
     let (_person, programs) = terminal();
-    // Ctrl-S.
-    rustix::termios::tcflow(&programs, rustix::termios::Action::OOff).unwrap();
     let robot = stand.robot();
     let mut command =
         stand.program(env!("CARGO_BIN_EXE_khz"), &["run", robot.to_str().unwrap(), "--no-report"]);
     let mut robot = Process(command.stderr(programs.try_clone().unwrap()).spawn().unwrap());
     drop(command);
     stand.hear_it_hold();
-    // The live line is due by now.
+    // Ctrl-S.
+    tcflow(&programs, Action::OOff).unwrap();
+    // The live line is due by then.
     (0..5).for_each(|_| stand.hear("WATCHDOG=1"));
     robot.signal(Signal::TERM);
     assert_eq!(robot.ended().code(), Some(0));

@@ -139,9 +139,8 @@ impl Time for RealTime {
     }
 
     fn wait_for_tick(&mut self, at_ns: i64) {
-        // A wait that is over gives no CPU up.
-        self.sleeps.before += u32::from(now_ns() < at_ns);
         self.waiter.wait_until(at_ns);
+        self.sleeps.before += u32::from(self.waiter.slept());
     }
 
     fn pass(&mut self, until_ns: i64, links: &[Box<dyn Link>]) {

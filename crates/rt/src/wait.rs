@@ -40,6 +40,7 @@ pub struct Waiter {
     guard: Guard,
     gap_ns: i64,
     spun_ns: i64,
+    slept: bool,
     _on_its_thread: PhantomData<*const ()>,
 }
 
@@ -78,6 +79,7 @@ impl Waiter {
             guard: Guard::default(),
             gap_ns: 0,
             spun_ns: 0,
+            slept: false,
             _on_its_thread: PhantomData,
         })
     }
@@ -92,18 +94,20 @@ impl Waiter {
     /// Lateness is the difference of the two, never negative but where the clock was set back meanwhile.
     #[inline]
     pub fn wait_until(&mut self, deadline_ns: i64) -> i64 {
-        (self.gap_ns, self.spun_ns) = (0, 0);
+        (self.gap_ns, self.spun_ns, self.slept) = (0, 0, false);
         match &mut self.means {
             Means::Sleep => self.sleep(deadline_ns),
             Means::Spin => self.spin(deadline_ns),
             Means::Hybrid => self.sleep_then_spin(deadline_ns),
             Means::Timerfd(timer) => {
+                self.slept = self.clock.now_ns() < deadline_ns;
                 if wait_timer(timer, deadline_ns).is_err() {
                     self.sleep(deadline_ns);
                 }
                 self.clock.now_ns()
             }
             Means::Sigwait(timer) => {
+                self.slept = self.clock.now_ns() < deadline_ns;
                 if timer.wait_until(deadline_ns).is_err() {
                     self.sleep(deadline_ns);
                 }
@@ -131,6 +135,12 @@ impl Waiter {
         self.spun_ns
     }
 
+    /// Whether the last wait gave the CPU up: it did not only spin, and was not over when it began.
+    #[must_use]
+    pub fn slept(&self) -> bool {
+        self.slept
+    }
+
     fn sleep_then_spin(&mut self, deadline_ns: i64) -> i64 {
         let wake_ns = deadline_ns.saturating_sub(self.guard.ns());
         if self.clock.now_ns() < wake_ns {
@@ -140,7 +150,8 @@ impl Waiter {
         self.spin(deadline_ns)
     }
 
-    fn sleep(&self, deadline_ns: i64) -> i64 {
+    fn sleep(&mut self, deadline_ns: i64) -> i64 {
+        self.slept = self.clock.now_ns() < deadline_ns;
         let deadline = timespec(deadline_ns);
         while clock_nanosleep_absolute(self.clock.id(), &deadline) == Err(Errno::INTR) {}
         self.clock.now_ns()

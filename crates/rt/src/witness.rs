@@ -490,6 +490,8 @@ mod tests {
     fn a_sleep_within_the_tick_is_a_voluntary_switch_unless_it_was_on_purpose() {
         let mut witness = Witness::new();
         let mut tick = |sleeps: Sleeps| {
+            // The wait for the start.
+            std::thread::sleep(std::time::Duration::from_millis(1));
             witness.woke(crate::now_ns(), 0, 0);
             std::thread::sleep(std::time::Duration::from_millis(2));
             witness.done(crate::now_ns(), sleeps)

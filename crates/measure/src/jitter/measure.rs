@@ -172,7 +172,7 @@ impl Experiment {
             let begun_ns = clock.now_ns();
             self.plan.work.run(number);
             let done_ns = clock.now_ns();
-            let sleeps = Sleeps { before: u32::from(ready_ns < planned_ns), ..Sleeps::default() };
+            let sleeps = Sleeps { before: u32::from(waiter.slept()), ..Sleeps::default() };
             let disturbance = witness.done(now_ns(), sleeps);
             let overruns = pacer.counts().overruns;
             pacer.finished(done_ns);
