@@ -33,7 +33,7 @@ pub struct Last {
 
 impl Default for Last {
     fn default() -> Self {
-        Self { sent: None, asked: None, velocity: f64::NAN, grip: Grip::default() }
+        Self { sent: None, asked: None, velocity: f64::NAN, grip: Grip::STRONGEST }
     }
 }
 
@@ -223,6 +223,21 @@ mod tests {
         let mut bench = at(0.3, 0.0);
         (1..100).for_each(|n| _ = bench.check(PositionCommand::hold(0.3 + 0.002 * f64::from(n))));
         assert_eq!(bench.guard.clamped(), 0);
+    }
+
+    #[test]
+    fn a_target_far_ahead_of_its_joint_goes_on_unless_gain_or_torque_come_back() {
+        let mut bench = at(0.0, 0.0);
+        // Steps of 0.2 rad: further than the joint counts as near its target.
+        bench.state.period_ns = 100 * PERIOD_NS;
+        let mut target = |kp_scale, max_torque| {
+            let asked = PositionCommand { kp_scale, max_torque, ..PositionCommand::hold(0.9) };
+            (bench.check(asked).position * 10.0).round() / 10.0
+        };
+        assert_eq!([target(1.0, 5.0), target(1.0, 5.0), target(0.6, 3.0)], [0.2, 0.4, 0.6]);
+        assert_eq!([target(1.0, 5.0), target(0.1, 5.0), target(0.1, 5.0)], [0.8, 0.9, 0.9]);
+        assert_eq!([target(1.0, 5.0), target(1.0, 5.0)], [0.2, 0.4], "the gain came back");
+        assert_eq!([target(1.0, 0.0), target(1.0, 5.0), target(1.0, 5.0)], [0.6, 0.2, 0.4], "the torque did");
     }
 
     #[test]

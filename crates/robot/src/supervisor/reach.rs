@@ -37,7 +37,7 @@ const ROUNDING: f64 = 1e-4;
 const STRONGER: f64 = 2.0;
 
 /// How strongly a servo follows its target.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Grip {
     /// Share of its position gain.
     kp_scale: f64,
@@ -46,6 +46,9 @@ pub struct Grip {
 }
 
 impl Grip {
+    /// Beside which none is stronger.
+    pub const STRONGEST: Self = Self { kp_scale: f64::INFINITY, torque: f64::INFINITY };
+
     fn of(command: &PositionCommand, kp_scale: f64, joint: &Joint) -> Self {
         // The smaller of two, where NaN stands for no limit.
         Self { kp_scale, torque: command.max_torque.min(joint.bounds.torque) }
@@ -128,10 +131,11 @@ pub fn limit(
     let weak = !held || kp_scale < WEAK;
     let (command, target) = if held {
         let grip = Grip::of(&cut, kp_scale, joint);
-        let from = start(servo, last, grip, rules, joint)?;
+        let could_not_follow = last.grip.is_weak_beside(grip);
+        let from = start(servo, last, could_not_follow, rules, joint)?;
         let to = follow(joint, position, from, rules.period_s);
         let is_near = (to - servo.position).abs() <= rules.tolerance;
-        let grip = if is_near { grip } else { grip.least(last.grip) };
+        let grip = if is_near || could_not_follow { grip } else { grip.least(last.grip) };
         let target = Last { sent: Some(to), asked: Some(position), velocity: servo.velocity, grip };
         (feed_forward(joint, PositionCommand { position: to, ..cut }, servo, last, rules), target)
     } else {
@@ -153,13 +157,19 @@ pub fn limit(
 
 /// Where the target moves from: its last place, but the joint's own while the servo does not follow it yet, or could not until
 /// now. Of a joint that was carried out of its limits the target stays near, so that it does not snap back when it is let go.
-fn start(servo: &ServoState, last: Last, grip: Grip, rules: &Rules, joint: &Joint) -> Option<f64> {
+fn start(
+    servo: &ServoState,
+    last: Last,
+    could_not_follow: bool,
+    rules: &Rules,
+    joint: &Joint,
+) -> Option<f64> {
     let measured = servo.position;
     if !measured.is_finite() {
         return last.sent;
     }
     match last.sent {
-        Some(sent) if servo.mode == Mode::Position && !last.grip.is_weak_beside(grip) => {
+        Some(sent) if servo.mode == Mode::Position && !could_not_follow => {
             let carried = joint.bounds.exceeded(measured, rules.tolerance).is_some();
             let near = [measured - rules.tolerance, measured + rules.tolerance];
             Some(if carried { within(sent, near) } else { sent })
