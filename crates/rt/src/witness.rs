@@ -196,19 +196,19 @@ pub struct Disturbance {
     pub cpu_ns: i64,
     /// Between waking and the end of the tick, time the thread neither used the CPU nor slept on purpose.
     pub away_ns: i64,
-    /// Time in the run queue while other threads ran, from the end of the tick before to waking. 0 unless waking was late by 20 µs;
-    /// then it is in `queued_ns`.
+    /// Time in the run queue while other threads ran, from the end of the tick before to waking. After a wake less than
+    /// 20 µs late the counters are not divided: this is 0, and all is in `queued_ns`.
     pub queued_before_ns: i64,
     /// The same from waking to the end of the tick.
     pub queued_ns: i64,
     /// Times the thread gave the CPU up (voluntary switches) from the end of the tick before to waking, beyond its wait
-    /// for the start.
+    /// for the start. Divided as `queued_before_ns`.
     pub blocked_before: u32,
     /// The same from waking to the end of the tick, beyond its waits for replies.
     pub blocked: u32,
     /// Times another thread was put in its place, since the end of the tick before.
     pub involuntary: u32,
-    /// Page faults served from memory, from waking to the end of the tick.
+    /// Page faults served from memory, from waking to the end of the tick. Divided as `queued_before_ns`.
     pub minor_faults: u32,
     /// What those took, about: the kernel counts but does not time them. CPU time of the thread, and so no time lost to
     /// others.

@@ -173,7 +173,7 @@ pub const SMOOTH_HZ: f64 = 65.0;
 const RESTART_HZ: f64 = 100.0;
 /// Below this rate a joint driven by torque alone may gain too much speed before that is measured, Hz.
 const BRAKED_HZ: f64 = 500.0;
-/// Below this rate a joint with limits takes no torque without position control, Hz.
+/// Below this rate a joint with limits takes no torque, Hz: the default of `torque_control_hz`.
 const TORQUE_HZ: f64 = 200.0;
 
 /// What silence on a bus, or a host that does not listen, leads to.
