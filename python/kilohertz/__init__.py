@@ -29,7 +29,7 @@ from ._native import (
 from .connection import Connection, Found, Servo
 from .log import Log, Record, open_log
 from .results import Result, ResultError, Table, open_result
-from .robot import Live, Mode, Robot, Summary
+from .robot import Doing, Live, Mode, Robot, Summary
 
 __all__ = [
     "BusError",
@@ -39,6 +39,7 @@ __all__ = [
     "ConfigError",
     "Connection",
     "ControllerTimeout",
+    "Doing",
     "Found",
     "KilohertzError",
     "Live",

@@ -36,6 +36,25 @@ class Mode(enum.IntEnum):
     """Follow a velocity from wherever the joint is, adding a torque; `position` and `kp_scale` do not matter."""
 
 
+class Doing(enum.IntEnum):
+    """What a servo is doing; the values of `State.doing`."""
+
+    OFF = 0
+    """Its output is off, and nothing is wrong."""
+    STARTING = 1
+    """On its way from off to on."""
+    FOLLOWING = 2
+    """It follows its commands."""
+    DAMPING = 3
+    """It damps."""
+    TIMED_OUT = 4
+    """It has heard no command for too long and acts on its own, as its watchdog is set to."""
+    FAULTED = 5
+    """It has switched itself off; `State.fault` tells why."""
+    OTHER = 6
+    """Its output is on for something no loop commands, such as a calibration."""
+
+
 class Controller(Protocol):
     """A controller with a state of its own. `start(state)`, if there is one, is called once before."""
 

@@ -39,12 +39,15 @@ pub struct State {
     /// Age of the values, s; inf before the first reply.
     #[pyo3(get)]
     age: Array<f64>,
-    /// The servo's mode, as its register has it.
+    /// What the servos are doing: `kilohertz.Doing`.
+    #[pyo3(get)]
+    doing: Array<u8>,
+    /// The same as the servo's family numbers it; of a moteus its mode register.
     #[pyo3(get)]
     mode: Array<u8>,
-    /// The servo's fault code; 0: none.
+    /// The fault code of the servo's family; 0: none.
     #[pyo3(get)]
-    fault: Array<u8>,
+    fault: Array<u32>,
     /// The reply answers this tick's query.
     #[pyo3(get)]
     fresh: Array<bool>,
@@ -77,6 +80,7 @@ impl State {
             voltage: read_only(py, servos)?,
             temperature: read_only(py, servos)?,
             age: read_only(py, servos)?,
+            doing: read_only(py, servos)?,
             mode: read_only(py, servos)?,
             fault: read_only(py, servos)?,
             fresh: read_only(py, servos)?,
@@ -102,8 +106,9 @@ impl State {
         write(py, &self.voltage, servos().map(|servo| servo.voltage));
         write(py, &self.temperature, servos().map(|servo| servo.temperature));
         write(py, &self.age, servos().map(|servo| seconds(servo.age_ns(state.now_ns))));
-        write(py, &self.mode, servos().map(|servo| servo.mode as u8));
-        write(py, &self.fault, servos().map(|servo| servo.fault.0));
+        write(py, &self.doing, servos().map(|servo| servo.doing as u8));
+        write(py, &self.mode, servos().map(|servo| servo.mode.number));
+        write(py, &self.fault, servos().map(|servo| servo.fault.code));
         write(py, &self.fresh, servos().map(|servo| servo.fresh));
         if let Some(imu) = &state.imu {
             write(py, &self.attitude, imu.sample.attitude.into_iter());

@@ -5,8 +5,8 @@ use crate::shared::Share;
 use khz_emu::Injection;
 use khz_link::Link;
 use khz_link::faults::{Direction, Fault, Kind};
-use khz_robot::command::{PositionCommand, ServoCommand};
-use khz_wire::{Address, Frame, Mode, Register, Subframe, Subframes, Value};
+use khz_robot::{Doing, PositionCommand, ServoCommand};
+use khz_wire::{Address, Frame, Register, Subframe, Subframes, Value};
 use std::f64::consts::TAU;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ pub fn all_answer(build: &Build) {
                 "{n} servos, tick {tick}"
             );
         }
-        assert!(rig.state.servos.iter().all(|servo| servo.mode == Mode::Stopped && servo.voltage > 20.0));
+        assert!(rig.state.servos.iter().all(|servo| servo.doing == Doing::Off && servo.voltage > 20.0));
         let counters = rig.link.counters(0);
         assert_eq!((counters.sent, counters.received), (5 * u64::from(n), 5 * u64::from(n)));
         assert_eq!((counters.corrupt, counters.errors, counters.downs, counters.full), (0, 0, 0, 0));
@@ -106,7 +106,7 @@ pub fn corrupt(build: &Build) {
         assert!(rig.fresh().starts_with(&[1]) && rig.fresh().ends_with(&[3]));
         assert_eq!(result.replied + result.missed, 3);
         let [first, _, third] = &rig.state.servos[..] else { panic!() };
-        assert!([first, third].iter().all(|servo| servo.mode == Mode::Stopped && servo.voltage > 20.0));
+        assert!([first, third].iter().all(|servo| servo.doing == Doing::Off && servo.voltage > 20.0));
     }
 }
 
@@ -122,7 +122,7 @@ pub fn reboot(build: &Build) {
         let result = rig.tick();
         assert_eq!(rig.fresh()[..2], [1, 2]);
         if result.missed == 0 {
-            assert_eq!(rig.state.servos[2].mode, Mode::Stopped);
+            assert_eq!(rig.state.servos[2].doing, Doing::Off);
             return;
         }
         missed += result.missed;

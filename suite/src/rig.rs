@@ -4,11 +4,12 @@ use crate::shared::Share;
 use khz_emu::World;
 use khz_link::Link;
 use khz_link::faults::{Fault, Faults};
-use khz_robot::command::ServoCommand;
-use khz_robot::config::{CommandFormat, QueryFormat};
-use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan, Mounting};
+use khz_robot::ServoCommand;
+use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
 use khz_robot::state::RobotState;
 use khz_robot::time::{Time, VirtualTime};
+use khz_servo::moteus::Settings;
+use khz_servo::{Family, Mounting};
 
 /// Time between two cycles, ns. Long enough for 32 servos on one RS485 line.
 pub const PERIOD_NS: i64 = 20_000_000;
@@ -123,8 +124,7 @@ fn device(id: u8) -> DevicePlan {
         channel: 0,
         id,
         mounting: Mounting::default(),
-        command: CommandFormat::default(),
-        query: QueryFormat::default(),
+        family: Family::Moteus(Settings::default()),
         watchdog_s: 0.1,
         reply_timeout_ns: 1_000_000,
     }

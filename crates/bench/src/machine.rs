@@ -3,11 +3,13 @@
 use anyhow::Result;
 use khz_link::Link;
 use khz_link::trace::Tap;
-use khz_robot::command::{PositionCommand, ServoCommand};
 use khz_robot::config::{CommandFormat, Format, QueryFormat};
-use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan, Mounting};
+use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
 use khz_robot::state::RobotState;
 use khz_robot::time::{RealTime, Receive, Time};
+use khz_robot::{PositionCommand, ServoCommand};
+use khz_servo::moteus::Settings;
+use khz_servo::{Family, Mounting};
 use khz_wire::Frame;
 
 /// Position and velocity, nothing else: what the official clients send by default.
@@ -37,8 +39,7 @@ pub fn plan(
         channel: (id - 1) % buses,
         id,
         mounting: Mounting::default(),
-        command: command.clone(),
-        query: query.clone(),
+        family: Family::Moteus(Settings { command: command.clone(), query: query.clone() }),
         watchdog_s: f64::NAN,
         reply_timeout_ns,
     };

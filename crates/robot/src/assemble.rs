@@ -2,7 +2,7 @@
 
 use crate::config::{BusConfig, ControllerConfig, ImuLink, LinkConfig, RobotConfig, ServoConfig};
 use crate::controller::{Controller, Hold, Sine, StandAndSquat};
-use crate::cycle::{Cycle, CyclePlan, DevicePlan, Mounting, PaceFrame};
+use crate::cycle::{Cycle, CyclePlan, DevicePlan, PaceFrame};
 use crate::state::RobotState;
 use crate::supervisor::Supervisor;
 use crate::tick::Machine;
@@ -59,12 +59,7 @@ pub fn put_together(config: &RobotConfig, controller: Box<dyn Controller>, links
 /// The bus cycle of a robot file on links that are open.
 pub fn cycle(config: &RobotConfig, links: &Links) -> Cycle {
     let devices = config.servos.iter().map(|servo| device(config, servo, links.places[servo.bus])).collect();
-    let plan = CyclePlan {
-        devices,
-        imu: links.imu.clone(),
-        pace: pace_frame(config, links),
-        ..CyclePlan::default()
-    };
+    let plan = CyclePlan { devices, imu: links.imu.clone(), pace: pace_frame(config, links) };
     Cycle::new(plan, &links.links)
 }
 
@@ -244,9 +239,8 @@ fn device(config: &RobotConfig, servo: &ServoConfig, (link, channel): Place) -> 
         link,
         channel,
         id: servo.id,
-        mounting: Mounting { sign: f64::from(servo.sign), offset: servo.offset },
-        command: servo.command.clone(),
-        query: servo.query.clone(),
+        mounting: servo.mounting(),
+        family: servo.family(),
         watchdog_s: servo.watchdog_s,
         reply_timeout_ns: reply_timeout_ns(&config.buses[servo.bus].link),
     }

@@ -7,35 +7,24 @@
 //! reply has been read; the buses run in parallel. Where not all servos of a bus have a turn, those that had none go first in
 //! the next cycle. Of each link a fair share of frames is taken at a time, so that one that floods costs the others nothing.
 //!
-//! # Which query does a reply answer?
-//! Replies carry no sequence number. But a device answers the reads of a query in their order, so the cycle varies the
-//! order from query to query: the first read of a reply names its query, at no cost in bytes while replies keep coming.
-//! No query is given the order of one that is still unanswered; where the orders do not suffice, the query reads a further
-//! register first. A reply to an older query is counted *late* and never taken for this tick's; the age of its values
-//! counts from when that query was sent.
-//!
-//! What cannot be distinguished: a reply that comes more than 600 queries after its own while none between was answered,
-//! one that was overtaken by the answer to a later query more than 64 queries ago, and the first of several duplicates if
-//! it comes exactly as many ticks late as the query has orders. From then on duplicates are recognised.
+//! What is in the frames, and which query a reply answers, is the business of the servos' family ([`khz_servo::Servos`]); the
+//! cycle knows when they leave and whether they came in time. A reply to an older query is counted *late* and never taken for
+//! this tick's; the age of its values counts from when that query was sent.
 //!
 //! # Realtime contract
 //! After [`Cycle::new`] nothing allocates, locks, prints or waits. All methods take the present time.
 
-mod codec;
 mod device;
 mod lane;
-mod queries;
 
-pub use codec::{Mounting, exchange};
 pub use device::{DevicePlan, DeviceStats};
 
-use crate::command::ServoCommand;
 use crate::config::MAX_LINKS;
 use crate::state::{ImuState, RobotState};
 use arrayvec::ArrayVec;
-use device::{Device, Outcome};
+use device::Device;
 use khz_link::{Link, LinkError, Received};
-use khz_wire::Address;
+use khz_servo::{ServoCommand, ServoPlan, Taken, family};
 use lane::Lane;
 
 /// Frames taken from a link at once; more wait in the link, so that one that floods leaves time for the others.
@@ -53,10 +42,6 @@ pub struct CyclePlan {
     pub imu: Vec<usize>,
     /// The frame that paces the loop, if one does; it is no reply of a servo.
     pub pace: Option<PaceFrame>,
-    /// Prefix of all identifiers, 13 bits.
-    pub prefix: u16,
-    /// The host's own id.
-    pub host: u8,
 }
 
 /// Where the frame that paces the loop comes from.
@@ -72,6 +57,20 @@ pub struct PaceFrame {
 
 /// So many pacing frames are remembered between two looks; of more the oldest are counted only.
 pub(crate) const PACED: usize = 64;
+
+/// The servos on the bus of `device`, itself among them.
+fn servos_beside(device: &DevicePlan, all: &[DevicePlan]) -> Vec<ServoPlan> {
+    let beside =
+        |(_, other): &(usize, &DevicePlan)| (other.link, other.channel) == (device.link, device.channel);
+    let plan = |(servo, other): (usize, &DevicePlan)| ServoPlan {
+        servo,
+        id: other.id,
+        mounting: other.mounting,
+        watchdog_s: other.watchdog_s,
+        family: other.family.clone(),
+    };
+    all.iter().enumerate().filter(beside).map(plan).collect()
+}
 
 /// The frames that pace the loop, since they were last asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -152,15 +151,15 @@ impl Cycle {
             links.iter().map(|link| vec![None; usize::from(link.capabilities().channels)]).collect();
         let mut lanes: Vec<Lane> = Vec::new();
         let mut devices = Vec::new();
-        for (index, device) in plan.devices.iter().enumerate() {
+        for device in &plan.devices {
             let slot = &mut lane_of[device.link][usize::from(device.channel)];
             let lane = *slot.get_or_insert_with(|| {
                 let half_duplex = links[device.link].half_duplex(device.channel);
-                lanes.push(Lane::new(device.link, device.channel, half_duplex));
+                let servos = family::on_bus(&servos_beside(device, &plan.devices));
+                lanes.push(Lane::new(device.link, device.channel, half_duplex, servos));
                 lanes.len() - 1
             });
-            lanes[lane].add(device.id, index);
-            devices.push(Device::new(device, plan.prefix, plan.host, lane));
+            devices.push(Device::new(lane, device.reply_timeout_ns));
         }
         let imu = if plan.imu.is_empty() { ImuPhase::Absent } else { ImuPhase::Idle };
         Self {
@@ -188,10 +187,8 @@ impl Cycle {
         self.taken.fill(0);
         self.deadline_ns = deadline_ns;
         self.pending = self.devices.len() as u16;
-        for (device, command) in self.devices.iter_mut().zip(commands) {
-            device.encode(command);
-        }
-        self.lanes.iter_mut().for_each(Lane::begin);
+        self.devices.iter_mut().for_each(Device::begin);
+        self.lanes.iter_mut().for_each(|lane| lane.begin(commands));
         if self.imu != ImuPhase::Absent {
             self.imu = ImuPhase::Idle;
         }
@@ -313,29 +310,32 @@ impl Cycle {
             self.paced.add(received.at_ns);
             return;
         }
-        let address = Address::from_id(received.frame.id);
         let lane = self.lane_of[link].get(usize::from(received.channel)).copied().flatten();
-        let device = lane.and_then(|lane| self.lanes[lane].device(address.source));
-        let ours =
-            address.destination == self.plan.host && address.prefix == self.plan.prefix && !address.reply;
-        let (Some(index), true) = (device, ours) else {
-            self.result.foreign = self.result.foreign.saturating_add(1);
-            return;
-        };
-        let device = &mut self.devices[index];
-        match device.take_in(received, self.deadline_ns, &mut state.servos[index]) {
-            Outcome::Fresh => {
-                self.pending -= 1;
-                self.result.replied += 1;
-                self.lanes[device.lane].answered(index);
+        let taken = lane.map(|lane| self.lanes[lane].take(&received.frame, &mut state.servos));
+        match taken.unwrap_or(Taken::Unexpected) {
+            Taken::State { servo, sent_ns, newest } => {
+                let (device, deadline_ns) = (&mut self.devices[servo], self.deadline_ns);
+                if newest && device.answered(sent_ns, received.at_ns, deadline_ns, &mut state.servos[servo]) {
+                    self.pending -= 1;
+                    self.result.replied += 1;
+                    self.lanes[device.lane].answered(&self.devices);
+                } else {
+                    self.late(servo, false);
+                }
             }
-            Outcome::Late => self.result.late = self.result.late.saturating_add(1),
-            Outcome::Duplicate => {
-                self.result.late = self.result.late.saturating_add(1);
-                self.result.answered_twice.get_or_insert(index as u16);
+            Taken::Late { servo } => self.late(servo, false),
+            Taken::Duplicate { servo } => {
+                self.late(servo, true);
+                self.result.answered_twice.get_or_insert(servo as u16);
             }
-            Outcome::Foreign => self.result.foreign = self.result.foreign.saturating_add(1),
+            Taken::Aside => {}
+            Taken::Unexpected => self.result.foreign = self.result.foreign.saturating_add(1),
         }
+    }
+
+    fn late(&mut self, servo: usize, is_duplicate: bool) {
+        self.devices[servo].late(is_duplicate);
+        self.result.late = self.result.late.saturating_add(1);
     }
 
     /// No servo's reply is awaited any more.

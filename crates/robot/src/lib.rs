@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod assemble;
-pub mod command;
 pub mod config;
 pub mod controller;
 pub mod cycle;
@@ -22,7 +21,7 @@ pub mod tick;
 pub mod time;
 pub mod watchdogs;
 
-pub use command::{PositionCommand, ServoCommand};
 pub use config::{ConfigError, RobotConfig};
 pub use controller::{ControlError, Controller};
-pub use state::{ImuState, Refused, RobotState, ServoState};
+pub use khz_servo::{Doing, Fault, Mode, PositionCommand, Refused, ServoCommand, ServoState};
+pub use state::{ImuState, RobotState};

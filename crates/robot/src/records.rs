@@ -12,22 +12,20 @@
 //! Units are SI: rad, rad/s, N·m, m/s². The schemas name them, so that every log and export has them.
 
 use crate::assemble::link_names;
-use crate::command::{PositionCommand, ServoCommand};
-use crate::config::RobotConfig;
+use crate::config::{RobotConfig, ServoConfig};
 use crate::recorder::{Plan, RecordId, RecorderError, Tap};
 use crate::run::{Observer, Tick};
-use crate::state::{ImuState, ServoState};
+use crate::state::ImuState;
 use crate::supervisor::{Phase, Transition};
 use arrayvec::ArrayString;
+use khz_servo::{Doing, Family, PositionCommand, ServoCommand, ServoState};
 use khz_tlog::{Field, Sink, Type, Width};
-use khz_wire::Mode;
 use std::fmt::Write;
 
 const FLOAT: Type = Type::Float32;
 const I64: Type = Type::Int(Width::Eight);
 const U64: Type = Type::Uint(Width::Eight);
 const U32: Type = Type::Uint(Width::Four);
-const U8: Type = Type::Uint(Width::One);
 
 /// Records every tick of a run.
 pub struct RunLog {
@@ -49,9 +47,11 @@ impl RunLog {
     pub fn declare(plan: &mut Plan, config: &RobotConfig) -> Result<Self, RecorderError> {
         let names: Vec<String> = config.servos.iter().map(|servo| servo.name.clone()).collect();
         let of_servos = || names.iter().map(String::as_str);
+        let families: Vec<_> = of_servos().zip(config.servos.iter().map(ServoConfig::family)).collect();
         Ok(Self {
             tick: plan.record("tick", &tick_schema())?,
-            servo: plan.record("servo", &servo_schema(of_servos()))?,
+            servo: plan
+                .record("servo", &servo_schema(families.iter().map(|(name, family)| (*name, family))))?,
             command: plan.record("command", &command_schema(of_servos()))?,
             imu: config.imu.as_ref().map(|_| plan.record("imu", &imu_schema())).transpose()?,
             event: plan.record("event", &event_schema())?,
@@ -227,32 +227,35 @@ fn counts(tick: &Tick<'_>) -> [u32; COUNTS.len()] {
 }
 
 /// Schema of `servo`: one object per servo.
-pub fn servo_schema<'a>(names: impl IntoIterator<Item = &'a str>) -> Type {
-    let modes = || Mode::ALL.map(|mode| (mode as u64, mode.name()));
-    let servo = || {
+pub fn servo_schema<'a>(servos: impl IntoIterator<Item = (&'a str, &'a Family)>) -> Type {
+    let doing = || Type::enumeration(Doing::ALL.map(|doing| (doing as u64, doing.name())));
+    let servo = |family: &Family| {
         Type::Object(vec![
             Field::new("position", FLOAT).with_unit("rad"),
             Field::new("velocity", FLOAT).with_unit("rad/s"),
             Field::new("torque", FLOAT).with_unit("N·m"),
             Field::new("voltage", FLOAT).with_unit("V"),
             Field::new("temperature", FLOAT).with_unit("°C"),
-            Field::new("mode", Type::enumeration(modes())),
-            Field::new("fault", U8),
+            Field::new("doing", doing()),
+            Field::new("mode", Type::enumeration(family.settings().modes())),
+            Field::new("fault", U32),
             Field::new("fresh", Type::Bool),
             Field::new("age_us", U32).with_unit("us"),
             // The periods of a loop are a second at the most, and a reply in time takes less.
             Field::new("round_trip_ns", U32).with_unit("ns"),
         ])
     };
-    Type::object(names.into_iter().map(|name| (name, servo())))
+    Type::object(servos.into_iter().map(|(name, family)| (name, servo(family))))
 }
 
 /// Writes a `servo` record.
 pub fn write_servos(servos: &[ServoState], now_ns: i64, out: &mut impl Sink) {
     for servo in servos {
         put_floats([servo.position, servo.velocity, servo.torque, servo.voltage, servo.temperature], out);
-        out.varuint(servo.mode as u64);
-        out.put(&[servo.fault.0, u8::from(servo.fresh)]);
+        out.varuint(servo.doing as u64);
+        out.varuint(servo.mode.number.into());
+        out.put(&servo.fault.code.to_le_bytes());
+        out.put(&[u8::from(servo.fresh)]);
         out.put(&micros(servo.age_ns(now_ns)).to_le_bytes());
         out.put(&u32::try_from(servo.round_trip_ns).unwrap_or(u32::MAX).to_le_bytes());
     }
@@ -381,7 +384,8 @@ mod tests {
         };
         let servo =
             more(&[("voltage", "V"), ("temperature", "°C"), ("age_us", "us"), ("round_trip_ns", "ns")]);
-        assert_eq!(units(&servo_schema(["hip"])), [&motion[..], &servo].concat());
+        let family = Family::Moteus(khz_servo::moteus::Settings::default());
+        assert_eq!(units(&servo_schema([("hip", &family)])), [&motion[..], &servo].concat());
         assert_eq!(units(&command_schema(["hip"])), [&motion[..], &more(&[("max_torque", "N·m")])].concat());
         let imu = more(&[("rate", "rad/s"), ("acceleration", "m/s²"), ("age_us", "us")]);
         assert_eq!(units(&imu_schema()), imu);

@@ -1,7 +1,7 @@
 //! What the loop knows about the robot at a tick. SI units: radians, N·m, seconds where named.
 
 use khz_link::ImuSample;
-use khz_wire::{Fault, Mode, Register};
+use khz_servo::ServoState;
 
 /// Everything a controller sees. Rewritten in place every tick; never reallocated.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,70 +57,6 @@ impl RobotState {
     }
 }
 
-/// One servo, as of its newest reply.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ServoState {
-    /// Joint position, rad. NaN before the first reply; infinite if it is beyond what the format of the query can carry,
-    /// as are velocity and torque.
-    pub position: f64,
-    /// Joint velocity, rad/s.
-    pub velocity: f64,
-    /// Joint torque, N·m.
-    pub torque: f64,
-    /// Supply, V.
-    pub voltage: f64,
-    /// Temperature of the servo's board, °C.
-    pub temperature: f64,
-    /// What it is doing.
-    pub mode: Mode,
-    /// Why it stopped, if it did.
-    pub fault: Fault,
-    /// The register its newest reply refused to read or write, if it did. Values that were not read are NaN.
-    pub refused: Option<Refused>,
-    /// When the query was sent that its newest reply answers: its values are no older. `i64::MIN` before the first.
-    pub at_ns: i64,
-    /// Of the newest reply that came in time: from handing its query to the link until it had arrived. 0 before the first.
-    pub round_trip_ns: i64,
-    /// The newest reply answers this tick's query.
-    pub fresh: bool,
-}
-
-/// A register that a servo refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// Which register.
-    pub register: Register,
-    /// What was refused: to write it, or else to read it.
-    pub write: bool,
-}
-
-impl ServoState {
-    /// Before the first reply.
-    pub const UNKNOWN: Self = Self {
-        position: f64::NAN,
-        velocity: f64::NAN,
-        torque: f64::NAN,
-        voltage: f64::NAN,
-        temperature: f64::NAN,
-        mode: Mode::Stopped,
-        fault: Fault::NONE,
-        refused: None,
-        at_ns: i64::MIN,
-        round_trip_ns: 0,
-        fresh: false,
-    };
-
-    /// It has replied at least once.
-    pub const fn is_known(&self) -> bool {
-        self.at_ns != i64::MIN
-    }
-
-    /// How old its values are at `now_ns`, at the most; `i64::MAX` before the first reply.
-    pub const fn age_ns(&self, now_ns: i64) -> i64 {
-        if self.is_known() { now_ns.saturating_sub(self.at_ns) } else { i64::MAX }
-    }
-}
-
 /// The IMU, as of its newest reading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ImuState {
@@ -154,12 +90,6 @@ impl ImuState {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_unheard_servo_is_infinitely_old() {
-        assert_eq!(ServoState::UNKNOWN.age_ns(5), i64::MAX);
-        assert_eq!(ServoState { at_ns: 3, ..ServoState::UNKNOWN }.age_ns(5), 2);
-    }
 
     #[test]
     fn tilt_of_a_quarter_roll_is_a_right_angle() {

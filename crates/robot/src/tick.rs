@@ -1,6 +1,5 @@
 //! One tick of the whole machine: cycle, supervisor, controller.
 
-use crate::command::ServoCommand;
 use crate::controller::{ControlError, Controller};
 use crate::cycle::{Cycle, CycleResult, Paced};
 use crate::operator::Heartbeat;
@@ -10,6 +9,7 @@ use crate::time::Time;
 use khz_link::Link;
 use khz_rt::SectionSummary;
 use khz_rt::panics::{self, Panic};
+use khz_servo::ServoCommand;
 use std::fmt;
 
 /// When each part of a tick was done. All in ns of the loop's clock.

@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
-use khz_robot::command::ServoCommand;
-use khz_robot::config::{CommandFormat, QueryFormat};
-use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan, Mounting};
+use khz_robot::ServoCommand;
+use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
 use khz_robot::state::RobotState;
 use khz_robot::time::{Time, VirtualTime};
+use khz_servo::moteus::Settings;
+use khz_servo::{Family, Mounting};
 use khz_wire::{Address, Frame, Subframe, Subframes, Value, Writer};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -128,8 +129,7 @@ fn device(channel: u8, id: u8) -> DevicePlan {
         channel,
         id,
         mounting: Mounting::default(),
-        command: CommandFormat::default(),
-        query: QueryFormat::default(),
+        family: Family::Moteus(Settings::default()),
         watchdog_s: 0.1,
         reply_timeout_ns: 250_000,
     }

@@ -4,15 +4,17 @@
 
 use khz_link::faults::{Direction, Fault, Faults, Kind};
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
+use khz_robot::ServoCommand;
 use khz_robot::assemble;
-use khz_robot::command::ServoCommand;
-use khz_robot::config::{CommandFormat, Format, QUADRUPED, QueryFormat};
-use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan, Mounting};
+use khz_robot::config::{Format, QUADRUPED, QueryFormat};
+use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
 use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_robot::state::RobotState;
 use khz_robot::supervisor::{Cause, Phase};
 use khz_robot::time::{Time, VirtualTime};
 use khz_robot::{RobotConfig, tick::Machine};
+use khz_servo::moteus::Settings;
+use khz_servo::{Family, Mounting};
 use khz_wire::{Address, Frame, Subframe, Subframes, Value, Writer};
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -152,8 +154,7 @@ impl Rig {
             channel: 0,
             id: 1,
             mounting: Mounting::default(),
-            command: CommandFormat::default(),
-            query,
+            family: Family::Moteus(Settings { query, ..Settings::default() }),
             watchdog_s: 0.1,
             reply_timeout_ns: 250_000,
         };

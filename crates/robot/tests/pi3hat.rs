@@ -5,11 +5,13 @@ use khz_emu::hat::Hat;
 use khz_emu::{BusConfig, ImuConfig, ServoConfig, World, WorldConfig};
 use khz_link::Link;
 use khz_link::pi3hat::{Options, Pi3hat};
-use khz_robot::command::{PositionCommand, ServoCommand};
 use khz_robot::config::{CommandFormat, Format, QueryFormat};
-use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan, Mounting};
+use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
 use khz_robot::state::RobotState;
 use khz_robot::time::{Time, VirtualTime};
+use khz_robot::{PositionCommand, ServoCommand};
+use khz_servo::moteus::Settings;
+use khz_servo::{Family, Mounting};
 
 const DEADLINE_NS: i64 = 900_000;
 
@@ -35,8 +37,16 @@ fn device(n: u8) -> DevicePlan {
         channel: n % 4,
         id: n + 1,
         mounting: Mounting::default(),
-        command: CommandFormat { kp_scale: none, kd_scale: none, max_torque: none, watchdog: none, ..motion },
-        query: QueryFormat { position: short, velocity: short, torque: short, ..QueryFormat::default() },
+        family: Family::Moteus(Settings {
+            command: CommandFormat {
+                kp_scale: none,
+                kd_scale: none,
+                max_torque: none,
+                watchdog: none,
+                ..motion
+            },
+            query: QueryFormat { position: short, velocity: short, torque: short, ..QueryFormat::default() },
+        }),
         watchdog_s: f64::NAN,
         reply_timeout_ns: DEADLINE_NS,
     }

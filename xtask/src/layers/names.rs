@@ -32,9 +32,9 @@ const MOTEUS: &[&str] = &[
 const FORBIDDEN: &[Forbidden] = &[
     Forbidden {
         who: &["crates/link", "crates/robot", "crates/measure", "crates/export", "crates/cli", "python"],
-        but: &["crates/robot/src/cycle/codec.rs"],
+        but: &[],
         what: MOTEUS,
-        why: "only the codec and the emulation speak a servo family's words",
+        why: "only a family's own code and its emulation speak its words",
     },
     Forbidden {
         who: &["crates/link"],
@@ -47,6 +47,18 @@ const FORBIDDEN: &[Forbidden] = &[
         but: &[],
         what: &["khz_wire::fdcanusb", "khz_wire::rs485", "khz_wire::pi3hat", "khz_wire::udp"],
         why: "how bytes move is the links' business",
+    },
+    Forbidden {
+        who: &["crates/servo"],
+        but: &[],
+        what: &["khz_link", "khz_rt", "libc", "rustix"],
+        why: "a family knows neither links nor clocks",
+    },
+    Forbidden {
+        who: &["crates/robot/src/supervisor", "crates/robot/src/cycle", "crates/robot/src/controller"],
+        but: &[],
+        what: &["khz_servo::moteus", "khz_wire::Address"],
+        why: "what decides about a servo knows no family",
     },
     Forbidden {
         who: &["crates/measure", "crates/export"],
@@ -112,14 +124,6 @@ const EXCEPTIONS: &[Exception] = &[
     Exception { file: "crates/measure/src/drill/spy.rs", what: "khz_wire::Register", until: FAMILIES },
     Exception { file: "crates/measure/src/rtt/send.rs", what: "khz_link", until: RTT },
     Exception { file: "crates/measure/src/rtt/socket.rs", what: "khz_link", until: RTT },
-    Exception { file: "crates/robot/src/records.rs", what: "khz_wire::Mode", until: FAMILIES },
-    Exception { file: "crates/robot/src/state.rs", what: "khz_wire::Fault", until: FAMILIES },
-    Exception { file: "crates/robot/src/state.rs", what: "khz_wire::Mode", until: FAMILIES },
-    Exception { file: "crates/robot/src/state.rs", what: "khz_wire::Register", until: FAMILIES },
-    Exception { file: "crates/robot/src/supervisor/cause.rs", what: "khz_wire::Fault", until: FAMILIES },
-    Exception { file: "crates/robot/src/supervisor/cause.rs", what: "khz_wire::Mode", until: FAMILIES },
-    Exception { file: "crates/robot/src/supervisor/reach.rs", what: "khz_wire::Mode", until: FAMILIES },
-    Exception { file: "crates/robot/src/supervisor/watch.rs", what: "khz_wire::Mode", until: FAMILIES },
     Exception { file: "crates/cli/src/cmd/bus/scan.rs", what: "khz_wire::Mode", until: DESK },
     Exception { file: "crates/cli/src/cmd/bus/scan.rs", what: "khz_wire::Register", until: DESK },
     Exception { file: "crates/cli/src/cmd/bus/scan.rs", what: "khz_wire::subframe", until: DESK },
@@ -190,7 +194,7 @@ mod tests {
     fn what_a_path_goes_through_is_named() {
         let planted = source("crates/robot/src/new.rs", "fn f() { khz_wire::command::frame() }");
         assert_eq!(breaches(&planted).len(), 1);
-        assert_eq!(breaches(&source("crates/robot/src/cycle/codec.rs", "use khz_wire::Mode;")).len(), 0);
+        assert_eq!(breaches(&source("crates/servo/src/moteus/codec.rs", "use khz_wire::Mode;")).len(), 0);
     }
 
     #[test]

@@ -5,12 +5,12 @@
 use anyhow::{Result, ensure};
 use khz_bench::Bench;
 use khz_link::ImuSample;
-use khz_robot::command::{PositionCommand, ServoCommand};
-use khz_robot::state::{ImuState, RobotState, ServoState};
+use khz_robot::ServoState;
+use khz_robot::state::{ImuState, RobotState};
 use khz_robot::supervisor::{Observation, Phase, Supervisor};
+use khz_robot::{Doing, Fault, Mode, PositionCommand, ServoCommand};
 use khz_robot::{RobotConfig, assemble};
 use khz_rt::clock::now_ns;
-use khz_wire::{Fault, Mode};
 use std::hint::black_box;
 
 const PERIOD_NS: i64 = 1_000_000;
@@ -68,7 +68,8 @@ impl Rig {
                 torque: 0.5,
                 voltage: 24.0,
                 temperature: 65.0,
-                mode: Mode::Position,
+                doing: Doing::Following,
+                mode: Mode::UNKNOWN,
                 fault: Fault::NONE,
                 refused: None,
                 at_ns,

@@ -3,10 +3,9 @@
 use super::costs::{Inputs, Medium};
 use khz_robot::RobotConfig;
 use khz_robot::config::{ImuLink, LinkConfig, Mode, WireModel};
-use khz_robot::cycle::exchange;
 use khz_robot::time::LAST_LOOK_NS;
+use khz_wire::Frame;
 use khz_wire::time::{CanRate, UartRate};
-use khz_wire::{Address, Frame};
 
 /// A robot to be timed.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +68,7 @@ impl Plan {
     pub fn of(robot: &RobotConfig, inputs: Inputs) -> Self {
         let line = |(index, bus): (usize, &khz_robot::config::BusConfig)| {
             let exchanges = robot.servos_on(index).map(|(_, servo)| {
-                let [command, reply] = exchange(Address::to(servo.id, true), &servo.command, &servo.query);
+                let [command, reply] = servo.family().settings().exchange(servo.id);
                 let (command, reply) = match inputs.payload {
                     Some((sent, back)) => (resized(&command, sent), resized(&reply, back)),
                     None => (command, reply),

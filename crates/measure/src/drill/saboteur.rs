@@ -2,11 +2,11 @@
 
 use super::scenario::Style;
 use super::witness::{Witness, lock};
-use khz_robot::command::{PositionCommand, ServoCommand};
 use khz_robot::config::Limits;
 use khz_robot::controller::Hold;
 use khz_robot::time::VirtualTime;
 use khz_robot::{ControlError, Controller, RobotConfig, RobotState};
+use khz_robot::{PositionCommand, ServoCommand};
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 

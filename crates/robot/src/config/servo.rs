@@ -1,8 +1,10 @@
 //! `[[servo]]`: one joint with the servo that drives it.
 
 use khz_emu::{DeviceConfig, HeatConfig, JointConfig};
-use khz_settings::{section, words};
-use khz_wire::{Class, Resolution};
+use khz_servo::{Family, Mounting, moteus};
+use khz_settings::section;
+
+pub use khz_servo::moteus::{CommandFormat, Format, QueryFormat};
 
 /// One servo, with the defaults of `[servo_defaults]` filled in.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,6 +13,18 @@ pub struct ServoConfig {
     pub bus: usize,
     /// What the file says about it.
     pub settings: ServoSettings,
+}
+
+impl ServoConfig {
+    /// Its family, with what the file says of it in that family's words.
+    pub fn family(&self) -> Family {
+        Family::Moteus(moteus::Settings { command: self.command.clone(), query: self.query.clone() })
+    }
+
+    /// How it is mounted on its joint.
+    pub fn mounting(&self) -> Mounting {
+        Mounting { sign: f64::from(self.sign), offset: self.offset }
+    }
 }
 
 impl std::ops::Deref for ServoConfig {
@@ -62,82 +76,5 @@ section! {
         velocity: Option<f64> = None, "rad/s", 0.001 => 1000.0;
         /// Greatest torque.
         torque: Option<f64> = None, "N·m", 0.001 => 1000.0;
-    }
-}
-
-words! {
-    /// How a value travels.
-    Format {
-        /// It is not sent or asked for.
-        None = "none",
-        /// One byte.
-        Int8 = "int8",
-        /// Two bytes.
-        Int16 = "int16",
-        /// Four bytes, scaled.
-        Int32 = "int32",
-        /// Four bytes, floating point.
-        Float = "float",
-    }
-}
-
-impl Format {
-    /// The wire's word for it; `None` if the value does not travel.
-    pub const fn resolution(self) -> Option<Resolution> {
-        match self {
-            Self::None => None,
-            Self::Int8 => Some(Resolution::Int8),
-            Self::Int16 => Some(Resolution::Int16),
-            Self::Int32 => Some(Resolution::Int32),
-            Self::Float => Some(Resolution::Float),
-        }
-    }
-
-    /// The greatest magnitude it carries, in the unit of the wire; 0 if the value does not travel.
-    pub fn greatest(self, class: Class) -> f64 {
-        self.resolution().map_or(0.0, |format| class.greatest(format))
-    }
-
-    /// The least magnitude above 0 it carries, in the unit of the wire; 0 for floats, and if the value does not travel.
-    pub fn step(self, class: Class) -> f64 {
-        self.resolution()
-            .filter(|format| *format != Resolution::Float)
-            .map_or(0.0, |format| class.lsb(format))
-    }
-}
-
-section! {
-    /// `query` of a servo: what it is asked every tick. Mode and fault are always asked.
-    QueryFormat {
-        /// Position; cannot be `none`.
-        position: Format = Format::Float, "";
-        /// Velocity.
-        velocity: Format = Format::Float, "";
-        /// Torque.
-        torque: Format = Format::Float, "";
-        /// Supply voltage.
-        voltage: Format = Format::Int8, "";
-        /// Temperature of the servo's board.
-        temperature: Format = Format::Int8, "";
-    }
-}
-
-section! {
-    /// `command` of a servo: what it is told every tick. The mode is always sent.
-    CommandFormat {
-        /// Target position.
-        position: Format = Format::Float, "";
-        /// Target velocity.
-        velocity: Format = Format::Float, "";
-        /// Feed-forward torque.
-        torque: Format = Format::Float, "";
-        /// Scale of the position gain.
-        kp_scale: Format = Format::Int8, "";
-        /// Scale of the velocity gain.
-        kd_scale: Format = Format::Int8, "";
-        /// Greatest torque.
-        max_torque: Format = Format::Int16, "";
-        /// The watchdog; with `none` the servo's own setting counts.
-        watchdog: Format = Format::Int16, "";
     }
 }

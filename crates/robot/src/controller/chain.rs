@@ -1,9 +1,9 @@
 //! Several modules as one controller, one after another in the same tick.
 
 use super::{ControlError, Controller};
-use crate::command::ServoCommand;
 use crate::state::RobotState;
 use khz_rt::{Profile, SectionId, SectionSummary, now_ns};
+use khz_servo::ServoCommand;
 
 /// Runs named modules in order. Each finds the commands as the ones before it left them, so a gait can come first, a
 /// correction of it next and a filter last. The time each takes is kept under its name.
@@ -81,7 +81,7 @@ impl Controller for Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::PositionCommand;
+    use khz_servo::PositionCommand;
 
     /// Adds to the position it finds; gives up in one tick.
     struct Add(f64, u64);

@@ -1,8 +1,8 @@
 //! Hold every joint where it was found.
 
 use super::{ControlError, Controller};
-use crate::command::{PositionCommand, ServoCommand};
 use crate::state::RobotState;
+use khz_servo::{PositionCommand, ServoCommand};
 
 /// Holds the positions measured at the start.
 #[derive(Debug, Default)]

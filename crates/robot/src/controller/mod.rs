@@ -15,9 +15,9 @@ pub use sine::{Sine, SineParameters};
 pub use smooth::{LowPass, Slew};
 pub use stand_and_squat::{StandAndSquat, StandAndSquatParameters};
 
-use crate::command::ServoCommand;
 use crate::state::RobotState;
 use khz_rt::SectionSummary;
+use khz_servo::ServoCommand;
 use std::borrow::Cow;
 
 /// A control law, called once per tick.

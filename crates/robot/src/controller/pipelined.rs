@@ -2,10 +2,10 @@
 
 use super::handover::{Caller, Worker, handover};
 use super::{ControlError, Controller};
-use crate::command::{PositionCommand, ServoCommand};
 use crate::state::RobotState;
 use khz_rt::panics::{self, Panic};
 use khz_rt::{SectionSummary, now_ns};
+use khz_servo::{PositionCommand, ServoCommand};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 

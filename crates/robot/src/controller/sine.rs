@@ -1,8 +1,8 @@
 //! Swing every joint around where it was found, with a frequency that can sweep.
 
 use super::{ControlError, Controller};
-use crate::command::{PositionCommand, ServoCommand};
 use crate::state::RobotState;
+use khz_servo::{PositionCommand, ServoCommand};
 use khz_settings::section;
 use std::f64::consts::TAU;
 

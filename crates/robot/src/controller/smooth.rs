@@ -1,8 +1,8 @@
 //! Modules that make the commands before them gentler. They come last in a [`super::Chain`].
 
 use super::{ControlError, Controller};
-use crate::command::{PositionCommand, ServoCommand};
 use crate::state::RobotState;
+use khz_servo::{PositionCommand, ServoCommand};
 use std::f64::consts::TAU;
 
 /// A first-order low-pass filter on commanded positions, velocities and torques. Begins at the measured positions.

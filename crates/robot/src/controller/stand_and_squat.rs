@@ -1,8 +1,8 @@
 //! A 12-joint quadruped stands up from where it lies and then squats, or trots on the spot, again and again.
 
 use super::{ControlError, Controller};
-use crate::command::{PositionCommand, ServoCommand};
 use crate::state::RobotState;
+use khz_servo::{PositionCommand, ServoCommand};
 use khz_settings::section;
 use std::f64::consts::{PI, TAU};
 

@@ -1,13 +1,7 @@
-//! One servo within the cycle: its frame, whether its reply is awaited, and its counts.
+//! One servo within the cycle: whether its reply is awaited, and its counts.
 
-use super::codec::{Codec, Mounting, Read};
-use super::queries::{Answer, Queries, Symbol};
-use crate::command::ServoCommand;
-use crate::config::{CommandFormat, QueryFormat};
-use crate::state::ServoState;
-use khz_link::Received;
 use khz_rt::Histogram;
-use khz_wire::{Address, Frame};
+use khz_servo::{Family, Mounting, ServoState};
 
 /// One servo of the plan.
 #[derive(Clone, Debug)]
@@ -16,15 +10,13 @@ pub struct DevicePlan {
     pub link: usize,
     /// Which of its buses.
     pub channel: u8,
-    /// The servo's id, 1–126.
+    /// The servo's id on its bus.
     pub id: u8,
     /// How it is mounted.
     pub mounting: Mounting,
-    /// How commands travel.
-    pub command: CommandFormat,
-    /// How its state travels.
-    pub query: QueryFormat,
-    /// The servo stops by itself if it hears nothing this long, s. NaN: never.
+    /// What it speaks.
+    pub family: Family,
+    /// The servo acts by itself if it hears nothing this long, s. NaN: never.
     pub watchdog_s: f64,
     /// On half-duplex buses: how long to wait for this servo before asking the next.
     pub reply_timeout_ns: i64,
@@ -49,24 +41,11 @@ pub struct DeviceStats {
     pub round_trip: Histogram,
 }
 
-/// What a received frame was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The answer to this cycle's query.
-    Fresh,
-    /// An answer to an older query, or too late.
-    Late,
-    /// A further answer to a query already answered.
-    Duplicate,
-    /// Not an answer.
-    Foreign,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Encoded, not sent.
+    /// Not asked yet.
     Ready,
-    /// Sent, not answered.
+    /// Asked, not answered.
     Awaited,
     Answered,
     /// The cycle is over.
@@ -79,11 +58,6 @@ enum Phase {
 #[derive(Debug)]
 pub struct Device {
     pub lane: usize,
-    codec: Codec,
-    queries: Queries,
-    /// Of the query in `frame`.
-    symbol: Symbol,
-    frame: Frame,
     phase: Phase,
     reply_timeout_ns: i64,
     missed_now: u32,
@@ -91,12 +65,7 @@ pub struct Device {
 }
 
 impl Device {
-    pub fn new(plan: &DevicePlan, prefix: u16, host: u8, lane: usize) -> Self {
-        let address = Address { prefix, source: host, destination: plan.id, reply: true };
-        let mut codec = Codec::new(address, &plan.command, &plan.query, plan.mounting, plan.watchdog_s);
-        let mut frame =
-            Frame::new(address.id(), &[]).unwrap_or_else(|| unreachable!("an address has 29 bits"));
-        codec.encode(&ServoCommand::Stop, 0, &mut frame);
+    pub fn new(lane: usize, reply_timeout_ns: i64) -> Self {
         let stats = DeviceStats {
             sent: 0,
             replied: 0,
@@ -106,53 +75,35 @@ impl Device {
             duplicates: 0,
             round_trip: Histogram::new(),
         };
-        let (rotations, marks) = codec.symbols();
-        Self {
-            lane,
-            codec,
-            queries: Queries::new(rotations, marks),
-            symbol: 0,
-            frame,
-            phase: Phase::Ended { missed: false },
-            reply_timeout_ns: plan.reply_timeout_ns,
-            missed_now: 0,
-            stats,
-        }
+        Self { lane, phase: Phase::Ended { missed: false }, reply_timeout_ns, missed_now: 0, stats }
     }
 
-    pub fn encode(&mut self, command: &ServoCommand) {
-        self.symbol = self.queries.next();
-        self.codec.encode(command, self.symbol, &mut self.frame);
+    pub fn begin(&mut self) {
         self.phase = Phase::Ready;
     }
 
-    pub fn sent(&mut self, now_ns: i64) {
-        self.queries.sent(self.symbol, now_ns);
+    /// Everything was sent that asks for its state.
+    pub fn asked(&mut self) {
         self.phase = Phase::Awaited;
         self.stats.sent += 1;
     }
 
-    /// Reads a frame from this device into its state. The values are as old as the query they answer, at the most.
-    pub fn take_in(&mut self, received: &Received, deadline_ns: i64, servo: &mut ServoState) -> Outcome {
-        let Some(Read { symbol, refused }) = self.codec.read(received.frame.payload()) else {
-            return Outcome::Foreign;
-        };
-        let answer = self.queries.answered(symbol, refused);
-        if let (Answer::News { sent_ns, newest }, false) = (answer, refused) {
-            self.codec.decode(&received.frame, symbol, servo);
-            servo.at_ns = sent_ns;
-            let in_time = (sent_ns..=deadline_ns).contains(&received.at_ns);
-            if newest && in_time && self.phase == Phase::Awaited {
-                servo.round_trip_ns = received.at_ns - sent_ns;
-                self.stats.round_trip.record(servo.round_trip_ns, received.at_ns);
-                self.stats.replied += 1;
-                self.phase = Phase::Answered;
-                return Outcome::Fresh;
-            }
+    /// The answer to this cycle's query has come: true if it is the first and in time, and so fresh.
+    pub fn answered(&mut self, sent_ns: i64, at_ns: i64, deadline_ns: i64, state: &mut ServoState) -> bool {
+        let in_time = (sent_ns..=deadline_ns).contains(&at_ns) && self.phase == Phase::Awaited;
+        if in_time {
+            state.round_trip_ns = at_ns - sent_ns;
+            self.stats.round_trip.record(state.round_trip_ns, at_ns);
+            self.stats.replied += 1;
+            self.phase = Phase::Answered;
         }
+        in_time
+    }
+
+    /// A reply has come that is not fresh.
+    pub fn late(&mut self, is_duplicate: bool) {
         self.stats.late += 1;
-        self.stats.duplicates += u64::from(answer == Answer::Duplicate);
-        if answer == Answer::Duplicate { Outcome::Duplicate } else { Outcome::Late }
+        self.stats.duplicates += u64::from(is_duplicate);
     }
 
     /// Ends the cycle; true if the device answered in time.
@@ -165,12 +116,12 @@ impl Device {
         answered
     }
 
-    pub fn frame(&self) -> &Frame {
-        &self.frame
-    }
-
     pub fn stats(&self) -> &DeviceStats {
         &self.stats
+    }
+
+    pub fn is_awaited(&self) -> bool {
+        self.phase == Phase::Awaited
     }
 
     pub fn was_missed(&self) -> bool {

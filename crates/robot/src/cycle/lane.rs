@@ -2,6 +2,8 @@
 
 use super::device::Device;
 use khz_link::{Link, LinkError};
+use khz_servo::{ServoCommand, ServoState, Servos, Taken};
+use khz_wire::Frame;
 
 /// One bus.
 #[derive(Debug)]
@@ -9,50 +11,60 @@ pub struct Lane {
     pub link: usize,
     channel: u8,
     half_duplex: bool,
-    /// Devices in the order they are asked.
-    order: Vec<usize>,
-    /// Devices of `order` already asked in this cycle.
-    asked: usize,
+    /// Its servos, by family.
+    families: Vec<Box<dyn Servos>>,
+    /// Turns in the order they are taken.
+    order: Vec<Turn>,
+    /// Turns of `order` already taken in this cycle.
+    taken: usize,
+    /// Requests of the present turn already sent.
+    part: usize,
     outstanding: Option<Outstanding>,
     down: bool,
-    /// Device by source id.
-    by_source: Box<[Option<usize>; 128]>,
+}
+
+/// A turn of a family.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    family: usize,
+    turn: usize,
 }
 
 /// A half-duplex query on its way.
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
-    device: usize,
+    turn: Turn,
     until_ns: i64,
 }
 
 impl Lane {
-    pub fn new(link: usize, channel: u8, half_duplex: bool) -> Self {
-        let by_source = Box::new([None; 128]);
+    pub fn new(link: usize, channel: u8, half_duplex: bool, families: Vec<Box<dyn Servos>>) -> Self {
+        let turns_of = |family: usize, servos: &dyn Servos| {
+            let turn = move |turn| Turn { family, turn };
+            (0..servos.turns()).map(turn)
+        };
+        let order = families.iter().enumerate().flat_map(|(at, servos)| turns_of(at, &**servos)).collect();
         Self {
             link,
             channel,
             half_duplex,
-            order: Vec::new(),
-            asked: 0,
+            families,
+            order,
+            taken: 0,
+            part: 0,
             outstanding: None,
             down: false,
-            by_source,
         }
     }
 
-    pub fn add(&mut self, id: u8, device: usize) {
-        self.order.push(device);
-        self.by_source[usize::from(id & 0x7f)] = Some(device);
+    fn servos(&self, turn: Turn) -> &[usize] {
+        self.families[turn.family].servos(turn.turn)
     }
 
-    /// The device with this source id.
-    pub fn device(&self, source: u8) -> Option<usize> {
-        self.by_source[usize::from(source & 0x7f)]
-    }
-
-    pub fn begin(&mut self) {
-        self.asked = 0;
+    /// A cycle begins: makes its requests.
+    pub fn begin(&mut self, commands: &[ServoCommand]) {
+        self.families.iter_mut().for_each(|servos| servos.begin(commands));
+        (self.taken, self.part) = (0, 0);
         self.outstanding = None;
         self.down = false;
     }
@@ -68,15 +80,24 @@ impl Lane {
         if self.down || self.outstanding.is_some() {
             return false;
         }
-        let Some(&index) = self.order.get(self.asked) else { return false };
-        let device = &mut devices[index];
-        match links[self.link].send(self.channel, device.frame(), now_ns) {
+        let Some(&turn) = self.order.get(self.taken) else { return false };
+        let servos = &mut self.families[turn.family];
+        let Some(request) = servos.request(turn.turn, self.part) else { return false };
+        let replies = request.replies;
+        match links[self.link].send(self.channel, request.frame, now_ns) {
             Ok(()) => {
-                device.sent(now_ns);
-                self.asked += 1;
-                if self.half_duplex {
-                    let until_ns = now_ns + device.reply_timeout_ns();
-                    self.outstanding = Some(Outstanding { device: index, until_ns });
+                servos.sent(turn.turn, self.part, now_ns);
+                self.part += 1;
+                let is_over = servos.request(turn.turn, self.part).is_none();
+                if is_over {
+                    servos.servos(turn.turn).iter().for_each(|&servo| devices[servo].asked());
+                    (self.taken, self.part) = (self.taken + 1, 0);
+                }
+                if self.half_duplex && replies > 0 {
+                    let timeouts =
+                        servos.servos(turn.turn).iter().map(|&servo| devices[servo].reply_timeout_ns());
+                    let until_ns = now_ns + timeouts.max().unwrap_or(0);
+                    self.outstanding = Some(Outstanding { turn, until_ns });
                 }
                 true
             }
@@ -89,9 +110,21 @@ impl Lane {
         }
     }
 
-    /// A fresh reply has been read: the bus is free for the next query.
-    pub fn answered(&mut self, device: usize) {
-        self.outstanding = self.outstanding.filter(|outstanding| outstanding.device != device);
+    /// Reads a frame of this bus into the state of its servo.
+    pub fn take(&mut self, frame: &Frame, states: &mut [ServoState]) -> Taken {
+        let families = self.families.iter_mut();
+        families
+            .map(|servos| servos.take(frame, states))
+            .find(|taken| *taken != Taken::Unexpected)
+            .unwrap_or(Taken::Unexpected)
+    }
+
+    /// A fresh reply has been read: with the last that is awaited the bus is free for the next query.
+    pub fn answered(&mut self, devices: &[Device]) {
+        let awaited = |outstanding: &Outstanding| {
+            self.servos(outstanding.turn).iter().any(|&servo| devices[servo].is_awaited())
+        };
+        self.outstanding = self.outstanding.filter(awaited);
     }
 
     /// When to stop waiting for the outstanding reply.
@@ -107,12 +140,13 @@ impl Lane {
     /// silent device holds up those after it, so it is asked last.
     pub fn end(&mut self, devices: &[Device]) {
         // The deadline cut the last one off, unless the bus was its own all the time: then it is silent.
-        let cut_off = usize::from(self.outstanding.is_some() && self.asked > 1);
-        let served = self.asked - cut_off;
+        let cut_off = usize::from(self.outstanding.is_some() && self.taken > 1);
+        let served = self.taken - cut_off;
+        let is_silent = |turn: &Turn| self.servos(*turn).iter().any(|&servo| devices[servo].was_missed());
         if served < self.order.len() {
             self.order.rotate_left(served);
         } else if self.half_duplex
-            && let Some(place) = self.order.iter().position(|&index| devices[index].was_missed())
+            && let Some(place) = self.order.iter().position(is_silent)
         {
             self.order[place..].rotate_left(1);
         }

@@ -1,11 +1,9 @@
 //! What the supervisor reacts to, and the record it leaves.
 
 use super::Phase;
-use super::joint::Quantity;
 use super::{Reaction, Reactions};
-use crate::state::Refused;
 use arrayvec::ArrayVec;
-use khz_wire::{Fault, Mode};
+use khz_servo::{Fault, Mode, Quantity, Refused};
 use std::fmt;
 
 /// Why the phase changed, or what was warned of.
@@ -374,7 +372,7 @@ impl fmt::Display for Cause {
             Self::OperatorStop => f.write_str("stopped by the operator"),
             Self::HeartbeatLost { age_ns: i64::MAX } => f.write_str("the operator was never heard"),
             Self::HeartbeatLost { age_ns } => write!(f, "operator not heard for {:.1} ms", ms(age_ns)),
-            Self::ServoFault { fault, .. } => write!(f, "servo fault {} ({})", fault.0, fault.name()),
+            Self::ServoFault { fault, .. } => write!(f, "servo fault {} ({})", fault.code, fault.text),
             Self::ServoTimedOut { .. } => f.write_str("the servo's own watchdog ran out"),
             Self::ServoReset { .. } => f.write_str("the servo started anew"),
             Self::ServoNotFinite { .. } => f.write_str("the servo reports what is no number"),
@@ -385,7 +383,7 @@ impl fmt::Display for Cause {
             ),
             Self::RegisterRefused { refused, .. } => write_refused(f, refused),
             Self::ServoNotObeying { mode, .. } => {
-                write!(f, "the servo stays in mode `{}` although it is commanded", mode.name())
+                write!(f, "the servo stays in mode `{}` although it is commanded", mode.name)
             }
             Self::PositionOutOfLimits { position, limit, .. } => write!(
                 f,
@@ -453,10 +451,9 @@ impl fmt::Display for Cause {
 }
 
 fn write_refused(f: &mut fmt::Formatter<'_>, refused: Refused) -> fmt::Result {
-    let Refused { register, write } = refused;
+    let Refused { register, name, write } = refused;
     let (verb, table) = if write { ("write", "command") } else { ("read", "query") };
-    let name = register.entry().map_or("unknown", |entry| entry.name);
-    write!(f, "the servo refused to {verb} register 0x{:03x} ({name}): see its `{table}` keys", register.0)
+    write!(f, "the servo refused to {verb} register 0x{register:03x} ({name}): see its `{table}` keys")
 }
 
 /// Three decimals, or an exponent for what is too large to be meant.

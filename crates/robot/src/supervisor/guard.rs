@@ -3,8 +3,8 @@
 use super::joint::Joint;
 use super::reach::{self, Grip, Rules};
 use super::{Cause, OutOfLimits, SupervisorSettings};
-use crate::command::{PositionCommand, ServoCommand};
 use crate::state::RobotState;
+use khz_servo::{PositionCommand, ServoCommand};
 
 /// A servo that was silent for longer, and for more than a tick, may have lost its power and be back on another turn: it is
 /// damped until it is heard.
@@ -90,7 +90,7 @@ impl Guard {
                 trouble = trouble.or(Some(Cause::TorqueNotBraked { servo: at }));
             }
             let held = allowed.target.sent.is_some();
-            if let Some((quantity, value, most)) = joint.sent.lack(held, &allowed.command) {
+            if let Some((quantity, value, most)) = joint.carries.lack(held, &allowed.command) {
                 let cause = Cause::CommandNotSendable { servo: at, quantity, value, most };
                 trouble = trouble.or(Some(cause));
             }
@@ -111,8 +111,8 @@ fn most_torque(joint: &Joint, asked: f64, share: f64) -> f64 {
         return f64::NAN;
     }
     // A little torque must not become none by rounding: the joint would fall.
-    let least = if most > 0.0 { joint.sent.least_max_torque } else { 0.0 };
-    most.max(least).min(joint.sent.max_torque)
+    let least = if most > 0.0 { joint.carries.least_max_torque } else { 0.0 };
+    most.max(least).min(joint.carries.max_torque)
 }
 
 /// Every part is a number where it has to be. No position is needed without a position gain; a velocity and a
@@ -142,9 +142,10 @@ fn heat_share(celsius: f64, settings: &SupervisorSettings) -> f64 {
 mod tests {
     use super::*;
     use crate::config::RobotConfig;
-    use crate::state::ServoState;
-    use crate::supervisor::joint::{Bounds, Quantity};
-    use khz_wire::{Class, Mode, Resolution};
+    use crate::supervisor::joint::Bounds;
+    use khz_servo::ServoState;
+    use khz_servo::{Doing, Quantity};
+    use khz_wire::{Class, Resolution};
     use std::f64::consts::TAU;
 
     const PERIOD_NS: i64 = 1_000_000;
@@ -159,12 +160,12 @@ mod tests {
 
     impl Bench {
         fn new(bounds: Bounds) -> Self {
-            let joint = Joint { bounds, target: bounds.position, ..Joint::unlimited() };
+            let joint = Joint { bounds, target: bounds.position, ..Joint::UNLIMITED };
             let mut state = RobotState::unknown(1, false, PERIOD_NS);
             state.servos[0] = ServoState {
                 position: 0.0,
                 velocity: 0.0,
-                mode: Mode::Position,
+                doing: Doing::Following,
                 at_ns: 0,
                 ..ServoState::UNKNOWN
             };
@@ -243,7 +244,7 @@ mod tests {
     #[test]
     fn a_target_waits_for_a_servo_that_is_not_on_yet() {
         let mut bench = at(0.3, 0.0);
-        bench.state.servos[0].mode = Mode::Calibrating;
+        bench.state.servos[0].doing = Doing::Starting;
         (0..20)
             .for_each(|_| assert!((bench.check(PositionCommand::hold(0.9)).position - 0.302).abs() < 1e-12));
     }
@@ -469,8 +470,8 @@ mod tests {
             let mut bench = at(0.0, 0.0);
             let mut last = None;
             for (command, position, velocity, mode) in ticks {
-                let mode = if mode == 0 { Mode::Calibrating } else { Mode::Position };
-                let known = ServoState { position, velocity, mode, at_ns: 0, ..ServoState::UNKNOWN };
+                let doing = if mode == 0 { Doing::Starting } else { Doing::Following };
+                let known = ServoState { position, velocity, doing, at_ns: 0, ..ServoState::UNKNOWN };
                 bench.state.servos[0] = known;
                 let mut commands = [command];
                 let trouble =

@@ -31,17 +31,18 @@ mod tests;
 mod watch;
 
 pub use cause::{Cause, Transition, Transitions, Trigger};
-pub use joint::{Bounds, Quantity};
+pub use joint::Bounds;
+pub use khz_servo::Quantity;
 pub use phase::Phase;
 pub use settings::{Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings};
 
-use crate::command::ServoCommand;
 use crate::config::RobotConfig;
 use crate::cycle::CycleResult;
 use crate::state::RobotState;
 use bring_up::BringUp;
 use guard::Guard;
 use joint::Joint;
+use khz_servo::ServoCommand;
 use watch::{Findings, Watch};
 
 /// Stop is sent for this long, and in so many ticks, before the robot counts as settled, unless every servo says earlier that
@@ -102,7 +103,7 @@ pub struct Supervisor {
 impl Supervisor {
     /// Watches `servos` servos without limits of their own, which are asked for their velocity.
     pub fn new(settings: SupervisorSettings, servos: usize) -> Self {
-        Self::with_joints(settings, vec![Joint::unlimited(); servos])
+        Self::with_joints(settings, vec![Joint::UNLIMITED; servos])
     }
 
     /// Watches the robot of a file, with its thresholds and limits.
@@ -272,7 +273,7 @@ impl Supervisor {
     }
 
     fn settle(&mut self, state: &RobotState, elapsed_ns: i64) {
-        let off = |servo: &crate::state::ServoState| servo.fresh && !servo.mode.is_active();
+        let off = |servo: &khz_servo::ServoState| servo.fresh && !servo.doing.is_on();
         self.settled = elapsed_ns >= settle_ns(state) || state.servos.iter().all(off);
         if self.settled && self.arm {
             self.blame = None;

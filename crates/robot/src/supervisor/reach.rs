@@ -8,9 +8,10 @@
 use super::SupervisorSettings;
 use super::guard::Last;
 use super::joint::{Bounds, Joint};
-use crate::command::PositionCommand;
-use crate::state::{RobotState, ServoState};
-use khz_wire::Mode;
+use crate::state::RobotState;
+use khz_servo::Doing;
+use khz_servo::PositionCommand;
+use khz_servo::ServoState;
 
 /// At a high rate; see [`Rules::braking_s`]. The servo's velocity gain brakes a joint; this is longer than its time constant
 /// (inertia by gain: 10 to 45 ms), so that the joint follows.
@@ -126,7 +127,7 @@ pub fn limit(
         kd_scale: asked.kd_scale.clamp(0.0, 1.0),
         ..*asked
     };
-    let (kp_scale, position) = (if joint.sent.kp_scale { cut.kp_scale } else { 1.0 }, asked.position);
+    let (kp_scale, position) = (if joint.carries.kp_scale { cut.kp_scale } else { 1.0 }, asked.position);
     let held = kp_scale > 0.0 && !position.is_nan();
     let weak = !held || kp_scale < WEAK;
     let (command, target) = if held {
@@ -145,7 +146,7 @@ pub fn limit(
     };
     let command = if weak { approach(joint, command, servo, last, rules)? } else { command };
     let limited_torque = command.torque != 0.0 && bounds.limit_motion();
-    let unbraked = limited_torque && (rules.is_slow || weak && !joint.velocity_asked);
+    let unbraked = limited_torque && (rules.is_slow || weak && !joint.carries.velocity_asked);
     let beyond = !same(&cut, asked)
         || bounds.exceeded(position, 0.0).is_some()
         || held && steps_too_far(joint, position, last, servo, rules);
@@ -169,7 +170,7 @@ fn start(
         return last.sent;
     }
     match last.sent {
-        Some(sent) if servo.mode == Mode::Position && !could_not_follow => {
+        Some(sent) if servo.doing == Doing::Following && !could_not_follow => {
             let carried = joint.bounds.exceeded(measured, rules.tolerance).is_some();
             let near = [measured - rules.tolerance, measured + rules.tolerance];
             Some(if carried { within(sent, near) } else { sent })

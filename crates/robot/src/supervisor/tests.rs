@@ -1,10 +1,10 @@
 //! The state machine in virtual time: every trigger, every reaction, and no way off the graph.
 
 use super::*;
-use crate::command::PositionCommand;
-use crate::state::{ImuState, Refused, ServoState};
+use crate::state::ImuState;
 use khz_link::ImuSample;
-use khz_wire::{Fault, Mode, Register};
+use khz_servo::PositionCommand;
+use khz_servo::{Doing, Fault, Mode, Refused, ServoState};
 
 const PERIOD_NS: i64 = 1_000_000;
 
@@ -24,7 +24,8 @@ fn well(at_ns: i64) -> ServoState {
         torque: 0.0,
         voltage: 24.0,
         temperature: 30.0,
-        mode: Mode::Position,
+        doing: Doing::Following,
+        mode: Mode::UNKNOWN,
         fault: Fault::NONE,
         refused: None,
         at_ns,
@@ -104,8 +105,8 @@ impl Bench {
 }
 
 fn fault(bench: &mut Bench) {
-    bench.state.servos[1].mode = Mode::Fault;
-    bench.state.servos[1].fault = Fault::OVER_TEMPERATURE;
+    bench.state.servos[1].doing = Doing::Faulted;
+    bench.state.servos[1].fault = HOT;
 }
 
 #[test]
@@ -138,10 +139,7 @@ fn damping_ends_early_when_all_stands_still() {
     assert_eq!(bench.run(299, still), Phase::Damping);
     assert_eq!(bench.run(3, still), Phase::Fault);
     assert_eq!(bench.last().cause, Cause::Still);
-    assert_eq!(
-        bench.supervisor.blame(),
-        Some(Cause::ServoFault { servo: 1, fault: Fault::OVER_TEMPERATURE })
-    );
+    assert_eq!(bench.supervisor.blame(), Some(Cause::ServoFault { servo: 1, fault: HOT }));
 }
 
 #[test]
@@ -155,7 +153,8 @@ fn a_fault_is_answered_by_damping_in_the_same_tick() {
     assert_eq!(transition.last_good_ns, transition.at_ns - PERIOD_NS);
 }
 
-const REFUSED: Refused = Refused { register: Register::COMMAND_WATCHDOG, write: true };
+const REFUSED: Refused = Refused { register: 0x027, name: "watchdog timeout", write: true };
+const HOT: Fault = Fault { code: 38, text: "over temperature" };
 
 /// A name, what spoils a tick, how many such ticks in a row are bearable, and the cause in the end.
 type Case = (&'static str, fn(&mut Bench), usize, Cause);
@@ -165,13 +164,8 @@ fn every_trigger_damps_after_its_threshold() {
     let quarter = std::f64::consts::FRAC_PI_2;
     let cases: [Case; 17] = [
         ("silent", Bench::silence, 9, Cause::MissedReplies { servo: 1, count: 10 }),
-        (
-            "timed out",
-            |b| b.state.servos[0].mode = Mode::PositionTimeout,
-            0,
-            Cause::ServoTimedOut { servo: 0 },
-        ),
-        ("reset", |b| b.state.servos[0].mode = Mode::Stopped, 0, Cause::ServoReset { servo: 0 }),
+        ("timed out", |b| b.state.servos[0].doing = Doing::TimedOut, 0, Cause::ServoTimedOut { servo: 0 }),
+        ("reset", |b| b.state.servos[0].doing = Doing::Off, 0, Cause::ServoReset { servo: 0 }),
         ("lying", |b| b.state.servos[1].position = f64::NAN, 0, Cause::ServoNotFinite { servo: 1 }),
         (
             "lying of its velocity",
@@ -189,11 +183,7 @@ fn every_trigger_damps_after_its_threshold() {
             "saturated",
             |b| b.state.servos[0].velocity = f64::NEG_INFINITY,
             0,
-            Cause::ServoSaturated {
-                servo: 0,
-                quantity: Quantity::Velocity,
-                most: f64::from(f32::MAX) * std::f64::consts::TAU,
-            },
+            Cause::ServoSaturated { servo: 0, quantity: Quantity::Velocity, most: f64::from(f32::MAX) },
         ),
         (
             "beyond its limits",
@@ -331,12 +321,12 @@ fn late_replies_are_forgiven_no_longer_than_silence() {
 
 #[test]
 fn a_servo_that_stays_off_is_noticed_and_one_that_is_told_to_is_not() {
-    let off = |bench: &mut Bench| bench.state.servos[0].mode = Mode::Stopped;
+    let off = |bench: &mut Bench| bench.state.servos[0].doing = Doing::Off;
     let mut bench = Bench::new(|_| {});
     while bench.tick(off) != Phase::Active {}
     assert_eq!(bench.run(10, off), Phase::Active);
     assert_eq!(bench.tick(off), Phase::Damping);
-    assert_eq!(bench.last().cause, Cause::ServoNotObeying { servo: 0, mode: Mode::Stopped });
+    assert_eq!(bench.last().cause, Cause::ServoNotObeying { servo: 0, mode: Mode::UNKNOWN });
 
     let stopped = |bench: &mut Bench| {
         off(bench);
@@ -347,7 +337,7 @@ fn a_servo_that_stays_off_is_noticed_and_one_that_is_told_to_is_not() {
     bench.tick(|bench| bench.commands[0] = ServoCommand::Stop);
     assert_eq!(bench.run(100, stopped), Phase::Active);
 
-    let enabling = |bench: &mut Bench| bench.state.servos[0].mode = Mode::Calibrating;
+    let enabling = |bench: &mut Bench| bench.state.servos[0].doing = Doing::Starting;
     let mut bench = Bench::new(|_| {});
     while bench.tick(enabling) != Phase::Active {}
     assert_eq!(bench.run(490, enabling), Phase::Active);
@@ -378,7 +368,7 @@ fn a_servo_back_on_another_turn_is_not_followed_with_a_jump() {
     bench.tick(|_| {});
     bench.tick(|bench| {
         turned(bench);
-        bench.state.servos[0].mode = Mode::Stopped;
+        bench.state.servos[0].doing = Doing::Off;
     });
     for tick in 1..100 {
         assert!((target(&bench) - (std::f64::consts::TAU - 0.002 * f64::from(tick))).abs() < 1e-9);
@@ -603,7 +593,7 @@ fn a_robot_with_a_faulted_servo_is_not_armed() {
     bench.run(10, |_| {});
     bench.supervisor.arm();
     assert_eq!(bench.tick(fault), Phase::Init);
-    assert_eq!(bench.last().cause, Cause::ServoFault { servo: 1, fault: Fault::OVER_TEMPERATURE });
+    assert_eq!(bench.last().cause, Cause::ServoFault { servo: 1, fault: HOT });
     assert_eq!(bench.run(6, |_| {}), Phase::Active);
     let mut bench = Bench::unarmed(|_| {});
     bench.run(10, |_| {});
@@ -699,8 +689,8 @@ fn stop_is_sent_for_fifty_milliseconds_and_in_five_ticks_to_servos_that_stay_on(
 fn a_robot_is_settled_as_soon_as_every_servo_says_that_it_is_off() {
     let mut bench = Bench::active(|settings| settings.reactions.operator = Descent::Stop);
     bench.tick(|bench| bench.seen.stop = Some(Cause::OperatorStop));
-    bench.tick(|bench| bench.state.servos[0].mode = Mode::Stopped);
+    bench.tick(|bench| bench.state.servos[0].doing = Doing::Off);
     assert!(!bench.supervisor.is_settled(), "one of two");
-    bench.tick(|bench| bench.state.servos.iter_mut().for_each(|servo| servo.mode = Mode::Stopped));
+    bench.tick(|bench| bench.state.servos.iter_mut().for_each(|servo| servo.doing = Doing::Off));
     assert!(bench.supervisor.is_settled());
 }

@@ -1,11 +1,10 @@
 //! Looks at a tick and says what is wrong with it.
 
-use super::joint::{Joint, Quantity};
+use super::joint::Joint;
 use super::{Cause, Observation, SupervisorSettings, Trigger};
-use crate::command::ServoCommand;
 use crate::config::RESTART_UNSEEN;
-use crate::state::{RobotState, ServoState};
-use khz_wire::Mode;
+use crate::state::RobotState;
+use khz_servo::{Doing, Quantity, ServoCommand, ServoState};
 
 /// What is wrong in one tick: at most one cause per trigger.
 pub type Findings = [Option<Cause>; Trigger::COUNT];
@@ -35,11 +34,11 @@ struct Tally {
 impl Tally {
     fn update(&mut self, servo: &ServoState, now_ns: i64) {
         self.missed = if servo.fresh { 0 } else { self.missed.saturating_add(1) };
-        if !self.driven || servo.mode.is_active() || servo.mode == Mode::Fault {
+        if !self.driven || servo.doing.is_on() || servo.doing == Doing::Faulted {
             (self.stopped, self.off_since_ns) = (0, None);
-            self.ran = self.driven && (self.ran || servo.fresh && servo.mode.is_active());
+            self.ran = self.driven && (self.ran || servo.fresh && servo.doing.is_on());
         } else if servo.fresh {
-            self.stopped = if servo.mode == Mode::Stopped { self.stopped.saturating_add(1) } else { 0 };
+            self.stopped = if servo.doing == Doing::Off { self.stopped.saturating_add(1) } else { 0 };
             self.off_since_ns.get_or_insert(now_ns);
         }
     }
@@ -216,23 +215,23 @@ fn bearable_silence(period_ns: i64, settings: &SupervisorSettings, forgiving: bo
 
 /// What is wrong with a servo itself.
 fn servo_trouble(at: u16, servo: &ServoState, joint: &Joint, tally: &Tally, now_ns: i64) -> Option<Cause> {
-    match servo.mode {
-        Mode::Fault => return Some(Cause::ServoFault { servo: at, fault: servo.fault }),
-        Mode::PositionTimeout => return Some(Cause::ServoTimedOut { servo: at }),
-        mode if tally.ran && !mode.is_active() => return Some(Cause::ServoReset { servo: at }),
+    match servo.doing {
+        Doing::Faulted => return Some(Cause::ServoFault { servo: at, fault: servo.fault }),
+        Doing::TimedOut => return Some(Cause::ServoTimedOut { servo: at }),
+        doing if tally.ran && !doing.is_on() => return Some(Cause::ServoReset { servo: at }),
         _ if !servo.is_known() => return None,
         _ => {}
     }
     if let Some(refused) = servo.refused {
         return Some(Cause::RegisterRefused { servo: at, refused });
     }
-    let [position, velocity] = joint.reported;
+    let [position, velocity] = joint.carries.reported;
     let saturated = |quantity, most| Some(Cause::ServoSaturated { servo: at, quantity, most });
     if servo.position.is_infinite() {
         saturated(Quantity::Position, position)
     } else if servo.velocity.is_infinite() {
         saturated(Quantity::Velocity, velocity)
-    } else if servo.position.is_nan() || servo.velocity.is_nan() && joint.velocity_asked {
+    } else if servo.position.is_nan() || servo.velocity.is_nan() && joint.carries.velocity_asked {
         Some(Cause::ServoNotFinite { servo: at })
     } else if tally.stays_off(now_ns) {
         Some(Cause::ServoNotObeying { servo: at, mode: servo.mode })

@@ -1,10 +1,10 @@
 //! What can happen in one tick, and every combination of it up to a number of events at once.
 
 use khz_link::ImuSample;
-use khz_robot::command::{PositionCommand, ServoCommand};
-use khz_robot::state::{ImuState, Refused, RobotState, ServoState};
+use khz_robot::state::{ImuState, RobotState};
 use khz_robot::supervisor::{Cause, Observation, Phase, SupervisorSettings};
-use khz_wire::{Fault, Mode, Register};
+use khz_robot::{Doing, Fault, Mode, Refused, ServoState};
+use khz_robot::{PositionCommand, ServoCommand};
 
 /// Something that is not as it should be, or that somebody asks for, in one tick.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -172,9 +172,9 @@ impl Tick {
     /// All is well but for the events. `phase` is the one before this tick: it says what the servos do.
     pub fn set(&mut self, phase: Phase, now_ns: i64, events: &[Event], settings: &SupervisorSettings) {
         let mode = match phase {
-            Phase::Active => Mode::Position,
-            Phase::Damping => Mode::ZeroVelocity,
-            _ => Mode::Stopped,
+            Phase::Active => Doing::Following,
+            Phase::Damping => Doing::Damping,
+            _ => Doing::Off,
         };
         self.state.now_ns = now_ns;
         self.state.servos.fill(well(mode, now_ns));
@@ -222,10 +222,10 @@ impl Tick {
             ServoEvent::Missed => (servo.fresh, servo.at_ns) = (false, now_ns - period_ns),
             ServoEvent::Stale => (servo.fresh, servo.at_ns) = (false, now_ns - settings.stale_ns() - 1),
             ServoEvent::Unknown => *servo = ServoState::UNKNOWN,
-            ServoEvent::Fault => (servo.mode, servo.fault) = (Mode::Fault, Fault::OVER_TEMPERATURE),
-            ServoEvent::TimedOut => servo.mode = Mode::PositionTimeout,
-            ServoEvent::Off => servo.mode = Mode::Stopped,
-            ServoEvent::Runs => servo.mode = Mode::Position,
+            ServoEvent::Fault => (servo.doing, servo.fault) = (Doing::Faulted, HOT),
+            ServoEvent::TimedOut => servo.doing = Doing::TimedOut,
+            ServoEvent::Off => servo.doing = Doing::Off,
+            ServoEvent::Runs => servo.doing = Doing::Following,
             ServoEvent::PositionNan => servo.position = f64::NAN,
             ServoEvent::VelocityNan => servo.velocity = f64::NAN,
             ServoEvent::Saturated => servo.position = f64::INFINITY,
@@ -240,10 +240,11 @@ impl Tick {
 }
 
 /// What a servo may refuse.
-const REFUSED: Refused = Refused { register: Register::POSITION, write: false };
+const REFUSED: Refused = Refused { register: 1, name: "position", write: false };
+const HOT: Fault = Fault { code: 38, text: "over temperature" };
 
 /// In time, healthy, and moving: a robot that never comes to rest by itself.
-fn well(mode: Mode, at_ns: i64) -> ServoState {
+fn well(doing: Doing, at_ns: i64) -> ServoState {
     let (position, velocity, torque) = (0.0, 1.0, 0.0);
     let (voltage, temperature) = (24.0, 30.0);
     ServoState {
@@ -252,7 +253,8 @@ fn well(mode: Mode, at_ns: i64) -> ServoState {
         torque,
         voltage,
         temperature,
-        mode,
+        doing,
+        mode: Mode::UNKNOWN,
         at_ns,
         fresh: true,
         ..ServoState::UNKNOWN

@@ -2,10 +2,9 @@
 
 use crate::events::{CommandEvent, Event, ImuEvent, ServoEvent, Tick};
 use crate::key::Caps;
-use khz_robot::command::ServoCommand;
 use khz_robot::config::Reaction;
 use khz_robot::supervisor::{Phase, Supervisor, SupervisorSettings, Transition, Trigger};
-use khz_wire::Mode;
+use khz_robot::{Doing, ServoCommand};
 
 /// Stop is sent for so long before the robot counts as settled.
 fn settle_ns(period_ns: i64) -> i64 {
@@ -378,11 +377,11 @@ fn remember_phase(memory: &mut Memory, step: &Step<'_>) {
     memory.ticks = if counted { (memory.ticks + 1).min(most) } else { 0 };
     for (index, servo) in step.tick.state.servos.iter().enumerate() {
         let was_driven = memory.driven[index];
-        let runs = servo.fresh && !matches!(servo.mode, Mode::Stopped | Mode::Fault | Mode::PositionTimeout);
+        let runs = servo.fresh && !matches!(servo.doing, Doing::Off | Doing::Faulted | Doing::TimedOut);
         let controlled = step.before == Phase::Active && after == Phase::Active;
         memory.driven[index] = after == Phase::Active && step.tick.commands[index] != ServoCommand::Stop;
         memory.ran[index] = controlled && runs && was_driven && memory.driven[index];
-        let off = servo.fresh && servo.mode == Mode::Stopped && controlled && was_driven;
+        let off = servo.fresh && servo.doing == Doing::Off && controlled && was_driven;
         memory.off[index] = if off { (memory.off[index] + 1).min(STOPPED_REPLIES) } else { 0 };
     }
 }

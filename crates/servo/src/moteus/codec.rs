@@ -3,9 +3,8 @@
 //! Here the user's radians meet the servo's revolutions.
 
 use super::queries::Symbol;
-use crate::command::{PositionCommand, ServoCommand};
-use crate::config::{CommandFormat, Format, QueryFormat};
-use crate::state::{Refused, ServoState};
+use super::{CommandFormat, Format, QueryFormat, Settings};
+use crate::{Doing, Mounting, PositionCommand, Refused, ServoCommand, ServoState};
 use arrayvec::ArrayVec;
 use khz_wire::command::{Command, Position, ZeroVelocity};
 use khz_wire::frame::MAX_PAYLOAD;
@@ -16,33 +15,18 @@ use khz_wire::{
 };
 use std::f64::consts::TAU;
 
-/// Joint ⇄ servo: joint angle = sign · servo angle + offset.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Mounting {
-    /// 1 or −1.
-    pub sign: f64,
-    /// Joint angle at the servo's zero, rad.
-    pub offset: f64,
-}
-
-impl Default for Mounting {
-    fn default() -> Self {
-        Self { sign: 1.0, offset: 0.0 }
-    }
-}
-
 /// The frames of one exchange in these formats, as they travel on CAN: a position command with its query, and
 /// the reply to it. Lengths and identifiers are those of a real exchange; the reply's contents are zero.
-pub fn exchange(address: Address, command: &CommandFormat, query: &QueryFormat) -> [Frame; 2] {
+pub fn exchange(address: Address, settings: &Settings) -> [Frame; 2] {
     let frame = |address: Address, len: usize| {
-        Frame::new(address.id(), &[0; khz_wire::frame::MAX_PAYLOAD][..len])
+        Frame::new(address.id(), &[0; MAX_PAYLOAD][..len])
             .unwrap_or_else(|| unreachable!("a reply to any query format fits a frame"))
     };
     let mut sent = frame(address, 0);
     let hold = ServoCommand::Position(PositionCommand::hold(0.0));
-    Codec::new(address, command, query, Mounting::default(), 0.1).encode(&hold, 0, &mut sent);
+    Codec::new(address, settings, Mounting::default(), 0.1).encode(&hold, 0, &mut sent);
     let answer = address.answered_by(address.destination);
-    let mut reply = frame(answer, query_format(query).reply_len());
+    let mut reply = frame(answer, query_format(&settings.query).reply_len());
     reply.pad();
     [sent, reply]
 }
@@ -98,13 +82,8 @@ impl Codec {
     ///
     /// # Panics
     /// If command and query do not fit a frame; no pair of formats gets there (a test tries the largest).
-    pub fn new(
-        address: Address,
-        command: &CommandFormat,
-        query: &QueryFormat,
-        mounting: Mounting,
-        watchdog_s: f64,
-    ) -> Self {
+    pub fn new(address: Address, settings: &Settings, mounting: Mounting, watchdog_s: f64) -> Self {
+        let Settings { command, query } = settings;
         let watchdog_s = sendable_watchdog(watchdog_s, command.watchdog);
         let saturated = [
             (Class::Position, query.position),
@@ -214,9 +193,34 @@ impl Codec {
         servo.torque = sign * unsaturated(values.torque, self.saturated[2]);
         servo.voltage = values.voltage;
         servo.temperature = values.temperature;
-        servo.mode = values.mode.unwrap_or(servo.mode);
-        servo.fault = values.fault.unwrap_or(servo.fault);
+        if let Some(mode) = values.mode {
+            servo.doing = doing(mode);
+            servo.mode = crate::Mode { number: mode as u8, name: mode.name() };
+        }
+        if let Some(fault) = values.fault {
+            servo.fault = crate::Fault { code: fault.0.into(), text: fault.name() };
+        }
         servo.refused = values.refused;
+    }
+}
+
+/// What a loop has to know of a mode.
+const fn doing(mode: Mode) -> Doing {
+    match mode {
+        Mode::Stopped => Doing::Off,
+        Mode::Fault => Doing::Faulted,
+        Mode::Enabling | Mode::Calibrating | Mode::CalibrationComplete => Doing::Starting,
+        Mode::Position => Doing::Following,
+        Mode::ZeroVelocity => Doing::Damping,
+        Mode::PositionTimeout => Doing::TimedOut,
+        Mode::Pwm
+        | Mode::Voltage
+        | Mode::VoltageFoc
+        | Mode::VoltageDq
+        | Mode::Current
+        | Mode::StayWithin
+        | Mode::MeasureInductance
+        | Mode::Brake => Doing::Other,
     }
 }
 
@@ -289,9 +293,9 @@ fn sendable_watchdog(seconds: f64, format: Format) -> f64 {
 }
 
 fn refused(reply: &Reply) -> Option<Refused> {
-    let refused = |error: RegisterError, write| Refused {
-        register: Register(u16::try_from(error.register).unwrap_or(u16::MAX)),
-        write,
+    let refused = |error: RegisterError, write| {
+        let register = Register(u16::try_from(error.register).unwrap_or(u16::MAX));
+        Refused { register: register.0, name: register.entry().map_or("unknown", |entry| entry.name), write }
     };
     let write = reply.write_error.map(|error| refused(error, true));
     write.or_else(|| reply.read_error.map(|error| refused(error, false)))
@@ -349,7 +353,7 @@ mod tests {
     use super::*;
 
     fn codec(command: CommandFormat, query: QueryFormat, mounting: Mounting) -> Codec {
-        Codec::new(Address::to(1, true), &command, &query, mounting, 0.1)
+        Codec::new(Address::to(1, true), &Settings { command, query }, mounting, 0.1)
     }
 
     fn frame(codec: &mut Codec, command: &ServoCommand, symbol: Symbol) -> Vec<u8> {
@@ -402,7 +406,8 @@ mod tests {
         let read = |symbol, refused| Some(Read { symbol, refused });
         assert_eq!(codec.read(&reply), read(0, false));
         codec.decode(&Frame::new(0x100, &reply).unwrap(), 0, &mut servo);
-        assert_eq!((servo.mode, servo.voltage, servo.temperature), (Mode::Position, 24.5, 30.0));
+        assert_eq!((servo.doing, servo.mode.name), (Doing::Following, "position"));
+        assert_eq!((servo.voltage, servo.temperature), (24.5, 30.0));
         assert!((servo.position - (0.5 - 0.25 * TAU)).abs() < 1e-12 && (servo.velocity + TAU).abs() < 1e-12);
         assert!((servo.torque + 0.1).abs() < 1e-7);
 
@@ -461,17 +466,26 @@ mod tests {
         };
         // Mode is answered, position is refused, and the rest of the query is dropped.
         let servo = read(0, &[0x21, 0, 0x0a, 0x31, 1, 1]);
-        assert_eq!(servo.refused, Some(Refused { register: Register::POSITION, write: false }));
+        assert_eq!(
+            servo.refused.map(|refused| (refused.register, refused.write)),
+            Some((Register::POSITION.0, false))
+        );
         assert!(servo.position.is_nan() && servo.velocity.is_nan() && servo.voltage.is_nan());
         // The first read is refused, so nothing is answered: torque in the query that begins with position.
         let servo = read(1, &[0x31, 3, 1]);
-        assert_eq!(servo.refused, Some(Refused { register: Register::TORQUE, write: false }));
+        assert_eq!(
+            servo.refused.map(|refused| (refused.register, refused.write)),
+            Some((Register::TORQUE.0, false))
+        );
         assert!(servo.position.is_nan());
         // A refused write of the greatest torque comes before whatever is answered.
         let motion = [0x2f, 1, 0, 0, 0x80, 0x3e, 0, 0, 0x80, 0x3f, 0xcd, 0xcc, 0xcc, 0x3d];
         let rest = [0x21, 0, 0x0a, 0x23, 0x0d, 0x31, 0x1e, 0x00];
         let servo = read(0, &[&[0x30, 0x25, 1][..], &rest[..3], &motion, &rest[3..]].concat());
-        assert_eq!(servo.refused, Some(Refused { register: Register::COMMAND_MAX_TORQUE, write: true }));
+        assert_eq!(
+            servo.refused.map(|refused| (refused.register, refused.write)),
+            Some((Register::COMMAND_MAX_TORQUE.0, true))
+        );
         assert!((servo.position - 0.25 * TAU).abs() < 1e-9);
         assert_eq!(read(0, &[&rest[..3], &motion[..], &rest[3..]].concat()).refused, None);
     }
@@ -553,30 +567,5 @@ mod tests {
         let marked = frame(&mut codec, &hold, rotations as Symbol);
         let at = marked.windows(2).position(|pair| pair == [0x11, 0x04]).unwrap();
         assert_eq!([&marked[..at], &marked[at + 2..]].concat()[..60], plain[..60]);
-    }
-
-    #[test]
-    fn a_servo_answers_every_symbol_with_all_values() {
-        let bus = khz_emu::BusConfig { wire: khz_emu::WireKind::Instant, ..khz_emu::BusConfig::CAN_FD };
-        let config = khz_emu::WorldConfig {
-            buses: vec![bus],
-            servos: vec![khz_emu::ServoConfig::new(0, 1)],
-            imu: None,
-            seed: 1,
-        };
-        let mut world = khz_emu::World::new(&config).unwrap();
-        let mut codec = codec(CommandFormat::default(), QueryFormat::default(), Mounting::default());
-        let (rotations, marks) = codec.symbols();
-        for symbol in 0..(rotations + marks) as Symbol {
-            let now_ns = i64::from(symbol) * 1_000_000;
-            let mut query = Frame::new(0, &[]).unwrap();
-            codec.encode(&ServoCommand::Stop, symbol, &mut query);
-            khz_link::Link::send(&mut world, 0, &query, now_ns).unwrap();
-            let reply = khz_link::Link::receive(&mut world, now_ns + 900_000).unwrap().unwrap();
-            assert_eq!(codec.read(reply.frame.payload()), Some(Read { symbol, refused: false }));
-            let mut servo = ServoState::UNKNOWN;
-            codec.decode(&reply.frame, symbol, &mut servo);
-            assert!(servo.position.is_finite() && servo.voltage > 20.0 && servo.temperature > 10.0);
-        }
     }
 }

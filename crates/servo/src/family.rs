@@ -1,0 +1,64 @@
+//! The list of families.
+
+use crate::{Carries, Mounting, Servos, moteus};
+use khz_wire::Frame;
+
+/// The family of a servo, with what a robot file says of it in that family's words.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Family {
+    /// mjbots' moteus.
+    Moteus(moteus::Settings),
+}
+
+impl Family {
+    /// The settings, whatever the family.
+    pub fn settings(&self) -> &dyn FamilySettings {
+        match self {
+            Self::Moteus(settings) => settings,
+        }
+    }
+}
+
+/// What a family can tell of a servo before any frame travels. Not for the tick: allocates.
+pub trait FamilySettings {
+    /// What can be sent to the servo and heard from it.
+    fn carries(&self, mounting: &Mounting) -> Carries;
+
+    /// The targets within `limits`, rad at the joint, that are still within them after rounding for the wire. The wrong way round if
+    /// there are none.
+    fn targets(&self, limits: [f64; 2], mounting: &Mounting) -> [f64; 2];
+
+    /// The frames of one exchange with the servo of this id, the command and the reply: their lengths and identifiers are those of a
+    /// real one.
+    fn exchange(&self, id: u8) -> [Frame; 2];
+
+    /// The numbers and names of the servo's modes.
+    fn modes(&self) -> Vec<(u64, &'static str)>;
+}
+
+/// One servo of a bus.
+#[derive(Clone, Debug)]
+pub struct ServoPlan {
+    /// Its number in the robot.
+    pub servo: usize,
+    /// Its id on the bus.
+    pub id: u8,
+    /// How it is mounted.
+    pub mounting: Mounting,
+    /// The servo acts by itself if it hears nothing this long, s. NaN: never.
+    pub watchdog_s: f64,
+    /// Its family.
+    pub family: Family,
+}
+
+/// The servos of one bus, by family. Allocates.
+pub fn on_bus(plans: &[ServoPlan]) -> Vec<Box<dyn Servos>> {
+    let mut moteus = moteus::Bus::default();
+    for plan in plans {
+        match &plan.family {
+            Family::Moteus(settings) => moteus.add(plan, settings),
+        }
+    }
+    let all: [Box<dyn Servos>; 1] = [Box::new(moteus)];
+    all.into_iter().filter(|servos| servos.turns() > 0).collect()
+}

@@ -1,0 +1,98 @@
+//! What a control loop needs of a servo, without a family's words, and the families that speak it.
+//!
+//! A *family* is a protocol: what its servos are told and asked, in which frames, and what their replies mean. The loop, the
+//! supervisor and the log know [`ServoState`] and [`ServoCommand`] alone. On each bus one [`Servos`] per family turns commands
+//! into frames and frames into state; the bus cycle decides when a frame leaves and whether a reply came in time.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`state`], [`command`] | what is known of a servo, and what it is told |
+//! | [`carries`] | what its messages can carry |
+//! | [`family`] | the list of families |
+//! | [`moteus`] | mjbots' moteus: the register protocol |
+//!
+//! A new family is a module that implements [`Servos`] and [`FamilySettings`], and a line in [`family`].
+//!
+//! # Realtime contract
+//! What a tick calls ([`Servos`]) neither allocates nor locks, prints, waits or reads a clock.
+#![forbid(unsafe_code)]
+
+pub mod carries;
+pub mod command;
+pub mod family;
+pub mod moteus;
+mod mounting;
+pub mod state;
+
+pub use carries::{Carries, Quantity};
+pub use command::{PositionCommand, ServoCommand};
+pub use family::{Family, FamilySettings, ServoPlan};
+pub use mounting::Mounting;
+pub use state::{Doing, Fault, Mode, Refused, ServoState};
+
+use khz_wire::Frame;
+use std::fmt::Debug;
+
+/// The servos of one family on one bus.
+///
+/// They are asked in *turns*: those of a turn share their requests. Most families have a turn for each servo; one that asks
+/// many servos with one packet has a turn for all. In every cycle each turn has one request or more, its *parts*, which leave in
+/// their order.
+///
+/// Servos are called by their numbers in the robot: commands and states are those of the whole robot.
+pub trait Servos: Debug + Send {
+    /// How many turns there are; constant.
+    fn turns(&self) -> usize;
+
+    /// The servos of a turn; constant.
+    fn servos(&self, turn: usize) -> &[usize];
+
+    /// A cycle begins: makes its requests.
+    fn begin(&mut self, commands: &[ServoCommand]);
+
+    /// A request of the present cycle, or `None` if the turn has no such part.
+    fn request(&self, turn: usize, part: usize) -> Option<Request<'_>>;
+
+    /// That request was handed to the bus.
+    fn sent(&mut self, turn: usize, part: usize, now_ns: i64);
+
+    /// Reads a frame that came from the bus into the state of its servo. The frame may be anything.
+    fn take(&mut self, frame: &Frame, states: &mut [ServoState]) -> Taken;
+}
+
+/// A frame to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// What is sent.
+    pub frame: &'a Frame,
+    /// How many replies it brings.
+    pub replies: u16,
+}
+
+/// What a received frame was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The state of a servo, which has been updated, with its time.
+    State {
+        /// Which servo.
+        servo: usize,
+        /// When the request it answers was sent.
+        sent_ns: i64,
+        /// That is this cycle's request.
+        newest: bool,
+    },
+    /// A reply to an older request, which tells nothing new.
+    Late {
+        /// From which servo.
+        servo: usize,
+    },
+    /// A further reply to a request already answered: two servos may have the same id.
+    Duplicate {
+        /// Which servo has that id.
+        servo: usize,
+    },
+    /// A reply that does not carry state.
+    Aside,
+    /// From none of these servos, or no reply.
+    Unexpected,
+}

@@ -1,0 +1,179 @@
+//! mjbots' moteus: the register protocol, one query and one reply per servo and cycle.
+//!
+//! # Which query does a reply answer?
+//! Replies carry no sequence number. But a device answers the reads of a query in their order, so the order varies from query
+//! to query: the first read of a reply names its query, at no cost in bytes while replies keep coming. No query is given the
+//! order of one that is still unanswered; where the orders do not suffice, the query reads a further register first.
+//!
+//! What cannot be distinguished: a reply that comes more than 600 queries after its own while none between was answered,
+//! one that was overtaken by the answer to a later query more than 64 queries ago, and the first of several duplicates if
+//! it comes exactly as many ticks late as the query has orders. From then on duplicates are recognised.
+
+mod codec;
+mod queries;
+mod settings;
+
+pub use settings::{CommandFormat, Format, QueryFormat};
+
+use crate::{Carries, FamilySettings, Mounting, Request, ServoCommand, ServoPlan, ServoState, Servos, Taken};
+use codec::{Codec, Read};
+use khz_wire::{Address, Class, Frame, Mode};
+use queries::{Answer, Queries, Symbol};
+use std::f64::consts::TAU;
+
+/// The host's id on the bus.
+const HOST: u8 = 0;
+/// The prefix of all identifiers.
+const PREFIX: u16 = 0;
+
+/// How the values of one servo travel.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// How commands travel.
+    pub command: CommandFormat,
+    /// How its state travels.
+    pub query: QueryFormat,
+}
+
+/// The greatest magnitude a format carries, in the joint's unit and seen from the servo's zero.
+fn greatest(class: Class, format: Format) -> f64 {
+    let turns = if matches!(class, Class::Position | Class::Velocity) { TAU } else { 1.0 };
+    format.greatest(class) * turns
+}
+
+/// A velocity or torque that is not sent is 0 for the servo: it does less than was asked, so nothing is cut.
+fn unless_left_out(class: Class, format: Format) -> f64 {
+    if format == Format::None { f64::INFINITY } else { greatest(class, format) }
+}
+
+impl FamilySettings for Settings {
+    fn carries(&self, mounting: &Mounting) -> Carries {
+        let Self { command, query } = self;
+        Carries {
+            zero: mounting.offset,
+            position: greatest(Class::Position, command.position),
+            velocity: unless_left_out(Class::Velocity, command.velocity),
+            torque: unless_left_out(Class::Torque, command.torque),
+            max_torque: greatest(Class::Torque, command.max_torque),
+            least_max_torque: command.max_torque.step(Class::Torque),
+            kp_scale: command.kp_scale != Format::None,
+            kd_scale: command.kd_scale != Format::None,
+            velocity_asked: query.velocity != Format::None,
+            reported: [greatest(Class::Position, query.position), greatest(Class::Velocity, query.velocity)],
+        }
+    }
+
+    fn targets(&self, limits: [f64; 2], mounting: &Mounting) -> [f64; 2] {
+        let Some(format) = self.command.position.resolution() else { return limits };
+        let whole_steps = |turns: [f64; 2]| Class::Position.inside(turns, format);
+        mounting.narrow(limits, |servo| whole_steps(servo.map(|angle| angle / TAU)).map(|turns| turns * TAU))
+    }
+
+    fn exchange(&self, id: u8) -> [Frame; 2] {
+        codec::exchange(Address { prefix: PREFIX, source: HOST, destination: id, reply: true }, self)
+    }
+
+    fn modes(&self) -> Vec<(u64, &'static str)> {
+        Mode::ALL.map(|mode| (mode as u64, mode.name())).to_vec()
+    }
+}
+
+/// The servos of one bus.
+#[derive(Debug)]
+pub struct Bus {
+    servos: Vec<Servo>,
+    /// Place in `servos` by id.
+    by_id: Box<[Option<usize>; 128]>,
+}
+
+impl Default for Bus {
+    fn default() -> Self {
+        Self { servos: Vec::new(), by_id: Box::new([None; 128]) }
+    }
+}
+
+/// One servo: its frame, and which of its queries are unanswered.
+#[derive(Debug)]
+struct Servo {
+    number: usize,
+    codec: Codec,
+    queries: Queries,
+    /// Of the query in `frame`.
+    symbol: Symbol,
+    frame: Frame,
+}
+
+impl Bus {
+    /// Adds a servo; of several with one id the last is heard.
+    pub fn add(&mut self, plan: &ServoPlan, settings: &Settings) {
+        self.by_id[usize::from(plan.id & 0x7f)] = Some(self.servos.len());
+        self.servos.push(Servo::new(plan, settings));
+    }
+}
+
+impl Servo {
+    fn new(plan: &ServoPlan, settings: &Settings) -> Self {
+        let address = Address { prefix: PREFIX, source: HOST, destination: plan.id, reply: true };
+        let mut codec = Codec::new(address, settings, plan.mounting, plan.watchdog_s);
+        let mut frame =
+            Frame::new(address.id(), &[]).unwrap_or_else(|| unreachable!("an address has 29 bits"));
+        codec.encode(&ServoCommand::Stop, 0, &mut frame);
+        let (rotations, marks) = codec.symbols();
+        Self { number: plan.servo, codec, queries: Queries::new(rotations, marks), symbol: 0, frame }
+    }
+
+    fn take(&mut self, frame: &Frame, state: &mut ServoState) -> Taken {
+        let servo = self.number;
+        let Some(Read { symbol, refused }) = self.codec.read(frame.payload()) else {
+            return Taken::Unexpected;
+        };
+        match self.queries.answered(symbol, refused) {
+            Answer::News { sent_ns, newest } if !refused => {
+                self.codec.decode(frame, symbol, state);
+                state.at_ns = sent_ns;
+                Taken::State { servo, sent_ns, newest }
+            }
+            Answer::Duplicate => Taken::Duplicate { servo },
+            Answer::News { .. } | Answer::Overtaken | Answer::Unknown => Taken::Late { servo },
+        }
+    }
+}
+
+impl Servos for Bus {
+    fn turns(&self) -> usize {
+        self.servos.len()
+    }
+
+    fn servos(&self, turn: usize) -> &[usize] {
+        self.servos.get(turn).map_or(&[], |servo| std::slice::from_ref(&servo.number))
+    }
+
+    fn begin(&mut self, commands: &[ServoCommand]) {
+        for servo in &mut self.servos {
+            servo.symbol = servo.queries.next();
+            servo.codec.encode(&commands[servo.number], servo.symbol, &mut servo.frame);
+        }
+    }
+
+    fn request(&self, turn: usize, part: usize) -> Option<Request<'_>> {
+        let servo = self.servos.get(turn).filter(|_| part == 0)?;
+        Some(Request { frame: &servo.frame, replies: 1 })
+    }
+
+    fn sent(&mut self, turn: usize, _: usize, now_ns: i64) {
+        let servo = &mut self.servos[turn];
+        servo.queries.sent(servo.symbol, now_ns);
+    }
+
+    fn take(&mut self, frame: &Frame, states: &mut [ServoState]) -> Taken {
+        let Address { prefix, source, destination, reply } = Address::from_id(frame.id);
+        let place = self.by_id[usize::from(source & 0x7f)];
+        match place {
+            Some(place) if destination == HOST && prefix == PREFIX && !reply => {
+                let servo = &mut self.servos[place];
+                servo.take(frame, &mut states[servo.number])
+            }
+            _ => Taken::Unexpected,
+        }
+    }
+}
