@@ -1,7 +1,7 @@
 //! A robot file run as it says: machine, recorder and loop together.
 
 use crate::assemble::{self, AssembleError, Links};
-use crate::config::{self, LoopConfig, RobotConfig};
+use crate::config::{self, Clock, LoopConfig, RobotConfig};
 use crate::controller::{Controller, Pipelined};
 use crate::operator::{Listener, OperatorError};
 use crate::recorder::{Plan, Recorder, RecorderError, RecorderOptions, Summary};
@@ -34,6 +34,9 @@ pub enum LaunchError {
     /// The loop could not be started, or was not granted what it insists on.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// It cannot run in virtual time.
+    #[error("not in virtual time: {0}")]
+    VirtualTime(String),
     /// The controller's thread could not be made.
     #[error("cannot start the controller's thread: {0}")]
     Controller(std::io::Error),
@@ -88,6 +91,9 @@ impl Launch {
         duration_ns: Option<i64>,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, LaunchError> {
+        if let Some(why) = config.why_not_virtual().filter(|_| config.timing.clock == Clock::Virtual) {
+            return Err(LaunchError::VirtualTime(why));
+        }
         let controller = controller.unwrap_or_else(|| assemble::controller(&config.controller));
         let mut machine = assemble::put_together(config, threaded(config, controller)?, links);
         // Servos emulated in this process stand still while it is kept from its CPU, and are not to be blamed for that.
@@ -100,7 +106,10 @@ impl Launch {
         let pulse = Arc::new(Pulse::default());
         let mut observers: Vec<Box<dyn Observer + Send>> = vec![Box::new(Pulsing(Arc::clone(&pulse)))];
         observers.extend(observer);
-        let watchdogs = Watchdogs::start(&config.watchdog, pulse, config.timing.period_ns())?;
+        let watchdogs = match config.timing.clock {
+            Clock::Real => Watchdogs::start(&config.watchdog, pulse, config.timing.period_ns())?,
+            Clock::Virtual => None,
+        };
         let session = Session::start(machine, observers, settings(&config.timing, duration_ns), stop);
         match session {
             Ok(session) => Ok(Self { session, recorder, watchdogs, _operator: operator }),
@@ -168,18 +177,28 @@ fn record(config: &RobotConfig, text: &str) -> Result<Recording, LaunchError> {
     if !config.log.enabled {
         return Ok((None, None));
     }
-    let mut plan = Plan::new(RecorderOptions::from(&config.log));
+    let mut options = RecorderOptions::from(&config.log);
+    let now_ns = match config.timing.clock {
+        Clock::Real => khz_rt::now_ns(),
+        Clock::Virtual => {
+            // Its zero is now.
+            options.epoch_ns = Some(khz_rt::unix_now_ns());
+            0
+        }
+    };
+    let mut plan = Plan::new(options);
     let log = RunLog::declare(&mut plan, config)?;
     let robot = plan.record("robot", &robot_schema())?;
     let mut side = plan.tap(SIDE_RING_BYTES);
     let recorder = plan.start()?;
     let passport = serde_json::to_string(&Passport::read()).unwrap_or_default();
-    side.push(robot, khz_rt::now_ns(), &robot_record(&config.name, text, &passport));
+    side.push(robot, now_ns, &robot_record(&config.name, text, &passport));
     Ok((Some(recorder), Some(Box::new(log))))
 }
 
 fn settings(timing: &LoopConfig, duration_ns: Option<i64>) -> SessionSettings {
     SessionSettings {
+        clock: timing.clock,
         setup: setup(timing),
         wake: timing.wake,
         receive: timing.receive,

@@ -12,7 +12,7 @@
 //! Units are SI: rad, rad/s, N·m, m/s². The schemas name them, so that every log and export has them.
 
 use crate::assemble::link_names;
-use crate::config::{RobotConfig, ServoConfig};
+use crate::config::{Clock, RobotConfig, ServoConfig};
 use crate::recorder::{Plan, RecordId, RecorderError, Tap};
 use crate::run::{Observer, Tick};
 use crate::state::ImuState;
@@ -55,7 +55,11 @@ impl RunLog {
             command: plan.record("command", &command_schema(of_servos()))?,
             imu: config.imu.as_ref().map(|_| plan.record("imu", &imu_schema())).transpose()?,
             event: plan.record("event", &event_schema())?,
-            tap: plan.tap(config.log.ring_mib as usize * 1024 * 1024),
+            tap: {
+                let tap = plan.tap(config.log.ring_mib as usize * 1024 * 1024);
+                // Virtual time outruns any disk.
+                if config.timing.clock == Clock::Virtual { tap.patient() } else { tap }
+            },
             names,
             links: link_names(config),
         })

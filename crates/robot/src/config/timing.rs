@@ -22,11 +22,24 @@ words! {
     }
 }
 
+words! {
+    /// Which clock the loop runs by.
+    Clock {
+        /// The computer's.
+        Real = "real",
+        /// None: time passes as fast as the CPU computes it, for emulated devices. The run repeats exactly and says
+        /// nothing about the computer's timing.
+        Virtual = "virtual",
+    }
+}
+
 section! {
     /// `[loop]`: the clock of the machine and the thread that keeps it.
     LoopConfig {
         /// Ticks per second.
         rate_hz: f64 = 1000.0, "Hz", 1.0 => 10_000.0;
+        /// Which clock the loop runs by.
+        clock: Clock = Clock::Real, "";
         /// Where the controller runs.
         mode: Mode = Mode::Inline, "";
         /// When a tick's bus cycle has ended at the latest, from the tick's start; replies count until 20 µs before. Must be
