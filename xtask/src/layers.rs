@@ -23,6 +23,7 @@ const ROOMS: &[(&str, &str, u8)] = &[
     ("khz-tlog", "tlog", 1),
     ("khz-tlog-derive", "tlog", 1),
     ("khz-rt", "rt", 1),
+    ("khz-record", "record", 2),
     ("khz-link", "link", 2),
     ("khz-emu", "emu", 3),
     ("khz-robot", "robot", 4),

@@ -1,4 +1,4 @@
-//! One machine: its configuration, bus cycle, loop, supervisor and recorder.
+//! One machine: its configuration, bus cycle, loop, supervisor, and what it records.
 #![forbid(unsafe_code)]
 
 pub mod assemble;
@@ -10,7 +10,6 @@ pub mod launch;
 pub mod operator;
 mod pace;
 pub mod parts;
-pub mod recorder;
 pub mod records;
 pub mod run;
 pub mod session;
@@ -25,4 +24,5 @@ pub mod watchdogs;
 pub use command::{PositionCommand, ServoCommand};
 pub use config::{ConfigError, RobotConfig};
 pub use controller::{ControlError, Controller};
+pub use khz_record as recorder;
 pub use state::{ImuState, Refused, RobotState, ServoState};

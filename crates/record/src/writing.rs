@@ -1,8 +1,8 @@
 //! What the recorder's thread does, with the time told from outside.
 
-use super::stream::Uplink;
-use super::tap::Drain;
-use super::{
+use crate::stream::Uplink;
+use crate::tap::Drain;
+use crate::{
     Counts, Disk, Output, PANICKED, RecordId, RecordSummary, RecorderError, RecorderOptions, Summary, Sync,
 };
 use khz_tlog::{Compression, Options, Sink, Type, Writer};

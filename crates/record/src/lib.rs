@@ -1,4 +1,4 @@
-//! Everything kept, nothing ever waits for the disk.
+//! Everything kept, nothing ever waits for the disk. Knows no robots.
 //!
 //! The tick hands its samples to a [`Tap`]: a bounded ring it shares with nobody but the recorder's thread. That
 //! thread, at normal priority, makes a TLOG0003 log of them. When the disk is too slow for too long the ring fills
@@ -6,7 +6,7 @@
 //! `recorder`). What the tick calls allocates nothing, locks nothing, makes no system call and never waits.
 //!
 //! ```no_run
-//! use khz_robot::recorder::{Plan, RecorderOptions};
+//! use khz_record::{Plan, RecorderOptions};
 //! use khz_tlog::Type;
 //!
 //! let mut plan = Plan::new(RecorderOptions::default());
@@ -15,12 +15,15 @@
 //! let recorder = plan.start()?;
 //! tap.push(battery, khz_rt::now_ns(), &24.5f32.to_le_bytes());
 //! println!("{:?}", recorder.finish());
-//! # Ok::<(), khz_robot::recorder::RecorderError>(())
+//! # Ok::<(), khz_record::RecorderError>(())
 //! ```
+#![forbid(unsafe_code)]
 
 mod disk;
 mod receive;
+mod settings;
 mod stream;
+mod sync;
 mod tap;
 #[cfg(test)]
 mod tests;
@@ -29,11 +32,11 @@ mod writing;
 
 pub use disk::{Disk, Files, Output};
 pub use receive::{Intake, IntakeCounts};
+pub use settings::{Compression, LogConfig};
 pub use tap::{MAX_SAMPLE, Tap};
 pub use writing::numbered;
 
-use crate::config::LogConfig;
-use khz_tlog::{Compression, Type};
+use khz_tlog::Type;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,7 +58,7 @@ pub struct RecorderOptions {
     /// The file. If it exists it is kept, and a number is added to this name.
     pub path: PathBuf,
     /// How samples are compressed.
-    pub compression: Compression,
+    pub compression: khz_tlog::Compression,
     /// Records that are compressed by zstd instead.
     pub zstd: Vec<String>,
     /// Begin a new file when this one has so many bytes.
@@ -98,8 +101,8 @@ impl From<&LogConfig> for RecorderOptions {
         Self {
             path: PathBuf::from(&config.path),
             compression: match config.compression {
-                crate::config::Compression::Snappy => Compression::Snappy,
-                crate::config::Compression::None => Compression::None,
+                Compression::Snappy => khz_tlog::Compression::Snappy,
+                Compression::None => khz_tlog::Compression::None,
             },
             zstd: config.zstd.clone(),
             rotate_bytes: config.rotate_mib.map(mib),

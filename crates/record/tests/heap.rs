@@ -1,7 +1,7 @@
 //! Handing samples to the recorder does not touch the heap, even when they are dropped.
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
-use khz_robot::recorder::{Plan, RecorderOptions};
+use khz_record::{Plan, RecorderOptions};
 use khz_rt::alloc_trap::{CountingAllocator, forbid};
 use khz_tlog::Type;
 

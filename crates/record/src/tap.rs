@@ -1,7 +1,7 @@
 //! The way from a thread that must not wait to the recorder's thread: a bounded ring of bytes with one writer and
 //! one reader. A sample lies in it as its length, its record, its time and its payload.
 
-use super::{Counts, RecordId};
+use crate::{Counts, RecordId};
 use khz_tlog::{Record, Slice};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
