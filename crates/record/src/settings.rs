@@ -37,3 +37,36 @@ section! {
         stream: Option<String> = None, "";
     }
 }
+
+impl From<Compression> for khz_tlog::Compression {
+    fn from(word: Compression) -> Self {
+        match word {
+            Compression::Snappy => Self::Snappy,
+            Compression::None => Self::None,
+        }
+    }
+}
+
+impl LogConfig {
+    /// How the samples of a record are compressed.
+    pub(crate) fn compression_of(&self, record: &str) -> khz_tlog::Compression {
+        let by_zstd = self.zstd.iter().any(|name| name == record);
+        if by_zstd { khz_tlog::Compression::Zstd } else { self.compression.into() }
+    }
+
+    pub(crate) fn rotate_bytes(&self) -> Option<u64> {
+        self.rotate_mib.map(bytes)
+    }
+
+    pub(crate) fn rotate_ns(&self) -> Option<i64> {
+        self.rotate_s.map(|seconds| khz_settings::nanoseconds(seconds, 1e9))
+    }
+
+    pub(crate) fn keep_free_bytes(&self) -> u64 {
+        bytes(self.keep_free_mib)
+    }
+}
+
+fn bytes(mib: u32) -> u64 {
+    u64::from(mib) << 20
+}

@@ -4,7 +4,7 @@ use crate::assemble::{self, AssembleError, Links};
 use crate::config::{self, LoopConfig, RobotConfig};
 use crate::controller::{Controller, Pipelined};
 use crate::operator::{Listener, OperatorError};
-use crate::recorder::{Plan, Recorder, RecorderError, RecorderOptions, Summary};
+use crate::recorder::{Plan, Recorder, RecorderError, Summary};
 use crate::records::{RunLog, robot_record, robot_schema};
 use crate::run::Observer;
 use crate::session::{Outcome, Session, SessionError, SessionSettings};
@@ -168,7 +168,7 @@ fn record(config: &RobotConfig, text: &str) -> Result<Recording, LaunchError> {
     if !config.log.enabled {
         return Ok((None, None));
     }
-    let mut plan = Plan::new(RecorderOptions::from(&config.log));
+    let mut plan = Plan::new(config.log.clone());
     let log = RunLog::declare(&mut plan, config)?;
     let robot = plan.record("robot", &robot_schema())?;
     let mut side = plan.tap(SIDE_RING_BYTES);

@@ -104,8 +104,8 @@ fn main() -> Result<()> {
     let machine = assemble::machine_on(&config, assemble::controller(&config.controller), link);
 
     let folder = tempfile::tempdir().context("no place for the log")?;
-    let options = recorder::RecorderOptions { path: folder.path().join("run.tlog"), ..Default::default() };
-    let mut plan = recorder::Plan::new(options);
+    let path = folder.path().join("run.tlog").display().to_string();
+    let mut plan = recorder::Plan::new(recorder::LogConfig { path, ..Default::default() });
     let log = records::RunLog::declare(&mut plan, &config)?;
     let recorder = plan.start()?;
     let result = Arc::new(Mutex::new(Vec::new()));
