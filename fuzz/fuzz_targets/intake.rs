@@ -1,6 +1,6 @@
 #![no_main]
 
-use khz_robot::recorder::Intake;
+use khz_record::Intake;
 use khz_tlog::{Reader, received};
 use std::net::SocketAddr;
 

@@ -13,7 +13,7 @@ pub mod newest;
 #[path = "../../crates/robot/src/watchdogs/pulse.rs"]
 pub mod pulse;
 pub mod sync;
-#[path = "../../crates/robot/src/recorder/until.rs"]
+#[path = "../../crates/record/src/until.rs"]
 pub mod until;
 
 /// What `pulse` needs of the supervisor.

@@ -1,4 +1,4 @@
-//! The model checker's types under the names of `crate::sync` in `rt` and `robot`.
+//! The model checker's types under the names of `crate::sync` in `rt`, `record` and `robot`.
 
 pub use loom::cell::UnsafeCell;
 pub use loom::sync::Arc;

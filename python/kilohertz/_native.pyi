@@ -158,6 +158,7 @@ class Robot:
         log: str | None = None,
         record: bool = True,
         patience: float = 1.0,
+        virtual_time: bool = False,
     ) -> Run: ...
     def connect(self) -> Connection: ...
     def start_beside(

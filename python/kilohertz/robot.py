@@ -166,6 +166,7 @@ class Robot:
         log: str | os.PathLike[str] | None = None,
         record: bool = True,
         patience: float = 1.0,
+        virtual_time: bool = False,
     ) -> Summary:
         """Runs the robot until `duration` seconds are over, and returns the figures.
 
@@ -181,6 +182,9 @@ class Robot:
         `log` replaces the file's log; `record=False` writes none. A controller that does not return for `patience`
         seconds gets a ControllerTimeout raised inside it.
 
+        With `virtual_time` an emulated robot runs as fast as the CPU computes it: the run repeats exactly and says nothing
+        about this computer's timing.
+
         Raises what the controller raised, KeyboardInterrupt after Ctrl-C, SystemExit after SIGTERM or SIGHUP (exit code
         143 or 129), RobotError if something else brought the robot down, StartError if it could not start. Each time the
         robot has been brought down gently first.
@@ -190,7 +194,12 @@ class Robot:
             controller = dict(controller)
         with _undisturbed(), _ends_gently():
             run = native.start(
-                controller, duration=duration, log=_path(log), record=record, patience=patience
+                controller,
+                duration=duration,
+                log=_path(log),
+                record=record,
+                patience=patience,
+                virtual_time=virtual_time,
             )
             return _summary(run.finish())
 

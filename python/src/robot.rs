@@ -10,8 +10,8 @@ use crate::state::{Command, State};
 use crate::times::nanoseconds;
 use khz_measure::run::RunSummary;
 use khz_robot::assemble::{Links, open_links};
-use khz_robot::config::QUADRUPED;
-use khz_robot::launch::{Landed, Launch};
+use khz_robot::config::{Clock, QUADRUPED};
+use khz_robot::launch::{Landed, Launch, LaunchOptions};
 use khz_robot::{Controller, RobotConfig};
 use khz_rt::now_ns;
 use pyo3::exceptions::PyOSError;
@@ -91,7 +91,8 @@ impl Robot {
     }
 
     /// Starts the loop with a Python controller in the tick, or, without one, with the file's own.
-    #[pyo3(signature = (controller=None, *, duration=None, log=None, record=true, patience=1.0))]
+    #[pyo3(signature = (controller=None, *, duration=None, log=None, record=true, patience=1.0, virtual_time=false))]
+    #[allow(clippy::too_many_arguments)]
     fn start(
         &self,
         py: Python<'_>,
@@ -100,12 +101,13 @@ impl Robot {
         log: Option<PathBuf>,
         record: bool,
         patience: f64,
+        virtual_time: bool,
     ) -> PyResult<Run> {
         let names = self.servos();
         let made = controller.map(|given| control::controller(py, &given, &names)).transpose()?;
         let (controller, shared) = made.unzip();
         let parts = Parts { shared, operator: None, patience_ns: nanoseconds("patience", patience)? };
-        self.launch(py, controller, parts, Wishes { duration, log, record })
+        self.launch(py, controller, parts, Wishes { duration, log, record, virtual_time })
     }
 
     /// Opens the buses without a loop.
@@ -127,7 +129,8 @@ impl Robot {
         let state = khz_robot::assemble::state(&self.config);
         let (beside, operator) = Beside::new(&state, nanoseconds("age_limit", age_limit)?);
         let parts = Parts { shared: None, operator: Some(operator), patience_ns: i64::MAX };
-        self.launch(py, Some(Box::new(beside)), parts, Wishes { duration, log, record })
+        let wishes = Wishes { duration, log, record, virtual_time: false };
+        self.launch(py, Some(Box::new(beside)), parts, wishes)
     }
 }
 
@@ -143,6 +146,7 @@ struct Wishes {
     duration: Option<f64>,
     log: Option<PathBuf>,
     record: bool,
+    virtual_time: bool,
 }
 
 impl Robot {
@@ -155,6 +159,9 @@ impl Robot {
     ) -> PyResult<Run> {
         let mut config = self.config.clone();
         config.log.enabled &= wishes.record;
+        if wishes.virtual_time {
+            config.timing.clock = Clock::Virtual;
+        }
         if let Some(log) = wishes.log {
             config.log.enabled = true;
             config.log.path = log.display().to_string();
@@ -163,7 +170,13 @@ impl Robot {
         let stop = Arc::new(AtomicBool::new(false));
         let started = py.detach(|| {
             let (links, troubles) = open(&config)?;
-            Launch::start_on(links, &config, &self.text, controller, duration_ns, Arc::clone(&stop))
+            let options = LaunchOptions {
+                controller,
+                duration_ns,
+                stop: Arc::clone(&stop),
+                ..LaunchOptions::default()
+            };
+            Launch::start_on(links, &config, &self.text, options)
                 .map(|launch| (launch, troubles))
                 .map_err(|error| StartError::new_err(error.to_string()))
         });

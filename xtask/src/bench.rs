@@ -32,7 +32,7 @@ fn bench(name: &str, quick: bool) -> Result<bool> {
     if let Err(why) = debian::provide(&format!("{FOLDER}/{name}.rs")) {
         println!("bench {name}: {why}");
     }
-    let build = ["build", "--quiet", "--release", "--package", "kilohertz", "--package", "khz-bench"];
+    let build = ["build", "--quiet", "--release", "--package", "kilohertz-cli", "--package", "khz-bench"];
     shell::run(shell::cargo(&build).args(["--bin", "khz", "--bin", name]))?;
     let mut command = shell::command(shell::release(name), &[]);
     if quick {

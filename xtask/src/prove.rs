@@ -86,7 +86,7 @@ fn miri() -> Vec<Command> {
     vec![
         of("khz-rt", &["--lib", "--", "newest", "pace", "histogram", "profile", "late"]),
         of("khz-tlog", &["--lib"]),
-        of("khz-robot", &["--lib", "--", "recorder::tap"]),
+        of("khz-record", &["--lib", "--", "tap"]),
     ]
 }
 

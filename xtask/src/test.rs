@@ -106,7 +106,7 @@ fn campaign() -> Result<Outcome> {
 
 /// The command, built as users have it.
 fn khz() -> Result<PathBuf> {
-    let build = ["build", "--quiet", "--release", "--package", "kilohertz", "--all-features"];
+    let build = ["build", "--quiet", "--release", "--package", "kilohertz-cli", "--all-features"];
     shell::run(&mut shell::cargo(&build))?;
     Ok(shell::release("khz"))
 }

@@ -203,7 +203,7 @@ fn ours(scripts: &[String]) -> Result<Vec<(String, PathBuf)>> {
     for need in needs(scripts)? {
         match need.split_whitespace().collect::<Vec<_>>().as_slice() {
             ["khz"] => {
-                let file = built(&["build", "--package", "kilohertz", "--bin", "khz"])?;
+                let file = built(&["build", "--package", "kilohertz-cli", "--bin", "khz"])?;
                 binaries.push(("bin/khz".into(), file));
             }
             [package, test] => {

@@ -274,9 +274,9 @@ fn lines(log: &str, record: &str) -> Vec<String> {
 fn samples_sent_by_a_recorder_are_received() {
     let bench = bench();
     let receiver = Receiver::start(&bench.folder, &[]);
-    let mut plan = khz_robot::recorder::Plan::new(khz_robot::recorder::RecorderOptions {
-        path: format!("{}/sent.tlog", bench.folder).into(),
-        keep_free_bytes: 0,
+    let mut plan = khz_robot::recorder::Plan::new(khz_robot::recorder::LogConfig {
+        path: format!("{}/sent.tlog", bench.folder),
+        keep_free_mib: 0,
         stream: Some(receiver.address.clone()),
         ..Default::default()
     });

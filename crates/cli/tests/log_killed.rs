@@ -1,7 +1,7 @@
 //! A process that records is killed: what it had told of is in the log, but for the last moment.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may stop at what it did not expect")]
 
-use khz_robot::recorder::{Plan, RecorderOptions};
+use khz_robot::recorder::{LogConfig, Plan};
 use khz_tlog::{Reader, Type, Value, Width};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -15,10 +15,8 @@ const PROMISE_US: i64 = 250_000;
 /// The child: records a number each millisecond, and then tells it with its time.
 #[test]
 fn child() {
-    let Some(path) = std::env::var_os(LOG) else { return };
-    let options =
-        RecorderOptions { path: path.into(), keep_free_bytes: 0, epoch_ns: Some(0), ..Default::default() };
-    let mut plan = Plan::new(options);
+    let Some(path) = std::env::var(LOG).ok() else { return };
+    let mut plan = Plan::new(LogConfig { path, keep_free_mib: 0, ..Default::default() }).epoch_ns(0);
     let number = Type::Uint(Width::Eight);
     let id = plan.record("number", &number).unwrap();
     let mut tap = plan.tap(16 << 20);

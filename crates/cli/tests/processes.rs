@@ -7,7 +7,7 @@ mod common;
 use common::SERVOS;
 use khz_link::Link;
 use khz_link::fdcanusb::Fdcanusb;
-use khz_robot::launch::Launch;
+use khz_robot::launch::{Launch, LaunchOptions};
 use khz_robot::{ControlError, Controller, RobotConfig, RobotState, ServoCommand};
 use khz_rt::now_ns;
 use khz_wire::fdcanusb::Dialect;
@@ -21,7 +21,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -374,7 +373,12 @@ impl Controller for Hanging {
 fn a_process_whose_loop_hangs() {
     let Some(path) = std::env::var_os("HANGING_ROBOT") else { return };
     let config = RobotConfig::load(path).unwrap();
-    let _robot = Launch::start(&config, "", Some(Box::new(Hanging(300))), None, Arc::default()).unwrap();
+    let _robot = Launch::start(
+        &config,
+        "",
+        LaunchOptions { controller: Some(Box::new(Hanging(300))), ..LaunchOptions::default() },
+    )
+    .unwrap();
     thread::sleep(GENEROUS);
 }
 
@@ -399,7 +403,12 @@ fn a_process_whose_controller_panics() {
     if std::env::var_os("PIPELINED").is_some() {
         config.timing.mode = khz_robot::config::Mode::Pipelined;
     }
-    let robot = Launch::start(&config, "", Some(Box::new(Panicking(100))), None, Arc::default()).unwrap();
+    let robot = Launch::start(
+        &config,
+        "",
+        LaunchOptions { controller: Some(Box::new(Panicking(100))), ..LaunchOptions::default() },
+    )
+    .unwrap();
     let landed = robot.land().unwrap();
     let phases: Vec<_> = landed.outcome.stats.transitions.iter().map(|change| change.to.name()).collect();
     let summary = khz_measure::run::RunSummary::of(&config, &landed);

@@ -12,7 +12,7 @@ use khz_robot::assemble::{self, Links};
 use khz_robot::controller::Controller;
 use khz_robot::launch::Landed;
 use khz_robot::parts::TickProfile;
-use khz_robot::recorder::{Plan, RecorderOptions};
+use khz_robot::recorder::Plan;
 use khz_robot::records::RunLog;
 use khz_robot::run::{RunOptions, RunStats, run};
 use khz_robot::session::Outcome;
@@ -57,7 +57,7 @@ fn play(config: &RobotConfig, script: Script) -> Result<Landed, Box<dyn Error>> 
     let links = with_sensor(config, assemble::open_links(config, |world| Box::new(world))?, &script.frames);
     let mut machine = assemble::put_together(config, Box::new(controller), links);
     machine.forgive_hold_ups();
-    let mut plan = Plan::new(RecorderOptions { epoch_ns: Some(0), ..RecorderOptions::from(&config.log) });
+    let mut plan = Plan::new(config.log.clone()).epoch_ns(0);
     let mut log = RunLog::declare(&mut plan, config)?;
     let recorder = plan.start()?;
     let timing = &config.timing;

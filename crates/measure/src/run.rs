@@ -3,12 +3,15 @@
 //! The figures come from what the loop counted; everything over time comes from the run's log, so a page can
 //! also be made long after the run.
 
+mod table;
+
 use crate::budget::{Inputs, Plan};
 use crate::late::{LateReport, lost_lines, tally};
 use crate::report::run::{Device, Event, Fact, Grant, Joint, Measured, PartTimes, RunData};
 use crate::report::{Distribution, Figure, Level, StackedTrace, Trace, duration};
 use crate::verdict::{Facts, Verdict, grouped, judge};
 use khz_robot::RobotConfig;
+use khz_robot::config::Clock;
 use khz_robot::launch::Landed;
 use khz_robot::parts::LEARNING;
 use khz_robot::run::{RunStats, Stretch};
@@ -26,6 +29,8 @@ use std::path::{Path, PathBuf};
 pub struct RunSummary {
     /// Name of the robot.
     pub robot: String,
+    /// The clock it ran by: `real`, or `virtual`, which says nothing about this computer.
+    pub clock: Clock,
     /// Whether it held its rate, and why it is no better.
     pub verdict: Verdict,
     /// Ticks run.
@@ -236,6 +241,7 @@ impl RunSummary {
         let steal_at_most_ns = lost.steal_at_most_ns(steal_loop_cpu_ns.unwrap_or(steal_ns));
         let mut summary = Self {
             robot: config.name.clone(),
+            clock: config.timing.clock,
             verdict: Verdict::default(),
             ticks: stats.ticks,
             rate_hz: stats.rate_hz(),
@@ -286,7 +292,7 @@ impl RunSummary {
             log: recording.as_ref().and_then(|recording| recording.paths.first().cloned()),
             report: None,
         };
-        summary.verdict = summary.judged(config.timing.pace_bus.is_some(), &[]);
+        summary.verdict = summary.judged(config, &[]);
         summary
     }
 
@@ -301,7 +307,7 @@ impl RunSummary {
     }
 
     /// The verdict. `unread`: what of the log could not be read.
-    fn judged(&self, sensor_paced: bool, unread: &[String]) -> Verdict {
+    fn judged(&self, config: &RobotConfig, unread: &[String]) -> Verdict {
         let failures = (!self.ended_well).then(|| format!("It ended with: {}.", self.end));
         let warned = self.events.iter().find(|event| event.trouble && !event.is_change());
         let dropped =
@@ -318,7 +324,8 @@ impl RunSummary {
         judge(&Facts {
             target_hz: self.target_rate_hz,
             rate_hz: self.rate_hz,
-            sensor_paced,
+            sensor_paced: config.timing.pace_bus.is_some(),
+            virtual_time: self.clock == Clock::Virtual,
             periods: self.controlled.periods,
             lost: self.controlled.lost_periods,
             lost_outside: self.outside.lost_periods,
@@ -488,7 +495,7 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
     RunData {
         title: format!("{}: {} servos at {} Hz", config.name, config.servos.len(), config.timing.rate_hz),
         subtitle: format!("{} ticks on {}", summary.ticks, summary.passport.cpu),
-        verdict: summary.judged(config.timing.pace_bus.is_some(), &over_time.unread),
+        verdict: summary.judged(config, &over_time.unread),
         figures: figures(summary),
         period_ns: config.timing.period_ns(),
         wake: Measured::new(over_time.wake, &stats.wake_latency),

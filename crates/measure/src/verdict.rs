@@ -28,6 +28,8 @@ pub struct Facts {
     pub rate_hz: f64,
     /// The rate is that of a sensor's clock, which may be off by [`SENSOR_CLOCK`].
     pub sensor_paced: bool,
+    /// It ran in virtual time, which is never late.
+    pub virtual_time: bool,
     /// Planned periods.
     pub periods: u64,
     /// Of these, periods without a tick.
@@ -170,6 +172,7 @@ fn headline(facts: &Facts) -> String {
     }
     match (facts.periods, facts.lost) {
         (0, _) => format!("never ran at {target} Hz"),
+        (_, 0) if held(facts) && facts.virtual_time => format!("held {target} Hz of virtual time"),
         (_, 0) if held(facts) => format!("held {target} Hz"),
         (_, 0) => format!("did not hold {target} Hz: ran at {:.2} Hz", facts.rate_hz),
         (periods, lost) => {
@@ -217,6 +220,12 @@ mod tests {
         let verdict = judge(&facts());
         assert_eq!((verdict.level, verdict.headline.as_str()), (Level::Good, "held 1000 Hz"));
         assert!(verdict.reasons.is_empty());
+    }
+
+    #[test]
+    fn virtual_time_holds_no_rate_of_this_computer() {
+        let verdict = judge(&Facts { virtual_time: true, ..facts() });
+        assert_eq!(verdict.headline, "held 1000 Hz of virtual time");
     }
 
     #[test]

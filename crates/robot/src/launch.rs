@@ -4,7 +4,7 @@ use crate::assemble::{self, AssembleError, Links};
 use crate::config::{self, Clock, LoopConfig, RobotConfig};
 use crate::controller::{Controller, Pipelined};
 use crate::operator::{Listener, OperatorError};
-use crate::recorder::{Plan, Recorder, RecorderError, RecorderOptions, Summary};
+use crate::recorder::{Plan, Recorder, RecorderError, Summary};
 use crate::records::{RunLog, robot_record, robot_schema};
 use crate::run::Observer;
 use crate::session::{Outcome, Session, SessionError, SessionSettings};
@@ -42,6 +42,19 @@ pub enum LaunchError {
     Controller(std::io::Error),
 }
 
+/// What a run may have besides its robot file.
+#[derive(Default)]
+pub struct LaunchOptions {
+    /// Replaces the controller that the file names.
+    pub controller: Option<Box<dyn Controller>>,
+    /// Told of every tick, on the loop's thread.
+    pub observers: Vec<Box<dyn Observer + Send>>,
+    /// After this long the robot is brought down; `None`: only by `stop`.
+    pub duration_ns: Option<i64>,
+    /// Brings the robot down when set.
+    pub stop: Arc<AtomicBool>,
+}
+
 /// A robot running. Dropped, it brings the robot down and blocks until that is done and the log is written, as
 /// [`Launch::land`] does after [`Session::stop`].
 pub struct Launch {
@@ -62,21 +75,14 @@ pub struct Landed {
 }
 
 impl Launch {
-    /// Runs a robot. `text` is its file's text, kept in the log; `controller` replaces the one the file names;
-    /// `stop` brings the robot down when set.
+    /// Runs a robot. `text` is its file's text, kept in the log.
     ///
     /// # Errors
     /// Whatever keeps it from starting. What the loop's thread insists on and is not granted (`strict`) is told
     /// by [`Launch::land`].
-    pub fn start(
-        config: &RobotConfig,
-        text: &str,
-        controller: Option<Box<dyn Controller>>,
-        duration_ns: Option<i64>,
-        stop: Arc<AtomicBool>,
-    ) -> Result<Self, LaunchError> {
+    pub fn start(config: &RobotConfig, text: &str, options: LaunchOptions) -> Result<Self, LaunchError> {
         let links = assemble::open_links(config, |world| Box::new(world))?;
-        Self::start_on(links, config, text, controller, duration_ns, stop)
+        Self::start_on(links, config, text, options)
     }
 
     /// As [`Launch::start`], on links that are open.
@@ -87,10 +93,9 @@ impl Launch {
         links: Links,
         config: &RobotConfig,
         text: &str,
-        controller: Option<Box<dyn Controller>>,
-        duration_ns: Option<i64>,
-        stop: Arc<AtomicBool>,
+        options: LaunchOptions,
     ) -> Result<Self, LaunchError> {
+        let LaunchOptions { controller, observers: others, duration_ns, stop } = options;
         if let Some(why) = config.why_not_virtual().filter(|_| config.timing.clock == Clock::Virtual) {
             return Err(LaunchError::VirtualTime(why));
         }
@@ -106,6 +111,7 @@ impl Launch {
         let pulse = Arc::new(Pulse::default());
         let mut observers: Vec<Box<dyn Observer + Send>> = vec![Box::new(Pulsing(Arc::clone(&pulse)))];
         observers.extend(observer);
+        observers.extend(others);
         let watchdogs = match config.timing.clock {
             Clock::Real => Watchdogs::start(&config.watchdog, pulse, config.timing.period_ns())?,
             Clock::Virtual => None,
@@ -177,16 +183,11 @@ fn record(config: &RobotConfig, text: &str) -> Result<Recording, LaunchError> {
     if !config.log.enabled {
         return Ok((None, None));
     }
-    let mut options = RecorderOptions::from(&config.log);
-    let now_ns = match config.timing.clock {
-        Clock::Real => khz_rt::now_ns(),
-        Clock::Virtual => {
-            // Its zero is now.
-            options.epoch_ns = Some(khz_rt::unix_now_ns());
-            0
-        }
+    let (mut plan, now_ns) = match config.timing.clock {
+        Clock::Real => (Plan::new(config.log.clone()), khz_rt::now_ns()),
+        // Its zero is now.
+        Clock::Virtual => (Plan::new(config.log.clone()).epoch_ns(khz_rt::clock::realtime_ns()), 0),
     };
-    let mut plan = Plan::new(options);
     let log = RunLog::declare(&mut plan, config)?;
     let robot = plan.record("robot", &robot_schema())?;
     let mut side = plan.tap(SIDE_RING_BYTES);

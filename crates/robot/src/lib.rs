@@ -1,4 +1,4 @@
-//! One machine: its configuration, bus cycle, loop, supervisor and recorder.
+//! One machine: its configuration, bus cycle, loop, supervisor, and what it records.
 #![forbid(unsafe_code)]
 
 pub mod assemble;
@@ -9,7 +9,6 @@ pub mod launch;
 pub mod operator;
 mod pace;
 pub mod parts;
-pub mod recorder;
 pub mod records;
 pub mod run;
 pub mod session;
@@ -23,5 +22,6 @@ pub mod watchdogs;
 
 pub use config::{ConfigError, RobotConfig};
 pub use controller::{ControlError, Controller};
+pub use khz_record as recorder;
 pub use khz_servo::{Doing, Fault, Mode, PositionCommand, Refused, ServoCommand, ServoState};
 pub use state::{ImuState, RobotState};

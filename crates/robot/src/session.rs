@@ -1,14 +1,16 @@
 //! A whole run: opens the links, starts the recorder and the loop's thread, and tells how it went.
 
+use crate::config::Clock;
 use crate::parts::{Parts, TickProfile};
 use crate::run::{Observer, RunOptions, RunStats, Tick, run};
 use crate::supervisor::Phase;
 use crate::tick::Machine;
-use crate::config::Clock;
 use crate::time::{RealTime, Receive, VirtualTime};
 use khz_rt::late::{self, Window};
 use khz_rt::panics::{self, Panic};
-use khz_rt::{Grade, Granted, Overrun, Passport, Report, SectionSummary, Setup, SetupError, Usage, Waiter, Wake};
+use khz_rt::{
+    Grade, Granted, Overrun, Passport, Report, SectionSummary, Setup, SetupError, Usage, Waiter, Wake,
+};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,6 +83,7 @@ pub struct Session {
     thread: Option<JoinHandle<Result<Finished, SessionError>>>,
     usage: Usage,
     watch: Option<late::Observer>,
+    clock: Clock,
 }
 
 /// What the loop's thread gives back.
@@ -126,8 +129,9 @@ impl Session {
     ) -> Result<Self, SessionError> {
         let usage = Usage::read();
         // Before the loop's thread exists, so that it inherits nothing from it.
-        let is_real = settings.clock == Clock::Real;
-        let watch = settings.setup.cpu.filter(|_| is_real).map(late::Observer::start).transpose()?;
+        let clock = settings.clock;
+        let watch =
+            settings.setup.cpu.filter(|_| clock == Clock::Real).map(late::Observer::start).transpose()?;
         let (producer, live) = RingBuffer::new(LIVE_TICKS);
         let options = RunOptions {
             period_ns: settings.period_ns,
@@ -142,7 +146,7 @@ impl Session {
             let mut live = Live(producer);
             let mut observers: Vec<&mut dyn Observer> = vec![&mut stats, &mut profile, &mut live];
             observers.extend(others.iter_mut().map(|other| -> &mut dyn Observer { other.as_mut() }));
-            let grants = match settings.clock {
+            let grants = match clock {
                 Clock::Real => {
                     let granted: Granted = settings.setup.apply()?;
                     let mut time = RealTime::new(Waiter::new(settings.wake)?, settings.receive);
@@ -163,7 +167,7 @@ impl Session {
             panics::catch(&mut panic, work).unwrap_or_else(|| Err(SessionError::Panicked(panic.to_string())))
         };
         let thread = thread::Builder::new().name("khz-loop".to_owned()).spawn(work)?;
-        Ok(Self { stop, live, thread: Some(thread), usage, watch })
+        Ok(Self { stop, live, thread: Some(thread), usage, watch, clock })
     }
 
     /// Brings the robot down gently.
@@ -192,7 +196,7 @@ impl Session {
     /// As [`Session::wait`], once.
     pub(crate) fn end(&mut self) -> Result<Outcome, SessionError> {
         let Finished { mut machine, stats, parts, grants } = self.join()?;
-        let unsent = machine.close_links(khz_rt::now_ns());
+        let unsent = machine.close_links(self.clock.now_ns(&machine));
         let usage = Usage::read().since(&self.usage);
         let modules = machine.controller_profile();
         let windows = self.watch.take().map(late::Observer::finish).unwrap_or_default();
@@ -220,11 +224,22 @@ impl Session {
     }
 }
 
+impl Clock {
+    /// The time a machine's links have reached at least.
+    fn now_ns(self, machine: &Machine) -> i64 {
+        match self {
+            Self::Real => khz_rt::now_ns(),
+            Self::Virtual => machine.state().now_ns,
+        }
+    }
+}
+
 impl Drop for Session {
     fn drop(&mut self) {
         self.stop();
         if let Ok(mut finished) = self.join() {
-            finished.machine.close_links(khz_rt::now_ns());
+            let now_ns = self.clock.now_ns(&finished.machine);
+            finished.machine.close_links(now_ns);
         }
     }
 }

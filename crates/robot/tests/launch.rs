@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use khz_robot::controller::{Controller, Hold};
-use khz_robot::launch::Launch;
+use khz_robot::launch::{Launch, LaunchOptions};
 use khz_robot::run::{Observer, Tick};
 use khz_robot::session::{Session, SessionSettings};
 use khz_robot::state::RobotState;
@@ -44,8 +44,15 @@ impl Controller for Slow {
 fn a_pipelined_controller_that_is_slow_for_good_is_caught() {
     for mode in ["inline", "pipelined"] {
         let config = robot(&format!("mode = \"{mode}\""));
-        let launch =
-            Launch::start(&config, "", Some(Box::<Slow>::default()), Some(5_000_000_000), Arc::default());
+        let launch = Launch::start(
+            &config,
+            "",
+            LaunchOptions {
+                controller: Some(Box::<Slow>::default()),
+                duration_ns: Some(5_000_000_000),
+                ..LaunchOptions::default()
+            },
+        );
         let landed = launch.unwrap().land().unwrap();
         let machine = landed.outcome.machine;
         let down = landed.outcome.stats.transitions.iter().find(|change| change.cause.is_trouble());
@@ -97,7 +104,12 @@ fn a_robot_that_is_dropped_comes_down_and_its_log_is_whole() {
     config.log.enabled = true;
     config.log.path = folder.path().join("log.tlog").display().to_string();
     let (controller, updates) = Counting::new();
-    let launch = Launch::start(&config, "", Some(controller), None, Arc::default()).unwrap();
+    let launch = Launch::start(
+        &config,
+        "",
+        LaunchOptions { controller: Some(controller), ..LaunchOptions::default() },
+    )
+    .unwrap();
     wait_until_driven(&updates);
     drop(launch);
     // The controller is gone with the loop: nobody drives the robot any more.
@@ -122,6 +134,7 @@ fn a_session_that_is_dropped_brings_its_robot_down() {
     let phases = Arc::new(Mutex::new(Vec::new()));
     let observers: Vec<Box<dyn Observer + Send>> = vec![Box::new(Phases(Arc::clone(&phases)))];
     let settings = SessionSettings {
+        clock: khz_robot::config::Clock::Real,
         setup: Setup::ordinary(),
         wake: Wake::Sleep,
         receive: Receive::Poll,

@@ -8,7 +8,7 @@
 
 use khz_emu::serve::{Endpoint, Server};
 use khz_robot::controller::{Hold, Pipelined};
-use khz_robot::launch::Launch;
+use khz_robot::launch::{Launch, LaunchOptions};
 use khz_robot::{ControlError, Controller, RobotConfig, RobotState, ServoCommand, assemble};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -142,7 +142,12 @@ fn confined(name: &str) -> ! {
         done: Arc::clone(&done),
         forbidden: name == "forbidden",
     };
-    let launch = Launch::start(&config, &file, Some(Box::new(controller)), None, Arc::default()).unwrap();
+    let launch = Launch::start(
+        &config,
+        &file,
+        LaunchOptions { controller: Some(Box::new(controller)), ..LaunchOptions::default() },
+    )
+    .unwrap();
     while !done.load(Ordering::Acquire) {
         if launch.session.is_over() {
             let landed = launch.land().map(|landed| landed.outcome.stats.transitions);

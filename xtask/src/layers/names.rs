@@ -73,6 +73,12 @@ const FORBIDDEN: &[Forbidden] = &[
         why: "a log is exported without knowing robots",
     },
     Forbidden {
+        who: &["crates/record"],
+        but: &[],
+        what: &["khz_wire", "khz_link", "khz_emu", "khz_robot"],
+        why: "samples are recorded without knowing robots",
+    },
+    Forbidden {
         who: &["crates/tlog", "crates/wire"],
         but: &[],
         what: &["libc", "rustix", "khz_rt", "std::net"],

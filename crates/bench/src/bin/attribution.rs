@@ -95,6 +95,7 @@ impl Scenario {
         let controller = Troubled { hold: Hold::default(), trouble: self.trouble };
         let machine = assemble::machine(&config, Box::new(controller))?;
         let settings = SessionSettings {
+            clock: khz_robot::config::Clock::Real,
             // Unlocked, so that fresh memory is not there before it is touched.
             setup: Setup { cpu: Some(cpu()), lock_memory: false, ..Setup::default() },
             wake: Wake::Hybrid,

@@ -7,7 +7,7 @@
 
 use anyhow::{Result, ensure};
 use khz_bench::{Bench, Samples, timed_ns};
-use khz_robot::recorder::{Disk, Files, Plan, RecordId, RecorderOptions, Tap};
+use khz_robot::recorder::{Disk, Files, LogConfig, Plan, RecordId, Tap};
 use khz_rt::clock::{now_ns, thread_cpu_ns};
 use khz_tlog::{Compression, Options, Record, Type, Writer};
 use std::collections::BTreeMap;
@@ -133,13 +133,14 @@ fn all(bench: &Bench, folder: &Path) -> Result<()> {
     throughput(bench, folder)
 }
 
-fn options(folder: &Path, name: &str) -> RecorderOptions {
-    RecorderOptions { path: folder.join(name), keep_free_bytes: 0, ..RecorderOptions::default() }
+fn to(folder: &Path, name: &str) -> LogConfig {
+    let path = folder.join(name).display().to_string();
+    LogConfig { path, keep_free_mib: 0, ..LogConfig::default() }
 }
 
 /// One tick's records into the ring, at 1 kHz as in the loop: caches are as cold as they are there.
 fn hand_over(bench: &Bench, folder: &Path) -> Result<()> {
-    let mut plan = Plan::new(options(folder, "hand_over.tlog"));
+    let mut plan = Plan::new(to(folder, "hand_over.tlog"));
     let ids = Ids::declare(&mut plan)?;
     let mut tap = plan.tap(16 << 20);
     let recorder = plan.start()?;

@@ -6,7 +6,7 @@
 
 use anyhow::Result;
 use khz_bench::{Bench, Samples};
-use khz_robot::recorder::{Disk, Files, Output, Plan, RecordId, RecorderOptions, Summary, Tap};
+use khz_robot::recorder::{Disk, Files, LogConfig, Output, Plan, RecordId, Summary, Tap};
 use khz_rt::{Setup, Waiter, Wake, now_ns};
 use khz_tlog::Type;
 use std::io::{self, Write};
@@ -97,8 +97,8 @@ struct Run {
 }
 
 fn run_on(folder: &Path, seconds: u64, ring: usize, (every, stall): (Duration, Duration)) -> Result<Run> {
-    let path = folder.join("run.tlog");
-    let mut plan = Plan::new(RecorderOptions { path, keep_free_bytes: 0, ..RecorderOptions::default() });
+    let path = folder.join("run.tlog").display().to_string();
+    let mut plan = Plan::new(LogConfig { path, keep_free_mib: 0, ..LogConfig::default() });
     let tick = plan.record("tick", &Type::FixedArray(1000, Box::new(Type::Uint(khz_tlog::Width::One))))?;
     let tap = plan.tap(ring);
     let recorder = plan.start_on(Stalling { every, stall })?;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use khz_bench::{Bench, Samples};
 use khz_emu::{BusConfig, World};
 use khz_link::{Capabilities, Counters, Imu, Link, LinkError, Received};
-use khz_robot::config::RobotConfig;
+use khz_robot::config::{Clock, RobotConfig};
 use khz_robot::run::{Observer, Tick};
 use khz_robot::session::{Session, SessionSettings};
 use khz_robot::supervisor::Phase;
@@ -104,8 +104,8 @@ fn main() -> Result<()> {
     let machine = assemble::machine_on(&config, assemble::controller(&config.controller), link);
 
     let folder = tempfile::tempdir().context("no place for the log")?;
-    let options = recorder::RecorderOptions { path: folder.path().join("run.tlog"), ..Default::default() };
-    let mut plan = recorder::Plan::new(options);
+    let path = folder.path().join("run.tlog").display().to_string();
+    let mut plan = recorder::Plan::new(recorder::LogConfig { path, ..Default::default() });
     let log = records::RunLog::declare(&mut plan, &config)?;
     let recorder = plan.start()?;
     let result = Arc::new(Mutex::new(Vec::new()));
@@ -113,6 +113,7 @@ fn main() -> Result<()> {
     let observer = Ratios { log, busy_ns, before_ns: [0; BUSES], ratios, result: Arc::clone(&result) };
 
     let settings = SessionSettings {
+        clock: Clock::Real,
         setup: Setup::default(),
         wake: Wake::Hybrid,
         receive: Receive::Spin,

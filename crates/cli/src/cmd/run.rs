@@ -1,19 +1,15 @@
 //! `khz run`: the main job.
 
-mod live;
-
-use super::{BAD_INPUT, complain, output, show, stop_on_signal, tell_line};
+use super::{BAD_INPUT, complain, output, show, tell_line};
 use anyhow::{Context, Result, bail};
 use khz_measure::jitter::duration_ns;
-use khz_measure::report::run::PartTimes;
 use khz_measure::run::{RunSummary, page_data};
-use khz_measure::verdict::grouped;
 use khz_robot::RobotConfig;
-use khz_robot::config::QUADRUPED;
-use khz_robot::launch::{Landed, Launch};
+use khz_robot::config::{Clock, QUADRUPED};
+use khz_robot::launch::{Landed, Launch, LaunchOptions};
 use khz_robot::session::SessionError;
 use khz_robot::tick::Failure;
-use khz_rt::{Grade, Summary};
+use kilohertz::{live, stop_on_signal};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -56,6 +52,10 @@ pub struct Args {
     /// Write no report.
     #[arg(long)]
     no_report: bool,
+    /// Run in virtual time, as fast as the CPU computes it: for emulated robots. The run repeats exactly and says nothing
+    /// about this computer. Replaces `loop.clock` of the robot file.
+    #[arg(long = "virtual", conflicts_with = "cpu")]
+    virtual_time: bool,
     /// The CPU of the loop's thread; replaces `loop.cpu` of the robot file.
     #[arg(long)]
     cpu: Option<u32>,
@@ -79,11 +79,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     override_with(&mut config, &args);
     check_outputs(&args, &config)?;
 
-    let stop = stop_on_signal()?;
     // The live line must not stop a robot that runs in the background.
     khz_rt::ignore_tostop().context("cannot ignore SIGTTOU")?;
     let duration_ns = args.duration.or(args.robot.is_none().then_some(DEFAULT_DURATION_NS));
-    let mut launch = Launch::start(&config, &text, None, duration_ns, stop)?;
+    let options = LaunchOptions { duration_ns, stop: stop_on_signal()?, ..LaunchOptions::default() };
+    let mut launch = Launch::start(&config, &text, options)?;
     live::watch(&mut launch.session);
     let landed = match launch.land() {
         Err(SessionError::Setup(error)) => {
@@ -120,6 +120,9 @@ fn override_with(config: &mut RobotConfig, args: &Args) {
     if let Some(to) = &args.stream {
         config.log.stream = Some(to.clone());
     }
+    if args.virtual_time {
+        config.timing.clock = Clock::Virtual;
+    }
     config.timing.cpu = args.cpu.or(config.timing.cpu);
     config.timing.strict |= args.strict;
 }
@@ -152,127 +155,9 @@ fn write_report(args: &Args, config: &RobotConfig, text: &str, landed: &Landed, 
 fn tell(args: &Args, summary: &RunSummary) {
     let text = match args.json {
         true => serde_json::to_string(summary).map(|json| json + "\n").map_err(Into::into),
-        false => Ok(table(summary, args.budget)),
+        false => Ok(summary.table(args.budget)),
     };
     if let Err(error) = text.and_then(|text| show(&text)) {
         complain(&error);
-    }
-}
-
-/// The table after a run.
-fn table(summary: &RunSummary, budget: bool) -> String {
-    let ticks = &summary.controlled;
-    let [lost, unaccounted] = summary.lost_lines();
-    let mut lines = vec![
-        format!("{}: {} ticks, {}", summary.robot, summary.ticks, summary.end),
-        format!("rate            {:>10.3} Hz: {}", summary.rate_hz, summary.verdict.headline),
-        format!(
-            "lost periods    {:>10}    (of {} controlled; {} outside; {} late wakes)",
-            grouped(ticks.lost_periods),
-            grouped(ticks.periods),
-            grouped(summary.outside.lost_periods),
-            grouped(summary.late_wakes)
-        ),
-        format!(
-            "missed replies  {:>10}    ({} while off CPU), late {} ({} of them duplicates), unexpected frames {}, IMU {}",
-            summary.missed_replies,
-            summary.missed_while_off_cpu,
-            summary.late_replies,
-            summary.duplicates(),
-            summary.unexpected_frames,
-            summary.imu_missed
-        ),
-        format!(
-            "overruns        {:>10}    ({} periods skipped, {} ticks without their pacing frame, {} such frames too early)",
-            summary.overruns, summary.skipped, summary.ticks_without_frame, summary.early_frames
-        ),
-        format!("lost time, ticks{lost}"),
-        format!("unaccounted     {unaccounted}"),
-        String::new(),
-        format!("{:<15} {:>10} {:>10} {:>10} {:>10} {:>10}", "", "p50", "p90", "p99", "p99.9", "max"),
-    ];
-    let durations: [(&str, &Summary); 7] = [
-        ("wake latency", &summary.wake_latency_ns),
-        ("start delay", &summary.start_delay_ns),
-        ("period", &summary.period_ns),
-        ("bus cycle", &summary.cycle_ns),
-        ("loop compute", &summary.loop_compute_ns),
-        ("CPU time", &summary.cpu_ns),
-        ("controller", &summary.control_ns),
-    ];
-    lines.extend(durations.map(|(name, s)| row(name, s)));
-    lines.push(String::new());
-    lines.push(format!(
-        "{:<15} {:>10} {:>10} {:>10} {:>10} {:>10}",
-        "part", "mean", "p50", "p99", "max", "in tick"
-    ));
-    lines.extend(summary.all_parts().iter().map(part_row));
-    if budget {
-        lines.push(String::new());
-        lines.push(format!("{:<15} {:>10} {:>10} {:>10}  difference", "part", "predicted", "p50", "p99"));
-        lines.extend(summary.parts.iter().filter_map(budget_row));
-    }
-    lines.push(String::new());
-    let late = summary.late.lines();
-    lines.extend(
-        late.iter()
-            .zip(["late ticks      "].into_iter().chain(std::iter::repeat("                ")))
-            .map(|(line, head)| format!("{head}{line}")),
-    );
-    if summary.changed_commands > 0 {
-        let count = grouped(summary.changed_commands);
-        lines.push(format!("commands changed{count:>10}    (to keep the joints within their limits)"));
-    }
-    lines.push(format!("loop thread     {}", summary.grade));
-    for setting in summary.grants.lacking().filter(|_| summary.grade != Grade::RealTime) {
-        let remedy = setting.remedy.as_deref().unwrap_or_default();
-        lines.push(format!("                {} not granted: {remedy}", setting.name));
-    }
-    lines.extend(summary.events.iter().filter(|event| event.trouble).map(|event| {
-        let word = if event.is_change() { "trouble" } else { "warning" };
-        format!("{word:<15} at {:.3} s (tick {}): {}", event.time_s, event.tick, event.tell())
-    }));
-    if summary.events_left_out > 0 {
-        lines.push(format!("                {} more between these", summary.events_left_out));
-    }
-    lines.extend(summary.log.as_ref().map(|log| {
-        let dropped = summary.log_dropped;
-        format!("log             {} ({dropped} samples dropped)", log.display())
-    }));
-    lines.extend(summary.log_error.as_ref().map(|error| format!("                {error}")));
-    lines.extend(summary.report.as_ref().map(|report| format!("report          {}", report.display())));
-    lines.join("\n") + "\n"
-}
-
-fn row(name: &str, s: &Summary) -> String {
-    let shown = |ns| if s.count == 0 { "–".to_owned() } else { micros(ns) };
-    let [p50, p90, p99, p999, max] = [s.p50, s.p90, s.p99, s.p999, s.max].map(shown);
-    format!("{name:<15} {p50:>10} {p90:>10} {p99:>10} {p999:>10} {max:>10}")
-}
-
-fn part_row(part: &PartTimes) -> String {
-    let s = &part.time_ns;
-    let [p50, p99, max] = [s.p50, s.p99, s.max].map(micros);
-    format!("{:<15} {:>10} {p50:>10} {p99:>10} {max:>10} {:>10}", part.name, micros(s.mean as i64), s.max_at)
-}
-
-/// A part the model predicts, beside its prediction.
-fn budget_row(part: &PartTimes) -> Option<String> {
-    let [predicted, p50, p99] = [part.predicted_ns?, part.time_ns.p50, part.time_ns.p99].map(micros);
-    Some(format!("{:<15} {predicted:>10} {p50:>10} {p99:>10}  {}", part.name, part.difference()))
-}
-
-fn micros(ns: i64) -> String {
-    format!("{:.1} µs", ns as f64 / 1e3)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_distribution_without_a_value_shows_none() {
-        let empty = row("wake latency", &khz_rt::Histogram::new().summary());
-        assert!(empty.contains('–') && !empty.contains("0.0"), "{empty}");
     }
 }

@@ -1,7 +1,7 @@
 //! A recording of a drill, on a disk in memory that can be full.
 
 use khz_robot::RobotConfig;
-use khz_robot::recorder::{Disk, Output, Plan, Recorder, RecorderError, RecorderOptions};
+use khz_robot::recorder::{Disk, Output, Plan, Recorder, RecorderError};
 use khz_robot::records::RunLog;
 use khz_robot::run::{Observer, Tick};
 use khz_robot::tick::{Machine, TickTiming};
@@ -24,7 +24,7 @@ impl Recording {
     pub fn start(config: &RobotConfig) -> Result<Self, RecorderError> {
         let mut config = config.clone();
         config.log.ring_mib = 1;
-        let mut plan = Plan::new(RecorderOptions { epoch_ns: Some(0), ..RecorderOptions::from(&config.log) });
+        let mut plan = Plan::new(config.log.clone()).epoch_ns(0);
         let log = RunLog::declare(&mut plan, &config)?;
         let full = Arc::new(AtomicBool::new(false));
         let recorder = plan.start_on(Memory(Arc::clone(&full)))?;

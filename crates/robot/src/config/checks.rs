@@ -1,8 +1,8 @@
 //! What single values cannot show: things that collide, or do not fit together.
 
 use super::{
-    BusConfig, ControllerConfig, Format, ImuLink, LinkConfig, MAX_LINKS, RESTART_UNSEEN, Reaction, Reactions,
-    RobotConfig, ServoConfig,
+    BusConfig, Clock, ControllerConfig, Format, ImuLink, LinkConfig, MAX_LINKS, RESTART_UNSEEN, Reaction,
+    Reactions, RobotConfig, ServoConfig,
 };
 use super::{formats, promises};
 use khz_settings::Problem;
@@ -14,6 +14,7 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     check_presence(robot, text, reader);
     check_loop(robot, reader);
     check_pace(robot, reader);
+    check_clock(robot, reader);
     check_connectors(robot, reader);
     check_link_count(robot, reader);
     check_names(robot, reader);
@@ -102,6 +103,40 @@ fn check_zstd(robot: &RobotConfig, reader: &mut Reader) {
             .at(span.clone(), "no such record")
             .help(suggestion(name, &known, "the records are"));
         reader.problems.push(problem);
+    }
+}
+
+/// What is said of virtual time fits the rest of the file.
+fn check_clock(robot: &RobotConfig, reader: &mut Reader) {
+    let Some(span) = reader.span("loop.clock").filter(|_| robot.timing.clock == Clock::Virtual) else {
+        return;
+    };
+    if let Some(why) = robot.why_not_virtual() {
+        let problem = Problem::error("loop.clock", "this robot cannot run in virtual time")
+            .at(span, why)
+            .help("write \"real\", or change that");
+        reader.problems.push(problem);
+    }
+}
+
+impl RobotConfig {
+    /// Why this robot cannot run in virtual time, if it cannot.
+    pub fn why_not_virtual(&self) -> Option<String> {
+        let real = self.buses.iter().find(|bus| !matches!(bus.link, LinkConfig::Emulated(_)));
+        if let Some(bus) = real {
+            return Some(format!(
+                "bus `{}` is not emulated, and devices outside keep their own time",
+                bus.name
+            ));
+        }
+        if self.timing.mode == super::Mode::Pipelined {
+            return Some(
+                "`loop.mode = \"pipelined\"` runs the controller beside the loop, in real time".to_owned(),
+            );
+        }
+        let heartbeat = self.supervisor.heartbeat_ms.is_some();
+        heartbeat
+            .then(|| "`supervisor.heartbeat_ms` waits for an operator, who lives in real time".to_owned())
     }
 }
 

@@ -49,6 +49,7 @@ pub use khz_link::pi3hat::{Pi3hatConfig, Pi3hatLink};
 pub use khz_link::rs485::Rs485Link;
 pub use khz_link::socketcan::SocketcanLink;
 pub use khz_link::udp::UdpLink;
+pub use khz_record::{Compression, LogConfig};
 pub use khz_rt::{Overrun, Policy, Wake};
 pub use khz_settings::{ConfigError, Key, Problem, Word};
 pub use reference::reference;

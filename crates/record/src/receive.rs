@@ -1,6 +1,6 @@
 //! Taking in what other processes and machines send: `khz log record` without its socket.
 
-use super::stream::{Datagram, Message};
+use crate::stream::{Datagram, Message};
 use khz_tlog::received::{AHEAD_US, BEHIND_US, GAPS, MARKS, SENDERS};
 use khz_tlog::{Options, Record, RecordId, Type, Value, Writer};
 use std::collections::HashMap;

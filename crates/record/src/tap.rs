@@ -1,10 +1,11 @@
 //! The way from a thread that must not wait to the recorder's thread: a bounded ring of bytes with one writer and
 //! one reader. A sample lies in it as its length, its record, its time and its payload.
 
-use super::{Counts, RecordId};
+use crate::{Counts, RecordId};
 use khz_tlog::{Record, Slice};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The largest sample a tap takes.
 pub const MAX_SAMPLE: usize = 64 << 10;
@@ -19,9 +20,21 @@ pub struct Tap {
     ring: Producer<u8>,
     sample: Box<[u8]>,
     counts: Arc<Counts>,
+    is_patient: bool,
 }
 
+/// So long a patient tap waits for room at a time, and so often.
+const ROOM_LOOK: Duration = Duration::from_micros(200);
+const ROOM_LOOKS: u32 = 10_000;
+
 impl Tap {
+    /// Waits for room in the ring, some two seconds at the most, instead of dropping a sample: for what may wait, such as
+    /// virtual time. Not for a tick in real time.
+    #[must_use]
+    pub fn patient(self) -> Self {
+        Self { is_patient: true, ..self }
+    }
+
     /// Records encoded bytes, stamped with the loop's clock. False: dropped.
     #[inline]
     pub fn push(&mut self, record: RecordId, now_ns: i64, payload: &[u8]) -> bool {
@@ -54,9 +67,20 @@ impl Tap {
         self.sample[..4].copy_from_slice(&(len as u32).to_le_bytes());
         self.sample[4..6].copy_from_slice(&record.0.to_le_bytes());
         self.sample[6..HEAD].copy_from_slice(&now_ns.to_le_bytes());
+        if self.is_patient {
+            self.wait_for(HEAD + len);
+        }
         match self.ring.push_entire_slice(&self.sample[..HEAD + len]) {
             Ok(()) => true,
             Err(_) => self.drop_one(record),
+        }
+    }
+
+    fn wait_for(&self, bytes: usize) {
+        let mut looks = 0;
+        while self.ring.slots() < bytes && !self.ring.is_abandoned() && looks < ROOM_LOOKS {
+            std::thread::sleep(ROOM_LOOK);
+            looks += 1;
         }
     }
 
@@ -88,7 +112,7 @@ pub(super) fn ring(bytes: usize, counts: Arc<Counts>) -> (Tap, Drain) {
     }
     let sample = vec![0; HEAD + MAX_SAMPLE].into_boxed_slice();
     let drain = Drain { ring: consumer, payload: vec![0; MAX_SAMPLE] };
-    (Tap { ring: producer, sample, counts }, drain)
+    (Tap { ring: producer, sample, counts, is_patient: false }, drain)
 }
 
 impl Drain {

@@ -82,10 +82,10 @@ struct Bench {
     tick: RecordId,
 }
 
-fn bench(change: impl FnOnce(&mut RecorderOptions)) -> Bench {
-    let mut options = RecorderOptions { path: "run.tlog".into(), epoch_ns: Some(0), ..Default::default() };
+fn bench(change: impl FnOnce(&mut LogConfig)) -> Bench {
+    let mut options = LogConfig { path: "run.tlog".into(), ..Default::default() };
     change(&mut options);
-    let mut plan = Plan::new(options);
+    let mut plan = Plan::new(options).epoch_ns(0);
     let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
     plan.record("other", &Type::Null).unwrap();
     let tap = plan.tap(0);
@@ -100,7 +100,7 @@ impl Bench {
 
     fn finish(&mut self, now_ns: i64) -> Summary {
         self.writing.finish(now_ns);
-        let nothing = Plan::new(RecorderOptions { path: "nothing".into(), ..Default::default() });
+        let nothing = Plan::new(LogConfig { path: "nothing".into(), ..Default::default() });
         std::mem::replace(&mut self.writing, nothing.writing(Memory::default(), 0).unwrap()).summary()
     }
 
@@ -173,7 +173,7 @@ fn records_chosen_for_zstd_are_as_safe_and_as_whole_as_others() {
 
 #[test]
 fn a_record_that_is_not_there_cannot_be_chosen_for_zstd() {
-    let mut plan = Plan::new(RecorderOptions { zstd: vec!["tack".into()], ..Default::default() });
+    let mut plan = Plan::new(LogConfig { zstd: vec!["tack".into()], ..Default::default() });
     plan.record("tick", &Type::Null).unwrap();
     let Err(error) = plan.start_on(Memory::default()) else { panic!() };
     assert!(error.to_string().contains("\"tack\"") && error.to_string().contains("tick"), "{error}");
@@ -192,16 +192,16 @@ fn a_full_ring_drops_and_the_log_says_how_many() {
 
 #[test]
 fn files_rotate_by_size_and_by_time_and_none_is_overwritten() {
-    for change in [(|options| options.rotate_bytes = Some(20_000)) as fn(&mut RecorderOptions), |options| {
-        options.rotate_ns = Some(1000 * MS)
+    for change in [(|options| options.rotate_mib = Some(1)) as fn(&mut LogConfig), |options| {
+        options.rotate_s = Some(20.0)
     }] {
         let mut bench = bench(change);
-        bench.run(0..3000, 10);
-        let summary = bench.finish(3000 * MS);
+        bench.run(0..160_000, 10);
+        let summary = bench.finish(160_000 * MS);
         assert!(summary.paths.len() >= 3);
         assert_eq!(summary.paths[1], Path::new("run-1.tlog"));
         let logs: Vec<_> = summary.paths.iter().map(|path| bench.disk.file(path.to_str().unwrap())).collect();
-        assert_eq!(logs.iter().flat_map(|log| ticks(log)).collect::<Vec<_>>(), Vec::from_iter(0..3000));
+        assert_eq!(logs.iter().flat_map(|log| ticks(log)).collect::<Vec<_>>(), Vec::from_iter(0..160_000));
         assert_eq!(summary.bytes, logs.iter().map(|log| log.len() as u64).sum::<u64>());
         assert!(logs.iter().all(|log| Reader::open(log).unwrap().is_finished()));
     }
@@ -209,7 +209,7 @@ fn files_rotate_by_size_and_by_time_and_none_is_overwritten() {
 
 #[test]
 fn a_disk_running_full_ends_the_file_and_a_freed_one_begins_another() {
-    let mut bench = bench(|options| options.keep_free_bytes = 1 << 20);
+    let mut bench = bench(|options| options.keep_free_mib = 1);
     bench.run(0..2000, 10);
     bench.disk.set(|shelf| shelf.free = Some(1000));
     bench.run(2000..6000, 10);
@@ -258,7 +258,7 @@ fn what_waited_in_memory_when_the_disk_broke_is_not_counted_as_written() {
 
 #[test]
 fn a_recorder_that_panics_is_told_with_what_it_wrote_before() {
-    let mut plan = Plan::new(RecorderOptions { path: "run.tlog".into(), ..Default::default() });
+    let mut plan = Plan::new(LogConfig { path: "run.tlog".into(), ..Default::default() });
     let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
     let mut tap = plan.tap(0);
     let disk = Memory::default();
@@ -275,13 +275,13 @@ fn a_recorder_that_panics_is_told_with_what_it_wrote_before() {
 fn a_disk_that_is_full_from_the_beginning_is_an_error() {
     let disk = Memory::default();
     disk.set(|shelf| shelf.free = Some(5));
-    let Err(error) = Plan::new(RecorderOptions::default()).start_on(disk) else { panic!() };
+    let Err(error) = Plan::new(LogConfig::default()).start_on(disk) else { panic!() };
     assert!(error.to_string().contains("has 5 bytes free"), "{error}");
 }
 
 #[test]
 fn samples_of_several_threads_lie_in_the_order_of_their_time() {
-    let mut plan = Plan::new(RecorderOptions { epoch_ns: Some(0), path: "a".into(), ..Default::default() });
+    let mut plan = Plan::new(LogConfig { path: "a".into(), ..Default::default() }).epoch_ns(0);
     let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
     let (mut one, mut two) = (plan.tap(0), plan.tap(0));
     let disk = Memory::default();
@@ -298,9 +298,8 @@ fn a_real_file_is_written_by_a_real_thread() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run.tlog");
     std::fs::write(&path, "kept").unwrap();
-    let options =
-        RecorderOptions { path: path.clone(), keep_free_bytes: 0, epoch_ns: Some(0), ..Default::default() };
-    let mut plan = Plan::new(options);
+    let log = LogConfig { path: path.display().to_string(), keep_free_mib: 0, ..Default::default() };
+    let mut plan = Plan::new(log).epoch_ns(0);
     let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
     let mut tap = plan.tap(1 << 20);
     let recorder = plan.start().unwrap();

@@ -1,11 +1,11 @@
 //! What the recorder's thread does, with the time told from outside.
 
-use super::stream::Uplink;
-use super::tap::Drain;
-use super::{
-    Counts, Disk, Output, PANICKED, RecordId, RecordSummary, RecorderError, RecorderOptions, Summary, Sync,
+use crate::stream::Uplink;
+use crate::tap::Drain;
+use crate::{
+    Counts, Disk, LogConfig, Output, PANICKED, Plan, RecordId, RecordSummary, RecorderError, Summary, Sync,
 };
-use khz_tlog::{Compression, Options, Sink, Type, Writer};
+use khz_tlog::{Options, Sink, Type, Writer};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,7 +34,9 @@ enum Store {
 }
 
 pub(super) struct Writing<D> {
-    options: RecorderOptions,
+    config: LogConfig,
+    path: PathBuf,
+    sync: Sync,
     records: Vec<(String, Type)>,
     drains: Vec<Drain>,
     counts: Arc<Counts>,
@@ -59,27 +61,23 @@ pub(super) struct Writing<D> {
 }
 
 impl<D: Disk> Writing<D> {
-    pub fn begin(
-        options: RecorderOptions,
-        records: Vec<(String, Type)>,
-        drains: Vec<Drain>,
-        counts: Arc<Counts>,
-        disk: D,
-        now_ns: i64,
-    ) -> Result<Self, RecorderError> {
-        if let Some(name) = options.zstd.iter().find(|name| records.iter().all(|(known, _)| known != *name)) {
+    pub fn begin(plan: Plan, disk: D, now_ns: i64) -> Result<Self, RecorderError> {
+        let Plan { log, sync, epoch_ns, records, drains, counts } = plan;
+        if let Some(name) = log.zstd.iter().find(|name| records.iter().all(|(known, _)| known != *name)) {
             let known: Vec<_> = records.iter().map(|(known, _)| known.as_str()).collect();
             return Err(RecorderError::NoRecord { name: name.clone(), known: known.join(", ") });
         }
-        let epoch_ns = options.epoch_ns.unwrap_or_else(|| khz_rt::clock::realtime_ns() - khz_rt::now_ns());
+        let epoch_ns = epoch_ns.unwrap_or_else(|| khz_rt::clock::realtime_ns() - khz_rt::now_ns());
         let written = vec![0; records.len()];
-        let uplink = options.stream.as_ref().map(|to| {
+        let uplink = log.stream.as_ref().map(|to| {
             let cannot = |source| RecorderError::Stream { to: to.clone(), source };
             Uplink::new(to, &records).map_err(cannot)
         });
         let uplink = uplink.transpose()?;
         let mut writing = Self {
-            options,
+            path: PathBuf::from(&log.path),
+            config: log,
+            sync,
             records,
             drains,
             counts,
@@ -116,7 +114,7 @@ impl<D: Disk> Writing<D> {
             self.tell(now_ns, false);
             self.flush(false);
         }
-        if let Sync::Every(period_ns) = self.options.sync
+        if let Sync::Every(period_ns) = self.sync
             && now_ns - self.synced_ns >= period_ns
         {
             self.synced_ns = now_ns;
@@ -207,8 +205,8 @@ impl<D: Disk> Writing<D> {
     }
 
     fn look_at_room(&self, more: u64) -> Result<(), RecorderError> {
-        let path = &self.options.path;
-        let keep = self.options.keep_free_bytes + more;
+        let path = &self.path;
+        let keep = self.config.keep_free_bytes() + more;
         match self.disk.free_bytes(path) {
             Ok(free) if free < keep => Err(RecorderError::NoRoom { path: path.clone(), free, keep }),
             // A disk that cannot tell is written to; it will say when it is full.
@@ -218,8 +216,8 @@ impl<D: Disk> Writing<D> {
 
     fn is_rotation_due(&self, now_ns: i64) -> bool {
         let Store::Open(log) = &self.store else { return false };
-        let large = self.options.rotate_bytes.is_some_and(|most| log.position() >= most);
-        large || self.options.rotate_ns.is_some_and(|most| now_ns - self.opened_ns >= most)
+        let large = self.config.rotate_bytes().is_some_and(|most| log.position() >= most);
+        large || self.config.rotate_ns().is_some_and(|most| now_ns - self.opened_ns >= most)
     }
 
     fn reopen(&mut self, now_ns: i64) {
@@ -231,7 +229,7 @@ impl<D: Disk> Writing<D> {
     /// Begins the next file under the first name that is free.
     fn open(&mut self, now_ns: i64) -> io::Result<()> {
         let (path, output) = loop {
-            let path = numbered(&self.options.path, self.next_file);
+            let path = numbered(&self.path, self.next_file);
             self.next_file += 1;
             match self.disk.create(&path) {
                 Ok(output) => break (path, output),
@@ -240,12 +238,10 @@ impl<D: Disk> Writing<D> {
             }
         };
         self.paths.push(path);
-        let options = Options { compression: self.options.compression, ..Options::default() };
+        let options = Options { compression: self.config.compression.into(), ..Options::default() };
         let mut log = Writer::new(BufWriter::with_capacity(BUFFER, output), options)?;
         for (name, ty) in &self.records {
-            let by_zstd = self.options.zstd.contains(name);
-            let how = if by_zstd { Compression::Zstd } else { self.options.compression };
-            log.record_with(name, &ty.to_bytes(), how)?;
+            log.record_with(name, &ty.to_bytes(), self.config.compression_of(name))?;
         }
         log.record(OWN_RECORD, &own_type(&self.records))?;
         log.flush()?;
@@ -258,7 +254,7 @@ impl<D: Disk> Writing<D> {
     fn close(&mut self, now_ns: i64) {
         self.tell(now_ns, true);
         let Store::Open(log) = std::mem::replace(&mut self.store, Store::Failed) else { return };
-        let sync = self.options.sync != Sync::Never;
+        let sync = self.sync != Sync::Never;
         let mut bytes = log.position();
         let closed = log.finish().and_then(|mut buffer| {
             let output = buffer.get_mut();
@@ -327,12 +323,12 @@ impl<D: Disk> Writing<D> {
             self.finished_bytes += log.position();
         }
         self.store = store;
-        let path = self.paths.last().unwrap_or(&self.options.path).display();
+        let path = self.paths.last().unwrap_or(&self.path).display();
         self.error.get_or_insert_with(|| format!("writing {path} failed: {error}; that file ends there"));
     }
 
     fn cannot_create(&self, source: io::Error) -> RecorderError {
-        let path = numbered(&self.options.path, self.next_file.saturating_sub(1));
+        let path = numbered(&self.path, self.next_file.saturating_sub(1));
         RecorderError::Create { path, source }
     }
 }

@@ -1,9 +1,8 @@
-//! The live line of `khz run`: rate, missed replies, 99th percentile of the wake latency, worst cycle.
+//! The live line of a run: rate, missed replies, 99th percentile of the wake latency, worst cycle.
 
-use crate::cmd::show_progress;
 use khz_robot::session::{LiveTick, Session};
 use khz_rt::{Histogram, Summary};
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -15,7 +14,7 @@ const LOOKS: u32 = 20;
 /// Back to the beginning of the line, and nothing on it.
 const CLEAR: &str = "\r\x1b[2K";
 
-/// Shows the live line until the loop is over.
+/// Shows the live line on stderr, if that is a terminal, until the loop is over. Blocks.
 pub fn watch(session: &mut Session) {
     let screen = std::io::stderr().is_terminal().then(Screen::open);
     let mut live = Live::new();
@@ -42,8 +41,8 @@ impl Screen {
     fn open() -> Self {
         let (lines, waiting) = sync_channel(1);
         let write = move |waiting: Receiver<String>| {
-            waiting.iter().for_each(|line| show_progress(&line));
-            show_progress(CLEAR);
+            waiting.iter().for_each(|line| show(&line));
+            show(CLEAR);
         };
         Self { lines, thread: thread::spawn(move || write(waiting)) }
     }
@@ -96,8 +95,17 @@ impl Live {
             last.phase.name(),
             (last.number - first.number) as f64 / elapsed_ns as f64 * 1e9,
             self.missed,
-            super::micros(p99),
-            super::micros(self.worst_cycle_ns),
+            micros(p99),
+            micros(self.worst_cycle_ns),
         ))
     }
+}
+
+/// There is nobody left to tell that nobody listens.
+fn show(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+fn micros(ns: i64) -> String {
+    format!("{:.1} µs", ns as f64 / 1e3)
 }

@@ -1,4 +1,4 @@
-//! Everything kept, nothing ever waits for the disk.
+//! Everything kept, nothing ever waits for the disk. Knows no robots.
 //!
 //! The tick hands its samples to a [`Tap`]: a bounded ring it shares with nobody but the recorder's thread. That
 //! thread, at normal priority, makes a TLOG0003 log of them. When the disk is too slow for too long the ring fills
@@ -6,21 +6,24 @@
 //! `recorder`). What the tick calls allocates nothing, locks nothing, makes no system call and never waits.
 //!
 //! ```no_run
-//! use khz_robot::recorder::{Plan, RecorderOptions};
+//! use khz_record::{LogConfig, Plan};
 //! use khz_tlog::Type;
 //!
-//! let mut plan = Plan::new(RecorderOptions::default());
+//! let mut plan = Plan::new(LogConfig::default());
 //! let battery = plan.record("battery", &Type::object([("volts", Type::Float32)]))?;
 //! let mut tap = plan.tap(16 << 20);
 //! let recorder = plan.start()?;
 //! tap.push(battery, khz_rt::now_ns(), &24.5f32.to_le_bytes());
 //! println!("{:?}", recorder.finish());
-//! # Ok::<(), khz_robot::recorder::RecorderError>(())
+//! # Ok::<(), khz_record::RecorderError>(())
 //! ```
+#![forbid(unsafe_code)]
 
 mod disk;
 mod receive;
+mod settings;
 mod stream;
+mod sync;
 mod tap;
 #[cfg(test)]
 mod tests;
@@ -29,11 +32,11 @@ mod writing;
 
 pub use disk::{Disk, Files, Output};
 pub use receive::{Intake, IntakeCounts};
+pub use settings::{Compression, LogConfig};
 pub use tap::{MAX_SAMPLE, Tap};
 pub use writing::numbered;
 
-use crate::config::LogConfig;
-use khz_tlog::{Compression, Type};
+use khz_tlog::Type;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,30 +52,6 @@ pub const MAX_RECORDS: usize = 256;
 /// How often the recorder's thread looks into the rings. It cannot be woken: that would be a system call of the tick.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How a recording is kept.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RecorderOptions {
-    /// The file. If it exists it is kept, and a number is added to this name.
-    pub path: PathBuf,
-    /// How samples are compressed.
-    pub compression: Compression,
-    /// Records that are compressed by zstd instead.
-    pub zstd: Vec<String>,
-    /// Begin a new file when this one has so many bytes.
-    pub rotate_bytes: Option<u64>,
-    /// Begin a new file after this long.
-    pub rotate_ns: Option<i64>,
-    /// Write nothing while the disk has less free bytes than this; what comes meanwhile is dropped and counted.
-    pub keep_free_bytes: u64,
-    /// When data must have reached the disk itself.
-    pub sync: Sync,
-    /// What to add to the loop's clock to get ns since the Unix epoch; `None`: the present difference to
-    /// `CLOCK_MONOTONIC`. With virtual time, say what its zero means.
-    pub epoch_ns: Option<i64>,
-    /// Send every sample to this address, `HOST:PORT`, too, for `khz log record` there.
-    pub stream: Option<String>,
-}
-
 /// When written data is forced onto the disk. The file system's own pace is some tens of seconds; the death of the
 /// program alone loses nothing that was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,32 +63,6 @@ pub enum Sync {
     Finish,
     /// When a file is finished and every so many ns before.
     Every(i64),
-}
-
-impl Default for RecorderOptions {
-    fn default() -> Self {
-        Self::from(&LogConfig::default())
-    }
-}
-
-impl From<&LogConfig> for RecorderOptions {
-    fn from(config: &LogConfig) -> Self {
-        let mib = |mib: u32| u64::from(mib) << 20;
-        Self {
-            path: PathBuf::from(&config.path),
-            compression: match config.compression {
-                crate::config::Compression::Snappy => Compression::Snappy,
-                crate::config::Compression::None => Compression::None,
-            },
-            zstd: config.zstd.clone(),
-            rotate_bytes: config.rotate_mib.map(mib),
-            rotate_ns: config.rotate_s.map(|seconds| (seconds * 1e9) as i64),
-            keep_free_bytes: mib(config.keep_free_mib),
-            sync: Sync::default(),
-            epoch_ns: None,
-            stream: config.stream.clone(),
-        }
-    }
 }
 
 /// Why a recording could not begin.
@@ -166,16 +119,31 @@ pub struct RecordId(u16);
 
 /// What will be recorded, before it begins.
 pub struct Plan {
-    options: RecorderOptions,
+    log: LogConfig,
+    sync: Sync,
+    epoch_ns: Option<i64>,
     records: Vec<(String, Type)>,
     drains: Vec<Drain>,
     counts: Arc<Counts>,
 }
 
 impl Plan {
-    /// Nothing so far.
-    pub fn new(options: RecorderOptions) -> Self {
-        Self { options, records: Vec::new(), drains: Vec::new(), counts: Arc::new(Counts::new()) }
+    /// Nothing so far. `log` is the `[log]` of a robot file; `enabled` and `ring_mib` are for whoever makes the plan
+    /// and its [taps](Self::tap).
+    pub fn new(log: LogConfig) -> Self {
+        let counts = Arc::new(Counts::new());
+        Self { log, sync: Sync::default(), epoch_ns: None, records: Vec::new(), drains: Vec::new(), counts }
+    }
+
+    /// When data must have reached the disk itself.
+    pub fn sync(self, sync: Sync) -> Self {
+        Self { sync, ..self }
+    }
+
+    /// What to add to the loop's clock to get ns since the Unix epoch; if it is not said, the present difference to
+    /// `CLOCK_MONOTONIC`. With virtual time, say what its zero means.
+    pub fn epoch_ns(self, epoch_ns: i64) -> Self {
+        Self { epoch_ns: Some(epoch_ns), ..self }
     }
 
     /// Declares a record; its samples are values of `ty`. The recorder's own is named `recorder`.
@@ -229,7 +197,7 @@ impl Plan {
     }
 
     fn writing<D: Disk>(self, disk: D, now_ns: i64) -> Result<Writing<D>, RecorderError> {
-        Writing::begin(self.options, self.records, self.drains, self.counts, disk, now_ns)
+        Writing::begin(self, disk, now_ns)
     }
 }
 

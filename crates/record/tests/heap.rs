@@ -1,7 +1,7 @@
 //! Handing samples to the recorder does not touch the heap, even when they are dropped.
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
-use khz_robot::recorder::{Plan, RecorderOptions};
+use khz_record::{LogConfig, Plan};
 use khz_rt::alloc_trap::{CountingAllocator, forbid};
 use khz_tlog::Type;
 
@@ -11,8 +11,8 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 #[test]
 fn pushing_does_not_touch_the_heap() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("run.tlog");
-    let mut plan = Plan::new(RecorderOptions { path, keep_free_bytes: 0, ..Default::default() });
+    let path = directory.path().join("run.tlog").display().to_string();
+    let mut plan = Plan::new(LogConfig { path, keep_free_mib: 0, ..Default::default() });
     let tick = plan.record("tick", &Type::Bytes).unwrap();
     let mut tap = plan.tap(0);
     let recorder = plan.start().unwrap();

@@ -1,0 +1,36 @@
+//! Runs a robot's full control cycle a thousand times a second on ordinary Linux, from a program of your own.
+//!
+//! [`Robot`] is the way in: a robot file and a controller become a run, the run a summary, a log and a report. This program
+//! drives the first joint; Ctrl-C brings the robot down gently:
+//!
+//! ```no_run
+//! use kilohertz::{PositionCommand, Robot, ServoCommand};
+//!
+//! fn main() -> Result<(), kilohertz::Error> {
+//!     let run = Robot::load("robot.toml")?
+//!         .each_tick(|state, commands| {
+//!             commands[0] = ServoCommand::Position(PositionCommand::hold(0.3 * state.time().sin()));
+//!             Ok(())
+//!         })
+//!         .run()?;
+//!     println!("{}", run.summary);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The command line `khz run` and the Python package go the same way. More examples are in the folder `examples`.
+#![forbid(unsafe_code)]
+
+pub mod live;
+mod robot;
+mod signals;
+
+pub use khz_measure::run::RunSummary;
+pub use khz_robot::config::RobotConfig;
+pub use khz_robot::controller::{ControlError, Controller};
+pub use khz_robot::run::{Observer, Tick};
+pub use khz_robot::session::LiveTick;
+pub use khz_robot::state::{ImuState, RobotState};
+pub use khz_robot::{Doing, Fault, PositionCommand, ServoCommand, ServoState};
+pub use robot::{Error, Finished, Robot, Run};
+pub use signals::{ending_signals, stop_on_signal};

@@ -1,0 +1,266 @@
+//! A robot file and a controller become a run, the run a summary, a log and a report.
+
+use crate::{live, stop_on_signal};
+use khz_measure::run::{RunSummary, page_data};
+use khz_robot::config::{Clock, ConfigError, QUADRUPED, RobotConfig};
+use khz_robot::controller::{ControlError, Controller};
+use khz_robot::launch::{Landed, Launch, LaunchError, LaunchOptions};
+use khz_robot::recorder::numbered;
+use khz_robot::run::Observer;
+use khz_robot::session::{LiveTick, SessionError};
+use khz_robot::{RobotState, ServoCommand};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Names tried for a report whose own is taken.
+const NAMES: u32 = 10_000;
+
+/// Why a robot could not be run, or its report not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Something is wrong with the robot file.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// It could not be started.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// The loop's thread was not granted what it insists on (`loop.strict`), or never ran.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// Signals cannot be caught.
+    #[error("cannot catch signals: {0}")]
+    Signals(io::Error),
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A robot about to run: its file, and what a program adds to it.
+pub struct Robot {
+    config: RobotConfig,
+    text: String,
+    options: LaunchOptions,
+}
+
+impl Robot {
+    /// The robot of a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong: every problem with its line and what to write instead.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let text =
+            std::fs::read_to_string(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// The robot of a text; `name` is what messages call it.
+    ///
+    /// # Errors
+    /// Something in the text is wrong.
+    pub fn parse(text: &str, name: &str) -> Result<Self, Error> {
+        let config = RobotConfig::parse(text, name)?;
+        Ok(Self { config, text: text.to_owned(), options: LaunchOptions::default() })
+    }
+
+    /// The emulated quadruped of `khz run`: 12 servos on 4 buses, and an IMU.
+    ///
+    /// # Panics
+    /// Never: the built-in file is right.
+    pub fn quadruped() -> Self {
+        let config = RobotConfig::quadruped();
+        Self { config, text: QUADRUPED.to_owned(), options: LaunchOptions::default() }
+    }
+
+    /// What the robot file says.
+    pub fn config(&self) -> &RobotConfig {
+        &self.config
+    }
+
+    /// The place of a joint in state and commands, by its name.
+    pub fn joint(&self, name: &str) -> Option<usize> {
+        self.config.servos.iter().position(|servo| servo.name == name)
+    }
+
+    /// Changes what the robot file says, for this run.
+    #[must_use]
+    pub fn configure(mut self, change: impl FnOnce(&mut RobotConfig)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// Replaces the controller that the file names.
+    #[must_use]
+    pub fn controller(mut self, controller: impl Controller + 'static) -> Self {
+        self.options.controller = Some(Box::new(controller));
+        self
+    }
+
+    /// A controller without a state of its own: called in every tick, as [`Controller::update`].
+    #[must_use]
+    pub fn each_tick(
+        self,
+        update: impl FnMut(&RobotState, &mut [ServoCommand]) -> Result<(), ControlError> + Send + 'static,
+    ) -> Self {
+        self.controller(EachTick(update))
+    }
+
+    /// Tells `observer` of every tick, on the loop's thread.
+    #[must_use]
+    pub fn observer(mut self, observer: impl Observer + Send + 'static) -> Self {
+        self.options.observers.push(Box::new(observer));
+        self
+    }
+
+    /// Brings the robot down after this time; without it, it runs until it is stopped.
+    #[must_use]
+    pub fn duration(mut self, duration: Duration) -> Self {
+        self.options.duration_ns = Some(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX));
+        self
+    }
+
+    /// Runs in virtual time, as fast as the CPU computes it: for emulated robots. The run repeats exactly and says
+    /// nothing about this computer.
+    #[must_use]
+    pub fn virtual_time(self) -> Self {
+        self.configure(|config| config.timing.clock = Clock::Virtual)
+    }
+
+    /// Writes the log there instead of where the file says. A log that is there is kept, and a number added to the name.
+    #[must_use]
+    pub fn log(self, path: impl AsRef<Path>) -> Self {
+        let path = path.as_ref().display().to_string();
+        self.configure(|config| (config.log.enabled, config.log.path) = (true, path))
+    }
+
+    /// Writes no log.
+    #[must_use]
+    pub fn no_log(self) -> Self {
+        self.configure(|config| config.log.enabled = false)
+    }
+
+    /// Starts the robot and returns at once. Signals are left to the program: one that ends it at once (Ctrl-C) leaves the
+    /// servos to their watchdogs. [`Robot::run`] catches them.
+    ///
+    /// # Errors
+    /// Whatever keeps it from starting. What the loop's thread insists on and is not granted is told by [`Run::finish`].
+    pub fn start(self) -> Result<Run, Error> {
+        let Self { config, text, options } = self;
+        let stop = Arc::clone(&options.stop);
+        let launch = Launch::start(&config, &text, options)?;
+        Ok(Run { launch, config, text, stop })
+    }
+
+    /// Runs the robot until its time is over or a signal comes (Ctrl-C, SIGTERM, a terminal that goes away: see
+    /// [`crate::ending_signals`]), which brings it down gently. Shows a live line on stderr if that is a terminal. Where a log
+    /// is written, the report is written beside it.
+    ///
+    /// # Errors
+    /// As [`Robot::start`] and [`Run::finish`], and if the report cannot be written.
+    pub fn run(mut self) -> Result<Finished, Error> {
+        self.options.stop = stop_on_signal().map_err(Error::Signals)?;
+        // The live line must not stop a robot that runs in the background.
+        khz_rt::ignore_tostop().map_err(Error::Signals)?;
+        let mut run = self.start()?;
+        live::watch(&mut run.launch.session);
+        let mut finished = run.finish()?;
+        if let Some(log) = finished.summary.log.clone() {
+            finished.report(log.with_extension("html"))?;
+        }
+        Ok(finished)
+    }
+}
+
+/// A closure as a controller.
+struct EachTick<F>(F);
+
+impl<F> Controller for EachTick<F>
+where
+    F: FnMut(&RobotState, &mut [ServoCommand]) -> Result<(), ControlError> + Send,
+{
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+        (self.0)(state, commands)
+    }
+}
+
+/// A robot running. Dropped, it brings the robot down and blocks until that is done and the log is written.
+pub struct Run {
+    launch: Launch,
+    config: RobotConfig,
+    text: String,
+    stop: Arc<AtomicBool>,
+}
+
+impl Run {
+    /// Brings the robot down gently; returns at once.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// The next tick not looked at yet, if any. Some thousand are kept; who looks more rarely misses some.
+    pub fn live(&mut self) -> Option<LiveTick> {
+        self.launch.session.live()
+    }
+
+    /// The robot is down; [`Run::finish`] will not block for long.
+    pub fn is_over(&self) -> bool {
+        self.launch.session.is_over()
+    }
+
+    /// Blocks until the robot is down and the log is written.
+    ///
+    /// # Errors
+    /// The loop's thread was not granted what it insists on, or the loop never ran. What brought a robot down is no error
+    /// but in the summary.
+    pub fn finish(self) -> Result<Finished, Error> {
+        let Self { launch, config, text, .. } = self;
+        let landed = launch.land()?;
+        Ok(Finished { summary: RunSummary::of(&config, &landed), config, text, landed })
+    }
+}
+
+/// A robot that has run.
+pub struct Finished {
+    /// The run in figures: its `Display` is the table of `khz run`, its `Serialize` the JSON.
+    pub summary: RunSummary,
+    config: RobotConfig,
+    text: String,
+    landed: Landed,
+}
+
+impl Finished {
+    /// Writes the report, a page of HTML, and returns where it is: a file that is there is kept, and a number added to the
+    /// name.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn report(&mut self, path: impl AsRef<Path>) -> Result<PathBuf, Error> {
+        let page = page_data(&self.config, &self.text, &self.landed, &self.summary).page();
+        let path = path.as_ref();
+        let written = create_new(path).and_then(|(path, mut file)| write!(file, "{page}").map(|()| path));
+        let written = written.map_err(|source| Error::File { path: path.to_owned(), source })?;
+        self.summary.report = Some(written.clone());
+        Ok(written)
+    }
+}
+
+/// A new file of this name, or of the first with a number that is free.
+fn create_new(path: &Path) -> io::Result<(PathBuf, File)> {
+    for number in 0..NAMES {
+        let path = numbered(path, number);
+        match File::create_new(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => return made.map(|file| (path, file)),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}

@@ -1,0 +1,125 @@
+//! The way a program of one's own runs a robot.
+
+use khz_robot::config::Mode;
+use kilohertz::{ControlError, Observer, PositionCommand, Robot, RobotState, ServoCommand, Tick};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const LEG: &str = r#"
+    [bus.leg]
+    link = "emulated"
+    [[servo]]
+    name = "hip"
+    bus = "leg"
+    id = 1
+    [[servo]]
+    name = "knee"
+    bus = "leg"
+    id = 2
+    [controller]
+    name = "hold"
+"#;
+
+fn leg() -> Robot {
+    Robot::parse(LEG, "leg.toml").expect("a right file").no_log().duration(Duration::from_secs(2))
+}
+
+fn swing(state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+    commands[1] = ServoCommand::Position(PositionCommand::hold(0.2 * state.time().sin()));
+    Ok(())
+}
+
+/// Counts the ticks and keeps the knee's last position.
+#[derive(Clone, Default)]
+struct Knee(Arc<[AtomicU64; 2]>);
+
+impl Observer for Knee {
+    fn tick(&mut self, tick: &Tick<'_>) {
+        self.0[0].fetch_add(1, Ordering::Relaxed);
+        let knee = tick.machine.state().servos[1].position;
+        self.0[1].store(knee.to_bits(), Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_run_in_virtual_time_repeats_exactly() {
+    let run = || {
+        let knee = Knee::default();
+        let finished = leg().each_tick(swing).observer(knee.clone()).virtual_time().start().unwrap().finish();
+        let summary = finished.unwrap().summary;
+        assert_eq!(summary.verdict.headline, "held 1000 Hz of virtual time");
+        assert_eq!((summary.missed_replies, summary.controlled.lost_periods), (0, 0));
+        assert!(summary.ended_well, "{}", summary.end);
+        let [ticks, position] = [0, 1].map(|at: usize| knee.0[at].load(Ordering::Relaxed));
+        (ticks, position, summary.ticks, format!("{:?}", summary.cycle_ns))
+    };
+    let first = run();
+    assert_eq!(first.0, first.2, "the observer is told of every tick");
+    assert!(f64::from_bits(first.1).abs() > 0.05, "the knee follows");
+    assert_eq!(first, run());
+}
+
+#[test]
+fn nothing_in_virtual_time_takes_this_computers() {
+    let summary = leg().virtual_time().start().unwrap().finish().unwrap().summary;
+    let own = [&summary.wake_latency_ns, &summary.loop_compute_ns, &summary.cpu_ns, &summary.control_ns];
+    assert!(own.iter().all(|part| part.max == 0));
+    let table = summary.to_string();
+    assert!(!table.contains("wake latency") && !table.contains("loop thread"), "{table}");
+}
+
+#[test]
+fn what_keeps_real_time_is_refused_in_virtual_time() {
+    let real = LEG.replace("link = \"emulated\"", "link = \"fdcanusb\"\npath = \"/dev/null\"");
+    let refused = |robot: Robot| robot.virtual_time().no_log().start().map(drop).unwrap_err().to_string();
+    let pipelined = leg().configure(|config| config.timing.mode = Mode::Pipelined);
+    assert!(refused(pipelined).contains("pipelined"));
+    let awaited = leg().configure(|config| config.supervisor.heartbeat_ms = Some(100.0));
+    assert!(refused(awaited).contains("heartbeat_ms"));
+    let robot = Robot::parse(&real, "leg.toml").unwrap();
+    assert_eq!(
+        robot.config().why_not_virtual().unwrap(),
+        "bus `leg` is not emulated, and devices outside keep their own time"
+    );
+}
+
+#[test]
+fn a_robot_file_says_itself_that_it_runs_in_virtual_time() {
+    let text = format!("{LEG}[loop]\nclock = \"virtual\"\n");
+    let robot = Robot::parse(&text, "leg.toml").unwrap().no_log().duration(Duration::from_secs(60));
+    assert_eq!(robot.start().unwrap().finish().unwrap().summary.controlled.lost_periods, 0);
+    let both = format!("{LEG}[loop]\nclock = \"virtual\"\nmode = \"pipelined\"\n");
+    let error = Robot::parse(&both, "leg.toml").map(drop).unwrap_err().to_string();
+    assert!(error.contains("cannot run in virtual time"), "{error}");
+}
+
+#[test]
+fn a_log_in_virtual_time_is_whole_however_fast_the_ticks_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("leg.tlog");
+    let robot =
+        leg().log(&log).configure(|config| config.log.ring_mib = 1).duration(Duration::from_secs(120));
+    let mut finished = robot.virtual_time().start().unwrap().finish().unwrap();
+    assert_eq!(finished.summary.log_dropped, 0);
+    let report = folder.path().join("leg.html");
+    std::fs::write(&report, "somebody's").unwrap();
+    assert_eq!(finished.report(&report).unwrap(), folder.path().join("leg-1.html"));
+    assert_eq!(std::fs::read_to_string(report).unwrap(), "somebody's");
+}
+
+#[test]
+fn a_run_is_stopped_from_outside() {
+    let run = leg().duration(Duration::from_secs(3600)).start().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let asked = Instant::now();
+    run.stop();
+    let summary = run.finish().unwrap().summary;
+    assert!(summary.ticks > 0 && asked.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn joints_have_names() {
+    let robot = leg();
+    assert_eq!((robot.joint("knee"), robot.joint("toe")), (Some(1), None));
+}

@@ -1,0 +1,173 @@
+//! A run in figures, as a table for people.
+
+use super::RunSummary;
+use crate::report::run::PartTimes;
+use crate::verdict::grouped;
+use khz_robot::config::Clock;
+use khz_rt::{Grade, Summary};
+use std::fmt;
+
+impl RunSummary {
+    /// The table after a run. `budget`: with the measured tick beside its prediction, part by part.
+    pub fn table(&self, budget: bool) -> String {
+        table(self, budget)
+    }
+}
+
+/// The table without the prediction.
+impl fmt::Display for RunSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&table(self, false))
+    }
+}
+
+fn table(summary: &RunSummary, budget: bool) -> String {
+    let mut lines = counts(summary);
+    lines.push(String::new());
+    match summary.clock {
+        Clock::Real => lines.extend(measured(summary, budget)),
+        // Only the devices took time, and none of it was this computer's.
+        Clock::Virtual => lines.extend([head()].into_iter().chain(
+            [("period", &summary.period_ns), ("bus cycle", &summary.cycle_ns)].map(|(name, s)| row(name, s)),
+        )),
+    }
+    if summary.changed_commands > 0 {
+        let count = grouped(summary.changed_commands);
+        lines.push(format!("commands changed{count:>10}    (to keep the joints within their limits)"));
+    }
+    if summary.clock == Clock::Real {
+        lines.extend(loop_thread(summary));
+    }
+    lines.extend(ending(summary));
+    lines.join("\n") + "\n"
+}
+
+fn counts(summary: &RunSummary) -> Vec<String> {
+    let ticks = &summary.controlled;
+    let [lost, unaccounted] = summary.lost_lines();
+    let mut lines = vec![
+        format!("{}: {} ticks, {}", summary.robot, summary.ticks, summary.end),
+        format!("rate            {:>10.3} Hz: {}", summary.rate_hz, summary.verdict.headline),
+        format!(
+            "lost periods    {:>10}    (of {} controlled; {} outside; {} late wakes)",
+            grouped(ticks.lost_periods),
+            grouped(ticks.periods),
+            grouped(summary.outside.lost_periods),
+            grouped(summary.late_wakes)
+        ),
+        format!(
+            "missed replies  {:>10}    ({} while off CPU), late {} ({} of them duplicates), unexpected frames {}, IMU {}",
+            summary.missed_replies,
+            summary.missed_while_off_cpu,
+            summary.late_replies,
+            summary.duplicates(),
+            summary.unexpected_frames,
+            summary.imu_missed
+        ),
+        format!(
+            "overruns        {:>10}    ({} periods skipped, {} ticks without their pacing frame, {} such frames too early)",
+            summary.overruns, summary.skipped, summary.ticks_without_frame, summary.early_frames
+        ),
+    ];
+    if summary.clock == Clock::Real {
+        lines.push(format!("lost time, ticks{lost}"));
+        lines.push(format!("unaccounted     {unaccounted}"));
+    }
+    lines
+}
+
+fn head() -> String {
+    format!("{:<15} {:>10} {:>10} {:>10} {:>10} {:>10}", "", "p50", "p90", "p99", "p99.9", "max")
+}
+
+/// What this computer took.
+fn measured(summary: &RunSummary, budget: bool) -> Vec<String> {
+    let durations: [(&str, &Summary); 7] = [
+        ("wake latency", &summary.wake_latency_ns),
+        ("start delay", &summary.start_delay_ns),
+        ("period", &summary.period_ns),
+        ("bus cycle", &summary.cycle_ns),
+        ("loop compute", &summary.loop_compute_ns),
+        ("CPU time", &summary.cpu_ns),
+        ("controller", &summary.control_ns),
+    ];
+    let mut lines = vec![head()];
+    lines.extend(durations.map(|(name, s)| row(name, s)));
+    lines.push(String::new());
+    lines.push(format!(
+        "{:<15} {:>10} {:>10} {:>10} {:>10} {:>10}",
+        "part", "mean", "p50", "p99", "max", "in tick"
+    ));
+    lines.extend(summary.all_parts().iter().map(part_row));
+    if budget {
+        lines.push(String::new());
+        lines.push(format!("{:<15} {:>10} {:>10} {:>10}  difference", "part", "predicted", "p50", "p99"));
+        lines.extend(summary.parts.iter().filter_map(budget_row));
+    }
+    lines.push(String::new());
+    let heads = ["late ticks      "].into_iter().chain(std::iter::repeat("                "));
+    lines.extend(summary.late.lines().iter().zip(heads).map(|(line, head)| format!("{head}{line}")));
+    lines
+}
+
+/// What the loop's thread was granted, and what it was not.
+fn loop_thread(summary: &RunSummary) -> Vec<String> {
+    let mut lines = vec![format!("loop thread     {}", summary.grade)];
+    for setting in summary.grants.lacking().filter(|_| summary.grade != Grade::RealTime) {
+        let remedy = setting.remedy.as_deref().unwrap_or_default();
+        lines.push(format!("                {} not granted: {remedy}", setting.name));
+    }
+    lines
+}
+
+/// What went wrong, and where the log and the report are.
+fn ending(summary: &RunSummary) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(summary.events.iter().filter(|event| event.trouble).map(|event| {
+        let word = if event.is_change() { "trouble" } else { "warning" };
+        format!("{word:<15} at {:.3} s (tick {}): {}", event.time_s, event.tick, event.tell())
+    }));
+    if summary.events_left_out > 0 {
+        lines.push(format!("                {} more between these", summary.events_left_out));
+    }
+    lines.extend(summary.log.as_ref().map(|log| {
+        let dropped = summary.log_dropped;
+        format!("log             {} ({dropped} samples dropped)", log.display())
+    }));
+    lines.extend(summary.log_error.as_ref().map(|error| format!("                {error}")));
+    lines.extend(summary.report.as_ref().map(|report| format!("report          {}", report.display())));
+    lines
+}
+
+fn row(name: &str, s: &Summary) -> String {
+    let shown = |ns| if s.count == 0 { "–".to_owned() } else { micros(ns) };
+    let [p50, p90, p99, p999, max] = [s.p50, s.p90, s.p99, s.p999, s.max].map(shown);
+    format!("{name:<15} {p50:>10} {p90:>10} {p99:>10} {p999:>10} {max:>10}")
+}
+
+fn part_row(part: &PartTimes) -> String {
+    let s = &part.time_ns;
+    let [p50, p99, max] = [s.p50, s.p99, s.max].map(micros);
+    format!("{:<15} {:>10} {p50:>10} {p99:>10} {max:>10} {:>10}", part.name, micros(s.mean as i64), s.max_at)
+}
+
+/// A part the model predicts, beside its prediction.
+fn budget_row(part: &PartTimes) -> Option<String> {
+    let [predicted, p50, p99] = [part.predicted_ns?, part.time_ns.p50, part.time_ns.p99].map(micros);
+    Some(format!("{:<15} {predicted:>10} {p50:>10} {p99:>10}  {}", part.name, part.difference()))
+}
+
+fn micros(ns: i64) -> String {
+    format!("{:.1} µs", ns as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distribution_without_a_value_shows_none() {
+        let empty = row("wake latency", &khz_rt::Histogram::new().summary());
+        assert!(empty.contains('–') && !empty.contains("0.0"), "{empty}");
+    }
+}

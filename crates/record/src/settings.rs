@@ -1,0 +1,72 @@
+//! `[log]` of a robot file.
+
+use khz_settings::{section, words};
+
+words! {
+    /// How records are compressed.
+    Compression {
+        /// With snappy: every reader of the format understands it.
+        Snappy = "snappy",
+        /// Not at all.
+        None = "none",
+    }
+}
+
+section! {
+    /// `[log]`: the record of every tick.
+    LogConfig {
+        /// File to write, relative to the working directory. An existing file of this name is kept: a number is
+        /// added.
+        path: String = "run.tlog".to_owned(), "";
+        /// Write a log at all.
+        enabled: bool = true, "";
+        /// Memory between the loop and the disk. When it is full, records are dropped and counted.
+        ring_mib: u32 = 16, "MiB", 1 => 4096;
+        /// How records are compressed.
+        compression: Compression = Compression::Snappy, "";
+        /// Records that are compressed by zstd instead, many samples together: about half of what snappy makes of them.
+        /// Readers that are not of this project see them as byte strings.
+        zstd: Vec<String> = Vec::new(), "";
+        /// Begin a new file when this one is so large.
+        rotate_mib: Option<u32> = None, "MiB", 1 => 1_000_000;
+        /// Begin a new file after this time.
+        rotate_s: Option<f64> = None, "s", 1.0 => 1e9;
+        /// Stop writing, and count, when the disk has less room than this.
+        keep_free_mib: u32 = 256, "MiB", 0 => 1_000_000;
+        /// Send everything that is recorded by UDP too, to `khz log record` at this address, `HOST:PORT`.
+        stream: Option<String> = None, "";
+    }
+}
+
+impl From<Compression> for khz_tlog::Compression {
+    fn from(word: Compression) -> Self {
+        match word {
+            Compression::Snappy => Self::Snappy,
+            Compression::None => Self::None,
+        }
+    }
+}
+
+impl LogConfig {
+    /// How the samples of a record are compressed.
+    pub(crate) fn compression_of(&self, record: &str) -> khz_tlog::Compression {
+        let by_zstd = self.zstd.iter().any(|name| name == record);
+        if by_zstd { khz_tlog::Compression::Zstd } else { self.compression.into() }
+    }
+
+    pub(crate) fn rotate_bytes(&self) -> Option<u64> {
+        self.rotate_mib.map(bytes)
+    }
+
+    pub(crate) fn rotate_ns(&self) -> Option<i64> {
+        self.rotate_s.map(|seconds| khz_settings::nanoseconds(seconds, 1e9))
+    }
+
+    pub(crate) fn keep_free_bytes(&self) -> u64 {
+        bytes(self.keep_free_mib)
+    }
+}
+
+fn bytes(mib: u32) -> u64 {
+    u64::from(mib) << 20
+}
