@@ -1,7 +1,7 @@
 //! Everything kept, nothing ever waits for the disk. Knows no robots.
 //!
 //! The tick hands its samples to a [`Tap`]: a bounded ring it shares with nobody but the recorder's thread. That
-//! thread, at normal priority, makes a TLOG0003 log of them. When the disk is too slow for too long the ring fills
+//! thread, at normal priority, gives them to [`Sink`]s: the TLOG0003 log, the network, and sinks of your own. When the disk is too slow for too long the ring fills
 //! up; then samples are dropped, and each drop is counted, in the [`Summary`] and in the log itself (record
 //! `recorder`). What the tick calls allocates nothing, locks nothing, makes no system call and never waits.
 //!
@@ -16,6 +16,58 @@
 //! tap.push(battery, khz_rt::now_ns(), &24.5f32.to_le_bytes());
 //! println!("{:?}", recorder.finish());
 //! # Ok::<(), khz_record::RecorderError>(())
+//! ```
+//!
+//! # Values of your own
+//!
+//! Names, types and units are declared before the start; deriving [`khz_tlog::Record`] takes them from a struct. To have
+//! them in the log of a robot's run, hand the plan to `khz_robot::launch::Launch::start_with`; `own_records.rs` in the
+//! examples of `khz-robot` does.
+//!
+//! # Sinks of your own
+//!
+//! ```
+//! use khz_record::{Declared, LogConfig, Plan, RecordId, Sink, SinkResult};
+//! use khz_tlog::Record;
+//! use std::sync::mpsc::{Sender, channel};
+//!
+//! #[derive(Record)]
+//! struct Battery {
+//!     #[tlog(unit = "V")]
+//!     voltage: f32,
+//! }
+//!
+//! /// Passes on every sample, with the name of its record.
+//! struct Tail(Vec<String>, Sender<(String, Vec<u8>)>);
+//!
+//! impl Sink for Tail {
+//!     fn name(&self) -> &str {
+//!         "tail"
+//!     }
+//!
+//!     fn begin(&mut self, records: &[Declared], _epoch_ns: i64) -> SinkResult {
+//!         self.0 = records.iter().map(|record| record.name.clone()).collect();
+//!         Ok(())
+//!     }
+//!
+//!     fn sample(&mut self, record: RecordId, _time_ns: i64, payload: &[u8]) -> SinkResult {
+//!         Ok(self.1.send((self.0[record.index()].clone(), payload.to_vec()))?)
+//!     }
+//! }
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let log = LogConfig { path: folder.path().join("a.tlog").display().to_string(), keep_free_mib: 0, ..Default::default() };
+//! let (sender, receiver) = channel();
+//! let mut plan = Plan::new(log);
+//! let battery = plan.record("battery", &Battery::schema())?;
+//! let mut tap = plan.tap(1 << 20);
+//! plan.sink(Box::new(Tail(Vec::new(), sender)))?;
+//! let recorder = plan.start()?;
+//! tap.push_value(battery, khz_rt::now_ns(), &Battery { voltage: 24.5 });
+//! assert_eq!(receiver.recv()?, ("battery".to_owned(), 24.5f32.to_le_bytes().to_vec()));
+//! let summary = recorder.finish();
+//! assert_eq!((summary.records[0].written, summary.sinks[1].taken), (1, 1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 

@@ -72,8 +72,26 @@ impl Launch {
         duration_ns: Option<i64>,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, LaunchError> {
+        let plan = Plan::new(config.log.clone());
+        Self::start_with(plan, config, text, controller, duration_ns, stop)
+    }
+
+    /// As [`Launch::start`], with a plan that has records or sinks of your own already; a run's own records are added to
+    /// it. Begin it with [`Plan::new`] and the `log` of `config`. If the file wants no log (`log.enabled`), nothing of
+    /// the plan is recorded either.
+    ///
+    /// # Errors
+    /// As [`Launch::start`]; and if one of your records has the name of one of a run's.
+    pub fn start_with(
+        plan: Plan,
+        config: &RobotConfig,
+        text: &str,
+        controller: Option<Box<dyn Controller>>,
+        duration_ns: Option<i64>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, LaunchError> {
         let links = assemble::open_links(config, |world| Box::new(world))?;
-        Self::start_on(links, config, text, controller, duration_ns, stop)
+        Self::begin(links, plan, config, text, controller, duration_ns, stop)
     }
 
     /// As [`Launch::start`], on links that are open.
@@ -88,6 +106,19 @@ impl Launch {
         duration_ns: Option<i64>,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, LaunchError> {
+        let plan = Plan::new(config.log.clone());
+        Self::begin(links, plan, config, text, controller, duration_ns, stop)
+    }
+
+    fn begin(
+        links: Links,
+        plan: Plan,
+        config: &RobotConfig,
+        text: &str,
+        controller: Option<Box<dyn Controller>>,
+        duration_ns: Option<i64>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, LaunchError> {
         let controller = controller.unwrap_or_else(|| assemble::controller(&config.controller));
         let mut machine = assemble::put_together(config, threaded(config, controller)?, links);
         // Servos emulated in this process stand still while it is kept from its CPU, and are not to be blamed for that.
@@ -96,7 +127,7 @@ impl Launch {
         }
         let operator = Listener::start(&config.supervisor)?;
         operator.iter().for_each(|operator| machine.expect(operator.heartbeat()));
-        let (recorder, observer) = record(config, text)?;
+        let (recorder, observer) = record(plan, config, text)?;
         let pulse = Arc::new(Pulse::default());
         let mut observers: Vec<Box<dyn Observer + Send>> = vec![Box::new(Pulsing(Arc::clone(&pulse)))];
         observers.extend(observer);
@@ -164,11 +195,10 @@ fn threaded(
 
 type Recording = (Option<Recorder>, Option<Box<dyn Observer + Send>>);
 
-fn record(config: &RobotConfig, text: &str) -> Result<Recording, LaunchError> {
+fn record(mut plan: Plan, config: &RobotConfig, text: &str) -> Result<Recording, LaunchError> {
     if !config.log.enabled {
         return Ok((None, None));
     }
-    let mut plan = Plan::new(config.log.clone());
     let log = RunLog::declare(&mut plan, config)?;
     let robot = plan.record("robot", &robot_schema())?;
     let mut side = plan.tap(SIDE_RING_BYTES);

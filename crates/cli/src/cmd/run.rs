@@ -11,6 +11,7 @@ use khz_measure::verdict::grouped;
 use khz_robot::RobotConfig;
 use khz_robot::config::QUADRUPED;
 use khz_robot::launch::{Landed, Launch};
+use khz_robot::recorder::SinkSummary;
 use khz_robot::session::SessionError;
 use khz_robot::tick::Failure;
 use khz_rt::{Grade, Summary};
@@ -240,8 +241,18 @@ fn table(summary: &RunSummary, budget: bool) -> String {
         format!("log             {} ({dropped} samples dropped)", log.display())
     }));
     lines.extend(summary.log_error.as_ref().map(|error| format!("                {error}")));
+    // The log is the first and has its line.
+    lines.extend(summary.sinks.iter().skip(1).filter_map(lossy));
     lines.extend(summary.report.as_ref().map(|report| format!("report          {}", report.display())));
     lines.join("\n") + "\n"
+}
+
+/// What a sink has lost, if anything was wrong with it.
+fn lossy(sink: &SinkSummary) -> Option<String> {
+    let SinkSummary { name, taken, lost, error } = sink;
+    let why = error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+    let line = || format!("{name:<15} {lost} of {} samples lost{why}", taken + lost);
+    (*lost > 0 || error.is_some()).then(line)
 }
 
 fn row(name: &str, s: &Summary) -> String {
