@@ -10,6 +10,7 @@
 use crate::records::{Declared, RecordId};
 use crate::sink::{Sink, SinkResult};
 use khz_tlog::{DecodeError, Input, Sink as _};
+use std::io;
 use std::net::{ToSocketAddrs, UdpSocket};
 
 /// Its name as a sink.
@@ -35,15 +36,15 @@ pub(super) struct Uplink {
     samples: u64,
     /// Samples in datagrams that the network did not take.
     lost: u64,
-    /// Why, if that has not been told yet.
-    error: Option<std::io::Error>,
+    /// What went wrong and has not been told yet.
+    error: Option<io::Error>,
     schemas: Vec<Vec<u8>>,
     schemas_ns: Option<i64>,
 }
 
 impl Uplink {
-    pub fn new(to: &str) -> std::io::Result<Self> {
-        let to = to.to_socket_addrs()?.next().ok_or(std::io::ErrorKind::HostUnreachable)?;
+    pub fn new(to: &str) -> io::Result<Self> {
+        let to = to.to_socket_addrs()?.next().ok_or(io::ErrorKind::HostUnreachable)?;
         let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = UdpSocket::bind(any)?;
         socket.connect(to)?;
@@ -68,11 +69,15 @@ impl Uplink {
         Ok(uplink)
     }
 
-    fn announce(&mut self) -> SinkResult {
+    /// Adds the schemas. One that fits no datagram keeps only its own record from being understood.
+    fn announce(&mut self) {
         let schemas = std::mem::take(&mut self.schemas);
-        let outcome = schemas.iter().try_for_each(|schema| self.add(schema, &[]));
+        for schema in &schemas {
+            if let Err(error) = self.add(schema, &[]) {
+                self.error.get_or_insert(error);
+            }
+        }
         self.schemas = schemas;
-        outcome
     }
 
     /// Sends what has come together.
@@ -82,14 +87,14 @@ impl Uplink {
         }
     }
 
-    fn add(&mut self, head: &[u8], payload: &[u8]) -> SinkResult {
+    fn add(&mut self, head: &[u8], payload: &[u8]) -> io::Result<()> {
         let len = head.len() + payload.len();
         if self.datagram.len() + len > FILL && self.datagram.len() > HEAD {
             self.send();
         }
         if HEAD + len > MAX {
             self.number += 1; // A gap: the receiver shall know that something is missing.
-            return Err(format!("{len} bytes do not fit a datagram").into());
+            return Err(io::Error::other(format!("{len} bytes do not fit a datagram")));
         }
         self.datagram.put(head);
         self.datagram.put(payload);
@@ -135,7 +140,8 @@ impl Sink for Uplink {
         };
         self.schemas = records.iter().enumerate().map(schema).collect();
         self.epoch_ns = epoch_ns;
-        self.announce()
+        self.announce();
+        Ok(())
     }
 
     /// Adds a sample to the next datagram.
@@ -154,7 +160,7 @@ impl Sink for Uplink {
     fn turn(&mut self, now_ns: i64) -> SinkResult {
         if now_ns - *self.schemas_ns.get_or_insert(now_ns) >= SCHEMAS_NS {
             self.schemas_ns = Some(now_ns);
-            self.announce()?;
+            self.announce();
         }
         self.flush();
         self.told()

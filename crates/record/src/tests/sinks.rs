@@ -249,3 +249,20 @@ fn samples_the_network_does_not_take_are_counted() {
     assert_eq!((stream.name.as_str(), stream.taken + stream.lost), ("stream", 1000));
     assert!(stream.lost > 0 && stream.error.as_ref().unwrap().contains("refused"), "{stream:?}");
 }
+
+#[test]
+fn a_schema_too_large_for_a_datagram_keeps_no_recording_from_its_beginning() {
+    let receiver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let stream = Some(receiver.local_addr().unwrap().to_string());
+    let mut plan = Plan::new(LogConfig { path: "run.tlog".into(), stream, ..Default::default() }).epoch_ns(0);
+    plan.record(&"x".repeat(70_000), &Type::Null).unwrap();
+    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let tap = plan.tap(0);
+    let disk = Memory::default();
+    let work = Work::begin(plan, disk.clone(), 0).unwrap();
+    let mut bench = Bench { work, disk, tap, tick };
+    bench.run(0..10, 10);
+    let stream = &bench.finish(10 * MS).sinks[1];
+    assert_eq!((stream.taken, stream.lost), (10, 0));
+    assert!(stream.error.as_ref().unwrap().contains("do not fit a datagram"), "{stream:?}");
+}
