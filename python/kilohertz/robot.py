@@ -71,7 +71,7 @@ class Summary(dict[str, Any]):
     """A run in figures, as `khz run --json` prints them; every key is also an attribute.
 
     `ticks`, `rate_hz`, `verdict`, `controlled`, `missed_replies`, `late_replies`, `overruns`, `lost_time`, `grade`, `end`,
-    `log`, `log_dropped`, `log_error` (None, or why the log is not whole), `events`, `servos`; distributions with
+    `log`, `log_dropped`, `log_error` (None, or why the log is not whole), `sinks`, `events`, `servos`; distributions with
     `p50 p90 p99 p999 max`: `wake_latency_ns`, `start_delay_ns`, `period_ns`, `cycle_ns`, `loop_compute_ns`, `cpu_ns`,
     `control_ns` (`docs/metrics.md` defines them), and of a Python controller `python_ns` (in it) and
     `overhead_ns` (ours around it). Of a chain `modules` lists each module's `name` and `time` in ns.

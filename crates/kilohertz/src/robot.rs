@@ -5,7 +5,7 @@ use khz_measure::run::{RunSummary, page_data};
 use khz_robot::config::{Clock, ConfigError, QUADRUPED, RobotConfig};
 use khz_robot::controller::{ControlError, Controller};
 use khz_robot::launch::{Landed, Launch, LaunchError, LaunchOptions};
-use khz_robot::recorder::numbered;
+use khz_robot::recorder::{Plan, numbered};
 use khz_robot::run::Observer;
 use khz_robot::session::{LiveTick, SessionError};
 use khz_robot::{RobotState, ServoCommand};
@@ -112,6 +112,13 @@ impl Robot {
         update: impl FnMut(&RobotState, &mut [ServoCommand]) -> Result<(), ControlError> + Send + 'static,
     ) -> Self {
         self.controller(EachTick(update))
+    }
+
+    /// Records and sinks of one's own: what is declared in `plan` goes into the log beside what every run records.
+    #[must_use]
+    pub fn plan(mut self, plan: Plan) -> Self {
+        self.options.plan = plan;
+        self
     }
 
     /// Tells `observer` of every tick, on the loop's thread.

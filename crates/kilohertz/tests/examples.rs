@@ -30,6 +30,18 @@ fn a_controller_of_ones_own_drives_the_robot() {
 }
 
 #[test]
+fn records_of_ones_own_are_in_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let status =
+        Command::new(example("own_records")).current_dir(folder.path()).stdout(Stdio::null()).status();
+    assert!(status.unwrap().success());
+    let log = std::fs::File::open(folder.path().join("own_records.tlog")).unwrap();
+    let log = khz_tlog::Reader::open(log).unwrap();
+    let swing = log.records().iter().find(|record| record.name() == "swing").unwrap();
+    assert_eq!(swing.schema().units(), [("target".to_owned(), "rad"), ("behind".to_owned(), "rad")]);
+}
+
+#[test]
 fn ctrl_c_brings_the_readmes_program_down_and_leaves_log_and_report() {
     let folder = tempfile::tempdir().unwrap();
     let robots = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../robots");

@@ -14,6 +14,7 @@ use khz_robot::RobotConfig;
 use khz_robot::config::Clock;
 use khz_robot::launch::Landed;
 use khz_robot::parts::LEARNING;
+use khz_robot::recorder::SinkSummary;
 use khz_robot::run::{RunStats, Stretch};
 use khz_robot::supervisor::{Cause, Phase};
 use khz_rt::late::{Causes, Lost, window_at};
@@ -118,6 +119,8 @@ pub struct RunSummary {
     pub log_dropped: u64,
     /// Why the log is not whole: what was wrong with the disk. It changes neither `end` nor `ended_well`.
     pub log_error: Option<String>,
+    /// Where samples went: the log, then the stream if there is one and sinks of the program's own.
+    pub sinks: Vec<SinkSummary>,
     /// The log, its first file if there are several.
     pub log: Option<PathBuf>,
     /// The page.
@@ -289,6 +292,7 @@ impl RunSummary {
             passport: outcome.passport.clone(),
             log_dropped: recording.as_ref().map_or(0, |recording| recording.dropped()),
             log_error: recording.as_ref().and_then(|recording| recording.error.clone()),
+            sinks: recording.as_ref().map_or_else(Vec::new, |recording| recording.sinks.clone()),
             log: recording.as_ref().and_then(|recording| recording.paths.first().cloned()),
             report: None,
         };

@@ -7,9 +7,14 @@
 //! schemas are sent again, for receivers that came late. The last datagram of a session has no messages; with its
 //! number the receiver knows of gaps just before it.
 
-use khz_tlog::{DecodeError, Input, Sink, Type};
+use crate::records::{Declared, RecordId};
+use crate::sink::{Sink, SinkResult};
+use khz_tlog::{DecodeError, Input, Sink as _};
+use std::io;
 use std::net::{ToSocketAddrs, UdpSocket};
 
+/// Its name as a sink.
+pub(super) const STREAM: &str = "stream";
 const MAGIC: &[u8; 5] = b"KLOG\x01";
 /// Magic, session, number.
 const HEAD: usize = 5 + 8 + 8;
@@ -17,6 +22,7 @@ const HEAD: usize = 5 + 8 + 8;
 const FILL: usize = 1400;
 /// The largest datagram.
 const MAX: usize = 65_000;
+/// How often the schemas are sent.
 const SCHEMAS_NS: i64 = 1_000_000_000;
 
 /// Sends samples. It never waits for anyone: what the network does not take is lost, and the receiver sees the gap.
@@ -24,93 +30,151 @@ pub(super) struct Uplink {
     socket: UdpSocket,
     session: u64,
     number: u64,
+    epoch_ns: i64,
     datagram: Vec<u8>,
+    /// Samples in the datagram.
+    samples: u64,
+    /// Samples in datagrams that the network did not take.
+    lost: u64,
+    /// What went wrong and has not been told yet.
+    error: Option<io::Error>,
     schemas: Vec<Vec<u8>>,
     schemas_ns: Option<i64>,
 }
 
 impl Uplink {
-    pub fn new(to: &str, records: &[(String, Type)]) -> std::io::Result<Self> {
-        let to = to.to_socket_addrs()?.next().ok_or(std::io::ErrorKind::HostUnreachable)?;
+    pub fn new(to: &str) -> io::Result<Self> {
+        let to = to.to_socket_addrs()?.next().ok_or(io::ErrorKind::HostUnreachable)?;
         let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = UdpSocket::bind(any)?;
         socket.connect(to)?;
         socket.set_nonblocking(true)?;
         let mut session = [0; 8];
         rustix::rand::getrandom(&mut session, rustix::rand::GetRandomFlags::empty())?;
-        let schema = |(number, (name, ty)): (usize, &(String, Type))| {
-            let mut message = vec![1];
-            message.varuint(number as u64);
-            message.counted(name.as_bytes());
-            message.counted(&ty.to_bytes());
-            message
-        };
-        let schemas = records.iter().enumerate().map(schema).collect();
         // 53 bits, so that programs that keep numbers as float64 have all of it.
         let session = u64::from_le_bytes(session) >> 11;
-        let mut uplink = Self { socket, session, number: 0, datagram: Vec::new(), schemas, schemas_ns: None };
-        uplink.begin();
+        let mut uplink = Self {
+            socket,
+            session,
+            number: 0,
+            epoch_ns: 0,
+            datagram: Vec::new(),
+            samples: 0,
+            lost: 0,
+            error: None,
+            schemas: Vec::new(),
+            schemas_ns: None,
+        };
+        uplink.open();
         Ok(uplink)
     }
 
-    /// Adds a sample to the next datagram.
-    pub fn sample(&mut self, record: usize, time_us: i64, payload: &[u8]) {
-        let mut head = Vec::with_capacity(24);
-        head.push(2);
-        head.varuint(record as u64);
-        head.put(&time_us.to_le_bytes());
-        head.varuint(payload.len() as u64);
-        self.add(&head, payload);
-    }
-
-    /// Adds the schemas when they are due; before the first sample, so that it is understood.
-    pub fn announce(&mut self, now_ns: i64) {
-        if self.schemas_ns.is_none_or(|last_ns| now_ns - last_ns >= SCHEMAS_NS) {
-            self.schemas_ns = Some(now_ns);
-            let schemas = std::mem::take(&mut self.schemas);
-            schemas.iter().for_each(|schema| self.add(schema, &[]));
-            self.schemas = schemas;
+    /// Adds the schemas. One that fits no datagram keeps only its own record from being understood.
+    fn announce(&mut self) {
+        let schemas = std::mem::take(&mut self.schemas);
+        for schema in &schemas {
+            if let Err(error) = self.add(schema, &[]) {
+                self.error.get_or_insert(error);
+            }
         }
-    }
-
-    /// Sends the rest, and a datagram without messages: its number tells the receiver whether the last ones came.
-    pub fn finish(&mut self) {
-        self.flush();
-        self.send();
+        self.schemas = schemas;
     }
 
     /// Sends what has come together.
-    pub fn flush(&mut self) {
+    fn flush(&mut self) {
         if self.datagram.len() > HEAD {
             self.send();
         }
     }
 
-    fn add(&mut self, head: &[u8], payload: &[u8]) {
+    fn add(&mut self, head: &[u8], payload: &[u8]) -> io::Result<()> {
         let len = head.len() + payload.len();
         if self.datagram.len() + len > FILL && self.datagram.len() > HEAD {
             self.send();
         }
         if HEAD + len > MAX {
             self.number += 1; // A gap: the receiver shall know that something is missing.
-            return;
+            return Err(io::Error::other(format!("{len} bytes do not fit a datagram")));
         }
         self.datagram.put(head);
         self.datagram.put(payload);
+        Ok(())
     }
 
     fn send(&mut self) {
         // A full send buffer or nobody listening: the number goes on all the same.
-        let _ = self.socket.send(&self.datagram);
+        if let Err(error) = self.socket.send(&self.datagram) {
+            self.lost += self.samples;
+            self.error.get_or_insert(error);
+        }
         self.number += 1;
-        self.begin();
+        self.open();
     }
 
-    fn begin(&mut self) {
+    /// Begins a datagram.
+    fn open(&mut self) {
+        self.samples = 0;
         self.datagram.clear();
         self.datagram.put(MAGIC);
         self.datagram.put(&self.session.to_le_bytes());
         self.datagram.put(&self.number.to_le_bytes());
+    }
+
+    fn told(&mut self) -> SinkResult {
+        self.error.take().map_or(Ok(()), |error| Err(error.into()))
+    }
+}
+
+impl Sink for Uplink {
+    fn name(&self) -> &str {
+        STREAM
+    }
+
+    fn begin(&mut self, records: &[Declared], epoch_ns: i64) -> SinkResult {
+        let schema = |(number, record): (usize, &Declared)| {
+            let mut message = vec![1];
+            message.varuint(number as u64);
+            message.counted(record.name.as_bytes());
+            message.counted(&record.ty.to_bytes());
+            message
+        };
+        self.schemas = records.iter().enumerate().map(schema).collect();
+        self.epoch_ns = epoch_ns;
+        self.announce();
+        Ok(())
+    }
+
+    /// Adds a sample to the next datagram.
+    fn sample(&mut self, record: RecordId, time_ns: i64, payload: &[u8]) -> SinkResult {
+        let mut head = Vec::with_capacity(24);
+        head.push(2);
+        head.varuint(record.index() as u64);
+        head.put(&((time_ns + self.epoch_ns) / 1000).to_le_bytes());
+        head.varuint(payload.len() as u64);
+        self.add(&head, payload)?;
+        self.samples += 1;
+        Ok(())
+    }
+
+    /// Sends what has come together, and the schemas when they are due.
+    fn turn(&mut self, now_ns: i64) -> SinkResult {
+        if now_ns - *self.schemas_ns.get_or_insert(now_ns) >= SCHEMAS_NS {
+            self.schemas_ns = Some(now_ns);
+            self.announce();
+        }
+        self.flush();
+        self.told()
+    }
+
+    /// Sends the rest, and a datagram without messages: its number tells the receiver whether the last ones came.
+    fn finish(&mut self, _: i64) -> SinkResult {
+        self.flush();
+        self.send();
+        self.told()
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost
     }
 }
 

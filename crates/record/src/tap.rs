@@ -1,7 +1,7 @@
 //! The way from a thread that must not wait to the recorder's thread: a bounded ring of bytes with one writer and
 //! one reader. A sample lies in it as its length, its record, its time and its payload.
 
-use crate::{Counts, RecordId};
+use crate::records::{Counts, RecordId};
 use khz_tlog::{Record, Slice};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
@@ -141,6 +141,12 @@ impl Drain {
         }
         payload
     }
+}
+
+/// Which ring has the oldest sample.
+pub(super) fn oldest(drains: &mut [Drain]) -> Option<(usize, Head)> {
+    let heads = drains.iter_mut().enumerate().filter_map(|(index, drain)| Some((index, drain.peek()?)));
+    heads.min_by_key(|(_, head)| head.time_ns)
 }
 
 fn copy((one, two): (&[u8], &[u8]), target: &mut [u8]) {

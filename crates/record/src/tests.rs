@@ -1,9 +1,12 @@
+mod sinks;
+
 use super::*;
-use khz_tlog::{Reader, Value, Width};
+use crate::work::Work;
+use khz_tlog::{Reader, Type, Value, Width};
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::path::Path;
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 const MS: i64 = 1_000_000;
 
@@ -77,7 +80,7 @@ impl Output for MemoryFile {
 
 struct Bench {
     disk: Memory,
-    writing: Writing<Memory>,
+    work: Work<Memory>,
     tap: Tap,
     tick: RecordId,
 }
@@ -90,7 +93,7 @@ fn bench(change: impl FnOnce(&mut LogConfig)) -> Bench {
     plan.record("other", &Type::Null).unwrap();
     let tap = plan.tap(0);
     let disk = Memory::default();
-    Bench { writing: plan.writing(disk.clone(), 0).unwrap(), disk, tap, tick }
+    Bench { work: Work::begin(plan, disk.clone(), 0).unwrap(), disk, tap, tick }
 }
 
 impl Bench {
@@ -99,9 +102,13 @@ impl Bench {
     }
 
     fn finish(&mut self, now_ns: i64) -> Summary {
-        self.writing.finish(now_ns);
+        self.work.finish(now_ns);
+        self.end()
+    }
+
+    fn end(&mut self) -> Summary {
         let nothing = Plan::new(LogConfig { path: "nothing".into(), ..Default::default() });
-        std::mem::replace(&mut self.writing, nothing.writing(Memory::default(), 0).unwrap()).summary()
+        std::mem::replace(&mut self.work, Work::begin(nothing, Memory::default(), 0).unwrap()).summary()
     }
 
     /// Ticks of a millisecond each, a step of the recorder after every `every`-th.
@@ -109,7 +116,7 @@ impl Bench {
         for n in ticks {
             self.push(i64::from(n) * MS, n);
             if n % every == every - 1 {
-                self.writing.step(i64::from(n) * MS);
+                self.work.step(i64::from(n) * MS);
             }
         }
     }
@@ -129,7 +136,7 @@ fn ticks(log: &[u8]) -> Vec<u64> {
 
 fn told_drops(log: &[u8]) -> Option<Value<'static>> {
     let mut reader = Reader::open(log).unwrap();
-    let last = reader.record(writing::OWN_RECORD).unwrap().last()?;
+    let last = reader.record(file::OWN_RECORD).unwrap().last()?;
     let Value::Uint(drops) = reader.sample_at(last).unwrap().value().unwrap().at("dropped.tick")? else {
         panic!()
     };
@@ -184,7 +191,7 @@ fn a_full_ring_drops_and_the_log_says_how_many() {
     let mut bench = bench(|_| {});
     let taken = (0..10_000).filter(|&n| bench.push(0, n)).count() as u64;
     assert!(taken < 10_000);
-    bench.writing.step(0);
+    bench.work.step(0);
     let summary = bench.finish(1);
     assert_eq!((summary.records[0].written, summary.dropped()), (taken, 10_000 - taken));
     assert_eq!(told_drops(&bench.disk.file("run.tlog")), Some(Value::Uint(10_000 - taken)));
@@ -285,11 +292,11 @@ fn samples_of_several_threads_lie_in_the_order_of_their_time() {
     let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
     let (mut one, mut two) = (plan.tap(0), plan.tap(0));
     let disk = Memory::default();
-    let mut writing = plan.writing(disk.clone(), 0).unwrap();
+    let mut work = Work::begin(plan, disk.clone(), 0).unwrap();
     (0..100)
         .for_each(|n| assert!([&mut one, &mut two][n as usize % 2].push_value(tick, i64::from(n) * MS, &n)));
-    writing.step(100 * MS);
-    writing.finish(100 * MS);
+    work.step(100 * MS);
+    work.finish(100 * MS);
     assert_eq!(ticks(&disk.file("a")), Vec::from_iter(0..100));
 }
 

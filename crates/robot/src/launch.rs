@@ -47,6 +47,9 @@ pub enum LaunchError {
 pub struct LaunchOptions {
     /// Replaces the controller that the file names.
     pub controller: Option<Box<dyn Controller>>,
+    /// Records and sinks of the program's own; the run's are added to it, and its log is the robot file's. If the file wants
+    /// no log (`log.enabled`), nothing of it is recorded either.
+    pub plan: Plan,
     /// Told of every tick, on the loop's thread.
     pub observers: Vec<Box<dyn Observer + Send>>,
     /// After this long the robot is brought down; `None`: only by `stop`.
@@ -95,7 +98,7 @@ impl Launch {
         text: &str,
         options: LaunchOptions,
     ) -> Result<Self, LaunchError> {
-        let LaunchOptions { controller, observers: others, duration_ns, stop } = options;
+        let LaunchOptions { controller, plan, observers: others, duration_ns, stop } = options;
         if let Some(why) = config.why_not_virtual().filter(|_| config.timing.clock == Clock::Virtual) {
             return Err(LaunchError::VirtualTime(why));
         }
@@ -107,7 +110,7 @@ impl Launch {
         }
         let operator = Listener::start(&config.supervisor)?;
         operator.iter().for_each(|operator| machine.expect(operator.heartbeat()));
-        let (recorder, observer) = record(config, text)?;
+        let (recorder, observer) = record(plan, config, text)?;
         let pulse = Arc::new(Pulse::default());
         let mut observers: Vec<Box<dyn Observer + Send>> = vec![Box::new(Pulsing(Arc::clone(&pulse)))];
         observers.extend(observer);
@@ -179,14 +182,18 @@ fn threaded(
 
 type Recording = (Option<Recorder>, Option<Box<dyn Observer + Send>>);
 
-fn record(config: &RobotConfig, text: &str) -> Result<Recording, LaunchError> {
+fn record(plan: Plan, config: &RobotConfig, text: &str) -> Result<Recording, LaunchError> {
     if !config.log.enabled {
         return Ok((None, None));
     }
-    let (mut plan, now_ns) = match config.timing.clock {
-        Clock::Real => (Plan::new(config.log.clone()), khz_rt::now_ns()),
-        // Its zero is now.
-        Clock::Virtual => (Plan::new(config.log.clone()).epoch_ns(khz_rt::clock::realtime_ns()), 0),
+    let mut plan = plan.log(config.log.clone());
+    let now_ns = match config.timing.clock {
+        Clock::Real => khz_rt::now_ns(),
+        Clock::Virtual => {
+            // Its zero is now.
+            plan = plan.epoch_ns(khz_rt::clock::realtime_ns());
+            0
+        }
     };
     let log = RunLog::declare(&mut plan, config)?;
     let robot = plan.record("robot", &robot_schema())?;

@@ -3,6 +3,7 @@
 
 use khz_robot::controller::{Controller, Hold};
 use khz_robot::launch::{Launch, LaunchOptions};
+use khz_robot::recorder::{Declared, Plan, RecordId, Sink, SinkResult, Tap};
 use khz_robot::run::{Observer, Tick};
 use khz_robot::session::{Session, SessionSettings};
 use khz_robot::state::RobotState;
@@ -10,6 +11,8 @@ use khz_robot::supervisor::{Cause, Phase};
 use khz_robot::time::Receive;
 use khz_robot::{ControlError, RobotConfig, ServoCommand, assemble};
 use khz_rt::{Overrun, Setup, Wake};
+use khz_tlog::{Reader, Type, Width};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -116,6 +119,85 @@ fn a_robot_that_is_dropped_comes_down_and_its_log_is_whole() {
     assert_eq!(Arc::strong_count(&updates), 1);
     let log = std::fs::read(&config.log.path).unwrap();
     assert!(log.windows(7).any(|word| word == b"damping") && log.windows(7).any(|word| word == b"stopped"));
+}
+
+/// Records a number of its own in every update.
+struct Recording(Box<Counting>, RecordId, Tap);
+
+impl Controller for Recording {
+    fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
+        self.0.start(state)
+    }
+
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+        self.2.push_value(self.1, state.now_ns, &state.tick);
+        self.0.update(state, commands)
+    }
+}
+
+/// Counts the samples of every record.
+struct Census(Arc<Mutex<BTreeMap<String, u64>>>, Vec<String>);
+
+impl Sink for Census {
+    fn name(&self) -> &str {
+        "census"
+    }
+
+    fn begin(&mut self, records: &[Declared], _: i64) -> SinkResult {
+        self.1 = records.iter().map(|record| record.name.clone()).collect();
+        Ok(())
+    }
+
+    fn sample(&mut self, record: RecordId, _: i64, _: &[u8]) -> SinkResult {
+        *self.0.lock().unwrap().entry(self.1[record.index()].clone()).or_default() += 1;
+        Ok(())
+    }
+}
+
+#[test]
+fn records_and_sinks_of_ones_own_are_part_of_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = robot("");
+    config.log.enabled = true;
+    config.log.path = folder.path().join("log.tlog").display().to_string();
+    let census = Arc::<Mutex<_>>::default();
+    let mut plan = Plan::default();
+    let own = plan.record("own", &Type::Uint(Width::Eight)).unwrap();
+    let (tap, (counting, updates)) = (plan.tap(1 << 20), Counting::new());
+    plan.sink(Box::new(Census(Arc::clone(&census), Vec::new()))).unwrap();
+    let controller = Box::new(Recording(counting, own, tap));
+    let launch = Launch::start(
+        &config,
+        "",
+        LaunchOptions { controller: Some(controller), plan, ..LaunchOptions::default() },
+    )
+    .unwrap();
+    wait_until_driven(&updates);
+    launch.session.stop();
+    let recording = launch.land().unwrap().recording.unwrap();
+    let written = recording.records.iter().map(|record| (record.name.as_str(), record.written));
+    let written: BTreeMap<_, _> = written.filter(|(_, written)| *written > 0).collect();
+    assert_eq!(written["own"], updates.load(Ordering::Relaxed));
+    let log = std::fs::read(&config.log.path).unwrap();
+    let mut reader = Reader::open(&log).unwrap();
+    reader.select(["own"]);
+    let logged = std::iter::from_fn(|| reader.next().unwrap().map(|_| ())).count();
+    assert_eq!(logged as u64, written["own"]);
+    let [_, census_of_sink] = &recording.sinks[..] else { panic!("{:?}", recording.sinks) };
+    assert_eq!(census_of_sink.taken + census_of_sink.lost, written.values().sum::<u64>());
+    assert_eq!(census.lock().unwrap().values().sum::<u64>(), census_of_sink.taken);
+}
+
+#[test]
+fn a_record_of_ones_own_cannot_take_the_name_of_one_of_a_run() {
+    let mut config = robot("");
+    config.log.enabled = true;
+    let mut plan = Plan::default();
+    plan.record("servo", &Type::Null).unwrap();
+    let Err(error) = Launch::start(&config, "", LaunchOptions { plan, ..LaunchOptions::default() }) else {
+        panic!()
+    };
+    assert_eq!(error.to_string(), "the record \"servo\" is declared twice");
 }
 
 /// Keeps the phase after every tick.

@@ -4,6 +4,7 @@ use super::RunSummary;
 use crate::report::run::PartTimes;
 use crate::verdict::grouped;
 use khz_robot::config::Clock;
+use khz_robot::recorder::SinkSummary;
 use khz_rt::{Grade, Summary};
 use std::fmt;
 
@@ -135,8 +136,18 @@ fn ending(summary: &RunSummary) -> Vec<String> {
         format!("log             {} ({dropped} samples dropped)", log.display())
     }));
     lines.extend(summary.log_error.as_ref().map(|error| format!("                {error}")));
+    // The log is the first and has its line.
+    lines.extend(summary.sinks.iter().skip(1).filter_map(lossy));
     lines.extend(summary.report.as_ref().map(|report| format!("report          {}", report.display())));
     lines
+}
+
+/// What a sink has lost, if anything was wrong with it.
+fn lossy(sink: &SinkSummary) -> Option<String> {
+    let SinkSummary { name, taken, lost, error } = sink;
+    let why = error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+    let line = || format!("{name:<15} {lost} of {} samples lost{why}", taken + lost);
+    (*lost > 0 || error.is_some()).then(line)
 }
 
 fn row(name: &str, s: &Summary) -> String {

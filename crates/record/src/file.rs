@@ -1,17 +1,24 @@
-//! What the recorder's thread does, with the time told from outside.
+//! The log on the disk, with the time told from outside.
 
-use crate::stream::Uplink;
-use crate::tap::Drain;
-use crate::{
-    Counts, Disk, LogConfig, Output, PANICKED, Plan, RecordId, RecordSummary, RecorderError, Summary, Sync,
-};
-use khz_tlog::{Options, Sink, Type, Writer};
+use crate::disk::{Disk, Output};
+use crate::error::RecorderError;
+use crate::plan::{Plan, Sync};
+use crate::records::{Counts, Declared, RecordId};
+use crate::settings::LogConfig;
+use crate::sink::{Sink, SinkResult, SinkSummary};
+use crate::summary::{RecordSummary, Summary};
+use khz_tlog::{Options, Sink as _, Type, Width, Writer};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The record in which the recorder tells of itself: how many samples of each record were dropped so far.
+/// What is told instead of what a disk would say.
+pub(super) const PANICKED: &str = "the recorder panicked, which is a bug in kilohertz";
+/// Its name as a sink.
+pub(super) const LOG: &str = "log";
+/// The record in which the recorder tells of itself: how many samples of each record were dropped so far,
+/// and how many every further sink has lost.
 pub(super) const OWN_RECORD: &str = "recorder";
 /// How long a sample may stay in memory once it has left the ring.
 const FLUSH_NS: i64 = 100_000_000;
@@ -33,22 +40,22 @@ enum Store {
     Failed,
 }
 
-pub(super) struct Writing<D> {
+pub(super) struct LogFile<D> {
     config: LogConfig,
     path: PathBuf,
     sync: Sync,
-    records: Vec<(String, Type)>,
-    drains: Vec<Drain>,
+    records: Vec<Declared>,
     counts: Arc<Counts>,
     disk: D,
     store: Store,
-    uplink: Option<Uplink>,
     epoch_ns: i64,
     opened_ns: i64,
     flushed_ns: i64,
     synced_ns: i64,
     looked_ns: i64,
-    /// Drops as last told in the log.
+    /// Names of the other sinks, and what they have lost so far.
+    others: Vec<(String, u64)>,
+    /// Losses as last told in the log.
     told: u64,
     next_file: u32,
     /// Bytes of the files before this one.
@@ -56,139 +63,90 @@ pub(super) struct Writing<D> {
     written: Vec<u64>,
     /// Samples in hand that have not left the process: in the log's batches, or waiting to be written at once.
     in_hand: Vec<u64>,
+    /// Samples that came out of the rings and are not in a file.
+    lost: u64,
     paths: Vec<PathBuf>,
     error: Option<String>,
 }
 
-impl<D: Disk> Writing<D> {
-    pub fn begin(plan: Plan, disk: D, now_ns: i64) -> Result<Self, RecorderError> {
-        let Plan { log, sync, epoch_ns, records, drains, counts } = plan;
-        if let Some(name) = log.zstd.iter().find(|name| records.iter().all(|(known, _)| known != *name)) {
-            let known: Vec<_> = records.iter().map(|(known, _)| known.as_str()).collect();
-            return Err(RecorderError::NoRecord { name: name.clone(), known: known.join(", ") });
-        }
-        let epoch_ns = epoch_ns.unwrap_or_else(|| khz_rt::clock::realtime_ns() - khz_rt::now_ns());
-        let written = vec![0; records.len()];
-        let uplink = log.stream.as_ref().map(|to| {
-            let cannot = |source| RecorderError::Stream { to: to.clone(), source };
-            Uplink::new(to, &records).map_err(cannot)
-        });
-        let uplink = uplink.transpose()?;
-        let mut writing = Self {
-            path: PathBuf::from(&log.path),
-            config: log,
-            sync,
-            records,
-            drains,
-            counts,
+impl<D: Disk> LogFile<D> {
+    /// Begins the first file of what is planned. `others` are the names of the other sinks.
+    pub fn begin(
+        plan: &Plan,
+        others: Vec<String>,
+        epoch_ns: i64,
+        disk: D,
+        now_ns: i64,
+    ) -> Result<Self, RecorderError> {
+        let (config, records) = (plan.log.clone(), plan.records.clone());
+        let mut file = Self {
+            path: PathBuf::from(&config.path),
+            config,
+            sync: plan.sync,
+            counts: Arc::clone(&plan.counts),
             disk,
             store: Store::Full,
-            uplink,
             epoch_ns,
             opened_ns: now_ns,
             flushed_ns: now_ns,
             synced_ns: now_ns,
             looked_ns: now_ns,
+            others: others.into_iter().map(|name| (name, 0)).collect(),
             told: 0,
             next_file: 0,
             finished_bytes: 0,
-            in_hand: written.clone(),
-            written,
+            in_hand: vec![0; records.len()],
+            written: vec![0; records.len()],
+            records,
+            lost: 0,
             paths: Vec::new(),
             error: None,
         };
-        writing.look_at_room(0)?;
-        writing.open(now_ns).map_err(|source| writing.cannot_create(source))?;
-        Ok(writing)
+        file.look_at_room(0)?;
+        file.open(now_ns).map_err(|source| file.cannot_create(source))?;
+        Ok(file)
     }
 
-    /// Takes what the rings hold, and does what is due.
-    pub fn step(&mut self, now_ns: i64) {
-        self.drain(now_ns);
-        if now_ns - self.looked_ns >= ROOM_NS {
-            self.looked_ns = now_ns;
-            self.keep_room(now_ns);
-        }
-        if now_ns - self.flushed_ns >= FLUSH_NS {
-            self.flushed_ns = now_ns;
-            self.tell(now_ns, false);
-            self.flush(false);
-        }
-        if let Sync::Every(period_ns) = self.sync
-            && now_ns - self.synced_ns >= period_ns
-        {
-            self.synced_ns = now_ns;
-            self.flush(true);
-        }
-        if self.is_rotation_due(now_ns) {
-            self.close(now_ns);
-            self.reopen(now_ns);
-        }
-    }
-
-    /// Takes what is left and ends the log.
-    pub fn finish(&mut self, now_ns: i64) {
-        self.drain(now_ns);
-        if let Some(uplink) = &mut self.uplink {
-            uplink.finish();
-        }
-        self.close(now_ns);
+    /// What the other sinks have lost so far, in the order of their names.
+    pub fn hear_of(&mut self, losses: impl IntoIterator<Item = u64>) {
+        self.others.iter_mut().zip(losses).for_each(|((_, lost), now)| *lost = now);
     }
 
     /// What was recorded.
     pub fn summary(self) -> Summary {
-        let records = self.records.iter().zip(&self.written).enumerate();
-        let records = records.map(|(index, ((name, _), &written))| RecordSummary {
-            name: name.clone(),
+        let log = SinkSummary {
+            name: LOG.into(),
+            taken: self.written.iter().sum(),
+            lost: self.lost,
+            error: self.error.clone(),
+        };
+        let records = self.records.into_iter().zip(self.written).enumerate();
+        let records = records.map(|(index, (record, written))| RecordSummary {
+            name: record.name,
             written,
             dropped: self.counts.dropped(index),
         });
         let records = records.collect();
-        Summary { paths: self.paths, bytes: self.finished_bytes, records, error: self.error }
-    }
-
-    /// Writes samples, the oldest first over all rings, until these are empty.
-    fn drain(&mut self, now_ns: i64) {
-        if let Some(uplink) = &mut self.uplink {
-            uplink.announce(now_ns);
-        }
-        loop {
-            let heads =
-                self.drains.iter_mut().enumerate().filter_map(|(index, drain)| Some((index, drain.peek()?)));
-            let Some((index, head)) = heads.min_by_key(|(_, head)| head.time_ns) else { break };
-            let payload = self.drains[index].take(head);
-            let time_us = (head.time_ns + self.epoch_ns) / 1000;
-            let RecordId(record) = head.record;
-            let record = usize::from(record);
-            self.in_hand[record] += 1;
-            if let Some(uplink) = &mut self.uplink {
-                uplink.sample(record, time_us, payload);
-            }
-            let outcome = match &mut self.store {
-                Store::Open(log) => log.write(log.id(record), Some(time_us), payload),
-                Store::Full | Store::Failed => {
-                    self.lose();
-                    Ok(())
-                }
-            };
-            if let Err(error) = outcome {
-                self.fail(&error);
-            }
-        }
-        if let Some(uplink) = &mut self.uplink {
-            uplink.flush();
+        Summary {
+            paths: self.paths,
+            bytes: self.finished_bytes,
+            records,
+            sinks: vec![log],
+            error: self.error,
         }
     }
 
-    /// Tells in the log how many samples were dropped, if that is news.
+    /// Tells in the log what was lost, if that is news.
     fn tell(&mut self, now_ns: i64, anyway: bool) {
-        let dropped = self.counts.all_dropped();
-        if dropped == self.told && !anyway {
+        let of_others = self.others.iter().map(|(_, lost)| *lost);
+        let lost = self.counts.all_dropped() + of_others.clone().sum::<u64>();
+        if lost == self.told && !anyway {
             return;
         }
-        self.told = dropped;
-        let mut payload = Vec::with_capacity(self.records.len() * 8);
-        (0..self.records.len()).for_each(|index| payload.put(&self.counts.dropped(index).to_le_bytes()));
+        let dropped = (0..self.records.len()).map(|index| self.counts.dropped(index));
+        let mut payload = Vec::with_capacity((self.records.len() + self.others.len()) * 8);
+        dropped.chain(of_others).for_each(|count| payload.put(&count.to_le_bytes()));
+        self.told = lost;
         let time_us = (now_ns + self.epoch_ns) / 1000;
         self.attempt(|log, records| log.write(log.id(records), Some(time_us), &payload).map(|_| ()));
     }
@@ -240,10 +198,10 @@ impl<D: Disk> Writing<D> {
         self.paths.push(path);
         let options = Options { compression: self.config.compression.into(), ..Options::default() };
         let mut log = Writer::new(BufWriter::with_capacity(BUFFER, output), options)?;
-        for (name, ty) in &self.records {
+        for Declared { name, ty } in &self.records {
             log.record_with(name, &ty.to_bytes(), self.config.compression_of(name))?;
         }
-        log.record(OWN_RECORD, &own_type(&self.records))?;
+        log.record(OWN_RECORD, &self.own_type())?;
         log.flush()?;
         self.store = Store::Open(Box::new(log));
         self.opened_ns = now_ns;
@@ -289,7 +247,9 @@ impl<D: Disk> Writing<D> {
     /// What was in hand is lost.
     fn lose(&mut self) {
         for (dropped, in_hand) in self.counts.dropped.iter().zip(&mut self.in_hand) {
-            dropped.fetch_add(std::mem::take(in_hand), Ordering::Relaxed);
+            let lost = std::mem::take(in_hand);
+            self.lost += lost;
+            dropped.fetch_add(lost, Ordering::Relaxed);
         }
     }
 
@@ -310,9 +270,8 @@ impl<D: Disk> Writing<D> {
         self.give_up(store, &error.to_string());
     }
 
-    /// After a panic nothing is written or sent any more; samples are still taken and counted.
+    /// After a panic nothing is written any more; samples are still taken and counted.
     pub fn panicked(&mut self) {
-        self.uplink = None;
         self.give_up(Store::Failed, PANICKED);
     }
 
@@ -327,15 +286,76 @@ impl<D: Disk> Writing<D> {
         self.error.get_or_insert_with(|| format!("writing {path} failed: {error}; that file ends there"));
     }
 
+    /// The type of [`OWN_RECORD`].
+    fn own_type(&self) -> Type {
+        let counts =
+            |names: Vec<&str>| Type::object(names.into_iter().map(|name| (name, Type::Uint(Width::Eight))));
+        let records = self.records.iter().map(|record| record.name.as_str()).collect();
+        let others: Vec<_> = self.others.iter().map(|(name, _)| name.as_str()).collect();
+        let lost = (!others.is_empty()).then(|| ("lost", counts(others)));
+        Type::object([("dropped", counts(records))].into_iter().chain(lost))
+    }
+
     fn cannot_create(&self, source: io::Error) -> RecorderError {
         let path = numbered(&self.path, self.next_file.saturating_sub(1));
         RecorderError::Create { path, source }
     }
 }
 
-fn own_type(records: &[(String, Type)]) -> Type {
-    let counts = records.iter().map(|(name, _)| (name.as_str(), Type::Uint(khz_tlog::Width::Eight)));
-    Type::object([("dropped", Type::object(counts))])
+impl<D: Disk> Sink for LogFile<D> {
+    fn name(&self) -> &str {
+        LOG
+    }
+
+    /// What becomes of it shows later: it waits with others to be written.
+    fn sample(&mut self, RecordId(record): RecordId, time_ns: i64, payload: &[u8]) -> SinkResult {
+        let record = usize::from(record);
+        let time_us = (time_ns + self.epoch_ns) / 1000;
+        self.in_hand[record] += 1;
+        match &mut self.store {
+            Store::Open(log) => {
+                if let Err(error) = log.write(log.id(record), Some(time_us), payload) {
+                    self.fail(&error);
+                }
+            }
+            Store::Full | Store::Failed => self.lose(),
+        }
+        Ok(())
+    }
+
+    /// Does what is due.
+    fn turn(&mut self, now_ns: i64) -> SinkResult {
+        if now_ns - self.looked_ns >= ROOM_NS {
+            self.looked_ns = now_ns;
+            self.keep_room(now_ns);
+        }
+        if now_ns - self.flushed_ns >= FLUSH_NS {
+            self.flushed_ns = now_ns;
+            self.tell(now_ns, false);
+            self.flush(false);
+        }
+        if let Sync::Every(period_ns) = self.sync
+            && now_ns - self.synced_ns >= period_ns
+        {
+            self.synced_ns = now_ns;
+            self.flush(true);
+        }
+        if self.is_rotation_due(now_ns) {
+            self.close(now_ns);
+            self.reopen(now_ns);
+        }
+        Ok(())
+    }
+
+    /// Ends the log.
+    fn finish(&mut self, now_ns: i64) -> SinkResult {
+        self.close(now_ns);
+        Ok(())
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost
+    }
 }
 
 /// A file's names, the second tried when the first is taken, and so on: `run.tlog`, `run-1.tlog`, `run-2.tlog`, … Allocates.

@@ -1,0 +1,168 @@
+//! A recording: planned, begun, ended.
+
+use crate::disk::{Disk, Files};
+use crate::error::RecorderError;
+use crate::file::{LOG, OWN_RECORD, PANICKED};
+use crate::lane::{LOOK, Lane};
+use crate::records::{Counts, Declared, MAX_RECORDS, RecordId};
+use crate::settings::LogConfig;
+use crate::sink::Sink;
+use crate::stream::STREAM;
+use crate::summary::Summary;
+use crate::tap::{self, Drain, Tap};
+use crate::until::until_stopped;
+use crate::work::Work;
+use khz_tlog::Type;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// When written data is forced onto the disk. The file system's own pace is some tens of seconds; the death of the
+/// program alone loses nothing that was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sync {
+    /// Left to the file system.
+    Never,
+    /// When a file is finished.
+    #[default]
+    Finish,
+    /// When a file is finished and every so many ns before.
+    Every(i64),
+}
+
+/// What will be recorded, before it begins.
+pub struct Plan {
+    pub(super) log: LogConfig,
+    pub(super) sync: Sync,
+    pub(super) epoch_ns: Option<i64>,
+    pub(super) records: Vec<Declared>,
+    pub(super) drains: Vec<Drain>,
+    pub(super) sinks: Vec<Lane>,
+    pub(super) counts: Arc<Counts>,
+}
+
+impl Default for Plan {
+    /// With the log of a robot file that says nothing about it.
+    fn default() -> Self {
+        Self::new(LogConfig::default())
+    }
+}
+
+impl Plan {
+    /// Nothing so far. `log` is the `[log]` of a robot file; `enabled` and `ring_mib` are for whoever makes the plan
+    /// and its [taps](Self::tap).
+    pub fn new(log: LogConfig) -> Self {
+        let counts = Arc::new(Counts::new());
+        let (records, drains, sinks) = (Vec::new(), Vec::new(), Vec::new());
+        Self { log, sync: Sync::default(), epoch_ns: None, records, drains, sinks, counts }
+    }
+
+    /// The same plan with another log.
+    #[must_use]
+    pub fn log(self, log: LogConfig) -> Self {
+        Self { log, ..self }
+    }
+
+    /// When data must have reached the disk itself.
+    pub fn sync(self, sync: Sync) -> Self {
+        Self { sync, ..self }
+    }
+
+    /// What to add to the loop's clock to get ns since the Unix epoch; if it is not said, the present difference to
+    /// `CLOCK_MONOTONIC`. With virtual time, say what its zero means.
+    pub fn epoch_ns(self, epoch_ns: i64) -> Self {
+        Self { epoch_ns: Some(epoch_ns), ..self }
+    }
+
+    /// Declares a record; its samples are values of `ty`. The recorder's own is named `recorder`.
+    ///
+    /// # Errors
+    /// When there is one of this name, or there are [`MAX_RECORDS`].
+    pub fn record(&mut self, name: &str, ty: &Type) -> Result<RecordId, RecorderError> {
+        if name == OWN_RECORD || self.records.iter().any(|known| known.name == name) {
+            return Err(RecorderError::Twice(name.into()));
+        }
+        if self.records.len() == MAX_RECORDS {
+            return Err(RecorderError::TooMany);
+        }
+        self.records.push(Declared { name: name.into(), ty: ty.clone() });
+        Ok(RecordId(self.records.len() as u16 - 1))
+    }
+
+    /// Makes the ring for one thread that records. The loop's wants room for the longest time the disk may take. Its
+    /// memory is touched here, so that no tick has to wait for a page.
+    pub fn tap(&mut self, ring_bytes: usize) -> Tap {
+        let (tap, drain) = tap::ring(ring_bytes, self.counts.clone());
+        self.drains.push(drain);
+        tap
+    }
+
+    /// Gives every sample to `sink`, too, on a thread of its own.
+    ///
+    /// # Errors
+    /// When another sink has its name, or it is `log` or `stream`.
+    pub fn sink(&mut self, sink: Box<dyn Sink>) -> Result<(), RecorderError> {
+        let lane = Lane::new(sink);
+        let own = [LOG, STREAM];
+        if own.contains(&lane.name()) || self.sinks.iter().any(|known| known.name() == lane.name()) {
+            return Err(RecorderError::SinkTwice(lane.name().into()));
+        }
+        self.sinks.push(lane);
+        Ok(())
+    }
+
+    /// Begins the first file and starts the threads. Call it before the loop's thread is given its real-time
+    /// treatment, so that these do not inherit its CPU.
+    ///
+    /// # Errors
+    /// When the file cannot be made, the disk is too full, or a sink cannot begin.
+    pub fn start(self) -> Result<Recorder, RecorderError> {
+        self.start_on(Files)
+    }
+
+    /// As [`start`](Self::start), on a disk of your own.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_on(self, disk: impl Disk + 'static) -> Result<Recorder, RecorderError> {
+        let mut work = Work::begin(self, disk, khz_rt::now_ns())?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::Builder::new().name("khz-recorder".into()).spawn(move || {
+            let step = || work.step(khz_rt::now_ns());
+            until_stopped(&stopped, step, || std::thread::park_timeout(LOOK));
+            work.finish(khz_rt::now_ns());
+            work.summary()
+        });
+        let thread = thread.map_err(RecorderError::Thread)?;
+        Ok(Recorder { thread: Some(thread), stop })
+    }
+}
+
+/// A recording under way. Dropped, it ends like [`finish`](Recorder::finish).
+pub struct Recorder {
+    thread: Option<JoinHandle<Summary>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Recorder {
+    /// Writes what is in the rings, ends the log with its index, and tells what was recorded. Blocks until the disk
+    /// has taken it, and then for two seconds at most until the plan's sinks have. Samples pushed later are lost.
+    pub fn finish(mut self) -> Summary {
+        let error = || Some(PANICKED.to_owned());
+        self.stop().unwrap_or_else(|| Summary { error: error(), ..Summary::default() })
+    }
+
+    fn stop(&mut self) -> Option<Summary> {
+        self.stop.store(true, Ordering::Release);
+        let thread = self.thread.take()?;
+        thread.thread().unpark();
+        thread.join().ok()
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,38 @@
+//! What became of a recording.
+
+use crate::sink::SinkSummary;
+use std::path::PathBuf;
+
+/// What was recorded.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// The files, oldest first.
+    pub paths: Vec<PathBuf>,
+    /// Their bytes together.
+    pub bytes: u64,
+    /// The records, in the order of their declaration.
+    pub records: Vec<RecordSummary>,
+    /// Where the samples went: the log, the stream if there is one, and the sinks of the plan in their order.
+    pub sinks: Vec<SinkSummary>,
+    /// Why writing ended early, if it did.
+    pub error: Option<String>,
+}
+
+impl Summary {
+    /// Samples dropped, of all records.
+    pub fn dropped(&self) -> u64 {
+        self.records.iter().map(|record| record.dropped).sum()
+    }
+}
+
+/// What was recorded of one record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordSummary {
+    /// Its name.
+    pub name: String,
+    /// Samples that left the process for the disk.
+    pub written: u64,
+    /// Samples that are not in the log: the ring was full, the disk was, or it failed. Of a failed write all that was
+    /// under way.
+    pub dropped: u64,
+}

@@ -1,0 +1,109 @@
+//! What the recorder's thread does, with the time told from outside.
+
+use crate::disk::Disk;
+use crate::error::RecorderError;
+use crate::file::LogFile;
+use crate::lane::{self, Beside, Lane};
+use crate::plan::Plan;
+use crate::settings::LogConfig;
+use crate::sink::Sink;
+use crate::stream::Uplink;
+use crate::summary::Summary;
+use crate::tap::{self, Drain};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+pub(super) struct Work<D> {
+    drains: Vec<Drain>,
+    file: LogFile<D>,
+    stream: Option<Lane>,
+    others: Vec<Beside>,
+    /// For sinks that are behind at the end.
+    patience: Duration,
+}
+
+impl<D: Disk> Work<D> {
+    pub fn begin(plan: Plan, disk: D, now_ns: i64) -> Result<Self, RecorderError> {
+        Self::begin_with(plan, disk, now_ns, lane::RING_BYTES, lane::PATIENCE)
+    }
+
+    pub fn begin_with(
+        mut plan: Plan,
+        disk: D,
+        now_ns: i64,
+        ring_bytes: usize,
+        patience: Duration,
+    ) -> Result<Self, RecorderError> {
+        check_zstd(&plan)?;
+        let epoch_ns = plan.epoch_ns.unwrap_or_else(|| khz_rt::clock::realtime_ns() - khz_rt::now_ns());
+        let mut stream = stream(&plan.log)?;
+        let mut others = std::mem::take(&mut plan.sinks);
+        for lane in stream.iter_mut().chain(&mut others) {
+            let begun = lane.begin(&plan.records, epoch_ns);
+            begun.map_err(|why| RecorderError::Sink { name: lane.name().to_owned(), why })?;
+        }
+        let names = stream.iter().chain(&others).map(|lane| lane.name().to_owned()).collect();
+        let file = LogFile::begin(&plan, names, epoch_ns, disk, now_ns)?;
+        let others = others.into_iter().map(|lane| Beside::start(lane, ring_bytes));
+        let others = others.collect::<Result<_, _>>().map_err(RecorderError::Thread)?;
+        Ok(Self { drains: plan.drains, file, stream, others, patience })
+    }
+
+    /// Takes what the rings hold, and does what is due.
+    pub fn step(&mut self, now_ns: i64) {
+        self.drain();
+        let losses = self.stream.iter().map(Lane::lost).chain(self.others.iter().map(Beside::lost));
+        self.file.hear_of(losses);
+        guard(&mut self.file, |file| file.turn(now_ns));
+        self.stream.iter_mut().for_each(|stream| stream.turn(now_ns));
+    }
+
+    /// Takes what is left and ends the log. The other sinks are waited for afterwards, by [`Work::summary`].
+    pub fn finish(&mut self, now_ns: i64) {
+        self.step(now_ns);
+        self.others.iter().for_each(Beside::stop);
+        guard(&mut self.file, |file| file.finish(now_ns));
+        self.stream.iter_mut().for_each(|stream| stream.finish(now_ns));
+    }
+
+    /// What was recorded.
+    pub fn summary(self) -> Summary {
+        let deadline = Instant::now() + self.patience;
+        let mut summary = self.file.summary();
+        summary.sinks.extend(self.stream.map(Lane::summary));
+        summary.sinks.extend(self.others.into_iter().map(|other| other.summary(deadline)));
+        summary
+    }
+
+    /// Gives samples to every sink, the oldest first over all rings, until these are empty.
+    fn drain(&mut self) {
+        while let Some((index, head)) = tap::oldest(&mut self.drains) {
+            let (record, time_ns, payload) = (head.record, head.time_ns, self.drains[index].take(head));
+            guard(&mut self.file, |file| file.sample(record, time_ns, payload));
+            self.stream.iter_mut().for_each(|stream| stream.sample(record, time_ns, payload));
+            self.others.iter_mut().for_each(|other| other.sample(record, time_ns, payload));
+        }
+    }
+}
+
+/// Has a panic told like a disk that failed, and what was recorded before it.
+fn guard<D: Disk, T>(file: &mut LogFile<D>, action: impl FnOnce(&mut LogFile<D>) -> T) {
+    if catch_unwind(AssertUnwindSafe(|| action(file))).is_err() {
+        file.panicked();
+    }
+}
+
+fn stream(log: &LogConfig) -> Result<Option<Lane>, RecorderError> {
+    let Some(to) = &log.stream else { return Ok(None) };
+    let uplink = Uplink::new(to).map_err(|source| RecorderError::Stream { to: to.clone(), source })?;
+    Ok(Some(Lane::new(Box::new(uplink))))
+}
+
+/// A record that is not there cannot be compressed.
+fn check_zstd(plan: &Plan) -> Result<(), RecorderError> {
+    let known: Vec<_> = plan.records.iter().map(|record| record.name.as_str()).collect();
+    match plan.log.zstd.iter().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(RecorderError::NoRecord { name: name.clone(), known: known.join(", ") }),
+        None => Ok(()),
+    }
+}
