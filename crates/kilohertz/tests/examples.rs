@@ -38,7 +38,8 @@ fn records_of_ones_own_are_in_the_log() {
     let log = std::fs::File::open(folder.path().join("own_records.tlog")).unwrap();
     let log = khz_tlog::Reader::open(log).unwrap();
     let swing = log.records().iter().find(|record| record.name() == "swing").unwrap();
-    assert_eq!(swing.schema().units(), [("target".to_owned(), "rad"), ("behind".to_owned(), "rad")]);
+    let swing = khz_tlog::Type::decode(swing.schema()).unwrap();
+    assert_eq!(swing.units(), [("target".to_owned(), "rad"), ("behind".to_owned(), "rad")]);
 }
 
 #[test]
