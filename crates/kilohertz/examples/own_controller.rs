@@ -2,9 +2,10 @@
 //! in real time. Ctrl-C brings the robot down gently.
 #![allow(missing_docs, clippy::print_stdout)]
 
-use kilohertz::{ControlError, Controller, PositionCommand, Robot, RobotState, ServoCommand};
+use kilohertz::{ControlError, Controller, PositionCommand, Robot, RobotInfo, RobotState, ServoCommand};
 use std::time::Duration;
 
+#[derive(Default)]
 struct Swing {
     knees: Vec<usize>,
     /// Where each joint was found, rad.
@@ -12,8 +13,17 @@ struct Swing {
 }
 
 impl Controller for Swing {
+    fn prepare(&mut self, robot: &RobotInfo) -> Result<(), ControlError> {
+        let knees = ["front_left_knee", "front_right_knee", "rear_left_knee", "rear_right_knee"];
+        self.knees = knees.iter().map(|name| robot.joint(name)).collect::<Result<_, _>>()?;
+        self.found = vec![0.0; robot.joints.len()];
+        Ok(())
+    }
+
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
-        self.found = state.servos.iter().map(|servo| servo.position).collect();
+        for (found, servo) in self.found.iter_mut().zip(&state.servos) {
+            *found = servo.position;
+        }
         Ok(())
     }
 
@@ -28,11 +38,8 @@ impl Controller for Swing {
 }
 
 fn main() -> Result<(), kilohertz::Error> {
-    let robot = Robot::quadruped();
-    let names = robot.config().servos.iter().map(|servo| servo.name.clone());
-    let knees = names.enumerate().filter(|(_, name)| name.contains("knee")).map(|(joint, _)| joint).collect();
-    let swing = Swing { knees, found: Vec::new() };
-    let run = robot.controller(swing).virtual_time().no_log().duration(Duration::from_secs(5)).run()?;
+    let robot = Robot::quadruped().controller(Swing::default()).virtual_time();
+    let run = robot.no_log().duration(Duration::from_secs(5)).run()?;
     println!("{}", run.summary);
     Ok(())
 }

@@ -27,7 +27,7 @@ mod signals;
 
 pub use khz_measure::run::RunSummary;
 pub use khz_robot::config::RobotConfig;
-pub use khz_robot::controller::{ControlError, Controller};
+pub use khz_robot::controller::{ControlError, Controller, JointInfo, RobotInfo};
 pub use khz_robot::controller::{Hold, Sine, StandAndSquat};
 pub use khz_robot::recorder as record;
 pub use khz_robot::run::{Observer, Tick};

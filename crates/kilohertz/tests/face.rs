@@ -1,7 +1,9 @@
 //! The way a program of one's own runs a robot.
 
 use khz_robot::config::Mode;
-use kilohertz::{ControlError, Observer, PositionCommand, Robot, RobotState, ServoCommand, Tick};
+use kilohertz::{
+    ControlError, Controller, Observer, PositionCommand, Robot, RobotInfo, RobotState, ServoCommand, Tick,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -116,6 +118,26 @@ fn a_run_is_stopped_from_outside() {
     run.stop();
     let summary = run.finish().unwrap().summary;
     assert!(summary.ticks > 0 && asked.elapsed() < Duration::from_secs(60));
+}
+
+/// Wants a joint that is not there.
+struct Wrong;
+
+impl Controller for Wrong {
+    fn prepare(&mut self, robot: &RobotInfo) -> Result<(), ControlError> {
+        assert_eq!((robot.period_ns, robot.has_imu), (1_000_000, false));
+        robot.joint("toe").map(drop)
+    }
+
+    fn update(&mut self, _: &RobotState, _: &mut [ServoCommand]) -> Result<(), ControlError> {
+        Err("never reached".into())
+    }
+}
+
+#[test]
+fn a_controller_for_another_robot_is_refused_before_anything_starts() {
+    let error = leg().controller(Wrong).start().map(drop).unwrap_err().to_string();
+    assert_eq!(error, "the controller: no joint is called `toe`; the joints are `hip`, `knee`");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::assemble::{self, AssembleError, Links};
 use crate::config::{self, Clock, LoopConfig, RobotConfig};
-use crate::controller::{Controller, Pipelined};
+use crate::controller::{ControlError, Controller, Pipelined, RobotInfo};
 use crate::operator::{Listener, OperatorError};
 use crate::recorder::{Plan, Recorder, RecorderError, Summary};
 use crate::records::{RunLog, robot_record, robot_schema};
@@ -34,6 +34,9 @@ pub enum LaunchError {
     /// The loop could not be started, or was not granted what it insists on.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// The controller is not for this robot.
+    #[error("the controller: {0}")]
+    Prepare(ControlError),
     /// It cannot run in virtual time.
     #[error("not in virtual time: {0}")]
     VirtualTime(String),
@@ -102,7 +105,8 @@ impl Launch {
         if let Some(why) = config.why_not_virtual().filter(|_| config.timing.clock == Clock::Virtual) {
             return Err(LaunchError::VirtualTime(why));
         }
-        let controller = controller.unwrap_or_else(|| assemble::controller(&config.controller));
+        let mut controller = controller.unwrap_or_else(|| assemble::controller(&config.controller));
+        controller.prepare(&RobotInfo::of(config)).map_err(LaunchError::Prepare)?;
         let mut machine = assemble::put_together(config, threaded(config, controller)?, links);
         // Servos emulated in this process stand still while it is kept from its CPU, and are not to be blamed for that.
         if machine.links().iter().all(|link| link.capabilities().emulated) {

@@ -1,5 +1,6 @@
 //! Several modules as one controller, one after another in the same tick.
 
+use super::RobotInfo;
 use super::{ControlError, Controller};
 use crate::state::RobotState;
 use khz_rt::{Profile, SectionId, SectionSummary, now_ns};
@@ -45,6 +46,10 @@ impl Controller for Chain {
     ///
     /// # Errors
     /// That of the first module that cannot begin.
+    fn prepare(&mut self, robot: &RobotInfo) -> Result<(), ControlError> {
+        self.modules.iter_mut().try_for_each(|module| module.controller.prepare(robot))
+    }
+
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         self.modules.iter_mut().try_for_each(|module| module.controller.start(state))
     }

@@ -1,5 +1,6 @@
 //! The user's part of the tick: from the robot's state to the next command.
 
+mod about;
 mod chain;
 mod handover;
 mod hold;
@@ -8,6 +9,7 @@ mod sine;
 mod smooth;
 mod stand_and_squat;
 
+pub use about::{JointInfo, RobotInfo};
 pub use chain::Chain;
 pub use hold::Hold;
 pub use pipelined::Pipelined;
@@ -42,6 +44,15 @@ use std::borrow::Cow;
 /// }
 /// ```
 pub trait Controller: Send {
+    /// Called once before the loop starts, and off it: the place to look joints up by name, and to allocate.
+    ///
+    /// # Errors
+    /// Whatever makes this the wrong robot; nothing is started and the text is shown.
+    fn prepare(&mut self, robot: &RobotInfo) -> Result<(), ControlError> {
+        let _ = robot;
+        Ok(())
+    }
+
     /// Called once before the first update, and again after every re-arming, with measured positions.
     /// Start from these: what you command next is what the robot does next.
     ///

@@ -1,0 +1,55 @@
+//! What a controller is told of its robot.
+
+use crate::config::{Limits, RobotConfig};
+
+/// What a controller is told of its robot before the loop starts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RobotInfo {
+    /// Name of the robot.
+    pub name: String,
+    /// The period, ns.
+    pub period_ns: i64,
+    /// Its joints, in the order of states and commands.
+    pub joints: Vec<JointInfo>,
+    /// It has an IMU.
+    pub has_imu: bool,
+}
+
+/// One joint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JointInfo {
+    /// Its name.
+    pub name: String,
+    /// What it may do.
+    pub limits: Limits,
+}
+
+impl RobotInfo {
+    /// The robot of a file.
+    pub fn of(config: &RobotConfig) -> Self {
+        let joint = |servo: &crate::config::ServoConfig| JointInfo {
+            name: servo.name.clone(),
+            limits: servo.limits.clone(),
+        };
+        Self {
+            name: config.name.clone(),
+            period_ns: config.timing.period_ns(),
+            joints: config.servos.iter().map(joint).collect(),
+            has_imu: config.imu.is_some(),
+        }
+    }
+
+    /// The place of a joint in states and commands.
+    ///
+    /// # Errors
+    /// A text that names the joints there are.
+    pub fn joint(&self, name: &str) -> Result<usize, super::ControlError> {
+        let names = || self.joints.iter().map(|joint| joint.name.as_str());
+        names().position(|other| other == name).ok_or_else(|| {
+            let known: Vec<&str> = names().collect();
+            super::ControlError(
+                format!("no joint is called `{name}`; the joints are `{}`", known.join("`, `")).into(),
+            )
+        })
+    }
+}
