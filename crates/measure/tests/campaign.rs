@@ -69,7 +69,10 @@ fn shown_by(plant: Plant) -> (&'static str, &'static [Invariant]) {
         Plant::LateReplies => ("BusLate", &[StateAge, LeavesControl]),
         Plant::BlindGrace => ("", &[LeavesControl]),
         Plant::RefusedWrites => ("RefusesLimit", &[LeavesControl]),
+        Plant::RefusedReads => ("RefusesPosition", &[LeavesControl, StateAge]),
         Plant::SleepingServo => ("Asleep", &[LeavesControl]),
+        Plant::OwnStops => ("ControllerStops", &[Cause]),
+        Plant::HastyArming => ("LooseContact", &[Arming]),
         Plant::DuplicateIds => ("DuplicateId", &[Arming]),
         Plant::PrintedPanics => ("ControllerPanics", &[Panics]),
         Plant::PaceSpeedsUp => ("PacedTooFast", &[Rate]),
@@ -146,8 +149,24 @@ fn finds_refused_writes() {
 }
 
 #[test]
+fn finds_refused_reads() {
+    find(Plant::RefusedReads);
+}
+
+#[test]
 fn finds_a_servo_that_stays_off() {
     find(Plant::SleepingServo);
+}
+
+#[test]
+fn finds_a_controllers_own_stop_taken_for_a_restart() {
+    let violation = find(Plant::OwnStops);
+    assert!(violation.what.contains("the servo started anew"), "{violation:?}");
+}
+
+#[test]
+fn finds_a_robot_armed_after_one_complete_tick() {
+    find(Plant::HastyArming);
 }
 
 #[test]

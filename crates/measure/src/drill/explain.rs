@@ -15,7 +15,11 @@ impl Trouble {
     pub const fn must_not_arm(self) -> bool {
         matches!(
             self,
-            Self::FoundOutside(..) | Self::FoundBeyondFormat(_) | Self::DuplicateId(_) | Self::Overloaded
+            Self::FoundOutside(..)
+                | Self::FoundBeyondFormat(_)
+                | Self::DuplicateId(_)
+                | Self::Overloaded
+                | Self::LooseContact(..)
         )
     }
 
@@ -111,6 +115,7 @@ impl Trouble {
                 | Self::PowerCut(..)
                 | Self::RefusesPosition(_)
                 | Self::Overloaded
+                | Self::LooseContact(..)
                 | Self::DuplicateId(_)
                 | Self::HostKilled
                 | Self::HostStopped(_)
@@ -136,7 +141,10 @@ impl Trouble {
             | Self::BusHolds(..)
             | Self::PowerCut(..)
             | Self::DuplicateId(_)
-            | Self::Overloaded => is_silence(trigger) || trigger == Trigger::ServoFault || moves(trigger),
+            | Self::Overloaded
+            | Self::LooseContact(..) => {
+                is_silence(trigger) || trigger == Trigger::ServoFault || moves(trigger)
+            }
             Self::HostStopped(_) | Self::HostLate(_) | Self::ControllerFreezes(_) => {
                 is_silence(trigger) || matches!(trigger, Trigger::Imu | Trigger::ServoFault) || moves(trigger)
             }

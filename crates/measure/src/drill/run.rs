@@ -57,8 +57,10 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict 
     prints::take_prints();
     let (mischief, time) = (Arc::new(Mischief::default()), VirtualTime::new(0));
     let witness = Arc::new(Mutex::new(Witness::new(&cast, scenario)));
-    if plant == Some(Plant::PrintedPanics) {
-        mischief.begin(saboteur::PRINTS);
+    match plant {
+        Some(Plant::PrintedPanics) => mischief.begin(saboteur::PRINTS),
+        Some(Plant::OwnStops) => mischief.begin(saboteur::UNTOLD),
+        _ => {}
     }
     let controller = Box::new(Saboteur {
         inner: saboteur::controller(scenario.style, &cast.file),
@@ -187,6 +189,7 @@ impl Run<'_> {
         while self.tick < self.longest() && !self.rig.machine.is_settled() {
             let (scenario, tick) = (self.scenario, self.tick);
             self.finish_troubles();
+            self.shake_contacts();
             for event in scenario.events.iter().filter(|event| event.tick == tick) {
                 match event.trouble {
                     Trouble::HostKilled => return self.host_is_gone(),
@@ -245,6 +248,15 @@ impl Run<'_> {
         let now_ns = self.rig.now_ns();
         let refused = Injection::RefuseWrite(Some(Register::COMMAND_MAX_TORQUE));
         self.rig.stage().world.inject(servo, refused, now_ns);
+    }
+
+    fn shake_contacts(&mut self) {
+        for trouble in self.scenario.troubles() {
+            if let Trouble::LooseContact(bus, ticks) = trouble {
+                let carries = self.tick.is_multiple_of(u64::from(ticks));
+                self.rig.set_gate(bus, if carries { Gate::Open } else { Gate::Lost });
+            }
+        }
     }
 
     fn set_supply(&mut self, volts: f64) {

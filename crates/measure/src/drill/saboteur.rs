@@ -1,5 +1,6 @@
 //! The controller of a campaign: the robot's own or a crude one, until it misbehaves as told.
 
+use super::plant;
 use super::scenario::Style;
 use super::witness::{Witness, lock};
 use khz_robot::command::{PositionCommand, ServoCommand};
@@ -18,6 +19,8 @@ pub const OPERATOR: u8 = 16;
 pub const HUGE: u8 = 32;
 /// It prints that it panics, as it did before panics were kept.
 pub const PRINTS: u8 = 64;
+/// Its stops are such as the supervisor does not take for stops.
+pub const UNTOLD: u8 = 128;
 
 /// No servo.
 const NOBODY: usize = usize::MAX;
@@ -159,7 +162,8 @@ impl Controller for Saboteur {
             return Err("given up, for the drill".into());
         }
         if let Some(command) = commands.get_mut(mischief.stopped.load(Ordering::Relaxed)) {
-            *command = ServoCommand::Stop;
+            let untold = ServoCommand::Position(plant::limp());
+            *command = if mischief.has(UNTOLD) { untold } else { ServoCommand::Stop };
         }
         if mischief.has(NAN) {
             spoil(commands, f64::NAN, f64::NAN);

@@ -85,6 +85,8 @@ pub enum Trouble {
     DuplicateId(usize),
     /// From the start: the bus cycle is longer than the time it has.
     Overloaded,
+    /// From the start: a bus carries commands in one of so many ticks, and loses them in the others.
+    LooseContact(usize, u8),
     /// From the start: frames pace the loop, so many percent of its rate. Nothing else goes wrong in such a run.
     PacedTooFast(u16),
 }
@@ -314,7 +316,9 @@ impl Trouble {
             }
             36 if is_simple => Self::DuplicateId(servo),
             36 | 38 => Self::WrongSign(servo),
-            37 if member.any_rate => Self::Overloaded,
+            37 if member.any_rate && size.is_multiple_of(2) => Self::Overloaded,
+            // One complete tick at a time is enough for a robot whose file says so.
+            37 if member.config.supervisor.answer_ticks > 1 => Self::LooseContact(bus, 2 + (size % 5) as u8),
             39 if is_simple => Self::PacedTooFast(110 + size / 3),
             _ => Self::OperatorStop,
         }
