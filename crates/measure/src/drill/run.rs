@@ -40,6 +40,8 @@ pub struct Verdict {
     pub violated: Option<Violated>,
     pub brought_down: bool,
     pub armed: bool,
+    /// Why the last change of phase.
+    pub last: Option<Cause>,
     pub reaction_ns: Option<i64>,
     /// One tick and the bus cycle.
     pub allowed_ns: i64,
@@ -177,6 +179,7 @@ impl Run<'_> {
         Verdict {
             violated: violated.or(slow).or(unwritten),
             brought_down: self.log.iter().any(left),
+            last: self.log.last().map(|transition| transition.cause),
             armed: self.log.iter().any(|transition| transition.to == Phase::Active),
             reaction_ns,
             allowed_ns,
@@ -339,6 +342,7 @@ impl Run<'_> {
         }
         for transition in self.rig.machine.transitions() {
             let Transition { from, to, cause, .. } = *transition;
+            self.log.push(*transition);
             if from != to && !from.leads_to(to) {
                 return Violated::by(Invariant::Graph, format!("no way from {from:?} to {to:?}"));
             }
@@ -354,7 +358,6 @@ impl Run<'_> {
             if to == Phase::Active && from != to {
                 self.active_since = self.tick;
             }
-            self.log.push(*transition);
         }
         if prints::take_prints() > 0 {
             return Violated::by(Invariant::Panics, "a panic was printed within the tick");

@@ -86,6 +86,11 @@ pub fn controller(style: Style, robot: &RobotConfig) -> Box<dyn Controller> {
     }
 }
 
+/// The torque that torque control commands, N·m.
+pub fn torque(limits: &Limits) -> f64 {
+    0.5 * limits.torque.unwrap_or(1.0)
+}
+
 /// Steps of the target, a velocity or a torque, with a new one every 50 ms.
 struct Crude {
     style: Style,
@@ -104,9 +109,7 @@ impl Crude {
             Style::Velocity => {
                 PositionCommand { velocity: 1.5 * way * limits.velocity.unwrap_or(5.0), ..free }
             }
-            Style::Torque => {
-                PositionCommand { torque: 0.5 * way * limits.torque.unwrap_or(1.0), kd_scale: 0.0, ..free }
-            }
+            Style::Torque => PositionCommand { torque: way * torque(limits), kd_scale: 0.0, ..free },
             _ => {
                 let [low, high] = limits.position.unwrap_or([-1.0, 1.0].map(|by| self.from[servo] + by));
                 let (middle, half) = (0.5 * (low + high), 0.5 * (high - low));

@@ -32,7 +32,7 @@ const TRIGGER: f64 = 1.5;
 const UNSEEN: f64 = 2.0;
 /// A torque drives a joint for so many periods before the answer to what it leads to: one until that is measured, one until the
 /// next command.
-const GAINS: f64 = 2.0;
+pub const GAINS: f64 = 2.0;
 /// A joint that was pushed, by somebody or by the ground, swings back so many times faster.
 const THROWN: f64 = 1.5;
 /// The torque of a servo without a limit of its own, N·m.
