@@ -6,6 +6,7 @@ use super::witness::GAINS;
 use khz_robot::RobotConfig;
 use khz_robot::config::ServoConfig;
 use khz_robot::supervisor::{Cause, Trigger};
+use std::f64::consts::PI;
 
 impl Trouble {
     /// It is there before the first tick.
@@ -219,11 +220,19 @@ fn reads_coarsely(robot: &RobotConfig) -> bool {
     robot.servos.iter().any(|servo| is_coarse(servo, servo.query.velocity, factor))
 }
 
+/// Started anew, the servo takes its joint to be on another turn: it knows where it is within one.
+fn is_turns_away(servo: &ServoConfig) -> bool {
+    let limits = servo.limits.position.unwrap_or([servo.joint.start; 2]);
+    limits.into_iter().any(|limit| (limit - servo.offset).abs() > PI)
+}
+
 impl Scenario {
     /// Under torque control a joint at its greatest speed is too fast before that is measured and answered.
     fn gains_much(&self, servo: &ServoConfig, robot: &RobotConfig) -> bool {
         let late = |trouble| match trouble {
             Trouble::ControllerSlow(us) | Trouble::HostLate(us) => f64::from(us) * 1e-6,
+            // To read a flood takes time, a tick at the most.
+            Trouble::BusFlooded(..) => 1.0 / self.rate_hz,
             _ => 0.0,
         };
         let holds_s = GAINS / self.rate_hz + self.troubles().map(late).sum::<f64>();
@@ -296,10 +305,15 @@ impl Scenario {
         self.style == Style::Steps && !is_damped(robot)
     }
 
-    /// A servo that restarts between two ticks executes one command from its new turn.
-    pub fn jumps_turns(&self) -> bool {
-        let turns = |trouble| matches!(trouble, Trouble::OtherTurn(..));
-        self.rate_hz < RESTART_HZ && self.troubles().any(turns)
+    /// A servo that restarts between two ticks executes one command from its new turn, and one that is not heard some more.
+    pub fn jumps_turns(&self, robot: &RobotConfig) -> bool {
+        let turns = |trouble| match trouble {
+            Trouble::OtherTurn(..) => true,
+            Trouble::Reboot(servo) => is_turns_away(&robot.servos[servo]),
+            _ => false,
+        };
+        let is_unheard = || self.troubles().any(Trouble::disturbs_the_wire);
+        self.troubles().any(turns) && (self.rate_hz < RESTART_HZ || is_unheard())
     }
 
     /// Torques are commanded beside or instead of positions.

@@ -212,7 +212,9 @@ impl Run<'_> {
     }
 
     fn stop(&self) -> Option<Cause> {
-        let over = self.tick >= self.span.over && self.rig.machine.phase() == Phase::Active;
+        // One that lost replies between its start and arming waits for them in idle.
+        let waits = matches!(self.rig.machine.phase(), Phase::Idle | Phase::Active);
+        let over = self.tick >= self.span.over && waits;
         match self.mischief.has(saboteur::OPERATOR) {
             true => Some(Cause::OperatorStop),
             false => over.then_some(Cause::TimeOver),
