@@ -2,6 +2,7 @@
 
 use crate::attached::keep_attached;
 use crate::error::ControllerTimeout;
+use crate::forked;
 use crate::module::Module;
 use crate::state::{Command, State};
 use khz_robot::controller::Chain;
@@ -103,6 +104,7 @@ impl PyController {
             false => function.call1(py, (&self.state,)),
         };
         self.shared.called_ns.store(0, Ordering::Relaxed);
+        forked::end_child(py)?;
         result.map(drop)
     }
 

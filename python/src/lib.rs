@@ -10,6 +10,7 @@
 //! | `injected` | faults put into emulated devices |
 //! | `state` | what a controller sees and sets, as NumPy arrays |
 //! | `attached` | a thread that stays known to Python |
+//! | `forked` | children of a process that runs a robot |
 //! | `signals` | learning of Ctrl-C without Python's lock |
 //! | `log`, `column` | columns of a log as NumPy arrays |
 //! | `error` | one exception class for each kind of failure |
@@ -21,6 +22,7 @@ mod column;
 mod connection;
 mod control;
 mod error;
+mod forked;
 mod injected;
 mod log;
 mod module;
@@ -48,4 +50,9 @@ mod _native {
     use crate::robot::{Robot, Run};
     #[pymodule_export]
     use crate::state::{Command, State};
+
+    #[pymodule_init]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        crate::forked::tell_children(module)
+    }
 }

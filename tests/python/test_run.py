@@ -185,6 +185,28 @@ def test_a_forked_child_has_no_loop() -> None:
         assert os.waitstatus_to_exitcode(status) == 7
 
 
+@pytest.mark.parametrize("end", ["return", "raise ValueError", "sys.exit(0)", "os._exit(3)"])
+def test_a_child_forked_in_a_controller_ends_with_its_call_and_the_robot_goes_on(end: str) -> None:
+    script = f"""
+import os, sys, kilohertz
+children = []
+def controller(state, command):
+    if state.tick == 150:
+        child = os.fork()
+        if child == 0:
+            {end}
+        children.append(child)
+result = kilohertz.Robot.emulated(wire="instant").run(controller, duration=0.5, record=False)
+assert result.ended_well, result
+_, status = os.waitpid(children[0], 0)
+print(os.waitstatus_to_exitcode(status), len(children))
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30.0)
+    ended_itself = end == "os._exit(3)"
+    assert ran.stdout.split() == ["3" if ended_itself else "1", "1"], ran
+    assert ("must end there" in ran.stderr) is not ended_itself, ran
+
+
 def test_ctrl_c_ends_in_damping() -> None:
     # Where these tests run in the background of a shell, Python found SIGINT ignored and leaves it so.
     former = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -2,10 +2,11 @@
 //! by panics is counted by the process's panic hook.
 #![allow(clippy::unwrap_used)]
 
-use khz_measure::drill::campaign::{Violation, campaign, campaign_with};
+use khz_measure::drill::campaign::{Violation, campaign, campaign_with, idle};
 use khz_measure::drill::fleet::Member;
 use khz_measure::drill::plant::Plant;
 use khz_measure::drill::{Fleet, Invariant, watch_prints};
+use khz_robot::RobotConfig;
 
 /// The robots on which a plant shows soonest: none on legs, which takes longest to emulate. Only joints without limits are
 /// asked for what their formats cannot carry, and only where there are two buses one can starve the other.
@@ -47,6 +48,47 @@ fn nothing_is_violated_in_a_short_campaign() {
     assert!(campaign.brought_down > 25, "{}", campaign.brought_down);
 }
 
+/// A joint alone on its bus, and what its file says besides.
+fn joint(rate_hz: u32, more: &str) -> Fleet {
+    let text = format!(
+        "[loop]\nrate_hz = {rate_hz}\n[bus.main]\nlink = \"emulated\"\n\
+         [[servo]]\nname = \"joint\"\nbus = \"main\"\nid = 1\n{more}"
+    );
+    Fleet::of(&RobotConfig::parse(&text, "test").unwrap())
+}
+
+/// Both were reported as unsound: by formats that do not reach so far from the servo's zero, and by speeds that are read in
+/// steps greater than the limit or gained before they are read.
+#[test]
+fn a_joint_far_from_its_servos_zero_and_a_slow_one_violate_nothing() {
+    watch_prints();
+    let far = "sign = -1\noffset = 37.0\nlimits = { position = [0.0, 1.0], velocity = 0.3 }";
+    let slow = "limits = { position = [-1.0, 1.0], velocity = 0.2 }";
+    for fleet in [joint(200, far), joint(1000, slow)] {
+        assert_eq!(idle(&fleet), None);
+        let campaign = campaign(&fleet, 150, 1).unwrap();
+        assert!(campaign.violations.is_empty(), "{:#?}", campaign.violations);
+    }
+}
+
+#[test]
+fn a_robot_left_waiting_in_idle_ends_with_its_time() {
+    /// Replies are late from the tick on in which it would be armed.
+    const WAITS: u64 = 2702;
+    let fleet = joint(200, "limits = { position = [-1.0, 1.0], velocity = 1.0, torque = 3.0 }");
+    let campaign = campaign(&fleet, 1, WAITS).unwrap();
+    assert!(campaign.violations.is_empty(), "{:#?}", campaign.violations);
+}
+
+#[test]
+fn a_robot_on_a_bus_that_is_too_full_is_no_subject_of_a_campaign() {
+    let servo = |id| format!("[[servo]]\nname = \"joint{id}\"\nbus = \"main\"\nid = {id}\n");
+    let bus = "[bus.main]\nlink = \"emulated\"\nwire = \"rs485\"\nbaud = 3000000\n";
+    let text = bus.to_owned() + &(1..=40).map(servo).collect::<String>();
+    let why = idle(&Fleet::of(&RobotConfig::parse(&text, "test").unwrap())).unwrap();
+    assert!(why.contains("does not come under control with nothing broken: no reply at the start"), "{why}");
+}
+
 #[test]
 fn a_violation_replays_from_its_seed() {
     let first = find(Plant::FoundOutside);
@@ -69,7 +111,10 @@ fn shown_by(plant: Plant) -> (&'static str, &'static [Invariant]) {
         Plant::LateReplies => ("BusLate", &[StateAge, LeavesControl]),
         Plant::BlindGrace => ("", &[LeavesControl]),
         Plant::RefusedWrites => ("RefusesLimit", &[LeavesControl]),
+        Plant::RefusedReads => ("RefusesPosition", &[LeavesControl, StateAge]),
         Plant::SleepingServo => ("Asleep", &[LeavesControl]),
+        Plant::OwnStops => ("ControllerStops", &[Cause]),
+        Plant::HastyArming => ("LooseContact", &[Arming]),
         Plant::DuplicateIds => ("DuplicateId", &[Arming]),
         Plant::PrintedPanics => ("ControllerPanics", &[Panics]),
         Plant::PaceSpeedsUp => ("PacedTooFast", &[Rate]),
@@ -146,8 +191,24 @@ fn finds_refused_writes() {
 }
 
 #[test]
+fn finds_refused_reads() {
+    find(Plant::RefusedReads);
+}
+
+#[test]
 fn finds_a_servo_that_stays_off() {
     find(Plant::SleepingServo);
+}
+
+#[test]
+fn finds_a_controllers_own_stop_taken_for_a_restart() {
+    let violation = find(Plant::OwnStops);
+    assert!(violation.what.contains("the servo started anew"), "{violation:?}");
+}
+
+#[test]
+fn finds_a_robot_armed_after_one_complete_tick() {
+    find(Plant::HastyArming);
 }
 
 #[test]

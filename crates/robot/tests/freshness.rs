@@ -264,6 +264,31 @@ fn a_servo_with_whose_id_another_answers_too_is_reported_every_tick() {
     assert_eq!(rig.cycle.stats(0).duplicates, 100);
 }
 
+#[test]
+fn a_reply_that_was_overtaken_takes_no_state_back() {
+    let fate = |tick| match tick {
+        10 => late(3),
+        13 => Fate { lost: true, ..Fate::default() },
+        _ => Fate::default(),
+    };
+    let mut rig = Rig::new(false, (0..20).map(fate));
+    let known: Vec<_> = (0..20).map(|tick| (rig.tick_and_check(tick), rig.answered()).1).collect();
+    assert!(known.is_sorted(), "{known:?}");
+    assert_eq!(known[13], Some(13));
+}
+
+#[test]
+fn a_duplicate_makes_queries_longer_for_a_while_and_not_for_ever() {
+    let twice = |tick| Fate { twice: (tick == 10).then_some(0), ..Fate::default() };
+    // Short enough for a mark not to fall into the padding.
+    let mut rig = Rig::new(true, (0..500).map(twice));
+    (0..500).for_each(|tick| _ = rig.tick_and_check(tick));
+    let lengths: Vec<_> = rig.oracle.0.lock().unwrap().sent.iter().map(|(_, len)| *len).collect();
+    let is_longer = |len: &usize| *len > lengths[0];
+    assert!(lengths[11..250].iter().any(is_longer), "while: {lengths:?}");
+    assert!(!lengths[300..].iter().any(is_longer), "for ever: {lengths:?}");
+}
+
 fn fates(twice: bool) -> impl Strategy<Value = Vec<Fate>> {
     let delay = prop_oneof![6 => Just(0), 2 => 0..4_i64, 1 => 0..20_i64];
     let copy = prop_oneof![8 => Just(None), 1 => Just(Some(0)), 1 => Just(Some(1))];

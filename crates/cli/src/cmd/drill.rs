@@ -1,9 +1,9 @@
 //! `khz drill`: break the emulated robot on purpose and measure what happens.
 
 use super::{output, show};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use khz_measure::doctor::for_shell;
-use khz_measure::drill::campaign::{Campaign, Count, campaign};
+use khz_measure::drill::campaign::{Campaign, Count, campaign, idle};
 use khz_measure::drill::fall::{self, Fall, ratio};
 use khz_measure::drill::heat::{self, Sun, Walk};
 use khz_measure::drill::{Fleet, watch_prints};
@@ -110,6 +110,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
                 Some(robot) => Fleet::of(&load(Some(robot))?),
                 None => Fleet::built_in(),
             };
+            if let (Some(path), Some(why)) = (&robot, idle(&fleet)) {
+                bail!("{}: {why}", path.display());
+            }
             let result = campaign(&fleet, scenarios, seed)?;
             show(&if json {
                 format!("{:#}\n", json!(result))

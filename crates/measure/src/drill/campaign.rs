@@ -89,6 +89,18 @@ pub fn campaign(fleet: &Fleet, scenarios: u64, seed: u64) -> Result<Campaign, Co
     campaign_with(fleet, scenarios, seed, None)
 }
 
+/// The first robot that does not come under control although nothing goes wrong, and why: a campaign with it would say
+/// nothing. It is in order otherwise, and can be emulated.
+pub fn idle(fleet: &Fleet) -> Option<String> {
+    (0..fleet.members.len()).find_map(|robot| {
+        let scenario = Scenario::undisturbed(robot, fleet);
+        let verdict = run_caught(fleet, &scenario, None);
+        let why = verdict.last.map_or("the run ended at once".to_owned(), |cause| cause.to_string());
+        (!verdict.armed)
+            .then(|| format!("{} does not come under control with nothing broken: {why}", scenario.robot.1))
+    })
+}
+
 /// As [`campaign`], with a defect planted.
 ///
 /// # Errors

@@ -1,9 +1,12 @@
 //! What each trouble may and must lead to.
 
-use super::scenario::{Event, Queue, Scenario, Style, Trouble};
+use super::saboteur;
+use super::scenario::{Event, Queue, Scenario, Style, Trouble, is_coarse};
+use super::witness::GAINS;
 use khz_robot::RobotConfig;
 use khz_robot::config::ServoConfig;
 use khz_robot::supervisor::{Cause, Trigger};
+use std::f64::consts::PI;
 
 impl Trouble {
     /// It is there before the first tick.
@@ -15,7 +18,11 @@ impl Trouble {
     pub const fn must_not_arm(self) -> bool {
         matches!(
             self,
-            Self::FoundOutside(..) | Self::FoundBeyondFormat(_) | Self::DuplicateId(_) | Self::Overloaded
+            Self::FoundOutside(..)
+                | Self::FoundBeyondFormat(_)
+                | Self::DuplicateId(_)
+                | Self::Overloaded
+                | Self::LooseContact(..)
         )
     }
 
@@ -111,6 +118,7 @@ impl Trouble {
                 | Self::PowerCut(..)
                 | Self::RefusesPosition(_)
                 | Self::Overloaded
+                | Self::LooseContact(..)
                 | Self::DuplicateId(_)
                 | Self::HostKilled
                 | Self::HostStopped(_)
@@ -136,7 +144,10 @@ impl Trouble {
             | Self::BusHolds(..)
             | Self::PowerCut(..)
             | Self::DuplicateId(_)
-            | Self::Overloaded => is_silence(trigger) || trigger == Trigger::ServoFault || moves(trigger),
+            | Self::Overloaded
+            | Self::LooseContact(..) => {
+                is_silence(trigger) || trigger == Trigger::ServoFault || moves(trigger)
+            }
             Self::HostStopped(_) | Self::HostLate(_) | Self::ControllerFreezes(_) => {
                 is_silence(trigger) || matches!(trigger, Trigger::Imu | Trigger::ServoFault) || moves(trigger)
             }
@@ -149,7 +160,7 @@ impl Trouble {
             Self::Lying(_) => matches!(cause, Cause::ServoNotFinite { .. }),
             // A joint that does not feel itself move is driven wherever it goes.
             Self::Stuck(_) | Self::Pushed(..) | Self::WrongSign(_) | Self::ControllerStops(_) => {
-                moves(trigger) || matches!(cause, Cause::ServoFault { .. })
+                moves(trigger) || matches!(cause, Cause::ServoFault { .. } | Cause::ServoSaturated { .. })
             }
             Self::FoundOutside(..) | Self::FoundBeyondFormat(_) => {
                 moves(trigger) || trigger == Trigger::ServoFault
@@ -203,7 +214,33 @@ fn is_damped(robot: &RobotConfig) -> bool {
     robot.servos.iter().all(|servo| ratio(servo) >= RATIO)
 }
 
+/// A speed within its limit may be read as one that is too fast.
+fn reads_coarsely(robot: &RobotConfig) -> bool {
+    let factor = robot.supervisor.velocity_factor;
+    robot.servos.iter().any(|servo| is_coarse(servo, servo.query.velocity, factor))
+}
+
+/// Started anew, the servo takes its joint to be on another turn: it knows where it is within one.
+fn is_turns_away(servo: &ServoConfig) -> bool {
+    let limits = servo.limits.position.unwrap_or([servo.joint.start; 2]);
+    limits.into_iter().any(|limit| (limit - servo.offset).abs() > PI)
+}
+
 impl Scenario {
+    /// Under torque control a joint at its greatest speed is too fast before that is measured and answered.
+    fn gains_much(&self, servo: &ServoConfig, robot: &RobotConfig) -> bool {
+        let late = |trouble| match trouble {
+            Trouble::ControllerSlow(us) | Trouble::HostLate(us) => f64::from(us) * 1e-6,
+            // To read a flood takes time, a tick at the most.
+            Trouble::BusFlooded(..) => 1.0 / self.rate_hz,
+            _ => 0.0,
+        };
+        let holds_s = GAINS / self.rate_hz + self.troubles().map(late).sum::<f64>();
+        let gained = saboteur::torque(&servo.limits) / servo.joint.inertia * holds_s;
+        let factor = robot.supervisor.velocity_factor - 1.0;
+        servo.limits.velocity.is_some_and(|limit| gained > factor * limit)
+    }
+
     /// Because of this trouble a robot under control must leave it. Before tick `runs` its servos are not switched on yet,
     /// until tick `grace` silence is forgiven.
     pub fn must_end_by(&self, event: &Event, runs: u64, grace: u64, robot: &RobotConfig) -> bool {
@@ -225,8 +262,9 @@ impl Scenario {
         let by_trouble = begun.into_iter().any(|event| event.trouble.explains(cause, robot));
         // A target that moves in large steps is followed faster than it moves on the whole.
         let jerks = self.rate_hz < SMOOTH_HZ && self.style.follows_targets();
-        let gains = self.rate_hz < BRAKED_HZ && self.style == Style::Torque;
-        let is_fast = jerks || gains || self.rings(robot);
+        let gains = self.style == Style::Torque
+            && (self.rate_hz < BRAKED_HZ || robot.servos.iter().any(|servo| self.gains_much(servo, robot)));
+        let is_fast = jerks || gains || self.rings(robot) || reads_coarsely(robot);
         // The supervisor takes no torque in a loop that is too slow to brake what it leads to.
         let refuses = self.style == Style::Torque && self.rate_hz < TORQUE_HZ;
         let overshoots = self.rate_hz < SMOOTH_HZ && self.style == Style::Velocity;
@@ -267,10 +305,15 @@ impl Scenario {
         self.style == Style::Steps && !is_damped(robot)
     }
 
-    /// A servo that restarts between two ticks executes one command from its new turn.
-    pub fn jumps_turns(&self) -> bool {
-        let turns = |trouble| matches!(trouble, Trouble::OtherTurn(..));
-        self.rate_hz < RESTART_HZ && self.troubles().any(turns)
+    /// A servo that restarts between two ticks executes one command from its new turn, and one that is not heard some more.
+    pub fn jumps_turns(&self, robot: &RobotConfig) -> bool {
+        let turns = |trouble| match trouble {
+            Trouble::OtherTurn(..) => true,
+            Trouble::Reboot(servo) => is_turns_away(&robot.servos[servo]),
+            _ => false,
+        };
+        let is_unheard = || self.troubles().any(Trouble::disturbs_the_wire);
+        self.troubles().any(turns) && (self.rate_hz < RESTART_HZ || is_unheard())
     }
 
     /// Torques are commanded beside or instead of positions.

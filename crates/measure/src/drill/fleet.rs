@@ -284,7 +284,7 @@ impl Cast {
         for config in [&mut self.file, &mut self.real] {
             let settings = &mut config.servos[servo].settings;
             settings.query.position = Format::Int16;
-            settings.joint.start = 40.0;
+            settings.joint.start = settings.offset + 40.0;
             settings.joint.gravity = 0.0;
             settings.joint.stops = None;
             settings.limits.position = None;

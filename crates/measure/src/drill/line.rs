@@ -187,6 +187,7 @@ impl Link for Line {
 
     fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
         self.release(now_ns);
+        let frame = &self.forger.as_ref().map_or(*frame, |forger| forger.command(frame));
         let mut switch = lock(&self.switch);
         let room = match switch.gate {
             Gate::Open => {

@@ -5,9 +5,11 @@
 
 use super::fleet::Cast;
 use khz_link::Received;
+use khz_robot::PositionCommand;
 use khz_robot::config::{Format, Reaction};
 use khz_wire::subframe::Run;
 use khz_wire::{Address, Frame, Mode, Register, Subframe, Subframes, Value, Writer};
+use std::collections::BTreeMap;
 
 /// A repair that is taken out again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +36,14 @@ pub enum Plant {
     BlindGrace,
     /// A servo may refuse what it is sent.
     RefusedWrites,
+    /// What a servo refuses to read stays as it was last read.
+    RefusedReads,
     /// A servo that stays off is taken for one that obeys.
     SleepingServo,
+    /// A joint that the controller stops is taken for one that is driven, and its servo for one that started anew.
+    OwnStops,
+    /// One complete tick is enough to arm.
+    HastyArming,
     /// Two servos may answer to one id.
     DuplicateIds,
     /// A controller's panic is printed within the tick.
@@ -55,6 +63,7 @@ impl Plant {
             Self::PositionTrigger => robot.supervisor.reactions.position = Reaction::Warn,
             Self::VelocityTrigger => robot.supervisor.reactions.velocity = Reaction::Warn,
             Self::BlindGrace => robot.supervisor.stale_ms = Some(10_000.0),
+            Self::HastyArming => robot.supervisor.answer_ticks = 1,
             // The same triggers at the same values, but a guard that allows ten times as much.
             Self::TargetJumps => {
                 robot.supervisor.velocity_factor *= 0.1;
@@ -105,11 +114,13 @@ impl Inbox {
     }
 }
 
-/// Changes replies so that the host cannot see what it has learnt to see.
+/// Changes replies so that the host cannot see what it has learnt to see, and commands so that it does not know what they say.
 pub struct Forger {
     plant: Plant,
     /// The last query to each servo, and how many replies came to it.
     queries: Vec<Option<(Frame, u32)>>,
+    /// What each servo answered last, by register.
+    known: Vec<BTreeMap<u32, Value>>,
 }
 
 impl Forger {
@@ -119,10 +130,21 @@ impl Forger {
             Plant::SaturatedReplies,
             Plant::LateReplies,
             Plant::RefusedWrites,
+            Plant::RefusedReads,
             Plant::SleepingServo,
+            Plant::OwnStops,
             Plant::DuplicateIds,
         ];
-        forged.contains(&plant).then(|| Self { plant, queries: vec![None; 128] })
+        forged.contains(&plant).then(|| Self {
+            plant,
+            queries: vec![None; 128],
+            known: vec![BTreeMap::new(); 128],
+        })
+    }
+
+    /// The host commands; what goes on the wire.
+    pub fn command(&self, frame: &Frame) -> Frame {
+        if self.plant == Plant::OwnStops && is_limp(frame) { stopped(frame) } else { *frame }
     }
 
     /// The host asks.
@@ -141,7 +163,8 @@ impl Forger {
         }
         let frame = match self.plant {
             Plant::LateReplies => reordered(query, &received.frame),
-            Plant::DuplicateIds => received.frame,
+            Plant::RefusedReads => completed(query, &received.frame, &mut self.known[usize::from(id & 0x7f)]),
+            Plant::DuplicateIds | Plant::OwnStops => received.frame,
             plant => copied(&received.frame, |register, value| forged(plant, query, register, value)),
         };
         Some(Received { frame, ..received })
@@ -196,31 +219,89 @@ fn copied(reply: &Frame, change: impl Fn(u32, Value) -> Value) -> Frame {
     })
 }
 
-/// The values of a reply in the order of another query: as if they answered that.
-fn reordered(query: &Frame, reply: &Frame) -> Frame {
-    let values: Vec<(u32, Value)> = Subframes::new(reply.payload())
-        .flatten()
-        .filter_map(|subframe| match subframe {
-            Subframe::Reply(values) => Some(values.iter()),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    let value = |register: u32, run: Run| {
-        let known =
-            values.iter().find(|(known, value)| *known == register && value.resolution() == run.resolution);
-        known.map_or(Value::read(run.resolution, &[0; 4]), |(_, value)| Some(*value))
+/// A command under which a servo does nothing, and that no controller but a saboteur's gives: a stop that the supervisor takes
+/// for a position command.
+pub fn limp() -> PositionCommand {
+    PositionCommand { kp_scale: 0.0, kd_scale: 0.0, max_torque: 0.0, ..PositionCommand::hold(f64::NAN) }
+}
+
+/// It carries [`limp`].
+fn is_limp(frame: &Frame) -> bool {
+    let mut values = Subframes::new(frame.payload()).flatten().filter_map(|subframe| match subframe {
+        Subframe::Write(values) => Some(values),
+        _ => None,
+    });
+    let no_torque = |(register, value): (u32, Value)| {
+        register == u32::from(Register::COMMAND_MAX_TORQUE.0)
+            && matches!(value, Value::Float(0.0) | Value::Int8(0) | Value::Int16(0) | Value::Int32(0))
     };
-    rewritten(reply, |writer| {
-        for subframe in Subframes::new(query.payload()).flatten() {
-            let Subframe::Read(run) = subframe else { continue };
-            writer.reply_head(run).ok()?;
-            for register in run.start..run.start + run.count {
-                writer.value(value(register, run)?).ok()?;
+    values.any(|values| values.iter().any(no_torque))
+}
+
+/// A stop with the reads of another command.
+fn stopped(command: &Frame) -> Frame {
+    rewritten(command, |writer| {
+        writer.write(u32::from(Register::MODE.0), &[Value::Int8(Mode::Stopped as i8)]).ok()?;
+        for subframe in Subframes::new(command.payload()).flatten() {
+            if let Subframe::Read(run) = subframe {
+                writer.read(run).ok()?;
             }
         }
         Some(())
     })
+}
+
+/// The values of a reply.
+fn values(reply: &Frame) -> impl Iterator<Item = (u32, Value)> {
+    let runs = Subframes::new(reply.payload()).flatten().filter_map(|subframe| match subframe {
+        Subframe::Reply(values) => Some(values.iter()),
+        _ => None,
+    });
+    runs.flatten()
+}
+
+/// The values of a reply in the order of another query: as if they answered that.
+fn reordered(query: &Frame, reply: &Frame) -> Frame {
+    let values: Vec<(u32, Value)> = values(reply).collect();
+    rewritten(reply, |writer| {
+        answer(writer, query, |register, run| {
+            let known = values
+                .iter()
+                .find(|(known, value)| *known == register && value.resolution() == run.resolution);
+            known.map_or(Value::read(run.resolution, &[0; 4]), |(_, value)| Some(*value))
+        })
+    })
+}
+
+/// A reply to this query in which what the servo refused to read, and what it therefore left out, is as it was `known` before.
+fn completed(query: &Frame, reply: &Frame, known: &mut BTreeMap<u32, Value>) -> Frame {
+    known.extend(values(reply));
+    let is_refused = |subframe| matches!(subframe, Subframe::ReadError(_));
+    if !Subframes::new(reply.payload()).flatten().any(is_refused) {
+        return *reply;
+    }
+    rewritten(reply, |writer| {
+        for subframe in Subframes::new(reply.payload()).flatten() {
+            if let Subframe::WriteError(error) = subframe {
+                writer.write_error(error).ok()?;
+            }
+        }
+        answer(writer, query, |register, run| {
+            known.get(&register).copied().filter(|value| value.resolution() == run.resolution)
+        })
+    })
+}
+
+/// Answers every read of a query with a value.
+fn answer(writer: &mut Writer<'_>, query: &Frame, value: impl Fn(u32, Run) -> Option<Value>) -> Option<()> {
+    for subframe in Subframes::new(query.payload()).flatten() {
+        let Subframe::Read(run) = subframe else { continue };
+        writer.reply_head(run).ok()?;
+        for register in run.start..run.start + run.count {
+            writer.value(value(register, run)?).ok()?;
+        }
+    }
+    Some(())
 }
 
 /// A frame with another payload; the same where that does not fit.

@@ -40,6 +40,8 @@ pub struct Verdict {
     pub violated: Option<Violated>,
     pub brought_down: bool,
     pub armed: bool,
+    /// Why the last change of phase.
+    pub last: Option<Cause>,
     pub reaction_ns: Option<i64>,
     /// One tick and the bus cycle.
     pub allowed_ns: i64,
@@ -57,8 +59,10 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict 
     prints::take_prints();
     let (mischief, time) = (Arc::new(Mischief::default()), VirtualTime::new(0));
     let witness = Arc::new(Mutex::new(Witness::new(&cast, scenario)));
-    if plant == Some(Plant::PrintedPanics) {
-        mischief.begin(saboteur::PRINTS);
+    match plant {
+        Some(Plant::PrintedPanics) => mischief.begin(saboteur::PRINTS),
+        Some(Plant::OwnStops) => mischief.begin(saboteur::UNTOLD),
+        _ => {}
     }
     let controller = Box::new(Saboteur {
         inner: saboteur::controller(scenario.style, &cast.file),
@@ -175,6 +179,7 @@ impl Run<'_> {
         Verdict {
             violated: violated.or(slow).or(unwritten),
             brought_down: self.log.iter().any(left),
+            last: self.log.last().map(|transition| transition.cause),
             armed: self.log.iter().any(|transition| transition.to == Phase::Active),
             reaction_ns,
             allowed_ns,
@@ -187,6 +192,7 @@ impl Run<'_> {
         while self.tick < self.longest() && !self.rig.machine.is_settled() {
             let (scenario, tick) = (self.scenario, self.tick);
             self.finish_troubles();
+            self.shake_contacts();
             for event in scenario.events.iter().filter(|event| event.tick == tick) {
                 match event.trouble {
                     Trouble::HostKilled => return self.host_is_gone(),
@@ -206,7 +212,9 @@ impl Run<'_> {
     }
 
     fn stop(&self) -> Option<Cause> {
-        let over = self.tick >= self.span.over && self.rig.machine.phase() == Phase::Active;
+        // One that lost replies between its start and arming waits for them in idle.
+        let waits = matches!(self.rig.machine.phase(), Phase::Idle | Phase::Active);
+        let over = self.tick >= self.span.over && waits;
         match self.mischief.has(saboteur::OPERATOR) {
             true => Some(Cause::OperatorStop),
             false => over.then_some(Cause::TimeOver),
@@ -245,6 +253,15 @@ impl Run<'_> {
         let now_ns = self.rig.now_ns();
         let refused = Injection::RefuseWrite(Some(Register::COMMAND_MAX_TORQUE));
         self.rig.stage().world.inject(servo, refused, now_ns);
+    }
+
+    fn shake_contacts(&mut self) {
+        for trouble in self.scenario.troubles() {
+            if let Trouble::LooseContact(bus, ticks) = trouble {
+                let carries = self.tick.is_multiple_of(u64::from(ticks));
+                self.rig.set_gate(bus, if carries { Gate::Open } else { Gate::Lost });
+            }
+        }
     }
 
     fn set_supply(&mut self, volts: f64) {
@@ -327,6 +344,7 @@ impl Run<'_> {
         }
         for transition in self.rig.machine.transitions() {
             let Transition { from, to, cause, .. } = *transition;
+            self.log.push(*transition);
             if from != to && !from.leads_to(to) {
                 return Violated::by(Invariant::Graph, format!("no way from {from:?} to {to:?}"));
             }
@@ -342,7 +360,6 @@ impl Run<'_> {
             if to == Phase::Active && from != to {
                 self.active_since = self.tick;
             }
-            self.log.push(*transition);
         }
         if prints::take_prints() > 0 {
             return Violated::by(Invariant::Panics, "a panic was printed within the tick");

@@ -1,5 +1,6 @@
 //! The controller of a campaign: the robot's own or a crude one, until it misbehaves as told.
 
+use super::plant;
 use super::scenario::Style;
 use super::witness::{Witness, lock};
 use khz_robot::config::Limits;
@@ -18,6 +19,8 @@ pub const OPERATOR: u8 = 16;
 pub const HUGE: u8 = 32;
 /// It prints that it panics, as it did before panics were kept.
 pub const PRINTS: u8 = 64;
+/// Its stops are such as the supervisor does not take for stops.
+pub const UNTOLD: u8 = 128;
 
 /// No servo.
 const NOBODY: usize = usize::MAX;
@@ -83,6 +86,11 @@ pub fn controller(style: Style, robot: &RobotConfig) -> Box<dyn Controller> {
     }
 }
 
+/// The torque that torque control commands, N·m.
+pub fn torque(limits: &Limits) -> f64 {
+    0.5 * limits.torque.unwrap_or(1.0)
+}
+
 /// Steps of the target, a velocity or a torque, with a new one every 50 ms.
 struct Crude {
     style: Style,
@@ -101,9 +109,7 @@ impl Crude {
             Style::Velocity => {
                 PositionCommand { velocity: 1.5 * way * limits.velocity.unwrap_or(5.0), ..free }
             }
-            Style::Torque => {
-                PositionCommand { torque: 0.5 * way * limits.torque.unwrap_or(1.0), kd_scale: 0.0, ..free }
-            }
+            Style::Torque => PositionCommand { torque: way * torque(limits), kd_scale: 0.0, ..free },
             _ => {
                 let [low, high] = limits.position.unwrap_or([-1.0, 1.0].map(|by| self.from[servo] + by));
                 let (middle, half) = (0.5 * (low + high), 0.5 * (high - low));
@@ -159,7 +165,8 @@ impl Controller for Saboteur {
             return Err("given up, for the drill".into());
         }
         if let Some(command) = commands.get_mut(mischief.stopped.load(Ordering::Relaxed)) {
-            *command = ServoCommand::Stop;
+            let untold = ServoCommand::Position(plant::limp());
+            *command = if mischief.has(UNTOLD) { untold } else { ServoCommand::Stop };
         }
         if mischief.has(NAN) {
             spoil(commands, f64::NAN, f64::NAN);

@@ -2,8 +2,10 @@
 
 use super::fleet::{Fleet, Member};
 use khz_emu::noise::Noise;
-use khz_robot::config::Format;
+use khz_robot::config::{Format, ServoConfig};
+use khz_wire::{Class, Resolution};
 use serde::Serialize;
+use std::f64::consts::TAU;
 use std::fmt;
 
 /// Something that goes wrong. Servos and buses by their number in the robot file.
@@ -85,6 +87,8 @@ pub enum Trouble {
     DuplicateId(usize),
     /// From the start: the bus cycle is longer than the time it has.
     Overloaded,
+    /// From the start: a bus carries commands in one of so many ticks, and loses them in the others.
+    LooseContact(usize, u8),
     /// From the start: frames pace the loop, so many percent of its rate. Nothing else goes wrong in such a run.
     PacedTooFast(u16),
 }
@@ -195,6 +199,19 @@ impl Scenario {
         Self { seed, robot: (robot, member.config.name.clone()), style, rate_hz, formats, events }
     }
 
+    /// A robot of `fleet` as its file has it, and nothing goes wrong.
+    pub fn undisturbed(robot: usize, fleet: &Fleet) -> Self {
+        let config = &fleet.members[robot].config;
+        Self {
+            seed: 0,
+            robot: (robot, config.name.clone()),
+            style: Style::Own,
+            rate_hz: config.timing.rate_hz,
+            formats: Formats { command: None, query: None },
+            events: Vec::new(),
+        }
+    }
+
     /// What goes wrong.
     pub fn troubles(&self) -> impl Iterator<Item = Trouble> + '_ {
         self.events.iter().map(|event| event.trouble)
@@ -246,8 +263,49 @@ impl Formats {
         ];
         // On a full bus only the short ones leave time for everybody.
         let choices = if member.is_full { &ALL[..6] } else { &ALL[..] };
-        Self { command: dice.one_of(choices), query: dice.one_of(choices) }
+        let (command, query) = (dice.one_of(choices), dice.one_of(choices));
+        let servos = &member.config.servos;
+        Self {
+            command: command.filter(|&format| servos.iter().all(|servo| suits_command(servo, format))),
+            query: query.filter(|&format| servos.iter().all(|servo| suits_query(member, servo, format))),
+        }
     }
+}
+
+/// A servo can be commanded in this format: it carries the limits, and makes no frame longer.
+fn suits_command(servo: &ServoConfig, format: Format) -> bool {
+    let (limits, own) = (&servo.limits, &servo.command);
+    let torque = limits.torque.is_none_or(|limit| limit < format.reach(Class::Torque));
+    carries(servo, format, 0.0) && torque && is_no_longer(format, [own.position, own.velocity, own.torque])
+}
+
+/// A servo can be asked in this format: as [`suits_command`], and the least speed is not too fast already.
+fn suits_query(member: &Member, servo: &ServoConfig, format: Format) -> bool {
+    let (settings, own) = (&member.config.supervisor, &servo.query);
+    let fine = !is_coarse(servo, format, settings.velocity_factor);
+    fine && carries(servo, format, settings.position_tolerance)
+        && is_no_longer(format, [own.position, own.velocity, own.torque])
+}
+
+/// A format carries the limits of position and velocity, and what is `beyond` the former.
+fn carries(servo: &ServoConfig, format: Format, beyond: f64) -> bool {
+    let limits = &servo.limits;
+    let furthest = limits.position.into_iter().flatten().map(|limit| (limit - servo.offset).abs() + beyond);
+    let mut furthest = furthest.chain([(servo.joint.start - servo.offset).abs()]);
+    let velocity = limits.velocity.is_none_or(|limit| limit < format.reach(Class::Velocity));
+    furthest.all(|furthest| furthest < format.reach(Class::Position)) && velocity
+}
+
+/// Rounded to a step of this format, a speed within its limit may be read as one that is too fast.
+pub fn is_coarse(servo: &ServoConfig, format: Format, velocity_factor: f64) -> bool {
+    let margin = servo.limits.velocity.map_or(f64::INFINITY, |limit| (velocity_factor - 1.0) * limit);
+    0.5 * format.step(Class::Velocity) * TAU > margin
+}
+
+/// Three values in this format are no longer than in those of the file.
+fn is_no_longer(format: Format, own: [Format; 3]) -> bool {
+    let len = |format: Format| format.resolution().map_or(0, Resolution::size);
+    3 * len(format) <= own.into_iter().map(len).sum()
 }
 
 impl Event {
@@ -314,7 +372,9 @@ impl Trouble {
             }
             36 if is_simple => Self::DuplicateId(servo),
             36 | 38 => Self::WrongSign(servo),
-            37 if member.any_rate => Self::Overloaded,
+            37 if member.any_rate && size.is_multiple_of(2) => Self::Overloaded,
+            // One complete tick at a time is enough for a robot whose file says so.
+            37 if member.config.supervisor.answer_ticks > 1 => Self::LooseContact(bus, 2 + (size % 5) as u8),
             39 if is_simple => Self::PacedTooFast(110 + size / 3),
             _ => Self::OperatorStop,
         }

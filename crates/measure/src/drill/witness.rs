@@ -32,11 +32,13 @@ const TRIGGER: f64 = 1.5;
 const UNSEEN: f64 = 2.0;
 /// A torque drives a joint for so many periods before the answer to what it leads to: one until that is measured, one until the
 /// next command.
-const GAINS: f64 = 2.0;
+pub const GAINS: f64 = 2.0;
+/// One without a limit, which is so great that what happens before a period's measurement counts: three.
+const UNLIMITED_GAINS: f64 = 1.5;
 /// A joint that was pushed, by somebody or by the ground, swings back so many times faster.
 const THROWN: f64 = 1.5;
-/// The torque of a servo without a limit of its own, N·m.
-const UNLIMITED: f64 = 20.0;
+/// The torque of a servo without a limit of its own, N·m: the emulated motor's at 100 A, behind its gear.
+const UNLIMITED: f64 = 33.0;
 /// The greatest torque with which a servo damps (`servo.timeout_max_torque_Nm` from the factory), N·m.
 const DAMPING_TORQUE: f64 = 5.0;
 /// How far outside the limits a joint may be found, rad.
@@ -121,7 +123,7 @@ impl Witness {
     /// Watches the devices of `cast` in a run of `scenario`.
     pub fn new(cast: &Cast, scenario: &Scenario) -> Self {
         let file = &cast.file;
-        let anywhere = scenario.may_push_blindly(file) || scenario.jumps_turns();
+        let anywhere = scenario.may_push_blindly(file) || scenario.jumps_turns(file);
         let blind_s = if anywhere { f64::INFINITY } else { scenario.blind_s(file) };
         let drive = Drive::of(scenario, file);
         let joints = cast.stands_for.iter().map(|&servo| {
@@ -247,7 +249,7 @@ impl Joint {
     fn new(servo: usize, file: &ServoSettings, real: &ServoSettings, drive: &Drive, blind_s: f64) -> Self {
         let torque = file.limits.torque.unwrap_or(UNLIMITED);
         let (inertia, kd) = (real.joint.inertia, real.device.kd.max(1e-3));
-        let answer_s = drive.gains_s;
+        let answer_s = drive.gains_s * if file.limits.torque.is_some() { 1.0 } else { UNLIMITED_GAINS };
         let most = drive.swings * if blind_s > 0.0 || drive.rings { UNSEEN } else { TRIGGER };
         let fastest =
             file.limits.velocity.map_or(f64::INFINITY, |limit| most * limit + torque / inertia * answer_s);

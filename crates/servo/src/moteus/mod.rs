@@ -35,15 +35,9 @@ pub struct Settings {
     pub query: QueryFormat,
 }
 
-/// The greatest magnitude a format carries, in the joint's unit and seen from the servo's zero.
-fn greatest(class: Class, format: Format) -> f64 {
-    let turns = if matches!(class, Class::Position | Class::Velocity) { TAU } else { 1.0 };
-    format.greatest(class) * turns
-}
-
 /// A velocity or torque that is not sent is 0 for the servo: it does less than was asked, so nothing is cut.
 fn unless_left_out(class: Class, format: Format) -> f64 {
-    if format == Format::None { f64::INFINITY } else { greatest(class, format) }
+    if format == Format::None { f64::INFINITY } else { format.reach(class) }
 }
 
 impl FamilySettings for Settings {
@@ -51,15 +45,15 @@ impl FamilySettings for Settings {
         let Self { command, query } = self;
         Carries {
             zero: mounting.offset,
-            position: greatest(Class::Position, command.position),
+            position: command.position.reach(Class::Position),
             velocity: unless_left_out(Class::Velocity, command.velocity),
             torque: unless_left_out(Class::Torque, command.torque),
-            max_torque: greatest(Class::Torque, command.max_torque),
+            max_torque: command.max_torque.reach(Class::Torque),
             least_max_torque: command.max_torque.step(Class::Torque),
             kp_scale: command.kp_scale != Format::None,
             kd_scale: command.kd_scale != Format::None,
             velocity_asked: query.velocity != Format::None,
-            reported: [greatest(Class::Position, query.position), greatest(Class::Velocity, query.velocity)],
+            reported: [query.position.reach(Class::Position), query.velocity.reach(Class::Velocity)],
         }
     }
 

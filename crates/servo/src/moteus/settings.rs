@@ -2,6 +2,7 @@
 
 use khz_settings::{section, words};
 use khz_wire::{Class, Resolution};
+use std::f64::consts::TAU;
 
 words! {
     /// How a value travels.
@@ -34,6 +35,12 @@ impl Format {
     /// The greatest magnitude it carries, in the unit of the wire; 0 if the value does not travel.
     pub fn greatest(self, class: Class) -> f64 {
         self.resolution().map_or(0.0, |format| class.greatest(format))
+    }
+
+    /// The greatest magnitude it carries, in the joint's unit (rad, rad/s, N·m) and seen from the servo's zero.
+    pub fn reach(self, class: Class) -> f64 {
+        let turns = if matches!(class, Class::Position | Class::Velocity) { TAU } else { 1.0 };
+        self.greatest(class) * turns
     }
 
     /// The least magnitude above 0 it carries, in the unit of the wire; 0 for floats, and if the value does not travel.
