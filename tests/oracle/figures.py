@@ -314,27 +314,28 @@ def servo(samples: list[Row], starts: list[int]) -> Figures:
 
 def jitter(rows: list[Row], period_ns: int, threshold_ns: int) -> Figures:
     """The figures of `khz jitter` from the rows of its CSV, in a run without pauses."""
-    woke = [row["woke_ns"] for row in rows]
     first = rows[0]["due_ns"]
-    at = [value - first for value in woke]
     latency = [row["woke_ns"] - row["planned_ns"] for row in rows]
-    work = [row["done_ns"] - row["begun_ns"] for row in rows]
-    response = [late_ns + work_ns for late_ns, work_ns in zip(latency, work)]
-    started = [(row["woke_ns"], row["due_ns"], row["missed"], known) for row, known in zip(rows, at)]
+    started = [(row["woke_ns"], row["due_ns"], row["missed"], row["woke_ns"] - first) for row in rows]
     all_lost = [shares(late_ns, row["previous_ns"], row) for late_ns, row in zip(latency, rows)]
-    late_ticks = sum(ns > threshold_ns for ns in response)
+    # The wake that ended a run did no work.
+    ran = [row for row in rows if not row["withheld"]]
+    woke = [row["woke_ns"] for row in ran]
+    at = [value - first for value in woke]
+    work = [row["done_ns"] - row["begun_ns"] for row in ran]
+    response = [late_ns + work_ns for late_ns, work_ns in zip(latency, work)]
     return {
-        "ticks": len(rows),
+        "ticks": len(ran),
         "missed": sum(row["missed"] for row in rows),
         "overruns": sum(row["overrun"] for row in rows),
         "late_wakes": sum(ns >= period_ns for ns in latency),
-        "wake_latency_ns": distribution(latency, at),
+        "wake_latency_ns": distribution(latency, [row["woke_ns"] - first for row in rows]),
         "start_delay_ns": start_delay(started, period_ns),
         "period_ns": distribution([b - a for a, b in zip(woke, woke[1:])], at[1:]),
         "execution_ns": distribution(work, at),
         "response_ns": distribution(response, at),
         "lost_time": lost_time(all_lost),
-        "late": late_ticks,
+        "late": sum(ns > threshold_ns for ns in response),
     }
 
 

@@ -101,8 +101,8 @@ impl Live {
     }
 }
 
-/// There is nobody left to tell that nobody listens.
-fn show(text: &str) {
+/// Writes to stderr. There is nobody left to tell that nobody listens.
+pub(crate) fn show(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 

@@ -9,6 +9,7 @@ use khz_robot::recorder::{Plan, numbered};
 use khz_robot::run::Observer;
 use khz_robot::session::{LiveTick, SessionError};
 use khz_robot::{RobotState, ServoCommand};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -20,7 +21,9 @@ use std::time::Duration;
 const NAMES: u32 = 10_000;
 
 /// Why a robot could not be run, or its report not be written.
-#[derive(Debug, thiserror::Error)]
+///
+/// Its `Debug` is its text: what `main` prints of an error is for the person at the machine.
+#[derive(thiserror::Error)]
 pub enum Error {
     /// Something is wrong with the robot file.
     #[error(transparent)]
@@ -42,6 +45,12 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
 }
 
 /// A robot about to run: its file, and what a program adds to it.
@@ -167,8 +176,14 @@ impl Robot {
         Ok(Run { launch, config, text, stop })
     }
 
+    /// What is suspicious in the robot file but no error, ready to be shown.
+    pub fn warnings(&self) -> &[String] {
+        &self.config.warnings
+    }
+
     /// Runs the robot until its time is over or a signal comes (Ctrl-C, SIGTERM, a terminal that goes away: see
-    /// [`crate::ending_signals`]), which brings it down gently. Shows a live line on stderr if that is a terminal. Where a log
+    /// [`crate::ending_signals`]), which brings it down gently. Warnings of the file, and a live line if it is a terminal, go
+    /// to stderr. Where a log
     /// is written, the report is written beside it.
     ///
     /// # Errors
@@ -177,9 +192,11 @@ impl Robot {
         self.options.stop = stop_on_signal().map_err(Error::Signals)?;
         // The live line must not stop a robot that runs in the background.
         khz_rt::ignore_tostop().map_err(Error::Signals)?;
+        self.warnings().iter().for_each(|warning| live::show(&format!("{warning}\n")));
         let mut run = self.start()?;
         live::watch(&mut run.launch.session);
         let mut finished = run.finish()?;
+        finished.unsent().iter().for_each(|line| live::show(&format!("{line}\n")));
         if let Some(log) = finished.summary.log.clone() {
             finished.report(log.with_extension("html"))?;
         }
@@ -245,6 +262,11 @@ pub struct Finished {
 }
 
 impl Finished {
+    /// Commands that were handed over and may not have reached the servos, in lines for people; none, as a rule.
+    pub fn unsent(&self) -> &[String] {
+        &self.landed.outcome.unsent
+    }
+
     /// Writes the report, a page of HTML, and returns where it is: a file that is there is kept, and a number added to the
     /// name.
     ///

@@ -319,10 +319,16 @@ impl RunSummary {
         let damaged = unread
             .iter()
             .map(|damage| format!("The plots do not show what follows in a damaged log: {damage}."));
+        let lossy = self.sinks.iter().skip(1).filter(|sink| sink.lost > 0 || sink.error.is_some());
+        let lossy = lossy.map(|sink| {
+            let why = sink.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+            format!("The sink {} lost {} samples{why}.", sink.name, sink.lost)
+        });
         let warnings = warned
             .map(|event| format!("Warned of: {}.", event.tell()))
             .into_iter()
             .chain(dropped)
+            .chain(lossy)
             .chain(self.log_error.as_ref().map(|error| format!("The log is incomplete: {error}.")))
             .chain(damaged);
         judge(&Facts {
@@ -498,7 +504,12 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
     let stats = &landed.outcome.stats;
     RunData {
         title: format!("{}: {} servos at {} Hz", config.name, config.servos.len(), config.timing.rate_hz),
-        subtitle: format!("{} ticks on {}", summary.ticks, summary.passport.cpu),
+        subtitle: match summary.clock {
+            Clock::Real => format!("{} ticks on {}", summary.ticks, summary.passport.cpu),
+            Clock::Virtual => {
+                format!("{} ticks of virtual time: nothing here tells of a computer's timing", summary.ticks)
+            }
+        },
         verdict: summary.judged(config, &over_time.unread),
         figures: figures(summary),
         period_ns: config.timing.period_ns(),
@@ -507,7 +518,7 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
         cpu: Measured::new(over_time.cpu, &stats.loop_compute),
         start_delay: (&stats.start_delay).into(),
         phases: over_time.phases,
-        parts: summary.all_parts(),
+        parts: if summary.clock == Clock::Real { summary.all_parts() } else { Vec::new() },
         late: summary.late.worst.clone(),
         late_counts: format!(
             "{} of {} judged ticks were later than usual by more than {}: {}. The first {LEARNING} controlled ticks are not \
@@ -555,7 +566,24 @@ fn device(summary: &RunSummary, landed: &Landed, index: usize) -> Device {
     }
 }
 
+/// In virtual time nothing of this computer's was measured, so it is not shown.
 fn figures(summary: &RunSummary) -> Vec<Figure> {
+    let of_computer = [
+        "wake latency",
+        "start delay, all planned periods",
+        "loop compute time",
+        "preempted ticks",
+        "loop thread",
+    ];
+    let mut figures = all_figures(summary);
+    if summary.clock == Clock::Virtual {
+        figures.retain(|figure| !of_computer.contains(&figure.label.as_str()));
+        figures.push(Figure::new("clock", "virtual time").note("says nothing about this computer's timing"));
+    }
+    figures
+}
+
+fn all_figures(summary: &RunSummary) -> Vec<Figure> {
     let us = |ns: i64| format!("{:.1} µs", ns as f64 / 1e3);
     let tail = |s: &Summary| match s.count {
         0 => "no value".to_owned(),

@@ -101,11 +101,7 @@ pub fn judge(facts: &Facts) -> Verdict {
         format!("{outside} passed without a tick during start-up or while coming down."),
     );
     let clean = facts.missed_replies.saturating_sub(facts.missed_while_off_cpu);
-    blame(
-        clean > 0,
-        Level::Bad,
-        format!("{} missed while the loop waited for them.", were(clean, "reply", "replies")),
-    );
+    blame(clean > 0, Level::Bad, format!("{} missed.", were(clean, "reply", "replies")));
     blame(
         facts.missed_while_off_cpu > 0,
         Level::Warning,

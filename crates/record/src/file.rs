@@ -49,6 +49,8 @@ pub(super) struct LogFile<D> {
     disk: D,
     store: Store,
     epoch_ns: i64,
+    /// Time of the newest sample, if the clock of the samples is not the computer's.
+    newest_ns: Option<i64>,
     opened_ns: i64,
     flushed_ns: i64,
     synced_ns: i64,
@@ -87,6 +89,7 @@ impl<D: Disk> LogFile<D> {
             disk,
             store: Store::Full,
             epoch_ns,
+            newest_ns: plan.virtual_time.then_some(0),
             opened_ns: now_ns,
             flushed_ns: now_ns,
             synced_ns: now_ns,
@@ -136,6 +139,11 @@ impl<D: Disk> LogFile<D> {
         }
     }
 
+    /// The present by the clock of the samples.
+    fn by_samples(&self, now_ns: i64) -> i64 {
+        self.newest_ns.unwrap_or(now_ns)
+    }
+
     /// Tells in the log what was lost, if that is news.
     fn tell(&mut self, now_ns: i64, anyway: bool) {
         let of_others = self.others.iter().map(|(_, lost)| *lost);
@@ -147,7 +155,7 @@ impl<D: Disk> LogFile<D> {
         let mut payload = Vec::with_capacity((self.records.len() + self.others.len()) * 8);
         dropped.chain(of_others).for_each(|count| payload.put(&count.to_le_bytes()));
         self.told = lost;
-        let time_us = (now_ns + self.epoch_ns) / 1000;
+        let time_us = (self.by_samples(now_ns) + self.epoch_ns) / 1000;
         self.attempt(|log, records| log.write(log.id(records), Some(time_us), &payload).map(|_| ()));
     }
 
@@ -175,7 +183,7 @@ impl<D: Disk> LogFile<D> {
     fn is_rotation_due(&self, now_ns: i64) -> bool {
         let Store::Open(log) = &self.store else { return false };
         let large = self.config.rotate_bytes().is_some_and(|most| log.position() >= most);
-        large || self.config.rotate_ns().is_some_and(|most| now_ns - self.opened_ns >= most)
+        large || self.config.rotate_ns().is_some_and(|most| self.by_samples(now_ns) - self.opened_ns >= most)
     }
 
     fn reopen(&mut self, now_ns: i64) {
@@ -204,7 +212,7 @@ impl<D: Disk> LogFile<D> {
         log.record(OWN_RECORD, &self.own_type())?;
         log.flush()?;
         self.store = Store::Open(Box::new(log));
-        self.opened_ns = now_ns;
+        self.opened_ns = self.by_samples(now_ns);
         Ok(())
     }
 
@@ -311,6 +319,7 @@ impl<D: Disk> Sink for LogFile<D> {
     fn sample(&mut self, RecordId(record): RecordId, time_ns: i64, payload: &[u8]) -> SinkResult {
         let record = usize::from(record);
         let time_us = (time_ns + self.epoch_ns) / 1000;
+        self.newest_ns = self.newest_ns.map(|newest_ns| newest_ns.max(time_ns));
         self.in_hand[record] += 1;
         match &mut self.store {
             Store::Open(log) => {

@@ -35,6 +35,7 @@ pub struct Plan {
     pub(super) log: LogConfig,
     pub(super) sync: Sync,
     pub(super) epoch_ns: Option<i64>,
+    pub(super) virtual_time: bool,
     pub(super) records: Vec<Declared>,
     pub(super) drains: Vec<Drain>,
     pub(super) sinks: Vec<Lane>,
@@ -54,7 +55,16 @@ impl Plan {
     pub fn new(log: LogConfig) -> Self {
         let counts = Arc::new(Counts::new());
         let (records, drains, sinks) = (Vec::new(), Vec::new(), Vec::new());
-        Self { log, sync: Sync::default(), epoch_ns: None, records, drains, sinks, counts }
+        Self {
+            log,
+            sync: Sync::default(),
+            epoch_ns: None,
+            virtual_time: false,
+            records,
+            drains,
+            sinks,
+            counts,
+        }
     }
 
     /// The same plan with another log.
@@ -69,9 +79,15 @@ impl Plan {
     }
 
     /// What to add to the loop's clock to get ns since the Unix epoch; if it is not said, the present difference to
-    /// `CLOCK_MONOTONIC`. With virtual time, say what its zero means.
+    /// `CLOCK_MONOTONIC`.
     pub fn epoch_ns(self, epoch_ns: i64) -> Self {
         Self { epoch_ns: Some(epoch_ns), ..self }
+    }
+
+    /// Samples are stamped in virtual time, whose zero is `epoch_ns` since the Unix epoch. What the recorder adds itself is
+    /// as late as the newest sample, and files are rotated by that time.
+    pub fn virtual_time(self, epoch_ns: i64) -> Self {
+        Self { epoch_ns: Some(epoch_ns), virtual_time: true, ..self }
     }
 
     /// Declares a record; its samples are values of `ty`. The recorder's own is named `recorder`.

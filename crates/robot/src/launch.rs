@@ -195,7 +195,7 @@ fn record(plan: Plan, config: &RobotConfig, text: &str) -> Result<Recording, Lau
         Clock::Real => khz_rt::now_ns(),
         Clock::Virtual => {
             // Its zero is now.
-            plan = plan.epoch_ns(khz_rt::clock::realtime_ns());
+            plan = plan.virtual_time(khz_rt::clock::realtime_ns());
             0
         }
     };

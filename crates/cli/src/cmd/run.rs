@@ -54,7 +54,7 @@ pub struct Args {
     no_report: bool,
     /// Run in virtual time, as fast as the CPU computes it: for emulated robots. The run repeats exactly and says nothing
     /// about this computer. Replaces `loop.clock` of the robot file.
-    #[arg(long = "virtual", conflicts_with = "cpu")]
+    #[arg(long = "virtual", conflicts_with_all = ["cpu", "strict", "budget", "stream"])]
     virtual_time: bool,
     /// The CPU of the loop's thread; replaces `loop.cpu` of the robot file.
     #[arg(long)]

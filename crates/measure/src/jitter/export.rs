@@ -12,7 +12,7 @@ pub fn csv(samples: &[(Sample, Disturbance)], out: &mut impl Write) -> io::Resul
     writeln!(
         out,
         "planned_ns,woke_ns,begun_ns,done_ns,wake_latency_ns,execution_ns,response_ns,due_ns,missed,overrun,previous_ns,cpu_ns,\
-         away_ns,queued_before_ns,queued_ns,faults_ns,blocked_before,blocked,involuntary,minor_faults,major_faults"
+         away_ns,queued_before_ns,queued_ns,faults_ns,blocked_before,blocked,involuntary,minor_faults,major_faults,withheld"
     )?;
     for (sample, lost) in samples {
         let times = [
@@ -35,7 +35,8 @@ pub fn csv(samples: &[(Sample, Disturbance)], out: &mut impl Write) -> io::Resul
         ];
         let counts =
             [lost.blocked_before, lost.blocked, lost.involuntary, lost.minor_faults, lost.major_faults];
-        let values = times.into_iter().chain(counts.map(i64::from));
+        let counts = counts.into_iter().chain([u32::from(sample.withheld)]).map(i64::from);
+        let values = times.into_iter().chain(counts);
         writeln!(out, "{}", values.map(|value| value.to_string()).collect::<Vec<_>>().join(","))?;
     }
     Ok(())
@@ -75,7 +76,7 @@ mod tests {
         let lost = Disturbance { cpu_ns: 5, away_ns: 2, blocked: 1, ..Disturbance::default() };
         csv(&[(Sample::in_time(10, 13, 14, 20), lost)], &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(text.lines().nth(1), Some("10,13,14,20,3,6,9,10,0,0,0,5,2,0,0,0,0,1,0,0,0"));
+        assert_eq!(text.lines().nth(1), Some("10,13,14,20,3,6,9,10,0,0,0,5,2,0,0,0,0,1,0,0,0,0"));
         let columns = |line: usize| text.lines().nth(line).unwrap().split(',').count();
         assert_eq!(columns(0), columns(1));
     }

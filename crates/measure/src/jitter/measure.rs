@@ -166,7 +166,16 @@ impl Experiment {
         for number in 0..ticks {
             let planned_ns = pacer.deadline_ns();
             let woke_ns = waiter.wait_until(planned_ns);
-            let Some(tick) = pacer.woke(woke_ns) else { break };
+            let Some(tick) = pacer.woke(woke_ns) else {
+                // The stall that ends a run belongs to its figures.
+                let tick = pacer.clone().resume();
+                witness.woke(now_ns(), tick.late_ns, ready_ns - planned_ns);
+                let sleeps = Sleeps { before: u32::from(waiter.slept()), ..Sleeps::default() };
+                let disturbance = witness.done(now_ns(), sleeps);
+                let sample = Sample { withheld: true, ..Sample::of(&tick, woke_ns, woke_ns, woke_ns) };
+                self.recording.woke(sample, disturbance);
+                break;
+            };
             let monotonic_ns = now_ns();
             witness.woke(monotonic_ns, tick.late_ns, ready_ns - planned_ns);
             let begun_ns = clock.now_ns();

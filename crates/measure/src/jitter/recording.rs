@@ -22,6 +22,9 @@ pub struct Sample {
     pub missed: u64,
     /// Whether its work was done after the next planned time.
     pub overrun: bool,
+    /// It ended the run (`--overrun stop`): it woke, and did no work.
+    #[serde(default)]
+    pub withheld: bool,
 }
 
 impl Sample {
@@ -37,13 +40,14 @@ impl Sample {
             due_ns: tick.due_ns,
             missed: tick.missed,
             overrun: false,
+            withheld: false,
         }
     }
 
     /// A tick that missed nothing.
     #[must_use]
     pub fn in_time(planned_ns: i64, woke_ns: i64, begun_ns: i64, done_ns: i64) -> Sample {
-        Sample { planned_ns, woke_ns, begun_ns, done_ns, due_ns: planned_ns, missed: 0, overrun: false }
+        Sample { planned_ns, woke_ns, begun_ns, done_ns, due_ns: planned_ns, ..Sample::default() }
     }
 
     /// From the last planned time this tick makes up for to waking; from each of the `missed` before it was a period more.
@@ -146,21 +150,13 @@ impl Recording {
     pub fn tick(&mut self, sample: Sample, monotonic_ns: i64, disturbance: Disturbance) -> bool {
         let at_ns = sample.woke_ns - self.start_ns;
         let (latency_ns, execution_ns) = (sample.wake_latency_ns(), sample.execution_ns());
-        self.wake.record(latency_ns, at_ns);
-        let delay_ns = sample.start_delay_ns(self.period_ns);
-        self.start_delay.record_corrected(delay_ns, self.period_ns, sample.missed, at_ns);
-        self.lost.record(&disturbance);
+        self.woke(sample, disturbance);
         self.execution.record(execution_ns, at_ns);
         self.response.record(sample.response_ns(), at_ns);
         if let Some(last_ns) = self.last_woke_ns.replace(sample.woke_ns) {
             self.period.record(sample.woke_ns - last_ns, at_ns);
         }
-        let at_s = at_ns as f64 * 1e-9;
-        self.wake_trace.push(at_s, latency_ns as f64);
-        self.execution_trace.push(at_s, execution_ns as f64);
-        if self.keep_samples && self.samples.len() < self.samples.capacity() {
-            self.samples.push((sample, disturbance));
-        }
+        self.execution_trace.push(at_ns as f64 * 1e-9, execution_ns as f64);
         let part = (execution_ns - self.usual_work_ns > latency_ns).then_some(WORK);
         let number = self.ticks;
         self.ticks += 1;
@@ -168,6 +164,20 @@ impl Recording {
         let usual_ns = self.usual_work_ns;
         let (at_ns, own) = (monotonic_ns, Cause::Compute);
         self.late.record(LateTick { number, at_ns, response_ns, usual_ns, part, own, disturbance })
+    }
+
+    /// What every wake has, also the one that ended the run and did no work: when it was, and what it lost.
+    #[inline]
+    pub fn woke(&mut self, sample: Sample, disturbance: Disturbance) {
+        let at_ns = sample.woke_ns - self.start_ns;
+        self.wake.record(sample.wake_latency_ns(), at_ns);
+        let delay_ns = sample.start_delay_ns(self.period_ns);
+        self.start_delay.record_corrected(delay_ns, self.period_ns, sample.missed, at_ns);
+        self.lost.record(&disturbance);
+        self.wake_trace.push(at_ns as f64 * 1e-9, sample.wake_latency_ns() as f64);
+        if self.keep_samples && self.samples.len() < self.samples.capacity() {
+            self.samples.push((sample, disturbance));
+        }
     }
 
     /// Ticks taken in.
@@ -241,6 +251,29 @@ mod tests {
         assert_eq!((pacer.counts().late_wakes, pacer.counts().missed), (1, 1));
         assert_eq!(recording.late.worst()[0].part, None);
         assert_eq!(recording.wake.summary().max_at, 2_700_000);
+    }
+
+    #[test]
+    fn the_stall_that_ends_a_run_is_in_its_distributions() {
+        let mut recording = Recording::new(MS, MS / 10, 0, None);
+        recording.begin(0, 0);
+        recording.tick(Sample::in_time(0, 1_000, 1_000, 2_000), 1_000, Disturbance::default());
+        let stall = Disturbance { late_ns: 7_100_000, ..Disturbance::default() };
+        let withheld = Sample {
+            planned_ns: MS,
+            woke_ns: 8_100_000,
+            begun_ns: 8_100_000,
+            done_ns: 8_100_000,
+            due_ns: MS,
+            missed: 7,
+            withheld: true,
+            ..Sample::default()
+        };
+        recording.woke(withheld, stall);
+        let (wake, delay) = (recording.wake.summary(), recording.start_delay.summary());
+        assert_eq!((wake.max, delay.count, delay.max), (7_100_000, 1 + 8, 7_100_000));
+        assert_eq!((recording.lost.ticks, recording.lost.time_ns.unaccounted), (1, 7_100_000));
+        assert_eq!((recording.ticks(), recording.execution.count()), (1, 1));
     }
 
     #[test]

@@ -134,9 +134,13 @@ impl RobotConfig {
                 "`loop.mode = \"pipelined\"` runs the controller beside the loop, in real time".to_owned(),
             );
         }
-        let heartbeat = self.supervisor.heartbeat_ms.is_some();
-        heartbeat
-            .then(|| "`supervisor.heartbeat_ms` waits for an operator, who lives in real time".to_owned())
+        let keeps_real_time = [
+            (self.supervisor.heartbeat_ms.is_some(), "`supervisor.heartbeat_ms` waits for an operator"),
+            (self.watchdog.device.is_some(), "`watchdog.device` is fed"),
+            (self.log.enabled && self.log.stream.is_some(), "`log.stream` sends by UDP"),
+        ];
+        let why = keeps_real_time.into_iter().find(|(is_so, _)| *is_so);
+        why.map(|(_, what)| format!("{what}, and that keeps real time"))
     }
 }
 

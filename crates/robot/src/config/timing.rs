@@ -28,7 +28,7 @@ words! {
         /// The computer's.
         Real = "real",
         /// None: time passes as fast as the CPU computes it, for emulated devices. The run repeats exactly and says
-        /// nothing about the computer's timing.
+        /// nothing about the computer's timing; what is asked of the loop's thread does not count.
         Virtual = "virtual",
     }
 }
