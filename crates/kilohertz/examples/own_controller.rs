@@ -41,5 +41,5 @@ fn main() -> Result<(), kilohertz::Error> {
     let robot = Robot::quadruped().controller(Swing::default()).virtual_time();
     let run = robot.no_log().duration(Duration::from_secs(5)).run()?;
     println!("{}", run.summary);
-    Ok(())
+    run.ended_well()
 }

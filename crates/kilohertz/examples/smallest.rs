@@ -25,5 +25,5 @@ name = "hold"
 fn main() -> Result<(), kilohertz::Error> {
     let run = Robot::parse(LEG, "leg.toml")?.no_log().duration(Duration::from_secs(1)).run()?;
     println!("{}", run.summary);
-    Ok(())
+    run.ended_well()
 }

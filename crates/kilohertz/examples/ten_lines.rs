@@ -11,5 +11,5 @@ fn main() -> Result<(), kilohertz::Error> {
         })
         .run()?;
     println!("{}", run.summary);
-    Ok(())
+    run.ended_well()
 }

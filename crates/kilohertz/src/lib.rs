@@ -14,7 +14,7 @@
 //!         })
 //!         .run()?;
 //!     println!("{}", run.summary);
-//!     Ok(())
+//!     run.ended_well()
 //! }
 //! ```
 //!

@@ -1,6 +1,7 @@
 //! A robot file and a controller become a run, the run a summary, a log and a report.
 
-use crate::{live, stop_on_signal};
+use crate::live;
+use crate::signals::Caught;
 use khz_measure::run::{RunSummary, page_data};
 use khz_robot::config::{Clock, ConfigError, QUADRUPED, RobotConfig};
 use khz_robot::controller::{ControlError, Controller};
@@ -34,6 +35,12 @@ pub enum Error {
     /// The loop's thread was not granted what it insists on (`loop.strict`), or never ran.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// A signal has asked this program to end, during an earlier [`Robot::run`].
+    #[error("not started: this program was asked to end (Ctrl-C, SIGTERM or the like) during an earlier run")]
+    Stopped,
+    /// Something brought the robot down before its time.
+    #[error("the run did not end as planned: {0}")]
+    BroughtDown(String),
     /// Signals cannot be caught.
     #[error("cannot catch signals: {0}")]
     Signals(io::Error),
@@ -100,7 +107,8 @@ impl Robot {
         self.config.servos.iter().position(|servo| servo.name == name)
     }
 
-    /// Changes what the robot file says, for this run.
+    /// Changes what the robot file says, for this run. What is changed is not checked as a file is: formats that cannot carry
+    /// a limit, or a watchdog shorter than two periods, are not noticed here.
     #[must_use]
     pub fn configure(mut self, change: impl FnOnce(&mut RobotConfig)) -> Self {
         change(&mut self.config);
@@ -186,10 +194,14 @@ impl Robot {
     /// to stderr. Where a log
     /// is written, the report is written beside it.
     ///
+    /// When it returns, signals do again what they do to any program. A program that was asked to end in one run starts no
+    /// next one: [`Error::Stopped`].
+    ///
     /// # Errors
-    /// As [`Robot::start`] and [`Run::finish`], and if the report cannot be written.
+    /// As [`Robot::start`] and [`Run::finish`]. What brought a robot down is none: [`Finished::ended_well`] tells.
     pub fn run(mut self) -> Result<Finished, Error> {
-        self.options.stop = stop_on_signal().map_err(Error::Signals)?;
+        let caught = Caught::catch().map_err(Error::Signals)?.ok_or(Error::Stopped)?;
+        self.options.stop = Arc::clone(&caught.stop);
         // The live line must not stop a robot that runs in the background.
         khz_rt::ignore_tostop().map_err(Error::Signals)?;
         self.warnings().iter().for_each(|warning| live::show(&format!("{warning}\n")));
@@ -197,8 +209,11 @@ impl Robot {
         live::watch(&mut run.launch.session);
         let mut finished = run.finish()?;
         finished.unsent().iter().for_each(|line| live::show(&format!("{line}\n")));
-        if let Some(log) = finished.summary.log.clone() {
-            finished.report(log.with_extension("html"))?;
+        if let Some(log) = finished.summary.log.clone()
+            && let Err(error) = finished.report(log.with_extension("html"))
+        {
+            // The run was what it was, whether or not it can be reported.
+            live::show(&format!("cannot write the report: {error}\n"));
         }
         Ok(finished)
     }
@@ -262,6 +277,17 @@ pub struct Finished {
 }
 
 impl Finished {
+    /// Whether the robot came under control and the run ended as planned, for the last line of `main`.
+    ///
+    /// # Errors
+    /// What brought it down.
+    pub fn ended_well(&self) -> Result<(), Error> {
+        match self.summary.ended_well {
+            true => Ok(()),
+            false => Err(Error::BroughtDown(self.summary.end.clone())),
+        }
+    }
+
     /// Commands that were handed over and may not have reached the servos, in lines for people; none, as a rule.
     pub fn unsent(&self) -> &[String] {
         &self.landed.outcome.unsent

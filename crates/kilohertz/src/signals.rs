@@ -1,9 +1,11 @@
 //! Signals that ask for an end.
 
+use signal_hook::SigId;
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ};
+use signal_hook::{flag, low_level};
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A flag that is set by what asks for an end ([`ending_signals`]); these signals do nothing else from now on.
 ///
@@ -12,10 +14,10 @@ use std::sync::atomic::AtomicBool;
 pub fn stop_on_signal() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in ending_signals() {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        flag::register(signal, Arc::clone(&stop))?;
     }
     // A file at its size limit (`ulimit -f`) is an error of the write, and not the end of the process.
-    signal_hook::flag::register(SIGXFSZ, Arc::default())?;
+    flag::register(SIGXFSZ, Arc::default())?;
     Ok(stop)
 }
 
@@ -34,4 +36,61 @@ fn is_ignored(signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     mask >> (signal - 1) & 1 == 1
+}
+
+/// What all runs of a process share.
+struct Process {
+    /// Nobody has caught the signals: they do what they do to any program.
+    is_idle: Arc<AtomicBool>,
+    /// One came while they were caught.
+    was_asked: Arc<AtomicBool>,
+}
+
+static PROCESS: Mutex<Option<Process>> = Mutex::new(None);
+
+/// The signals that ask for an end, caught. When it is dropped they end the program again, as they do any other.
+pub struct Caught {
+    /// Set by each of them.
+    pub stop: Arc<AtomicBool>,
+    ids: Vec<SigId>,
+    is_idle: Arc<AtomicBool>,
+}
+
+impl Caught {
+    /// Catches them; `None` if one has come while they were caught before: whoever stopped one run wants no next one.
+    pub fn catch() -> io::Result<Option<Self>> {
+        let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+        if process.is_none() {
+            *process = Some(Process::prepare()?);
+        }
+        let Some(Process { is_idle, was_asked }) = &*process else { return Ok(None) };
+        if was_asked.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let stop = Arc::<AtomicBool>::default();
+        let register = |signal| flag::register(signal, Arc::clone(&stop));
+        let ids = ending_signals().into_iter().map(register).collect::<Result<_, _>>()?;
+        is_idle.store(false, Ordering::Relaxed);
+        Ok(Some(Self { stop, ids, is_idle: Arc::clone(is_idle) }))
+    }
+}
+
+impl Process {
+    fn prepare() -> io::Result<Self> {
+        let process = Self { is_idle: Arc::new(AtomicBool::new(true)), was_asked: Arc::default() };
+        for signal in ending_signals() {
+            // What is registered first is done first: an idle program ends here.
+            flag::register_conditional_default(signal, Arc::clone(&process.is_idle))?;
+            flag::register(signal, Arc::clone(&process.was_asked))?;
+        }
+        flag::register(SIGXFSZ, Arc::default())?;
+        Ok(process)
+    }
+}
+
+impl Drop for Caught {
+    fn drop(&mut self) {
+        self.is_idle.store(true, Ordering::Relaxed);
+        self.ids.drain(..).for_each(|id| _ = low_level::unregister(id));
+    }
 }

@@ -2,7 +2,7 @@
 
 use signal_hook::consts::SIGINT;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 /// Cargo builds them beside the tests.
@@ -42,27 +42,43 @@ fn records_of_ones_own_are_in_the_log() {
     assert_eq!(swing.units(), [("target".to_owned(), "rad"), ("behind".to_owned(), "rad")]);
 }
 
+/// A folder with the robot files, in which programs run.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let robots = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../robots");
+    std::os::unix::fs::symlink(robots, folder.path().join("robots")).expect("a link");
+    folder
+}
+
+/// What an example says that gets Ctrl-C after some seconds.
+fn interrupted(name: &str, folder: &Path) -> Output {
+    let mut command = Command::new(example(name));
+    command.current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("the example is built");
+    std::thread::sleep(Duration::from_secs(4));
+    let kill = Command::new("kill").args([&format!("-{SIGINT}"), &child.id().to_string()]).status();
+    assert!(kill.expect("kill").success());
+    child.wait_with_output().expect("an end")
+}
+
 #[test]
 fn ctrl_c_brings_the_readmes_program_down_and_leaves_log_and_report() {
-    let folder = tempfile::tempdir().unwrap();
-    let robots = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../robots");
-    std::os::unix::fs::symlink(robots, folder.path().join("robots")).unwrap();
-    let mut command = Command::new(example("ten_lines"));
-    let child = command.current_dir(folder.path()).stdout(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(3));
-    let pid = i32::try_from(child.id()).unwrap();
-    assert!(Command::new("kill").args([&format!("-{SIGINT}"), &pid.to_string()]).status().unwrap().success());
-    let ended = child.wait_with_output().unwrap();
+    let folder = folder();
+    let ended = interrupted("ten_lines", folder.path());
     let told = String::from_utf8(ended.stdout).unwrap();
     assert!(ended.status.success() && told.contains("stop"), "{told}");
-    let files: Vec<String> = std::fs::read_dir(folder.path())
-        .unwrap()
-        .map(|file| file.unwrap().file_name().into_string().unwrap())
-        .collect();
-    assert!(
-        files.iter().any(|name| name.ends_with(".tlog")) && files.iter().any(|name| name.ends_with(".html")),
-        "{files:?}"
-    );
+    for name in ["pan_tilt.tlog", "pan_tilt.html"] {
+        assert!(folder.path().join(name).exists(), "no {name}");
+    }
+}
+
+#[test]
+fn ctrl_c_in_one_run_of_a_program_starts_no_next_one() {
+    let folder = folder();
+    let ended = interrupted("trials", folder.path());
+    let [told, complained] = [ended.stdout, ended.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(!ended.status.success() && complained.contains("asked to end"), "{complained}");
 }
 
 #[test]

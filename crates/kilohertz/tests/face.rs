@@ -1,6 +1,8 @@
 //! The way a program of one's own runs a robot.
 
 use khz_robot::config::Mode;
+use khz_tlog::{Type, Width};
+use kilohertz::record::{Plan, RecordId, Tap};
 use kilohertz::{
     ControlError, Controller, Observer, PositionCommand, Robot, RobotInfo, RobotState, ServoCommand, Tick,
 };
@@ -77,6 +79,9 @@ fn what_keeps_real_time_is_refused_in_virtual_time() {
     let refused = |robot: Robot| robot.virtual_time().no_log().start().map(drop).unwrap_err().to_string();
     let pipelined = leg().configure(|config| config.timing.mode = Mode::Pipelined);
     assert!(refused(pipelined).contains("pipelined"));
+    let streamed = leg().log("never.tlog").configure(|config| config.log.stream = Some("127.0.0.1:9".into()));
+    let error = streamed.virtual_time().start().map(drop).unwrap_err().to_string();
+    assert!(error.contains("log.stream"), "{error}");
     let awaited = leg().configure(|config| config.supervisor.heartbeat_ms = Some(100.0));
     assert!(refused(awaited).contains("heartbeat_ms"));
     let robot = Robot::parse(&real, "leg.toml").unwrap();
@@ -108,6 +113,53 @@ fn a_log_in_virtual_time_is_whole_however_fast_the_ticks_come() {
     std::fs::write(&report, "somebody's").unwrap();
     assert_eq!(finished.report(&report).unwrap(), folder.path().join("leg-1.html"));
     assert_eq!(std::fs::read_to_string(report).unwrap(), "somebody's");
+}
+
+/// Ends of a log, by its first and last sample, s.
+fn span(log: &std::path::Path) -> f64 {
+    let mut log = khz_tlog::Reader::open(std::fs::File::open(log).unwrap()).unwrap();
+    let (mut first, mut last) = (i64::MAX, i64::MIN);
+    while let Some(item) = log.next().unwrap() {
+        if let Some(time_us) = item.time_us {
+            (first, last) = (first.min(time_us), last.max(time_us));
+        }
+    }
+    (last - first) as f64 * 1e-6
+}
+
+#[test]
+fn a_log_of_virtual_time_ends_when_its_run_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("leg.tlog");
+    let finished = leg().log(&log).virtual_time().start().unwrap().finish().unwrap();
+    let seconds = finished.summary.ticks as f64 * 1e-3;
+    assert!((span(&log) - seconds).abs() < 0.1, "{} s of {seconds} s", span(&log));
+}
+
+/// Records more in a tick than its ring holds.
+struct Talkative(RecordId, Tap);
+
+impl Controller for Talkative {
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+        (0..100).for_each(|_| assert!(self.1.push(self.0, state.now_ns, &[0; 1000])));
+        swing(state, commands)
+    }
+}
+
+#[test]
+fn taps_of_ones_own_lose_no_sample_in_virtual_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = Plan::default();
+    let own = plan.record("own", &Type::FixedArray(1000, Box::new(Type::Uint(Width::One)))).unwrap();
+    let controller = Talkative(own, plan.tap(1 << 16));
+    let robot = leg().log(folder.path().join("leg.tlog")).plan(plan).controller(controller);
+    assert_eq!(robot.virtual_time().start().unwrap().finish().unwrap().summary.log_dropped, 0);
+}
+
+#[test]
+fn an_error_of_main_is_shown_as_text() {
+    let error = Robot::parse("name = 1", "leg.toml").map(drop).unwrap_err();
+    assert_eq!(format!("{error:?}"), error.to_string());
 }
 
 #[test]

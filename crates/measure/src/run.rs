@@ -668,6 +668,10 @@ fn all_figures(summary: &RunSummary) -> Vec<Figure> {
 }
 
 fn passport(summary: &RunSummary) -> Vec<Fact> {
+    if summary.clock == Clock::Virtual {
+        let value = "virtual time: this computer's timing was not measured".to_owned();
+        return vec![Fact { key: "clock".to_owned(), value, level: Level::Note }];
+    }
     let p = &summary.passport;
     let level = if p.realtime_kernel { Level::Good } else { Level::Warning };
     let fact = |key: &str, value: String| Fact { key: key.to_owned(), value, level: Level::Note };

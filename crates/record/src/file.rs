@@ -155,7 +155,7 @@ impl<D: Disk> LogFile<D> {
         let mut payload = Vec::with_capacity((self.records.len() + self.others.len()) * 8);
         dropped.chain(of_others).for_each(|count| payload.put(&count.to_le_bytes()));
         self.told = lost;
-        let time_us = (self.by_samples(now_ns) + self.epoch_ns) / 1000;
+        let time_us = self.by_samples(now_ns).saturating_add(self.epoch_ns) / 1000;
         self.attempt(|log, records| log.write(log.id(records), Some(time_us), &payload).map(|_| ()));
     }
 
@@ -318,7 +318,7 @@ impl<D: Disk> Sink for LogFile<D> {
     /// What becomes of it shows later: it waits with others to be written.
     fn sample(&mut self, RecordId(record): RecordId, time_ns: i64, payload: &[u8]) -> SinkResult {
         let record = usize::from(record);
-        let time_us = (time_ns + self.epoch_ns) / 1000;
+        let time_us = time_ns.saturating_add(self.epoch_ns) / 1000;
         self.newest_ns = self.newest_ns.map(|newest_ns| newest_ns.max(time_ns));
         self.in_hand[record] += 1;
         match &mut self.store {

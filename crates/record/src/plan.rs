@@ -84,10 +84,13 @@ impl Plan {
         Self { epoch_ns: Some(epoch_ns), ..self }
     }
 
-    /// Samples are stamped in virtual time, whose zero is `epoch_ns` since the Unix epoch. What the recorder adds itself is
-    /// as late as the newest sample, and files are rotated by that time.
+    /// Samples are stamped in virtual time, whose zero is `epoch_ns` since the Unix epoch, unless [`Plan::epoch_ns`] has said
+    /// another. What the recorder adds itself is as late as the newest sample, and files are rotated by that time. As
+    /// virtual time outruns any disk, all [taps](Self::tap) wait for room, some two seconds at the most, before they drop a
+    /// sample. Sinks of one's own are not waited for.
     pub fn virtual_time(self, epoch_ns: i64) -> Self {
-        Self { epoch_ns: Some(epoch_ns), virtual_time: true, ..self }
+        self.counts.be_patient();
+        Self { epoch_ns: self.epoch_ns.or(Some(epoch_ns)), virtual_time: true, ..self }
     }
 
     /// Declares a record; its samples are values of `ty`. The recorder's own is named `recorder`.

@@ -1,7 +1,7 @@
 //! What is recorded, and the counts of what was not.
 
 use khz_tlog::Type;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How many records one recording may have.
 pub const MAX_RECORDS: usize = 256;
@@ -30,11 +30,21 @@ pub struct Declared {
 /// matters and all accesses are relaxed.
 pub(super) struct Counts {
     pub dropped: [AtomicU64; MAX_RECORDS],
+    /// Whoever finds a ring full may wait for room.
+    patient: AtomicBool,
 }
 
 impl Counts {
     pub fn new() -> Self {
-        Self { dropped: [const { AtomicU64::new(0) }; MAX_RECORDS] }
+        Self { dropped: [const { AtomicU64::new(0) }; MAX_RECORDS], patient: AtomicBool::new(false) }
+    }
+
+    pub fn be_patient(&self) {
+        self.patient.store(true, Ordering::Relaxed);
+    }
+
+    pub fn are_patient(&self) -> bool {
+        self.patient.load(Ordering::Relaxed)
     }
 
     pub fn drop_one(&self, RecordId(index): RecordId) {

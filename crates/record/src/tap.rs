@@ -20,21 +20,13 @@ pub struct Tap {
     ring: Producer<u8>,
     sample: Box<[u8]>,
     counts: Arc<Counts>,
-    is_patient: bool,
 }
 
-/// So long a patient tap waits for room at a time, and so often.
+/// So long a tap of virtual time waits for room at a time, and so often.
 const ROOM_LOOK: Duration = Duration::from_micros(200);
 const ROOM_LOOKS: u32 = 10_000;
 
 impl Tap {
-    /// Waits for room in the ring, some two seconds at the most, instead of dropping a sample: for what may wait, such as
-    /// virtual time. Not for a tick in real time.
-    #[must_use]
-    pub fn patient(self) -> Self {
-        Self { is_patient: true, ..self }
-    }
-
     /// Records encoded bytes, stamped with the loop's clock. False: dropped.
     #[inline]
     pub fn push(&mut self, record: RecordId, now_ns: i64, payload: &[u8]) -> bool {
@@ -67,21 +59,25 @@ impl Tap {
         self.sample[..4].copy_from_slice(&(len as u32).to_le_bytes());
         self.sample[4..6].copy_from_slice(&record.0.to_le_bytes());
         self.sample[6..HEAD].copy_from_slice(&now_ns.to_le_bytes());
-        if self.is_patient {
-            self.wait_for(HEAD + len);
+        let sample = HEAD + len;
+        let pushed = self.ring.push_entire_slice(&self.sample[..sample]).is_ok();
+        if pushed || self.counts.are_patient() && self.waits_for(sample) {
+            return pushed || self.ring.push_entire_slice(&self.sample[..sample]).is_ok();
         }
-        match self.ring.push_entire_slice(&self.sample[..HEAD + len]) {
-            Ok(()) => true,
-            Err(_) => self.drop_one(record),
-        }
+        self.drop_one(record)
     }
 
-    fn wait_for(&self, bytes: usize) {
-        let mut looks = 0;
-        while self.ring.slots() < bytes && !self.ring.is_abandoned() && looks < ROOM_LOOKS {
+    /// In virtual time alone: whether there is room by and by.
+    #[cold]
+    fn waits_for(&self, bytes: usize) -> bool {
+        let has_room = || self.ring.slots() >= bytes;
+        for _ in 0..ROOM_LOOKS {
+            if has_room() || self.ring.is_abandoned() {
+                break;
+            }
             std::thread::sleep(ROOM_LOOK);
-            looks += 1;
         }
+        has_room()
     }
 
     fn drop_one(&self, record: RecordId) -> bool {
@@ -112,7 +108,7 @@ pub(super) fn ring(bytes: usize, counts: Arc<Counts>) -> (Tap, Drain) {
     }
     let sample = vec![0; HEAD + MAX_SAMPLE].into_boxed_slice();
     let drain = Drain { ring: consumer, payload: vec![0; MAX_SAMPLE] };
-    (Tap { ring: producer, sample, counts, is_patient: false }, drain)
+    (Tap { ring: producer, sample, counts }, drain)
 }
 
 impl Drain {

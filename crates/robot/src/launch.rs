@@ -87,6 +87,8 @@ impl Launch {
     /// Whatever keeps it from starting. What the loop's thread insists on and is not granted (`strict`) is told
     /// by [`Launch::land`].
     pub fn start(config: &RobotConfig, text: &str, options: LaunchOptions) -> Result<Self, LaunchError> {
+        // Before a device is touched.
+        check_clock(config)?;
         let links = assemble::open_links(config, |world| Box::new(world))?;
         Self::start_on(links, config, text, options)
     }
@@ -102,9 +104,7 @@ impl Launch {
         options: LaunchOptions,
     ) -> Result<Self, LaunchError> {
         let LaunchOptions { controller, plan, observers: others, duration_ns, stop } = options;
-        if let Some(why) = config.why_not_virtual().filter(|_| config.timing.clock == Clock::Virtual) {
-            return Err(LaunchError::VirtualTime(why));
-        }
+        check_clock(config)?;
         let mut controller = controller.unwrap_or_else(|| assemble::controller(&config.controller));
         controller.prepare(&RobotInfo::of(config)).map_err(LaunchError::Prepare)?;
         let mut machine = assemble::put_together(config, threaded(config, controller)?, links);
@@ -162,6 +162,13 @@ impl Drop for Launch {
     }
 }
 
+fn check_clock(config: &RobotConfig) -> Result<(), LaunchError> {
+    match config.why_not_virtual() {
+        Some(why) if config.timing.clock == Clock::Virtual => Err(LaunchError::VirtualTime(why)),
+        _ => Ok(()),
+    }
+}
+
 /// The controller as the file wants it: in the tick, or on a thread of its own.
 fn threaded(
     config: &RobotConfig,
@@ -204,7 +211,7 @@ fn record(plan: Plan, config: &RobotConfig, text: &str) -> Result<Recording, Lau
     let mut side = plan.tap(SIDE_RING_BYTES);
     let recorder = plan.start()?;
     let passport = serde_json::to_string(&Passport::read()).unwrap_or_default();
-    side.push(robot, now_ns, &robot_record(&config.name, text, &passport));
+    side.push(robot, now_ns, &robot_record(&config.name, text, &passport, config.timing.clock));
     Ok((Some(recorder), Some(Box::new(log))))
 }
 

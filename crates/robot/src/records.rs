@@ -55,11 +55,7 @@ impl RunLog {
             command: plan.record("command", &command_schema(of_servos()))?,
             imu: config.imu.as_ref().map(|_| plan.record("imu", &imu_schema())).transpose()?,
             event: plan.record("event", &event_schema())?,
-            tap: {
-                let tap = plan.tap(config.log.ring_mib as usize * 1024 * 1024);
-                // Virtual time outruns any disk.
-                if config.timing.clock == Clock::Virtual { tap.patient() } else { tap }
-            },
+            tap: plan.tap(config.log.ring_mib as usize * 1024 * 1024),
             names,
             links: link_names(config),
         })
@@ -94,13 +90,15 @@ impl Observer for RunLog {
 
 /// Schema of `robot`.
 pub fn robot_schema() -> Type {
-    Type::object([("name", Type::String), ("file", Type::String), ("passport", Type::String)])
+    let text = |name| (name, Type::String);
+    Type::object([text("name"), text("file"), text("passport"), text("clock")])
 }
 
-/// The bytes of a `robot` record: the robot file's text, and the computer's passport as JSON.
-pub fn robot_record(name: &str, file: &str, passport: &str) -> Vec<u8> {
+/// The bytes of a `robot` record: the robot file's text, the computer's passport as JSON, and the clock the loop ran by,
+/// whatever the file says of it.
+pub fn robot_record(name: &str, file: &str, passport: &str, clock: Clock) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for text in [name, file, passport] {
+    for text in [name, file, passport, clock.word()] {
         bytes.counted(text.as_bytes());
     }
     bytes

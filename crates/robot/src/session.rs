@@ -170,6 +170,11 @@ impl Session {
         Ok(Self { stop, live, thread: Some(thread), usage, watch, clock })
     }
 
+    /// The clock it runs by.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// Brings the robot down gently.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
