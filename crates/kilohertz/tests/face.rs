@@ -117,9 +117,9 @@ fn a_log_in_virtual_time_is_whole_however_fast_the_ticks_come() {
 
 /// Ends of a log, by its first and last sample, s.
 fn span(log: &std::path::Path) -> f64 {
-    let mut log = khz_tlog::Reader::open(std::fs::File::open(log).unwrap()).unwrap();
+    let mut log = khz_tlog::Reader::open(std::fs::File::open(log).expect("a log")).expect("readable");
     let (mut first, mut last) = (i64::MAX, i64::MIN);
-    while let Some(item) = log.next().unwrap() {
+    while let Some(item) = log.next().expect("undamaged") {
         if let Some(time_us) = item.time_us {
             (first, last) = (first.min(time_us), last.max(time_us));
         }
