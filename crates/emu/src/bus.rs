@@ -252,7 +252,8 @@ fn frame_times(wire: WireKind, frame: &Frame) -> (i64, i64) {
     match wire {
         WireKind::CanFd { nominal_bps, data_bps } => {
             let rate = CanRate { nominal: nominal_bps, data: data_bps };
-            (rate.frame_ns(frame), rate.occupied_ns(frame))
+            let bits = CanBits::of(frame);
+            (bits.ns(rate), bits.with_intermission().ns(rate))
         }
         WireKind::Rs485 { baud } => {
             let ns = UartRate::eight_n_one(baud).bytes_ns(rs485::frame_len(frame.payload().len()));
