@@ -190,9 +190,8 @@ impl Robot {
     }
 
     /// Runs the robot until its time is over or a signal comes (Ctrl-C, SIGTERM, a terminal that goes away: see
-    /// [`crate::ending_signals`]), which brings it down gently. Warnings of the file, and a live line if it is a terminal, go
-    /// to stderr. Where a log
-    /// is written, the report is written beside it.
+    /// [`crate::ending_signals`]), which brings it down gently. Warnings of the file go to stderr, and a live line if that
+    /// is a terminal. Where a log is written, the report is written beside it.
     ///
     /// When it returns, signals do again what they do to any program. A program that was asked to end in one run starts no
     /// next one: [`Error::Stopped`].
