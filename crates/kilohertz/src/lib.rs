@@ -18,7 +18,8 @@
 //! }
 //! ```
 //!
-//! The command line `khz run` and the Python package go the same way. More examples are in the folder `examples`.
+//! `khz run` and the Python package start their runs through the same [`khz_robot::launch`]. More examples are in the folder
+//! `examples`.
 #![forbid(unsafe_code)]
 
 pub mod live;

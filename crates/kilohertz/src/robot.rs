@@ -176,7 +176,7 @@ impl Robot {
     /// servos to their watchdogs. [`Robot::run`] catches them.
     ///
     /// # Errors
-    /// Whatever keeps it from starting. What the loop's thread insists on and is not granted is told by [`Run::finish`].
+    /// Whatever keeps it from starting. A setting that the loop's thread insists on and is not granted is reported by [`Run::finish`].
     pub fn start(self) -> Result<Run, Error> {
         let Self { config, text, options } = self;
         let stop = Arc::clone(&options.stop);
@@ -189,7 +189,7 @@ impl Robot {
         &self.config.warnings
     }
 
-    /// Runs the robot until its time is over or a signal comes (Ctrl-C, SIGTERM, a terminal that goes away: see
+    /// Runs the robot for its duration, or until a signal comes (Ctrl-C, SIGTERM, a terminal that goes away: see
     /// [`crate::ending_signals`]), which brings it down gently. Warnings of the file go to stderr, and a live line if that
     /// is a terminal. Where a log is written, the report is written beside it.
     ///

@@ -12,13 +12,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// # Errors
 /// If the system does not let signals be caught.
 pub fn stop_on_signal() -> io::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in ending_signals() {
-        flag::register(signal, Arc::clone(&stop))?;
-    }
-    // A file at its size limit (`ulimit -f`) is an error of the write, and not the end of the process.
-    flag::register(SIGXFSZ, Arc::default())?;
+    let stop = Arc::<AtomicBool>::default();
+    let caught = ending_signals()
+        .into_iter()
+        .try_for_each(|signal| flag::register(signal, Arc::clone(&stop)).map(drop));
+    let caught = caught.and_then(|()| outlive_size_limits());
+    caught.map_err(|error| io::Error::new(error.kind(), format!("cannot catch signals: {error}")))?;
     Ok(stop)
+}
+
+/// A file at its size limit (`ulimit -f`) is an error of the write, and not the end of the process.
+fn outlive_size_limits() -> io::Result<()> {
+    flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
 /// What asks for an orderly end: Ctrl-C (SIGINT), SIGTERM, and SIGHUP, which a terminal that goes away sends, such as a
@@ -83,7 +88,7 @@ impl Process {
             flag::register_conditional_default(signal, Arc::clone(&process.is_idle))?;
             flag::register(signal, Arc::clone(&process.was_asked))?;
         }
-        flag::register(SIGXFSZ, Arc::default())?;
+        outlive_size_limits()?;
         Ok(process)
     }
 }

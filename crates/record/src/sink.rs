@@ -15,7 +15,7 @@ pub type SinkResult = Result<(), Box<dyn Error + Send + Sync>>;
 /// An error of [`sample`](Self::sample) means that this sample is lost; the sink is still given the next. After a panic it
 /// is given nothing any more. Both are counted and told in the [`SinkSummary`].
 pub trait Sink: Send {
-    /// What it is called where its losses are told.
+    /// Its name, under which its losses are reported.
     fn name(&self) -> &str;
 
     /// Called once, before the recording begins, on the thread that begins it. `epoch_ns` and a time are ns since the Unix

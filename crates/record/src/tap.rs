@@ -60,14 +60,14 @@ impl Tap {
         self.sample[4..6].copy_from_slice(&record.0.to_le_bytes());
         self.sample[6..HEAD].copy_from_slice(&now_ns.to_le_bytes());
         let sample = HEAD + len;
-        let pushed = self.ring.push_entire_slice(&self.sample[..sample]).is_ok();
-        if pushed || self.counts.are_patient() && self.waits_for(sample) {
-            return pushed || self.ring.push_entire_slice(&self.sample[..sample]).is_ok();
+        if self.ring.push_entire_slice(&self.sample[..sample]).is_ok() {
+            return true;
         }
-        self.drop_one(record)
+        let has_room = self.counts.are_patient() && self.waits_for(sample);
+        has_room && self.ring.push_entire_slice(&self.sample[..sample]).is_ok() || self.drop_one(record)
     }
 
-    /// In virtual time alone: whether there is room by and by.
+    /// In virtual time only: waits for room, and returns whether there is some now.
     #[cold]
     fn waits_for(&self, bytes: usize) -> bool {
         let has_room = || self.ring.slots() >= bytes;

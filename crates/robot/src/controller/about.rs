@@ -1,8 +1,8 @@
-//! What a controller is told of its robot.
+//! What a controller knows of its robot.
 
 use crate::config::{Limits, RobotConfig};
 
-/// What a controller is told of its robot before the loop starts.
+/// What a controller knows of its robot before the loop starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RobotInfo {
     /// Name of the robot.
