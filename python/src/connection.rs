@@ -210,7 +210,7 @@ impl Open {
     fn send(&mut self, bus: usize, frame: &Frame, until_ns: i64) -> Result<(), LinkError> {
         loop {
             let (link, channel) = self.link(bus);
-            match link.send(channel, frame, now_ns()) {
+            match link.send(channel, &Address::request(frame), now_ns()) {
                 Err(LinkError::Full) if now_ns() < until_ns => std::thread::yield_now(),
                 Ok(()) => return link.flush(now_ns()),
                 other => return other,

@@ -3,7 +3,7 @@
 use crate::error::KilohertzError;
 use khz_emu::{Injection, World};
 use khz_link::{Capabilities, Counters, Imu, Link, LinkError, Received};
-use khz_wire::{Fault, Frame};
+use khz_wire::{Fault, Request};
 use pyo3::PyResult;
 use pyo3::exceptions::PyValueError;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -59,9 +59,9 @@ impl Link for Injected {
         self.world.begin_cycle(now_ns);
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
         self.inject(now_ns);
-        self.world.send(channel, frame, now_ns)
+        self.world.send(channel, request.frame, now_ns)
     }
 
     fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {

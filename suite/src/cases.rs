@@ -92,7 +92,7 @@ pub fn foreign(build: &Build) {
     rig.tick();
     let now_ns = rig.now_ns();
     let query = Frame::new(Address::to(STRANGER, true).id(), &[0x11, 0x00]).unwrap();
-    rig.link.send(0, &query, now_ns).unwrap();
+    rig.link.send(0, &Address::request(&query), now_ns).unwrap();
     rig.link.flush(now_ns).unwrap();
     let result = rig.tick();
     assert_eq!((result.replied, result.missed, result.foreign), (3, 0, 1));

@@ -3,7 +3,7 @@
 use crate::shared::Share;
 use khz_emu::serve::{Passed, Server};
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
-use khz_wire::Frame;
+use khz_wire::Request;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -132,8 +132,8 @@ impl<L: Link> Link for Lockstep<L> {
         self.host.begin_cycle(now_ns);
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        self.host.send(channel, frame, now_ns)
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        self.host.send(channel, request, now_ns)
     }
 
     fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {

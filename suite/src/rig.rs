@@ -9,7 +9,8 @@ use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
 use khz_robot::state::RobotState;
 use khz_robot::time::{Time, VirtualTime};
 use khz_servo::moteus::Settings;
-use khz_servo::{Family, Mounting};
+use khz_servo::{Family, Mounting, family};
+use khz_wire::Frame;
 
 /// Time between two cycles, ns. Long enough for 32 servos on one RS485 line.
 pub const PERIOD_NS: i64 = 20_000_000;
@@ -63,7 +64,7 @@ impl Rig {
     /// With `n` servos, and a script of faults between link and cycle.
     pub fn new(build: &Build, n: u8, script: &[Fault]) -> Self {
         let mut stand = build(n);
-        let faulty: Box<dyn Link> = Box::new(Faults::new(stand.link(), script, 1));
+        let faulty: Box<dyn Link> = Box::new(Faults::new(stand.link(), script, 1, replier));
         let link = Share::new(faulty);
         let devices: Vec<_> = (1..=n).map(device).collect();
         let state = RobotState::unknown(devices.len(), false, PERIOD_NS);
@@ -116,6 +117,11 @@ impl Rig {
         let servos = self.state.servos.iter().enumerate();
         servos.filter(|(_, servo)| servo.fresh).map(|(index, _)| index as u8 + 1).collect()
     }
+}
+
+/// As all links of the suite are told.
+pub fn replier(_: u8, frame: &Frame) -> Option<u8> {
+    family::replier(frame)
 }
 
 fn device(id: u8) -> DevicePlan {

@@ -6,7 +6,7 @@ use khz_link::pi3hat::{Processor, Spi};
 use khz_link::pl011::Registers;
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
 use khz_rt::alloc_trap::forbid;
-use khz_wire::Frame;
+use khz_wire::Request;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -45,8 +45,8 @@ impl<L: Link> Link for Share<L> {
         self.get().begin_cycle(now_ns);
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        self.get().send(channel, frame, now_ns)
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        self.get().send(channel, request, now_ns)
     }
 
     fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
@@ -143,8 +143,8 @@ impl<L: Link> Link for Watched<L> {
         self.watch(|link| link.begin_cycle(now_ns));
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        self.watch(|link| link.send(channel, frame, now_ns))
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        self.watch(|link| link.send(channel, request, now_ns))
     }
 
     fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {

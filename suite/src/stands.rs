@@ -1,7 +1,7 @@
 //! How each link is set up opposite its servos.
 
 use crate::lockstep::{Far, Lockstep};
-use crate::rig::{STRANGER, Stand};
+use crate::rig::{STRANGER, Stand, replier};
 use crate::shared::{Pluggable, Share, Watched};
 use khz_emu::hat::Hat;
 use khz_emu::pl011::Uart;
@@ -56,7 +56,7 @@ pub fn pi3hat(version: u8) -> impl Fn(u8) -> Box<dyn Stand> {
             WorldConfig { buses: vec![BusConfig::CAN_FD; 5], servos: servos(n), ..Default::default() };
         let hat = Hat::new(World::new(&config).unwrap(), version);
         let far = Share::new(Pluggable { hat, is_off: false });
-        let link = Pi3hat::open(far.clone(), &Default::default(), -100_000_000).unwrap();
+        let link = Pi3hat::open(far.clone(), &Default::default(), replier, -100_000_000).unwrap();
         // SPI has no queue that could be full: it fails. What waits in the hat is another matter.
         let off = |it: &mut Pluggable, is_off, _| it.is_off = is_off;
         InProcess::boxed(&far, link, |it| it.hat.world(), off, off, 1)
@@ -177,7 +177,7 @@ pub fn udp(to_all: bool) -> impl Fn(u8) -> Box<dyn Stand> {
             } else {
                 Reach::Unicast((1..=n).chain([STRANGER]).map(peer).collect())
             };
-            Udp::open(Options { bind: local, reach, ..Options::default() }).unwrap()
+            Udp::open(Options { bind: local, reach, ..Options::default() }, replier).unwrap()
         };
         // Who sends datagrams is not told whether anybody is there.
         Box::new(Served { downs: 0, ..Served::new(serve, open) })

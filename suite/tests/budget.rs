@@ -11,6 +11,7 @@ use khz_robot::RobotConfig;
 use khz_robot::assemble::{self, Links};
 use khz_robot::supervisor::Phase;
 use khz_robot::time::{Time, VirtualTime};
+use khz_suite::rig::replier;
 use khz_suite::stands;
 use khz_wire::fdcanusb::Dialect;
 use khz_wire::time::CanRate;
@@ -83,7 +84,7 @@ fn robots_emulated_in_the_process() {
 fn a_pi3hat_with_twelve_servos_and_its_imu() {
     let robot = slowed(shipped("published/pi3hat"));
     let hat = Hat::new(robot.emulate().unwrap(), 3);
-    let link = Pi3hat::open(hat, &Options::default(), -100_000_000).unwrap();
+    let link = Pi3hat::open(hat, &Options::default(), replier, -100_000_000).unwrap();
     // The file's buses are JC1 to JC4.
     let places = (0..4).map(|channel| (0, channel)).collect();
     let links = Links { links: vec![Box::new(link)], places, imu: vec![0] };

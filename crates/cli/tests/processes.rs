@@ -11,7 +11,7 @@ use khz_robot::launch::{Launch, LaunchOptions};
 use khz_robot::{ControlError, Controller, RobotConfig, RobotState, ServoCommand};
 use khz_rt::now_ns;
 use khz_wire::fdcanusb::Dialect;
-use khz_wire::{Frame, Mode};
+use khz_wire::{Address, Frame, Mode};
 use rustix::fs::{CWD, FileType, OFlags, mknodat, open};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{Action, LocalModes, OptionalActions, tcflow, tcgetattr, tcsetattr};
@@ -164,7 +164,7 @@ impl Stand {
 fn ask(wire: &mut Fdcanusb, id: u8) -> Option<(u8, f32)> {
     // Read one int8 at register 0, the mode, and one float at register 3, the torque.
     let query = Frame::new(0x8000 | u32::from(id), &[0x11, 0x00, 0x1d, 0x03]).unwrap();
-    wire.send(0, &query, now_ns()).ok()?;
+    wire.send(0, &Address::request(&query), now_ns()).ok()?;
     wire.flush(now_ns()).ok()?;
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(1) {

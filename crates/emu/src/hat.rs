@@ -222,7 +222,11 @@ mod tests {
         let imu = Some(EmulatedImu::default());
         let config = WorldConfig { buses: vec![BusConfig::CAN_FD; 5], servos, imu, ..WorldConfig::default() };
         let hat = Hat::new(World::new(&config).unwrap(), version);
-        Pi3hat::open(hat, &Options::default(), 0).unwrap()
+        Pi3hat::open(hat, &Options::default(), replier, 0).unwrap()
+    }
+
+    fn replier(_: u8, frame: &Frame) -> Option<u8> {
+        Address::replier(frame)
     }
 
     fn query(id: u8) -> Frame {
@@ -267,7 +271,7 @@ mod tests {
     fn a_hat_of_another_time_is_refused() {
         let world = || World::new(&WorldConfig { buses: vec![BusConfig::CAN_FD; 5], ..Default::default() });
         for (version, told) in [(0, "does not answer"), (1, "version 1"), (5, "version 5")] {
-            let opened = Pi3hat::open(Hat::new(world().unwrap(), version), &Options::default(), 0);
+            let opened = Pi3hat::open(Hat::new(world().unwrap(), version), &Options::default(), replier, 0);
             let error = opened.map(|_| ()).unwrap_err();
             assert!(error.to_string().contains(told), "{error}");
         }
@@ -277,7 +281,8 @@ mod tests {
     fn every_bus_answers_and_the_attitude_is_read_meanwhile() {
         let mut link = link(4);
         let mut now_ns = 10_000_000;
-        (0..5).for_each(|channel| link.send(channel, &query(channel + 1), now_ns).unwrap());
+        (0..5)
+            .for_each(|channel| link.send(channel, &Address::request(&query(channel + 1)), now_ns).unwrap());
         link.flush(now_ns).unwrap();
         link.request(now_ns).unwrap();
         let (mut channels, mut sample) = (Vec::new(), None);
@@ -298,10 +303,10 @@ mod tests {
     #[test]
     fn late_frames_do_not_count_as_the_next_cycles_replies() {
         let mut link = link(4);
-        link.send(0, &query(1), 10_000_000).unwrap();
+        link.send(0, &Address::request(&query(1)), 10_000_000).unwrap();
         link.flush(10_000_000).unwrap();
         // Nobody asks for the reply before the next burst.
-        link.send(0, &query(1), 20_000_000).unwrap();
+        link.send(0, &Address::request(&query(1)), 20_000_000).unwrap();
         link.flush(20_000_000).unwrap();
         assert_eq!(heard(&mut link, 20_000_000, 21_000_000), [0x100, 0x100]);
     }
@@ -340,7 +345,7 @@ mod tests {
     #[test]
     fn frames_that_answer_no_query_do_not_end_the_wait_for_replies() {
         let mut link = link(4);
-        link.send(0, &query(1), 10_000_000).unwrap();
+        link.send(0, &Address::request(&query(1)), 10_000_000).unwrap();
         link.flush(10_000_000).unwrap();
         // From a stranger, from another bus of the same processor, for another host, and a query.
         for (channel, id) in [(0, 0x600), (1, 0x100), (0, 0x102), (0, 0x8100)] {
@@ -353,7 +358,7 @@ mod tests {
     #[test]
     fn a_reply_behind_one_that_came_twice_is_heard_in_the_same_cycle() {
         let mut link = link(4);
-        link.send(0, &query(1), 10_000_000).unwrap();
+        link.send(0, &Address::request(&query(1)), 10_000_000).unwrap();
         // The second copy of an older reply: it came after the last look of its cycle.
         say(&mut link, 0, 0x100);
         link.flush(10_000_000).unwrap();
@@ -368,7 +373,9 @@ mod tests {
             let (before, _) = link.spi().spent();
             // The cycle before it begins.
             assert_eq!(link.receive(now_ns), Ok(None));
-            (0..3).for_each(|channel| link.send(channel, &query(channel + 1), now_ns).unwrap());
+            (0..3).for_each(|channel| {
+                link.send(channel, &Address::request(&query(channel + 1)), now_ns).unwrap()
+            });
             link.flush(now_ns).unwrap();
             // By then all have answered: one status each of two processors.
             now_ns = collect(&mut link, &[1, 2, 3], now_ns + 500_000);
@@ -403,8 +410,8 @@ mod tests {
             ..WorldConfig::default()
         };
         let hat = Hat::new(World::new(&config).unwrap(), 4);
-        let mut link = Pi3hat::open(hat, &Options::default(), 0).unwrap();
-        link.send(0, &query(khz_wire::address::BROADCAST), 10_000_000).unwrap();
+        let mut link = Pi3hat::open(hat, &Options::default(), replier, 0).unwrap();
+        link.send(0, &Address::request(&query(khz_wire::address::BROADCAST)), 10_000_000).unwrap();
         link.flush(10_000_000).unwrap();
         let mut ids = heard(&mut link, 10_000_000, 15_000_000);
         ids.sort_unstable();
@@ -423,7 +430,7 @@ mod tests {
     fn transfers_cost_what_the_model_says() {
         let mut link = link(4);
         let (transfers, busy_ns) = link.spi().spent();
-        link.send(0, &query(1), 10_000_000).unwrap();
+        link.send(0, &Address::request(&query(1)), 10_000_000).unwrap();
         link.flush(10_000_000).unwrap();
         let (after, busy_after_ns) = link.spi().spent();
         // Size byte, two bytes of identifier, two of data, and the address.

@@ -330,7 +330,7 @@ mod tests {
     fn the_driver_sets_it_up_and_carries_a_query() {
         let line = Pl011::new(uart(), "model", CLOCK_HZ, BAUD, 0).map_err(|error| error.to_string()).unwrap();
         let mut link = Rs485::over(line);
-        link.send(0, &query(), 0).unwrap();
+        link.send(0, &Address::request(&query()), 0).unwrap();
         link.flush(0).unwrap();
         let came = (0..).map(|n| n * 10_000).find_map(|now_ns| link.receive(now_ns).unwrap()).unwrap();
         // 13 and 29 bytes, and the turnaround.
@@ -342,7 +342,7 @@ mod tests {
     fn asked_too_seldom_the_driver_loses_the_reply_and_counts() {
         let line = Pl011::new(uart(), "model", CLOCK_HZ, BAUD, 0).map_err(|error| error.to_string()).unwrap();
         let mut link = Rs485::over(line);
-        link.send(0, &query(), 0).unwrap();
+        link.send(0, &Address::request(&query()), 0).unwrap();
         link.flush(0).unwrap();
         assert_eq!((1..50).find_map(|n| link.receive(n * 1_000_000).unwrap()), None);
         assert!(link.counters(0).errors > 0);

@@ -7,7 +7,7 @@ use crate::imu::Sensor;
 use crate::injection::Injection;
 use crate::servo::Servo;
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
-use khz_wire::Frame;
+use khz_wire::{Frame, Request};
 use std::collections::VecDeque;
 
 /// Body and control loops move on by this much at a time.
@@ -114,6 +114,22 @@ impl World {
             }
         }
         self.step_to(now_ns);
+    }
+
+    /// A frame of the host for a bus. Every servo hears it, so there is no need to say where it goes.
+    ///
+    /// # Errors
+    /// As [`Link::send`].
+    pub fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+        self.advance(now_ns);
+        let channel = self.buses.get_mut(usize::from(channel)).ok_or(LinkError::Unsupported)?;
+        if channel.bus.send(frame, now_ns) {
+            channel.counters.sent += 1;
+            Ok(())
+        } else {
+            channel.counters.full += 1;
+            Err(LinkError::Full)
+        }
     }
 
     /// Puts a fault into a servo; without effect if there is no such servo.
@@ -302,16 +318,8 @@ impl Link for World {
         }
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        self.advance(now_ns);
-        let channel = self.buses.get_mut(usize::from(channel)).ok_or(LinkError::Unsupported)?;
-        if channel.bus.send(frame, now_ns) {
-            channel.counters.sent += 1;
-            Ok(())
-        } else {
-            channel.counters.full += 1;
-            Err(LinkError::Full)
-        }
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        self.send(channel, request.frame, now_ns)
     }
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {

@@ -18,8 +18,8 @@ mod settings;
 
 pub use settings::{FaultEvent, FaultKind, FaultsConfig};
 
-use crate::{Capabilities, Counters, Imu, Link, LinkError, Received};
-use khz_wire::{Address, Frame};
+use crate::{Capabilities, Counters, Imu, Link, LinkError, Received, Replier};
+use khz_wire::{Frame, Request};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
@@ -40,7 +40,7 @@ pub struct Fault {
     pub until_ns: i64,
     /// Only on this bus; every bus if `None`.
     pub channel: Option<u8>,
-    /// Only frames to or from this device; all if `None`. Broadcasts count as addressed to no one.
+    /// Only frames to or from this device; all if `None`. What goes to all counts as addressed to no one.
     pub device: Option<u8>,
     /// Only frames that travel this way.
     pub direction: Direction,
@@ -103,12 +103,10 @@ impl Fault {
         Self { device: Some(device), ..Self::new(Kind::Loss) }
     }
 
-    fn strikes(&self, elapsed_ns: i64, channel: u8, direction: Direction, frame: &Frame) -> bool {
-        let address = Address::from_id(frame.id);
-        let device = if direction == Direction::ToDevices { address.destination } else { address.source };
-        self.active(elapsed_ns, channel)
+    fn strikes(&self, elapsed_ns: i64, direction: Direction, item: &Item) -> bool {
+        self.active(elapsed_ns, item.channel)
             && (self.direction == Direction::Both || self.direction == direction)
-            && self.device.is_none_or(|only| only == device)
+            && self.device.is_none_or(|only| item.device == Some(only))
     }
 
     fn active(&self, elapsed_ns: i64, channel: u8) -> bool {
@@ -142,6 +140,7 @@ pub struct Struck {
 pub struct Faults<L> {
     link: L,
     script: Box<[Fault]>,
+    replier: Replier,
     random: Random,
     begun_ns: Option<i64>,
     inbound: Queue,
@@ -159,11 +158,19 @@ struct Off {
 
 impl<L: Link> Faults<L> {
     /// Wraps a link. Of several faults that strike one frame, all act, in the order of the script.
-    pub fn new(link: L, script: &[Fault], seed: u64) -> Self {
+    ///
+    /// `replier`, as in [`Replier`], tells which received frames are those of [`Fault::device`].
+    pub fn new(
+        link: L,
+        script: &[Fault],
+        seed: u64,
+        replier: impl Fn(u8, &Frame) -> Option<u8> + Send + 'static,
+    ) -> Self {
         let channels = usize::from(link.capabilities().channels);
         Self {
             link,
             script: script.into(),
+            replier: Box::new(replier),
             random: Random(seed),
             begun_ns: None,
             inbound: Queue::new(),
@@ -199,10 +206,10 @@ impl<L: Link> Faults<L> {
     }
 
     /// Puts a frame into the queue of its direction as the script wants it: never, once or twice.
-    fn pass(&mut self, direction: Direction, mut item: Received, elapsed_ns: i64) {
+    fn pass(&mut self, direction: Direction, mut item: Item, elapsed_ns: i64) {
         let (mut due_ns, mut copies, mut waits) = (item.at_ns, 1, false);
         for fault in &self.script {
-            if !fault.strikes(elapsed_ns, item.channel, direction, &item.frame)
+            if !fault.strikes(elapsed_ns, direction, &item)
                 || fault.kind == Kind::BusOff
                 || self.random.unit() >= fault.probability
             {
@@ -246,7 +253,7 @@ impl<L: Link> Faults<L> {
                 self.outbound.pop();
                 continue;
             }
-            match self.link.send(held.channel, &held.frame, now_ns) {
+            match self.link.send(held.channel, &held.request(), now_ns) {
                 Ok(()) => {}
                 Err(LinkError::Full) => return Err(LinkError::Full),
                 Err(refused) => {
@@ -281,14 +288,14 @@ impl<L: Link> Link for Faults<L> {
         self.link.begin_cycle(now_ns);
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
         let elapsed_ns = self.elapsed(now_ns);
         if self.bus_off(channel, elapsed_ns) {
             self.struck.refused += 1;
             return Err(LinkError::Down { errno: ENETDOWN });
         }
         self.release(now_ns)?;
-        self.pass(Direction::ToDevices, Received { channel, at_ns: now_ns, frame: *frame }, elapsed_ns);
+        self.pass(Direction::ToDevices, Item::sent(channel, request, now_ns), elapsed_ns);
         match self.release(now_ns) {
             // It is held now, and leaves when there is room.
             Err(LinkError::Full) => Ok(()),
@@ -317,7 +324,8 @@ impl<L: Link> Link for Faults<L> {
             if self.bus_off(item.channel, elapsed_ns) {
                 self.struck.refused += 1;
             } else {
-                self.pass(Direction::FromDevices, item, elapsed_ns);
+                let device = (self.replier)(item.channel, &item.frame);
+                self.pass(Direction::FromDevices, Item::received(item, device), elapsed_ns);
             }
         }
         for channel in 0..self.off.len() {
@@ -330,7 +338,7 @@ impl<L: Link> Link for Faults<L> {
         if due.is_some() {
             self.inbound.pop();
         }
-        Ok(due)
+        Ok(due.map(Item::into_received))
     }
 
     fn next_event_ns(&self) -> Option<i64> {
@@ -370,7 +378,37 @@ struct Held {
     due_ns: i64,
     /// Goes right after the next frame that does not wait.
     waits: bool,
-    item: Received,
+    item: Item,
+}
+
+/// A frame on its way.
+#[derive(Clone, Copy)]
+struct Item {
+    channel: u8,
+    at_ns: i64,
+    frame: Frame,
+    /// Whom it is to or from.
+    device: Option<u8>,
+    /// Replies that it brings, if it is sent.
+    replies: u16,
+}
+
+impl Item {
+    fn sent(channel: u8, request: &Request<'_>, at_ns: i64) -> Self {
+        Self { channel, at_ns, frame: *request.frame, device: request.to, replies: request.replies }
+    }
+
+    fn received(Received { channel, at_ns, frame }: Received, device: Option<u8>) -> Self {
+        Self { channel, at_ns, frame, device, replies: 0 }
+    }
+
+    fn request(&self) -> Request<'_> {
+        Request { frame: &self.frame, to: self.device, replies: self.replies }
+    }
+
+    fn into_received(self) -> Received {
+        Received { channel: self.channel, at_ns: self.at_ns, frame: self.frame }
+    }
 }
 
 impl Queue {
@@ -405,9 +443,9 @@ impl Queue {
     }
 
     /// The first frame that is due, its arrival time put right.
-    fn due(&self, now_ns: i64) -> Option<Received> {
+    fn due(&self, now_ns: i64) -> Option<Item> {
         let held = self.0.front().filter(|held| held.due_ns <= now_ns)?;
-        Some(Received { at_ns: held.due_ns, ..held.item })
+        Some(Item { at_ns: held.due_ns, ..held.item })
     }
 
     fn pop(&mut self) {
@@ -452,19 +490,20 @@ impl Random {
 mod tests {
     use super::*;
     use crate::testing::Loopback;
+    use khz_wire::Address;
 
     fn frame(device: u8, byte: u8) -> Frame {
         Frame::new(Address::to(device, true).id(), &[byte; 4]).unwrap()
     }
 
     fn faulty(script: &[Fault]) -> Faults<Loopback> {
-        Faults::new(Loopback::new(2), script, 7)
+        Faults::new(Loopback::new(2), script, 7, |_, frame| Address::replier(frame))
     }
 
     /// Sends one frame per ns from t = 0 and gives the payload byte and arrival time of what comes back.
     fn run(link: &mut Faults<Loopback>, frames: u8) -> Vec<(u8, i64)> {
         for n in 0..frames {
-            link.send(0, &frame(n % 3 + 1, n), i64::from(n)).unwrap();
+            link.send(0, &Address::request(&frame(n % 3 + 1, n)), i64::from(n)).unwrap();
         }
         let mut came = Vec::new();
         let mut now_ns = i64::from(frames);
@@ -500,14 +539,17 @@ mod tests {
         let first = run(&mut faulty(&script), 200);
         assert!((130..170).contains(&first.len()), "{}", first.len());
         assert_eq!(first, run(&mut faulty(&script), 200));
-        assert_ne!(first, run(&mut Faults::new(Loopback::new(2), &script, 8), 200));
+        assert_ne!(
+            first,
+            run(&mut Faults::new(Loopback::new(2), &script, 8, |_, frame| Address::replier(frame)), 200)
+        );
     }
 
     #[test]
     fn delay_holds_frames_back_and_tells_the_next_event() {
         let delay = Kind::Delay { ns: 100, jitter_ns: 0 };
         let mut link = faulty(&[Fault { direction: Direction::FromDevices, ..Fault::new(delay) }]);
-        link.send(0, &frame(1, 1), 0).unwrap();
+        link.send(0, &Address::request(&frame(1, 1)), 0).unwrap();
         assert_eq!(link.receive(0), Ok(None));
         assert_eq!(link.next_event_ns(), Some(100));
         assert_eq!(link.receive(99), Ok(None));
@@ -518,7 +560,7 @@ mod tests {
     fn delayed_commands_leave_late() {
         let delay = Kind::Delay { ns: 100, jitter_ns: 0 };
         let mut link = faulty(&[Fault { direction: Direction::ToDevices, ..Fault::new(delay) }]);
-        link.send(0, &frame(1, 1), 0).unwrap();
+        link.send(0, &Address::request(&frame(1, 1)), 0).unwrap();
         assert_eq!(link.inner().counters(0).sent, 0);
         assert_eq!(link.receive(120).unwrap().unwrap().at_ns, 120);
     }
@@ -542,7 +584,7 @@ mod tests {
     fn corruption_flips_exactly_one_bit() {
         let script = [Fault { direction: Direction::FromDevices, ..Fault::new(Kind::Corrupt) }];
         let mut link = faulty(&script);
-        link.send(0, &frame(1, 0), 0).unwrap();
+        link.send(0, &Address::request(&frame(1, 0)), 0).unwrap();
         let bad = link.receive(0).unwrap().unwrap().frame;
         assert_eq!(bad.payload().iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
     }
@@ -564,13 +606,16 @@ mod tests {
     fn bus_off_is_told_once_and_passes() {
         let off = Fault { from_ns: 10, until_ns: 20, channel: Some(1), ..Fault::new(Kind::BusOff) };
         let mut link = faulty(&[off]);
-        link.send(1, &frame(1, 1), 0).unwrap();
+        link.send(1, &Address::request(&frame(1, 1)), 0).unwrap();
         assert!(link.receive(5).unwrap().is_some());
-        assert_eq!(link.send(1, &frame(1, 2), 10), Err(LinkError::Down { errno: ENETDOWN }));
-        link.send(0, &frame(1, 3), 10).unwrap();
+        assert_eq!(
+            link.send(1, &Address::request(&frame(1, 2)), 10),
+            Err(LinkError::Down { errno: ENETDOWN })
+        );
+        link.send(0, &Address::request(&frame(1, 3)), 10).unwrap();
         assert_eq!(link.receive(11), Err(LinkError::Down { errno: ENETDOWN }));
         assert_eq!(link.receive(12).unwrap().unwrap().frame.payload()[0], 3);
-        link.send(1, &frame(1, 4), 25).unwrap();
+        link.send(1, &Address::request(&frame(1, 4)), 25).unwrap();
         assert_eq!(link.receive(25).unwrap().unwrap().frame.payload()[0], 4);
         assert_eq!(link.counters(1).downs, 1);
     }
@@ -579,12 +624,12 @@ mod tests {
     fn a_frame_that_was_taken_leaves_once_however_full_the_link_is() {
         let mut link = faulty(&[]);
         link.inner().room = 2;
-        let sent: Vec<_> = (0..5).map(|n| link.send(0, &frame(1, n), 0)).collect();
+        let sent: Vec<_> = (0..5).map(|n| link.send(0, &Address::request(&frame(1, n)), 0)).collect();
         // The third is held, the others may be offered again.
         assert_eq!(sent, [Ok(()), Ok(()), Ok(()), Err(LinkError::Full), Err(LinkError::Full)]);
         assert_eq!(link.flush(0), Ok(()));
         for n in 3..5 {
-            link.send(0, &frame(1, n), 1).unwrap();
+            link.send(0, &Address::request(&frame(1, n)), 1).unwrap();
         }
         assert_eq!(link.flush(1), Ok(()));
         let came = std::iter::from_fn(|| link.receive(2).unwrap());
@@ -595,10 +640,10 @@ mod tests {
     fn a_held_frame_that_finds_no_room_until_the_next_cycle_is_dropped() {
         let mut link = faulty(&[]);
         link.inner().room = 0;
-        assert_eq!(link.send(0, &frame(1, 1), 0), Ok(()), "it is held");
+        assert_eq!(link.send(0, &Address::request(&frame(1, 1)), 0), Ok(()), "it is held");
         link.begin_cycle(1);
         link.inner().room = 10;
-        link.send(0, &frame(1, 2), 1).unwrap();
+        link.send(0, &Address::request(&frame(1, 2)), 1).unwrap();
         let came = std::iter::from_fn(|| link.receive(2).unwrap());
         assert_eq!(came.map(|received| received.frame.payload()[0]).collect::<Vec<_>>(), [2]);
         assert_eq!(link.struck().expired, 1);
@@ -609,7 +654,7 @@ mod tests {
     fn a_delayed_command_survives_the_next_cycle() {
         let delay = Kind::Delay { ns: 100, jitter_ns: 0 };
         let mut link = faulty(&[Fault { direction: Direction::ToDevices, ..Fault::new(delay) }]);
-        link.send(0, &frame(1, 1), 0).unwrap();
+        link.send(0, &Address::request(&frame(1, 1)), 0).unwrap();
         link.begin_cycle(50);
         assert_eq!(link.receive(120).unwrap().unwrap().at_ns, 120);
     }
@@ -618,9 +663,9 @@ mod tests {
     fn nothing_comes_in_late_from_before_an_outage() {
         let mut link = faulty(&[]);
         link.inner().is_down = true;
-        assert!(matches!(link.send(0, &frame(1, 1), 0), Err(LinkError::Down { .. })));
+        assert!(matches!(link.send(0, &Address::request(&frame(1, 1)), 0), Err(LinkError::Down { .. })));
         link.inner().is_down = false;
-        link.send(0, &frame(1, 2), 1).unwrap();
+        link.send(0, &Address::request(&frame(1, 2)), 1).unwrap();
         assert_eq!(link.receive(1).unwrap().unwrap().frame.payload()[0], 2);
         assert_eq!(link.receive(1), Ok(None));
         // Nor does what was delayed into a scripted one.
@@ -628,7 +673,7 @@ mod tests {
             Fault { direction: Direction::ToDevices, ..Fault::new(Kind::Delay { ns: 10, jitter_ns: 0 }) };
         let off = Fault { from_ns: 5, until_ns: 20, ..Fault::new(Kind::BusOff) };
         let mut link = faulty(&[delay, off]);
-        link.send(0, &frame(1, 1), 0).unwrap();
+        link.send(0, &Address::request(&frame(1, 1)), 0).unwrap();
         assert!(matches!(link.receive(12), Err(LinkError::Down { .. })));
         assert_eq!(link.receive(12), Err(LinkError::Down { errno: ENETDOWN }), "the other bus");
         assert_eq!(link.receive(30), Ok(None));
@@ -639,7 +684,7 @@ mod tests {
     fn a_flood_held_back_is_lost_and_counted() {
         let mut link = faulty(&[Fault::new(Kind::Delay { ns: 1 << 40, jitter_ns: 0 })]);
         for _ in 0..HELD + 3 {
-            link.send(0, &frame(1, 1), 0).unwrap();
+            link.send(0, &Address::request(&frame(1, 1)), 0).unwrap();
         }
         assert_eq!(link.struck().lost, 3);
     }

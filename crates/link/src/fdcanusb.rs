@@ -8,9 +8,9 @@ use crate::serial::{Direction, Granted, Port, Settings};
 use crate::stream::{Speech, Stream};
 use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
 use khz_settings::section;
-use khz_wire::Frame;
 use khz_wire::fdcanusb::host::{FromAdapter, MAX_INPUT, parse, write_send};
 use khz_wire::fdcanusb::{Dialect, Lines, MAX_LINE};
+use khz_wire::{Frame, Request};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -105,11 +105,11 @@ impl Link for Fdcanusb {
         self.stream.begin_cycle();
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        if channel != 0 || frame.payload().is_empty() {
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        if channel != 0 || request.frame.payload().is_empty() {
             return Err(LinkError::Unsupported);
         }
-        self.stream.send(frame, now_ns)
+        self.stream.send(request.frame, now_ns)
     }
 
     fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
@@ -246,6 +246,7 @@ impl Answers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use khz_wire::Address;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
@@ -269,8 +270,8 @@ mod tests {
     #[test]
     fn a_burst_is_one_write() {
         let (mut link, mut wire) = wired(Dialect::Uart);
-        link.send(0, &frame(0x8001, &[0x11, 0, 0x1f, 1, 0x13, 0x0d]), 0).unwrap();
-        link.send(0, &frame(0x807f, &[0x18, 4, 0xd0, 2, 0x11, 0xd8, 2]), 0).unwrap();
+        link.send(0, &Address::request(&frame(0x8001, &[0x11, 0, 0x1f, 1, 0x13, 0x0d])), 0).unwrap();
+        link.send(0, &Address::request(&frame(0x807f, &[0x18, 4, 0xd0, 2, 0x11, 0xd8, 2])), 0).unwrap();
         link.flush(0).unwrap();
         let lines = "can send 8001 11001F01130D BF *AD\ncan send 807f 1804D00211D802 BF *7F\n";
         assert_eq!(heard(&mut wire), lines);
@@ -281,7 +282,7 @@ mod tests {
         let (ours, mut wire) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let mut link = Fdcanusb::on(Port::from_fd(ours.into()), Dialect::Adapter, false);
-        link.send(0, &frame(0x8001, &[0x11, 0]), 0).unwrap();
+        link.send(0, &Address::request(&frame(0x8001, &[0x11, 0])), 0).unwrap();
         link.flush(0).unwrap();
         assert_eq!(heard(&mut wire), "can send 8001 1100 bF\n");
     }
@@ -320,14 +321,14 @@ mod tests {
     fn thirty_two_commands_are_in_flight_and_lost_answers_given_up() {
         let (mut link, mut wire) = wired(Dialect::Adapter);
         let command = frame(0x8001, &[0x50; 64]);
-        (0..32).for_each(|_| link.send(0, &command, 0).unwrap());
-        assert_eq!(link.send(0, &command, 0), Err(LinkError::Full));
+        (0..32).for_each(|_| link.send(0, &Address::request(&command), 0).unwrap());
+        assert_eq!(link.send(0, &Address::request(&command), 0), Err(LinkError::Full));
         link.flush(0).unwrap();
         wire.write_all(b"OK\r\nOK\r\n").unwrap();
         assert_eq!(link.receive(1), Ok(None));
-        (0..2).for_each(|_| link.send(0, &command, 1).unwrap());
-        assert_eq!(link.send(0, &command, 1), Err(LinkError::Full));
-        assert_eq!(link.send(0, &command, 1 + ANSWER_TIMEOUT_NS), Ok(()));
+        (0..2).for_each(|_| link.send(0, &Address::request(&command), 1).unwrap());
+        assert_eq!(link.send(0, &Address::request(&command), 1), Err(LinkError::Full));
+        assert_eq!(link.send(0, &Address::request(&command), 1 + ANSWER_TIMEOUT_NS), Ok(()));
         link.flush(1 + ANSWER_TIMEOUT_NS).unwrap();
         let counters = link.counters(0);
         assert_eq!((counters.sent, counters.full, counters.errors), (35, 2, 32));
@@ -342,7 +343,11 @@ mod tests {
             let now_ns = cycle * 1_000_000;
             assert_eq!(link.receive(now_ns), Ok(None));
             for id in 0x8001..=0x800c {
-                assert_eq!(link.send(0, &frame(id, &[0x11, 0]), now_ns), Ok(()), "cycle {cycle}");
+                assert_eq!(
+                    link.send(0, &Address::request(&frame(id, &[0x11, 0])), now_ns),
+                    Ok(()),
+                    "cycle {cycle}"
+                );
             }
             link.flush(now_ns).unwrap();
             heard(&mut wire);
@@ -362,7 +367,7 @@ mod tests {
         // One more command goes out before the answer to the last has come; now and then all are there.
         for n in 0..1_000_u32 {
             let now_ns = i64::from(n) * 1_000_000;
-            link.send(0, &frame(0x8001, &[0x11, 0]), now_ns).unwrap();
+            link.send(0, &Address::request(&frame(0x8001, &[0x11, 0])), now_ns).unwrap();
             link.flush(now_ns).unwrap();
             heard(&mut wire);
             let come = if n % 100 == 99 { n + 1 } else { n };
@@ -395,7 +400,7 @@ mod tests {
         for cycle in 0..50 {
             link.begin_cycle(cycle);
             for servo in 1..=3 {
-                link.send(0, &frame(0x8000 + servo, &[cycle as u8]), cycle).unwrap();
+                link.send(0, &Address::request(&frame(0x8000 + servo, &[cycle as u8])), cycle).unwrap();
             }
             let _ = link.flush(cycle);
             assert_eq!(link.receive(cycle), Ok(None));
@@ -412,7 +417,7 @@ mod tests {
         let (mut link, mut wire) = wired(Dialect::Adapter);
         for cycle in 0..5 {
             link.begin_cycle(cycle);
-            link.send(0, &frame(0x8001, &[cycle as u8]), cycle).unwrap();
+            link.send(0, &Address::request(&frame(0x8001, &[cycle as u8])), cycle).unwrap();
             assert_eq!(link.flush(cycle), if cycle == 0 { Ok(()) } else { Err(LinkError::Full) });
         }
         assert_eq!(all_heard(&mut wire), "can send 8001 00 BF\n", "what the kernel had");
@@ -423,7 +428,7 @@ mod tests {
     #[test]
     fn bytes_the_kernel_still_has_at_the_end_are_reported() {
         let (mut link, mut wire) = wired(Dialect::Adapter);
-        link.send(0, &frame(0x8001, &[1]), 0).unwrap();
+        link.send(0, &Address::request(&frame(0x8001, &[1])), 0).unwrap();
         link.flush(0).unwrap();
         let told = link.close(1).concat();
         assert!(told.contains("bytes of the last frames were not sent"), "{told}");
@@ -436,11 +441,11 @@ mod tests {
         let line = "can send 8001 1122 BF\n";
         for written in 1..line.len() {
             let (mut link, mut wire) = wired(Dialect::Adapter);
-            link.send(0, &frame(0x8001, &[0x11, 0x22]), 0).unwrap();
+            link.send(0, &Address::request(&frame(0x8001, &[0x11, 0x22])), 0).unwrap();
             // As if the kernel had taken so much.
             link.stream.took(written);
             link.begin_cycle(1);
-            link.send(0, &frame(0x8002, &[0x33]), 1).unwrap();
+            link.send(0, &Address::request(&frame(0x8002, &[0x33])), 1).unwrap();
             link.flush(1).unwrap();
             assert_eq!(all_heard(&mut wire), "!\ncan send 8002 33 BF\n");
             assert_eq!((link.counters(0).sent, link.counters(0).expired), (1, 1));
@@ -453,14 +458,14 @@ mod tests {
         drop(wire);
         assert!(matches!(link.receive(0), Err(LinkError::Down { .. })));
         assert_eq!(link.receive(1), Ok(None));
-        assert!(matches!(link.send(0, &frame(1, &[1]), 2), Err(LinkError::Down { .. })));
+        assert!(matches!(link.send(0, &Address::request(&frame(1, &[1])), 2), Err(LinkError::Down { .. })));
         assert_eq!(link.counters(0).downs, 1);
     }
 
     #[test]
     fn what_no_adapter_sends_is_refused() {
         let (mut link, _wire) = wired(Dialect::Adapter);
-        assert_eq!(link.send(0, &frame(1, &[]), 0), Err(LinkError::Unsupported));
-        assert_eq!(link.send(1, &frame(1, &[1]), 0), Err(LinkError::Unsupported));
+        assert_eq!(link.send(0, &Address::request(&frame(1, &[])), 0), Err(LinkError::Unsupported));
+        assert_eq!(link.send(1, &Address::request(&frame(1, &[1])), 0), Err(LinkError::Unsupported));
     }
 }

@@ -42,8 +42,12 @@ pub use sys::stamps;
 #[cfg(test)]
 mod testing;
 
-use khz_wire::Frame;
+use khz_wire::{Frame, Request};
 use std::os::fd::BorrowedFd;
+
+/// Which device a frame received on a channel is a reply of, `None` if it is none: the families of servos know, and tell
+/// the links that need it. Neither allocates nor blocks.
+pub type Replier = Box<dyn Fn(u8, &Frame) -> Option<u8> + Send>;
 
 /// One adapter with its buses.
 ///
@@ -71,12 +75,13 @@ pub trait Link: Send {
         let _ = now_ns;
     }
 
-    /// Takes a frame for a channel: sends it, or keeps it until [`Link::flush`].
+    /// Takes a frame for a channel: sends it, or keeps it until [`Link::flush`]. Where it goes and what it brings is in the
+    /// request, not for the link to read from the frame.
     ///
     /// # Errors
     /// [`LinkError::Full`] if there is no room now (the frame is not taken; it may be offered again),
     /// [`LinkError::Down`] if the bus cannot carry frames at present.
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError>;
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError>;
 
     /// Hands everything taken by [`Link::send`] to the wire; call it after the last frame of a burst.
     ///
@@ -143,8 +148,8 @@ impl<L: Link + ?Sized> Link for Box<L> {
         (**self).begin_cycle(now_ns);
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        (**self).send(channel, frame, now_ns)
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        (**self).send(channel, request, now_ns)
     }
 
     fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {

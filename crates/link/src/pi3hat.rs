@@ -8,13 +8,14 @@ mod awaited;
 mod settings;
 mod spidev;
 
-use crate::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, OpenError, Received, unit};
+use crate::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, OpenError, Received, Replier, unit};
 use awaited::Awaited;
 use khz_wire::pi3hat::{
     Attitude, CanConfig, DeviceInfo, ErrorStatus, IMU_VERSION, ImuConfig, MAX_BLOB, Performance,
     decode_receive_status, decode_received, encode_send, register,
 };
-use khz_wire::{Address, Frame};
+use khz_wire::request::Kept;
+use khz_wire::{Frame, Request};
 pub use settings::{Pi3hatConfig, Pi3hatLink};
 pub use spidev::Spidev;
 use std::collections::VecDeque;
@@ -92,9 +93,10 @@ const WAITING: u8 = 3;
 /// [`Link::receive`] as much for one status and at most six frames, [`Imu::request`] about 45 µs.
 pub struct Pi3hat<S> {
     spi: S,
-    out: [VecDeque<Frame>; 5],
+    out: [VecDeque<Kept>; 5],
     heard: VecDeque<Received>,
     awaited: Awaited,
+    replier: Replier,
     looks: Looks,
     /// The processor asked next.
     turn: usize,
@@ -141,11 +143,16 @@ impl Looks {
 const PROCESSORS: [Processor; 3] = [Processor::Can1, Processor::Can2, Processor::Aux];
 
 impl<S: Spi> Pi3hat<S> {
-    /// Checks and configures the hat as the official library does. Waits some milliseconds.
+    /// Checks and configures the hat as the official library does. Waits some milliseconds. `replier` as in [`Replier`].
     ///
     /// # Errors
     /// There is no hat, its firmware is too old or too new, or it does not take the configuration.
-    pub fn open(mut spi: S, options: &Options, now_ns: i64) -> Result<Self, OpenError> {
+    pub fn open(
+        mut spi: S,
+        options: &Options,
+        replier: impl Fn(u8, &Frame) -> Option<u8> + Send + 'static,
+        now_ns: i64,
+    ) -> Result<Self, OpenError> {
         let mut now_ns = now_ns;
         let mut setup = SetUp { spi: &mut spi, now_ns: &mut now_ns };
         let mut versions = [0; 3];
@@ -161,6 +168,7 @@ impl<S: Spi> Pi3hat<S> {
             out: [(); 5].map(|()| VecDeque::with_capacity(QUEUE)),
             heard: VecDeque::with_capacity(128),
             awaited: Awaited::default(),
+            replier: Box::new(replier),
             looks: Looks::default(),
             turn: 0,
             free_ns: now_ns,
@@ -221,7 +229,9 @@ impl<S: Spi> Pi3hat<S> {
         };
         let channel = index * 2 + usize::from(port);
         let Some(counters) = self.counters.get_mut(channel) else { return };
-        self.awaited.came(channel, Address::from_id(frame.id));
+        if let Some(device) = (self.replier)(channel as u8, &frame) {
+            self.awaited.came(channel, device);
+        }
         self.looks.in_vain = 0;
         if self.heard.len() == self.heard.capacity() {
             counters.full += 1;
@@ -243,14 +253,14 @@ impl<S: Spi> Pi3hat<S> {
         Ok(())
     }
 
-    fn write(&mut self, channel: usize, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+    fn write(&mut self, channel: usize, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
         let mut blob = [0; MAX_BLOB];
         let (register, len) =
-            encode_send(channel as u8 % 2, frame, &mut blob).ok_or(LinkError::Unsupported)?;
+            encode_send(channel as u8 % 2, request.frame, &mut blob).ok_or(LinkError::Unsupported)?;
         let start_ns = self.free(now_ns);
         self.free_ns = self.spi.write(PROCESSORS[channel / 2], register, &blob[..len], start_ns)?;
         self.counters[channel].sent += 1;
-        self.awaited.ask(channel, Address::from_id(frame.id));
+        self.awaited.ask(channel, request);
         Ok(())
     }
 
@@ -258,8 +268,8 @@ impl<S: Spi> Pi3hat<S> {
         self.drain(now_ns)?;
         while self.out.iter().any(|queue| !queue.is_empty()) {
             for channel in ORDER {
-                if let Some(frame) = self.out[channel].pop_front() {
-                    self.write(channel, &frame, now_ns)?;
+                if let Some(kept) = self.out[channel].pop_front() {
+                    self.write(channel, &kept.request(), now_ns)?;
                 }
             }
         }
@@ -367,13 +377,13 @@ impl<S: Spi> Link for Pi3hat<S> {
         }
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, _: i64) -> Result<(), LinkError> {
+    fn send(&mut self, channel: u8, request: &Request<'_>, _: i64) -> Result<(), LinkError> {
         let queue = self.out.get_mut(usize::from(channel)).ok_or(LinkError::Unsupported)?;
         if queue.len() == QUEUE {
             self.counters[usize::from(channel)].full += 1;
             return Err(LinkError::Full);
         }
-        queue.push_back(*frame);
+        queue.push_back(request.kept());
         Ok(())
     }
 

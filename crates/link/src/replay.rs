@@ -4,7 +4,7 @@
 
 use crate::trace::{Traced, Way};
 use crate::{Capabilities, Counters, Link, LinkError, Received};
-use khz_wire::Frame;
+use khz_wire::{Frame, Request};
 
 /// Plays a trace back.
 ///
@@ -53,7 +53,7 @@ impl Link for Replay {
         }
     }
 
-    fn send(&mut self, channel: u8, _: &Frame, now_ns: i64) -> Result<(), LinkError> {
+    fn send(&mut self, channel: u8, _: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
         self.begun_ns.get_or_insert(now_ns);
         self.counters.get_mut(usize::from(channel)).ok_or(LinkError::Unsupported)?.sent += 1;
         Ok(())

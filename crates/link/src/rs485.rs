@@ -9,9 +9,9 @@ use crate::serial::{Direction, Granted, Line, Port, Settings};
 use crate::stream::{Speech, Stream};
 use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
 use khz_settings::{section, words};
-use khz_wire::address::BROADCAST;
-use khz_wire::rs485::{Decoder, MAX_FRAME, encode};
-use khz_wire::{Address, Frame};
+use khz_wire::rs485::{Decoder, MAX_FRAME, carries, encode};
+use khz_wire::{Frame, Request};
+use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -97,7 +97,7 @@ impl Rs485 {
 impl<L: Line> Rs485<L> {
     /// Speaks over a line that is set up.
     pub fn over(line: L) -> Self {
-        let speaker = Speaker { decoder: Decoder::new(), last: None };
+        let speaker = Speaker { decoder: Decoder::new(), spoken: VecDeque::with_capacity(BURST) };
         Self { stream: Stream::new(line, speaker, (BURST, MAX_FRAME), 4096) }
     }
 }
@@ -105,20 +105,30 @@ impl<L: Line> Rs485<L> {
 /// The frames of the line.
 struct Speaker {
     decoder: Decoder,
-    /// Whom the last frame was from and for, to know our own echo.
-    last: Option<Address>,
+    /// The last frames of ours, to know their echo.
+    spoken: VecDeque<Frame>,
+}
+
+impl Speaker {
+    fn remember(&mut self, frame: &Frame) {
+        if self.spoken.len() == BURST {
+            self.spoken.pop_front();
+        }
+        self.spoken.push_back(*frame);
+    }
 }
 
 impl Speech for Speaker {
     fn write(&mut self, frame: &Frame, _: i64, out: &mut [u8], _: &mut Counters) -> Option<usize> {
         let len = encode(frame, out)?;
-        self.last = Some(Address::from_id(frame.id));
+        self.remember(frame);
         Some(len)
     }
 
     fn next(&mut self, input: &mut &[u8], _: i64, counters: &mut Counters) -> Option<Frame> {
         let corrupt = self.decoder.corrupt();
-        let found = std::iter::from_fn(|| self.decoder.next(input)).find(|frame| !is_echo(self.last, frame));
+        let is_echo = |frame: &Frame| self.spoken.iter().any(|spoken| is_same(spoken, frame));
+        let found = std::iter::from_fn(|| self.decoder.next(input)).find(|frame| !is_echo(frame));
         counters.corrupt += self.decoder.corrupt() - corrupt;
         found
     }
@@ -143,10 +153,9 @@ impl Speech for Speaker {
     }
 }
 
-/// Some adapters receive what they send.
-fn is_echo(last: Option<Address>, frame: &Frame) -> bool {
-    let address = Address::from_id(frame.id);
-    last.is_some_and(|last| (last.source, last.destination) == (address.source, address.destination))
+/// Of a frame this much travels; some adapters receive what they send.
+fn is_same(one: &Frame, other: &Frame) -> bool {
+    (one.id, one.payload()) == (other.id, other.payload())
 }
 
 impl<L: Line> Link for Rs485<L> {
@@ -158,14 +167,13 @@ impl<L: Line> Link for Rs485<L> {
         self.stream.begin_cycle();
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        let address = Address::from_id(frame.id);
-        // A broadcast that wants replies makes every device talk at once.
-        let all_at_once = address.reply && address.destination == BROADCAST;
-        if channel != 0 || address.prefix != 0 || all_at_once {
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        // A request to all that wants replies makes every device talk at once.
+        let all_at_once = request.to.is_none() && request.replies > 0;
+        if channel != 0 || !carries(request.frame) || all_at_once {
             return Err(LinkError::Unsupported);
         }
-        self.stream.send(frame, now_ns)
+        self.stream.send(request.frame, now_ns)
     }
 
     fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
@@ -197,6 +205,8 @@ impl<L: Line> Link for Rs485<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use khz_wire::Address;
+    use khz_wire::address::BROADCAST;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
@@ -218,7 +228,7 @@ mod tests {
     #[test]
     fn queries_and_replies_have_the_known_bytes() {
         let (mut link, mut line) = wired();
-        link.send(0, &query(), 0).unwrap();
+        link.send(0, &Address::request(&query()), 0).unwrap();
         link.flush(0).unwrap();
         let mut heard = [0; 64];
         assert_eq!(line.read(&mut heard).unwrap(), QUERY.len());
@@ -232,7 +242,7 @@ mod tests {
     #[test]
     fn our_own_echo_is_not_a_reply() {
         let (mut link, mut line) = wired();
-        link.send(0, &query(), 0).unwrap();
+        link.send(0, &Address::request(&query()), 0).unwrap();
         link.flush(0).unwrap();
         line.write_all(&[QUERY, REPLY].concat()).unwrap();
         assert_eq!(link.receive(0).unwrap().unwrap().frame.id, 0x100);
@@ -263,22 +273,22 @@ mod tests {
     fn what_the_bus_cannot_carry_is_refused() {
         let (mut link, _line) = wired();
         let all = Frame::new(Address::to(BROADCAST, true).id(), &[0x50]).unwrap();
-        assert_eq!(link.send(0, &all, 0), Err(LinkError::Unsupported));
+        assert_eq!(link.send(0, &Address::request(&all), 0), Err(LinkError::Unsupported));
         let stop_all = Frame::new(Address::to(BROADCAST, false).id(), &[1, 0, 0]).unwrap();
-        assert_eq!(link.send(0, &stop_all, 0), Ok(()));
+        assert_eq!(link.send(0, &Address::request(&stop_all), 0), Ok(()));
         let prefixed = Frame::new(1 << 16 | 1, &[0x50]).unwrap();
-        assert_eq!(link.send(0, &prefixed, 0), Err(LinkError::Unsupported));
+        assert_eq!(link.send(0, &Address::request(&prefixed), 0), Err(LinkError::Unsupported));
     }
 
     #[test]
     fn a_frame_that_was_begun_ends_with_a_wrong_checksum() {
         for written in 1..QUERY.len() {
             let (mut link, mut line) = wired();
-            link.send(0, &query(), 0).unwrap();
+            link.send(0, &Address::request(&query()), 0).unwrap();
             // As if the kernel had taken so much.
             link.stream.took(written);
             link.begin_cycle(1);
-            link.send(0, &query(), 1).unwrap();
+            link.send(0, &Address::request(&query()), 1).unwrap();
             link.flush(1).unwrap();
             let mut heard = [0; 64];
             let len = line.read(&mut heard).unwrap();

@@ -16,7 +16,7 @@ use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
 use in_flight::{Allowed, InFlight};
 use interface::Interface;
 use khz_settings::section;
-use khz_wire::Frame;
+use khz_wire::Request;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -262,7 +262,8 @@ impl Link for SocketCan {
         self.in_flight.begin_cycle(self.fd.as_ref().map_or(0, |fd| queued(fd.as_fd())));
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, _: i64) -> Result<(), LinkError> {
+    fn send(&mut self, channel: u8, request: &Request<'_>, _: i64) -> Result<(), LinkError> {
+        let mut frame = *request.frame;
         if channel != 0 || (!frame.fd && frame.payload().len() > 8) {
             return Err(LinkError::Unsupported);
         }
@@ -274,7 +275,6 @@ impl Link for SocketCan {
             self.counters.full += 1;
             return Err(LinkError::Full);
         }
-        let mut frame = *frame;
         if frame.fd {
             frame.pad();
         }
@@ -352,6 +352,7 @@ impl Link for SocketCan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use khz_wire::{Address, Frame};
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use std::sync::Mutex;
 
@@ -391,7 +392,7 @@ mod tests {
     #[test]
     fn bursts_larger_than_a_batch_arrive_in_order() {
         let (mut host, mut device) = wired();
-        (0..70).for_each(|n| host.send(0, &frame(0x8001, &[n; 12]), 0).unwrap());
+        (0..70).for_each(|n| host.send(0, &Address::request(&frame(0x8001, &[n; 12])), 0).unwrap());
         host.flush(0).unwrap();
         for n in 0..70 {
             let received = device.receive(9).unwrap().unwrap();
@@ -406,8 +407,8 @@ mod tests {
         let (mut host, mut device) = wired();
         let mut classic = frame(0x123, &[1, 2]);
         (classic.fd, classic.brs) = (false, false);
-        host.send(0, &frame(0x8001, &[7; 9]), 0).unwrap();
-        host.send(0, &classic, 0).unwrap();
+        host.send(0, &Address::request(&frame(0x8001, &[7; 9])), 0).unwrap();
+        host.send(0, &Address::request(&classic), 0).unwrap();
         host.flush(0).unwrap();
         let first = device.receive(0).unwrap().unwrap().frame;
         assert_eq!(first.payload(), [7, 7, 7, 7, 7, 7, 7, 7, 7, 0x50, 0x50, 0x50]);
@@ -418,7 +419,7 @@ mod tests {
     fn without_bit_rate_switch_no_frame_has_it() {
         let (a, b) = sockets();
         let (mut host, mut device) = (on(a, false), on(b, true));
-        host.send(0, &frame(0x8001, &[7]), 0).unwrap();
+        host.send(0, &Address::request(&frame(0x8001, &[7])), 0).unwrap();
         host.flush(0).unwrap();
         let received = device.receive(0).unwrap().unwrap().frame;
         assert!(received.fd && !received.brs);
@@ -430,7 +431,7 @@ mod tests {
         let mut sent = 0_u32;
         'fill: loop {
             for _ in 0..BATCH {
-                host.send(0, &frame(0x8001, &sent.to_be_bytes()), 0).unwrap();
+                host.send(0, &Address::request(&frame(0x8001, &sent.to_be_bytes())), 0).unwrap();
                 sent += 1;
             }
             match host.flush(0) {
@@ -460,7 +461,7 @@ mod tests {
         for cycle in 0..50_u8 {
             host.begin_cycle(cycle.into());
             for servo in 1..=3 {
-                host.send(0, &frame(0x8000 + servo, &[cycle]), cycle.into()).unwrap();
+                host.send(0, &Address::request(&frame(0x8000 + servo, &[cycle])), cycle.into()).unwrap();
             }
             let _ = host.flush(cycle.into());
             assert_eq!(host.receive(cycle.into()), Ok(None));
@@ -480,7 +481,7 @@ mod tests {
         let (mut host, mut device) = wired();
         for cycle in 0..50_u8 {
             host.begin_cycle(cycle.into());
-            host.send(0, &frame(0x8001, &[cycle]), cycle.into()).unwrap();
+            host.send(0, &Address::request(&frame(0x8001, &[cycle])), cycle.into()).unwrap();
             assert_eq!(host.flush(cycle.into()).is_ok(), cycle == 0, "cycle {cycle}");
         }
         assert_eq!(device.receive(50).unwrap().unwrap().frame.payload(), [0]);
@@ -494,10 +495,10 @@ mod tests {
     #[test]
     fn what_cannot_be_recalled_at_the_end_is_reported() {
         let (mut host, mut device) = wired();
-        host.send(0, &frame(0x8001, &[1]), 0).unwrap();
+        host.send(0, &Address::request(&frame(0x8001, &[1])), 0).unwrap();
         host.flush(0).unwrap();
         host.begin_cycle(1);
-        host.send(0, &frame(0x8001, &[2]), 1).unwrap();
+        host.send(0, &Address::request(&frame(0x8001, &[2])), 1).unwrap();
         let told = host.close(2).concat();
         assert!(told.contains("1 or more of the last frames") && told.contains("ip link set"), "{told}");
         // What was not handed over never leaves.
@@ -511,10 +512,10 @@ mod tests {
         inject(&device, ERROR | 0x40);
         assert_eq!(host.receive(0), Err(LinkError::Down { errno: 0 }));
         assert_eq!(host.receive(0), Ok(None));
-        assert!(matches!(host.send(0, &frame(1, &[1]), 0), Err(LinkError::Down { .. })));
+        assert!(matches!(host.send(0, &Address::request(&frame(1, &[1])), 0), Err(LinkError::Down { .. })));
         inject(&device, ERROR | 0x100);
         assert_eq!(host.receive(0), Ok(None));
-        assert_eq!(host.send(0, &frame(1, &[1]), 0), Ok(()));
+        assert_eq!(host.send(0, &Address::request(&frame(1, &[1])), 0), Ok(()));
         assert_eq!(host.counters(0).downs, 1);
     }
 
@@ -527,7 +528,7 @@ mod tests {
         let down = LinkError::Down { errno: libc::ENETDOWN };
         assert_eq!(host.failed(&io::Error::from_raw_os_error(libc::ENETDOWN)), down);
         assert_eq!(host.receive(0), Ok(None));
-        assert_eq!(host.send(0, &frame(0x123, &[1]), 0), Ok(()));
+        assert_eq!(host.send(0, &Address::request(&frame(0x123, &[1])), 0), Ok(()));
         assert_eq!(host.flush(0), Ok(()));
         assert_eq!(device.receive(0).unwrap().unwrap().frame.id, 0x123);
         assert_eq!(host.counters(0).downs, 1);
@@ -545,7 +546,7 @@ mod tests {
         assert_eq!(host.receive(0), Err(LinkError::Down { errno: 0 }));
         drop(theirs);
         // Ends when the new socket is there, however long that takes.
-        while host.send(0, &frame(0x123, &[1]), 0).is_err() {
+        while host.send(0, &Address::request(&frame(0x123, &[1])), 0).is_err() {
             let _ = host.receive(0);
             std::thread::yield_now();
         }
@@ -569,7 +570,7 @@ mod tests {
         drop(device);
         assert!(matches!(host.receive(0), Err(LinkError::Down { .. })));
         assert_eq!(host.receive(0), Ok(None));
-        assert!(matches!(host.send(0, &frame(1, &[1]), 0), Err(LinkError::Down { .. })));
+        assert!(matches!(host.send(0, &Address::request(&frame(1, &[1])), 0), Err(LinkError::Down { .. })));
         assert_eq!(host.counters(0).downs, 1);
     }
 }

@@ -1,7 +1,7 @@
 //! A link for unit tests: every frame that wants a reply comes back at once, from the device it was sent to.
 
 use crate::{Capabilities, Counters, Link, LinkError, Received};
-use khz_wire::{Address, Frame};
+use khz_wire::{Address, Frame, Request};
 use std::collections::VecDeque;
 
 pub(crate) struct Loopback {
@@ -45,7 +45,7 @@ impl Link for Loopback {
         self.cycles += 1;
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
         if self.is_down {
             return Err(LinkError::Down { errno: 0 });
         }
@@ -54,9 +54,8 @@ impl Link for Loopback {
         }
         self.taken += 1;
         self.counters.sent += 1;
-        let address = Address::from_id(frame.id);
-        if address.reply {
-            let id = address.answered_by(address.destination).id();
+        if let Request { to: Some(device), replies: 1.., frame } = *request {
+            let id = Address::from_id(frame.id).answered_by(device).id();
             let reply = Frame::new(id, frame.payload()).ok_or(LinkError::Unsupported)?;
             self.replies.push_back(Received { channel, at_ns: now_ns, frame: reply });
         }

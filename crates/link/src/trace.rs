@@ -9,7 +9,7 @@
 //! | pcapng, link type 227 | Wireshark, tshark |
 
 use crate::{Capabilities, Counters, Imu, Link, LinkError, Received};
-use khz_wire::Frame;
+use khz_wire::Request;
 use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -106,9 +106,9 @@ impl<L: Link> Link for Trace<L> {
         self.link.begin_cycle(now_ns);
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        self.link.send(channel, frame, now_ns)?;
-        self.copy(Way::Sent, Received { channel, at_ns: now_ns, frame: *frame });
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        self.link.send(channel, request, now_ns)?;
+        self.copy(Way::Sent, Received { channel, at_ns: now_ns, frame: *request.frame });
         Ok(())
     }
 
@@ -296,6 +296,7 @@ impl<W: Write> Sink for Pcapng<W> {
 mod tests {
     use super::*;
     use crate::testing::Loopback;
+    use khz_wire::{Address, Frame};
 
     fn traced(way: Way, at_ns: i64, frame: Frame) -> Traced {
         Traced { way, item: Received { channel: 0, at_ns, frame } }
@@ -306,7 +307,7 @@ mod tests {
         let (mut link, mut tap) = Trace::new(Loopback::new(1), 3);
         let frame = Frame::new(0x8001, &[1]).unwrap();
         for now_ns in 0..2 {
-            link.send(0, &frame, now_ns).unwrap();
+            link.send(0, &Address::request(&frame), now_ns).unwrap();
             assert!(link.receive(now_ns).unwrap().is_some());
         }
         let ways: Vec<_> = std::iter::from_fn(|| tap.take()).map(|traced| traced.way).collect();

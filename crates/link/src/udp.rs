@@ -13,11 +13,10 @@ pub use settings::UdpLink;
 use crate::stamp::Clocks;
 use crate::sys::batch::{Batch, Packet};
 use crate::sys::set_option;
-use crate::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, OpenError, Received, unit};
+use crate::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, OpenError, Received, Replier, unit};
 use asked::{Asked, Verdict};
-use khz_wire::address::BROADCAST;
 use khz_wire::udp::{Datagram, Header, Kind, MAX_DATAGRAM, SENSORS, Sensors, Writer};
-use khz_wire::{Address, Frame};
+use khz_wire::{Frame, Request};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -107,6 +106,7 @@ pub struct Udp {
     batch: Box<Batch<MAX_DATAGRAM>>,
     heard: VecDeque<Received>,
     asked: Asked,
+    replier: Replier,
     /// The IMU reading that came with a reply to the last burst.
     reading: Option<ImuSample>,
     down: Option<LinkError>,
@@ -115,11 +115,14 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// Opens the socket. Nothing is sent.
+    /// Opens the socket. Nothing is sent. `replier` as in [`Replier`].
     ///
     /// # Errors
     /// The address cannot be bound, or there is no channel.
-    pub fn open(options: Options) -> Result<Self, OpenError> {
+    pub fn open(
+        options: Options,
+        replier: impl Fn(u8, &Frame) -> Option<u8> + Send + 'static,
+    ) -> Result<Self, OpenError> {
         let target = options.bind.to_string();
         let explain = |error: io::Error| {
             let advice = match error.kind() {
@@ -145,6 +148,7 @@ impl Udp {
             batch: Box::new(Batch::new()),
             heard: VecDeque::with_capacity(HEARD),
             asked,
+            replier: Box::new(replier),
             reading: None,
             down: None,
             is_down: false,
@@ -166,33 +170,26 @@ impl Udp {
         self.granted
     }
 
-    fn unicast(&mut self, channel: u8, frame: &Frame) -> Result<(), LinkError> {
+    fn unicast(&mut self, channel: u8, request: &Request<'_>) -> Result<(), LinkError> {
         let Reach::Unicast(peers) = &self.options.reach else { return Err(LinkError::Unsupported) };
-        let Address { destination, reply, .. } = Address::from_id(frame.id);
-        let wanted =
-            |peer: &&Peer| peer.channel == channel && (peer.id == destination || destination == BROADCAST);
-        let datagram =
-            write(Kind::Request, self.sequence, &mut &[(channel, *frame)][..], &mut self.buffer[..]);
+        let wanted = |peer: &&Peer| peer.channel == channel && request.to.is_none_or(|to| peer.id == to);
+        let frame = (channel, *request.frame);
+        let datagram = write(Kind::Request, self.sequence, &mut &[frame][..], &mut self.buffer[..]);
         let mut result = Err(LinkError::Unsupported);
         for peer in peers.iter().filter(wanted) {
-            if reply {
-                self.asked.ask(channel, peer.id, self.sequence);
-            }
+            self.asked.ask(channel, &Request { to: Some(peer.id), ..*request }, self.sequence);
             result = self.socket.send_to(datagram, peer.address).map(|_| ()).map_err(|error| failed(&error));
             result?;
         }
         result
     }
 
-    fn gather(&mut self, channel: u8, frame: &Frame) -> Result<(), LinkError> {
+    fn gather(&mut self, channel: u8, request: &Request<'_>) -> Result<(), LinkError> {
         if self.burst.len() == BURST {
             return Err(LinkError::Full);
         }
-        self.burst.push((channel, *frame));
-        let Address { destination, reply, .. } = Address::from_id(frame.id);
-        if reply {
-            self.asked.ask(channel, destination, self.sequence);
-        }
+        self.burst.push((channel, *request.frame));
+        self.asked.ask(channel, request, self.sequence);
         Ok(())
     }
 
@@ -230,7 +227,8 @@ impl Udp {
 
     fn listen(&mut self, now_ns: i64) {
         let mut clocks = Clocks::default();
-        let (heard, asked, counters) = (&mut self.heard, &mut self.asked, &mut self.counters);
+        let (heard, asked, replier) = (&mut self.heard, &mut self.asked, &self.replier);
+        let counters = &mut self.counters;
         let (reading, burst) = (&mut self.reading, self.sequence.wrapping_sub(1));
         let result = self.batch.receive(self.socket.as_fd(), |Packet { bytes, stamp, from, .. }| {
             let at_ns = clocks.at_ns(stamp, now_ns);
@@ -247,7 +245,7 @@ impl Udp {
                     continue;
                 }
                 let Some(counters) = counters.get_mut(usize::from(channel)) else { continue };
-                match asked.judge(channel, Address::from_id(frame.id).source, sequence, from) {
+                match asked.judge(channel, replier(channel, &frame), sequence, from) {
                     Verdict::Unexpected => counters.unexpected += 1,
                     Verdict::Stale => counters.stale += 1,
                     Verdict::Answer => {
@@ -346,13 +344,13 @@ impl Link for Udp {
         }
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, _: i64) -> Result<(), LinkError> {
+    fn send(&mut self, channel: u8, request: &Request<'_>, _: i64) -> Result<(), LinkError> {
         if channel >= self.options.channels {
             return Err(LinkError::Unsupported);
         }
         let result = match self.options.reach {
-            Reach::Unicast(_) => self.unicast(channel, frame),
-            Reach::All(_) => self.gather(channel, frame),
+            Reach::Unicast(_) => self.unicast(channel, request),
+            Reach::All(_) => self.gather(channel, request),
         };
         self.count(channel, result)
     }
@@ -397,8 +395,13 @@ impl Link for Udp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use khz_wire::Address;
 
     const LOCAL: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
+
+    fn open_on(options: Options) -> Result<Udp, OpenError> {
+        Udp::open(options, |_, frame| Address::replier(frame))
+    }
 
     /// A socket in place of a device.
     fn device() -> UdpSocket {
@@ -407,7 +410,7 @@ mod tests {
 
     /// Its first burst has number 1.
     fn host(reach: Reach) -> Udp {
-        let link = Udp::open(Options { bind: LOCAL.into(), reach, channels: 2, busy_poll_us: 0 }).unwrap();
+        let link = open_on(Options { bind: LOCAL.into(), reach, channels: 2, busy_poll_us: 0 }).unwrap();
         Udp { sequence: 1, ..link }
     }
 
@@ -434,7 +437,7 @@ mod tests {
 
     /// Asks one device, which hears it; the number of the burst.
     fn ask(link: &mut Udp, device: &UdpSocket, id: u32) -> u32 {
-        link.send(0, &frame(id, 1), 0).unwrap();
+        link.send(0, &Address::request(&frame(id, 1)), 0).unwrap();
         link.flush(0).unwrap();
         heard(device).1
     }
@@ -449,23 +452,23 @@ mod tests {
     fn unicast_asks_each_device_at_its_own_address() {
         let (a, b) = (device(), device());
         let mut link = unicast(&[&a, &b]);
-        link.send(0, &frame(0x8002, 2), 0).unwrap();
-        link.send(0, &frame(0x8001, 1), 0).unwrap();
+        link.send(0, &Address::request(&frame(0x8002, 2)), 0).unwrap();
+        link.send(0, &Address::request(&frame(0x8001, 1)), 0).unwrap();
         link.flush(0).unwrap();
         assert_eq!(heard(&a), (Kind::Request, 1, vec![(0, frame(0x8001, 1))]));
         assert_eq!(heard(&b), (Kind::Request, 1, vec![(0, frame(0x8002, 2))]));
         reply(&b, &link, 1, &[(0, frame(0x200, 9))]);
         assert_eq!(link.receive(0).unwrap().unwrap().frame, frame(0x200, 9));
-        assert_eq!(link.send(0, &frame(0x8009, 1), 0), Err(LinkError::Unsupported));
+        assert_eq!(link.send(0, &Address::request(&frame(0x8009, 1)), 0), Err(LinkError::Unsupported));
     }
 
     #[test]
     fn what_was_not_flushed_goes_into_no_later_burst() {
         let all = device();
         let mut link = host(Reach::All(all.local_addr().unwrap()));
-        link.send(0, &frame(0x8001, 1), 0).unwrap();
+        link.send(0, &Address::request(&frame(0x8001, 1)), 0).unwrap();
         link.begin_cycle(1);
-        link.send(0, &frame(0x8001, 2), 1).unwrap();
+        link.send(0, &Address::request(&frame(0x8001, 2)), 1).unwrap();
         link.flush(1).unwrap();
         assert_eq!(heard(&all).2, [(0, frame(0x8001, 2))]);
         assert_eq!((link.counters(0).sent, link.counters(0).expired), (1, 1));
@@ -476,7 +479,7 @@ mod tests {
         let all = device();
         let mut link = host(Reach::All(all.local_addr().unwrap()));
         let frames: Vec<_> = (1..=32).map(|id| (id % 2, frame(0x8000 | u32::from(id), id))).collect();
-        frames.iter().for_each(|(channel, frame)| link.send(*channel, frame, 0).unwrap());
+        frames.iter().for_each(|(channel, frame)| link.send(*channel, &Address::request(frame), 0).unwrap());
         link.flush(0).unwrap();
         assert_eq!(heard(&all), (Kind::RequestToAll, 1, frames));
         reply(&all, &link, 1, &[(0, frame(0x200, 1)), (1, frame(0x100, 2))]);
@@ -490,7 +493,7 @@ mod tests {
         let all = device();
         let mut link = host(Reach::All(all.local_addr().unwrap()));
         let long = Frame::new(0x8001, &[0x50; 64]).unwrap();
-        (0..30).for_each(|_| link.send(0, &long, 0).unwrap());
+        (0..30).for_each(|_| link.send(0, &Address::request(&long), 0).unwrap());
         link.flush(0).unwrap();
         let (first, second) = (heard(&all), heard(&all));
         assert_eq!((first.1, second.1, first.2.len() + second.2.len()), (1, 1, 30));
@@ -501,7 +504,7 @@ mod tests {
         let a = device();
         let mut link = unicast(&[&a]);
         for _ in 0..2 {
-            link.send(0, &frame(0x8001, 1), 0).unwrap();
+            link.send(0, &Address::request(&frame(0x8001, 1)), 0).unwrap();
             link.flush(0).unwrap();
         }
         reply(&a, &link, 1, &[(0, frame(0x100, 1))]);
@@ -533,7 +536,7 @@ mod tests {
     fn a_device_does_not_answer_for_another() {
         let (a, b) = (device(), device());
         let mut link = unicast(&[&a, &b]);
-        link.send(0, &frame(0x8002, 1), 0).unwrap();
+        link.send(0, &Address::request(&frame(0x8002, 1)), 0).unwrap();
         let sequence = ask(&mut link, &a, 0x8001);
         reply(&a, &link, sequence, &[(0, frame(0x200, 66)), (0, frame(0x100, 1))]);
         assert_eq!(link.receive(0).unwrap().unwrap().frame, frame(0x100, 1));
@@ -547,7 +550,7 @@ mod tests {
         let open = || {
             let address = a.local_addr().unwrap();
             let reach = Reach::Unicast(vec![Peer { channel: 0, id: 1, address }]);
-            Udp::open(Options { bind: LOCAL.into(), reach, ..Options::default() }).unwrap()
+            open_on(Options { bind: LOCAL.into(), reach, ..Options::default() }).unwrap()
         };
         let first: Vec<u32> = (0..4).map(|_| ask(&mut open(), &a, 0x8001)).collect();
         // Two of four random numbers are the same once in 700 million times.
@@ -574,13 +577,13 @@ mod tests {
         let at = |ip: [u8; 4]| UdpSocket::bind((Ipv4Addr::from(ip), port)).unwrap();
         let (a, other, elsewhere) = (at([127, 0, 0, 1]), at([127, 0, 0, 2]), device());
         let mut link = host(Reach::All(([127, 255, 255, 255], port).into()));
-        link.send(0, &frame(0x8001, 1), 0).unwrap();
+        link.send(0, &Address::request(&frame(0x8001, 1)), 0).unwrap();
         link.flush(0).unwrap();
         let sequence = link.sequence.wrapping_sub(1);
         reply(&elsewhere, &link, sequence, &[(0, frame(0x100, 66))]);
         reply(&a, &link, sequence, &[(0, frame(0x100, 1))]);
         assert_eq!(link.receive(0).unwrap().unwrap().frame.payload(), [1; 3]);
-        link.send(0, &frame(0x8001, 1), 0).unwrap();
+        link.send(0, &Address::request(&frame(0x8001, 1)), 0).unwrap();
         link.flush(0).unwrap();
         let sequence = link.sequence.wrapping_sub(1);
         reply(&other, &link, sequence, &[(0, frame(0x100, 66))]);
@@ -594,7 +597,7 @@ mod tests {
         let (a, b) = (device(), device());
         let mut link = unicast(&[&a, &b]);
         for id in [0x8001, 0x8002] {
-            link.send(0, &frame(id, 1), 0).unwrap();
+            link.send(0, &Address::request(&frame(id, 1)), 0).unwrap();
             link.flush(0).unwrap();
         }
         reply(&a, &link, 1, &[(0, frame(0x100, 1))]);
@@ -609,7 +612,7 @@ mod tests {
             Sensors { attitude: [1.0, 0.0, 0.0, 0.0], rate: [0.5, 0.0, 0.0], acceleration: [0.0; 3] };
         let both = [(0, frame(0x100, 1)), (0, reading.to_frame().unwrap())];
         for burst in 1..=2 {
-            link.send(0, &frame(0x8001, 1), 0).unwrap();
+            link.send(0, &Address::request(&frame(0x8001, 1)), 0).unwrap();
             link.flush(0).unwrap();
             // Of the second burst only what answers the first has come.
             reply(&all, &link, 1, &both);
@@ -648,7 +651,7 @@ mod tests {
         let peer = Peer { channel: 0, id: 1, address: gone };
         let mut link = host(Reach::Unicast(vec![peer]));
         for _ in 0..3 {
-            assert_eq!(link.send(0, &frame(0x8001, 1), 0), Ok(()));
+            assert_eq!(link.send(0, &Address::request(&frame(0x8001, 1)), 0), Ok(()));
             assert_eq!(link.receive(0), Ok(None));
         }
         assert_eq!(link.counters(0).downs, 0);
@@ -671,7 +674,7 @@ mod tests {
     #[test]
     fn errors_tell_what_to_do() {
         let open = |bind: &str, channels| {
-            Udp::open(Options { bind: bind.parse().unwrap(), channels, ..Options::default() }).map(|_| ())
+            open_on(Options { bind: bind.parse().unwrap(), channels, ..Options::default() }).map(|_| ())
         };
         let error = open("192.0.2.1:5000", 1).unwrap_err();
         assert!(error.advice.contains("ip -br address"), "{error}");

@@ -12,7 +12,9 @@ use khz_link::fdcanusb::Fdcanusb;
 use khz_link::pi3hat::{self, Pi3hat, Spidev};
 use khz_link::socketcan::SocketCan;
 use khz_link::udp::Udp;
-use khz_link::{Link, OpenError};
+use khz_link::{Link, OpenError, Replier};
+use khz_servo::{Family, family};
+use std::mem::discriminant;
 
 /// Why the machine could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -109,16 +111,18 @@ pub fn open_links(
     if is_emulating(config) {
         // One world holds all buses, so that the servos move one body; the channel is the bus.
         let world = config.emulate()?;
-        links.push(with_faults(make_emulated(world), &emulated_script(config), config.emulation.seed));
+        links.push(with_faults(config, 0, make_emulated(world), &emulated_script(config)));
     }
     if has_hat(config) {
-        links.push(with_faults(open_hat(config)?, &hat_script(config), config.emulation.seed));
+        let hat = links.len();
+        links.push(with_faults(config, hat, open_hat(config, hat)?, &hat_script(config)));
     }
     let places = places(config);
     for (index, bus) in config.buses.iter().enumerate() {
         // The others are on a link that is open.
         if places[index].0 == links.len() {
-            links.push(with_faults(open(config, index)?, &bus.faults.script(0), config.emulation.seed));
+            let link = links.len();
+            links.push(with_faults(config, link, open(config, index)?, &bus.faults.script(0)));
         }
     }
     let of_kind = |kind| {
@@ -191,7 +195,7 @@ fn open(config: &RobotConfig, index: usize) -> Result<Box<dyn Link>, AssembleErr
         LinkConfig::Rs485(link) => link.open(),
         LinkConfig::Udp(link) => {
             let ids = config.servos_on(index).map(|(_, servo)| servo.id);
-            Udp::open(link.options(ids).map_err(failed)?).map(boxed)
+            Udp::open(link.options(ids).map_err(failed)?, replier(config, [(0, index)])).map(boxed)
         }
         other => return Err(failed(format!("`khz run` cannot open link = \"{}\" yet", other.kind()))),
     };
@@ -203,7 +207,7 @@ fn boxed(link: impl Link + 'static) -> Box<dyn Link> {
 }
 
 /// The one hat behind all buses with `link = "pi3hat"`.
-fn open_hat(config: &RobotConfig) -> Result<Box<dyn Link>, AssembleError> {
+fn open_hat(config: &RobotConfig, link: usize) -> Result<Box<dyn Link>, AssembleError> {
     let failed = |why: String| AssembleError::Open { bus: "pi3hat".into(), why };
     let hat = config.pi3hat.clone().unwrap_or_default();
     let spi = Spidev::open(&hat).map_err(|error| failed(error.to_string()))?;
@@ -217,7 +221,7 @@ fn open_hat(config: &RobotConfig) -> Result<Box<dyn Link>, AssembleError> {
         (options.imu.yaw_deg, options.imu.pitch_deg, options.imu.roll_deg) = (yaw, pitch, roll);
         options.imu.rate_hz = 1000;
     }
-    let opened = Pi3hat::open(spi, &options, khz_rt::now_ns());
+    let opened = Pi3hat::open(spi, &options, replier(config, channels(config, link)), khz_rt::now_ns());
     Ok(Box::new(opened.map_err(|error| failed(error.to_string()))?))
 }
 
@@ -230,8 +234,37 @@ fn hat_script(config: &RobotConfig) -> Vec<Fault> {
     on_hat.flatten().collect()
 }
 
-fn with_faults(link: Box<dyn Link>, script: &[Fault], seed: u64) -> Box<dyn Link> {
-    if script.is_empty() { link } else { Box::new(Faults::new(link, script, seed)) }
+/// A link of a robot file, by its place among them, made worse as a script says.
+fn with_faults(config: &RobotConfig, place: usize, link: Box<dyn Link>, script: &[Fault]) -> Box<dyn Link> {
+    if script.is_empty() {
+        return link;
+    }
+    let replier = replier(config, channels(config, place));
+    Box::new(Faults::new(link, script, config.emulation.seed, replier))
+}
+
+/// The channels of a link of a robot file, each with its bus.
+fn channels(config: &RobotConfig, link: usize) -> impl Iterator<Item = (u8, usize)> {
+    let buses = places(config).into_iter().enumerate();
+    buses.filter_map(move |(bus, (on, channel))| (on == link).then_some((channel, bus)))
+}
+
+/// Tells a link with these channels, each with its bus, of which servo a frame is a reply: the families on the bus know.
+pub fn replier(config: &RobotConfig, channels: impl IntoIterator<Item = (u8, usize)>) -> Replier {
+    let families_on = |bus| {
+        let mut families: Vec<Family> = config.servos_on(bus).map(|(_, servo)| servo.family()).collect();
+        families.dedup_by_key(|family| discriminant(family));
+        families
+    };
+    let buses: Vec<_> = channels.into_iter().map(|(channel, bus)| (channel, families_on(bus))).collect();
+    Box::new(move |channel, frame| {
+        let bus = buses.iter().find(|(here, families)| *here == channel && !families.is_empty());
+        match bus {
+            Some((_, families)) => families.iter().find_map(|family| family.settings().replier(frame)),
+            // The file has no servos there.
+            None => family::replier(frame),
+        }
+    })
 }
 
 fn device(config: &RobotConfig, servo: &ServoConfig, (link, channel): Place) -> DevicePlan {

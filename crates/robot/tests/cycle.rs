@@ -8,7 +8,7 @@ use khz_robot::state::RobotState;
 use khz_robot::time::{Time, VirtualTime};
 use khz_servo::moteus::Settings;
 use khz_servo::{Family, Mounting};
-use khz_wire::{Address, Frame, Subframe, Subframes, Value, Writer};
+use khz_wire::{Address, Frame, Request, Subframe, Subframes, Value, Writer};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
@@ -83,12 +83,12 @@ impl Link for Bus {
         Capabilities { kind: "scripted", channels, half_duplex, in_flight: 64, emulated: true }
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
         let mut script = self.script.lock().unwrap();
         if script.down {
             return Err(LinkError::Down { errno: 19 });
         }
-        let id = Address::from_id(frame.id).destination;
+        let (id, frame) = (request.to.unwrap(), request.frame);
         script.sent.push((now_ns, channel, id));
         let behaviour = script.behaviour.iter().rev().find(|(of, _)| *of == id).map_or(PROMPT, |(_, b)| *b);
         let reply = |after_ns| Received { channel, at_ns: now_ns + after_ns, frame: reply_to(frame) };
@@ -301,7 +301,7 @@ impl Link for Flood {
         Capabilities { kind: "flood", channels: 1, half_duplex: false, in_flight: 64, emulated: true }
     }
 
-    fn send(&mut self, _: u8, _: &Frame, _: i64) -> Result<(), LinkError> {
+    fn send(&mut self, _: u8, _: &Request<'_>, _: i64) -> Result<(), LinkError> {
         Ok(())
     }
 

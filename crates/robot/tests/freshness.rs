@@ -15,7 +15,7 @@ use khz_robot::time::{Time, VirtualTime};
 use khz_robot::{RobotConfig, tick::Machine};
 use khz_servo::moteus::Settings;
 use khz_servo::{Family, Mounting};
-use khz_wire::{Address, Frame, Subframe, Subframes, Value, Writer};
+use khz_wire::{Address, Frame, Request, Subframe, Subframes, Value, Writer};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::f64::consts::TAU;
@@ -104,8 +104,8 @@ impl Link for Oracle {
         Capabilities { kind: "oracle", channels: 1, half_duplex: false, in_flight: 64, emulated: true }
     }
 
-    fn send(&mut self, _: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        self.0.lock().unwrap().answer(frame, now_ns);
+    fn send(&mut self, _: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        self.0.lock().unwrap().answer(request.frame, now_ns);
         Ok(())
     }
 
@@ -357,6 +357,10 @@ fn a_robot_whose_replies_are_whole_ticks_late_is_never_armed() {
     }
 }
 
+fn with_fault(world: khz_emu::World, fault: Fault) -> Box<dyn Link> {
+    Box::new(Faults::new(world, &[fault], 1, |_, frame| Address::replier(frame)))
+}
+
 #[test]
 fn a_robot_whose_replies_become_whole_ticks_late_comes_down() {
     let config = RobotConfig::parse(QUADRUPED, "test").unwrap();
@@ -364,7 +368,7 @@ fn a_robot_whose_replies_become_whole_ticks_late_comes_down() {
         let delay = Kind::Delay { ns: ticks * PERIOD_NS, jitter_ns: 0 };
         let (channel, from_ns) = (Some(1), 1_000_000_000);
         let fault = Fault { channel, from_ns, direction: Direction::FromDevices, ..Fault::new(delay) };
-        let links = assemble::open_links(&config, |world| Box::new(Faults::new(world, &[fault], 1)));
+        let links = assemble::open_links(&config, |world| with_fault(world, fault));
         let controller = assemble::controller(&config.controller);
         let mut machine = assemble::put_together(&config, controller, links.unwrap());
         let (stats, _) = run_for(&mut machine, PERIOD_NS, 3);
@@ -388,7 +392,7 @@ fn a_robot_with_two_servos_of_one_id_is_not_armed_and_names_the_servo() {
     // Two servos with one id answer every query twice.
     let config = RobotConfig::parse(QUADRUPED, "test").unwrap();
     let fault = Fault { device: Some(5), direction: Direction::FromDevices, ..Fault::new(Kind::Duplicate) };
-    let links = assemble::open_links(&config, |world| Box::new(Faults::new(world, &[fault], 1)));
+    let links = assemble::open_links(&config, |world| with_fault(world, fault));
     let controller = assemble::controller(&config.controller);
     let mut machine = assemble::put_together(&config, controller, links.unwrap());
     let (stats, driven) = run_for(&mut machine, PERIOD_NS, 3);

@@ -10,7 +10,7 @@ use khz_robot::supervisor::{Cause, Phase};
 use khz_robot::tick::Machine;
 use khz_robot::time::{Time, VirtualTime};
 use khz_robot::{ControlError, PositionCommand, RobotConfig, ServoCommand};
-use khz_wire::{Address, Frame};
+use khz_wire::{Frame, Request};
 use std::sync::Arc;
 
 const PERIOD_NS: i64 = 1_000_000;
@@ -349,9 +349,9 @@ impl Link for Meddler {
         self.world.begin_cycle(now_ns);
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        assert_eq!(Address::from_id(frame.id).destination, 1);
-        self.world.send(channel, &changed(frame, self.to_servo), now_ns)
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        assert_eq!(request.to, Some(1));
+        self.world.send(channel, &changed(request.frame, self.to_servo), now_ns)
     }
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {

@@ -4,8 +4,8 @@
 use khz_link::Link;
 use khz_robot::supervisor::Cause;
 use khz_robot::{RobotConfig, ServoCommand, assemble};
-use khz_wire::Frame;
 use khz_wire::udp::{Datagram, Header, Kind, Sensors, Writer};
+use khz_wire::{Address, Frame};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
@@ -34,7 +34,7 @@ fn bit_rate_switch_is_the_files() {
         let (master, path) = terminal();
         let mut link =
             open(&format!("link = \"fdcanusb\"\npath = \"{path}\"\nbit_rate_switch = {value}")).unwrap();
-        link.send(0, &Frame::new(0x8001, &[0x11, 0]).unwrap(), 0).unwrap();
+        link.send(0, &Address::request(&Frame::new(0x8001, &[0x11, 0]).unwrap()), 0).unwrap();
         link.flush(0).unwrap();
         let mut heard = [0; 64];
         let len = rustix::io::read(&master, &mut heard).unwrap();
@@ -51,7 +51,7 @@ fn checksums_are_the_files_and_on_where_it_says_nothing() {
     ] {
         let (master, path) = terminal();
         let mut link = open(&format!("link = \"fdcanusb\"\npath = \"{path}\"\n{setting}")).unwrap();
-        link.send(0, &Frame::new(0x8001, &[0x11, 0]).unwrap(), 0).unwrap();
+        link.send(0, &Address::request(&Frame::new(0x8001, &[0x11, 0]).unwrap()), 0).unwrap();
         link.flush(0).unwrap();
         let mut heard = [0; 64];
         let len = rustix::io::read(&master, &mut heard).unwrap();
@@ -65,7 +65,7 @@ fn a_device_whose_address_ends_in_255_is_asked_alone() {
     let device = UdpSocket::bind("127.0.0.255:0").unwrap();
     let address = device.local_addr().unwrap();
     let mut link = open(&format!("link = \"udp\"\naddress = \"{address}\"")).unwrap();
-    link.send(0, &Frame::new(0x8001, &[0x11, 0]).unwrap(), 0).unwrap();
+    link.send(0, &Address::request(&Frame::new(0x8001, &[0x11, 0]).unwrap()), 0).unwrap();
     link.flush(0).unwrap();
     let mut heard = [0; 64];
     let len = device.recv(&mut heard).unwrap();

@@ -11,7 +11,7 @@ use khz_robot::state::RobotState;
 use khz_robot::time::{Time, VirtualTime};
 use khz_robot::{PositionCommand, ServoCommand};
 use khz_servo::moteus::Settings;
-use khz_servo::{Family, Mounting};
+use khz_servo::{Family, Mounting, family};
 
 const DEADLINE_NS: i64 = 900_000;
 
@@ -24,7 +24,8 @@ fn link() -> Box<dyn Link> {
     };
     let mut options = Options::default();
     options.imu.rate_hz = 1000;
-    Box::new(Pi3hat::open(Hat::new(World::new(&config).unwrap(), 4), &options, 0).unwrap())
+    let hat = Hat::new(World::new(&config).unwrap(), 4);
+    Box::new(Pi3hat::open(hat, &options, |_, frame| family::replier(frame), 0).unwrap())
 }
 
 /// Position, velocity and torque as int16, both ways; what is commanded besides is left out.

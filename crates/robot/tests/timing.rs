@@ -11,7 +11,7 @@ use khz_robot::state::RobotState;
 use khz_robot::supervisor::{Cause, Phase};
 use khz_robot::time::{Freeze, Time, VirtualTime};
 use khz_robot::{ControlError, RobotConfig, ServoCommand};
-use khz_wire::Frame;
+use khz_wire::{Frame, Request};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -220,8 +220,8 @@ impl Link for WithHead {
         self.machine.half_duplex(channel)
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        self.machine.send(channel, frame, now_ns)
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        self.machine.send(channel, request, now_ns)
     }
 
     fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {

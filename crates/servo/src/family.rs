@@ -1,7 +1,7 @@
 //! The list of families.
 
 use crate::{Carries, Mounting, Servos, moteus};
-use khz_wire::Frame;
+use khz_wire::{Address, Frame};
 
 /// The family of a servo, with what a robot file says of it in that family's words.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,8 +32,17 @@ pub trait FamilySettings {
     /// real one.
     fn exchange(&self, id: u8) -> [Frame; 2];
 
+    /// The id of the servo that a frame is a reply of, whichever it is; `None` if no servo of this family replies so. For
+    /// the tick: does not allocate.
+    fn replier(&self, frame: &Frame) -> Option<u8>;
+
     /// The numbers and names of the servo's modes.
     fn modes(&self) -> Vec<(u64, &'static str)>;
+}
+
+/// The id of the servo that a frame is a reply of, whatever its family, where nobody knows which families are on the bus.
+pub fn replier(frame: &Frame) -> Option<u8> {
+    Address::replier(frame)
 }
 
 /// One servo of a bus.

@@ -30,7 +30,7 @@ pub use family::{Family, FamilySettings, ServoPlan};
 pub use mounting::Mounting;
 pub use state::{Doing, Fault, Mode, Refused, ServoState};
 
-use khz_wire::Frame;
+use khz_wire::{Frame, Request};
 use std::fmt::Debug;
 
 /// The servos of one family on one bus.
@@ -58,15 +58,6 @@ pub trait Servos: Debug + Send {
 
     /// Reads a frame that came from the bus into the state of its servo. The frame may be anything.
     fn take(&mut self, frame: &Frame, states: &mut [ServoState]) -> Taken;
-}
-
-/// A frame to send.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// What is sent.
-    pub frame: &'a Frame,
-    /// How many replies it brings.
-    pub replies: u16,
 }
 
 /// What a received frame was.

@@ -1,5 +1,8 @@
 //! Who speaks to whom: prefix, source, destination and whether a reply is wanted, in one identifier.
 
+use crate::frame::Frame;
+use crate::request::Request;
+
 /// Every device listens to this destination.
 pub const BROADCAST: u8 = 0x7f;
 
@@ -44,6 +47,21 @@ impl Address {
     pub const fn answered_by(self, own: u8) -> Self {
         Self { prefix: self.prefix, source: own, destination: self.source, reply: false }
     }
+
+    /// A frame of the register protocol as a request: its identifier says where it goes and what it brings.
+    pub const fn request(frame: &Frame) -> Request<'_> {
+        let Self { destination, reply, .. } = Self::from_id(frame.id);
+        match destination {
+            BROADCAST => Request { frame, to: None, replies: if reply { Request::UNKNOWN } else { 0 } },
+            one => Request { frame, to: Some(one), replies: reply as u16 },
+        }
+    }
+
+    /// The device that a frame of the register protocol is a reply of.
+    pub fn replier(frame: &Frame) -> Option<u8> {
+        let Self { source, reply, .. } = Self::from_id(frame.id);
+        (!reply).then_some(source)
+    }
 }
 
 #[cfg(test)]
@@ -58,6 +76,20 @@ mod tests {
         assert_eq!(Address { source: 0x7d, ..Address::to(1, true) }.id(), 0xfd01);
         assert_eq!(Address { prefix: 0x12, ..Address::to(1, true) }.id(), 0x0012_8001);
         assert_eq!(Address::to(1, true).answered_by(1).id(), 0x0100);
+    }
+
+    #[test]
+    fn identifiers_say_where_a_frame_goes_and_who_replies() {
+        let frame = |id| Frame::new(id, &[]).unwrap();
+        for (id, to, replies) in
+            [(0x8001, Some(1), 1), (0x0005, Some(5), 0), (0x807f, None, Request::UNKNOWN), (0x007f, None, 0)]
+        {
+            let frame = frame(id);
+            let request = Address::request(&frame);
+            assert_eq!((request.to, request.replies), (to, replies), "{id:x}");
+        }
+        assert_eq!(Address::replier(&frame(0x300)), Some(3));
+        assert_eq!(Address::replier(&frame(0x8301)), None, "a query");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! | module | from → to |
 //! |---|---|
 //! | [`frame`] | identifier + payload of up to 64 bytes, as every bus of the register protocol carries it |
+//! | [`request`] | a frame, where it goes, and what it brings |
 //! | [`address`] | prefix, source, destination, reply-wanted ⇄ 29-bit identifier |
 //! | [`register`] | the register map: number, name, class, access |
 //! | [`value`] | physical value ⇄ int8 / int16 / int32 / float |
@@ -33,6 +34,7 @@ pub mod mode;
 pub mod pi3hat;
 pub mod register;
 pub mod reply;
+pub mod request;
 pub mod rs485;
 pub mod subframe;
 pub mod template;
@@ -47,6 +49,7 @@ pub use frame::Frame;
 pub use mode::{Fault, Mode};
 pub use register::Register;
 pub use reply::Reply;
+pub use request::Request;
 pub use subframe::{Subframe, Subframes, Writer};
 pub use template::{CommandTemplate, ReplyLayout};
 pub use value::{Class, Resolution, Value};

@@ -150,7 +150,8 @@ impl Cycles {
         // As `khz run` sets it: at the hat's own 400 Hz every other cycle would wait for a reading.
         let mut options = Options::default();
         options.imu.rate_hz = 1000;
-        let (link, mut tap) = Trace::new(Pi3hat::open(hat, &options, now_ns())?, TRACED);
+        let link = Pi3hat::open(hat, &options, |_, frame| Address::replier(frame), now_ns())?;
+        let (link, mut tap) = Trace::new(link, TRACED);
         let short = Format::Int16;
         let command = CommandFormat { torque: short, ..short_command(short) };
         let query = QueryFormat { position: short, velocity: short, torque: short, ..QueryFormat::default() };

@@ -14,7 +14,7 @@ use khz_robot::supervisor::Phase;
 use khz_robot::time::Receive;
 use khz_robot::{assemble, recorder, records};
 use khz_rt::{Overrun, Setup, Wake};
-use khz_wire::Frame;
+use khz_wire::Request;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -39,8 +39,8 @@ impl Link for Watched {
         self.world.begin_cycle(now_ns);
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        self.world.send(channel, frame, now_ns)
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        self.world.send(channel, request.frame, now_ns)
     }
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {

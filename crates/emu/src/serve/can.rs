@@ -4,7 +4,7 @@ use super::Port;
 use khz_link::socketcan::{SocketCan, SocketcanLink};
 use khz_link::{Link, OpenError};
 use khz_rt::clock::now_ns;
-use khz_wire::Frame;
+use khz_wire::{Address, Frame};
 use rustix::event::PollFlags;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -58,7 +58,7 @@ impl Port for CanPort {
 
     fn report(&mut self, frame: &Frame) {
         // On an interface that is down or full, the reply is lost, as on a real bus.
-        let _ = self.link.send(0, frame, now_ns());
+        let _ = self.link.send(0, &Address::request(frame), now_ns());
     }
 
     fn flush(&mut self) {

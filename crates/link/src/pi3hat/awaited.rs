@@ -1,42 +1,43 @@
 //! Whose replies are awaited.
 
-use khz_wire::Address;
+use khz_wire::Request;
 
 /// Ids there are.
 const IDS: usize = 128;
 
-/// Replies that queries ask for, by bus and device, so that a frame nobody asked for stands for no reply.
+/// Replies that requests bring, by bus and device, so that a frame nobody asked for stands for no reply.
 pub(super) struct Awaited {
     of_device: [[u16; IDS]; 5],
+    /// To requests to all, from whichever devices.
+    of_channel: [u16; 5],
     of_processor: [u32; 3],
-    /// Prefix and id the last query came from, to which replies are addressed.
-    host: (u16, u8),
 }
 
 impl Default for Awaited {
     fn default() -> Self {
-        Self { of_device: [[0; IDS]; 5], of_processor: [0; 3], host: (0, 0) }
+        Self { of_device: [[0; IDS]; 5], of_channel: [0; 5], of_processor: [0; 3] }
     }
 }
 
 impl Awaited {
-    /// A frame leaves on a channel. Who answers a broadcast nobody knows, so nobody is awaited.
-    pub(super) fn ask(&mut self, channel: usize, sent: Address) {
-        let device = self.of_device[channel].get_mut(usize::from(sent.destination));
-        let is_one = sent.reply && sent.destination != khz_wire::address::BROADCAST;
-        if let (Some(device), true) = (device, is_one) {
-            self.host = (sent.prefix, sent.source);
-            *device += 1;
-            self.of_processor[channel / 2] += 1;
+    /// A request leaves on a channel. If nobody knows how many answer it, nobody is awaited.
+    pub(super) fn ask(&mut self, channel: usize, request: &Request<'_>) {
+        let awaited = match request.to {
+            Some(device) => self.of_device[channel].get_mut(usize::from(device)),
+            None => Some(&mut self.of_channel[channel]),
+        };
+        if let Some(awaited) = awaited.filter(|_| request.replies != Request::UNKNOWN) {
+            *awaited = awaited.saturating_add(request.replies);
+            self.of_processor[channel / 2] += u32::from(request.replies);
         }
     }
 
-    /// A frame has come on a channel.
-    pub(super) fn came(&mut self, channel: usize, frame: Address) {
-        let device = &mut self.of_device[channel][usize::from(frame.source)];
-        let is_for_us = !frame.reply && (frame.prefix, frame.destination) == self.host;
-        if is_for_us && *device > 0 {
-            *device -= 1;
+    /// A reply of a device has come on a channel.
+    pub(super) fn came(&mut self, channel: usize, device: u8) {
+        let of_device = self.of_device[channel].get_mut(usize::from(device)).filter(|awaited| **awaited > 0);
+        let awaited = of_device.unwrap_or(&mut self.of_channel[channel]);
+        if *awaited > 0 {
+            *awaited -= 1;
             self.of_processor[channel / 2] -= 1;
         }
     }
@@ -53,7 +54,11 @@ impl Awaited {
 
     /// Awaits nothing of a processor any more.
     pub(super) fn forget(&mut self, processor: usize) {
-        self.of_device.iter_mut().skip(processor * 2).take(2).for_each(|channel| channel.fill(0));
+        let channels = self.of_device.iter_mut().zip(&mut self.of_channel).skip(processor * 2).take(2);
+        channels.for_each(|(of_device, of_channel)| {
+            of_device.fill(0);
+            *of_channel = 0;
+        });
         self.of_processor[processor] = 0;
     }
 }

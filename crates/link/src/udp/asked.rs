@@ -1,7 +1,7 @@
 //! Who was asked what, and from where each device may answer.
 
 use super::{Reach, is_broadcast};
-use khz_wire::address::BROADCAST;
+use khz_wire::Request;
 use std::net::{IpAddr, SocketAddr};
 
 /// Ids there are.
@@ -62,12 +62,16 @@ impl Asked {
         Self { channels: devices, learning }
     }
 
-    /// A request leaves that wants a reply.
-    pub(super) fn ask(&mut self, channel: u8, id: u8, sequence: u32) {
+    /// A request leaves.
+    pub(super) fn ask(&mut self, channel: u8, request: &Request<'_>, sequence: u32) {
         let Some(of_channel) = self.channels.get_mut(usize::from(channel)) else { return };
-        match id {
-            BROADCAST => of_channel.iter_mut().for_each(|device| device.ask(sequence)),
-            _ => of_channel[usize::from(id & 0x7f)].ask(sequence),
+        match request {
+            Request { replies: 0, .. } => {}
+            Request { to: Some(id), replies, .. } => {
+                of_channel[usize::from(id & 0x7f)].ask(sequence, *replies)
+            }
+            // Each may be one of those that reply.
+            Request { to: None, .. } => of_channel.iter_mut().for_each(|device| device.ask(sequence, 1)),
         }
     }
 
@@ -77,11 +81,20 @@ impl Asked {
         by.is_some() && self.channels.iter().flatten().any(|device| device.from == by)
     }
 
-    /// A frame has come in a reply of this number.
-    pub(super) fn judge(&mut self, channel: u8, id: u8, sequence: u32, by: Option<SocketAddr>) -> Verdict {
+    /// A frame, the reply of a device if it is one, has come in a datagram of this number.
+    pub(super) fn judge(
+        &mut self,
+        channel: u8,
+        id: Option<u8>,
+        sequence: u32,
+        by: Option<SocketAddr>,
+    ) -> Verdict {
         let learning = self.learning;
-        let device = self.channels.get_mut(usize::from(channel)).map(|ids| &mut ids[usize::from(id & 0x7f)]);
-        let (Some(device), Some(by)) = (device, by.map(place)) else { return Verdict::Unexpected };
+        let of_channel = self.channels.get_mut(usize::from(channel));
+        let (Some(of_channel), Some(id), Some(by)) = (of_channel, id, by.map(place)) else {
+            return Verdict::Unexpected;
+        };
+        let device = &mut of_channel[usize::from(id & 0x7f)];
         let is_its_own = device.from.map_or(learning == Some(by.1), |from| from == by);
         if !is_its_own {
             return Verdict::Unexpected;
@@ -96,10 +109,10 @@ impl Asked {
 }
 
 impl Device {
-    fn ask(&mut self, sequence: u32) {
+    fn ask(&mut self, sequence: u32, replies: u16) {
         if self.sequence != sequence {
             (self.sequence, self.owed) = (sequence, 0);
         }
-        self.owed = self.owed.saturating_add(1);
+        self.owed = self.owed.saturating_add(replies);
     }
 }

@@ -6,7 +6,8 @@ use super::witness::{Witness, lock};
 use khz_link::faults::Faults;
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
 use khz_robot::time::VirtualTime;
-use khz_wire::{Address, Frame};
+use khz_wire::request::Kept;
+use khz_wire::{Address, Frame, Request};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
@@ -41,7 +42,7 @@ pub struct Switch {
     pub gate: Gate,
     /// Frames a second that come from somebody else.
     pub flood_hz: i64,
-    held: VecDeque<Frame>,
+    held: VecDeque<Kept>,
     /// Where they are.
     held_in: Gate,
 }
@@ -56,7 +57,7 @@ impl Switch {
     }
 
     /// The host is gone, and what its link held with it. What a queue behind the link still delivers.
-    pub fn abandon(&mut self) -> VecDeque<Frame> {
+    pub fn abandon(&mut self) -> VecDeque<Kept> {
         match self.held_in {
             Gate::Kernel(_) | Gate::Endless => std::mem::take(&mut self.held),
             Gate::Open | Gate::Lost | Gate::Link => VecDeque::new(),
@@ -104,13 +105,13 @@ impl Line {
         self
     }
 
-    fn made(&mut self, frame: &Frame, now_ns: i64) {
-        let id = Address::from_id(frame.id).destination;
-        if let (Some(servo), Some(witness)) = (self.servos[usize::from(id & 0x7f)], &self.witness) {
-            lock(witness).made(servo, frame, now_ns);
+    fn made(&mut self, request: &Request<'_>, now_ns: i64) {
+        let servo = request.to.and_then(|id| self.servos[usize::from(id & 0x7f)]);
+        if let (Some(servo), Some(witness)) = (servo, &self.witness) {
+            lock(witness).made(servo, request.frame, now_ns);
         }
         if let Some(forger) = &mut self.forger {
-            forger.query(frame);
+            forger.query(request.frame);
         }
     }
 
@@ -124,7 +125,7 @@ impl Line {
             std::mem::take(&mut switch.held)
         };
         // What finds no room even now is lost.
-        waiting.iter().for_each(|frame| _ = self.link.send(0, frame, now_ns));
+        waiting.iter().for_each(|kept| _ = self.link.send(0, &kept.request(), now_ns));
         let _ = self.link.flush(now_ns);
     }
 
@@ -185,15 +186,16 @@ impl Link for Line {
         self.link.begin_cycle(now_ns);
     }
 
-    fn send(&mut self, channel: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
         self.release(now_ns);
-        let frame = &self.forger.as_ref().map_or(*frame, |forger| forger.command(frame));
+        let frame = &self.forger.as_ref().map_or(*request.frame, |forger| forger.command(request.frame));
+        let request = &Request { frame, ..*request };
         let mut switch = lock(&self.switch);
         let room = match switch.gate {
             Gate::Open => {
                 drop(switch);
-                let sent = self.link.send(channel, frame, now_ns);
-                sent.is_ok().then(|| self.made(frame, now_ns));
+                let sent = self.link.send(channel, request, now_ns);
+                sent.is_ok().then(|| self.made(request, now_ns));
                 return sent;
             }
             Gate::Lost => return Ok(()),
@@ -203,10 +205,10 @@ impl Link for Line {
         if switch.held.len() >= room {
             return Err(LinkError::Full);
         }
-        switch.held.push_back(*frame);
+        switch.held.push_back(request.kept());
         switch.held_in = switch.gate;
         drop(switch);
-        self.made(frame, now_ns);
+        self.made(request, now_ns);
         Ok(())
     }
 
@@ -264,8 +266,8 @@ impl Link for View {
         lock(&self.stage).world.begin_cycle(now_ns);
     }
 
-    fn send(&mut self, _: u8, frame: &Frame, now_ns: i64) -> Result<(), LinkError> {
-        lock(&self.stage).send(self.bus, frame, now_ns)
+    fn send(&mut self, _: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        lock(&self.stage).send(self.bus, request.frame, now_ns)
     }
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {

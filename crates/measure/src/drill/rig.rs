@@ -103,7 +103,8 @@ impl Rig {
             let faults: Vec<Fault> =
                 faults.iter().filter(on_bus).map(|fault| Fault { channel: None, ..*fault }).collect();
             let view = View::new(Arc::clone(&stage), bus as u8);
-            let link = Faults::new(view, &faults, config.emulation.seed.wrapping_add(bus as u64));
+            let seed = config.emulation.seed.wrapping_add(bus as u64);
+            let link = Faults::new(view, &faults, seed, assemble::replier(config, [(0, bus)]));
             let servos = config.servos_on(bus).map(|(index, servo)| (servo.id, index));
             let line = Line::new(link, Arc::clone(switch), servos, time.clone());
             Box::new(line.watched_by(witness.clone()).spoiled_by(plant.and_then(Forger::new), inbox.clone()))
@@ -160,9 +161,9 @@ impl Rig {
     pub fn end_host(&mut self) {
         let now_ns = self.now_ns();
         for (bus, switch) in self.switches.iter().enumerate() {
-            for frame in lock(switch).abandon() {
+            for kept in lock(switch).abandon() {
                 // A queue that is full delivers no more.
-                let _ = self.stage().send(bus as u8, &frame, now_ns);
+                let _ = self.stage().send(bus as u8, &kept.frame, now_ns);
             }
         }
     }

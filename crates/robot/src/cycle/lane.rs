@@ -84,7 +84,7 @@ impl Lane {
         let servos = &mut self.families[turn.family];
         let Some(request) = servos.request(turn.turn, self.part) else { return false };
         let replies = request.replies;
-        match links[self.link].send(self.channel, request.frame, now_ns) {
+        match links[self.link].send(self.channel, &request, now_ns) {
             Ok(()) => {
                 servos.sent(turn.turn, self.part, now_ns);
                 self.part += 1;

@@ -15,9 +15,9 @@ mod settings;
 
 pub use settings::{CommandFormat, Format, QueryFormat};
 
-use crate::{Carries, FamilySettings, Mounting, Request, ServoCommand, ServoPlan, ServoState, Servos, Taken};
+use crate::{Carries, FamilySettings, Mounting, ServoCommand, ServoPlan, ServoState, Servos, Taken};
 use codec::{Codec, Read};
-use khz_wire::{Address, Class, Frame, Mode};
+use khz_wire::{Address, Class, Frame, Mode, Request};
 use queries::{Answer, Queries, Symbol};
 use std::f64::consts::TAU;
 
@@ -67,6 +67,10 @@ impl FamilySettings for Settings {
         codec::exchange(Address { prefix: PREFIX, source: HOST, destination: id, reply: true }, self)
     }
 
+    fn replier(&self, frame: &Frame) -> Option<u8> {
+        Address::replier(frame)
+    }
+
     fn modes(&self) -> Vec<(u64, &'static str)> {
         Mode::ALL.map(|mode| (mode as u64, mode.name())).to_vec()
     }
@@ -90,6 +94,7 @@ impl Default for Bus {
 #[derive(Debug)]
 struct Servo {
     number: usize,
+    id: u8,
     codec: Codec,
     queries: Queries,
     /// Of the query in `frame`.
@@ -113,7 +118,14 @@ impl Servo {
             Frame::new(address.id(), &[]).unwrap_or_else(|| unreachable!("an address has 29 bits"));
         codec.encode(&ServoCommand::Stop, 0, &mut frame);
         let (rotations, marks) = codec.symbols();
-        Self { number: plan.servo, codec, queries: Queries::new(rotations, marks), symbol: 0, frame }
+        Self {
+            number: plan.servo,
+            id: plan.id,
+            codec,
+            queries: Queries::new(rotations, marks),
+            symbol: 0,
+            frame,
+        }
     }
 
     fn take(&mut self, frame: &Frame, state: &mut ServoState) -> Taken {
@@ -151,7 +163,7 @@ impl Servos for Bus {
 
     fn request(&self, turn: usize, part: usize) -> Option<Request<'_>> {
         let servo = self.servos.get(turn).filter(|_| part == 0)?;
-        Some(Request { frame: &servo.frame, replies: 1 })
+        Some(Request { frame: &servo.frame, to: Some(servo.id), replies: 1 })
     }
 
     fn sent(&mut self, turn: usize, _: usize, now_ns: i64) {

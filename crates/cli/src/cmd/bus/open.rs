@@ -13,7 +13,7 @@ use khz_link::{Link, LinkError, Received};
 use khz_robot::RobotConfig;
 use khz_robot::assemble::{Links, open_links};
 use khz_rt::clock::now_ns;
-use khz_wire::Frame;
+use khz_wire::{Address, Frame};
 use serde_json::json;
 use std::fmt::Write;
 use std::net::ToSocketAddrs;
@@ -70,10 +70,10 @@ impl Buses {
             Some(("udp", address)) => {
                 let found = address.to_socket_addrs().with_context(|| address.to_owned())?.next();
                 let reach = Reach::All(found.with_context(|| format!("{address}: no such host"))?);
-                Box::new(Udp::open(Options { reach, ..Options::default() })?)
+                Box::new(Udp::open(Options { reach, ..Options::default() }, replier)?)
             }
             _ if ["pi3hat", "emulated:pi3hat"].contains(&word) => {
-                Box::new(Pi3hat::open(spi(word)?, &Default::default(), now_ns())?)
+                Box::new(Pi3hat::open(spi(word)?, &Default::default(), replier, now_ns())?)
             }
             _ if word == "emulated" => Box::new(World::new(&RobotConfig::quadruped().world())?),
             _ if is_robot(word) => return self.add_robot(word),
@@ -113,7 +113,7 @@ impl Buses {
     /// Sends a frame on a bus, counted from 1, without waiting.
     pub fn send(&mut self, bus: u8, frame: &Frame) -> Result<(), LinkError> {
         let place = self.places[usize::from(bus) - 1].clone();
-        self.links[place.link].send(place.channel, frame, now_ns())
+        self.links[place.link].send(place.channel, &Address::request(frame), now_ns())
     }
 
     /// Hands everything sent to the wires.
@@ -176,6 +176,11 @@ impl Buses {
         let refused = counters.full + counters.expired + counters.stale + counters.unexpected;
         counters.corrupt + counters.errors + counters.downs + refused
     }
+}
+
+/// A link that the command line names may have any devices.
+fn replier(_: u8, frame: &Frame) -> Option<u8> {
+    Address::replier(frame)
 }
 
 /// The SPI of the hat that a word names.
