@@ -250,6 +250,24 @@ mod tests {
     }
 
     #[test]
+    fn the_echo_of_a_whole_burst_is_no_reply_and_a_reply_of_the_same_address_is() {
+        let (mut link, mut line) = wired();
+        for id in 1..=3 {
+            let stop = Frame::new(id, &[1, 0, 0]).unwrap();
+            link.send(0, &Request { frame: &stop, to: Some(id as u8), replies: 0 }, 0).unwrap();
+        }
+        link.flush(0).unwrap();
+        let mut heard = [0; 128];
+        let len = line.read(&mut heard).unwrap();
+        // A family whose servos answer with the identifier they were asked by.
+        let answer = Frame::new(2, &[0x41, 1, 4]).unwrap();
+        let answer_len = encode(&answer, &mut heard[len..]).unwrap();
+        line.write_all(&heard[..len + answer_len]).unwrap();
+        assert_eq!(link.receive(0).unwrap().unwrap().frame, answer);
+        assert_eq!((link.receive(0), link.counters(0).received), (Ok(None), 1));
+    }
+
+    #[test]
     fn noise_costs_only_itself() {
         let (mut link, mut line) = wired();
         let mut bad = REPLY.to_vec();

@@ -93,7 +93,6 @@ struct Exception {
     until: &'static str,
 }
 
-const REQUESTS: &str = "requests say where they go, so that links open no identifiers";
 const FAMILIES: &str = "state, commands and injected faults have words of no family";
 const DESK: &str = "single servos are served in one place, for command line and Python";
 const SIZES: &str = "what a frame's envelope costs is part of the wire's time";
@@ -101,15 +100,6 @@ const DRILL: &str = "drills break links and look at what passes through them";
 const RTT: &str = "round trips get a crate of their own, which may know sockets";
 
 const EXCEPTIONS: &[Exception] = &[
-    Exception { file: "crates/link/src/faults.rs", what: "khz_wire::Address", until: REQUESTS },
-    Exception { file: "crates/link/src/pi3hat/awaited.rs", what: "khz_wire::Address", until: REQUESTS },
-    Exception { file: "crates/link/src/pi3hat/awaited.rs", what: "khz_wire::address", until: REQUESTS },
-    Exception { file: "crates/link/src/pi3hat.rs", what: "khz_wire::Address", until: REQUESTS },
-    Exception { file: "crates/link/src/rs485.rs", what: "khz_wire::Address", until: REQUESTS },
-    Exception { file: "crates/link/src/rs485.rs", what: "khz_wire::address", until: REQUESTS },
-    Exception { file: "crates/link/src/udp/asked.rs", what: "khz_wire::address", until: REQUESTS },
-    Exception { file: "crates/link/src/udp.rs", what: "khz_wire::Address", until: REQUESTS },
-    Exception { file: "crates/link/src/udp.rs", what: "khz_wire::address", until: REQUESTS },
     Exception { file: "crates/measure/src/budget/costs.rs", what: "khz_wire::rs485", until: SIZES },
     Exception { file: "crates/measure/src/budget/lines.rs", what: "khz_wire::udp", until: SIZES },
     Exception { file: "crates/measure/src/drill/fall.rs", what: "khz_link", until: DRILL },

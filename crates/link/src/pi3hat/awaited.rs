@@ -62,3 +62,24 @@ impl Awaited {
         self.of_processor[processor] = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_wire::Frame;
+
+    #[test]
+    fn one_request_to_all_brings_as_many_replies_as_it_says() {
+        let frame = Frame::new(0x80, &[]).unwrap();
+        let mut awaited = Awaited::default();
+        awaited.ask(3, &Request { frame: &frame, to: Some(2), replies: 1 });
+        awaited.ask(3, &Request { frame: &frame, to: None, replies: 2 });
+        for device in [2, 5, 2] {
+            assert!(awaited.owes(1) && !awaited.owes(0));
+            awaited.came(3, device);
+        }
+        assert!(!awaited.is_owed());
+        awaited.ask(3, &Request { frame: &frame, to: None, replies: Request::UNKNOWN });
+        assert!(!awaited.is_owed(), "nobody knows how many");
+    }
+}
