@@ -23,6 +23,7 @@ const ROOMS: &[(&str, &str, u8)] = &[
     ("khz-tlog", "tlog", 1),
     ("khz-tlog-derive", "tlog", 1),
     ("khz-rt", "rt", 1),
+    ("khz-page", "page", 1),
     ("khz-servo", "servo", 2),
     ("khz-record", "record", 2),
     ("khz-link", "link", 2),

@@ -2,12 +2,12 @@
 //!
 //! The figures are made up from a seed; the browser tests open these pages.
 #![allow(missing_docs)]
-use khz_measure::report::run::{Device, Event, Fact, Grant, Joint, Measured, PartTimes, RunData};
-use khz_measure::report::{
-    Axis, Bar, Better, Comparison, Distribution, Figure, Gantt, Level, Page, Plot, Ranges, Section,
+use khz_measure::run::page::{Device, Event, Fact, Grant, Joint, PartTimes, RunData};
+use khz_measure::verdict::Verdict;
+use khz_page::{
+    Axis, Bar, Better, Comparison, Distribution, Figure, Gantt, Level, Measured, Page, Plot, Ranges, Section,
     StackedTrace, Trace,
 };
-use khz_measure::verdict::Verdict;
 use std::path::PathBuf;
 
 fn main() -> std::io::Result<()> {

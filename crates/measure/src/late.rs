@@ -1,7 +1,6 @@
 //! Late ticks as a reader meets them: which part was late, and why.
 
-use crate::report::{Cell, Column, duration};
-use crate::verdict::grouped;
+use khz_page::{Cell, Column, duration, grouped};
 use khz_rt::Cause;
 use khz_rt::late::{Causes, LateTick, Lost, Window};
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,6 @@ pub mod doctor;
 pub mod drill;
 pub mod jitter;
 pub mod late;
-pub mod report;
 pub mod rtt;
 pub mod run;
 pub mod verdict;

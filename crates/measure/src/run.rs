@@ -3,13 +3,14 @@
 //! The figures come from what the loop counted; everything over time comes from the run's log, so a page can
 //! also be made long after the run.
 
+pub mod page;
 mod table;
 
 use crate::budget::{Inputs, Plan};
 use crate::late::{LateReport, lost_lines, tally};
-use crate::report::run::{Device, Event, Fact, Grant, Joint, Measured, PartTimes, RunData};
-use crate::report::{Distribution, Figure, Level, StackedTrace, Trace, duration};
-use crate::verdict::{Facts, Verdict, grouped, judge};
+use crate::run::page::{Device, Event, Fact, Grant, Joint, PartTimes, RunData};
+use crate::verdict::{Facts, Verdict, judge};
+use khz_page::{Distribution, Figure, Level, Measured, StackedTrace, Trace, duration, grouped};
 use khz_robot::RobotConfig;
 use khz_robot::config::Clock;
 use khz_robot::launch::Landed;
@@ -513,10 +514,10 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
         verdict: summary.judged(config, &over_time.unread),
         figures: figures(summary),
         period_ns: config.timing.period_ns(),
-        wake: Measured::new(over_time.wake, &stats.wake_latency),
-        cycle: Measured::new(over_time.cycle, &stats.cycle),
-        cpu: Measured::new(over_time.cpu, &stats.loop_compute),
-        start_delay: (&stats.start_delay).into(),
+        wake: Measured::new(over_time.wake, Distribution::from_ns(stats.wake_latency.values())),
+        cycle: Measured::new(over_time.cycle, Distribution::from_ns(stats.cycle.values())),
+        cpu: Measured::new(over_time.cpu, Distribution::from_ns(stats.loop_compute.values())),
+        start_delay: Distribution::from_ns(stats.start_delay.values()),
         phases: over_time.phases,
         parts: if summary.clock == Clock::Real { summary.all_parts() } else { Vec::new() },
         late: summary.late.worst.clone(),
@@ -562,7 +563,7 @@ fn device(summary: &RunSummary, landed: &Landed, index: usize) -> Device {
         missed: servo.missed,
         late: servo.late,
         duplicates: servo.duplicates,
-        round_trip: Distribution::from(&landed.outcome.machine.cycle().stats(index).round_trip),
+        round_trip: Distribution::from_ns(landed.outcome.machine.cycle().stats(index).round_trip.values()),
     }
 }
 

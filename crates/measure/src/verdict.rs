@@ -3,7 +3,7 @@
 //! It judges what happened. How the loop's thread was set up (real-time, degraded, ordinary) is a fact beside it and
 //! no verdict: a real-time thread can lose periods, and an ordinary one can hold its rate.
 
-use crate::report::Level;
+use khz_page::{Level, grouped};
 use serde::{Deserialize, Serialize};
 
 /// The verdict.
@@ -190,19 +190,6 @@ fn were(count: u64, one: &str, many: &str) -> String {
     if count == 1 { format!("1 {one} was") } else { format!("{} {many} were", grouped(count)) }
 }
 
-/// `12,345`.
-#[must_use]
-pub fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let first = digits.len() % 3;
-    let mut groups: Vec<&str> = Vec::new();
-    if first > 0 {
-        groups.push(&digits[..first]);
-    }
-    groups.extend((first..digits.len()).step_by(3).map(|at| &digits[at..at + 3]));
-    groups.join(",")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -272,13 +259,5 @@ mod tests {
     fn a_sensor_with_a_clock_of_its_own_is_no_lost_rate() {
         let paced = Facts { sensor_paced: true, rate_hz: 1010.0, ..facts() };
         assert_eq!(judge(&paced).level, Level::Good);
-    }
-
-    #[test]
-    fn thousands_are_grouped() {
-        assert_eq!(
-            [0, 7, 999, 1_000, 11_059, 1_234_567].map(grouped).join(" "),
-            "0 7 999 1,000 11,059 1,234,567"
-        );
     }
 }

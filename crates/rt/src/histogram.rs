@@ -186,6 +186,18 @@ impl Histogram {
             .iter_recorded()
             .map(|step| ((step.value_iterated_to() as i64).min(self.max), step.count_at_value()))
     }
+
+    /// As [`Histogram::buckets`], but the first and the last value are the exact extremes.
+    pub fn values(&self) -> Vec<(i64, u64)> {
+        let mut values: Vec<(i64, u64)> = self.buckets().collect();
+        if let Some(first) = values.first_mut() {
+            first.0 = self.summary().min;
+        }
+        if let Some(last) = values.last_mut() {
+            last.0 = self.max;
+        }
+        values
+    }
 }
 
 /// Sum and sum of squares of `count` equally spaced numbers, saturating.
@@ -304,6 +316,16 @@ mod tests {
     fn a_value_beyond_the_range_and_a_negative_one_stay_exact_at_the_ends() {
         let s = filled([-5_000, 90_000_000_000]).summary();
         assert_eq!((s.min, s.max, s.mean), (-5_000, 90_000_000_000, 44_999_997_500.0));
+    }
+
+    #[test]
+    fn values_keep_the_extremes() {
+        let mut histogram = Histogram::new();
+        [1_234_567, 5, 70_000_000_000].into_iter().for_each(|ns| histogram.record(ns, 0));
+        let values = histogram.values();
+        assert_eq!((values[0], values[2]), ((5, 1), (70_000_000_000, 1)));
+        assert!(values[1].0.abs_diff(1_234_567) < 1_234 && values[1].1 == 1);
+        assert_eq!(Histogram::new().values(), []);
     }
 
     #[test]

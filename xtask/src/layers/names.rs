@@ -79,10 +79,10 @@ const FORBIDDEN: &[Forbidden] = &[
         why: "samples are recorded without knowing robots",
     },
     Forbidden {
-        who: &["crates/tlog", "crates/wire"],
+        who: &["crates/tlog", "crates/wire", "crates/page"],
         but: &[],
         what: &["libc", "rustix", "khz_rt", "std::net"],
-        why: "logs and protocols do not know Linux",
+        why: "logs, protocols and pages do not know Linux",
     },
 ];
 

@@ -7,7 +7,7 @@ use khz_measure::drill::campaign::{Campaign, Count, campaign, idle};
 use khz_measure::drill::fall::{self, Fall, ratio};
 use khz_measure::drill::heat::{self, Sun, Walk};
 use khz_measure::drill::{Fleet, watch_prints};
-use khz_measure::report::Page;
+use khz_page::Page;
 use khz_robot::RobotConfig;
 use serde_json::json;
 use std::fmt::Write;

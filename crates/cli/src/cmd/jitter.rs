@@ -271,7 +271,7 @@ fn bar(ticks: u64, total: u64, worst_ns: i64) -> String {
     const WIDTH: usize = 30;
     let share = ticks as f64 / total.max(1) as f64;
     let full = ((share * WIDTH as f64) as usize).min(WIDTH);
-    let worst = khz_measure::report::duration(worst_ns as f64);
+    let worst = khz_page::duration(worst_ns as f64);
     format!(
         "\r\x1b[K[{}{}] {:3.0} %  worst wake {worst}",
         "#".repeat(full),

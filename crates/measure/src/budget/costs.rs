@@ -194,7 +194,7 @@ impl Inputs {
 
     /// What was taken for granted, for the reader of a prediction.
     pub fn assumptions(&self, plan: &super::Plan) -> Vec<String> {
-        let us = |ns: i64| format!("{} µs", crate::report::number(ns as f64 / 1e3));
+        let us = |ns: i64| format!("{} µs", khz_page::number(ns as f64 / 1e3));
         let mut said = vec![format!(
             "host: {} per servo to encode and again to decode, controller {}, supervisor {}, recorder {}",
             us(self.servo_ns),

@@ -2,7 +2,7 @@
 
 use super::change::Sweep;
 use super::show::Prediction;
-use crate::report::{
+use khz_page::{
     Axis, Bar, Cell, Column, Figure, Gantt, KeyValues, Level, Page, Plot, Section, Table, Trace, duration,
 };
 

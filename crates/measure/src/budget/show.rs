@@ -5,7 +5,7 @@ use super::costs::Inputs;
 use super::lines::{Ends, HOST};
 use super::plan::Plan;
 use super::timeline::{Kind, Timeline};
-use crate::report::{duration, number};
+use khz_page::{duration, number};
 use serde::Serialize;
 use std::fmt::Write;
 

@@ -16,7 +16,7 @@ mod network;
 mod rights;
 mod setup;
 
-pub use crate::report::Level;
+pub use khz_page::Level;
 pub use setup::{File, files, for_shell, install_commands};
 
 use khz_rt::proc::Root;

@@ -1,9 +1,9 @@
 //! The experiment: the same trouble, several reactions, and how hard the robot comes down.
 
 use super::rig::Rig;
-use crate::report::{Axis, Cell, Column, Page, Plot, Section, Table, Trace};
 use khz_emu::Injection;
 use khz_link::faults::{Fault as WireFault, Kind};
+use khz_page::{Axis, Cell, Column, Page, Plot, Section, Table, Trace};
 use khz_robot::RobotConfig;
 use khz_robot::assemble::controller;
 use khz_robot::config::Reaction;

@@ -7,7 +7,7 @@
 
 use super::fall::{DrillError, Fall, plot};
 use super::rig::Rig;
-use crate::report::{Axis, Cell, Column, Page, Plot, Section, Table, Trace};
+use khz_page::{Axis, Cell, Column, Page, Plot, Section, Table, Trace};
 use khz_robot::RobotConfig;
 use khz_robot::assemble::controller;
 use khz_robot::config::{ControllerConfig, Reaction};

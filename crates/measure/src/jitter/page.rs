@@ -2,12 +2,10 @@
 
 use super::result::{Buckets, Run};
 use crate::late::LateReport;
-use crate::report::{
+use khz_page::{
     Axis, Better, Block, Cell, Column, Comparison, Distribution, Figure, KeyValues, Level, Page, Plot,
-    Section, Stroke, Table, duration,
+    Section, Stroke, Table, alike, duration, grouped, has_percentile, share,
 };
-use crate::report::{alike, has_percentile, share};
-use crate::verdict::grouped;
 use khz_rt::{Policy, Summary};
 
 /// One page for one run or several. `bin_ns` is the width of the histograms' bins; chosen by the data if not

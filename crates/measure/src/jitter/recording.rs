@@ -1,6 +1,6 @@
 //! What is kept of each tick. Pure: told the times, so that known times in give exact figures out.
 
-use crate::report::Trace;
+use khz_page::Trace;
 use khz_rt::late::{LateLog, LateTick, Lost};
 use khz_rt::{Cause, Disturbance, Histogram, Tick};
 use serde::{Deserialize, Serialize};

@@ -3,8 +3,8 @@
 use super::plan::Plan;
 use super::recording::Recording;
 use crate::late::LateReport;
-use crate::report::Trace;
 use crate::verdict::{Facts, Verdict, judge};
+use khz_page::Trace;
 use khz_rt::late::{Causes, Lost};
 use khz_rt::{Counts, Grade, Histogram, Overrun, Passport, Report, Summary, Usage};
 use serde::{Deserialize, Serialize};
@@ -367,7 +367,7 @@ mod tests {
         run.plan = Plan { overrun: Overrun::Stop, ticks: 2_000, ..run.plan };
         run.counts = Counts { ticks: 1, overruns: 1, ..Counts::default() };
         let verdict = run.verdict();
-        assert_eq!(verdict.level, crate::report::Level::Bad);
+        assert_eq!(verdict.level, khz_page::Level::Bad);
         assert_eq!(verdict.headline, "did not hold 1000 Hz: stopped on an overrun after 1 of 2,000 ticks");
         let text = super::super::run_text(&run);
         assert!(text.contains(": 1 of 2,000 ticks of 1 ms"), "{text}");

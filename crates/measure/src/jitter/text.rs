@@ -2,8 +2,7 @@
 
 use super::result::Run;
 use crate::late::{lost_lines, tally};
-use crate::report::duration;
-use crate::verdict::grouped;
+use khz_page::{duration, grouped};
 use khz_rt::Summary;
 use std::fmt::Write;
 

@@ -1,8 +1,9 @@
 //! Runs side by side.
 use super::results::Results;
-use crate::report::{Axis, Better, Block, Comparison, Distribution, Level, Page, Plot, Section};
-use crate::report::{alike, has_percentile, share};
-use crate::verdict::grouped;
+use khz_page::{
+    Axis, Better, Block, Comparison, Distribution, Level, Page, Plot, Section, alike, grouped,
+    has_percentile, share,
+};
 
 /// The page that sets runs side by side and then shows each.
 pub fn comparison_page(runs: &[Results]) -> Page {

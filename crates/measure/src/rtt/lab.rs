@@ -8,7 +8,7 @@ mod ports;
 mod robot;
 
 use super::{Ask, Echo, Live, Plan, Receive, Results, RttError, Sender, compare};
-use crate::report::{Figure, Level, Page, Section, duration};
+use khz_page::{Figure, Level, Page, Section, duration};
 use khz_rt::Setup;
 use network::{BROADCAST, MOST_DEVICES, Network, inside};
 use std::net::{Ipv4Addr, SocketAddr};

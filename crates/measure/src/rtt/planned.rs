@@ -3,7 +3,7 @@
 //! A sender that stalls asks nothing meanwhile, so the round trips it measured know nothing of its stall (coordinated
 //! omission). Here each planned question counts, from its planned time on.
 use super::tally::Tally;
-use crate::report::{Distribution, Figure, Level, duration};
+use khz_page::{Distribution, Figure, Level, duration};
 use serde::{Deserialize, Serialize};
 
 /// What became of all planned periods.
@@ -34,8 +34,8 @@ impl PlannedResults {
             missed: planned.missed,
             questions: periods * tally.devices.len() as u64,
             duration_ns: planned.duration_ns,
-            round_trip: (&planned.round_trip).into(),
-            late: (&planned.late).into(),
+            round_trip: Distribution::from_ns(planned.round_trip.values()),
+            late: Distribution::from_ns(planned.late.values()),
         }
     }
 

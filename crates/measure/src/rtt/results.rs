@@ -5,10 +5,9 @@ use super::planned::{PlannedResults, of_all};
 use super::tally::{DeviceTally, Split, Tally};
 use super::theory::{Network, Shares, Theory};
 use super::{Ask, Counts, Receive, Unattended, Unexpected};
-use crate::report::run::Measured;
-use crate::report::{
-    Axis, Block, Cell, Column, Distribution, Figure, KeyValues, Level, Page, Plot, Ranges, Section, Table,
-    duration,
+use khz_page::{
+    Axis, Block, Cell, Column, Distribution, Figure, KeyValues, Level, Measured, Page, Plot, Ranges, Section,
+    Table, duration,
 };
 use khz_rt::{Passport, Report, Wake};
 use serde::{Deserialize, Serialize};
@@ -110,10 +109,10 @@ pub struct SplitResults {
 impl From<&Split> for SplitResults {
     fn from(split: &Split) -> Self {
         Self {
-            out: (&split.out).into(),
-            between: (&split.between).into(),
-            back: (&split.back).into(),
-            card: (&split.card).into(),
+            out: Distribution::from_ns(split.out.values()),
+            between: Distribution::from_ns(split.between.values()),
+            back: Distribution::from_ns(split.back.values()),
+            card: Distribution::from_ns(split.card.values()),
             missing: split.missing,
         }
     }
@@ -597,7 +596,7 @@ impl DeviceResults {
             address: device.address.to_string(),
             counts: device.counts,
             round_trip: device.round_trip.measured(),
-            held: (&device.held).into(),
+            held: Distribution::from_ns(device.held.values()),
         }
     }
 

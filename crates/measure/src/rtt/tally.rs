@@ -1,8 +1,7 @@
 //! What was counted and measured: in a whole run, or between two looks at it.
 use super::modes::Excursions;
 use super::{Counts, Unattended, Unexpected};
-use crate::report::Trace;
-use crate::report::run::Measured;
+use khz_page::{Distribution, Measured, Trace};
 use khz_rt::Histogram;
 use std::net::SocketAddr;
 
@@ -182,7 +181,7 @@ impl Series {
 
     /// As a page shows it.
     pub fn measured(&self) -> Measured {
-        Measured::new(self.trace.clone(), &self.values)
+        Measured::new(self.trace.clone(), Distribution::from_ns(self.values.values()))
     }
 
     /// The values.

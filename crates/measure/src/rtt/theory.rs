@@ -1,5 +1,5 @@
 //! What the wire alone takes, and what a measurement has more than that.
-use crate::report::duration;
+use khz_page::duration;
 use khz_wire::time::EthernetRate;
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
 //! A run in figures, as a table for people.
 
 use super::RunSummary;
-use crate::report::run::PartTimes;
-use crate::verdict::grouped;
+use crate::run::page::PartTimes;
+use khz_page::grouped;
 use khz_robot::config::Clock;
 use khz_robot::recorder::SinkSummary;
 use khz_rt::{Grade, Summary};

@@ -4,7 +4,7 @@ use super::shared::{Choice, Output, Progress, conclude, first_time, open, spare}
 use crate::cmd::show;
 use anyhow::{Context, Result, bail};
 use khz_export::{Kind, columns, scan};
-use khz_measure::report::{Axis, Page, Plot, Section, Trace};
+use khz_page::{Axis, Page, Plot, Section, Trace};
 use khz_tlog::{Reader, Type, Value};
 use std::collections::BTreeMap;
 use std::fs::File;

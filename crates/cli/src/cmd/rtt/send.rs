@@ -3,10 +3,10 @@
 use super::PORT;
 use crate::cmd::{BAD_INPUT, complain, output, show, show_progress, stop_on_signal, tell_line};
 use anyhow::{Context, Result, bail};
-use khz_measure::report::{Distribution, duration};
 use khz_measure::rtt::{
     Ask, Checkpoints, Live, Log, Network, Plan, Receive, Results, Sender, compare_receive, comparison_page,
 };
+use khz_page::{Distribution, duration};
 use khz_rt::Wake;
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};

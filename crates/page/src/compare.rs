@@ -32,20 +32,20 @@ pub enum Better {
 const SAME: f64 = 0.05;
 
 /// Whether so many values have this percentile: at least one lies beyond it. Fewer have none that could be compared.
-pub(crate) fn has_percentile(count: u64, q: f64) -> bool {
+pub fn has_percentile(count: u64, q: f64) -> bool {
     // A little less, so that no rounding takes the last one away.
     count as f64 * (1.0 - q) >= 1.0 - 1e-6
 }
 
 /// Whether samples of these sizes can be compared by their largest values: the largest of many is larger than that of few.
-pub(crate) fn alike(counts: impl IntoIterator<Item = u64>) -> bool {
+pub fn alike(counts: impl IntoIterator<Item = u64>) -> bool {
     let counts: Vec<f64> = counts.into_iter().map(|count| count as f64).collect();
     let first = counts.first().copied().unwrap_or(0.0);
     counts.iter().all(|count| (count - first).abs() <= SAME * first)
 }
 
 /// A share in percent; NaN of nothing.
-pub(crate) fn share(count: u64, of: u64) -> f64 {
+pub fn share(count: u64, of: u64) -> f64 {
     100.0 * count as f64 / of as f64
 }
 

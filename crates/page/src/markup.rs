@@ -63,7 +63,7 @@ pub fn number(value: f64) -> String {
         return "–".into();
     }
     if value.abs() >= 1000.0 {
-        return grouped(value.round());
+        return spaced(value.round());
     }
     significant(value, 4)
 }
@@ -86,7 +86,7 @@ fn significant(value: f64, digits: i32) -> String {
     text.replace('-', "−")
 }
 
-fn grouped(value: f64) -> String {
+fn spaced(value: f64) -> String {
     if value.abs() >= 1e15 {
         return format!("{value:.3e}");
     }
@@ -99,6 +99,19 @@ fn grouped(value: f64) -> String {
         text.push(c);
     }
     text
+}
+
+/// A count as prose and terminals show it: `12,345`.
+#[must_use]
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let first = digits.len() % 3;
+    let mut groups: Vec<&str> = Vec::new();
+    if first > 0 {
+        groups.push(&digits[..first]);
+    }
+    groups.extend((first..digits.len()).step_by(3).map(|at| &digits[at..at + 3]));
+    groups.join(",")
 }
 
 /// Round numbers that divide `0..=span` into at most `most` steps, zero first.
@@ -190,5 +203,13 @@ mod tests {
         assert_eq!(round_steps(1_000.0, 5), [0.0, 200.0, 400.0, 600.0, 800.0, 1_000.0]);
         assert_eq!(round_steps(f64::NAN, 5), [0.0]);
         assert_eq!(round_steps(0.0, 5), [0.0]);
+    }
+
+    #[test]
+    fn thousands_are_grouped() {
+        assert_eq!(
+            [0, 7, 999, 1_000, 11_059, 1_234_567].map(grouped).join(" "),
+            "0 7 999 1,000 11,059 1,234,567"
+        );
     }
 }

@@ -5,7 +5,7 @@
 //! memory; distributions through a [`Distribution`]. The page asks nothing of the network.
 //!
 //! ```
-//! use khz_measure::report::{Axis, Level, Page, Plot, Section, Trace};
+//! use khz_page::{Axis, Level, Page, Plot, Section, Trace};
 //! let wake = Trace::from_uniform(0.0, 0.001, (0..1000).map(|i| 2_000.0 + f64::from(i % 7) * 100.0));
 //! let page = Page::new("One second").badge(Level::Good, "grade A").section(
 //!     Section::new("Wake latency")
@@ -14,23 +14,25 @@
 //! );
 //! assert!(page.to_string().starts_with("<!doctype html>"));
 //! ```
+#![forbid(unsafe_code)]
+
 mod compare;
 mod distribution;
 mod gantt;
 mod markup;
+mod measured;
 mod page;
 mod plot;
 mod ranges;
-pub mod run;
 mod table;
 mod trace;
 
-pub use compare::{Better, Comparison};
-pub(crate) use compare::{alike, has_percentile, share};
+pub use compare::{Better, Comparison, alike, has_percentile, share};
 pub use distribution::Distribution;
 pub use gantt::{Bar, Gantt};
 use markup::duration_unit;
-pub use markup::{duration, number, quantity};
+pub use markup::{duration, grouped, number, quantity};
+pub use measured::Measured;
 pub use page::{Block, Page, Section};
 pub use plot::{Axis, Plot, Stroke};
 pub use ranges::Ranges;
@@ -67,12 +69,12 @@ impl Level {
     }
 
     /// The level as a word in a table; nothing for what is neither good nor bad.
-    fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         if self == Self::Note { "" } else { self.class() }
     }
 }
 
 /// The example in the documentation compiles.
 #[cfg(doctest)]
-#[doc = include_str!("../../../../docs/reports.md")]
+#[doc = include_str!("../../../docs/reports.md")]
 struct Documentation;
