@@ -3,7 +3,6 @@
 
 pub mod budget;
 pub mod doctor;
-pub mod drill;
 pub mod jitter;
 pub mod late;
 pub mod rtt;

@@ -31,7 +31,15 @@ const MOTEUS: &[&str] = &[
 
 const FORBIDDEN: &[Forbidden] = &[
     Forbidden {
-        who: &["crates/link", "crates/robot", "crates/measure", "crates/export", "crates/cli", "python"],
+        who: &[
+            "crates/link",
+            "crates/robot",
+            "crates/measure",
+            "crates/drill",
+            "crates/export",
+            "crates/cli",
+            "python",
+        ],
         but: &[],
         what: MOTEUS,
         why: "only a family's own code and its emulation speak its words",
@@ -43,7 +51,7 @@ const FORBIDDEN: &[Forbidden] = &[
         why: "a link does not know what a frame means",
     },
     Forbidden {
-        who: &["crates/robot", "crates/measure", "crates/export", "crates/cli", "python"],
+        who: &["crates/robot", "crates/measure", "crates/drill", "crates/export", "crates/cli", "python"],
         but: &[],
         what: &["khz_wire::fdcanusb", "khz_wire::rs485", "khz_wire::pi3hat", "khz_wire::udp"],
         why: "how bytes move is the links' business",
@@ -65,6 +73,12 @@ const FORBIDDEN: &[Forbidden] = &[
         but: &[],
         what: &["khz_link", "libc"],
         why: "how bytes move is the links' business",
+    },
+    Forbidden {
+        who: &["crates/drill"],
+        but: &[],
+        what: &["libc", "rustix", "std::net", "std::time"],
+        why: "drills pass in virtual time, on no machine",
     },
     Forbidden {
         who: &["crates/export"],
@@ -96,28 +110,21 @@ struct Exception {
 const FAMILIES: &str = "state, commands and injected faults have words of no family";
 const DESK: &str = "single servos are served in one place, for command line and Python";
 const SIZES: &str = "what a frame's envelope costs is part of the wire's time";
-const DRILL: &str = "drills break links and look at what passes through them";
 const RTT: &str = "round trips get a crate of their own, which may know sockets";
 
 const EXCEPTIONS: &[Exception] = &[
     Exception { file: "crates/measure/src/budget/costs.rs", what: "khz_wire::rs485", until: SIZES },
     Exception { file: "crates/measure/src/budget/lines.rs", what: "khz_wire::udp", until: SIZES },
-    Exception { file: "crates/measure/src/drill/fall.rs", what: "khz_link", until: DRILL },
-    Exception { file: "crates/measure/src/drill/fall.rs", what: "khz_wire::Fault", until: FAMILIES },
-    Exception { file: "crates/measure/src/drill/heat.rs", what: "khz_wire::Mode", until: FAMILIES },
-    Exception { file: "crates/measure/src/drill/line.rs", what: "khz_link", until: DRILL },
-    Exception { file: "crates/measure/src/drill/plant.rs", what: "khz_link", until: DRILL },
-    Exception { file: "crates/measure/src/drill/plant.rs", what: "khz_wire::Mode", until: FAMILIES },
-    Exception { file: "crates/measure/src/drill/plant.rs", what: "khz_wire::Register", until: FAMILIES },
-    Exception { file: "crates/measure/src/drill/plant.rs", what: "khz_wire::subframe", until: FAMILIES },
-    Exception { file: "crates/measure/src/drill/rig.rs", what: "khz_link", until: DRILL },
-    Exception { file: "crates/measure/src/drill/run.rs", what: "khz_link", until: DRILL },
-    Exception { file: "crates/measure/src/drill/run.rs", what: "khz_wire::Fault", until: FAMILIES },
-    Exception { file: "crates/measure/src/drill/run.rs", what: "khz_wire::Mode", until: FAMILIES },
-    Exception { file: "crates/measure/src/drill/run.rs", what: "khz_wire::Register", until: FAMILIES },
-    Exception { file: "crates/measure/src/drill/spy.rs", what: "khz_link", until: DRILL },
-    Exception { file: "crates/measure/src/drill/spy.rs", what: "khz_wire::Mode", until: FAMILIES },
-    Exception { file: "crates/measure/src/drill/spy.rs", what: "khz_wire::Register", until: FAMILIES },
+    Exception { file: "crates/drill/src/fall.rs", what: "khz_wire::Fault", until: FAMILIES },
+    Exception { file: "crates/drill/src/heat.rs", what: "khz_wire::Mode", until: FAMILIES },
+    Exception { file: "crates/drill/src/plant.rs", what: "khz_wire::Mode", until: FAMILIES },
+    Exception { file: "crates/drill/src/plant.rs", what: "khz_wire::Register", until: FAMILIES },
+    Exception { file: "crates/drill/src/plant.rs", what: "khz_wire::subframe", until: FAMILIES },
+    Exception { file: "crates/drill/src/run.rs", what: "khz_wire::Fault", until: FAMILIES },
+    Exception { file: "crates/drill/src/run.rs", what: "khz_wire::Mode", until: FAMILIES },
+    Exception { file: "crates/drill/src/run.rs", what: "khz_wire::Register", until: FAMILIES },
+    Exception { file: "crates/drill/src/spy.rs", what: "khz_wire::Mode", until: FAMILIES },
+    Exception { file: "crates/drill/src/spy.rs", what: "khz_wire::Register", until: FAMILIES },
     Exception { file: "crates/measure/src/rtt/send.rs", what: "khz_link", until: RTT },
     Exception { file: "crates/measure/src/rtt/socket.rs", what: "khz_link", until: RTT },
     Exception { file: "crates/cli/src/cmd/bus/scan.rs", what: "khz_wire::Mode", until: DESK },

@@ -2,11 +2,11 @@
 
 use super::{output, show};
 use anyhow::{Result, bail};
+use khz_drill::campaign::{Campaign, Count, campaign, idle};
+use khz_drill::fall::{self, Fall, ratio};
+use khz_drill::heat::{self, Sun, Walk};
+use khz_drill::{Fleet, watch_prints};
 use khz_measure::doctor::for_shell;
-use khz_measure::drill::campaign::{Campaign, Count, campaign, idle};
-use khz_measure::drill::fall::{self, Fall, ratio};
-use khz_measure::drill::heat::{self, Sun, Walk};
-use khz_measure::drill::{Fleet, watch_prints};
 use khz_page::Page;
 use khz_robot::RobotConfig;
 use serde_json::json;
@@ -266,8 +266,8 @@ fn campaign_text(campaign: &Campaign, robot: Option<&Path>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use khz_measure::drill::Invariant;
-    use khz_measure::drill::campaign::Violation;
+    use khz_drill::Invariant;
+    use khz_drill::campaign::Violation;
 
     #[test]
     fn a_violation_is_replayed_with_the_robot_file_it_was_found_with() {

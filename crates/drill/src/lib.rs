@@ -3,6 +3,7 @@
 //! [`fall`] puts the same fault to several reactions and measures how hard the robot comes down, [`heat`] does so with an
 //! hour in the sun. [`campaign`] composes faults at random, thousands of times, and checks on every step what must always
 //! hold.
+#![forbid(unsafe_code)]
 
 pub mod campaign;
 mod disk;

@@ -2,10 +2,10 @@
 //! by panics is counted by the process's panic hook.
 #![allow(clippy::unwrap_used)]
 
-use khz_measure::drill::campaign::{Violation, campaign, campaign_with, idle};
-use khz_measure::drill::fleet::Member;
-use khz_measure::drill::plant::Plant;
-use khz_measure::drill::{Fleet, Invariant, watch_prints};
+use khz_drill::campaign::{Violation, campaign, campaign_with, idle};
+use khz_drill::fleet::Member;
+use khz_drill::plant::Plant;
+use khz_drill::{Fleet, Invariant, watch_prints};
 use khz_robot::RobotConfig;
 
 /// The robots on which a plant shows soonest: none on legs, which takes longest to emulate. Only joints without limits are

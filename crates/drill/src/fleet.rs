@@ -150,8 +150,8 @@ impl Fleet {
         };
         let members = vec![
             Member::new(&RobotConfig::quadruped(), 6, false),
-            Member::new(&read(include_str!("../../../../robots/arm.toml"), "arm.toml"), 2, false),
-            Member::new(&read(include_str!("../../../../robots/pan_tilt.toml"), "pan_tilt.toml"), 2, false),
+            Member::new(&read(include_str!("../../../robots/arm.toml"), "arm.toml"), 2, false),
+            Member::new(&read(include_str!("../../../robots/pan_tilt.toml"), "pan_tilt.toml"), 2, false),
             Member::new(&read(SOLO, "solo"), 3, true),
             Member::new(&read(PAIR, "pair"), 3, true),
             Member::new(&read(WHEELS, "wheels"), 2, false),
