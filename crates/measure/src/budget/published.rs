@@ -5,9 +5,8 @@
 
 use super::costs::{Bridge, Inputs, Separate};
 use super::plan::Plan;
-use crate::rtt::Network;
 use khz_robot::{ConfigError, RobotConfig};
-use khz_wire::time::SpiCost;
+use khz_wire::time::{EthernetPath, EthernetRate, SpiCost};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -91,14 +90,14 @@ fn cycle_us(file: &str, name: &str, inputs: Inputs) -> Result<f64, ConfigError> 
     Ok(Plan::of(&robot, inputs).durations_ns()[0] as f64 / 1e3)
 }
 
-fn hebi(sender_bits_per_second: u32, switches: u32, switch_delay_ns: i64) -> Network {
-    let device_bits_per_second = sender_bits_per_second;
-    Network { sender_bits_per_second, device_bits_per_second, switches, switch_delay_ns }
+fn hebi(bits_per_second: u32, switches: u32, switch_delay_ns: i64) -> EthernetPath {
+    let rate = EthernetRate { bits_per_second };
+    EthernetPath { sender: rate, device: rate, switches, switch_delay_ns }
 }
 
 /// What one more switch of this kind adds to a round trip, µs.
 fn switch_us(bits_per_second: u32, delay_ns: i64) -> f64 {
-    let round_trip_ns = |switches| hebi(bits_per_second, switches, delay_ns).theory(200, 1).round_trip_ns;
+    let round_trip_ns = |switches| hebi(bits_per_second, switches, delay_ns).round_trip_ns(200);
     (round_trip_ns(2) - round_trip_ns(1)) as f64 / 1e3
 }
 
@@ -191,7 +190,7 @@ fn hebi_rows() -> Vec<Published> {
             quantity: "wire time of a round trip",
             unit: "µs",
             published: Some(80.0),
-            predicted: hebi(100_000_000, 1, 0).theory(200, 1).round_trip_ns as f64 / 1e3,
+            predicted: hebi(100_000_000, 1, 0).round_trip_ns(200) as f64 / 1e3,
             complete: true,
             circular: false,
             assumed: "one switch",
@@ -224,7 +223,7 @@ fn hebi_rows() -> Vec<Published> {
             quantity: "from answer to answer",
             unit: "µs",
             published: Some(2.0),
-            predicted: hebi(1_000_000_000, 1, 0).theory(200, 40).burst_ns as f64 / 39e3,
+            predicted: hebi(1_000_000_000, 1, 0).burst_ns(200, 40) as f64 / 39e3,
             complete: true,
             circular: false,
             assumed: "200 bytes each, one behind the other at the sender's port",
