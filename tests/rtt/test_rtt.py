@@ -115,7 +115,7 @@ def test_mistakes_are_explained(run_khz: Run, words: list[str], expected: str) -
 
 
 def sealed(header: bytes) -> bytes:
-    """A header with its checksum renewed, as crates/measure/src/rtt/packet.rs says."""
+    """A header with its checksum renewed, as crates/rtt/src/packet.rs says."""
     bare = header[:8] + bytes(8) + header[16:48]
     return bare[:8] + struct.pack("<I", zlib.crc32(bare)) + bare[12:] + header[48:]
 

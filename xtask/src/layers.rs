@@ -31,6 +31,7 @@ const ROOMS: &[(&str, &str, u8)] = &[
     ("khz-robot", "robot", 4),
     ("khz-measure", "measure", 5),
     ("khz-drill", "drill", 5),
+    ("khz-rtt", "rtt", 5),
     ("khz-export", "export", 5),
     ("kilohertz", "face", 6),
     ("kilohertz-cli", "cli", 7),

@@ -5,6 +5,5 @@ pub mod budget;
 pub mod doctor;
 pub mod jitter;
 pub mod late;
-pub mod rtt;
 pub mod run;
 pub mod verdict;

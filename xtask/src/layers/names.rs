@@ -36,6 +36,7 @@ const FORBIDDEN: &[Forbidden] = &[
             "crates/robot",
             "crates/measure",
             "crates/drill",
+            "crates/rtt",
             "crates/export",
             "crates/cli",
             "python",
@@ -51,7 +52,15 @@ const FORBIDDEN: &[Forbidden] = &[
         why: "a link does not know what a frame means",
     },
     Forbidden {
-        who: &["crates/robot", "crates/measure", "crates/drill", "crates/export", "crates/cli", "python"],
+        who: &[
+            "crates/robot",
+            "crates/measure",
+            "crates/drill",
+            "crates/rtt",
+            "crates/export",
+            "crates/cli",
+            "python",
+        ],
         but: &[],
         what: &["khz_wire::fdcanusb", "khz_wire::rs485", "khz_wire::pi3hat", "khz_wire::udp"],
         why: "how bytes move is the links' business",
@@ -110,7 +119,6 @@ struct Exception {
 const FAMILIES: &str = "state, commands and injected faults have words of no family";
 const DESK: &str = "single servos are served in one place, for command line and Python";
 const SIZES: &str = "what a frame's envelope costs is part of the wire's time";
-const RTT: &str = "round trips get a crate of their own, which may know sockets";
 
 const EXCEPTIONS: &[Exception] = &[
     Exception { file: "crates/measure/src/budget/costs.rs", what: "khz_wire::rs485", until: SIZES },
@@ -125,8 +133,6 @@ const EXCEPTIONS: &[Exception] = &[
     Exception { file: "crates/drill/src/run.rs", what: "khz_wire::Register", until: FAMILIES },
     Exception { file: "crates/drill/src/spy.rs", what: "khz_wire::Mode", until: FAMILIES },
     Exception { file: "crates/drill/src/spy.rs", what: "khz_wire::Register", until: FAMILIES },
-    Exception { file: "crates/measure/src/rtt/send.rs", what: "khz_link", until: RTT },
-    Exception { file: "crates/measure/src/rtt/socket.rs", what: "khz_link", until: RTT },
     Exception { file: "crates/cli/src/cmd/bus/scan.rs", what: "khz_wire::Mode", until: DESK },
     Exception { file: "crates/cli/src/cmd/bus/scan.rs", what: "khz_wire::Register", until: DESK },
     Exception { file: "crates/cli/src/cmd/bus/scan.rs", what: "khz_wire::subframe", until: DESK },

@@ -6,7 +6,7 @@
 
 use anyhow::{Context, Result, bail};
 use khz_bench::{Bench, Samples, timed_ns};
-use khz_measure::rtt::{Kind, Ledger, Packet, Turn, modes};
+use khz_rtt::{Kind, Ledger, Packet, Turn, modes};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};

@@ -3,8 +3,8 @@
 use super::{output, show};
 use anyhow::{Context, Result, anyhow, bail};
 use khz_measure::jitter::{Results, Run, comparison_text, duration_ns, results_page};
-use khz_measure::rtt;
 use khz_page::Page;
+use khz_rtt as rtt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -3,7 +3,7 @@
 use super::PORT;
 use crate::cmd::{show, stop_on_signal, tell_line};
 use anyhow::Result;
-use khz_measure::rtt::{Echo, Receive};
+use khz_rtt::{Echo, Receive};
 use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;

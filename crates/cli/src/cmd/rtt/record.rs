@@ -3,7 +3,7 @@
 use super::{RECORDER_PORT, echo::end_after};
 use crate::cmd::{show, stop_on_signal, tell_line};
 use anyhow::Result;
-use khz_measure::rtt::Recorder;
+use khz_rtt::Recorder;
 use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

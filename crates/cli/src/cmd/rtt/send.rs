@@ -3,11 +3,11 @@
 use super::PORT;
 use crate::cmd::{BAD_INPUT, complain, output, show, show_progress, stop_on_signal, tell_line};
 use anyhow::{Context, Result, bail};
-use khz_measure::rtt::{
-    Ask, Checkpoints, Live, Log, Network, Plan, Receive, Results, Sender, compare_receive, comparison_page,
-};
 use khz_page::{Distribution, duration};
 use khz_rt::Wake;
+use khz_rtt::{
+    Ask, Checkpoints, Live, Log, Network, Plan, Receive, Results, Sender, compare_receive, comparison_page,
+};
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -389,7 +389,7 @@ fn cells(value: impl Fn(f64) -> Option<f64>, none: &str) -> String {
 
 pub(super) fn summary(results: &Results) -> Value {
     let counts = results.counts();
-    let device = |d: &khz_measure::rtt::DeviceResults| {
+    let device = |d: &khz_rtt::DeviceResults| {
         json!({ "address": d.address, "counts": d.counts, "lost": d.counts.lost(),
                 "round_trip_ns": percentiles(&d.round_trip.values) })
     };

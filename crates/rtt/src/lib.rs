@@ -2,6 +2,8 @@
 //!
 //! An [`Echo`] is the device. A [`Sender`] asks devices at a fixed rate and keeps the [`Ledger`]; what it learned
 //! are [`Results`], which can be saved, shown as a page and compared.
+#![forbid(unsafe_code)]
+
 mod checkpoint;
 mod compare;
 mod echo;

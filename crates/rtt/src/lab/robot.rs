@@ -1,7 +1,7 @@
 //! A robot's servos behind Ethernet: boards with one or several of them, each in a network namespace of its own.
 use super::network::{BROADCAST, MOST_DEVICES, Network, inside, space};
 use super::ports::Ports;
-use crate::rtt::RttError;
+use crate::RttError;
 use khz_emu::serve::{Endpoint, Server};
 use khz_emu::{ServoConfig, World, WorldConfig};
 use khz_robot::RobotConfig;
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn only_robots_on_the_labs_network_are_played() {
-        let shipped = include_str!("../../../../../robots/ethernet.toml");
+        let shipped = include_str!("../../../../robots/ethernet.toml");
         let parse = |text: &str| RobotConfig::parse(text, "a.toml").unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(port(&parse(shipped)).ok(), Some(7757));
         let elsewhere = shipped.replace("10.77.255.255", "192.168.1.255");

@@ -142,7 +142,7 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    pub(in crate::rtt) fn sample(sequence: u64) -> RoundTrip {
+    pub(crate) fn sample(sequence: u64) -> RoundTrip {
         RoundTrip {
             run: 7,
             sequence,

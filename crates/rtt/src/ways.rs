@@ -47,7 +47,7 @@ pub fn compare_receive(plan: &Plan, stop: &AtomicBool) -> Result<Vec<Results>, R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rtt::Echo;
+    use crate::Echo;
     use khz_rt::{Setup, Wake};
     use std::net::Ipv4Addr;
 

@@ -106,7 +106,7 @@ pub fn compare(runs: &[Results]) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rtt::{Counts, Plan, PlannedResults, Tally};
+    use crate::{Counts, Plan, PlannedResults, Tally};
 
     fn run(name: &str, ticks: u64) -> Results {
         let plan = Plan { name: name.into(), ..Plan::new(vec![([127, 0, 0, 1], 7755).into()]) };

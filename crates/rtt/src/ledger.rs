@@ -427,7 +427,7 @@ fn count(counter: &mut u64) -> Heard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rtt::Unexpected;
+    use crate::Unexpected;
 
     const RUN: u64 = 42;
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::rtt::{Echo, Receive};
+use crate::{Echo, Receive};
 use khz_link::stamps;
 use khz_rt::{Setup, Wake};
 use std::os::fd::AsFd;

@@ -702,7 +702,7 @@ mod tests {
         assert_eq!((old.unexpected.other_protocol, &old.planned), (3, &None));
         old.absorb(&answered(1, 100));
         assert_eq!(old.planned, None, "of the first part nobody knows");
-        assert!(super::super::comparison_page(&[old, results()]).to_string().contains("never asked"));
+        assert!(crate::comparison_page(&[old, results()]).to_string().contains("never asked"));
     }
 
     #[test]
@@ -737,7 +737,7 @@ mod tests {
 
     #[test]
     fn a_run_without_an_answer_has_a_page() {
-        let page = super::super::comparison_page(&[results(), results()]).to_string();
+        let page = crate::comparison_page(&[results(), results()]).to_string();
         assert!(page.contains("Side by side"));
         assert!(results().page().to_string().contains("no answer"));
     }
