@@ -2,7 +2,7 @@
 
 use crate::error::KilohertzError;
 use khz_emu::{Injection, World};
-use khz_link::{Capabilities, Counters, Imu, Link, LinkError, Received};
+use khz_link::{Link, LinkError};
 use khz_wire::{Fault, Request};
 use pyo3::PyResult;
 use pyo3::exceptions::PyValueError;
@@ -47,41 +47,11 @@ impl Injected {
 }
 
 impl Link for Injected {
-    fn capabilities(&self) -> Capabilities {
-        self.world.capabilities()
-    }
-
-    fn half_duplex(&self, channel: u8) -> bool {
-        self.world.half_duplex(channel)
-    }
-
-    fn begin_cycle(&mut self, now_ns: i64) {
-        self.world.begin_cycle(now_ns);
-    }
+    khz_link::forward_link!(it => it.world; capabilities, half_duplex, begin_cycle, flush, receive, next_event_ns, imu, counters);
 
     fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
         self.inject(now_ns);
         self.world.send(channel, request.frame, now_ns)
-    }
-
-    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
-        self.world.flush(now_ns)
-    }
-
-    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
-        self.world.receive(now_ns)
-    }
-
-    fn next_event_ns(&self) -> Option<i64> {
-        self.world.next_event_ns()
-    }
-
-    fn imu(&mut self) -> Option<&mut dyn Imu> {
-        self.world.imu()
-    }
-
-    fn counters(&self, channel: u8) -> Counters {
-        self.world.counters(channel)
     }
 }
 

@@ -2,8 +2,7 @@
 
 use crate::shared::Share;
 use khz_emu::serve::{Passed, Server};
-use khz_link::{Capabilities, Counters, Link, LinkError, Received};
-use khz_wire::Request;
+use khz_link::{Counters, Link, LinkError, Received};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -120,21 +119,7 @@ impl<L: Link> Lockstep<L> {
 }
 
 impl<L: Link> Link for Lockstep<L> {
-    fn capabilities(&self) -> Capabilities {
-        self.host.capabilities()
-    }
-
-    fn half_duplex(&self, channel: u8) -> bool {
-        self.host.half_duplex(channel)
-    }
-
-    fn begin_cycle(&mut self, now_ns: i64) {
-        self.host.begin_cycle(now_ns);
-    }
-
-    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
-        self.host.send(channel, request, now_ns)
-    }
+    khz_link::forward_link!(it => it.host; capabilities, half_duplex, begin_cycle, send, counters);
 
     fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
         self.host.flush(now_ns)?;
@@ -155,9 +140,5 @@ impl<L: Link> Link for Lockstep<L> {
     fn next_event_ns(&self) -> Option<i64> {
         let mut server = self.server.get();
         server.as_mut().and_then(|server| server.world().next_event_ns())
-    }
-
-    fn counters(&self, channel: u8) -> Counters {
-        self.host.counters(channel)
     }
 }

@@ -4,10 +4,9 @@ use khz_emu::hat::Hat;
 use khz_emu::pl011::Uart;
 use khz_link::pi3hat::{Processor, Spi};
 use khz_link::pl011::Registers;
-use khz_link::{Capabilities, Counters, Link, LinkError, Received};
+use khz_link::{Link, LinkError, Received};
 use khz_rt::alloc_trap::forbid;
 use khz_wire::Request;
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -33,41 +32,7 @@ impl<T> Clone for Share<T> {
 }
 
 impl<L: Link> Link for Share<L> {
-    fn capabilities(&self) -> Capabilities {
-        self.get().capabilities()
-    }
-
-    fn half_duplex(&self, channel: u8) -> bool {
-        self.get().half_duplex(channel)
-    }
-
-    fn begin_cycle(&mut self, now_ns: i64) {
-        self.get().begin_cycle(now_ns);
-    }
-
-    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
-        self.get().send(channel, request, now_ns)
-    }
-
-    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
-        self.get().flush(now_ns)
-    }
-
-    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
-        self.get().receive(now_ns)
-    }
-
-    fn next_event_ns(&self) -> Option<i64> {
-        self.get().next_event_ns()
-    }
-
-    fn close(&mut self, now_ns: i64) -> Vec<String> {
-        self.get().close(now_ns)
-    }
-
-    fn counters(&self, channel: u8) -> Counters {
-        self.get().counters(channel)
-    }
+    khz_link::forward_link!(it => *it.get(); capabilities, half_duplex, begin_cycle, send, flush, receive, next_event_ns, close, counters);
 }
 
 /// A hat that the case can take off the header.
@@ -131,13 +96,7 @@ impl<L: Link> Watched<L> {
 }
 
 impl<L: Link> Link for Watched<L> {
-    fn capabilities(&self) -> Capabilities {
-        self.link.capabilities()
-    }
-
-    fn half_duplex(&self, channel: u8) -> bool {
-        self.link.half_duplex(channel)
-    }
+    khz_link::forward_link!(it => it.link; capabilities, half_duplex, next_event_ns, fd, counters);
 
     fn begin_cycle(&mut self, now_ns: i64) {
         self.watch(|link| link.begin_cycle(now_ns));
@@ -153,17 +112,5 @@ impl<L: Link> Link for Watched<L> {
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
         self.watch(|link| link.receive(now_ns))
-    }
-
-    fn next_event_ns(&self) -> Option<i64> {
-        self.link.next_event_ns()
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.link.fd()
-    }
-
-    fn counters(&self, channel: u8) -> Counters {
-        self.link.counters(channel)
     }
 }

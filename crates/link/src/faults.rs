@@ -18,10 +18,9 @@ mod settings;
 
 pub use settings::{FaultEvent, FaultKind, FaultsConfig};
 
-use crate::{Capabilities, Counters, Imu, Link, LinkError, Received, Replier};
+use crate::{Counters, Link, LinkError, Received, Replier};
 use khz_wire::{Frame, Request};
 use std::collections::VecDeque;
-use std::os::fd::BorrowedFd;
 
 /// Frames held back in each direction; more are lost and counted.
 const HELD: usize = 1024;
@@ -268,13 +267,7 @@ impl<L: Link> Faults<L> {
 }
 
 impl<L: Link> Link for Faults<L> {
-    fn capabilities(&self) -> Capabilities {
-        self.link.capabilities()
-    }
-
-    fn half_duplex(&self, channel: u8) -> bool {
-        self.link.half_duplex(channel)
-    }
+    crate::forward_link!(it => it.link; capabilities, half_duplex, fd, imu, about);
 
     fn begin_cycle(&mut self, now_ns: i64) {
         // What the script still delays is on its way; what is due and finds no room now waits in vain.
@@ -344,18 +337,6 @@ impl<L: Link> Link for Faults<L> {
     fn next_event_ns(&self) -> Option<i64> {
         let held = [self.inbound.next_ns(), self.outbound.next_ns(), self.link.next_event_ns()];
         held.into_iter().flatten().min()
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.link.fd()
-    }
-
-    fn imu(&mut self) -> Option<&mut dyn Imu> {
-        self.link.imu()
-    }
-
-    fn about(&mut self) -> Result<Vec<String>, LinkError> {
-        self.link.about()
     }
 
     fn close(&mut self, now_ns: i64) -> Vec<String> {

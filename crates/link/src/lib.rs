@@ -31,6 +31,7 @@ pub mod trace;
 pub mod udp;
 
 mod buffers;
+mod forward;
 mod identity;
 mod reopen;
 mod stamp;
@@ -42,7 +43,8 @@ pub use sys::stamps;
 #[cfg(test)]
 mod testing;
 
-use khz_wire::{Frame, Request};
+use khz_wire::Frame;
+pub use khz_wire::Request;
 use std::os::fd::BorrowedFd;
 
 /// Which device a frame received on a channel is a reply of, `None` if it is none: the families of servos know, and tell
@@ -136,53 +138,7 @@ pub trait Link: Send {
 }
 
 impl<L: Link + ?Sized> Link for Box<L> {
-    fn capabilities(&self) -> Capabilities {
-        (**self).capabilities()
-    }
-
-    fn half_duplex(&self, channel: u8) -> bool {
-        (**self).half_duplex(channel)
-    }
-
-    fn begin_cycle(&mut self, now_ns: i64) {
-        (**self).begin_cycle(now_ns);
-    }
-
-    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
-        (**self).send(channel, request, now_ns)
-    }
-
-    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
-        (**self).flush(now_ns)
-    }
-
-    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
-        (**self).receive(now_ns)
-    }
-
-    fn next_event_ns(&self) -> Option<i64> {
-        (**self).next_event_ns()
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        (**self).fd()
-    }
-
-    fn imu(&mut self) -> Option<&mut dyn Imu> {
-        (**self).imu()
-    }
-
-    fn about(&mut self) -> Result<Vec<String>, LinkError> {
-        (**self).about()
-    }
-
-    fn close(&mut self, now_ns: i64) -> Vec<String> {
-        (**self).close(now_ns)
-    }
-
-    fn counters(&self, channel: u8) -> Counters {
-        (**self).counters(channel)
-    }
+    forward_link!(it => **it; capabilities, half_duplex, begin_cycle, send, flush, receive, next_event_ns, fd, imu, about, close, counters);
 }
 
 /// A frame and when it came.

@@ -8,10 +8,9 @@
 //! | candump log text (can-utils `candump -L -x`) | `canplayer`, python-can, SavvyCAN, [`crate::replay`] |
 //! | pcapng, link type 227 | Wireshark, tshark |
 
-use crate::{Capabilities, Counters, Imu, Link, LinkError, Received};
+use crate::{Link, LinkError, Received};
 use khz_wire::Request;
 use std::io::{self, Write};
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -94,26 +93,12 @@ impl Tap {
 }
 
 impl<L: Link> Link for Trace<L> {
-    fn capabilities(&self) -> Capabilities {
-        self.link.capabilities()
-    }
-
-    fn half_duplex(&self, channel: u8) -> bool {
-        self.link.half_duplex(channel)
-    }
-
-    fn begin_cycle(&mut self, now_ns: i64) {
-        self.link.begin_cycle(now_ns);
-    }
+    crate::forward_link!(it => it.link; capabilities, half_duplex, begin_cycle, flush, next_event_ns, fd, imu, about, close, counters);
 
     fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
         self.link.send(channel, request, now_ns)?;
         self.copy(Way::Sent, Received { channel, at_ns: now_ns, frame: *request.frame });
         Ok(())
-    }
-
-    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
-        self.link.flush(now_ns)
     }
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
@@ -122,30 +107,6 @@ impl<L: Link> Link for Trace<L> {
             self.copy(Way::Received, item);
         }
         Ok(received)
-    }
-
-    fn next_event_ns(&self) -> Option<i64> {
-        self.link.next_event_ns()
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.link.fd()
-    }
-
-    fn imu(&mut self) -> Option<&mut dyn Imu> {
-        self.link.imu()
-    }
-
-    fn about(&mut self) -> Result<Vec<String>, LinkError> {
-        self.link.about()
-    }
-
-    fn close(&mut self, now_ns: i64) -> Vec<String> {
-        self.link.close(now_ns)
-    }
-
-    fn counters(&self, channel: u8) -> Counters {
-        self.link.counters(channel)
     }
 }
 

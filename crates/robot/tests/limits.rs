@@ -1,7 +1,7 @@
 //! Limits hold on the joint, not only on the wire: single emulated joints in virtual time.
 #![allow(clippy::unwrap_used)]
 
-use khz_link::{Capabilities, Counters, Imu, Link, LinkError, Received};
+use khz_link::{Link, LinkError, Received};
 use khz_robot::assemble;
 use khz_robot::controller::{Controller, Hold};
 use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
@@ -341,13 +341,7 @@ fn changed(frame: &Frame, change: fn(&mut Vec<u8>)) -> Frame {
 }
 
 impl Link for Meddler {
-    fn capabilities(&self) -> Capabilities {
-        self.world.capabilities()
-    }
-
-    fn begin_cycle(&mut self, now_ns: i64) {
-        self.world.begin_cycle(now_ns);
-    }
+    khz_link::forward_link!(it => it.world; capabilities, begin_cycle, next_event_ns, imu, counters);
 
     fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
         assert_eq!(request.to, Some(1));
@@ -357,18 +351,6 @@ impl Link for Meddler {
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
         let received = self.world.receive(now_ns)?;
         Ok(received.map(|received| Received { frame: changed(&received.frame, self.from_servo), ..received }))
-    }
-
-    fn next_event_ns(&self) -> Option<i64> {
-        self.world.next_event_ns()
-    }
-
-    fn imu(&mut self) -> Option<&mut dyn Imu> {
-        self.world.imu()
-    }
-
-    fn counters(&self, channel: u8) -> Counters {
-        self.world.counters(channel)
     }
 }
 

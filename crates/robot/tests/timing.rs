@@ -1,7 +1,7 @@
 //! The loop's own time, in virtual time: what starts a tick, and which part made one late.
 #![allow(clippy::unwrap_used)]
 
-use khz_link::{Capabilities, Counters, Imu, Link, LinkError, Received};
+use khz_link::{Link, LinkError, Received};
 use khz_robot::assemble;
 use khz_robot::config::QUADRUPED;
 use khz_robot::controller::{Controller, Hold};
@@ -11,7 +11,7 @@ use khz_robot::state::RobotState;
 use khz_robot::supervisor::{Cause, Phase};
 use khz_robot::time::{Freeze, Time, VirtualTime};
 use khz_robot::{ControlError, RobotConfig, ServoCommand};
-use khz_wire::{Frame, Request};
+use khz_wire::Frame;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -212,21 +212,7 @@ struct WithHead {
 const HEAD: u32 = 0x7f00;
 
 impl Link for WithHead {
-    fn capabilities(&self) -> Capabilities {
-        self.machine.capabilities()
-    }
-
-    fn half_duplex(&self, channel: u8) -> bool {
-        self.machine.half_duplex(channel)
-    }
-
-    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
-        self.machine.send(channel, request, now_ns)
-    }
-
-    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
-        self.machine.flush(now_ns)
-    }
+    khz_link::forward_link!(it => it.machine; capabilities, half_duplex, send, flush, imu, counters);
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
         if self.frames_ns.front().is_some_and(|at_ns| *at_ns <= now_ns)
@@ -241,14 +227,6 @@ impl Link for WithHead {
 
     fn next_event_ns(&self) -> Option<i64> {
         self.frames_ns.front().copied().into_iter().chain(self.machine.next_event_ns()).min()
-    }
-
-    fn imu(&mut self) -> Option<&mut dyn Imu> {
-        self.machine.imu()
-    }
-
-    fn counters(&self, channel: u8) -> Counters {
-        self.machine.counters(channel)
     }
 }
 

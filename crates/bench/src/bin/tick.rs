@@ -6,7 +6,7 @@
 use anyhow::{Context, Result};
 use khz_bench::{Bench, Samples};
 use khz_emu::{BusConfig, World};
-use khz_link::{Capabilities, Counters, Imu, Link, LinkError, Received};
+use khz_link::{Link, LinkError, Received};
 use khz_robot::config::{Clock, RobotConfig};
 use khz_robot::run::{Observer, Tick};
 use khz_robot::session::{Session, SessionSettings};
@@ -27,17 +27,7 @@ struct Watched {
 }
 
 impl Link for Watched {
-    fn capabilities(&self) -> Capabilities {
-        self.world.capabilities()
-    }
-
-    fn half_duplex(&self, channel: u8) -> bool {
-        self.world.half_duplex(channel)
-    }
-
-    fn begin_cycle(&mut self, now_ns: i64) {
-        self.world.begin_cycle(now_ns);
-    }
+    khz_link::forward_link!(it => it.world; capabilities, half_duplex, begin_cycle, next_event_ns, imu, counters);
 
     fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
         self.world.send(channel, request.frame, now_ns)
@@ -49,18 +39,6 @@ impl Link for Watched {
             busy_ns.store(self.world.busy_ns(bus as u8), Relaxed);
         }
         received
-    }
-
-    fn next_event_ns(&self) -> Option<i64> {
-        self.world.next_event_ns()
-    }
-
-    fn imu(&mut self) -> Option<&mut dyn Imu> {
-        self.world.imu()
-    }
-
-    fn counters(&self, channel: u8) -> Counters {
-        self.world.counters(channel)
     }
 }
 
