@@ -3,14 +3,18 @@
 //! The figures come from what the loop counted; everything over time comes from the run's log, so a page can
 //! also be made long after the run.
 
+mod over_time;
 pub mod page;
+mod page_data;
 mod table;
+
+pub use page_data::page_data;
 
 use crate::budget::{Inputs, Plan};
 use crate::late::{LateReport, lost_lines, tally};
-use crate::run::page::{Device, Event, Fact, Grant, Joint, PartTimes, RunData};
+use crate::run::page::PartTimes;
 use crate::verdict::{Facts, Verdict, judge};
-use khz_page::{Distribution, Figure, Level, Measured, StackedTrace, Trace, duration, grouped};
+use khz_page::{duration, grouped};
 use khz_robot::RobotConfig;
 use khz_robot::config::Clock;
 use khz_robot::launch::Landed;
@@ -20,11 +24,8 @@ use khz_robot::run::{RunStats, Stretch};
 use khz_robot::supervisor::{Cause, Phase};
 use khz_rt::late::{Causes, Lost, window_at};
 use khz_rt::{Grade, Passport, Report, SectionSummary, Summary};
-use khz_tlog::{Reader, Value};
 use serde::Serialize;
-use std::error::Error;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A run in figures. Its fields and their meaning are part of the interface of `khz run --json`.
 #[derive(Clone, Debug, Serialize)]
@@ -494,300 +495,6 @@ fn servo(config: &RobotConfig, landed: &Landed, index: usize) -> ServoSummary {
     }
 }
 
-/// Parts of a tick, in their order.
-const PHASES: [&str; 7] = ["encode", "send", "bus", "imu", "control", "supervise", "record"];
-
-/// Everything the page of a run shows. `text` is the robot file. Of every file of the log, damage costs only what lies
-/// behind it, and the verdict says so.
-pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &RunSummary) -> RunData {
-    let paths = landed.recording.as_ref().map_or(&[][..], |recording| &recording.paths);
-    let over_time = OverTime::read(paths, config);
-    let stats = &landed.outcome.stats;
-    RunData {
-        title: format!("{}: {} servos at {} Hz", config.name, config.servos.len(), config.timing.rate_hz),
-        subtitle: match summary.clock {
-            Clock::Real => format!("{} ticks on {}", summary.ticks, summary.passport.cpu),
-            Clock::Virtual => {
-                format!("{} ticks of virtual time: nothing here tells of a computer's timing", summary.ticks)
-            }
-        },
-        verdict: summary.judged(config, &over_time.unread),
-        figures: figures(summary),
-        period_ns: config.timing.period_ns(),
-        wake: Measured::new(over_time.wake, Distribution::from_ns(stats.wake_latency.values())),
-        cycle: Measured::new(over_time.cycle, Distribution::from_ns(stats.cycle.values())),
-        cpu: Measured::new(over_time.cpu, Distribution::from_ns(stats.loop_compute.values())),
-        start_delay: Distribution::from_ns(stats.start_delay.values()),
-        phases: over_time.phases,
-        parts: if summary.clock == Clock::Real { summary.all_parts() } else { Vec::new() },
-        late: summary.late.worst.clone(),
-        late_counts: format!(
-            "{} of {} judged ticks were later than usual by more than {}: {}. The first {LEARNING} controlled ticks are not \
-             judged.",
-            grouped(summary.late.causes.late),
-            grouped(summary.late.judged),
-            duration(summary.late.threshold_ns as f64),
-            tally(&summary.late.causes)
-        ),
-        joints: over_time.joints,
-        events: summary.events.iter().map(page_event).collect(),
-        events_left_out: summary.events_left_out,
-        devices: (0..config.servos.len()).map(|index| device(summary, landed, index)).collect(),
-        passport: passport(summary),
-        grants: grants(&summary.grants),
-        config: text.to_owned(),
-    }
-}
-
-fn page_event(event: &EventSummary) -> Event {
-    let change = event.is_change();
-    Event {
-        time_s: event.time_s,
-        level: match (event.trouble, change) {
-            (true, true) => Level::Bad,
-            (true, false) => Level::Warning,
-            (false, _) => Level::Note,
-        },
-        what: if change { format!("{} → {}", event.from, event.to) } else { format!("still {}", event.to) },
-        detail: event.tell(),
-    }
-}
-
-fn device(summary: &RunSummary, landed: &Landed, index: usize) -> Device {
-    let servo = &summary.servos[index];
-    Device {
-        name: servo.name.clone(),
-        bus: servo.bus.clone(),
-        sent: servo.sent,
-        replied: servo.replied,
-        missed: servo.missed,
-        late: servo.late,
-        duplicates: servo.duplicates,
-        round_trip: Distribution::from_ns(landed.outcome.machine.cycle().stats(index).round_trip.values()),
-    }
-}
-
-/// In virtual time nothing of this computer's was measured, so it is not shown.
-fn figures(summary: &RunSummary) -> Vec<Figure> {
-    let of_computer = [
-        "wake latency",
-        "start delay, all planned periods",
-        "loop compute time",
-        "preempted ticks",
-        "loop thread",
-    ];
-    let mut figures = all_figures(summary);
-    if summary.clock == Clock::Virtual {
-        figures.retain(|figure| !of_computer.contains(&figure.label.as_str()));
-        figures.push(Figure::new("clock", "virtual time").note("says nothing about this computer's timing"));
-    }
-    figures
-}
-
-fn all_figures(summary: &RunSummary) -> Vec<Figure> {
-    let us = |ns: i64| format!("{:.1} µs", ns as f64 / 1e3);
-    let tail = |s: &Summary| match s.count {
-        0 => "no value".to_owned(),
-        _ => format!("p99 {}, max {}", us(s.p99), us(s.max)),
-    };
-    let judged = |label: &str, value: String, note: String, good: bool| Figure {
-        note,
-        level: if good { Level::Good } else { Level::Warning },
-        ..Figure::new(label, value)
-    };
-    let measured = |label: &str, s: &Summary| Figure {
-        note: tail(s),
-        ..Figure::new(label, if s.count == 0 { "–".to_owned() } else { us(s.p50) })
-    };
-    let ticks = &summary.controlled;
-    let lost = &summary.lost_time;
-    vec![
-        judged(
-            "rate",
-            format!("{:.2} Hz", summary.rate_hz),
-            summary.verdict.headline.clone(),
-            ticks.lost_periods == 0 && summary.verdict.headline.starts_with("held"),
-        ),
-        judged(
-            "lost periods",
-            grouped(ticks.lost_periods),
-            format!("of {}; {} late wakes", grouped(ticks.periods), grouped(ticks.late_wakes)),
-            ticks.lost_periods == 0 && ticks.late_wakes == 0,
-        ),
-        judged(
-            "missed replies",
-            summary.missed_replies.to_string(),
-            format!("{} while off CPU", summary.missed_while_off_cpu),
-            summary.missed_replies == 0,
-        ),
-        judged(
-            "late replies",
-            grouped(summary.late_replies),
-            format!("{} of them duplicates", grouped(summary.duplicates())),
-            summary.late_replies == 0,
-        ),
-        judged(
-            "unexpected frames",
-            grouped(summary.unexpected_frames),
-            "no reply to a query".to_owned(),
-            summary.unexpected_frames == 0,
-        ),
-        judged(
-            "missed IMU readings",
-            grouped(summary.imu_missed),
-            format!("of {} ticks", grouped(summary.ticks)),
-            summary.imu_missed == 0,
-        ),
-        judged(
-            "commands changed",
-            grouped(summary.changed_commands),
-            "to keep the joints within their limits".to_owned(),
-            summary.changed_commands == 0,
-        ),
-        measured("wake latency", &summary.wake_latency_ns),
-        measured("start delay, all planned periods", &summary.start_delay_ns),
-        measured("bus cycle", &summary.cycle_ns),
-        measured("loop compute time", &summary.loop_compute_ns),
-        judged(
-            "overruns",
-            summary.overruns.to_string(),
-            format!("{} periods skipped", summary.skipped),
-            summary.overruns == 0,
-        ),
-        judged(
-            "preempted ticks",
-            grouped(lost.causes.preempted),
-            format!(
-                "{} lost time in all, {} of them unaccounted",
-                grouped(lost.ticks),
-                lost.causes.unaccounted
-            ),
-            lost.ticks == 0,
-        ),
-        Figure::new("loop thread", summary.grade.to_string()).note("what the kernel granted; no verdict"),
-    ]
-}
-
-fn passport(summary: &RunSummary) -> Vec<Fact> {
-    if summary.clock == Clock::Virtual {
-        let value = "virtual time: this computer's timing was not measured".to_owned();
-        return vec![Fact { key: "clock".to_owned(), value, level: Level::Note }];
-    }
-    let p = &summary.passport;
-    let level = if p.realtime_kernel { Level::Good } else { Level::Warning };
-    let fact = |key: &str, value: String| Fact { key: key.to_owned(), value, level: Level::Note };
-    let or_none = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
-    vec![
-        fact("kernel", p.kernel.clone()),
-        Fact { level, ..fact("preemption", p.preemption.clone()) },
-        fact("CPU", format!("{} (online: {})", p.cpu, p.cpus_online)),
-        fact("isolated CPUs", or_none(&p.cpus_isolated)),
-        fact("frequency governor", or_none(&p.governors.join(", "))),
-        fact("clock source", p.clocksource.clone()),
-        fact("hypervisor", p.hypervisor.clone().unwrap_or_else(|| "none".to_owned())),
-        fact("memory", format!("{} MiB", p.memory_kb / 1024)),
-        fact(
-            "steal",
-            format!("{:.1} ms, counted by the kernel in steps of 10 ms", summary.steal_ns as f64 / 1e6),
-        ),
-        fact("real-time share of a second", format!("{} %", p.rt_share_percent)),
-    ]
-}
-
-fn grants(report: &Report) -> Vec<Grant> {
-    let grant = |setting: &khz_rt::Setting| Grant {
-        thread: report.thread.clone(),
-        setting: setting.name.clone(),
-        requested: setting.requested.clone(),
-        granted: setting.granted.clone(),
-        ok: setting.ok,
-    };
-    report.settings.iter().map(grant).collect()
-}
-
-/// What the log says over time. Bounded memory, however long the run.
-struct OverTime {
-    wake: Trace,
-    cycle: Trace,
-    cpu: Trace,
-    phases: StackedTrace,
-    joints: Vec<Joint>,
-    first_us: Option<i64>,
-    /// Which files could not be read to their end, and why.
-    unread: Vec<String>,
-}
-
-impl OverTime {
-    fn new(config: &RobotConfig) -> Self {
-        let joint = |servo: &khz_robot::config::ServoConfig| Joint {
-            name: servo.name.clone(),
-            unit: "rad".to_owned(),
-            commanded: Trace::new(),
-            measured: Trace::new(),
-            limits: servo.limits.position.map(|[low, high]| (low, high)),
-        };
-        Self {
-            wake: Trace::new(),
-            cycle: Trace::new(),
-            cpu: Trace::new(),
-            phases: StackedTrace::new(PHASES),
-            joints: config.servos.iter().map(joint).collect(),
-            first_us: None,
-            unread: Vec::new(),
-        }
-    }
-
-    /// What the files of a log say, the oldest first.
-    fn read(paths: &[PathBuf], config: &RobotConfig) -> Self {
-        let mut over_time = Self::new(config);
-        for path in paths {
-            if let Err(error) = over_time.add(path) {
-                over_time.unread.push(format!("{}: {error}", path.display()));
-            }
-        }
-        over_time
-    }
-
-    fn add(&mut self, path: &Path) -> Result<(), Box<dyn Error>> {
-        let mut reader = Reader::open(File::open(path)?)?;
-        reader.select(["tick", "servo", "command"]);
-        while let Some(item) = reader.next()? {
-            let Some(time_us) = item.time_us else { continue };
-            let first_us = *self.first_us.get_or_insert(time_us);
-            let time_s = (time_us - first_us) as f64 * 1e-6;
-            let name = item.record.name().to_owned();
-            let value = item.value()?;
-            match name.as_str() {
-                "tick" => self.tick(time_s, &value),
-                "servo" => self.joints(time_s, &value, |joint| &mut joint.measured),
-                _ => self.joints(time_s, &value, |joint| &mut joint.commanded),
-            }
-        }
-        Ok(())
-    }
-
-    fn tick(&mut self, time_s: f64, value: &Value<'_>) {
-        let ns = |name: &str| value.at(name).and_then(|value| value.number()).unwrap_or(f64::NAN);
-        self.wake.push(time_s, ns("wake_latency_ns"));
-        self.cycle.push(time_s, ns("cycle_ns"));
-        // Logs before 2026-11-22 have it by its old name.
-        let compute = value.at("loop_compute_ns").or_else(|| value.at("tick_cpu_ns"));
-        self.cpu.push(time_s, compute.and_then(|value| value.number()).unwrap_or(f64::NAN));
-        let (control, imu) = (ns("control_ns"), ns("imu_ns"));
-        let (bus, supervise) = (ns("collect_ns") - imu, ns("decide_ns") - control);
-        let parts = [ns("encode_ns"), ns("send_ns"), bus, imu, control, supervise, ns("record_ns")];
-        self.phases.push(time_s, &parts.map(|part| part as f32));
-    }
-
-    fn joints(&mut self, time_s: f64, value: &Value<'_>, trace: impl Fn(&mut Joint) -> &mut Trace) {
-        let Value::Object(joints) = value else { return };
-        for joint in &mut self.joints {
-            let position = joints.field(&joint.name).and_then(|servo| servo.at("position")?.number());
-            trace(joint).push(time_s, position.unwrap_or(f64::NAN));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -824,46 +531,5 @@ mod tests {
         assert_eq!(ending(&events[..2]), ("did not end".to_owned(), true));
         events[2] = event("active", "damping", "10 replies missed in a row", true);
         assert_eq!(ending(&events), ("10 replies missed in a row".to_owned(), false));
-        assert_eq!(
-            (page_event(&events[1]).level, page_event(&events[2]).level),
-            (Level::Warning, Level::Bad)
-        );
-    }
-
-    /// A log of a hundred ticks, the first of this number, cut after `share` of its bytes.
-    fn log(folder: &Path, from: i64, share: f64) -> PathBuf {
-        let path = folder.join(format!("{from}.tlog"));
-        let mut log = khz_tlog::Writer::new(Vec::new(), khz_tlog::Options::default()).unwrap();
-        let latency = [("wake_latency_ns", khz_tlog::Type::Int(khz_tlog::Width::Four))];
-        let tick = log.record("tick", &khz_tlog::Type::object(latency)).unwrap();
-        for number in from..from + 100 {
-            log.write(tick, Some(number * 1000), &(number as i32).to_le_bytes()).unwrap();
-        }
-        let bytes = log.finish().unwrap();
-        std::fs::write(&path, &bytes[..(bytes.len() as f64 * share) as usize]).unwrap();
-        path
-    }
-
-    #[test]
-    fn the_page_shows_every_file_of_a_log_and_of_a_damaged_one_what_is_before_the_damage() {
-        let folder = tempfile::tempdir().unwrap();
-        let robot = RobotConfig::quadruped();
-        let whole = [log(folder.path(), 0, 1.0), log(folder.path(), 100, 1.0)];
-        let page = OverTime::read(&whole, &robot);
-        assert_eq!((page.wake.points().len(), page.unread.len()), (200, 0));
-        assert!(
-            page.wake.points().iter().all(|&(time_s, ns)| (time_s * 1000.0 - f64::from(ns)).abs() < 1e-6)
-        );
-
-        let [first, last] = whole;
-        let damaged = [first, log(folder.path(), 300, 0.3), folder.path().join("gone.tlog"), last];
-        let page = OverTime::read(&damaged, &robot);
-        assert!((210..280).contains(&page.wake.points().len()), "{}", page.wake.points().len());
-        assert!(
-            page.unread[0].contains("300.tlog") && page.unread[1].contains("gone.tlog"),
-            "{:?}",
-            page.unread
-        );
-        assert_eq!(page.unread.len(), 2);
     }
 }

@@ -1,0 +1,137 @@
+//! What a run's log says over time.
+
+use super::page::Joint;
+use khz_page::{StackedTrace, Trace};
+use khz_robot::RobotConfig;
+use khz_tlog::{Reader, Value};
+use std::error::Error;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Parts of a tick, in their order.
+const PHASES: [&str; 7] = ["encode", "send", "bus", "imu", "control", "supervise", "record"];
+
+/// What the log says over time. Bounded memory, however long the run.
+pub(super) struct OverTime {
+    pub wake: Trace,
+    pub cycle: Trace,
+    pub cpu: Trace,
+    pub phases: StackedTrace,
+    pub joints: Vec<Joint>,
+    first_us: Option<i64>,
+    /// Which files could not be read to their end, and why.
+    pub unread: Vec<String>,
+}
+
+impl OverTime {
+    fn new(config: &RobotConfig) -> Self {
+        let joint = |servo: &khz_robot::config::ServoConfig| Joint {
+            name: servo.name.clone(),
+            unit: "rad".to_owned(),
+            commanded: Trace::new(),
+            measured: Trace::new(),
+            limits: servo.limits.position.map(|[low, high]| (low, high)),
+        };
+        Self {
+            wake: Trace::new(),
+            cycle: Trace::new(),
+            cpu: Trace::new(),
+            phases: StackedTrace::new(PHASES),
+            joints: config.servos.iter().map(joint).collect(),
+            first_us: None,
+            unread: Vec::new(),
+        }
+    }
+
+    /// What the files of a log say, the oldest first.
+    pub(super) fn read(paths: &[PathBuf], config: &RobotConfig) -> Self {
+        let mut over_time = Self::new(config);
+        for path in paths {
+            if let Err(error) = over_time.add(path) {
+                over_time.unread.push(format!("{}: {error}", path.display()));
+            }
+        }
+        over_time
+    }
+
+    fn add(&mut self, path: &Path) -> Result<(), Box<dyn Error>> {
+        let mut reader = Reader::open(File::open(path)?)?;
+        reader.select(["tick", "servo", "command"]);
+        while let Some(item) = reader.next()? {
+            let Some(time_us) = item.time_us else { continue };
+            let first_us = *self.first_us.get_or_insert(time_us);
+            let time_s = (time_us - first_us) as f64 * 1e-6;
+            let name = item.record.name().to_owned();
+            let value = item.value()?;
+            match name.as_str() {
+                "tick" => self.tick(time_s, &value),
+                "servo" => self.joints(time_s, &value, |joint| &mut joint.measured),
+                _ => self.joints(time_s, &value, |joint| &mut joint.commanded),
+            }
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self, time_s: f64, value: &Value<'_>) {
+        let ns = |name: &str| value.at(name).and_then(|value| value.number()).unwrap_or(f64::NAN);
+        self.wake.push(time_s, ns("wake_latency_ns"));
+        self.cycle.push(time_s, ns("cycle_ns"));
+        // Logs before 2026-11-22 have it by its old name.
+        let compute = value.at("loop_compute_ns").or_else(|| value.at("tick_cpu_ns"));
+        self.cpu.push(time_s, compute.and_then(|value| value.number()).unwrap_or(f64::NAN));
+        let (control, imu) = (ns("control_ns"), ns("imu_ns"));
+        let (bus, supervise) = (ns("collect_ns") - imu, ns("decide_ns") - control);
+        let parts = [ns("encode_ns"), ns("send_ns"), bus, imu, control, supervise, ns("record_ns")];
+        self.phases.push(time_s, &parts.map(|part| part as f32));
+    }
+
+    fn joints(&mut self, time_s: f64, value: &Value<'_>, trace: impl Fn(&mut Joint) -> &mut Trace) {
+        let Value::Object(joints) = value else { return };
+        for joint in &mut self.joints {
+            let position = joints.field(&joint.name).and_then(|servo| servo.at("position")?.number());
+            trace(joint).push(time_s, position.unwrap_or(f64::NAN));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log of a hundred ticks, the first of this number, cut after `share` of its bytes.
+    fn log(folder: &Path, from: i64, share: f64) -> PathBuf {
+        let path = folder.join(format!("{from}.tlog"));
+        let mut log = khz_tlog::Writer::new(Vec::new(), khz_tlog::Options::default()).unwrap();
+        let latency = [("wake_latency_ns", khz_tlog::Type::Int(khz_tlog::Width::Four))];
+        let tick = log.record("tick", &khz_tlog::Type::object(latency)).unwrap();
+        for number in from..from + 100 {
+            log.write(tick, Some(number * 1000), &(number as i32).to_le_bytes()).unwrap();
+        }
+        let bytes = log.finish().unwrap();
+        std::fs::write(&path, &bytes[..(bytes.len() as f64 * share) as usize]).unwrap();
+        path
+    }
+
+    #[test]
+    fn the_page_shows_every_file_of_a_log_and_of_a_damaged_one_what_is_before_the_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        let robot = RobotConfig::quadruped();
+        let whole = [log(folder.path(), 0, 1.0), log(folder.path(), 100, 1.0)];
+        let page = OverTime::read(&whole, &robot);
+        assert_eq!((page.wake.points().len(), page.unread.len()), (200, 0));
+        assert!(
+            page.wake.points().iter().all(|&(time_s, ns)| (time_s * 1000.0 - f64::from(ns)).abs() < 1e-6)
+        );
+
+        let [first, last] = whole;
+        let damaged = [first, log(folder.path(), 300, 0.3), folder.path().join("gone.tlog"), last];
+        let page = OverTime::read(&damaged, &robot);
+        assert!((210..280).contains(&page.wake.points().len()), "{}", page.wake.points().len());
+        assert!(
+            page.unread[0].contains("300.tlog") && page.unread[1].contains("gone.tlog"),
+            "{:?}",
+            page.unread
+        );
+        assert_eq!(page.unread.len(), 2);
+    }
+}

@@ -1,0 +1,243 @@
+//! From a run to what its page shows.
+
+use super::over_time::OverTime;
+use super::page::{Device, Event, Fact, Grant, RunData};
+use super::{EventSummary, RunSummary};
+use crate::late::tally;
+use khz_page::{Distribution, Figure, Level, Measured, duration, grouped};
+use khz_robot::RobotConfig;
+use khz_robot::config::Clock;
+use khz_robot::launch::Landed;
+use khz_robot::parts::LEARNING;
+use khz_rt::{Report, Summary};
+
+/// Everything the page of a run shows. `text` is the robot file. Of every file of the log, damage costs only what lies
+/// behind it, and the verdict says so.
+pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &RunSummary) -> RunData {
+    let paths = landed.recording.as_ref().map_or(&[][..], |recording| &recording.paths);
+    let over_time = OverTime::read(paths, config);
+    let stats = &landed.outcome.stats;
+    RunData {
+        title: format!("{}: {} servos at {} Hz", config.name, config.servos.len(), config.timing.rate_hz),
+        subtitle: match summary.clock {
+            Clock::Real => format!("{} ticks on {}", summary.ticks, summary.passport.cpu),
+            Clock::Virtual => {
+                format!("{} ticks of virtual time: nothing here tells of a computer's timing", summary.ticks)
+            }
+        },
+        verdict: summary.judged(config, &over_time.unread),
+        figures: figures(summary),
+        period_ns: config.timing.period_ns(),
+        wake: Measured::new(over_time.wake, Distribution::from_ns(stats.wake_latency.values())),
+        cycle: Measured::new(over_time.cycle, Distribution::from_ns(stats.cycle.values())),
+        cpu: Measured::new(over_time.cpu, Distribution::from_ns(stats.loop_compute.values())),
+        start_delay: Distribution::from_ns(stats.start_delay.values()),
+        phases: over_time.phases,
+        parts: if summary.clock == Clock::Real { summary.all_parts() } else { Vec::new() },
+        late: summary.late.worst.clone(),
+        late_counts: format!(
+            "{} of {} judged ticks were later than usual by more than {}: {}. The first {LEARNING} controlled ticks are not \
+             judged.",
+            grouped(summary.late.causes.late),
+            grouped(summary.late.judged),
+            duration(summary.late.threshold_ns as f64),
+            tally(&summary.late.causes)
+        ),
+        joints: over_time.joints,
+        events: summary.events.iter().map(page_event).collect(),
+        events_left_out: summary.events_left_out,
+        devices: (0..config.servos.len()).map(|index| device(summary, landed, index)).collect(),
+        passport: passport(summary),
+        grants: grants(&summary.grants),
+        config: text.to_owned(),
+    }
+}
+
+fn page_event(event: &EventSummary) -> Event {
+    let change = event.is_change();
+    Event {
+        time_s: event.time_s,
+        level: match (event.trouble, change) {
+            (true, true) => Level::Bad,
+            (true, false) => Level::Warning,
+            (false, _) => Level::Note,
+        },
+        what: if change { format!("{} → {}", event.from, event.to) } else { format!("still {}", event.to) },
+        detail: event.tell(),
+    }
+}
+
+fn device(summary: &RunSummary, landed: &Landed, index: usize) -> Device {
+    let servo = &summary.servos[index];
+    Device {
+        name: servo.name.clone(),
+        bus: servo.bus.clone(),
+        sent: servo.sent,
+        replied: servo.replied,
+        missed: servo.missed,
+        late: servo.late,
+        duplicates: servo.duplicates,
+        round_trip: Distribution::from_ns(landed.outcome.machine.cycle().stats(index).round_trip.values()),
+    }
+}
+
+/// In virtual time nothing of this computer's was measured, so it is not shown.
+fn figures(summary: &RunSummary) -> Vec<Figure> {
+    let of_computer = [
+        "wake latency",
+        "start delay, all planned periods",
+        "loop compute time",
+        "preempted ticks",
+        "loop thread",
+    ];
+    let mut figures = all_figures(summary);
+    if summary.clock == Clock::Virtual {
+        figures.retain(|figure| !of_computer.contains(&figure.label.as_str()));
+        figures.push(Figure::new("clock", "virtual time").note("says nothing about this computer's timing"));
+    }
+    figures
+}
+
+fn all_figures(summary: &RunSummary) -> Vec<Figure> {
+    let us = |ns: i64| format!("{:.1} µs", ns as f64 / 1e3);
+    let tail = |s: &Summary| match s.count {
+        0 => "no value".to_owned(),
+        _ => format!("p99 {}, max {}", us(s.p99), us(s.max)),
+    };
+    let judged = |label: &str, value: String, note: String, good: bool| Figure {
+        note,
+        level: if good { Level::Good } else { Level::Warning },
+        ..Figure::new(label, value)
+    };
+    let measured = |label: &str, s: &Summary| Figure {
+        note: tail(s),
+        ..Figure::new(label, if s.count == 0 { "–".to_owned() } else { us(s.p50) })
+    };
+    let ticks = &summary.controlled;
+    let lost = &summary.lost_time;
+    vec![
+        judged(
+            "rate",
+            format!("{:.2} Hz", summary.rate_hz),
+            summary.verdict.headline.clone(),
+            ticks.lost_periods == 0 && summary.verdict.headline.starts_with("held"),
+        ),
+        judged(
+            "lost periods",
+            grouped(ticks.lost_periods),
+            format!("of {}; {} late wakes", grouped(ticks.periods), grouped(ticks.late_wakes)),
+            ticks.lost_periods == 0 && ticks.late_wakes == 0,
+        ),
+        judged(
+            "missed replies",
+            summary.missed_replies.to_string(),
+            format!("{} while off CPU", summary.missed_while_off_cpu),
+            summary.missed_replies == 0,
+        ),
+        judged(
+            "late replies",
+            grouped(summary.late_replies),
+            format!("{} of them duplicates", grouped(summary.duplicates())),
+            summary.late_replies == 0,
+        ),
+        judged(
+            "unexpected frames",
+            grouped(summary.unexpected_frames),
+            "no reply to a query".to_owned(),
+            summary.unexpected_frames == 0,
+        ),
+        judged(
+            "missed IMU readings",
+            grouped(summary.imu_missed),
+            format!("of {} ticks", grouped(summary.ticks)),
+            summary.imu_missed == 0,
+        ),
+        judged(
+            "commands changed",
+            grouped(summary.changed_commands),
+            "to keep the joints within their limits".to_owned(),
+            summary.changed_commands == 0,
+        ),
+        measured("wake latency", &summary.wake_latency_ns),
+        measured("start delay, all planned periods", &summary.start_delay_ns),
+        measured("bus cycle", &summary.cycle_ns),
+        measured("loop compute time", &summary.loop_compute_ns),
+        judged(
+            "overruns",
+            summary.overruns.to_string(),
+            format!("{} periods skipped", summary.skipped),
+            summary.overruns == 0,
+        ),
+        judged(
+            "preempted ticks",
+            grouped(lost.causes.preempted),
+            format!(
+                "{} lost time in all, {} of them unaccounted",
+                grouped(lost.ticks),
+                lost.causes.unaccounted
+            ),
+            lost.ticks == 0,
+        ),
+        Figure::new("loop thread", summary.grade.to_string()).note("what the kernel granted; no verdict"),
+    ]
+}
+
+fn passport(summary: &RunSummary) -> Vec<Fact> {
+    if summary.clock == Clock::Virtual {
+        let value = "virtual time: this computer's timing was not measured".to_owned();
+        return vec![Fact { key: "clock".to_owned(), value, level: Level::Note }];
+    }
+    let p = &summary.passport;
+    let level = if p.realtime_kernel { Level::Good } else { Level::Warning };
+    let fact = |key: &str, value: String| Fact { key: key.to_owned(), value, level: Level::Note };
+    let or_none = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
+    vec![
+        fact("kernel", p.kernel.clone()),
+        Fact { level, ..fact("preemption", p.preemption.clone()) },
+        fact("CPU", format!("{} (online: {})", p.cpu, p.cpus_online)),
+        fact("isolated CPUs", or_none(&p.cpus_isolated)),
+        fact("frequency governor", or_none(&p.governors.join(", "))),
+        fact("clock source", p.clocksource.clone()),
+        fact("hypervisor", p.hypervisor.clone().unwrap_or_else(|| "none".to_owned())),
+        fact("memory", format!("{} MiB", p.memory_kb / 1024)),
+        fact(
+            "steal",
+            format!("{:.1} ms, counted by the kernel in steps of 10 ms", summary.steal_ns as f64 / 1e6),
+        ),
+        fact("real-time share of a second", format!("{} %", p.rt_share_percent)),
+    ]
+}
+
+fn grants(report: &Report) -> Vec<Grant> {
+    let grant = |setting: &khz_rt::Setting| Grant {
+        thread: report.thread.clone(),
+        setting: setting.name.clone(),
+        requested: setting.requested.clone(),
+        granted: setting.granted.clone(),
+        ok: setting.ok,
+    };
+    report.settings.iter().map(grant).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_shown_as_such() {
+        let event = |to| EventSummary {
+            time_s: 0.0,
+            tick: 0,
+            from: "active",
+            to,
+            cause: String::new(),
+            servo: None,
+            bus: None,
+            trouble: true,
+        };
+        assert_eq!(
+            ["active", "damping"].map(|to| page_event(&event(to)).level),
+            [Level::Warning, Level::Bad]
+        );
+    }
+}
