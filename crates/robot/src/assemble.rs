@@ -1,18 +1,15 @@
 //! From a robot file to a machine: links opened, cycle planned, controller chosen.
 
-use crate::config::{BusConfig, ControllerConfig, ImuLink, LinkConfig, RobotConfig, ServoConfig};
+use crate::config::{ControllerConfig, ImuLink, RobotConfig, ServoConfig};
 use crate::controller::{Controller, Hold, Sine, StandAndSquat};
 use crate::cycle::{Cycle, CyclePlan, DevicePlan, PaceFrame};
+use crate::links::{Around, LinkConfig, LinkKind};
 use crate::state::RobotState;
 use crate::supervisor::Supervisor;
 use crate::tick::Machine;
-use khz_emu::World;
+use khz_emu::{EmulatedLink, WireKind, World};
 use khz_link::faults::{Fault, Faults};
-use khz_link::fdcanusb::Fdcanusb;
-use khz_link::pi3hat::{self, Pi3hat, Spidev};
-use khz_link::socketcan::SocketCan;
-use khz_link::udp::Udp;
-use khz_link::{Link, OpenError, Replier};
+use khz_link::{Link, Replier};
 use khz_servo::{Family, family};
 use std::mem::discriminant;
 
@@ -22,14 +19,11 @@ pub enum AssembleError {
     /// A bus could not be opened.
     #[error("bus {bus}: {why}")]
     Open {
-        /// Its name.
+        /// Its name, or the kind of the link it shares with others.
         bus: String,
         /// What the link says, and what to do.
         why: String,
     },
-    /// The emulated devices could not be built.
-    #[error("emulation: {0}")]
-    Emulation(#[from] khz_emu::ConfigError),
     /// The IMU is on a link no bus of the robot uses.
     #[error("[imu] link = \"{0}\" needs a bus on the same link")]
     Imu(&'static str),
@@ -107,146 +101,100 @@ pub fn open_links(
     config: &RobotConfig,
     make_emulated: impl FnOnce(World) -> Box<dyn Link>,
 ) -> Result<Links, AssembleError> {
-    let mut links: Vec<Box<dyn Link>> = Vec::new();
-    if is_emulating(config) {
-        // One world holds all buses, so that the servos move one body; the channel is the bus.
-        let world = config.emulate()?;
-        links.push(with_faults(config, 0, make_emulated(world), &emulated_script(config)));
-    }
-    if has_hat(config) {
-        let hat = links.len();
-        links.push(with_faults(config, hat, open_hat(config, hat)?, &hat_script(config)));
+    let mut make_emulated = Some(make_emulated);
+    let mut links = Vec::new();
+    for group in groups(config) {
+        let mut emulated = || -> Result<Box<dyn Link>, String> {
+            let world = config.emulate().map_err(|error| error.to_string())?;
+            Ok(make_emulated
+                .take()
+                .map_or_else(|| unreachable!("the emulated devices are one link"), |make| make(world)))
+        };
+        links.push(group.open(config, &mut emulated)?);
     }
     let places = places(config);
-    for (index, bus) in config.buses.iter().enumerate() {
-        // The others are on a link that is open.
-        if places[index].0 == links.len() {
-            let link = links.len();
-            links.push(with_faults(config, link, open(config, index)?, &bus.faults.script(0)));
-        }
-    }
-    let of_kind = |kind| {
-        let of_kind =
-            (0..links.len()).filter(|&link| links[link].capabilities().kind == kind).collect::<Vec<_>>();
-        if of_kind.is_empty() { Err(AssembleError::Imu(kind)) } else { Ok(of_kind) }
+    let of_kind = |kind: &str| {
+        let is_one = |link: &usize| links[*link].capabilities().kind == kind;
+        (0..links.len()).filter(is_one).collect::<Vec<_>>()
     };
     let imu = match config.imu.as_ref().map(|imu| imu.link) {
         None => Vec::new(),
         Some(ImuLink::Emulated) => vec![0],
-        Some(ImuLink::Pi3hat) => of_kind("pi3hat")?,
         // Any of them may have the device whose replies carry readings.
-        Some(ImuLink::Udp) => of_kind("udp")?,
+        Some(link) => match of_kind(link.kind().word()) {
+            none if none.is_empty() => return Err(AssembleError::Imu(link.word())),
+            links => links,
+        },
     };
     Ok(Links { links, places, imu })
 }
 
-/// Where each bus of a robot file is: the link of the emulated devices is the first if there is one, that of the hat comes
-/// next, and every other bus has its own.
-fn places(config: &RobotConfig) -> Vec<Place> {
-    let hat = usize::from(is_emulating(config));
-    let mut next = hat + usize::from(has_hat(config));
-    let place = |(index, bus): (usize, &BusConfig)| match &bus.link {
-        LinkConfig::Emulated(_) => (0, index as u8),
-        LinkConfig::Pi3hat(bus) => (hat, bus.channel()),
-        _ => {
-            next += 1;
-            (next - 1, 0)
-        }
+/// The buses of one link; none if it has nothing but the IMU.
+struct Group {
+    link: LinkConfig,
+    buses: Vec<usize>,
+}
+
+/// The links of a robot file: first those that buses share, in the order of the list, then one for every other bus.
+fn groups(config: &RobotConfig) -> Vec<Group> {
+    let of_kind = |kind: &LinkKind| {
+        let buses = config.buses.iter().enumerate().filter(|(_, bus)| bus.link.kind() == *kind);
+        let (buses, links): (Vec<_>, Vec<_>) = buses.map(|(index, bus)| (index, &bus.link)).unzip();
+        let has_imu =
+            config.imu.iter().any(|imu| imu.link == ImuLink::Emulated) && *kind == LinkKind::Emulated;
+        let alone = has_imu.then(|| LinkConfig::Emulated(EmulatedLink::default()));
+        let link = links.first().map(|&link| link.clone()).or(alone)?;
+        link.bus().shared(0).map(|_| Group { link, buses })
     };
-    config.buses.iter().enumerate().map(place).collect()
+    let own = config.buses.iter().enumerate().filter(|(_, bus)| bus.link.bus().shared(0).is_none());
+    let own = own.map(|(index, bus)| Group { link: bus.link.clone(), buses: vec![index] });
+    LinkKind::ALL.iter().filter_map(of_kind).chain(own).collect()
 }
 
-/// What to call each link of a robot file, in the order in which they are opened: by its buses.
-pub fn link_names(config: &RobotConfig) -> Vec<String> {
-    let places = places(config);
-    let links = places.iter().map(|(link, _)| link + 1).max().unwrap_or(0);
-    let name = |link| {
-        let on_link = config.buses.iter().zip(&places).filter(|(_, place)| place.0 == link);
-        let buses: Vec<&str> = on_link.map(|(bus, _)| bus.name.as_str()).collect();
-        match &buses[..] {
-            [] => "the emulated IMU".to_owned(),
-            [bus] => format!("bus {bus}"),
-            several => format!("the link of buses {}", several.join(", ")),
+impl Group {
+    fn open(
+        &self,
+        config: &RobotConfig,
+        emulated: &mut dyn FnMut() -> Result<Box<dyn Link>, String>,
+    ) -> Result<Box<dyn Link>, AssembleError> {
+        let ids = self.buses.iter().flat_map(|&bus| config.servos_on(bus)).map(|(_, servo)| servo.id);
+        let around = Around {
+            ids: Some(ids.collect()),
+            sharing: self.buses.iter().map(|&bus| &config.buses[bus].link).collect(),
+            pi3hat: config.pi3hat.clone().unwrap_or_default(),
+            imu_mounting: config.imu.as_ref().map(|imu| imu.mounting),
+            replier: self.replier(config),
+            emulated,
+        };
+        let failed = |why| AssembleError::Open { bus: self.name(config), why };
+        let link = self.link.bus().open(around).map_err(failed)?;
+        let scripts =
+            self.buses.iter().map(|&bus| config.buses[bus].faults.script(self.channel(config, bus)));
+        let script: Vec<Fault> = scripts.flatten().collect();
+        let seed = config.emulation.seed;
+        Ok(if script.is_empty() {
+            link
+        } else {
+            Box::new(Faults::new(link, &script, seed, self.replier(config)))
+        })
+    }
+
+    /// Tells the link of which servo a frame is a reply.
+    fn replier(&self, config: &RobotConfig) -> Replier {
+        replier(config, self.buses.iter().map(|&bus| (self.channel(config, bus), bus)))
+    }
+
+    fn channel(&self, config: &RobotConfig, bus: usize) -> u8 {
+        config.buses[bus].link.bus().shared(bus).unwrap_or(0)
+    }
+
+    /// What to call it if it cannot be opened: its bus, or its kind if several share it.
+    fn name(&self, config: &RobotConfig) -> String {
+        match (self.link.bus().shared(0), &self.buses[..]) {
+            (None, [bus]) => config.buses[*bus].name.clone(),
+            _ => self.link.kind().to_string(),
         }
-    };
-    (0..links).map(name).collect()
-}
-
-fn is_emulating(config: &RobotConfig) -> bool {
-    config.imu.as_ref().is_some_and(|imu| imu.link == ImuLink::Emulated)
-        || config.buses.iter().any(|bus| matches!(bus.link, LinkConfig::Emulated(_)))
-}
-
-fn has_hat(config: &RobotConfig) -> bool {
-    config.buses.iter().any(|bus| matches!(bus.link, LinkConfig::Pi3hat(_)))
-}
-
-/// What the `faults` of the emulated buses ask for; their channel is the bus.
-fn emulated_script(config: &RobotConfig) -> Vec<Fault> {
-    config.buses.iter().enumerate().flat_map(|(index, bus)| bus.faults.script(index as u8)).collect()
-}
-
-fn open(config: &RobotConfig, index: usize) -> Result<Box<dyn Link>, AssembleError> {
-    let bus = &config.buses[index];
-    let failed = |why: String| AssembleError::Open { bus: bus.name.clone(), why };
-    let opened: Result<Box<dyn Link>, OpenError> = match &bus.link {
-        LinkConfig::Fdcanusb(link) => Fdcanusb::open(link).map(boxed),
-        LinkConfig::Socketcan(link) => SocketCan::open(link).map(boxed),
-        LinkConfig::Rs485(link) => link.open(),
-        LinkConfig::Udp(link) => {
-            let ids = config.servos_on(index).map(|(_, servo)| servo.id);
-            Udp::open(link.options(ids).map_err(failed)?, replier(config, [(0, index)])).map(boxed)
-        }
-        other => return Err(failed(format!("`khz run` cannot open link = \"{}\" yet", other.kind()))),
-    };
-    opened.map_err(|error| failed(error.to_string()))
-}
-
-fn boxed(link: impl Link + 'static) -> Box<dyn Link> {
-    Box::new(link)
-}
-
-/// The one hat behind all buses with `link = "pi3hat"`.
-fn open_hat(config: &RobotConfig, link: usize) -> Result<Box<dyn Link>, AssembleError> {
-    let failed = |why: String| AssembleError::Open { bus: "pi3hat".into(), why };
-    let hat = config.pi3hat.clone().unwrap_or_default();
-    let spi = Spidev::open(&hat).map_err(|error| failed(error.to_string()))?;
-    let mut options = pi3hat::Options::default();
-    for bus in &config.buses {
-        let LinkConfig::Pi3hat(bus) = &bus.link else { continue };
-        options.can[usize::from(bus.channel())] = bus.can();
     }
-    if let Some(imu) = &config.imu {
-        let [yaw, pitch, roll] = imu.mounting.map(|angle| angle.to_degrees() as f32);
-        (options.imu.yaw_deg, options.imu.pitch_deg, options.imu.roll_deg) = (yaw, pitch, roll);
-        options.imu.rate_hz = 1000;
-    }
-    let opened = Pi3hat::open(spi, &options, replier(config, channels(config, link)), khz_rt::now_ns());
-    Ok(Box::new(opened.map_err(|error| failed(error.to_string()))?))
-}
-
-/// The faults of the hat's buses, each on its own channel.
-fn hat_script(config: &RobotConfig) -> Vec<Fault> {
-    let on_hat = config.buses.iter().filter_map(|bus| match &bus.link {
-        LinkConfig::Pi3hat(link) => Some(bus.faults.script(link.channel())),
-        _ => None,
-    });
-    on_hat.flatten().collect()
-}
-
-/// A link of a robot file, by its place among them, made worse as a script says.
-fn with_faults(config: &RobotConfig, place: usize, link: Box<dyn Link>, script: &[Fault]) -> Box<dyn Link> {
-    if script.is_empty() {
-        return link;
-    }
-    let replier = replier(config, channels(config, place));
-    Box::new(Faults::new(link, script, config.emulation.seed, replier))
-}
-
-/// The channels of a link of a robot file, each with its bus.
-fn channels(config: &RobotConfig, link: usize) -> impl Iterator<Item = (u8, usize)> {
-    let buses = places(config).into_iter().enumerate();
-    buses.filter_map(move |(bus, (on, channel))| (on == link).then_some((channel, bus)))
 }
 
 /// Tells a link with these channels, each with its bus, of which servo a frame is a reply: the families on the bus know.
@@ -267,6 +215,31 @@ pub fn replier(config: &RobotConfig, channels: impl IntoIterator<Item = (u8, usi
     })
 }
 
+/// Where each bus of a robot file is.
+fn places(config: &RobotConfig) -> Vec<Place> {
+    let mut places = vec![(0, 0); config.buses.len()];
+    for (link, group) in groups(config).iter().enumerate() {
+        group.buses.iter().for_each(|&bus| places[bus] = (link, group.channel(config, bus)));
+    }
+    places
+}
+
+/// What to call each link of a robot file, in the order in which they are opened: by its buses.
+pub fn link_names(config: &RobotConfig) -> Vec<String> {
+    let places = places(config);
+    let links = places.iter().map(|(link, _)| link + 1).max().unwrap_or(0);
+    let name = |link| {
+        let on_link = config.buses.iter().zip(&places).filter(|(_, place)| place.0 == link);
+        let buses: Vec<&str> = on_link.map(|(bus, _)| bus.name.as_str()).collect();
+        match &buses[..] {
+            [] => "the emulated IMU".to_owned(),
+            [bus] => format!("bus {bus}"),
+            several => format!("the link of buses {}", several.join(", ")),
+        }
+    };
+    (0..links).map(name).collect()
+}
+
 fn device(config: &RobotConfig, servo: &ServoConfig, (link, channel): Place) -> DevicePlan {
     DevicePlan {
         link,
@@ -283,10 +256,6 @@ fn device(config: &RobotConfig, servo: &ServoConfig, (link, channel): Place) -> 
 fn reply_timeout_ns(link: &LinkConfig) -> i64 {
     const SLACK_NS: i64 = 300_000;
     const LONGEST_EXCHANGE_BITS: i64 = 2 * (64 + 8) * 10;
-    let baud = match link {
-        LinkConfig::Rs485(link) => link.baud,
-        LinkConfig::Emulated(link) => link.baud,
-        _ => return SLACK_NS,
-    };
+    let WireKind::Rs485 { baud } = link.bus().emulated().wire else { return SLACK_NS };
     LONGEST_EXCHANGE_BITS * 1_000_000_000 / i64::from(baud) + SLACK_NS
 }

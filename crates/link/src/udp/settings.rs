@@ -18,14 +18,17 @@ section! {
 
 impl UdpLink {
     /// How to reach these devices. A broadcast address reaches all of them with one datagram; any other is the address of
-    /// each. Blocks while a name is looked up.
+    /// each, or, if nobody knows who is there (`None`), of all. Blocks while a name is looked up.
     ///
     /// # Errors
     /// An address that leads nowhere, in words.
-    pub fn options(&self, ids: impl IntoIterator<Item = u8>) -> Result<Options, String> {
+    pub fn options(&self, ids: Option<Vec<u8>>) -> Result<Options, String> {
         let address = resolve(&self.address)?;
-        let peers = ids.into_iter().map(|id| Peer { channel: 0, id, address });
-        let reach = if is_broadcast(address) { Reach::All(address) } else { Reach::Unicast(peers.collect()) };
+        let peers = |ids: Vec<u8>| ids.into_iter().map(|id| Peer { channel: 0, id, address }).collect();
+        let reach = match ids {
+            Some(ids) if !is_broadcast(address) => Reach::Unicast(peers(ids)),
+            _ => Reach::All(address),
+        };
         Ok(Options { bind: resolve(&self.listen)?, reach, channels: 1, busy_poll_us: self.busy_poll_us })
     }
 }

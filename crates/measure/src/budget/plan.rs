@@ -2,7 +2,8 @@
 
 use super::costs::{Inputs, Medium};
 use khz_robot::RobotConfig;
-use khz_robot::config::{ImuLink, LinkConfig, Mode, WireModel};
+use khz_robot::config::{ImuLink, LinkConfig, Mode};
+use khz_robot::links::{Adapter, WireKind};
 use khz_robot::time::LAST_LOOK_NS;
 use khz_wire::Frame;
 use khz_wire::time::{CanRate, UartRate};
@@ -106,31 +107,25 @@ pub(super) fn resized(frame: &Frame, len: usize) -> Frame {
 }
 
 fn bare(link: &LinkConfig, inputs: &Inputs) -> Line {
-    let (medium, is_real) = match link {
-        LinkConfig::Emulated(link) => match link.wire {
-            WireModel::CanFd => {
-                let rate = CanRate { nominal: link.nominal_bit_rate, data: link.data_bit_rate };
-                (Medium::Can(rate, true), false)
-            }
-            WireModel::Rs485 => (Medium::Serial(UartRate::eight_n_one(link.baud)), false),
-            WireModel::Instant => (Medium::Instant, false),
-        },
-        // The bit rates of these are set in the kernel or the adapter; moteus servos are shipped with these.
-        LinkConfig::Socketcan(link) => (Medium::Can(CanRate::MOTEUS, link.bit_rate_switch), true),
-        LinkConfig::Fdcanusb(link) => (Medium::Can(CanRate::MOTEUS, link.bit_rate_switch), true),
-        LinkConfig::Rs485(link) => (Medium::Serial(UartRate::eight_n_one(link.baud)), true),
-        LinkConfig::Pi3hat(link) => {
-            let rate = CanRate { nominal: link.nominal_bit_rate, data: link.data_bit_rate };
-            (Medium::Can(rate, link.bit_rate_switch), true)
+    let (link, is_real) = (link.bus(), !link.is_emulated());
+    let bus = link.emulated();
+    let medium = match (link.adapter(), bus.wire) {
+        (Adapter::Ethernet, _) => Medium::Ethernet(inputs.ethernet),
+        (_, WireKind::CanFd { nominal_bps, data_bps }) => {
+            Medium::Can(CanRate { nominal: nominal_bps, data: data_bps }, link.bit_rate_switch())
         }
-        LinkConfig::Udp(_) => (Medium::Ethernet(inputs.ethernet), true),
+        (_, WireKind::Rs485 { baud }) => Medium::Serial(UartRate::eight_n_one(baud)),
+        (_, WireKind::Instant) => Medium::Instant,
     };
-    let turnaround_ns = match (link, medium) {
-        (_, Medium::Instant) => 0,
-        (LinkConfig::Emulated(link), _) => (link.turnaround_us * 1e3) as i64,
-        _ => inputs.turnaround_ns,
+    let turnaround_ns = match medium {
+        Medium::Instant => 0,
+        _ if is_real => inputs.turnaround_ns,
+        _ => bus.turnaround_ns,
     };
-    let hat = if let LinkConfig::Pi3hat(link) = link { Some(link.channel) } else { None };
-    let adapter_ns = if matches!(link, LinkConfig::Fdcanusb(_)) { inputs.adapter_ns } else { 0 };
+    let (hat, adapter_ns) = match link.adapter() {
+        Adapter::Hat(channel) => (Some(channel), 0),
+        Adapter::Usb => (None, inputs.adapter_ns),
+        Adapter::Emulated | Adapter::None | Adapter::Ethernet => (None, 0),
+    };
     Line { name: String::new(), medium, turnaround_ns, is_real, adapter_ns, hat, exchanges: Vec::new() }
 }

@@ -1,14 +1,8 @@
 //! `[bus.NAME]`: how a bus is reached, and what may go wrong on it on purpose.
 
-use khz_emu::EmulatedLink;
+use crate::links::{LinkConfig, LinkKind};
 use khz_link::faults::FaultsConfig;
-use khz_link::fdcanusb::FdcanusbLink;
-use khz_link::pi3hat::Pi3hatLink;
-use khz_link::rs485::Rs485Link;
-use khz_link::socketcan::SocketcanLink;
-use khz_link::udp::UdpLink;
-use khz_settings::Problem;
-use khz_settings::{Key, Reader, join, section, suggestion, words};
+use khz_settings::{Problem, Reader, join, section, suggestion};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -28,92 +22,6 @@ pub struct BusConfig {
     pub link: LinkConfig,
     /// What to break on purpose; nothing by default.
     pub faults: FaultsConfig,
-}
-
-/// How a bus is reached.
-#[derive(Clone, Debug, PartialEq)]
-pub enum LinkConfig {
-    /// Emulated in this process.
-    Emulated(EmulatedLink),
-    /// A CAN-FD interface of the kernel.
-    Socketcan(SocketcanLink),
-    /// An fdcanusb adapter, or a servo's UART that speaks the same text.
-    Fdcanusb(FdcanusbLink),
-    /// A serial line with several servos.
-    Rs485(Rs485Link),
-    /// One of the five buses of a pi3hat.
-    Pi3hat(Pi3hatLink),
-    /// One datagram per frame.
-    Udp(UdpLink),
-}
-
-words! {
-    /// The kinds of link.
-    LinkKind {
-        /// In this process.
-        Emulated = "emulated",
-        /// A kernel CAN-FD interface.
-        Socketcan = "socketcan",
-        /// USB or UART adapter.
-        Fdcanusb = "fdcanusb",
-        /// Serial line.
-        Rs485 = "rs485",
-        /// SPI hat.
-        Pi3hat = "pi3hat",
-        /// Ethernet.
-        Udp = "udp",
-    }
-}
-
-impl LinkConfig {
-    /// The kind, as written in the file.
-    pub const fn kind(&self) -> LinkKind {
-        match self {
-            Self::Emulated(_) => LinkKind::Emulated,
-            Self::Socketcan(_) => LinkKind::Socketcan,
-            Self::Fdcanusb(_) => LinkKind::Fdcanusb,
-            Self::Rs485(_) => LinkKind::Rs485,
-            Self::Pi3hat(_) => LinkKind::Pi3hat,
-            Self::Udp(_) => LinkKind::Udp,
-        }
-    }
-
-    /// Where it is: an interface, a device, an address.
-    pub fn endpoint(&self) -> String {
-        match self {
-            Self::Emulated(link) => link.wire.word().to_owned(),
-            Self::Socketcan(link) => link.interface.clone(),
-            Self::Fdcanusb(link) => link.path.clone(),
-            Self::Rs485(link) => link.path.clone(),
-            Self::Pi3hat(link) => format!("JC{}", link.channel),
-            Self::Udp(link) => link.address.clone(),
-        }
-    }
-}
-
-impl LinkKind {
-    /// The keys of a bus with this kind of link.
-    pub const fn keys(self) -> &'static [Key] {
-        match self {
-            Self::Emulated => EmulatedLink::KEYS,
-            Self::Socketcan => SocketcanLink::KEYS,
-            Self::Fdcanusb => FdcanusbLink::KEYS,
-            Self::Rs485 => Rs485Link::KEYS,
-            Self::Pi3hat => Pi3hatLink::KEYS,
-            Self::Udp => UdpLink::KEYS,
-        }
-    }
-
-    fn read(self, table: &DeTable<'_>, path: &str, reader: &mut Reader) -> LinkConfig {
-        match self {
-            Self::Emulated => LinkConfig::Emulated(EmulatedLink::default().over(table, path, reader)),
-            Self::Socketcan => LinkConfig::Socketcan(SocketcanLink::default().over(table, path, reader)),
-            Self::Fdcanusb => LinkConfig::Fdcanusb(FdcanusbLink::default().over(table, path, reader)),
-            Self::Rs485 => LinkConfig::Rs485(Rs485Link::default().over(table, path, reader)),
-            Self::Pi3hat => LinkConfig::Pi3hat(Pi3hatLink::default().over(table, path, reader)),
-            Self::Udp => LinkConfig::Udp(UdpLink::default().over(table, path, reader)),
-        }
-    }
 }
 
 section! {

@@ -1,7 +1,7 @@
 //! What single values cannot show: things that collide, or do not fit together.
 
 use super::{
-    BusConfig, Clock, ControllerConfig, Format, ImuLink, LinkConfig, MAX_LINKS, RESTART_UNSEEN, Reaction,
+    BusConfig, Clock, ControllerConfig, Format, ImuLink, LinkKind, MAX_LINKS, RESTART_UNSEEN, Reaction,
     Reactions, RobotConfig, ServoConfig,
 };
 use super::{formats, promises};
@@ -122,7 +122,7 @@ fn check_clock(robot: &RobotConfig, reader: &mut Reader) {
 impl RobotConfig {
     /// Why this robot cannot run in virtual time, if it cannot.
     pub fn why_not_virtual(&self) -> Option<String> {
-        let real = self.buses.iter().find(|bus| !matches!(bus.link, LinkConfig::Emulated(_)));
+        let real = self.buses.iter().find(|bus| !bus.link.is_emulated());
         if let Some(bus) = real {
             return Some(format!(
                 "bus `{}` is not emulated, and devices outside keep their own time",
@@ -160,7 +160,7 @@ fn check_pace(robot: &RobotConfig, reader: &mut Reader) {
                 .help("add `pace_id`, the identifier of the sensor's frame");
             reader.problems.push(problem);
         }
-        let on_hat = |bus: &BusConfig| bus.name == *name && matches!(bus.link, LinkConfig::Pi3hat(_));
+        let on_hat = |bus: &BusConfig| bus.name == *name && bus.link.kind() == LinkKind::Pi3hat;
         if robot.buses.iter().any(on_hat) {
             let problem = Problem::error("loop.pace_bus", "a bus of a pi3hat cannot pace the loop")
                 .at(span, "the hat does not tell when a frame comes")
@@ -183,9 +183,8 @@ fn check_connectors(robot: &RobotConfig, reader: &mut Reader) {
     for (i, bus) in robot.buses.iter().enumerate() {
         let Some(span) = reader.span(&format!("bus.{}", bus.name)) else { continue };
         let same = |other: &&BusConfig| {
-            let emulated = matches!(bus.link, LinkConfig::Emulated(_));
             let kind = other.link.kind() == bus.link.kind();
-            !emulated && kind && other.link.endpoint() == bus.link.endpoint()
+            !bus.link.is_emulated() && kind && other.link.endpoint() == bus.link.endpoint()
         };
         if let Some(other) = robot.buses[..i].iter().find(same)
             && let Some(first) = reader.span(&format!("bus.{}", other.name))
@@ -202,8 +201,7 @@ fn check_connectors(robot: &RobotConfig, reader: &mut Reader) {
 
 /// Each bus is a link of its own, but that those of a hat share one, as the emulated ones do.
 fn check_link_count(robot: &RobotConfig, reader: &mut Reader) {
-    let shared = |bus: &&BusConfig| matches!(bus.link, LinkConfig::Emulated(_) | LinkConfig::Pi3hat(_));
-    let own = robot.buses.iter().filter(|bus| !shared(bus));
+    let own = robot.buses.iter().filter(|bus| bus.link.bus().shared(0).is_none());
     // Room for the emulated devices and a hat beside them.
     let Some(one_too_many) = own.clone().nth(MAX_LINKS - 2) else { return };
     let Some(span) = reader.span(&format!("bus.{}", one_too_many.name)) else { return };
@@ -380,7 +378,7 @@ fn check_joint(i: usize, servo: &ServoConfig, reader: &mut Reader) {
 }
 
 fn check_imu(robot: &RobotConfig, reader: &mut Reader) {
-    let hat = robot.buses.iter().any(|bus| matches!(bus.link, LinkConfig::Pi3hat(_)));
+    let hat = robot.buses.iter().any(|bus| bus.link.kind() == LinkKind::Pi3hat);
     let on_hat = robot.imu.as_ref().is_some_and(|imu| imu.link == ImuLink::Pi3hat);
     if on_hat
         && !hat
@@ -391,7 +389,7 @@ fn check_imu(robot: &RobotConfig, reader: &mut Reader) {
             .help("write `link = \"emulated\"`, or put a bus on the hat with `link = \"pi3hat\"`");
         reader.problems.push(problem);
     }
-    let udp = robot.buses.iter().any(|bus| matches!(bus.link, LinkConfig::Udp(_)));
+    let udp = robot.buses.iter().any(|bus| bus.link.kind() == LinkKind::Udp);
     if robot.imu.as_ref().is_some_and(|imu| imu.link == ImuLink::Udp)
         && !udp
         && let Some(span) = reader.span("imu.link")
@@ -402,7 +400,7 @@ fn check_imu(robot: &RobotConfig, reader: &mut Reader) {
         reader.problems.push(problem);
     }
     let emulated = robot.imu.as_ref().is_some_and(|imu| imu.link == ImuLink::Emulated);
-    let emulated_bus = robot.buses.iter().any(|bus| matches!(bus.link, LinkConfig::Emulated(_)));
+    let emulated_bus = robot.buses.iter().any(|bus| bus.link.is_emulated());
     if emulated
         && !emulated_bus
         && !robot.buses.is_empty()

@@ -1,9 +1,7 @@
 //! The emulated devices a robot file describes.
 
-use super::{BodyConfig, ImuConfig, ImuLink, LinkConfig, RobotConfig, ServoConfig};
-use khz_emu::{
-    BusConfig, ConfigError, JointConfig, Quadruped, QuadrupedConfig, WireKind, World, WorldConfig,
-};
+use super::{BodyConfig, ImuConfig, ImuLink, RobotConfig, ServoConfig};
+use khz_emu::{ConfigError, JointConfig, Quadruped, QuadrupedConfig, World, WorldConfig};
 
 impl RobotConfig {
     /// The emulated machine: one channel per bus in the order of the file, every servo in that order, the IMU.
@@ -12,7 +10,7 @@ impl RobotConfig {
     /// serve a robot file written for real hardware.
     pub fn world(&self) -> WorldConfig {
         WorldConfig {
-            buses: self.buses.iter().map(|bus| emulated_bus(&bus.link)).collect(),
+            buses: self.buses.iter().map(|bus| bus.link.bus().emulated()).collect(),
             servos: self.servos.iter().map(|servo| self.emulated_servo(servo)).collect(),
             imu: self.imu.as_ref().map(|imu| self.emulated_imu(imu)),
             seed: self.emulation.seed,
@@ -58,24 +56,6 @@ impl RobotConfig {
             // A device behind Ethernet reads its IMU all the time and sends the newest reading.
             ImuLink::Udp => khz_emu::ImuConfig { latency_ns: 0, ..emulated },
             _ => emulated,
-        }
-    }
-}
-
-fn emulated_bus(link: &LinkConfig) -> BusConfig {
-    match link {
-        LinkConfig::Emulated(link) => link.bus(),
-        LinkConfig::Rs485(link) => {
-            BusConfig { wire: WireKind::Rs485 { baud: link.baud }, ..BusConfig::RS485 }
-        }
-        LinkConfig::Pi3hat(link) => BusConfig {
-            wire: WireKind::CanFd { nominal_bps: link.nominal_bit_rate, data_bps: link.data_bit_rate },
-            ..BusConfig::CAN_FD
-        },
-        LinkConfig::Socketcan(_) | LinkConfig::Fdcanusb(_) => BusConfig::CAN_FD,
-        // Each device has an Ethernet port of its own: there is no bus they share.
-        LinkConfig::Udp(_) => {
-            BusConfig { turnaround_ns: BusConfig::CAN_FD.turnaround_ns, ..BusConfig::INSTANT }
         }
     }
 }

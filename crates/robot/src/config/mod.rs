@@ -36,6 +36,7 @@ mod values;
 mod whole;
 
 pub use crate::controller::{SineParameters, StandAndSquatParameters};
+pub use crate::links::{LinkConfig, LinkKind};
 pub use crate::supervisor::{Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings};
 pub use crate::time::Receive;
 pub use crate::watchdogs::WatchdogSettings;
@@ -148,7 +149,7 @@ impl RobotConfig {
 
     /// Whether every bus and the IMU are emulated.
     pub fn is_emulated(&self) -> bool {
-        self.buses.iter().all(|bus| bus.link.kind() == LinkKind::Emulated)
+        self.buses.iter().all(|bus| bus.link.is_emulated())
             && self.imu.as_ref().is_none_or(|imu| imu.link == ImuLink::Emulated)
     }
 

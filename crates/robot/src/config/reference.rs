@@ -3,16 +3,13 @@
 use super::*;
 use khz_settings::Documented;
 
-const SECTIONS: &[Documented] = &[
+const BEFORE_LINKS: &[Documented] = &[
     ("`[robot]`", RobotSection::ABOUT, RobotSection::KEYS),
     ("`[loop]`", LoopConfig::ABOUT, LoopConfig::KEYS),
     ("`[bus.NAME]`", BusSection::ABOUT, BusSection::KEYS),
-    ("`[bus.NAME]` with `link = \"emulated\"`", EmulatedLink::ABOUT, EmulatedLink::KEYS),
-    ("`[bus.NAME]` with `link = \"socketcan\"`", SocketcanLink::ABOUT, SocketcanLink::KEYS),
-    ("`[bus.NAME]` with `link = \"fdcanusb\"`", FdcanusbLink::ABOUT, FdcanusbLink::KEYS),
-    ("`[bus.NAME]` with `link = \"rs485\"`", Rs485Link::ABOUT, Rs485Link::KEYS),
-    ("`[bus.NAME]` with `link = \"pi3hat\"`", Pi3hatLink::ABOUT, Pi3hatLink::KEYS),
-    ("`[bus.NAME]` with `link = \"udp\"`", UdpLink::ABOUT, UdpLink::KEYS),
+];
+
+const AFTER_LINKS: &[Documented] = &[
     ("`[bus.NAME.faults]`", FaultsConfig::ABOUT, FaultsConfig::KEYS),
     ("`events` of `[bus.NAME.faults]`", FaultEvent::ABOUT, FaultEvent::KEYS),
     ("`[pi3hat]`", Pi3hatConfig::ABOUT, Pi3hatConfig::KEYS),
@@ -41,5 +38,5 @@ const SECTIONS: &[Documented] = &[
 
 /// Every key with its values, default and meaning, as Markdown.
 pub fn reference() -> String {
-    khz_settings::reference(SECTIONS)
+    khz_settings::reference(&[BEFORE_LINKS, LinkKind::TABLES, AFTER_LINKS].concat())
 }

@@ -30,15 +30,7 @@ impl RobotConfig {
 
 impl BusConfig {
     fn values(&self) -> Value {
-        let keys = match &self.link {
-            LinkConfig::Emulated(link) => json!(link),
-            LinkConfig::Socketcan(link) => json!(link),
-            LinkConfig::Fdcanusb(link) => json!(link),
-            LinkConfig::Rs485(link) => json!(link),
-            LinkConfig::Pi3hat(link) => json!(link),
-            LinkConfig::Udp(link) => json!(link),
-        };
-        with(with(keys, "link", self.link.kind()), "faults", &self.faults)
+        with(with(json!(self.link), "link", self.link.kind()), "faults", &self.faults)
     }
 }
 

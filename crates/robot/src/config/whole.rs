@@ -1,6 +1,7 @@
 //! `[imu]`, `[controller]`, `[log]`, `[emulation]` and `[body]`.
 
 use crate::controller::{SineParameters, StandAndSquatParameters};
+use crate::links::LinkKind;
 use khz_settings::Problem;
 use khz_settings::{Key, Reader, section, suggestion, words};
 use toml::de::DeTable;
@@ -14,6 +15,17 @@ words! {
         Pi3hat = "pi3hat",
         /// In a device behind Ethernet, which sends its reading along with its reply.
         Udp = "udp",
+    }
+}
+
+impl ImuLink {
+    /// The kind of the link it is on.
+    pub const fn kind(self) -> LinkKind {
+        match self {
+            Self::Emulated => LinkKind::Emulated,
+            Self::Pi3hat => LinkKind::Pi3hat,
+            Self::Udp => LinkKind::Udp,
+        }
     }
 }
 

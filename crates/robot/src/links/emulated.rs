@@ -1,0 +1,35 @@
+//! Buses emulated in this process: one link has all of them, so that the servos move one body.
+
+use super::{Adapter, Around, BusLink, ByHand};
+use khz_emu::{BusConfig, EmulatedLink};
+use khz_link::Link;
+
+impl BusLink for EmulatedLink {
+    fn endpoint(&self) -> String {
+        self.wire.word().to_owned()
+    }
+
+    fn open(&self, around: Around<'_>) -> Result<Box<dyn Link>, String> {
+        (around.emulated)()
+    }
+
+    fn emulated(&self) -> BusConfig {
+        self.bus()
+    }
+
+    fn adapter(&self) -> Adapter {
+        Adapter::Emulated
+    }
+
+    fn shared(&self, bus: usize) -> Option<u8> {
+        Some(bus as u8)
+    }
+}
+
+impl ByHand for EmulatedLink {
+    const USAGE: &'static str = "emulated";
+
+    fn at(target: Option<&str>) -> Option<Self> {
+        target.is_none().then(Self::default)
+    }
+}

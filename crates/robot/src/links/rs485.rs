@@ -1,0 +1,28 @@
+//! Serial lines with several servos.
+
+use super::{Around, BusLink, ByHand};
+use khz_emu::{BusConfig, WireKind};
+use khz_link::Link;
+use khz_link::rs485::Rs485Link;
+
+impl BusLink for Rs485Link {
+    fn endpoint(&self) -> String {
+        self.path.clone()
+    }
+
+    fn open(&self, _: Around<'_>) -> Result<Box<dyn Link>, String> {
+        self.open().map_err(|error| error.to_string())
+    }
+
+    fn emulated(&self) -> BusConfig {
+        BusConfig { wire: WireKind::Rs485 { baud: self.baud }, ..BusConfig::RS485 }
+    }
+}
+
+impl ByHand for Rs485Link {
+    const USAGE: &'static str = "rs485:PATH";
+
+    fn at(target: Option<&str>) -> Option<Self> {
+        target.map(Self::at)
+    }
+}

@@ -1,0 +1,39 @@
+//! CAN interfaces of the kernel.
+
+use super::{Around, BusLink, ByHand};
+use khz_emu::BusConfig;
+use khz_link::Link;
+use khz_link::socketcan::interface::Interface;
+use khz_link::socketcan::{SocketCan, SocketcanLink};
+
+impl BusLink for SocketcanLink {
+    fn endpoint(&self) -> String {
+        self.interface.clone()
+    }
+
+    fn open(&self, _: Around<'_>) -> Result<Box<dyn Link>, String> {
+        Ok(Box::new(SocketCan::open(self).map_err(|error| error.to_string())?))
+    }
+
+    /// The bit rates are set in the kernel; moteus servos are shipped with these.
+    fn emulated(&self) -> BusConfig {
+        BusConfig::CAN_FD
+    }
+
+    fn bit_rate_switch(&self) -> bool {
+        self.bit_rate_switch
+    }
+
+    fn findings(&self) -> Vec<String> {
+        let found = Interface::read(&self.interface).map(|interface| interface.findings());
+        found.into_iter().flatten().map(|finding| finding.to_string()).collect()
+    }
+}
+
+impl ByHand for SocketcanLink {
+    const USAGE: &'static str = "socketcan:INTERFACE";
+
+    fn at(target: Option<&str>) -> Option<Self> {
+        target.map(Self::at)
+    }
+}
