@@ -205,11 +205,13 @@ class Reply:
 @final
 class Connection:
     def scan(self, timeout: float = 0.05) -> list[tuple[str, int, bytes]]: ...
-    def exchange(
+    def query(self, servo: int, registers: dict[int, str] = ..., timeout: float = 0.02) -> Reply: ...
+    def stop(self, servo: int, timeout: float = 0.02) -> Reply: ...
+    def damp(self, servo: int, kd_scale: float = 1.0, watchdog: float = 0.0, timeout: float = 0.02) -> Reply: ...
+    def position(
         self,
         servo: int,
-        mode: int | None = None,
-        values: dict[int, float] = ...,
+        values: tuple[float, float, float, float, float, float, float],
         registers: dict[int, str] = ...,
         timeout: float = 0.02,
     ) -> Reply: ...

@@ -21,7 +21,6 @@ from types import TracebackType
 from . import _native
 from ._native import Command, Reply, State
 
-_STOP, _POSITION, _ZERO_VELOCITY = 0, 10, 12
 _TRIES = 3
 
 
@@ -84,7 +83,7 @@ class Connection:
     def _stop(self, servo: int) -> bool:
         for _ in range(_TRIES):
             try:
-                self._native.exchange(servo, _STOP)
+                self._native.stop(servo)
             except _native.ClosedError:
                 raise
             except _native.KilohertzError:
@@ -117,15 +116,16 @@ class Servo:
 
     def query(self, registers: Mapping[int, str] | None = None, timeout: float = 0.02) -> Reply:
         """Asks for its state, and for further registers: {number: "int8" | "int16" | "int32" | "float"}."""
-        return self._exchange(None, {}, registers, timeout)
+        return self._connection._native.query(self._index, dict(registers or {}), timeout)
 
     def stop(self, timeout: float = 0.02) -> Reply:
         """Output off; clears a fault."""
-        return self._exchange(_STOP, {}, None, timeout)
+        return self._connection._native.stop(self._index, timeout)
 
     def zero_velocity(self, *, kd_scale: float = 1.0, watchdog: float = 0.0, timeout: float = 0.02) -> Reply:
         """Damping without holding a position."""
-        return self._exchange(_ZERO_VELOCITY, {0x24: kd_scale, 0x27: watchdog}, None, timeout)
+        self._connection._commanded.add(self._index)
+        return self._connection._native.damp(self._index, kd_scale, watchdog, timeout)
 
     def position(
         self,
@@ -141,16 +141,9 @@ class Servo:
         timeout: float = 0.02,
     ) -> Reply:
         """Follow a position (NaN: from wherever it is) and velocity, adding a torque."""
-        values = {
-            0x20: position,
-            0x21: velocity,
-            0x22: torque,
-            0x23: kp_scale,
-            0x24: kd_scale,
-            0x25: max_torque,
-            0x27: watchdog,
-        }
-        return self._exchange(_POSITION, values, registers, timeout)
+        values = (position, velocity, torque, kp_scale, kd_scale, max_torque, watchdog)
+        self._connection._commanded.add(self._index)
+        return self._connection._native.position(self._index, values, dict(registers or {}), timeout)
 
     def velocity(self, velocity: float, *, max_torque: float = math.nan, watchdog: float = 0.0) -> Reply:
         """Turn with a velocity from wherever it is."""
@@ -159,13 +152,6 @@ class Servo:
     def torque(self, torque: float, *, watchdog: float = 0.0) -> Reply:
         """Push with a torque, without holding position or velocity."""
         return self.position(math.nan, torque=torque, kp_scale=0.0, kd_scale=0.0, watchdog=watchdog)
-
-    def _exchange(
-        self, mode: int | None, values: dict[int, float], registers: Mapping[int, str] | None, timeout: float
-    ) -> Reply:
-        if mode not in (None, _STOP):
-            self._connection._commanded.add(self._index)
-        return self._connection._native.exchange(self._index, mode, values, dict(registers or {}), timeout)
 
 
 def _index(servos: list[str], servo: str | None) -> int:

@@ -9,7 +9,7 @@ use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
 use khz_robot::state::RobotState;
 use khz_robot::time::{Time, VirtualTime};
 use khz_servo::moteus::Settings;
-use khz_servo::{Family, Mounting, family};
+use khz_servo::{Family, Mounting, ServoPlan, family};
 use khz_wire::Frame;
 
 /// Time between two cycles, ns. Long enough for 32 servos on one RS485 line.
@@ -128,10 +128,13 @@ fn device(id: u8) -> DevicePlan {
     DevicePlan {
         link: 0,
         channel: 0,
-        id,
-        mounting: Mounting::default(),
-        family: Family::Moteus(Settings::default()),
-        watchdog_s: 0.1,
+        servo: ServoPlan {
+            servo: 0,
+            id,
+            mounting: Mounting::default(),
+            family: Family::Moteus(Settings::default()),
+            watchdog_s: 0.1,
+        },
         reply_timeout_ns: 1_000_000,
     }
 }

@@ -55,19 +55,19 @@ def test_at_the_end_what_was_commanded_is_stopped() -> None:
     connection = kilohertz.Robot.emulated().connect()
     connection.servo("servo_1").position(0.1, watchdog=math.nan)
     sent = []
-    exchange = connection._native.exchange
+    stop = connection._native.stop
 
     class Spy:
         def __getattr__(self, name):
             return getattr(native, name)
 
-        def exchange(self, *words):
+        def stop(self, *words):
             sent.append(words)
-            return exchange(*words)
+            return stop(*words)
 
     native, connection._native = connection._native, Spy()
     connection.close()
-    assert sent == [(0, 0)]
+    assert sent == [(0,)]
 
 
 def test_a_whole_cycle() -> None:

@@ -9,7 +9,7 @@ use khz_robot::state::RobotState;
 use khz_robot::time::{RealTime, Receive, Time};
 use khz_robot::{PositionCommand, ServoCommand};
 use khz_servo::moteus::Settings;
-use khz_servo::{Family, Mounting};
+use khz_servo::{Family, Mounting, ServoPlan};
 use khz_wire::Frame;
 
 /// Position and velocity, nothing else: what the official clients send by default.
@@ -37,10 +37,13 @@ pub fn plan(
     let device = |id: u8| DevicePlan {
         link: 0,
         channel: (id - 1) % buses,
-        id,
-        mounting: Mounting::default(),
-        family: Family::Moteus(Settings { command: command.clone(), query: query.clone() }),
-        watchdog_s: f64::NAN,
+        servo: ServoPlan {
+            servo: 0,
+            id,
+            mounting: Mounting::default(),
+            family: Family::Moteus(Settings { command: command.clone(), query: query.clone() }),
+            watchdog_s: f64::NAN,
+        },
         reply_timeout_ns,
     };
     CyclePlan { devices: (1..=count).map(device).collect(), ..CyclePlan::default() }

@@ -27,9 +27,10 @@ mod robot;
 mod signals;
 
 pub use khz_measure::run::RunSummary;
-pub use khz_robot::config::RobotConfig;
+pub use khz_robot::config::{self, RobotConfig};
 pub use khz_robot::controller::{ControlError, Controller, JointInfo, RobotInfo};
 pub use khz_robot::controller::{Hold, Sine, StandAndSquat};
+pub use khz_robot::desk;
 pub use khz_robot::recorder as record;
 pub use khz_robot::run::{Observer, Tick};
 pub use khz_robot::session::LiveTick;

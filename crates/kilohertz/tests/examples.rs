@@ -42,6 +42,18 @@ fn records_of_ones_own_are_in_the_log() {
     assert_eq!(swing.units(), [("target".to_owned(), "rad"), ("behind".to_owned(), "rad")]);
 }
 
+#[test]
+fn a_robot_needs_no_file() {
+    let told = output("without_a_file");
+    assert!(told.contains("head") && told.contains("the run's time is over"), "{told}");
+}
+
+#[test]
+fn one_servo_is_moved_by_hand() {
+    let told = output("one_servo");
+    assert!(told.starts_with("id 1 has firmware ") && told.ends_with("at 0.3 rad, 24 V\n"), "{told}");
+}
+
 /// A folder with the robot files, in which programs run.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");

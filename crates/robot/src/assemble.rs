@@ -1,6 +1,6 @@
 //! From a robot file to a machine: links opened, cycle planned, controller chosen.
 
-use crate::config::{ControllerConfig, ImuLink, RobotConfig, ServoConfig};
+use crate::config::{ControllerConfig, ImuLink, RobotConfig};
 use crate::controller::{Controller, Hold, Sine, StandAndSquat};
 use crate::cycle::{Cycle, CyclePlan, DevicePlan, PaceFrame};
 use crate::links::{Around, LinkConfig, LinkKind};
@@ -54,7 +54,12 @@ pub fn put_together(config: &RobotConfig, controller: Box<dyn Controller>, links
 
 /// The bus cycle of a robot file on links that are open.
 pub fn cycle(config: &RobotConfig, links: &Links) -> Cycle {
-    let devices = config.servos.iter().map(|servo| device(config, servo, links.places[servo.bus])).collect();
+    let devices = config
+        .servos
+        .iter()
+        .enumerate()
+        .map(|(number, servo)| device(config, number, links.places[servo.bus]))
+        .collect();
     let plan = CyclePlan { devices, imu: links.imu.clone(), pace: pace_frame(config, links) };
     Cycle::new(plan, &links.links)
 }
@@ -240,14 +245,12 @@ pub fn link_names(config: &RobotConfig) -> Vec<String> {
     (0..links).map(name).collect()
 }
 
-fn device(config: &RobotConfig, servo: &ServoConfig, (link, channel): Place) -> DevicePlan {
+fn device(config: &RobotConfig, number: usize, (link, channel): Place) -> DevicePlan {
+    let servo = &config.servos[number];
     DevicePlan {
         link,
         channel,
-        id: servo.id,
-        mounting: servo.mounting(),
-        family: servo.family(),
-        watchdog_s: servo.watchdog_s,
+        servo: servo.plan(number),
         reply_timeout_ns: reply_timeout_ns(&config.buses[servo.bus].link),
     }
 }

@@ -62,13 +62,7 @@ pub(crate) const PACED: usize = 64;
 fn servos_beside(device: &DevicePlan, all: &[DevicePlan]) -> Vec<ServoPlan> {
     let beside =
         |(_, other): &(usize, &DevicePlan)| (other.link, other.channel) == (device.link, device.channel);
-    let plan = |(servo, other): (usize, &DevicePlan)| ServoPlan {
-        servo,
-        id: other.id,
-        mounting: other.mounting,
-        watchdog_s: other.watchdog_s,
-        family: other.family.clone(),
-    };
+    let plan = |(servo, other): (usize, &DevicePlan)| ServoPlan { servo, ..other.servo.clone() };
     all.iter().enumerate().filter(beside).map(plan).collect()
 }
 

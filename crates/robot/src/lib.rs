@@ -5,6 +5,7 @@ pub mod assemble;
 pub mod config;
 pub mod controller;
 pub mod cycle;
+pub mod desk;
 pub mod launch;
 pub mod links;
 pub mod operator;

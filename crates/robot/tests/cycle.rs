@@ -7,7 +7,7 @@ use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
 use khz_robot::state::RobotState;
 use khz_robot::time::{Time, VirtualTime};
 use khz_servo::moteus::Settings;
-use khz_servo::{Family, Mounting};
+use khz_servo::{Family, Mounting, ServoPlan};
 use khz_wire::{Address, Frame, Request, Subframe, Subframes, Value, Writer};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -127,10 +127,13 @@ fn device(channel: u8, id: u8) -> DevicePlan {
     DevicePlan {
         link: 0,
         channel,
-        id,
-        mounting: Mounting::default(),
-        family: Family::Moteus(Settings::default()),
-        watchdog_s: 0.1,
+        servo: ServoPlan {
+            servo: 0,
+            id,
+            mounting: Mounting::default(),
+            family: Family::Moteus(Settings::default()),
+            watchdog_s: 0.1,
+        },
         reply_timeout_ns: 250_000,
     }
 }

@@ -14,7 +14,7 @@ use khz_robot::supervisor::{Cause, Phase};
 use khz_robot::time::{Time, VirtualTime};
 use khz_robot::{RobotConfig, tick::Machine};
 use khz_servo::moteus::Settings;
-use khz_servo::{Family, Mounting};
+use khz_servo::{Family, Mounting, ServoPlan};
 use khz_wire::{Address, Frame, Request, Subframe, Subframes, Value, Writer};
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -152,10 +152,13 @@ impl Rig {
         let device = DevicePlan {
             link: 0,
             channel: 0,
-            id: 1,
-            mounting: Mounting::default(),
-            family: Family::Moteus(Settings { query, ..Settings::default() }),
-            watchdog_s: 0.1,
+            servo: ServoPlan {
+                servo: 0,
+                id: 1,
+                mounting: Mounting::default(),
+                family: Family::Moteus(Settings { query, ..Settings::default() }),
+                watchdog_s: 0.1,
+            },
             reply_timeout_ns: 250_000,
         };
         let links: Vec<Box<dyn Link>> = vec![Box::new(oracle.clone())];

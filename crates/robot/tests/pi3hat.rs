@@ -11,7 +11,7 @@ use khz_robot::state::RobotState;
 use khz_robot::time::{Time, VirtualTime};
 use khz_robot::{PositionCommand, ServoCommand};
 use khz_servo::moteus::Settings;
-use khz_servo::{Family, Mounting, family};
+use khz_servo::{Family, Mounting, ServoPlan, family};
 
 const DEADLINE_NS: i64 = 900_000;
 
@@ -36,19 +36,27 @@ fn device(n: u8) -> DevicePlan {
     DevicePlan {
         link: 0,
         channel: n % 4,
-        id: n + 1,
-        mounting: Mounting::default(),
-        family: Family::Moteus(Settings {
-            command: CommandFormat {
-                kp_scale: none,
-                kd_scale: none,
-                max_torque: none,
-                watchdog: none,
-                ..motion
-            },
-            query: QueryFormat { position: short, velocity: short, torque: short, ..QueryFormat::default() },
-        }),
-        watchdog_s: f64::NAN,
+        servo: ServoPlan {
+            servo: 0,
+            id: n + 1,
+            mounting: Mounting::default(),
+            family: Family::Moteus(Settings {
+                command: CommandFormat {
+                    kp_scale: none,
+                    kd_scale: none,
+                    max_torque: none,
+                    watchdog: none,
+                    ..motion
+                },
+                query: QueryFormat {
+                    position: short,
+                    velocity: short,
+                    torque: short,
+                    ..QueryFormat::default()
+                },
+            }),
+            watchdog_s: f64::NAN,
+        },
         reply_timeout_ns: DEADLINE_NS,
     }
 }

@@ -1,6 +1,6 @@
 //! The list of families.
 
-use crate::{Carries, Mounting, Servos, moteus};
+use crate::{ByHand, Carries, Mounting, Servos, moteus};
 use khz_wire::{Address, Frame};
 
 /// The family of a servo, with what a robot file says of it in that family's words.
@@ -16,6 +16,19 @@ impl Family {
         match self {
             Self::Moteus(settings) => settings,
         }
+    }
+
+    /// What is done with the servo by hand.
+    pub fn by_hand(&self) -> &dyn ByHand {
+        match self {
+            Self::Moteus(settings) => settings,
+        }
+    }
+}
+
+impl Default for Family {
+    fn default() -> Self {
+        Self::Moteus(moteus::Settings::default())
     }
 }
 

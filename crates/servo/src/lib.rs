@@ -9,14 +9,16 @@
 //! | [`state`], [`command`] | what is known of a servo, and what it is told |
 //! | [`carries`] | what its messages can carry |
 //! | [`family`] | the list of families |
+//! | [`by_hand`] | servos without a loop: who is there, single commands, registers |
 //! | [`moteus`] | mjbots' moteus: the register protocol |
 //!
-//! A new family is a module that implements [`Servos`] and [`FamilySettings`], and a line in [`family`].
+//! A new family is a module that implements [`Servos`], [`FamilySettings`] and [`ByHand`], and a line in [`family`].
 //!
 //! # Realtime contract
 //! What a tick calls ([`Servos`]) neither allocates nor locks, prints, waits or reads a clock.
 #![forbid(unsafe_code)]
 
+pub mod by_hand;
 pub mod carries;
 pub mod command;
 pub mod family;
@@ -24,6 +26,7 @@ pub mod moteus;
 mod mounting;
 pub mod state;
 
+pub use by_hand::ByHand;
 pub use carries::{Carries, Quantity};
 pub use command::{PositionCommand, ServoCommand};
 pub use family::{Family, FamilySettings, ServoPlan};

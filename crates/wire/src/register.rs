@@ -155,6 +155,11 @@ impl Register {
         MAP[..after].last().filter(|entry| self <= entry.last)
     }
 
+    /// The register, or the first of several, that the manual calls so.
+    pub fn called(name: &str) -> Option<Self> {
+        MAP.iter().find(|entry| entry.name.eq_ignore_ascii_case(name)).map(|entry| entry.first)
+    }
+
     /// Unit and scale; unknown registers count as plain integers.
     pub fn class(self) -> Class {
         self.entry().map_or(Class::Integer, |entry| entry.class)

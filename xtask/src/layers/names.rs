@@ -117,7 +117,6 @@ struct Exception {
 }
 
 const FAMILIES: &str = "state, commands and injected faults have words of no family";
-const DESK: &str = "single servos are served in one place, for command line and Python";
 const SIZES: &str = "what a frame's envelope costs is part of the wire's time";
 
 const EXCEPTIONS: &[Exception] = &[
@@ -133,13 +132,6 @@ const EXCEPTIONS: &[Exception] = &[
     Exception { file: "crates/drill/src/run.rs", what: "khz_wire::Register", until: FAMILIES },
     Exception { file: "crates/drill/src/spy.rs", what: "khz_wire::Mode", until: FAMILIES },
     Exception { file: "crates/drill/src/spy.rs", what: "khz_wire::Register", until: FAMILIES },
-    Exception { file: "crates/cli/src/cmd/bus/scan.rs", what: "khz_wire::Mode", until: DESK },
-    Exception { file: "crates/cli/src/cmd/bus/scan.rs", what: "khz_wire::Register", until: DESK },
-    Exception { file: "crates/cli/src/cmd/bus/scan.rs", what: "khz_wire::subframe", until: DESK },
-    Exception { file: "python/src/connection.rs", what: "khz_wire::Register", until: DESK },
-    Exception { file: "python/src/connection.rs", what: "khz_wire::Reply", until: DESK },
-    Exception { file: "python/src/connection.rs", what: "khz_wire::command", until: DESK },
-    Exception { file: "python/src/connection.rs", what: "khz_wire::subframe", until: DESK },
     Exception { file: "python/src/injected.rs", what: "khz_wire::Fault", until: FAMILIES },
 ];
 

@@ -1,7 +1,7 @@
 //! `[[servo]]`: one joint with the servo that drives it.
 
 use khz_emu::{DeviceConfig, HeatConfig, JointConfig};
-use khz_servo::{Family, Mounting, moteus};
+use khz_servo::{Family, Mounting, ServoPlan, moteus};
 use khz_settings::section;
 
 pub use khz_servo::moteus::{CommandFormat, Format, QueryFormat};
@@ -24,6 +24,19 @@ impl ServoConfig {
     /// How it is mounted on its joint.
     pub fn mounting(&self) -> Mounting {
         Mounting { sign: f64::from(self.sign), offset: self.offset }
+    }
+
+    /// What its family needs to know of it; `servo` is its number in the robot.
+    pub fn plan(&self, servo: usize) -> ServoPlan {
+        let (id, watchdog_s) = (self.id, self.watchdog_s);
+        ServoPlan { servo, id, mounting: self.mounting(), watchdog_s, family: self.family() }
+    }
+}
+
+impl From<ServoSettings> for ServoConfig {
+    /// On the first bus, until [`super::RobotConfig::checked`] has looked for the one that is named.
+    fn from(settings: ServoSettings) -> Self {
+        Self { bus: 0, settings }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One servo within the cycle: whether its reply is awaited, and its counts.
 
 use khz_rt::Histogram;
-use khz_servo::{Family, Mounting, ServoState};
+use khz_servo::{ServoPlan, ServoState};
 
 /// One servo of the plan.
 #[derive(Clone, Debug)]
@@ -10,14 +10,8 @@ pub struct DevicePlan {
     pub link: usize,
     /// Which of its buses.
     pub channel: u8,
-    /// The servo's id on its bus.
-    pub id: u8,
-    /// How it is mounted.
-    pub mounting: Mounting,
-    /// What it speaks.
-    pub family: Family,
-    /// The servo acts by itself if it hears nothing this long, s. NaN: never.
-    pub watchdog_s: f64,
+    /// The servo; its number is its place in the plan.
+    pub servo: ServoPlan,
     /// On half-duplex buses: how long to wait for this servo before asking the next.
     pub reply_timeout_ns: i64,
 }

@@ -77,17 +77,17 @@ macro_rules! links {
 }
 
 links! {
-    /// Emulated in this process.
+    /// In this process.
     Emulated(EmulatedLink) = "emulated",
-    /// A CAN-FD interface of the kernel.
+    /// A kernel CAN-FD interface.
     Socketcan(SocketcanLink) = "socketcan",
-    /// An fdcanusb adapter, or a servo's UART that speaks the same text.
+    /// USB or UART adapter.
     Fdcanusb(FdcanusbLink) = "fdcanusb",
-    /// A serial line with several servos.
+    /// Serial line.
     Rs485(Rs485Link) = "rs485",
-    /// One of the five buses of a pi3hat.
+    /// SPI hat.
     Pi3hat(Pi3hatLink) = "pi3hat",
-    /// One datagram per frame.
+    /// Ethernet.
     Udp(UdpLink) = "udp",
 }
 

@@ -9,6 +9,7 @@
 //! one that was overtaken by the answer to a later query more than 64 queries ago, and the first of several duplicates if
 //! it comes exactly as many ticks late as the query has orders. From then on duplicates are recognised.
 
+mod by_hand;
 mod codec;
 mod queries;
 mod settings;

@@ -1,10 +1,11 @@
 //! `khz bus send`: frames by hand, in the words of pi3hat_tool.
 
-use super::open::{Buses, robots};
+use super::open::{desk, robots};
 use crate::cmd::output::{self, create};
 use crate::cmd::{show, stop_on_signal};
 use anyhow::{Context, Result, bail, ensure};
 use khz_link::{ImuSample, Received};
+use khz_robot::desk::Desk;
 use khz_rt::clock::now_ns;
 use khz_wire::Frame;
 use std::fmt::Write as _;
@@ -45,7 +46,8 @@ pub struct Args {
 /// One frame to send.
 #[derive(Clone, Debug, PartialEq)]
 struct Order {
-    bus: u8,
+    /// Counted from 1.
+    bus: usize,
     frame: Frame,
     reply: bool,
 }
@@ -72,37 +74,41 @@ fn parse(text: &str) -> Result<Order, String> {
 /// Exit code 1 if an awaited reply did not come.
 pub fn run(args: &Args) -> Result<ExitCode> {
     output::check_all(&args.time_log, &robots(&args.links), args.force)?;
-    let mut buses = Buses::open(&args.links)?;
-    let most = buses.len();
+    let mut desk = desk(&args.links)?;
+    let most = desk.buses();
     ensure!(!args.frames.is_empty() || args.read_att, "nothing to do: give frames, or --read-att");
     if let Some(order) = args.frames.iter().find(|order| order.bus > most) {
         bail!("there is no bus {}; the links given have {most}", order.bus);
     }
     if let Some(times) = args.run {
-        return run_again(&mut buses, args, times);
+        return run_again(&mut desk, args, times);
     }
-    let missing = cycle(&mut buses, args, |bus, received| show(&line(bus, &received.frame)))?;
+    let missing = cycle(&mut desk, args, |bus, received| show(&line(bus, &received.frame)))?;
     if args.read_att {
-        show(&attitude(&read_attitude(&mut buses, args)?))?;
+        show(&attitude(&read_attitude(&mut desk, args)?))?;
     }
     Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Sends all, awaits all replies; how many did not come.
-fn cycle(buses: &mut Buses, args: &Args, mut each: impl FnMut(u8, &Received) -> Result<()>) -> Result<usize> {
+fn cycle(
+    desk: &mut Desk,
+    args: &Args,
+    mut each: impl FnMut(usize, &Received) -> Result<()>,
+) -> Result<usize> {
     let timeout_ns = i64::from(args.timeout_ms) * 1_000_000;
-    let half_duplex = args.frames.iter().any(|order| buses.is_half_duplex(order.bus));
+    let half_duplex = args.frames.iter().any(|order| desk.is_half_duplex(order.bus - 1));
     let group = if half_duplex { 1 } else { args.frames.len().max(1) };
     let mut missing = 0;
     for orders in args.frames.chunks(group) {
         for order in orders {
-            buses.send(order.bus, &order.frame).with_context(|| format!("bus {}", order.bus))?;
+            desk.send(order.bus - 1, &order.frame).with_context(|| format!("bus {}", order.bus))?;
         }
-        buses.flush()?;
+        desk.flush()?;
         let mut awaited = orders.iter().filter(|order| order.reply).count();
         if awaited > 0 {
             let mut outcome = Ok(());
-            buses.collect(timeout_ns, |bus, received| {
+            desk.collect(timeout_ns, |bus, received| {
                 awaited = awaited.saturating_sub(1);
                 outcome = each(bus, &received);
                 awaited == 0 || outcome.is_err()
@@ -114,14 +120,14 @@ fn cycle(buses: &mut Buses, args: &Args, mut each: impl FnMut(u8, &Received) -> 
     Ok(missing)
 }
 
-fn run_again(buses: &mut Buses, args: &Args, times: u64) -> Result<ExitCode> {
+fn run_again(desk: &mut Desk, args: &Args, times: u64) -> Result<ExitCode> {
     let mut log = args.time_log.as_ref().map(|path| create(path, args.force)).transpose()?;
     let stop = stop_on_signal()?;
     let (mut made, mut missing) = (0_u64, 0);
     let started_ns = now_ns();
     while made < times && !stop.load(Ordering::Relaxed) {
         let cycle_ns = now_ns();
-        missing += cycle(buses, args, |_, _| Ok(()))?;
+        missing += cycle(desk, args, |_, _| Ok(()))?;
         if let Some(log) = &mut log {
             writeln!(log, "{}", now_ns() - cycle_ns).context("writing the time log")?;
         }
@@ -133,16 +139,16 @@ fn run_again(buses: &mut Buses, args: &Args, times: u64) -> Result<ExitCode> {
     Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn line(bus: u8, frame: &Frame) -> String {
-    let mut text = format!("CAN {bus},{:X},", frame.id);
+fn line(bus: usize, frame: &Frame) -> String {
+    let mut text = format!("CAN {},{:X},", bus + 1, frame.id);
     frame.payload().iter().for_each(|byte| {
         let _ = write!(text, "{byte:02x}");
     });
     text + "\n"
 }
 
-fn read_attitude(buses: &mut Buses, args: &Args) -> Result<ImuSample> {
-    let imu = buses.imu().context("none of the links has an IMU of its own")?;
+fn read_attitude(desk: &mut Desk, args: &Args) -> Result<ImuSample> {
+    let imu = desk.imu().context("none of the links has an IMU of its own")?;
     let until_ns = now_ns() + i64::from(args.timeout_ms.max(20)) * 1_000_000;
     imu.request(now_ns())?;
     loop {
@@ -195,6 +201,6 @@ mod tests {
     #[test]
     fn replies_are_those_of_pi3hat_tool() {
         let frame = Frame::new(0x500, &[0x21, 0, 0x0a]).unwrap();
-        assert_eq!(line(4, &frame), "CAN 4,500,21000a\n");
+        assert_eq!(line(3, &frame), "CAN 4,500,21000a\n");
     }
 }

@@ -1,9 +1,9 @@
 //! `khz bus spi`: a pi3hat's registers, as they are.
 
-use super::open;
 use crate::cmd::show;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use khz_link::pi3hat::Processor;
+use khz_robot::desk::hat_spi;
 use khz_rt::clock::now_ns;
 use std::process::ExitCode;
 
@@ -45,7 +45,7 @@ fn parse(text: &str) -> Result<Read, String> {
 
 /// Does it.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let mut spi = open::spi(&args.link)?;
+    let mut spi = hat_spi(&args.link).map_err(|error| anyhow!("{error}"))?;
     for Read { of, register, size } in &args.reads {
         let mut bytes = vec![0; *size];
         spi.read(*of, *register, &mut bytes, now_ns())?;

@@ -1,6 +1,6 @@
 //! `khz bus record` and `khz bus replay`: traces in candump text or pcapng.
 
-use super::open::{Buses, robots};
+use super::open::{desk, robots};
 use crate::cmd::output::{self, create};
 use crate::cmd::{show, stop_on_signal};
 use crate::duration;
@@ -50,16 +50,16 @@ pub struct ReplayArgs {
 pub fn record(args: RecordArgs) -> Result<ExitCode> {
     output::spare(&args.output, &robots(&args.links).iter().collect::<Vec<_>>())?;
     let mut out = create(&args.output, args.force)?;
-    let mut buses = Buses::open(&args.links)?;
-    let names = (1..=buses.len()).map(|bus| format!("bus{bus}")).collect();
+    let mut desk = desk(&args.links)?;
+    let names = (1..=desk.buses()).map(|bus| format!("bus{bus}")).collect();
     let mut sink = sink(&args.output, &mut out, names)?;
     let stop = stop_on_signal()?;
     let (started, mut count, mut outcome) = (Instant::now(), 0_u64, Ok(()));
     let over = || stop.load(Ordering::Relaxed) || args.duration.is_some_and(|most| started.elapsed() >= most);
     while !over() && outcome.is_ok() {
-        buses.collect(50_000_000, |bus, received| {
+        desk.collect(50_000_000, |bus, received| {
             count += 1;
-            let item = Received { channel: bus - 1, ..received };
+            let item = Received { channel: bus as u8, ..received };
             outcome = sink.write(&Traced { way: Way::Received, item });
             outcome.is_err() || over()
         });
@@ -85,7 +85,7 @@ fn sink<'a>(path: &Path, out: &'a mut BufWriter<File>, names: Vec<String>) -> Re
 
 /// Exit code 1 if frames could not be sent.
 pub fn replay(args: &ReplayArgs) -> Result<ExitCode> {
-    let mut buses = Buses::open(&args.links)?;
+    let mut desk = desk(&args.links)?;
     let name = args.trace.display().to_string();
     let bytes = std::fs::read(&args.trace).with_context(|| name.clone())?;
     let trace = if is_pcapng(&args.trace) {
@@ -100,9 +100,9 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode> {
     for Traced { item, .. } in &trace {
         let due_ns = begun_ns + (item.at_ns - first_ns);
         // What comes back is taken out of the way meanwhile.
-        buses.collect((due_ns - now_ns()).max(0), |_, _| false);
-        let bus = item.channel.saturating_add(1);
-        let went = bus <= buses.len() && buses.send(bus, &item.frame).and_then(|()| buses.flush()).is_ok();
+        desk.collect((due_ns - now_ns()).max(0), |_, _| false);
+        let bus = usize::from(item.channel);
+        let went = bus < desk.buses() && desk.send(bus, &item.frame).and_then(|()| desk.flush()).is_ok();
         sent += u64::from(went);
         refused += u64::from(!went);
     }

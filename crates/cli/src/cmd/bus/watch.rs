@@ -1,9 +1,11 @@
 //! `khz bus watch`: everything on the buses, as a live table.
 
-use super::open::Buses;
+use super::open::desk;
 use crate::cmd::{show, stop_on_signal};
 use crate::duration;
 use anyhow::Result;
+use khz_link::Counters;
+use khz_robot::desk::Desk;
 use khz_wire::Frame;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -34,34 +36,40 @@ struct Seen {
 
 /// Watches until Ctrl-C.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let mut buses = Buses::open(&args.links)?;
+    let mut desk = desk(&args.links)?;
     let stop = stop_on_signal()?;
-    let mut seen: BTreeMap<(u8, u32), Seen> = BTreeMap::new();
+    let mut seen: BTreeMap<(usize, u32), Seen> = BTreeMap::new();
     let started = Instant::now();
     while !stop.load(Ordering::Relaxed) && args.duration.is_none_or(|most| started.elapsed() < most) {
-        buses.collect(1_000_000_000, |bus, received| {
+        desk.collect(1_000_000_000, |bus, received| {
             let entry = seen.entry((bus, received.frame.id)).or_default();
             entry.count += 1;
             entry.last = Some(received.frame);
             stop.load(Ordering::Relaxed)
         });
-        show(&table(&buses, &mut seen)?)?;
+        show(&table(&desk, &mut seen)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(buses: &Buses, seen: &mut BTreeMap<(u8, u32), Seen>) -> Result<String> {
+fn table(desk: &Desk, seen: &mut BTreeMap<(usize, u32), Seen>) -> Result<String> {
     let mut text = String::new();
-    for bus in 1..=buses.len() {
-        writeln!(text, "bus {bus} {}: {} errors", buses.name(bus), buses.errors(bus))?;
+    for bus in 0..desk.buses() {
+        writeln!(text, "bus {} {}: {} errors", bus + 1, desk.name(bus), errors(&desk.counters(bus)))?;
     }
     writeln!(text, "bus        id     per s      total  data")?;
     for ((bus, id), entry) in seen {
         let rate = entry.count - std::mem::replace(&mut entry.before, entry.count);
-        write!(text, "{bus:<4} {id:>8X}  {rate:>8}  {:>9}  ", entry.count)?;
+        write!(text, "{:<4} {id:>8X}  {rate:>8}  {:>9}  ", bus + 1, entry.count)?;
         let payload = entry.last.iter().flat_map(|frame| frame.payload().iter());
         payload.take(32).try_for_each(|byte| write!(text, "{byte:02x}"))?;
         writeln!(text)?;
     }
     Ok(text + "\n")
+}
+
+/// Errors of all kinds.
+const fn errors(counters: &Counters) -> u64 {
+    let refused = counters.full + counters.expired + counters.stale + counters.unexpected;
+    counters.corrupt + counters.errors + counters.downs + refused
 }

@@ -1,0 +1,437 @@
+//! Servos without a loop: who is there, single commands, registers, frames as they are.
+//!
+//! A [`Desk`] has the buses of a robot file, or of links that a command line names ([`Desk::open`]). What to send to a servo
+//! and what it answers is its family's business ([`khz_servo::ByHand`]). Nothing here is for a loop: everything waits.
+
+mod open;
+
+pub use khz_servo::by_hand::{Answer, Identity, Order, Wanted};
+pub use open::{hat_spi, is_robot_file};
+
+use crate::RobotConfig;
+use crate::assemble::{AssembleError, Links, Place, open_links};
+use khz_link::{Counters, Imu, Link, LinkError, Received};
+use khz_rt::{now_ns, wait_readable};
+use khz_servo::by_hand::Ask;
+use khz_servo::{Family, ServoPlan};
+use khz_wire::{Address, Frame, Request};
+use std::collections::BTreeMap;
+use std::mem::discriminant;
+use std::time::Duration;
+
+/// Below this distance sleeping is coarser than waiting.
+const SLEEP_NS: i64 = 100_000;
+/// Requests under way at once where a bus takes several; every adapter takes as many.
+const BURST: usize = 16;
+
+/// Why something could not be done by hand.
+#[derive(Debug, thiserror::Error)]
+pub enum DeskError {
+    /// A bus cannot be used.
+    #[error("bus {bus}: {why}")]
+    Bus {
+        /// Its name.
+        bus: String,
+        /// What the link says.
+        why: LinkError,
+    },
+    /// The servo did not answer.
+    #[error("{servo} did not reply within {timeout_s} s: is it powered, is the id right?")]
+    NoReply {
+        /// Which servo.
+        servo: String,
+        /// How long it had.
+        timeout_s: f64,
+    },
+    /// The servo's answer is cut off or garbled.
+    #[error("{servo}: its reply is damaged: {why}")]
+    Damaged {
+        /// Which servo.
+        servo: String,
+        /// How it is damaged.
+        why: String,
+    },
+    /// That cannot be sent.
+    #[error("{0}")]
+    Impossible(String),
+}
+
+/// Buses and the servos known on them.
+pub struct Desk {
+    links: Vec<Box<dyn Link>>,
+    buses: Vec<Bus>,
+    servos: Vec<Seat>,
+}
+
+/// A bus, and who is asked for in a scan of it.
+struct Bus {
+    name: String,
+    place: Place,
+    families: Vec<Family>,
+}
+
+/// A servo: where it is and how it is spoken to.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// For messages.
+    pub name: String,
+    /// Its bus, counted from 0.
+    pub bus: usize,
+    /// Its id there, how it is mounted and what it speaks.
+    pub servo: ServoPlan,
+}
+
+/// How to look for servos.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scan {
+    /// The highest id to ask for.
+    pub last: u8,
+    /// How long to wait for the answers to what was sent together, ns.
+    pub timeout_ns: i64,
+    /// Asks everybody at once, where family and bus allow it. Round trips then tell little.
+    pub together: bool,
+}
+
+/// A servo that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Its bus, counted from 0.
+    pub bus: usize,
+    /// What it said of itself; its id is in there.
+    pub answer: Answer,
+    /// From handing the request to the link until the first answer had arrived, ns.
+    pub round_trip_ns: i64,
+}
+
+impl Seat {
+    /// The number of the register that the servo's manual calls so.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn register(&self, name: &str) -> Result<u16, DeskError> {
+        let found = self.servo.family.by_hand().register(name);
+        found.ok_or_else(|| DeskError::Impossible(format!("{}: no register is called `{name}`", self.name)))
+    }
+}
+
+impl Desk {
+    /// Opens the buses of a robot file.
+    ///
+    /// # Errors
+    /// A link that cannot be opened, with its bus.
+    pub fn connect(config: &RobotConfig) -> Result<Self, AssembleError> {
+        Ok(Self::of(config, open_links(config, |world| Box::new(world))?))
+    }
+
+    /// The buses and servos of a robot file, on links that are open.
+    pub fn of(config: &RobotConfig, links: Links) -> Self {
+        let mut desk = Self { links: Vec::new(), buses: Vec::new(), servos: Vec::new() };
+        desk.add(config, links);
+        desk
+    }
+
+    fn add(&mut self, config: &RobotConfig, links: Links) {
+        let (first_link, first_bus) = (self.links.len(), self.buses.len());
+        for ((link, channel), bus) in links.places.into_iter().zip(&config.buses) {
+            let place = (first_link + link, channel);
+            self.buses.push(Bus { name: bus.name.clone(), place, families: Vec::new() });
+        }
+        self.links.extend(links.links);
+        for (number, servo) in config.servos.iter().enumerate() {
+            let (bus, plan) = (first_bus + servo.bus, servo.plan(number));
+            let families = &mut self.buses[bus].families;
+            // How values travel makes no other family.
+            if !families.iter().any(|other| discriminant(other) == discriminant(&plan.family)) {
+                families.push(plan.family.clone());
+            }
+            self.servos.push(Seat { name: servo.name.clone(), bus, servo: plan });
+        }
+    }
+
+    /// A link of which nothing but its name is known: each of its channels is a bus.
+    fn add_link(&mut self, name: &str, link: Box<dyn Link>) {
+        for channel in 0..link.capabilities().channels {
+            let place = (self.links.len(), channel);
+            self.buses.push(Bus { name: name.to_owned(), place, families: Vec::new() });
+        }
+        self.links.push(link);
+    }
+
+    /// How many buses there are; they are counted from 0.
+    pub fn buses(&self) -> usize {
+        self.buses.len()
+    }
+
+    /// What a bus is called.
+    pub fn name(&self, bus: usize) -> &str {
+        &self.buses[bus].name
+    }
+
+    /// The servos of the robot files, in their order.
+    pub fn servos(&self) -> &[Seat] {
+        &self.servos
+    }
+
+    /// The links, open.
+    pub fn links(&mut self) -> &mut [Box<dyn Link>] {
+        &mut self.links
+    }
+
+    /// The link of a bus, and its channel there.
+    pub fn link(&self, bus: usize) -> (&dyn Link, u8) {
+        let (link, channel) = self.buses[bus].place;
+        (&*self.links[link], channel)
+    }
+
+    /// Only one query may be under way on this bus.
+    pub fn is_half_duplex(&self, bus: usize) -> bool {
+        let (link, channel) = self.link(bus);
+        link.half_duplex(channel)
+    }
+
+    /// What happened so far on a bus.
+    pub fn counters(&self, bus: usize) -> Counters {
+        let (link, channel) = self.link(bus);
+        link.counters(channel)
+    }
+
+    /// The first link's IMU, of the links that have one.
+    pub fn imu(&mut self) -> Option<&mut dyn Imu> {
+        self.links.iter_mut().find_map(|link| link.imu())
+    }
+
+    /// Hands a frame as it is to its bus, without waiting; [`Desk::flush`] sends what was handed over.
+    ///
+    /// # Errors
+    /// As [`Link::send`].
+    pub fn send(&mut self, bus: usize, frame: &Frame) -> Result<(), LinkError> {
+        self.hand_over(bus, &Address::request(frame))
+    }
+
+    fn hand_over(&mut self, bus: usize, request: &Request<'_>) -> Result<(), LinkError> {
+        let (link, channel) = self.buses[bus].place;
+        self.links[link].send(channel, request, now_ns())
+    }
+
+    /// Hands everything sent to the wires.
+    ///
+    /// # Errors
+    /// As [`Link::flush`].
+    pub fn flush(&mut self) -> Result<(), LinkError> {
+        self.links.iter_mut().try_for_each(|link| link.flush(now_ns()))
+    }
+
+    /// Sends a frame as it is, waiting for room until `until_ns`.
+    ///
+    /// # Errors
+    /// The bus has no room for so long, or cannot carry the frame.
+    pub fn send_by(&mut self, bus: usize, frame: &Frame, until_ns: i64) -> Result<(), DeskError> {
+        self.request_by(bus, &Address::request(frame), until_ns)
+    }
+
+    fn request_by(&mut self, bus: usize, request: &Request<'_>, until_ns: i64) -> Result<(), DeskError> {
+        let sent = loop {
+            match self.hand_over(bus, request) {
+                Err(LinkError::Full) if now_ns() < until_ns => std::thread::yield_now(),
+                Ok(()) => break self.flush(),
+                refused => break refused,
+            }
+        };
+        sent.map_err(|why| DeskError::Bus { bus: self.buses[bus].name.clone(), why })
+    }
+
+    /// What has come by now, with its bus.
+    pub fn receive(&mut self) -> Option<(usize, Received)> {
+        let now_ns = now_ns();
+        let buses = &self.buses;
+        self.links.iter_mut().enumerate().find_map(|(link, each)| {
+            let received = each.receive(now_ns).ok()??;
+            let bus = buses.iter().position(|bus| bus.place == (link, received.channel))?;
+            Some((bus, received))
+        })
+    }
+
+    /// Collects what comes until `take` says that it is enough, or the time is over. What has come by then counts, however
+    /// late one looks. True if it was enough.
+    pub fn collect(&mut self, timeout_ns: i64, mut take: impl FnMut(usize, Received) -> bool) -> bool {
+        let until_ns = now_ns().saturating_add(timeout_ns);
+        loop {
+            match self.receive() {
+                Some((bus, received)) if take(bus, received) => return true,
+                Some(_) => {}
+                None if now_ns() >= until_ns => return false,
+                None => self.pass(until_ns),
+            }
+        }
+    }
+
+    /// Lets time pass until something may have come, and no longer than until `until_ns`.
+    pub fn pass(&self, until_ns: i64) {
+        if let [link] = self.links.as_slice()
+            && let Some(fd) = link.fd()
+        {
+            // Whatever it says, the link is asked next.
+            let _ = wait_readable(fd, until_ns);
+            return;
+        }
+        let next_ns = self.links.iter().filter_map(|link| link.next_event_ns()).min().unwrap_or(until_ns);
+        let left_ns = next_ns.min(until_ns).saturating_sub(now_ns());
+        let kernel_fed = self.links.iter().any(|link| link.fd().is_some());
+        match left_ns {
+            // Short enough for any reply, long enough to leave the CPU alone.
+            _ if kernel_fed => std::thread::sleep(Duration::from_micros(20)),
+            SLEEP_NS.. => std::thread::sleep(Duration::from_nanos((left_ns - SLEEP_NS / 2) as u64)),
+            _ => std::hint::spin_loop(),
+        }
+    }
+
+    /// The servos that answer on a bus, whether a robot file has them or not, by their ids.
+    ///
+    /// # Errors
+    /// The bus cannot be used.
+    pub fn scan(&mut self, bus: usize, scan: &Scan) -> Result<Vec<Found>, DeskError> {
+        let mut found = BTreeMap::new();
+        let families = match &self.buses[bus].families[..] {
+            [] => vec![Family::default()],
+            known => known.to_vec(),
+        };
+        for family in families {
+            self.look_for(&family, bus, scan, &mut found)?;
+        }
+        Ok(found.into_values().collect())
+    }
+
+    fn look_for(
+        &mut self,
+        family: &Family,
+        bus: usize,
+        scan: &Scan,
+        found: &mut BTreeMap<u8, Found>,
+    ) -> Result<(), DeskError> {
+        let (family, alone) = (family.by_hand(), self.is_half_duplex(bus));
+        let everybody = family.everybody().filter(|_| scan.together && !alone);
+        let ids = family.ids().take_while(|&id| id <= scan.last);
+        let (mut asks, mut more) = (Vec::from_iter(everybody), BTreeMap::new());
+        if asks.is_empty() {
+            for id in ids {
+                let mut who = family.who(id).into_iter();
+                asks.extend(who.next());
+                more.insert(id, who.collect::<Vec<_>>());
+            }
+        }
+        let mut asked = Vec::new();
+        for burst in chunks(asks, if alone { 1 } else { BURST }) {
+            self.ask_all(bus, burst, scan.timeout_ns, &mut asked, found)?;
+        }
+        for (_, ask) in
+            found.keys().copied().collect::<Vec<_>>().iter().filter_map(|id| more.remove_entry(id))
+        {
+            for ask in ask {
+                self.ask_all(bus, vec![ask], scan.timeout_ns, &mut Vec::new(), found)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends these together and waits for whoever is asked by id. Answers to what was `asked` before count, too.
+    fn ask_all(
+        &mut self,
+        bus: usize,
+        asks: Vec<Ask>,
+        timeout_ns: i64,
+        asked: &mut Vec<(Ask, i64)>,
+        found: &mut BTreeMap<u8, Found>,
+    ) -> Result<(), DeskError> {
+        let mut open: Vec<Option<u8>> = asks.iter().map(|ask| ask.id).collect();
+        for ask in asks {
+            let sent_ns = now_ns();
+            self.request_by(bus, &ask.request(), sent_ns.saturating_add(timeout_ns))?;
+            asked.push((ask, sent_ns));
+        }
+        self.collect(timeout_ns, |from, received| {
+            let heard = |(ask, sent_ns): &(Ask, i64)| Some(((ask.read)(&received.frame)?, *sent_ns));
+            // The newest first: a servo asked again answers that.
+            if from == bus
+                && let Some((answer, sent_ns)) = asked.iter().rev().find_map(heard)
+            {
+                open.retain(|id| *id != Some(answer.id));
+                let round_trip_ns = received.at_ns - sent_ns;
+                let fresh =
+                    || Found { bus, answer: Answer { id: answer.id, ..Answer::default() }, round_trip_ns };
+                found.entry(answer.id).or_insert_with(fresh).answer.add(answer);
+            }
+            open.is_empty()
+        });
+        Ok(())
+    }
+
+    /// Asks a servo for its state and for further registers, after telling it the order, if there is one.
+    ///
+    /// # Errors
+    /// It does not answer, its answer is damaged, or that cannot be sent.
+    pub fn exchange(
+        &mut self,
+        servo: &Seat,
+        order: Option<&Order>,
+        registers: &[Wanted<'_>],
+        timeout_ns: i64,
+    ) -> Result<Answer, DeskError> {
+        let ServoPlan { id, mounting, family, .. } = &servo.servo;
+        let asks = family.by_hand().exchange(*id, mounting, order, registers);
+        self.ask(servo, asks, timeout_ns)
+    }
+
+    /// Writes a register of a servo, in the servo's own units.
+    ///
+    /// # Errors
+    /// As [`Desk::exchange`].
+    pub fn write(
+        &mut self,
+        servo: &Seat,
+        register: &Wanted<'_>,
+        value: f64,
+        timeout_ns: i64,
+    ) -> Result<Answer, DeskError> {
+        let asks = servo.servo.family.by_hand().write(servo.servo.id, register, value);
+        self.ask(servo, asks, timeout_ns)
+    }
+
+    fn ask(
+        &mut self,
+        servo: &Seat,
+        asks: Result<Vec<Ask>, String>,
+        timeout_ns: i64,
+    ) -> Result<Answer, DeskError> {
+        let mut whole = Answer { id: servo.servo.id, ..Answer::default() };
+        for ask in asks.map_err(DeskError::Impossible)? {
+            whole.add(self.ask_one(servo, &ask, timeout_ns)?);
+        }
+        match whole.damaged {
+            Some(why) => Err(DeskError::Damaged { servo: servo.name.clone(), why }),
+            None => Ok(whole),
+        }
+    }
+
+    fn ask_one(&mut self, servo: &Seat, ask: &Ask, timeout_ns: i64) -> Result<Answer, DeskError> {
+        // What came before was not asked now.
+        while self.receive().is_some() {}
+        self.request_by(servo.bus, &ask.request(), now_ns().saturating_add(timeout_ns))?;
+        let mut answer = None;
+        self.collect(timeout_ns, |from, received| {
+            answer = (ask.read)(&received.frame).filter(|_| from == servo.bus);
+            answer.is_some()
+        });
+        answer.ok_or_else(|| DeskError::NoReply {
+            servo: format!("{} (id {} on bus {})", servo.name, servo.servo.id, self.buses[servo.bus].name),
+            timeout_s: timeout_ns as f64 * 1e-9,
+        })
+    }
+}
+
+fn chunks<T>(items: Vec<T>, size: usize) -> Vec<Vec<T>> {
+    let mut items = items.into_iter();
+    std::iter::from_fn(|| {
+        Some(items.by_ref().take(size).collect()).filter(|chunk: &Vec<T>| !chunk.is_empty())
+    })
+    .collect()
+}

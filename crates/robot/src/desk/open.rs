@@ -1,0 +1,101 @@
+//! Links as a command line names them.
+
+use super::Desk;
+use crate::RobotConfig;
+use crate::assemble::open_links;
+use crate::links::{Around, LinkConfig, LinkKind};
+use khz_emu::hat::Hat;
+use khz_emu::{BusConfig, World};
+use khz_link::Link;
+use khz_link::pi3hat::{Options, Pi3hat, Pi3hatConfig, Spi, Spidev};
+use khz_servo::family;
+use khz_wire::Frame;
+
+/// A pi3hat that is emulated in this process.
+const EMULATED_HAT: &str = "emulated:pi3hat";
+
+/// Whether the word names a robot file.
+pub fn is_robot_file(word: &str) -> bool {
+    word.ends_with(".toml")
+}
+
+impl Desk {
+    /// Opens links as a command line names them: `KIND:TARGET`, a robot file, `emulated`, `pi3hat` or `emulated:pi3hat`.
+    /// Buses are counted over all of them.
+    ///
+    /// # Errors
+    /// What is no link, or cannot be opened, with what to do.
+    pub fn open(words: &[impl AsRef<str>]) -> Result<Self, String> {
+        let mut desk = Self { links: Vec::new(), buses: Vec::new(), servos: Vec::new() };
+        words.iter().try_for_each(|word| desk.open_one(word.as_ref()))?;
+        Ok(desk)
+    }
+
+    fn open_one(&mut self, word: &str) -> Result<(), String> {
+        if is_robot_file(word) {
+            let robot = RobotConfig::load(word).map_err(|error| error.to_string())?;
+            let links = open_links(&robot, |world| Box::new(world)).map_err(|error| error.to_string())?;
+            self.add(&robot, links);
+            return Ok(());
+        }
+        self.add_link(word, open_link(word)?);
+        Ok(())
+    }
+}
+
+fn open_link(word: &str) -> Result<Box<dyn Link>, String> {
+    if word == EMULATED_HAT {
+        let hat = Pi3hat::open(hat_spi(word)?, &Options::default(), replier, khz_rt::now_ns());
+        return Ok(Box::new(hat.map_err(|error| error.to_string())?));
+    }
+    let Some(link) = LinkConfig::by_hand(word) else {
+        return Err(format!(
+            "{word}: not a link; write {}, {EMULATED_HAT}, or a robot file (.toml)",
+            LinkKind::usages()
+        ));
+    };
+    let mut emulated =
+        || -> Result<Box<dyn Link>, String> { Ok(Box::new(world(&RobotConfig::quadruped().world())?)) };
+    link.bus().open(Around {
+        ids: None,
+        sharing: Vec::new(),
+        pi3hat: Pi3hatConfig::default(),
+        imu_mounting: None,
+        replier: Box::new(replier),
+        emulated: &mut emulated,
+    })
+}
+
+/// A link that a command line names may have any devices.
+fn replier(_: u8, frame: &Frame) -> Option<u8> {
+    family::replier(frame)
+}
+
+fn world(config: &khz_emu::WorldConfig) -> Result<World, String> {
+    World::new(config).map_err(|error| error.to_string())
+}
+
+/// The SPI of the hat that a word names: `pi3hat`, that of a robot file, or `emulated:pi3hat`.
+///
+/// # Errors
+/// What is no hat, or cannot be opened, with what to do.
+pub fn hat_spi(word: &str) -> Result<Box<dyn Spi>, String> {
+    let hat = match word {
+        "pi3hat" => Pi3hatConfig::default(),
+        EMULATED_HAT => {
+            let mut devices = RobotConfig::quadruped().world();
+            devices.buses.resize(5, BusConfig::CAN_FD);
+            return Ok(Box::new(Hat::new(world(&devices)?, 4)));
+        }
+        file if is_robot_file(file) => {
+            let robot = RobotConfig::load(file).map_err(|error| error.to_string())?;
+            robot.pi3hat.unwrap_or_default()
+        }
+        _ => {
+            return Err(format!(
+                "{word}: not a pi3hat; write pi3hat, a robot file (.toml) with a hat, or {EMULATED_HAT}"
+            ));
+        }
+    };
+    Ok(Box::new(Spidev::open(&hat).map_err(|error| error.to_string())?))
+}

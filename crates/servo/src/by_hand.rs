@@ -1,0 +1,171 @@
+//! Servos by hand, without a loop: who is there, single commands, registers.
+//!
+//! A family says what to send and reads what comes; who sends it and waits knows no family.
+//!
+//! Nothing here is for the tick: everything allocates.
+
+use crate::{Fault, Mode, Mounting, PositionCommand};
+use khz_wire::{Frame, Request};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// What a family does by hand.
+pub trait ByHand {
+    /// The ids its servos can have.
+    fn ids(&self) -> RangeInclusive<u8>;
+
+    /// Asks everybody on a bus who they are; `None` if the family cannot. For buses on which answers do not collide.
+    fn everybody(&self) -> Option<Ask>;
+
+    /// Asks the servo with this id who it is: the first request shows that it is there, the others tell more of it.
+    fn who(&self, id: u8) -> Vec<Ask>;
+
+    /// Asks a servo for its state and for further registers, after telling it the order, if there is one. The requests are sent
+    /// one after another, each when the one before has been answered.
+    ///
+    /// # Errors
+    /// What of it cannot be sent, in words.
+    fn exchange(
+        &self,
+        id: u8,
+        mounting: &Mounting,
+        order: Option<&Order>,
+        registers: &[Wanted<'_>],
+    ) -> Result<Vec<Ask>, String>;
+
+    /// Writes a register, in the servo's own units.
+    ///
+    /// # Errors
+    /// What of it cannot be sent, in words.
+    fn write(&self, id: u8, register: &Wanted<'_>, value: f64) -> Result<Vec<Ask>, String>;
+
+    /// The number of the register that the servo's manual calls so.
+    fn register(&self, name: &str) -> Option<u16>;
+}
+
+/// A request, and how to know the answers to it.
+pub struct Ask {
+    /// What is sent.
+    pub frame: Frame,
+    /// Who is asked; `None`: everybody.
+    pub id: Option<u8>,
+    /// How many answers it brings; [`Request::UNKNOWN`] if nobody knows.
+    pub answers: u16,
+    /// Reads a frame; `None` if it answers something else. Others talk on the bus, too: other hosts and their servos, and
+    /// servos that answer late.
+    pub read: Reader,
+}
+
+/// How to know an answer.
+pub type Reader = Box<dyn Fn(&Frame) -> Option<Answer> + Send>;
+
+impl Ask {
+    /// What is handed to a link.
+    pub const fn request(&self) -> Request<'_> {
+        Request { frame: &self.frame, to: self.id, replies: self.answers }
+    }
+}
+
+impl fmt::Debug for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ask").field("frame", &self.frame).field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// One command by hand. In each, a watchdog of 0 is the servo's own setting, s; NaN: it never acts by itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Order {
+    /// Output off; clears a fault.
+    Stop,
+    /// Damping without holding a position.
+    Damp {
+        /// Share of the velocity gain.
+        kd_scale: f64,
+        /// The watchdog.
+        watchdog_s: f64,
+    },
+    /// Follow a position (NaN: from wherever it is) and velocity, adding a torque.
+    Position {
+        /// What to follow.
+        command: PositionCommand,
+        /// The watchdog.
+        watchdog_s: f64,
+    },
+}
+
+/// A register to be read or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted<'a> {
+    /// Its number.
+    pub number: u16,
+    /// How it is to travel, in the family's words; `None`: as suits it.
+    pub format: Option<&'a str>,
+}
+
+/// What a servo answered. What the answer did not bring is `None`; what the servo cannot tell is NaN.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// Whose.
+    pub id: u8,
+    /// What it is doing.
+    pub mode: Option<Mode>,
+    /// Joint position, rad.
+    pub position: Option<f64>,
+    /// Joint velocity, rad/s.
+    pub velocity: Option<f64>,
+    /// Joint torque, N·m.
+    pub torque: Option<f64>,
+    /// Supply, V.
+    pub voltage: Option<f64>,
+    /// Board temperature, °C.
+    pub temperature: Option<f64>,
+    /// Why it stopped.
+    pub fault: Option<Fault>,
+    /// The first register it would not read or write, and the code of why.
+    pub refused: Option<(u32, u32)>,
+    /// Every other register, in the servo's own units.
+    pub registers: BTreeMap<u16, f64>,
+    /// Who it is, if that was asked.
+    pub identity: Identity,
+    /// Why it cannot be read to its end, if it cannot.
+    pub damaged: Option<String>,
+}
+
+/// Who a servo is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Version of its firmware.
+    pub firmware: Option<String>,
+    /// Version of its register map.
+    pub map: Option<i64>,
+    /// Serial number.
+    pub serial: Option<String>,
+    /// Its UUID.
+    pub uuid: Option<[u8; 16]>,
+}
+
+impl Answer {
+    /// Adds what another answer of the same servo brought.
+    pub fn add(&mut self, other: Self) {
+        fn newer<T>(old: &mut Option<T>, new: Option<T>) {
+            if new.is_some() {
+                *old = new;
+            }
+        }
+        newer(&mut self.mode, other.mode);
+        newer(&mut self.position, other.position);
+        newer(&mut self.velocity, other.velocity);
+        newer(&mut self.torque, other.torque);
+        newer(&mut self.voltage, other.voltage);
+        newer(&mut self.temperature, other.temperature);
+        newer(&mut self.fault, other.fault);
+        newer(&mut self.damaged, other.damaged);
+        self.refused = self.refused.or(other.refused);
+        self.registers.extend(other.registers);
+        newer(&mut self.identity.firmware, other.identity.firmware);
+        newer(&mut self.identity.map, other.identity.map);
+        newer(&mut self.identity.serial, other.identity.serial);
+        newer(&mut self.identity.uuid, other.identity.uuid);
+    }
+}
