@@ -65,6 +65,8 @@ pub struct Robot {
     config: RobotConfig,
     text: String,
     options: LaunchOptions,
+    /// The configuration is not that of the text any more.
+    is_changed: bool,
 }
 
 impl Robot {
@@ -84,8 +86,19 @@ impl Robot {
     /// # Errors
     /// Something in the text is wrong.
     pub fn parse(text: &str, name: &str) -> Result<Self, Error> {
-        let config = RobotConfig::parse(text, name)?;
-        Ok(Self { config, text: text.to_owned(), options: LaunchOptions::default() })
+        Ok(Self::new(RobotConfig::parse(text, name)?, text.to_owned()))
+    }
+
+    /// The robot of a configuration made by a program; it is checked as a file is. In the log it is a file that says the same.
+    ///
+    /// # Errors
+    /// Something in it is wrong: every problem, with its place in such a file.
+    pub fn of(config: &RobotConfig) -> Result<Self, Error> {
+        Ok(Self::new(config.checked()?, config.text()?))
+    }
+
+    fn new(config: RobotConfig, text: String) -> Self {
+        Self { config, text, options: LaunchOptions::default(), is_changed: false }
     }
 
     /// The emulated quadruped of `khz run`: 12 servos on 4 buses, and an IMU.
@@ -93,8 +106,7 @@ impl Robot {
     /// # Panics
     /// Never: the built-in file is right.
     pub fn quadruped() -> Self {
-        let config = RobotConfig::quadruped();
-        Self { config, text: QUADRUPED.to_owned(), options: LaunchOptions::default() }
+        Self::new(RobotConfig::quadruped(), QUADRUPED.to_owned())
     }
 
     /// What the robot file says.
@@ -107,11 +119,11 @@ impl Robot {
         self.config.servos.iter().position(|servo| servo.name == name)
     }
 
-    /// Changes what the robot file says, for this run. What is changed is not checked as a file is: formats that cannot carry
-    /// a limit, or a watchdog shorter than two periods, are not noticed here.
+    /// Changes what the robot file says, for this run. [`Robot::start`] checks it as a file is.
     #[must_use]
     pub fn configure(mut self, change: impl FnOnce(&mut RobotConfig)) -> Self {
         change(&mut self.config);
+        self.is_changed = true;
         self
     }
 
@@ -178,7 +190,8 @@ impl Robot {
     /// # Errors
     /// Whatever keeps it from starting. A setting that the loop's thread insists on and is not granted is reported by [`Run::finish`].
     pub fn start(self) -> Result<Run, Error> {
-        let Self { config, text, options } = self;
+        let Self { config, text, options, is_changed } = self;
+        let config = if is_changed { config.checked()? } else { config };
         let stop = Arc::clone(&options.stop);
         let launch = Launch::start(&config, &text, options)?;
         Ok(Run { launch, config, text, stop })

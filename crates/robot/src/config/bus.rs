@@ -24,6 +24,13 @@ pub struct BusConfig {
     pub faults: FaultsConfig,
 }
 
+impl BusConfig {
+    /// A bus on which nothing is broken on purpose.
+    pub fn new(name: impl Into<String>, link: LinkConfig) -> Self {
+        Self { name: name.into(), link, faults: FaultsConfig::default() }
+    }
+}
+
 section! {
     /// The keys every bus has.
     BusSection {

@@ -95,6 +95,27 @@ pub struct RobotConfig {
     pub warnings: Vec<String>,
 }
 
+impl Default for RobotConfig {
+    /// A robot file without a line. It is no robot yet: a bus and a servo are the least.
+    fn default() -> Self {
+        Self {
+            name: RobotSection::default().name,
+            timing: LoopConfig::default(),
+            buses: Vec::new(),
+            servos: Vec::new(),
+            imu: None,
+            pi3hat: None,
+            controller: ControllerConfig::default(),
+            supervisor: SupervisorSettings::default(),
+            watchdog: WatchdogSettings::default(),
+            log: LogConfig::default(),
+            emulation: EmulationConfig::default(),
+            body: None,
+            warnings: Vec::new(),
+        }
+    }
+}
+
 /// The quadruped `khz run` uses without a file.
 pub const QUADRUPED: &str = include_str!("../../../../robots/quadruped.toml");
 
