@@ -48,8 +48,9 @@ pub(super) struct LogFile<D> {
     counts: Arc<Counts>,
     disk: D,
     store: Store,
+    most_bytes: u64,
     epoch_ns: i64,
-    /// Time of the newest sample, if the clock of the samples is not the computer's.
+    /// Time of the newest sample, if the samples' clock is not the loop's on this computer.
     newest_ns: Option<i64>,
     opened_ns: i64,
     flushed_ns: i64,
@@ -88,8 +89,9 @@ impl<D: Disk> LogFile<D> {
             counts: Arc::clone(&plan.counts),
             disk,
             store: Store::Full,
+            most_bytes: plan.most_bytes,
             epoch_ns,
-            newest_ns: plan.virtual_time.then_some(0),
+            newest_ns: plan.newest_ns,
             opened_ns: now_ns,
             flushed_ns: now_ns,
             synced_ns: now_ns,
@@ -148,7 +150,7 @@ impl<D: Disk> LogFile<D> {
     fn tell(&mut self, now_ns: i64, anyway: bool) {
         let of_others = self.others.iter().map(|(_, lost)| *lost);
         let lost = self.counts.all_dropped() + of_others.clone().sum::<u64>();
-        if lost == self.told && !anyway {
+        if !anyway && (lost == self.told || self.has_most()) {
             return;
         }
         let dropped = (0..self.records.len()).map(|index| self.counts.dropped(index));
@@ -165,7 +167,7 @@ impl<D: Disk> LogFile<D> {
                 self.close(now_ns);
                 self.store = Store::Full;
             }
-            Store::Full if self.look_at_room(RESUME_BYTES).is_ok() => self.reopen(now_ns),
+            Store::Full if !self.has_most() && self.look_at_room(RESUME_BYTES).is_ok() => self.reopen(now_ns),
             _ => {}
         }
     }
@@ -178,6 +180,12 @@ impl<D: Disk> LogFile<D> {
             // A disk that cannot tell is written to; it will say when it is full.
             _ => Ok(()),
         }
+    }
+
+    /// Whether the files have all the bytes they may.
+    fn has_most(&self) -> bool {
+        let in_this = if let Store::Open(log) = &self.store { log.position() } else { 0 };
+        self.finished_bytes + in_this >= self.most_bytes
     }
 
     fn is_rotation_due(&self, now_ns: i64) -> bool {
@@ -316,10 +324,15 @@ impl<D: Disk> Sink for LogFile<D> {
     }
 
     /// What becomes of it shows later: it waits with others to be written.
-    fn sample(&mut self, RecordId(record): RecordId, time_ns: i64, payload: &[u8]) -> SinkResult {
-        let record = usize::from(record);
+    fn sample(&mut self, id: RecordId, time_ns: i64, payload: &[u8]) -> SinkResult {
+        let record = id.index();
         let time_us = time_ns.saturating_add(self.epoch_ns) / 1000;
         self.newest_ns = self.newest_ns.map(|newest_ns| newest_ns.max(time_ns));
+        if self.has_most() {
+            self.lost += 1;
+            self.counts.drop_one(id);
+            return Ok(());
+        }
         self.in_hand[record] += 1;
         match &mut self.store {
             Store::Open(log) => {
@@ -349,7 +362,7 @@ impl<D: Disk> Sink for LogFile<D> {
             self.synced_ns = now_ns;
             self.flush(true);
         }
-        if self.is_rotation_due(now_ns) {
+        if self.is_rotation_due(now_ns) && !self.has_most() {
             self.close(now_ns);
             self.reopen(now_ns);
         }

@@ -35,7 +35,9 @@ pub struct Plan {
     pub(super) log: LogConfig,
     pub(super) sync: Sync,
     pub(super) epoch_ns: Option<i64>,
-    pub(super) virtual_time: bool,
+    /// Time of the newest sample, if the samples' clock is not the loop's on this computer.
+    pub(super) newest_ns: Option<i64>,
+    pub(super) most_bytes: u64,
     pub(super) records: Vec<Declared>,
     pub(super) drains: Vec<Drain>,
     pub(super) sinks: Vec<Lane>,
@@ -59,7 +61,8 @@ impl Plan {
             log,
             sync: Sync::default(),
             epoch_ns: None,
-            virtual_time: false,
+            newest_ns: None,
+            most_bytes: u64::MAX,
             records,
             drains,
             sinks,
@@ -90,7 +93,19 @@ impl Plan {
     /// sample. Sinks of one's own are not waited for.
     pub fn virtual_time(self, epoch_ns: i64) -> Self {
         self.counts.be_patient();
-        Self { epoch_ns: self.epoch_ns.or(Some(epoch_ns)), virtual_time: true, ..self }
+        Self { epoch_ns: self.epoch_ns.or(Some(epoch_ns)), newest_ns: Some(0), ..self }
+    }
+
+    /// Samples are stamped in ns since the Unix epoch, by a clock that may be set meanwhile. What the recorder adds itself
+    /// is as late as the newest sample, and files are rotated by that time.
+    pub fn since_1970(self) -> Self {
+        Self { epoch_ns: Some(0), newest_ns: Some(khz_rt::clock::realtime_ns()), ..self }
+    }
+
+    /// Once the files have so many bytes together, samples are lost and counted, and there are no further files. What
+    /// ends the last one, its index and the counts, is written all the same.
+    pub fn most_bytes(self, most_bytes: u64) -> Self {
+        Self { most_bytes, ..self }
     }
 
     /// Declares a record; its samples are values of `ty`. The recorder's own is named `recorder`.

@@ -287,6 +287,42 @@ fn a_disk_that_is_full_from_the_beginning_is_an_error() {
 }
 
 #[test]
+fn at_its_most_bytes_a_recording_ends_cleanly_and_counts_the_rest() {
+    const MOST: u64 = 60_000;
+    let log = LogConfig { path: "a".into(), rotate_s: Some(1.0), ..Default::default() };
+    let mut plan = Plan::new(log).epoch_ns(0).most_bytes(MOST);
+    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let (tap, disk) = (plan.tap(0), Memory::default());
+    let mut bench = Bench { work: Work::begin(plan, disk.clone(), 0).unwrap(), disk, tap, tick };
+    bench.run(0..9000, 10);
+    let summary = bench.finish(9000 * MS);
+    let files: Vec<_> = summary.paths.iter().map(|path| bench.disk.file(path.to_str().unwrap())).collect();
+    assert!((2..5).contains(&files.len()) && (MOST..MOST + 1000).contains(&summary.bytes), "{summary:?}");
+    let found = files.iter().map(|file| ticks(file).len() as u64).sum::<u64>();
+    assert_eq!((summary.records[0].written, summary.sinks[0].taken, &summary.error), (found, found, &None));
+    assert_eq!((summary.dropped(), summary.sinks[0].lost), (9000 - found, 9000 - found));
+    assert_eq!(told_drops(files.last().unwrap()), Some(Value::Uint(9000 - found)));
+}
+
+/// The recorder's own record lies between samples of another clock, where a search by time finds it.
+#[test]
+fn what_the_recorder_adds_has_the_time_of_samples_stamped_since_1970() {
+    const LATER: i64 = 4_000_000_000 * 1_000_000_000;
+    let mut plan = Plan::new(LogConfig { path: "a".into(), ..Default::default() }).since_1970();
+    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let (mut tap, disk) = (plan.tap(0), Memory::default());
+    let mut work = Work::begin(plan, disk.clone(), 0).unwrap();
+    assert!(tap.push_value(tick, LATER, &1u32));
+    work.finish(MS);
+    let mut log = Reader::open(disk.file("a")).unwrap();
+    let mut times = Vec::new();
+    while let Some(sample) = log.next().unwrap() {
+        times.push(sample.time_us);
+    }
+    assert_eq!(times, [Some(LATER / 1000); 2]);
+}
+
+#[test]
 fn samples_of_several_threads_lie_in_the_order_of_their_time() {
     let mut plan = Plan::new(LogConfig { path: "a".into(), ..Default::default() }).epoch_ns(0);
     let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
