@@ -93,6 +93,20 @@ def test_streams_are_recorded_without_gaps(start: Callable, run_khz: Run, tmp_pa
     assert seen["logged"] == {"written": 80, "dropped": 0}
 
 
+def test_a_recorder_at_its_limit_ends_its_log_and_counts_the_rest(
+    start: Callable, run_khz: Run, tmp_path: pathlib.Path
+) -> None:
+    _, echo = start("echo")
+    recorder, address = start("record", "all.tlog", "--limit-mb", "0")
+    assert run_khz("rtt", "send", echo, *UNPACED, "--stream", address).returncode == 0
+    recorder.send_signal(signal.SIGINT)
+    text, _ = recorder.communicate(timeout=20)
+    assert recorder.returncode == 1 and json.loads(text)["logged"] == {"written": 0, "dropped": 40}
+    assert run_khz("log", "export", "all.tlog", "--format", "csv", "--output", "csv").returncode == 0
+    head, *_, last = (tmp_path / "csv" / "recorder.csv").read_text().splitlines()
+    assert last.split(",")[head.split(",").index("dropped.round_trip")] == "40"
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -1,28 +1,13 @@
 //! Round trips into a log file, without waiting for the disk.
 use super::ledger::Closed;
 use super::sample::RoundTrip;
-use khz_tlog::{Options, Record, Writer};
-use rtrb::{Consumer, Producer, RingBuffer};
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use khz_record::{Disk, Files, LogConfig, Output, Plan, RecordId, Recorder, RecorderError};
+use khz_tlog::Record;
+use std::io;
+use std::path::{Path, PathBuf};
 
-/// Samples the ring holds: a disk may stall for a second and a half at forty devices and 1 kHz.
-const RING: usize = 1 << 16;
-/// How often what was written is handed to the system.
-const FLUSH: Duration = Duration::from_millis(200);
-/// How long the writer rests when there is nothing to write.
-const REST: Duration = Duration::from_millis(5);
-
-#[derive(Debug)]
-enum Entry {
-    RoundTrip(RoundTrip),
-    Tick(AskedTick),
-}
+/// Between sender and disk: the disk may stall for two seconds at forty devices and 1 kHz.
+const RING_BYTES: usize = 8 << 20;
 
 /// A tick in which was asked. Periods without one were missed. Times in ns since the run began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Record)]
@@ -69,37 +54,29 @@ impl AskedTick {
 
 /// The end that takes samples. Allocates nothing, never blocks; a sample that finds the ring full is dropped
 /// and counted.
-#[derive(Debug)]
 pub struct Tap {
-    ring: Producer<(i64, Entry)>,
-    dropped: Arc<AtomicU64>,
+    ring: khz_record::Tap,
+    round_trip: RecordId,
+    /// A recorder of streams has none.
+    tick: Option<RecordId>,
 }
 
 impl Tap {
     /// Hands a sample over, stamped with nanoseconds since 1970.
-    pub fn put(&mut self, time_ns: i64, sample: RoundTrip) {
-        self.push(time_ns, Entry::RoundTrip(sample));
+    pub fn put(&mut self, time_ns: i64, sample: &RoundTrip) {
+        self.ring.push_value(self.round_trip, time_ns, sample);
     }
 
     /// Hands a tick over, as [`Tap::put`].
-    pub fn tick(&mut self, time_ns: i64, tick: AskedTick) {
-        self.push(time_ns, Entry::Tick(tick));
-    }
-
-    fn push(&mut self, time_ns: i64, entry: Entry) {
-        if self.ring.push((time_ns, entry)).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+    pub fn tick(&mut self, time_ns: i64, tick: &AskedTick) {
+        if let Some(record) = self.tick {
+            self.ring.push_value(record, time_ns, tick);
         }
     }
 }
 
 /// A log being written by a thread of its own.
-#[derive(Debug)]
-pub struct Log {
-    writer: JoinHandle<io::Result<u64>>,
-    over: Arc<AtomicBool>,
-    dropped: Arc<AtomicU64>,
-}
+pub struct Log(Recorder);
 
 /// What became of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -111,18 +88,20 @@ pub struct Logged {
 }
 
 impl Log {
-    /// Begins a file, which must not be there yet, and grows it to `limit` bytes at most.
+    /// Begins the log of a sender, with its ticks. The file must not be there yet.
     ///
     /// # Errors
     /// If the file is there, or cannot be made.
-    pub fn create(path: &Path, limit: u64) -> io::Result<(Tap, Self)> {
-        let file = File::create_new(path)?;
-        let (ring, rest) = RingBuffer::new(RING);
-        let (over, dropped) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (ends, drops) = (over.clone(), dropped.clone());
-        let writer = std::thread::Builder::new().name("rtt log".into());
-        let writer = writer.spawn(move || write(file, rest, &ends, &drops, limit))?;
-        Ok((Tap { ring, dropped: dropped.clone() }, Self { writer, over, dropped }))
+    pub fn of_sender(path: &Path) -> io::Result<(Tap, Self)> {
+        begin(path, u64::MAX, true).map_err(cause)
+    }
+
+    /// Begins the log of a recorder of streams, and grows it to `limit` bytes at most. The file must not be there yet.
+    ///
+    /// # Errors
+    /// If the file is there, or cannot be made.
+    pub fn of_streams(path: &Path, limit: u64) -> io::Result<(Tap, Self)> {
+        begin(path, limit, false).map_err(cause)
     }
 
     /// Writes what is still in the ring and ends the file.
@@ -130,58 +109,46 @@ impl Log {
     /// # Errors
     /// What the disk said.
     pub fn finish(self) -> io::Result<Logged> {
-        self.over.store(true, Ordering::Release);
-        let written = self.writer.join().map_err(|_| io::Error::other("the log's writer broke down"))??;
-        Ok(Logged { written, dropped: self.dropped.load(Ordering::Relaxed) })
+        let summary = self.0.finish();
+        match &summary.error {
+            Some(error) => Err(io::Error::other(error.as_str())),
+            None => Ok(Logged { written: summary.records[0].written, dropped: summary.dropped() }),
+        }
     }
 }
 
-fn write(
-    file: File,
-    mut ring: Consumer<(i64, Entry)>,
-    over: &AtomicBool,
-    dropped: &AtomicU64,
-    limit: u64,
-) -> io::Result<u64> {
-    let mut log = Writer::new(BufWriter::with_capacity(1 << 16, file), Options::default())?;
-    let trips = log.record("round_trip", &RoundTrip::schema())?;
-    let mut ticks = None;
-    let (mut written, mut bytes, mut flushed) = (0, Vec::with_capacity(128), std::time::Instant::now());
-    loop {
-        // Asked before the ring is emptied, so that nothing put in before the end is left behind.
-        let last = over.load(Ordering::Acquire);
-        while let Ok((time_ns, entry)) = ring.pop() {
-            if log.position() >= limit {
-                dropped.fetch_add(1, Ordering::Relaxed);
-                continue;
-            }
-            bytes.clear();
-            let record = match entry {
-                Entry::RoundTrip(sample) => {
-                    sample.encode(&mut bytes);
-                    written += 1;
-                    trips
-                }
-                Entry::Tick(tick) => {
-                    tick.encode(&mut bytes);
-                    match ticks {
-                        Some(record) => record,
-                        // A recorder of streams has none.
-                        None => *ticks.insert(log.record("tick", &AskedTick::schema())?),
-                    }
-                }
-            };
-            log.write(record, Some(time_ns / 1_000), &bytes)?;
-        }
-        if last {
-            log.finish()?.flush()?;
-            return Ok(written);
-        }
-        if flushed.elapsed() >= FLUSH {
-            log.destination().flush()?;
-            flushed = std::time::Instant::now();
-        }
-        std::thread::sleep(REST);
+fn begin(path: &Path, limit: u64, has_ticks: bool) -> Result<(Tap, Log), RecorderError> {
+    // As full as the disk may be: whoever names a file wants it written.
+    let log = LogConfig { path: path.display().to_string(), keep_free_mib: 0, ..LogConfig::default() };
+    let mut plan = Plan::new(log).since_1970().most_bytes(limit);
+    let round_trip = plan.record("round_trip", &RoundTrip::schema())?;
+    let tick = if has_ticks { Some(plan.record("tick", &AskedTick::schema())?) } else { None };
+    let ring = plan.tap(RING_BYTES);
+    let recorder = plan.start_on(OneFile(Some(path.to_owned())))?;
+    Ok((Tap { ring, round_trip, tick }, Log(recorder)))
+}
+
+fn cause(error: RecorderError) -> io::Error {
+    match error {
+        RecorderError::Create { source, .. } => source,
+        other => io::Error::other(other),
+    }
+}
+
+/// Makes the file that was named, or none: no further name is tried, neither for one that is there nor after a full disk.
+struct OneFile(Option<PathBuf>);
+
+impl Disk for OneFile {
+    fn create(&mut self, _: &Path) -> io::Result<Box<dyn Output>> {
+        let path = self.0.take().ok_or_else(|| io::Error::other("a log of round trips is one file"))?;
+        Files.create(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => io::Error::other(error),
+            _ => error,
+        })
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        Files.free_bytes(path)
     }
 }
 
@@ -193,8 +160,8 @@ mod tests {
     fn logged(count: u64, limit: u64) -> (Logged, u64) {
         let Ok(folder) = tempfile::tempdir() else { panic!("no temporary folder") };
         let path = folder.path().join("a.tlog");
-        let result = Log::create(&path, limit).and_then(|(mut tap, log)| {
-            (0..count).for_each(|i| tap.put(i as i64 * 1_000, sample(i)));
+        let result = Log::of_streams(&path, limit).and_then(|(mut tap, log)| {
+            (0..count).for_each(|i| tap.put(i as i64 * 1_000, &sample(i)));
             log.finish()
         });
         let size = std::fs::metadata(&path).map_or(0, |m| m.len());
@@ -228,7 +195,7 @@ mod tests {
     #[test]
     fn a_file_that_is_there_is_kept() {
         let file = tempfile::NamedTempFile::new();
-        let kept = file.map(|file| Log::create(file.path(), u64::MAX).is_err());
+        let kept = file.map(|file| Log::of_sender(file.path()).is_err());
         assert!(kept.is_ok_and(|refused| refused));
     }
 }

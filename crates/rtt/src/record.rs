@@ -30,7 +30,6 @@ pub(super) const MOST_AFTER_STOP: usize = 10_000;
 
 /// Takes batches from any number of senders. The socket is emptied by the thread that calls [`Recorder::run`], the
 /// disk is the business of another: the two share a ring, so a slow disk never starves the socket.
-#[derive(Debug)]
 pub struct Recorder {
     socket: Socket,
     tap: Tap,
@@ -116,7 +115,7 @@ impl Recorder {
         let socket =
             Socket::bind(address, Receive::Block).map_err(|source| RttError::Bind { address, source })?;
         let (tap, log) =
-            Log::create(path, limit).map_err(|source| RttError::Log { path: path.to_owned(), source })?;
+            Log::of_streams(path, limit).map_err(|source| RttError::Log { path: path.to_owned(), source })?;
         Ok(Self { socket, tap, log, books: Books::default() })
     }
 
@@ -161,7 +160,7 @@ impl Recorder {
             };
             let Some(batch) = self.books.take(&buffer[..length], from, now_ns()) else { continue };
             let (time_ns, sender) = (realtime_ns(), address_bytes(from));
-            batch.for_each(|sample| self.tap.put(time_ns, RoundTrip { sender, ..sample }));
+            batch.for_each(|sample| self.tap.put(time_ns, &RoundTrip { sender, ..sample }));
         }
         Ok((self.books.recorded, self.log.finish()?))
     }

@@ -47,7 +47,6 @@ pub struct Live {
 const GRACE_NS: i64 = 1_000_000_000;
 
 /// Runs a plan on the calling thread.
-#[derive(Debug)]
 pub struct Sender {
     plan: Plan,
     socket: Socket,
@@ -242,7 +241,7 @@ impl Sender {
         }
         let closed = ledger.done(now_ns());
         if let Some(log) = &mut self.log {
-            log.tick(realtime_ns(), AskedTick::new(self.run, ledger.start_ns(), &closed));
+            log.tick(realtime_ns(), &AskedTick::new(self.run, ledger.start_ns(), &closed));
         }
         live.ticks.fetch_add(1, Ordering::Relaxed);
         live.incomplete.fetch_add(u64::from(!closed.complete), Ordering::Relaxed);
@@ -439,7 +438,7 @@ impl Sender {
             late,
         };
         if let Some(log) = &mut self.log {
-            log.put(realtime_ns(), sample);
+            log.put(realtime_ns(), &sample);
         }
         if let Some(stream) = &mut self.stream {
             stream.put(&sample);

@@ -129,7 +129,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let (sender, log) = match &args.log {
         None => (sender, None),
         Some(path) => {
-            let begun = Log::create(path, u64::MAX);
+            let begun = Log::of_sender(path);
             let (tap, log) = begun.with_context(|| format!("cannot begin the log {}", path.display()))?;
             (sender.log_to(tap), Some(log))
         }
