@@ -79,6 +79,9 @@ pub enum RttError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// The log's writing failed.
+    #[error("the log is not whole")]
+    LogNotWhole(#[source] std::io::Error),
     /// The network of the lab could not be made.
     #[error("the network could not be made: {0}")]
     Lab(String),

@@ -162,7 +162,7 @@ impl Recorder {
             let (time_ns, sender) = (realtime_ns(), address_bytes(from));
             batch.for_each(|sample| self.tap.put(time_ns, &RoundTrip { sender, ..sample }));
         }
-        Ok((self.books.recorded, self.log.finish()?))
+        Ok((self.books.recorded, self.log.finish().map_err(RttError::LogNotWhole)?))
     }
 }
 
@@ -393,6 +393,20 @@ mod tests {
             }
             prop_assert!(books.index.len() <= MOST_SENDERS);
         }
+    }
+
+    /// It was told as a failure of the socket.
+    #[test]
+    fn a_log_that_is_removed_meanwhile_is_told() {
+        let Ok(folder) = tempfile::tempdir() else { panic!("no temporary folder") };
+        let path = folder.path().join("a.tlog");
+        let recorder = Recorder::new(([127, 0, 0, 1], 0).into(), &path, u64::MAX);
+        let recorder = recorder.unwrap_or_else(|e| panic!("{e}"));
+        assert!(std::fs::remove_file(path).is_ok());
+        let Err(RttError::LogNotWhole(why)) = recorder.run(&AtomicBool::new(true), |_| ()) else {
+            panic!("the log is gone")
+        };
+        assert!(why.to_string().contains("removed meanwhile"), "{why}");
     }
 
     #[test]
