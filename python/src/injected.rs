@@ -3,7 +3,7 @@
 use crate::error::KilohertzError;
 use khz_emu::{Injection, World};
 use khz_link::{Link, LinkError};
-use khz_wire::{Fault, Request};
+use khz_wire::Request;
 use pyo3::PyResult;
 use pyo3::exceptions::PyValueError;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -65,7 +65,7 @@ pub fn trouble(kind: &str, servo: usize, value: f64) -> PyResult<Trouble> {
         "silent" => Trouble::Servo(servo, Injection::Silent(on)),
         "lying" => Trouble::Servo(servo, Injection::Lying(on)),
         "stuck" => Trouble::Servo(servo, Injection::Stuck(on)),
-        "fault" => Trouble::Servo(servo, Injection::Fault(Fault(value as u8))),
+        "fault" => Trouble::Servo(servo, Injection::Fault(value as u32)),
         "reboot" => Trouble::Servo(servo, Injection::Reboot),
         "imu_gone" => Trouble::Imu(on),
         "supply" => Trouble::Supply(servo, value),

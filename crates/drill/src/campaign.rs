@@ -95,7 +95,8 @@ pub fn idle(fleet: &Fleet) -> Option<String> {
     (0..fleet.members.len()).find_map(|robot| {
         let scenario = Scenario::undisturbed(robot, fleet);
         let verdict = run_caught(fleet, &scenario, None);
-        let why = verdict.last.map_or("the run ended at once".to_owned(), |cause| cause.to_string());
+        let last = verdict.last.map_or("the run ended at once".to_owned(), |cause| cause.to_string());
+        let why = verdict.violated.map_or(last, |violated| violated.what);
         (!verdict.armed)
             .then(|| format!("{} does not come under control with nothing broken: {why}", scenario.robot.1))
     })

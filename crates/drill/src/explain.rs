@@ -157,7 +157,7 @@ impl Trouble {
             }
             Self::RefusesLimit(_) => trigger == Trigger::ServoFault,
             Self::Fault(_) => matches!(cause, Cause::ServoFault { .. }),
-            Self::Lying(_) => matches!(cause, Cause::ServoNotFinite { .. }),
+            Self::Lying(_) => matches!(cause, Cause::ServoNotFinite { .. } | Cause::ServoSaturated { .. }),
             // A joint that does not feel itself move is driven wherever it goes.
             Self::Stuck(_) | Self::Pushed(..) | Self::WrongSign(_) | Self::ControllerStops(_) => {
                 moves(trigger) || matches!(cause, Cause::ServoFault { .. } | Cause::ServoSaturated { .. })
@@ -209,7 +209,8 @@ pub fn longest_watchdog_s(robot: &RobotConfig) -> f64 {
 fn is_damped(robot: &RobotConfig) -> bool {
     const RATIO: f64 = 0.5;
     let ratio = |servo: &ServoConfig| {
-        0.5 * servo.device.kd / (servo.device.kp * servo.joint.inertia).sqrt().max(f64::MIN_POSITIVE)
+        let [kp, kd] = servo.gains();
+        0.5 * kd / (kp * servo.joint.inertia).sqrt().max(f64::MIN_POSITIVE)
     };
     robot.servos.iter().all(|servo| ratio(servo) >= RATIO)
 }

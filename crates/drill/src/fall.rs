@@ -9,7 +9,6 @@ use khz_robot::assemble::controller;
 use khz_robot::config::Reaction;
 use khz_robot::supervisor::{Cause, Phase};
 use khz_robot::time::VirtualTime;
-use khz_wire::Fault;
 use serde::Serialize;
 
 /// The servo that fails: a knee, which carries most.
@@ -128,7 +127,7 @@ fn begin(rig: &Rig, trouble: Trouble, now_ns: i64, servos: usize) {
     let mut stage = rig.stage();
     stage.world.body_mut().forget_peaks();
     match trouble {
-        Trouble::ServoFault => stage.world.inject(SERVO, Injection::Fault(Fault::OVER_TEMPERATURE), now_ns),
+        Trouble::ServoFault => stage.world.inject(SERVO, Injection::Overheated, now_ns),
         Trouble::BrownOut => (0..servos).for_each(|servo| stage.world.set_supply(servo, 9.0, now_ns)),
         Trouble::HostCrash | Trouble::DeadBus => {}
     }

@@ -8,12 +8,12 @@
 use super::fall::{DrillError, Fall, plot};
 use super::rig::Rig;
 use khz_page::{Axis, Cell, Column, Page, Plot, Section, Table, Trace};
+use khz_robot::Doing;
 use khz_robot::RobotConfig;
 use khz_robot::assemble::controller;
 use khz_robot::config::{ControllerConfig, Reaction};
 use khz_robot::supervisor::Phase;
 use khz_robot::time::VirtualTime;
-use khz_wire::Mode;
 use serde::Serialize;
 
 /// How long it trots, minutes of heat.
@@ -210,10 +210,10 @@ fn begin(rig: &Rig, heat_rate: f64, now_ns: i64) {
 impl Walk {
     fn look(&mut self, rig: &Rig, minute: f64, note: bool) {
         let stage = rig.stage();
-        let boards = stage.world.servos().iter().map(|servo| servo.thermal().board_c);
+        let boards = stage.world.servos().iter().map(|servo| servo.board_c());
         let hottest_c = boards.fold(f64::NEG_INFINITY, f64::max);
         self.hottest_c = self.hottest_c.max(hottest_c);
-        if stage.world.servos().iter().any(|servo| servo.status().mode == Mode::Fault) {
+        if stage.world.servos().iter().any(|servo| servo.doing() == Doing::Faulted) {
             self.fault_min.get_or_insert(minute);
         }
         let Some(forces) = stage.world.body().forces() else { return };

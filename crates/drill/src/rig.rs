@@ -8,6 +8,7 @@ use khz_emu::World;
 use khz_link::faults::{Fault, Faults};
 use khz_link::{Link, LinkError, Received};
 use khz_robot::assemble::{self, Links};
+use khz_robot::ready;
 use khz_robot::supervisor::{Cause, Supervisor};
 use khz_robot::tick::{Machine, TickTiming};
 use khz_robot::time::{Time, VirtualTime};
@@ -68,6 +69,8 @@ pub struct Rig {
     stage: Arc<Mutex<Stage>>,
     switches: Vec<Shared>,
     time: VirtualTime,
+    /// Every servo is ready to be driven; otherwise no program would begin.
+    pub is_ready: bool,
     period_ns: i64,
     planned_ns: i64,
 }
@@ -90,11 +93,10 @@ impl Rig {
 
     /// A machine on a set.
     pub fn on(set: Set<'_>, controller: Box<dyn Controller>, faults: &[Fault], time: VirtualTime) -> Self {
-        let Set { mut world, config, supervised, witness, plant } = set;
-        if let Some(witness) = &witness {
-            world.attach(Box::new(Eyes(Arc::clone(witness))));
-        }
+        let Set { world, config, supervised, witness, plant } = set;
         let stage = Arc::new(Mutex::new(Stage::new(world, config)));
+        let view = |bus| -> Box<dyn Link> { Box::new(View::new(Arc::clone(&stage), bus as u8)) };
+        let mut views: Vec<_> = (0..config.buses.len()).map(view).collect();
         let switches: Vec<Shared> =
             config.buses.iter().map(|_| Arc::new(Mutex::new(Switch::default()))).collect();
         let inbox = (plant == Some(Plant::SharedInbox)).then(Arc::default);
@@ -116,10 +118,17 @@ impl Rig {
         };
         let period_ns = config.timing.period_ns();
         let (cycle, state) = (assemble::cycle(config, &links), assemble::state(config));
+        // Before the faults begin, and the witness looks: those are of the run.
+        let mut time = time;
+        let is_ready = ready::make_ready(&mut views, cycle.devices(), &mut time).is_ok();
+        if let Some(witness) = &witness {
+            lock(&stage).world.attach(Box::new(Eyes(Arc::clone(witness))));
+        }
         let supervisor = Supervisor::of(supervised);
         let bus_deadline_ns = config.timing.bus_deadline_ns();
         let machine = Machine::new(links.links, cycle, supervisor, controller, state, bus_deadline_ns);
-        Self { machine, stage, switches, time, period_ns, planned_ns: period_ns }
+        let planned_ns = time.now_ns() + period_ns;
+        Self { machine, stage, switches, time, is_ready, period_ns, planned_ns }
     }
 
     /// One tick, `late_ns` after it was due.

@@ -12,13 +12,12 @@ use super::saboteur::{self, Mischief, Saboteur};
 use super::scenario::{Event, Queue, Scenario, Trouble};
 use super::violation::{Invariant, Violated};
 use super::witness::{Witness, lock};
-use khz_emu::Injection;
+use khz_emu::injection::{Injection, Refused};
 use khz_link::faults::{Direction, Fault as WireFault, Kind};
 use khz_robot::config::ServoConfig;
 use khz_robot::supervisor::{Cause, Phase, Transition};
 use khz_robot::time::VirtualTime;
-use khz_robot::{RobotConfig, ServoState};
-use khz_wire::{Fault, Mode, Register};
+use khz_robot::{Doing, RobotConfig, ServoState};
 use std::sync::{Arc, Mutex};
 
 /// A robot that must come down leaves control within this many ticks.
@@ -188,6 +187,9 @@ impl Run<'_> {
     }
 
     fn go(&mut self) -> Result<(), Violated> {
+        if !self.rig.is_ready {
+            return Ok(());
+        }
         let mut late_us = 0;
         while self.tick < self.longest() && !self.rig.machine.is_settled() {
             let (scenario, tick) = (self.scenario, self.tick);
@@ -251,7 +253,7 @@ impl Run<'_> {
 
     fn refuse_limit(&mut self, servo: usize) {
         let now_ns = self.rig.now_ns();
-        let refused = Injection::RefuseWrite(Some(Register::COMMAND_MAX_TORQUE));
+        let refused = Injection::RefuseWrite(Some(Refused::MaxTorque));
         self.rig.stage().world.inject(servo, refused, now_ns);
     }
 
@@ -446,16 +448,16 @@ impl Run<'_> {
         }
         let unreachable = self.unreachable();
         for (index, servo) in self.rig.stage().world.servos().iter().enumerate() {
-            let mode = servo.status().mode;
+            let doing = servo.doing();
             let of_file = self.cast.stands_for[index];
             let name = &self.cast.file.servos[of_file].name;
-            if mode == Mode::Position {
+            if doing == Doing::Following {
                 let what = format!("{name} still follows a position at rest");
                 return Violated::by(Invariant::OutputsOff, what);
             }
             // What cannot be reached has run out of its watchdog by itself.
-            if mode.is_active() && !unreachable.contains(&of_file) {
-                let what = format!("{name} keeps its output on at rest, in mode {mode:?}");
+            if doing.is_on() && !unreachable.contains(&of_file) {
+                let what = format!("{name} keeps its output on at rest: {}", doing.name());
                 return Violated::by(Invariant::OutputsOff, what);
             }
         }
@@ -496,7 +498,7 @@ impl Run<'_> {
         self.rig.end_host();
         self.rig.freeze((watchdog_s * 1e9) as i64 + 20_000_000);
         let stage = self.rig.stage();
-        let obeying = stage.world.servos().iter().position(|servo| servo.status().mode == Mode::Position);
+        let obeying = stage.world.servos().iter().position(|servo| servo.doing() == Doing::Following);
         match obeying {
             Some(servo) => {
                 let name = &self.cast.real.servos[servo].name;
@@ -513,11 +515,11 @@ fn injection(trouble: Trouble) -> Option<(usize, Injection)> {
         Trouble::Silent(servo) => (servo, Injection::Silent(true)),
         Trouble::Reboot(servo) => (servo, Injection::Reboot),
         Trouble::OtherTurn(servo, turns) => (servo, Injection::RebootTurned(turns)),
-        Trouble::Fault(servo) => (servo, Injection::Fault(Fault::OVER_TEMPERATURE)),
+        Trouble::Fault(servo) => (servo, Injection::Overheated),
         Trouble::Lying(servo) => (servo, Injection::Lying(true)),
         Trouble::Stuck(servo) => (servo, Injection::Stuck(true)),
         Trouble::Asleep(servo) => (servo, Injection::Asleep(true)),
-        Trouble::RefusesPosition(servo) => (servo, Injection::RefuseRead(Some(Register::POSITION))),
+        Trouble::RefusesPosition(servo) => (servo, Injection::RefuseRead(Some(Refused::Position))),
         _ => return None,
     })
 }

@@ -2,7 +2,7 @@
 
 use super::fleet::{Fleet, Member};
 use khz_emu::noise::Noise;
-use khz_robot::config::{Format, ServoConfig};
+use khz_robot::config::{FamilyName, Format, ServoConfig};
 use khz_wire::{Class, Resolution};
 use serde::Serialize;
 use std::f64::consts::TAU;
@@ -333,6 +333,7 @@ impl Trouble {
         let size = dice.pick(1000) as u16;
         let signed = size as i16 - 500;
         let is_simple = member.config.body.is_none();
+        let has_registers = member.config.servos[servo].family == FamilyName::Moteus;
         let is_limited = member.config.servos[servo].limits.position.is_some();
         match kind {
             0 => Self::Silent(servo),
@@ -357,8 +358,8 @@ impl Trouble {
             19 => Self::ControllerSlow((f64::from(600 + size) * 1000.0 / rate_hz) as u16),
             20 => Self::OtherTurn(servo, if signed < 0 { -1 } else { 1 }),
             21 => Self::Asleep(servo),
-            22 => Self::RefusesPosition(servo),
-            23 => Self::RefusesLimit(servo),
+            22 if has_registers => Self::RefusesPosition(servo),
+            23 if has_registers => Self::RefusesLimit(servo),
             24 => Self::Pushed(servo, signed / 2),
             25 | 26 => Self::power_cut(dice, size, rate_hz),
             27 | 28 => Self::BusLate(bus, 1 + (size % 10) as u8),

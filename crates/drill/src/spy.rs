@@ -1,8 +1,9 @@
-//! Reads every frame on the wires and judges the host by them alone.
+//! Reads every frame on the wires and judges the host by them alone. It reads moteus's frames only; servos of other families are
+//! judged by what their joints do.
 
 use khz_link::Received;
 use khz_robot::RobotConfig;
-use khz_robot::config::Limits;
+use khz_robot::config::{FamilyName, Limits};
 use khz_wire::{Address, Frame, Mode, Register, Subframe, Subframes, Value};
 use std::f64::consts::TAU;
 
@@ -39,7 +40,8 @@ impl Spy {
             sign: f64::from(servo.sign),
             offset: servo.offset,
         };
-        let servos: Vec<_> = config.servos.iter().map(watched).collect();
+        let is_read = |servo: &&khz_robot::config::ServoConfig| servo.family == FamilyName::Moteus;
+        let servos: Vec<_> = config.servos.iter().filter(is_read).map(watched).collect();
         Self { answered_ns: vec![None; servos.len()], servos, fault_told_ns: None, beyond: None }
     }
 
@@ -70,6 +72,9 @@ impl Spy {
 
     /// A frame to the host.
     pub fn received(&mut self, received: &Received) {
+        if self.servos.is_empty() {
+            return;
+        }
         let told = Subframes::new(received.frame.payload()).flatten().any(|subframe| match subframe {
             Subframe::Reply(values) => values.iter().any(|(register, value)| {
                 register == u32::from(Register::MODE.0) && value.integer() == Mode::Fault as i32

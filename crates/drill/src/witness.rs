@@ -9,10 +9,10 @@ use super::fleet::Cast;
 use super::scenario::{Scenario, Trouble};
 use super::violation::{Invariant, Violated};
 use khz_emu::world::STEP_NS;
-use khz_emu::{JointState, Probe, Servo};
-use khz_robot::config::{Format, ServoSettings};
+use khz_emu::{JointState, Probe, Twin};
+use khz_robot::config::ServoConfig;
 use khz_robot::{RobotConfig, RobotState};
-use khz_wire::{Class, Frame, Resolution};
+use khz_wire::Frame;
 use std::f64::consts::TAU;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -128,7 +128,7 @@ impl Witness {
         let drive = Drive::of(scenario, file);
         let joints = cast.stands_for.iter().map(|&servo| {
             // What the file says counts; what its joint is made of is what is really there.
-            let (file, real) = (&cast.file.servos[servo].settings, &cast.real.servos[servo].settings);
+            let (file, real) = (&cast.file.servos[servo], &cast.real.servos[servo]);
             Joint { is_stuck: scenario.is_stuck(servo), ..Joint::new(servo, file, real, &drive, blind_s) }
         });
         let joints: Vec<_> = joints.collect();
@@ -209,12 +209,12 @@ impl Witness {
         step.rem_euclid(self.steps as i64) as usize * self.servos.len()
     }
 
-    fn judge(&mut self, index: usize, servo: &Servo, state: JointState) {
+    fn judge(&mut self, index: usize, servo: &dyn Twin, state: JointState) {
         let joint = &mut self.joints[index];
         if joint.is_stuck {
             return;
         }
-        let driven = servo.status().torque * state.velocity > LEAST_POWER;
+        let driven = servo.torque() * state.velocity > LEAST_POWER;
         let (angle, velocity) = (joint.sign * state.position + joint.offset, joint.sign * state.velocity);
         let seen = &mut joint.seen;
         let is_seen = angle < seen.low || angle > seen.high || velocity.abs() > seen.speed;
@@ -227,17 +227,17 @@ impl Witness {
             self.peak_speed = self.peak_speed.max(velocity.abs() / joint.fastest);
         }
         let name = &joint.name;
-        let mode = servo.status().mode;
+        let doing = servo.doing().name();
         if joint.too_fast == STEPS {
             let what = format!(
-                "{name} is driven at {velocity:.2} rad/s, allowed are {:.2} (in mode {mode:?}, at {angle:.2} rad)",
+                "{name} is driven at {velocity:.2} rad/s, allowed are {:.2} ({doing}, at {angle:.2} rad)",
                 joint.fastest
             );
             self.violate(Invariant::JointSpeed, what);
         } else if joint.too_far == STEPS {
             let what = format!(
                 "{name} is driven outward at {angle:.3} rad and {velocity:.2} rad/s, allowed are {:.3} to {:.3} rad \
-                 (in mode {mode:?})",
+                 ({doing})",
                 joint.low, joint.high
             );
             self.violate(Invariant::JointLimits, what);
@@ -246,18 +246,15 @@ impl Witness {
 }
 
 impl Joint {
-    fn new(servo: usize, file: &ServoSettings, real: &ServoSettings, drive: &Drive, blind_s: f64) -> Self {
+    fn new(servo: usize, file: &ServoConfig, real: &ServoConfig, drive: &Drive, blind_s: f64) -> Self {
         let torque = file.limits.torque.unwrap_or(UNLIMITED);
-        let (inertia, kd) = (real.joint.inertia, real.device.kd.max(1e-3));
+        let (inertia, kd) = (real.joint.inertia, real.gains()[1].max(1e-3));
         let answer_s = drive.gains_s * if file.limits.torque.is_some() { 1.0 } else { UNLIMITED_GAINS };
         let most = drive.swings * if blind_s > 0.0 || drive.rings { UNSEEN } else { TRIGGER };
         let fastest =
             file.limits.velocity.map_or(f64::INFINITY, |limit| most * limit + torque / inertia * answer_s);
         let braking = fastest * inertia / kd + inertia * fastest * fastest / (2.0 * DAMPING_TORQUE);
-        let resolution = match file.query.position.resolution() {
-            Some(Resolution::Float) | None => 1e-6,
-            Some(resolution) => Class::Position.lsb(resolution),
-        };
+        let resolution = (file.carries().reported_steps[0] / TAU).max(1e-6);
         let margin = TOLERANCE + fastest * (answer_s + blind_s) + braking + 2.0 * resolution * TAU;
         let [low, high] = file.limits.position.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
         Self {
@@ -278,15 +275,12 @@ impl Joint {
 }
 
 impl Seen {
-    fn new(file: &ServoSettings) -> Self {
-        let step = |format: Format, class: Class| match format.resolution() {
-            Some(Resolution::Float) | None => 0.0,
-            Some(resolution) => class.lsb(resolution) * TAU,
-        };
-        let margin = TOLERANCE + 0.01 + step(file.query.position, Class::Position);
+    fn new(file: &ServoConfig) -> Self {
+        let [position_step, velocity_step] = file.carries().reported_steps;
+        let margin = TOLERANCE + 0.01 + position_step;
         let [low, high] = file.limits.position.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
         let limit = file.limits.velocity.unwrap_or(f64::INFINITY);
-        let speed = TRIGGER * limit + 0.05 * limit + step(file.query.velocity, Class::Velocity);
+        let speed = TRIGGER * limit + 0.05 * limit + velocity_step;
         Self { low: low - margin, high: high + margin, speed, steps: 0 }
     }
 }
@@ -322,15 +316,15 @@ impl Probe for Eyes {
         witness.violate(Invariant::CommandAge, what);
     }
 
-    fn stepped(&mut self, servos: &[Servo], joints: &[JointState], at_ns: i64) {
+    fn stepped(&mut self, servos: &[Box<dyn Twin>], joints: &[JointState], at_ns: i64) {
         let mut witness = lock(&self.0);
         witness.stepped_ns = at_ns;
         let slot = witness.slot(at_ns / STEP_NS);
         for (index, (servo, joint)) in servos.iter().zip(joints).enumerate() {
             if index < witness.servos.len() {
-                witness.history[slot + index] = servo.status().position;
+                witness.history[slot + index] = servo.position() / TAU;
             }
-            witness.judge(index, servo, *joint);
+            witness.judge(index, &**servo, *joint);
         }
     }
 }

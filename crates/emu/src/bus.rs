@@ -279,8 +279,9 @@ fn shortest_ns(wire: WireKind) -> i64 {
     }
 }
 
+/// A reply may come of it: one of 11 bits tells nothing, as most families answer whatever they are sent.
 fn wants_reply(transmission: &Transmission) -> bool {
-    Address::from_id(transmission.frame.id).reply
+    !transmission.frame.extended || Address::from_id(transmission.frame.id).reply
 }
 
 /// Where a frame waits.

@@ -54,6 +54,8 @@ pub struct ServoConfig {
     pub bus: usize,
     /// Its id, 1 to 126.
     pub id: u8,
+    /// What it speaks.
+    pub family: FamilyConfig,
     /// Its UUID.
     pub uuid: [u8; 16],
     /// What hangs on its output.
@@ -66,8 +68,17 @@ pub struct ServoConfig {
     pub thermal: HeatConfig,
     /// Heat flows this many times as fast as everything else happens.
     pub heat_rate: f64,
-    /// Settings as the servo's console names them, for example `("servo.pid_position.kp", "50")`.
+    /// Settings as a moteus's console names them, for example `("servo.pid_position.kp", "50")`.
     pub settings: Vec<(String, String)>,
+}
+
+/// What a servo speaks, with what is set up in it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FamilyConfig {
+    /// The register protocol; set up by [`ServoConfig::settings`].
+    Moteus,
+    /// Damiao in MIT mode.
+    Damiao(crate::damiao::Motor),
 }
 
 section! {
@@ -127,6 +138,7 @@ impl ServoConfig {
         Self {
             bus,
             id,
+            family: FamilyConfig::Moteus,
             uuid,
             joint: JointConfig::default(),
             supply_v: 24.0,

@@ -10,7 +10,9 @@
 //! | [`bus`] | the wire's own time: arbitration, frame times, turnaround, collisions |
 //! | [`hat`] | a pi3hat in front of the machine |
 //! | [`pl011`] | a UART in front of a line of servos |
-//! | [`servo`] | one servo |
+//! | [`twin`] | what the machine needs of a servo, whichever its family |
+//! | [`servo`] | one moteus |
+//! | [`damiao`] | one Damiao servo |
 //! | [`injection`] | faults put into a servo from outside |
 //! | [`body`] | what the servos move |
 //! | [`serve`] | the machine in real time, for other processes |
@@ -19,6 +21,7 @@
 pub mod body;
 pub mod bus;
 pub mod config;
+pub mod damiao;
 pub mod hat;
 mod imu;
 pub mod injection;
@@ -27,15 +30,18 @@ pub mod pl011;
 pub mod serve;
 pub mod servo;
 mod settings;
+pub mod twin;
 pub mod world;
 
 pub use body::{
     Body, BodyConfig, Drive, Forces, Ground, JointState, Joints, Quadruped, QuadrupedConfig, Trunk,
 };
 pub use config::{
-    BusConfig, ConfigError, HeatConfig, ImuConfig, JointConfig, ServoConfig, WireKind, WorldConfig,
+    BusConfig, ConfigError, FamilyConfig, HeatConfig, ImuConfig, JointConfig, ServoConfig, WireKind,
+    WorldConfig,
 };
 pub use injection::Injection;
 pub use servo::Servo;
 pub use settings::{DeviceConfig, EmulatedLink, EmulationConfig, WireModel};
+pub use twin::Twin;
 pub use world::{Probe, World};

@@ -6,6 +6,7 @@ use crate::config::{BusConfig, ConfigError, WireKind, WorldConfig};
 use crate::imu::Sensor;
 use crate::injection::Injection;
 use crate::servo::Servo;
+use crate::twin::{self, Twin};
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
 use khz_wire::{Frame, Request};
 use std::collections::VecDeque;
@@ -27,7 +28,7 @@ const INBOX: usize = 1024;
 /// [`STEP_NS`].
 pub struct World {
     buses: Vec<Channel>,
-    servos: Vec<Servo>,
+    servos: Vec<Box<dyn Twin>>,
     body: Box<dyn Body>,
     drives: Vec<Drive>,
     /// How far body and control loops have come.
@@ -49,7 +50,7 @@ pub trait Probe: Send {
 
     /// Control loops and body have moved on by one [`STEP_NS`] to `at_ns`. `joints` are as the servos see them: the
     /// angle at the servo's output.
-    fn stepped(&mut self, servos: &[Servo], joints: &[JointState], at_ns: i64);
+    fn stepped(&mut self, servos: &[Box<dyn Twin>], joints: &[JointState], at_ns: i64);
 }
 
 /// Sees every frame of the host that reaches the servos: bus, frame, time.
@@ -83,7 +84,7 @@ impl World {
         config.check()?;
         assert_eq!(body.joints().len(), config.servos.len(), "one joint per servo");
         let build = |(index, servo)| {
-            Servo::new(servo).map_err(|name| ConfigError::NoSuchSetting { servo: index, name })
+            twin::new(servo).map_err(|name| ConfigError::NoSuchSetting { servo: index, name })
         };
         Ok(Self {
             buses: (0..config.buses.len()).map(|bus| Channel::new(config, bus)).collect(),
@@ -185,8 +186,13 @@ impl World {
     }
 
     /// The servos, in the order of the configuration, as of the last call with a time.
-    pub fn servos(&self) -> &[Servo] {
+    pub fn servos(&self) -> &[Box<dyn Twin>] {
         &self.servos
+    }
+
+    /// A servo, if it is there and a moteus.
+    pub fn moteus(&self, servo: usize) -> Option<&Servo> {
+        self.servos.get(servo)?.as_moteus()
     }
 
     /// What the servos move, as of the last call with a time.

@@ -118,7 +118,7 @@ fn carry_out(bench: &mut Bench, act: &Act) {
 
 /// What a servo and its joint must always have a number for.
 fn states(bench: &Bench) -> [(&'static str, f64); 8] {
-    let (servo, joint) = (&bench.world.servos()[0], bench.world.body().joints()[0]);
+    let (servo, joint) = (bench.world.moteus(0).unwrap(), bench.world.body().joints()[0]);
     [
         ("position", servo.status().position),
         ("velocity", servo.status().velocity),

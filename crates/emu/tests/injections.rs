@@ -4,8 +4,9 @@
 mod common;
 
 use common::{Bench, MS};
-use khz_emu::{Injection, JointState, Probe, Servo};
-use khz_wire::{Frame, Mode, Register};
+use khz_emu::injection::Refused;
+use khz_emu::{Injection, JointState, Probe, Twin};
+use khz_wire::{Frame, Mode};
 use std::sync::{Arc, Mutex};
 
 /// Position mode at 0.25 revolutions as int16, then a read of position as int16.
@@ -18,12 +19,12 @@ fn held() -> Bench {
         bench.wait_ms(1);
         bench.received();
     }
-    assert_eq!(bench.world.servos()[0].status().mode, Mode::Position);
+    assert_eq!(bench.world.moteus(0).unwrap().status().mode, Mode::Position);
     bench
 }
 
 fn mode(bench: &Bench) -> Mode {
-    bench.world.servos()[0].status().mode
+    bench.world.moteus(0).unwrap().status().mode
 }
 
 #[test]
@@ -45,10 +46,10 @@ fn a_servo_without_power_hears_nothing_says_nothing_and_starts_off() {
 #[test]
 fn a_reboot_can_be_wrong_by_a_turn() {
     let mut bench = held();
-    let before = bench.world.servos()[0].status().position;
+    let before = bench.world.moteus(0).unwrap().status().position;
     bench.world.inject(0, Injection::RebootTurned(1), bench.now_ns);
     bench.wait_ms(1);
-    let status = bench.world.servos()[0].status();
+    let status = bench.world.moteus(0).unwrap().status();
     assert!((status.position - before - 1.0).abs() < 0.01, "{} after {before}", status.position);
     assert_eq!(status.mode, Mode::Stopped);
 }
@@ -56,12 +57,12 @@ fn a_reboot_can_be_wrong_by_a_turn() {
 #[test]
 fn a_refused_register_is_answered_with_an_error() {
     let mut bench = held();
-    bench.world.inject(0, Injection::RefuseRead(Some(Register::POSITION)), bench.now_ns);
+    bench.world.inject(0, Injection::RefuseRead(Some(Refused::Position)), bench.now_ns);
     bench.send(1, true, HOLD);
     bench.wait_ms(1);
     assert_eq!(bench.received()[0].frame.payload()[0], 0x31);
     bench.world.inject(0, Injection::RefuseRead(None), bench.now_ns);
-    bench.world.inject(0, Injection::RefuseWrite(Some(Register::COMMAND_POSITION)), bench.now_ns);
+    bench.world.inject(0, Injection::RefuseWrite(Some(Refused::Position)), bench.now_ns);
     bench.send(1, true, HOLD);
     bench.wait_ms(1);
     assert_eq!(bench.received()[0].frame.payload()[0], 0x30);
@@ -98,7 +99,7 @@ impl Probe for Eyes {
         self.0.lock().unwrap().frames.push((servo, at_ns));
     }
 
-    fn stepped(&mut self, servos: &[Servo], joints: &[JointState], _: i64) {
+    fn stepped(&mut self, servos: &[Box<dyn Twin>], joints: &[JointState], _: i64) {
         assert_eq!(servos.len(), joints.len());
         self.0.lock().unwrap().steps += 1;
     }

@@ -314,7 +314,7 @@ fn a_reboot_forgets_what_was_not_saved() {
 fn injected_faults() {
     let mut bench = holding(&[]);
     let now_ns = bench.now_ns;
-    bench.world.inject(0, Injection::Fault(khz_wire::Fault::MOTOR_DRIVER), now_ns);
+    bench.world.inject(0, Injection::Fault(khz_wire::Fault::MOTOR_DRIVER.0.into()), now_ns);
     assert_eq!(bench.state(), (1, 33));
     bench.world.inject(0, Injection::Lying(true), now_ns);
     assert_eq!(bench.ask("1501"), "25010080");

@@ -11,7 +11,6 @@ use khz_emu::{EmulatedLink, WireKind, World};
 use khz_link::faults::{Fault, Faults};
 use khz_link::{Link, Replier};
 use khz_servo::{Family, family};
-use std::mem::discriminant;
 
 /// Why the machine could not be put together.
 #[derive(Debug, thiserror::Error)]
@@ -206,7 +205,7 @@ impl Group {
 pub fn replier(config: &RobotConfig, channels: impl IntoIterator<Item = (u8, usize)>) -> Replier {
     let families_on = |bus| {
         let mut families: Vec<Family> = config.servos_on(bus).map(|(_, servo)| servo.family()).collect();
-        families.dedup_by_key(|family| discriminant(family));
+        families.dedup();
         families
     };
     let buses: Vec<_> = channels.into_iter().map(|(channel, bus)| (channel, families_on(bus))).collect();

@@ -371,6 +371,11 @@ impl Cycle {
         std::mem::take(&mut self.result)
     }
 
+    /// The servos of the plan.
+    pub fn devices(&self) -> &[DevicePlan] {
+        &self.plan.devices
+    }
+
     /// Counts and round trips of one servo since the start.
     pub fn stats(&self, servo: usize) -> &DeviceStats {
         self.devices[servo].stats()

@@ -11,6 +11,7 @@ pub mod links;
 pub mod operator;
 mod pace;
 pub mod parts;
+pub mod ready;
 pub mod records;
 pub mod run;
 pub mod session;

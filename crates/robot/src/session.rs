@@ -2,6 +2,7 @@
 
 use crate::config::Clock;
 use crate::parts::{Parts, TickProfile};
+use crate::ready::NotReady;
 use crate::run::{Observer, RunOptions, RunStats, Tick, run};
 use crate::supervisor::Phase;
 use crate::tick::Machine;
@@ -52,6 +53,9 @@ pub enum SessionError {
     /// No timer or no thread.
     #[error("cannot start the loop: {0}")]
     Io(#[from] std::io::Error),
+    /// A servo is not ready to be driven.
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
     /// The loop's thread ended by a panic: a bug.
     #[error("the loop panicked, which is a bug in kilohertz: {0}")]
     Panicked(String),
@@ -150,11 +154,14 @@ impl Session {
                 Clock::Real => {
                     let granted: Granted = settings.setup.apply()?;
                     let mut time = RealTime::new(Waiter::new(settings.wake)?, settings.receive);
+                    machine.make_ready(&mut time)?;
                     run(&mut machine, &mut time, &options, &mut observers);
                     granted.report.clone()
                 }
                 Clock::Virtual => {
-                    run(&mut machine, &mut VirtualTime::new(0), &options, &mut observers);
+                    let mut time = VirtualTime::new(0);
+                    machine.make_ready(&mut time)?;
+                    run(&mut machine, &mut time, &options, &mut observers);
                     Report { thread: "virtual time".to_owned(), grade: Grade::Ordinary, settings: Vec::new() }
                 }
             };

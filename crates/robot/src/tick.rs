@@ -3,6 +3,7 @@
 use crate::controller::{ControlError, Controller};
 use crate::cycle::{Cycle, CycleResult, Paced};
 use crate::operator::Heartbeat;
+use crate::ready::{self, NotReady};
 use crate::state::RobotState;
 use crate::supervisor::{Cause, Observation, Phase, Supervisor, Transitions};
 use crate::time::Time;
@@ -167,6 +168,14 @@ impl Machine {
             result: CycleResult::default(),
             transitions: Transitions::new(),
         }
+    }
+
+    /// Makes every servo ready, as its family needs it; before the first tick. May wait, and allocates.
+    ///
+    /// # Errors
+    /// A servo that must not be driven; none has been.
+    pub fn make_ready(&mut self, time: &mut impl Time) -> Result<(), NotReady> {
+        ready::make_ready(&mut self.links, self.cycle.devices(), time)
     }
 
     /// Runs one tick that was planned for `planned_ns`. `stop` asks the supervisor to bring the robot down.

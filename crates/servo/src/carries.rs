@@ -16,6 +16,8 @@ pub enum Quantity {
     KpScale,
     /// Share of the velocity gain.
     KdScale,
+    /// Greatest torque, N·m.
+    MaxTorque,
 }
 
 impl Quantity {
@@ -27,6 +29,7 @@ impl Quantity {
             Self::Torque => "torque",
             Self::KpScale => "kp_scale",
             Self::KdScale => "kd_scale",
+            Self::MaxTorque => "max_torque",
         }
     }
 
@@ -35,7 +38,7 @@ impl Quantity {
         match self {
             Self::Position => "rad",
             Self::Velocity => "rad/s",
-            Self::Torque => "N·m",
+            Self::Torque | Self::MaxTorque => "N·m",
             Self::KpScale | Self::KdScale => "of the gain",
         }
     }
@@ -58,7 +61,7 @@ pub struct Carries {
     pub velocity: f64,
     /// The same of a torque, N·m.
     pub torque: f64,
-    /// Greatest `max_torque`, N·m.
+    /// Greatest `max_torque`, N·m; 0: none can be commanded.
     pub max_torque: f64,
     /// The least `max_torque` that is not 0, N·m.
     pub least_max_torque: f64,
@@ -70,6 +73,8 @@ pub struct Carries {
     pub velocity_asked: bool,
     /// Greatest position (from the servo's zero) and velocity it can report, rad and rad/s.
     pub reported: [f64; 2],
+    /// Least differences of position and velocity it can report, rad and rad/s; 0 for floats.
+    pub reported_steps: [f64; 2],
 }
 
 impl Carries {
@@ -85,13 +90,14 @@ impl Carries {
         kd_scale: true,
         velocity_asked: true,
         reported: [f32::MAX as f64; 2],
+        reported_steps: [0.0; 2],
     };
 
     /// What of a command cannot travel: the quantity, its value, and the greatest magnitude that can. `held`: the joint
     /// follows the position, so it has to be sent. A gain's share that is not sent is 1 for the servo: any other would be
     /// more than was asked.
     pub fn lack(&self, held: bool, command: &PositionCommand) -> Option<(Quantity, f64, f64)> {
-        let PositionCommand { position, velocity, torque, kp_scale, kd_scale, .. } = *command;
+        let PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque } = *command;
         // Comparisons with NaN are false: a position or velocity that is left open travels.
         let beyond = |value: f64, zero: f64, most: f64| (value - zero).abs() > most;
         let left_out = self.position == 0.0;
@@ -105,6 +111,8 @@ impl Carries {
             Some((Quantity::Velocity, velocity, self.velocity))
         } else if beyond(torque, 0.0, self.torque) {
             Some((Quantity::Torque, torque, self.torque))
+        } else if self.max_torque == 0.0 && !max_torque.is_nan() {
+            Some((Quantity::MaxTorque, max_torque, 0.0))
         } else {
             None
         }

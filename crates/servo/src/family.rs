@@ -1,13 +1,26 @@
 //! The list of families.
 
-use crate::{ByHand, Carries, Mounting, Servos, moteus};
+use crate::{ByHand, Carries, Exchange, Mounting, Servos, damiao, moteus};
+use khz_settings::words;
 use khz_wire::{Address, Frame};
+
+words! {
+    /// The families of servos.
+    FamilyName {
+        /// mjbots' moteus, by its register protocol.
+        Moteus = "moteus",
+        /// Damiao (DM4310 and relatives), in MIT mode.
+        Damiao = "damiao",
+    }
+}
 
 /// The family of a servo, with what a robot file says of it in that family's words.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Family {
     /// mjbots' moteus.
     Moteus(moteus::Settings),
+    /// Damiao in MIT mode.
+    Damiao(damiao::Settings),
 }
 
 impl Family {
@@ -15,6 +28,7 @@ impl Family {
     pub fn settings(&self) -> &dyn FamilySettings {
         match self {
             Self::Moteus(settings) => settings,
+            Self::Damiao(settings) => settings,
         }
     }
 
@@ -22,6 +36,7 @@ impl Family {
     pub fn by_hand(&self) -> &dyn ByHand {
         match self {
             Self::Moteus(settings) => settings,
+            Self::Damiao(settings) => settings,
         }
     }
 }
@@ -51,6 +66,15 @@ pub trait FamilySettings {
 
     /// The numbers and names of the servo's modes.
     fn modes(&self) -> Vec<(u64, &'static str)>;
+
+    /// What the servo does when it has heard nothing for as long as its watchdog waits, in words for people.
+    fn cut_off(&self) -> &'static str;
+
+    /// What is said to the servo before it may be driven, in order. None, as a rule.
+    fn ready(&self, plan: &ServoPlan) -> Vec<Exchange> {
+        let _ = plan;
+        Vec::new()
+    }
 }
 
 /// The id of the servo that a frame is a reply of, whatever its family, where nobody knows which families are on the bus.
@@ -76,11 +100,13 @@ pub struct ServoPlan {
 /// The servos of one bus, by family. Allocates.
 pub fn on_bus(plans: &[ServoPlan]) -> Vec<Box<dyn Servos>> {
     let mut moteus = moteus::Bus::default();
+    let mut damiao = damiao::Bus::default();
     for plan in plans {
         match &plan.family {
             Family::Moteus(settings) => moteus.add(plan, settings),
+            Family::Damiao(settings) => damiao.add(plan, settings),
         }
     }
-    let all: [Box<dyn Servos>; 1] = [Box::new(moteus)];
+    let all: [Box<dyn Servos>; 2] = [Box::new(moteus), Box::new(damiao)];
     all.into_iter().filter(|servos| servos.turns() > 0).collect()
 }

@@ -10,6 +10,8 @@
 //! | [`carries`] | what its messages can carry |
 //! | [`family`] | the list of families |
 //! | [`by_hand`] | servos without a loop: who is there, single commands, registers |
+//! | [`exchange`] | what is said to a servo before it may be driven |
+//! | [`damiao`] | Damiao in MIT mode |
 //! | [`moteus`] | mjbots' moteus: the register protocol |
 //!
 //! A new family is a module that implements [`Servos`], [`FamilySettings`] and [`ByHand`], and a line in [`family`].
@@ -21,6 +23,8 @@
 pub mod by_hand;
 pub mod carries;
 pub mod command;
+pub mod damiao;
+pub mod exchange;
 pub mod family;
 pub mod moteus;
 mod mounting;
@@ -29,7 +33,8 @@ pub mod state;
 pub use by_hand::ByHand;
 pub use carries::{Carries, Quantity};
 pub use command::{PositionCommand, ServoCommand};
-pub use family::{Family, FamilySettings, ServoPlan};
+pub use exchange::{Exchange, Heard};
+pub use family::{Family, FamilyName, FamilySettings, ServoPlan};
 pub use mounting::Mounting;
 pub use state::{Doing, Fault, Mode, Refused, ServoState};
 

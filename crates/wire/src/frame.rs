@@ -41,6 +41,14 @@ impl Frame {
         Some(Self { id, extended: id > 0x7ff, fd: true, brs: true, len: payload.len() as u8, data })
     }
 
+    /// A classic CAN frame: at most 8 bytes, one bit rate. Extended exactly if the identifier needs more than 11 bits.
+    ///
+    /// `None` if `payload` is longer or `id` beyond 29 bits.
+    pub fn classic(id: u32, payload: &[u8]) -> Option<Self> {
+        let frame = Self::new(id, payload).filter(|_| payload.len() <= 8)?;
+        Some(Self { fd: false, brs: false, ..frame })
+    }
+
     /// The bytes carried.
     pub fn payload(&self) -> &[u8] {
         &self.data[..usize::from(self.len)]
@@ -117,5 +125,7 @@ mod tests {
     fn refuses_what_no_bus_can_carry() {
         assert!(Frame::new(0, &[0; 65]).is_none());
         assert!(Frame::new(1 << 29, &[]).is_none());
+        assert!(Frame::classic(1, &[0; 9]).is_none());
+        assert!(Frame::classic(1, &[0; 8]).is_some_and(|frame| !frame.fd && !frame.brs));
     }
 }

@@ -18,6 +18,8 @@
 //! | [`device`] | request → reply, for whoever plays a device |
 //! | [`fdcanusb`] | frame ⇄ lines of text, of the USB adapter and of the UART |
 //! | [`rs485`] | frame ⇄ bytes of a serial line |
+//! | [`mit`] | position, velocity, gains, torque ⇄ the codes of MIT-type servos |
+//! | [`damiao`] | the frames of Damiao servos |
 //! | [`pi3hat`] | frames, configuration and IMU ⇄ SPI registers of the hat |
 //! | [`udp`] | frames ⇄ datagram |
 //! | [`time`] | frame → how long it occupies its wire |
@@ -26,10 +28,12 @@
 
 pub mod address;
 pub mod command;
+pub mod damiao;
 pub mod device;
 pub mod fdcanusb;
 pub mod format;
 pub mod frame;
+pub mod mit;
 pub mod mode;
 pub mod pi3hat;
 pub mod register;

@@ -3,8 +3,9 @@
 use super::{BAD_INPUT, show, tell_line};
 use anyhow::Result;
 use khz_robot::RobotConfig;
-use khz_robot::config::{ConfigError, Problem, ServoConfig};
+use khz_robot::config::{Clock, ConfigError, Problem, ServoConfig};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -126,13 +127,14 @@ fn table(robot: &RobotConfig) -> String {
     let imu = robot.imu.as_ref().map_or("none", |imu| imu.link.word());
     let log = if robot.log.enabled { &robot.log.path } else { "none" };
     let mut text = format!(
-        "{}: {} on {} at {} Hz, {}\n  bus deadline {:.0} µs   wake {}   policy {} {}   controller {}\n  \
+        "{}: {} on {} at {} Hz, {}{}\n  bus deadline {:.0} µs   wake {}   policy {} {}   controller {}\n  \
          IMU {imu}   log {log}\n\n",
         robot.name,
         counted(robot.servos.len(), "servo", "servos"),
         counted(robot.buses.len(), "bus", "buses"),
         timing.rate_hz,
         timing.mode,
+        if timing.clock == Clock::Virtual { ", in virtual time" } else { "" },
         timing.bus_deadline_ns() as f64 / 1e3,
         timing.wake,
         timing.policy,
@@ -155,6 +157,16 @@ fn table(robot: &RobotConfig) -> String {
         }
     }
     text.push_str(&aligned(&rows));
+    let mut ends = BTreeSet::new();
+    for servo in &robot.servos {
+        ends.insert(format!(
+            "\n  a servo cut off for {} s {}",
+            servo.watchdog_s,
+            servo.family().settings().cut_off()
+        ));
+    }
+    text.extend(ends);
+    text.push('\n');
     text
 }
 

@@ -1,4 +1,4 @@
-//! One emulated servo: registers, modes, watchdog, control loop, motor and temperature.
+//! One emulated moteus: registers, modes, watchdog, control loop, motor and temperature.
 //!
 //! | module | what |
 //! |---|---|
@@ -32,14 +32,16 @@ pub mod trajectory;
 pub mod watchdog;
 
 use crate::body::{Drive, JointState};
-use crate::config::ServoConfig;
-use crate::injection::Injection;
+use crate::config::{ServoConfig, WireKind};
+use crate::injection::{Injection, Refused};
+use crate::twin::Twin;
 use aux::AuxPort;
 use command::Command;
 use console::Console;
 use control::Pid;
+use khz_servo::Doing;
 use khz_wire::device::Server;
-use khz_wire::{Fault, Mode, Register};
+use khz_wire::{Fault, Frame, Mode, Register};
 use motor::{Motor, loss};
 use settings::Settings;
 use std::f64::consts::TAU;
@@ -195,24 +197,6 @@ impl Servo {
         }
     }
 
-    /// Moves on by one control period; what it then does to its joint.
-    pub(crate) fn step(&mut self, joint: JointState, dt_s: f64) -> Drive {
-        if self.injected.unpowered {
-            self.measure(joint, dt_s);
-            return Drive::default();
-        }
-        self.clock.ns += (dt_s * 1e9).round() as i64;
-        self.measure(joint, dt_s);
-        self.count_down(dt_s);
-        self.step_mode(dt_s);
-        if self.status.mode != Mode::Fault {
-            self.status.fault = Fault::NONE;
-        }
-        let drive = self.control(dt_s);
-        self.account(drive, joint, dt_s);
-        drive
-    }
-
     /// Its id on the bus.
     pub fn id(&self) -> u8 {
         self.settings.id.id
@@ -231,47 +215,6 @@ impl Servo {
     /// How warm it is.
     pub fn thermal(&self) -> &Thermal {
         &self.thermal
-    }
-
-    pub(crate) fn set_heat_rate(&mut self, rate: f64) {
-        self.config.heat_rate = rate;
-    }
-
-    pub(crate) fn set_supply(&mut self, volts: f64) {
-        self.config.supply_v = volts;
-        self.status.bus_v = volts;
-    }
-
-    pub(crate) fn inject(&mut self, injection: Injection) {
-        match injection {
-            Injection::Silent(on) => self.injected.silent = on,
-            Injection::Lying(on) => self.injected.lying = on,
-            Injection::Stuck(on) => self.injected.stuck = on,
-            Injection::Fault(fault) => self.fail(fault),
-            Injection::Reboot => self.reboot(),
-            Injection::RebootTurned(turns) => {
-                self.reboot();
-                self.turn(f64::from(turns));
-            }
-            Injection::Power(on) => {
-                // What it starts as when the power is back is what it is without: off.
-                self.reboot();
-                self.injected.unpowered = !on;
-            }
-            Injection::RefuseRead(register) => self.injected.refused_read = register,
-            Injection::RefuseWrite(register) => self.injected.refused_write = register,
-            Injection::Asleep(on) => {
-                self.injected.asleep = on;
-                if on {
-                    self.apply(command::Command::new(Mode::Stopped));
-                }
-            }
-        }
-    }
-
-    /// It has power.
-    pub fn is_powered(&self) -> bool {
-        !self.injected.unpowered
     }
 
     /// Takes its position for another, so many turns of the rotor away.
@@ -336,3 +279,112 @@ impl Servo {
 
 /// Cut-off of the velocity that a NaN position captures, rad/s.
 const VELOCITY_FILTER_HZ: f64 = 100.0;
+
+impl Twin for Servo {
+    fn takes(&self, request: &Frame) -> bool {
+        self.is_addressed(request)
+    }
+
+    fn answer(&mut self, request: &Frame, wire: WireKind) -> Option<Frame> {
+        self.reply(request, wire)
+    }
+
+    fn step(&mut self, joint: JointState, dt_s: f64) -> Drive {
+        if self.injected.unpowered {
+            self.measure(joint, dt_s);
+            return Drive::default();
+        }
+        self.clock.ns += (dt_s * 1e9).round() as i64;
+        self.measure(joint, dt_s);
+        self.count_down(dt_s);
+        self.step_mode(dt_s);
+        if self.status.mode != Mode::Fault {
+            self.status.fault = Fault::NONE;
+        }
+        let drive = self.control(dt_s);
+        self.account(drive, joint, dt_s);
+        drive
+    }
+
+    fn set_heat_rate(&mut self, rate: f64) {
+        self.config.heat_rate = rate;
+    }
+
+    fn set_supply(&mut self, volts: f64) {
+        self.config.supply_v = volts;
+        self.status.bus_v = volts;
+    }
+
+    fn inject(&mut self, injection: Injection) {
+        match injection {
+            Injection::Silent(on) => self.injected.silent = on,
+            Injection::Lying(on) => self.injected.lying = on,
+            Injection::Stuck(on) => self.injected.stuck = on,
+            Injection::Overheated => self.fail(Fault::OVER_TEMPERATURE),
+            Injection::Fault(code) => self.fail(Fault(code as u8)),
+            Injection::Reboot => self.reboot(),
+            Injection::RebootTurned(turns) => {
+                self.reboot();
+                self.turn(f64::from(turns));
+            }
+            Injection::Power(on) => {
+                // What it starts as when the power is back is what it is without: off.
+                self.reboot();
+                self.injected.unpowered = !on;
+            }
+            Injection::RefuseRead(what) => self.injected.refused_read = what.map(register_read),
+            Injection::RefuseWrite(what) => self.injected.refused_write = what.map(register_written),
+            Injection::Asleep(on) => {
+                self.injected.asleep = on;
+                if on {
+                    self.apply(command::Command::new(Mode::Stopped));
+                }
+            }
+        }
+    }
+
+    fn is_powered(&self) -> bool {
+        !self.injected.unpowered
+    }
+
+    fn doing(&self) -> Doing {
+        match self.status.mode {
+            Mode::Position => Doing::Following,
+            Mode::PositionTimeout => Doing::TimedOut,
+            Mode::ZeroVelocity => Doing::Damping,
+            Mode::Fault => Doing::Faulted,
+            mode if mode.is_active() => Doing::Other,
+            _ => Doing::Off,
+        }
+    }
+
+    fn position(&self) -> f64 {
+        self.status.position * TAU
+    }
+
+    fn torque(&self) -> f64 {
+        self.status.torque
+    }
+
+    fn board_c(&self) -> f64 {
+        self.thermal.board_c
+    }
+
+    fn as_moteus(&self) -> Option<&Servo> {
+        Some(self)
+    }
+}
+
+fn register_read(what: Refused) -> Register {
+    match what {
+        Refused::Position => Register::POSITION,
+        Refused::MaxTorque => Register::COMMAND_MAX_TORQUE,
+    }
+}
+
+fn register_written(what: Refused) -> Register {
+    match what {
+        Refused::Position => Register::COMMAND_POSITION,
+        Refused::MaxTorque => Register::COMMAND_MAX_TORQUE,
+    }
+}

@@ -9,14 +9,14 @@ use khz_wire::{Address, Frame, Register, Resolution, Value};
 
 impl Servo {
     /// The frame is for this servo, which has power to take it.
-    pub(crate) fn takes(&self, request: &Frame) -> bool {
+    pub(super) fn is_addressed(&self, request: &Frame) -> bool {
         let destination = Address::from_id(request.id).destination;
-        self.is_powered() && (destination == self.id() || destination == BROADCAST)
+        !self.injected.unpowered && (destination == self.id() || destination == BROADCAST)
     }
 
     /// Takes a frame from the bus; what it answers.
-    pub(crate) fn answer(&mut self, request: &Frame, wire: WireKind) -> Option<Frame> {
-        if !self.is_powered() {
+    pub(super) fn reply(&mut self, request: &Frame, wire: WireKind) -> Option<Frame> {
+        if self.injected.unpowered {
             return None;
         }
         self.commanded = false;

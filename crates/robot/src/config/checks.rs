@@ -1,10 +1,10 @@
 //! What single values cannot show: things that collide, or do not fit together.
 
 use super::{
-    BusConfig, Clock, ControllerConfig, Format, ImuLink, LinkKind, MAX_LINKS, RESTART_UNSEEN, Reaction,
-    Reactions, RobotConfig, ServoConfig,
+    BusConfig, Clock, ControllerConfig, FamilyName, Format, ImuLink, LinkKind, MAX_LINKS, RESTART_UNSEEN,
+    Reaction, Reactions, RobotConfig, ServoConfig,
 };
-use super::{formats, promises};
+use super::{families, formats, promises};
 use khz_settings::Problem;
 use khz_settings::{Reader, suggestion};
 use std::f64::consts::TAU;
@@ -22,8 +22,11 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     for (i, servo) in robot.servos.iter().enumerate() {
         check_bus_of(robot, i, servo, reader);
         check_limits(i, servo, reader);
-        formats::check(robot, i, servo, reader);
-        check_torque(i, servo, reader);
+        families::check(robot, i, servo, reader);
+        if servo.family == FamilyName::Moteus {
+            formats::check(robot, i, servo, reader);
+            check_torque(i, servo, reader);
+        }
         check_joint(i, servo, reader);
     }
     check_imu(robot, reader);
@@ -458,7 +461,8 @@ fn check_supervisor(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     }
     let cannot = |servo: &&ServoConfig| {
         let (sent, read) = (servo.command.max_torque, servo.query.temperature);
-        servo.limits.torque.is_none() || sent == Format::None || read == Format::None
+        let moteus = servo.family == FamilyName::Moteus;
+        servo.limits.torque.is_none() || moteus && (sent == Format::None || read == Format::None)
     };
     if let Some(at) = reader.span("supervisor.temperature_soft_c")
         && let Some(servo) = robot.servos.iter().find(cannot)

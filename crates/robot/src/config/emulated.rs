@@ -1,7 +1,9 @@
 //! The emulated devices a robot file describes.
 
 use super::{BodyConfig, ImuConfig, ImuLink, RobotConfig, ServoConfig};
-use khz_emu::{ConfigError, JointConfig, Quadruped, QuadrupedConfig, World, WorldConfig};
+use khz_emu::damiao::Motor;
+use khz_emu::{ConfigError, FamilyConfig, JointConfig, Quadruped, QuadrupedConfig, World, WorldConfig};
+use khz_servo::{Family, damiao};
 
 impl RobotConfig {
     /// The emulated machine: one channel per bus in the order of the file, every servo in that order, the IMU.
@@ -46,6 +48,7 @@ impl RobotConfig {
             ambient_c: self.emulation.ambient_c,
             thermal: servo.heat,
             heat_rate: self.emulation.heat_rate,
+            family: emulated_family(servo),
             ..khz_emu::ServoConfig::new(servo.bus, servo.id)
         })
     }
@@ -56,6 +59,16 @@ impl RobotConfig {
             // A device behind Ethernet reads its IMU all the time and sends the newest reading.
             ImuLink::Udp => khz_emu::ImuConfig { latency_ns: 0, ..emulated },
             _ => emulated,
+        }
+    }
+}
+
+/// The motor is as the file says: a real one that is not so is found out at the start.
+fn emulated_family(servo: &ServoConfig) -> FamilyConfig {
+    match servo.family() {
+        Family::Moteus(_) => FamilyConfig::Moteus,
+        Family::Damiao(damiao::Settings { master_id, can_fd, ranges, .. }) => {
+            FamilyConfig::Damiao(Motor { master_id, can_fd, ranges, fault_c: servo.device.fault_temperature })
         }
     }
 }

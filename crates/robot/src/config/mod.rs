@@ -26,6 +26,7 @@ mod bus;
 mod checks;
 mod diagram;
 mod emulated;
+mod families;
 mod formats;
 mod promises;
 mod reference;

@@ -1,9 +1,11 @@
 //! `[[servo]]`: one joint with the servo that drives it.
 
 use khz_emu::{DeviceConfig, HeatConfig, JointConfig};
-use khz_servo::{Family, Mounting, ServoPlan, moteus};
+use khz_servo::damiao::DamiaoSettings;
+use khz_servo::{Carries, Family, Mounting, ServoPlan, damiao, moteus};
 use khz_settings::section;
 
+pub use khz_servo::FamilyName;
 pub use khz_servo::moteus::{CommandFormat, Format, QueryFormat};
 
 /// One servo, with the defaults of `[servo_defaults]` filled in.
@@ -18,7 +20,25 @@ pub struct ServoConfig {
 impl ServoConfig {
     /// Its family, with what the file says of it in that family's words.
     pub fn family(&self) -> Family {
-        Family::Moteus(moteus::Settings { command: self.command.clone(), query: self.query.clone() })
+        match self.family {
+            FamilyName::Moteus => {
+                Family::Moteus(moteus::Settings { command: self.command.clone(), query: self.query.clone() })
+            }
+            FamilyName::Damiao => Family::Damiao(damiao::Settings::of(&self.damiao, self.id)),
+        }
+    }
+
+    /// What can be sent to it and heard from it.
+    pub fn carries(&self) -> Carries {
+        self.family().settings().carries(&self.mounting())
+    }
+
+    /// Position and velocity gain of the emulated servo, N·m/rad and N·m·s/rad.
+    pub fn gains(&self) -> [f64; 2] {
+        match self.family {
+            FamilyName::Moteus => [self.device.kp, self.device.kd],
+            FamilyName::Damiao => [self.damiao.kp, self.damiao.kd],
+        }
     }
 
     /// How it is mounted on its joint.
@@ -55,7 +75,9 @@ section! {
         name: String, "";
         /// Name of the bus the servo is on.
         bus: String, "";
-        /// The servo's id on its bus (`id.id` in its own configuration).
+        /// What it speaks. One bus carries one family.
+        family: FamilyName = FamilyName::Moteus, "";
+        /// The servo's id on its bus (moteus: `id.id` in its own configuration; Damiao: its register 8, 15 at the most).
         id: u8, "", 1 => 126;
         /// Direction of the joint: −1 if it turns against the servo. `joint = sign × servo + offset`.
         sign: i8 = 1, "", -1 => 1;
@@ -63,11 +85,13 @@ section! {
         offset: f64 = 0.0, "rad", -100.0 => 100.0;
         /// What the joint may do.
         limits: Limits = Limits::default(), "";
-        /// The servo damps by itself when it has heard no command for this long.
+        /// The servo acts by itself when it has heard no command for this long: a moteus damps, a Damiao goes limp.
         watchdog_s: f64 = 0.1, "s", 0.002 => 30.0;
-        /// How its state travels.
+        /// What a Damiao servo is, and how it is driven.
+        damiao: DamiaoSettings = DamiaoSettings::default(), "";
+        /// How the state of a moteus travels.
         query: QueryFormat = QueryFormat::default(), "";
-        /// How commands travel.
+        /// How commands to a moteus travel.
         command: CommandFormat = CommandFormat::default(), "";
         /// The emulated joint; real servos ignore it.
         joint: JointConfig = JointConfig::default(), "";

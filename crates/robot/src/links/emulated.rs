@@ -1,7 +1,7 @@
 //! Buses emulated in this process: one link has all of them, so that the servos move one body.
 
 use super::{Adapter, Around, BusLink, ByHand};
-use khz_emu::{BusConfig, EmulatedLink};
+use khz_emu::{BusConfig, EmulatedLink, WireModel};
 use khz_link::Link;
 
 impl BusLink for EmulatedLink {
@@ -23,6 +23,10 @@ impl BusLink for EmulatedLink {
 
     fn shared(&self, bus: usize) -> Option<u8> {
         Some(bus as u8)
+    }
+
+    fn moteus_only(&self) -> Option<&'static str> {
+        (self.wire == WireModel::Rs485).then_some("a serial line")
     }
 }
 

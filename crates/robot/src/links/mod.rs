@@ -121,6 +121,11 @@ pub trait BusLink {
         None
     }
 
+    /// Why it carries no frames but those of moteus servos, if it does not carry CAN frames of any kind.
+    fn moteus_only(&self) -> Option<&'static str> {
+        None
+    }
+
     /// What is wrong with it, and the command that mends it. Nothing is opened.
     fn findings(&self) -> Vec<String> {
         Vec::new()

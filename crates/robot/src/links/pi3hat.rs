@@ -33,6 +33,10 @@ impl BusLink for Pi3hatLink {
     fn shared(&self, _: usize) -> Option<u8> {
         Some(self.channel())
     }
+
+    fn moteus_only(&self) -> Option<&'static str> {
+        Some("on the hat nobody has tried it")
+    }
 }
 
 impl ByHand for Pi3hatLink {

@@ -17,6 +17,10 @@ impl BusLink for Rs485Link {
     fn emulated(&self) -> BusConfig {
         BusConfig { wire: WireKind::Rs485 { baud: self.baud }, ..BusConfig::RS485 }
     }
+
+    fn moteus_only(&self) -> Option<&'static str> {
+        Some("a serial line")
+    }
 }
 
 impl ByHand for Rs485Link {

@@ -23,6 +23,10 @@ impl BusLink for UdpLink {
     fn adapter(&self) -> Adapter {
         Adapter::Ethernet
     }
+
+    fn moteus_only(&self) -> Option<&'static str> {
+        Some("devices behind Ethernet")
+    }
 }
 
 impl ByHand for UdpLink {

@@ -378,7 +378,8 @@ impl fmt::Display for Cause {
             Self::ServoNotFinite { .. } => f.write_str("the servo reports what is no number"),
             Self::ServoSaturated { quantity, most, .. } => write!(
                 f,
-                "{quantity} beyond its format (±{most:.3} {}): set `query.{quantity}` to \"float\" or \"int32\"",
+                "{quantity} beyond what its replies carry (±{most:.3} {}): a moteus has more room with \
+                 `query.{quantity} = \"float\"`",
                 quantity.unit()
             ),
             Self::RegisterRefused { refused, .. } => write_refused(f, refused),
@@ -422,12 +423,15 @@ impl fmt::Display for Cause {
                 "a {share} of {} was commanded, but `command.{share}` is \"none\": the servo would take it as 1",
                 Short(value)
             ),
+            Self::CommandNotSendable { quantity: Quantity::MaxTorque, value, .. } => {
+                write!(f, "a max_torque of {} N·m was commanded, but none is sent to this servo", Short(value))
+            }
             Self::CommandNotSendable { quantity, most: 0.0, .. } => {
                 write!(f, "a target {quantity} was commanded, but `command.{quantity}` is \"none\"")
             }
             Self::CommandNotSendable { quantity, value, most, .. } => write!(
                 f,
-                "commanded {quantity} {} {unit} cannot be sent: `command.{quantity}` ends at ±{} {unit}",
+                "commanded {quantity} {} {unit} cannot be sent: what travels ends at ±{} {unit}",
                 Short(value),
                 Short(most),
                 unit = quantity.unit()

@@ -107,7 +107,7 @@ impl Guard {
 fn most_torque(joint: &Joint, asked: f64, share: f64) -> f64 {
     // The smaller of two, where NaN stands for no limit.
     let most = asked.min(joint.bounds.torque) * share;
-    if !most.is_finite() {
+    if !most.is_finite() || joint.carries.max_torque == 0.0 {
         return f64::NAN;
     }
     // A little torque must not become none by rounding: the joint would fall.

@@ -55,6 +55,8 @@ impl FamilySettings for Settings {
             kd_scale: command.kd_scale != Format::None,
             velocity_asked: query.velocity != Format::None,
             reported: [query.position.reach(Class::Position), query.velocity.reach(Class::Velocity)],
+            reported_steps: [query.position.step(Class::Position), query.velocity.step(Class::Velocity)]
+                .map(|turns| turns * TAU),
         }
     }
 
@@ -70,6 +72,10 @@ impl FamilySettings for Settings {
 
     fn replier(&self, frame: &Frame) -> Option<u8> {
         Address::replier(frame)
+    }
+
+    fn cut_off(&self) -> &'static str {
+        "damps"
     }
 
     fn modes(&self) -> Vec<(u64, &'static str)> {

@@ -1,0 +1,219 @@
+//! The emulated Damiao servo against frames of an original client, and against the host's side of the family.
+#![allow(clippy::unwrap_used)]
+
+use khz_emu::damiao::Motor;
+use khz_emu::{BusConfig, FamilyConfig, Injection, JointConfig, ServoConfig, World, WorldConfig};
+use khz_link::Link;
+use khz_servo::damiao::{DamiaoSettings, Model, Settings};
+use khz_servo::{
+    Doing, Family, Mounting, PositionCommand, ServoCommand, ServoPlan, ServoState, Servos, Taken, family,
+};
+use khz_wire::Frame;
+use khz_wire::damiao::{Special, frame};
+use khz_wire::mit::{Codes, Scale};
+use serde_json::Value;
+
+const MS: i64 = 1_000_000;
+
+fn vectors() -> Value {
+    serde_json::from_str(include_str!("../../../vectors/damiao.json")).unwrap()
+}
+
+fn bytes(hex: &str) -> [u8; 8] {
+    let byte = |at: usize| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap();
+    std::array::from_fn(byte)
+}
+
+fn parsed(text: &str) -> Frame {
+    let (id, payload) = text.split_once('#').unwrap();
+    frame(u32::from_str_radix(id, 16).unwrap(), false, bytes(payload))
+}
+
+fn world(models: &[Model], joint: JointConfig) -> World {
+    let servo = |(at, model): (usize, &Model)| {
+        let id = at as u8 + 1;
+        let motor =
+            Motor { master_id: u16::from(id) + 16, can_fd: false, ranges: model.ranges(), fault_c: 100.0 };
+        ServoConfig { family: FamilyConfig::Damiao(motor), ambient_c: 30.0, joint, ..ServoConfig::new(0, id) }
+    };
+    let servos = models.iter().enumerate().map(servo).collect();
+    World::new(&WorldConfig { buses: vec![BusConfig::CAN_FD], servos, imu: None, seed: 1 }).unwrap()
+}
+
+fn settings(model: Model) -> Settings {
+    Settings::of(&DamiaoSettings { model: Some(model), kp: 20.0, ..DamiaoSettings::default() }, 1)
+}
+
+/// One servo and its host.
+struct Bench {
+    world: World,
+    servos: Box<dyn Servos>,
+    states: [ServoState; 1],
+    now_ns: i64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let family = Family::Damiao(settings(Model::Dm4310));
+        let plan = ServoPlan { servo: 0, id: 1, mounting: Mounting::default(), watchdog_s: 0.1, family };
+        let servos = family::on_bus(&[plan]).remove(0);
+        let world = world(&[Model::Dm4310], JointConfig::default());
+        Self { world, servos, states: [ServoState::UNKNOWN], now_ns: 0 }
+    }
+
+    /// A cycle of a millisecond; what was taken last.
+    fn cycle(&mut self, command: ServoCommand) -> Option<Taken> {
+        self.servos.begin(&[command]);
+        for part in 0.. {
+            let Some(request) = self.servos.request(0, part) else { break };
+            self.world.send(0, request.frame, self.now_ns).unwrap();
+            self.servos.sent(0, part, self.now_ns);
+        }
+        self.now_ns += MS;
+        let mut last = None;
+        while let Some(received) = self.world.receive(self.now_ns - 1).unwrap() {
+            last = Some(self.servos.take(&received.frame, &mut self.states));
+        }
+        last
+    }
+
+    fn hold(&mut self, position: f64, cycles: usize) {
+        (0..cycles).for_each(|_| _ = self.cycle(ServoCommand::Position(PositionCommand::hold(position))));
+    }
+}
+
+#[test]
+fn commands_are_encoded_as_the_client_encodes_them() {
+    for vector in vectors()["encoded"].as_array().unwrap() {
+        let number = |key: &str| vector[key].as_f64().unwrap();
+        let model: Model = vector["model"].as_str().unwrap().parse().unwrap();
+        let [position, velocity, torque] = model.ranges();
+        let codes = Codes {
+            position: Scale::symmetric(position, 16).encode(number("position")),
+            velocity: Scale::symmetric(velocity, 12).encode(number("velocity")),
+            kp: khz_wire::damiao::KP.encode(number("kp")),
+            kd: khz_wire::damiao::KD.encode(number("kd")),
+            torque: Scale::symmetric(torque, 12).encode(number("torque")),
+        };
+        assert_eq!(codes.to_bytes(), bytes(vector["bytes"].as_str().unwrap()), "{vector}");
+    }
+}
+
+#[test]
+fn every_exchange_of_the_client_is_answered_as_it_expects() {
+    let mut world = world(&[Model::Dm4310, Model::Dm4340], JointConfig::default());
+    let vectors = vectors();
+    let exchanges = vectors["exchanges"].as_array().unwrap();
+    for (at, exchange) in exchanges.iter().enumerate() {
+        let now_ns = at as i64 * MS;
+        world.send(0, &parsed(exchange["sent"].as_str().unwrap()), now_ns).unwrap();
+        let reply = world.receive(now_ns + 900_000).unwrap().unwrap().frame;
+        assert_eq!(reply, parsed(exchange["reply"].as_str().unwrap()), "{}", exchange["of"]);
+        assert_eq!(world.receive(now_ns + 900_000).unwrap(), None, "one reply");
+    }
+}
+
+#[test]
+fn it_is_enabled_follows_damps_and_stops() {
+    let mut bench = Bench::new();
+    bench.cycle(ServoCommand::Stop);
+    assert_eq!(bench.states[0].doing, Doing::Off);
+    bench.hold(0.3, 1000);
+    let [state] = bench.states;
+    assert_eq!((state.doing, state.mode.name), (Doing::Following, "enabled"));
+    assert!((state.position - 0.3).abs() < 0.01, "{}", state.position);
+    assert!(state.voltage.is_nan() && (29.0..40.0).contains(&state.temperature));
+    bench.cycle(ServoCommand::Damp);
+    bench.cycle(ServoCommand::Damp);
+    assert_eq!((bench.states[0].doing, bench.world.servos()[0].doing()), (Doing::Damping, Doing::Damping));
+    bench.cycle(ServoCommand::Stop);
+    assert_eq!((bench.states[0].doing, bench.world.servos()[0].doing()), (Doing::Off, Doing::Off));
+}
+
+#[test]
+fn a_servo_that_lost_its_power_is_not_enabled_again() {
+    let mut bench = Bench::new();
+    bench.cycle(ServoCommand::Stop);
+    bench.hold(0.3, 100);
+    bench.world.inject(0, Injection::RebootTurned(1), bench.now_ns);
+    bench.hold(0.3, 100);
+    assert_eq!(bench.world.servos()[0].doing(), Doing::Off);
+    assert_eq!(bench.states[0].doing, Doing::Off);
+}
+
+#[test]
+fn a_host_that_falls_silent_leaves_it_limp_when_its_watchdog_is_on() {
+    for (seconds, expected) in [(0.0, Doing::Following), (0.05, Doing::Faulted)] {
+        let mut bench = Bench::new();
+        let timeout = ((seconds * 20_000.0) as u32).to_le_bytes();
+        let [a, b, c, d] = timeout;
+        bench.world.send(0, &frame(0x7ff, false, [1, 0, 0x55, 9, a, b, c, d]), 0).unwrap();
+        bench.now_ns = MS;
+        bench.cycle(ServoCommand::Stop);
+        bench.hold(0.3, 100);
+        bench.now_ns += 60 * MS;
+        bench.world.advance(bench.now_ns);
+        assert_eq!(bench.world.servos()[0].doing(), expected);
+        bench.hold(0.3, 10);
+        assert_eq!(bench.world.servos()[0].doing(), expected, "a host that comes back does not wake it");
+        if expected == Doing::Faulted {
+            assert_eq!(
+                (bench.states[0].doing, bench.states[0].fault.text),
+                (Doing::TimedOut, "communication lost")
+            );
+        }
+        bench.cycle(ServoCommand::Stop);
+        bench.cycle(ServoCommand::Stop);
+        assert_eq!(bench.states[0].doing, Doing::Off);
+    }
+}
+
+#[test]
+fn a_fault_is_told_in_words() {
+    let mut bench = Bench::new();
+    bench.cycle(ServoCommand::Stop);
+    bench.hold(0.0, 10);
+    bench.world.inject(0, Injection::Overheated, bench.now_ns);
+    bench.hold(0.0, 3);
+    let [state] = bench.states;
+    assert_eq!(
+        (state.doing, state.fault.code, state.fault.text),
+        (Doing::Faulted, 11, "MOSFET over-temperature")
+    );
+}
+
+#[test]
+fn after_silence_the_first_reply_is_fresh_and_none_before_it() {
+    let mut bench = Bench::new();
+    bench.cycle(ServoCommand::Stop);
+    for silent in [1, 5, 12, 13, 14, 40] {
+        bench.world.inject(0, Injection::Silent(true), bench.now_ns);
+        (0..silent).for_each(|_| assert_eq!(bench.cycle(ServoCommand::Stop), None));
+        bench.world.inject(0, Injection::Silent(false), bench.now_ns);
+        let sent_ns = bench.now_ns;
+        assert_eq!(bench.cycle(ServoCommand::Stop), Some(Taken::State { servo: 0, sent_ns, newest: true }));
+    }
+}
+
+#[test]
+fn a_motor_in_the_other_format_hears_nothing() {
+    let mut world = world(&[Model::Dm4310], JointConfig::default());
+    world.send(0, &frame(1, true, Special::Enable.to_bytes()), 0).unwrap();
+    world.advance(MS);
+    assert_eq!(world.servos()[0].doing(), Doing::Off);
+    assert_eq!(world.receive(MS).unwrap(), None);
+}
+
+#[test]
+fn what_is_stored_survives_and_what_is_not_does_not() {
+    let mut world = world(&[Model::Dm4310], JointConfig::default());
+    let ask = |world: &mut World, now_ms: i64, payload: [u8; 8]| {
+        world.send(0, &frame(0x7ff, false, payload), now_ms * MS).unwrap();
+        world.receive(now_ms * MS + 900_000).unwrap().unwrap().frame.payload().to_vec()
+    };
+    ask(&mut world, 0, [1, 0, 0x55, 9, 1, 2, 0, 0]);
+    ask(&mut world, 1, [1, 0, 0xaa, 1, 0, 0, 0, 0]);
+    ask(&mut world, 2, [1, 0, 0x55, 9, 9, 9, 9, 9]);
+    world.inject(0, Injection::Reboot, 3 * MS);
+    assert_eq!(ask(&mut world, 4, [1, 0, 0x33, 9, 0, 0, 0, 0])[4..], [1, 2, 0, 0]);
+}

@@ -1,0 +1,165 @@
+//! Whether what a file says fits the families of its servos.
+
+use super::formats::{once, written};
+use super::{FamilyName, RobotConfig, ServoConfig};
+use khz_settings::{Problem, Reader};
+use khz_wire::damiao::MOST_ID;
+
+/// Keys of a servo that mean something for one family only.
+const OWN: &[(&str, FamilyName)] = &[
+    ("query", FamilyName::Moteus),
+    ("command", FamilyName::Moteus),
+    ("device.kp", FamilyName::Moteus),
+    ("device.kd", FamilyName::Moteus),
+    ("device.temperature_margin", FamilyName::Moteus),
+    ("damiao", FamilyName::Damiao),
+];
+
+pub(super) fn check(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    check_keys(robot, i, servo, reader);
+    check_bus(robot, i, servo, reader);
+    match servo.family {
+        FamilyName::Moteus => {}
+        FamilyName::Damiao => {
+            check_damiao(robot, i, servo, reader);
+            check_reach(robot, i, servo, reader);
+        }
+    }
+}
+
+/// A key that the servo's family does not have would be dropped silently.
+fn check_keys(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    for (key, family) in OWN.iter().filter(|(_, family)| *family != servo.family) {
+        let of_all = !robot.servos.iter().any(|servo| servo.family == *family);
+        let shared = reader.span(&format!("servo_defaults.{key}")).filter(|_| of_all);
+        if let Some(span) = reader.span(&format!("servo[{i}].{key}")).or(shared) {
+            let title = format!("`{key}` is for servos with `family = \"{family}\"`");
+            let help = match *key {
+                "damiao" => "write `family = \"damiao\"`, or remove it",
+                "device.kp" | "device.kd" => {
+                    "write `damiao.kp` and `damiao.kd`: its gains travel with every command"
+                }
+                _ => "remove it",
+            };
+            let problem = Problem::error(format!("servo[{i}].{key}"), title)
+                .at(span, format!("`{}` is a {}", servo.name, servo.family))
+                .help(help);
+            once(problem, reader);
+        }
+    }
+}
+
+/// Frames of one family may be commands to servos of another.
+fn check_bus(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let other = robot.servos[..i].iter().find(|other| other.bus == servo.bus && other.family != servo.family);
+    let span = written(i, "family", reader).or_else(|| reader.span(&format!("servo[{i}].name")));
+    if let (Some(other), Some(span)) = (other, span) {
+        let title = format!(
+            "two families on bus `{}`: one may take the other's frames for commands",
+            servo.settings.bus
+        );
+        let problem = Problem::error(format!("servo[{i}].family"), title)
+            .at(span, format!("a {}, and `{}` is a {}", servo.family, other.name, other.family))
+            .help("put each family on buses of its own");
+        once(problem, reader);
+    }
+}
+
+fn check_damiao(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let place = |key: &str| format!("servo[{i}].{key}");
+    let Some(at) = written(i, "family", reader) else { return };
+    let file = &servo.damiao;
+    if file.model.is_none() {
+        let problem = Problem::error(place("damiao.model"), "which motor it is must be said")
+            .at(at.clone(), "what its codes mean depends on the model")
+            .help("write for example `damiao.model = \"4310\"`");
+        once(problem, reader);
+    }
+    if servo.id > MOST_ID
+        && let Some(span) = written(i, "id", reader)
+    {
+        let problem = Problem::error(place("id"), "its replies have room for four bits of the id")
+            .at(span, "more than 15")
+            .help("give the motor an id of 1 to 15 (its register 8)");
+        reader.problems.push(problem);
+    }
+    if let Some(why) = robot.buses[servo.bus].link.bus().moteus_only()
+        && let Some(span) = reader.span(&format!("bus.{}", servo.settings.bus))
+    {
+        let problem = Problem::error(place("bus"), "this link does not carry the frames of Damiao servos")
+            .at(span, why)
+            .help("connect them by `link = \"socketcan\"` or `link = \"fdcanusb\"`");
+        once(problem, reader);
+    }
+    check_master_id(robot, i, servo, reader);
+    if servo.limits.torque.is_some()
+        && let Some(span) = written(i, "limits.torque", reader)
+    {
+        let problem = Problem::error(place("limits.torque"), "this limit could not be enforced")
+            .at(span, "no greatest torque travels to a Damiao servo")
+            .help("remove it; what limits the torque is the motor's own range (register 23)");
+        once(problem, reader);
+    }
+}
+
+/// What one servo replies must not be a command to another.
+fn check_master_id(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let master_id = servo.damiao.master_id.unwrap_or(u16::from(servo.id) + 0x10);
+    let beside = robot.servos.iter().filter(|other| other.bus == servo.bus);
+    // Commands go to the id; in the other control modes to the id and 0x100, 0x200 or 0x300.
+    let taken = beside
+        .filter(|other| [0, 0x100, 0x200, 0x300].iter().any(|mode| u16::from(other.id) + mode == master_id));
+    let span = written(i, "damiao.master_id", reader).or_else(|| written(i, "id", reader));
+    if let (Some(other), Some(span)) = ({ taken }.next_back(), span) {
+        let title = format!("its replies would be commands to `{}`", other.name);
+        let problem = Problem::error(format!("servo[{i}].damiao.master_id"), title)
+            .at(span, format!("replies have the identifier {master_id}"))
+            .help(
+                "give the motor another identifier for its replies (register 7), its id and 16 for example",
+            );
+        reader.problems.push(problem);
+    }
+}
+
+/// What the ranges of its codes do not reach.
+fn check_reach(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let carries = servo.family().settings().carries(&servo.mounting());
+    if let Some([low, high]) = servo.limits.position
+        && let Some(span) = written(i, "limits.position", reader)
+    {
+        let most =
+            (low - carries.zero).abs().max((high - carries.zero).abs()) + robot.supervisor.position_tolerance;
+        if most >= carries.position {
+            let problem = Problem::error(
+                format!("servo[{i}].limits.position"),
+                "the servo's range is too small for the limits",
+            )
+            .at(span, format!("up to {most:.2} rad from the servo's zero, with `position_tolerance`"))
+            .help(format!(
+                "positions travel up to {} rad either way; see `damiao.position_range`",
+                carries.position
+            ));
+            once(problem, reader);
+        }
+    }
+    if let Some(limit) = servo.limits.velocity
+        && limit >= carries.velocity
+        && let Some(span) = written(i, "limits.velocity", reader)
+    {
+        let problem =
+            Problem::error(format!("servo[{i}].limits.velocity"), "this limit could not be watched")
+                .at(span, format!("velocities travel up to {} rad/s", carries.velocity))
+                .help("write less");
+        once(problem, reader);
+    }
+    let least = 2.0 * robot.timing.period_ns() as f64 * 1e-9;
+    if servo.watchdog_s < least
+        && let Some(span) = written(i, "watchdog_s", reader).or_else(|| reader.span("loop.rate_hz"))
+    {
+        let problem =
+            Problem::error(format!("servo[{i}].watchdog_s"), "the servo would go limp between two ticks")
+                .at(span, format!("a watchdog of {} s at {} Hz", servo.watchdog_s, robot.timing.rate_hz))
+                .help(format!("write at least two periods, {least} s; 0.1 is usual"));
+        once(problem, reader);
+    }
+}

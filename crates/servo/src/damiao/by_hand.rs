@@ -1,0 +1,231 @@
+//! A Damiao by hand: a frame for each thing, and only one servo at a time can be asked.
+
+use super::Settings;
+use super::codec::Codec;
+use crate::by_hand::{Answer, Ask, ByHand, Identity, Order, Wanted};
+use crate::{Fault, Mode, Mounting, PositionCommand, ServoCommand, ServoState};
+use khz_wire::Frame;
+use khz_wire::damiao::{
+    self, Access, MOST_ID, RegisterReply, Special, State, TIMEOUT_PER_S, register, status,
+};
+use std::ops::RangeInclusive;
+
+impl ByHand for Settings {
+    fn ids(&self) -> RangeInclusive<u8> {
+        1..=MOST_ID
+    }
+
+    fn everybody(&self) -> Option<Ask> {
+        None
+    }
+
+    fn who(&self, id: u8) -> Vec<Ask> {
+        let registers = [register::ID, register::SOFTWARE, register::SUB_VERSION, register::SERIAL];
+        registers.into_iter().map(|register| self.read(id, register)).collect()
+    }
+
+    fn exchange(
+        &self,
+        id: u8,
+        mounting: &Mounting,
+        order: Option<&Order>,
+        registers: &[Wanted<'_>],
+    ) -> Result<Vec<Ask>, String> {
+        let mut asks = match order {
+            Some(order) => self.order(id, mounting, order)?,
+            None => Vec::new(),
+        };
+        for wanted in registers {
+            asks.push(self.read(id, number(wanted)?));
+        }
+        asks.push(self.read(id, register::VOLTAGE));
+        asks.push(self.state(id, mounting, damiao::REGISTERS, Access::Refresh.to_bytes(id)));
+        Ok(asks)
+    }
+
+    fn write(&self, id: u8, register: &Wanted<'_>, value: f64) -> Result<Vec<Ask>, String> {
+        let number = number(register)?;
+        let bytes = if !register::is_integer(number) {
+            (value as f32).to_le_bytes()
+        } else if value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value) {
+            (value as u32).to_le_bytes()
+        } else {
+            return Err(format!("register {number} is a whole number of 32 bits, and {value} is none"));
+        };
+        // The echo proves nothing: the register is read afterwards.
+        Ok(vec![self.access(id, Access::Write(number, bytes), number), self.read(id, number)])
+    }
+
+    fn register(&self, name: &str) -> Option<u16> {
+        let found = register::NAMES.iter().find(|(_, known)| known.eq_ignore_ascii_case(name));
+        found.map(|(number, _)| u16::from(*number))
+    }
+}
+
+/// The number of a register, as this family has them.
+fn number(wanted: &Wanted<'_>) -> Result<u8, String> {
+    if let Some(format) = wanted.format {
+        return Err(format!("registers of a Damiao have one format each: leave out `{format}`"));
+    }
+    u8::try_from(wanted.number)
+        .map_err(|_| format!("a Damiao has no register {}; the last is 81", wanted.number))
+}
+
+impl Settings {
+    fn frame(&self, id: u32, payload: [u8; 8]) -> Frame {
+        damiao::frame(id, self.can_fd, payload)
+    }
+
+    fn read(&self, id: u8, register: u8) -> Ask {
+        self.access(id, Access::Read(register), register)
+    }
+
+    /// The identifier of replies is not looked at: it is what one would want to find out.
+    fn access(&self, id: u8, access: Access, register: u8) -> Ask {
+        let read = move |frame: &Frame| {
+            let reply = RegisterReply::parse(frame.payload()).filter(|_| is_reply(frame))?;
+            (reply.id == u16::from(id) && reply.register == register).then(|| told(id, &reply))
+        };
+        let frame = self.frame(damiao::REGISTERS, access.to_bytes(id));
+        Ask { frame, id: Some(id), answers: 1, read: Box::new(read) }
+    }
+
+    /// A request that is answered by the state.
+    fn state(&self, id: u8, mounting: &Mounting, to: u32, payload: [u8; 8]) -> Ask {
+        let (settings, mounting) = (self.clone(), *mounting);
+        let read = move |frame: &Frame| {
+            let said = State::parse(frame.payload()).filter(|_| is_reply(frame))?;
+            (said.id == id & 0xf).then(|| answer(id, &said, &settings, mounting))
+        };
+        Ask { frame: self.frame(to, payload), id: Some(id), answers: 1, read: Box::new(read) }
+    }
+
+    fn order(&self, id: u8, mounting: &Mounting, order: &Order) -> Result<Vec<Ask>, String> {
+        let special = |code: Special| self.state(id, mounting, id.into(), code.to_bytes());
+        let (command, watchdog_s) = match *order {
+            // Clearing comes first: a servo with a fault takes nothing else.
+            Order::Stop => return Ok(vec![special(Special::Clear), special(Special::Disable)]),
+            Order::Damp { kd_scale, watchdog_s } => {
+                let share = self.damping * kd_scale / self.kd.max(f64::MIN_POSITIVE);
+                let command =
+                    PositionCommand { kp_scale: 0.0, kd_scale: share, ..PositionCommand::hold(f64::NAN) };
+                (command, watchdog_s)
+            }
+            Order::Position { command, watchdog_s } => (command, watchdog_s),
+        };
+        if command.position.is_nan() && command.kp_scale != 0.0 {
+            return Err("a Damiao cannot be told to start from wherever it is: give a position".to_owned());
+        }
+        if !command.max_torque.is_nan() {
+            return Err("no greatest torque travels to a Damiao: leave it out".to_owned());
+        }
+        if watchdog_s == 0.0 {
+            return Err("a Damiao may follow its last command for ever: give a watchdog, for example 0.1 s"
+                .to_owned());
+        }
+        let timeout =
+            if watchdog_s.is_nan() { 0 } else { ((watchdog_s * TIMEOUT_PER_S).round() as u32).max(1) };
+        let mut codec = Codec::new(self.clone(), *mounting);
+        codec.heard(status::ENABLED);
+        let Some(bytes) = codec.encode(&ServoCommand::Position(command)) else {
+            return Err("it cannot be commanded".to_owned());
+        };
+        Ok(vec![
+            special(Special::Disable),
+            self.access(id, Access::Write(register::TIMEOUT, timeout.to_le_bytes()), register::TIMEOUT),
+            special(Special::Enable),
+            self.state(id, mounting, id.into(), bytes),
+        ])
+    }
+}
+
+/// It goes to no servo: commands go to ids up to 15, and those plus a multiple of 0x100.
+fn is_reply(frame: &Frame) -> bool {
+    !frame.extended && frame.id != damiao::REGISTERS
+}
+
+fn told(id: u8, reply: &RegisterReply) -> Answer {
+    let number = reply.number();
+    let mut answer = Answer { id, ..Answer::default() };
+    match reply.register {
+        register::VOLTAGE => answer.voltage = Some(number),
+        register::SOFTWARE => answer.identity.firmware = Some(format!("{number}")),
+        register::SERIAL => answer.identity.serial = Some(format!("{number}")),
+        _ => {}
+    }
+    answer.registers.insert(reply.register.into(), number);
+    answer
+}
+
+fn answer(id: u8, said: &State, settings: &Settings, mounting: Mounting) -> Answer {
+    let mut state = ServoState::UNKNOWN;
+    Codec::new(settings.clone(), mounting).decode(said, &mut state);
+    let name = status::name(said.status);
+    Answer {
+        id,
+        mode: Some(Mode { number: said.status, name }),
+        position: Some(state.position),
+        velocity: Some(state.velocity),
+        torque: Some(state.torque),
+        temperature: Some(state.temperature),
+        fault: Some(if said.status > status::ENABLED {
+            Fault { code: said.status.into(), text: name }
+        } else {
+            Fault::NONE
+        }),
+        identity: Identity::default(),
+        ..Answer::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{DamiaoSettings, Model};
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings::of(&DamiaoSettings { model: Some(Model::Dm4310), ..DamiaoSettings::default() }, 1)
+    }
+
+    fn refusal(order: Order) -> String {
+        settings().exchange(1, &Mounting::default(), Some(&order), &[]).unwrap_err()
+    }
+
+    #[test]
+    fn a_command_by_hand_sets_the_watchdog_first() {
+        let command = PositionCommand::hold(0.5);
+        let order = Order::Position { command, watchdog_s: 0.05 };
+        let asks = settings().exchange(1, &Mounting::default(), Some(&order), &[]).unwrap();
+        let sent: Vec<&[u8]> = asks.iter().map(|ask| ask.frame.payload()).collect();
+        assert_eq!(sent[0], Special::Disable.to_bytes());
+        assert_eq!(sent[1], [1, 0, 0x55, 9, 0xe8, 3, 0, 0]);
+        assert_eq!(sent[2], Special::Enable.to_bytes());
+        assert_eq!(sent[3][..2], [0x85, 0x1e]);
+        assert_eq!(sent.len(), 6);
+    }
+
+    #[test]
+    fn what_would_go_on_for_ever_or_jump_is_refused() {
+        let hold = PositionCommand::hold(0.5);
+        assert!(refusal(Order::Position { command: hold, watchdog_s: 0.0 }).contains("for ever"));
+        assert!(refusal(Order::Damp { kd_scale: 1.0, watchdog_s: 0.0 }).contains("for ever"));
+        let anywhere = PositionCommand { position: f64::NAN, ..hold };
+        assert!(refusal(Order::Position { command: anywhere, watchdog_s: 0.1 }).contains("give a position"));
+        let limited = PositionCommand { max_torque: 1.0, ..hold };
+        assert!(refusal(Order::Position { command: limited, watchdog_s: 0.1 }).contains("leave it out"));
+    }
+
+    #[test]
+    fn a_written_register_is_read_back_and_known_by_its_name() {
+        let settings = settings();
+        assert_eq!(settings.register("timeout"), Some(9));
+        let timeout = Wanted { number: 9, format: None };
+        let asks = settings.write(1, &timeout, 1000.0).unwrap();
+        assert_eq!(asks[1].frame.payload(), [1, 0, 0x33, 9, 0, 0, 0, 0]);
+        let reply = Frame::classic(0x11, &[1, 0, 0x33, 9, 0xe8, 3, 0, 0]).unwrap();
+        let answer = (asks[1].read)(&reply).unwrap();
+        assert_eq!(answer.registers.get(&9), Some(&1000.0));
+        assert!(settings.write(1, &timeout, 0.5).is_err());
+        assert!(settings.write(1, &Wanted { number: 300, format: None }, 1.0).is_err());
+    }
+}

@@ -1,0 +1,252 @@
+//! Damiao servos in MIT mode: one command and one reply of eight bytes per servo and cycle, on CAN or CAN-FD.
+//!
+//! # What is different from other families
+//! - The position and velocity gains travel with every command, so the robot file has them.
+//! - Their watchdog switches the output off: a joint that is cut off goes limp. Damping exists only while commands come.
+//! - No greatest torque travels.
+//! - The output has to be enabled by a frame of its own. That is done once after each [`ServoCommand::Stop`]: a servo that is
+//!   found off in between has lost its power or was switched off by somebody, and is left alone.
+//! - A reply carries nothing that names its request; see below.
+//!
+//! # Which request does a reply answer?
+//! Each request has exactly one reply, and a servo keeps the order. While every request is answered within its cycle, the
+//! next reply answers this cycle's. After a miss the next cycles read a register before they command: the register's
+//! value is a reply that cannot be mistaken, and the one after it answers the command. Thirteen registers take turns, so that
+//! a reply that is several cycles late is known too.
+//!
+//! What cannot be distinguished: after a miss, a reply that comes more than 13 cycles later; and the reply to somebody else's
+//! request if it comes before this cycle's own. Further replies within a cycle are duplicates, and keep a robot from being
+//! armed.
+
+mod by_hand;
+mod codec;
+mod queries;
+mod ready;
+mod settings;
+
+pub use settings::{DamiaoSettings, Model};
+
+use crate::{
+    Carries, Exchange, FamilySettings, Mounting, Request, ServoCommand, ServoPlan, ServoState, Servos, Taken,
+};
+use codec::Codec;
+use khz_wire::Frame;
+use khz_wire::damiao::{self, Access, RegisterReply, State, status};
+use khz_wire::mit::Scale;
+use queries::{Answer, Queries};
+
+/// How one servo is set up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The identifier of its replies.
+    pub master_id: u16,
+    /// CAN-FD with bit-rate switch; otherwise classic CAN.
+    pub can_fd: bool,
+    /// Position gain, N·m/rad.
+    pub kp: f64,
+    /// Velocity gain, N·m·s/rad.
+    pub kd: f64,
+    /// Velocity gain while it damps, N·m·s/rad.
+    pub damping: f64,
+    /// Half the ranges of position, velocity and torque: rad, rad/s, N·m.
+    pub ranges: [f64; 3],
+}
+
+impl Settings {
+    /// What a robot file says of the servo of this id. Without a model the ranges are those of the first; `khz check` refuses that.
+    pub fn of(file: &DamiaoSettings, id: u8) -> Self {
+        let [position, velocity, torque] = file.model.unwrap_or_default().ranges();
+        Self {
+            master_id: file.master_id.unwrap_or(u16::from(id) + 0x10),
+            can_fd: file.can_fd,
+            kp: file.kp,
+            kd: file.kd,
+            damping: file.damping,
+            ranges: [
+                file.position_range.unwrap_or(position),
+                file.velocity_range.unwrap_or(velocity),
+                file.torque_range.unwrap_or(torque),
+            ],
+        }
+    }
+
+    fn position(&self) -> Scale {
+        Scale::symmetric(self.ranges[0], 16)
+    }
+
+    fn velocity(&self) -> Scale {
+        Scale::symmetric(self.ranges[1], 12)
+    }
+
+    fn torque(&self) -> Scale {
+        Scale::symmetric(self.ranges[2], 12)
+    }
+}
+
+impl FamilySettings for Settings {
+    fn carries(&self, mounting: &Mounting) -> Carries {
+        let [position, velocity, torque] = self.ranges;
+        Carries {
+            zero: mounting.offset,
+            position,
+            velocity,
+            torque,
+            max_torque: 0.0,
+            least_max_torque: 0.0,
+            kp_scale: true,
+            kd_scale: true,
+            velocity_asked: true,
+            reported: [position, velocity],
+            reported_steps: [self.position().step(), self.velocity().step()],
+        }
+    }
+
+    fn targets(&self, limits: [f64; 2], mounting: &Mounting) -> [f64; 2] {
+        mounting.narrow(limits, |servo| self.position().inside(servo))
+    }
+
+    fn exchange(&self, id: u8) -> [Frame; 2] {
+        let mut codec = Codec::new(self.clone(), Mounting::default());
+        codec.heard(status::ENABLED);
+        let command = codec.encode(&ServoCommand::Position(crate::PositionCommand::hold(0.0)));
+        let rest = State {
+            id,
+            status: status::ENABLED,
+            position: 0x7fff,
+            velocity: 0x7ff,
+            torque: 0x7ff,
+            board: 30,
+            rotor: 30,
+        };
+        [
+            damiao::frame(id.into(), self.can_fd, command.unwrap_or_default()),
+            damiao::frame(self.master_id.into(), self.can_fd, rest.to_bytes()),
+        ]
+    }
+
+    fn replier(&self, frame: &Frame) -> Option<u8> {
+        let is_reply = !frame.extended && frame.id == u32::from(self.master_id);
+        frame.payload().first().filter(|_| is_reply).map(|first| first & 0xf)
+    }
+
+    fn cut_off(&self) -> &'static str {
+        "goes limp: its watchdog switches the output off"
+    }
+
+    fn modes(&self) -> Vec<(u64, &'static str)> {
+        status::ALL.map(|number| (number.into(), status::name(number))).to_vec()
+    }
+
+    fn ready(&self, plan: &ServoPlan) -> Vec<Exchange> {
+        ready::dialogue(self, plan)
+    }
+}
+
+/// The servos of one bus.
+#[derive(Debug, Default)]
+pub struct Bus {
+    servos: Vec<Servo>,
+}
+
+/// One servo: its frames, and which of its requests are unanswered.
+#[derive(Debug)]
+struct Servo {
+    number: usize,
+    id: u8,
+    codec: Codec,
+    queries: Queries,
+    /// The register read before this cycle's command, if one is.
+    mark: Option<Frame>,
+    command: Frame,
+}
+
+impl Bus {
+    /// Adds a servo; of several with one id and one identifier of replies the first is heard.
+    pub fn add(&mut self, plan: &ServoPlan, settings: &Settings) {
+        self.servos.push(Servo {
+            number: plan.servo,
+            id: plan.id,
+            codec: Codec::new(settings.clone(), plan.mounting),
+            queries: Queries::default(),
+            mark: None,
+            command: damiao::frame(plan.id.into(), settings.can_fd, damiao::Special::Disable.to_bytes()),
+        });
+    }
+}
+
+impl Servo {
+    fn begin(&mut self, command: &ServoCommand) {
+        let can_fd = self.codec.settings().can_fd;
+        let read =
+            |register| damiao::frame(damiao::REGISTERS, can_fd, Access::Read(register).to_bytes(self.id));
+        self.mark = self.queries.next().map(read);
+        self.command = match self.codec.encode(command) {
+            Some(bytes) => damiao::frame(self.id.into(), can_fd, bytes),
+            None => damiao::frame(damiao::REGISTERS, can_fd, Access::Refresh.to_bytes(self.id)),
+        };
+    }
+
+    /// The frame is one of its replies.
+    fn is_from(&self, frame: &Frame) -> bool {
+        let from = frame.payload().first().map(|first| first & 0xf);
+        !frame.extended
+            && frame.id == u32::from(self.codec.settings().master_id)
+            && from == Some(self.id & 0xf)
+    }
+
+    fn take(&mut self, frame: &Frame, state: &mut ServoState) -> Taken {
+        let servo = self.number;
+        if let Some(reply) = RegisterReply::parse(frame.payload())
+            && reply.id == u16::from(self.id)
+            && self.queries.marked(reply.register)
+        {
+            return Taken::Aside;
+        }
+        let Some(said) = State::parse(frame.payload()) else { return Taken::Unexpected };
+        match self.queries.answered() {
+            Answer::News { sent_ns, newest } => {
+                self.codec.decode(&said, state);
+                state.at_ns = sent_ns;
+                Taken::State { servo, sent_ns, newest }
+            }
+            Answer::Duplicate => Taken::Duplicate { servo },
+            Answer::Unknown => Taken::Late { servo },
+        }
+    }
+}
+
+impl Servos for Bus {
+    fn turns(&self) -> usize {
+        self.servos.len()
+    }
+
+    fn servos(&self, turn: usize) -> &[usize] {
+        self.servos.get(turn).map_or(&[], |servo| std::slice::from_ref(&servo.number))
+    }
+
+    fn begin(&mut self, commands: &[ServoCommand]) {
+        for servo in &mut self.servos {
+            servo.begin(&commands[servo.number]);
+        }
+    }
+
+    fn request(&self, turn: usize, part: usize) -> Option<Request<'_>> {
+        let servo = self.servos.get(turn)?;
+        let frame = servo.mark.iter().chain([&servo.command]).nth(part)?;
+        Some(Request { frame, to: Some(servo.id), replies: 1 })
+    }
+
+    fn sent(&mut self, turn: usize, part: usize, now_ns: i64) {
+        let servo = &mut self.servos[turn];
+        if part == usize::from(servo.mark.is_some()) {
+            servo.queries.sent(now_ns);
+        }
+    }
+
+    fn take(&mut self, frame: &Frame, states: &mut [ServoState]) -> Taken {
+        let Some(servo) = self.servos.iter_mut().find(|servo| servo.is_from(frame)) else {
+            return Taken::Unexpected;
+        };
+        servo.take(frame, &mut states[servo.number])
+    }
+}

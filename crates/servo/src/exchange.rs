@@ -1,0 +1,37 @@
+//! What is said to a servo before it may be driven.
+
+use khz_wire::Frame;
+use std::fmt;
+
+/// One request and the reply that is wanted, of the dialogue that makes a servo ready. Off the tick.
+pub struct Exchange {
+    /// What it is for, as in "servo `knee` did not answer: …".
+    pub what: String,
+    /// What is sent.
+    pub frame: Frame,
+    /// What a frame that comes means.
+    pub judge: Judge,
+}
+
+/// What a frame that comes means for an [`Exchange`].
+pub type Judge = Box<dyn Fn(&Frame) -> Heard + Send>;
+
+/// See [`Judge`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Something else: wait on.
+    SomethingElse,
+    /// As it has to be.
+    Good,
+    /// The servo must not be driven: what is wrong, and what to do.
+    Wrong(String),
+}
+
+impl fmt::Debug for Exchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exchange")
+            .field("what", &self.what)
+            .field("frame", &self.frame)
+            .finish_non_exhaustive()
+    }
+}
