@@ -78,7 +78,20 @@ pub enum FamilyConfig {
     /// The register protocol; set up by [`ServoConfig::settings`].
     Moteus,
     /// Damiao in MIT mode.
-    Damiao(crate::damiao::Motor),
+    Damiao(DamiaoMotor),
+}
+
+/// How a Damiao motor leaves the factory, or was set since.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DamiaoMotor {
+    /// The identifier of its replies.
+    pub master_id: u16,
+    /// It speaks CAN-FD.
+    pub can_fd: bool,
+    /// Half the ranges of position, velocity and torque: rad, rad/s, N·m.
+    pub ranges: [f64; 3],
+    /// It faults when board or rotor are this warm, °C.
+    pub fault_c: f64,
 }
 
 section! {

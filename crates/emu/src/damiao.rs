@@ -6,7 +6,7 @@
 //! "communication lost" until it is told to clear.
 
 use crate::body::{Drive, JointState};
-use crate::config::{ServoConfig, WireKind};
+use crate::config::{DamiaoMotor, ServoConfig, WireKind};
 use crate::injection::Injection;
 use crate::servo::thermal::Thermal;
 use crate::twin::Twin;
@@ -16,6 +16,7 @@ use khz_wire::damiao::{
     self, Access, REGISTERS, RegisterReply, Special, State, TIMEOUT_PER_S, register, status,
 };
 use khz_wire::mit::{Codes, Scale};
+use std::any::Any;
 
 /// Numbers of registers.
 const COUNT: usize = 82;
@@ -26,24 +27,11 @@ const SUPPLY: (f64, f64) = (15.0, 60.0);
 /// Gear between rotor and output: the position is known within one turn of the rotor.
 const GEAR: f64 = 10.0;
 
-/// How a motor leaves the factory, or was set since.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Motor {
-    /// The identifier of its replies.
-    pub master_id: u16,
-    /// It speaks CAN-FD.
-    pub can_fd: bool,
-    /// Half the ranges of position, velocity and torque: rad, rad/s, N·m.
-    pub ranges: [f64; 3],
-    /// It faults when board or rotor are this warm, °C.
-    pub fault_c: f64,
-}
-
 /// One servo.
 #[derive(Clone, Debug)]
 pub struct Servo {
     config: ServoConfig,
-    motor: Motor,
+    motor: DamiaoMotor,
     registers: [[u8; 4]; COUNT],
     /// What survives a loss of power.
     saved: [[u8; 4]; COUNT],
@@ -70,7 +58,7 @@ struct Injected {
 }
 
 impl Servo {
-    pub(crate) fn new(config: &ServoConfig, motor: Motor) -> Self {
+    pub(crate) fn new(config: &ServoConfig, motor: DamiaoMotor) -> Self {
         let mut registers = [[0; 4]; COUNT];
         let mut set = |register: u8, value: [u8; 4]| registers[usize::from(register)] = value;
         let integers = [
@@ -358,6 +346,10 @@ impl Twin for Servo {
 
     fn board_c(&self) -> f64 {
         self.thermal.board_c
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

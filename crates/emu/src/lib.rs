@@ -37,8 +37,8 @@ pub use body::{
     Body, BodyConfig, Drive, Forces, Ground, JointState, Joints, Quadruped, QuadrupedConfig, Trunk,
 };
 pub use config::{
-    BusConfig, ConfigError, FamilyConfig, HeatConfig, ImuConfig, JointConfig, ServoConfig, WireKind,
-    WorldConfig,
+    BusConfig, ConfigError, DamiaoMotor, FamilyConfig, HeatConfig, ImuConfig, JointConfig, ServoConfig,
+    WireKind, WorldConfig,
 };
 pub use injection::Injection;
 pub use servo::Servo;

@@ -1,11 +1,11 @@
 //! What the emulated machine needs of a servo, whichever its family: bytes in and out, a joint to drive, faults to suffer.
 
 use crate::body::{Drive, JointState};
-use crate::config::{FamilyConfig, ServoConfig, WireKind};
+use crate::config::WireKind;
 use crate::injection::Injection;
-use crate::{damiao, servo};
 use khz_servo::Doing;
 use khz_wire::Frame;
+use std::any::Any;
 
 /// One emulated servo.
 ///
@@ -45,19 +45,6 @@ pub trait Twin: Send {
     /// How warm its board is, °C.
     fn board_c(&self) -> f64;
 
-    /// The whole servo, if it is a moteus.
-    fn as_moteus(&self) -> Option<&servo::Servo> {
-        None
-    }
-}
-
-/// Builds the servo a configuration describes, just switched on.
-///
-/// # Errors
-/// The name of a setting it does not have.
-pub(crate) fn new(config: &ServoConfig) -> Result<Box<dyn Twin>, String> {
-    Ok(match &config.family {
-        FamilyConfig::Moteus => Box::new(servo::Servo::new(config)?),
-        FamilyConfig::Damiao(motor) => Box::new(damiao::Servo::new(config, *motor)),
-    })
+    /// The servo itself, for whoever knows its family.
+    fn as_any(&self) -> &dyn Any;
 }

@@ -2,11 +2,12 @@
 
 use crate::body::{Body, Drive, JointState, Joints};
 use crate::bus::{Arrival, Bus, Sender, Transmission};
-use crate::config::{BusConfig, ConfigError, WireKind, WorldConfig};
+use crate::config::{BusConfig, ConfigError, FamilyConfig, ServoConfig, WireKind, WorldConfig};
+use crate::damiao;
 use crate::imu::Sensor;
 use crate::injection::Injection;
 use crate::servo::Servo;
-use crate::twin::{self, Twin};
+use crate::twin::Twin;
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
 use khz_wire::{Frame, Request};
 use std::collections::VecDeque;
@@ -84,7 +85,7 @@ impl World {
         config.check()?;
         assert_eq!(body.joints().len(), config.servos.len(), "one joint per servo");
         let build = |(index, servo)| {
-            twin::new(servo).map_err(|name| ConfigError::NoSuchSetting { servo: index, name })
+            switched_on(servo).map_err(|name| ConfigError::NoSuchSetting { servo: index, name })
         };
         Ok(Self {
             buses: (0..config.buses.len()).map(|bus| Channel::new(config, bus)).collect(),
@@ -192,7 +193,7 @@ impl World {
 
     /// A servo, if it is there and a moteus.
     pub fn moteus(&self, servo: usize) -> Option<&Servo> {
-        self.servos.get(servo)?.as_moteus()
+        self.servos.get(servo)?.as_any().downcast_ref()
     }
 
     /// What the servos move, as of the last call with a time.
@@ -286,9 +287,20 @@ impl World {
     }
 }
 
+/// Builds the servo a configuration describes, just switched on.
+///
+/// # Errors
+/// The name of a setting it does not have.
+fn switched_on(config: &ServoConfig) -> Result<Box<dyn Twin>, String> {
+    Ok(match &config.family {
+        FamilyConfig::Moteus => Box::new(Servo::new(config)?),
+        FamilyConfig::Damiao(motor) => Box::new(damiao::Servo::new(config, *motor)),
+    })
+}
+
 impl Channel {
     fn new(config: &WorldConfig, index: usize) -> Self {
-        let of_bus = |(servo, c): (usize, &crate::config::ServoConfig)| (c.bus == index).then_some(servo);
+        let of_bus = |(servo, c): (usize, &ServoConfig)| (c.bus == index).then_some(servo);
         let servos: Vec<usize> = config.servos.iter().enumerate().filter_map(of_bus).collect();
         Self { bus: Bus::new(config.buses[index], servos.len()), servos, counters: Counters::default() }
     }

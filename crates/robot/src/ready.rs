@@ -44,7 +44,7 @@ pub fn make_ready(
 ) -> Result<(), NotReady> {
     for (servo, device) in devices.iter().enumerate() {
         let plan = &device.servo;
-        for exchange in plan.family.settings().ready(plan) {
+        for exchange in plan.family.settings().ready(plan.id, plan.watchdog_s) {
             ask(links, device, &exchange, time).map_err(|why| NotReady { servo, name: None, why })?;
         }
     }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`state`], [`command`] | what is known of a servo, and what it is told |
 //! | [`carries`] | what its messages can carry |
+//! | [`about`] | what a family tells of a servo, and where a servo is |
 //! | [`family`] | the list of families |
 //! | [`by_hand`] | servos without a loop: who is there, single commands, registers |
 //! | [`exchange`] | what is said to a servo before it may be driven |
@@ -20,6 +21,7 @@
 //! What a tick calls ([`Servos`]) neither allocates nor locks, prints, waits or reads a clock.
 #![forbid(unsafe_code)]
 
+pub mod about;
 pub mod by_hand;
 pub mod carries;
 pub mod command;
@@ -30,11 +32,12 @@ pub mod moteus;
 mod mounting;
 pub mod state;
 
+pub use about::{FamilySettings, Plan};
 pub use by_hand::ByHand;
 pub use carries::{Carries, Quantity};
 pub use command::{PositionCommand, ServoCommand};
 pub use exchange::{Exchange, Heard};
-pub use family::{Family, FamilyName, FamilySettings, ServoPlan};
+pub use family::{Family, FamilyName, ServoPlan};
 pub use mounting::Mounting;
 pub use state::{Doing, Fault, Mode, Refused, ServoState};
 

@@ -44,6 +44,7 @@ use khz_wire::device::Server;
 use khz_wire::{Fault, Frame, Mode, Register};
 use motor::{Motor, loss};
 use settings::Settings;
+use std::any::Any;
 use std::f64::consts::TAU;
 use thermal::Thermal;
 use trajectory::Trajectory;
@@ -370,8 +371,8 @@ impl Twin for Servo {
         self.thermal.board_c
     }
 
-    fn as_moteus(&self) -> Option<&Servo> {
-        Some(self)
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

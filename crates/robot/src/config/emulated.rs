@@ -1,8 +1,9 @@
 //! The emulated devices a robot file describes.
 
 use super::{BodyConfig, ImuConfig, ImuLink, RobotConfig, ServoConfig};
-use khz_emu::damiao::Motor;
-use khz_emu::{ConfigError, FamilyConfig, JointConfig, Quadruped, QuadrupedConfig, World, WorldConfig};
+use khz_emu::{
+    ConfigError, DamiaoMotor, FamilyConfig, JointConfig, Quadruped, QuadrupedConfig, World, WorldConfig,
+};
 use khz_servo::{Family, damiao};
 
 impl RobotConfig {
@@ -68,7 +69,12 @@ fn emulated_family(servo: &ServoConfig) -> FamilyConfig {
     match servo.family() {
         Family::Moteus(_) => FamilyConfig::Moteus,
         Family::Damiao(damiao::Settings { master_id, can_fd, ranges, .. }) => {
-            FamilyConfig::Damiao(Motor { master_id, can_fd, ranges, fault_c: servo.device.fault_temperature })
+            FamilyConfig::Damiao(DamiaoMotor {
+                master_id,
+                can_fd,
+                ranges,
+                fault_c: servo.device.fault_temperature,
+            })
         }
     }
 }

@@ -27,7 +27,7 @@ mod settings;
 pub use settings::{DamiaoSettings, Model};
 
 use crate::{
-    Carries, Exchange, FamilySettings, Mounting, Request, ServoCommand, ServoPlan, ServoState, Servos, Taken,
+    Carries, Exchange, FamilySettings, Mounting, Plan, Request, ServoCommand, ServoState, Servos, Taken,
 };
 use codec::Codec;
 use khz_wire::Frame;
@@ -137,8 +137,8 @@ impl FamilySettings for Settings {
         status::ALL.map(|number| (number.into(), status::name(number))).to_vec()
     }
 
-    fn ready(&self, plan: &ServoPlan) -> Vec<Exchange> {
-        ready::dialogue(self, plan)
+    fn ready(&self, id: u8, watchdog_s: f64) -> Vec<Exchange> {
+        ready::dialogue(self, id, watchdog_s)
     }
 }
 
@@ -162,14 +162,14 @@ struct Servo {
 
 impl Bus {
     /// Adds a servo; of several with one id and one identifier of replies the first is heard.
-    pub fn add(&mut self, plan: &ServoPlan, settings: &Settings) {
+    pub fn add(&mut self, plan: &Plan<&Settings>) {
         self.servos.push(Servo {
             number: plan.servo,
             id: plan.id,
-            codec: Codec::new(settings.clone(), plan.mounting),
+            codec: Codec::new(plan.family.clone(), plan.mounting),
             queries: Queries::default(),
             mark: None,
-            command: damiao::frame(plan.id.into(), settings.can_fd, damiao::Special::Disable.to_bytes()),
+            command: damiao::frame(plan.id.into(), plan.family.can_fd, damiao::Special::Disable.to_bytes()),
         });
     }
 }

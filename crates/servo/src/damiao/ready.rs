@@ -2,7 +2,6 @@
 //! robot file says, and its watchdog is on.
 
 use super::Settings;
-use crate::ServoPlan;
 use crate::exchange::{Exchange, Heard};
 use khz_wire::Frame;
 use khz_wire::damiao::{self, Access, RegisterReply, Special, State, TIMEOUT_PER_S, register, status};
@@ -14,8 +13,8 @@ const SAME: f64 = 1e-4;
 const MIT: u32 = 1;
 
 /// The exchanges in their order.
-pub fn dialogue(settings: &Settings, plan: &ServoPlan) -> Vec<Exchange> {
-    let servo = Servo { settings, id: plan.id };
+pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64) -> Vec<Exchange> {
+    let servo = Servo { settings, id };
     let mut exchanges = vec![
         servo.special("switch it off", Special::Disable, |_| Heard::Good),
         servo.special("clear its faults", Special::Clear, |state| match state.status {
@@ -25,7 +24,7 @@ pub fn dialogue(settings: &Settings, plan: &ServoPlan) -> Vec<Exchange> {
                 status::name(fault)
             )),
         }),
-        servo.is(register::ID, "id", plan.id.into()),
+        servo.is(register::ID, "id", id.into()),
         servo.is(
             register::MASTER_ID,
             "identifier of replies (`damiao.master_id`)",
@@ -42,7 +41,7 @@ pub fn dialogue(settings: &Settings, plan: &ServoPlan) -> Vec<Exchange> {
     for ((register, key, unit), range) in ranges.into_iter().zip(settings.ranges) {
         exchanges.push(servo.range(register, key, unit, range));
     }
-    let timeout = timeout(plan.watchdog_s);
+    let timeout = timeout(watchdog_s);
     exchanges.push(servo.write(register::TIMEOUT, "set its watchdog", timeout));
     exchanges.push(servo.is(register::TIMEOUT, "watchdog (50 µs each)", timeout));
     exchanges
@@ -151,14 +150,11 @@ impl Servo<'_> {
 mod tests {
     use super::super::{DamiaoSettings, Model};
     use super::*;
-    use crate::{Family, Mounting};
 
     fn exchanges() -> Vec<Exchange> {
         let file = DamiaoSettings { model: Some(Model::Dm4310), ..DamiaoSettings::default() };
         let settings = Settings::of(&file, 1);
-        let family = Family::Damiao(settings.clone());
-        let plan = ServoPlan { servo: 0, id: 1, mounting: Mounting::default(), watchdog_s: 0.05, family };
-        dialogue(&settings, &plan)
+        dialogue(&settings, 1, 0.05)
     }
 
     fn answer(exchange: &Exchange, payload: [u8; 8]) -> Heard {

@@ -16,7 +16,7 @@ mod settings;
 
 pub use settings::{CommandFormat, Format, QueryFormat};
 
-use crate::{Carries, FamilySettings, Mounting, ServoCommand, ServoPlan, ServoState, Servos, Taken};
+use crate::{Carries, FamilySettings, Mounting, Plan, ServoCommand, ServoState, Servos, Taken};
 use codec::{Codec, Read};
 use khz_wire::{Address, Class, Frame, Mode, Request};
 use queries::{Answer, Queries, Symbol};
@@ -111,16 +111,16 @@ struct Servo {
 
 impl Bus {
     /// Adds a servo; of several with one id the last is heard.
-    pub fn add(&mut self, plan: &ServoPlan, settings: &Settings) {
+    pub fn add(&mut self, plan: &Plan<&Settings>) {
         self.by_id[usize::from(plan.id & 0x7f)] = Some(self.servos.len());
-        self.servos.push(Servo::new(plan, settings));
+        self.servos.push(Servo::new(plan));
     }
 }
 
 impl Servo {
-    fn new(plan: &ServoPlan, settings: &Settings) -> Self {
+    fn new(plan: &Plan<&Settings>) -> Self {
         let address = Address { prefix: PREFIX, source: HOST, destination: plan.id, reply: true };
-        let mut codec = Codec::new(address, settings, plan.mounting, plan.watchdog_s);
+        let mut codec = Codec::new(address, plan.family, plan.mounting, plan.watchdog_s);
         let mut frame =
             Frame::new(address.id(), &[]).unwrap_or_else(|| unreachable!("an address has 29 bits"));
         codec.encode(&ServoCommand::Stop, 0, &mut frame);

@@ -1,0 +1,56 @@
+//! What a family can tell of a servo, and where a servo is.
+
+use crate::{Carries, Exchange, Mounting};
+use khz_wire::Frame;
+
+/// What a family can tell of a servo before any frame travels. Not for the tick: allocates.
+pub trait FamilySettings {
+    /// What can be sent to the servo and heard from it.
+    fn carries(&self, mounting: &Mounting) -> Carries;
+
+    /// The targets within `limits`, rad at the joint, that are still within them after rounding for the wire. The wrong way round if
+    /// there are none.
+    fn targets(&self, limits: [f64; 2], mounting: &Mounting) -> [f64; 2];
+
+    /// The frames of one exchange with the servo of this id, the command and the reply: their lengths and identifiers are those of a
+    /// real one.
+    fn exchange(&self, id: u8) -> [Frame; 2];
+
+    /// The id of the servo that a frame is a reply of, whichever it is; `None` if no servo of this family replies so. For
+    /// the tick: does not allocate.
+    fn replier(&self, frame: &Frame) -> Option<u8>;
+
+    /// The numbers and names of the servo's modes.
+    fn modes(&self) -> Vec<(u64, &'static str)>;
+
+    /// What the servo does when it has heard nothing for as long as its watchdog waits, in words for people.
+    fn cut_off(&self) -> &'static str;
+
+    /// What is said to the servo of this id before it may be driven, in order; its watchdog is to wait so long, s. None, as a rule.
+    fn ready(&self, id: u8, watchdog_s: f64) -> Vec<Exchange> {
+        let _ = (id, watchdog_s);
+        Vec::new()
+    }
+}
+
+/// One servo of a bus, with what its family has to know of it.
+#[derive(Clone, Debug)]
+pub struct Plan<F> {
+    /// Its number in the robot.
+    pub servo: usize,
+    /// Its id on the bus.
+    pub id: u8,
+    /// How it is mounted.
+    pub mounting: Mounting,
+    /// The servo acts by itself if it hears nothing this long, s. NaN: never.
+    pub watchdog_s: f64,
+    /// Its family.
+    pub family: F,
+}
+
+impl<F> Plan<F> {
+    /// The same servo, with something else for its family.
+    pub fn of<G>(&self, family: G) -> Plan<G> {
+        Plan { servo: self.servo, id: self.id, mounting: self.mounting, watchdog_s: self.watchdog_s, family }
+    }
+}
