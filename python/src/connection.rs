@@ -120,6 +120,13 @@ impl Connection {
     /// One whole bus cycle: commands to all servos, replies from all, as the loop does it, but without its
     /// supervisor. Fills `state`; returns how many servos did not answer in time.
     fn cycle(&self, py: Python<'_>, command: &Command, state: &Bound<'_, State>) -> PyResult<u16> {
+        // What such a servo is told before it may be driven takes a run.
+        let mut plans = self.config.servos.iter().map(|servo| servo.plan(0));
+        if plans.any(|plan| !plan.family.settings().ready(plan.id, plan.watchdog_s).is_empty()) {
+            let why =
+                "servos of this family are checked and their watchdogs set before they are driven: use run()";
+            return Err(PyValueError::new_err(why));
+        }
         let mut open = self.lock(py);
         let open = open.as_mut().ok_or_else(closed)?;
         command.read(py, &mut open.commands)?;

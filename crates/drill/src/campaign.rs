@@ -9,6 +9,7 @@ use super::run::{Verdict, run};
 use super::scenario::Scenario;
 use super::violation::{Invariant, Violated};
 use khz_emu::ConfigError;
+use khz_robot::supervisor::Cause;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -96,7 +97,8 @@ pub fn idle(fleet: &Fleet) -> Option<String> {
         let scenario = Scenario::undisturbed(robot, fleet);
         let verdict = run_caught(fleet, &scenario, None);
         let last = verdict.last.map_or("the run ended at once".to_owned(), |cause| cause.to_string());
-        let why = verdict.violated.map_or(last, |violated| violated.what);
+        let is_told = verdict.last.is_none_or(Cause::is_trouble);
+        let why = verdict.violated.filter(|_| !is_told).map_or(last, |violated| violated.what);
         (!verdict.armed)
             .then(|| format!("{} does not come under control with nothing broken: {why}", scenario.robot.1))
     })

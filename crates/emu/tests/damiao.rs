@@ -62,7 +62,10 @@ impl Bench {
         let family = Family::Damiao(settings(Model::Dm4310));
         let plan = ServoPlan { servo: 0, id: 1, mounting: Mounting::default(), watchdog_s: 0.1, family };
         let servos = family::on_bus(&[plan]).remove(0);
-        let world = world(&[Model::Dm4310], JointConfig::default());
+        let mut world = world(&[Model::Dm4310], JointConfig::default());
+        // As it is made ready: 0.1 s.
+        world.send(0, &frame(0x7ff, false, [1, 0, 0x55, 9, 0xd0, 7, 0, 0]), -2 * MS).unwrap();
+        world.receive(-MS).unwrap();
         Self { world, servos, states: [ServoState::UNKNOWN], now_ns: 0 }
     }
 
@@ -147,30 +150,50 @@ fn a_servo_that_lost_its_power_is_not_enabled_again() {
 }
 
 #[test]
-fn a_host_that_falls_silent_leaves_it_limp_when_its_watchdog_is_on() {
-    for (seconds, expected) in [(0.0, Doing::Following), (0.05, Doing::Faulted)] {
-        let mut bench = Bench::new();
-        let timeout = ((seconds * 20_000.0) as u32).to_le_bytes();
-        let [a, b, c, d] = timeout;
-        bench.world.send(0, &frame(0x7ff, false, [1, 0, 0x55, 9, a, b, c, d]), 0).unwrap();
-        bench.now_ns = MS;
-        bench.cycle(ServoCommand::Stop);
-        bench.hold(0.3, 100);
-        bench.now_ns += 60 * MS;
-        bench.world.advance(bench.now_ns);
-        assert_eq!(bench.world.servos()[0].doing(), expected);
-        bench.hold(0.3, 10);
-        assert_eq!(bench.world.servos()[0].doing(), expected, "a host that comes back does not wake it");
-        if expected == Doing::Faulted {
-            assert_eq!(
-                (bench.states[0].doing, bench.states[0].fault.text),
-                (Doing::TimedOut, "communication lost")
-            );
-        }
-        bench.cycle(ServoCommand::Stop);
-        bench.cycle(ServoCommand::Stop);
-        assert_eq!(bench.states[0].doing, Doing::Off);
-    }
+fn a_host_that_falls_silent_leaves_it_limp() {
+    let mut bench = Bench::new();
+    bench.cycle(ServoCommand::Stop);
+    bench.hold(0.3, 100);
+    assert_eq!(bench.world.servos()[0].doing(), Doing::Following);
+    bench.now_ns += 110 * MS;
+    bench.world.advance(bench.now_ns);
+    assert_eq!(bench.world.servos()[0].doing(), Doing::Faulted);
+    bench.hold(0.3, 10);
+    bench.cycle(ServoCommand::Stop);
+    assert_eq!(bench.world.servos()[0].doing(), Doing::Faulted, "a host that comes back does not wake it");
+    assert_eq!((bench.states[0].doing, bench.states[0].fault.text), (Doing::Faulted, "communication lost"));
+}
+
+#[test]
+fn a_servo_whose_watchdog_is_gone_is_not_enabled() {
+    let mut bench = Bench::new();
+    bench.cycle(ServoCommand::Stop);
+    // Its power blinks between two cycles: no reply is missed, but what was set is lost.
+    bench.world.inject(0, Injection::Reboot, bench.now_ns);
+    bench.hold(0.3, 100);
+    assert_eq!(bench.world.servos()[0].doing(), Doing::Off);
+    assert_eq!((bench.states[0].doing, bench.states[0].fault.code), (Doing::Faulted, 256));
+}
+
+#[test]
+fn the_reply_to_somebody_elses_register_is_no_state() {
+    let mut bench = Bench::new();
+    bench.cycle(ServoCommand::Stop);
+    bench.hold(0.0, 20);
+    let (before, bytes) = (bench.states, [1, 0, 0x33, 0x3c, 0, 0, 0xc0, 0x41]);
+    bench.servos.begin(&[ServoCommand::Stop]);
+    bench.servos.sent(0, 0, bench.now_ns);
+    assert_eq!(bench.servos.take(&frame(0x11, false, bytes), &mut bench.states), Taken::Unexpected);
+    assert_eq!((bench.states[0].position, bench.states[0].at_ns), (before[0].position, before[0].at_ns));
+}
+
+#[test]
+fn a_second_motor_with_its_id_is_a_duplicate() {
+    let mut bench = Bench::new();
+    bench.cycle(ServoCommand::Stop);
+    let bytes = [0x01, 0x7f, 0xff, 0x7f, 0xf7, 0xff, 30, 30];
+    let taken = bench.servos.take(&frame(0x21, false, bytes), &mut bench.states);
+    assert_eq!(taken, Taken::Duplicate { servo: 0 });
 }
 
 #[test]
@@ -188,15 +211,19 @@ fn a_fault_is_told_in_words() {
 }
 
 #[test]
-fn after_silence_the_first_reply_is_fresh_and_none_before_it() {
+fn after_silence_it_is_heard_again_and_nothing_before_is_fresh() {
     let mut bench = Bench::new();
     bench.cycle(ServoCommand::Stop);
     for silent in [1, 5, 12, 13, 14, 40] {
         bench.world.inject(0, Injection::Silent(true), bench.now_ns);
         (0..silent).for_each(|_| assert_eq!(bench.cycle(ServoCommand::Stop), None));
         bench.world.inject(0, Injection::Silent(false), bench.now_ns);
-        let sent_ns = bench.now_ns;
-        assert_eq!(bench.cycle(ServoCommand::Stop), Some(Taken::State { servo: 0, sent_ns, newest: true }));
+        let mut fresh = |_| {
+            let sent_ns = bench.now_ns;
+            bench.cycle(ServoCommand::Stop) == Some(Taken::State { servo: 0, sent_ns, newest: true })
+        };
+        let cycles = (0..40).position(&mut fresh);
+        assert!(cycles.is_some_and(|cycles| silent > 5 || cycles <= 2), "{cycles:?} after {silent}");
     }
 }
 

@@ -12,6 +12,9 @@ const PATIENCE_NS: i64 = 20_000_000;
 /// So often something is asked.
 const TRIES: usize = 5;
 
+/// How long a second answer may take.
+const ECHO_NS: i64 = 1_000_000;
+
 /// A pause while a link has no room or nothing is heard.
 const PAUSE_NS: i64 = 200_000;
 
@@ -75,7 +78,7 @@ fn ask(
             match links[device.link].receive(now_ns) {
                 Ok(Some(received)) if received.channel == device.channel => {
                     match (exchange.judge)(&received.frame) {
-                        Heard::Good => return Ok(()),
+                        Heard::Good => return listen_on(links, device, exchange, time),
                         Heard::Wrong(why) => return Err(why),
                         Heard::SomethingElse => {}
                     }
@@ -93,6 +96,29 @@ fn ask(
             exchange.what
         ),
     })
+}
+
+/// After an answer another may come, of a second servo with the same id.
+fn listen_on(
+    links: &mut [Box<dyn Link>],
+    device: &DevicePlan,
+    exchange: &Exchange,
+    time: &mut impl Time,
+) -> Result<(), String> {
+    let until_ns = time.now_ns() + ECHO_NS;
+    while time.now_ns() < until_ns {
+        let now_ns = time.now_ns();
+        match links[device.link].receive(now_ns) {
+            Ok(Some(received)) if received.channel == device.channel => {
+                if let Heard::Wrong(why) = (exchange.judge)(&received.frame) {
+                    return Err(why);
+                }
+            }
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => time.rest((now_ns + PAUSE_NS).min(until_ns), links),
+        }
+    }
+    Ok(())
 }
 
 /// What came before the request is no answer to it. A link that floods is left at that.

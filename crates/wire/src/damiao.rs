@@ -134,7 +134,8 @@ pub enum Access {
     Store,
 }
 
-const READ: u8 = 0x33;
+/// The third byte of a request to read, and of its reply.
+pub const READ: u8 = 0x33;
 const WRITE: u8 = 0x55;
 const STORE: u8 = 0xaa;
 const REFRESH: u8 = 0xcc;

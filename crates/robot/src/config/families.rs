@@ -6,7 +6,7 @@ use khz_settings::{Problem, Reader};
 use khz_wire::damiao::MOST_ID;
 
 /// Keys of a servo that mean something for one family only.
-const OWN: &[(&str, FamilyName)] = &[
+pub(super) const OWN: &[(&str, FamilyName)] = &[
     ("query", FamilyName::Moteus),
     ("command", FamilyName::Moteus),
     ("device.kp", FamilyName::Moteus),
@@ -91,13 +91,33 @@ fn check_damiao(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut
             .help("connect them by `link = \"socketcan\"` or `link = \"fdcanusb\"`");
         once(problem, reader);
     }
+    let other =
+        robot.servos[..i].iter().find(|other| other.bus == servo.bus && other.damiao.can_fd != file.can_fd);
+    if let (Some(other), Some(span)) = (other, written(i, "damiao.can_fd", reader).or(Some(at))) {
+        let title = format!(
+            "CAN and CAN-FD on bus `{}`: a motor set to CAN destroys every CAN-FD frame",
+            servo.settings.bus
+        );
+        let problem = Problem::error(place("damiao.can_fd"), title)
+            .at(span, format!("unlike `{}`", other.name))
+            .help("set all motors of a bus to one of them");
+        once(problem, reader);
+    }
+    if robot.supervisor.voltage_low_v > 0.0
+        && let Some(span) = reader.span("supervisor.voltage_low_v")
+    {
+        let problem = Problem::warning("supervisor.voltage_low_v", "Damiao servos do not tell their voltage")
+            .at(span, "not watched for them")
+            .help("their own under-voltage fault brings the robot down");
+        once(problem, reader);
+    }
     check_master_id(robot, i, servo, reader);
     if servo.limits.torque.is_some()
         && let Some(span) = written(i, "limits.torque", reader)
     {
         let problem = Problem::error(place("limits.torque"), "this limit could not be enforced")
             .at(span, "no greatest torque travels to a Damiao servo")
-            .help("remove it; what limits the torque is the motor's own range (register 23)");
+            .help("remove it; what limits the current is set in the motor itself");
         once(problem, reader);
     }
 }

@@ -10,7 +10,7 @@ impl RobotConfig {
     pub fn values(&self) -> Value {
         let buses: Map<String, Value> =
             self.buses.iter().map(|bus| (bus.name.clone(), bus.values())).collect();
-        let servos: Vec<&ServoSettings> = self.servos.iter().map(|servo| &servo.settings).collect();
+        let servos: Vec<Value> = self.servos.iter().map(ServoConfig::values).collect();
         without_nulls(json!({
             "robot": { "name": self.name },
             "loop": self.timing,
@@ -63,6 +63,25 @@ fn written(tables: &Value, name: &str) -> Result<String, ConfigError> {
 impl BusConfig {
     fn values(&self) -> Value {
         with(with(json!(self.link), "link", self.link.kind()), "faults", &self.faults)
+    }
+}
+
+impl ServoConfig {
+    /// Without the keys of other families.
+    fn values(&self) -> Value {
+        let mut values = json!(self.settings);
+        for (key, family) in families::OWN {
+            let table = match key.split_once('.') {
+                Some((table, _)) => values.get_mut(table),
+                None => Some(&mut values),
+            };
+            if *family != self.family
+                && let Some(table) = table.and_then(Value::as_object_mut)
+            {
+                table.remove(key.rsplit('.').next().unwrap_or(key));
+            }
+        }
+        values
     }
 }
 
@@ -133,5 +152,12 @@ mod tests {
         assert_eq!(values["supervisor"]["tilt"], 1.0);
         assert_eq!(values["bus"]["front_left"]["link"], "emulated");
         assert!(values["loop"].get("cpu").is_none() && values.get("pi3hat").is_none());
+    }
+
+    #[test]
+    fn a_robot_of_another_family_keeps_its_keys() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/openarm_like.toml");
+        let robot = RobotConfig::load(path).unwrap();
+        assert_eq!(robot.checked().unwrap().values(), robot.values());
     }
 }

@@ -378,8 +378,7 @@ impl fmt::Display for Cause {
             Self::ServoNotFinite { .. } => f.write_str("the servo reports what is no number"),
             Self::ServoSaturated { quantity, most, .. } => write!(
                 f,
-                "{quantity} beyond what its replies carry (±{most:.3} {}): a moteus has more room with \
-                 `query.{quantity} = \"float\"`",
+                "{quantity} beyond what its replies carry (±{most:.3} {})",
                 quantity.unit()
             ),
             Self::RegisterRefused { refused, .. } => write_refused(f, refused),

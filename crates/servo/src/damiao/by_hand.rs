@@ -3,7 +3,7 @@
 use super::Settings;
 use super::codec::Codec;
 use crate::by_hand::{Answer, Ask, ByHand, Identity, Order, Wanted};
-use crate::{Fault, Mode, Mounting, PositionCommand, ServoCommand, ServoState};
+use crate::{FamilySettings, Fault, Mode, Mounting, PositionCommand, ServoCommand, ServoState};
 use khz_wire::Frame;
 use khz_wire::damiao::{
     self, Access, MOST_ID, RegisterReply, Special, State, TIMEOUT_PER_S, register, status,
@@ -21,7 +21,8 @@ impl ByHand for Settings {
 
     fn who(&self, id: u8) -> Vec<Ask> {
         let registers = [register::ID, register::SOFTWARE, register::SUB_VERSION, register::SERIAL];
-        registers.into_iter().map(|register| self.read(id, register)).collect()
+        let state = self.state(id, &Mounting::default(), damiao::REGISTERS, Access::Refresh.to_bytes(id));
+        registers.into_iter().map(|register| self.read(id, register)).chain([state]).collect()
     }
 
     fn exchange(
@@ -62,11 +63,12 @@ impl ByHand for Settings {
     }
 }
 
+/// No watchdog waits longer, s.
+const MOST_WATCHDOG_S: f64 = 30.0;
+
 /// The number of a register, as this family has them.
 fn number(wanted: &Wanted<'_>) -> Result<u8, String> {
-    if let Some(format) = wanted.format {
-        return Err(format!("registers of a Damiao have one format each: leave out `{format}`"));
-    }
+    // Each has one format, whichever is asked for.
     u8::try_from(wanted.number)
         .map_err(|_| format!("a Damiao has no register {}; the last is 81", wanted.number))
 }
@@ -82,9 +84,15 @@ impl Settings {
 
     /// The identifier of replies is not looked at: it is what one would want to find out.
     fn access(&self, id: u8, access: Access, register: u8) -> Ask {
+        self.access_to(id, access, register, None)
+    }
+
+    /// The same, answered only by this value, if there is one.
+    fn access_to(&self, id: u8, access: Access, register: u8, value: Option<u32>) -> Ask {
         let read = move |frame: &Frame| {
             let reply = RegisterReply::parse(frame.payload()).filter(|_| is_reply(frame))?;
-            (reply.id == u16::from(id) && reply.register == register).then(|| told(id, &reply))
+            let is_wanted = value.is_none_or(|value| reply.number() == f64::from(value));
+            (is_wanted && reply.id == u16::from(id) && reply.register == register).then(|| told(id, &reply))
         };
         let frame = self.frame(damiao::REGISTERS, access.to_bytes(id));
         Ask { frame, id: Some(id), answers: 1, read: Box::new(read) }
@@ -94,7 +102,9 @@ impl Settings {
     fn state(&self, id: u8, mounting: &Mounting, to: u32, payload: [u8; 8]) -> Ask {
         let (settings, mounting) = (self.clone(), *mounting);
         let read = move |frame: &Frame| {
-            let said = State::parse(frame.payload()).filter(|_| is_reply(frame))?;
+            let is_register =
+                RegisterReply::parse(frame.payload()).is_some_and(|told| told.id == u16::from(id));
+            let said = State::parse(frame.payload()).filter(|_| is_reply(frame) && !is_register)?;
             (said.id == id & 0xf).then(|| answer(id, &said, &settings, mounting))
         };
         Ask { frame: self.frame(to, payload), id: Some(id), answers: 1, read: Box::new(read) }
@@ -102,15 +112,11 @@ impl Settings {
 
     fn order(&self, id: u8, mounting: &Mounting, order: &Order) -> Result<Vec<Ask>, String> {
         let special = |code: Special| self.state(id, mounting, id.into(), code.to_bytes());
+        let still = PositionCommand { kp_scale: 0.0, ..PositionCommand::hold(f64::NAN) };
         let (command, watchdog_s) = match *order {
-            // Clearing comes first: a servo with a fault takes nothing else.
-            Order::Stop => return Ok(vec![special(Special::Clear), special(Special::Disable)]),
-            Order::Damp { kd_scale, watchdog_s } => {
-                let share = self.damping * kd_scale / self.kd.max(f64::MIN_POSITIVE);
-                let command =
-                    PositionCommand { kp_scale: 0.0, kd_scale: share, ..PositionCommand::hold(f64::NAN) };
-                (command, watchdog_s)
-            }
+            // What switches it off comes first: the next is sent only when the one before has been answered.
+            Order::Stop => return Ok(vec![special(Special::Disable), special(Special::Clear)]),
+            Order::Damp { kd_scale, watchdog_s } => (PositionCommand { kd_scale, ..still }, watchdog_s),
             Order::Position { command, watchdog_s } => (command, watchdog_s),
         };
         if command.position.is_nan() && command.kp_scale != 0.0 {
@@ -123,16 +129,35 @@ impl Settings {
             return Err("a Damiao may follow its last command for ever: give a watchdog, for example 0.1 s"
                 .to_owned());
         }
+        if watchdog_s < 0.0 || watchdog_s > MOST_WATCHDOG_S {
+            return Err(format!("a watchdog of {watchdog_s} s: write 0.001 to {MOST_WATCHDOG_S} s"));
+        }
+        let share = |share: f64| (0.0..=1.0).contains(&share);
+        if !share(command.kp_scale) || !share(command.kd_scale) {
+            return Err("shares of the gains are from 0 to 1".to_owned());
+        }
+        if let Some((quantity, value, most)) = self.carries(mounting).lack(command.kp_scale > 0.0, &command) {
+            return Err(format!(
+                "a {quantity} of {value} {} is beyond the motor's range, ±{most}",
+                quantity.unit()
+            ));
+        }
+        // By hand it damps with the gain that is for damping.
+        let settings = match order {
+            Order::Damp { .. } => Self { kd: self.damping, ..self.clone() },
+            _ => self.clone(),
+        };
         let timeout =
             if watchdog_s.is_nan() { 0 } else { ((watchdog_s * TIMEOUT_PER_S).round() as u32).max(1) };
-        let mut codec = Codec::new(self.clone(), *mounting);
+        let mut codec = Codec::new(settings, *mounting);
         codec.heard(status::ENABLED);
-        let Some(bytes) = codec.encode(&ServoCommand::Position(command)) else {
+        let Some(bytes) = codec.encode(&ServoCommand::Position(command), true) else {
             return Err("it cannot be commanded".to_owned());
         };
         Ok(vec![
             special(Special::Disable),
             self.access(id, Access::Write(register::TIMEOUT, timeout.to_le_bytes()), register::TIMEOUT),
+            self.access_to(id, Access::Read(register::TIMEOUT), register::TIMEOUT, Some(timeout)),
             special(Special::Enable),
             self.state(id, mounting, id.into(), bytes),
         ])
@@ -188,20 +213,21 @@ mod tests {
     }
 
     fn refusal(order: Order) -> String {
-        settings().exchange(1, &Mounting::default(), Some(&order), &[]).unwrap_err()
+        ByHand::exchange(&settings(), 1, &Mounting::default(), Some(&order), &[]).unwrap_err()
     }
 
     #[test]
     fn a_command_by_hand_sets_the_watchdog_first() {
         let command = PositionCommand::hold(0.5);
         let order = Order::Position { command, watchdog_s: 0.05 };
-        let asks = settings().exchange(1, &Mounting::default(), Some(&order), &[]).unwrap();
+        let asks = ByHand::exchange(&settings(), 1, &Mounting::default(), Some(&order), &[]).unwrap();
         let sent: Vec<&[u8]> = asks.iter().map(|ask| ask.frame.payload()).collect();
         assert_eq!(sent[0], Special::Disable.to_bytes());
         assert_eq!(sent[1], [1, 0, 0x55, 9, 0xe8, 3, 0, 0]);
-        assert_eq!(sent[2], Special::Enable.to_bytes());
-        assert_eq!(sent[3][..2], [0x85, 0x1e]);
-        assert_eq!(sent.len(), 6);
+        assert_eq!(sent[2][..4], [1, 0, 0x33, 9]);
+        assert_eq!(sent[3], Special::Enable.to_bytes());
+        assert_eq!(sent[4][..2], [0x85, 0x1e]);
+        assert_eq!(sent.len(), 7);
     }
 
     #[test]
@@ -227,5 +253,29 @@ mod tests {
         assert_eq!(answer.registers.get(&9), Some(&1000.0));
         assert!(settings.write(1, &timeout, 0.5).is_err());
         assert!(settings.write(1, &Wanted { number: 300, format: None }, 1.0).is_err());
+    }
+
+    #[test]
+    fn what_is_beyond_the_motor_is_refused_and_not_cut() {
+        let order = |command| Order::Position { command, watchdog_s: 0.1 };
+        let hold = PositionCommand::hold;
+        for command in [
+            hold(100.0),
+            hold(f64::INFINITY),
+            PositionCommand { torque: 1e9, ..hold(0.0) },
+            PositionCommand { kp_scale: 50.0, ..hold(0.0) },
+            PositionCommand { kd_scale: -1.0, ..hold(0.0) },
+        ] {
+            assert!(!refusal(order(command)).is_empty());
+        }
+        for watchdog_s in [-1.0, f64::INFINITY] {
+            assert!(refusal(Order::Position { command: hold(0.0), watchdog_s }).contains("watchdog"));
+        }
+    }
+
+    #[test]
+    fn stop_switches_off_before_it_clears() {
+        let asks = ByHand::exchange(&settings(), 1, &Mounting::default(), Some(&Order::Stop), &[]).unwrap();
+        assert_eq!(asks[0].frame.payload(), Special::Disable.to_bytes());
     }
 }

@@ -5,6 +5,9 @@ use crate::{Doing, Fault, Mode, Mounting, PositionCommand, ServoCommand, ServoSt
 use khz_wire::damiao::{KD, KP, Special, State, celsius, status};
 use khz_wire::mit::Codes;
 
+/// So often a servo is told to switch on after a stop.
+const ENABLES: u8 = 5;
+
 /// Commands and states of one servo.
 #[derive(Debug)]
 pub struct Codec {
@@ -12,45 +15,80 @@ pub struct Codec {
     mounting: Mounting,
     /// What it said last; `None` before it has said anything.
     status: Option<u8>,
-    /// It has not been enabled since it was last told to stop.
+    /// It has not been on, nor told to damp, since it was last told to stop.
     may_enable: bool,
+    /// How often it was told to switch on since then. Its answer may have been lost, so from the first on it may be on.
+    enables: u8,
+    /// The last frame told it to switch on, or nothing has been said since the stop.
+    damp_next: bool,
     /// It was told to damp.
     damps: bool,
+    /// Its watchdog is not what it was set to before the first tick.
+    is_unset: bool,
 }
 
 impl Codec {
     pub fn new(settings: Settings, mounting: Mounting) -> Self {
-        Self { settings, mounting, status: None, may_enable: true, damps: false }
+        Self {
+            settings,
+            mounting,
+            status: None,
+            may_enable: true,
+            enables: 0,
+            damp_next: true,
+            damps: false,
+            is_unset: false,
+        }
     }
 
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The bytes for this command. `None`: nothing may be commanded now, only asked.
-    pub fn encode(&mut self, command: &ServoCommand) -> Option<[u8; 8]> {
+    /// The bytes for this command. `None`: nothing may be commanded now, only asked. `may_enable`: it is known to
+    /// have kept its power.
+    pub fn encode(&mut self, command: &ServoCommand, may_enable: bool) -> Option<[u8; 8]> {
         self.damps = *command == ServoCommand::Damp;
-        let commanded = match command {
+        match command {
             ServoCommand::Stop => {
-                self.may_enable = true;
-                let is_faulted = self.status.is_some_and(|status| status > status::ENABLED);
-                return Some(if is_faulted { Special::Clear } else { Special::Disable }.to_bytes());
+                (self.may_enable, self.enables, self.damp_next) = (true, 0, true);
+                Some(Special::Disable.to_bytes())
             }
-            ServoCommand::Damp => self.damp(),
-            ServoCommand::Position(target) => self.follow(target),
-        };
-        match self.status {
-            Some(status::ENABLED) => Some(commanded.beside_special_codes().to_bytes()),
-            Some(status::DISABLED) if self.may_enable => Some(Special::Enable.to_bytes()),
-            _ => None,
+            ServoCommand::Damp => {
+                self.may_enable = false;
+                (self.status == Some(status::ENABLED) || self.enables > 0).then(|| self.damp())
+            }
+            ServoCommand::Position(_) if self.is_unset => None,
+            ServoCommand::Position(target) if self.status == Some(status::ENABLED) => {
+                Some(self.follow(target).beside_special_codes().to_bytes())
+            }
+            ServoCommand::Position(_) => {
+                (may_enable && self.is_to_be_enabled(command)).then(|| self.switch_on())
+            }
         }
     }
 
-    fn damp(&self) -> Codes {
-        Codes {
-            kd: KD.encode(self.settings.damping),
-            ..self.follow(&PositionCommand { kp_scale: 0.0, ..STILL })
+    /// It is off, and this command needs it on. Damping does not: a joint that is not driven needs no brake.
+    pub fn is_to_be_enabled(&self, command: &ServoCommand) -> bool {
+        let is_off = self.status == Some(status::DISABLED);
+        is_off && self.may_enable && !self.is_unset && matches!(command, ServoCommand::Position(_))
+    }
+
+    /// What it does with a command of long ago when it is switched on nobody says, so it is told to damp before, and after: it
+    /// may be on, and its answer lost.
+    fn switch_on(&mut self) -> [u8; 8] {
+        let damp = self.damp_next || self.enables == ENABLES;
+        self.damp_next = !damp;
+        if damp {
+            return self.damp();
         }
+        self.enables += 1;
+        Special::Enable.to_bytes()
+    }
+
+    fn damp(&self) -> [u8; 8] {
+        let free = self.follow(&PositionCommand { kp_scale: 0.0, ..STILL });
+        Codes { kd: KD.encode(self.settings.damping), ..free }.beside_special_codes().to_bytes()
     }
 
     fn follow(&self, target: &PositionCommand) -> Codes {
@@ -64,6 +102,12 @@ impl Codec {
             kd: KD.encode(target.kd_scale * settings.kd),
             torque: settings.torque().encode(sign * target.torque),
         }
+    }
+
+    /// Its watchdog was read. One that has lost its power has the watchdog, the control mode and the ranges that it was stored
+    /// with, if any: it is not driven until it has been made ready again.
+    pub fn watchdog_is(&mut self, as_set: bool) {
+        self.is_unset |= !as_set;
     }
 
     /// The servo has said what it is doing.
@@ -82,23 +126,28 @@ impl Codec {
         servo.velocity = sign * settings.velocity().measured(said.velocity);
         servo.torque = sign * settings.torque().measured(said.torque);
         servo.voltage = f64::NAN;
-        servo.temperature = celsius(said.board);
+        servo.temperature = celsius(said.board).max(celsius(said.rotor));
         servo.doing = match said.status {
+            _ if self.is_unset => Doing::Faulted,
             status::DISABLED => Doing::Off,
             status::ENABLED if self.damps => Doing::Damping,
             status::ENABLED => Doing::Following,
-            status::LOST_COMMUNICATION => Doing::TimedOut,
             _ => Doing::Faulted,
         };
         let name = status::name(said.status);
         servo.mode = Mode { number: said.status, name };
         servo.fault = match servo.doing {
-            Doing::Faulted | Doing::TimedOut => Fault { code: said.status.into(), text: name },
+            _ if self.is_unset => UNSET,
+            Doing::Faulted => Fault { code: said.status.into(), text: name },
             _ => Fault::NONE,
         };
         servo.refused = None;
     }
 }
+
+/// Told of a servo that lost its power and so its settings; no servo says so itself.
+const UNSET: Fault =
+    Fault { code: 256, text: "its watchdog is no longer set: it has lost its power; begin the run anew" };
 
 /// Nothing but what the gains make of it.
 const STILL: PositionCommand = PositionCommand {
@@ -119,7 +168,7 @@ mod tests {
         let file = DamiaoSettings { model: Some(model), kp, kd, ..DamiaoSettings::default() };
         let mut codec = Codec::new(Settings::of(&file, 1), Mounting::default());
         codec.heard(status::DISABLED);
-        codec.encode(&ServoCommand::Stop);
+        codec.encode(&ServoCommand::Stop, true);
         codec
     }
 
@@ -140,40 +189,73 @@ mod tests {
     #[test]
     fn it_is_enabled_once_after_a_stop_and_never_again() {
         let mut codec = codec(Model::Dm4310, 5.0, 0.5);
-        assert_eq!(codec.encode(&hold(0.5)), Some(Special::Enable.to_bytes()));
+        // Damped before, and after, as long as nobody hears that it is on.
+        let sent: Vec<_> = (0..30).map(|_| codec.encode(&hold(0.5), true).unwrap()).collect();
+        let enables = sent.iter().filter(|bytes| **bytes == Special::Enable.to_bytes()).count();
+        assert_eq!((enables, sent[1]), (5, Special::Enable.to_bytes()));
+        assert_eq!([sent[0], sent[2], sent[29]], [codec.damp(); 3]);
         codec.heard(status::ENABLED);
-        assert_eq!(Special::from_bytes(codec.encode(&hold(0.5)).unwrap()), None);
+        assert_eq!(Special::from_bytes(codec.encode(&hold(0.5), true).unwrap()), None);
         // It has lost its power: what follows must not drive it, not even to damp.
         codec.heard(status::DISABLED);
-        assert_eq!(codec.encode(&hold(0.5)), None);
-        assert_eq!(codec.encode(&ServoCommand::Damp), None);
-        assert_eq!(codec.encode(&ServoCommand::Stop), Some(Special::Disable.to_bytes()));
-        assert_eq!(codec.encode(&hold(0.5)), Some(Special::Enable.to_bytes()));
+        assert_eq!(codec.encode(&hold(0.5), true), None);
+        assert_eq!(codec.encode(&ServoCommand::Stop, true), Some(Special::Disable.to_bytes()));
+        assert_eq!(codec.encode(&hold(0.5), true), Some(codec.damp()));
+        assert_eq!(codec.encode(&hold(0.5), false), None, "it may have lost its power");
+        assert_eq!(codec.encode(&hold(0.5), true), Some(Special::Enable.to_bytes()));
     }
 
     #[test]
-    fn a_fault_is_cleared_by_stop_alone() {
+    fn no_command_of_the_loop_clears_a_fault() {
         for status in [status::BOARD_TOO_WARM, status::LOST_COMMUNICATION, 15, 7] {
             let mut codec = running(5.0, 0.5);
             codec.heard(status);
-            assert_eq!(codec.encode(&hold(0.5)), None);
-            assert_eq!(codec.encode(&ServoCommand::Damp), None);
-            assert_eq!(codec.encode(&ServoCommand::Stop), Some(Special::Clear.to_bytes()));
+            assert_eq!(codec.encode(&hold(0.5), true), None);
+            assert_eq!(codec.encode(&ServoCommand::Stop, true), Some(Special::Disable.to_bytes()));
         }
+    }
+
+    #[test]
+    fn damping_switches_nothing_on() {
+        let mut codec = codec(Model::Dm4310, 5.0, 0.5);
+        assert_eq!(codec.encode(&ServoCommand::Damp, true), None);
+        assert_eq!(codec.encode(&hold(0.5), true), None, "nor does what comes after it");
+    }
+
+    #[test]
+    fn one_that_may_be_on_is_damped_whatever_was_heard() {
+        let mut codec = codec(Model::Dm4310, 5.0, 0.5);
+        codec.encode(&hold(0.5), true);
+        assert_eq!(codec.encode(&hold(0.5), true), Some(Special::Enable.to_bytes()));
+        assert_eq!(codec.encode(&ServoCommand::Damp, false), Some(codec.damp()));
+    }
+
+    #[test]
+    fn one_whose_watchdog_is_not_set_is_damped_but_not_driven() {
+        let mut codec = running(5.0, 0.5);
+        codec.watchdog_is(false);
+        assert_eq!(codec.encode(&hold(0.5), true), None);
+        assert_eq!(codec.encode(&ServoCommand::Damp, true), Some(codec.damp()));
+        let mut servo = ServoState::UNKNOWN;
+        codec.decode(&state(1), &mut servo);
+        assert_eq!((servo.doing, servo.fault.code), (Doing::Faulted, 256));
     }
 
     #[test]
     fn before_it_has_been_heard_nothing_is_commanded() {
         let mut codec = Codec::new(Settings::of(&DamiaoSettings::default(), 1), Mounting::default());
-        assert_eq!(codec.encode(&hold(0.0)), None);
-        assert_eq!(codec.encode(&ServoCommand::Stop), Some(Special::Disable.to_bytes()));
+        assert_eq!(codec.encode(&hold(0.0), true), None);
+        assert_eq!(codec.encode(&ServoCommand::Stop, true), Some(Special::Disable.to_bytes()));
     }
 
     #[test]
     fn damping_has_no_position_gain() {
         let mut codec = running(50.0, 0.5);
         // kp 0, kd 1 of 5: the clients' damping frame.
-        assert_eq!(codec.encode(&ServoCommand::Damp), Some([0x7f, 0xff, 0x7f, 0xf0, 0, 0x33, 0x37, 0xff]));
+        assert_eq!(
+            codec.encode(&ServoCommand::Damp, true),
+            Some([0x7f, 0xff, 0x7f, 0xf0, 0, 0x33, 0x37, 0xff])
+        );
     }
 
     #[test]
@@ -184,12 +266,11 @@ mod tests {
             let expected = match number {
                 0 => Doing::Off,
                 1 => Doing::Following,
-                13 => Doing::TimedOut,
                 _ => Doing::Faulted,
             };
             assert_eq!(servo.doing, expected);
             assert_eq!(servo.fault.code == 0, number < 2, "{number}");
-            assert!((servo.position - 0.5).abs() < 0.001 && servo.temperature == 30.0);
+            assert!((servo.position - 0.5).abs() < 0.001 && servo.temperature == 31.0);
         }
     }
 
@@ -199,7 +280,7 @@ mod tests {
         let mut codec = Codec::new(settings, Mounting { sign: -1.0, offset: 0.25 });
         codec.heard(status::ENABLED);
         let target = PositionCommand { velocity: 1.0, torque: 2.0, ..PositionCommand::hold(-0.25) };
-        let bytes = codec.encode(&ServoCommand::Position(target)).unwrap();
+        let bytes = codec.encode(&ServoCommand::Position(target), true).unwrap();
         let codes = Codes::from_bytes(bytes);
         assert!((codec.settings.position().decode(codes.position) - 0.5).abs() < 0.001);
         assert!((codec.settings.velocity().decode(codes.velocity) + 1.0).abs() < 0.02);
@@ -216,7 +297,7 @@ mod tests {
         let mut codec = running(500.0, 5.0);
         for torque in [9.98, 9.985, 9.99, 9.995, 10.0] {
             let target = PositionCommand { velocity: 30.0, torque, ..PositionCommand::hold(12.5) };
-            let bytes = codec.encode(&ServoCommand::Position(target)).unwrap();
+            let bytes = codec.encode(&ServoCommand::Position(target), true).unwrap();
             assert_ne!(bytes[..7], [0xff; 7], "{torque}");
         }
     }
@@ -230,7 +311,7 @@ mod tests {
             let [position, velocity, torque, kp_scale, kd_scale] = parts;
             let mut codec = running(gains.0, gains.1);
             let target = PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque: f64::NAN };
-            let bytes = codec.encode(&ServoCommand::Position(target)).unwrap();
+            let bytes = codec.encode(&ServoCommand::Position(target), true).unwrap();
             proptest::prop_assert_ne!(&bytes[..7], &[0xff; 7]);
         }
     }

@@ -4,19 +4,23 @@
 //! - The position and velocity gains travel with every command, so the robot file has them.
 //! - Their watchdog switches the output off: a joint that is cut off goes limp. Damping exists only while commands come.
 //! - No greatest torque travels.
-//! - The output has to be enabled by a frame of its own. That is done once after each [`ServoCommand::Stop`]: a servo that is
+//! - A fault is cleared before the first tick only, never by the loop.
+//! - The output has to be enabled by a frame of its own. That is done after each [`ServoCommand::Stop`]: a servo that is
 //!   found off in between has lost its power or was switched off by somebody, and is left alone.
+//! - What was set before the first tick is lost with the power. So before it is enabled and after every missed reply its watchdog is read, and one that has
+//!   another is taken for faulted: it is not driven until it has been made ready again.
 //! - A reply carries nothing that names its request; see below.
 //!
 //! # Which request does a reply answer?
-//! Each request has exactly one reply, and a servo keeps the order. While every request is answered within its cycle, the
-//! next reply answers this cycle's. After a miss the next cycles read a register before they command: the register's
-//! value is a reply that cannot be mistaken, and the one after it answers the command. Thirteen registers take turns, so that
-//! a reply that is several cycles late is known too.
+//! Each request has exactly one reply, and a servo keeps the order. While every command is answered within its cycle, the
+//! next state answers this cycle's. After a miss the servo is out of step: in the next cycle a register is read instead of a
+//! command, and its value, which cannot be mistaken, shows that nothing older is to come. As long as it does not come,
+//! commands and registers take turns; so a bus carries no more than it does otherwise, and a servo that nobody hears is still told
+//! to stop. Thirteen registers take turns.
 //!
-//! What cannot be distinguished: after a miss, a reply that comes more than 13 cycles later; and the reply to somebody else's
-//! request if it comes before this cycle's own. Further replies within a cycle are duplicates, and keep a robot from being
-//! armed.
+//! What cannot be distinguished: a reply that comes more than 200 cycles after a miss; the reply to somebody else's
+//! request if it comes before this cycle's own; and a state of a servo that is off, 12.48 rad from its zero, which looks like a
+//! register. Further replies within a cycle are duplicates, and keep a robot from being armed.
 
 mod by_hand;
 mod codec;
@@ -31,9 +35,9 @@ use crate::{
 };
 use codec::Codec;
 use khz_wire::Frame;
-use khz_wire::damiao::{self, Access, RegisterReply, State, status};
+use khz_wire::damiao::{self, Access, RegisterReply, State, register, status};
 use khz_wire::mit::Scale;
-use queries::{Answer, Queries};
+use queries::{Answer, Queries, Turn};
 
 /// How one servo is set up.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +112,7 @@ impl FamilySettings for Settings {
     fn exchange(&self, id: u8) -> [Frame; 2] {
         let mut codec = Codec::new(self.clone(), Mounting::default());
         codec.heard(status::ENABLED);
-        let command = codec.encode(&ServoCommand::Position(crate::PositionCommand::hold(0.0)));
+        let command = codec.encode(&ServoCommand::Position(crate::PositionCommand::hold(0.0)), true);
         let rest = State {
             id,
             status: status::ENABLED,
@@ -153,23 +157,32 @@ pub struct Bus {
 struct Servo {
     number: usize,
     id: u8,
+    /// Its watchdog, as it was set before the first tick.
+    timeout: u32,
     codec: Codec,
     queries: Queries,
-    /// The register read before this cycle's command, if one is.
-    mark: Option<Frame>,
+    turn: Turn,
+    /// Reads the mark of the turn.
+    mark: Frame,
     command: Frame,
+    /// Its watchdog was seen to be set since it was last told to stop.
+    verified: bool,
 }
 
 impl Bus {
     /// Adds a servo; of several with one id and one identifier of replies the first is heard.
     pub fn add(&mut self, plan: &Plan<&Settings>) {
+        let off = damiao::frame(plan.id.into(), plan.family.can_fd, damiao::Special::Disable.to_bytes());
         self.servos.push(Servo {
             number: plan.servo,
             id: plan.id,
+            timeout: ready::timeout(plan.watchdog_s),
             codec: Codec::new(plan.family.clone(), plan.mounting),
             queries: Queries::default(),
-            mark: None,
-            command: damiao::frame(plan.id.into(), plan.family.can_fd, damiao::Special::Disable.to_bytes()),
+            turn: Turn::default(),
+            mark: off,
+            command: off,
+            verified: false,
         });
     }
 }
@@ -177,13 +190,25 @@ impl Bus {
 impl Servo {
     fn begin(&mut self, command: &ServoCommand) {
         let can_fd = self.codec.settings().can_fd;
-        let read =
-            |register| damiao::frame(damiao::REGISTERS, can_fd, Access::Read(register).to_bytes(self.id));
-        self.mark = self.queries.next().map(read);
-        self.command = match self.codec.encode(command) {
+        self.verified &= *command != ServoCommand::Stop;
+        let verify = !self.verified && self.codec.is_to_be_enabled(command);
+        self.turn = self.queries.next(verify);
+        if let Some(register) = self.turn.mark {
+            let payload = Access::Read(register).to_bytes(self.id);
+            self.mark = damiao::frame(damiao::REGISTERS, can_fd, payload);
+        }
+        let may_enable = self.verified && !self.queries.is_doubtful();
+        self.command = match self.codec.encode(command, may_enable) {
             Some(bytes) => damiao::frame(self.id.into(), can_fd, bytes),
             None => damiao::frame(damiao::REGISTERS, can_fd, Access::Refresh.to_bytes(self.id)),
         };
+    }
+
+    /// The parts of the present turn: the frame, and whether it is the command.
+    fn part(&self, part: usize) -> Option<(&Frame, bool)> {
+        let mark = self.turn.mark.map(|_| (&self.mark, false));
+        let command = self.turn.command.then_some((&self.command, true));
+        mark.into_iter().chain(command).nth(part)
     }
 
     /// The frame is one of its replies.
@@ -196,10 +221,18 @@ impl Servo {
 
     fn take(&mut self, frame: &Frame, state: &mut ServoState) -> Taken {
         let servo = self.number;
-        if let Some(reply) = RegisterReply::parse(frame.payload())
-            && reply.id == u16::from(self.id)
-            && self.queries.marked(reply.register)
+        if let Some(reply) =
+            RegisterReply::parse(frame.payload()).filter(|reply| reply.id == u16::from(self.id))
         {
+            let is_read = frame.payload().get(2) == Some(&damiao::READ);
+            if !is_read || !self.queries.marked(reply.register) {
+                // Somebody else asks, too.
+                return Taken::Unexpected;
+            }
+            if reply.register == register::TIMEOUT {
+                self.verified = reply.number() == f64::from(self.timeout);
+                self.codec.watchdog_is(self.verified);
+            }
             return Taken::Aside;
         }
         let Some(said) = State::parse(frame.payload()) else { return Taken::Unexpected };
@@ -212,6 +245,16 @@ impl Servo {
             Answer::Duplicate => Taken::Duplicate { servo },
             Answer::Unknown => Taken::Late { servo },
         }
+    }
+}
+
+impl Bus {
+    /// A frame with an identifier of nobody's: of a second motor with the id of one of these, perhaps.
+    fn stranger(&self, frame: &Frame) -> Taken {
+        let id = frame.payload().first().map(|first| first & 0xf);
+        let is_state = !frame.extended && frame.payload().len() == 8;
+        let twin = self.servos.iter().find(|servo| is_state && Some(servo.id & 0xf) == id);
+        twin.map_or(Taken::Unexpected, |servo| Taken::Duplicate { servo: servo.number })
     }
 }
 
@@ -232,21 +275,23 @@ impl Servos for Bus {
 
     fn request(&self, turn: usize, part: usize) -> Option<Request<'_>> {
         let servo = self.servos.get(turn)?;
-        let frame = servo.mark.iter().chain([&servo.command]).nth(part)?;
+        let (frame, _) = servo.part(part)?;
         Some(Request { frame, to: Some(servo.id), replies: 1 })
     }
 
     fn sent(&mut self, turn: usize, part: usize, now_ns: i64) {
         let servo = &mut self.servos[turn];
-        if part == usize::from(servo.mark.is_some()) {
-            servo.queries.sent(now_ns);
+        match servo.part(part) {
+            Some((_, true)) => servo.queries.sent(now_ns),
+            Some((_, false)) => servo.queries.sent_mark(),
+            None => {}
         }
     }
 
     fn take(&mut self, frame: &Frame, states: &mut [ServoState]) -> Taken {
-        let Some(servo) = self.servos.iter_mut().find(|servo| servo.is_from(frame)) else {
-            return Taken::Unexpected;
-        };
-        servo.take(frame, &mut states[servo.number])
+        match self.servos.iter_mut().find(|servo| servo.is_from(frame)) {
+            Some(servo) => servo.take(frame, &mut states[servo.number]),
+            None => self.stranger(frame),
+        }
     }
 }

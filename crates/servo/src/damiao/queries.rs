@@ -2,11 +2,12 @@
 
 use khz_wire::damiao::register;
 
-/// Registers that are read as marks. None of them changes by itself, and every servo has them.
+/// Registers that are read as marks. None of them changes by itself, and every servo has them. The first also shows that a servo
+/// has kept its power.
 const MARKS: [u8; 13] = [
+    register::TIMEOUT,
     register::ID,
     register::MASTER_ID,
-    register::TIMEOUT,
     register::CONTROL_MODE,
     register::HARDWARE,
     register::SOFTWARE,
@@ -19,79 +20,151 @@ const MARKS: [u8; 13] = [
     register::SUB_VERSION,
 ];
 
+/// With so many marks on their way …
+const DENSE: usize = 6;
+/// … there is one more only in every so many pairs of cycles.
+const SPACING: u64 = 16;
+
 /// What a state that came is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// To the request sent then; `newest`: this cycle's.
+    /// To the command sent then; `newest`: this cycle's.
     News { sent_ns: i64, newest: bool },
-    /// A further one to this cycle's request.
+    /// A further one, to a command already answered.
     Duplicate,
     /// Nobody can tell.
     Unknown,
 }
 
-/// A request with its number, from 1.
-#[derive(Clone, Copy, Debug)]
+/// What is sent in a cycle, in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// A register that is read.
+    pub mark: Option<u8>,
+    /// The command.
+    pub command: bool,
+}
+
+/// A command that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sent {
-    number: u64,
+    cycle: u64,
     at_ns: i64,
+}
+
+/// A mark that is on its way.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    cycle: u64,
+    /// The first command after it, if there has been one.
+    next: Option<Sent>,
 }
 
 /// The requests of one servo.
 #[derive(Debug, Default)]
 pub struct Queries {
-    /// Number of the newest request that was sent.
-    newest: u64,
-    /// Number of the newest that was answered.
-    answered: u64,
-    /// The request that the next state answers, if that is known.
+    /// Cycles so far.
+    cycle: u64,
+    turn: Turn,
+    /// The newest command.
+    newest: Option<Sent>,
+    /// It, or one after it, has been answered, or nothing before the next command can be.
+    in_step: bool,
+    /// The command that the next state answers, if that is known.
     awaited: Option<Sent>,
-    /// By mark: the request it was read before, until the mark has come.
-    marked: [Option<Sent>; MARKS.len()],
-    /// The mark of the cycle's request.
-    mark: Option<usize>,
+    /// By mark.
+    marks: [Option<Mark>; MARKS.len()],
+    /// A reply was missed, and the first mark has not come since: the servo may have lost its power.
+    doubtful: bool,
 }
 
 impl Queries {
-    /// A cycle begins. The register to read before its command, if the one before is unanswered.
-    pub fn next(&mut self) -> Option<u8> {
-        self.mark = None;
-        if self.answered != self.newest {
-            // What is still on its way cannot be told from the answer to come.
-            self.awaited = None;
-            self.mark = Some((self.newest % MARKS.len() as u64) as usize);
-        }
-        self.mark.map(|mark| MARKS[mark])
+    /// A cycle begins: what is to be sent. `verify`: the first mark is wanted.
+    ///
+    /// In step, the command is sent, with the first mark beside it if that is wanted; the order in which the two are answered
+    /// does not matter. Out of step, a mark and a command take turns, so that a bus carries no more than it does otherwise.
+    pub fn next(&mut self, verify: bool) -> Turn {
+        self.cycle += 1;
+        let missed = self.newest.is_some() && !self.in_step;
+        self.doubtful |= missed || verify;
+        self.turn = if !missed {
+            Turn { mark: if self.doubtful { self.free_mark() } else { None }, command: true }
+        } else if let Some(mark) = self.free_mark().filter(|_| self.turn.command) {
+            Turn { mark: Some(mark), command: false }
+        } else {
+            Turn { mark: None, command: true }
+        };
+        self.awaited = None;
+        self.turn
     }
 
-    /// The cycle's command was sent, after its mark.
-    pub fn sent(&mut self, at_ns: i64) {
-        self.newest += 1;
-        let sent = Sent { number: self.newest, at_ns };
-        match self.mark {
-            Some(mark) => self.marked[mark] = Some(sent),
-            None => self.awaited = Some(sent),
+    /// A mark that is not on its way, the first before all others. While nothing comes for long they are saved, and at last
+    /// the oldest is taken again: a reply has to be very late to be mistaken.
+    fn free_mark(&self) -> Option<u8> {
+        let open = self.marks.iter().flatten().count();
+        if open >= DENSE && !(self.cycle / 2).is_multiple_of(SPACING) {
+            return None;
         }
+        let free = self.marks.iter().position(Option::is_none);
+        let oldest = || (0..MARKS.len()).min_by_key(|&mark| self.marks[mark].map(|mark| mark.cycle));
+        free.or_else(oldest).map(|mark| MARKS[mark])
+    }
+
+    /// The cycle's mark was sent.
+    pub fn sent_mark(&mut self) {
+        let mark = MARKS.iter().position(|&mark| Some(mark) == self.turn.mark);
+        if let Some(mark) = mark {
+            self.marks[mark] = Some(Mark { cycle: self.cycle, next: None });
+        }
+    }
+
+    /// The cycle's command was sent.
+    pub fn sent(&mut self, at_ns: i64) {
+        let sent = Sent { cycle: self.cycle, at_ns };
+        self.awaited = Some(sent).filter(|_| self.newest.is_none() || self.in_step);
+        self.newest = Some(sent);
+        self.in_step = false;
+        for mark in self.marks.iter_mut().flatten() {
+            mark.next.get_or_insert(sent);
+        }
+    }
+
+    /// A reply was missed since the servo was last seen to have kept its power.
+    pub const fn is_doubtful(&self) -> bool {
+        self.doubtful
     }
 
     /// This register's value came: true if it was a mark.
     pub fn marked(&mut self, register: u8) -> bool {
         let mark = MARKS.iter().position(|&mark| mark == register);
-        let Some(sent) = mark.and_then(|mark| self.marked[mark].take()) else { return false };
-        // A mark that was overtaken tells nothing new.
-        self.awaited = Some(sent).filter(|sent| sent.number > self.answered);
+        let Some(came) = mark.and_then(|mark| self.marks[mark].take()) else { return false };
+        if mark == Some(0) {
+            self.doubtful = false;
+        }
+        // Replies keep their order: marks from before it were lost.
+        for earlier in &mut self.marks {
+            *earlier = earlier.filter(|earlier| earlier.cycle > came.cycle);
+        }
+        // One that was sent beside a command in step says nothing of the order.
+        let is_alone = came.next.is_none_or(|next| next.cycle != came.cycle);
+        if is_alone && !self.in_step {
+            // Whatever was sent before it has been answered, or never will be.
+            match came.next {
+                None => self.in_step = true,
+                next => self.awaited = next,
+            }
+        }
         true
     }
 
     /// A state came.
     pub fn answered(&mut self) -> Answer {
-        let is_answered = self.answered == self.newest && self.newest > 0;
         match self.awaited.take() {
-            Some(Sent { number, at_ns }) => {
-                self.answered = number;
-                Answer::News { sent_ns: at_ns, newest: number == self.newest }
+            Some(sent) => {
+                self.in_step = Some(sent) == self.newest;
+                Answer::News { sent_ns: sent.at_ns, newest: sent.cycle == self.cycle }
             }
-            None if is_answered => Answer::Duplicate,
+            None if self.in_step => Answer::Duplicate,
             None => Answer::Unknown,
         }
     }
@@ -101,63 +174,117 @@ impl Queries {
 mod tests {
     use super::*;
 
+    const COMMAND: Turn = Turn { mark: None, command: true };
+
     fn fresh(sent_ns: i64) -> Answer {
         Answer::News { sent_ns, newest: true }
     }
 
-    fn send(queries: &mut Queries, at_ns: i64) -> Option<u8> {
-        let mark = queries.next();
-        queries.sent(at_ns);
-        mark
+    fn send(queries: &mut Queries, at_ns: i64) -> Turn {
+        let turn = queries.next(false);
+        if turn.mark.is_some() {
+            queries.sent_mark();
+        }
+        if turn.command {
+            queries.sent(at_ns);
+        }
+        turn
     }
 
     #[test]
     fn while_replies_come_nothing_is_marked() {
         let mut queries = Queries::default();
         for tick in 0..100 {
-            assert_eq!(send(&mut queries, tick), None);
+            assert_eq!(send(&mut queries, tick), COMMAND);
             assert_eq!(queries.answered(), fresh(tick));
         }
     }
 
     #[test]
-    fn a_lost_reply_never_makes_the_next_one_old_or_an_old_one_fresh() {
+    fn after_a_miss_a_mark_alone_brings_it_back_into_step() {
         let mut queries = Queries::default();
         send(&mut queries, 0);
-        // The reply to 0 is lost: the next is found behind its mark.
-        let mark = send(&mut queries, 1).unwrap();
-        assert!(queries.marked(mark));
-        assert_eq!(queries.answered(), fresh(1));
-        assert_eq!(send(&mut queries, 2), None);
-        // The reply to 2 is late: it comes before the mark of 3, and is not taken for the answer to 3.
-        let mark = send(&mut queries, 3).unwrap();
-        assert_eq!(queries.answered(), Answer::Unknown);
-        assert!(queries.marked(mark));
-        assert_eq!(queries.answered(), fresh(3));
+        let turn = send(&mut queries, 1);
+        assert_eq!(turn, Turn { mark: Some(register::TIMEOUT), command: false });
+        assert!(queries.is_doubtful() && queries.marked(register::TIMEOUT) && !queries.is_doubtful());
+        assert_eq!(send(&mut queries, 2), COMMAND);
+        assert_eq!(queries.answered(), fresh(2));
     }
 
     #[test]
-    fn a_servo_that_is_always_a_cycle_late_is_never_fresh() {
+    fn a_late_reply_is_never_taken_for_a_newer_one() {
         let mut queries = Queries::default();
         send(&mut queries, 0);
-        let mut last = None;
-        for tick in 1..200 {
-            let mark = send(&mut queries, tick);
-            if let Some(last) = last {
-                assert!(queries.marked(last));
-                assert_eq!(queries.answered(), Answer::News { sent_ns: tick - 1, newest: false });
+        let turn = send(&mut queries, 1);
+        // The reply to 0 comes before the mark.
+        assert_eq!(queries.answered(), Answer::Unknown);
+        assert!(queries.marked(turn.mark.unwrap()));
+        send(&mut queries, 2);
+        assert_eq!(queries.answered(), fresh(2));
+        assert_eq!(queries.answered(), Answer::Duplicate);
+    }
+
+    #[test]
+    fn a_servo_that_is_always_late_is_never_fresh() {
+        for late in (1..60).chain([130, 200]) {
+            let mut queries = Queries::default();
+            // What it was asked, in order: a register, or the command sent then.
+            let mut asked = std::collections::VecDeque::new();
+            for tick in 0..1500 {
+                let turn = send(&mut queries, tick);
+                asked.push_back((turn, tick));
+                if asked.len() > late {
+                    let (turn, sent_ns) = asked.pop_front().unwrap();
+                    if let Some(mark) = turn.mark {
+                        queries.marked(mark);
+                    }
+                    if turn.command {
+                        let answer = queries.answered();
+                        let is_true = match answer {
+                            Answer::News { sent_ns: told, newest } => told == sent_ns && !newest,
+                            _ => true,
+                        };
+                        assert!(is_true, "{late} late, tick {tick}: {answer:?} for {sent_ns}");
+                    }
+                }
             }
-            last = mark;
         }
     }
 
     #[test]
-    fn a_second_reply_is_a_duplicate() {
-        let mut queries = Queries::default();
-        assert_eq!(queries.answered(), Answer::Unknown);
-        send(&mut queries, 0);
-        assert_eq!(queries.answered(), fresh(0));
-        assert_eq!(queries.answered(), Answer::Duplicate);
+    fn no_loss_or_delay_makes_an_old_reply_fresh() {
+        // Replies keep their order, get lost, and come up to five cycles late; a few thousand patterns of both.
+        let mut random = 1_u64;
+        let mut dice = move |sides: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % sides
+        };
+        for _ in 0..300 {
+            let (mut queries, mut wire) = (Queries::default(), std::collections::VecDeque::new());
+            let (mut fresh, mut due) = (0, 0);
+            for tick in 0..200_i64 {
+                let turn = send(&mut queries, tick);
+                due = due.max(tick + if dice(8) == 0 { dice(6) as i64 } else { 0 });
+                for part in [turn.mark.map(Err), turn.command.then_some(Ok(tick))].into_iter().flatten() {
+                    if dice(10) != 0 {
+                        wire.push_back((due, part));
+                    }
+                }
+                while wire.front().is_some_and(|(due, _)| *due <= tick) {
+                    match wire.pop_front().unwrap().1 {
+                        Err(mark) => _ = queries.marked(mark),
+                        Ok(sent_ns) => {
+                            if let Answer::News { sent_ns: told, newest } = queries.answered() {
+                                // Never newer than it is; where the command after a mark was lost, older.
+                                assert!(told <= sent_ns && (!newest || sent_ns == tick));
+                                fresh += u32::from(newest);
+                            }
+                        }
+                    }
+                }
+            }
+            assert!(fresh > 20, "{fresh}");
+        }
     }
 
     #[test]
@@ -169,13 +296,38 @@ mod tests {
     }
 
     #[test]
-    fn a_servo_that_was_silent_for_long_is_known_again_at_once() {
-        for silence in [1, 12, 13, 14, 1000] {
+    fn a_servo_that_was_silent_for_long_is_known_again_soon() {
+        for silence in [1, 12, 13, 14, 25, 26, 1000] {
             let mut queries = Queries::default();
             (0..silence).for_each(|tick| _ = send(&mut queries, tick));
-            let mark = send(&mut queries, silence).unwrap();
-            assert!(queries.marked(mark));
-            assert_eq!(queries.answered(), fresh(silence), "after {silence}");
+            let known = (silence..silence + 2 * SPACING as i64 + 3).any(|tick| {
+                let turn = send(&mut queries, tick);
+                turn.mark.into_iter().for_each(|mark| _ = queries.marked(mark));
+                turn.command && queries.answered() == fresh(tick)
+            });
+            assert!(known, "after {silence}");
+        }
+    }
+
+    #[test]
+    fn one_that_is_to_be_verified_stays_in_step_whichever_comes_first() {
+        for state_first in [true, false] {
+            let mut queries = Queries::default();
+            send(&mut queries, 0);
+            assert_eq!(queries.answered(), fresh(0));
+            let turn = queries.next(true);
+            assert_eq!(turn, Turn { mark: Some(register::TIMEOUT), command: true });
+            queries.sent_mark();
+            queries.sent(1);
+            if state_first {
+                assert_eq!(queries.answered(), fresh(1));
+                assert!(queries.marked(register::TIMEOUT));
+            } else {
+                assert!(queries.marked(register::TIMEOUT));
+                assert_eq!(queries.answered(), fresh(1));
+            }
+            assert!(!queries.is_doubtful());
+            assert_eq!(send(&mut queries, 2), COMMAND);
         }
     }
 }

@@ -48,7 +48,7 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64) -> Vec<Exchange> {
 }
 
 /// The watchdog as it travels. 0 would switch it off.
-fn timeout(seconds: f64) -> u32 {
+pub fn timeout(seconds: f64) -> u32 {
     ((seconds * TIMEOUT_PER_S).round() as u32).max(1)
 }
 
@@ -62,12 +62,25 @@ impl Servo<'_> {
         damiao::frame(id, self.settings.can_fd, payload)
     }
 
-    /// The payload of a frame if it is a reply of this servo.
-    fn reply(&self) -> impl Fn(&Frame) -> Option<[u8; 8]> + Send + use<> {
-        let (master_id, id) = (u32::from(self.settings.master_id), self.id & 0xf);
+    /// What a frame is: the payload of a reply of this servo, or what else is to be made of it.
+    fn reply(&self) -> impl Fn(&Frame) -> Result<[u8; 8], Heard> + Send + use<> {
+        let (master_id, id) = (u32::from(self.settings.master_id), self.id);
         move |frame| {
-            let payload: [u8; 8] = frame.payload().try_into().ok()?;
-            (!frame.extended && frame.id == master_id && payload[0] & 0xf == id).then_some(payload)
+            let payload: [u8; 8] = frame.payload().try_into().map_err(|_| Heard::SomethingElse)?;
+            let register = RegisterReply::parse(&payload).filter(|told| told.id == u16::from(id));
+            if frame.extended || payload[0] & 0xf != id & 0xf {
+                Err(Heard::SomethingElse)
+            } else if frame.id == master_id {
+                Ok(payload)
+            } else if register.is_some() {
+                Err(Heard::Wrong(format!(
+                    "a motor with its id replies on identifier {}, not {master_id}: there are two with this id, or \
+                     `damiao.master_id` is wrong",
+                    frame.id
+                )))
+            } else {
+                Err(Heard::SomethingElse)
+            }
         }
     }
 
@@ -81,9 +94,9 @@ impl Servo<'_> {
         Exchange {
             what: what.to_owned(),
             frame: self.frame(self.id.into(), code.to_bytes()),
-            judge: Box::new(move |frame| {
-                let state = reply(frame).and_then(|payload| State::parse(&payload));
-                state.map_or(Heard::SomethingElse, |state| judge(&state))
+            judge: Box::new(move |frame| match reply(frame) {
+                Ok(payload) => State::parse(&payload).map_or(Heard::SomethingElse, |state| judge(&state)),
+                Err(heard) => heard,
             }),
         }
     }
@@ -100,11 +113,13 @@ impl Servo<'_> {
             what,
             frame: self.frame(damiao::REGISTERS, access.to_bytes(self.id)),
             judge: Box::new(move |frame| {
-                let told = reply(frame).and_then(|payload| RegisterReply::parse(&payload));
-                match told.filter(|told| told.id == id && told.register == register) {
-                    Some(told) => judge(told.number()),
-                    None => Heard::SomethingElse,
-                }
+                let payload = match reply(frame) {
+                    Ok(payload) => payload,
+                    Err(heard) => return heard,
+                };
+                let told = RegisterReply::parse(&payload);
+                let told = told.filter(|told| told.id == id && told.register == register);
+                told.map_or(Heard::SomethingElse, |told| judge(told.number()))
             }),
         }
     }
@@ -189,7 +204,8 @@ mod tests {
             assert_ne!(answer(exchange, good), Heard::SomethingElse);
             assert_eq!(answer(exchange, [2, 0, 0x33, register, 0, 0, 0, 0]), Heard::SomethingElse);
             assert_eq!(answer(exchange, [0x11, 0x7f, 0xff, 0x7f, 0xf7, 0xff, 30, 31]), Heard::SomethingElse);
-            assert_eq!((exchange.judge)(&Frame::classic(0x12, &good).unwrap()), Heard::SomethingElse);
+            let twin = (exchange.judge)(&Frame::classic(0x21, &good).unwrap());
+            assert!(matches!(&twin, Heard::Wrong(why) if why.contains("two with this id")), "{twin:?}");
             assert_eq!((exchange.judge)(&Frame::classic(0x11, &good[..7]).unwrap()), Heard::SomethingElse);
         }
     }
