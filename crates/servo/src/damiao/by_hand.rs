@@ -129,7 +129,7 @@ impl Settings {
             return Err("a Damiao may follow its last command for ever: give a watchdog, for example 0.1 s"
                 .to_owned());
         }
-        if watchdog_s < 0.0 || watchdog_s > MOST_WATCHDOG_S {
+        if !watchdog_s.is_nan() && !(0.0..=MOST_WATCHDOG_S).contains(&watchdog_s) {
             return Err(format!("a watchdog of {watchdog_s} s: write 0.001 to {MOST_WATCHDOG_S} s"));
         }
         let share = |share: f64| (0.0..=1.0).contains(&share);
