@@ -19,13 +19,15 @@ mod lane;
 
 pub use device::{DevicePlan, DeviceStats};
 
-use crate::config::MAX_LINKS;
 use crate::state::{ImuState, RobotState};
 use arrayvec::ArrayVec;
 use device::Device;
 use khz_link::{Link, LinkError, Received};
 use khz_servo::{ServoCommand, ServoPlan, Taken, family};
 use lane::Lane;
+
+/// The most links of a robot: the result of a cycle has a bit for each.
+pub const MAX_LINKS: usize = 64;
 
 /// Frames taken from a link at once; more wait in the link, so that one that floods leaves time for the others.
 const PER_LOOK: usize = 64;

@@ -4,7 +4,7 @@
 //! longer ago than the operator may be silent (the process was frozen, its thread kept from the CPU), it proves nothing and
 //! is thrown away. So is what waited before the first look.
 
-use crate::supervisor::SupervisorSettings;
+use crate::supervisor::settings::SupervisorSettings;
 use khz_rt::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, OFlags};

@@ -7,13 +7,14 @@
 //! The tick only stores two numbers ([`Pulse`]); devices and sockets are the thread's affair.
 
 mod pulse;
+pub(crate) mod settings;
 
 pub use pulse::Pulse;
+pub use settings::WatchdogSettings;
 
 use crate::run::{Observer, Tick};
 use crate::supervisor::Phase;
 use khz_rt::Watchdog;
-use khz_settings::section;
 use std::env;
 use std::ffi::OsStr;
 use std::io;
@@ -25,21 +26,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-
-section! {
-    /// `[watchdog]`: watchdogs outside the robot, fed as long as the loop ticks. The servos' own are `watchdog_s` of
-    /// each servo.
-    WatchdogSettings {
-        /// The kernel's watchdog, for example `/dev/watchdog`: resets the computer when the loop hangs. Stopped when
-        /// the run ends in order.
-        device: Option<String> = None, "";
-        /// How long `device` waits. Without the key its driver decides.
-        timeout_s: Option<u32> = None, "s", 1 => 3600;
-        /// Tell systemd that the robot runs (`READY=1`), lives (`WATCHDOG=1`) and in which phase it is, if
-        /// `NOTIFY_SOCKET` asks for it. `WatchdogSec` must be at least 1 s.
-        systemd: bool = true, "";
-    }
-}
 
 /// How often the thread looks at least.
 const LOOK: Duration = Duration::from_millis(100);

@@ -6,9 +6,6 @@ use khz_settings::{Problem, Reader, join, section, suggestion};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The most links of a robot: the result of a cycle has a bit for each.
-pub const MAX_LINKS: usize = 64;
-
 /// A servo that was silent for more ticks may have lost its power and be back unseen, on another turn: after so many queries
 /// without an answer most replies are not taken.
 pub const RESTART_UNSEEN: u32 = 24;

@@ -37,10 +37,11 @@ mod values;
 mod whole;
 
 pub use crate::controller::{SineParameters, StandAndSquatParameters};
+pub use crate::cycle::MAX_LINKS;
 pub use crate::links::{LinkConfig, LinkKind};
-pub use crate::supervisor::{Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings};
+pub use crate::supervisor::settings::{Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings};
 pub use crate::time::Receive;
-pub use crate::watchdogs::WatchdogSettings;
+pub use crate::watchdogs::settings::WatchdogSettings;
 pub use bus::*;
 pub use khz_emu::{
     BodyConfig, DeviceConfig, EmulatedLink, EmulationConfig, HeatConfig, JointConfig, WireModel,

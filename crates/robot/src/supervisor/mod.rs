@@ -25,7 +25,7 @@ mod guard;
 mod joint;
 mod phase;
 mod reach;
-mod settings;
+pub(crate) mod settings;
 #[cfg(test)]
 mod tests;
 mod watch;
