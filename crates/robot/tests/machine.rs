@@ -141,6 +141,20 @@ fn no_tick_touches_the_heap() {
     assert_eq!(machine.phase(), Phase::Active);
 }
 
+#[test]
+fn no_tick_of_damiao_servos_touches_the_heap() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/openarm_like.toml");
+    let mut machine = machine(&RobotConfig::load(path).unwrap());
+    let mut time = VirtualTime::new(0);
+    machine.make_ready(&mut time).unwrap();
+    let first_ns = time.now_ns() + PERIOD_NS;
+    let mut tick = |number: i64| machine.tick(&mut time, first_ns + number * PERIOD_NS, None);
+    (0..50).for_each(|number| _ = tick(number));
+    let ((), heap) = khz_rt::alloc_trap::forbid(|| (50..2000).for_each(|number| _ = tick(number)));
+    heap.assert_untouched();
+    assert_eq!(machine.phase(), Phase::Active);
+}
+
 /// Holds where it was started, and counts how often that was.
 #[derive(Default)]
 struct Starts {
