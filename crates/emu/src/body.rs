@@ -64,10 +64,16 @@ pub struct Forces {
     pub peak_joint: f64,
 }
 
-/// A mechanism with one joint per servo, in the order of the configuration.
+/// A mechanism with one joint per servo, in the order of the configuration. It knows joints and their angles, no servos.
 ///
 /// Must be deterministic, must not allocate in [`Body::step`], and `joints` keeps its length.
 pub trait Body: Send {
+    /// The longest step it can take, s. Control loops and bodies meet every [`crate::world::STEP_NS`]; a body that needs shorter steps is
+    /// moved on several times in between.
+    fn longest_step_s(&self) -> f64 {
+        f64::INFINITY
+    }
+
     /// Moves on by `dt_s` seconds under one [`Drive`] per joint.
     fn step(&mut self, dt_s: f64, drives: &[Drive]);
 

@@ -1,6 +1,7 @@
 //! What a [`crate::World`] is made of: plain data, checked once when the world is built.
 
 pub use crate::servo::thermal::HeatConfig;
+use khz_servo::Mounting;
 use khz_settings::section;
 use khz_wire::address::BROADCAST;
 
@@ -58,7 +59,9 @@ pub struct ServoConfig {
     pub family: FamilyConfig,
     /// Its UUID.
     pub uuid: [u8; 16],
-    /// What hangs on its output.
+    /// How it is mounted on its joint.
+    pub mounting: Mounting,
+    /// What hangs on its output, in angles of the joint.
     pub joint: JointConfig,
     /// Supply voltage without load, V.
     pub supply_v: f64,
@@ -153,6 +156,7 @@ impl ServoConfig {
             id,
             family: FamilyConfig::Moteus,
             uuid,
+            mounting: Mounting::default(),
             joint: JointConfig::default(),
             supply_v: 24.0,
             ambient_c: 25.0,

@@ -73,7 +73,7 @@ impl Servo {
         let ranges = [register::POSITION_RANGE, register::VELOCITY_RANGE, register::TORQUE_RANGE];
         ranges.into_iter().zip(motor.ranges).for_each(|(register, range)| set(register, float(range)));
         Self {
-            measured: JointState { position: config.joint.start, velocity: 0.0 },
+            measured: JointState { position: config.mounting.to_servo(config.joint.start), velocity: 0.0 },
             thermal: Thermal::new(config.ambient_c),
             config: config.clone(),
             motor,

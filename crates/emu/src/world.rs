@@ -9,6 +9,7 @@ use crate::injection::Injection;
 use crate::servo::Servo;
 use crate::twin::Twin;
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
+use khz_servo::Mounting;
 use khz_wire::{Frame, Request};
 use std::collections::VecDeque;
 
@@ -30,8 +31,12 @@ const INBOX: usize = 1024;
 pub struct World {
     buses: Vec<Channel>,
     servos: Vec<Box<dyn Twin>>,
+    /// How each is mounted: here the joint's angles meet the servo's, and nowhere else.
+    mountings: Vec<Mounting>,
     body: Box<dyn Body>,
     drives: Vec<Drive>,
+    /// The joints as the servos see them.
+    seen: Vec<JointState>,
     /// How far body and control loops have come.
     stepped_ns: Option<i64>,
     inbox: VecDeque<Received>,
@@ -90,7 +95,9 @@ impl World {
         Ok(Self {
             buses: (0..config.buses.len()).map(|bus| Channel::new(config, bus)).collect(),
             servos: config.servos.iter().enumerate().map(build).collect::<Result<_, _>>()?,
+            mountings: config.servos.iter().map(|servo| servo.mounting).collect(),
             drives: vec![Drive::default(); config.servos.len()],
+            seen: vec![JointState::default(); config.servos.len()],
             body,
             stepped_ns: None,
             inbox: VecDeque::with_capacity(INBOX),
@@ -269,22 +276,37 @@ impl World {
         self.inbox.push_back(Received { channel: index as u8, at_ns, frame: sent.frame });
     }
 
+    /// What the servos and whoever pushes do to the joints in the next step.
+    fn drive(&mut self, dt_s: f64) {
+        let joints = self.servos.iter_mut().zip(self.body.joints()).zip(&self.mountings).zip(&self.pushes);
+        for ((((servo, joint), mounting), push), drive) in joints.zip(&mut self.drives) {
+            let Drive { torque, damping } = servo.step(mounted(*joint, mounting), dt_s);
+            *drive = Drive { torque: mounting.sign * torque + push, damping };
+        }
+    }
+
     fn step_to(&mut self, now_ns: i64) {
-        let Some(stepped_ns) = &mut self.stepped_ns else { return };
-        while *stepped_ns + STEP_NS <= now_ns {
-            *stepped_ns += STEP_NS;
+        while let Some(stepped_ns) = self.stepped_ns.filter(|stepped_ns| stepped_ns + STEP_NS <= now_ns) {
+            self.stepped_ns = Some(stepped_ns + STEP_NS);
             let dt_s = STEP_NS as f64 * 1e-9;
-            let joints = self.servos.iter_mut().zip(self.body.joints()).zip(&self.pushes);
-            for (((servo, joint), push), drive) in joints.zip(&mut self.drives) {
-                *drive = servo.step(*joint, dt_s);
-                drive.torque += push;
-            }
-            self.body.step(dt_s, &self.drives);
+            self.drive(dt_s);
+            let steps = (dt_s / self.body.longest_step_s()).ceil().max(1.0);
+            (0..steps as usize).for_each(|_| self.body.step(dt_s / steps, &self.drives));
             if let Some(probe) = &mut self.probe {
-                probe.stepped(&self.servos, self.body.joints(), *stepped_ns);
+                for ((seen, joint), mounting) in
+                    self.seen.iter_mut().zip(self.body.joints()).zip(&self.mountings)
+                {
+                    *seen = mounted(*joint, mounting);
+                }
+                probe.stepped(&self.servos, &self.seen, self.stepped_ns.unwrap_or(now_ns));
             }
         }
     }
+}
+
+/// A joint as the servo mounted on it sees it.
+fn mounted(joint: JointState, mounting: &Mounting) -> JointState {
+    JointState { position: mounting.to_servo(joint.position), velocity: mounting.sign * joint.velocity }
 }
 
 /// Builds the servo a configuration describes, just switched on.

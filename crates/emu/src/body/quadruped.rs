@@ -52,14 +52,12 @@ pub struct QuadrupedConfig {
     pub body: BodyConfig,
     /// The twelve joints, leg by leg: hip, thigh, knee. Their gravity is ignored: the trunk has all the mass.
     pub joints: Vec<JointConfig>,
-    /// How each servo is mounted: `joint = sign × servo + offset`.
-    pub mounting: Vec<(f64, f64)>,
 }
 
 impl QuadrupedConfig {
-    /// The quad A1 with these joints, mounted straight.
+    /// The quad A1 with these joints.
     pub fn with_joints(joints: Vec<JointConfig>) -> Self {
-        Self { body: BodyConfig::default(), mounting: vec![(1.0, 0.0); joints.len()], joints }
+        Self { body: BodyConfig::default(), joints }
     }
 }
 
@@ -83,9 +81,7 @@ pub struct Quadruped {
     rate: Vec3,
     /// Without gravity, m/s² in the world.
     acceleration: Vec3,
-    /// Angles of the joints, not of the servos.
     joints: [JointState; LEGS * JOINTS],
-    servos: [JointState; LEGS * JOINTS],
     feet: [Touch; LEGS],
     knees: [Touch; LEGS],
     corners: [Touch; 8],
@@ -103,21 +99,14 @@ impl Quadruped {
     /// Lying or standing on the ground in the joints' start angles, at rest.
     ///
     /// # Panics
-    /// If there are not twelve joints and mountings.
+    /// If there are not twelve joints.
     pub fn new(config: QuadrupedConfig) -> Self {
-        assert_eq!(
-            (config.joints.len(), config.mounting.len()),
-            (LEGS * JOINTS, LEGS * JOINTS),
-            "twelve joints"
-        );
+        assert_eq!(config.joints.len(), LEGS * JOINTS, "twelve joints");
         let [length, width, height] = config.body.trunk;
         let moment = |a: f64, b: f64| config.body.mass / 12.0 * (a * a + b * b);
-        let mut servos = [JointState::default(); LEGS * JOINTS];
-        let mut joints = servos;
-        for (i, joint) in config.joints.iter().enumerate() {
-            let (sign, offset) = config.mounting[i];
-            servos[i].position = joint.start;
-            joints[i].position = sign * joint.start + offset;
+        let mut joints = [JointState::default(); LEGS * JOINTS];
+        for (state, joint) in joints.iter_mut().zip(&config.joints) {
+            state.position = joint.start;
         }
         let mut body = Self {
             ground: config.body.ground(),
@@ -128,7 +117,6 @@ impl Quadruped {
             rate: [0.0; 3],
             acceleration: [0.0; 3],
             joints,
-            servos,
             feet: Default::default(),
             knees: Default::default(),
             corners: Default::default(),
@@ -191,7 +179,7 @@ impl Quadruped {
         (add(self.position, arm), add(self.velocity, speed))
     }
 
-    fn small_step(&mut self, dt_s: f64, drives: &[Drive]) {
+    fn move_on(&mut self, dt_s: f64, drives: &[Drive]) {
         let mut force = [0.0; 3];
         let mut torque = [0.0; 3];
         let mut loads = [0.0; LEGS * JOINTS];
@@ -243,14 +231,9 @@ impl Quadruped {
 
     fn move_joints(&mut self, dt_s: f64, drives: &[Drive], loads: &[f64; LEGS * JOINTS]) {
         for (i, drive) in drives.iter().enumerate().take(LEGS * JOINTS) {
-            let (sign, offset) = self.config.mounting[i];
             let joint = JointConfig { gravity: 0.0, ..self.config.joints[i] };
-            let pushed = Drive { torque: drive.torque + sign * loads[i], ..*drive };
-            self.servos[i] = joint.step(self.servos[i], dt_s, pushed);
-            self.joints[i] = JointState {
-                position: sign * self.servos[i].position + offset,
-                velocity: sign * self.servos[i].velocity,
-            };
+            let pushed = Drive { torque: drive.torque + loads[i], ..*drive };
+            self.joints[i] = joint.step(self.joints[i], dt_s, pushed);
         }
     }
 
@@ -266,15 +249,16 @@ impl Quadruped {
 }
 
 impl Body for Quadruped {
+    fn longest_step_s(&self) -> f64 {
+        LONGEST_STEP_S
+    }
+
     fn step(&mut self, dt_s: f64, drives: &[Drive]) {
-        let steps = (dt_s / LONGEST_STEP_S).ceil().max(1.0);
-        for _ in 0..steps as usize {
-            self.small_step(dt_s / steps, drives);
-        }
+        self.move_on(dt_s, drives);
     }
 
     fn joints(&self) -> &[JointState] {
-        &self.servos
+        &self.joints
     }
 
     fn trunk(&self) -> Trunk {

@@ -165,7 +165,7 @@ impl Servo {
                 mode: Mode::Stopped,
                 fault: Fault::NONE,
                 home: Home::Rotor,
-                position: config.joint.start / TAU,
+                position: config.mounting.to_servo(config.joint.start) / TAU,
                 velocity: 0.0,
                 velocity_filtered: 0.0,
                 torque: 0.0,

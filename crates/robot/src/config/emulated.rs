@@ -1,9 +1,7 @@
 //! The emulated devices a robot file describes.
 
 use super::{BodyConfig, ImuConfig, ImuLink, RobotConfig, ServoConfig};
-use khz_emu::{
-    ConfigError, DamiaoMotor, FamilyConfig, JointConfig, Quadruped, QuadrupedConfig, World, WorldConfig,
-};
+use khz_emu::{ConfigError, DamiaoMotor, FamilyConfig, Quadruped, QuadrupedConfig, World, WorldConfig};
 use khz_servo::{Family, damiao};
 
 impl RobotConfig {
@@ -35,16 +33,13 @@ impl RobotConfig {
     }
 
     fn emulated_body(&self, body: &BodyConfig, world: &WorldConfig) -> QuadrupedConfig {
-        QuadrupedConfig {
-            body: body.clone(),
-            joints: world.servos.iter().map(|servo| servo.joint).collect(),
-            mounting: self.servos.iter().map(|servo| (f64::from(servo.sign), servo.offset)).collect(),
-        }
+        QuadrupedConfig { body: body.clone(), joints: world.servos.iter().map(|servo| servo.joint).collect() }
     }
 
     fn emulated_servo(&self, servo: &ServoConfig) -> khz_emu::ServoConfig {
         servo.device.configure(khz_emu::ServoConfig {
-            joint: emulated_joint(servo),
+            mounting: servo.mounting(),
+            joint: servo.joint,
             supply_v: self.emulation.supply_v,
             ambient_c: self.emulation.ambient_c,
             thermal: servo.heat,
@@ -79,18 +74,6 @@ fn emulated_family(servo: &ServoConfig) -> FamilyConfig {
     }
 }
 
-/// The joint as its servo sees it: the file gives angles of the joint, the emulator turns the servo.
-fn emulated_joint(servo: &ServoConfig) -> JointConfig {
-    let joint = &servo.joint;
-    let sign = f64::from(servo.sign);
-    let of_servo = |angle: f64| sign * (angle - servo.offset);
-    let stops = joint.stops.map(|stops| {
-        let [a, b] = stops.map(of_servo);
-        [a.min(b), a.max(b)]
-    });
-    JointConfig { gravity_at: of_servo(joint.gravity_at), stops, start: of_servo(joint.start), ..*joint }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,11 +93,15 @@ mod tests {
 
     #[test]
     fn a_mirrored_joint_is_mirrored_in_the_emulator() {
-        let world = RobotConfig::parse(MIRRORED, "mirrored.toml").unwrap().world();
-        assert_eq!(world.buses[0].turnaround_ns, 50_000);
-        let joint = world.servos[0].joint;
-        assert_eq!(joint.stops, Some([0.25, 1.5]));
-        assert_eq!((joint.start, joint.gravity_at), (1.0, 0.0));
+        let robot = RobotConfig::parse(MIRRORED, "mirrored.toml").unwrap();
+        assert_eq!(robot.world().buses[0].turnaround_ns, 50_000);
+        let mut world = robot.emulate().unwrap();
+        // The body is in angles of the joint, the servo in its own. Gravity pulls the joint towards 0.5 rad; it stops at 0.25.
+        assert_eq!((world.body().joints()[0].position, world.servos()[0].position()), (-0.5, 1.0));
+        world.advance(0);
+        world.advance(3_000_000_000);
+        assert_eq!(world.body().joints()[0].position, 0.25);
+        assert!((world.servos()[0].position() - 0.25).abs() < 1e-9);
     }
 
     #[test]
