@@ -25,9 +25,9 @@ fn bytes(hex: &str) -> [u8; 8] {
     std::array::from_fn(byte)
 }
 
-fn parsed(text: &str) -> Frame {
-    let (id, payload) = text.split_once('#').unwrap();
-    frame(u32::from_str_radix(id, 16).unwrap(), false, bytes(payload))
+fn parsed(id: &Value, payload: &Value) -> Frame {
+    let id = u32::from_str_radix(id.as_str().unwrap(), 16).unwrap();
+    frame(id, false, bytes(payload.as_str().unwrap()))
 }
 
 fn world(models: &[Model], joint: JointConfig) -> World {
@@ -92,7 +92,8 @@ impl Bench {
 
 #[test]
 fn commands_are_encoded_as_the_client_encodes_them() {
-    for vector in vectors()["encoded"].as_array().unwrap() {
+    let vectors = vectors();
+    for vector in vectors["vectors"].as_array().unwrap().iter().filter(|vector| vector["bytes"].is_string()) {
         let number = |key: &str| vector[key].as_f64().unwrap();
         let model: Model = vector["model"].as_str().unwrap().parse().unwrap();
         let [position, velocity, torque] = model.ranges();
@@ -111,12 +112,13 @@ fn commands_are_encoded_as_the_client_encodes_them() {
 fn every_exchange_of_the_client_is_answered_as_it_expects() {
     let mut world = world(&[Model::Dm4310, Model::Dm4340], JointConfig::default());
     let vectors = vectors();
-    let exchanges = vectors["exchanges"].as_array().unwrap();
-    for (at, exchange) in exchanges.iter().enumerate() {
+    let exchanges =
+        vectors["vectors"].as_array().unwrap().iter().filter(|vector| vector["request"].is_string());
+    for (at, exchange) in exchanges.enumerate() {
         let now_ns = at as i64 * MS;
-        world.send(0, &parsed(exchange["sent"].as_str().unwrap()), now_ns).unwrap();
+        world.send(0, &parsed(&exchange["to"], &exchange["request"]), now_ns).unwrap();
         let reply = world.receive(now_ns + 900_000).unwrap().unwrap().frame;
-        assert_eq!(reply, parsed(exchange["reply"].as_str().unwrap()), "{}", exchange["of"]);
+        assert_eq!(reply, parsed(&exchange["from"], &exchange["reply"]), "{}", exchange["of"]);
         assert_eq!(world.receive(now_ns + 900_000).unwrap(), None, "one reply");
     }
 }

@@ -91,8 +91,8 @@ fn ask(
     Err(match down {
         Some(error) => format!("it could not be asked to {}: {error}; look at the bus", exchange.what),
         None => format!(
-            "it did not answer when asked to {}; check its power, its id, the bit rate and whether the bus is CAN-FD \
-             (`damiao.can_fd`)",
+            "it did not answer when asked to {}; check its power, its id, the identifier of its replies (`damiao.master_id`), \
+             the bit rate and whether it is set to CAN-FD (`damiao.can_fd`)",
             exchange.what
         ),
     })

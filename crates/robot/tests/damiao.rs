@@ -184,7 +184,7 @@ fn a_motor_with_another_range_is_not_driven() {
     assert_eq!(not_ready.servo, 1);
     let why = &not_ready.why;
     assert!(
-        why.contains("is 50 rad/s, the robot file says 30") && why.contains("damiao.velocity_range = 50"),
+        why.contains("is 50 rad/s, the robot file says 30") && why.contains("velocity_range = 50"),
         "{why}"
     );
 }

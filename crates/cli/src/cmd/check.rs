@@ -159,11 +159,8 @@ fn table(robot: &RobotConfig) -> String {
     text.push_str(&aligned(&rows));
     let mut ends = BTreeSet::new();
     for servo in &robot.servos {
-        ends.insert(format!(
-            "\n  a servo cut off for {} s {}",
-            servo.watchdog_s,
-            servo.family().settings().cut_off()
-        ));
+        let end = servo.family().settings().cut_off();
+        ends.insert(format!("\n  family {}: a servo cut off for {} s {end}", servo.family, servo.watchdog_s));
     }
     text.extend(ends);
     text.push('\n');

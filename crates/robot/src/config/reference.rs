@@ -15,6 +15,7 @@ const AFTER_LINKS: &[Documented] = &[
     ("`[pi3hat]`", Pi3hatConfig::ABOUT, Pi3hatConfig::KEYS),
     ("`[[servo]]` and `[servo_defaults]`", ServoSettings::ABOUT, ServoSettings::KEYS),
     ("`limits` of a servo", Limits::ABOUT, Limits::KEYS),
+    ("`damiao` of a servo", DamiaoSettings::ABOUT, DamiaoSettings::KEYS),
     ("`query` of a servo", QueryFormat::ABOUT, QueryFormat::KEYS),
     ("`command` of a servo", CommandFormat::ABOUT, CommandFormat::KEYS),
     ("`joint` of a servo", JointConfig::ABOUT, JointConfig::KEYS),

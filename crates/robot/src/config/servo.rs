@@ -1,11 +1,11 @@
 //! `[[servo]]`: one joint with the servo that drives it.
 
 use khz_emu::{DeviceConfig, HeatConfig, JointConfig};
-use khz_servo::damiao::DamiaoSettings;
 use khz_servo::{Carries, Family, Mounting, ServoPlan, damiao, moteus};
 use khz_settings::section;
 
 pub use khz_servo::FamilyName;
+pub use khz_servo::damiao::DamiaoSettings;
 pub use khz_servo::moteus::{CommandFormat, Format, QueryFormat};
 
 /// One servo, with the defaults of `[servo_defaults]` filled in.

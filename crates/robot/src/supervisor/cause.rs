@@ -378,7 +378,8 @@ impl fmt::Display for Cause {
             Self::ServoNotFinite { .. } => f.write_str("the servo reports what is no number"),
             Self::ServoSaturated { quantity, most, .. } => write!(
                 f,
-                "{quantity} beyond what its replies carry (±{most:.3} {})",
+                "{quantity} beyond what its replies carry (±{most:.3} {}); for more room, with a moteus: \
+                 `query.{quantity} = \"float\"`",
                 quantity.unit()
             ),
             Self::RegisterRefused { refused, .. } => write_refused(f, refused),

@@ -155,7 +155,8 @@ impl Servo<'_> {
             }
             Heard::Wrong(format!(
                 "its range (register {register}) is {told} {unit}, the robot file says {expected}: every value would be \
-                 wrong by that factor. Write `damiao.{key} = {told}` if the servo is right"
+                 wrong by that factor. Is it another `damiao.model`? If the model is right and the motor was set so, write \
+                 `damiao.{key} = {told}`"
             ))
         })
     }
@@ -193,7 +194,10 @@ mod tests {
         let velocity = &exchanges()[7];
         assert_eq!(answer(velocity, [1, 0, 0x33, 22, 0, 0, 0xf0, 0x41]), Heard::Good);
         let Heard::Wrong(why) = answer(velocity, [1, 0, 0x33, 22, 0, 0, 0x20, 0x41]) else { panic!() };
-        assert!(why.ends_with("Write `damiao.velocity_range = 10` if the servo is right"), "{why}");
+        assert!(
+            why.contains("another `damiao.model`") && why.ends_with("write `damiao.velocity_range = 10`"),
+            "{why}"
+        );
     }
 
     #[test]

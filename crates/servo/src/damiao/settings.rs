@@ -67,7 +67,7 @@ section! {
     DamiaoSettings {
         /// Which motor it is; has to be written.
         model: Option<Model> = None, "";
-        /// The identifier of its replies (its register 7). Without the key its id and 16.
+        /// The identifier of its replies (its register 7). Without the key its id + 16.
         master_id: Option<u16> = None, "", 1 => 2046;
         /// Frames are CAN-FD, with bit-rate switch, as the motor must be set to. Otherwise classic CAN.
         can_fd: bool = false, "";

@@ -139,7 +139,10 @@ impl Uart {
         let mut data = [0; MAX_PAYLOAD];
         let kept = &digits[..digits.len().min(2 * MAX_PAYLOAD)];
         let len = parse_hex(kept, &mut data).map_err(|_| Refusal("malformed data"))?;
-        Frame::new(id, &data[..len]).ok_or(Refusal("invalid hex in id"))
+        let frame = Frame::new(id, &data[..len]).ok_or(Refusal("invalid hex in id"))?;
+        // moteus's own UART reads no flags; other families tell by one whether a frame is CAN-FD.
+        let is_classic = words.next().is_some_and(|flags| flags.contains(&b'f'));
+        Ok(Frame::classic(id, &data[..len]).filter(|_| is_classic).unwrap_or(frame))
     }
 
     /// Writes `OK`; its length, `None` if `out` is too small.

@@ -12,7 +12,7 @@ use khz_wire::{
 pub type EntryPoint = fn(&[u8]);
 
 /// Name and function of each.
-pub const ALL: [(&str, EntryPoint); 7] = [
+pub const ALL: [(&str, EntryPoint); 8] = [
     ("subframes", subframes),
     ("fdcanusb", fdcanusb),
     ("rs485", rs485),
@@ -20,6 +20,7 @@ pub const ALL: [(&str, EntryPoint); 7] = [
     ("reply_layout", reply_layout),
     ("pi3hat", pi3hat),
     ("udp", udp),
+    ("damiao", damiao),
 ];
 
 /// Iterates; the rest never grows.
@@ -155,4 +156,23 @@ pub fn udp(bytes: &[u8]) {
         writer.push(channel, &frame).expect("as long as what was read");
     }
     assert_eq!(writer.written(), bytes);
+}
+
+/// Parses as every kind of Damiao frame; what was understood is written as the same bytes.
+pub fn damiao(bytes: &[u8]) {
+    use khz_wire::damiao::{Access, RegisterReply, Special, State};
+    use khz_wire::mit::Codes;
+    let _ = Access::parse(bytes);
+    if let Some(state) = State::parse(bytes) {
+        assert_eq!(state.to_bytes(), bytes);
+    }
+    if let Some(reply) = RegisterReply::parse(bytes) {
+        assert_eq!(reply.to_bytes(bytes[2] != khz_wire::damiao::READ), bytes);
+        let _ = reply.number();
+    }
+    if let Ok(command) = <[u8; 8]>::try_from(bytes) {
+        let codes = Codes::from_bytes(command);
+        assert_eq!(codes.to_bytes(), command);
+        assert_eq!(Special::from_bytes(codes.beside_special_codes().to_bytes()), None);
+    }
 }

@@ -57,7 +57,8 @@ fn described(found: &Found) -> serde_json::Value {
 
 fn table(desk: &Desk, found: &[Found]) -> Result<String> {
     if found.is_empty() {
-        return Ok("no device answered: are they powered, terminated, and at the bus's bit rates?\n".into());
+        return Ok("no device answered: are they powered, terminated, and at the bus's bit rates? Without a robot file only moteus \
+             servos are asked for; others take a file with their `family`\n".into());
     }
     let mut text =
         String::from("bus   id  mode            fault  firmware  serial                    round trip\n");
