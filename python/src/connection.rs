@@ -27,6 +27,8 @@ const ALONE: i64 = 20;
 pub struct Connection {
     open: Mutex<Option<Open>>,
     config: RobotConfig,
+    /// What some of its servos are told before they may be driven takes a run.
+    needs_a_run: bool,
 }
 
 struct Open {
@@ -120,9 +122,7 @@ impl Connection {
     /// One whole bus cycle: commands to all servos, replies from all, as the loop does it, but without its
     /// supervisor. Fills `state`; returns how many servos did not answer in time.
     fn cycle(&self, py: Python<'_>, command: &Command, state: &Bound<'_, State>) -> PyResult<u16> {
-        // What such a servo is told before it may be driven takes a run.
-        let mut plans = self.config.servos.iter().map(|servo| servo.plan(0));
-        if plans.any(|plan| !plan.family.settings().ready(plan.id, plan.watchdog_s).is_empty()) {
+        if self.needs_a_run {
             let why =
                 "servos of this family are checked and their watchdogs set before they are driven: use run()";
             return Err(PyValueError::new_err(why));
@@ -187,7 +187,10 @@ impl Connection {
             commands: vec![ServoCommand::Stop; config.servos.len()],
             deadline_ns: config.timing.bus_deadline_ns(),
         };
-        Self { open: Mutex::new(Some(open)), config: config.clone() }
+        let mut plans = config.servos.iter().map(|servo| servo.plan(0));
+        let needs_a_run =
+            plans.any(|plan| !plan.family.settings().ready(plan.id, plan.watchdog_s).is_empty());
+        Self { open: Mutex::new(Some(open)), config: config.clone(), needs_a_run }
     }
 
     fn exchange(

@@ -73,32 +73,20 @@ fn ask(
         if let Err(error @ (LinkError::Down { .. } | LinkError::Unsupported)) = sent {
             down = Some(error);
         }
-        while time.now_ns() < until_ns {
-            let now_ns = time.now_ns();
-            match links[device.link].receive(now_ns) {
-                Ok(Some(received)) if received.channel == device.channel => {
-                    match (exchange.judge)(&received.frame) {
-                        Heard::Good => return listen_on(links, device, exchange, time),
-                        Heard::Wrong(why) => return Err(why),
-                        Heard::SomethingElse => {}
-                    }
-                }
-                Ok(Some(_)) => {}
-                Ok(None) | Err(_) => time.rest((now_ns + PAUSE_NS).min(until_ns), links),
-            }
+        match listen(links, device, exchange, until_ns, time) {
+            // Another answer may come, of a second servo with the same id.
+            Some(Heard::Good) => return listen_on(links, device, exchange, time),
+            Some(Heard::Wrong(why)) => return Err(why),
+            Some(Heard::SomethingElse) | None => {}
         }
     }
     Err(match down {
         Some(error) => format!("it could not be asked to {}: {error}; look at the bus", exchange.what),
-        None => format!(
-            "it did not answer when asked to {}; check its power, its id, the identifier of its replies (`damiao.master_id`), \
-             the bit rate and whether it is set to CAN-FD (`damiao.can_fd`)",
-            exchange.what
-        ),
+        None => format!("it did not answer when asked to {}; {}", exchange.what, exchange.if_silent),
     })
 }
 
-/// After an answer another may come, of a second servo with the same id.
+/// Further answers are no harm, unless one says what is wrong.
 fn listen_on(
     links: &mut [Box<dyn Link>],
     device: &DevicePlan,
@@ -106,19 +94,38 @@ fn listen_on(
     time: &mut impl Time,
 ) -> Result<(), String> {
     let until_ns = time.now_ns() + ECHO_NS;
-    while time.now_ns() < until_ns {
+    while let Some(heard) = listen(links, device, exchange, until_ns, time) {
+        if let Heard::Wrong(why) = heard {
+            return Err(why);
+        }
+    }
+    Ok(())
+}
+
+/// The next answer that comes on the servo's bus, if one does by then.
+fn listen(
+    links: &mut [Box<dyn Link>],
+    device: &DevicePlan,
+    exchange: &Exchange,
+    until_ns: i64,
+    time: &mut impl Time,
+) -> Option<Heard> {
+    loop {
         let now_ns = time.now_ns();
+        if now_ns >= until_ns {
+            return None;
+        }
         match links[device.link].receive(now_ns) {
             Ok(Some(received)) if received.channel == device.channel => {
-                if let Heard::Wrong(why) = (exchange.judge)(&received.frame) {
-                    return Err(why);
+                let heard = (exchange.judge)(&received.frame);
+                if heard != Heard::SomethingElse {
+                    return Some(heard);
                 }
             }
             Ok(Some(_)) => {}
             Ok(None) | Err(_) => time.rest((now_ns + PAUSE_NS).min(until_ns), links),
         }
     }
-    Ok(())
 }
 
 /// What came before the request is no answer to it. A link that floods is left at that.

@@ -7,6 +7,8 @@ use std::fmt;
 pub struct Exchange {
     /// What it is for, as in "servo `knee` did not answer: …".
     pub what: String,
+    /// What to look at if nobody answers, in words for people.
+    pub if_silent: &'static str,
     /// What is sent.
     pub frame: Frame,
     /// What a frame that comes means.

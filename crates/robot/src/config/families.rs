@@ -2,6 +2,7 @@
 
 use super::formats::{once, written};
 use super::{FamilyName, RobotConfig, ServoConfig};
+use khz_servo::damiao;
 use khz_settings::{Problem, Reader};
 use khz_wire::damiao::MOST_ID;
 
@@ -124,7 +125,7 @@ fn check_damiao(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut
 
 /// What one servo replies must not be a command to another.
 fn check_master_id(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
-    let master_id = servo.damiao.master_id.unwrap_or(u16::from(servo.id) + 0x10);
+    let master_id = damiao::Settings::of(&servo.damiao, servo.id).master_id;
     let beside = robot.servos.iter().filter(|other| other.bus == servo.bus);
     // Commands go to the id; in the other control modes to the id and 0x100, 0x200 or 0x300.
     let taken = beside

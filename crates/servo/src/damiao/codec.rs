@@ -5,7 +5,7 @@ use crate::{Doing, Fault, Mode, Mounting, PositionCommand, ServoCommand, ServoSt
 use khz_wire::damiao::{KD, KP, Special, State, celsius, status};
 use khz_wire::mit::Codes;
 
-/// So often a servo is told to switch on after a stop.
+/// How many times a servo is told to switch on after a stop, at the most.
 const ENABLES: u8 = 5;
 
 /// Commands and states of one servo.
@@ -74,8 +74,8 @@ impl Codec {
         is_off && self.may_enable && !self.is_unset && matches!(command, ServoCommand::Position(_))
     }
 
-    /// What it does with a command of long ago when it is switched on nobody says, so it is told to damp before, and after: it
-    /// may be on, and its answer lost.
+    /// No document says whether a motor that is switched on follows an old command. So it is told to damp before, and after as
+    /// well: it may be on and its answer lost.
     fn switch_on(&mut self) -> [u8; 8] {
         let damp = self.damp_next || self.enables == ENABLES;
         self.damp_next = !damp;
@@ -87,7 +87,7 @@ impl Codec {
     }
 
     fn damp(&self) -> [u8; 8] {
-        let free = self.follow(&PositionCommand { kp_scale: 0.0, ..STILL });
+        let free = self.follow(&PositionCommand { kp_scale: 0.0, ..PositionCommand::hold(f64::NAN) });
         Codes { kd: KD.encode(self.settings.damping), ..free }.beside_special_codes().to_bytes()
     }
 
@@ -148,16 +148,6 @@ impl Codec {
 /// Told of a servo that lost its power and so its settings; no servo says so itself.
 const UNSET: Fault =
     Fault { code: 256, text: "its watchdog is no longer set: it has lost its power; begin the run anew" };
-
-/// Nothing but what the gains make of it.
-const STILL: PositionCommand = PositionCommand {
-    position: f64::NAN,
-    velocity: 0.0,
-    torque: 0.0,
-    kp_scale: 1.0,
-    kd_scale: 1.0,
-    max_torque: f64::NAN,
-};
 
 #[cfg(test)]
 mod tests {

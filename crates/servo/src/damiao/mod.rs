@@ -185,6 +185,14 @@ impl Bus {
             verified: false,
         });
     }
+
+    /// A frame with an identifier of nobody's: of a second motor with the id of one of these, perhaps.
+    fn take_unknown(&self, frame: &Frame) -> Taken {
+        let id = frame.payload().first().map(|first| first & 0xf);
+        let is_state = !frame.extended && frame.payload().len() == 8;
+        let twin = self.servos.iter().find(|servo| is_state && Some(servo.id & 0xf) == id);
+        twin.map_or(Taken::Unexpected, |servo| Taken::Duplicate { servo: servo.number })
+    }
 }
 
 impl Servo {
@@ -213,10 +221,7 @@ impl Servo {
 
     /// The frame is one of its replies.
     fn is_from(&self, frame: &Frame) -> bool {
-        let from = frame.payload().first().map(|first| first & 0xf);
-        !frame.extended
-            && frame.id == u32::from(self.codec.settings().master_id)
-            && from == Some(self.id & 0xf)
+        self.codec.settings().replier(frame) == Some(self.id & 0xf)
     }
 
     fn take(&mut self, frame: &Frame, state: &mut ServoState) -> Taken {
@@ -245,16 +250,6 @@ impl Servo {
             Answer::Duplicate => Taken::Duplicate { servo },
             Answer::Unknown => Taken::Late { servo },
         }
-    }
-}
-
-impl Bus {
-    /// A frame with an identifier of nobody's: of a second motor with the id of one of these, perhaps.
-    fn stranger(&self, frame: &Frame) -> Taken {
-        let id = frame.payload().first().map(|first| first & 0xf);
-        let is_state = !frame.extended && frame.payload().len() == 8;
-        let twin = self.servos.iter().find(|servo| is_state && Some(servo.id & 0xf) == id);
-        twin.map_or(Taken::Unexpected, |servo| Taken::Duplicate { servo: servo.number })
     }
 }
 
@@ -291,7 +286,7 @@ impl Servos for Bus {
     fn take(&mut self, frame: &Frame, states: &mut [ServoState]) -> Taken {
         match self.servos.iter_mut().find(|servo| servo.is_from(frame)) {
             Some(servo) => servo.take(frame, &mut states[servo.number]),
-            None => self.stranger(frame),
+            None => self.take_unknown(frame),
         }
     }
 }

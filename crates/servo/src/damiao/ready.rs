@@ -9,6 +9,10 @@ use khz_wire::damiao::{self, Access, RegisterReply, Special, State, TIMEOUT_PER_
 /// Ranges that differ by less are the same: what a servo tells is a float that somebody has typed.
 const SAME: f64 = 1e-4;
 
+/// Said of a motor that does not answer.
+const IF_SILENT: &str = "check its power, its id, the identifier of its replies (`damiao.master_id`), the bit rate and whether it is \
+                         set to CAN-FD (`damiao.can_fd`)";
+
 /// The value of [`register::CONTROL_MODE`] for MIT commands.
 const MIT: u32 = 1;
 
@@ -93,6 +97,7 @@ impl Servo<'_> {
         let reply = self.reply();
         Exchange {
             what: what.to_owned(),
+            if_silent: IF_SILENT,
             frame: self.frame(self.id.into(), code.to_bytes()),
             judge: Box::new(move |frame| match reply(frame) {
                 Ok(payload) => State::parse(&payload).map_or(Heard::SomethingElse, |state| judge(&state)),
@@ -111,6 +116,7 @@ impl Servo<'_> {
         let (reply, id) = (self.reply(), u16::from(self.id));
         Exchange {
             what,
+            if_silent: IF_SILENT,
             frame: self.frame(damiao::REGISTERS, access.to_bytes(self.id)),
             judge: Box::new(move |frame| {
                 let payload = match reply(frame) {
