@@ -2,7 +2,8 @@
 
 What a block of code is, is said where it opens: `sh` is run, `python` is run, `toml`, `json` are read, and `title="FILE"` writes the
 block to that file first. A `rust` block is part of the example that its title names, which the Rust tests compile and run. A block
-that cannot run says why in the line before: `<!-- not run: REASON -->`; its commands must still be ones that exist.
+that cannot run says why in the line before, `<!-- not run: REASON -->`; its commands must still be ones that exist. So does one whose
+commands may fail for what they find: `<!-- may fail: REASON -->`; wrong usage (exit code 2) is a failure all the same.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "python/README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 FENCE = re.compile(
-    r"(?:<!-- not run: (?P<why>[^\n]+?) -->\n)?^```(?P<language>\w*)(?P<rest>[^\n`]*)\n(?P<text>.*?)^```$", re.M | re.S
+    r"(?:<!-- (?P<note>not run|may fail): [^\n]+ -->\n)?^```(?P<language>\w*)(?P<rest>[^\n`]*)\n(?P<text>.*?)^```$", re.M | re.S
 )
 TITLE = re.compile(r'title="([^"]+)"')
 EMULATED = re.compile(r"<!-- emulated: (\S+) is a terminal with emulated servos 1, 2 and 3 -->")
@@ -42,14 +43,14 @@ bus = "main"
 class Block:
     language: str
     title: str | None
-    why_not: str | None
+    note: str | None
     text: str
 
 
 def blocks(page: pathlib.Path) -> Iterator[Block]:
     for found in FENCE.finditer(page.read_text()):
         title = TITLE.search(found["rest"])
-        yield Block(found["language"], title and title[1], found["why"], found["text"])
+        yield Block(found["language"], title and title[1], found["note"], found["text"])
 
 
 @pytest.fixture
@@ -58,7 +59,9 @@ def shell(khz: str, tmp_path: pathlib.Path) -> dict[str, str]:
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "khz").symlink_to(khz)
-    (folder / "python").symlink_to(sys.executable)
+    # Not a link: an environment's Python knows its packages by the path it is called by.
+    (folder / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (folder / "python").chmod(0o755)
     return {**os.environ, "PATH": f"{folder}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
@@ -73,8 +76,10 @@ def served(page: pathlib.Path, khz: str, folder: pathlib.Path) -> Iterator[tuple
     words = [khz, "emulate", folder / "emulated.toml"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as machine:
         assert machine.stdout is not None
-        yield port[1], machine.stdout.readline().split()[1]
-        machine.terminate()
+        try:
+            yield port[1], machine.stdout.readline().split()[1]
+        finally:
+            machine.terminate()
 
 
 @pytest.mark.timeout(400)
@@ -87,7 +92,7 @@ def test_every_snippet_of_the_page_works(
     (work / "robots").symlink_to(ROOT / "robots")
     with served(page, khz, tmp_path) as (port, terminal):
         # Files first: a page may show a file after the first command that reads it.
-        found = [Block(b.language, b.title, b.why_not, b.text.replace(port, terminal) if port else b.text) for b in blocks(page)]
+        found = [Block(b.language, b.title, b.note, b.text.replace(port, terminal) if port else b.text) for b in blocks(page)]
         for block in found:
             if block.title and block.language != "rust":
                 (work / block.title).write_text(block.text)
@@ -100,8 +105,8 @@ def try_block(block: Block, page: pathlib.Path, work: pathlib.Path, shell: dict[
         case "sh":
             for command in commands(block.text):
                 exists(command, shell)
-            if block.why_not is None:
-                run(["bash", "-euo", "pipefail", "-c", as_installed(block.text)], work, shell)
+            if block.note != "not run":
+                run(["bash", "-uo", "pipefail", "-c", strict(block) + as_installed(block.text)], work, shell)
         case "python":
             if block.title is None:
                 run([sys.executable, "-c", block.text], work, shell)
@@ -113,6 +118,12 @@ def try_block(block: Block, page: pathlib.Path, work: pathlib.Path, shell: dict[
             assert_compiled(block, page)
         case other:
             assert other in SHOWN, f"no rule says how a block of `{other}` is tried"
+
+
+def strict(block: Block) -> str:
+    """What ends a script at its first command that fails."""
+    accepted = "1|3" if block.note == "may fail" else "none"
+    return f"trap 'case $? in {accepted}) ;; *) exit 3 ;; esac' ERR\n"
 
 
 def assert_compiled(block: Block, page: pathlib.Path) -> None:

@@ -9,6 +9,7 @@
 //! | `vm [NAME…]` | boots a real-time kernel in a virtual machine and runs the guest scripts in it |
 //! | `fuzz [TARGET…]` | replays the corpus of each fuzz target, then fuzzes it for a while |
 //! | `wheel` | builds the Python package with the licences of everything in it, as `target/wheels/*.whl` |
+//! | `site` | builds the documentation as a site, with the pages of the Rust crates, in `target/site` |
 //! | `prove [NAME…]` | proofs that are too slow for every commit: exploration, loom, miri, mutants |
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)] // The chores talk to whoever started them.
@@ -22,6 +23,7 @@ mod licences;
 mod lints;
 mod prove;
 mod shell;
+mod site;
 mod tally;
 mod test;
 mod tracked;
@@ -40,6 +42,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
   vm [NAME…]                 run guest scripts on a real-time kernel with CAN (--list names them)
   fuzz [TARGET…] [--seconds N]  replay each corpus, then fuzz for N seconds (default 0)
   wheel                      build the Python package and the licences of what it contains: target/wheels/*.whl
+  site                       build the documentation as a site: target/site/index.html
   prove [NAME…]              proofs too slow for every commit (--list names them)";
 
 fn main() -> ExitCode {
@@ -64,6 +67,7 @@ fn chore(words: &[String]) -> Result<bool> {
         "vm" => vm::run(rest),
         "fuzz" => fuzz::run(rest),
         "prove" => prove::run(rest),
+        "site" => site::build(),
         "wheel" => venv::wheel().map(|wheel| {
             println!("{}", wheel.display());
             true

@@ -89,7 +89,7 @@ fn python(folder: &str) -> Result<Outcome> {
     if shell::which("python3").is_none() {
         return Ok(Outcome::NotRun("no python3: install Python 3.11 or newer with its venv module".into()));
     }
-    let with_package = ["tests/python", "tests/oracle"].contains(&folder);
+    let with_package = ["tests/python", "tests/oracle", "tests/docs"].contains(&folder);
     let python = if with_package { venv::with_package()? } else { venv::python()? };
     let mut command = shell::command(&python, &["-m", "pytest", folder]);
     command.env("KHZ", khz()?);
@@ -105,7 +105,7 @@ fn campaign() -> Result<Outcome> {
 }
 
 /// The command, built as users have it.
-fn khz() -> Result<PathBuf> {
+pub fn khz() -> Result<PathBuf> {
     let build = ["build", "--quiet", "--release", "--package", "kilohertz-cli", "--all-features"];
     shell::run(&mut shell::cargo(&build))?;
     Ok(shell::release("khz"))
