@@ -9,7 +9,6 @@ project = "Kilohertz"
 author = "The Kilohertz authors"
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 exclude_patterns = ["examples"]
-root_doc = "README"
 html_theme = "furo"
 html_title = "Kilohertz"
 html_show_copyright = False
