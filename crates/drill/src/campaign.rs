@@ -23,11 +23,11 @@ pub struct Campaign {
     pub seed: u64,
     /// Runs in which something did not hold.
     pub violations: Vec<Violation>,
-    /// Runs in which the robot left control because of trouble.
+    /// Runs in which the robot left control because of a fault.
     pub brought_down: u64,
     /// Runs in which the robot came under control.
     pub armed: u64,
-    /// By what was drawn: robots, controllers, and troubles.
+    /// By what was drawn: robots, controllers, and faults.
     pub drawn: BTreeMap<String, Count>,
     /// Runs by what did not hold.
     pub broken: BTreeMap<Invariant, u64>,
@@ -44,7 +44,7 @@ pub struct Count {
     pub runs: u64,
     /// Of these, runs in which the robot came under control.
     pub armed: u64,
-    /// Of these, runs in which the robot left control because of trouble.
+    /// Of these, runs in which the robot left control because of a fault.
     pub brought_down: u64,
     /// Of these, runs in which something did not hold.
     pub violations: u64,
@@ -170,7 +170,7 @@ impl Campaign {
         self.brought_down += u64::from(verdict.brought_down);
         self.armed += u64::from(verdict.armed);
         self.peak_speed = self.peak_speed.max(verdict.peak_speed);
-        let mut words: Vec<String> = scenario.troubles().map(|trouble| variant(&trouble)).collect();
+        let mut words: Vec<String> = scenario.faults().map(|fault| variant(&fault)).collect();
         words.push(format!("robot {}", scenario.robot.1));
         words.push(format!("controller {:?}", scenario.style).to_lowercase());
         words.sort_unstable();
@@ -185,9 +185,9 @@ impl Campaign {
     }
 }
 
-/// A trouble without its size: `BusHolds`.
-fn variant(trouble: &impl std::fmt::Debug) -> String {
-    let text = format!("{trouble:?}");
+/// A fault without its size: `BusHolds`.
+fn variant(fault: &impl std::fmt::Debug) -> String {
+    let text = format!("{fault:?}");
     text.split('(').next().unwrap_or_default().to_owned()
 }
 

@@ -1,14 +1,14 @@
-//! What each trouble may and must lead to.
+//! What each fault may and must lead to.
 
-use super::saboteur;
-use super::scenario::{Event, Queue, Scenario, Style, Trouble, is_coarse};
+use super::faulty_controller;
+use super::scenario::{Event, Fault, Queue, Scenario, Style, is_coarse};
 use super::witness::GAINS;
 use khz_robot::RobotConfig;
 use khz_robot::config::ServoConfig;
 use khz_robot::supervisor::{Cause, Trigger};
 use std::f64::consts::PI;
 
-impl Trouble {
+impl Fault {
     /// It is there before the first tick.
     pub const fn is_from_the_start(self) -> bool {
         self.must_not_arm() || matches!(self, Self::WrongSign(_) | Self::PacedTooFast(_))
@@ -38,7 +38,7 @@ impl Trouble {
             Self::Reboot(_)
                 | Self::OtherTurn(..)
                 // What is sent before, a stop, clears it.
-                | Self::Fault(_)
+                | Self::ServoFault(_)
                 | Self::PowerCut(..)
                 | Self::BusHolds(..)
                 | Self::HostStopped(_)
@@ -51,7 +51,7 @@ impl Trouble {
         match self {
             Self::Reboot(servo)
             | Self::OtherTurn(servo, _)
-            | Self::Fault(servo)
+            | Self::ServoFault(servo)
             | Self::Asleep(servo)
             | Self::RefusesLimit(servo) => Some(servo),
             _ => None,
@@ -65,7 +65,7 @@ impl Trouble {
             Self::Silent(_)
             | Self::Reboot(_)
             | Self::OtherTurn(..)
-            | Self::Fault(_)
+            | Self::ServoFault(_)
             | Self::Lying(_)
             | Self::Asleep(_)
             | Self::RefusesPosition(_)
@@ -156,7 +156,7 @@ impl Trouble {
                     || moves(trigger)
             }
             Self::RefusesLimit(_) => trigger == Trigger::ServoFault,
-            Self::Fault(_) => matches!(cause, Cause::ServoFault { .. }),
+            Self::ServoFault(_) => matches!(cause, Cause::ServoFault { .. }),
             Self::Lying(_) => matches!(cause, Cause::ServoNotFinite { .. } | Cause::ServoSaturated { .. }),
             // A joint that does not feel itself move is driven wherever it goes.
             Self::Stuck(_) | Self::Pushed(..) | Self::WrongSign(_) | Self::ControllerStops(_) => {
@@ -230,37 +230,37 @@ fn is_turns_away(servo: &ServoConfig) -> bool {
 impl Scenario {
     /// Under torque control a joint at its greatest speed is too fast before that is measured and answered.
     fn gains_much(&self, servo: &ServoConfig, robot: &RobotConfig) -> bool {
-        let late = |trouble| match trouble {
-            Trouble::ControllerSlow(us) | Trouble::HostLate(us) => f64::from(us) * 1e-6,
+        let late = |fault| match fault {
+            Fault::ControllerSlow(us) | Fault::HostLate(us) => f64::from(us) * 1e-6,
             // To read a flood takes time, a tick at the most.
-            Trouble::BusFlooded(..) => 1.0 / self.rate_hz,
+            Fault::BusFlooded(..) => 1.0 / self.rate_hz,
             _ => 0.0,
         };
-        let holds_s = GAINS / self.rate_hz + self.troubles().map(late).sum::<f64>();
-        let gained = saboteur::torque(&servo.limits) / servo.joint.inertia * holds_s;
+        let holds_s = GAINS / self.rate_hz + self.faults().map(late).sum::<f64>();
+        let gained = faulty_controller::torque(&servo.limits) / servo.joint.inertia * holds_s;
         let factor = robot.supervisor.velocity_factor - 1.0;
         servo.limits.velocity.is_some_and(|limit| gained > factor * limit)
     }
 
-    /// Because of this trouble a robot under control must leave it. Before tick `runs` its servos are not switched on yet,
+    /// Because of this fault a robot under control must leave it. Before tick `runs` its servos are not switched on yet,
     /// until tick `grace` silence is forgiven.
     pub fn must_end_by(&self, event: &Event, runs: u64, grace: u64, robot: &RobotConfig) -> bool {
-        let trouble = event.trouble;
+        let fault = event.fault;
         // A servo that is commanded to stop has nothing to obey, and a stop clears its faults.
-        let is_stopped = |servo| self.troubles().any(|trouble| trouble == Trouble::ControllerStops(servo));
-        let has_passed = event.tick < runs && trouble.is_momentary();
-        let is_forgiven = matches!(trouble, Trouble::BusHolds(..)) && event.tick < grace;
+        let is_stopped = |servo| self.faults().any(|fault| fault == Fault::ControllerStops(servo));
+        let has_passed = event.tick < runs && fault.is_momentary();
+        let is_forgiven = matches!(fault, Fault::BusHolds(..)) && event.tick < grace;
         // Nor has it a watchdog that runs out while the host stands still.
-        let stands = matches!(trouble, Trouble::HostStopped(_) | Trouble::ControllerFreezes(_));
+        let stands = matches!(fault, Fault::HostStopped(_) | Fault::ControllerFreezes(_));
         let nobody_obeys = stands && (0..robot.servos.len()).all(is_stopped);
-        let obeys = !trouble.obeying().is_some_and(is_stopped) && !nobody_obeys;
-        trouble.must_end(longest_watchdog_s(robot)) && !has_passed && !is_forgiven && obeys
+        let obeys = !fault.obeying().is_some_and(is_stopped) && !nobody_obeys;
+        fault.must_end(longest_watchdog_s(robot)) && !has_passed && !is_forgiven && obeys
     }
 
     /// The log may name `cause` in this tick.
     pub fn explains(&self, cause: Cause, tick: u64, robot: &RobotConfig) -> bool {
         let begun = self.events.iter().filter(|event| event.tick <= tick);
-        let by_trouble = begun.into_iter().any(|event| event.trouble.explains(cause, robot));
+        let by_fault = begun.into_iter().any(|event| event.fault.explains(cause, robot));
         // A target that moves in large steps is followed faster than it moves on the whole.
         let jerks = self.rate_hz < SMOOTH_HZ && self.style.follows_targets();
         let gains = self.style == Style::Torque
@@ -270,7 +270,7 @@ impl Scenario {
         let refuses = self.style == Style::Torque && self.rate_hz < TORQUE_HZ;
         let overshoots = self.rate_hz < SMOOTH_HZ && self.style == Style::Velocity;
         let trigger = cause.trigger();
-        by_trouble
+        by_fault
             || overshoots && trigger == Some(Trigger::Position)
             || self.falls(robot) && trigger.is_some_and(moves)
             || is_fast && trigger == Some(Trigger::Velocity)
@@ -279,21 +279,21 @@ impl Scenario {
 
     /// The robot must never come under control.
     pub fn must_not_arm(&self) -> bool {
-        self.troubles().any(Trouble::must_not_arm)
+        self.faults().any(Fault::must_not_arm)
     }
 
     /// The one bus that is flooded, if nothing else keeps replies back.
     pub fn flooded(&self) -> Option<usize> {
-        let mut silent = self.troubles().filter(|trouble| trouble.disturbs_the_wire());
+        let mut silent = self.faults().filter(|fault| fault.disturbs_the_wire());
         match (silent.next(), silent.next()) {
-            (Some(Trouble::BusFlooded(bus, _)), None) => Some(bus),
+            (Some(Fault::BusFlooded(bus, _)), None) => Some(bus),
             _ => None,
         }
     }
 
     /// A servo whose encoder stands still is driven wherever it goes.
     pub fn is_stuck(&self, servo: usize) -> bool {
-        self.troubles().any(|trouble| trouble == Trouble::Stuck(servo))
+        self.faults().any(|fault| fault == Fault::Stuck(servo))
     }
 
     /// A robot on legs falls over under a controller that is not its own, and the ground moves its joints.
@@ -308,19 +308,19 @@ impl Scenario {
 
     /// A servo that restarts between two ticks executes one command from its new turn, and one that is not heard some more.
     pub fn jumps_turns(&self, robot: &RobotConfig) -> bool {
-        let turns = |trouble| match trouble {
-            Trouble::OtherTurn(..) => true,
-            Trouble::Reboot(servo) => is_turns_away(&robot.servos[servo]),
+        let turns = |fault| match fault {
+            Fault::OtherTurn(..) => true,
+            Fault::Reboot(servo) => is_turns_away(&robot.servos[servo]),
             _ => false,
         };
-        let is_unheard = || self.troubles().any(Trouble::disturbs_the_wire);
-        self.troubles().any(turns) && (self.rate_hz < RESTART_HZ || is_unheard())
+        let is_unheard = || self.faults().any(Fault::disturbs_the_wire);
+        self.faults().any(turns) && (self.rate_hz < RESTART_HZ || is_unheard())
     }
 
     /// Torques are commanded beside or instead of positions.
     pub fn commands_torque(&self) -> bool {
-        let pushes = |trouble| matches!(trouble, Trouble::ControllerWild | Trouble::ControllerHuge);
-        self.style == Style::Torque || self.troubles().any(pushes)
+        let pushes = |fault| matches!(fault, Fault::ControllerWild | Fault::ControllerHuge);
+        self.style == Style::Torque || self.faults().any(pushes)
     }
 
     /// A constant torque may be what a servo does last: nothing limits a joint under it that nobody sees or reaches.
@@ -331,14 +331,14 @@ impl Scenario {
     /// How long a joint may be out of sight and out of reach: until the servo's own watchdog damps it, s.
     pub fn blind_s(&self, robot: &RobotConfig) -> f64 {
         const ANSWER_S: f64 = 0.03;
-        if self.troubles().any(Trouble::blinds) { longest_watchdog_s(robot) + ANSWER_S } else { 0.0 }
+        if self.faults().any(Fault::blinds) { longest_watchdog_s(robot) + ANSWER_S } else { 0.0 }
     }
 
     /// Commands of one tick that a queue behind the link may deliver late, per servo and bus.
     pub fn late_by_kernel(&self) -> u32 {
-        let kernel = |trouble: &Trouble| {
-            matches!(trouble, Trouble::BusHolds(_, _, Queue::Kernel) | Trouble::PowerCut(_, Queue::Kernel))
+        let kernel = |fault: &Fault| {
+            matches!(fault, Fault::BusHolds(_, _, Queue::Kernel) | Fault::PowerCut(_, Queue::Kernel))
         };
-        self.troubles().filter(kernel).count() as u32
+        self.faults().filter(kernel).count() as u32
     }
 }

@@ -1,4 +1,4 @@
-//! The experiment: the same trouble, several reactions, and how hard the robot comes down.
+//! The experiment: the same fault, several reactions, and how hard the robot comes down.
 
 use super::rig::Rig;
 use khz_emu::Injection;
@@ -13,14 +13,14 @@ use serde::Serialize;
 
 /// The servo that fails: a knee, which carries most.
 const SERVO: usize = 2;
-/// When the trouble begins, and how long to watch from then on, in ticks.
+/// When the fault begins, and how long to watch from then on, in ticks.
 const AT: u64 = 3_000;
 const WATCH: u64 = 4_000;
 
 /// How the robot came down.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fall {
-    /// Name of the trouble and the reaction.
+    /// Name of the fault and the reaction.
     pub name: &'static str,
     /// Speed of the trunk when it first touched the ground, m/s; none if it never did.
     pub contact_speed: Option<f64>,
@@ -30,9 +30,9 @@ pub struct Fall {
     pub peak_torque: f64,
     /// What the supervisor answered to, if it did.
     pub cause: Option<String>,
-    /// From the trouble to damping, ms.
+    /// From the fault to damping, ms.
     pub reaction_ms: Option<f64>,
-    /// Height of the trunk, m, by time in s from the trouble.
+    /// Height of the trunk, m, by time in s from the fault.
     #[serde(skip)]
     pub height: Trace,
     /// Vertical speed, m/s.
@@ -44,7 +44,7 @@ pub struct Fall {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Trouble {
+enum Fault {
     ServoFault,
     HostCrash,
     DeadBus,
@@ -67,17 +67,17 @@ pub fn experiments(config: &RobotConfig) -> Result<Vec<Fall>, DrillError> {
     let deaf = with(&|config| config.servos.iter_mut().for_each(|servo| servo.settings.watchdog_s = 30.0));
     let sag = with(&|config| config.supervisor.reactions.voltage = Reaction::Stop);
     [
-        ("power cut to all", &cut, Trouble::ServoFault),
-        ("zero velocity on the others", &zero, Trouble::ServoFault),
-        ("ours", config, Trouble::ServoFault),
-        ("host crash, servo watchdog", config, Trouble::HostCrash),
-        ("host crash, no watchdog", &deaf, Trouble::HostCrash),
-        ("one dead bus", config, Trouble::DeadBus),
-        ("brown-out, power cut", &sag, Trouble::BrownOut),
-        ("brown-out, ours", config, Trouble::BrownOut),
+        ("power cut to all", &cut, Fault::ServoFault),
+        ("zero velocity on the others", &zero, Fault::ServoFault),
+        ("ours", config, Fault::ServoFault),
+        ("host crash, servo watchdog", config, Fault::HostCrash),
+        ("host crash, no watchdog", &deaf, Fault::HostCrash),
+        ("one dead bus", config, Fault::DeadBus),
+        ("brown-out, power cut", &sag, Fault::BrownOut),
+        ("brown-out, ours", config, Fault::BrownOut),
     ]
     .into_iter()
-    .map(|(name, config, trouble)| fall(name, config, trouble))
+    .map(|(name, config, fault)| fall(name, config, fault))
     .collect()
 }
 
@@ -98,22 +98,22 @@ pub enum DrillError {
     Panicked,
 }
 
-fn fall(name: &'static str, config: &RobotConfig, trouble: Trouble) -> Result<Fall, DrillError> {
+fn fall(name: &'static str, config: &RobotConfig, fault: Fault) -> Result<Fall, DrillError> {
     if config.body.is_none() {
         return Err(DrillError::NoBody);
     }
     let at_ns = AT as i64 * config.timing.period_ns();
     let dead = WireFault { from_ns: at_ns, channel: Some(0), ..WireFault::new(Kind::BusOff) };
-    let faults = if trouble == Trouble::DeadBus { vec![dead] } else { Vec::new() };
+    let faults = if fault == Fault::DeadBus { vec![dead] } else { Vec::new() };
     let mut rig = Rig::new(config, controller(&config.controller), &faults, VirtualTime::new(0))?;
     for _ in 0..AT {
         rig.tick(None, 0);
     }
     let begun_ns = rig.now_ns();
-    begin(&rig, trouble, begun_ns, config.servos.len());
+    begin(&rig, fault, begun_ns, config.servos.len());
     let mut fall = Fall::new(name);
     for _ in 0..WATCH {
-        if trouble == Trouble::HostCrash {
+        if fault == Fault::HostCrash {
             rig.freeze(config.timing.period_ns());
         } else {
             rig.tick(None, 0);
@@ -123,13 +123,13 @@ fn fall(name: &'static str, config: &RobotConfig, trouble: Trouble) -> Result<Fa
     Ok(fall)
 }
 
-fn begin(rig: &Rig, trouble: Trouble, now_ns: i64, servos: usize) {
+fn begin(rig: &Rig, fault: Fault, now_ns: i64, servos: usize) {
     let mut stage = rig.stage();
     stage.world.body_mut().forget_peaks();
-    match trouble {
-        Trouble::ServoFault => stage.world.inject(SERVO, Injection::Overheated, now_ns),
-        Trouble::BrownOut => (0..servos).for_each(|servo| stage.world.set_supply(servo, 9.0, now_ns)),
-        Trouble::HostCrash | Trouble::DeadBus => {}
+    match fault {
+        Fault::ServoFault => stage.world.inject(SERVO, Injection::Overheated, now_ns),
+        Fault::BrownOut => (0..servos).for_each(|servo| stage.world.set_supply(servo, 9.0, now_ns)),
+        Fault::HostCrash | Fault::DeadBus => {}
     }
 }
 
@@ -183,7 +183,7 @@ pub fn ratio(falls: &[Fall]) -> Option<f64> {
     Some(speed("ours")? / speed("power cut to all")?)
 }
 
-/// One line per fall, from the trouble on.
+/// One line per fall, from the fault on.
 pub(super) fn plot<'a>(
     title: &str,
     unit: &str,
@@ -197,7 +197,7 @@ pub(super) fn plot<'a>(
 /// The experiments as a page.
 pub fn page(falls: &[Fall]) -> Page {
     let mut table = Table::new([
-        Column::text("trouble and reaction"),
+        Column::text("fault and reaction"),
         Column::number("contact", "m/s").worst_is_high(),
         Column::number("peak force", "N").worst_is_high(),
         Column::number("peak torque", "N·m").worst_is_high(),
@@ -233,7 +233,7 @@ pub fn page(falls: &[Fall]) -> Page {
              others for a fixed time; the supervisor's default.",
             three,
         ))
-        .section(section("Other troubles", "The host is gone, a bus is dead, the supply sags to 9 V.", rest))
+        .section(section("Other faults", "The host is gone, a bus is dead, the supply sags to 9 V.", rest))
 }
 
 #[cfg(test)]

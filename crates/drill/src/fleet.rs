@@ -1,7 +1,7 @@
 //! The robots of a campaign, and how a scenario changes them.
 
 use super::plant::Plant;
-use super::scenario::{Scenario, Trouble};
+use super::scenario::{Fault, Scenario};
 use khz_emu::{ConfigError, World};
 use khz_robot::RobotConfig;
 use khz_robot::config::{ControllerConfig, Format};
@@ -31,7 +31,7 @@ pub struct Member {
 /// The ticks of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// Troubles begin between these ticks: the robot is past its start and moves.
+    /// Faults begin between these ticks: the robot is past its start and moves.
     pub from: u64,
     /// See `from`.
     pub to: u64,
@@ -43,7 +43,7 @@ pub struct Span {
 
 /// Slower loops than this have runs of fewer ticks, Hz.
 const SLOW_HZ: f64 = 500.0;
-/// Ticks a run has at the least before troubles begin, while they do, until its time is over, and to come down.
+/// Ticks a run has at the least before faults begin, while they do, until its time is over, and to come down.
 const LEAST: [u64; 4] = [20, 40, 20, 150];
 
 impl Span {
@@ -240,27 +240,25 @@ impl Cast {
         }
         let stands_for = (0..real.servos.len()).collect();
         let mut cast = Self { file: real.clone(), supervised: real.clone(), real, stands_for };
-        scenario.troubles().for_each(|trouble| cast.spoil(trouble));
+        scenario.faults().for_each(|fault| cast.spoil(fault));
         cast.supervised = cast.file.clone();
         plant.into_iter().for_each(|plant| plant.into(&mut cast));
         cast
     }
 
     /// What is wrong from the start.
-    fn spoil(&mut self, trouble: Trouble) {
-        match trouble {
-            Trouble::FoundOutside(servo, hundredths) => {
-                self.start_outside(servo, f64::from(hundredths) * 0.01)
-            }
-            Trouble::FoundBeyondFormat(servo) => self.start_beyond_format(servo),
-            Trouble::WrongSign(servo) => self.file.servos[servo].settings.sign *= -1,
-            Trouble::DuplicateId(servo) => {
+    fn spoil(&mut self, fault: Fault) {
+        match fault {
+            Fault::FoundOutside(servo, hundredths) => self.start_outside(servo, f64::from(hundredths) * 0.01),
+            Fault::FoundBeyondFormat(servo) => self.start_beyond_format(servo),
+            Fault::WrongSign(servo) => self.file.servos[servo].settings.sign *= -1,
+            Fault::DuplicateId(servo) => {
                 let mut twin = self.real.servos[servo].clone();
                 twin.settings.name.push_str("_twin");
                 self.real.servos.push(twin);
                 self.stands_for.push(servo);
             }
-            Trouble::Overloaded => {
+            Fault::Overloaded => {
                 for config in [&mut self.file, &mut self.real] {
                     config.timing.rate_hz = 8000.0;
                     config.timing.bus_deadline_us = Some(100.0);

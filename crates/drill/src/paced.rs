@@ -1,10 +1,10 @@
 //! A loop that is paced by frames which come too often.
 
+use super::faulty_controller;
 use super::fleet::Cast;
 use super::line::FOREIGN;
 use super::plant::Plant;
 use super::rig::{Rig, Set};
-use super::saboteur;
 use super::scenario::Scenario;
 use super::violation::{Invariant, Violated};
 use khz_robot::run::{Observer, RunOptions, Tick, run};
@@ -38,7 +38,7 @@ pub fn check(cast: &Cast, scenario: &Scenario, percent: u16, plant: Option<Plant
     let world =
         cast.world().map_err(|error| Violated { invariant: Invariant::Panics, what: error.to_string() })?;
     let set = Set { world, config: &config, supervised: &cast.supervised, witness: None, plant: None };
-    let controller = saboteur::controller(scenario.style, &config);
+    let controller = faulty_controller::controller(scenario.style, &config);
     let mut time = VirtualTime::new(0);
     let mut rig = Rig::on(set, controller, &[], time.clone());
     rig.flood(0, (config.timing.rate_hz * f64::from(percent) * 0.01) as i64);

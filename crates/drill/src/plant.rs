@@ -219,7 +219,7 @@ fn copied(reply: &Frame, change: impl Fn(u32, Value) -> Value) -> Frame {
     })
 }
 
-/// A command under which a servo does nothing, and that no controller but a saboteur's gives: a stop that the supervisor takes
+/// A command under which a servo does nothing, and that no controller but a `FaultyController` gives: a stop that the supervisor takes
 /// for a position command.
 pub fn limp() -> PositionCommand {
     PositionCommand { kp_scale: 0.0, kd_scale: 0.0, max_torque: 0.0, ..PositionCommand::hold(f64::NAN) }

@@ -2,14 +2,14 @@
 
 use super::disk::Recording;
 use super::explain::longest_watchdog_s;
+use super::faulty_controller::{self, ControllerFaults, FaultyController};
 use super::fleet::{Cast, Fleet, Span};
 use super::line::Gate;
 use super::paced;
 use super::plant::Plant;
 use super::prints;
 use super::rig::{Rig, Set};
-use super::saboteur::{self, Mischief, Saboteur};
-use super::scenario::{Event, Queue, Scenario, Trouble};
+use super::scenario::{Event, Fault, Queue, Scenario};
 use super::violation::{Invariant, Violated};
 use super::witness::{Witness, lock};
 use khz_emu::injection::{Injection, Refused};
@@ -56,21 +56,21 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict 
         return Verdict { violated, armed: true, ..Verdict::default() };
     }
     prints::take_prints();
-    let (mischief, time) = (Arc::new(Mischief::default()), VirtualTime::new(0));
+    let (controller_faults, time) = (Arc::new(ControllerFaults::default()), VirtualTime::new(0));
     let witness = Arc::new(Mutex::new(Witness::new(&cast, scenario)));
     match plant {
-        Some(Plant::PrintedPanics) => mischief.begin(saboteur::PRINTS),
-        Some(Plant::OwnStops) => mischief.begin(saboteur::UNTOLD),
+        Some(Plant::PrintedPanics) => controller_faults.begin(faulty_controller::PRINTS),
+        Some(Plant::OwnStops) => controller_faults.begin(faulty_controller::UNTOLD),
         _ => {}
     }
-    let controller = Box::new(Saboteur {
-        inner: saboteur::controller(scenario.style, &cast.file),
-        mischief: Arc::clone(&mischief),
+    let controller = Box::new(FaultyController {
+        inner: faulty_controller::controller(scenario.style, &cast.file),
+        faults: Arc::clone(&controller_faults),
         witness: Arc::clone(&witness),
         time: time.clone(),
     });
     let faults: Vec<_> = scenario.events.iter().filter_map(|event| on_wire(event, &cast.file)).collect();
-    let fills = scenario.troubles().any(|trouble| trouble == Trouble::DiskFull);
+    let fills = scenario.faults().any(|fault| fault == Fault::DiskFull);
     let recording =
         fills.then(|| Recording::start(&cast.file)).transpose().map_err(|error| error.to_string());
     let world = cast.world().map_err(|error| error.to_string());
@@ -87,7 +87,7 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict 
                 span,
                 scenario,
                 rig,
-                mischief,
+                controller_faults,
                 witness,
                 recording,
                 plant,
@@ -106,19 +106,19 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict 
     }
 }
 
-/// Troubles of the wires run by script; their time begins with the first call of the link.
+/// Faults of the wires run by script; their time begins with the first call of the link.
 fn on_wire(event: &Event, robot: &RobotConfig) -> Option<WireFault> {
     let period_ns = robot.timing.period_ns();
     let from_ns = event.tick as i64 * period_ns;
     let late = |kind| WireFault { direction: Direction::FromDevices, ..WireFault::new(kind) };
-    let (bus, fault) = match event.trouble {
-        Trouble::BusDead(bus) => (bus, WireFault::new(Kind::BusOff)),
-        Trouble::BusNoisy(bus, percent) => {
+    let (bus, fault) = match event.fault {
+        Fault::BusDead(bus) => (bus, WireFault::new(Kind::BusOff)),
+        Fault::BusNoisy(bus, percent) => {
             // The checksum of the frame finds the damage; what is left of it is a loss.
             (bus, WireFault { probability: f64::from(percent) * 0.01, ..WireFault::new(Kind::Loss) })
         }
-        Trouble::BusSlow(bus, us) => (bus, late(Kind::Delay { ns: 0, jitter_ns: i64::from(us) * 1000 })),
-        Trouble::BusLate(bus, ticks) => {
+        Fault::BusSlow(bus, us) => (bus, late(Kind::Delay { ns: 0, jitter_ns: i64::from(us) * 1000 })),
+        Fault::BusLate(bus, ticks) => {
             (bus, late(Kind::Delay { ns: i64::from(ticks) * period_ns, jitter_ns: 0 }))
         }
         _ => return None,
@@ -132,7 +132,7 @@ struct Run<'a> {
     span: Span,
     scenario: &'a Scenario,
     rig: Rig,
-    mischief: Arc<Mischief>,
+    controller_faults: Arc<ControllerFaults>,
     witness: Arc<Mutex<Witness>>,
     /// Only where the disk fills.
     recording: Option<Recording>,
@@ -149,7 +149,7 @@ struct Run<'a> {
     starved: u32,
 }
 
-/// The end of a trouble.
+/// The end of a fault.
 #[derive(Clone, Copy)]
 enum Later {
     PowerOn,
@@ -169,7 +169,7 @@ impl Run<'_> {
         };
         let timing = &self.cast.file.timing;
         let allowed_ns = timing.period_ns() + timing.bus_deadline_ns();
-        let clean = self.scenario.troubles().all(|trouble| !trouble.disturbs_the_wire());
+        let clean = self.scenario.faults().all(|fault| !fault.disturbs_the_wire());
         let reaction_ns = self.rig.stage().spy.reaction_ns().filter(|_| clean);
         let slow = reaction_ns.filter(|&ns| ns > allowed_ns).map(|ns| Violated {
             invariant: Invariant::Reaction,
@@ -193,14 +193,14 @@ impl Run<'_> {
         let mut late_us = 0;
         while self.tick < self.longest() && !self.rig.machine.is_settled() {
             let (scenario, tick) = (self.scenario, self.tick);
-            self.finish_troubles();
+            self.finish_faults();
             self.shake_contacts();
             for event in scenario.events.iter().filter(|event| event.tick == tick) {
-                match event.trouble {
-                    Trouble::HostKilled => return self.host_is_gone(),
-                    Trouble::HostStopped(ms) => self.rig.freeze(i64::from(ms) * 1_000_000),
-                    Trouble::HostLate(us) => (late_us, self.late) = (us, 30),
-                    trouble => self.begin(trouble),
+                match event.fault {
+                    Fault::HostKilled => return self.host_is_gone(),
+                    Fault::HostStopped(ms) => self.rig.freeze(i64::from(ms) * 1_000_000),
+                    Fault::HostLate(us) => (late_us, self.late) = (us, 30),
+                    fault => self.begin(fault),
                 }
             }
             let late_ns = if self.late > 0 { i64::from(late_us) * 1000 } else { 0 };
@@ -217,36 +217,36 @@ impl Run<'_> {
         // One that lost replies between its start and arming waits for them in idle.
         let waits = matches!(self.rig.machine.phase(), Phase::Idle | Phase::Active);
         let over = self.tick >= self.span.over && waits;
-        match self.mischief.has(saboteur::OPERATOR) {
+        match self.controller_faults.has(faulty_controller::OPERATOR) {
             true => Some(Cause::OperatorStop),
             false => over.then_some(Cause::TimeOver),
         }
     }
 
-    fn begin(&mut self, trouble: Trouble) {
-        if let Some((servo, injection)) = injection(trouble) {
+    fn begin(&mut self, fault: Fault) {
+        if let Some((servo, injection)) = injection(fault) {
             let now_ns = self.rig.now_ns();
             self.rig.stage().world.inject(servo, injection, now_ns);
         }
         let ms = |ms: u16| i64::from(ms) * 1_000_000;
-        match trouble {
-            Trouble::RefusesLimit(servo) => self.refuse_limit(servo),
-            Trouble::ImuGone => self.rig.stage().world.lose_imu(true),
-            Trouble::BrownOut(volts) => self.set_supply(f64::from(volts)),
-            Trouble::Pushed(servo, percent) => self.push(servo, percent),
-            Trouble::PowerCut(ticks, queue) => self.cut_power(ticks, queue),
-            Trouble::BusHolds(bus, ticks, queue) => self.hold(bus, ticks, queue),
-            Trouble::BusFlooded(bus, per_ms) => self.rig.flood(bus, i64::from(per_ms) * 1000),
-            Trouble::DiskFull => self.recording.iter().for_each(Recording::fill_the_disk),
-            Trouble::ControllerFreezes(for_ms) => self.mischief.freeze(ms(for_ms)),
-            Trouble::ControllerSlow(us) => self.mischief.slow(i64::from(us) * 1_000),
-            Trouble::ControllerPanics => self.mischief.begin(saboteur::PANIC),
-            Trouble::ControllerFails => self.mischief.begin(saboteur::FAIL),
-            Trouble::ControllerNan => self.mischief.begin(saboteur::NAN),
-            Trouble::ControllerWild => self.mischief.begin(saboteur::WILD),
-            Trouble::ControllerHuge => self.mischief.begin(saboteur::HUGE),
-            Trouble::ControllerStops(servo) => self.mischief.stop(servo),
-            Trouble::OperatorStop => self.mischief.begin(saboteur::OPERATOR),
+        match fault {
+            Fault::RefusesLimit(servo) => self.refuse_limit(servo),
+            Fault::ImuGone => self.rig.stage().world.lose_imu(true),
+            Fault::BrownOut(volts) => self.set_supply(f64::from(volts)),
+            Fault::Pushed(servo, percent) => self.push(servo, percent),
+            Fault::PowerCut(ticks, queue) => self.cut_power(ticks, queue),
+            Fault::BusHolds(bus, ticks, queue) => self.hold(bus, ticks, queue),
+            Fault::BusFlooded(bus, per_ms) => self.rig.flood(bus, i64::from(per_ms) * 1000),
+            Fault::DiskFull => self.recording.iter().for_each(Recording::fill_the_disk),
+            Fault::ControllerFreezes(for_ms) => self.controller_faults.freeze(ms(for_ms)),
+            Fault::ControllerSlow(us) => self.controller_faults.slow(i64::from(us) * 1_000),
+            Fault::ControllerPanics => self.controller_faults.begin(faulty_controller::PANIC),
+            Fault::ControllerFails => self.controller_faults.begin(faulty_controller::FAIL),
+            Fault::ControllerNan => self.controller_faults.begin(faulty_controller::NAN),
+            Fault::ControllerWild => self.controller_faults.begin(faulty_controller::WILD),
+            Fault::ControllerHuge => self.controller_faults.begin(faulty_controller::HUGE),
+            Fault::ControllerStops(servo) => self.controller_faults.stop(servo),
+            Fault::OperatorStop => self.controller_faults.begin(faulty_controller::OPERATOR),
             _ => {}
         }
     }
@@ -258,8 +258,8 @@ impl Run<'_> {
     }
 
     fn shake_contacts(&mut self) {
-        for trouble in self.scenario.troubles() {
-            if let Trouble::LooseContact(bus, ticks) = trouble {
+        for fault in self.scenario.faults() {
+            if let Fault::LooseContact(bus, ticks) = fault {
                 let carries = self.tick.is_multiple_of(u64::from(ticks));
                 self.rig.set_gate(bus, if carries { Gate::Open } else { Gate::Lost });
             }
@@ -307,7 +307,7 @@ impl Run<'_> {
         self.later.push((self.tick + u64::from(ticks), Later::Open(bus)));
     }
 
-    fn finish_troubles(&mut self) {
+    fn finish_faults(&mut self) {
         let tick = self.tick;
         while let Some(index) = self.later.iter().position(|later| later.0 <= tick) {
             match self.later.swap_remove(index).1 {
@@ -321,19 +321,19 @@ impl Run<'_> {
         }
     }
 
-    /// Times of the supervisor count in seconds, troubles in ticks.
+    /// Times of the supervisor count in seconds, faults in ticks.
     fn longest(&self) -> u64 {
         let faster = (self.cast.file.timing.rate_hz / 1000.0).max(1.0);
         (self.span.longest as f64 * faster) as u64
     }
 
-    /// Until when a trouble must have led out of control.
+    /// Until when a fault must have led out of control.
     fn answered_by(&self, event: &Event) -> u64 {
         let config = &self.cast.file;
         let ticks = |seconds: f64| (seconds * config.timing.rate_hz) as u64;
         let begun = event.tick.max(self.active_since);
         let start = self.active_since + ticks(config.supervisor.grace_s);
-        let begun = if event.trouble.has_grace() { begun.max(start) } else { begun };
+        let begun = if event.fault.has_grace() { begun.max(start) } else { begun };
         begun + ANSWER_TICKS.max(ticks(ANSWER_S))
     }
 
@@ -399,7 +399,7 @@ impl Run<'_> {
         };
         if let Some(event) = self.scenario.events.iter().find(overdue) {
             let ticks = self.tick - event.tick;
-            let what = format!("still in control {ticks} ticks after {:?}", event.trouble);
+            let what = format!("still in control {ticks} ticks after {:?}", event.fault);
             return Violated::by(Invariant::LeavesControl, what);
         }
         let sees = self.scenario.blind_s(config) == 0.0;
@@ -414,12 +414,12 @@ impl Run<'_> {
 
     /// A host that is stopped or late cannot look at the clock meanwhile.
     fn longest_pause_ns(&self) -> i64 {
-        let pause = |trouble: Trouble| match trouble {
-            Trouble::HostStopped(ms) | Trouble::ControllerFreezes(ms) => i64::from(ms) * 1_000_000,
-            Trouble::HostLate(us) | Trouble::ControllerSlow(us) => i64::from(us) * 1_000,
+        let pause = |fault: Fault| match fault {
+            Fault::HostStopped(ms) | Fault::ControllerFreezes(ms) => i64::from(ms) * 1_000_000,
+            Fault::HostLate(us) | Fault::ControllerSlow(us) => i64::from(us) * 1_000,
             _ => 0,
         };
-        self.cast.file.timing.period_ns() * 2 + self.scenario.troubles().map(pause).sum::<i64>()
+        self.cast.file.timing.period_ns() * 2 + self.scenario.faults().map(pause).sum::<i64>()
     }
 
     fn check_end(&mut self) -> Result<(), Violated> {
@@ -470,17 +470,17 @@ impl Run<'_> {
         // Stop is sent for 50 ms, and in five ticks at the least; that all of them are lost is one case in a million.
         let stops = (0.05 * robot.timing.rate_hz).max(5.0);
         let bearable = 1e-6_f64.powf(1.0 / stops);
-        let cut_off = |trouble: Trouble| match trouble {
-            Trouble::BusDead(bus) => Some(bus),
-            Trouble::BusNoisy(bus, percent) if f64::from(percent) > 100.0 * bearable => Some(bus),
+        let cut_off = |fault: Fault| match fault {
+            Fault::BusDead(bus) => Some(bus),
+            Fault::BusNoisy(bus, percent) if f64::from(percent) > 100.0 * bearable => Some(bus),
             _ => None,
         };
-        let mut buses: Vec<usize> = self.scenario.troubles().filter_map(cut_off).collect();
+        let mut buses: Vec<usize> = self.scenario.faults().filter_map(cut_off).collect();
         // Those that carried nothing when the run ended, unless their servos have lost power since: these must be off.
         let kept_power = |bus: usize| {
-            self.scenario.troubles().any(|trouble| match trouble {
-                Trouble::BusHolds(held, ..) => held == bus,
-                Trouble::PowerCut(_, queue) => queue == Queue::Kernel,
+            self.scenario.faults().any(|fault| match fault {
+                Fault::BusHolds(held, ..) => held == bus,
+                Fault::PowerCut(_, queue) => queue == Queue::Kernel,
                 _ => false,
             })
         };
@@ -509,17 +509,17 @@ impl Run<'_> {
     }
 }
 
-/// Troubles of one servo that the emulator knows.
-fn injection(trouble: Trouble) -> Option<(usize, Injection)> {
-    Some(match trouble {
-        Trouble::Silent(servo) => (servo, Injection::Silent(true)),
-        Trouble::Reboot(servo) => (servo, Injection::Reboot),
-        Trouble::OtherTurn(servo, turns) => (servo, Injection::RebootTurned(turns)),
-        Trouble::Fault(servo) => (servo, Injection::Overheated),
-        Trouble::Lying(servo) => (servo, Injection::Lying(true)),
-        Trouble::Stuck(servo) => (servo, Injection::Stuck(true)),
-        Trouble::Asleep(servo) => (servo, Injection::Asleep(true)),
-        Trouble::RefusesPosition(servo) => (servo, Injection::RefuseRead(Some(Refused::Position))),
+/// Faults of one servo that the emulator knows.
+fn injection(fault: Fault) -> Option<(usize, Injection)> {
+    Some(match fault {
+        Fault::Silent(servo) => (servo, Injection::Silent(true)),
+        Fault::Reboot(servo) => (servo, Injection::Reboot),
+        Fault::OtherTurn(servo, turns) => (servo, Injection::RebootTurned(turns)),
+        Fault::ServoFault(servo) => (servo, Injection::Overheated),
+        Fault::Lying(servo) => (servo, Injection::Lying(true)),
+        Fault::Stuck(servo) => (servo, Injection::Stuck(true)),
+        Fault::Asleep(servo) => (servo, Injection::Asleep(true)),
+        Fault::RefusesPosition(servo) => (servo, Injection::RefuseRead(Some(Refused::Position))),
         _ => return None,
     })
 }

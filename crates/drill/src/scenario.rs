@@ -11,7 +11,7 @@ use std::fmt;
 /// Something that goes wrong. Servos and buses by their number in the robot file.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Trouble {
+pub enum Fault {
     /// A servo sends nothing any more.
     Silent(usize),
     /// A servo loses power for a moment.
@@ -19,7 +19,7 @@ pub enum Trouble {
     /// A servo loses power for a moment, and its position is wrong by so many turns when it is back.
     OtherTurn(usize, i8),
     /// A servo faults.
-    Fault(usize),
+    ServoFault(usize),
     /// A servo reports NaN.
     Lying(usize),
     /// A servo's encoder stands still.
@@ -137,16 +137,16 @@ fn word<S: serde::Serializer>(format: &Option<Format>, serializer: S) -> Result<
     format.map(|format| format.to_string()).serialize(serializer)
 }
 
-/// A trouble and its tick.
+/// A fault and its tick.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Event {
     /// When.
     pub tick: u64,
     /// What.
-    pub trouble: Trouble,
+    pub fault: Fault,
 }
 
-/// One run: a robot, how it is controlled, and up to three troubles.
+/// One run: a robot, how it is controlled, and up to three faults.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scenario {
     /// Seed it was drawn from; gives the same scenario again.
@@ -192,7 +192,7 @@ impl Scenario {
         let count = 1 + dice.pick(3);
         let mut events: Vec<Event> = (0..count).map(|_| Event::draw(&mut dice, member, rate_hz)).collect();
         // A robot that must not arm shall not come to that because something else changes what is wrong with it.
-        if let Some(alone) = events.iter().find(|event| event.trouble.is_alone()).copied() {
+        if let Some(alone) = events.iter().find(|event| event.fault.is_alone()).copied() {
             events = vec![alone];
         }
         events.sort_by_key(|event| event.tick);
@@ -213,14 +213,14 @@ impl Scenario {
     }
 
     /// What goes wrong.
-    pub fn troubles(&self) -> impl Iterator<Item = Trouble> + '_ {
-        self.events.iter().map(|event| event.trouble)
+    pub fn faults(&self) -> impl Iterator<Item = Fault> + '_ {
+        self.events.iter().map(|event| event.fault)
     }
 
     /// Frames pace the loop, so many percent of its rate.
     pub fn paced(&self) -> Option<u16> {
-        self.troubles().find_map(|trouble| match trouble {
-            Trouble::PacedTooFast(percent) => Some(percent),
+        self.faults().find_map(|fault| match fault {
+            Fault::PacedTooFast(percent) => Some(percent),
             _ => None,
         })
     }
@@ -310,22 +310,22 @@ fn is_no_longer(format: Format, own: [Format; 3]) -> bool {
 
 impl Event {
     fn draw(dice: &mut Dice, member: &Member, rate_hz: f64) -> Self {
-        let trouble = Trouble::draw(dice, member, rate_hz);
+        let fault = Fault::draw(dice, member, rate_hz);
         // One in four while the robot starts.
         let span = member.span(rate_hz);
         let from = if dice.pick(4) == 0 { 1 } else { span.from };
         let tick = from + dice.pick(span.to - from);
-        let tick = match trouble {
-            trouble if trouble.is_from_the_start() => 0,
+        let tick = match fault {
+            fault if fault.is_from_the_start() => 0,
             // At any time, also while the robot comes down and at the very end.
-            Trouble::PowerCut(..) if dice.pick(2) == 0 => tick + dice.pick(span.longest - tick),
+            Fault::PowerCut(..) if dice.pick(2) == 0 => tick + dice.pick(span.longest - tick),
             _ => tick,
         };
-        Self { tick, trouble }
+        Self { tick, fault }
     }
 }
 
-impl Trouble {
+impl Fault {
     fn draw(dice: &mut Dice, member: &Member, rate_hz: f64) -> Self {
         let kind = dice.pick(40);
         let servo = dice.pick(member.config.servos.len() as u64) as usize;
@@ -338,7 +338,7 @@ impl Trouble {
         match kind {
             0 => Self::Silent(servo),
             1 => Self::Reboot(servo),
-            2 => Self::Fault(servo),
+            2 => Self::ServoFault(servo),
             3 => Self::Lying(servo),
             4 => Self::Stuck(servo),
             5 => Self::BusDead(bus),
@@ -413,6 +413,6 @@ impl fmt::Display for Scenario {
         let format =
             |format: Option<Format>| format.map_or("its own".to_owned(), |format| format.to_string());
         write!(f, ", command {}, query {};", format(self.formats.command), format(self.formats.query))?;
-        self.events.iter().try_for_each(|event| write!(f, " {:?} in tick {}", event.trouble, event.tick))
+        self.events.iter().try_for_each(|event| write!(f, " {:?} in tick {}", event.fault, event.tick))
     }
 }

@@ -6,7 +6,7 @@
 
 use super::explain::SMOOTH_HZ;
 use super::fleet::Cast;
-use super::scenario::{Scenario, Trouble};
+use super::scenario::{Fault, Scenario};
 use super::violation::{Invariant, Violated};
 use khz_emu::world::STEP_NS;
 use khz_emu::{JointState, Probe, Twin};
@@ -76,7 +76,7 @@ impl Drive {
         let period_s = robot.timing.period_ns() as f64 * 1e-9;
         let gains_s = if scenario.commands_torque() { GAINS * period_s } else { 0.0 };
         let steps = (SMOOTH_HZ * period_s).max(1.0).sqrt();
-        let is_pushed = scenario.troubles().any(|trouble| matches!(trouble, Trouble::Pushed(..)));
+        let is_pushed = scenario.faults().any(|fault| matches!(fault, Fault::Pushed(..)));
         let is_thrown = is_pushed || scenario.falls(robot);
         let swings = if is_thrown { steps * THROWN } else { steps };
         Self { gains_s, swings, rings: scenario.rings(robot) }

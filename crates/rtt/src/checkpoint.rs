@@ -1,8 +1,8 @@
 //! Looking at a run while it goes on, without disturbing it.
 //!
-//! There are two sets of books. The sender writes in one; who wants to look gives it the other, empty, and at the end
-//! of its tick the sender exchanges them. The sender never waits, and the one who looks has books nobody writes in: a
-//! double buffer with the roles of a writer–reader phaser, of which one writer needs no more than two rings of one place.
+//! There are two tallies. The sender writes to one. A reader hands it the other, empty, and at the end of its tick the
+//! sender exchanges them. The sender never waits, and the reader gets a tally that nobody writes to: a double buffer with
+//! the roles of a writer–reader phaser. With one writer, two rings of one slot each are enough.
 use super::ledger::Ledger;
 use super::plan::Plan;
 use super::results::Results;
@@ -32,23 +32,23 @@ impl Exchange {
         let _ = self.began.set(began);
     }
 
-    /// Exchanges the books if someone wants to look. Waits for nobody.
+    /// Exchanges the tallies if a reader has asked. Never waits.
     pub(super) fn serve(&mut self, ledger: &mut Ledger) {
         if let Ok(mut tally) = self.empty.pop() {
             ledger.exchange(&mut tally);
-            // There is one set of books on its way, and room for one.
+            // There is only one tally on its way, and the ring has a slot for it.
             let _ = self.full.push(tally);
         }
     }
 }
 
-/// The side of who looks: from another thread, as often as it likes.
+/// The reader's side: on another thread, as often as it likes.
 #[derive(Debug)]
 pub struct Checkpoints {
     empty: Producer<Box<Tally>>,
     full: Consumer<Box<Tally>>,
     began: Arc<OnceLock<Began>>,
-    /// The empty books, unless they are with the sender.
+    /// The empty tally, unless the sender has it.
     spare: Option<Box<Tally>>,
     plan: Plan,
     notes: Vec<String>,

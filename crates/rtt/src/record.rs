@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Senders a recorder keeps a ledger for, in all and of one IP address. One that was silent for long gives up its place;
+/// Senders a recorder keeps accounts for: in total, and per IP address. One that was silent for long gives up its place;
 /// batches of further ones are refused and counted.
 const MOST_SENDERS: usize = 1024;
 const MOST_OF_ADDRESS: usize = 256;
@@ -34,7 +34,7 @@ pub struct Recorder {
     socket: Socket,
     tap: Tap,
     log: Log,
-    books: Books,
+    accounts: Accounts,
 }
 
 /// What a recorder has seen.
@@ -101,7 +101,7 @@ pub struct SenderBooks {
 }
 
 #[derive(Debug, Default)]
-struct Books {
+struct Accounts {
     index: HashMap<(SocketAddr, u64), usize>,
     recorded: Recorded,
 }
@@ -116,7 +116,7 @@ impl Recorder {
             Socket::bind(address, Receive::Block).map_err(|source| RttError::Bind { address, source })?;
         let (tap, log) =
             Log::of_streams(path, limit).map_err(|source| RttError::Log { path: path.to_owned(), source })?;
-        Ok(Self { socket, tap, log, books: Books::default() })
+        Ok(Self { socket, tap, log, accounts: Accounts::default() })
     }
 
     /// Where it listens.
@@ -144,7 +144,7 @@ impl Recorder {
                 still -= 1;
             }
             if now_ns() >= notice_ns
-                && let recorded = &self.books.recorded
+                && let recorded = &self.accounts.recorded
                 && let Some(losses) = recorded.losses_since(&noticed)
             {
                 notice(&losses);
@@ -158,15 +158,15 @@ impl Recorder {
                 }
                 continue;
             };
-            let Some(batch) = self.books.take(&buffer[..length], from, now_ns()) else { continue };
+            let Some(batch) = self.accounts.take(&buffer[..length], from, now_ns()) else { continue };
             let (time_ns, sender) = (realtime_ns(), address_bytes(from));
             batch.for_each(|sample| self.tap.put(time_ns, &RoundTrip { sender, ..sample }));
         }
-        Ok((self.books.recorded, self.log.finish().map_err(RttError::LogNotWhole)?))
+        Ok((self.accounts.recorded, self.log.finish().map_err(RttError::LogNotWhole)?))
     }
 }
 
-impl Books {
+impl Accounts {
     /// The batch in a datagram, if it is one that has not come before.
     fn take<'a>(&mut self, datagram: &'a [u8], from: SocketAddr, now_ns: i64) -> Option<Received<'a>> {
         let batch = match Received::read(datagram) {
@@ -245,7 +245,7 @@ impl SenderBooks {
         Self { address, run, batches, gaps, repeated, samples, heard_ns, former, next, seen }
     }
 
-    /// Books a batch; false if it came before.
+    /// Accounts a batch; false if it came before.
     fn count(&mut self, number: u64, samples: u64) -> bool {
         if number >= self.next {
             let skipped = number - self.next;
@@ -320,64 +320,64 @@ mod tests {
 
     #[test]
     fn gaps_are_counted_for_each_sender_apart() {
-        let (mut books, mut sender) = (Books::default(), Batch::new(7));
+        let (mut accounts, mut sender) = (Accounts::default(), Batch::new(7));
         let batches: Vec<Vec<u8>> = (0..6).map(|_| batch(&mut sender)).collect();
         for (at, who) in [(0, 1), (1, 2), (4, 1), (2, 1), (4, 1)] {
-            books.take(&batches[at], from(who), 0);
+            accounts.take(&batches[at], from(who), 0);
         }
-        let told: Vec<_> = books.recorded.senders.iter().map(|s| (s.batches, s.gaps, s.repeated)).collect();
+        let told: Vec<_> = accounts.recorded.senders.iter().map(|s| (s.batches, s.gaps, s.repeated)).collect();
         assert_eq!(told, [(3, 2, 1), (1, 1, 0)]);
     }
 
     #[test]
     fn forgery_and_noise_are_counted_and_change_nothing() {
-        let mut books = Books::default();
+        let mut accounts = Accounts::default();
         let good = batch(&mut Batch::new(7));
         let mut damaged = good.clone();
         damaged[40] ^= 1;
-        books.take(&good, from(1), 0);
-        books.take(&damaged, from(1), 0);
-        books.take(b"hello", from(1), 0);
-        // Another run from the same address has books of its own.
-        books.take(&batch(&mut Batch::new(8)), from(1), 0);
-        let r = &books.recorded;
+        accounts.take(&good, from(1), 0);
+        accounts.take(&damaged, from(1), 0);
+        accounts.take(b"hello", from(1), 0);
+        // Another run from the same address has its own accounts.
+        accounts.take(&batch(&mut Batch::new(8)), from(1), 0);
+        let r = &accounts.recorded;
         assert_eq!((r.foreign, r.damaged, r.senders.len(), r.senders[0].gaps), (1, 1, 2, 0));
     }
 
     #[test]
     fn one_address_takes_a_quarter_of_the_places_and_the_silent_give_up_theirs() {
-        let mut books = Books::default();
+        let mut accounts = Accounts::default();
         for run in 0..MOST_OF_ADDRESS as u64 + 5 {
-            books.take(&batch(&mut Batch::new(run)), from(1), 0);
+            accounts.take(&batch(&mut Batch::new(run)), from(1), 0);
         }
-        assert_eq!((books.recorded.senders.len(), books.recorded.refused), (MOST_OF_ADDRESS, 5));
+        assert_eq!((accounts.recorded.senders.len(), accounts.recorded.refused), (MOST_OF_ADDRESS, 5));
         for last in 2..10 {
             (0..MOST_OF_ADDRESS as u64)
-                .for_each(|run| _ = books.take(&batch(&mut Batch::new(run)), from(last), 0));
+                .for_each(|run| _ = accounts.take(&batch(&mut Batch::new(run)), from(last), 0));
         }
-        assert_eq!(books.index.len(), MOST_SENDERS);
-        assert!(books.take(&batch(&mut Batch::new(9999)), from(99), SILENCE_NS).is_none());
+        assert_eq!(accounts.index.len(), MOST_SENDERS);
+        assert!(accounts.take(&batch(&mut Batch::new(9999)), from(99), SILENCE_NS).is_none());
         for run in 0..3 * MOST_SENDERS as u64 {
             let now_ns = (run as i64 + 1) * (SILENCE_NS + 1);
-            assert!(books.take(&batch(&mut Batch::new(run)), from(99), now_ns).is_some());
+            assert!(accounts.take(&batch(&mut Batch::new(run)), from(99), now_ns).is_some());
         }
-        assert!(books.recorded.senders.len() <= MOST_SENDERS + MOST_FORMER);
-        assert!(books.recorded.former_senders > 0);
-        let found = books.index.iter().all(|((address, run), at)| {
-            books.recorded.senders.get(*at).is_some_and(|s| (s.address, s.run) == (*address, *run))
+        assert!(accounts.recorded.senders.len() <= MOST_SENDERS + MOST_FORMER);
+        assert!(accounts.recorded.former_senders > 0);
+        let found = accounts.index.iter().all(|((address, run), at)| {
+            accounts.recorded.senders.get(*at).is_some_and(|s| (s.address, s.run) == (*address, *run))
         });
         assert!(found, "every place leads to its sender");
     }
 
     #[test]
     fn losses_are_told_while_recording() {
-        let mut books = Books::default();
-        books.take(b"hello", from(1), 0);
+        let mut accounts = Accounts::default();
+        accounts.take(b"hello", from(1), 0);
         assert_eq!(
-            books.recorded.losses_since(&(0, 0, 0)).as_deref(),
+            accounts.recorded.losses_since(&(0, 0, 0)).as_deref(),
             Some("1 datagrams that cannot be read")
         );
-        assert_eq!(books.recorded.losses_since(&(0, 0, 1)), None);
+        assert_eq!(accounts.recorded.losses_since(&(0, 0, 1)), None);
     }
 
     proptest! {
@@ -386,12 +386,12 @@ mod tests {
         fn any_datagrams_are_taken(
             all in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..200), any::<bool>(), 0u8..9, any::<i64>()), 0..60)
         ) {
-            let mut books = Books::default();
+            let mut accounts = Accounts::default();
             for (noise, sound, last, now_ns) in all {
                 let bytes = if sound { batch(&mut Batch::new(noise.len() as u64 % 5)) } else { noise };
-                books.take(&bytes, from(last), now_ns.clamp(i64::MIN / 2, i64::MAX / 2));
+                accounts.take(&bytes, from(last), now_ns.clamp(i64::MIN / 2, i64::MAX / 2));
             }
-            prop_assert!(books.index.len() <= MOST_SENDERS);
+            prop_assert!(accounts.index.len() <= MOST_SENDERS);
         }
     }
 

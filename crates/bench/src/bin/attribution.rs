@@ -56,21 +56,21 @@ const EVERY: u64 = 100;
 const FROM: u64 = 500;
 
 /// What the controller does in every hundredth tick.
-type Trouble = Box<dyn FnMut() + Send>;
+type Fault = Box<dyn FnMut() + Send>;
 
-struct Troubled {
+struct Faulty {
     hold: Hold,
-    trouble: Trouble,
+    fault: Fault,
 }
 
-impl Controller for Troubled {
+impl Controller for Faulty {
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         self.hold.start(state)
     }
 
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
         if state.tick >= FROM && state.tick.is_multiple_of(EVERY) {
-            (self.trouble)();
+            (self.fault)();
         }
         self.hold.update(state, commands)
     }
@@ -81,18 +81,18 @@ struct Scenario {
     seconds: i64,
     overrun: Overrun,
     robot: String,
-    trouble: Trouble,
+    fault: Fault,
 }
 
 impl Scenario {
-    fn new(bench: &Bench, trouble: impl FnMut() + Send + 'static) -> Self {
+    fn new(bench: &Bench, fault: impl FnMut() + Send + 'static) -> Self {
         let seconds = (bench.rounds(40) as i64).max(4) / 4;
-        Self { seconds, overrun: Overrun::Skip, robot: ROBOT.to_owned(), trouble: Box::new(trouble) }
+        Self { seconds, overrun: Overrun::Skip, robot: ROBOT.to_owned(), fault: Box::new(fault) }
     }
 
     fn run(self) -> Result<Outcome> {
         let config = RobotConfig::parse(&self.robot, "attribution")?;
-        let controller = Troubled { hold: Hold::default(), trouble: self.trouble };
+        let controller = Faulty { hold: Hold::default(), fault: self.fault };
         let machine = assemble::machine(&config, Box::new(controller))?;
         let settings = SessionSettings {
             clock: khz_robot::config::Clock::Real,

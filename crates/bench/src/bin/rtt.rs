@@ -232,7 +232,7 @@ fn forty(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// The books of a run with forty devices and 100 million answers: their memory, and what an answer costs.
+/// The accounting of a run with forty devices and 100 million answers: its memory, and the cost of an answer.
 fn hundred_million(bench: &Bench) {
     let devices: Vec<SocketAddr> = (1..=40).map(|last| ([10, 0, 0, last], 7755).into()).collect();
     let ticks = bench.rounds(2_500_000) as u64;

@@ -164,7 +164,7 @@ fn that_nothing_was_split_is_told_of_the_whole_run_only() {
         scope.spawn(|| echo.run(&over));
         let (sender, mut checkpoints) =
             Sender::new(plan).map(Sender::checkpoints).unwrap_or_else(|error| panic!("{error}"));
-        // The books are exchanged in the last tick, so that those of the end are empty.
+        // The tallies are exchanged in the last tick, so the final one is empty.
         checkpoints.ask();
         let rest = sender.run(&AtomicBool::new(false), &Live::default());
         over.store(true, Ordering::Relaxed);

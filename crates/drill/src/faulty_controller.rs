@@ -1,4 +1,4 @@
-//! The controller of a campaign: the robot's own or a crude one, until it misbehaves as told.
+//! The controller of a campaign: the robot's own or a simple one, until a fault is injected.
 
 use super::plant;
 use super::scenario::Style;
@@ -17,17 +17,17 @@ pub const NAN: u8 = 4;
 pub const WILD: u8 = 8;
 pub const OPERATOR: u8 = 16;
 pub const HUGE: u8 = 32;
-/// It prints that it panics, as it did before panics were kept.
+/// It prints its panic, as controllers did before panics were kept.
 pub const PRINTS: u8 = 64;
-/// Its stops are such as the supervisor does not take for stops.
+/// The supervisor does not recognise its stops as stops.
 pub const UNTOLD: u8 = 128;
 
 /// No servo.
 const NOBODY: usize = usize::MAX;
 
-/// What the controller and the operator are up to.
-pub struct Mischief {
-    /// Bits of the above.
+/// Faults injected into the controller, and the operator's stop.
+pub struct ControllerFaults {
+    /// The bits above.
     kinds: AtomicU8,
     /// How long the next update takes.
     freeze_ns: AtomicI64,
@@ -37,7 +37,7 @@ pub struct Mischief {
     stopped: AtomicUsize,
 }
 
-impl Default for Mischief {
+impl Default for ControllerFaults {
     fn default() -> Self {
         let none = || AtomicI64::new(0);
         Self {
@@ -49,7 +49,7 @@ impl Default for Mischief {
     }
 }
 
-impl Mischief {
+impl ControllerFaults {
     pub fn begin(&self, kind: u8) {
         self.kinds.fetch_or(kind, Ordering::Relaxed);
     }
@@ -137,14 +137,14 @@ impl Controller for Crude {
 }
 
 /// A controller until it misbehaves as told. It compares every state it is given with the truth.
-pub struct Saboteur {
+pub struct FaultyController {
     pub inner: Box<dyn Controller>,
-    pub mischief: Arc<Mischief>,
+    pub faults: Arc<ControllerFaults>,
     pub witness: Arc<Mutex<Witness>>,
     pub time: VirtualTime,
 }
 
-impl Controller for Saboteur {
+impl Controller for FaultyController {
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         lock(&self.witness).compare(state);
         self.inner.start(state)
@@ -153,26 +153,25 @@ impl Controller for Saboteur {
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
         lock(&self.witness).compare(state);
         self.inner.update(state, commands)?;
-        let mischief = &self.mischief;
-        let took_ns =
-            mischief.freeze_ns.swap(0, Ordering::Relaxed) + mischief.slow_ns.load(Ordering::Relaxed);
+        let faults = &self.faults;
+        let took_ns = faults.freeze_ns.swap(0, Ordering::Relaxed) + faults.slow_ns.load(Ordering::Relaxed);
         self.time.elapse(took_ns);
-        if mischief.has(PANIC) && mischief.has(PRINTS) {
+        if faults.has(PANIC) && faults.has(PRINTS) {
             super::prints::count();
         }
-        assert!(!mischief.has(PANIC), "a bug, for the drill");
-        if mischief.has(FAIL) {
+        assert!(!faults.has(PANIC), "a bug, for the drill");
+        if faults.has(FAIL) {
             return Err("given up, for the drill".into());
         }
-        if let Some(command) = commands.get_mut(mischief.stopped.load(Ordering::Relaxed)) {
+        if let Some(command) = commands.get_mut(faults.stopped.load(Ordering::Relaxed)) {
             let untold = ServoCommand::Position(plant::limp());
-            *command = if mischief.has(UNTOLD) { untold } else { ServoCommand::Stop };
+            *command = if faults.has(UNTOLD) { untold } else { ServoCommand::Stop };
         }
-        if mischief.has(NAN) {
+        if faults.has(NAN) {
             spoil(commands, f64::NAN, f64::NAN);
-        } else if mischief.has(HUGE) {
+        } else if faults.has(HUGE) {
             spoil(commands, 1e40, 1e39);
-        } else if mischief.has(WILD) {
+        } else if faults.has(WILD) {
             let wild = if state.tick.is_multiple_of(2) { 1e6 } else { -1e6 };
             spoil(commands, wild, wild);
         }
