@@ -1,11 +1,11 @@
-//! Dependencies between our crates point to a lower layer, or the build is not clean.
+//! Checks that dependencies between the workspace's crates point to a lower layer.
 //!
 //! Ordinary and build dependencies must point strictly downwards. Development dependencies may also look
 //! sideways (a test of the log may use the clock) but not up: what needs an upper layer to be tested is
-//! tested there. Crates of one room (`tlog` and its derive macro) count as one.
+//! tested there. Crates of one group (`tlog` and its derive macro) count as one.
 //!
-//! Within that, [`names`] says which crate may not name what, and [`circles`] keeps files of one crate from
-//! needing each other in large circles.
+//! In addition, [`names`] defines which names a crate must not use, and [`circles`] limits dependency cycles between
+//! the files of one crate.
 
 mod circles;
 mod names;
@@ -16,8 +16,8 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use std::path::Path;
 
-/// Every crate of the workspace: its name, its room, and the room's layer.
-const ROOMS: &[(&str, &str, u8)] = &[
+/// Every crate of the workspace: its name, its group, and the group's layer.
+const CRATES: &[(&str, &str, u8)] = &[
     ("khz-settings", "settings", 0),
     ("khz-wire", "wire", 1),
     ("khz-tlog", "tlog", 1),
@@ -33,7 +33,7 @@ const ROOMS: &[(&str, &str, u8)] = &[
     ("khz-drill", "drill", 5),
     ("khz-rtt", "rtt", 5),
     ("khz-export", "export", 5),
-    ("kilohertz", "face", 6),
+    ("kilohertz", "api", 6),
     ("kilohertz-cli", "cli", 7),
     ("kilohertz-python", "python", 7),
     ("khz-suite", "suite", 8),
@@ -42,7 +42,7 @@ const ROOMS: &[(&str, &str, u8)] = &[
     ("xtask", "xtask", 8),
 ];
 
-/// Checks the workspace and tells what it found.
+/// Checks the workspace and reports what it found.
 ///
 /// # Errors
 /// If `cargo metadata` cannot be run or read.
@@ -88,7 +88,7 @@ fn upward_arrows(metadata: &Value) -> Result<Vec<String>> {
     for package in packages {
         let name = package["name"].as_str().context("a package without a name")?;
         if place(name).is_none() {
-            wrong.push(format!("{name} has no place: give it a line in ROOMS of xtask/src/layers.rs"));
+            wrong.push(format!("{name} is in no layer: add a line to CRATES in xtask/src/layers.rs"));
         }
         let dependencies = package["dependencies"].as_array().into_iter().flatten();
         for dependency in dependencies {
@@ -108,7 +108,7 @@ fn points_down(from: &str, to: &str, kind: Option<&str>) -> bool {
 }
 
 fn place(name: &str) -> Option<(&'static str, u8)> {
-    ROOMS.iter().find(|(crate_name, ..)| *crate_name == name).map(|(_, room, layer)| (*room, *layer))
+    CRATES.iter().find(|(crate_name, ..)| *crate_name == name).map(|(_, group, layer)| (*group, *layer))
 }
 
 fn told(from: &str, to: &str) -> String {

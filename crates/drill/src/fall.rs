@@ -45,7 +45,7 @@ pub struct Fall {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
-    ServoFault,
+    Overheated,
     HostCrash,
     DeadBus,
     BrownOut,
@@ -67,9 +67,9 @@ pub fn experiments(config: &RobotConfig) -> Result<Vec<Fall>, DrillError> {
     let deaf = with(&|config| config.servos.iter_mut().for_each(|servo| servo.settings.watchdog_s = 30.0));
     let sag = with(&|config| config.supervisor.reactions.voltage = Reaction::Stop);
     [
-        ("power cut to all", &cut, Fault::ServoFault),
-        ("zero velocity on the others", &zero, Fault::ServoFault),
-        ("ours", config, Fault::ServoFault),
+        ("power cut to all", &cut, Fault::Overheated),
+        ("zero velocity on the others", &zero, Fault::Overheated),
+        ("ours", config, Fault::Overheated),
         ("host crash, servo watchdog", config, Fault::HostCrash),
         ("host crash, no watchdog", &deaf, Fault::HostCrash),
         ("one dead bus", config, Fault::DeadBus),
@@ -127,7 +127,7 @@ fn begin(rig: &Rig, fault: Fault, now_ns: i64, servos: usize) {
     let mut stage = rig.stage();
     stage.world.body_mut().forget_peaks();
     match fault {
-        Fault::ServoFault => stage.world.inject(SERVO, Injection::Overheated, now_ns),
+        Fault::Overheated => stage.world.inject(SERVO, Injection::Overheated, now_ns),
         Fault::BrownOut => (0..servos).for_each(|servo| stage.world.set_supply(servo, 9.0, now_ns)),
         Fault::HostCrash | Fault::DeadBus => {}
     }

@@ -325,7 +325,8 @@ mod tests {
         for (at, who) in [(0, 1), (1, 2), (4, 1), (2, 1), (4, 1)] {
             accounts.take(&batches[at], from(who), 0);
         }
-        let told: Vec<_> = accounts.recorded.senders.iter().map(|s| (s.batches, s.gaps, s.repeated)).collect();
+        let told: Vec<_> =
+            accounts.recorded.senders.iter().map(|s| (s.batches, s.gaps, s.repeated)).collect();
         assert_eq!(told, [(3, 2, 1), (1, 1, 0)]);
     }
 
