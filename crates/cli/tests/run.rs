@@ -5,6 +5,7 @@ mod common;
 
 use common::{PAN_TILT, khz, stderr, stdout};
 use serde_json::Value;
+use std::path::Path;
 use std::process::{Command, Output};
 
 fn json(output: &Output) -> Value {
@@ -205,4 +206,26 @@ fn a_robot_that_never_came_under_control_is_a_failure_that_names_what_was_lackin
     let heartbeat = "[supervisor]\nheartbeat_ms = 1000\nheartbeat_from = \"udp:127.0.0.1:0\"";
     let end = ends(PAN_TILT.replace("[supervisor]", heartbeat));
     assert_eq!(end, "never under control: the operator was never heard; the run's time is over");
+}
+
+#[test]
+fn what_cannot_run_leaves_no_log() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("robot.toml"), common::PAN).unwrap();
+    for (words, told) in [
+        (["--cpu", "4096"], "CPU 4096 is not online"),
+        (["--log", "other.toml"], "log.path is other.toml, the name of a robot file"),
+    ] {
+        let output = khz(folder.path(), &[&["run", "robot.toml", "--duration", "50ms"], &words[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "{words:?}");
+    }
+}
+
+#[test]
+fn a_campaign_of_no_scenario_is_refused() {
+    let output = khz(Path::new("."), &["drill", "campaign", "--scenarios", "0"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--scenarios"), "{}", stderr(&output));
 }

@@ -10,6 +10,7 @@ use crate::run::Observer;
 use crate::session::{Outcome, Session, SessionError, SessionSettings};
 use crate::watchdogs::{Pulse, Pulsing, WatchdogError, Watchdogs};
 use khz_rt::{Passport, Setup};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -37,6 +38,9 @@ pub enum LaunchError {
     /// The controller is not for this robot.
     #[error("the controller: {0}")]
     Prepare(ControlError),
+    /// Its log would have the name of a robot file.
+    #[error("log.path is {0}, the name of a robot file: give the log another ending, such as .tlog")]
+    LogName(String),
     /// It cannot run in virtual time.
     #[error("not in virtual time: {0}")]
     VirtualTime(String),
@@ -90,7 +94,7 @@ impl Launch {
     /// by [`Launch::land`].
     pub fn start(config: &RobotConfig, text: &str, options: LaunchOptions) -> Result<Self, LaunchError> {
         // Before a device is touched.
-        check_clock(config)?;
+        check(config)?;
         let links = assemble::open_links(config, |world| Box::new(world))?;
         Self::start_on(links, config, text, options)
     }
@@ -106,7 +110,7 @@ impl Launch {
         options: LaunchOptions,
     ) -> Result<Self, LaunchError> {
         let LaunchOptions { controller, plan, observers: others, duration_ns, stop } = options;
-        check_clock(config)?;
+        check(config)?;
         let mut controller = controller.unwrap_or_else(|| assemble::controller(&config.controller));
         controller.prepare(&RobotInfo::of(config)).map_err(LaunchError::Prepare)?;
         let mut machine = assemble::put_together(config, threaded(config, controller)?, links);
@@ -176,10 +180,15 @@ impl Drop for Launch {
     }
 }
 
-fn check_clock(config: &RobotConfig) -> Result<(), LaunchError> {
-    match config.why_not_virtual() {
-        Some(why) if config.timing.clock == Clock::Virtual => Err(LaunchError::VirtualTime(why)),
-        _ => Ok(()),
+/// What cannot be as asked for, before a log is begun.
+fn check(config: &RobotConfig) -> Result<(), LaunchError> {
+    if config.log.enabled && Path::new(&config.log.path).extension().is_some_and(|ending| ending == "toml") {
+        return Err(LaunchError::LogName(config.log.path.clone()));
+    }
+    match (config.timing.clock, config.why_not_virtual()) {
+        (Clock::Virtual, Some(why)) => Err(LaunchError::VirtualTime(why)),
+        (Clock::Virtual, None) => Ok(()),
+        (Clock::Real, _) => setup(&config.timing).check().map_err(|error| SessionError::from(error).into()),
     }
 }
 

@@ -96,6 +96,14 @@ impl Setup {
         }
     }
 
+    /// Whether this computer has the CPU, priority and period it asks for: what is wrong shows before anything is begun.
+    ///
+    /// # Errors
+    /// The first that cannot exist.
+    pub fn check(&self) -> Result<(), SetupError> {
+        apply::check(self)
+    }
+
     /// Applies it to the calling thread (memory locking and idle states are the process's and the machine's).
     /// Call it after the helper threads are made: children of the thread start as ordinary threads
     /// (`SCHED_RESET_ON_FORK`), but inherit its CPU.

@@ -69,7 +69,7 @@ enum Drill {
         /// The robot file; without it, a fleet of built-in robots.
         robot: Option<PathBuf>,
         /// How many runs.
-        #[arg(long, default_value_t = 1000)]
+        #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
         scenarios: u64,
         /// Seed of the first run; a violation's seed replays it.
         #[arg(long, default_value_t = 1)]

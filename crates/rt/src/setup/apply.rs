@@ -49,7 +49,7 @@ pub(super) fn apply(setup: &Setup) -> Result<Granted, SetupError> {
     Ok(Granted { report, _awake: awake, _resume_latency: resume_latency })
 }
 
-fn check(setup: &Setup) -> Result<(), SetupError> {
+pub(super) fn check(setup: &Setup) -> Result<(), SetupError> {
     if setup.policy.has_priority() && !(1..=98).contains(&setup.priority) {
         return Err(SetupError::Priority(setup.priority));
     }
