@@ -48,3 +48,16 @@ fn what_cannot_be_saved_any_more_is_shown_and_everything_else_kept() {
     assert!(khz_tlog::Reader::open(std::fs::File::open(log).unwrap()).unwrap().is_finished());
     assert!(std::fs::exists(report).unwrap());
 }
+
+#[test]
+fn silence_is_said_with_what_to_check_and_durations_have_units() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let output = send(&silent, &["--rate", "100", "--duration", "50ms"]).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("nobody answered: 5 sent") && error.contains("firewalls"), "{error}");
+    for wrong in ["-1", "2 parsecs"] {
+        let output = send(&silent, &["--duration", wrong]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+    }
+}

@@ -211,22 +211,32 @@ impl From<Work> for String {
 /// # Errors
 /// What is wrong and how to write it.
 pub fn duration_ns(text: &str) -> Result<i64, String> {
-    let split = text.find(|c: char| c.is_ascii_alphabetic() || c == 'µ').unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let scale = match unit {
+    let wrong = || format!("`{text}` is no length of time: write 200us, 10s or 1h30m");
+    let mut rest = Some(text.trim()).filter(|text| !text.is_empty()).ok_or_else(wrong)?;
+    let mut ns = 0.0;
+    while !rest.is_empty() {
+        let unit_at = rest.find(char::is_alphabetic).unwrap_or(rest.len());
+        let (number, tail) = rest.split_at(unit_at);
+        let (unit, tail) = tail.split_at(tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len()));
+        let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+        ns +=
+            Some(number * nanoseconds(unit).ok_or_else(wrong)?).filter(|ns| *ns >= 0.0).ok_or_else(wrong)?;
+        rest = tail.trim_start();
+    }
+    // Ten years: beyond it sums of times could overflow.
+    if ns <= 3.2e17 { Ok(ns.round() as i64) } else { Err(format!("`{text}` is out of range")) }
+}
+
+fn nanoseconds(unit: &str) -> Option<f64> {
+    Some(match unit {
         "ns" => 1.0,
         "us" | "µs" => 1e3,
         "ms" => 1e6,
         "s" => 1e9,
         "m" | "min" => 60e9,
         "h" => 3_600e9,
-        _ => return Err(format!("`{text}` has no unit of time: write 200us, 1ms, 10s, 2m or 1h")),
-    };
-    let number: f64 =
-        number.trim().parse().map_err(|_| format!("`{text}` is no length of time: write 200us or 10s"))?;
-    let ns = (number * scale).round();
-    // Ten years: beyond it sums of times could overflow.
-    if (0.0..=3.2e17).contains(&ns) { Ok(ns as i64) } else { Err(format!("`{text}` is out of range")) }
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -235,12 +245,18 @@ mod tests {
 
     #[test]
     fn durations() {
-        for (text, ns) in
-            [("200us", 200_000), ("1.5ms", 1_500_000), ("10s", 10_000_000_000), ("0s", 0), ("7µs", 7_000)]
-        {
+        for (text, ns) in [
+            ("200us", 200_000),
+            ("1.5ms", 1_500_000),
+            ("10s", 10_000_000_000),
+            ("0s", 0),
+            ("1m 5s", 65_000_000_000),
+            ("7µs", 7_000),
+            ("1h30m", 5_400_000_000_000),
+        ] {
             assert_eq!(duration_ns(text), Ok(ns));
         }
-        for bad in ["", "10", "ms", "-1s", "1e300s", "nans", "10 parsecs", "1s1"] {
+        for bad in ["", "10", "ms", "-1s", "1e300s", "nans", "10 parsecs", "1s1", "1h-30m", "1h30"] {
             assert!(duration_ns(bad).is_err(), "{bad}");
         }
     }

@@ -31,9 +31,9 @@ pub struct Args {
     /// The only CPU to run on.
     #[arg(long)]
     cpu: Option<usize>,
-    /// End after this many seconds.
-    #[arg(long)]
-    duration: Option<f64>,
+    /// End after this time, for example 10s or 1h30m; a number alone is seconds.
+    #[arg(long, value_parser = crate::duration::parse_seconds)]
+    duration: Option<Duration>,
     /// Print one JSON object at the end.
     #[arg(long)]
     json: bool,
@@ -43,8 +43,8 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode> {
     let mut echo = Echo::bind(SocketAddr::new(args.bind, args.port), args.receive)?;
     let stop = stop_on_signal()?;
-    if let Some(seconds) = args.duration {
-        end_after(seconds, stop.clone())?;
+    if let Some(duration) = args.duration {
+        end_after(duration, stop.clone());
     }
     show(&format!("{}\n", echo.address()?))?;
     let _granted = super::setup(args.priority, args.cpu).apply()?;
@@ -60,12 +60,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sets `stop` after so many seconds.
-pub(super) fn end_after(seconds: f64, stop: std::sync::Arc<AtomicBool>) -> Result<()> {
-    let duration = Duration::try_from_secs_f64(seconds)?;
+/// Sets `stop` after this time.
+pub(super) fn end_after(duration: Duration, stop: std::sync::Arc<AtomicBool>) {
     std::thread::spawn(move || {
         std::thread::sleep(duration);
         stop.store(true, Ordering::Relaxed);
     });
-    Ok(())
 }

@@ -9,6 +9,7 @@ use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 /// Build a network in namespaces of this machine, measure in it, and remove it again.
 ///
@@ -19,9 +20,9 @@ pub struct Args {
     /// Devices at the switch, 1 to 250.
     #[arg(long, default_value_t = 40)]
     devices: usize,
-    /// Seconds for each of the seven experiments.
-    #[arg(long, default_value_t = 10.0)]
-    duration: f64,
+    /// Time for each of the seven experiments, for example 10s; a number alone is seconds.
+    #[arg(long, default_value = "10s", value_parser = crate::duration::parse_seconds)]
+    duration: Duration,
     /// Bytes of a datagram.
     #[arg(long, default_value_t = 200)]
     payload: usize,
@@ -78,7 +79,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let lab = Lab {
         devices: args.devices,
-        seconds: args.duration,
+        seconds: args.duration.as_secs_f64(),
         payload: args.payload,
         ports: ports(&args),
         receive: args.receive,
@@ -108,7 +109,11 @@ fn run_robot(file: &Path, report: &Path, args: &Args) -> Result<ExitCode> {
     let status = with_servos(&robot, args.per_board, &ports(args), |space| {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", space]).arg(khz).arg("run").arg(file);
-        command.arg("--duration").arg(format!("{}s", args.duration)).arg("--report").arg(report);
+        command
+            .arg("--duration")
+            .arg(format!("{}s", args.duration.as_secs_f64()))
+            .arg("--report")
+            .arg(report);
         if args.force {
             command.arg("--force");
         }

@@ -8,6 +8,7 @@ use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Write down what any number of senders stream (`khz rtt send --stream`).
 ///
@@ -25,9 +26,9 @@ pub struct Args {
     /// The file grows no larger than this, in megabytes.
     #[arg(long, default_value_t = 10_000)]
     limit_mb: u64,
-    /// End after this many seconds.
-    #[arg(long)]
-    duration: Option<f64>,
+    /// End after this time, for example 10s or 1h30m; a number alone is seconds.
+    #[arg(long, value_parser = crate::duration::parse_seconds)]
+    duration: Option<Duration>,
     /// Print one JSON object at the end.
     #[arg(long)]
     json: bool,
@@ -38,8 +39,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let limit = args.limit_mb.saturating_mul(1_000_000);
     let recorder = Recorder::new(SocketAddr::new(args.bind, args.port), &args.output, limit)?;
     let stop = stop_on_signal()?;
-    if let Some(seconds) = args.duration {
-        end_after(seconds, stop.clone())?;
+    if let Some(duration) = args.duration {
+        end_after(duration, stop.clone());
     }
     show(&format!("{}\n", recorder.address()?))?;
     let (recorded, logged) = recorder.run(&stop, |losses| tell_line(format_args!("khz: {losses}")))?;

@@ -27,9 +27,9 @@ pub struct Args {
     /// Ticks per second; 0 for the next as soon as all have answered.
     #[arg(long, default_value_t = 1000.0, allow_negative_numbers = true)]
     rate: f64,
-    /// How long, in seconds; without a rate `--ticks` counts.
-    #[arg(long, default_value_t = 10.0, allow_negative_numbers = true)]
-    duration: f64,
+    /// How long, for example 10s or 1h30m; a number alone is seconds. Without a rate `--ticks` counts.
+    #[arg(long, default_value = "10s", value_parser = crate::duration::parse_seconds)]
+    duration: Duration,
     /// How many ticks to plan, instead of a duration; those the sender is too late for are counted as never asked.
     #[arg(long)]
     ticks: Option<u64>,
@@ -159,10 +159,26 @@ pub fn run(args: Args) -> Result<ExitCode> {
         keep(output::save(path, args.force, |file| write!(file, "{page}")).map(drop));
     }
     show(&if args.json { format!("{:#}\n", summary(&results)) } else { table(&results) })?;
+    if let Some(silence) = silence(&results) {
+        tell_line(format_args!("khz: {silence}"));
+    }
     if !kept {
         return Ok(ExitCode::from(BAD_INPUT));
     }
     Ok(ExitCode::from(u8::from(!results.problems().is_empty())))
+}
+
+/// What to do when nobody answered and nothing else says why.
+fn silence(results: &Results) -> Option<String> {
+    let counts = results.counts();
+    let unexplained = counts.answered == 0 && counts.sent > 0 && counts.refused + counts.unreachable == 0;
+    unexplained.then(|| {
+        format!(
+            "nobody answered: {} sent, none came back. Check address and port, that the device is on (`khz rtt echo` on a \
+             computer), and firewalls on the way",
+            counts.sent
+        )
+    })
 }
 
 fn network(args: &Args) -> Option<Network> {
@@ -180,7 +196,7 @@ fn plan(args: &Args) -> Result<Plan> {
     let targets = args.targets.iter().map(|target| resolve(target, PORT)).collect::<Result<Vec<_>>>()?;
     let rate_hz = (args.rate != 0.0).then_some(args.rate);
     let by_duration = || match rate_hz {
-        Some(rate) => Ok((args.duration * rate).max(1.0) as u64),
+        Some(rate) => Ok((args.duration.as_secs_f64() * rate).max(1.0) as u64),
         None => bail!("without a rate say how many --ticks to make"),
     };
     Ok(Plan {
