@@ -260,6 +260,7 @@ impl Run {
         }
         match self.shared.as_ref().and_then(|shared| shared.raised()) {
             Some(error) => {
+                self.explain_timeout(py, &error);
                 let _ = error.value(py).call_method1(
                     "add_note",
                     (format!("the robot was brought down: {}", summary["end"].as_str().unwrap_or("")),),
@@ -385,6 +386,17 @@ impl Run {
         ControllerTimeout::new_err(format!(
             "the controller is stuck in code that Python cannot interrupt; its thread was left behind, and the {servos}"
         ))
+    }
+
+    /// Python raises it inside the controller without a text.
+    fn explain_timeout(&self, py: Python<'_>, error: &PyErr) {
+        if error.is_instance_of::<ControllerTimeout>(py) {
+            let text = format!(
+                "the controller did not return within {} s (patience)",
+                self.patience_ns as f64 / 1e9
+            );
+            let _ = error.value(py).setattr("args", (text,));
+        }
     }
 
     /// The figures of `khz run --json`, and the time in Python and our own around it.
