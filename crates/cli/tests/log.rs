@@ -81,6 +81,11 @@ fn wrong_words_are_told_with_what_there_is() {
     for (words, told) in [
         (vec!["cat", &bench.log, "-r", "imv"], "no record named \"imv\" in this log; it has imu, note"),
         (vec!["cat", &bench.log, "-r", "imu", "--csv", "-f", "rat"], "no field \"rat\""),
+        (vec!["cat", &bench.log, "-f", "rate.0.x", "-f", "fersh"], "no field \"fersh\"; there are rate.0"),
+        (vec!["cat", &bench.log, "-f", "fersh"], "(did you mean fresh?)"),
+        (vec!["cat", &bench.log, "-r", "imv"], "(did you mean imu?)"),
+        (vec!["plot", &bench.log, "imu.rat"], "(did you mean rate.0"),
+        (vec!["plot", &bench.log, "rat.0"], "no field \"rat.0\""),
         (vec!["cat", "nowhere.tlog"], "cannot open the log nowhere.tlog"),
         (vec!["info", env!("CARGO_MANIFEST_PATH")], "not a TLOG0003 log"),
         (vec!["plot", &bench.log, "note.text"], "no numbers at \"text\""),
@@ -205,6 +210,41 @@ fn diff_finds_the_field_that_differs() {
     assert_eq!((&fields[0]["field"], &fields[0]["samples"]), (&Value::from("rate.1"), &Value::from(1000)));
     assert_eq!(fields[0]["largest"], 0.25);
     assert!(khz(&["diff", &bench.log, &other, "--tolerance", "0.25"]).status.success());
+}
+
+#[test]
+fn diff_compares_samples_of_the_same_time_not_of_the_same_number() {
+    let bench = bench();
+    let [whole, lossy] = ["whole", "lossy"].map(|name| format!("{}/{name}.tlog", bench.folder));
+    let all: Vec<_> = (0..10).map(|second| ("imu", second, second as f64)).collect();
+    write_samples(&whole, &[&[("robot", -3, 0.0)], &all[..]].concat());
+    // Started sooner after its first record, and lost a sample.
+    write_samples(&lossy, &[&[("robot", -1, 0.0)], &all[..4], &all[5..]].concat());
+    let (code, told, _) = diff(&[&whole, &lossy, "-r", "imu"]);
+    assert_eq!(
+        (code, &told[0]["only_before"], &told[0]["only_after"]),
+        (Some(1), &1.into(), &0.into()),
+        "{told}"
+    );
+    assert_eq!(told[0]["fields"], Value::Array(Vec::new()));
+    let (_, told, _) = diff(&[&whole, &lossy, "-r", "imu", "--by", "number"]);
+    assert_eq!(
+        (&told[0]["fields"][0]["samples"], &told[0]["fields"][0]["first_s"]),
+        (&5.into(), &4.0.into()),
+        "{told}"
+    );
+}
+
+#[test]
+fn cat_leaves_out_samples_without_the_field_and_plot_finds_it_in_every_record() {
+    let bench = bench();
+    let lines = stdout(&khz(&["cat", &bench.log, "-f", "rate.0"]));
+    assert_eq!(lines.lines().count(), 1000);
+    assert!(lines.lines().all(|line| line.contains("\"rate.0\":")), "{lines}");
+    for (number, what) in ["rate", "rate.1", "imu.*.2", "*.0"].into_iter().enumerate() {
+        let page = format!("{}/plot{number}.html", bench.folder);
+        assert!(khz(&["plot", &bench.log, what, "-o", &page]).status.success(), "{what}");
+    }
 }
 
 #[test]
@@ -585,7 +625,11 @@ fn diff_sees_fields_that_only_the_other_log_has_and_numbers_that_are_none() {
     );
     for logs in [[&small, &none], [&none, &small]] {
         let output = khz(&["diff", logs[0], logs[1]]);
-        assert!(stdout(&output).contains("x: 1 samples differ, first number 1\n"), "{}", stdout(&output));
+        assert!(
+            stdout(&output).contains("x: 1 sample differs, first at 1.000000 s\n"),
+            "{}",
+            stdout(&output)
+        );
     }
 }
 

@@ -49,6 +49,7 @@ fn every_command() -> Vec<Vec<String>> {
         "check wrong.toml",
         "check --json wrong.toml",
         "check missing.toml",
+        "check --schema",
         "budget robot.toml",
         "budget --json robot.toml",
         "budget --published",

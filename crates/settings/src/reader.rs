@@ -178,7 +178,7 @@ pub fn suggestion(name: &str, valid: &[&str], otherwise: &str) -> String {
 }
 
 /// The valid name most like `name`, if one is at all like it.
-fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
     let name = name.to_lowercase();
     // Equally distant names are told apart by their beginning: `lop` is rather `loop` than `log`.
     let distance = |candidate: &str| {

@@ -1,6 +1,6 @@
 //! `khz log cat`: samples as text.
 
-use super::shared::{Choice, Progress, conclude, open, printing, stdout, table_out};
+use super::shared::{Choice, Progress, check_fields, conclude, open, printing, stdout, table_out};
 use anyhow::{Result, bail};
 use khz_export::{CsvWriter, Damage, ExportError, Json, Text, scan};
 use khz_tlog::{Item, Reader};
@@ -34,6 +34,9 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let mut log = open(&args.log)?;
+    if !args.fields.is_empty() {
+        check_fields(&mut log, &args.choice.records, &args.fields)?;
+    }
     if args.follow {
         return printing(|out| follow(&mut log, &args, out));
     }
@@ -71,9 +74,12 @@ fn printing_to(log: &mut Reader<File>, args: &Args) -> Result<Damage> {
     Ok(damage)
 }
 
-/// `{"time":1583798400.000000,"record":"imu","value":{…}}`
+/// `{"time":1583798400.000000,"record":"imu","value":{…}}`; nothing for a sample without any of the fields.
 fn json_line(item: &Item<'_>, fields: &[String], out: &mut dyn Write) -> Result<(), ExportError> {
     let value = item.value()?;
+    if !fields.is_empty() && fields.iter().all(|field| value.at(field).is_none()) {
+        return Ok(());
+    }
     match item.time_us {
         Some(us) => write!(out, "{{\"time\":{}.{:06}", us.div_euclid(1_000_000), us.rem_euclid(1_000_000))?,
         None => write!(out, "{{\"time\":null")?,

@@ -1,11 +1,11 @@
 //! `khz log plot`: fields over time, as a page.
 
-use super::shared::{Choice, Output, Progress, conclude, first_time, open, spare};
+use super::shared::{Choice, Output, Progress, conclude, first_time, no_field, open, paths, record, spare};
 use crate::cmd::show;
 use anyhow::{Context, Result, bail};
 use khz_export::{Kind, columns, scan};
 use khz_page::{Axis, Page, Plot, Section, Trace};
-use khz_tlog::{Reader, Type, Value};
+use khz_tlog::{Reader, RecordInfo, Type, Value};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -20,8 +20,8 @@ const MAX_LINES: usize = 400;
 pub struct Args {
     /// The log
     log: PathBuf,
-    /// What to plot: `record`, `record.field` or `record.field.0`, each a plot of its own; a field of fields is one
-    /// line per number in it
+    /// What to plot, each a plot of its own: `record`, `record.field`, or `field` of every record that has it; `*` is any
+    /// name, such as `servo.*.position`. A field of fields is one line per number in it
     #[arg(required = true)]
     what: Vec<String>,
     #[command(flatten)]
@@ -50,9 +50,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     log.survey()?;
     let mut lines = BTreeMap::<String, Vec<Line>>::new();
     for (plot, what) in args.what.iter().enumerate() {
-        let (record, found) = resolve(&log, what)?;
-        let found = found.into_iter().map(|(path, unit)| Line { plot, path, unit, trace: Trace::new() });
-        lines.entry(record).or_default().extend(found);
+        for (record, found) in resolve(&log, what)? {
+            let found = found.into_iter().map(|(path, unit)| Line { plot, path, unit, trace: Trace::new() });
+            lines.entry(record).or_default().extend(found);
+        }
     }
     let count: usize = lines.values().map(Vec::len).sum();
     if count > MAX_LINES {
@@ -86,10 +87,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(conclude(&args.log, &damage))
 }
 
-fn name_of(path: &str) -> String {
-    crate::cmd::text::name(path).into_owned()
-}
-
 fn number(value: Value<'_>, path: &str) -> f64 {
     let found = if path.is_empty() { Some(value) } else { value.at(path) };
     found.and_then(|value| value.number()).unwrap_or(f64::NAN)
@@ -98,30 +95,55 @@ fn number(value: Value<'_>, path: &str) -> f64 {
 /// A number's path and unit.
 type Number = (String, Option<String>);
 
-/// The record of `record.field…` and all numbers below the field.
-fn resolve(log: &Reader<File>, what: &str) -> Result<(String, Vec<Number>)> {
+/// The records of `record.field…`, or of `field…`, and all numbers below the field in each.
+fn resolve(log: &Reader<File>, what: &str) -> Result<Vec<(String, Vec<Number>)>> {
     let (name, field) = what.split_once('.').unwrap_or((what, ""));
-    let record = log.record(name)?;
-    let paths = numbers(record.ty(), field);
-    if paths.is_empty() {
-        let known: Vec<_> =
-            columns(record.ty()).into_iter().map(|column| name_of(&column.path)).take(30).collect();
-        bail!("no numbers at {field:?} in the record {name:?}; it has {}", known.join(", "));
+    let found = match log.record(name) {
+        Ok(record) => vec![(record.name().to_owned(), numbers(record.ty(), field))],
+        Err(_) => log
+            .records()
+            .iter()
+            .map(|record| (record.name().to_owned(), numbers(record.ty(), what)))
+            .collect(),
+    };
+    let found: Vec<_> = found.into_iter().filter(|(_, numbers)| !numbers.is_empty()).collect();
+    if found.is_empty() {
+        bail!("{}", nothing_at(log, what));
     }
-    Ok((name.to_owned(), paths))
+    Ok(found)
+}
+
+fn nothing_at(log: &Reader<File>, what: &str) -> String {
+    let (name, field) = what.split_once('.').unwrap_or((what, ""));
+    match (log.record(name), record(log, name)) {
+        (Ok(record), _) => {
+            format!("in the record {name:?}: no numbers at {field:?}: {}", no_field(field, &paths(record)))
+        }
+        (_, Err(error)) if field.is_empty() => format!("{error}"),
+        _ => {
+            let full = |record: &RecordInfo| {
+                paths(record).into_iter().map(|path| format!("{}.{path}", record.name())).collect::<Vec<_>>()
+            };
+            no_field(what, &log.records().iter().flat_map(full).collect::<Vec<_>>())
+        }
+    }
 }
 
 fn numbers(ty: &Type, field: &str) -> Vec<Number> {
     if !matches!(ty, Type::Object(_) | Type::FixedArray(..)) {
         return if field.is_empty() { vec![(String::new(), None)] } else { Vec::new() };
     }
-    let below = |path: &str| {
-        field.is_empty()
-            || path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
     let has_numbers = |kind| !matches!(kind, Kind::Bytes | Kind::Json);
-    let all = columns(ty).into_iter().filter(|column| has_numbers(column.kind) && below(&column.path));
+    let all =
+        columns(ty).into_iter().filter(|column| has_numbers(column.kind) && is_below(&column.path, field));
     all.map(|column| (column.path, column.unit)).collect()
+}
+
+/// Whether a path begins with the names of `field`, in which `*` is any.
+fn is_below(path: &str, field: &str) -> bool {
+    let mut names = path.split('.');
+    field.is_empty()
+        || field.split('.').all(|wanted| names.next().is_some_and(|name| wanted == "*" || wanted == name))
 }
 
 /// The unit of a plot, if all its lines have the same.
@@ -132,6 +154,16 @@ fn unit_of(lines: &BTreeMap<String, Vec<Line>>, plot: usize) -> &str {
     first.filter(|_| units.all(|unit| unit == first)).unwrap_or_default()
 }
 
+/// The field's path; with that of its record where the plot has lines of several.
+fn line_name(lines: &BTreeMap<String, Vec<Line>>, plot: usize, record: &str, path: &str) -> String {
+    let records = lines.values().filter(|lines| lines.iter().any(|line| line.plot == plot)).count();
+    match (path, records) {
+        ("", _) => record.to_owned(),
+        (path, 1) => path.to_owned(),
+        (path, _) => format!("{record}.{path}"),
+    }
+}
+
 fn page(args: &Args, lines: &BTreeMap<String, Vec<Line>>) -> Page {
     let mut section = Section::new("Fields over time");
     for (index, what) in args.what.iter().enumerate() {
@@ -140,8 +172,7 @@ fn page(args: &Args, lines: &BTreeMap<String, Vec<Line>>) -> Page {
             lines.iter().flat_map(|(record, lines)| lines.iter().map(move |line| (record, line)))
         {
             if line.plot == index {
-                let name = if line.path.is_empty() { record } else { &line.path };
-                plot = plot.line(name.as_str(), &line.trace);
+                plot = plot.line(line_name(lines, index, record, &line.path), &line.trace);
             }
         }
         section = section.with(plot);

@@ -2,11 +2,12 @@
 
 pub use crate::cmd::output::{Output, create, spare};
 use crate::cmd::tell_line;
-use crate::cmd::text::Printable;
-use anyhow::{Context, Result};
+use crate::cmd::text::{self, Printable};
+use anyhow::{Context, Result, anyhow, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use khz_export::{Damage, Selection, scan};
-use khz_tlog::{Item, Reader};
+use khz_export::{Damage, Selection, columns, scan};
+use khz_settings::nearest;
+use khz_tlog::{Item, Reader, RecordInfo};
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::Path;
@@ -47,8 +48,17 @@ fn parse_time(text: &str) -> Result<When, String> {
 }
 
 impl Choice {
-    /// The same with absolute times.
+    /// The same with absolute times, of records that are in the log.
     pub fn selection(&self, log: &mut Reader<File>) -> Result<Selection> {
+        if !self.records.is_empty() {
+            log.survey()?;
+            self.records.iter().try_for_each(|name| record(log, name).map(drop))?;
+        }
+        self.within(log)
+    }
+
+    /// As [`Choice::selection`], of a log that need not have the records.
+    pub fn within(&self, log: &mut Reader<File>) -> Result<Selection> {
         let first_us = match (self.from, self.to) {
             (None, None) => None,
             _ => first_time(log)?,
@@ -73,6 +83,78 @@ pub fn first_time(log: &mut Reader<File>) -> Result<Option<i64>> {
     scan(log, &Selection::default(), |_| {}, to_first)?;
     log.rewind();
     Ok(first)
+}
+
+/// The record of this name.
+///
+/// # Errors
+/// If there is none: which there are, and which may be meant.
+pub fn record<'a>(log: &'a Reader<File>, name: &str) -> Result<&'a RecordInfo> {
+    log.record(name).map_err(|error| {
+        let names: Vec<&str> = log.records().iter().map(RecordInfo::name).collect();
+        anyhow!("{error}{}", did_you_mean(&nearest(name, &names).into_iter().collect::<Vec<_>>()))
+    })
+}
+
+/// That every field is in one of the records, as far as their schemas are known.
+///
+/// # Errors
+/// The first that is in none: which may be meant, and which there are.
+pub fn check_fields(log: &mut Reader<File>, records: &[String], fields: &[String]) -> Result<()> {
+    log.survey()?;
+    let chosen =
+        |record: &&RecordInfo| records.is_empty() || records.iter().any(|name| name == record.name());
+    let paths: Vec<String> = log.records().iter().filter(chosen).flat_map(paths).collect();
+    let wrong = fields
+        .iter()
+        .find(|field| !paths.iter().any(|path| is_within(path, field) || is_within(field, path)));
+    match wrong {
+        Some(field) if !paths.is_empty() => bail!("{}", no_field(field, &paths)),
+        _ => Ok(()),
+    }
+}
+
+/// `no field "pan.positon"; did you mean …`
+pub fn no_field(field: &str, paths: &[String]) -> String {
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let known: Vec<_> = paths.iter().take(SHOWN_FIELDS).map(|path| text::name(path)).collect();
+    let more = if paths.len() > SHOWN_FIELDS { ", …" } else { "" };
+    let like = did_you_mean(&like(field, &paths));
+    format!("no field {field:?}; there are {}{more}{like}", known.join(", "))
+}
+
+/// Paths that may be meant: the one most like it, or those whose last name is.
+fn like<'a>(field: &str, paths: &[&'a str]) -> Vec<&'a str> {
+    if let Some(path) = nearest(field, paths) {
+        return vec![path];
+    }
+    let last = |path: &'a str| path.rsplit('.').next().unwrap_or(path);
+    let names: Vec<&str> = paths.iter().map(|path| last(path)).collect();
+    let meant = nearest(field.rsplit('.').next().unwrap_or(field), &names);
+    paths.iter().filter(|path| Some(last(path)) == meant).take(3).copied().collect()
+}
+
+fn did_you_mean(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        names => format!(
+            " (did you mean {}?)",
+            names.iter().map(|name| text::name(name)).collect::<Vec<_>>().join(", ")
+        ),
+    }
+}
+
+/// Fields that a message lists.
+const SHOWN_FIELDS: usize = 30;
+
+/// The paths of a record's fields.
+pub fn paths(record: &RecordInfo) -> Vec<String> {
+    columns(record.ty()).into_iter().map(|column| column.path).collect()
+}
+
+/// Whether `path` is that of `field`, or of something in it.
+pub fn is_within(path: &str, field: &str) -> bool {
+    path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// Opens a log.
