@@ -87,7 +87,20 @@ pub struct Violation {
 /// # Errors
 /// If a robot of the fleet cannot be emulated.
 pub fn campaign(fleet: &Fleet, scenarios: u64, seed: u64) -> Result<Campaign, ConfigError> {
-    campaign_with(fleet, scenarios, seed, None)
+    runs(fleet, scenarios, seed, None, &AtomicU64::new(0))
+}
+
+/// As [`campaign`]; `begun` counts the scenarios that were begun.
+///
+/// # Errors
+/// As [`campaign`].
+pub fn campaign_watched(
+    fleet: &Fleet,
+    scenarios: u64,
+    seed: u64,
+    begun: &AtomicU64,
+) -> Result<Campaign, ConfigError> {
+    runs(fleet, scenarios, seed, None, begun)
 }
 
 /// The first robot that does not come under control although nothing goes wrong, and why: a campaign with it would say
@@ -115,12 +128,21 @@ pub fn campaign_with(
     seed: u64,
     plant: Option<Plant>,
 ) -> Result<Campaign, ConfigError> {
+    runs(fleet, scenarios, seed, plant, &AtomicU64::new(0))
+}
+
+fn runs(
+    fleet: &Fleet,
+    scenarios: u64,
+    seed: u64,
+    plant: Option<Plant>,
+    begun: &AtomicU64,
+) -> Result<Campaign, ConfigError> {
     fleet.members.iter().try_for_each(|member| member.config.emulate().map(drop))?;
-    let next = AtomicU64::new(0);
     let work = || {
         let mut results = Vec::new();
         loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
+            let index = begun.fetch_add(1, Ordering::Relaxed);
             if index >= scenarios {
                 return results;
             }

@@ -15,6 +15,7 @@ use khz_robot::config::{ControllerConfig, Reaction};
 use khz_robot::supervisor::Phase;
 use khz_robot::time::VirtualTime;
 use serde::Serialize;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How long it trots, minutes of heat.
 const MINUTES: f64 = 60.0;
@@ -102,6 +103,21 @@ struct Way {
 /// # Errors
 /// If the robot cannot be emulated, has no body, or its controller is not `stand_and_squat`.
 pub fn experiments(config: &RobotConfig, sun: Sun) -> Result<Vec<Walk>, DrillError> {
+    experiments_watched(config, sun, &AtomicU64::new(0))
+}
+
+/// Minutes of heat in all experiments together.
+pub const ALL_MINUTES: u64 = 8 * MINUTES as u64;
+
+/// As [`experiments`]; `done` counts the minutes of heat that are over, of [`ALL_MINUTES`].
+///
+/// # Errors
+/// As [`experiments`].
+pub fn experiments_watched(
+    config: &RobotConfig,
+    sun: Sun,
+    done: &AtomicU64,
+) -> Result<Vec<Walk>, DrillError> {
     let reactions = &config.supervisor.reactions;
     let cut = Way {
         name: POWER_CUT,
@@ -122,7 +138,7 @@ pub fn experiments(config: &RobotConfig, sun: Sun) -> Result<Vec<Walk>, DrillErr
         Way { name: "payload, power cut", payload_kg: PAYLOAD_KG, ..cut },
         Way { name: PAYLOAD_DERATING, payload_kg: PAYLOAD_KG, ..derating },
     ];
-    walks(config, sun, &ways)
+    walks(config, sun, &ways, done)
 }
 
 const POWER_CUT: &str = "power cut to all";
@@ -131,9 +147,9 @@ const DERATING: &str = "torque lowered first";
 const BOTH: &str = "both lower it";
 const PAYLOAD_DERATING: &str = "payload, torque lowered";
 
-fn walks(config: &RobotConfig, sun: Sun, ways: &[Way]) -> Result<Vec<Walk>, DrillError> {
+fn walks(config: &RobotConfig, sun: Sun, ways: &[Way], done: &AtomicU64) -> Result<Vec<Walk>, DrillError> {
     let walks: Result<Vec<_>, _> = std::thread::scope(|scope| {
-        let threads: Vec<_> = ways.iter().map(|way| scope.spawn(|| walk(config, sun, *way))).collect();
+        let threads: Vec<_> = ways.iter().map(|way| scope.spawn(|| walk(config, sun, *way, done))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap_or(Err(DrillError::Panicked))).collect()
     });
     let mut walks = walks?;
@@ -168,7 +184,7 @@ fn exposed(config: &RobotConfig, sun: Sun, way: Way) -> Result<RobotConfig, Dril
     Ok(config)
 }
 
-fn walk(config: &RobotConfig, sun: Sun, way: Way) -> Result<Walk, DrillError> {
+fn walk(config: &RobotConfig, sun: Sun, way: Way, done: &AtomicU64) -> Result<Walk, DrillError> {
     let config = exposed(config, sun, way)?;
     let mut rig = Rig::new(&config, controller(&config.controller), &[], VirtualTime::new(0))?;
     (0..RISE).for_each(|_| _ = rig.tick(None, 0));
@@ -190,10 +206,13 @@ fn walk(config: &RobotConfig, sun: Sun, way: Way) -> Result<Walk, DrillError> {
         rig.tick(None, 0);
         let minute = tick as f64 * per_tick;
         let is_down = rig.machine.phase() != Phase::Active;
-        walk.look(&rig, minute, is_down || minute.floor() > (minute - per_tick).floor());
+        let is_over = minute.floor() > (minute - per_tick).floor();
+        done.fetch_add(u64::from(is_over), Ordering::Relaxed);
+        walk.look(&rig, minute, is_down || is_over);
         if is_down {
             walk.down_min = Some(minute);
             walk.come_down(&mut rig);
+            done.fetch_add((MINUTES - minute).max(0.0) as u64, Ordering::Relaxed);
             break;
         }
     }

@@ -3,11 +3,13 @@
 //! The figures come from what the loop counted; everything over time comes from the run's log, so a page can
 //! also be made long after the run.
 
+mod from_log;
 mod over_time;
 pub mod page;
 mod page_data;
 mod table;
 
+pub use from_log::{FromLog, FromLogError, from_log};
 pub use page_data::page_data;
 
 use crate::budget::{Inputs, Plan};

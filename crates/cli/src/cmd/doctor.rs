@@ -1,5 +1,7 @@
 //! `khz doctor`: is this machine fit for a loop at 1 kHz?
 
+mod fix;
+
 use super::show;
 use anyhow::{Context, Result};
 use khz_link::socketcan::interface::{self, Finding as CanFinding, Interface};
@@ -9,17 +11,27 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Tell whether this machine is fit for a loop at 1 kHz, and what mends it
+/// Check whether this machine is fit for a loop at 1 kHz, and how to fix what is not
 ///
 /// Exit code 0: fit; 1: with warnings; 3: something makes 1 kHz impossible or unsafe; 2: wrong usage.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz doctor --quiet
+  sudo khz doctor --fix
+  khz doctor --setup --robot /etc/kilohertz/robot.toml")]
 pub struct Args {
     /// Print one JSON object
     #[arg(long, conflicts_with = "setup")]
     json: bool,
-    /// Show only what is not well
+    /// Only problems
     #[arg(long, short)]
     quiet: bool,
+    /// Show each command that fixes something, and run it after a yes
+    #[arg(long, conflicts_with_all = ["json", "setup", "root"])]
+    fix: bool,
+    /// With --fix: run them without asking
+    #[arg(long, requires = "fix")]
+    yes: bool,
     /// Write a systemd unit, limits and udev rules for running without root to this directory
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "kilohertz-setup")]
     setup: Option<PathBuf>,
@@ -46,6 +58,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return write_setup(directory, &args);
     }
     let findings = findings(args.root.as_deref());
+    if args.fix {
+        return fix::run(&findings, args.yes);
+    }
     let worst = doctor::worst(&findings);
     if args.json {
         show(&format!("{:#}\n", serde_json::json!({ "grade": worst, "findings": findings })))?;
@@ -108,7 +123,7 @@ fn text(findings: &[Finding], worst: Level, quiet: bool) -> String {
         Level::Bad => "not fit for 1 kHz as it is",
     };
     let (bad, warnings, notes) = (count(Level::Bad), count(Level::Warning), count(Level::Note));
-    format!("{lines}\n{verdict} ({bad} bad, {warnings} warnings, {notes} notes)\n")
+    format!("{lines}\n{verdict} ({bad} bad, {warnings} warnings, {notes} notes){}\n", fix::hint(findings))
 }
 
 /// Who calls: not root, and not nobody, as whom a unit would run as root.

@@ -1,8 +1,9 @@
-//! `khz drill`: break the emulated robot on purpose and measure what happens.
+//! `khz drill`: inject faults into the emulated robot and measure what happens.
 
+use super::progress::counted;
 use super::{output, show};
 use anyhow::{Result, bail};
-use khz_drill::campaign::{Campaign, Count, campaign, idle};
+use khz_drill::campaign::{Campaign, Count, campaign_watched, idle};
 use khz_drill::fall::{self, Fall, ratio};
 use khz_drill::heat::{self, Sun, Walk};
 use khz_drill::{Fleet, watch_prints};
@@ -15,7 +16,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Break the emulated robot on purpose and measure what happens.
+/// Inject faults into the emulated robot and measure what happens.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -24,7 +25,10 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Drill {
-    /// One fault, several reactions: how hard does the robot come down?
+    /// One injected fault, several reactions: the impact speed of each.
+    #[command(after_help = "Examples:
+  khz drill fall --report fall.html
+  khz drill fall robots/quadruped.toml --json")]
     Fall {
         /// The robot file; without it, the built-in quadruped.
         robot: Option<PathBuf>,
@@ -38,10 +42,13 @@ enum Drill {
         #[arg(long)]
         force: bool,
     },
-    /// An hour of trotting in the sun, until a servo is too hot: several reactions, and how hard the robot comes down.
+    /// Thermal run: an hour of trotting in the sun, until a servo is too hot; several reactions, and the impact speed of each.
     ///
     /// Heat flows faster than the robot moves, so that the hour takes minutes; what is not in the robot file are
     /// estimates, see docs/safety.md.
+    #[command(after_help = "Examples:
+  khz drill heat --report heat.html
+  khz drill heat --ambient 45 --sun 20")]
     Heat {
         /// The robot file; without it, the built-in quadruped.
         robot: Option<PathBuf>,
@@ -64,7 +71,10 @@ enum Drill {
         #[arg(long)]
         force: bool,
     },
-    /// Thousands of runs with faults drawn at random, and what must hold in every one.
+    /// Thousands of runs with injected faults drawn at random, and what must hold in every one.
+    #[command(after_help = "Examples:
+  khz drill campaign --scenarios 5000
+  khz drill campaign robot.toml --seed 4711 --scenarios 1      one of them again")]
     Campaign {
         /// The robot file; without it, a fleet of built-in robots.
         robot: Option<PathBuf>,
@@ -97,7 +107,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Drill::Heat { robot, ambient, sun, heat_rate, json, report, force } => {
             output::check_all(&report, &robot, force)?;
             let sun = Sun { ambient_c: ambient, sun_w: sun, heat_rate };
-            let walks = heat::experiments(&load(robot)?, sun)?;
+            let config = load(robot)?;
+            let minutes = heat::ALL_MINUTES;
+            let walks =
+                counted(minutes, "minutes of heat", |done| heat::experiments_watched(&config, sun, done))?;
             write_page(report.as_deref(), force, || heat::page(&walks, sun))?;
             let value = || format!("{:#}\n", json!({ "sun": sun, "experiments": walks }));
             show(&if json { value() } else { walks_text(&walks, sun) })?;
@@ -113,7 +126,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
             if let (Some(path), Some(why)) = (&robot, idle(&fleet)) {
                 bail!("{}: {why}", path.display());
             }
-            let result = campaign(&fleet, scenarios, seed)?;
+            let result =
+                counted(scenarios, "scenarios", |begun| campaign_watched(&fleet, scenarios, seed, begun))?;
             show(&if json {
                 format!("{:#}\n", json!(result))
             } else {
@@ -150,7 +164,7 @@ fn falls_json(falls: &[Fall]) -> String {
 fn falls_table(falls: &[Fall]) -> String {
     let mut text = format!(
         "{:<30} {:>11} {:>12} {:>15} {:>12}  {}\n",
-        "", "contact m/s", "peak force N", "peak torque N·m", "answered ms", "because of"
+        "", "impact m/s", "peak force N", "peak torque N·m", "answered ms", "because of"
     );
     for fall in falls {
         // Writing to a string cannot fail.
@@ -166,7 +180,7 @@ fn falls_table(falls: &[Fall]) -> String {
         );
     }
     if let Some(ratio) = ratio(falls) {
-        let _ = writeln!(text, "\ncontact speed of our reaction / power cut: {ratio:.3}");
+        let _ = writeln!(text, "\nimpact speed: ratio to power cut: {ratio:.3}");
     }
     text
 }
@@ -180,8 +194,8 @@ fn walks_text(walks: &[Walk], sun: Sun) -> String {
         "down min",
         "hottest °C",
         "height m",
-        "contact m/s",
-        "of power cut",
+        "impact m/s",
+        "to power cut",
         "peak force N",
         "because of"
     );

@@ -20,6 +20,10 @@ use std::process::ExitCode;
 /// Whatever the robot file says of its links, every bus is a pseudo terminal unless `--at` says otherwise: emulated
 /// servos must not answer among real ones by mistake.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz emulate robots/pan_tilt.toml
+  moteus_tool --fdcanusb ENDPOINT --info           with the endpoint it prints
+  khz emulate robot.toml --at main=socketcan:vcan0")]
 pub struct Args {
     /// The robot file; without it, the built-in quadruped.
     robot: Option<PathBuf>,

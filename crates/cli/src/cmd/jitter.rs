@@ -1,7 +1,8 @@
 //! `khz jitter`: how punctually a periodic thread wakes and works on this machine.
 
 use super::output::{self, Output};
-use super::{ending_signals, show, show_progress, tell_line};
+use super::progress::left;
+use super::{ending_signals, note, show, show_progress};
 use anyhow::{Context, Result};
 use khz_measure::jitter::{
     self, Axes, Experiment, Load, Plan, Results, Run, Watch, Work, Worker, duration_ns,
@@ -13,13 +14,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Measure how punctually a periodic thread wakes and works, alone or under load
 ///
 /// Exit code 0: measured with all that was asked for; 1: measured, but the kernel did not grant everything; 2: not
 /// measured.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sudo khz jitter --cpu 3 --duration 1m
+  sudo khz jitter --load cpu=4,mem=2 --html jitter.html --save jitter.json
+  sudo khz jitter --matrix --duration 10s
+  khz report before.json after.json")]
 pub struct Args {
     /// Period
     #[arg(long, default_value = "1ms", value_parser = duration_ns)]
@@ -186,11 +192,7 @@ impl Args {
     fn write(&self, path: &Path, content: impl FnOnce(&mut Output) -> std::io::Result<()>) -> Result<()> {
         let written = output::save(path, self.force, content)?;
         if written != path {
-            tell_line(format_args!(
-                "khz: {} is there by now; written to {}",
-                path.display(),
-                written.display()
-            ));
+            note(format_args!("{} is there by now; written to {}", path.display(), written.display()));
         }
         Ok(())
     }
@@ -252,6 +254,7 @@ impl Progress {
     fn show(watch: Arc<Watch>, total: u64) -> Progress {
         let (done, ended) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
+            let started = Instant::now();
             while ended.recv_timeout(Duration::from_millis(250))
                 == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
             {
@@ -259,6 +262,7 @@ impl Progress {
                     watch.ticks.load(Ordering::Relaxed),
                     total,
                     watch.worst_ns.load(Ordering::Relaxed),
+                    started.elapsed(),
                 ));
             }
             show_progress("\r\x1b[K");
@@ -267,16 +271,17 @@ impl Progress {
     }
 }
 
-fn bar(ticks: u64, total: u64, worst_ns: i64) -> String {
+fn bar(ticks: u64, total: u64, worst_ns: i64, elapsed: Duration) -> String {
     const WIDTH: usize = 30;
     let share = ticks as f64 / total.max(1) as f64;
     let full = ((share * WIDTH as f64) as usize).min(WIDTH);
     let worst = khz_page::duration(worst_ns as f64);
     format!(
-        "\r\x1b[K[{}{}] {:3.0} %  worst wake {worst}",
+        "\r\x1b[K[{}{}] {:3.0} %  worst wake {worst}{}",
         "#".repeat(full),
         "·".repeat(WIDTH - full),
-        100.0 * share
+        100.0 * share,
+        left(share, elapsed)
     )
 }
 
@@ -295,9 +300,9 @@ mod tests {
 
     #[test]
     fn the_bar_fills() {
-        assert!(bar(0, 100, 0).contains("[······························]   0 %"));
-        assert!(bar(100, 100, 12_300).ends_with("] 100 %  worst wake 12.3 µs"));
-        assert!(bar(150, 100, 0).contains("##############################]"));
+        assert!(bar(0, 100, 0, Duration::ZERO).contains("[······························]   0 %"));
+        assert!(bar(100, 100, 12_300, Duration::ZERO).ends_with("] 100 %  worst wake 12.3 µs"));
+        assert!(bar(150, 100, 0, Duration::ZERO).contains("##############################]"));
     }
 
     #[test]

@@ -3,12 +3,15 @@
 mod budget;
 mod bus;
 mod check;
+mod colour;
+mod completions;
 mod doctor;
 mod drill;
 mod emulate;
 mod jitter;
 mod log;
 mod output;
+mod progress;
 mod report;
 mod rtt;
 mod run;
@@ -17,7 +20,7 @@ mod text;
 use anyhow::Result;
 pub use kilohertz::{ending_signals, stop_on_signal};
 use std::process::ExitCode;
-pub use text::{complain, show, show_progress, tell, tell_line};
+pub use text::{complain, note, show, show_progress, tell, tell_line, warn};
 
 /// Exit code for bad input or usage.
 pub const BAD_INPUT: u8 = 2;
@@ -28,11 +31,13 @@ pub enum Command {
     Budget(budget::Args),
     Bus(bus::Args),
     Check(check::Args),
+    Completions(completions::Args),
     Doctor(doctor::Args),
     Drill(drill::Args),
     Emulate(emulate::Args),
     Jitter(Box<jitter::Args>),
     Log(Box<log::Args>),
+    Man(completions::ManArgs),
     Report(report::Args),
     Rtt(rtt::Args),
     Run(run::Args),
@@ -45,11 +50,13 @@ impl Command {
             Self::Budget(args) => budget::run(args),
             Self::Bus(args) => bus::run(args),
             Self::Check(args) => check::run(args),
+            Self::Completions(args) => completions::run(&args),
             Self::Doctor(args) => doctor::run(args),
             Self::Drill(args) => drill::run(args),
             Self::Emulate(args) => emulate::run(args),
             Self::Jitter(args) => jitter::run(*args),
             Self::Log(args) => log::run(*args),
+            Self::Man(args) => completions::man(&args),
             Self::Report(args) => report::run(args),
             Self::Rtt(args) => rtt::run(args),
             Self::Run(args) => run::run(args),

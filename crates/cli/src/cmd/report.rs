@@ -11,6 +11,9 @@ use std::process::ExitCode;
 
 /// Compare results of `khz jitter --save`, or of `khz rtt send --save`, on one self-contained page
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz report before.json after.json -o comparison.html
+  khz report jitter.json --bin 1us")]
 pub struct Args {
     /// Files of results; the first is what the others are compared with
     #[arg(required = true, value_name = "RESULTS.json")]

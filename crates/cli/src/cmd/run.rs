@@ -14,15 +14,20 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Run a robot: every servo and the IMU, every tick, until its time is over or Ctrl-C.
+/// Run a robot: every servo and the IMU, every tick, until --duration is over or Ctrl-C.
 ///
 /// Without a file an emulated quadruped of 12 servos stands up and squats at 1 kHz. Shows a live line, then a
 /// table; writes a log and an HTML report. Ctrl-C brings the robot down gently.
 ///
 /// Exit codes: 0 the run ended as planned, 1 something brought the robot down or it never came under control, 2 bad
-/// input. A log that is not whole is
-/// told, and changes no code.
+/// input. An incomplete log is reported; the exit code stays the same.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz run                                          the emulated quadruped, for 10 s
+  khz run robot.toml                               until Ctrl-C
+  khz run robot.toml --duration 1h30m --cpu 3 --strict
+  khz run robot.toml --virtual --duration 60s      as fast as the CPU computes it
+  khz run robot.toml --json > run.json")]
 pub struct Args {
     /// The robot file; without it, the built-in quadruped.
     robot: Option<PathBuf>,
@@ -30,7 +35,7 @@ pub struct Args {
     /// until Ctrl-C for a file.
     #[arg(long, value_parser = duration_ns)]
     duration: Option<i64>,
-    /// Lay the measured tick beside its prediction, part by part. The report and the JSON always do.
+    /// Compare the measured tick with the predicted one, part by part. The report and the JSON always do.
     #[arg(long)]
     budget: bool,
     /// Print one JSON object instead of the table.

@@ -4,6 +4,7 @@
 //! everything printed goes through [`Printable`]. Nothing here panics when nobody reads it: a closed pipe, a full disk or a
 //! terminal that is gone must not end a command that has a robot to bring down.
 
+use super::colour;
 use anyhow::{Context, Result};
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
@@ -13,8 +14,7 @@ use std::io::{self, ErrorKind, Write};
 /// # Errors
 /// If stdout cannot be written.
 pub fn show(text: &str) -> Result<()> {
-    let mut stdout = Printable::new(io::stdout().lock());
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match write(&mut io::stdout().lock(), text) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to standard output")
         }
@@ -25,7 +25,19 @@ pub fn show(text: &str) -> Result<()> {
 /// Writes to stderr, as far as it can be written.
 pub fn tell(text: &str) {
     // There is nobody left to tell that nobody listens.
-    let _ = Printable::new(io::stderr().lock()).write_all(text.as_bytes());
+    let _ = write(&mut io::stderr().lock(), text);
+}
+
+/// Writes a whole text, with colours where they are wanted.
+fn write(out: &mut impl anstream::stream::RawStream, text: &str) -> io::Result<()> {
+    if !colour::is_wanted(out) {
+        Printable::new(&mut *out).write_all(text.as_bytes())?;
+        return out.flush();
+    }
+    let mut printable = Vec::new();
+    Printable::new(&mut printable).write_all(text.as_bytes())?;
+    out.write_all(colour::paint(&String::from_utf8_lossy(&printable)).as_bytes())?;
+    out.flush()
 }
 
 /// Writes a line to stderr, as far as it can be written.
@@ -35,7 +47,17 @@ pub fn tell_line(text: impl std::fmt::Display) {
 
 /// Reports an error and its causes on stderr.
 pub fn complain(error: &anyhow::Error) {
-    tell_line(format_args!("khz: {error:#}"));
+    tell_line(format_args!("error: {error:#}"));
+}
+
+/// Reports on stderr what went wrong and ended nothing.
+pub fn warn(text: impl std::fmt::Display) {
+    tell_line(format_args!("warning: {text}"));
+}
+
+/// Tells on stderr what is worth knowing.
+pub fn note(text: impl std::fmt::Display) {
+    tell_line(format_args!("note: {text}"));
 }
 
 /// Writes our own text, which moves the cursor, to stderr: lines that show progress. As [`tell`] in all else.

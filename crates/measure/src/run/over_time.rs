@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 const PHASES: [&str; 7] = ["encode", "send", "bus", "imu", "control", "supervise", "record"];
 
 /// What the log says over time. Bounded memory, however long the run.
+#[derive(Default)]
 pub(super) struct OverTime {
     pub wake: Trace,
     pub cycle: Trace,
@@ -25,22 +26,28 @@ pub(super) struct OverTime {
 
 impl OverTime {
     fn new(config: &RobotConfig) -> Self {
-        let joint = |servo: &khz_robot::config::ServoConfig| Joint {
-            name: servo.name.clone(),
+        Self::of(config.servos.iter().map(|servo| servo.name.as_str())).within(config)
+    }
+
+    /// Of these joints.
+    pub(super) fn of<'a>(joints: impl Iterator<Item = &'a str>) -> Self {
+        let joint = |name: &str| Joint {
+            name: name.to_owned(),
             unit: "rad".to_owned(),
             commanded: Trace::new(),
             measured: Trace::new(),
-            limits: servo.limits.position.map(|[low, high]| (low, high)),
+            limits: None,
         };
-        Self {
-            wake: Trace::new(),
-            cycle: Trace::new(),
-            cpu: Trace::new(),
-            phases: StackedTrace::new(PHASES),
-            joints: config.servos.iter().map(joint).collect(),
-            first_us: None,
-            unread: Vec::new(),
+        Self { phases: StackedTrace::new(PHASES), joints: joints.map(joint).collect(), ..Self::default() }
+    }
+
+    /// With the limits of a robot file.
+    pub(super) fn within(mut self, config: &RobotConfig) -> Self {
+        for joint in &mut self.joints {
+            let servo = config.servos.iter().find(|servo| servo.name == joint.name);
+            joint.limits = servo.and_then(|servo| servo.limits.position).map(|[low, high]| (low, high));
         }
+        self
     }
 
     /// What the files of a log say, the oldest first.
@@ -59,17 +66,25 @@ impl OverTime {
         reader.select(["tick", "servo", "command"]);
         while let Some(item) = reader.next()? {
             let Some(time_us) = item.time_us else { continue };
-            let first_us = *self.first_us.get_or_insert(time_us);
-            let time_s = (time_us - first_us) as f64 * 1e-6;
-            let name = item.record.name().to_owned();
-            let value = item.value()?;
-            match name.as_str() {
-                "tick" => self.tick(time_s, &value),
-                "servo" => self.joints(time_s, &value, |joint| &mut joint.measured),
-                _ => self.joints(time_s, &value, |joint| &mut joint.commanded),
-            }
+            self.sample(item.record.name(), time_us, &item.value()?);
         }
         Ok(())
+    }
+
+    /// Takes a sample of a record.
+    pub(super) fn sample(&mut self, record: &str, time_us: i64, value: &Value<'_>) {
+        let time_s = self.seconds(time_us);
+        match record {
+            "tick" => self.tick(time_s, value),
+            "servo" => self.joints(time_s, value, |joint| &mut joint.measured),
+            "command" => self.joints(time_s, value, |joint| &mut joint.commanded),
+            _ => {}
+        }
+    }
+
+    /// Seconds since the first tick.
+    pub(super) fn seconds(&mut self, time_us: i64) -> f64 {
+        (time_us - *self.first_us.get_or_insert(time_us)) as f64 * 1e-6
     }
 
     fn tick(&mut self, time_s: f64, value: &Value<'_>) {

@@ -9,7 +9,7 @@ use khz_robot::RobotConfig;
 use khz_robot::config::Clock;
 use khz_robot::launch::Landed;
 use khz_robot::parts::LEARNING;
-use khz_rt::{Report, Summary};
+use khz_rt::{Passport, Report, Summary};
 
 /// Everything the page of a run shows. `text` is the robot file. Of every file of the log, damage costs only what lies
 /// behind it, and the verdict says so.
@@ -53,7 +53,7 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
     }
 }
 
-fn page_event(event: &EventSummary) -> Event {
+pub(super) fn page_event(event: &EventSummary) -> Event {
     let change = event.is_change();
     Event {
         time_s: event.time_s,
@@ -183,11 +183,22 @@ fn all_figures(summary: &RunSummary) -> Vec<Figure> {
 }
 
 fn passport(summary: &RunSummary) -> Vec<Fact> {
-    if summary.clock == Clock::Virtual {
+    let steal = Fact {
+        key: "steal".to_owned(),
+        value: format!("{:.1} ms, counted by the kernel in steps of 10 ms", summary.steal_ns as f64 / 1e6),
+        level: Level::Note,
+    };
+    let mut facts = computer(&summary.passport, summary.clock);
+    facts.extend((summary.clock == Clock::Real).then_some(steal));
+    facts
+}
+
+/// The computer, if its timing was measured.
+pub(super) fn computer(p: &Passport, clock: Clock) -> Vec<Fact> {
+    if clock == Clock::Virtual {
         let value = "virtual time: this computer's timing was not measured".to_owned();
         return vec![Fact { key: "clock".to_owned(), value, level: Level::Note }];
     }
-    let p = &summary.passport;
     let level = if p.realtime_kernel { Level::Good } else { Level::Warning };
     let fact = |key: &str, value: String| Fact { key: key.to_owned(), value, level: Level::Note };
     let or_none = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
@@ -200,10 +211,6 @@ fn passport(summary: &RunSummary) -> Vec<Fact> {
         fact("clock source", p.clocksource.clone()),
         fact("hypervisor", p.hypervisor.clone().unwrap_or_else(|| "none".to_owned())),
         fact("memory", format!("{} MiB", p.memory_kb / 1024)),
-        fact(
-            "steal",
-            format!("{:.1} ms, counted by the kernel in steps of 10 ms", summary.steal_ns as f64 / 1e6),
-        ),
         fact("real-time share of a second", format!("{} %", p.rt_share_percent)),
     ]
 }

@@ -9,15 +9,36 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Tell what each link is, what it can do, and what is wrong with it.
+/// Show what each link is, what it can do, and what is wrong with it.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz bus info socketcan:can0
+  khz bus info pi3hat --json")]
 pub struct Args {
-    /// The links: KIND:TARGET, a robot file, or `emulated`.
-    #[arg(required = true, value_name = "LINK")]
-    links: Vec<String>,
+    #[command(flatten)]
+    links: Links,
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// The links a command works on: as words, or with `--link`, as where the words are frames.
+#[derive(clap::Args)]
+#[group(required = true, multiple = true)]
+pub struct Links {
+    /// The links: KIND:TARGET, a robot file, or `emulated`
+    #[arg(value_name = "LINK")]
+    words: Vec<String>,
+    /// The same, as an option; repeatable
+    #[arg(long = "link", short = 'l', value_name = "LINK")]
+    options: Vec<String>,
+}
+
+impl Links {
+    /// All of them.
+    pub fn all(&self) -> Vec<String> {
+        self.words.iter().chain(&self.options).cloned().collect()
+    }
 }
 
 /// The robot files among links as the command line names them.
@@ -32,8 +53,9 @@ pub fn desk(words: &[String]) -> Result<Desk> {
 
 /// `khz bus info`.
 pub fn info(args: &Args) -> Result<ExitCode> {
-    let findings: Vec<_> = args.links.iter().flat_map(|word| findings(word)).collect();
-    let mut desk = desk(&args.links);
+    let links = args.links.all();
+    let findings: Vec<_> = links.iter().flat_map(|word| findings(word)).collect();
+    let mut desk = desk(&links);
     let about: Vec<_> = desk.iter_mut().flat_map(about).collect();
     if args.json {
         let error = desk.as_ref().err().map(|error| format!("{error:#}"));

@@ -1,19 +1,22 @@
 //! `khz bus scan`: who is there.
 
-use super::open::desk;
-use crate::cmd::show;
+use super::open::{Links, desk};
+use crate::cmd::{show, warn};
 use anyhow::Result;
-use khz_robot::desk::{Desk, Found, Scan};
+use khz_robot::desk::{Desk, Found, Scan, Seat};
 use serde_json::json;
 use std::fmt::Write;
 use std::process::ExitCode;
 
 /// Find the devices on every bus.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz bus scan socketcan:can0
+  khz bus scan fdcanusb:/dev/ttyACM0 --last 12
+  khz bus scan robot.toml                          and names the servos of the file that do not reply")]
 pub struct Args {
-    /// The links: KIND:TARGET, a robot file, or `emulated`.
-    #[arg(required = true, value_name = "LINK")]
-    links: Vec<String>,
+    #[command(flatten)]
+    links: Links,
     /// The highest id to ask for.
     #[arg(long, default_value_t = 126, value_parser = clap::value_parser!(u8).range(1..=126))]
     last: u8,
@@ -25,9 +28,25 @@ pub struct Args {
     json: bool,
 }
 
-/// Asks all ids; exit code 1 if nobody answers.
+/// The servos of robot files that did not reply, and who did on their bus: a line each.
+fn silent(desk: &Desk, found: &[Found], last: u8) -> Vec<String> {
+    let replied = |bus| found.iter().filter(move |found| found.bus == bus).map(|found| found.answer.id);
+    let asked = desk.servos().iter().filter(|seat| seat.servo.id <= last);
+    let missing = asked.filter(|seat| !replied(seat.bus).any(|id| id == seat.servo.id));
+    let line = |seat: &Seat| {
+        let ids: Vec<String> = replied(seat.bus).map(|id| id.to_string()).collect();
+        let who = if ids.is_empty() { "nobody".to_owned() } else { ids.join(", ") };
+        let (id, name, bus) = (seat.servo.id, &seat.name, desk.name(seat.bus));
+        format!(
+            "servo {id} ({name}) on bus {bus} did not reply; replied: {who}. Check its power, cable and id"
+        )
+    };
+    missing.map(line).collect()
+}
+
+/// Asks all ids; exit code 1 if nobody answers, or a servo of a robot file does not.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let mut desk = desk(&args.links)?;
+    let mut desk = desk(&args.links.all())?;
     let scan = Scan { last: args.last, timeout_ns: i64::from(args.timeout_ms) * 1_000_000, together: false };
     let mut found = Vec::new();
     for bus in 0..desk.buses() {
@@ -39,7 +58,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     } else {
         show(&table(&desk, &found)?)?;
     }
-    Ok(if found.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let silent = silent(&desk, &found, args.last);
+    silent.iter().for_each(warn);
+    Ok(if found.is_empty() || !silent.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn mode(found: &Found) -> &'static str {

@@ -16,14 +16,18 @@ use std::sync::atomic::Ordering;
 
 /// Send frames and print what comes back.
 ///
-/// FRAME is `BUS,ID,DATA[,r]`: the bus counted from 1, identifier and data in hex, `r` if a reply is awaited;
+/// FRAME is `BUS,ID,DATA[,r]`: the bus counted from 1, identifier and data in hex, `r` if a reply is expected;
 /// for example `1,8001,1300,r`. Replies are printed as `CAN 1,100,230000`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz bus send --link emulated 1,8001,1300,r       asks servo 1 for its firmware
+  khz bus send --link pi3hat --read-att
+  khz bus send --link socketcan:can0 1,8001,1300,r --run 1000")]
 pub struct Args {
     /// A link: KIND:TARGET, a robot file, or `emulated`; repeatable.
     #[arg(long = "link", short, required = true, value_name = "LINK")]
     links: Vec<String>,
-    /// The frames, all sent before any reply is awaited.
+    /// The frames, all sent before waiting for any reply.
     #[arg(value_name = "FRAME", value_parser = parse)]
     frames: Vec<Order>,
     /// Read the attitude too.
@@ -71,7 +75,7 @@ fn parse(text: &str) -> Result<Order, String> {
     Ok(Order { bus, frame, reply: flags.contains(['r', 'R']) })
 }
 
-/// Exit code 1 if an awaited reply did not come.
+/// Exit code 1 if an expected reply did not come.
 pub fn run(args: &Args) -> Result<ExitCode> {
     output::check_all(&args.time_log, &robots(&args.links), args.force)?;
     let mut desk = desk(&args.links)?;

@@ -12,6 +12,9 @@ use std::process::ExitCode;
 /// REGISTER is `PROCESSOR,REGISTER,SIZE`: processor 0 (JC1, JC2), 1 (JC3, JC4) or 2 (JC5, IMU), the register's number and how
 /// many bytes to read, for example `2,34,42` for the attitude. Prints a line of hex digits for each.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz bus spi 2,34,42                              the attitude
+  khz bus spi --link emulated:pi3hat 1,7,25")]
 pub struct Args {
     /// The hat: `pi3hat` on this computer's usual SPI devices, the hat of a robot file, or `emulated:pi3hat`.
     #[arg(long, short, value_name = "LINK", default_value = "pi3hat")]

@@ -1,6 +1,6 @@
 //! `khz bus record` and `khz bus replay`: traces in candump text or pcapng.
 
-use super::open::{desk, robots};
+use super::open::{Links, desk, robots};
 use crate::cmd::output::{self, create};
 use crate::cmd::{show, stop_on_signal};
 use crate::duration;
@@ -18,10 +18,12 @@ use std::time::{Duration, Instant};
 
 /// Write everything the links receive to a file: pcapng if it is called so, else candump text.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz bus record socketcan:can0 -o trace.pcapng --duration 10s
+  khz bus record robot.toml -o trace.log")]
 pub struct RecordArgs {
-    /// The links: KIND:TARGET, a robot file, or `emulated`.
-    #[arg(required = true, value_name = "LINK")]
-    links: Vec<String>,
+    #[command(flatten)]
+    links: Links,
     /// The file, which must not be there yet.
     #[arg(long, short)]
     output: PathBuf,
@@ -35,6 +37,9 @@ pub struct RecordArgs {
 
 /// Send the frames of a trace again, with the gaps they had.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz bus replay trace.log --link socketcan:vcan0
+  khz bus replay trace.pcapng --link emulated --all")]
 pub struct ReplayArgs {
     /// The trace: pcapng if it is called so, else candump text.
     trace: PathBuf,
@@ -48,9 +53,10 @@ pub struct ReplayArgs {
 
 /// Records until Ctrl-C.
 pub fn record(args: RecordArgs) -> Result<ExitCode> {
-    output::spare(&args.output, &robots(&args.links).iter().collect::<Vec<_>>())?;
+    let links = args.links.all();
+    output::spare(&args.output, &robots(&links).iter().collect::<Vec<_>>())?;
     let mut out = create(&args.output, args.force)?;
-    let mut desk = desk(&args.links)?;
+    let mut desk = desk(&links)?;
     let names = (1..=desk.buses()).map(|bus| format!("bus{bus}")).collect();
     let mut sink = sink(&args.output, &mut out, names)?;
     let stop = stop_on_signal()?;

@@ -1,6 +1,6 @@
 //! `khz bus watch`: everything on the buses, as a live table.
 
-use super::open::desk;
+use super::open::{Links, desk};
 use crate::cmd::{show, stop_on_signal};
 use crate::duration;
 use anyhow::Result;
@@ -18,10 +18,12 @@ use std::time::{Duration, Instant};
 /// Listens only; links that carry nothing unless asked (fdcanusb, RS485, UDP) show replies to others' queries
 /// only where the bus is shared.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz bus watch socketcan:can0
+  khz bus watch robot.toml --duration 10s")]
 pub struct Args {
-    /// The links: KIND:TARGET, a robot file, or `emulated`.
-    #[arg(required = true, value_name = "LINK")]
-    links: Vec<String>,
+    #[command(flatten)]
+    links: Links,
     /// End after this time, for example 10s.
     #[arg(long, value_parser = duration::parse)]
     duration: Option<Duration>,
@@ -36,7 +38,7 @@ struct Seen {
 
 /// Watches until Ctrl-C.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let mut desk = desk(&args.links)?;
+    let mut desk = desk(&args.links.all())?;
     let stop = stop_on_signal()?;
     let mut seen: BTreeMap<(usize, u32), Seen> = BTreeMap::new();
     let started = Instant::now();

@@ -12,6 +12,11 @@ use std::time::Duration;
 
 /// Print samples as JSON lines or CSV
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz log cat run.tlog -r servo -f pan.position --from 2 --to 2.5
+  khz log cat run.tlog -r event
+  khz log cat run.tlog -r tick --csv -f cycle_ns > cycle.csv
+  khz log cat run.tlog --follow")]
 pub struct Args {
     /// The log
     log: PathBuf,

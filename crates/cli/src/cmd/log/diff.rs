@@ -17,6 +17,9 @@ use std::process::ExitCode;
 /// Samples are compared with those of the same time, counted from the first sample of the record that has most: in a run's
 /// log, from its first tick. A sample without a partner within half a sampling interval is only in one log.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz log diff before.tlog after.tlog --tolerance 1e-6
+  khz log diff before.tlog after.tlog -r servo --by number")]
 pub struct Args {
     /// The log to compare with
     before: PathBuf,

@@ -2,7 +2,7 @@
 
 use super::shared::{Choice, Output, Progress, conclude, open, spare};
 use crate::cmd::text::{name, shortened};
-use crate::cmd::{show, tell_line};
+use crate::cmd::{note, show, warn};
 use anyhow::{Context, Result, bail};
 use khz_export::{CsvWriter, Damage, Integers, McapWriter, Names, Selection, scan};
 use khz_tlog::{Item, Reader};
@@ -13,12 +13,16 @@ use std::process::ExitCode;
 
 /// Convert a log: MCAP for Foxglove, PlotJuggler and Rerun; CSV or Parquet tables
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz log export run.tlog -o run.mcap
+  khz log export run.tlog --format csv -r servo
+  khz log export run.tlog -o tables.parquet --from 10")]
 pub struct Args {
     /// The log
     log: PathBuf,
-    /// The format
+    /// The format; by default that of the --output's ending
     #[arg(long)]
-    format: Format,
+    format: Option<Format>,
     /// The file (MCAP), or the folder for one table per record (CSV, Parquet). Default: beside the log
     #[arg(short, long)]
     output: Option<PathBuf>,
@@ -46,17 +50,32 @@ enum Format {
     Parquet,
 }
 
+impl Format {
+    /// The format of a file or folder of this name.
+    fn of(output: &Path) -> Option<Self> {
+        match output.extension()?.to_str()? {
+            "mcap" => Some(Self::Mcap),
+            "csv" => Some(Self::Csv),
+            "parquet" => Some(Self::Parquet),
+            _ => None,
+        }
+    }
+}
+
 /// Bytes of a table's file name before its number and extension: file systems allow 255 in all.
 const MAX_NAME: usize = 200;
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
+    let format = args.format.or_else(|| Format::of(args.output.as_deref()?));
+    let format =
+        format.context("which format? Give --format, or an --output that ends in .mcap, .csv or .parquet")?;
     let mut log = open(&args.log)?;
     let selection = args.choice.selection(&mut log)?;
-    if args.round_integers && args.format != Format::Mcap {
+    if args.round_integers && format != Format::Mcap {
         bail!("--round-integers is for MCAP; tables keep all digits");
     }
-    let damage = match args.format {
+    let damage = match format {
         Format::Mcap => mcap(&mut log, &args, &selection)?,
         Format::Csv => tables(&mut log, &args, &selection, "csv", csv_table)?,
         Format::Parquet => parquet(&mut log, &args, &selection)?,
@@ -78,8 +97,8 @@ fn mcap(log: &mut Reader<File>, args: &Args, selection: &Selection) -> Result<Da
     out.finish()?.keep()?;
     tell(&path)?;
     if !beyond.is_empty() && integers == Integers::Exact {
-        tell_line(format_args!(
-            "khz: 64-bit integers in {} are beyond what float64 holds exactly; PlotJuggler stops there: export with \
+        warn(format_args!(
+            "64-bit integers in {} are beyond what float64 holds exactly; PlotJuggler stops there: export with \
              --round-integers, or switch off its strict truncation check (Preferences, Behavior, Parsing)",
             beyond.join(", ")
         ));
@@ -195,8 +214,8 @@ fn harmless(name: &str) -> String {
 fn tell_if_cut(record: &str, path: &Path) {
     if record.len() > MAX_NAME {
         let (begin, table) = (shortened(record), path.display());
-        tell_line(format_args!(
-            "khz: the record {begin} has a name of {} bytes, too long for a file; its table is {table}",
+        note(format_args!(
+            "the record {begin} has a name of {} bytes, too long for a file; its table is {table}",
             record.len()
         ));
     }

@@ -13,6 +13,9 @@ const SPARSE: u64 = 8;
 
 /// Write part of a log, some records or some time, to a log of its own
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz log extract run.tlog --from 10 --to 12 -o fall.tlog
+  khz log extract run.tlog -r event -o events.tlog")]
 pub struct Args {
     /// The log
     log: PathBuf,

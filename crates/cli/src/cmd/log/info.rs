@@ -13,6 +13,9 @@ use std::process::ExitCode;
 
 /// Show what a log holds: its records, their samples, rates and sizes
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz log info run.tlog
+  khz log info *.tlog --json")]
 pub struct Args {
     /// The logs
     #[arg(required = true)]

@@ -8,12 +8,13 @@ mod info;
 mod plot;
 mod record;
 mod repair;
+mod report;
 mod shared;
 
 use anyhow::Result;
 use std::process::ExitCode;
 
-/// Work with logs: look into them, convert, mend, compare, receive them
+/// Work with logs: inspect, convert, plot, repair, compare and receive them, make reports
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -29,6 +30,7 @@ enum Command {
     Plot(plot::Args),
     Diff(diff::Args),
     Repair(repair::Args),
+    Report(report::Args),
     Record(record::Args),
 }
 
@@ -42,6 +44,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Plot(args) => plot::run(args),
         Command::Diff(args) => diff::run(args),
         Command::Repair(args) => repair::run(args),
+        Command::Report(args) => report::run(&args),
         Command::Record(args) => record::run(args),
     }
 }

@@ -17,6 +17,9 @@ const MAX_LINES: usize = 400;
 
 /// Plot fields over time to a self-contained HTML page
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz log plot run.tlog pan.position               of the servo and of its command
+  khz log plot run.tlog servo.*.torque tick.cycle_ns -o torque.html")]
 pub struct Args {
     /// The log
     log: PathBuf,

@@ -1,7 +1,7 @@
 //! `khz log record`: a log of what other processes and machines send.
 
 use super::shared::create;
-use crate::cmd::{stop_on_signal, tell};
+use crate::cmd::{stop_on_signal, tell, warn};
 use anyhow::{Context, Result};
 use khz_robot::recorder::{Disk, Files, Intake, IntakeCounts};
 use khz_rt::clock::realtime_ns;
@@ -25,6 +25,9 @@ const BUFFER: usize = 64 << 20;
 
 /// Receive samples by UDP and write them to a log, until interrupted
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz log record --listen 0.0.0.0:7400 -o robots.tlog
+  khz log record --listen 0.0.0.0:7400 -o robots.tlog --duration 1h30m --strict")]
 pub struct Args {
     /// The address to receive at, such as 0.0.0.0:7400; port 0 takes a free one
     #[arg(long, value_name = "ADDR")]
@@ -114,7 +117,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     match why {
         None => Ok(ExitCode::from(u8::from(args.strict && !(counts.is_whole() && dropped == 0)))),
         Some(why) => {
-            tell(&format!("khz: ended early: {why}\n"));
+            warn(format_args!("ended early: {why}"));
             Ok(ExitCode::from(1))
         }
     }
@@ -194,7 +197,7 @@ impl Notices {
             return;
         }
         if let Some(text) = self.text(counts, dropped) {
-            tell(&text);
+            warn(&text);
             (self.reported, self.dropped, self.next) = (counts, dropped, at + NOTICE);
         }
     }
@@ -222,7 +225,7 @@ impl Notices {
             .filter(|(count, _)| *count > 0)
             .map(|(count, what)| format!("{count} {what}"))
             .collect();
-        (!told.is_empty()).then(|| format!("khz: {}\n", told.join("; ")))
+        (!told.is_empty()).then(|| told.join("; "))
     }
 }
 
@@ -273,7 +276,7 @@ fn summarise(args: &Args, counts: &IntakeCounts, bytes: u64, dropped: u64) -> Re
             "{path}: {bytes} bytes, {samples} samples of {senders} senders; datagrams: {lost} lost, {repeated} \
              repeated, {refused} refused, {dropped} dropped here; samples: {unknown} without a schema, {unfit} refused \
              that do not fit theirs, {restamped} with the time of their arrival (their clock differs too much), \
-             {beyond_share} beyond their address's share of --limit; {evicted} others were heard that sent no sample"
+             {beyond_share} beyond their address's share of --limit; {evicted} other senders sent no sample"
         ),
     };
     crate::cmd::show(&(text + "\n"))

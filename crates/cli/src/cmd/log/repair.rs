@@ -1,7 +1,7 @@
 //! `khz log repair`: a whole log from what is left of one.
 
 use super::shared::{Output, Progress, spare};
-use crate::cmd::{show, tell_line};
+use crate::cmd::{show, warn};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::fs::File;
@@ -10,6 +10,8 @@ use std::process::ExitCode;
 
 /// Make a whole log, with index, links and seek markers, of everything sound in a damaged one
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz log repair cut.tlog -o whole.tlog")]
 pub struct Args {
     /// The damaged log; it is not changed
     log: PathBuf,
@@ -63,7 +65,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     );
     show(&text)?;
     if nothing_kept {
-        tell_line(format_args!("khz: {name}: no sample could be kept; keep this log"));
+        warn(format_args!("{name}: no sample could be kept; keep this log"));
     }
     Ok(ExitCode::from(u8::from(nothing_kept)))
 }

@@ -1,18 +1,18 @@
 //! What the log commands have in common: opening, choosing, progress, telling of damage.
 
 pub use crate::cmd::output::{Output, create, spare};
-use crate::cmd::tell_line;
+pub use crate::cmd::progress::Progress;
 use crate::cmd::text::{self, Printable};
+use crate::cmd::{note, warn};
 use anyhow::{Context, Result, anyhow, bail};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use khz_export::{Damage, Selection, columns, scan};
 use khz_settings::nearest;
 use khz_tlog::{Item, Reader, RecordInfo};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 /// Which samples of a log.
 #[derive(clap::Args)]
@@ -104,7 +104,9 @@ pub fn check_fields(log: &mut Reader<File>, records: &[String], fields: &[String
     log.survey()?;
     let chosen =
         |record: &&RecordInfo| records.is_empty() || records.iter().any(|name| name == record.name());
-    let paths: Vec<String> = log.records().iter().filter(chosen).flat_map(paths).collect();
+    let mut paths: Vec<String> = log.records().iter().filter(chosen).flat_map(paths).collect();
+    let mut seen = HashSet::new();
+    paths.retain(|path| seen.insert(path.clone()));
     let wrong = fields
         .iter()
         .find(|field| !paths.iter().any(|path| is_within(path, field) || is_within(field, path)));
@@ -176,52 +178,16 @@ pub fn table_out() -> BufWriter<Box<dyn Write>> {
     BufWriter::with_capacity(64 << 10, Box::new(std::io::stdout().lock()))
 }
 
-/// How far a command is, shown on a terminal once it takes more than a second.
-pub struct Progress {
-    bar: ProgressBar,
-    started: Instant,
-    calls: u32,
-}
-
-impl Progress {
-    /// Of `total` bytes.
-    pub fn new(total: u64) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
-        let style =
-            ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left");
-        if let Ok(style) = style {
-            bar.set_style(style);
-        }
-        Self { bar, started: Instant::now(), calls: 0 }
-    }
-
-    /// Tells the position.
-    pub fn at(&mut self, position: u64) {
-        self.calls = self.calls.wrapping_add(1);
-        if !self.calls.is_multiple_of(1024) {
-            return;
-        }
-        if self.bar.is_hidden() && self.started.elapsed() > Duration::from_secs(1) {
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
-        self.bar.set_position(position);
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
-    }
-}
-
 /// Tells of damage on stderr and gives the exit code.
 pub fn conclude(path: &Path, damage: &Damage) -> ExitCode {
     let Some(first) = &damage.first else { return ExitCode::SUCCESS };
-    tell_line(format_args!("khz: {}: {first}", path.display()));
-    if damage.places > 1 {
-        tell_line(format_args!("khz: {}: and {} more damaged places", path.display(), damage.places - 1));
+    warn(format_args!("{}: {first}", path.display()));
+    match damage.places - 1 {
+        0 => {}
+        1 => warn(format_args!("{}: 1 more damaged place", path.display())),
+        more => warn(format_args!("{}: {more} more damaged places", path.display())),
     }
-    tell_line("khz: what is sound was read; `khz log repair` makes a whole log of it");
+    note("the rest was read; `khz log repair` writes it to a whole log");
     ExitCode::from(1)
 }
 

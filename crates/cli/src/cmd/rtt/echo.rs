@@ -15,6 +15,9 @@ use std::time::Duration;
 /// Prints one line, the address it listens on, and answers until Ctrl-C. Only whole requests of `khz rtt send` are
 /// answered, never with more bytes than came.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz rtt echo --bind 0.0.0.0
+  khz rtt echo --receive spin --priority 80 --cpu 3")]
 pub struct Args {
     /// Address to listen on. Loopback unless told otherwise; 0.0.0.0 is every network of this machine.
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
@@ -53,7 +56,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         show(&format!("{}\n", json!(counts)))?;
     } else {
         tell_line(format_args!(
-            "{} requests answered; {} foreign, {} damaged, {} replies and {} unsent answers counted",
+            "{} requests answered; {} unexpected, {} damaged, {} replies and {} unsent answers counted",
             counts.answered, counts.foreign, counts.damaged, counts.replies, counts.unsent
         ));
     }

@@ -16,6 +16,10 @@ use std::time::Duration;
 /// Takes root. Nothing outside the namespaces is touched. There is no wire in it: it shows what the kernel and the
 /// programs take. Exit code 1: something was lost, or never asked.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sudo khz rtt lab --duration 10s --report lab.html
+  sudo khz rtt lab --loss-percent 0.1 --only \"1 kHz\"
+  sudo khz rtt lab --robot robots/ethernet.toml --per-board 3")]
 pub struct Args {
     /// Devices at the switch, 1 to 250.
     #[arg(long, default_value_t = 40)]
@@ -35,7 +39,7 @@ pub struct Args {
     /// Hold it up for as much longer or shorter, at random, µs.
     #[arg(long, default_value_t = 0)]
     jitter_us: u32,
-    /// Lose so many of a hundred datagrams on their way there, and as many on their way back (netem).
+    /// Packet loss each way, in percent (the kernel's qdisc netem).
     #[arg(long, default_value_t = 0.0)]
     loss_percent: f64,
     /// How the controller waits for answers: block, hybrid or spin.

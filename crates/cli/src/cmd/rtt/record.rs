@@ -1,7 +1,7 @@
 //! `khz rtt record`: the remote logging service.
 
 use super::{RECORDER_PORT, echo::end_after};
-use crate::cmd::{show, stop_on_signal, tell_line};
+use crate::cmd::{show, stop_on_signal, warn};
 use anyhow::Result;
 use khz_rtt::Recorder;
 use serde_json::json;
@@ -14,6 +14,9 @@ use std::time::Duration;
 ///
 /// Prints one line, the address it listens on, and records until Ctrl-C. Exit code 1: something is missing in the log.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz rtt record round_trips.tlog --bind 0.0.0.0
+  khz rtt record round_trips.tlog --duration 1h30m")]
 pub struct Args {
     /// The log to write, which must not be there yet.
     output: PathBuf,
@@ -43,7 +46,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         end_after(duration, stop.clone());
     }
     show(&format!("{}\n", recorder.address()?))?;
-    let (recorded, logged) = recorder.run(&stop, |losses| tell_line(format_args!("khz: {losses}")))?;
+    let (recorded, logged) = recorder.run(&stop, |losses| warn(losses))?;
     if args.json {
         show(&format!("{:#}\n", json!({ "recorded": recorded, "logged": logged })))?;
     } else {
@@ -61,7 +64,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             );
         }
         text += &format!(
-            "{} written, {} dropped; {} foreign, {} damaged and {} refused datagrams\n",
+            "{} written, {} dropped; {} unexpected, {} damaged and {} refused datagrams\n",
             logged.written, logged.dropped, recorded.foreign, recorded.damaged, recorded.refused
         );
         show(&text)?;

@@ -1,7 +1,8 @@
 //! `khz rtt send`: the sender.
 
 use super::PORT;
-use crate::cmd::{BAD_INPUT, complain, output, show, show_progress, stop_on_signal, tell_line};
+use crate::cmd::progress::left;
+use crate::cmd::{BAD_INPUT, complain, note, output, show, show_progress, stop_on_signal, tell_line, warn};
 use anyhow::{Context, Result, bail};
 use khz_page::{Distribution, duration};
 use khz_rt::Wake;
@@ -16,10 +17,15 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Ask devices at a fixed rate and measure their round trips.
+/// Send requests to devices at a fixed rate and measure their round trips.
 ///
-/// Exit code 0: every planned question was asked and answered. 1: some were not. 2: it could not be measured.
+/// Exit code 0: every planned request was sent and answered. 1: some were not. 2: it could not be measured.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz rtt send 192.168.1.10 --duration 60s --report one.html --save one.json
+  khz rtt send 192.168.1.10 192.168.1.11 --rate 500 --link-mbit 100
+  khz rtt send 192.168.1.255 --ask broadcast --expect 12
+  khz rtt send 192.168.1.10 --compare-receive")]
 pub struct Args {
     /// The devices, as HOST or HOST:PORT; for `--ask broadcast` the broadcast address.
     #[arg(required = true)]
@@ -36,7 +42,7 @@ pub struct Args {
     /// Bytes of a datagram, 48 to 65507.
     #[arg(long, default_value_t = 200)]
     payload: usize,
-    /// How to ask: together (all questions, then all answers), singly (one after the other), broadcast.
+    /// How to send: together (all requests, then all answers), singly (one after the other), broadcast.
     #[arg(long, default_value = "together")]
     ask: Ask,
     /// How many devices a broadcast expects; without it, as many as have answered before.
@@ -45,14 +51,14 @@ pub struct Args {
     /// How to wait for answers: block, hybrid (spin a moment, then block) or spin.
     #[arg(long, default_value = "hybrid")]
     receive: Receive,
-    /// Let the kernel poll the network card for so many µs when nothing is there (SO_BUSY_POLL).
+    /// Time for which the kernel polls the network card when nothing is there (SO_BUSY_POLL), µs.
     #[arg(long, default_value_t = 0, value_name = "US")]
     busy_poll: u32,
     /// Run with each way of receiving in turns (block, hybrid, spin, busy polling) and compare them.
     #[arg(long, conflicts_with_all = ["log", "stream", "save"])]
     compare_receive: bool,
-    /// Ask the kernel (and the network card, if it can) for its own times of every datagram, and tell time in the
-    /// stack from time on the wire.
+    /// Use timestamps of the kernel (and of the network card, if it has them), to separate time in the stack from
+    /// time on the wire.
     #[arg(long)]
     stamps: bool,
     /// How to wait for the tick: sleep, hybrid, spin, timerfd or sigwait.
@@ -88,7 +94,7 @@ pub struct Args {
     /// Write the results here, for comparing them later; must not be there yet, unless --resume goes on from it.
     #[arg(long)]
     save: Option<PathBuf>,
-    /// Write what there is so far to the file of --save every so many seconds.
+    /// Save the results so far to the file of --save at this interval.
     #[arg(long, value_name = "SECONDS", requires = "save", value_parser = clap::value_parser!(u32).range(1..))]
     checkpoint: Option<u32>,
     /// Go on from the file of --save, if it is there: with what is left of the ticks.
@@ -120,7 +126,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(before) = &before {
         let made = before.planned.as_ref().map_or(before.ticks, |planned| planned.periods);
         plan.ticks = plan.ticks.saturating_sub(made);
-        tell_line(format_args!("khz: going on after {made} planned ticks, {} are left", plan.ticks));
+        note(format_args!("going on after {made} planned ticks, {} are left", plan.ticks));
     }
     let mut sender = Sender::new(plan.clone())?;
     if let Some(recorder) = &args.stream {
@@ -160,7 +166,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     show(&if args.json { format!("{:#}\n", summary(&results)) } else { table(&results) })?;
     if let Some(silence) = silence(&results) {
-        tell_line(format_args!("khz: {silence}"));
+        warn(silence);
     }
     if !kept {
         return Ok(ExitCode::from(BAD_INPUT));
@@ -345,9 +351,11 @@ fn watched(sender: Sender, plan: &Plan, stop: &AtomicBool, mut whole: Whole<'_>)
     let rest = std::thread::scope(|scope| {
         if std::io::stderr().is_terminal() {
             scope.spawn(|| {
+                let started = Instant::now();
                 while !done.load(Ordering::Relaxed) {
-                    tell(&live, plan)
+                    tell(&live, plan, started.elapsed());
                 }
+                show_progress("\r\x1b[K");
             });
         }
         let keeper = checkpoints.as_mut().zip(every).map(|(checkpoints, every)| {
@@ -368,13 +376,13 @@ fn watched(sender: Sender, plan: &Plan, stop: &AtomicBool, mut whole: Whole<'_>)
     whole.results.context("nothing was measured")
 }
 
-fn tell(live: &Live, plan: &Plan) {
+fn tell(live: &Live, plan: &Plan, elapsed: Duration) {
     std::thread::sleep(Duration::from_millis(250));
+    let (ticks, missed) = (live.ticks.load(Ordering::Relaxed), live.missed.load(Ordering::Relaxed));
+    let left = left((ticks + missed) as f64 / plan.ticks.max(1) as f64, elapsed);
     show_progress(&format!(
-        "\r{} of {} ticks, {} never asked, {} answers, {} incomplete, worst {}   ",
-        live.ticks.load(Ordering::Relaxed),
+        "\r\x1b[K{ticks} of {} ticks, {missed} never asked, {} answers, {} incomplete, worst {}{left}",
         plan.ticks,
-        live.missed.load(Ordering::Relaxed),
         live.answered.load(Ordering::Relaxed),
         live.incomplete.load(Ordering::Relaxed),
         duration(live.worst_ns.load(Ordering::Relaxed) as f64),
