@@ -17,6 +17,8 @@ from ._native import (
     CommandError,
     ConfigError,
     ControllerTimeout,
+    JointCommand,
+    JointState,
     KilohertzError,
     LogError,
     Module,
@@ -25,6 +27,7 @@ from ._native import (
     RobotError,
     StartError,
     State,
+    __version__,
 )
 from .connection import Connection, Found, Servo
 from .log import Log, Record, open_log
@@ -41,6 +44,8 @@ __all__ = [
     "ControllerTimeout",
     "Doing",
     "Found",
+    "JointCommand",
+    "JointState",
     "KilohertzError",
     "Live",
     "Log",
@@ -59,6 +64,7 @@ __all__ = [
     "State",
     "Summary",
     "Table",
+    "__version__",
     "open_log",
     "open_result",
 ]

@@ -45,6 +45,9 @@ class Connection:
         self.buses = buses
         """Names of the buses."""
 
+    def __repr__(self) -> str:
+        return f"<Connection: {', '.join(self.servos)} on {', '.join(self.buses)}>"
+
     def scan(self, timeout: float = 0.05) -> list[Found]:
         """The servos that answer on each bus, whether the robot file has them or not."""
         found = self._native.scan(timeout)
@@ -113,6 +116,9 @@ class Servo:
         self._index = index
         self.name = name
         """Its name."""
+
+    def __repr__(self) -> str:
+        return f"<Servo {self.name}>"
 
     def query(self, registers: Mapping[int, str] | None = None, timeout: float = 0.02) -> Reply:
         """Asks for its state, and for further registers: {number: "int8" | "int16" | "int32" | "float"}."""

@@ -37,7 +37,11 @@ class Log:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._native = _native.Log(os.fspath(path))
+        self._path = os.fspath(path)
         self._start_us: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<Log {self._path}: {', '.join(self.keys())}>"
 
     def __getitem__(self, name: str) -> Record:
         """The record of this name; KeyError tells which there are."""
@@ -93,6 +97,9 @@ class Record:
         self._stop_us = stop_us
         self.name = name
         """The record's name."""
+
+    def __repr__(self) -> str:
+        return f"<Record {self.name}: {', '.join(self.fields[:6])}{', …' if len(self.fields) > 6 else ''}>"
 
     @property
     def fields(self) -> list[str]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import gc
+import html
 import json
 import os
+import pathlib
 import signal
 import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -77,6 +81,18 @@ class Summary(dict[str, Any]):
     `overhead_ns` (ours around it). Of a chain `modules` lists each module's `name` and `time` in ns.
     """
 
+    _run: _native.Run | None = None
+
+    def __getstate__(self) -> None:
+        """A copy has the figures alone."""
+
+    def report(self, path: str | os.PathLike[str]) -> pathlib.Path:
+        """Writes the report, a page of HTML, and returns its path. FileExistsError if that is there. The one that a run
+        writes beside its log is `summary["report"]`."""
+        if self._run is None:
+            raise ValueError("a copy of a summary has no report; `khz log report` makes one of the log")
+        return _write_new(pathlib.Path(path), self._run.page())
+
     @property
     def distributions(self) -> Table:
         """Every distribution in these figures as a table: one row each, those of servos and modules by their names."""
@@ -87,6 +103,21 @@ class Summary(dict[str, Any]):
             f"<Summary: {self.ticks} ticks at {self.rate_hz:.1f} Hz of {self.target_rate_hz:.0f}, "
             f"{self.missed_replies} replies missed; {self.end}>"
         )
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "rate": f"{self.rate_hz:.2f} Hz of {self.target_rate_hz:.0f}",
+            "ticks": f"{self.ticks:,}",
+            "lost periods": f"{self.controlled['lost_periods']:,}",
+            "missed replies": f"{self.missed_replies:,}",
+            "overruns": f"{self.overruns:,}",
+            "bus cycle": _microseconds(self.cycle_ns),
+            "wake latency": _microseconds(self.wake_latency_ns),
+            "end": self.end,
+            "log": self.log or "none",
+        }
+        lines = (f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>" for name, value in rows.items())
+        return f"<table><caption>{html.escape(self.robot)}</caption>{''.join(lines)}</table>"
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -133,6 +164,9 @@ class Robot:
             lines += ["[[servo]]", f'name = "servo_{number}"', 'bus = "main"', f"id = {number}"]
         return cls.parse("\n".join(lines), "emulated")
 
+    def __repr__(self) -> str:
+        return f"<Robot {self.name}: {', '.join(self.servos)} on {', '.join(self.buses)} at {self.rate_hz:g} Hz>"
+
     @property
     def name(self) -> str:
         """Its name."""
@@ -165,6 +199,7 @@ class Robot:
         duration: float | None = None,
         log: str | os.PathLike[str] | None = None,
         record: bool = True,
+        report: bool = True,
         patience: float = 1.0,
         virtual_time: bool = False,
     ) -> Summary:
@@ -179,7 +214,8 @@ class Robot:
         same tick under the names they have there. Each finds the command as the one before left it, and the time each
         takes is told by name in `modules` of the summary.
 
-        `log` replaces the file's log; `record=False` writes none. A controller that does not return for `patience`
+        `log` replaces the file's log; `record=False` writes none. The report is written beside the log, unless
+        `report=False`. A controller that does not return for `patience`
         seconds gets a ControllerTimeout raised inside it.
 
         With `virtual_time` an emulated robot runs as fast as the CPU computes it: the run repeats exactly and says nothing
@@ -201,7 +237,40 @@ class Robot:
                 patience=patience,
                 virtual_time=virtual_time,
             )
-            return _summary(run.finish())
+            return _summary(run, run.finish(), report)
+
+    async def run_async(
+        self,
+        controller: AnyController | None = None,
+        *,
+        duration: float | None = None,
+        log: str | os.PathLike[str] | None = None,
+        record: bool = True,
+        report: bool = True,
+        patience: float = 1.0,
+        virtual_time: bool = False,
+    ) -> Summary:
+        """As `run`, while other tasks of this event loop go on. The controller is called on the loop's own thread.
+        When the task is cancelled, as by Ctrl-C, the robot is brought down gently first."""
+        if isinstance(controller, Mapping):
+            controller = dict(controller)
+        with _undisturbed(), _ends_gently():
+            run = self._native.start(
+                controller,
+                duration=duration,
+                log=_path(log),
+                record=record,
+                patience=patience,
+                virtual_time=virtual_time,
+            )
+            ending = asyncio.ensure_future(asyncio.to_thread(run.finish))
+            try:
+                text = await asyncio.shield(ending)
+            except asyncio.CancelledError:
+                run.stop()
+                await asyncio.wait([ending])
+                raise
+            return _summary(run, text, report)
 
     def start(
         self,
@@ -210,6 +279,7 @@ class Robot:
         duration: float | None = None,
         log: str | os.PathLike[str] | None = None,
         record: bool = True,
+        report: bool = True,
     ) -> Live:
         """Starts the robot with Python beside the loop, which holds every joint until the first command.
 
@@ -219,7 +289,7 @@ class Robot:
         _signals.begin()
         try:
             run = self._native.start_beside(age_limit=age_limit, duration=duration, log=_path(log), record=record)
-            return Live(run, self.servos)
+            return Live(run, self.servos, report)
         except BaseException:
             _signals.end()
             raise
@@ -232,8 +302,9 @@ class Robot:
 class Live:
     """A robot running while Python does as it likes: `state()` and `send()` never wait for the loop."""
 
-    def __init__(self, native: _native.Run, servos: list[str]) -> None:
+    def __init__(self, native: _native.Run, servos: list[str], report: bool = True) -> None:
         self._native = native
+        self._report = report
         self._summary: Summary | None = None
         self.servos = servos
         """Names of the servos, in the order of all arrays."""
@@ -284,11 +355,14 @@ class Live:
         if self._summary is None:
             first = self._finalizer.detach()
             try:
-                self._summary = _summary(self._native.finish())
+                self._summary = _summary(self._native, self._native.finish(), self._report)
             finally:
                 if first:
                     _signals.end()
         return self._summary
+
+    def __repr__(self) -> str:
+        return f"<Live: {', '.join(self.servos)}, {'down' if self.over else 'running'}>"
 
     def __enter__(self) -> Live:
         return self
@@ -314,13 +388,42 @@ def _bring_down(native: _native.Run) -> None:
         _signals.end()
 
 
-def _summary(text: str) -> Summary:
+def _summary(run: _native.Run, text: str, report: bool) -> Summary:
     summary = Summary(json.loads(text))
+    summary._run = run
+    if report and summary["log"]:
+        try:
+            page = _write_new(pathlib.Path(summary["log"]).with_suffix(".html"), run.page(), numbered=True)
+            summary["report"] = os.fspath(page)
+        except OSError as error:
+            # The run was what it was, whether or not it can be reported.
+            warnings.warn(f"cannot write the report: {error}", RuntimeWarning, stacklevel=3)
     if not summary["ended_well"]:
         error = RobotError(summary["end"])
         error.summary = summary
         raise error
     return summary
+
+
+def _write_new(path: pathlib.Path, text: str, *, numbered: bool = False) -> pathlib.Path:
+    """Writes a file that is not there yet, or, `numbered`, the first with a number that is not."""
+    number = 0
+    while True:
+        candidate = path.with_stem(f"{path.stem}-{number}") if number else path
+        try:
+            with open(candidate, "x", encoding="utf-8") as file:
+                file.write(text)
+            return candidate
+        except FileExistsError:
+            if not numbered:
+                raise
+        number += 1
+
+
+def _microseconds(values: Mapping[str, Any]) -> str:
+    if not values["count"]:
+        return "no value"
+    return ", ".join(f"{name} {values[name] / 1000:.1f} µs" for name in ("p50", "p99", "max"))
 
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:

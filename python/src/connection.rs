@@ -64,6 +64,16 @@ pub struct Reply {
 }
 
 #[pymethods]
+impl Reply {
+    fn __repr__(&self) -> String {
+        let known = [("position", self.position), ("velocity", self.velocity), ("torque", self.torque)];
+        let known = known.into_iter().filter_map(|(name, value)| Some(format!(", {name} {:.4}", value?)));
+        let mode = self.mode.map_or("unknown".to_owned(), |mode| mode.to_string());
+        format!("<Reply: mode {mode}{}>", known.collect::<String>())
+    }
+}
+
+#[pymethods]
 impl Connection {
     /// Ids and UUIDs of the servos that answer, bus by bus: (bus, id, uuid).
     #[pyo3(signature = (timeout=0.05))]
@@ -140,7 +150,7 @@ impl Connection {
         let names: Vec<String> = self.config.servos.iter().map(|servo| servo.name.clone()).collect();
         let command = Command::new(py, &names);
         command.stop(py);
-        Ok((State::new(py, names.len())?, command))
+        Ok((State::new(py, &names)?, command))
     }
 
     /// Sends a raw frame at once.

@@ -41,7 +41,7 @@ pub fn controller(
 ) -> PyResult<(Box<dyn Controller>, Arc<Shared>)> {
     let shared = Arc::new(Shared::default());
     // Modules of a chain see one state.
-    let state = Py::new(py, State::new(py, names.len())?)?;
+    let state = Py::new(py, State::new(py, names)?)?;
     let made = |name: &str, given: &Bound<'_, PyAny>, first: bool| -> PyResult<Box<dyn Controller>> {
         if let Ok(module) = given.cast::<Module>() {
             return Ok(module.get().make());

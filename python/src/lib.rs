@@ -8,7 +8,7 @@
 //! | `beside` | Python beside the loop |
 //! | `connection` | servos without a loop |
 //! | `injected` | faults put into emulated devices |
-//! | `state` | what a controller sees and sets, as NumPy arrays |
+//! | `state`, `joint` | what a controller sees and sets, as NumPy arrays, and of one joint |
 //! | `attached` | a thread that stays known to Python |
 //! | `forked` | children of a process that runs a robot |
 //! | `signals` | learning of Ctrl-C without Python's lock |
@@ -24,6 +24,7 @@ mod control;
 mod error;
 mod forked;
 mod injected;
+mod joint;
 mod log;
 mod module;
 mod path;
@@ -43,6 +44,8 @@ mod _native {
         NoReplyError, RobotError, StartError,
     };
     #[pymodule_export]
+    use crate::joint::{JointCommand, JointState};
+    #[pymodule_export]
     use crate::log::Log;
     #[pymodule_export]
     use crate::module::Module;
@@ -53,6 +56,8 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        use pyo3::types::PyModuleMethods;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         crate::forked::tell_children(module)
     }
 }

@@ -8,10 +8,12 @@ use crate::injected::{Injected, Trouble};
 use crate::signals::Signals;
 use crate::state::{Command, State};
 use crate::times::nanoseconds;
-use khz_measure::run::RunSummary;
+use khz_measure::run::page::RunData;
+use khz_measure::run::{RunSummary, page_data};
 use khz_robot::assemble::{Links, open_links};
 use khz_robot::config::{Clock, QUADRUPED};
 use khz_robot::launch::{Landed, Launch, LaunchOptions};
+use khz_robot::session::SessionError;
 use khz_robot::{Controller, RobotConfig};
 use khz_rt::now_ns;
 use pyo3::exceptions::PyOSError;
@@ -182,7 +184,9 @@ impl Robot {
         });
         let (launch, troubles) = started?;
         Ok(Run {
+            text: self.text.clone(),
             names: self.servos(),
+            page: Mutex::new(None),
             launch: Mutex::new(Some(Box::new(launch))),
             troubles: Mutex::new(troubles),
             operator: parts.operator.map(Mutex::new),
@@ -222,7 +226,11 @@ enum Event {
 #[pyclass(frozen, module = "kilohertz")]
 pub struct Run {
     config: RobotConfig,
+    /// The robot file.
+    text: String,
     names: Vec<String>,
+    /// What its page shows, once it was waited for.
+    page: Mutex<Option<RunData>>,
     launch: Mutex<Option<Box<Launch>>>,
     operator: Option<Mutex<Operator>>,
     troubles: Mutex<Option<Producer<Trouble>>>,
@@ -253,8 +261,16 @@ impl Run {
         let interrupted = self.wait(py)?;
         let launch = self.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
         let launch = launch.ok_or_else(|| ClosedError::new_err("this run has been waited for"))?;
-        let landed = py.detach(|| launch.land()).map_err(|error| StartError::new_err(error.to_string()))?;
-        let summary = self.summary(py, landed);
+        let ended = py.detach(|| {
+            let landed = launch.land()?;
+            let figures = RunSummary::of(&self.config, &landed);
+            let page = page_data(&self.config, &self.text, &landed, &figures);
+            Ok((landed, figures, page))
+        });
+        let (landed, figures, page) =
+            ended.map_err(|error: SessionError| StartError::new_err(error.to_string()))?;
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = Some(page);
+        let summary = self.summary(py, landed, &figures);
         if let Some(error) = interrupted {
             return Err(error);
         }
@@ -271,6 +287,14 @@ impl Run {
         }
     }
 
+    /// The page of the run, once it was waited for.
+    fn page(&self, py: Python<'_>) -> PyResult<String> {
+        let page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
+        let data =
+            page.as_ref().ok_or_else(|| KilohertzError::new_err("this run has not been waited for"))?;
+        Ok(py.detach(|| data.page().to_string()))
+    }
+
     /// Puts a fault into the emulated devices.
     #[pyo3(signature = (kind, servo=0, value=0.0))]
     fn inject(&self, kind: &str, servo: usize, value: f64) -> PyResult<()> {
@@ -282,7 +306,7 @@ impl Run {
     fn state(&self, py: Python<'_>) -> PyResult<State> {
         let operator = self.operator()?;
         let mut operator = operator.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = State::new(py, self.names.len())?;
+        let mut state = State::new(py, &self.names)?;
         state.fill(py, operator.states.read());
         Ok(state)
     }
@@ -400,8 +424,8 @@ impl Run {
     }
 
     /// The figures of `khz run --json`, and the time in Python and our own around it.
-    fn summary(&self, py: Python<'_>, landed: Landed) -> Value {
-        let mut summary = serde_json::to_value(RunSummary::of(&self.config, &landed)).unwrap_or(Value::Null);
+    fn summary(&self, py: Python<'_>, landed: Landed, figures: &RunSummary) -> Value {
+        let mut summary = serde_json::to_value(figures).unwrap_or(Value::Null);
         // The controller goes with its machine, and leaves its times behind.
         py.detach(|| drop(landed));
         if let Some((call, overhead)) = self.shared.as_ref().and_then(|shared| shared.times()) {

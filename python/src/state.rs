@@ -1,17 +1,20 @@
 //! What a controller sees and sets: NumPy arrays made once and rewritten in place every tick.
 
 use crate::error::CommandError;
+use crate::joint::{JointCommand, JointState, index};
 use khz_robot::{PositionCommand, RobotState, ServoCommand};
 use numpy::{Element, PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 
 /// One-dimensional NumPy array.
-type Array<T> = Py<PyArray1<T>>;
+pub type Array<T> = Py<PyArray1<T>>;
 
 /// The robot as of its newest replies. The arrays have one item per servo, in the order of the robot file; the
 /// loop rewrites them in place, so keep a copy (`state.position.copy()`) of what is to stay.
 #[pyclass(module = "kilohertz")]
 pub struct State {
+    /// The names of the servos.
+    pub(crate) names: Vec<String>,
     /// Number of this tick, from 0.
     #[pyo3(get)]
     tick: u64,
@@ -23,34 +26,34 @@ pub struct State {
     dt: f64,
     /// Joint positions, rad. NaN before the first reply.
     #[pyo3(get)]
-    position: Array<f64>,
+    pub(crate) position: Array<f64>,
     /// Joint velocities, rad/s.
     #[pyo3(get)]
-    velocity: Array<f64>,
+    pub(crate) velocity: Array<f64>,
     /// Joint torques, N·m.
     #[pyo3(get)]
-    torque: Array<f64>,
+    pub(crate) torque: Array<f64>,
     /// Supply, V.
     #[pyo3(get)]
-    voltage: Array<f64>,
+    pub(crate) voltage: Array<f64>,
     /// Board temperature, °C.
     #[pyo3(get)]
-    temperature: Array<f64>,
+    pub(crate) temperature: Array<f64>,
     /// Age of the values, s; inf before the first reply.
     #[pyo3(get)]
-    age: Array<f64>,
+    pub(crate) age: Array<f64>,
     /// What the servos are doing: `kilohertz.Doing`.
     #[pyo3(get)]
-    doing: Array<u8>,
+    pub(crate) doing: Array<u8>,
     /// The same as the servo's family numbers it; of a moteus its mode register.
     #[pyo3(get)]
-    mode: Array<u8>,
+    pub(crate) mode: Array<u8>,
     /// The fault code of the servo's family; 0: none.
     #[pyo3(get)]
-    fault: Array<u32>,
+    pub(crate) fault: Array<u32>,
     /// The reply answers this tick's query.
     #[pyo3(get)]
-    fresh: Array<bool>,
+    pub(crate) fresh: Array<bool>,
     /// Attitude as a unit quaternion w, x, y, z (body → world); NaN without IMU.
     #[pyo3(get)]
     attitude: Array<f64>,
@@ -68,9 +71,11 @@ pub struct State {
 }
 
 impl State {
-    /// Arrays for so many servos, nothing known yet.
-    pub fn new(py: Python<'_>, servos: usize) -> PyResult<Self> {
+    /// Arrays for these servos, nothing known yet.
+    pub fn new(py: Python<'_>, names: &[String]) -> PyResult<Self> {
+        let servos = names.len();
         Ok(Self {
+            names: names.to_vec(),
             tick: 0,
             time: 0.0,
             dt: 0.0,
@@ -119,18 +124,31 @@ impl State {
     }
 }
 
+#[pymethods]
+impl State {
+    /// One joint by its name.
+    fn __getitem__(slf: Bound<'_, Self>, name: &str) -> PyResult<JointState> {
+        let index = index(&slf.try_borrow()?.names, name)?;
+        Ok(JointState::new(slf.unbind(), index))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<State: tick {}, {:.3} s, of {}>", self.tick, self.time, self.names.join(", "))
+    }
+}
+
 /// What each servo is to do next. The arrays have one item per servo, in the order of the robot file, and keep
 /// their values from tick to tick. Assigning to one (`command.position = 0.0`) fills it.
 #[pyclass(frozen, module = "kilohertz")]
 pub struct Command {
-    names: Vec<String>,
-    mode: Array<u8>,
-    position: Array<f64>,
-    velocity: Array<f64>,
-    torque: Array<f64>,
-    kp_scale: Array<f64>,
-    kd_scale: Array<f64>,
-    max_torque: Array<f64>,
+    pub(crate) names: Vec<String>,
+    pub(crate) mode: Array<u8>,
+    pub(crate) position: Array<f64>,
+    pub(crate) velocity: Array<f64>,
+    pub(crate) torque: Array<f64>,
+    pub(crate) kp_scale: Array<f64>,
+    pub(crate) kd_scale: Array<f64>,
+    pub(crate) max_torque: Array<f64>,
 }
 
 /// What a servo is told to do; see `kilohertz.Mode`.
@@ -141,6 +159,16 @@ const VELOCITY: u8 = 3;
 
 #[pymethods]
 impl Command {
+    /// One joint by its name.
+    fn __getitem__(slf: Bound<'_, Self>, name: &str) -> PyResult<JointCommand> {
+        let index = index(&slf.get().names, name)?;
+        Ok(JointCommand::new(slf.unbind(), index))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Command: for {}>", self.names.join(", "))
+    }
+
     /// What each servo is to do: `Mode.STOP`, `DAMP`, `POSITION` or `VELOCITY`.
     #[getter]
     fn mode(&self, py: Python<'_>) -> Array<u8> {

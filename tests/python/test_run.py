@@ -1,8 +1,10 @@
 """Python in the loop: what it sees, what it sets, and what happens when it fails."""
 
+import asyncio
 import gc
 import os
 import pathlib
+import pickle
 import signal
 import subprocess
 import sys
@@ -121,7 +123,7 @@ def test_a_controller_that_hangs_is_interrupted() -> None:
         while state.tick > 50:
             pass
 
-    with pytest.raises(kilohertz.ControllerTimeout):
+    with pytest.raises(kilohertz.ControllerTimeout, match="did not return within 0.2 s"):
         robot().run(controller, duration=5.0, patience=0.2)
 
 
@@ -132,6 +134,96 @@ def test_a_controller_stuck_where_python_cannot_reach_is_left_behind() -> None:
 
     with pytest.raises(kilohertz.ControllerTimeout, match="left behind"):
         robot().run(controller, duration=5.0, patience=0.2)
+
+
+@pytest.mark.parametrize("duration", [-1, float("nan"), float("inf")])
+def test_a_duration_that_cannot_be_is_refused(duration: float) -> None:
+    with pytest.raises(ValueError, match="duration is"):
+        robot().run(duration=duration)
+
+
+def test_joints_have_their_names() -> None:
+    seen: list[kilohertz.JointState] = []
+
+    def controller(state: kilohertz.State, command: kilohertz.Command) -> None:
+        command["servo_2"].position = 0.25
+        command["servo_2"].kp_scale *= 1.0
+        seen.append(state["servo_2"])
+        assert state["servo_2"].position == state.position[1]
+        assert command.position[1] == command["servo_2"].position == 0.25
+        assert state["servo_2"].fresh in (True, False)
+
+    robot().run(controller, duration=0.3)
+    assert "servo_2" in repr(seen[-1])
+
+    def typo(state: kilohertz.State, command: kilohertz.Command) -> None:
+        state["servo_9"]
+
+    with pytest.raises(KeyError, match="servo_9.*there are: servo_1, servo_2"):
+        robot().run(typo, duration=0.3)
+
+
+def test_reports_are_written_beside_the_log_and_where_they_are_wanted(tmp_path: pathlib.Path) -> None:
+    log = tmp_path / "run.tlog"
+    summary = robot().run(duration=0.2, log=log, virtual_time=True)
+    assert summary["report"] == str(tmp_path / "run.html")
+    page = summary.report(tmp_path / "again.html")
+    assert "<html" in page.read_text() and "servo_3" in page.read_text()
+    with pytest.raises(FileExistsError):
+        summary.report(page)
+    # The log's name is taken, and so is the report's.
+    assert robot().run(duration=0.2, log=log, virtual_time=True)["report"].endswith("run-1.html")
+    assert robot().run(duration=0.2, log=tmp_path / "c.tlog", virtual_time=True, report=False)["report"] is None
+    assert "<table" in summary._repr_html_() and "missed replies" in summary._repr_html_()
+    copied = pickle.loads(pickle.dumps(summary))
+    assert copied == summary
+    with pytest.raises(ValueError, match="khz log report"):
+        copied.report(tmp_path / "copy.html")
+
+
+def test_a_run_leaves_other_tasks_their_time() -> None:
+    async def both() -> tuple[kilohertz.Summary, int]:
+        running, turns = asyncio.create_task(robot().run_async(duration=0.3)), 0
+        while not running.done():
+            await asyncio.sleep(0.01)
+            turns += 1
+        return running.result(), turns
+
+    summary, turns = asyncio.run(both())
+    assert summary.ended_well and turns > 1
+
+
+def test_a_cancelled_run_brings_the_robot_down() -> None:
+    phases: list[int] = []
+
+    async def cancelled() -> None:
+        running = asyncio.create_task(robot().run_async(lambda state, command: phases.append(state.tick)))
+        while not phases:
+            await asyncio.sleep(0.01)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(cancelled())
+    ticks = len(phases)
+    time.sleep(0.05)
+    assert len(phases) == ticks
+
+
+def test_everything_says_what_it_is(tmp_path: pathlib.Path) -> None:
+    assert kilohertz.__version__.count(".") == 2
+    assert repr(robot()) == "<Robot emulated: servo_1, servo_2, servo_3 on main at 1000 Hz>"
+    with robot().connect() as connection:
+        assert repr(connection) == "<Connection: servo_1, servo_2, servo_3 on main>"
+        assert repr(connection.servo("servo_1")) == "<Servo servo_1>"
+        assert repr(connection.servo("servo_1").query(timeout=2.0)).startswith("<Reply: mode 0, position ")
+        state, command = connection.arrays()
+        assert repr(state) == "<State: tick 0, 0.000 s, of servo_1, servo_2, servo_3>"
+        assert repr(command) == "<Command: for servo_1, servo_2, servo_3>"
+    robot().run(duration=0.2, log=tmp_path / "run.tlog", virtual_time=True)
+    with kilohertz.open_log(tmp_path / "run.tlog") as log:
+        assert repr(log).startswith(f"<Log {tmp_path}/run.tlog: tick, servo, command")
+        assert repr(log["servo"]).startswith("<Record servo: servo_1.position, servo_1.velocity")
 
 
 PIPELINED = """

@@ -76,7 +76,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let (text, mut config) = match read(args.robot.as_deref()) {
         Ok(robot) => robot,
         Err(error) => {
-            tell_line(format_args!("{error:#}"));
+            complain(&error);
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };

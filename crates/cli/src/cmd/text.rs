@@ -47,7 +47,10 @@ pub fn tell_line(text: impl std::fmt::Display) {
 
 /// Reports an error and its causes on stderr.
 pub fn complain(error: &anyhow::Error) {
-    tell_line(format_args!("error: {error:#}"));
+    let text = format!("{error:#}");
+    // What is wrong in a robot file says itself which is an error and which a warning.
+    let is_said = ["error: ", "warning: "].iter().any(|prefix| text.starts_with(prefix));
+    tell_line(format_args!("{}{text}", if is_said { "" } else { "error: " }));
 }
 
 /// Reports on stderr what went wrong and ended nothing.

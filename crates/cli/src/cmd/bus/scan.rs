@@ -100,3 +100,21 @@ fn table(desk: &Desk, found: &[Found]) -> Result<String> {
     }
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_robot::RobotConfig;
+
+    #[test]
+    fn a_servo_that_does_not_reply_is_named_with_those_that_do() {
+        let mut desk = Desk::connect(&RobotConfig::quadruped()).unwrap();
+        let scan = Scan { last: 3, timeout_ns: 2_000_000_000, together: false };
+        let mut found = desk.scan(0, &scan).unwrap();
+        assert!(silent(&desk, &found, 3).is_empty(), "{found:?}");
+        found.remove(1);
+        let told = silent(&desk, &found, 3).join("\n");
+        assert!(told.starts_with("servo 2 (") && told.contains("did not reply; replied: 1, 3."), "{told}");
+        assert!(silent(&desk, &[], 1)[0].contains("replied: nobody"));
+    }
+}
