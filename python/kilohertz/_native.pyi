@@ -28,6 +28,7 @@ __all__ = [
     "Run",
     "StartError",
     "State",
+    "__version__",
 ]
 
 __version__: str

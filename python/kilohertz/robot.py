@@ -395,9 +395,9 @@ def _summary(run: _native.Run, text: str, report: bool) -> Summary:
         try:
             page = _write_new(pathlib.Path(summary["log"]).with_suffix(".html"), run.page(), numbered=True)
             summary["report"] = os.fspath(page)
-        except OSError as error:
+        except OSError as why:
             # The run was what it was, whether or not it can be reported.
-            warnings.warn(f"cannot write the report: {error}", RuntimeWarning, stacklevel=3)
+            warnings.warn(f"cannot write the report: {why}", RuntimeWarning, stacklevel=3)
     if not summary["ended_well"]:
         error = RobotError(summary["end"])
         error.summary = summary
