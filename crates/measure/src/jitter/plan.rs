@@ -219,6 +219,9 @@ pub fn duration_ns(text: &str) -> Result<i64, String> {
         let (number, tail) = rest.split_at(unit_at);
         let (unit, tail) = tail.split_at(tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len()));
         let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+        if unit.is_empty() {
+            return Err(format!("`{text}` has no unit of time: write 200us, 10s or 1h30m"));
+        }
         ns +=
             Some(number * nanoseconds(unit).ok_or_else(wrong)?).filter(|ns| *ns >= 0.0).ok_or_else(wrong)?;
         rest = tail.trim_start();
