@@ -243,7 +243,7 @@ fn compare(args: &Args, plan: &Plan, stop: &AtomicBool) -> Result<ExitCode> {
         let all = runs.iter().map(|run| (run.name.clone(), summary(run)));
         show(&format!("{:#}\n", Value::Object(all.collect())))?;
     } else {
-        let head: String = QUANTILES.iter().map(|(label, _)| format!("{label:>11}")).collect();
+        let head: String = QUANTILES.iter().map(|(label, _)| format!("{:>11}", heading(label))).collect();
         let mut text = format!("{:<26}{head}{:>8}{:>13}\n", "over planned periods", "lost", "never asked");
         for run in &runs {
             let missed = run.planned.as_ref().map_or(0, |planned| planned.missed);
@@ -392,6 +392,14 @@ fn tell(live: &Live, plan: &Plan, elapsed: Duration) {
 const QUANTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("p9999", 0.9999), ("max", 1.0)];
 
+/// `p99.9`, as people write what JSON has as `p999`.
+fn heading(label: &str) -> String {
+    match label.strip_prefix("p99") {
+        Some(rest) if !rest.is_empty() => format!("p99.{rest}"),
+        _ => label.to_owned(),
+    }
+}
+
 fn percentiles(values: &Distribution) -> Value {
     QUANTILES.iter().map(|(label, q)| ((*label).to_owned(), json!(values.quantile(*q)))).collect()
 }
@@ -503,7 +511,7 @@ fn headline(results: &Results) -> String {
 
 pub(super) fn table(results: &Results) -> String {
     let mut text = headline(results) + "\n";
-    let head: String = QUANTILES.iter().map(|(label, _)| format!("{label:>11}")).collect();
+    let head: String = QUANTILES.iter().map(|(label, _)| format!("{:>11}", heading(label))).collect();
     text += &format!("{:<24}{head}\n", "");
     let trips = results.round_trips();
     let rows = [
@@ -540,4 +548,15 @@ pub(super) fn table(results: &Results) -> String {
         duration(results.steal_ns as f64),
         results.setup.grade
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_headed_as_people_write_them() {
+        let headings = QUANTILES.map(|(label, _)| heading(label));
+        assert_eq!(headings, ["p50", "p90", "p99", "p99.9", "p99.99", "max"]);
+    }
 }
