@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// What may be added to a frame that is broken off.
-const SPARE: usize = 8;
+const SPARE: usize = 256;
 
 /// Frames to be written, as bytes.
 pub(crate) struct Outbox {

@@ -13,6 +13,7 @@
 //! | [`pi3hat`] | the five buses and the IMU of a pi3hat |
 //! | [`pl011`] | nothing by itself: a UART driven by its registers, which can carry [`rs485`] |
 //! | [`rs485`] | a half-duplex serial line |
+//! | [`slcan`] | CANable and other adapters that speak lines of text |
 //! | [`socketcan`] | CAN interfaces of the kernel |
 //! | [`udp`] | devices behind Ethernet |
 //! | [`faults`] | any link, with scripted loss, delay, duplication, corruption, reordering, bus-off |
@@ -26,6 +27,7 @@ pub mod pl011;
 pub mod replay;
 pub mod rs485;
 pub mod serial;
+pub mod slcan;
 pub mod socketcan;
 pub mod trace;
 pub mod udp;

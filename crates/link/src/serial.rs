@@ -114,20 +114,37 @@ pub struct Port {
 impl Port {
     /// Opens and sets up the port at `path`, for this process alone.
     pub(crate) fn open(path: &Path, settings: Settings) -> Result<Self, OpenError> {
-        Self::open_in(Path::new(SYS), path, settings)
+        Self::open_in(Path::new(SYS), path, settings, |_| Ok(()))
+    }
+
+    /// The same, and `greet` says to the device what it has to hear first, also whenever the port is opened again. It may wait.
+    pub(crate) fn open_and_greet(
+        path: &Path,
+        settings: Settings,
+        greet: impl Fn(BorrowedFd<'_>) -> io::Result<()> + Send + 'static,
+    ) -> Result<Self, OpenError> {
+        Self::open_in(Path::new(SYS), path, settings, greet)
     }
 
     /// The same, with the kernel's description of devices somewhere else.
-    fn open_in(sys: &Path, path: &Path, settings: Settings) -> Result<Self, OpenError> {
+    fn open_in(
+        sys: &Path,
+        path: &Path,
+        settings: Settings,
+        greet: impl Fn(BorrowedFd<'_>) -> io::Result<()> + Send + 'static,
+    ) -> Result<Self, OpenError> {
         let target = path.display().to_string();
         let (fd, granted) = open_port(path, settings).map_err(|error| explain(&target, &error))?;
+        greet(fd.as_fd())
+            .map_err(|error| OpenError::new(&target, &error, "is it the adapter that the file names?"))?;
         let identity = Identity::of_tty(sys, fd.as_fd());
         let (usb, refusal) = (identity.usb, Arc::new(OnceLock::new()));
         let guard = Guard::new(&target, identity, BY_ID, Arc::clone(&refusal));
         let (path, sys) = (path.to_owned(), sys.to_owned());
         let again = move || {
             let (fd, _) = open_port(&path, settings)?;
-            guard.check(&Identity::of_tty(&sys, fd.as_fd())).map(|()| fd)
+            guard.check(&Identity::of_tty(&sys, fd.as_fd()))?;
+            greet(fd.as_fd()).map(|()| fd)
         };
         let reopener = Reopener::new(again).map_err(|error| OpenError::new(&target, &error, "try again"))?;
         Ok(Self { name: target, fd: Some(fd), granted, usb, refusal, reopener: Some(reopener) })
@@ -338,7 +355,7 @@ mod tests {
         let sys = folder.join("sys");
         let master = plug_in(&name);
         identity::tests::plug_in(&sys, "1-1", "A", &number(&name));
-        let mut port = Port::open_in(&sys, &name, SETTINGS).unwrap();
+        let mut port = Port::open_in(&sys, &name, SETTINGS, |_| Ok(())).unwrap();
         assert_eq!(port.usb(), Some((0x1209, 0x2323)));
         // Of its neighbour the terminal stays, so that it cannot be given the number of the first.
         let other = plug_in(&name);

@@ -17,6 +17,8 @@
 //! | [`template`] | the two of them with everything but the numbers done beforehand, for the tick |
 //! | [`device`] | request → reply, for whoever plays a device |
 //! | [`fdcanusb`] | frame ⇄ lines of text, of the USB adapter and of the UART |
+//! | [`slcan`] | frame ⇄ lines of text of CANable and Lawicel adapters |
+//! | [`text`] | lines ⇄ a byte stream |
 //! | [`rs485`] | frame ⇄ bytes of a serial line |
 //! | [`mit`] | position, velocity, gains, torque ⇄ the codes of MIT-type servos |
 //! | [`damiao`] | the frames of Damiao servos |
@@ -40,8 +42,10 @@ pub mod register;
 pub mod reply;
 pub mod request;
 pub mod rs485;
+pub mod slcan;
 pub mod subframe;
 pub mod template;
+pub mod text;
 pub mod time;
 pub mod udp;
 pub mod value;

@@ -3,9 +3,10 @@
 use super::Port;
 use crate::config::WireKind;
 use khz_wire::Frame;
+use khz_wire::fdcanusb::MAX_LINE;
 use khz_wire::fdcanusb::device::Uart;
-use khz_wire::fdcanusb::{Lines, MAX_LINE};
 use khz_wire::rs485::{self, Decoder};
+use khz_wire::text::Lines;
 use rustix::event::PollFlags;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};

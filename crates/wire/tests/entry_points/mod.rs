@@ -3,7 +3,8 @@
 #![allow(dead_code)]
 
 use khz_wire::device::{Refusal, RegisterFile, Server};
-use khz_wire::fdcanusb::{Dialect, Lines, device, host};
+use khz_wire::fdcanusb::{Dialect, device, host};
+use khz_wire::text::Lines;
 use khz_wire::{
     Format, Frame, Register, Reply, ReplyLayout, Resolution, Subframes, Value, pi3hat, rs485, udp,
 };

@@ -1,0 +1,325 @@
+//! CAN adapters that speak lines of text over a serial port: CANable and its clones, Lawicel's CAN232 and CANUSB.
+//!
+//! Adapters answer every line, some lines, or nothing, so answers are never waited for or counted on; a bell, which refuses
+//! something, counts as an error. Some firmwares execute what an earlier line left in their buffer: an empty line, or one cut short,
+//! sends an old frame again (normaldotcom/canable2-fw). So no line is ever empty or shortened: what was begun and must not be sent any
+//! more is made longer than any adapter's buffer, and then dropped by it.
+
+use crate::serial::{Direction, Granted, Port, Settings};
+use crate::stream::{Speech, Stream};
+use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
+use khz_settings::section;
+use khz_wire::slcan::{BELL, Line, MAX_LINE, data_command, is_end, nominal_command, parse, write};
+use khz_wire::text::Lines;
+use khz_wire::{Frame, Request};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+/// Frames a CANable queues, the smallest of the known ones.
+const IN_FLIGHT: u16 = 28;
+
+/// Longer than the buffer of any known adapter (165 bytes), and no command of any: what it ends is dropped.
+const FLUSH: [u8; 201] = {
+    let mut line = [b'#'; 201];
+    line[200] = b'\r';
+    line
+};
+
+/// How long an adapter takes to answer a command, at most; beside the bytes' own time.
+const ANSWER: Duration = Duration::from_millis(20);
+
+section! {
+    /// A bus with `link = "slcan"`: a CANable, or another adapter that speaks lines of text.
+    SlcanLink {
+        /// The serial device; `/dev/serial/by-id/…` does not change between boots.
+        path: String, "";
+        /// Line speed, for adapters on a UART; USB adapters ignore it.
+        baud: u32 = 115_200, "bit/s", 9600 => 12_000_000;
+        /// Bit rate of the bus, of arbitration where it is CAN-FD: 10, 20, 50, 100, 125, 250, 500 or 1000 kbit/s.
+        nominal_bit_rate: u32 = 1_000_000, "bit/s", 10_000 => 1_000_000;
+        /// Bit rate of the data phase, for adapters that speak CAN-FD: 0.5, 1, 2, 4, 5 or 8 Mbit/s (CANable 2: 2 or 5). Without the
+        /// key the bus carries classic CAN frames only.
+        data_bit_rate: Option<u32> = None, "bit/s", 500_000 => 8_000_000;
+    }
+}
+
+impl SlcanLink {
+    /// The adapter at this path, with the defaults.
+    pub fn at(path: impl AsRef<Path>) -> Self {
+        Self { path: path.as_ref().to_string_lossy().into_owned(), ..Self::default() }
+    }
+
+    /// The commands that set the bit rates and open the channel.
+    ///
+    /// # Errors
+    /// Which bit rate no adapter has.
+    pub fn greeting(&self) -> Result<Vec<u8>, String> {
+        let Some(nominal) = nominal_command(self.nominal_bit_rate) else {
+            let rates = "10, 20, 50, 100, 125, 250, 500 and 1000 kbit/s";
+            return Err(format!(
+                "no adapter has {} bit/s (`nominal_bit_rate`): there are {rates}",
+                self.nominal_bit_rate
+            ));
+        };
+        let mut greeting = nominal.to_vec();
+        if let Some(rate) = self.data_bit_rate {
+            let rates = "0.5, 1, 2, 4, 5 and 8 Mbit/s";
+            let unknown = || format!("no adapter has {rate} bit/s (`data_bit_rate`): there are {rates}");
+            greeting.extend(data_command(rate).ok_or_else(unknown)?);
+        }
+        greeting.extend(b"O\r");
+        Ok(greeting)
+    }
+}
+
+/// One slcan adapter: one link with one channel.
+///
+/// # Realtime contract
+/// As [`Link`]. [`Link::begin_cycle`] makes one `ioctl`, [`Link::send`] no system call, [`Link::flush`] one `write`, [`Link::receive`] at most
+/// one `read` (and a `write` while the kernel did not take all of a burst).
+pub struct Slcan {
+    stream: Stream<Port, Text>,
+    has_fd: bool,
+}
+
+impl Slcan {
+    /// Opens the adapter, sets its bit rates and opens its channel; also when it comes back after it was unplugged. Waits for up to
+    /// 0.1 s.
+    ///
+    /// # Errors
+    /// The port is not there, in use, or not ours to open; the adapter refuses a bit rate.
+    pub fn open(link: &SlcanLink) -> Result<Self, OpenError> {
+        let rates = "correct it in the robot file";
+        let greeting = link.greeting().map_err(|error| OpenError::new(&link.path, &error, rates))?;
+        let settings = Settings { baud: link.baud, direction: Direction::Adapter };
+        let baud = link.baud;
+        let port =
+            Port::open_and_greet(Path::new(&link.path), settings, move |fd| greet(fd, &greeting, baud))?;
+        Ok(Self::on(port, link.data_bit_rate.is_some()))
+    }
+
+    /// Speaks over a descriptor that is already set up and non-blocking, to an adapter whose channel is open. When it dies, so does
+    /// the link.
+    pub fn from_fd(fd: OwnedFd, has_fd: bool) -> Self {
+        Self::on(Port::from_fd(fd), has_fd)
+    }
+
+    fn on(port: Port, has_fd: bool) -> Self {
+        let text = Text { lines: Lines::new() };
+        Self { stream: Stream::new(port, text, (usize::from(IN_FLIGHT), MAX_LINE), 8192), has_fd }
+    }
+
+    /// What the serial driver granted.
+    pub fn granted(&self) -> Granted {
+        self.stream.line.granted()
+    }
+}
+
+/// Brings the adapter into a known state: what another program left in its buffer is dropped, its channel is closed, its bit rates are
+/// set, and the channel is opened.
+fn greet(fd: BorrowedFd<'_>, greeting: &[u8], baud: u32) -> io::Result<()> {
+    // Not empty lines, as other programs send: a CANable repeats its last frame for each.
+    say(fd, &FLUSH, baud)?;
+    // Refused if it is closed already.
+    say(fd, b"C\r", baud)?;
+    let answers = say(fd, greeting, baud)?;
+    if answers.contains(&BELL) {
+        let what = "the adapter refuses the bit rates; not every one speaks CAN-FD (`data_bit_rate`)";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+    }
+    Ok(())
+}
+
+/// Writes commands and reads what is answered in time.
+fn say(fd: BorrowedFd<'_>, bytes: &[u8], baud: u32) -> io::Result<Vec<u8>> {
+    let written = rustix::io::write(fd, bytes)?;
+    if written < bytes.len() {
+        return Err(io::Error::new(io::ErrorKind::WouldBlock, "it takes no bytes"));
+    }
+    std::thread::sleep(ANSWER + Duration::from_secs(1) * (10 * bytes.len() as u32) / baud);
+    let mut answers = vec![0; 4096];
+    let len = match rustix::io::read(fd, &mut answers) {
+        Ok(len) => len,
+        Err(Errno::AGAIN | Errno::INTR) => 0,
+        Err(error) => return Err(error.into()),
+    };
+    answers.truncate(len);
+    Ok(answers)
+}
+
+impl Link for Slcan {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { kind: "slcan", channels: 1, half_duplex: false, in_flight: IN_FLIGHT, emulated: false }
+    }
+
+    fn begin_cycle(&mut self, _: i64) {
+        self.stream.begin_cycle();
+    }
+
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        if channel != 0 || request.frame.fd && !self.has_fd {
+            return Err(LinkError::Unsupported);
+        }
+        let mut frame = *request.frame;
+        if frame.fd {
+            // As the other links do: adapters know only the lengths of CAN-FD.
+            frame.pad();
+        } else if frame.payload().len() > 8 {
+            return Err(LinkError::Unsupported);
+        }
+        self.stream.send(&frame, now_ns)
+    }
+
+    fn flush(&mut self, now_ns: i64) -> Result<(), LinkError> {
+        self.stream.flush(now_ns)
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        self.stream.receive(now_ns)
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.stream.fd()
+    }
+
+    /// Closes the adapter's channel, too.
+    fn close(&mut self, now_ns: i64) -> Vec<String> {
+        let told = self.stream.close();
+        // Behind a line that may have been begun.
+        let goodbye = [&FLUSH[..], b"C\r"].concat();
+        let _ = crate::serial::Line::write(&mut self.stream.line, &goodbye, now_ns);
+        told
+    }
+
+    fn counters(&self, _: u8) -> Counters {
+        self.stream.counters()
+    }
+}
+
+/// The adapter's lines of text.
+struct Text {
+    lines: Lines<{ 2 * MAX_LINE }>,
+}
+
+impl Speech for Text {
+    fn write(&mut self, frame: &Frame, _: i64, out: &mut [u8], _: &mut Counters) -> Option<usize> {
+        write(frame, out)
+    }
+
+    fn next(&mut self, input: &mut &[u8], _: i64, counters: &mut Counters) -> Option<Frame> {
+        loop {
+            let dropped = self.lines.dropped();
+            let (line, end) = self.lines.next_ended(input, is_end)?;
+            let parsed = parse(line);
+            counters.corrupt += self.lines.dropped() - dropped;
+            match parsed {
+                _ if end == BELL => counters.errors += 1,
+                Ok(Line::Frame(frame)) => return Some(frame),
+                Ok(Line::BusError) => counters.errors += 1,
+                Ok(Line::Other) => {}
+                Err(_) => counters.corrupt += 1,
+            }
+        }
+    }
+
+    /// Shortened it would be filled up with an older frame's bytes, so it is made too long instead.
+    fn break_off(&self, room: &mut [u8], _: usize) -> usize {
+        room[..FLUSH.len()].copy_from_slice(&FLUSH);
+        FLUSH.len()
+    }
+
+    fn start_over(&mut self) {
+        self.lines.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_wire::Address;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    /// A link and the other end of its wire.
+    fn wired() -> (Slcan, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        (Slcan::from_fd(ours.into(), true), theirs)
+    }
+
+    fn sent(wire: &mut UnixStream) -> String {
+        let mut buffer = [0; 16384];
+        let len = wire.read(&mut buffer).unwrap();
+        String::from_utf8(buffer[..len].to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_burst_is_one_write() {
+        let (mut link, mut wire) = wired();
+        let enable = Frame::classic(1, &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfc]).unwrap();
+        let query = Frame::new(0x8001, &[0x11, 0, 0x1f]).unwrap();
+        for frame in [&enable, &query] {
+            link.send(0, &Address::request(frame), 0).unwrap();
+        }
+        link.flush(0).unwrap();
+        assert_eq!(sent(&mut wire), "t0018FFFFFFFFFFFFFFFC\rB00008001311001F\r");
+    }
+
+    #[test]
+    fn an_adapter_without_can_fd_is_given_none() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let mut link = Slcan::from_fd(ours.into(), false);
+        let query = Frame::new(0x8001, &[0x11, 0]).unwrap();
+        assert_eq!(link.send(0, &Address::request(&query), 0), Err(LinkError::Unsupported));
+    }
+
+    #[test]
+    fn frames_are_found_among_answers_and_damage() {
+        let (mut link, mut wire) = wired();
+        wire.write_all(b"\rz\rt0118117FFF7FF7FF1E1F\r\x07t0118117F\rZ\rt011").unwrap();
+        let first = link.receive(5).unwrap().unwrap();
+        assert_eq!((first.frame.id, first.frame.fd, first.at_ns), (0x11, false, 5));
+        assert_eq!(link.receive(6), Ok(None));
+        wire.write_all(b"8117FFF7FF7FF1E1F0010\r").unwrap();
+        assert_eq!(link.receive(7).unwrap().unwrap().frame, first.frame);
+        let counters = link.counters(0);
+        assert_eq!((counters.received, counters.errors, counters.corrupt), (2, 1, 1));
+    }
+
+    #[test]
+    fn a_line_that_was_begun_is_never_sent_shortened() {
+        let line = "t0018FFFFFFFFFFFFFFFC\r";
+        for written in 1..line.len() {
+            let (mut link, mut wire) = wired();
+            let enable = Frame::classic(1, &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfc]).unwrap();
+            link.send(0, &Address::request(&enable), 0).unwrap();
+            // As if the kernel had taken so much.
+            link.stream.took(written);
+            link.begin_cycle(1);
+            link.send(0, &Address::request(&Frame::classic(2, &[]).unwrap()), 1).unwrap();
+            link.flush(1).unwrap();
+            let rest = sent(&mut wire);
+            let (broken, next) = rest.split_once('\r').unwrap();
+            assert!(broken.len() >= 200 && broken.bytes().all(|byte| byte == b'#'), "{rest}");
+            assert_eq!(next, "t0020\r");
+        }
+    }
+
+    #[test]
+    fn the_channel_is_closed_at_the_end() {
+        let (mut link, mut wire) = wired();
+        assert_eq!(link.close(0), Vec::<String>::new());
+        assert!(sent(&mut wire).ends_with("#\rC\r"));
+    }
+
+    #[test]
+    fn a_bit_rate_that_adapters_disagree_on_is_refused() {
+        let link = SlcanLink { nominal_bit_rate: 800_000, ..SlcanLink::at("/dev/null") };
+        assert!(link.greeting().unwrap_err().contains("800000 bit/s (`nominal_bit_rate`)"));
+        let link = SlcanLink { data_bit_rate: Some(5_000_000), ..SlcanLink::at("/dev/null") };
+        assert_eq!(link.greeting().unwrap(), b"S8\rY5\rO\r");
+    }
+}
