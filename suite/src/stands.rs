@@ -12,9 +12,11 @@ use khz_link::fdcanusb::{Fdcanusb, FdcanusbLink};
 use khz_link::pi3hat::Pi3hat;
 use khz_link::pl011::Pl011;
 use khz_link::rs485::{Rs485, Rs485Link};
+use khz_link::slcan::{Slcan, SlcanLink};
 use khz_link::socketcan::{SocketCan, SocketcanLink};
 use khz_link::udp::{Options, Peer, Reach, Udp};
 use khz_wire::fdcanusb::Dialect;
+use khz_wire::slcan::Answers;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::termios::{Action, tcflow};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -131,23 +133,37 @@ pub fn fdcanusb(dialect: Dialect) -> impl Fn(u8) -> Box<dyn Stand> {
     move |n| {
         let checksum = Some(dialect == Dialect::Uart);
         let link = move |path| FdcanusbLink { checksum, ..FdcanusbLink::at(path) };
-        terminal(n, BusConfig::CAN_FD, move |path| Fdcanusb::open(&link(path)).unwrap())
+        terminal(n, BusConfig::CAN_FD, Endpoint::Terminal, move |path| Fdcanusb::open(&link(path)).unwrap())
+    }
+}
+
+/// An slcan adapter on a pseudo terminal.
+pub fn slcan(answers: Answers) -> impl Fn(u8) -> Box<dyn Stand> {
+    let link = |path| SlcanLink { data_bit_rate: Some(5_000_000), ..SlcanLink::at(path) };
+    move |n| {
+        let endpoint = Endpoint::Slcan(answers);
+        terminal(n, BusConfig::CAN_FD, endpoint, move |path| Slcan::open(&link(path)).unwrap())
     }
 }
 
 /// An RS485 line on a pseudo terminal.
 pub fn rs485_line(n: u8) -> Box<dyn Stand> {
-    terminal(n, BusConfig::RS485, |path| Rs485::open(&Rs485Link::at(path)).unwrap())
+    terminal(n, BusConfig::RS485, Endpoint::Terminal, |path| Rs485::open(&Rs485Link::at(path)).unwrap())
 }
 
 /// What a terminal is called in its folder.
 const TERMINAL: &str = "tty";
 
-fn terminal<L: Link + 'static>(n: u8, bus: BusConfig, open: impl FnOnce(PathBuf) -> L) -> Box<dyn Stand> {
+fn terminal<L: Link + 'static>(
+    n: u8,
+    bus: BusConfig,
+    endpoint: Endpoint,
+    open: impl FnOnce(PathBuf) -> L,
+) -> Box<dyn Stand> {
     let folder = tempfile::tempdir().unwrap();
     let name = folder.path().join(TERMINAL);
     let serve = move || {
-        let server = Server::new(world(n, bus)).unwrap();
+        let server = Server::at(world(n, bus), std::slice::from_ref(&endpoint)).unwrap();
         let _ = std::fs::remove_file(&name);
         symlink(server.endpoints().next().unwrap(), &name).unwrap();
         server

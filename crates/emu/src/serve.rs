@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Endpoint::Terminal`] on a CAN bus | speaks the text of moteus's own serial port, for the official Python client among others |
 //! | [`Endpoint::Terminal`] on an RS485 bus | speaks the line's bytes |
+//! | [`Endpoint::Slcan`] | is a CANable: for python-can and all that is built on it |
 //! | [`Endpoint::Can`] | any program on that interface |
 //! | [`Endpoint::Udp`] | [`khz_link::udp`] |
 //!
@@ -18,6 +19,7 @@ use can::CanPort;
 use khz_link::{ImuSample, Link, LinkError};
 use khz_rt::clock::now_ns;
 use khz_wire::Frame;
+use khz_wire::slcan::Answers;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io;
@@ -36,6 +38,8 @@ const LONGEST_SLEEP_NS: i64 = 5_000_000;
 pub enum Endpoint {
     /// A new pseudo terminal; what it speaks is the wire's affair.
     Terminal,
+    /// A new pseudo terminal, at which an slcan adapter of the bus's bit rates is, and how that answers.
+    Slcan(Answers),
     /// A CAN interface of the kernel, for example `vcan0`.
     Can(String),
     /// A UDP port.
@@ -216,6 +220,9 @@ fn read_imu(world: &mut World, now_ns: i64) -> Option<ImuSample> {
 fn open(world: &World, bus: u8, endpoint: &Endpoint) -> io::Result<Box<dyn Port>> {
     Ok(match endpoint {
         Endpoint::Terminal => Box::new(Terminal::open(world.bus(bus).map(|config| config.wire))?),
+        Endpoint::Slcan(answers) => {
+            Box::new(Terminal::slcan(world.bus(bus).map(|config| config.wire), *answers)?)
+        }
         Endpoint::Can(interface) => Box::new(CanPort::open(interface).map_err(io::Error::other)?),
         Endpoint::Udp(address) => Box::new(UdpPort::open(*address).map_err(|error| {
             let what = format!("{address}: {error}; is the address ours and the port free? `ss -ulpn` tells");
@@ -226,7 +233,9 @@ fn open(world: &World, bus: u8, endpoint: &Endpoint) -> io::Result<Box<dyn Port>
 
 /// Why an endpoint cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}: no endpoint; write terminal, socketcan:INTERFACE or udp:ADDRESS:PORT")]
+#[error(
+    "{0}: no endpoint; write terminal, slcan, slcan:canable (an adapter that answers nothing), socketcan:INTERFACE or udp:ADDRESS:PORT"
+)]
 pub struct EndpointError(String);
 
 impl std::str::FromStr for Endpoint {
@@ -236,6 +245,9 @@ impl std::str::FromStr for Endpoint {
         let wrong = || EndpointError(text.to_owned());
         match text.split_once(':') {
             None if text == "terminal" => Ok(Self::Terminal),
+            None if text == "slcan" => Ok(Self::Slcan(Answers::Lawicel)),
+            Some(("slcan", "")) => Ok(Self::Slcan(Answers::Lawicel)),
+            Some(("slcan", "canable")) => Ok(Self::Slcan(Answers::None)),
             Some(("socketcan", interface)) if !interface.is_empty() => Ok(Self::Can(interface.to_owned())),
             Some(("udp", address)) => address.parse().map(Self::Udp).map_err(|_| wrong()),
             _ => Err(wrong()),
@@ -253,7 +265,9 @@ mod tests {
         assert_eq!("socketcan:vcan0".parse(), Ok(can));
         assert_eq!("udp:127.0.0.1:7000".parse(), Ok(Endpoint::Udp(([127, 0, 0, 1], 7000).into())));
         assert_eq!("terminal".parse(), Ok(Endpoint::Terminal));
-        for wrong in ["", "vcan0", "socketcan:", "udp:7000", "udp:host:7000", "terminal:1"] {
+        assert_eq!("slcan:".parse(), Ok(Endpoint::Slcan(Answers::Lawicel)));
+        assert_eq!("slcan:canable".parse(), Ok(Endpoint::Slcan(Answers::None)));
+        for wrong in ["", "slcan:can0", "vcan0", "socketcan:", "udp:7000", "udp:host:7000", "terminal:1"] {
             let error = wrong.parse::<Endpoint>().unwrap_err().to_string();
             assert!(error.starts_with(&format!("{wrong}: no endpoint")), "{error}");
         }

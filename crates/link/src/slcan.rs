@@ -18,8 +18,11 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// Frames a CANable queues, the smallest of the known ones.
+/// Frames the first CANable queues, the smallest of the known adapters.
 const IN_FLIGHT: u16 = 28;
+
+/// Frames written at once, at most: what CANable 2 queues.
+const BURST: usize = 64;
 
 /// Longer than the buffer of any known adapter (165 bytes), and no command of any: what it ends is dropped.
 const FLUSH: [u8; 201] = {
@@ -109,7 +112,7 @@ impl Slcan {
 
     fn on(port: Port, has_fd: bool) -> Self {
         let text = Text { lines: Lines::new() };
-        Self { stream: Stream::new(port, text, (usize::from(IN_FLIGHT), MAX_LINE), 8192), has_fd }
+        Self { stream: Stream::new(port, text, (BURST, MAX_LINE), 8192), has_fd }
     }
 
     /// What the serial driver granted.

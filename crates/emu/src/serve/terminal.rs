@@ -6,6 +6,7 @@ use khz_wire::Frame;
 use khz_wire::fdcanusb::MAX_LINE;
 use khz_wire::fdcanusb::device::Uart;
 use khz_wire::rs485::{self, Decoder};
+use khz_wire::slcan::{self, Adapter, Answers};
 use khz_wire::text::Lines;
 use rustix::event::PollFlags;
 use rustix::fs::{Mode, OFlags, open};
@@ -37,6 +38,22 @@ pub(super) struct Terminal {
 impl Terminal {
     /// Opens a terminal in raw mode that speaks as a bus of this kind does.
     pub(super) fn open(wire: Option<WireKind>) -> io::Result<Self> {
+        Self::speaking(Speech::of(wire))
+    }
+
+    /// Opens one that is an slcan adapter on a bus of this kind.
+    ///
+    /// # Errors
+    /// If the bus is no CAN bus, or the system gives no terminal.
+    pub(super) fn slcan(wire: Option<WireKind>, answers: Answers) -> io::Result<Self> {
+        let adapter = match wire {
+            Some(WireKind::CanFd { nominal_bps, data_bps }) => Adapter::new(nominal_bps, data_bps, answers),
+            _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, "slcan adapters are for CAN buses")),
+        };
+        Self::speaking(Speech::Slcan { adapter, lines: Lines::new() })
+    }
+
+    fn speaking(speech: Speech) -> io::Result<Self> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&master)?;
         unlockpt(&master)?;
@@ -51,7 +68,7 @@ impl Terminal {
             master,
             _slave: slave,
             path,
-            speech: Speech::of(wire),
+            speech,
             frames: VecDeque::with_capacity(AHEAD),
             out: Vec::with_capacity(OUTBOX),
         })
@@ -107,6 +124,8 @@ impl Port for Terminal {
 enum Speech {
     /// Lines of text.
     Text { uart: Uart, lines: Lines<{ Uart::MAX_INPUT }> },
+    /// The lines of an slcan adapter.
+    Slcan { adapter: Adapter, lines: Lines<{ 2 * slcan::MAX_LINE }> },
     /// The frames of RS485.
     Serial(Decoder),
 }
@@ -135,6 +154,13 @@ impl Speech {
                     queue(out, &answer[..len.unwrap_or(0)]);
                 }
             }
+            Self::Slcan { adapter, lines } => {
+                while let Some((line, _)) = lines.next_ended(&mut input, |byte| byte == b'\r') {
+                    let (frame, answer) = adapter.hear(line);
+                    frames.extend(frame);
+                    queue(out, answer);
+                }
+            }
             Self::Serial(decoder) => {
                 while let Some(frame) = decoder.next(&mut input) {
                     frames.push_back(frame);
@@ -147,6 +173,7 @@ impl Speech {
         let mut bytes = [0; MAX_LINE];
         let len = match self {
             Self::Text { uart, .. } => uart.write_received(frame, &mut bytes),
+            Self::Slcan { adapter, .. } => adapter.write_received(frame, &mut bytes),
             Self::Serial(_) => rs485::encode(frame, &mut bytes),
         };
         queue(out, &bytes[..len.unwrap_or(0)]);

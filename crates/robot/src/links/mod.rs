@@ -8,6 +8,7 @@ mod emulated;
 mod fdcanusb;
 mod pi3hat;
 mod rs485;
+mod slcan;
 mod socketcan;
 mod udp;
 
@@ -17,6 +18,7 @@ use khz_emu::{BusConfig, EmulatedLink};
 use khz_link::fdcanusb::FdcanusbLink;
 use khz_link::pi3hat::{Pi3hatConfig, Pi3hatLink};
 use khz_link::rs485::Rs485Link;
+use khz_link::slcan::SlcanLink;
 use khz_link::socketcan::SocketcanLink;
 use khz_link::udp::UdpLink;
 use khz_link::{Link, Replier};
@@ -83,6 +85,8 @@ links! {
     Socketcan(SocketcanLink) = "socketcan",
     /// USB or UART adapter.
     Fdcanusb(FdcanusbLink) = "fdcanusb",
+    /// CANable or another adapter that speaks lines of text.
+    Slcan(SlcanLink) = "slcan",
     /// Serial line.
     Rs485(Rs485Link) = "rs485",
     /// SPI hat.
@@ -123,6 +127,16 @@ pub trait BusLink {
 
     /// Why it carries no frames but those of moteus servos, if it does not carry CAN frames of any kind.
     fn moteus_only(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Why it carries no CAN-FD frames, if it carries only classic ones.
+    fn classic_only(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Which of its keys are not possible together, or at all.
+    fn misfit(&self) -> Option<String> {
         None
     }
 

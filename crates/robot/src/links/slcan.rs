@@ -1,0 +1,42 @@
+//! CAN adapters that speak lines of text: CANable and its clones.
+
+use super::{Adapter, Around, BusLink, ByHand};
+use khz_emu::{BusConfig, WireKind};
+use khz_link::Link;
+use khz_link::slcan::{Slcan, SlcanLink};
+
+impl BusLink for SlcanLink {
+    fn endpoint(&self) -> String {
+        self.path.clone()
+    }
+
+    fn open(&self, _: Around<'_>) -> Result<Box<dyn Link>, String> {
+        Ok(Box::new(Slcan::open(self).map_err(|error| error.to_string())?))
+    }
+
+    fn emulated(&self) -> BusConfig {
+        let data_bps = self.data_bit_rate.unwrap_or(self.nominal_bit_rate);
+        let wire = WireKind::CanFd { nominal_bps: self.nominal_bit_rate, data_bps };
+        BusConfig { wire, ..BusConfig::CAN_FD }
+    }
+
+    fn adapter(&self) -> Adapter {
+        Adapter::Usb
+    }
+
+    fn classic_only(&self) -> Option<&'static str> {
+        self.data_bit_rate.is_none().then_some("without `data_bit_rate` it carries classic CAN frames only")
+    }
+
+    fn misfit(&self) -> Option<String> {
+        self.greeting().err()
+    }
+}
+
+impl ByHand for SlcanLink {
+    const USAGE: &'static str = "slcan:PATH";
+
+    fn at(target: Option<&str>) -> Option<Self> {
+        target.map(Self::at)
+    }
+}
