@@ -133,7 +133,9 @@ pub fn fdcanusb(dialect: Dialect) -> impl Fn(u8) -> Box<dyn Stand> {
     move |n| {
         let checksum = Some(dialect == Dialect::Uart);
         let link = move |path| FdcanusbLink { checksum, ..FdcanusbLink::at(path) };
-        terminal(n, BusConfig::CAN_FD, Endpoint::Terminal, move |path| Fdcanusb::open(&link(path)).unwrap())
+        terminal(n, BusConfig::CAN_FD, Endpoint::Terminal, move |path, _| {
+            Fdcanusb::open(&link(path)).unwrap()
+        })
     }
 }
 
@@ -142,13 +144,20 @@ pub fn slcan(answers: Answers) -> impl Fn(u8) -> Box<dyn Stand> {
     let link = |path| SlcanLink { data_bit_rate: Some(5_000_000), ..SlcanLink::at(path) };
     move |n| {
         let endpoint = Endpoint::Slcan(answers);
-        terminal(n, BusConfig::CAN_FD, endpoint, move |path| Slcan::open(&link(path)).unwrap())
+        terminal(n, BusConfig::CAN_FD, endpoint, move |path, server| {
+            let opening = std::thread::spawn(move || Slcan::open(&link(path)).unwrap());
+            // The adapter answers while it is opened.
+            while !opening.is_finished() {
+                server.serve_once(0);
+            }
+            opening.join().unwrap()
+        })
     }
 }
 
 /// An RS485 line on a pseudo terminal.
 pub fn rs485_line(n: u8) -> Box<dyn Stand> {
-    terminal(n, BusConfig::RS485, Endpoint::Terminal, |path| Rs485::open(&Rs485Link::at(path)).unwrap())
+    terminal(n, BusConfig::RS485, Endpoint::Terminal, |path, _| Rs485::open(&Rs485Link::at(path)).unwrap())
 }
 
 /// What a terminal is called in its folder.
@@ -158,7 +167,7 @@ fn terminal<L: Link + 'static>(
     n: u8,
     bus: BusConfig,
     endpoint: Endpoint,
-    open: impl FnOnce(PathBuf) -> L,
+    open: impl FnOnce(PathBuf, &mut Server) -> L,
 ) -> Box<dyn Stand> {
     let folder = tempfile::tempdir().unwrap();
     let name = folder.path().join(TERMINAL);
@@ -169,7 +178,7 @@ fn terminal<L: Link + 'static>(
         server
     };
     let name = folder.path().join(TERMINAL);
-    let stand = Served::new(serve, |_| open(name));
+    let stand = Served::new(serve, |server| open(name, server));
     Box::new(Served { folder: Some(folder), refuse: Refuse::Terminal, ..stand })
 }
 
@@ -185,7 +194,7 @@ pub fn udp(to_all: bool) -> impl Fn(u8) -> Box<dyn Stand> {
             *address = server.endpoints().next().unwrap().to_str().unwrap().parse().unwrap();
             server
         };
-        let open = |server: &Server| {
+        let open = |server: &mut Server| {
             let address = server.endpoints().next().unwrap().to_str().unwrap().parse().unwrap();
             let peer = |id| Peer { channel: 0, id, address };
             let reach = if to_all {
@@ -207,7 +216,7 @@ pub fn socketcan(n: u8) -> Box<dyn Stand> {
         let interface = interface.to_str().unwrap().to_owned();
         let name = interface.clone();
         let serve = move || Server::at(world(n, BusConfig::CAN_FD), &[Endpoint::Can(name.clone())]).unwrap();
-        let open = |_: &Server| SocketCan::open(&SocketcanLink::at(&interface)).unwrap();
+        let open = |_: &mut Server| SocketCan::open(&SocketcanLink::at(&interface)).unwrap();
         // The interface stays up whoever is on it.
         let refuse = Refuse::Interface(interface.clone());
         return Box::new(Served { downs: 0, refuse, ..Served::new(serve, open) });
@@ -255,9 +264,12 @@ enum Refuse {
 }
 
 impl Served {
-    fn new<L: Link + 'static>(serve: impl Fn() -> Server + 'static, open: impl FnOnce(&Server) -> L) -> Self {
-        let server = serve();
-        let (host, heap_used) = Watched::new(open(&server));
+    fn new<L: Link + 'static>(
+        serve: impl Fn() -> Server + 'static,
+        open: impl FnOnce(&mut Server) -> L,
+    ) -> Self {
+        let mut server = serve();
+        let (host, heap_used) = Watched::new(open(&mut server));
         let server = Share::new(Some(server));
         let is_paused = Arc::new(AtomicBool::new(false));
         let link: Box<dyn Link> = Box::new(Lockstep::new(host, server.clone(), is_paused.clone()));

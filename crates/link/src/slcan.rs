@@ -31,8 +31,8 @@ const FLUSH: [u8; 201] = {
     line
 };
 
-/// How long an adapter takes to answer a command, at most; beside the bytes' own time.
-const ANSWER: Duration = Duration::from_millis(20);
+/// How long an adapter takes to answer, at most: 200 bytes at 9600 bit/s, and some more.
+const ANSWER: Duration = Duration::from_millis(400);
 
 section! {
     /// A bus with `link = "slcan"`: a CANable, or another adapter that speaks lines of text.
@@ -89,8 +89,8 @@ pub struct Slcan {
 }
 
 impl Slcan {
-    /// Opens the adapter, sets its bit rates and opens its channel; also when it comes back after it was unplugged. Waits for up to
-    /// 0.1 s.
+    /// Opens the adapter, sets its bit rates and opens its channel; also when it comes back after it was unplugged. Waits for the
+    /// adapter's answers, 0.8 s at most.
     ///
     /// # Errors
     /// The port is not there, in use, or not ours to open; the adapter refuses a bit rate.
@@ -98,9 +98,7 @@ impl Slcan {
         let rates = "correct it in the robot file";
         let greeting = link.greeting().map_err(|error| OpenError::new(&link.path, &error, rates))?;
         let settings = Settings { baud: link.baud, direction: Direction::Adapter };
-        let baud = link.baud;
-        let port =
-            Port::open_and_greet(Path::new(&link.path), settings, move |fd| greet(fd, &greeting, baud))?;
+        let port = Port::open_and_greet(Path::new(&link.path), settings, move |fd| greet(fd, &greeting))?;
         Ok(Self::on(port, link.data_bit_rate.is_some()))
     }
 
@@ -123,34 +121,41 @@ impl Slcan {
 
 /// Brings the adapter into a known state: what another program left in its buffer is dropped, its channel is closed, its bit rates are
 /// set, and the channel is opened.
-fn greet(fd: BorrowedFd<'_>, greeting: &[u8], baud: u32) -> io::Result<()> {
-    // Not empty lines, as other programs send: a CANable repeats its last frame for each.
-    say(fd, &FLUSH, baud)?;
-    // Refused if it is closed already.
-    say(fd, b"C\r", baud)?;
-    let answers = say(fd, greeting, baud)?;
-    if answers.contains(&BELL) {
+fn greet(fd: BorrowedFd<'_>, greeting: &[u8]) -> io::Result<()> {
+    // Not empty lines, as other programs send: a CANable repeats its last frame for each. Both may be refused.
+    ask(fd, &[&FLUSH[..], b"C\r"].concat())?;
+    if ask(fd, greeting)?.contains(&BELL) {
         let what = "the adapter refuses the bit rates; not every one speaks CAN-FD (`data_bit_rate`)";
         return Err(io::Error::new(io::ErrorKind::Unsupported, what));
     }
     Ok(())
 }
 
-/// Writes commands and reads what is answered in time.
-fn say(fd: BorrowedFd<'_>, bytes: &[u8], baud: u32) -> io::Result<Vec<u8>> {
-    let written = rustix::io::write(fd, bytes)?;
-    if written < bytes.len() {
+/// Writes commands, and the question for the version behind them: every known adapter answers that one, and in order. What came until
+/// then, or until nothing more is to be expected.
+fn ask(fd: BorrowedFd<'_>, commands: &[u8]) -> io::Result<Vec<u8>> {
+    let commands = [commands, b"V\r"].concat();
+    if rustix::io::write(fd, &commands)? < commands.len() {
         return Err(io::Error::new(io::ErrorKind::WouldBlock, "it takes no bytes"));
     }
-    std::thread::sleep(ANSWER + Duration::from_secs(1) * (10 * bytes.len() as u32) / baud);
-    let mut answers = vec![0; 4096];
-    let len = match rustix::io::read(fd, &mut answers) {
-        Ok(len) => len,
-        Err(Errno::AGAIN | Errno::INTR) => 0,
-        Err(error) => return Err(error.into()),
-    };
-    answers.truncate(len);
+    let mut answers = Vec::new();
+    for _ in 0..ANSWER.as_millis() {
+        let mut bytes = [0; 1024];
+        match rustix::io::read(fd, &mut bytes) {
+            Ok(len) => answers.extend(&bytes[..len]),
+            Err(Errno::AGAIN | Errno::INTR) => std::thread::sleep(Duration::from_millis(1)),
+            Err(error) => return Err(error.into()),
+        }
+        if answers.ends_with(b"\r") && answers.split(|byte| is_end(*byte)).any(is_version) {
+            break;
+        }
+    }
     Ok(answers)
+}
+
+/// Adapters write what they like, for example the name of a commit, but no frame and no acknowledgement.
+fn is_version(line: &[u8]) -> bool {
+    line.len() > 1 && !matches!(parse(line), Ok(Line::Frame(_)))
 }
 
 impl Link for Slcan {

@@ -130,7 +130,7 @@ pub fn data_command(bits_per_second: u32) -> Option<&'static [u8; 3]> {
 pub enum Answers {
     /// Every command and frame, as Lawicel's do.
     Lawicel,
-    /// Nothing at all, as CANable's do.
+    /// Nothing but the question for their version, as CANable's do.
     None,
 }
 
@@ -169,7 +169,11 @@ impl Adapter {
             Ok(Line::Frame(_) | Line::BusError) | Err(Malformed) => (None, &[BELL]),
             Ok(Line::Other) => (None, self.command(line)),
         };
-        let answer = if self.answers == Answers::None { b"" } else { answer };
+        let answer = match self.answers {
+            Answers::Lawicel => answer,
+            Answers::None if line == b"V" => b"emulated CANable\r",
+            Answers::None => b"",
+        };
         (frame.filter(|frame| self.carries(frame)), answer)
     }
 
