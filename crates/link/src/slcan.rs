@@ -58,20 +58,16 @@ impl SlcanLink {
     /// The commands that set the bit rates and open the channel.
     ///
     /// # Errors
-    /// Which bit rate no adapter has.
-    pub fn greeting(&self) -> Result<Vec<u8>, String> {
-        let Some(nominal) = nominal_command(self.nominal_bit_rate) else {
-            let rates = "10, 20, 50, 100, 125, 250, 500 and 1000 kbit/s";
-            return Err(format!(
-                "no adapter has {} bit/s (`nominal_bit_rate`): there are {rates}",
-                self.nominal_bit_rate
-            ));
-        };
+    /// Which bit rate no adapter has, and which there are.
+    pub fn greeting(&self) -> Result<Vec<u8>, (String, &'static str)> {
+        let refused = |key, rate: u32, rates| (format!("no adapter has {rate} bit/s (`{key}`)"), rates);
+        let rates = "write 10, 20, 50, 100, 125, 250, 500 or 1000 kbit/s, in bit/s";
+        let nominal = nominal_command(self.nominal_bit_rate);
+        let nominal = nominal.ok_or_else(|| refused("nominal_bit_rate", self.nominal_bit_rate, rates))?;
         let mut greeting = nominal.to_vec();
         if let Some(rate) = self.data_bit_rate {
-            let rates = "0.5, 1, 2, 4, 5 and 8 Mbit/s";
-            let unknown = || format!("no adapter has {rate} bit/s (`data_bit_rate`): there are {rates}");
-            greeting.extend(data_command(rate).ok_or_else(unknown)?);
+            let rates = "write 0.5, 1, 2, 4, 5 or 8 Mbit/s, in bit/s";
+            greeting.extend(data_command(rate).ok_or_else(|| refused("data_bit_rate", rate, rates))?);
         }
         greeting.extend(b"O\r");
         Ok(greeting)
@@ -95,8 +91,7 @@ impl Slcan {
     /// # Errors
     /// The port is not there, in use, or not ours to open; the adapter refuses a bit rate.
     pub fn open(link: &SlcanLink) -> Result<Self, OpenError> {
-        let rates = "correct it in the robot file";
-        let greeting = link.greeting().map_err(|error| OpenError::new(&link.path, &error, rates))?;
+        let greeting = link.greeting().map_err(|(what, rates)| OpenError::new(&link.path, &what, rates))?;
         let settings = Settings { baud: link.baud, direction: Direction::Adapter };
         let port = Port::open_and_greet(Path::new(&link.path), settings, move |fd| greet(fd, &greeting))?;
         Ok(Self::on(port, link.data_bit_rate.is_some()))
@@ -326,7 +321,7 @@ mod tests {
     #[test]
     fn a_bit_rate_that_adapters_disagree_on_is_refused() {
         let link = SlcanLink { nominal_bit_rate: 800_000, ..SlcanLink::at("/dev/null") };
-        assert!(link.greeting().unwrap_err().contains("800000 bit/s (`nominal_bit_rate`)"));
+        assert!(link.greeting().unwrap_err().0.contains("800000 bit/s (`nominal_bit_rate`)"));
         let link = SlcanLink { data_bit_rate: Some(5_000_000), ..SlcanLink::at("/dev/null") };
         assert_eq!(link.greeting().unwrap(), b"S8\rY5\rO\r");
     }

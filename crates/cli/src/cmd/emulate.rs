@@ -5,6 +5,8 @@ use anyhow::{Context, Result};
 use khz_emu::serve::{Endpoint, Server};
 use khz_measure::jitter::duration_ns;
 use khz_robot::RobotConfig;
+use khz_robot::links::LinkKind;
+use khz_wire::slcan::Answers;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -27,7 +29,8 @@ use std::process::ExitCode;
 pub struct Args {
     /// The robot file; without it, the built-in quadruped.
     robot: Option<PathBuf>,
-    /// Serve this bus there: `terminal`, `socketcan:INTERFACE` or `udp:ADDRESS:PORT`. Once per bus.
+    /// Serve this bus there: `terminal`, `slcan` (a CANable for python-can), `slcan:canable` (one that acknowledges nothing),
+    /// `socketcan:INTERFACE` or `udp:ADDRESS:PORT`. Once per bus.
     #[arg(long, value_name = "BUS=WHERE", value_parser = at)]
     at: Vec<(String, Endpoint)>,
     /// End after this time, for example 30s.
@@ -67,7 +70,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// Where each bus is served, in the order of the robot file.
 fn endpoints(robot: &RobotConfig, at: &[(String, Endpoint)]) -> Result<Vec<Endpoint>> {
-    let mut endpoints = vec![Endpoint::Terminal; robot.buses.len()];
+    let mut endpoints: Vec<Endpoint> = robot.buses.iter().map(|bus| usual(bus.link.kind())).collect();
     for (name, endpoint) in at {
         let bus = robot.buses.iter().position(|bus| bus.name == *name);
         let names = || robot.buses.iter().map(|bus| bus.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -75,6 +78,14 @@ fn endpoints(robot: &RobotConfig, at: &[(String, Endpoint)]) -> Result<Vec<Endpo
         endpoints[bus] = endpoint.clone();
     }
     Ok(endpoints)
+}
+
+/// Where a bus is served without `--at`: on a terminal that speaks as its link's adapter does.
+fn usual(link: LinkKind) -> Endpoint {
+    match link {
+        LinkKind::Slcan => Endpoint::Slcan(Answers::Lawicel),
+        _ => Endpoint::Terminal,
+    }
 }
 
 fn announce(served: &[(&str, PathBuf)]) -> Result<()> {

@@ -4,7 +4,7 @@ use super::{
     BusConfig, Clock, ControllerConfig, FamilyName, Format, ImuLink, LinkKind, MAX_LINKS, RESTART_UNSEEN,
     Reaction, Reactions, RobotConfig, ServoConfig,
 };
-use super::{families, formats, promises};
+use super::{bus_links, families, formats, promises};
 use khz_settings::Problem;
 use khz_settings::{Reader, suggestion};
 use std::f64::consts::TAU;
@@ -17,6 +17,7 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     check_clock(robot, reader);
     check_connectors(robot, reader);
     check_link_count(robot, reader);
+    bus_links::check(robot, reader);
     check_names(robot, reader);
     check_ids(robot, reader);
     for (i, servo) in robot.servos.iter().enumerate() {

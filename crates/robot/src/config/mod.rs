@@ -23,6 +23,7 @@
 //! ```
 
 mod bus;
+mod bus_links;
 mod checks;
 mod diagram;
 mod emulated;

@@ -135,8 +135,8 @@ pub trait BusLink {
         None
     }
 
-    /// Which of its keys are not possible together, or at all.
-    fn misfit(&self) -> Option<String> {
+    /// Which of its keys is not possible, and what to write instead.
+    fn misfit(&self) -> Option<(String, &'static str)> {
         None
     }
 

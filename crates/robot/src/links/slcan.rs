@@ -28,7 +28,7 @@ impl BusLink for SlcanLink {
         self.data_bit_rate.is_none().then_some("without `data_bit_rate` it carries classic CAN frames only")
     }
 
-    fn misfit(&self) -> Option<String> {
+    fn misfit(&self) -> Option<(String, &'static str)> {
         self.greeting().err()
     }
 }
