@@ -9,8 +9,18 @@ use common::{bytes, text, vectors};
 
 /// All byte strings and lines in the vectors.
 fn seeds() -> Vec<Vec<u8>> {
-    let files =
-        ["varuints", "commands", "replies", "server", "streams", "discovery", "fdcanusb", "rs485", "pi3hat"];
+    let files = [
+        "varuints",
+        "commands",
+        "replies",
+        "server",
+        "streams",
+        "discovery",
+        "fdcanusb",
+        "rs485",
+        "pi3hat",
+        "slcan",
+    ];
     let mut seeds = Vec::new();
     for vector in files.iter().flat_map(|file| vectors(&format!("{file}.json"))) {
         for key in ["bytes", "request", "reply", "frame", "payload", "data"] {

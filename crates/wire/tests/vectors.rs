@@ -7,6 +7,7 @@ use common::{bytes, hex_number, number, small, text, vectors};
 use khz_wire::command::{Action, Current, Position, StayWithin, VoltageFoc, ZeroVelocity, write_uuid_mask};
 use khz_wire::device::{Refusal, RegisterFile, Server};
 use khz_wire::fdcanusb::{Dialect, device, host};
+use khz_wire::slcan;
 use khz_wire::subframe::{Full, read_varuint, write_varuint};
 use khz_wire::{Address, Command, Format, Frame, Register, Reply, Resolution, Value, Writer, pi3hat, rs485};
 use serde_json::Value as Json;
@@ -289,6 +290,20 @@ fn fdcanusb_lines() {
         } else {
             from_adapter(&vector, dialect);
         }
+    }
+}
+
+#[test]
+fn slcan_lines() {
+    for vector in vectors("slcan.json") {
+        let mut frame = frame(&vector);
+        let flag = |key: &str| vector[key].as_bool().unwrap();
+        (frame.extended, frame.fd, frame.brs) = (flag("extended"), flag("fd"), flag("brs"));
+        let line = text(&vector["line"]);
+        assert_eq!(slcan::parse(line.as_bytes()), Ok(slcan::Line::Frame(frame)), "{vector}");
+        let mut out = [0; slcan::MAX_LINE];
+        let len = slcan::write(&frame, &mut out).unwrap();
+        assert_eq!(std::str::from_utf8(&out[..len]).unwrap(), format!("{line}\r"));
     }
 }
 

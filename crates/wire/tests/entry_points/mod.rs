@@ -6,17 +6,18 @@ use khz_wire::device::{Refusal, RegisterFile, Server};
 use khz_wire::fdcanusb::{Dialect, device, host};
 use khz_wire::text::Lines;
 use khz_wire::{
-    Format, Frame, Register, Reply, ReplyLayout, Resolution, Subframes, Value, pi3hat, rs485, udp,
+    Format, Frame, Register, Reply, ReplyLayout, Resolution, Subframes, Value, pi3hat, rs485, slcan, udp,
 };
 
 /// Takes any bytes; panics if the parser breaks its word.
 pub type EntryPoint = fn(&[u8]);
 
 /// Name and function of each.
-pub const ALL: [(&str, EntryPoint); 8] = [
+pub const ALL: [(&str, EntryPoint); 9] = [
     ("subframes", subframes),
     ("fdcanusb", fdcanusb),
     ("rs485", rs485),
+    ("slcan", slcan),
     ("server", server),
     ("reply_layout", reply_layout),
     ("pi3hat", pi3hat),
@@ -52,6 +53,24 @@ pub fn fdcanusb(bytes: &[u8]) {
                     assert_eq!(device::Adapter.parse(&sent), Ok(padded));
                 }
             }
+        }
+    }
+}
+
+/// Cuts lines, and hands each to host and adapter; frames that are understood survive the way back.
+pub fn slcan(bytes: &[u8]) {
+    let (mut lines, mut input) = (Lines::<{ slcan::MAX_LINE }>::new(), bytes);
+    let mut adapter = slcan::Adapter::new(1_000_000, 5_000_000, slcan::Answers::Lawicel);
+    while let Some((line, _)) = lines.next_ended(&mut input, slcan::is_end) {
+        let mut out = [0; slcan::MAX_LINE];
+        if let Ok(slcan::Line::Frame(frame)) = slcan::parse(line) {
+            let len = slcan::write(&frame, &mut out).expect("a parsed frame has a length CAN has");
+            assert_eq!(slcan::parse(&out[..len - 1]), Ok(slcan::Line::Frame(frame)));
+        }
+        let (frame, answer) = adapter.hear(line);
+        assert!(!answer.is_empty());
+        if let Some(frame) = frame {
+            assert!(adapter.write_received(&frame, &mut out).is_some());
         }
     }
 }
