@@ -1,7 +1,7 @@
 """Runs in virtual time, in which everything that goes wrong is scripted: what the figures must be is written down here.
 
 The loop has a period of 2 ms, and its first tick is planned for 2 ms: tick n for 2·(n + 1) ms. Devices and wire take no time. Five
-ticks pass until every servo has answered often enough, the sixth starts the controller, so the figures are of the ticks from
+ticks pass until every servo has replied often enough, the sixth starts the controller, so the figures are of the ticks from
 number 7 on, which starts at 16 ms; and up to the one planned for 1002 ms, which sees that the run's second is over. These are 494
 periods. The figures are compared with those of the oracle, too."""
 

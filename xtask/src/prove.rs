@@ -90,7 +90,7 @@ fn miri() -> Vec<Command> {
     ]
 }
 
-/// Cargo of the nightly toolchain, in a folder of its own.
+/// Cargo of the nightly toolchain, in its own folder.
 fn nightly(arguments: &[&str]) -> Command {
     let mut command = shell::command("cargo", &["+nightly"]);
     command.args(arguments).env("CARGO_TARGET_DIR", shell::root().join("target/miri"));

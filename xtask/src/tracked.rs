@@ -18,7 +18,7 @@ const FORBIDDEN: &[(&str, &str)] = &[
     (concat!("security.debian", ".org"), "a registry host"),
 ];
 
-/// Checks every tracked text file and tells what it found.
+/// Checks every tracked text file and reports what it found.
 ///
 /// # Errors
 /// If `git` cannot list the files.

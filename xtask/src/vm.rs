@@ -50,7 +50,7 @@ const MODULES: [&str; 12] = [
     "net/sched/sch_netem",
     "net/sched/sch_tbf",
 ];
-/// Where they are in their packages; in the guest they lie in `/usr/sbin`, as busybox has an `ip` of its own.
+/// Where they are in their packages; in the guest they lie in `/usr/sbin`, as busybox has its own `ip`.
 const TOOLS: [&str; 6] =
     ["usr/bin/candump", "usr/bin/cansend", "usr/bin/cangen", "usr/bin/canfdtest", "bin/ip", "sbin/tc"];
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -228,7 +228,7 @@ fn needs(scripts: &[String]) -> Result<BTreeSet<String>> {
     Ok(needs)
 }
 
-/// Builds one statically linked binary and tells where it is.
+/// Builds one statically linked binary and returns its path.
 fn built(arguments: &[&str]) -> Result<PathBuf> {
     let mut command = shell::cargo(arguments);
     command.args(["--quiet", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"]);

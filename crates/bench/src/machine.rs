@@ -66,7 +66,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// One link, and what to do on it. Every servo is told to hold where it is.
+    /// One link, and what to do on it. Every servo is commanded to hold where it is.
     pub fn new(link: Box<dyn Link>, plan: CyclePlan) -> Self {
         let links = vec![link];
         let (servos, has_imu) = (plan.devices.len(), !plan.imu.is_empty());

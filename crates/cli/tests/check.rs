@@ -51,5 +51,8 @@ fn a_heartbeat_from_a_folder_is_refused() {
     let refused = check(&[file.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(2));
     let said = text(&refused.stderr);
-    assert!(said.contains("heartbeat_from") && said.contains("no operator is heard in a folder"), "{said}");
+    assert!(
+        said.contains("heartbeat_from") && said.contains("heartbeats cannot be received from a folder"),
+        "{said}"
+    );
 }

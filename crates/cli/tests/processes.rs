@@ -205,7 +205,7 @@ fn a_frozen_robot_is_damped_by_its_servos_and_stays_down_when_it_thaws() {
     let mut text = String::new();
     robot.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(status.code(), Some(1), "{text}");
-    assert!(text.contains("the servo's own watchdog ran out"), "{text}");
+    assert!(text.contains("the servo's own watchdog expired"), "{text}");
     assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
 }
 
@@ -505,7 +505,7 @@ fn comes_down_without(from: &str, mut beat: impl FnMut(&mut Process)) {
     let mut text = String::new();
     robot.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(status.code(), Some(1), "{text}");
-    assert!(text.contains("operator not heard"), "{text}");
+    assert!(text.contains("no operator heartbeat"), "{text}");
     assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
 }
 

@@ -56,7 +56,7 @@ fn a_robot_file_runs_and_an_existing_log_is_kept() {
     let output = khz(folder.path(), &["run", "robot.toml", "--duration", "200ms", "--no-report"]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
-    assert!(text.starts_with("pan_tilt: ") && text.contains("the run's time is over"), "{text}");
+    assert!(text.starts_with("pan_tilt: ") && text.contains("finished"), "{text}");
     assert_eq!(std::fs::read_to_string(folder.path().join("run.tlog")).unwrap(), "someone's");
     assert!(!text.contains("report "), "{text}");
 }
@@ -202,10 +202,10 @@ fn a_robot_that_never_came_under_control_is_a_failure_that_names_what_was_lackin
     let dead = "[bus.main.faults]\nevents = [{ at_s = 0.0, kind = \"bus_off\" }]";
     let silent = PAN_TILT.replace("[supervisor]", &format!("{dead}\n[supervisor]\nanswer_s = 60"));
     let end = ends(silent);
-    assert_eq!(end, "never under control: no reply at the start (pan on bus main); the run's time is over");
+    assert_eq!(end, "never under control: no reply at the start (pan on bus main); finished");
     let heartbeat = "[supervisor]\nheartbeat_ms = 1000\nheartbeat_from = \"udp:127.0.0.1:0\"";
     let end = ends(PAN_TILT.replace("[supervisor]", heartbeat));
-    assert_eq!(end, "never under control: the operator was never heard; the run's time is over");
+    assert_eq!(end, "never under control: no heartbeat from the operator yet; finished");
 }
 
 #[test]

@@ -306,7 +306,7 @@ impl Scenario {
         self.style == Style::Steps && !is_damped(robot)
     }
 
-    /// A servo that restarts between two ticks executes one command from its new turn, and one that is not heard some more.
+    /// A servo that restarts between two ticks executes one command from its new turn, and one that receives no commands executes some more.
     pub fn jumps_turns(&self, robot: &RobotConfig) -> bool {
         let turns = |fault| match fault {
             Fault::OtherTurn(..) => true,

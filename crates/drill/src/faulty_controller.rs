@@ -136,7 +136,7 @@ impl Controller for Crude {
     }
 }
 
-/// A controller until it misbehaves as told. It compares every state it is given with the truth.
+/// A controller until it misbehaves as configured. It compares every state it is given with the truth.
 pub struct FaultyController {
     pub inner: Box<dyn Controller>,
     pub faults: Arc<ControllerFaults>,

@@ -96,7 +96,7 @@ struct Way {
     payload_kg: f64,
 }
 
-/// The experiments on the quadruped of `config`, each on a thread of its own. The first two are the fault without and with
+/// The experiments on the quadruped of `config`, each on its own thread. The first two are the fault without and with
 /// our reaction; in those that lower torque, the robot file's `[supervisor]` says from where on. The servos do not lower
 /// their own current, but in the two that say so.
 ///

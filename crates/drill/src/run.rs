@@ -26,7 +26,7 @@ const ANSWER_TICKS: u64 = 60;
 const ANSWER_S: f64 = 0.07;
 /// A robot whose joint is beyond its limits, or too fast, leaves control within this many ticks.
 const SEEN_TICKS: u32 = 10;
-/// A servo on a bus that is not flooded is heard at least once in this many ticks.
+/// A servo on a bus that is not flooded replies at least once in this many ticks.
 const STARVED_TICKS: u32 = 8;
 /// A servo takes this long to switch its output on, at most.
 const SWITCHED_ON_S: f64 = 0.03;
@@ -145,7 +145,7 @@ struct Run<'a> {
     later: Vec<(u64, Later)>,
     /// When the robot came under control.
     active_since: u64,
-    /// For so many ticks a servo was not heard that should have been.
+    /// For this many ticks a servo did not reply that should have.
     starved: u32,
 }
 
@@ -370,18 +370,18 @@ impl Run<'_> {
         if self.rig.machine.phase() == Phase::Active { self.check_active() } else { Ok(()) }
     }
 
-    /// Where the only thing that keeps replies back is a flood on one bus, all others are heard.
+    /// Where the only thing that keeps replies back is a flood on one bus, all others reply.
     fn check_fairness(&mut self) -> Result<(), Violated> {
         let Some(flooded) = self.scenario.flooded() else { return Ok(()) };
         let servos = &self.cast.file.servos;
         let missed = |(servo, state): (&ServoConfig, &ServoState)| servo.bus != flooded && !state.fresh;
         let is_starved = servos.iter().zip(&self.rig.machine.state().servos).any(missed);
         self.starved = if is_starved { self.starved + 1 } else { 0 };
-        // At the start and while the robot restarts servos nobody is heard.
+        // During start-up and while the robot restarts, no servo replies.
         if self.starved == STARVED_TICKS && self.tick > self.span.from {
             return Violated::by(
                 Invariant::Fairness,
-                "servos on other buses than the flooded one are not heard",
+                "servos on buses other than the flooded one do not reply",
             );
         }
         Ok(())

@@ -86,7 +86,7 @@ impl Spy {
         }
     }
 
-    /// From the first fault on the wire until the last servo was told to damp or stop.
+    /// From the first fault on the wire until the last servo was commanded to damp or stop.
     pub fn reaction_ns(&self) -> Option<i64> {
         let told_ns = self.fault_told_ns?;
         let last = self.answered_ns.iter().copied().collect::<Option<Vec<i64>>>()?.into_iter().max()?;

@@ -37,7 +37,7 @@ pub const GAINS: f64 = 2.0;
 const UNLIMITED_GAINS: f64 = 1.5;
 /// A joint that was pushed, by somebody or by the ground, swings back so many times faster.
 const THROWN: f64 = 1.5;
-/// The torque of a servo without a limit of its own, N·m: the emulated motor's at 100 A, behind its gear.
+/// The torque of a servo without its own limit, N·m: the emulated motor's at 100 A, behind its gear.
 const UNLIMITED: f64 = 33.0;
 /// The greatest torque with which a servo damps (`servo.timeout_max_torque_Nm` from the factory), N·m.
 const DAMPING_TORQUE: f64 = 5.0;
@@ -180,7 +180,7 @@ impl Witness {
             if told < least - joint.resolution || told > most + joint.resolution {
                 let name = &joint.name;
                 let what = format!(
-                    "{name}: {:.4} rad is told to be {:.2} ms old, but since then it was between {:.4} and {:.4} rad",
+                    "{name}: {:.4} rad is reported to be {:.2} ms old, but since then it was between {:.4} and {:.4} rad",
                     told * TAU,
                     age_ns as f64 * 1e-6,
                     least * TAU,

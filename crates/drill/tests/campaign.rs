@@ -1,4 +1,4 @@
-//! The campaign holds, and finds every repaired defect when it is put back alone. A process of its own: what is printed
+//! The campaign holds, and finds every repaired defect when it is put back alone. Its own process: what is printed
 //! by panics is counted by the process's panic hook.
 #![allow(clippy::unwrap_used)]
 
@@ -203,7 +203,7 @@ fn finds_a_servo_that_stays_off() {
 #[test]
 fn finds_a_controllers_own_stop_taken_for_a_restart() {
     let violation = find(Plant::OwnStops);
-    assert!(violation.what.contains("the servo started anew"), "{violation:?}");
+    assert!(violation.what.contains("the servo restarted"), "{violation:?}");
 }
 
 #[test]

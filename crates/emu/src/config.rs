@@ -107,11 +107,11 @@ section! {
         viscous: f64 = 0.01, "N·m·s/rad", 0.0 => 1000.0;
         /// Dry friction.
         coulomb: f64 = 0.02, "N·m", 0.0 => 1000.0;
-        /// Greatest torque of gravity, m·g·l.
+        /// Maximum torque of gravity, m·g·l.
         gravity: f64 = 0.0, "N·m", 0.0 => 1000.0;
         /// Joint angle at which the load hangs straight down.
         gravity_at: f64 = 0.0, "rad", -100.0 => 100.0;
-        /// End stops; without the key the joint turns freely.
+        /// End stops, `[min, max]`; without the key the joint turns freely.
         stops: Option<[f64; 2]> = None, "rad", -10_000.0 => 10_000.0;
         /// Joint angle at the start.
         start: f64 = 0.0, "rad", -10_000.0 => 10_000.0;

@@ -3,7 +3,7 @@
 //! Made from the clients that talk to real ones (see [`khz_wire::damiao`]), without the firmware. Assumed where they say nothing:
 //! a servo that has just been enabled has no gains and no torque until its first command; every command, code or
 //! register request for it feeds its watchdog; a servo whose time is over switches its output off and says
-//! "communication lost" until it is told to clear.
+//! "communication lost" until it is commanded to clear.
 
 use crate::body::{Drive, JointState};
 use crate::config::{DamiaoMotor, ServoConfig, WireKind};

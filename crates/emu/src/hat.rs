@@ -347,7 +347,7 @@ mod tests {
         let mut link = link(4);
         link.send(0, &Address::request(&query(1)), 10_000_000).unwrap();
         link.flush(10_000_000).unwrap();
-        // From a stranger, from another bus of the same processor, for another host, and a query.
+        // From an unknown sender, from another bus of the same processor, for another host, and a query.
         for (channel, id) in [(0, 0x600), (1, 0x100), (0, 0x102), (0, 0x8100)] {
             say(&mut link, channel, id);
         }

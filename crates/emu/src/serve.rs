@@ -225,7 +225,7 @@ fn open(world: &World, bus: u8, endpoint: &Endpoint) -> io::Result<Box<dyn Port>
         }
         Endpoint::Can(interface) => Box::new(CanPort::open(interface).map_err(io::Error::other)?),
         Endpoint::Udp(address) => Box::new(UdpPort::open(*address).map_err(|error| {
-            let what = format!("{address}: {error}; is the address ours and the port free? `ss -ulpn` tells");
+            let what = format!("{address}: {error}; is it an address of this machine, and is the port free? check with `ss -ulpn`");
             io::Error::new(error.kind(), what)
         })?),
     })

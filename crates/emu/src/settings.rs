@@ -11,7 +11,7 @@ words! {
         CanFd = "can_fd",
         /// RS485: half duplex, ten bits per byte.
         Rs485 = "rs485",
-        /// Nothing: leaves the host's own cost to be measured.
+        /// No time: to measure the cost of the host alone.
         Instant = "instant",
     }
 }
@@ -19,7 +19,7 @@ words! {
 section! {
     /// A bus with `link = "emulated"`.
     EmulatedLink {
-        /// What a frame costs.
+        /// How long a frame occupies the wire.
         wire: WireModel = WireModel::CanFd, "";
         /// Bit rate of arbitration, for `can_fd`.
         nominal_bit_rate: u32 = 1_000_000, "bit/s", 10_000 => 1_000_000;
@@ -41,8 +41,8 @@ section! {
         supply_v: f64 = 24.0, "V", 5.0 => 60.0;
         /// Temperature around the servos.
         ambient_c: f64 = 25.0, "°C", -40.0 => 120.0;
-        /// Heat flows this many times as fast as everything else happens, so that minutes show what an hour does. Motion
-        /// that repeats itself heats as much per time, if the repetition is short against what is to be seen.
+        /// Heat flows this many times as fast as everything else, so that minutes show the effect of an hour.
+        /// Repeated motion heats at the same rate if one repetition is short compared with the heating.
         heat_rate: f64 = 1.0, "", 0.0 => 1000.0;
         /// Time the IMU takes for a reading.
         imu_latency_us: f64 = 40.0, "µs", 0.0 => 1_000_000.0;
@@ -62,9 +62,9 @@ section! {
         kp: f64 = 20.0, "N·m/rad", 0.0 => 100_000.0;
         /// Velocity gain at the output.
         kd: f64 = 0.5, "N·m·s/rad", 0.0 => 10_000.0;
-        /// It faults when its board is this warm.
+        /// The servo faults when its board reaches this temperature.
         fault_temperature: f64 = 75.0, "°C", 0.0 => 200.0;
-        /// So far below that it begins to lower its own greatest current. 0: it does not.
+        /// The servo starts to derate its own current this far below `fault_temperature`. 0: it does not.
         temperature_margin: f64 = 25.0, "°C", 0.0 => 200.0;
     }
 }

@@ -12,7 +12,7 @@ fn a_moteus_answers_every_form_of_query_with_all_values() {
     let family = Family::Moteus(moteus::Settings::default());
     let plan = ServoPlan { servo: 0, id: 1, mounting: Mounting::default(), watchdog_s: 0.1, family };
     let mut servos = family::on_bus(&[plan]).remove(0);
-    // While replies stay away every query that can be told from the others takes another form.
+    // While replies are missing every query that can be distinguished from the others takes another form.
     let mut replies = Vec::new();
     for number in 0..600 {
         let now_ns = number * 1_000_000;

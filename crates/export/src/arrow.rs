@@ -1,5 +1,5 @@
 //! The Arrow schema of a table, which Parquet files carry for readers that use Arrow (pyarrow, pandas): the one place
-//! where a column has metadata of its own.
+//! where a column has its own metadata.
 //!
 //! It is one message of Arrow's IPC format (`Message.fbs` and `Schema.fbs`, version 5), in base64. The numbers of
 //! slots and types below are those of these files.

@@ -25,7 +25,7 @@ pub struct Damage {
 
 /// Gives each selected sample to `each`, in the order of the log; stops early when that returns false. Steps over
 /// damage and goes on with the next block that is certainly sound; a sample that `each` finds not to fit its schema is
-/// damage, too. `progress` is told the position with each sample.
+/// damage, too. `progress` gets the position with each sample.
 ///
 /// # Errors
 /// When the log cannot be read, a selected record is not in it, or `each` fails.

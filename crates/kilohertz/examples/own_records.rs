@@ -1,4 +1,4 @@
-//! A controller that records values of its own, beside those of every run: `cargo run --release --package kilohertz --example own_records`.
+//! A controller that records its own values, beside those of every run: `cargo run --release --package kilohertz --example own_records`.
 //!
 //! An emulated joint swings for two seconds. `khz log plot own_records.tlog -o swing.html` shows `swing.behind` in its unit.
 #![allow(clippy::print_stdout)]

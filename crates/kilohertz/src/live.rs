@@ -31,7 +31,7 @@ pub fn watch(session: &mut Session) {
     screen.into_iter().for_each(Screen::close);
 }
 
-/// The terminal, written by a thread of its own: one stopped by Ctrl-S takes nothing until Ctrl-Q, and the end of the run
+/// The terminal, written by its own thread: one stopped by Ctrl-S takes nothing until Ctrl-Q, and the end of the run
 /// (watchdogs called off, the log finished) must not wait for that.
 struct Screen {
     lines: SyncSender<String>,

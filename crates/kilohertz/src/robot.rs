@@ -36,7 +36,9 @@ pub enum Error {
     #[error(transparent)]
     Session(#[from] SessionError),
     /// A signal has asked this program to end, during an earlier [`Robot::run`].
-    #[error("not started: this program was asked to end (Ctrl-C, SIGTERM or the like) during an earlier run")]
+    #[error(
+        "not started: this program was asked to stop (Ctrl-C, SIGTERM or the like) during an earlier run"
+    )]
     Stopped,
     /// Something brought the robot down before its time.
     #[error("the run did not end as planned: {0}")]

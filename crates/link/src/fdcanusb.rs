@@ -31,8 +31,8 @@ section! {
         path: String, "";
         /// Line speed, for adapters on a UART; USB adapters ignore it.
         baud: u32 = 921_600, "bit/s", 9600 => 12_000_000;
-        /// Every line carries a checksum: needed on a UART, unknown to USB adapters. Without the key, on everything but a
-        /// USB adapter that is known.
+        /// Every line carries a checksum: required on a UART, not supported by USB adapters. Without the key it is
+        /// on, except for known USB adapters.
         checksum: Option<bool> = None, "";
         /// Send the data phase at the data bit rate.
         bit_rate_switch: bool = true, "";
@@ -171,7 +171,7 @@ impl Speech for Text {
                 Ok(FromAdapter::Error(text)) => {
                     self.answers.came(read_ns);
                     counters.errors += 1;
-                    // A device that wants checksums says so; the official clients switch for good, too.
+                    // A device that wants checksums says so; the official clients switch permanently, too.
                     if text.windows(8).any(|word| word.eq_ignore_ascii_case(b"checksum")) {
                         self.dialect = Dialect::Uart;
                     }
@@ -202,12 +202,12 @@ impl Speech for Text {
 
 /// Commands whose `OK` or `ERR` has not come.
 ///
-/// Answers name no command, so a lost one cannot be told from those that follow it: under traffic it only keeps the count
+/// Answers name no command, so a lost one cannot be distinguished from those that follow it: under traffic it only keeps the count
 /// from ever reaching zero. Between two bursts it does, as the adapter answers within a millisecond or two.
 #[derive(Clone, Copy, Debug, Default)]
 struct Answers {
     outstanding: u16,
-    /// When the last came, or the first after none was awaited went out.
+    /// When the last came, or the first after none was outstanding went out.
     since_ns: i64,
     /// The fewest that were outstanding since then.
     fewest: u16,
@@ -357,7 +357,7 @@ mod tests {
             wire.write_all(&b"OK\r\n".repeat(if is_lost { 11 } else { 12 })).unwrap();
             assert_eq!(link.receive(now_ns + 500_000), Ok(None));
         }
-        // Those of the last 400 ms are still awaited.
+        // Those of the last 400 ms are still outstanding.
         assert!((lost - 4..=lost).contains(&link.counters(0).errors), "{:?}", link.counters(0));
     }
 

@@ -94,7 +94,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// `name` stands for the device `expected`; `advice` tells how to name it for good. The reason of a refusal goes to
+    /// `name` stands for the device `expected`; `advice` tells how to name it permanently. The reason of a refusal goes to
     /// `refusal`.
     pub(crate) fn new(
         name: &str,
@@ -115,7 +115,7 @@ impl Guard {
         }
         let Self { name, expected, advice, .. } = self;
         let told = format!("{name}: not opened again: found {found}, expected {expected}; {advice}");
-        // The first reason is kept; it is told when the link is closed.
+        // The first reason is kept; it is reported when the link is closed.
         let _ = self.refusal.set(told.clone());
         Err(io::Error::other(told))
     }

@@ -77,13 +77,13 @@ const AGAIN_NS: i64 = 50_000;
 /// Pause before a processor that owes nothing is looked into, ns. It doubles while there is nothing, to 16 times this.
 const LOOK_NS: i64 = 20_000;
 
-/// So many calls of [`Link::receive`] at different times, with no reply awaited, are those of a host that waits: one that
+/// This many calls of [`Link::receive`] at different times, with no reply outstanding, are those of a host that waits: one that
 /// has what it asked for calls once to learn that there is no more, and once before its next burst.
 const WAITING: u8 = 3;
 
 /// A pi3hat: one link, channels 0 to 4 for JC1 to JC5.
 ///
-/// The hat does not tell when a frame came, and each look costs a transfer. So only processors that owe replies are
+/// The hat does not report when a frame arrived, and each look costs a transfer. So only processors that owe replies are
 /// asked, until every device that was queried has answered; frames of others count for nobody. A host that calls
 /// [`Link::receive`] again and again beyond that hears what else there is: answers to a broadcast, frames without a
 /// query, a reply kept behind one that came twice.
@@ -111,7 +111,7 @@ pub struct Pi3hat<S> {
 /// Looks for frames no query asked for.
 #[derive(Default)]
 struct Looks {
-    /// Calls of [`Link::receive`] since nothing is awaited, at different times, and the last of them.
+    /// Calls of [`Link::receive`] since nothing is outstanding, at different times, and the last of them.
     calls: u8,
     called_ns: i64,
     /// Looks since the last frame, and when the last was.
@@ -125,7 +125,7 @@ impl Looks {
         free_ns.max(self.looked_ns) + (LOOK_NS << (self.in_vain / 3).min(4))
     }
 
-    /// The host calls and nothing is awaited; true if it is time to look.
+    /// The host calls and nothing is outstanding; true if it is time to look.
     fn begin(&mut self, free_ns: i64, now_ns: i64) -> bool {
         if self.calls == 0 || self.called_ns != now_ns {
             self.calls = self.calls.saturating_add(1);

@@ -1,4 +1,4 @@
-//! Opening a lost device again, on a thread of its own: opening may take milliseconds, and a tick has none.
+//! Opening a lost device again, on its own thread: opening may take milliseconds, and a tick has none.
 
 use std::io;
 use std::os::fd::OwnedFd;

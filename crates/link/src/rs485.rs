@@ -26,8 +26,8 @@ words! {
     Rs485Driver {
         /// The kernel.
         Tty = "tty",
-        /// This process, which asks the registers of a PL011 UART (`/dev/ttyAMA0` of a Raspberry Pi) all the time.
-        /// Takes root and a CPU of its own.
+        /// This process, which polls the registers of a PL011 UART (`/dev/ttyAMA0` of a Raspberry Pi) all the time.
+        /// Needs root and its own CPU.
         Pl011 = "pl011",
     }
 }
@@ -39,7 +39,7 @@ section! {
         path: String, "";
         /// Line speed.
         baud: u32 = 3_000_000, "bit/s", 9600 => 12_000_000;
-        /// Who switches between sending and receiving. With `driver = "pl011"` it is always the adapter.
+        /// What switches between sending and receiving. With `driver = "pl011"` it is always the adapter.
         direction: Direction = Direction::Auto, "";
         /// What drives the serial port.
         driver: Rs485Driver = Rs485Driver::Tty, "";

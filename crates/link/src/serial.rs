@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How to name a serial adapter for good.
+/// How to name a serial adapter permanently.
 const BY_ID: &str =
     "write its name in /dev/serial/by-id/ into the robot file, so that names cannot be swapped";
 
@@ -58,7 +58,7 @@ pub trait Line: Send {
         None
     }
 
-    /// Nothing tells when something has come: ask again and again.
+    /// Nothing reports when data has arrived: poll all the time.
     fn is_polled(&self) -> bool {
         false
     }
@@ -81,7 +81,7 @@ pub struct Settings {
 words! {
     /// Who turns the line around.
     Direction {
-        /// The driver, if it can; else the adapter.
+        /// The driver, if it can; otherwise the adapter.
         Auto = "auto",
         /// The kernel's driver, with `TIOCSRS485`.
         Kernel = "kernel",
@@ -259,7 +259,7 @@ fn open_port(path: &Path, settings: Settings) -> io::Result<(OwnedFd, Granted)> 
 
 fn set_raw(termios: &mut Termios, baud: u32) -> io::Result<()> {
     termios.make_raw();
-    // One byte makes a read succeed; with 0, an empty port could not be told from an unplugged one.
+    // One byte makes a read succeed; with 0, an empty port could not be distinguished from an unplugged one.
     termios.special_codes[SpecialCodeIndex::VMIN] = 1;
     termios.special_codes[SpecialCodeIndex::VTIME] = 0;
     termios.set_speed(baud)?;
@@ -275,7 +275,7 @@ fn explain(target: &str, error: &io::Error) -> OpenError {
         Some(Errno::NOENT) => "is it plugged in? `ls -l /dev/serial/by-id/` lists what there is",
         Some(Errno::ACCESS) => "let your user in: `sudo usermod -aG dialout $USER`, then log in again",
         Some(Errno::AGAIN) => {
-            return OpenError::new(target, &"in use by another process", "`fuser -v` on it tells which");
+            return OpenError::new(target, &"in use by another process", "`fuser -v` shows which");
         }
         Some(Errno::NOTTY) => "this is no serial port",
         Some(Errno::INVAL) => "the driver refuses this baud rate; choose another",

@@ -27,9 +27,8 @@ use std::time::Duration;
 /// Frames held for the next flush.
 const QUEUE: usize = 128;
 
-/// How to name an interface for good.
-const BY_UDEV: &str =
-    "give each adapter a name of its own by a udev rule or systemd .link file (docs/links.md)";
+/// How to name an interface permanently.
+const BY_UDEV: &str = "give each adapter its own name with a udev rule or systemd .link file (docs/links.md)";
 
 /// How long the last frames may take to leave when the link is closed, ms.
 const LEAVING_MS: u32 = 20;
@@ -85,7 +84,7 @@ impl SocketCan {
     /// Opens an interface.
     ///
     /// # Errors
-    /// There is no such interface, it is down, or it cannot carry CAN-FD; each with the command that mends it.
+    /// There is no such interface, it is down, or it cannot carry CAN-FD; each with the command that fixes it.
     pub fn open(link: &SocketcanLink) -> Result<Self, OpenError> {
         let name = &link.interface;
         let interface = Interface::read(name)?;
@@ -104,7 +103,7 @@ impl SocketCan {
     }
 
     /// Speaks over sockets that carry whole `struct canfd_frame`s: raw CAN sockets opened elsewhere, or a
-    /// stand-in. `bit_rate_switch`: as in [`SocketcanLink`]. When one dies, `socket` is asked for the next, on a thread of its own, until it gives one.
+    /// substitute. `bit_rate_switch`: as in [`SocketcanLink`]. When one dies, `socket` is asked for the next, on its own thread, until it gives one.
     ///
     /// # Errors
     /// What `socket` reports the first time, or the system about the thread.
@@ -309,9 +308,9 @@ impl Link for SocketCan {
         if let Some(received) = self.heard.pop_front() {
             return Ok(Some(received));
         }
-        // A queue that is still full or a bus that is still down was told by `flush`.
+        // A queue that is still full or a bus that is still down was reported by `flush`.
         let _ = self.flush(now_ns);
-        // The loss itself is told below, once.
+        // The loss itself is reported below, once.
         let _ = self.listen(now_ns);
         match self.untold.take() {
             Some(error) => Err(error),

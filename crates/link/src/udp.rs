@@ -521,7 +521,7 @@ mod tests {
             let forged = [(0, frame(0x100, 66)), (0, reading.to_frame().unwrap())];
             for _ in 0..20 {
                 let sequence = ask(&mut link, &a, 0x8001);
-                // The stranger has seen the request: its sequence is right, its address is not.
+                // The unknown sender has seen the request: its sequence is right, its address is not.
                 reply(&stranger, &link, sequence, &forged);
                 assert_eq!(link.receive(0), Ok(None));
                 assert_eq!(link.imu().unwrap().poll(0), Ok(None), "a forged reading");
@@ -573,7 +573,7 @@ mod tests {
     #[test]
     fn behind_a_broadcast_each_device_keeps_the_address_of_its_first_reply() {
         let port = device().local_addr().unwrap().port();
-        // A broadcast is heard by both; on the loopback network each address can be bound.
+        // Both receive a broadcast; on the loopback network each address can be bound.
         let at = |ip: [u8; 4]| UdpSocket::bind((Ipv4Addr::from(ip), port)).unwrap();
         let (a, other, elsewhere) = (at([127, 0, 0, 1]), at([127, 0, 0, 2]), device());
         let mut link = host(Reach::All(([127, 255, 255, 255], port).into()));

@@ -21,7 +21,7 @@ pub enum RecorderError {
     #[error("there is a sink {0:?} already")]
     SinkTwice(String),
     /// A sink could not begin.
-    #[error("the sink {name:?} cannot begin: {why}")]
+    #[error("the sink {name:?} cannot start: {why}")]
     Sink {
         /// Its name.
         name: String,
@@ -51,7 +51,7 @@ pub enum RecorderError {
     #[error("cannot start the recorder's thread: {0}")]
     Thread(std::io::Error),
     /// The disk has too little room from the beginning.
-    #[error("cannot write the log {}: the disk has {free} bytes free, and {keep} are to be kept (log.keep_free_mib)", path.display())]
+    #[error("cannot write the log {}: the disk has {free} bytes free, and {keep} must stay free (log.keep_free_mib)", path.display())]
     NoRoom {
         /// The file.
         path: PathBuf,

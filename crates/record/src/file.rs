@@ -36,7 +36,7 @@ enum Store {
     Open(Box<Log>),
     /// The disk has too little room; more is waited for.
     Full,
-    /// Writing failed for good.
+    /// Writing failed permanently.
     Failed,
 }
 

@@ -117,7 +117,7 @@ struct Shared {
     lost: AtomicU64,
 }
 
-/// A sink on a thread of its own, seen from the recorder's. To give it a sample never waits.
+/// A sink on its own thread, seen from the recorder's. To give it a sample never waits.
 pub(super) struct Beside {
     name: String,
     tap: Tap,

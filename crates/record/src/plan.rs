@@ -131,7 +131,7 @@ impl Plan {
         tap
     }
 
-    /// Gives every sample to `sink`, too, on a thread of its own.
+    /// Gives every sample to `sink`, too, on its own thread.
     ///
     /// # Errors
     /// When another sink has its name, or it is `log` or `stream`.
@@ -180,7 +180,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Writes what is in the rings, ends the log with its index, and tells what was recorded. Blocks until the disk
+    /// Writes what is in the rings, ends the log with its index, and reports what was recorded. Blocks until the disk
     /// has taken it, and then for two seconds at most until the plan's sinks have. Samples pushed later are lost.
     pub fn finish(mut self) -> Summary {
         let error = || Some(PANICKED.to_owned());

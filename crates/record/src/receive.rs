@@ -78,7 +78,7 @@ pub struct IntakeCounts {
     pub beyond: u64,
     /// Samples not written because their address had its share of the log, and others need the rest.
     pub beyond_share: u64,
-    /// Datagrams and schemas of those refused, for want of room for another sender or schema.
+    /// Datagrams and schemas of those refused, because there was no room for another sender or schema.
     pub no_room: u64,
     /// Senders that were forgotten before they had sent a valid sample.
     pub evicted: u64,
@@ -502,7 +502,7 @@ mod tests {
         assert!(found.contains(&"gaps Uint(3)".into()));
     }
 
-    /// They were written, and `khz log cat` and the Python reader stumbled over them.
+    /// They were written, and `khz log cat` and the Python reader failed on them.
     #[test]
     fn samples_that_do_not_fit_their_schema_are_refused_and_counted() {
         let mut intake = Intake::new(Vec::new(), 1 << 30).unwrap();

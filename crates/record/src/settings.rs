@@ -5,7 +5,7 @@ use khz_settings::{section, words};
 words! {
     /// How records are compressed.
     Compression {
-        /// With snappy: every reader of the format understands it.
+        /// With snappy: every reader of the format supports it.
         Snappy = "snappy",
         /// Not at all.
         None = "none",
@@ -15,8 +15,8 @@ words! {
 section! {
     /// `[log]`: the record of every tick.
     LogConfig {
-        /// File to write, relative to the working directory. An existing file of this name is kept: a number is
-        /// added.
+        /// File to write, relative to the working directory. An existing file is not overwritten: a number is added
+        /// to the name.
         path: String = "run.tlog".to_owned(), "";
         /// Write a log at all.
         enabled: bool = true, "";
@@ -24,16 +24,16 @@ section! {
         ring_mib: u32 = 16, "MiB", 1 => 4096;
         /// How records are compressed.
         compression: Compression = Compression::Snappy, "";
-        /// Records that are compressed by zstd instead, many samples together: about half of what snappy makes of them.
-        /// Readers that are not of this project see them as byte strings.
+        /// Records that are compressed by zstd instead, many samples together: about half the size of snappy. Other
+        /// programs' readers see them as byte strings.
         zstd: Vec<String> = Vec::new(), "";
-        /// Begin a new file when this one is so large.
+        /// Start a new file when this one reaches this size.
         rotate_mib: Option<u32> = None, "MiB", 1 => 1_000_000;
-        /// Begin a new file after this time.
+        /// Start a new file after this time.
         rotate_s: Option<f64> = None, "s", 1.0 => 1e9;
-        /// Stop writing, and count, when the disk has less room than this.
+        /// Stop writing, and count dropped samples, when the disk has less free space than this.
         keep_free_mib: u32 = 256, "MiB", 0 => 1_000_000;
-        /// Send everything that is recorded by UDP too, to `khz log record` at this address, `HOST:PORT`.
+        /// Also send everything that is recorded by UDP, to `khz log record` at this address, `HOST:PORT`.
         stream: Option<String> = None, "";
     }
 }

@@ -9,7 +9,7 @@ pub type SinkResult = Result<(), Box<dyn Error + Send + Sync>>;
 /// Somewhere samples go: a file, a network, a plot, a program's own rules.
 ///
 /// The calls come one after another and never from a thread that records, so a sink may allocate, lock and wait. One given
-/// to [`Plan::sink`](crate::Plan::sink) has a thread of its own, with room for some megabytes of samples: if it is
+/// to [`Plan::sink`](crate::Plan::sink) has its own thread, with room for some megabytes of samples: if it is
 /// slow it misses samples, and nobody else notices.
 ///
 /// An error of [`sample`](Self::sample) means that this sample is lost; the sink is still given the next. After a panic it
@@ -39,7 +39,7 @@ pub trait Sink: Send {
     /// Called some hundred times a second, when the samples so far have been given: what is due by the clock.
     ///
     /// # Errors
-    /// What is to be told. No sample counts as lost by it.
+    /// What is to be reported. No sample counts as lost by it.
     fn turn(&mut self, now_ns: i64) -> SinkResult {
         let _ = now_ns;
         Ok(())
@@ -48,7 +48,7 @@ pub trait Sink: Send {
     /// Called once, after the last sample.
     ///
     /// # Errors
-    /// What is to be told. No sample counts as lost by it.
+    /// What is to be reported. No sample counts as lost by it.
     fn finish(&mut self, now_ns: i64) -> SinkResult {
         let _ = now_ns;
         Ok(())

@@ -36,7 +36,7 @@ pub(super) struct Uplink {
     samples: u64,
     /// Samples in datagrams that the network did not take.
     lost: u64,
-    /// What went wrong and has not been told yet.
+    /// What went wrong and has not been reported yet.
     error: Option<io::Error>,
     schemas: Vec<Vec<u8>>,
     schemas_ns: Option<i64>,

@@ -37,7 +37,7 @@ impl Tap {
         self.push_sample(record, now_ns, payload.len())
     }
 
-    /// Records what `encode` puts into the slice. False: dropped, for want of room or because it is larger than
+    /// Records what `encode` puts into the slice. False: dropped, because there was no room or because it is larger than
     /// [`MAX_SAMPLE`].
     #[inline]
     pub fn push_with(&mut self, record: RecordId, now_ns: i64, encode: impl FnOnce(&mut Slice<'_>)) -> bool {

@@ -192,7 +192,7 @@ fn check(config: &RobotConfig) -> Result<(), LaunchError> {
     }
 }
 
-/// The controller as the file wants it: in the tick, or on a thread of its own.
+/// The controller as the file wants it: in the tick, or on its own thread.
 fn threaded(
     config: &RobotConfig,
     controller: Box<dyn Controller>,

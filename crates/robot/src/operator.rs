@@ -81,7 +81,7 @@ pub fn check(config: &SupervisorSettings) -> Result<(), OperatorError> {
     open(from).map(drop).map_err(|error| OperatorError { from: from.clone(), error })
 }
 
-/// Listens on a thread of its own until dropped.
+/// Listens on its own thread until dropped.
 pub struct Listener {
     heartbeat: Heartbeat,
     over: Arc<AtomicBool>,
@@ -194,8 +194,9 @@ fn open(from: &str) -> io::Result<OwnedFd> {
         FileType::Directory => "a folder",
         _ => "a device that is no terminal",
     };
-    let text =
-        format!("no operator is heard in {what}: name a pipe (`mkfifo`), a terminal or `udp:ADDRESS:PORT`");
+    let text = format!(
+        "heartbeats cannot be received from {what}: name a pipe (`mkfifo`), a terminal or `udp:ADDRESS:PORT`"
+    );
     Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 

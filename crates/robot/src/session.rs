@@ -121,7 +121,7 @@ pub struct Outcome {
 }
 
 impl Session {
-    /// Starts the loop on a thread of its own. `stop` ends it gently when set; `others` are told every tick.
+    /// Starts the loop on its own thread. `stop` ends it gently when set; `others` are told every tick.
     ///
     /// # Errors
     /// If there is no thread or no timer. What the thread is not granted is an error of [`Session::wait`].

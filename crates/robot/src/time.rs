@@ -65,9 +65,9 @@ pub trait Time {
 words! {
     /// How the loop waits for replies within the bus cycle.
     Receive {
-        /// Ask again and again: the soonest, and a CPU while the cycle lasts.
+        /// Poll all the time: the lowest latency, but a whole CPU during the cycle.
         Spin = "spin",
-        /// Sleep until the kernel has something: cheaper, and some ten microseconds later.
+        /// Sleep until the kernel has data: less CPU time, but tens of microseconds later.
         Poll = "poll",
     }
 }

@@ -51,7 +51,7 @@ pub enum WatchdogError {
         error: io::Error,
     },
     /// systemd asks to be told, but cannot be.
-    #[error("NOTIFY_SOCKET={path}: {error}; `systemd = false` in [watchdog] does without")]
+    #[error("NOTIFY_SOCKET={path}: {error}; set `systemd = false` in [watchdog] to run without it")]
     Systemd {
         /// The socket.
         path: String,

@@ -102,7 +102,7 @@ fn more_links_than_a_cycle_has_bits_for_are_refused() {
     };
     assert_eq!(robot(62).map(|robot| robot.buses.len()).ok(), Some(62));
     let error = robot(70).unwrap_err().to_string();
-    assert!(error.contains("70 buses with a link of their own") && error.contains("bus.b62"), "{error}");
+    assert!(error.contains("70 buses with their own link") && error.contains("bus.b62"), "{error}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ impl HeapUse {
     }
 }
 
-/// Runs `code` and tells what it did on the heap.
+/// Runs `code` and reports what it did on the heap.
 ///
 /// # Panics
 /// If no [`CountingAllocator`] is installed: without one the answer would always be "nothing".

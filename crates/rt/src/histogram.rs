@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram as Hdr;
 use serde::{Deserialize, Serialize};
 
-/// The highest time told apart: one minute. Longer ones count as one minute in the percentiles; the exact
+/// The highest time distinguished: one minute. Longer ones count as one minute in the percentiles; the exact
 /// maximum and the mean keep their true length.
 pub const HIGHEST_NS: i64 = 60_000_000_000;
 

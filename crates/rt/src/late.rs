@@ -272,7 +272,7 @@ impl Observer {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // A panic there has been told already and loses no more than the windows.
+            // A panic there has been reported already and loses no more than the windows.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! When each tick is due, and what happens after one that took too long. Pure: it is told the time.
+//! When each tick is due, and what happens after one that took too long. Pure: the time is an argument.
 //!
 //! A tick is *planned* for a time on a fixed grid, *wakes* some lateness after it, and *finishes*. If the next
 //! planned time has passed by then, the tick has *overrun*; planned times for which no tick ran are *missed*.
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 words! {
     /// What happens after a tick that took longer than a period.
     Overrun {
-        /// Leave out the ticks that passed; the phase is kept.
+        /// Skip the ticks that passed; the phase is kept.
         Skip = "skip",
-        /// Run one tick at once, then go on in phase.
+        /// Run one tick at once, then continue in phase.
         RunLateOnce = "run_late_once",
-        /// Start the period anew from here; the phase moves.
+        /// Restart the period from here; the phase moves.
         RePhase = "re_phase",
         /// Bring the robot down.
         Stop = "stop",
@@ -125,7 +125,7 @@ impl Pacer {
         self.next_ns
     }
 
-    /// To be told when the thread woke for [`Pacer::deadline_ns`]; `None` once the loop is to stop.
+    /// Call this when the thread woke for [`Pacer::deadline_ns`]; `None` once the loop is to stop.
     ///
     /// Waking a whole period late or more is a late wake: the tick runs at once, for the latest planned
     /// time passed ([`Overrun::RePhase`]: for now), or the loop stops ([`Overrun::Stop`]).
@@ -157,7 +157,7 @@ impl Pacer {
         tick
     }
 
-    /// To be told when the tick's work was done; decides when the next is planned.
+    /// Call this when the tick's work is done; decides when the next is planned.
     #[inline]
     pub fn finished(&mut self, now_ns: i64) {
         if now_ns <= self.next_ns {
@@ -209,7 +209,7 @@ impl Pacer {
 /// Plans the ticks of a loop that runs when a packet comes (a sensor's, that keeps the time), and by the timer
 /// when none does.
 ///
-/// The loop waits with [`crate::wait_readable`] until [`PacketPacer::deadline_ns`] and tells how that ended. It follows a
+/// The loop waits with [`crate::wait_readable`] until [`PacketPacer::deadline_ns`] and reports how that ended. It follows a
 /// sensor that is up to 5 % faster than the period says, with a jitter of up to 0.4 periods. Packets that come more often
 /// start no tick: over any time there are at most 5 % more ticks than periods, and two.
 ///
@@ -273,7 +273,7 @@ impl PacketPacer {
         self.expected_ns + self.patience_ns
     }
 
-    /// To be told that the packet came: the next is expected a period after it. `None`: it came too early, and the loop is
+    /// Call this when the packet arrived: the next is expected a period after it. `None`: it came too early, and the loop is
     /// to wait on.
     #[inline]
     pub fn packet(&mut self, now_ns: i64) -> Option<Tick> {
@@ -292,7 +292,7 @@ impl PacketPacer {
         Some(tick)
     }
 
-    /// To be told that the deadline passed without one: runs as if the packet had come on time, so that a
+    /// Call this when the deadline passed without a packet: runs as if the packet had come on time, so that a
     /// silent sensor leaves a loop of the same rate, `patience_ns` late.
     #[inline]
     pub fn timeout(&mut self, now_ns: i64) -> Tick {
@@ -379,7 +379,7 @@ mod tests {
         }
     }
 
-    /// The delays of all planned times of a loop that wakes and works as told, in µs.
+    /// The delays of all planned times of a loop that wakes and works as scripted, in µs.
     fn delays(policy: Overrun, ticks: &[(i64, i64)]) -> Vec<i64> {
         let (mut pacer, mut now_ns, mut delays) = (Pacer::new(MS, policy, 0), 0, Vec::new());
         for &(late_us, work_us) in ticks {

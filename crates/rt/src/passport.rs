@@ -147,7 +147,7 @@ pub struct Usage {
     pub interrupts: i64,
     /// Page faults of all programs that had to read from disk.
     pub major_faults: i64,
-    /// System management interrupts since boot, where the machine tells (Intel, as root).
+    /// System management interrupts since boot, where the machine reports them (Intel, as root).
     pub smi: Option<i64>,
 }
 

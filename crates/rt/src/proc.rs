@@ -1,4 +1,4 @@
-//! Reading what the kernel tells in `/proc` and `/sys`.
+//! Reading what the kernel reports in `/proc` and `/sys`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

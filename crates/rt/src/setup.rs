@@ -175,7 +175,7 @@ impl Report {
 }
 
 impl fmt::Display for Report {
-    /// One line per setting; what to do on a line of its own.
+    /// One line per setting; what to do on its own line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "thread {}: {}", self.thread, self.grade)?;
         for setting in &self.settings {

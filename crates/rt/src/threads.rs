@@ -4,7 +4,7 @@ use crate::proc::{Root, field};
 use crate::setup::Policy;
 use serde::{Deserialize, Serialize};
 
-/// How one thread is scheduled, as the kernel tells.
+/// How one thread is scheduled, as the kernel reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thread {
     /// The kernel's number.

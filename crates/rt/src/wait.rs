@@ -90,7 +90,7 @@ impl Waiter {
         Waiter { guard, ..self }
     }
 
-    /// Waits until the clock reaches `deadline_ns` and tells the time it woke; at once if that is past.
+    /// Waits until the clock reaches `deadline_ns` and returns the time it woke; at once if that is past.
     /// Lateness is the difference of the two, never negative but where the clock was set back meanwhile.
     #[inline]
     pub fn wait_until(&mut self, deadline_ns: i64) -> i64 {
@@ -275,7 +275,7 @@ pub enum Paced {
 /// Realtime: one system call, no allocation; blocks until the deadline at most.
 ///
 /// # Errors
-/// If the descriptor cannot be polled. A hung-up descriptor is readable: reading it tells the error.
+/// If the descriptor cannot be polled. A hung-up descriptor is readable: reading it returns the error.
 pub fn wait_readable(fd: BorrowedFd<'_>, deadline_ns: i64) -> io::Result<Paced> {
     let mut watched = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     loop {

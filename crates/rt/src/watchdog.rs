@@ -51,7 +51,7 @@ impl Watchdog {
         self.file.write_all(b"\0")
     }
 
-    /// Stops it for good, by the letter that drivers take for a good-bye (a driver built with "nowayout" takes none).
+    /// Disarms it with the magic character that drivers accept for closing (a driver built with "nowayout" accepts none).
     ///
     /// # Errors
     /// What the driver says; the watchdog then goes on.

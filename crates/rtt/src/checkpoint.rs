@@ -90,7 +90,7 @@ impl Checkpoints {
         Some(Results { notes: self.notes.clone(), ..results })
     }
 
-    /// The rest of the run: what the sender returned at its end, without the steal that was told before.
+    /// The rest of the run: what the sender returned at its end, without the steal that was reported before.
     pub fn rest(&self, results: Results) -> Results {
         Results { steal_ns: (results.steal_ns - self.told_steal_ns).max(0), ..results }
     }

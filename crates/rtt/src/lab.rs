@@ -1,6 +1,6 @@
 //! The study's experiments on a network inside one machine.
 //!
-//! Echo devices, each in a network namespace of its own, are joined to a bridge, one of them to a second bridge
+//! Echo devices, each in its own network namespace, are joined to a bridge, one of them to a second bridge
 //! behind the first. What is measured is the kernel's way from program to program, and what the programs cost
 //! each other; there is no wire, so nothing here says how a real switch behaves.
 mod network;
@@ -221,7 +221,7 @@ impl LabResults {
     pub fn page(&self) -> Page {
         let incomplete = self.runs.iter().filter(|run| !run.problems().is_empty()).count();
         let page = Page::new("UDP round trips in namespaces").subtitle(
-            "Echo devices, each in a network namespace of its own, on veth pairs and Linux bridges of one machine",
+            "Echo devices, each in its own network namespace, on veth pairs and Linux bridges of one machine",
         );
         let page = match incomplete {
             0 => page.badge(Level::Good, "all answered"),

@@ -394,7 +394,7 @@ impl Ledger {
         (self.waiting, self.finding, self.unsent) = (0, false, true);
     }
 
-    /// Counts a round trip's parts, as the kernel's own times tell them.
+    /// Counts a round trip's parts, as the kernel's own times show them.
     pub fn splits(&mut self, parts: Option<Parts>) {
         self.tally.split.record(parts);
     }

@@ -72,7 +72,7 @@ pub enum RttError {
         hint: &'static str,
     },
     /// The log cannot be begun.
-    #[error("cannot begin the log {} (a file that is there already is kept)", path.display())]
+    #[error("cannot create the log {} (existing files are not overwritten)", path.display())]
     Log {
         /// The file.
         path: std::path::PathBuf,
@@ -83,7 +83,7 @@ pub enum RttError {
     #[error("the log is not whole")]
     LogNotWhole(#[source] std::io::Error),
     /// The network of the lab could not be made.
-    #[error("the network could not be made: {0}")]
+    #[error("the network could not be created: {0}")]
     Lab(String),
     /// The thread could not be set up.
     #[error(transparent)]
@@ -106,7 +106,7 @@ pub struct Counts {
     pub duplicates: u64,
     /// Answered after a later question was.
     pub out_of_order: u64,
-    /// Not sent, for want of room in the kernel or a way to the device.
+    /// Not sent, because there was no room in the kernel or a way to the device.
     pub unsent: u64,
     /// Datagrams from the device that cannot be read: damaged on the way, or sent so.
     #[serde(default)]

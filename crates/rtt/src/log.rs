@@ -75,7 +75,7 @@ impl Tap {
     }
 }
 
-/// A log being written by a thread of its own.
+/// A log being written by its own thread.
 pub struct Log(Recorder);
 
 /// What became of the samples.

@@ -122,7 +122,7 @@ impl Watch {
     }
 }
 
-/// Excursions in bounded memory: when there are too many, small ones are no longer told apart from the usual.
+/// Excursions in bounded memory: when there are too many, small ones are no longer distinguished from the usual.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Vec<Excursion>", into = "Vec<Excursion>")]
 pub struct Excursions {
@@ -225,7 +225,7 @@ pub fn modes(excursions: &[Excursion]) -> Vec<Mode> {
     found
 }
 
-/// Shorter excursions are told apart by what they add, not by how long they last.
+/// Shorter excursions are distinguished by what they add, not by how long they last.
 const BRIEF_S: f64 = 0.05;
 
 /// Groups of excursions that resemble each other: by how long they last, single ones also by what they add.

@@ -127,7 +127,7 @@ impl Recorder {
         Ok(self.socket.inner().local_addr()?)
     }
 
-    /// Records until told to stop; what is lost meanwhile is told to `notice`, every two seconds at most.
+    /// Records until told to stop; what is lost meanwhile is reported to `notice`, every two seconds at most.
     ///
     /// # Errors
     /// If the socket or the disk breaks.
@@ -224,7 +224,7 @@ impl Accounts {
         true
     }
 
-    /// Drops the oldest of those who gave up their place, once there are too many to be told one by one.
+    /// Drops the oldest of those who gave up their place, once there are too many to be reported one by one.
     fn forget(&mut self) {
         let senders = &mut self.recorded.senders;
         if senders.len() - self.index.len() <= MOST_FORMER {
@@ -396,7 +396,7 @@ mod tests {
         }
     }
 
-    /// It was told as a failure of the socket.
+    /// It was reported as a failure of the socket.
     #[test]
     fn a_log_that_is_removed_meanwhile_is_told() {
         let Ok(folder) = tempfile::tempdir() else { panic!("no temporary folder") };

@@ -103,13 +103,13 @@ impl Sender {
             ));
         }
         if let Err(error) = socket.explain() {
-            notes.push(format!("the kernel tells neither arrivals nor closed ports: {error}"));
+            notes.push(format!("the kernel reports neither arrival times nor closed ports: {error}"));
         }
         let mut questions = Vec::new();
         if plan.stamps {
             match socket.stamp() {
                 Ok(()) => questions = vec![NO_QUESTION; plan.targets.len()],
-                Err(error) => notes.push(format!("the kernel tells no times of datagrams: {error}")),
+                Err(error) => notes.push(format!("the kernel reports no times of datagrams: {error}")),
             }
         }
         socket.inner().set_broadcast(plan.ask == Ask::Broadcast)?;

@@ -127,7 +127,7 @@ impl Socket {
         Ok(())
     }
 
-    /// To whom a datagram could not be delivered, and whether that is because nobody listens there; each is told once.
+    /// To whom a datagram could not be delivered, and whether that is because nobody listens there; each is reported once.
     pub fn undelivered(&mut self) -> Option<(SocketAddr, bool)> {
         self.undelivered.pop()
     }

@@ -92,9 +92,23 @@ impl fmt::Display for Shape {
                 let words: Vec<String> = words.iter().map(|(word, _)| format!("`\"{word}\"`")).collect();
                 write!(f, "one of {}", words.join(", "))
             }
-            Self::Array(of, count) => write!(f, "{count} times {of}"),
-            Self::List(of) => write!(f, "a list of {of}"),
+            Self::Array(of, count) => write!(f, "an array of {count} {}", of.plural()),
+            Self::List(of) => write!(f, "an array of {}", of.plural()),
             Self::Table(_) => f.write_str("a table"),
+        }
+    }
+}
+
+impl Shape {
+    /// "numbers"
+    const fn plural(self) -> &'static str {
+        match self {
+            Self::Boolean => "booleans",
+            Self::Integer => "whole numbers",
+            Self::Number => "numbers",
+            Self::Text | Self::Words(_) => "strings",
+            Self::Array(..) | Self::List(_) => "arrays",
+            Self::Table(_) => "tables",
         }
     }
 }

@@ -180,7 +180,7 @@ pub fn suggestion(name: &str, valid: &[&str], otherwise: &str) -> String {
 /// The valid name most like `name`, if one is at all like it.
 pub fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
     let name = name.to_lowercase();
-    // Equally distant names are told apart by their beginning: `lop` is rather `loop` than `log`.
+    // Equally distant names are distinguished by their beginning: `lop` is rather `loop` than `log`.
     let distance = |candidate: &str| {
         let candidate = candidate.to_lowercase();
         let likeness = (strsim::jaro_winkler(&name, &candidate) * 1000.0) as i32;

@@ -1,6 +1,6 @@
 //! The list of all keys, as the second half of `docs/configuration.md`.
 
-use crate::key::Key;
+use crate::key::{Key, Shape};
 use std::fmt::Write;
 
 /// A heading, what the table is for, and its keys.
@@ -31,7 +31,7 @@ pub fn sentence(lines: &[&str]) -> String {
 }
 
 fn values(key: &Key) -> String {
-    if !key.shape.words().is_empty() { "one of the words".to_owned() } else { key.expected() }
+    if matches!(key.shape, Shape::Words(_)) { "one of those listed".to_owned() } else { key.expected() }
 }
 
 fn default(key: &Key) -> String {

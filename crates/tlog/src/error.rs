@@ -74,7 +74,7 @@ pub enum Flaw {
     #[error("a value the type {0} cannot hold")]
     Value(&'static str),
     /// Something that is not what it must be here.
-    #[error("not a sound {0}")]
+    #[error("not a valid {0}")]
     Unsound(&'static str),
 }
 
@@ -146,7 +146,7 @@ pub enum Error {
         source: DecodeError,
     },
     /// Samples compressed together lie where one alone was asked for.
-    #[error("byte {offset}: many samples lie here, compressed together; they can only be read in order")]
+    #[error("byte {offset}: here are many samples, compressed together; they can only be read in order")]
     Batch {
         /// Start of the block.
         offset: u64,

@@ -33,7 +33,7 @@ pub struct Repair {
 ///
 /// Also the first bytes of the log may be damaged; what follows proves itself.
 ///
-/// `progress` is told the position now and then, at least once for each sample.
+/// `progress` gets the position now and then, at least once for each sample.
 ///
 /// # Errors
 /// When `source` holds no block of a log or cannot be read, or when `out` cannot be written.

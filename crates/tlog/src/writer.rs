@@ -126,7 +126,7 @@ impl<W: Write> Writer<W> {
         self.record_with(name, &ty.to_bytes(), self.options.compression)
     }
 
-    /// Declares a record by the bytes of its schema, with a compression of its own.
+    /// Declares a record by the bytes of its schema, with its own compression.
     ///
     /// # Errors
     /// Also when a record of this name is there already.

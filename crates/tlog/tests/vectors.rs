@@ -265,7 +265,7 @@ fn seeking_agrees_with_reading() {
 
 #[test]
 fn a_marker_is_never_preceded_by_its_own_first_byte() {
-    // 100 = 23 + 77 bytes of pairs: the size the original reader's search stumbles over.
+    // 100 = 23 + 77 bytes of pairs: the size the original reader's search fails on.
     let mut stretched = 0;
     for records in 24..32 {
         let mut log = writer(Compression::None);

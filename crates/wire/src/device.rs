@@ -142,7 +142,7 @@ impl Server {
 
     /// Drops blocks that were sent with flow control and never acknowledged, as after a while without polls.
     ///
-    /// Real devices keep them for ever, and give them to the next client, which may stumble over them.
+    /// Real devices keep them for ever, and give them to the next client, which may fail on them.
     pub fn forget_unacknowledged(&mut self, file: &mut impl RegisterFile) {
         for (channel, flow) in (1..).zip(&mut self.flows) {
             file.consume(channel, core::mem::take(&mut flow.pending));

@@ -179,7 +179,7 @@ fn locked(bench: &Bench) -> Result<Vec<Cause>> {
     Ok(answers(&outcome.parts.late, by_number))
 }
 
-/// A controller in Python beside a Python thread that holds the interpreter, in a process of its own.
+/// A controller in Python beside a Python thread that holds the interpreter, in its own process.
 fn interpreter(bench: &Bench) -> Result<Vec<Cause>> {
     const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python/interpreter.py");
     let python = std::env::var_os("PYTHON").context("start it with `cargo xtask bench attribution`")?;
@@ -255,7 +255,7 @@ fn silent(bench: &Bench) -> Result<Vec<Cause>> {
     Ok(answers(&outcome.parts.late, |tick| meanwhile(tick) && long(tick)))
 }
 
-/// The loop in a process of its own, which prints its late ticks at the end.
+/// The loop in its own process, which prints its late ticks at the end.
 fn child(bench: &Bench) -> Result<()> {
     for tick in Scenario::new(bench, || ()).run()?.parts.late {
         println!("{} {}", tick.response_ns - tick.usual_ns, serde_json::to_string(&tick.cause())?);

@@ -1,6 +1,6 @@
 //! Command and query of 1, 6 and 12 servos over a pty fdcanusb: ours, official Rust, official Python.
 //!
-//! One process serves the emulated servos, each client on a terminal of its own, so that none sees another's
+//! One process serves the emulated servos, each client on its own terminal, so that none sees another's
 //! lines. All send the same command (position and velocity as floats) and the official default query. The
 //! official Rust client runs pipelined, as with a real adapter (*rust*), and one servo after the other, as its
 //! plain loop does (*sequential*). The Python client decides for itself. Ours waits for replies asleep, like
@@ -206,7 +206,7 @@ impl Official {
     }
 }
 
-/// The official Python client, in a process of its own.
+/// The official Python client, in its own process.
 struct Python {
     child: Child,
     orders: ChildStdin,

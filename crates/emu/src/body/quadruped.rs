@@ -22,7 +22,8 @@ const LONGEST_STEP_S: f64 = 125e-6;
 
 section! {
     /// `[body]`: the mechanics of an emulated quadruped of twelve servos, leg by leg (front left, front right, rear
-    /// left, rear right): hip, thigh, knee. Without the table the joints do not feel each other, nor the ground.
+    /// left, rear right): hip, thigh, knee. Without the table there is no ground, and
+    /// the joints do not affect each other.
     BodyConfig {
         /// Mass of the whole machine.
         mass: f64 = 10.0, "kg", 0.1 => 1000.0;

@@ -1,4 +1,4 @@
-//! What a servo is told to do: the registers that count only together with a mode.
+//! What a servo is commanded to do: the registers that count only together with a mode.
 
 use khz_wire::{Mode, Register};
 

@@ -10,7 +10,7 @@
 //! | [`motor`] | torque ⇄ current ⇄ voltage, and everything that limits them |
 //! | [`thermal`] | temperatures |
 //! | [`settings`] | what can be configured |
-//! | [`telemetry`] | what it tells about itself on its console |
+//! | [`telemetry`] | what it reports about itself on its console |
 //! | `console` | the text console itself |
 //! | `aux` | pins of the auxiliary connectors |
 //!

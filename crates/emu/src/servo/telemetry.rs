@@ -1,4 +1,4 @@
-//! What a servo tells about itself, channel by channel (mjbots/moteus fw/bldc_servo_structs.h,
+//! What a servo reports about itself, channel by channel (mjbots/moteus fw/bldc_servo_structs.h,
 //! fw/firmware_info.cc, fw/system_info.cc, fw/motor_position.h).
 
 use super::Servo;

@@ -13,17 +13,17 @@ section! {
         winding_j_per_k: f64 = 80.0, "J/K", 0.01 => 100_000.0;
         /// Heat capacity of the housing.
         housing_j_per_k: f64 = 280.0, "J/K", 0.01 => 100_000.0;
-        /// What flows from the board to the housing.
+        /// Thermal conductance from the board to the housing.
         board_w_per_k: f64 = 0.1, "W/K", 0.0001 => 1000.0;
-        /// What flows from the windings to the housing.
+        /// Thermal conductance from the windings to the housing.
         winding_w_per_k: f64 = 1.0, "W/K", 0.0001 => 1000.0;
-        /// What flows from the housing to the air.
+        /// Thermal conductance from the housing to the air.
         housing_w_per_k: f64 = 0.3, "W/K", 0.0001 => 1000.0;
-        /// What the board loses while it drives the motor, whatever the current.
+        /// Power that the board dissipates while it drives the motor, independent of the current.
         board_w: f64 = 1.5, "W", 0.0 => 1000.0;
         /// Resistance of the board per phase.
         board_ohm: f64 = 0.005, "Ω", 0.0 => 10.0;
-        /// What the sun gives the housing.
+        /// Power that the housing receives from the sun.
         sun_w: f64 = 0.0, "W", 0.0 => 1000.0;
     }
 }
@@ -68,7 +68,7 @@ impl Thermal {
 }
 
 /// The temperature of a mass after `dt_s` seconds, by the heat that flows at their end: stable however long they are.
-/// Heat that is no number does not flow.
+/// Heat that is not a number does not flow.
 fn warmed<const N: usize>(now_c: f64, j_per_k: f64, heat_w: f64, to: [(f64, f64); N], dt_s: f64) -> f64 {
     let (flow, inflow) = to.iter().fold((0.0, heat_w), |(w_per_k, w), (g, c)| (w_per_k + g, w + g * c));
     let kick = dt_s / j_per_k;

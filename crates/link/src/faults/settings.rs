@@ -7,22 +7,22 @@ use khz_settings::{nanoseconds, section, words};
 const OVERTAKEN_WITHIN_NS: i64 = 1_000_000;
 
 section! {
-    /// `[bus.NAME.faults]`: what to break on purpose. Everything happens by the seed of `[emulation]`, so a run
-    /// can be repeated.
+    /// `[bus.NAME.faults]`: injected faults. All of them follow the seed of `[emulation]`, so a run can be
+    /// repeated.
     FaultsConfig {
         /// Share of frames lost.
         loss: f64 = 0.0, "", 0.0 => 1.0;
-        /// Share of frames that come twice.
+        /// Share of frames that arrive twice.
         duplicate: f64 = 0.0, "", 0.0 => 1.0;
         /// Share of frames with a flipped bit.
         corrupt: f64 = 0.0, "", 0.0 => 1.0;
         /// Share of frames overtaken by the next one.
         reorder: f64 = 0.0, "", 0.0 => 1.0;
-        /// Every frame comes this much later.
+        /// Every frame arrives this much later.
         delay_us: f64 = 0.0, "µs", 0.0 => 1_000_000.0;
-        /// And up to this much more, at random.
+        /// Additional random delay, up to this much.
         jitter_us: f64 = 0.0, "µs", 0.0 => 1_000_000.0;
-        /// What happens when: `{ at_s = 2, for_s = 1, kind = "silence", id = 3 }`.
+        /// Faults at given times: `{ at_s = 2, for_s = 1, kind = "silence", id = 3 }`.
         events: Vec<FaultEvent> = Vec::new(), "";
     }
 }
@@ -30,7 +30,7 @@ section! {
 words! {
     /// What breaks at a set time.
     FaultKind {
-        /// Frames of the device, or of the whole bus, vanish.
+        /// Frames of the device, or of the whole bus, are lost.
         Silence = "silence",
         /// The link reports that it is down.
         BusOff = "bus_off",
@@ -40,13 +40,13 @@ words! {
 section! {
     /// One entry of `events`.
     FaultEvent {
-        /// When it begins, from the start of the run.
+        /// When the fault begins, counted from the start of the run.
         at_s: f64, "s", 0.0 => 1e9;
-        /// How long it lasts; without the key, to the end.
+        /// How long the fault lasts; without the key, to the end of the run.
         for_s: Option<f64> = None, "s", 0.0 => 1e9;
-        /// What breaks.
+        /// The kind of fault.
         kind: FaultKind = FaultKind::Silence, "";
-        /// The device meant; without the key, the whole bus.
+        /// The device affected; without the key, the whole bus.
         id: Option<u8> = None, "", 1 => 126;
     }
 }

@@ -1,4 +1,4 @@
-//! Whose replies are awaited.
+//! Whose replies are outstanding.
 
 use khz_wire::Request;
 
@@ -20,7 +20,7 @@ impl Default for Awaited {
 }
 
 impl Awaited {
-    /// A request leaves on a channel. If nobody knows how many answer it, nobody is awaited.
+    /// A request leaves on a channel. If nobody knows how many answer it, no reply is outstanding.
     pub(super) fn ask(&mut self, channel: usize, request: &Request<'_>) {
         let awaited = match request.to {
             Some(device) => self.of_device[channel].get_mut(usize::from(device)),

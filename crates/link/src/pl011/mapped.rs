@@ -32,7 +32,7 @@ impl Pl011<Mapped> {
         let port = serial::claim(path, Settings { baud, direction: Direction::Adapter })?;
         // Only an open port has its clock running, and tells the rate.
         let place = Place::read(class, path)
-            .ok_or_else(|| OpenError::new(&target, &"the kernel does not tell where it is", REMEDY))?;
+            .ok_or_else(|| OpenError::new(&target, &"the kernel does not report its address", REMEDY))?;
         let memory = Memory::map(Path::new("/dev/mem"), place.address, register::SPACE)
             .map_err(|error| explain(&target, &error))?;
         Self::new(Mapped { memory, _port: port }, &target, place.clock_hz, baud, khz_rt::now_ns())

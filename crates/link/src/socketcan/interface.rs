@@ -73,7 +73,7 @@ pub struct Finding {
     pub what: String,
     /// Why it matters.
     pub why: &'static str,
-    /// The commands that mend it; they need root.
+    /// The commands that fix it; they need root.
     pub command: String,
 }
 
@@ -188,10 +188,15 @@ impl Interface {
                 "sudo ip link set {0} down; sudo ip link set {0} type can restart-ms 100; sudo ip link set {0} up",
                 self.name
             );
-            add(false, "no restart after bus-off".into(), "one bad moment stops the bus for good", command);
+            add(
+                false,
+                "no restart after bus-off".into(),
+                "one bus-off stops the bus until it is restarted by hand",
+                command,
+            );
         }
         if self.queue < QUEUE {
-            let what = format!("room for {} frames to send", self.queue);
+            let what = format!("a transmit queue of {} frames", self.queue);
             let command = format!("sudo ip link set {} txqueuelen {QUEUE}", self.name);
             add(false, what, "a burst for 12 servos meets a full queue (ENOBUFS)", command);
         }

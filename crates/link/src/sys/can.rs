@@ -77,7 +77,7 @@ pub(crate) enum Heard {
     Error,
     /// A remote frame, or bytes that are no frame.
     Useless,
-    /// The other end of a stand-in socket is closed; a CAN socket never says so.
+    /// The other end of a substitute socket is closed; a CAN socket never says so.
     HungUp,
 }
 

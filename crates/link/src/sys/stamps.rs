@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Times of one datagram. Both clocks count nanoseconds, each from a beginning of its own.
+/// Times of one datagram. Both clocks count nanoseconds, each from its own origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamps {
     /// By the kernel, `CLOCK_REALTIME`.

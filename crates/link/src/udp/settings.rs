@@ -9,7 +9,7 @@ section! {
     UdpLink {
         /// Where the devices listen, `HOST:PORT`; a broadcast address reaches all of them with one datagram.
         address: String, "";
-        /// Where replies are received, `HOST:PORT`; port 0 takes any.
+        /// Where replies are received, `HOST:PORT`; port 0 selects any free port.
         listen: String = "0.0.0.0:0".to_owned(), "";
         /// How long the kernel polls the network card for a reply (`SO_BUSY_POLL`); 0 leaves it to interrupts.
         busy_poll_us: u32 = 0, "µs", 0 => 1000;

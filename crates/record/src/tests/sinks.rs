@@ -8,7 +8,7 @@ const EVER: Duration = Duration::from_secs(600);
 /// What a sink does with a sample.
 type Take = Box<dyn FnMut(i64) -> SinkResult + Send>;
 
-/// A sink that does as it is told, and keeps what it was given.
+/// A sink that does what the test sets, and keeps what it was given.
 struct Told {
     name: &'static str,
     seen: Arc<Mutex<Seen>>,

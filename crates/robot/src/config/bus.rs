@@ -17,7 +17,7 @@ pub struct BusConfig {
     pub name: String,
     /// How it is reached.
     pub link: LinkConfig,
-    /// What to break on purpose; nothing by default.
+    /// Injected faults; none by default.
     pub faults: FaultsConfig,
 }
 
@@ -33,7 +33,7 @@ section! {
     BusSection {
         /// How the bus is reached.
         link: LinkKind, "";
-        /// What to break on purpose.
+        /// Injected faults.
         faults: FaultsConfig = FaultsConfig::default(), "";
     }
 }

@@ -91,7 +91,7 @@ fn check_stream(robot: &RobotConfig, reader: &mut Reader) {
     if let (Some(to), Some(span)) = (&robot.log.stream, reader.span("log.stream"))
         && !is_address(to)
     {
-        let problem = Problem::error("log.stream", format!("`{to}` is no address to send to"))
+        let problem = Problem::error("log.stream", format!("`{to}` is not an address to send to"))
             .at(span, "not `HOST:PORT`")
             .help("write where `khz log record --listen` runs, for example `stream = \"192.168.1.5:7400\"`");
         reader.problems.push(problem);
@@ -159,7 +159,7 @@ fn check_pace(robot: &RobotConfig, reader: &mut Reader) {
     if let (Some(name), Some(span)) = (&timing.pace_bus, reader.span("loop.pace_bus")) {
         check_bus_name(name, "loop.pace_bus", span.clone(), robot, reader);
         if timing.pace_id.is_none() && reader.span("loop.pace_id").is_none() {
-            let problem = Problem::error("loop.pace_bus", "which frame paces the loop is not said")
+            let problem = Problem::error("loop.pace_bus", "it is not specified which frame paces the loop")
                 .at(span.clone(), "any frame of this bus?")
                 .help("add `pace_id`, the identifier of the sensor's frame");
             reader.problems.push(problem);
@@ -167,7 +167,7 @@ fn check_pace(robot: &RobotConfig, reader: &mut Reader) {
         let on_hat = |bus: &BusConfig| bus.name == *name && bus.link.kind() == LinkKind::Pi3hat;
         if robot.buses.iter().any(on_hat) {
             let problem = Problem::error("loop.pace_bus", "a bus of a pi3hat cannot pace the loop")
-                .at(span, "the hat does not tell when a frame comes")
+                .at(span, "the hat does not report when a frame arrives")
                 .help("connect the sensor by another link, or leave out `pace_bus`: then the timer paces the loop");
             reader.problems.push(problem);
         }
@@ -212,7 +212,7 @@ fn check_link_count(robot: &RobotConfig, reader: &mut Reader) {
     let most = MAX_LINKS - 2;
     let problem = Problem::error(
         format!("bus.{}", one_too_many.name),
-        format!("{} buses with a link of their own", own.count()),
+        format!("{} buses with their own link", own.count()),
     )
     .at(span, format!("number {}", most + 1))
     .help(format!("one process serves {most} at most: put more servos on each bus, or divide the robot"));
@@ -229,7 +229,7 @@ fn check_idle_buses(robot: &RobotConfig, reader: &mut Reader) {
         if robot.servos.iter().all(|servo| servo.settings.bus != bus.name) {
             let problem =
                 Problem::warning(format!("bus.{}", bus.name), format!("no servo is on bus `{}`", bus.name))
-                    .at(span, "nobody names it")
+                    .at(span, "not used")
                     .help(format!("write `bus = \"{}\"` in a `[[servo]]`, or remove the bus", bus.name));
             reader.problems.push(problem);
         }
@@ -317,7 +317,7 @@ fn check_limits(i: usize, servo: &ServoConfig, reader: &mut Reader) {
     let Some([low, high]) = servo.limits.position else { return };
     if low >= high {
         let problem = Problem::error(place, "the position limits are the wrong way round")
-            .at(span, format!("from {low} to {high} rad leaves no room"))
+            .at(span, format!("from {low} to {high} rad is an empty range"))
             .help(format!("write the least first: `position = [{high:?}, {low:?}]`"));
         reader.problems.push(problem);
     } else if low.abs().max(high.abs()) > 2.0 * TAU && low.fract() == 0.0 && high.fract() == 0.0 {
@@ -343,7 +343,7 @@ fn check_torque(i: usize, servo: &ServoConfig, reader: &mut Reader) {
     else {
         return;
     };
-    let problem = Problem::error(place, "the servo would not be told its greatest torque")
+    let problem = Problem::error(place, "the torque limit would not be sent to the servo")
         .at(limit, "this limit could not be enforced")
         .at(none, "not sent")
         .help("write `max_torque = \"int16\"`, or remove `limits.torque`");
@@ -370,7 +370,7 @@ fn check_joint(i: usize, servo: &ServoConfig, reader: &mut Reader) {
     let start = servo.joint.start;
     if low >= high {
         let problem = Problem::error(place, "the end stops are the wrong way round")
-            .at(span, format!("from {low} to {high} rad leaves no room"))
+            .at(span, format!("from {low} to {high} rad is an empty range"))
             .help(format!("write the least first: `stops = [{high:?}, {low:?}]`"));
         reader.problems.push(problem);
     } else if !(low..=high).contains(&start) {
@@ -399,7 +399,7 @@ fn check_imu(robot: &RobotConfig, reader: &mut Reader) {
         && let Some(span) = reader.span("imu.link")
     {
         let problem = Problem::error("imu.link", "the IMU is in a device behind Ethernet, but no bus is")
-            .at(span, "nobody to send its readings")
+            .at(span, "no device that could send its readings")
             .help("write `link = \"emulated\"`, or reach a bus with `link = \"udp\"`");
         reader.problems.push(problem);
     }
@@ -411,7 +411,7 @@ fn check_imu(robot: &RobotConfig, reader: &mut Reader) {
         && let Some(span) = reader.span("imu.link")
     {
         let problem = Problem::warning("imu.link", "an emulated IMU on a machine without emulated buses")
-            .at(span, "it will not feel what the robot does")
+            .at(span, "it does not sense the motion of the robot")
             .help("remove `[imu]`, or name the real one");
         reader.problems.push(problem);
     }

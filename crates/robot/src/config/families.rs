@@ -61,7 +61,7 @@ fn check_bus(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Re
         );
         let problem = Problem::error(format!("servo[{i}].family"), title)
             .at(span, format!("a {}, and `{}` is a {}", servo.family, other.name, other.family))
-            .help("put each family on buses of its own");
+            .help("put each family on its own buses");
         once(problem, reader);
     }
 }
@@ -79,7 +79,7 @@ fn check_damiao(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut
     if servo.id > MOST_ID
         && let Some(span) = written(i, "id", reader)
     {
-        let problem = Problem::error(place("id"), "its replies have room for four bits of the id")
+        let problem = Problem::error(place("id"), "its replies carry only four bits of the id")
             .at(span, "more than 15")
             .help("give the motor an id of 1 to 15 (its register 8)");
         reader.problems.push(problem);
@@ -107,9 +107,10 @@ fn check_damiao(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut
     if robot.supervisor.voltage_low_v > 0.0
         && let Some(span) = reader.span("supervisor.voltage_low_v")
     {
-        let problem = Problem::warning("supervisor.voltage_low_v", "Damiao servos do not tell their voltage")
-            .at(span, "not watched for them")
-            .help("their own under-voltage fault brings the robot down");
+        let problem =
+            Problem::warning("supervisor.voltage_low_v", "Damiao servos do not report their voltage")
+                .at(span, "not watched for them")
+                .help("their own under-voltage fault brings the robot down");
         once(problem, reader);
     }
     check_master_id(robot, i, servo, reader);

@@ -75,23 +75,24 @@ section! {
         name: String, "";
         /// Name of the bus the servo is on.
         bus: String, "";
-        /// What it speaks. One bus carries one family.
+        /// Its protocol. One bus carries one family.
         family: FamilyName = FamilyName::Moteus, "";
-        /// The servo's id on its bus (moteus: `id.id` in its own configuration; Damiao: its register 8, 15 at the most).
+        /// The servo's id on its bus (moteus: `id.id` in its own configuration; Damiao: its register 8, at most 15).
         id: u8, "", 1 => 126;
         /// Direction of the joint: −1 if it turns against the servo. `joint = sign × servo + offset`.
         sign: i8 = 1, "", -1 => 1;
         /// Joint angle at the servo's zero.
         offset: f64 = 0.0, "rad", -100.0 => 100.0;
-        /// What the joint may do.
+        /// Limits of the joint.
         limits: Limits = Limits::default(), "";
-        /// The servo acts by itself when it has heard no command for this long: a moteus damps, a Damiao goes limp.
+        /// The servo acts by itself when it has received no command for this long: a moteus damps, a Damiao goes
+        /// limp.
         watchdog_s: f64 = 0.1, "s", 0.002 => 30.0;
-        /// What a Damiao servo is, and how it is driven.
+        /// Model, ranges and gains of a Damiao servo.
         damiao: DamiaoSettings = DamiaoSettings::default(), "";
-        /// How the state of a moteus travels.
+        /// Which state is requested from a moteus, and in which formats.
         query: QueryFormat = QueryFormat::default(), "";
-        /// How commands to a moteus travel.
+        /// Which values are sent to a moteus, and in which formats.
         command: CommandFormat = CommandFormat::default(), "";
         /// The emulated joint; real servos ignore it.
         joint: JointConfig = JointConfig::default(), "";
@@ -103,15 +104,16 @@ section! {
 }
 
 section! {
-    /// `limits` of a servo. What is not written is not limited. How each limit is kept is in safety.md.
+    /// `limits` of a servo. A limit that is not set does not exist. safety.md describes how each limit is enforced.
     Limits {
-        /// Least and greatest joint angle. A joint found outside is not armed, one that leaves them under control is brought
-        /// down (`position_tolerance`); targets are kept within.
+        /// `[min, max]`: minimum and maximum joint angle. If a joint starts outside, the robot is not armed; if a
+        /// joint leaves the limits under control, the robot is brought down (`position_tolerance`). Targets are
+        /// clamped to the limits.
         position: Option<[f64; 2]> = None, "rad", -10_000.0 => 10_000.0;
-        /// Greatest speed of the joint: a target moves no faster, and a joint that does is brought down (`velocity_factor`).
-        /// Without it a target may jump.
+        /// Maximum speed of the joint: a target moves no faster, and a joint that does brings the robot down
+        /// (`velocity_factor`). Without it a target may jump.
         velocity: Option<f64> = None, "rad/s", 0.001 => 1000.0;
-        /// Greatest torque.
+        /// Maximum torque.
         torque: Option<f64> = None, "N·m", 0.001 => 1000.0;
     }
 }

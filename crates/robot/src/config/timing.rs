@@ -5,7 +5,7 @@ use khz_rt::{Overrun, Policy, Wake};
 use khz_settings::{nanoseconds, section, words};
 
 section! {
-    /// `[robot]`: what the machine is called.
+    /// `[robot]`: the name of the machine.
     RobotSection {
         /// Name of the machine, for logs and reports.
         name: String = "robot".to_owned(), "";
@@ -27,14 +27,14 @@ words! {
     Clock {
         /// The computer's.
         Real = "real",
-        /// None: time passes as fast as the CPU computes it, for emulated devices. The run repeats exactly and says
-        /// nothing about the computer's timing; what is asked of the loop's thread does not count.
+        /// None: simulated time advances as fast as the CPU allows, for emulated devices. The run is repeatable and
+        /// says nothing about the computer's timing; the settings of the loop's thread have no effect.
         Virtual = "virtual",
     }
 }
 
 section! {
-    /// `[loop]`: the clock of the machine and the thread that keeps it.
+    /// `[loop]`: the loop's clock and thread.
     LoopConfig {
         /// Ticks per second.
         rate_hz: f64 = 1000.0, "Hz", 1.0 => 10_000.0;
@@ -42,21 +42,21 @@ section! {
         clock: Clock = Clock::Real, "";
         /// Where the controller runs.
         mode: Mode = Mode::Inline, "";
-        /// When a tick's bus cycle has ended at the latest, from the tick's start; replies count until 20 µs before. Must be
-        /// shorter than the period; without the key it is 80 % of it.
+        /// The latest end of a tick's bus cycle, counted from the tick's start; replies count until 20 µs before.
+        /// Must be shorter than the period; without the key it is 80 % of the period.
         bus_deadline_us: Option<f64> = None, "µs", 50.0 => 1_000_000.0;
         /// How the loop waits for the start of a tick.
         wake: Wake = Wake::Hybrid, "";
-        /// Bus of the frame that paces the loop, on any link but a pi3hat: a sensor that keeps the time sends one a
-        /// period, and a tick starts when it has come. Frames that come more than 5 % too often start none. Without the key
-        /// the timer starts the ticks.
+        /// Bus of the frame that paces the loop, on any link but a pi3hat: an external clock source sends one frame
+        /// per period, and a tick starts when the frame arrives. Frames that arrive more than 5 % too often start no
+        /// tick. Without the key the timer starts the ticks.
         pace_bus: Option<String> = None, "";
         /// Identifier of that frame.
         pace_id: Option<u32> = None, "", 0 => 0x1fff_ffff;
-        /// How much later than expected the frame may come before the timer starts the tick; without the key half a
+        /// How much later than expected the frame may arrive before the timer starts the tick; without the key half a
         /// period.
         pace_patience_us: Option<f64> = None, "µs", 0.0 => 1_000_000.0;
-        /// How the loop waits for replies. Emulated devices in this process are always waited for by spinning.
+        /// How the loop waits for replies. For emulated devices in this process it always spins.
         receive: Receive = Receive::Spin, "";
         /// What happens after a tick that took longer than a period.
         overrun: Overrun = Overrun::Skip, "";
@@ -67,11 +67,11 @@ section! {
         policy: Policy = Policy::Fifo, "";
         /// Real-time priority, for `fifo` and `rr`; 99 belongs to the kernel.
         priority: u8 = 80, "", 1 => 98;
-        /// CPU the loop's thread stays on. Without the key it may move.
+        /// CPU that the loop's thread is pinned to. Without the key it may move.
         cpu: Option<u32> = None, "", 0 => 1023;
         /// Keep all memory of the process in RAM, so that no page fault delays a tick.
         lock_memory: bool = true, "";
-        /// Refuse to run if anything of the above is not granted, instead of running and saying so.
+        /// Refuse to run if any of the above is not granted, instead of running and reporting it.
         strict: bool = false, "";
     }
 }

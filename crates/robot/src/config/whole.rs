@@ -34,7 +34,7 @@ section! {
     ImuConfig {
         /// Where it is.
         link: ImuLink, "";
-        /// How it is mounted: yaw, pitch and roll from the body to the IMU. Only for `pi3hat`.
+        /// Mounting: yaw, pitch and roll from the body to the IMU. Only for `pi3hat`.
         mounting: [f64; 3] = [0.0; 3], "rad", -7.0 => 7.0;
     }
 }
@@ -42,11 +42,11 @@ section! {
 words! {
     /// The controllers that come with the program.
     ControllerKind {
-        /// Hold every joint where it was found.
+        /// Hold every joint at its initial position.
         Hold = "hold",
-        /// Swing every joint around where it was found, with a rising frequency.
+        /// Swing every joint around its initial position, with a rising frequency.
         Sine = "sine",
-        /// A quadruped stands up and squats, or trots on the spot. Legs are groups of three servos: hip, thigh, knee.
+        /// A quadruped stands up and squats, or trots in place. Legs are groups of three servos: hip, thigh, knee.
         StandAndSquat = "stand_and_squat",
     }
 }
@@ -54,7 +54,7 @@ words! {
 /// Which controller runs, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ControllerConfig {
-    /// Hold every joint where it was found.
+    /// Hold every joint at its initial position.
     Hold(HoldParameters),
     /// Swing every joint.
     Sine(SineParameters),

@@ -13,7 +13,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(1);
 const LOOKS: u32 = 100;
 
-/// Runs another controller on a thread of its own. What it computes from tick *n* is sent in tick *n* + 2
+/// Runs another controller on its own thread. What it computes from tick *n* is sent in tick *n* + 2
 /// instead of *n* + 1; in return it may take nearly a whole period.
 ///
 /// # Realtime contract

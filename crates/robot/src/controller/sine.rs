@@ -10,7 +10,7 @@ section! {
     /// `[controller]` with `name = "sine"`.
     #[derive(Copy)]
     SineParameters {
-        /// Greatest distance from where the joint was found.
+        /// Maximum distance from the joint's initial position.
         amplitude: f64 = 0.2, "rad", 0.0 => 10.0;
         /// Frequency at the start of a sweep.
         from_hz: f64 = 0.2, "Hz", 0.0 => 1000.0;

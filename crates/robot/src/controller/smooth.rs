@@ -88,7 +88,7 @@ fn each(
     for ((last, command), servo) in last.iter_mut().zip(commands).zip(&state.servos) {
         match command {
             ServoCommand::Position(wanted) if wanted.position.is_finite() => {
-                // NaN counts as 0, and would stay in a filter for good.
+                // NaN counts as 0, and would stay in a filter permanently.
                 wanted.velocity = if wanted.velocity.is_nan() { 0.0 } else { wanted.velocity };
                 change(last, wanted);
                 *last = *wanted;

@@ -25,7 +25,7 @@ section! {
         rise_s: f64 = 2.0, "s", 0.1 => 1000.0;
         /// Time of one squat.
         period_s: f64 = 2.0, "s", 0.1 => 1000.0;
-        /// How high feet are lifted, diagonal pairs in turn: a trot on the spot. 0: all stay on the ground.
+        /// How high feet are lifted, diagonal pairs in turn: a trot in place. 0: all stay on the ground.
         lift_m: f64 = 0.0, "m", 0.0 => 20.0;
         /// Time in which every foot steps once.
         step_s: f64 = 0.4, "s", 0.1 => 1000.0;

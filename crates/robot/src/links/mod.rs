@@ -140,7 +140,7 @@ pub trait BusLink {
         None
     }
 
-    /// What is wrong with it, and the command that mends it. Nothing is opened.
+    /// What is wrong with it, and the command that fixes it. Nothing is opened.
     fn findings(&self) -> Vec<String> {
         Vec::new()
     }

@@ -35,7 +35,7 @@ impl BusLink for Pi3hatLink {
     }
 
     fn moteus_only(&self) -> Option<&'static str> {
-        Some("on the hat nobody has tried it")
+        Some("not yet tested on a hat")
     }
 }
 

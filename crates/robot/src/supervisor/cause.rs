@@ -21,7 +21,7 @@ pub enum Cause {
     OperatorStop,
     /// The operator's heartbeat stopped.
     HeartbeatLost {
-        /// How long ago it was last heard.
+        /// How long ago it was last received.
         age_ns: i64,
     },
     /// A servo reports a fault.
@@ -41,7 +41,7 @@ pub enum Cause {
         /// Which servo.
         servo: u16,
     },
-    /// A servo reports a position or velocity that is no number.
+    /// A servo reports a position or velocity that is not a number.
     ServoNotFinite {
         /// Which servo.
         servo: u16,
@@ -127,21 +127,21 @@ pub enum Cause {
         age_ns: i64,
     },
     /// State is too old because the loop itself was held up (preempted, its CPU stolen, a controller that took long):
-    /// meanwhile no device could be asked or heard.
+    /// meanwhile no device could be queried, and no reply received.
     LoopHeldUp {
         /// What the age of the state would have been called otherwise: [`Trigger::Stale`] or [`Trigger::Imu`].
         of: Trigger,
         /// For how long.
         held_up_ns: i64,
     },
-    /// The IMU's reading is no number.
+    /// The IMU's reading is not a number.
     ImuNotFinite,
     /// The body leans too far.
     Tilt {
         /// How far, rad.
         angle: f64,
     },
-    /// The controller commanded something that is no number.
+    /// The controller commanded something that is not a number.
     CommandNotFinite {
         /// For which servo.
         servo: u16,
@@ -223,9 +223,9 @@ pub enum Trigger {
     Imu,
     /// The body leans too far.
     Tilt,
-    /// A command that is no number or beyond the limits.
+    /// A command that is not a number or beyond the limits.
     Command,
-    /// The operator is not heard.
+    /// No heartbeat from the operator.
     Heartbeat,
     /// Low supply.
     Voltage,
@@ -365,17 +365,17 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |ns: i64| ns as f64 / 1e6;
         match *self {
-            Self::AllServosSeen => f.write_str("every servo has answered"),
+            Self::AllServosSeen => f.write_str("every servo has replied"),
             Self::ArmRequested => f.write_str("armed"),
             Self::ControllerStarted => f.write_str("controller started"),
-            Self::TimeOver => f.write_str("the run's time is over"),
+            Self::TimeOver => f.write_str("finished"),
             Self::OperatorStop => f.write_str("stopped by the operator"),
-            Self::HeartbeatLost { age_ns: i64::MAX } => f.write_str("the operator was never heard"),
-            Self::HeartbeatLost { age_ns } => write!(f, "operator not heard for {:.1} ms", ms(age_ns)),
+            Self::HeartbeatLost { age_ns: i64::MAX } => f.write_str("no heartbeat from the operator yet"),
+            Self::HeartbeatLost { age_ns } => write!(f, "no operator heartbeat for {:.1} ms", ms(age_ns)),
             Self::ServoFault { fault, .. } => write!(f, "servo fault {} ({})", fault.code, fault.text),
-            Self::ServoTimedOut { .. } => f.write_str("the servo's own watchdog ran out"),
-            Self::ServoReset { .. } => f.write_str("the servo started anew"),
-            Self::ServoNotFinite { .. } => f.write_str("the servo reports what is no number"),
+            Self::ServoTimedOut { .. } => f.write_str("the servo's own watchdog expired"),
+            Self::ServoReset { .. } => f.write_str("the servo restarted"),
+            Self::ServoNotFinite { .. } => f.write_str("the servo reports a value that is not a number"),
             Self::ServoSaturated { quantity, most, .. } => write!(
                 f,
                 "{quantity} beyond what its replies carry (±{most:.3} {}); for more room, with a moteus: \
@@ -397,23 +397,23 @@ impl fmt::Display for Cause {
             Self::Stale { age_ns, .. } => write!(f, "state {:.1} ms old", ms(age_ns)),
             Self::NotSeen { .. } => f.write_str("no reply at the start"),
             Self::DuplicateReplies { .. } => {
-                f.write_str("two replies to one query: give each servo on this bus an id of its own")
+                f.write_str("two replies to one query: give each servo on this bus its own id")
             }
             Self::BusDown { link } => write!(f, "link {link} is down"),
             Self::Overruns { count: 1 } => f.write_str("a tick overran"),
             Self::Overruns { count } => write!(f, "{count} overruns in a row"),
-            Self::ImuSilent { age_ns: i64::MAX } => f.write_str("the IMU was never heard"),
+            Self::ImuSilent { age_ns: i64::MAX } => f.write_str("no reading from the IMU yet"),
             Self::ImuSilent { age_ns } => write!(f, "IMU silent for {:.1} ms", ms(age_ns)),
             Self::LoopHeldUp { held_up_ns, .. } => {
                 write!(f, "the loop was held up for {:.1} ms", ms(held_up_ns))
             }
-            Self::ImuNotFinite => f.write_str("the IMU reports what is no number"),
+            Self::ImuNotFinite => f.write_str("the IMU reports a value that is not a number"),
             Self::Tilt { angle } => write!(f, "the body leans by {angle:.2} rad"),
-            Self::CommandNotFinite { .. } => f.write_str("a command is no number"),
+            Self::CommandNotFinite { .. } => f.write_str("a command is not a number"),
             Self::CommandOutOfLimits { .. } => f.write_str("a command is beyond the limits"),
             Self::TorqueNotBraked { .. } => f.write_str(
                 "a torque on a joint with limits that could not be braked in time: the loop is slower than \
-                 `supervisor.torque_control_hz`, or the speed is not asked for (`query.velocity`); command positions or \
+                 `supervisor.torque_control_hz`, or the velocity is not requested (`query.velocity`); command positions or \
                  velocities, raise `rate_hz`, or lower `torque_control_hz` if the joint is slow enough",
             ),
             Self::CommandNotSendable {
@@ -431,7 +431,7 @@ impl fmt::Display for Cause {
             }
             Self::CommandNotSendable { quantity, value, most, .. } => write!(
                 f,
-                "commanded {quantity} {} {unit} cannot be sent: what travels ends at ±{} {unit}",
+                "commanded {quantity} {} {unit} cannot be sent: its format ends at ±{} {unit}",
                 Short(value),
                 Short(most),
                 unit = quantity.unit()

@@ -11,9 +11,9 @@
 //!    └───────────────── Stopped, or Fault if something was wrong
 //! ```
 //! A trigger with the reaction `stop` leads to rest at once, from anywhere; before `Active` every trigger does, as
-//! outputs are off anyway. At rest every servo is told to stop, which also clears its fault.
+//! outputs are off anyway. At rest every servo is commanded to stop, which also clears its fault.
 //!
-//! A pure state machine: it is told what happened and the time, and never reads a clock.
+//! A pure state machine: events and time are arguments, and it never reads a clock.
 //!
 //! # Realtime contract
 //! After construction nothing here allocates, locks, prints or makes a system call. The cost per tick grows with
@@ -67,7 +67,7 @@ pub struct Observation {
     pub held_up_ns: i64,
     /// Time in the controller in the tick before, ns; includes what was stolen from the thread meanwhile.
     pub control_ns: i64,
-    /// How long ago the operator was last heard, if one is expected.
+    /// How long ago the last heartbeat arrived, if one is expected.
     pub heartbeat_age_ns: Option<i64>,
 }
 
@@ -101,7 +101,7 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Watches `servos` servos without limits of their own, which are asked for their velocity.
+    /// Watches `servos` servos without their own limits, which are asked for their velocity.
     pub fn new(settings: SupervisorSettings, servos: usize) -> Self {
         Self::with_joints(settings, vec![Joint::UNLIMITED; servos])
     }
@@ -132,7 +132,7 @@ impl Supervisor {
         }
     }
 
-    /// Looks at the tick. What changes is told by [`Supervisor::take_transitions`].
+    /// Looks at the tick. Changes are reported by [`Supervisor::take_transitions`].
     pub fn observe(&mut self, state: &RobotState, seen: &Observation) {
         let elapsed_ns = state.now_ns - *self.since_ns.get_or_insert(state.now_ns);
         self.watch.update(state, seen, &self.settings);
@@ -400,7 +400,7 @@ impl Supervisor {
     }
 
     /// What kept the robot from being armed in the last tick before it was at rest: a servo that did not reply or had a
-    /// fault, or the operator who was not heard. `None`: it was armed, or the run ended before start-up was over.
+    /// fault, or a missing operator heartbeat. `None`: it was armed, or the run ended before start-up was over.
     pub const fn lack(&self) -> Option<Cause> {
         self.lack
     }

@@ -5,7 +5,7 @@ use khz_settings::{nanoseconds, section, words};
 words! {
     /// What the supervisor does when something is wrong.
     Reaction {
-        /// Say it and go on.
+        /// Print a warning and go on.
         Warn = "warn",
         /// Go on with less torque.
         Derate = "derate",
@@ -39,9 +39,9 @@ impl Descent {
 words! {
     /// What happens to a command beyond a servo's limits.
     OutOfLimits {
-        /// It is cut to the limit, a target that moves too fast is slowed down, and both are counted.
+        /// It is clamped to the limit, a target that moves too fast is slowed down, and both are counted.
         Clamp = "clamp",
-        /// It is trouble, as a command that is no number.
+        /// It fires the trigger `command`, like a command that is not a number.
         Trip = "trip",
     }
 }
@@ -61,55 +61,55 @@ section! {
         tilt: f64 = 1.0, "rad", 0.01 => 3.2;
         /// A joint is measured this far beyond `limits.position`: it cannot be armed, and under control it is a trigger.
         position_tolerance: f64 = 0.05, "rad", 0.001 => 10.0;
-        /// A joint is measured at so many times its `limits.velocity`.
+        /// A joint is measured at this many times its `limits.velocity`.
         velocity_factor: f64 = 1.5, "", 1.0 => 100.0;
         /// What happens to a command beyond a servo's limits.
         out_of_limits: OutOfLimits = OutOfLimits::Clamp, "";
-        /// Below this rate of the loop a joint with limits of position or velocity takes no torque, not even one that is
-        /// added to position control: what it gains in two periods is too much to brake. Such a command is trouble, as one
-        /// that is no number. Lower it for joints that are slow enough.
+        /// Below this loop rate a joint with position or velocity limits accepts no torque command, not even as
+        /// feed-forward in position control: the speed it gains in two periods is too much to brake. Such a command
+        /// fires the trigger `command`, like one that is not a number. Lower this for joints that are slow enough.
         torque_control_hz: f64 = 200.0, "Hz", 0.0 => 100_000.0;
         /// The controller took longer than this. Without the key, half a period inline, a whole period
         /// pipelined.
         controller_us: Option<f64> = None, "µs", 1.0 => 1_000_000.0;
         /// Ticks in a row in which the controller took longer than `controller_us`.
         controller_slow: u32 = 10, "", 1 => 100_000;
-        /// The operator was not heard for this long. Without the key no operator is expected.
+        /// No heartbeat from the operator for this long. Without the key no operator is expected.
         heartbeat_ms: Option<f64> = None, "ms", 1.0 => 1_000_000.0;
-        /// Where the operator is heard: `udp:ADDRESS:PORT` (any datagram), `stdin`, or the path of a pipe (any line).
-        /// The robot waits in idle until the first time.
+        /// Where heartbeats are received: `udp:ADDRESS:PORT` (any datagram), `stdin`, or the path of a pipe (any
+        /// line). The robot waits in idle for the first one.
         heartbeat_from: Option<String> = None, "";
-        /// The supply of a servo is below this.
+        /// The supply voltage of a servo is below this.
         voltage_low_v: f64 = 11.0, "V", 4.0 => 60.0;
-        /// A servo is this warm: its torque begins to be lowered.
+        /// A servo has this temperature: derating of its torque begins.
         temperature_soft_c: f64 = 60.0, "°C", 0.0 => 200.0;
-        /// A servo is this warm: its torque is at its lowest, and the trigger `temperature` acts. Below the
-        /// servo's own fault temperature (75 °C from the factory).
+        /// A servo has this temperature: its torque is fully derated, and the trigger `temperature` fires. Should be
+        /// below the servo's own fault temperature (75 °C from the factory).
         temperature_hard_c: f64 = 70.0, "°C", 0.0 => 200.0;
         /// Share of a servo's torque limit left at `temperature_hard_c`.
         derate_to: f64 = 0.3, "", 0.0 => 1.0;
-        /// At the start every servo must have answered, without a fault, within this time.
+        /// During start-up every servo must have replied, without a fault, within this time.
         answer_s: f64 = 1.0, "s", 0.01 => 60.0;
-        /// So many ticks in a row, at the start and whenever replies were missed before arming, in which every servo has
-        /// answered in time and only once: the robot arms after that.
+        /// The robot arms after this many consecutive ticks in which every servo replied in time and exactly once;
+        /// counting restarts if replies are missed before arming.
         answer_ticks: u32 = 5, "", 1 => 1000;
-        /// After arming, an IMU that is silent or not ready, overruns, a slow controller, and missed replies for `stale_ms`
-        /// (but 24 in a row at the most) are forgiven for this long.
+        /// Start-up grace period: for this long after arming, an IMU that is silent or not ready, overruns, a slow
+        /// controller, and missed replies for `stale_ms` (but at most 24 in a row) are tolerated.
         grace_s: f64 = 0.5, "s", 0.0 => 60.0;
-        /// Damping ends in stop after this time at the latest.
+        /// Damping ends in stop after at most this time.
         damping_s: f64 = 3.0, "s", 0.1 => 60.0;
         /// Damping ends in stop once every joint is slower than this for `still_s`.
         still_velocity: f64 = 0.05, "rad/s", 0.0 => 10.0;
         /// See `still_velocity`.
         still_s: f64 = 0.3, "s", 0.0 => 60.0;
-        /// What is done about each trigger.
+        /// The reaction to each trigger.
         reactions: Reactions = Reactions::default(), "";
     }
 }
 
 section! {
-    /// `[supervisor.reactions]`: what is done about each trigger. A servo that has a fault is left alone; the
-    /// reaction is for the others.
+    /// `[supervisor.reactions]`: the reaction to each trigger. A servo that has a fault is left alone; the
+    /// reaction applies to the others.
     Reactions {
         /// A servo reports a fault, timed out, restarted, stays off, refused a register, or reports a value beyond its format.
         servo_fault: Reaction = Reaction::Damp, "";
@@ -119,25 +119,26 @@ section! {
         stale: Reaction = Reaction::Damp, "";
         /// See `overruns`.
         overruns: Reaction = Reaction::Damp, "";
-        /// See `imu_silent_ms`; also a reading that is no number.
+        /// See `imu_silent_ms`; also a reading that is not a number.
         imu: Reaction = Reaction::Damp, "";
         /// See `tilt`.
         tilt: Reaction = Reaction::Damp, "";
-        /// A command that is no number or beyond what its format carries, or beyond the limits with `out_of_limits =
-        /// "trip"`. It is not sent, and there is no other to go on with.
+        /// A command that is not a number or is out of range of its format, or is beyond the limits with
+        /// `out_of_limits = "trip"`. It is not sent, and the robot cannot go on without a command.
         command: Descent = Descent::Damp, "";
-        /// The controller takes too long. One that reports an error or panics leaves no command to go on with, so
-        /// the robot is damped at least.
+        /// The controller takes too long. If it reports an error or panics, there is no command to go on with, so the
+        /// robot is at least damped.
         controller: Reaction = Reaction::Damp, "";
         /// The operator asks to stop, and is obeyed.
         operator: Descent = Descent::Damp, "";
-        /// The operator is not heard; see `heartbeat_ms`.
+        /// No heartbeat from the operator; see `heartbeat_ms`.
         heartbeat: Reaction = Reaction::Damp, "";
         /// See `voltage_low_v`.
         voltage: Reaction = Reaction::Damp, "";
         /// See `temperature_hard_c`.
         temperature: Reaction = Reaction::Damp, "";
-        /// A joint is beyond `limits.position`; see `position_tolerance`. Found so, it is not armed, whatever is written here.
+        /// A joint is beyond `limits.position`; see `position_tolerance`. If it starts there, the robot is not armed,
+        /// whatever the reaction is.
         position: Reaction = Reaction::Damp, "";
         /// A joint is faster than `limits.velocity`; see `velocity_factor`.
         velocity: Reaction = Reaction::Damp, "";

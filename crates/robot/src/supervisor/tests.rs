@@ -657,7 +657,7 @@ fn a_robot_that_was_never_armed_says_what_was_lacking() {
     assert_eq!(bench.supervisor.phase(), Phase::Stopped);
     let lack = bench.supervisor.lack().unwrap();
     assert_eq!(lack, Cause::HeartbeatLost { age_ns: i64::MAX });
-    assert_eq!(lack.to_string(), "the operator was never heard");
+    assert_eq!(lack.to_string(), "no heartbeat from the operator yet");
 
     let mut bench = Bench::active(|_| {});
     bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));

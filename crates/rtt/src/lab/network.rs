@@ -119,7 +119,7 @@ impl Drop for Network {
     }
 }
 
-/// Does something in the namespace of a member, on a thread of its own. Sockets made there stay there.
+/// Does something in the namespace of a member, on its own thread. Sockets made there stay there.
 pub(super) fn inside<T: Send>(member: &str, work: impl FnOnce() -> T + Send) -> Result<T, RttError> {
     let path = format!("{NAMESPACES}/{}", space(member));
     std::thread::scope(|scope| {

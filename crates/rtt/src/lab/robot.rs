@@ -1,4 +1,4 @@
-//! A robot's servos behind Ethernet: boards with one or several of them, each in a network namespace of its own.
+//! A robot's servos behind Ethernet: boards with one or several of them, each in its own network namespace.
 use super::network::{BROADCAST, MOST_DEVICES, Network, inside, space};
 use super::ports::Ports;
 use crate::RttError;

@@ -87,7 +87,7 @@ impl Results {
         lines
     }
 
-    /// The lines of what the kernel's own times tell, as [`Results::account`], p50. Empty if it was not asked.
+    /// The lines of what the kernel's own times show, as [`Results::account`], p50. Empty if it was not asked.
     pub fn stack(&self) -> Vec<(String, f64)> {
         let Some(split) = &self.split else { return Vec::new() };
         let told = split
@@ -126,7 +126,7 @@ impl Results {
         }))
     }
 
-    /// Where the time goes: theory beside measurement, and what the kernel's own times tell.
+    /// Where the time goes: theory beside measurement, and what the kernel's own times show.
     pub fn where_time_goes(&self) -> Section {
         let section = Section::new("Where the time goes");
         let lines = [self.account(), self.stack()].concat();

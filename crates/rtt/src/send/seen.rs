@@ -32,7 +32,7 @@ impl Seen {
         }
         if plan.stamps && self.answered > 0 && self.split_by_card == 0 {
             notes.push(
-                "the network card told no times of its own (it needs `hwstamp_ctl -i INTERFACE -t 1 -r 1`, if it can)"
+                "the network card reported no time stamps (it needs `hwstamp_ctl -i INTERFACE -t 1 -r 1`, if it can)"
                     .into(),
             );
         }

@@ -66,7 +66,7 @@ impl Turns {
         Some(Turn { sequence, planned_ns, late_ns, missed, begun_ns, ends_ns, period_ns })
     }
 
-    /// To be told when a tick's work is done.
+    /// Call this when a tick's work is done.
     pub(super) fn finished(&mut self) {
         if let Some((pacer, _)) = &mut self.pace {
             pacer.finished(now_ns());

@@ -120,7 +120,7 @@ impl Settings {
             Order::Position { command, watchdog_s } => (command, watchdog_s),
         };
         if command.position.is_nan() && command.kp_scale != 0.0 {
-            return Err("a Damiao cannot be told to start from wherever it is: give a position".to_owned());
+            return Err("a Damiao cannot start from an unknown position: give a position".to_owned());
         }
         if !command.max_torque.is_nan() {
             return Err("no greatest torque travels to a Damiao: leave it out".to_owned());

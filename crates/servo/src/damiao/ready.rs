@@ -24,7 +24,7 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64) -> Vec<Exchange> {
         servo.special("clear its faults", Special::Clear, |state| match state.status {
             status::DISABLED => Heard::Good,
             fault => Heard::Wrong(format!(
-                "it says \"{}\" although it was told to switch off; find out why before it is driven",
+                "it says \"{}\" although it was commanded to switch off; find out why before you drive it",
                 status::name(fault)
             )),
         }),

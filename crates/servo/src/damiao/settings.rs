@@ -65,11 +65,11 @@ impl Model {
 section! {
     /// `damiao` of a servo with `family = "damiao"`.
     DamiaoSettings {
-        /// Which motor it is; has to be written.
+        /// The motor's model; required.
         model: Option<Model> = None, "";
         /// The identifier of its replies (its register 7). Without the key its id + 16.
         master_id: Option<u16> = None, "", 1 => 2046;
-        /// Frames are CAN-FD, with bit-rate switch, as the motor must be set to. Otherwise classic CAN.
+        /// Frames are CAN-FD with bit-rate switch; the motor must be set to it, too. Otherwise classic CAN.
         can_fd: bool = false, "";
         /// Position gain: `kp_scale` of a command is a share of it.
         kp: f64 = 20.0, "N·m/rad", 0.0 => 500.0;
@@ -77,11 +77,11 @@ section! {
         kd: f64 = 0.5, "N·m·s/rad", 0.0 => 5.0;
         /// Velocity gain while it damps.
         damping: f64 = 1.0, "N·m·s/rad", 0.01 => 5.0;
-        /// Half the range of positions. Without the key that of the model, as for the next two.
+        /// Half the range of positions. Without the key the model's value applies, as for the next two.
         position_range: Option<f64> = None, "rad", 0.1 => 1000.0;
-        /// Greatest velocity that can be told.
+        /// The greatest velocity that can be represented.
         velocity_range: Option<f64> = None, "rad/s", 0.1 => 1000.0;
-        /// Greatest torque that can be told.
+        /// The greatest torque that can be represented.
         torque_range: Option<f64> = None, "N·m", 0.01 => 10_000.0;
     }
 }

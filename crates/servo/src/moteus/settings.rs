@@ -7,7 +7,7 @@ use std::f64::consts::TAU;
 words! {
     /// How a value travels.
     Format {
-        /// It is not sent or asked for.
+        /// Not sent or requested.
         None = "none",
         /// One byte.
         Int8 = "int8",
@@ -52,7 +52,7 @@ impl Format {
 }
 
 section! {
-    /// `query` of a servo: what it is asked every tick. Mode and fault are always asked.
+    /// `query` of a servo: what is requested every tick. Mode and fault are always requested.
     QueryFormat {
         /// Position; cannot be `none`.
         position: Format = Format::Float, "";
@@ -68,7 +68,7 @@ section! {
 }
 
 section! {
-    /// `command` of a servo: what it is told every tick. The mode is always sent.
+    /// `command` of a servo: what is sent every tick. The mode is always sent.
     CommandFormat {
         /// Target position.
         position: Format = Format::Float, "";
@@ -80,9 +80,9 @@ section! {
         kp_scale: Format = Format::Int8, "";
         /// Scale of the velocity gain.
         kd_scale: Format = Format::Int8, "";
-        /// Greatest torque.
+        /// Maximum torque.
         max_torque: Format = Format::Int16, "";
-        /// The watchdog; with `none` the servo's own setting counts.
+        /// The watchdog; with `none` the servo's own setting applies.
         watchdog: Format = Format::Int16, "";
     }
 }

@@ -31,7 +31,7 @@ const LONGEST_LINE: usize = 100;
 /// Room for the longest reply (the schema of `servo_stats`), so that answering allocates nothing.
 const OUTPUT: usize = 16 * 1024;
 /// A block that is not acknowledged for this long is dropped; a real device would keep it for the next
-/// client to stumble over.
+/// client to fail on.
 const FORGET_S: f64 = 1.0;
 
 /// The state of one servo's console.
