@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
-/// Servos 1 to `n` and the stranger, on bus 0.
+/// Servos 1 to `n` and an unexpected one, on bus 0.
 fn servos(n: u8) -> Vec<ServoConfig> {
     (1..=n).chain([STRANGER]).map(|id| ServoConfig::new(0, id)).collect()
 }

@@ -107,7 +107,7 @@ impl Write for Reserved {
         let written = self.file.write(bytes)?;
         self.written += written as u64;
         if self.written - self.begun >= BEGIN {
-            // To be told that pages are not needed any more, Linux begins to write those that are dirty, and does not
+            // When it learns that pages are not needed any more, Linux begins to write those that are dirty, and does not
             // wait. Where it does not, nothing is lost.
             let _ =
                 fadvise(&self.file, self.begun, NonZeroU64::new(self.written - self.begun), Advice::DontNeed);

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What is told instead of what a disk would say.
+/// What is reported instead of an error of the disk.
 pub(super) const PANICKED: &str = "the recorder panicked, which is a bug in kilohertz";
 /// Its name as a sink.
 pub(super) const LOG: &str = "log";

@@ -64,7 +64,7 @@ pub struct IntakeCounts {
     pub samples: u64,
     /// Datagrams that never came.
     pub lost: u64,
-    /// Datagrams that came again, or so late that it cannot be told.
+    /// Datagrams that arrived twice, or too late to know.
     pub repeated: u64,
     /// Datagrams that are none of ours, are malformed, or go beyond a limit.
     pub refused: u64,

@@ -334,7 +334,7 @@ impl Cycle {
         self.result.late = self.result.late.saturating_add(1);
     }
 
-    /// No servo's reply is awaited any more.
+    /// No servo's reply is outstanding any more.
     pub fn has_every_reply(&self) -> bool {
         self.pending == 0
     }

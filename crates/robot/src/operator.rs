@@ -1,4 +1,4 @@
-//! Listens for the operator: somebody who must be heard again and again for the robot to go on.
+//! Receives the operator's heartbeats: the robot goes on only while they keep arriving.
 //!
 //! What waits in a socket or pipe carries no time. It is no older than the last look that left nothing there; if that was
 //! longer ago than the operator may be silent (the process was frozen, its thread kept from the CPU), it proves nothing and
@@ -21,31 +21,31 @@ use std::time::Duration;
 
 /// How long the thread waits at most before it looks whether it is still wanted, ns.
 const PATIENCE_NS: i64 = 100_000_000;
-/// Reads in one look: more than a pipe of 1 MiB holds. Whoever sends faster than this is heard all the same.
+/// Reads per poll: more than a pipe of 1 MiB holds. A faster sender is received all the same.
 const READS: usize = 1024;
 /// How long it leaves a pipe alone that nobody has open for writing.
 const ALONE: Duration = Duration::from_millis(10);
 
-/// When the operator was last heard. Clones are the same.
+/// When the last heartbeat arrived. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Heartbeat(Arc<AtomicI64>);
 
 impl Heartbeat {
-    /// Nobody has been heard yet.
+    /// No heartbeat has arrived yet.
     pub fn new() -> Self {
         Self(Arc::new(AtomicI64::new(i64::MIN)))
     }
 
-    /// The operator is heard. One store; never waits.
+    /// A heartbeat arrived. One store; never waits.
     pub fn beat(&self, now_ns: i64) {
         self.0.store(now_ns, Ordering::Relaxed);
     }
 
-    /// How long ago the operator was heard, ns; `i64::MAX`: never.
+    /// Age of the last heartbeat, ns; `i64::MAX`: there was none.
     pub fn age_ns(&self, now_ns: i64) -> i64 {
         match self.0.load(Ordering::Relaxed) {
             i64::MIN => i64::MAX,
-            // Heard after this tick looked at the clock is heard now.
+            // A heartbeat that arrived after this tick read the clock counts as arrived now.
             heard_ns => (now_ns - heard_ns).max(0),
         }
     }
@@ -57,7 +57,7 @@ impl Default for Heartbeat {
     }
 }
 
-/// Why the operator cannot be heard.
+/// Why heartbeats cannot be received.
 #[derive(Debug, thiserror::Error)]
 #[error("[supervisor] heartbeat_from = \"{from}\": {error}")]
 pub struct OperatorError {
@@ -65,7 +65,7 @@ pub struct OperatorError {
     error: io::Error,
 }
 
-/// Whether the operator can be heard where the robot file says, as far as it is there by now: nothing is listened to.
+/// Whether heartbeats can be received where the robot file says, as far as it exists by now: nothing is listened to.
 ///
 /// # Errors
 /// If it is a file, a folder or a device that is no terminal, or if it cannot be opened.
@@ -122,7 +122,7 @@ impl Drop for Listener {
     }
 }
 
-/// Where the operator is heard.
+/// Where heartbeats are received.
 struct Ear {
     source: OwnedFd,
     /// Nothing is a message too.

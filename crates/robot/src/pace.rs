@@ -91,7 +91,7 @@ impl Pace {
         }
     }
 
-    /// To be told when the tick was done; true if it overran.
+    /// Call this when the tick was done; true if it overran.
     pub fn finished(&mut self, now_ns: i64) -> bool {
         match self {
             Self::Timer(pacer) => {

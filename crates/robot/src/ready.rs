@@ -6,7 +6,7 @@ use khz_link::{Link, LinkError};
 use khz_servo::{Exchange, Heard};
 use khz_wire::Request;
 
-/// How long a reply is awaited before it is asked again.
+/// How long to wait for a reply before repeating the query.
 const PATIENCE_NS: i64 = 20_000_000;
 
 /// So often something is asked.
@@ -15,7 +15,7 @@ const TRIES: usize = 5;
 /// How long a second answer may take.
 const ECHO_NS: i64 = 1_000_000;
 
-/// A pause while a link has no room or nothing is heard.
+/// A pause while a link is full or nothing arrives.
 const PAUSE_NS: i64 = 200_000;
 
 /// Why a servo is not ready. Nothing has been driven.

@@ -339,7 +339,7 @@ pub fn event_schema() -> Type {
 /// is formatted as text; written once per change of phase.
 pub fn write_event(transition: &Transition, links: &[String], servo: &str, out: &mut impl Sink) {
     let mut cause = CutOff(ArrayString::<120>::new());
-    // It is told in full elsewhere.
+    // It is reported in full elsewhere.
     let _ = write!(cause, "{}", transition.cause.told(links));
     out.put(&transition.tick.to_le_bytes());
     for text in [transition.from.name(), transition.to.name(), cause.0.as_str(), servo] {

@@ -61,7 +61,7 @@ pub enum SessionError {
     Panicked(String),
 }
 
-/// What a live view is told of each tick.
+/// What a live view gets of each tick.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveTick {
     /// Its number.
@@ -121,7 +121,7 @@ pub struct Outcome {
 }
 
 impl Session {
-    /// Starts the loop on its own thread. `stop` ends it gently when set; `others` are told every tick.
+    /// Starts the loop on its own thread. `stop` ends it gently when set; `others` are called in every tick.
     ///
     /// # Errors
     /// If there is no thread or no timer. What the thread is not granted is an error of [`Session::wait`].

@@ -32,7 +32,7 @@ pub struct TickTiming {
     pub sent_ns: i64,
     /// The last reply is in, or the deadline has passed.
     pub collected_ns: i64,
-    /// Of collecting, time in which only the IMU was still awaited.
+    /// Of collecting, time in which only the IMU was still outstanding.
     pub imu_ns: i64,
     /// The supervisor has decided and the controller has computed the next commands.
     pub decided_ns: i64,
@@ -356,7 +356,7 @@ impl Machine {
         self.supervisor.phase()
     }
 
-    /// The robot is at rest and its servos have been told so.
+    /// The robot is at rest and the servos have been commanded to stop.
     pub fn is_settled(&self) -> bool {
         self.supervisor.is_settled()
     }
@@ -377,7 +377,7 @@ impl Machine {
         self.supervisor.forgive_hold_ups();
     }
 
-    /// From now on the operator must be heard, as the supervisor's settings say.
+    /// From now on the operator's heartbeats are required, as the supervisor's settings say.
     pub fn expect(&mut self, operator: Heartbeat) {
         self.heartbeat = Some(operator);
     }

@@ -18,7 +18,7 @@ pub const LAST_LOOK_NS: i64 = 20_000;
 /// What waking up takes; so long before something is due nobody goes to sleep.
 const WAKING_NS: i64 = 80_000;
 
-/// The loop's source of time. Everything below the loop is told the time; only this is asked for it.
+/// The loop's source of time. Everything below the loop gets the time as an argument; only this reads a clock.
 pub trait Time {
     /// The present, ns.
     fn now_ns(&mut self) -> i64;

@@ -50,7 +50,7 @@ pub enum WatchdogError {
         /// What the kernel says.
         error: io::Error,
     },
-    /// systemd asks to be told, but cannot be.
+    /// systemd requests notifications, but cannot be notified.
     #[error("NOTIFY_SOCKET={path}: {error}; set `systemd = false` in [watchdog] to run without it")]
     Systemd {
         /// The socket.
@@ -117,7 +117,7 @@ struct Keeper {
     over: Arc<AtomicBool>,
     /// Ticks when it fed last.
     fed_at: u64,
-    /// The phase systemd was told; `None`: it does not know yet that the robot runs.
+    /// The phase last reported to systemd; `None`: it has not been notified yet that the robot runs.
     told: Option<Phase>,
 }
 
@@ -130,7 +130,7 @@ impl Keeper {
         self.call_off();
     }
 
-    /// What cannot be stopped or told now cannot be mended here either: the run is over.
+    /// What cannot be stopped or reported now cannot be repaired here either: the run is over.
     fn call_off(&mut self) {
         self.device.iter_mut().for_each(|device| _ = device.disarm());
         self.systemd.iter().for_each(|systemd| _ = systemd.tell("STOPPING=1"));

@@ -5,7 +5,7 @@ use khz_wire::Frame;
 
 /// What a family can tell of a servo before any frame travels. Not for the tick: allocates.
 pub trait FamilySettings {
-    /// What can be sent to the servo and heard from it.
+    /// What can be sent to the servo and received from it.
     fn carries(&self, mounting: &Mounting) -> Carries;
 
     /// The targets within `limits`, rad at the joint, that are still within them after rounding for the wire. The wrong way round if
@@ -23,7 +23,7 @@ pub trait FamilySettings {
     /// The numbers and names of the servo's modes.
     fn modes(&self) -> Vec<(u64, &'static str)>;
 
-    /// What the servo does when it has heard nothing for as long as its watchdog waits, in words for people.
+    /// What the servo does when it has received nothing for its watchdog time, in words for people.
     fn cut_off(&self) -> &'static str;
 
     /// What is said to the servo of this id before it may be driven, in order; its watchdog is to wait so long, s. None, as a rule.

@@ -50,7 +50,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// What can be sent to a servo and heard from it, in the joint's units.
+/// What can be sent to a servo and received from it, in the joint's units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Carries {
     /// Joint angle at the servo's zero, rad.

@@ -1,12 +1,12 @@
 //! What a control loop needs of a servo, without a family's words, and the families that speak it.
 //!
-//! A *family* is a protocol: what its servos are told and asked, in which frames, and what their replies mean. The loop, the
+//! A *family* is a protocol: the commands and queries of its servos, their frames, and what their replies mean. The loop, the
 //! supervisor and the log know [`ServoState`] and [`ServoCommand`] alone. On each bus one [`Servos`] per family turns commands
 //! into frames and frames into state; the bus cycle decides when a frame leaves and whether a reply came in time.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`state`], [`command`] | what is known of a servo, and what it is told |
+//! | [`state`], [`command`] | the state of a servo, and its commands |
 //! | [`carries`] | what its messages can carry |
 //! | [`about`] | what a family tells of a servo, and where a servo is |
 //! | [`family`] | the list of families |

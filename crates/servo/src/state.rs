@@ -70,7 +70,7 @@ pub enum Doing {
     Following = 2,
     /// It damps.
     Damping = 3,
-    /// It has heard no command for too long and acts on its own, as its watchdog is set to.
+    /// It has received no command for too long and acts on its own, as its watchdog is configured.
     TimedOut = 4,
     /// It has switched itself off; [`ServoState::fault`] tells why.
     Faulted = 5,

@@ -87,7 +87,7 @@ impl Soonest {
     }
 
     /// Tries everything that can be done from `at_ns` on with these replies fetched: the attitude, or a status at once or
-    /// as soon as one more reply has landed, and all that it tells of.
+    /// as soon as one more reply has arrived, and all that it announces.
     fn search(&mut self, at_ns: i64, fetched: [usize; 2], has_attitude: bool) {
         let left = |p: usize| self.landing_ns[p].len() - fetched[p];
         let attitude_ns = if has_attitude { 0 } else { self.attitude_ns };

@@ -28,7 +28,7 @@ impl ServoConfig {
         }
     }
 
-    /// What can be sent to it and heard from it.
+    /// What can be sent to it and received from it.
     pub fn carries(&self) -> Carries {
         self.family().settings().carries(&self.mounting())
     }

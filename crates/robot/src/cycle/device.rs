@@ -1,4 +1,4 @@
-//! One servo within the cycle: whether its reply is awaited, and its counts.
+//! One servo within the cycle: whether its reply is outstanding, and its counts.
 
 use khz_rt::Histogram;
 use khz_servo::{ServoPlan, ServoState};

@@ -119,7 +119,7 @@ impl Lane {
             .unwrap_or(Taken::Unexpected)
     }
 
-    /// A fresh reply has been read: with the last that is awaited the bus is free for the next query.
+    /// A fresh reply has been read: with the last outstanding one the bus is free for the next query.
     pub fn answered(&mut self, devices: &[Device]) {
         let awaited = |outstanding: &Outstanding| {
             self.servos(outstanding.turn).iter().any(|&servo| devices[servo].is_awaited())

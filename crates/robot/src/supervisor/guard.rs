@@ -7,7 +7,7 @@ use crate::state::RobotState;
 use khz_servo::{PositionCommand, ServoCommand};
 
 /// A servo that was silent for longer, and for more than a tick, may have lost its power and be back on another turn: it is
-/// damped until it is heard.
+/// damped until it replies.
 const RESTART_NS: i64 = 24_000_000;
 
 /// What commands may ask of each servo, and what they asked last.

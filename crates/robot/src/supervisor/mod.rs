@@ -389,7 +389,7 @@ impl Supervisor {
         self.phase
     }
 
-    /// The robot is at rest and its servos have been told so: the loop may end.
+    /// The robot is at rest and the servos have been commanded to stop: the loop may end.
     pub const fn is_settled(&self) -> bool {
         self.phase.is_over() && self.settled
     }

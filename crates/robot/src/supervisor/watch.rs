@@ -124,7 +124,7 @@ impl Watch {
         }
     }
 
-    /// Remembers what the servos are told next.
+    /// Remembers the next commands of the servos.
     pub fn command(&mut self, commands: &[ServoCommand]) {
         for (tally, command) in self.tallies.iter_mut().zip(commands) {
             tally.driven = *command != ServoCommand::Stop;

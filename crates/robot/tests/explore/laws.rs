@@ -313,7 +313,7 @@ fn triggers_end_control(memory: &Memory, step: &Step<'_>) -> Result<(), String> 
     law(obeyed, || format!("{event:?} wants {reaction:?}, and it is in {after:?}"))
 }
 
-/// A robot with which nothing is wrong stays under control, and is told nothing.
+/// A robot with which nothing is wrong stays under control, without a warning.
 fn nothing_else_ends_control(memory: &Memory, step: &Step<'_>) -> Result<(), String> {
     let harmless = |event: &Event| match *event {
         Event::Arm
@@ -359,7 +359,7 @@ fn trouble_ends_in_fault(memory: &mut Memory, step: &Step<'_>) -> Result<(), Str
             Phase::Fault => law(memory.trouble, || format!("no trouble ends in {transition:?}"))?,
             _ => {}
         }
-        // A servo that is not heard any more in idle sends the robot back to asking: that is not the end of a run.
+        // A servo that stops replying in idle sends the robot back to init: that is not the end of a run.
         memory.trouble &= !matches!(transition.to, Phase::Init | Phase::Idle);
     }
     Ok(())

@@ -5,7 +5,7 @@ use crate::{Doing, Fault, Mode, Mounting, PositionCommand, ServoCommand, ServoSt
 use khz_wire::damiao::{KD, KP, Special, State, celsius, status};
 use khz_wire::mit::Codes;
 
-/// How many times a servo is told to switch on after a stop, at the most.
+/// At most how many times a servo is commanded to switch on after a stop.
 const ENABLES: u8 = 5;
 
 /// Commands and states of one servo.
@@ -17,11 +17,11 @@ pub struct Codec {
     status: Option<u8>,
     /// It has not been on, nor told to damp, since it was last told to stop.
     may_enable: bool,
-    /// How often it was told to switch on since then. Its answer may have been lost, so from the first on it may be on.
+    /// How often it was commanded to switch on since then. Its answer may have been lost, so from the first on it may be on.
     enables: u8,
     /// The last frame told it to switch on, or nothing has been said since the stop.
     damp_next: bool,
-    /// It was told to damp.
+    /// It was commanded to damp.
     damps: bool,
     /// Its watchdog is not what it was set to before the first tick.
     is_unset: bool,
@@ -74,7 +74,7 @@ impl Codec {
         is_off && self.may_enable && !self.is_unset && matches!(command, ServoCommand::Position(_))
     }
 
-    /// No document says whether a motor that is switched on follows an old command. So it is told to damp before, and after as
+    /// No document says whether a motor that is switched on follows an old command. So it is commanded to damp before, and after as
     /// well: it may be on and its answer lost.
     fn switch_on(&mut self) -> [u8; 8] {
         let damp = self.damp_next || self.enables == ENABLES;

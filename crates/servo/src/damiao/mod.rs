@@ -170,7 +170,7 @@ struct Servo {
 }
 
 impl Bus {
-    /// Adds a servo; of several with one id and one identifier of replies the first is heard.
+    /// Adds a servo; of several with the same id and identifier of replies, only the first one is read.
     pub fn add(&mut self, plan: &Plan<&Settings>) {
         let off = damiao::frame(plan.id.into(), plan.family.can_fd, damiao::Special::Disable.to_bytes());
         self.servos.push(Servo {

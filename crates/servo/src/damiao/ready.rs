@@ -1,4 +1,4 @@
-//! What a servo is told and asked before it may be driven: it is off, it is the one it should be, its codes mean what the
+//! What is sent to and requested from a servo before it may be driven: it is off, it is the one it should be, its codes mean what the
 //! robot file says, and its watchdog is on.
 
 use super::Settings;

@@ -45,7 +45,7 @@ impl ByHand for Settings {
 
     fn write(&self, id: u8, register: &Wanted<'_>, value: f64) -> Result<Vec<Ask>, String> {
         let value = Register(register.number).class().encode(value, resolution(register)?);
-        // What it answers shows that it has heard.
+        // Its answer shows that it received the command.
         let ask = ask(id, Format::default_query(), Mounting::default(), |writer| {
             writer.write(u32::from(register.number), &[value])
         });

@@ -110,7 +110,7 @@ struct Servo {
 }
 
 impl Bus {
-    /// Adds a servo; of several with one id the last is heard.
+    /// Adds a servo; of several with the same id, only the last one is read.
     pub fn add(&mut self, plan: &Plan<&Settings>) {
         self.by_id[usize::from(plan.id & 0x7f)] = Some(self.servos.len());
         self.servos.push(Servo::new(plan));
