@@ -90,7 +90,7 @@ fn ctrl_c_in_one_run_of_a_program_starts_no_next_one() {
     let ended = interrupted("trials", folder.path());
     let [told, complained] = [ended.stdout, ended.stderr].map(|text| String::from_utf8(text).unwrap());
     assert_eq!(told.lines().count(), 1, "{told}");
-    assert!(!ended.status.success() && complained.contains("asked to end"), "{complained}");
+    assert!(!ended.status.success() && complained.contains("asked to stop"), "{complained}");
 }
 
 #[test]

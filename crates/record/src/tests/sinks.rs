@@ -215,8 +215,8 @@ impl Sink for Unable {
 #[test]
 fn a_sink_that_cannot_begin_is_an_error_and_nothing_is_recorded() {
     for (begin, why) in [
-        ((|| Err("no plotter".into())) as fn() -> SinkResult, "\"unable\" cannot begin: no plotter"),
-        (|| panic!("a bug"), "\"unable\" cannot begin: it panicked: a bug"),
+        ((|| Err("no plotter".into())) as fn() -> SinkResult, "\"unable\" cannot start: no plotter"),
+        (|| panic!("a bug"), "\"unable\" cannot start: it panicked: a bug"),
     ] {
         let disk = Memory::default();
         let mut plan = Plan::new(LogConfig::default());

@@ -27,7 +27,7 @@ impl Seen {
     pub(super) fn tell(&self, plan: &Plan, notes: &mut Vec<String>) {
         if plan.stamps && self.answered > 0 && self.split == 0 {
             notes.push(
-                "no round trip could be split: the kernel told no times of sending or of arrival".into(),
+                "no round trip could be split: the kernel reported no times of sending or of arrival".into(),
             );
         }
         if plan.stamps && self.answered > 0 && self.split_by_card == 0 {
@@ -63,7 +63,7 @@ impl Seen {
         if self.unstamped > 0 {
             notes.push(format!(
                 "{} round trips read up to a period too long: the answers came while the sender waited for its next \
-                 tick, and the kernel told no time of arrival; use a lower --rate",
+                 tick, and the kernel reported no time of arrival; use a lower --rate",
                 self.unstamped
             ));
         }

@@ -147,7 +147,7 @@ impl Codec {
 
 /// Told of a servo that lost its power and so its settings; no servo says so itself.
 const UNSET: Fault =
-    Fault { code: 256, text: "its watchdog is no longer set: it has lost its power; begin the run anew" };
+    Fault { code: 256, text: "its watchdog is no longer set: it has lost its power; start a new run" };
 
 #[cfg(test)]
 mod tests {
