@@ -46,3 +46,45 @@ fn bad_input_gives_2_and_says_why() {
     assert_eq!(change.status.code(), Some(2));
     assert!(text(&change.stderr).contains("servo.count"));
 }
+
+#[test]
+fn a_fit_is_shown_and_written_where_it_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (robot, new) = (file("robot.toml"), file("new.toml"));
+    let arm = include_str!("../../../robots/arm.toml");
+    std::fs::write(&robot, arm).unwrap();
+
+    let said = budget(&[&robot, "--fit", "800", &format!("--write={new}")]);
+    assert_eq!(said.status.code(), Some(0), "{}", text(&said.stderr));
+    assert!(text(&said.stdout).contains("loop.rate_hz") && text(&said.stderr).contains("written"));
+    let written = std::fs::read_to_string(&new).unwrap();
+    assert!(written.contains("rate_hz = 800") && written.contains("# A 6-joint arm"), "{written}");
+    assert_eq!(std::fs::read_to_string(&robot).unwrap(), arm);
+    assert_eq!(budget(&[&new]).status.code(), Some(0));
+
+    let again = budget(&[&robot, "--fit", "800", &format!("--write={new}")]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("is there already"));
+    assert_eq!(budget(&[&robot, "--fit", "700", "--write"]).status.code(), Some(0));
+    assert!(std::fs::read_to_string(&robot).unwrap().contains("rate_hz = 700"));
+
+    let far = budget(&[&robot, "--fit", "3000", "--write"]);
+    assert_eq!(far.status.code(), Some(1));
+    assert!(text(&far.stdout).contains("the nearest is"), "{}", text(&far.stdout));
+    assert!(std::fs::read_to_string(&robot).unwrap().contains("rate_hz = 700"));
+}
+
+#[test]
+fn the_headline_and_the_line_below_agree() {
+    let said = text(
+        &budget(&["robots/pan_tilt.toml", "--what-if", "servo.count=3", "--what-if", "loop.rate_hz=1400"])
+            .stdout,
+    );
+    assert!(said.contains("does not fit") && said.contains("too late"), "{said}");
+    let fits = text(&budget(&["robots/pan_tilt.toml"]).stdout);
+    assert!(
+        fits.contains(": fits;") && !fits.contains("too late") && fits.contains("main: emulated"),
+        "{fits}"
+    );
+}

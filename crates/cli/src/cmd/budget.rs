@@ -1,8 +1,9 @@
 //! `khz budget`: what a robot's cycle takes, before there is a robot.
 
+use super::robot_file::RobotFile;
 use super::{BAD_INPUT, output, show, tell_line};
-use anyhow::Result;
-use khz_measure::budget::{ChangeError, Inputs, Plan, Prediction, Sweep, apply, published};
+use anyhow::{Context, Result};
+use khz_measure::budget::{ChangeError, File, Inputs, Plan, Prediction, Sweep, apply, published};
 use khz_robot::RobotConfig;
 use serde_json::json;
 use std::io::Write;
@@ -23,10 +24,16 @@ pub struct Args {
     /// Predict for the values of an input, for example servo.count=1..40 or host.gap_us=0.2..0.8
     #[arg(long, value_name = "KEY=FROM..TO")]
     sweep: Option<String>,
+    /// Propose what to change in the robot file to reach this rate, in Hz
+    #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with_all = ["published", "what_if", "sweep", "report"])]
+    fit: Option<f64>,
+    /// Write the file with the changes of --fit; without FILE, the robot file itself. Comments stay
+    #[arg(long, value_name = "FILE", requires = "fit", num_args = 0..=1, require_equals = true)]
+    write: Option<Option<PathBuf>>,
     /// Write a page with the chart of one tick; must not be there yet
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Overwrite the page if it is there
+    /// Overwrite the page, or the FILE of --write, if it is there
     #[arg(long)]
     force: bool,
     /// Print one JSON object
@@ -42,6 +49,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     output::check_all(&args.report, &args.robot, args.force)?;
     if args.published {
         return show_published(args.json);
+    }
+    if let Some(rate_hz) = args.fit {
+        return fit(&args, rate_hz);
     }
     let robot = match args.robot.as_ref().map(RobotConfig::load) {
         None => RobotConfig::quadruped(),
@@ -79,8 +89,42 @@ fn tell(args: &Args, prediction: &Prediction, sweep: Option<&Sweep>) -> Result<E
     } else {
         show(&(prediction.text() + &sweep.map(Sweep::text).unwrap_or_default()))?;
     }
-    let fits = prediction.headroom_ns >= 0 && !prediction.deadline_missed;
-    Ok(ExitCode::from(u8::from(!fits)))
+    Ok(ExitCode::from(u8::from(!prediction.fits())))
+}
+
+/// Within what `loop.rate_hz` takes.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate| (1.0..=10_000.0).contains(rate));
+    rate.ok_or_else(|| "a rate is 1 to 10000 Hz".to_owned())
+}
+
+/// Exit code 1 if the rate cannot be reached; then nothing is written.
+fn fit(args: &Args, rate_hz: f64) -> Result<ExitCode> {
+    let target = match &args.write {
+        Some(Some(file)) => Some(file),
+        Some(None) => Some(args.robot.as_ref().context("--write needs `=FILE` for the built-in robot")?),
+        None => None,
+    };
+    let in_place = target.is_some() && target == args.robot.as_ref();
+    let force = args.force || in_place;
+    target.map_or(Ok(()), |file| output::check(file, force))?;
+    let source = RobotFile::read(args.robot.as_deref());
+    let fit = match source.and_then(|file| File::read(&file.text, &file.name)?.fit(rate_hz)) {
+        Ok(fit) => fit,
+        Err(error) => {
+            tell_line(&error);
+            return Ok(ExitCode::from(BAD_INPUT));
+        }
+    };
+    show(&if args.json { format!("{:#}\n", json!({ "fit": fit })) } else { fit.text() })?;
+    if !fit.is_reached() {
+        return Ok(ExitCode::FAILURE);
+    }
+    if let Some(file) = target {
+        let written = output::save(file, force, |out| write!(out, "{}", fit.text))?;
+        tell_line(format_args!("written: {}", written.display()));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn show_published(json: bool) -> Result<ExitCode> {

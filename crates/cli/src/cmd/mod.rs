@@ -13,6 +13,7 @@ mod log;
 mod output;
 mod progress;
 mod report;
+mod robot_file;
 mod rtt;
 mod run;
 mod text;

@@ -15,7 +15,7 @@ pub struct Change {
     pub tick_ns: i64,
     /// How much shorter that is.
     pub gain_ns: i64,
-    /// The highest rate with it.
+    /// The highest rate with it, with a bus deadline as late as may be.
     pub rate_hz: f64,
 }
 
@@ -81,6 +81,9 @@ static KEYS: &[Key] = &[
     ("switches", "a whole number from 0 to 100", 0.0..=100.0, |p, v| p.inputs.switches = v as i64),
     ("loop.rate_hz", "ticks per second from 1 to 10000", 1.0..=10_000.0, |p, v| {
         p.period_ns = (1e9 / v) as i64;
+    }),
+    ("loop.bus_deadline_us", "microseconds from 50 to 1000000", 50.0..=1e6, |p, v| {
+        p.deadline_ns = Some(ns(v));
     }),
 ];
 
@@ -194,7 +197,7 @@ impl Plan {
     }
 
     /// So many buses like the first one, with the same servos spread evenly over them.
-    fn set_buses(&mut self, count: usize) {
+    pub(super) fn set_buses(&mut self, count: usize) {
         let Some(model) = self.lines.first().cloned() else { return };
         let servos: Vec<_> = self.lines.drain(..).flat_map(|line| line.exchanges).collect();
         self.lines = (1..=count)
@@ -269,8 +272,8 @@ pub(super) fn worthwhile(plan: &Plan, tick_ns: i64) -> Vec<Change> {
     let tried = IDEAS.iter().map(|(what, change)| {
         let mut changed = plan.clone();
         change(&mut changed);
-        let [_, after_ns] = changed.durations_ns();
-        let rate_hz = 1e9 / after_ns.max(1) as f64;
+        let durations_ns @ [_, after_ns] = changed.durations_ns();
+        let [_, rate_hz] = changed.highest_rates_hz(durations_ns);
         Change { what: (*what).to_owned(), tick_ns: after_ns, gain_ns: tick_ns - after_ns, rate_hz }
     });
     let mut changes: Vec<_> =

@@ -1,7 +1,7 @@
 //! What a frame costs on its wire, and the delays no robot file holds.
 
 use khz_robot::RobotConfig;
-use khz_wire::time::{CanBits, CanFormat, CanRate, EthernetRate, SpiCost, Stuffing, UartRate};
+use khz_wire::time::{CanBits, CanRate, EthernetRate, SpiCost, UartRate};
 use khz_wire::{Frame, rs485};
 
 /// The physical layer of a bus.
@@ -31,13 +31,14 @@ pub struct Cost {
 }
 
 impl Medium {
-    /// What this frame costs. Its contents count as random: one stuff bit in 30.
+    /// What this frame costs, with the stuff bits that its contents need.
     pub fn cost(self, frame: &Frame) -> Cost {
         let len = frame.payload().len();
         match self {
             Self::Can(rate, brs) => {
-                let format = CanFormat { extended: frame.extended, fd: frame.fd, brs };
-                let bits = CanBits::for_length(format, len, Stuffing::Average);
+                let mut frame = *frame;
+                frame.brs = brs;
+                let bits = CanBits::of(&frame);
                 let total = bits.with_intermission();
                 Cost {
                     bytes: len,
@@ -202,6 +203,7 @@ impl Inputs {
             us(self.supervise_ns),
             us(self.record_ns)
         )];
+        said.extend(uncounted(plan));
         if plan.lines.iter().any(|line| line.is_half_duplex()) {
             said.push(format!("from a reply to the next query {}", us(self.host_gap_ns)));
         }
@@ -216,8 +218,14 @@ impl Inputs {
         if plan.lines.iter().any(|line| line.adapter_ns > 0) {
             said.push(format!("the adapter adds {} each way", us(self.adapter_ns)));
         }
+        if plan.lines.iter().any(|line| matches!(line.medium, Medium::Can(..))) {
+            said.push(
+                "frames are those of a robot at rest at 0, which need more stuff bits than most".to_owned(),
+            );
+        }
         if plan.lines.iter().any(|line| matches!(line.medium, Medium::Ethernet(_))) {
-            said.push(format!("{} switches of {} each", self.switches, us(self.switch_ns)));
+            let switches = if self.switches == 1 { "switch" } else { "switches" };
+            said.push(format!("{} {switches} of {} each", self.switches, us(self.switch_ns)));
         }
         if plan.lines.iter().any(|line| line.hat.is_some()) {
             let SpiCost { transaction_ns, byte_ns } = self.spi;
@@ -225,4 +233,17 @@ impl Inputs {
         }
         said
     }
+}
+
+/// What the model does not know of the links, each said once of all its buses.
+fn uncounted(plan: &super::Plan) -> Vec<String> {
+    let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in &plan.lines {
+        let Some(what) = line.uncounted() else { continue };
+        match said.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, buses)) => buses.push(&line.name),
+            None => said.push((what, vec![&line.name])),
+        }
+    }
+    said.into_iter().map(|(what, buses)| format!("{}: {what}", buses.join(", "))).collect()
 }

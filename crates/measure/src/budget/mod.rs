@@ -15,6 +15,8 @@
 
 mod change;
 mod costs;
+mod edit;
+mod fit;
 mod lines;
 mod page;
 mod plan;
@@ -24,6 +26,8 @@ mod timeline;
 
 pub use change::{Change, ChangeError, Sweep, apply};
 pub use costs::{Bridge, Inputs, Medium, Separate};
+pub use edit::Edit;
+pub use fit::{Cure, File, Fit};
 pub use plan::{Exchange, Line, Plan};
 pub use show::{Part, Prediction};
 pub use timeline::{Kind, Span, Timeline};

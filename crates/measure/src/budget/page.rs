@@ -9,8 +9,7 @@ use khz_page::{
 impl Prediction {
     /// The page, with the plot of a sweep if one was made.
     pub fn page(&self, sweep: Option<&Sweep>) -> Page {
-        let fits = self.headroom_ns >= 0 && !self.deadline_missed;
-        let (level, badge) = if fits { (Level::Good, "fits") } else { (Level::Bad, "does not fit") };
+        let (level, badge) = if self.fits() { (Level::Good, "fits") } else { (Level::Bad, "does not fit") };
         let page = Page::new(format!("Budget of {}", self.robot))
             .subtitle("predicted from bytes, bits and delays; nothing was measured")
             .badge(level, badge)
@@ -27,9 +26,11 @@ impl Prediction {
 
     fn overview(&self) -> Section {
         let ns = |ns: i64| duration(ns as f64);
-        let rate = format!("{} Hz", self.highest_rate_hz.floor());
+        let rate = |hz: f64| format!("{} Hz", hz.floor());
+        let later = rate(self.highest_rate_any_deadline_hz);
         Section::new("At a glance").with(vec![
-            Figure::new("highest rate", rate),
+            Figure::new("highest rate", rate(self.highest_rate_hz))
+                .note(format!("{later} with a later bus deadline")),
             Figure::new("cycle", ns(self.cycle_ns)),
             Figure::new("tick", ns(self.tick_ns)),
             Figure::new("headroom", ns(self.headroom_ns)).note(format!("of {}", ns(self.period_ns))),

@@ -2,7 +2,7 @@
 
 use super::costs::{Inputs, Medium};
 use khz_robot::RobotConfig;
-use khz_robot::config::{ImuLink, LinkConfig, Mode};
+use khz_robot::config::{ImuLink, LinkConfig, Mode, usual_deadline_ns};
 use khz_robot::links::{Adapter, WireKind};
 use khz_robot::time::LAST_LOOK_NS;
 use khz_wire::Frame;
@@ -15,8 +15,8 @@ pub struct Plan {
     pub name: String,
     /// One tick as configured, ns.
     pub period_ns: i64,
-    /// How long after the start of a tick replies count, ns.
-    pub deadline_ns: i64,
+    /// The bus deadline, from the start of a tick, ns; `None`: the robot file leaves it to the period.
+    pub deadline_ns: Option<i64>,
     /// The controller runs beside the cycle, not after it.
     pub pipelined: bool,
     /// Its buses.
@@ -62,6 +62,20 @@ impl Line {
     pub const fn is_half_duplex(&self) -> bool {
         matches!(self.medium, Medium::Serial(_))
     }
+
+    /// What the model does not know of the link, in words.
+    pub(super) fn uncounted(&self) -> Option<&'static str> {
+        let is_adapter = self.hat.is_some() || self.adapter_ns > 0;
+        match self.medium {
+            _ if !self.is_real => {
+                Some("emulated; a real link adds driver, adapter or network delays, which are not counted")
+            }
+            Medium::Can(..) if !is_adapter => Some(
+                "counted as a CAN controller of this computer; an adapter on USB adds delays, which are not counted",
+            ),
+            _ => None,
+        }
+    }
 }
 
 impl Plan {
@@ -87,12 +101,30 @@ impl Plan {
         Self {
             name: robot.name.clone(),
             period_ns: robot.timing.period_ns(),
-            deadline_ns: robot.timing.bus_deadline_ns() - LAST_LOOK_NS,
+            deadline_ns: robot.timing.bus_deadline_us.map(|_| robot.timing.bus_deadline_ns()),
             pipelined: robot.timing.mode == Mode::Pipelined,
             lines,
             imu,
             inputs: Inputs { imu_ns, ..inputs },
         }
+    }
+
+    /// How long after the start of a tick replies count, ns.
+    pub fn counts_until_ns(&self) -> i64 {
+        self.deadline_ns.unwrap_or_else(|| usual_deadline_ns(self.period_ns)) - LAST_LOOK_NS
+    }
+
+    /// The highest rate at which such a cycle and tick fit: with the bus deadline as it is set (0 if replies miss it at any rate),
+    /// and with one as late as may be.
+    pub(super) fn highest_rates_hz(&self, [cycle_ns, tick_ns]: [i64; 2]) -> [f64; 2] {
+        let replies_ns = cycle_ns + LAST_LOOK_NS;
+        // A deadline is less than its period.
+        let least_ns = tick_ns.max(replies_ns + 1);
+        let as_set_ns = match self.deadline_ns {
+            None => Some(least_ns.max(replies_ns * 10 / 8 + 10)),
+            Some(deadline_ns) => (replies_ns <= deadline_ns).then(|| least_ns.max(deadline_ns + 1)),
+        };
+        [as_set_ns.map_or(0.0, |ns| 1e9 / ns as f64), 1e9 / least_ns as f64]
     }
 
     /// Servos on all buses.
@@ -101,7 +133,7 @@ impl Plan {
     }
 }
 
-/// A frame to the same address with a payload of another length.
+/// A frame to the same address with a payload of another length. Its contents are not known: zeros need the most stuff bits.
 pub(super) fn resized(frame: &Frame, len: usize) -> Frame {
     Frame::new(frame.id, &[0; 64][..len.min(64)]).unwrap_or(*frame)
 }

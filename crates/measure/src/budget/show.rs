@@ -5,7 +5,7 @@ use super::costs::Inputs;
 use super::lines::{Ends, HOST};
 use super::plan::Plan;
 use super::timeline::{Kind, Timeline};
-use khz_page::{duration, number};
+use khz_page::duration;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -25,8 +25,12 @@ pub struct Prediction {
     pub period_ns: i64,
     /// What is left of it; negative if it does not suffice.
     pub headroom_ns: i64,
-    /// How many such ticks fit in a second.
+    /// The highest rate at which it fits, with the bus deadline as it is set; 0 if replies miss that at any rate.
     pub highest_rate_hz: f64,
+    /// The same with a bus deadline as late as may be.
+    pub highest_rate_any_deadline_hz: f64,
+    /// Until when replies count.
+    pub counts_until_ns: i64,
     /// Replies would come too late to count before the bus deadline.
     pub deadline_missed: bool,
     /// The parts of the tick, as a run measures them.
@@ -86,6 +90,8 @@ impl Plan {
         let mut timeline = Timeline::default();
         let ends = self.cycle(&mut timeline);
         let (cycle_ns, tick_ns) = (ends.over_ns, ends.recorded_ns);
+        let [highest_rate_hz, highest_rate_any_deadline_hz] = self.highest_rates_hz([cycle_ns, tick_ns]);
+        let counts_until_ns = self.counts_until_ns();
         Prediction {
             robot: self.name.clone(),
             servos: self.servos(),
@@ -93,8 +99,10 @@ impl Plan {
             tick_ns,
             period_ns: self.period_ns,
             headroom_ns: self.period_ns - tick_ns,
-            highest_rate_hz: 1e9 / tick_ns.max(1) as f64,
-            deadline_missed: cycle_ns > self.deadline_ns,
+            highest_rate_hz,
+            highest_rate_any_deadline_hz,
+            counts_until_ns,
+            deadline_missed: cycle_ns > counts_until_ns,
             parts: parts(ends),
             buses: self.shares(&timeline),
             critical: critical(&timeline),
@@ -175,6 +183,11 @@ impl Share {
 }
 
 impl Prediction {
+    /// Every reply comes in time, and the tick ends within the period.
+    pub const fn fits(&self) -> bool {
+        self.headroom_ns >= 0 && !self.deadline_missed
+    }
+
     /// For a terminal.
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -187,18 +200,17 @@ impl Prediction {
         let ns = |ns: i64| duration(ns as f64);
         writeln!(
             out,
-            "{}: {} servos, cycle {}, tick {}, at most {} Hz; configured {} Hz, headroom {}",
+            "{}: {} {} at {} Hz: {}; cycle {}, tick {}, headroom {}",
             self.robot,
             self.servos,
+            if self.servos == 1 { "servo" } else { "servos" },
+            (1e12 / self.period_ns as f64).round() / 1e3,
+            if self.fits() { "fits" } else { "does not fit" },
             ns(self.cycle_ns),
             ns(self.tick_ns),
-            self.highest_rate_hz.floor(),
-            number(1e9 / self.period_ns as f64),
             ns(self.headroom_ns),
         )?;
-        if self.deadline_missed {
-            writeln!(out, "  the last reply comes too late for the bus deadline")?;
-        }
+        writeln!(out, "  {}\n  {}", self.told_of_replies(), self.told_of_rates())?;
         writeln!(out, "\nbuses")?;
         for bus in &self.buses {
             let (name, percent) = (&bus.name, 100.0 * bus.utilisation);
@@ -219,5 +231,24 @@ impl Prediction {
         }
         writeln!(out, "\nassumed")?;
         self.assumptions.iter().try_for_each(|said| writeln!(out, "  {said}"))
+    }
+
+    /// When the last reply comes, and until when replies count.
+    pub fn told_of_replies(&self) -> String {
+        let [cycle, until] = [self.cycle_ns, self.counts_until_ns].map(|ns| duration(ns as f64));
+        let late = if self.deadline_missed { ": too late" } else { "" };
+        format!(
+            "the last reply is read after {cycle}, and replies count until {until} (`loop.bus_deadline_us`){late}"
+        )
+    }
+
+    /// The highest rates.
+    pub(super) fn told_of_rates(&self) -> String {
+        let later =
+            format!("up to {} Hz with a later bus deadline", self.highest_rate_any_deadline_hz.floor());
+        match self.highest_rate_hz.floor() {
+            0.0 => format!("at no rate with this bus deadline; {later}"),
+            rate => format!("up to {rate} Hz with this bus deadline; {later}"),
+        }
     }
 }

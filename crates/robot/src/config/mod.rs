@@ -128,13 +128,7 @@ impl RobotConfig {
     /// # Errors
     /// The file cannot be read, or something in it is wrong; see [`ConfigError`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
-        let path = path.as_ref();
-        let name = path.display().to_string();
-        match std::fs::read(path).map(String::from_utf8) {
-            Ok(Ok(text)) => Self::parse(&text, &name),
-            Ok(Err(_)) => Err(unreadable(&name, "it is not text in UTF-8")),
-            Err(error) => Err(unreadable(&name, &error.to_string())),
-        }
+        Self::parse(&read_text(path.as_ref())?, &path.as_ref().display().to_string())
     }
 
     /// Reads a robot from text; `name` is what messages call it.
@@ -186,6 +180,19 @@ impl RobotConfig {
     /// The servos on a bus with their indices, in the order of the file.
     pub fn servos_on(&self, bus: usize) -> impl Iterator<Item = (usize, &ServoConfig)> {
         self.servos.iter().enumerate().filter(move |(_, servo)| servo.bus == bus)
+    }
+}
+
+/// The text of a robot file.
+///
+/// # Errors
+/// The file cannot be read, or is no text.
+pub fn read_text(path: &Path) -> Result<String, ConfigError> {
+    let name = path.display().to_string();
+    match std::fs::read(path).map(String::from_utf8) {
+        Ok(Ok(text)) => Ok(text),
+        Ok(Err(_)) => Err(unreadable(&name, "it is not text in UTF-8")),
+        Err(error) => Err(unreadable(&name, &error.to_string())),
     }
 }
 

@@ -76,6 +76,11 @@ section! {
     }
 }
 
+/// The bus deadline where the file has none: 80 % of the period.
+pub const fn usual_deadline_ns(period_ns: i64) -> i64 {
+    period_ns / 10 * 8
+}
+
 fn of_us(us: f64) -> i64 {
     nanoseconds(us, 1e3)
 }
@@ -99,6 +104,6 @@ impl LoopConfig {
     /// When a tick's bus cycle has ended at the latest, from the tick's start.
     pub fn bus_deadline_ns(&self) -> i64 {
         let given = self.bus_deadline_us.map(of_us);
-        given.unwrap_or_else(|| self.period_ns() / 10 * 8)
+        given.unwrap_or_else(|| usual_deadline_ns(self.period_ns()))
     }
 }

@@ -1,0 +1,189 @@
+//! Keys of a robot file to be set to other values. Comments and layout of the file stay.
+
+use khz_robot::RobotConfig;
+use khz_robot::config::{FamilyName, Format};
+use serde::Serialize;
+use toml_edit::{DocumentMut, Item, Table, Value};
+
+/// A key and its new value.
+#[derive(Clone, Debug, Serialize)]
+pub struct Edit {
+    /// The key, as a person finds it.
+    pub key: String,
+    /// Its value now.
+    pub now: String,
+    /// The value proposed.
+    pub then: String,
+    #[serde(skip)]
+    place: Place,
+    #[serde(skip)]
+    value: Value,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    /// A key of `[loop]`.
+    Loop(&'static str),
+    /// A table and a key of it in every servo for which it is wider than this; they are of this family.
+    Formats([&'static str; 2], Format),
+    /// The same for a switch.
+    Switch([&'static str; 2]),
+    /// The bus of one servo.
+    Bus(usize),
+}
+
+/// How short values travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lengths {
+    /// Velocities and torques in two bytes, the watchdog in one.
+    Short,
+    /// Positions in two bytes, too: steps of 0.6 mrad.
+    Shortest,
+}
+
+type Keyed = ([&'static str; 2], Format, fn(&khz_robot::config::ServoConfig) -> Format);
+
+static FORMATS: &[Keyed] = &[
+    (["query", "velocity"], Format::Int16, |servo| servo.query.velocity),
+    (["query", "torque"], Format::Int16, |servo| servo.query.torque),
+    (["query", "voltage"], Format::Int8, |servo| servo.query.voltage),
+    (["query", "temperature"], Format::Int8, |servo| servo.query.temperature),
+    (["command", "velocity"], Format::Int16, |servo| servo.command.velocity),
+    (["command", "torque"], Format::Int16, |servo| servo.command.torque),
+    (["command", "watchdog"], Format::Int8, |servo| servo.command.watchdog),
+];
+
+static POSITIONS: &[Keyed] = &[
+    (["query", "position"], Format::Int16, |servo| servo.query.position),
+    (["command", "position"], Format::Int16, |servo| servo.command.position),
+];
+
+impl Edit {
+    /// `loop.rate_hz`.
+    pub fn rate(robot: &RobotConfig, hz: f64) -> Self {
+        let now = robot.timing.rate_hz.to_string();
+        Self::of_loop("rate_hz", now, hz)
+    }
+
+    /// `loop.bus_deadline_us`.
+    pub fn deadline(robot: &RobotConfig, us: f64) -> Self {
+        let now = robot.timing.bus_deadline_us;
+        Self::of_loop("bus_deadline_us", now.map_or("80 % of the period".to_owned(), |us| us.to_string()), us)
+    }
+
+    fn of_loop(key: &'static str, now: String, number: f64) -> Self {
+        // Whole numbers are written without a point, as people do.
+        let value = if number.fract() == 0.0 { Value::from(number as i64) } else { Value::from(number) };
+        Self { key: format!("loop.{key}"), now, then: number.to_string(), place: Place::Loop(key), value }
+    }
+
+    /// Shorter formats for what travels longer now, of all moteus servos.
+    pub fn formats(robot: &RobotConfig, lengths: Lengths) -> Vec<Self> {
+        let positions = if lengths == Lengths::Shortest { POSITIONS } else { &[] };
+        let keys = FORMATS.iter().chain(positions);
+        keys.filter_map(|(path, format, read)| {
+            let moteus = robot.servos.iter().filter(|servo| servo.family == FamilyName::Moteus);
+            let mut now: Vec<_> =
+                moteus.map(read).filter(|now| is_longer(*now, *format)).map(Format::word).collect();
+            now.dedup();
+            (!now.is_empty()).then(|| Self {
+                key: path.join("."),
+                now: now.join(", "),
+                then: format.word().to_owned(),
+                place: Place::Formats(*path, *format),
+                value: format.word().into(),
+            })
+        })
+        .collect()
+    }
+
+    /// CAN-FD for Damiao servos on classic CAN.
+    pub fn can_fd(robot: &RobotConfig) -> Option<Self> {
+        let is_classic = |servo: &khz_robot::config::ServoConfig| {
+            servo.family == FamilyName::Damiao && !servo.damiao.can_fd
+        };
+        robot.servos.iter().any(is_classic).then(|| Self {
+            key: "damiao.can_fd".to_owned(),
+            now: "false".to_owned(),
+            then: "true (and the motors set to it)".to_owned(),
+            place: Place::Switch(["damiao", "can_fd"]),
+            value: true.into(),
+        })
+    }
+
+    /// A servo on another bus.
+    pub fn bus(robot: &RobotConfig, servo: usize, bus: usize) -> Self {
+        let (from, to) = (&robot.servos[servo], &robot.buses[bus].name);
+        Self {
+            key: format!("bus of {}", from.name),
+            now: from.settings.bus.clone(),
+            then: to.clone(),
+            place: Place::Bus(servo),
+            value: to.as_str().into(),
+        }
+    }
+
+    /// Sets the key in a file that was read without an error.
+    fn apply(&self, file: &mut DocumentMut) {
+        match &self.place {
+            Place::Loop(key) => table(file, "loop")[*key] = Item::Value(self.value.clone()),
+            Place::Bus(servo) => set(&mut file["servo"][*servo]["bus"], &self.value),
+            Place::Switch([part, key]) => self.each_servo(file, |servo, is_default| {
+                if is_default || servo.get(part).and_then(|part| part.get(key)).is_some() {
+                    set(&mut servo[*part][*key], &self.value);
+                }
+            }),
+            Place::Formats([part, key], format) => self.each_servo(file, |servo, is_default| {
+                let written = servo.get(part).and_then(|part| part.get(key)).and_then(Item::as_str);
+                let written = written.and_then(|word| word.parse::<Format>().ok());
+                // What is written nowhere is as long as the built-in format, which is longer.
+                if written.map_or(is_default, |written| is_longer(written, *format)) {
+                    set(&mut servo[*part][*key], &self.value);
+                }
+            }),
+        }
+    }
+
+    /// `[servo_defaults]`, then each `[[servo]]`.
+    fn each_servo(&self, file: &mut DocumentMut, mut change: impl FnMut(&mut Item, bool)) {
+        change(table(file, "servo_defaults"), true);
+        let servos = &mut file["servo"];
+        let count = servos.as_array_of_tables().map_or(0, toml_edit::ArrayOfTables::len)
+            + servos.as_array().map_or(0, toml_edit::Array::len);
+        (0..count).for_each(|servo| change(&mut servos[servo], false));
+    }
+}
+
+/// The text of a robot file with these edits.
+///
+/// # Errors
+/// The text is no TOML.
+pub fn edited(text: &str, edits: &[Edit]) -> Result<String, toml_edit::TomlError> {
+    let mut file: DocumentMut = text.parse()?;
+    edits.iter().for_each(|edit| edit.apply(&mut file));
+    Ok(file.to_string())
+}
+
+fn is_longer(format: Format, than: Format) -> bool {
+    let bytes = |format| match format {
+        Format::None => 0,
+        Format::Int8 => 1,
+        Format::Int16 => 2,
+        Format::Int32 | Format::Float => 4,
+    };
+    bytes(format) > bytes(than)
+}
+
+/// A table of the root; a new one if there is none.
+fn table<'a>(file: &'a mut DocumentMut, name: &str) -> &'a mut Item {
+    file.entry(name).or_insert_with(|| Item::Table(Table::new()))
+}
+
+/// Replaces a value, and keeps the comment behind it.
+fn set(item: &mut Item, value: &Value) {
+    let mut value = value.clone();
+    if let Some(old) = item.as_value() {
+        *value.decor_mut() = old.decor().clone();
+    }
+    *item = Item::Value(value);
+}

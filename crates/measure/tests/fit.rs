@@ -1,0 +1,122 @@
+//! Proposals that make a cycle fit: each is a robot file that holds what was promised, with its comments.
+#![allow(clippy::unwrap_used)]
+
+use khz_measure::budget::{File, Inputs, Plan};
+use khz_robot::RobotConfig;
+
+/// The commonest first robot: servos on one fdcanusb, everything left as it is.
+fn first_robot(servos: usize) -> String {
+    let mut text =
+        "# mine\n[bus.main]\nlink = \"fdcanusb\" # the black one\npath = \"/dev/fdcanusb\"\n".to_owned();
+    for id in 1..=servos {
+        text += &format!("[[servo]]\nname = \"m{id}\"\nbus = \"main\"\nid = {id} # as delivered\n");
+    }
+    text
+}
+
+fn damiao(can_fd: bool) -> String {
+    let mut text = format!(
+        "[bus.can]\nlink = \"socketcan\"\ninterface = \"can0\"\n[servo_defaults]\nfamily = \"damiao\"\nbus = \"can\"\n\
+         damiao = {{ model = \"4310\", can_fd = {can_fd} }}\n"
+    );
+    for id in 1..=4 {
+        text += &format!("[[servo]]\nname = \"d{id}\"\nid = {id}\n");
+    }
+    text
+}
+
+fn fits(text: &str) -> bool {
+    let robot = RobotConfig::parse(text, "proposal.toml").unwrap();
+    Plan::of(&robot, Inputs::of(&robot)).predict().fits()
+}
+
+#[test]
+fn three_moteus_on_one_fdcanusb_do_not_fit_and_every_cure_holds_what_it_says() {
+    let text = first_robot(3);
+    let file = File::read(&text, "robot.toml").unwrap();
+    assert!(file.predict().deadline_missed);
+    let cures = file.cures();
+    let fitting = cures.iter().filter(|cure| cure.fits).count();
+    assert!(fitting >= 3, "{cures:#?}");
+    for key in ["loop.bus_deadline_us", "loop.rate_hz", "query.position", "2 buses"] {
+        assert!(cures.iter().any(|cure| cure.what.contains(key)), "{key}: {cures:#?}");
+    }
+    assert!(fits(&file.fit(1000.0).unwrap().text));
+}
+
+#[test]
+fn four_damiao_on_classic_can_are_late_and_can_fd_mends_it() {
+    let text = damiao(false);
+    let file = File::read(&text, "robot.toml").unwrap();
+    assert!(!file.predict().fits());
+    let cures = file.cures();
+    let can_fd = cures.iter().find(|cure| cure.what.contains("damiao.can_fd")).unwrap();
+    assert!(can_fd.fits && !can_fd.tight);
+    assert!(File::read(&damiao(true), "robot.toml").unwrap().predict().fits());
+}
+
+#[test]
+fn a_proposal_keeps_comments_and_fits_when_it_is_read_again() {
+    for (servos, rate_hz) in [(3, 1000.0), (3, 1150.0), (2, 1400.0), (8, 400.0)] {
+        let text = first_robot(servos);
+        let fit = File::read(&text, "robot.toml").unwrap().fit(rate_hz).unwrap();
+        assert!(fit.is_reached(), "{servos} at {rate_hz}: {}", fit.text());
+        assert!(fits(&fit.text), "{}", fit.text);
+        for comment in ["# mine", "# the black one", "# as delivered"] {
+            assert!(fit.text.contains(comment), "{comment}: {}", fit.text);
+        }
+        let robot = RobotConfig::parse(&fit.text, "proposal.toml").unwrap();
+        assert_eq!(robot.timing.rate_hz, rate_hz);
+    }
+}
+
+#[test]
+fn what_cannot_be_reached_says_the_nearest_and_that_fits() {
+    for text in [first_robot(8), damiao(false), include_str!("../../../robots/arm.toml").to_owned()] {
+        let fit = File::read(&text, "robot.toml").unwrap().fit(5000.0).unwrap();
+        assert!(!fit.is_reached() && fit.prediction.fits() && fit.rate_hz < 5000.0);
+        assert!(fits(&fit.text) && fit.text().contains("the nearest is"), "{}", fit.text());
+    }
+}
+
+#[test]
+fn servos_are_moved_to_idle_buses_where_no_id_is_taken() {
+    let text = first_robot(4).replace(
+        "[[servo]]\nname = \"m1\"",
+        "[bus.other]\nlink = \"fdcanusb\"\npath = \"/dev/other\"\n[[servo]]\nname = \"there\"\nbus = \"other\"\nid = 4\n[[servo]]\nname = \"m1\"",
+    );
+    let fit = File::read(&text, "robot.toml").unwrap().fit(1000.0).unwrap();
+    assert!(fit.is_reached(), "{}", fit.text());
+    let moved: Vec<_> = fit.edits.iter().filter(|edit| edit.key.starts_with("bus of")).collect();
+    assert!(!moved.is_empty() && moved.iter().all(|edit| edit.then == "other" && edit.key != "bus of m4"));
+}
+
+#[test]
+fn only_what_is_longer_is_shortened() {
+    let text = format!(
+        "{}query = {{ position = \"float\", torque = \"none\" }}\n[servo_defaults]\nquery = {{ velocity = \"int8\" }}\n",
+        first_robot(3)
+    );
+    let fit = File::read(&text, "robot.toml").unwrap().fit(1200.0).unwrap();
+    let robot = RobotConfig::parse(&fit.text, "proposal.toml").unwrap();
+    let words = |index: usize| {
+        let query = &robot.servos[index].query;
+        [query.position, query.velocity, query.torque].map(|format| format.word())
+    };
+    assert_eq!(words(0), ["int16", "int8", "int16"], "{}", fit.text);
+    assert_eq!(words(2), ["int16", "int8", "none"], "{}", fit.text);
+}
+
+#[test]
+fn the_highest_rate_is_one_at_which_it_fits() {
+    for text in [first_robot(3), damiao(false), include_str!("../../../robots/quadruped.toml").to_owned()] {
+        let robot = RobotConfig::parse(&text, "robot.toml").unwrap();
+        let mut plan = Plan::of(&robot, Inputs::of(&robot));
+        let highest_hz = plan.predict().highest_rate_hz;
+        for (share, expected) in [(0.999, true), (1.001, false)] {
+            plan.period_ns = (1e9 / (highest_hz * share)) as i64;
+            let fixed = plan.deadline_ns.is_some_and(|deadline_ns| deadline_ns >= plan.period_ns);
+            assert_eq!(plan.predict().fits() && !fixed, expected, "{} at {share}", robot.name);
+        }
+    }
+}
