@@ -202,7 +202,7 @@ fn a_robot_that_never_came_under_control_is_a_failure_that_names_what_was_lackin
     let dead = "[bus.main.faults]\nevents = [{ at_s = 0.0, kind = \"bus_off\" }]";
     let silent = PAN_TILT.replace("[supervisor]", &format!("{dead}\n[supervisor]\nanswer_s = 60"));
     let end = ends(silent);
-    assert_eq!(end, "never under control: no reply at the start (pan on bus main); finished");
+    assert_eq!(end, "never under control: no reply during start-up (pan on bus main); finished");
     let heartbeat = "[supervisor]\nheartbeat_ms = 1000\nheartbeat_from = \"udp:127.0.0.1:0\"";
     let end = ends(PAN_TILT.replace("[supervisor]", heartbeat));
     assert_eq!(end, "never under control: no heartbeat from the operator yet; finished");

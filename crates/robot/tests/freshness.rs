@@ -356,7 +356,7 @@ fn a_robot_whose_replies_are_whole_ticks_late_is_never_armed() {
         let (stats, driven) = run_for(&mut machine(&format!("{QUADRUPED}\n{faults}")), PERIOD_NS, 3);
         assert_eq!(driven, 0, "{delay_us} µs late, yet driven");
         let last = stats.transitions.last().unwrap();
-        assert_eq!((last.cause, last.to), (Cause::NotSeen { servo: 0 }, Phase::Fault));
+        assert_eq!((last.cause, last.to), (Cause::NotSeen { servo: 0, late: true }, Phase::Fault));
     }
 }
 

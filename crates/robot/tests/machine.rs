@@ -244,7 +244,7 @@ fn a_servo_silent_from_the_start_keeps_the_robot_at_rest() {
     let faults = "[bus.front_right.faults]\nevents = [{ at_s = 0.0, kind = \"silence\", id = 5 }]";
     let mut machine = machine(&quadruped_with(faults));
     let stats = run_stats(&mut machine, 3);
-    assert_eq!(causes(&stats), [Cause::NotSeen { servo: 4 }]);
+    assert_eq!(causes(&stats), [Cause::NotSeen { servo: 4, late: false }]);
     assert_eq!(machine.phase(), Phase::Fault);
 }
 

@@ -11,14 +11,20 @@ pub struct BringUp {
     complete: u32,
     /// What the last tick lacked.
     lack: Option<Cause>,
+    /// Replies have come too late since the last complete tick.
+    late: bool,
 }
 
 impl BringUp {
     /// Counts a tick.
     pub fn update(&mut self, state: &RobotState, cycle: &CycleResult) {
         let missing = state.servos.iter().position(|servo| !servo.fresh);
+        self.late |= cycle.late > 0;
+        let late = |servo: usize| self.late && state.servos[servo].is_known();
+        let not_seen = |servo: usize| Cause::NotSeen { servo: servo as u16, late: late(servo) };
         let twice = cycle.answered_twice.map(|servo| Cause::DuplicateReplies { servo });
-        self.lack = missing.map(|servo| Cause::NotSeen { servo: servo as u16 }).or(twice);
+        self.lack = missing.map(not_seen).or(twice);
+        self.late &= self.lack.is_some();
         self.complete = if self.lack.is_none() { self.complete.saturating_add(1) } else { 0 };
     }
 

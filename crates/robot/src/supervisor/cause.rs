@@ -105,6 +105,8 @@ pub enum Cause {
     NotSeen {
         /// The first one missing.
         servo: u16,
+        /// It has replied, but not in time.
+        late: bool,
     },
     /// A servo answered a query more than once at the start: most likely two servos have its id.
     DuplicateReplies {
@@ -331,7 +333,7 @@ impl Cause {
             | Self::TooFast { servo, .. }
             | Self::MissedReplies { servo, .. }
             | Self::Stale { servo, .. }
-            | Self::NotSeen { servo }
+            | Self::NotSeen { servo, .. }
             | Self::DuplicateReplies { servo }
             | Self::CommandNotFinite { servo }
             | Self::CommandOutOfLimits { servo }
@@ -395,7 +397,11 @@ impl fmt::Display for Cause {
             }
             Self::MissedReplies { count, .. } => write!(f, "{count} replies missed in a row"),
             Self::Stale { age_ns, .. } => write!(f, "state {:.1} ms old", ms(age_ns)),
-            Self::NotSeen { .. } => f.write_str("no reply at the start"),
+            Self::NotSeen { late: false, .. } => f.write_str("no reply during start-up"),
+            Self::NotSeen { late: true, .. } => f.write_str(
+                "replies come too late during start-up: raise `loop.bus_deadline_us` or lower `loop.rate_hz`; `khz check` \
+                 predicts the cycle",
+            ),
             Self::DuplicateReplies { .. } => {
                 f.write_str("two replies to one query: give each servo on this bus its own id")
             }

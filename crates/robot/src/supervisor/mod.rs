@@ -372,7 +372,9 @@ impl Supervisor {
         };
         let last_good_ns = match cause {
             Cause::ImuSilent { .. } => state.imu.map_or(now_ns, |imu| imu.sample.at_ns),
-            Cause::MissedReplies { servo, .. } | Cause::Stale { servo, .. } | Cause::NotSeen { servo } => {
+            Cause::MissedReplies { servo, .. }
+            | Cause::Stale { servo, .. }
+            | Cause::NotSeen { servo, .. } => {
                 state.servos.get(usize::from(servo)).map_or(now_ns, |servo| servo.at_ns)
             }
             _ if cause.is_trouble() => self.all_good_ns,

@@ -482,7 +482,7 @@ fn a_servo_missing_at_the_start_is_named() {
     let silent = |bench: &mut Bench| bench.state.servos[1] = ServoState::UNKNOWN;
     assert_eq!(bench.run(1001, silent), Phase::Init);
     assert_eq!(bench.run(1, silent), Phase::Fault);
-    assert_eq!(bench.last().cause, Cause::NotSeen { servo: 1 });
+    assert_eq!(bench.last().cause, Cause::NotSeen { servo: 1, late: false });
     bench.run(51, silent);
     assert!(bench.supervisor.is_settled());
 }
@@ -507,7 +507,10 @@ fn a_robot_that_never_answers_completely_is_not_armed_but_gives_up() {
         bench.run(4, |_| {});
         bench.tick(silent);
     }
-    assert_eq!((bench.tick(silent), bench.last().cause), (Phase::Fault, Cause::NotSeen { servo: 1 }));
+    assert_eq!(
+        (bench.tick(silent), bench.last().cause),
+        (Phase::Fault, Cause::NotSeen { servo: 1, late: false })
+    );
 }
 
 #[test]
@@ -645,7 +648,7 @@ fn a_robot_that_was_never_armed_says_what_was_lacking() {
         bench.seen.stop = Some(Cause::TimeOver);
     });
     assert_eq!(bench.supervisor.phase(), Phase::Stopped);
-    assert_eq!(bench.supervisor.lack(), Some(Cause::NotSeen { servo: 1 }));
+    assert_eq!(bench.supervisor.lack(), Some(Cause::NotSeen { servo: 1, late: false }));
 
     let mut bench = Bench::new(|settings| settings.heartbeat_ms = Some(100.0));
     let unheard = |bench: &mut Bench| bench.seen.heartbeat_age_ns = Some(i64::MAX);
