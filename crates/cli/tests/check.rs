@@ -56,3 +56,49 @@ fn a_heartbeat_from_a_folder_is_refused() {
         "{said}"
     );
 }
+
+fn written(text: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("robot.toml");
+    std::fs::write(&file, text).unwrap();
+    let name = file.to_str().unwrap().to_owned();
+    (folder, name)
+}
+
+#[test]
+fn the_commonest_first_robot_is_warned_of_before_it_misses_a_servo_in_every_tick() {
+    let servo = |id| format!("[[servo]]\nname = \"m{id}\"\nbus = \"main\"\nid = {id}\n");
+    let bus = "[bus.main]\nlink = \"fdcanusb\"\npath = \"/dev/fdcanusb\"\n".to_owned();
+    let (_folder, file) = written(&(bus + &servo(1) + &servo(2) + &servo(3)));
+    let checked = check(&[&file]);
+    assert!(checked.status.success());
+    let said = text(&checked.stderr);
+    assert!(said.contains("does not fit 1000 Hz") && said.contains("loop.bus_deadline_us ="), "{said}");
+    assert!(
+        said.contains("m1, m2, m3 without `limits.position`, `limits.velocity`, `limits.torque`"),
+        "{said}"
+    );
+    let json: serde_json::Value = serde_json::from_slice(&check(&[&file, "--json"]).stdout).unwrap();
+    assert_eq!(json["budget"]["fits"], false);
+    assert!(json["budget"]["cures"].as_array().unwrap().len() > 2);
+    assert_eq!(json["warnings"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn shipped_robots_are_checked_without_a_warning() {
+    for robot in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots")).unwrap() {
+        let path = robot.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let checked = check(&[path.to_str().unwrap()]);
+            assert_eq!(text(&checked.stderr), "", "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn family_model_gains_and_clock_are_shown() {
+    let table = text(&check(&["robots/openarm_like.toml"]).stdout);
+    assert!(table.contains("real clock") && table.contains("damiao 8009"), "{table}");
+    let elbow = table.lines().find(|line| line.contains("elbow")).unwrap();
+    assert!(elbow.ends_with("80   2"), "{elbow}");
+}

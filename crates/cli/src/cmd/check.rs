@@ -1,9 +1,14 @@
 //! `khz check`: is a robot file right, and what does it say?
 
+mod advice;
+
+use super::robot_file::RobotFile;
 use super::{BAD_INPUT, show, tell_line};
+use advice::Checked;
 use anyhow::Result;
+use khz_measure::budget::File;
 use khz_robot::RobotConfig;
-use khz_robot::config::{Clock, ConfigError, Problem, ServoConfig};
+use khz_robot::config::{ConfigError, FamilyName, Problem, ServoConfig};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -31,10 +36,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
         show(&format!("{:#}\n", khz_robot::config::schema()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let robot = match args.robot.as_ref().map(|path| RobotConfig::load(path).and_then(heard)) {
-        None => RobotConfig::quadruped(),
-        Some(Ok(robot)) => robot,
-        Some(Err(error)) => {
+    let read = RobotFile::read(args.robot.as_deref()).and_then(|source| {
+        let robot = heard(RobotConfig::parse(&source.text, &source.name)?)?;
+        let file = File::read(&source.text, &source.name)?;
+        let (prediction, cures) =
+            (file.predict(), if file.predict().fits() { Vec::new() } else { file.cures() });
+        Ok(Checked { robot, prediction, cures })
+    });
+    let checked = match read {
+        Ok(checked) => checked,
+        Err(error) => {
             if args.json {
                 show(&format!("{:#}\n", refusal(&error)))?;
             } else {
@@ -43,11 +54,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
             return Ok(ExitCode::from(BAD_INPUT));
         }
     };
-    robot.warnings.iter().for_each(|warning| tell_line(format_args!("{warning}\n")));
+    let warnings = checked.warnings();
+    warnings.iter().for_each(|warning| tell_line(format_args!("{warning}\n")));
     show(&match (args.json, args.diagram) {
-        (true, _) => format!("{:#}\n", summary(&robot)),
-        (_, true) => robot.diagram(),
-        _ => table(&robot),
+        (true, _) => format!("{:#}\n", summary(&checked, &warnings)),
+        (_, true) => checked.robot.diagram(),
+        _ => table(&checked.robot) + &checked.budget(),
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -87,11 +99,14 @@ fn refusal(error: &ConfigError) -> Value {
     json!({ "valid": false, "problems": error.problems.iter().map(problem).collect::<Vec<_>>() })
 }
 
-fn summary(robot: &RobotConfig) -> Value {
+fn summary(checked: &Checked, warnings: &[String]) -> Value {
+    let (robot, prediction) = (&checked.robot, &checked.prediction);
     let servo = |servo: &ServoConfig| {
         json!({
             "name": servo.name,
             "id": servo.id,
+            "family": servo.family.word(),
+            "model": servo.damiao.model.map(|model| model.word()),
             "position": servo.limits.position,
             "velocity": servo.limits.velocity,
             "torque": servo.limits.torque,
@@ -118,7 +133,15 @@ fn summary(robot: &RobotConfig) -> Value {
         "log": robot.log.enabled.then_some(&robot.log.path),
         "buses": robot.buses.iter().enumerate().map(bus).collect::<Vec<_>>(),
         "values": robot.values(),
-        "warnings": robot.warnings,
+        "clock": robot.timing.clock.word(),
+        "budget": {
+            "fits": prediction.fits(),
+            "cycle_ns": prediction.cycle_ns,
+            "tick_ns": prediction.tick_ns,
+            "counts_until_ns": prediction.counts_until_ns,
+            "cures": checked.cures,
+        },
+        "warnings": warnings,
     })
 }
 
@@ -127,21 +150,22 @@ fn table(robot: &RobotConfig) -> String {
     let imu = robot.imu.as_ref().map_or("none", |imu| imu.link.word());
     let log = if robot.log.enabled { &robot.log.path } else { "none" };
     let mut text = format!(
-        "{}: {} on {} at {} Hz, {}{}\n  bus deadline {:.0} µs   wake {}   policy {} {}   controller {}\n  \
+        "{}: {} on {} at {} Hz, {}, {} clock\n  bus deadline {:.0} µs   wake {}   policy {} {}   controller {}\n  \
          IMU {imu}   log {log}\n\n",
         robot.name,
         counted(robot.servos.len(), "servo", "servos"),
         counted(robot.buses.len(), "bus", "buses"),
         timing.rate_hz,
         timing.mode,
-        if timing.clock == Clock::Virtual { ", in virtual time" } else { "" },
+        timing.clock,
         timing.bus_deadline_ns() as f64 / 1e3,
         timing.wake,
         timing.policy,
         timing.priority,
         robot.controller.kind(),
     );
-    let mut rows = vec![["bus", "link", "servo", "id", "position rad", "rad/s", "N·m"].map(str::to_owned)];
+    let head = ["bus", "link", "servo", "id", "family", "position rad", "rad/s", "N·m", "kp", "kd"];
+    let mut rows = vec![head.map(str::to_owned)];
     for (i, bus) in robot.buses.iter().enumerate() {
         for (row, (_, servo)) in robot.servos_on(i).enumerate() {
             let [name, link] = if row == 0 {
@@ -153,7 +177,9 @@ fn table(robot: &RobotConfig) -> String {
             let position = limits.position.map_or("free".to_owned(), |[low, high]| format!("{low} … {high}"));
             let number = |limit: Option<f64>| limit.map_or("–".to_owned(), |limit| limit.to_string());
             let [velocity, torque] = [number(limits.velocity), number(limits.torque)];
-            rows.push([name, link, servo.name.clone(), servo.id.to_string(), position, velocity, torque]);
+            let [kp, kd] = gains(bus.link.is_emulated(), servo).map(number);
+            let (servo_name, id) = (servo.name.clone(), servo.id.to_string());
+            rows.push([name, link, servo_name, id, family(servo), position, velocity, torque, kp, kd]);
         }
     }
     text.push_str(&aligned(&rows));
@@ -165,6 +191,18 @@ fn table(robot: &RobotConfig) -> String {
     text.extend(ends);
     text.push('\n');
     text
+}
+
+/// The family, with the model where the file has one.
+fn family(servo: &ServoConfig) -> String {
+    let model = servo.damiao.model.map(|model| format!(" {model}"));
+    format!("{}{}", servo.family, model.unwrap_or_default())
+}
+
+/// The gains in N·m/rad and N·m·s/rad, if the file has them: a real moteus keeps its own.
+fn gains(is_emulated: bool, servo: &ServoConfig) -> [Option<f64>; 2] {
+    let known = is_emulated || servo.family == FamilyName::Damiao;
+    servo.gains().map(|gain| known.then_some(gain))
 }
 
 /// Rows with columns of equal width.

@@ -39,6 +39,26 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     check_stream(robot, reader);
     check_zstd(robot, reader);
     check_idle_buses(robot, reader);
+    once_each(reader);
+}
+
+/// What is wrong in `[servo_defaults]` is found in every servo, and reported once, with the key as it is written.
+fn once_each(reader: &mut Reader) {
+    let mut all: Vec<Problem> = Vec::new();
+    for mut problem in std::mem::take(&mut reader.problems) {
+        let same = |other: &Problem| other.title == problem.title && other.start() == problem.start();
+        if all.iter().any(same) {
+            continue;
+        }
+        let shared = problem.key.strip_prefix("servo[").and_then(|rest| rest.split_once("]."));
+        if let Some(key) = shared.map(|(_, key)| format!("servo_defaults.{key}"))
+            && reader.span(&key).is_some_and(|span| span.start == problem.start())
+        {
+            problem.key = key;
+        }
+        all.push(problem);
+    }
+    reader.problems = all;
 }
 
 fn check_presence(robot: &RobotConfig, text: &str, reader: &mut Reader) {
@@ -347,10 +367,7 @@ fn check_torque(i: usize, servo: &ServoConfig, reader: &mut Reader) {
         .at(limit, "this limit could not be enforced")
         .at(none, "not sent")
         .help("write `max_torque = \"int16\"`, or remove `limits.torque`");
-    // What all servos share is told once.
-    if !reader.problems.contains(&problem) {
-        reader.problems.push(problem);
-    }
+    reader.problems.push(problem);
 }
 
 fn check_joint(i: usize, servo: &ServoConfig, reader: &mut Reader) {

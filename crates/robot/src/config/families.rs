@@ -1,6 +1,6 @@
 //! Whether what a file says fits the families of its servos.
 
-use super::formats::{once, written};
+use super::formats::written;
 use super::{FamilyName, RobotConfig, ServoConfig};
 use khz_servo::damiao;
 use khz_settings::{Problem, Reader};
@@ -45,7 +45,7 @@ fn check_keys(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut R
             let problem = Problem::error(format!("servo[{i}].{key}"), title)
                 .at(span, format!("`{}` is a {}", servo.name, servo.family))
                 .help(help);
-            once(problem, reader);
+            reader.problems.push(problem);
         }
     }
 }
@@ -62,7 +62,7 @@ fn check_bus(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Re
         let problem = Problem::error(format!("servo[{i}].family"), title)
             .at(span, format!("a {}, and `{}` is a {}", servo.family, other.name, other.family))
             .help("put each family on its own buses");
-        once(problem, reader);
+        reader.problems.push(problem);
     }
 }
 
@@ -74,7 +74,7 @@ fn check_damiao(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut
         let problem = Problem::error(place("damiao.model"), "which motor it is must be said")
             .at(at.clone(), "what its codes mean depends on the model")
             .help("write for example `damiao.model = \"4310\"`");
-        once(problem, reader);
+        reader.problems.push(problem);
     }
     if servo.id > MOST_ID
         && let Some(span) = written(i, "id", reader)
@@ -90,7 +90,7 @@ fn check_damiao(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut
         let problem = Problem::error(place("bus"), "this link does not carry the frames of Damiao servos")
             .at(span, why)
             .help("connect them by `link = \"socketcan\"` or `link = \"fdcanusb\"`");
-        once(problem, reader);
+        reader.problems.push(problem);
     }
     let other =
         robot.servos[..i].iter().find(|other| other.bus == servo.bus && other.damiao.can_fd != file.can_fd);
@@ -102,7 +102,7 @@ fn check_damiao(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut
         let problem = Problem::error(place("damiao.can_fd"), title)
             .at(span, format!("unlike `{}`", other.name))
             .help("set all motors of a bus to one of them");
-        once(problem, reader);
+        reader.problems.push(problem);
     }
     if robot.supervisor.voltage_low_v > 0.0
         && let Some(span) = reader.span("supervisor.voltage_low_v")
@@ -111,7 +111,7 @@ fn check_damiao(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut
             Problem::warning("supervisor.voltage_low_v", "Damiao servos do not report their voltage")
                 .at(span, "not watched for them")
                 .help("their own under-voltage fault brings the robot down");
-        once(problem, reader);
+        reader.problems.push(problem);
     }
     check_master_id(robot, i, servo, reader);
     if servo.limits.torque.is_some()
@@ -119,14 +119,25 @@ fn check_damiao(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut
     {
         let problem = Problem::error(place("limits.torque"), "this limit could not be enforced")
             .at(span, "no greatest torque travels to a Damiao servo")
-            .help("remove it; what limits the current is set in the motor itself");
-        once(problem, reader);
+            .help("remove it; the motor's own limit is its over-current threshold, register 3 (`OC_Value`)");
+        reader.problems.push(problem);
     }
 }
 
 /// What one servo replies must not be a command to another.
 fn check_master_id(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
     let master_id = damiao::Settings::of(&servo.damiao, servo.id).master_id;
+    if let (0, Some(span)) = (master_id, written(i, "damiao.master_id", reader)) {
+        let title = "all motors leave the factory with 0: on a bus their replies cannot be distinguished";
+        let problem = Problem::error(format!("servo[{i}].damiao.master_id"), title)
+            .at(span, "0 is no identifier of its own")
+            .help(format!(
+                "leave it out, write {} to register 7 (`MST_ID`) of the motor and store it, with its maker's tool for example",
+                u16::from(servo.id) + 0x10
+            ));
+        reader.problems.push(problem);
+        return;
+    }
     let beside = robot.servos.iter().filter(|other| other.bus == servo.bus);
     // Commands go to the id; in the other control modes to the id and 0x100, 0x200 or 0x300.
     let taken = beside
@@ -161,7 +172,7 @@ fn check_reach(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut 
                 "positions travel up to {} rad either way; see `damiao.position_range`",
                 carries.position
             ));
-            once(problem, reader);
+            reader.problems.push(problem);
         }
     }
     if let Some(limit) = servo.limits.velocity
@@ -172,7 +183,7 @@ fn check_reach(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut 
             Problem::error(format!("servo[{i}].limits.velocity"), "this limit could not be watched")
                 .at(span, format!("velocities travel up to {} rad/s", carries.velocity))
                 .help("write less");
-        once(problem, reader);
+        reader.problems.push(problem);
     }
     let least = 2.0 * robot.timing.period_ns() as f64 * 1e-9;
     if servo.watchdog_s < least
@@ -182,6 +193,6 @@ fn check_reach(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut 
             Problem::error(format!("servo[{i}].watchdog_s"), "the servo would go limp between two ticks")
                 .at(span, format!("a watchdog of {} s at {} Hz", servo.watchdog_s, robot.timing.rate_hz))
                 .help(format!("write at least two periods, {least} s; 0.1 is usual"));
-        once(problem, reader);
+        reader.problems.push(problem);
     }
 }

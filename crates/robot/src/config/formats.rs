@@ -93,7 +93,7 @@ fn check_speed(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut 
             let problem = Problem::warning(format!("servo[{i}].command.{key}"), title)
                 .at(at, format!("reaches {reach:.1} {unit} either way"))
                 .help(format!("write \"int32\" or \"float\", or lower `limits.{limit}`"));
-            once(problem, reader);
+            reader.problems.push(problem);
         }
     }
     let step = limits.velocity.unwrap_or(0.0) * robot.timing.period_ns() as f64 * 1e-9;
@@ -105,7 +105,7 @@ fn check_speed(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut 
         let problem = Problem::warning(format!("servo[{i}].limits.velocity"), title)
             .at(at, format!("steps of {step:.3} rad at {} Hz", robot.timing.rate_hz))
             .help(format!("raise `rate_hz` to {SMOOTH_HZ} at least"));
-        once(problem, reader);
+        reader.problems.push(problem);
     }
     if limits.velocity.is_some()
         && servo.query.velocity == Format::None
@@ -115,7 +115,7 @@ fn check_speed(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut 
         let problem = Problem::warning(format!("servo[{i}].query.velocity"), title)
             .at(at, "the joint may be faster unnoticed")
             .help("write \"int16\"");
-        once(problem, reader);
+        reader.problems.push(problem);
     }
 }
 
@@ -130,7 +130,7 @@ fn check_torque_limit(i: usize, servo: &ServoConfig, reader: &mut Reader) {
     let problem = Problem::error(format!("servo[{i}].command.max_torque"), title)
         .at(span, format!("steps of {step} N·m, a limit of {limit} N·m"))
         .help("write \"int16\" or \"float\"");
-    once(problem, reader);
+    reader.problems.push(problem);
 }
 
 fn check_watchdog(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
@@ -150,20 +150,9 @@ fn check_watchdog(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &m
     let place = format!("servo[{i}].watchdog_s");
     let problem = Problem::error(place, "the servo would damp between two ticks").at(span, label);
     let help = format!("write at least two periods, {least} s; 0.1 is usual");
-    once(
-        if asked >= least {
-            problem.help(format!("{help}. `command.watchdog = \"int16\"` has steps of 1 ms"))
-        } else {
-            problem.help(help)
-        },
-        reader,
-    );
-}
-
-/// What all servos share is reported once.
-pub(super) fn once(problem: Problem, reader: &mut Reader) {
-    let same = |other: &Problem| other.title == problem.title && other.start() == problem.start();
-    if !reader.problems.iter().any(same) {
-        reader.problems.push(problem);
-    }
+    reader.problems.push(if asked >= least {
+        problem.help(format!("{help}. `command.watchdog = \"int16\"` has steps of 1 ms"))
+    } else {
+        problem.help(help)
+    });
 }

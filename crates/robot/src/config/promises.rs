@@ -1,6 +1,6 @@
 //! What a file may say, but what gives up a promise of `docs/safety.md`.
 
-use super::formats::{once, written};
+use super::formats::written;
 use super::{Format, Reaction, Reactions, RobotConfig, ServoConfig};
 use khz_settings::{Problem, Reader};
 use std::ops::Range;
@@ -130,7 +130,7 @@ pub(super) fn check(robot: &RobotConfig, reader: &mut Reader) {
                 && let Some((place, span)) = place(i, rule, reader)
             {
                 let warning = Problem::warning(place, rule.title).at(span, SEE);
-                once(warning.help(rule.help), reader);
+                reader.problems.push(warning.help(rule.help));
             }
         }
     }

@@ -76,6 +76,11 @@ impl Servo<'_> {
                 Err(Heard::SomethingElse)
             } else if frame.id == master_id {
                 Ok(payload)
+            } else if frame.id == 0 {
+                Err(Heard::Wrong(format!(
+                    "it replies on identifier 0, as motors leave the factory: write {master_id} into its register 7 (`MST_ID`) \
+                     and store it"
+                )))
             } else if register.is_some() {
                 Err(Heard::Wrong(format!(
                     "a motor with its id replies on identifier {}, not {master_id}: there are two with this id, or \
@@ -218,6 +223,13 @@ mod tests {
             assert!(matches!(&twin, Heard::Wrong(why) if why.contains("two with this id")), "{twin:?}");
             assert_eq!((exchange.judge)(&Frame::classic(0x11, &good[..7]).unwrap()), Heard::SomethingElse);
         }
+    }
+
+    #[test]
+    fn one_as_it_leaves_the_factory_is_told_which_register_to_set() {
+        let off = Frame::classic(0, &[1, 0x7f, 0xff, 0x7f, 0xf7, 0xff, 30, 31]).unwrap();
+        let Heard::Wrong(why) = (exchanges()[0].judge)(&off) else { panic!() };
+        assert!(why.contains("write 17 into its register 7 (`MST_ID`)"), "{why}");
     }
 
     #[test]

@@ -67,8 +67,8 @@ section! {
     DamiaoSettings {
         /// The motor's model; required.
         model: Option<Model> = None, "";
-        /// The identifier of its replies (its register 7). Without the key its id + 16.
-        master_id: Option<u16> = None, "", 1 => 2046;
+        /// The identifier of its replies (its register 7), not 0. Without the key its id + 16.
+        master_id: Option<u16> = None, "", 0 => 2046;
         /// Frames are CAN-FD with bit-rate switch; the motor must be set to it, too. Otherwise classic CAN.
         can_fd: bool = false, "";
         /// Position gain: `kp_scale` of a command is a share of it.

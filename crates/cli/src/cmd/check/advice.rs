@@ -1,0 +1,103 @@
+//! What is right in a robot file, and still will not work or is not safe.
+
+use khz_measure::budget::{Cure, Prediction};
+use khz_page::duration;
+use khz_robot::RobotConfig;
+use khz_robot::config::{FamilyName, ServoConfig};
+
+/// A right robot file and the prediction of its cycle.
+pub struct Checked {
+    pub robot: RobotConfig,
+    pub prediction: Prediction,
+    /// What would make the cycle fit, if it does not.
+    pub cures: Vec<Cure>,
+}
+
+impl Checked {
+    /// Everything suspicious, ready to be shown.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.robot.warnings.clone();
+        warnings.extend(missing_limits(&self.robot));
+        warnings.extend(self.does_not_fit());
+        warnings
+    }
+
+    /// The prediction in a line.
+    pub fn budget(&self) -> String {
+        let Prediction { cycle_ns, tick_ns, period_ns, .. } = self.prediction;
+        let [cycle, tick, period] = [cycle_ns, tick_ns, period_ns].map(|ns| duration(ns as f64));
+        let link =
+            if self.robot.is_emulated() { "; emulated links: no delays of adapters counted" } else { "" };
+        format!("  predicted: cycle {cycle}, tick {tick} of {period} (`khz budget`{link})\n")
+    }
+
+    fn does_not_fit(&self) -> Option<String> {
+        let prediction = &self.prediction;
+        if prediction.fits() {
+            return None;
+        }
+        let what = if prediction.deadline_missed {
+            prediction.told_of_replies()
+        } else {
+            format!("the tick takes {}", duration(prediction.tick_ns as f64))
+        };
+        let cure = |Cure { what, cycle_ns, fits, tight }: &Cure| {
+            let verdict = match (fits, tight) {
+                (true, false) => "fits",
+                (true, true) => "fits barely",
+                _ => "not enough",
+            };
+            format!("\n  {verdict:11} cycle {:>7}  {what}", duration(*cycle_ns as f64))
+        };
+        let cures: String = self.cures.iter().map(cure).collect();
+        Some(format!(
+            "warning: the cycle does not fit {} Hz: {what}\n  predicted from bytes, bits and delays (`khz budget`); with these \
+             changes, each by itself:{cures}",
+            self.robot.timing.rate_hz
+        ))
+    }
+}
+
+/// The limits that a servo can have and does not.
+fn lacks(servo: &ServoConfig) -> Vec<&'static str> {
+    let limits = &servo.limits;
+    let all = [
+        ("`limits.position`", limits.position.is_none()),
+        ("`limits.velocity`", limits.velocity.is_none()),
+        // No greatest torque travels to the others.
+        ("`limits.torque`", limits.torque.is_none() && servo.family == FamilyName::Moteus),
+    ];
+    all.into_iter().filter(|(_, lacks)| *lacks).map(|(key, _)| key).collect()
+}
+
+/// A warning for all servos that lack the same limits.
+fn missing_limits(robot: &RobotConfig) -> Vec<String> {
+    let mut groups: Vec<(Vec<&str>, Vec<&str>)> = Vec::new();
+    for servo in &robot.servos {
+        let lacks = lacks(servo);
+        match groups.iter_mut().find(|(keys, _)| *keys == lacks) {
+            _ if lacks.is_empty() => {}
+            Some((_, servos)) => servos.push(&servo.name),
+            None => groups.push((lacks, vec![&servo.name])),
+        }
+    }
+    let told = |(keys, servos): (Vec<&str>, Vec<&str>)| {
+        format!(
+            "warning: {} without {}: the supervisor limits only what the file limits\n  for example `limits = {{ position = \
+             [-1.5, 1.5], velocity = 5.0, torque = 2.0 }}` (rad, rad/s, N·m); begin small",
+            some(&servos),
+            keys.join(", "),
+        )
+    };
+    groups.into_iter().map(told).collect()
+}
+
+/// The names, or the first few of many.
+fn some(names: &[&str]) -> String {
+    match names {
+        [first, second, third, rest @ ..] if rest.len() > 2 => {
+            format!("{first}, {second}, {third} and {} more", rest.len())
+        }
+        few => few.join(", "),
+    }
+}
