@@ -40,6 +40,12 @@ pub trait ByHand {
     /// What of it cannot be sent, in words.
     fn write(&self, id: u8, register: &Wanted<'_>, value: f64) -> Result<Vec<Ask>, String>;
 
+    /// Lines of a robot file that say what a servo is which told this of itself when it was asked who it is.
+    fn in_file(&self, told: &Answer) -> Vec<String> {
+        let _ = told;
+        Vec::new()
+    }
+
     /// The number of the register that the servo's manual calls so.
     fn register(&self, name: &str) -> Option<u16>;
 }

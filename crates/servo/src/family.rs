@@ -24,6 +24,26 @@ pub enum Family {
 }
 
 impl Family {
+    /// The families that may be on a bus of which nobody knows, in the order in which to ask for them.
+    ///
+    /// Requests of one family may be commands to another, so the next is asked only if nobody has answered: to a moteus those of a
+    /// Damiao are a broadcast that writes, and a motor set to classic CAN disturbs every frame of CAN-FD.
+    pub fn possible() -> Vec<Self> {
+        let damiao = |can_fd| {
+            let file = damiao::DamiaoSettings { can_fd, ..damiao::DamiaoSettings::default() };
+            Self::Damiao(damiao::Settings::of(&file, 0))
+        };
+        vec![Self::default(), damiao(false), damiao(true)]
+    }
+
+    /// Its name.
+    pub const fn name(&self) -> FamilyName {
+        match self {
+            Self::Moteus(_) => FamilyName::Moteus,
+            Self::Damiao(_) => FamilyName::Damiao,
+        }
+    }
+
     /// The settings, whatever the family.
     pub fn settings(&self) -> &dyn FamilySettings {
         match self {

@@ -10,6 +10,7 @@ mod drill;
 mod emulate;
 mod jitter;
 mod log;
+mod new;
 mod output;
 mod progress;
 mod report;
@@ -39,6 +40,7 @@ pub enum Command {
     Jitter(Box<jitter::Args>),
     Log(Box<log::Args>),
     Man(completions::ManArgs),
+    New(new::Args),
     Report(report::Args),
     Rtt(rtt::Args),
     Run(run::Args),
@@ -58,6 +60,7 @@ impl Command {
             Self::Jitter(args) => jitter::run(*args),
             Self::Log(args) => log::run(*args),
             Self::Man(args) => completions::man(&args),
+            Self::New(args) => new::run(&args),
             Self::Report(args) => report::run(args),
             Self::Rtt(args) => rtt::run(args),
             Self::Run(args) => run::run(args),

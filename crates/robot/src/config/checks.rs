@@ -285,7 +285,7 @@ fn is_identifier(name: &str) -> bool {
 }
 
 /// The nearest name that is allowed.
-fn identifier(name: &str) -> String {
+pub(crate) fn identifier(name: &str) -> String {
     let cleaned: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     if cleaned.starts_with(|c: char| c.is_ascii_alphabetic()) { cleaned } else { format!("joint_{cleaned}") }
 }

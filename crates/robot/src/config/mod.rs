@@ -62,6 +62,7 @@ pub use servo::*;
 pub use timing::*;
 pub use whole::*;
 
+pub(crate) use checks::identifier;
 use khz_settings::{Place, Reader};
 use std::path::Path;
 use toml::Spanned;

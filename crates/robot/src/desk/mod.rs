@@ -13,7 +13,7 @@ use crate::assemble::{AssembleError, Links, Place, open_links};
 use khz_link::{Counters, Imu, Link, LinkError, Received};
 use khz_rt::{now_ns, wait_readable};
 use khz_servo::by_hand::Ask;
-use khz_servo::{Family, ServoPlan};
+use khz_servo::{Family, FamilyName, ServoPlan};
 use khz_wire::{Address, Frame, Request};
 use std::collections::BTreeMap;
 use std::mem::discriminant;
@@ -97,6 +97,8 @@ pub struct Scan {
 pub struct Found {
     /// Its bus, counted from 0.
     pub bus: usize,
+    /// What it speaks.
+    pub family: Family,
     /// What it said of itself; its id is in there.
     pub answer: Answer,
     /// From handing the request to the link until the first answer had arrived, ns.
@@ -148,11 +150,11 @@ impl Desk {
         }
     }
 
-    /// A link of which nothing but its name is known: each of its channels is a bus.
-    fn add_link(&mut self, name: &str, link: Box<dyn Link>) {
+    /// A link of which no robot file says what is on it: each of its channels is a bus. `families`: those it carries, if not all.
+    fn add_link(&mut self, name: &str, link: Box<dyn Link>, families: &[Family]) {
         for channel in 0..link.capabilities().channels {
             let place = (self.links.len(), channel);
-            self.buses.push(Bus { name: name.to_owned(), place, families: Vec::new() });
+            self.buses.push(Bus { name: name.to_owned(), place, families: families.to_vec() });
         }
         self.links.push(link);
     }
@@ -285,20 +287,46 @@ impl Desk {
         }
     }
 
-    /// The servos that answer on a bus, whether a robot file has them or not, by their ids.
+    /// On buses of which nobody knows what is there, scans ask for this family only.
+    pub fn expect(&mut self, family: FamilyName) {
+        let families: Vec<_> =
+            Family::possible().into_iter().filter(|possible| possible.name() == family).collect();
+        for bus in self.buses.iter_mut().filter(|bus| bus.families.is_empty()) {
+            bus.families.clone_from(&families);
+        }
+    }
+
+    /// The servos that answer on a bus, whether a robot file has them or not, by their ids. Where nobody knows what is there,
+    /// one family after another is asked for, until somebody answers.
     ///
     /// # Errors
     /// The bus cannot be used.
     pub fn scan(&mut self, bus: usize, scan: &Scan) -> Result<Vec<Found>, DeskError> {
         let mut found = BTreeMap::new();
-        let families = match &self.buses[bus].families[..] {
-            [] => vec![Family::default()],
-            known => known.to_vec(),
-        };
-        for family in families {
-            self.look_for(&family, bus, scan, &mut found)?;
+        if !self.buses[bus].families.is_empty() {
+            for family in self.buses[bus].families.clone() {
+                self.look_for(&family, bus, scan, &mut found)?;
+            }
+            return Ok(found.into_values().collect());
         }
-        Ok(found.into_values().collect())
+        let possible = Family::possible();
+        // Servos that were not asked for are as if nobody had answered; the next family's requests must not reach them.
+        let certain = if scan.last < *Family::default().by_hand().ids().end() { 1 } else { possible.len() };
+        let mut asked = Err(None);
+        for family in possible.into_iter().take(certain) {
+            // A bus that does not carry the frames of one may carry those of the next.
+            match self.look_for(&family, bus, scan, &mut found) {
+                Ok(()) => asked = Ok(()),
+                Err(error) => asked = asked.map_err(|first: Option<DeskError>| first.or(Some(error))),
+            }
+            if !found.is_empty() {
+                break;
+            }
+        }
+        match asked {
+            Err(Some(error)) => Err(error),
+            _ => Ok(found.into_values().collect()),
+        }
     }
 
     fn look_for(
@@ -308,7 +336,8 @@ impl Desk {
         scan: &Scan,
         found: &mut BTreeMap<u8, Found>,
     ) -> Result<(), DeskError> {
-        let (family, alone) = (family.by_hand(), self.is_half_duplex(bus));
+        let (asked_for, alone) = (family, self.is_half_duplex(bus));
+        let family = family.by_hand();
         let everybody = family.everybody().filter(|_| scan.together && !alone);
         let ids = family.ids().take_while(|&id| id <= scan.last);
         let (mut asks, mut more) = (Vec::from_iter(everybody), BTreeMap::new());
@@ -321,13 +350,13 @@ impl Desk {
         }
         let mut asked = Vec::new();
         for burst in chunks(asks, if alone { 1 } else { BURST }) {
-            self.ask_all(bus, burst, scan.timeout_ns, &mut asked, found)?;
+            self.ask_all(bus, asked_for, burst, scan.timeout_ns, &mut asked, found)?;
         }
         for (_, ask) in
             found.keys().copied().collect::<Vec<_>>().iter().filter_map(|id| more.remove_entry(id))
         {
             for ask in ask {
-                self.ask_all(bus, vec![ask], scan.timeout_ns, &mut Vec::new(), found)?;
+                self.ask_all(bus, asked_for, vec![ask], scan.timeout_ns, &mut Vec::new(), found)?;
             }
         }
         Ok(())
@@ -337,6 +366,7 @@ impl Desk {
     fn ask_all(
         &mut self,
         bus: usize,
+        family: &Family,
         asks: Vec<Ask>,
         timeout_ns: i64,
         asked: &mut Vec<(Ask, i64)>,
@@ -356,8 +386,10 @@ impl Desk {
             {
                 open.retain(|id| *id != Some(answer.id));
                 let round_trip_ns = received.at_ns - sent_ns;
-                let fresh =
-                    || Found { bus, answer: Answer { id: answer.id, ..Answer::default() }, round_trip_ns };
+                let fresh = || {
+                    let answer = Answer { id: answer.id, ..Answer::default() };
+                    Found { bus, family: family.clone(), answer, round_trip_ns }
+                };
                 found.entry(answer.id).or_insert_with(fresh).answer.add(answer);
             }
             open.is_empty()

@@ -8,7 +8,7 @@ use khz_emu::hat::Hat;
 use khz_emu::{BusConfig, World};
 use khz_link::Link;
 use khz_link::pi3hat::{Options, Pi3hat, Pi3hatConfig, Spi, Spidev};
-use khz_servo::family;
+use khz_servo::{Family, family};
 use khz_wire::Frame;
 
 /// A pi3hat that is emulated in this process.
@@ -38,9 +38,32 @@ impl Desk {
             self.add(&robot, links);
             return Ok(());
         }
-        self.add_link(word, open_link(word)?);
+        self.add_link(word, open_link(word)?, &carried(word));
         Ok(())
     }
+}
+
+/// The families a link carries; none: all of them.
+fn carried(word: &str) -> Vec<Family> {
+    let link = LinkConfig::by_hand(word);
+    let all = link.is_some_and(|link| link.bus().moteus_only().is_none());
+    if all { Vec::new() } else { vec![Family::default()] }
+}
+
+/// The link that somebody may have meant who has left out its kind.
+fn meant(word: &str) -> Option<String> {
+    let is_numbered = |prefix: &&str| {
+        let number = word.strip_prefix(*prefix);
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    match word {
+        _ if ["can", "vcan", "slcan"].iter().any(|prefix| is_numbered(prefix)) => Some("socketcan"),
+        _ if word.starts_with("/dev/tty") || word.starts_with("/dev/serial/") || word == "/dev/fdcanusb" => {
+            Some("fdcanusb")
+        }
+        _ => None,
+    }
+    .map(|kind| format!("; did you mean {kind}:{word}?"))
 }
 
 fn open_link(word: &str) -> Result<Box<dyn Link>, String> {
@@ -50,7 +73,8 @@ fn open_link(word: &str) -> Result<Box<dyn Link>, String> {
     }
     let Some(link) = LinkConfig::by_hand(word) else {
         return Err(format!(
-            "{word}: not a link; write {}, {EMULATED_HAT}, or a robot file (.toml)",
+            "{word}: not a link{}; write {}, {EMULATED_HAT}, or a robot file (.toml)",
+            meant(word).unwrap_or_default(),
             LinkKind::usages()
         ));
     };

@@ -1,7 +1,7 @@
 //! A Damiao by hand: a frame for each thing, and only one servo at a time can be asked.
 
-use super::Settings;
 use super::codec::Codec;
+use super::{Model, Settings};
 use crate::by_hand::{Answer, Ask, ByHand, Identity, Order, Wanted};
 use crate::{FamilySettings, Fault, Mode, Mounting, PositionCommand, ServoCommand, ServoState};
 use khz_wire::Frame;
@@ -20,7 +20,16 @@ impl ByHand for Settings {
     }
 
     fn who(&self, id: u8) -> Vec<Ask> {
-        let registers = [register::ID, register::SOFTWARE, register::SUB_VERSION, register::SERIAL];
+        let registers = [
+            register::ID,
+            register::SOFTWARE,
+            register::SUB_VERSION,
+            register::SERIAL,
+            register::MASTER_ID,
+            register::POSITION_RANGE,
+            register::VELOCITY_RANGE,
+            register::TORQUE_RANGE,
+        ];
         let state = self.state(id, &Mounting::default(), damiao::REGISTERS, Access::Refresh.to_bytes(id));
         registers.into_iter().map(|register| self.read(id, register)).chain([state]).collect()
     }
@@ -55,6 +64,45 @@ impl ByHand for Settings {
         };
         // The echo proves nothing: the register is read afterwards.
         Ok(vec![self.access(id, Access::Write(number, bytes), number), self.read(id, number)])
+    }
+
+    fn in_file(&self, told: &Answer) -> Vec<String> {
+        let number = |register: u8| told.registers.get(&register.into()).copied();
+        let [position, velocity, torque] =
+            [register::POSITION_RANGE, register::VELOCITY_RANGE, register::TORQUE_RANGE].map(number);
+        let ranges = [position, velocity, torque].map(|range| range.unwrap_or(f64::NAN));
+        let same =
+            |model: &&Model| model.ranges().iter().zip(ranges).all(|(own, told)| (own - told).abs() < 1e-3);
+        let models: Vec<_> = Model::ALL.iter().filter(same).map(|model| model.word()).collect();
+        let mut keys = Vec::new();
+        let mut lines = match &models[..] {
+            [model] => {
+                keys.push(format!("model = \"{model}\""));
+                Vec::new()
+            }
+            [model, others @ ..] => {
+                keys.push(format!("model = \"{model}\""));
+                vec![format!("# By its ranges it may as well be a {}.", others.join(", "))]
+            }
+            [] => {
+                keys.push(format!("model = \"{}\"", Model::default().word()));
+                let names = ["position_range", "velocity_range", "torque_range"];
+                let known = names.into_iter().zip(ranges).filter(|(_, range)| range.is_finite());
+                keys.extend(known.map(|(name, range)| format!("{name} = {range}")));
+                vec!["# No known model has its ranges: correct `model`.".to_owned()]
+            }
+        };
+        keys.extend(self.can_fd.then(|| "can_fd = true".to_owned()));
+        match number(register::MASTER_ID) {
+            Some(0.0) => lines.push(format!(
+                "# It replies on identifier 0, as motors leave the factory: write {} to its register 7 (`MST_ID`) and store it.",
+                told.id + 0x10
+            )),
+            Some(master_id) if master_id != f64::from(told.id + 0x10) => keys.push(format!("master_id = {master_id}")),
+            _ => {}
+        }
+        lines.push(format!("damiao = {{ {} }}", keys.join(", ")));
+        lines
     }
 
     fn register(&self, name: &str) -> Option<u16> {

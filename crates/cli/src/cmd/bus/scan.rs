@@ -3,6 +3,7 @@
 use super::open::{Links, desk};
 use crate::cmd::{show, warn};
 use anyhow::Result;
+use khz_robot::config::FamilyName;
 use khz_robot::desk::{Desk, Found, Scan, Seat};
 use serde_json::json;
 use std::fmt::Write;
@@ -20,6 +21,10 @@ pub struct Args {
     /// The highest id to ask for.
     #[arg(long, default_value_t = 126, value_parser = clap::value_parser!(u8).range(1..=126))]
     last: u8,
+    /// Ask for servos of this family only, on links that no robot file describes. Without it for moteus and, if none answers and
+    /// --last leaves no id out, for Damiao on CAN and on CAN-FD
+    #[arg(long, value_name = "moteus|damiao")]
+    family: Option<FamilyName>,
     /// How long to wait for the replies to one burst of queries, ms.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
     timeout_ms: u16,
@@ -47,6 +52,9 @@ fn silent(desk: &Desk, found: &[Found], last: u8) -> Vec<String> {
 /// Asks all ids; exit code 1 if nobody answers, or a servo of a robot file does not.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut desk = desk(&args.links.all())?;
+    if let Some(family) = args.family {
+        desk.expect(family);
+    }
     let scan = Scan { last: args.last, timeout_ns: i64::from(args.timeout_ms) * 1_000_000, together: false };
     let mut found = Vec::new();
     for bus in 0..desk.buses() {
@@ -68,28 +76,29 @@ fn mode(found: &Found) -> &'static str {
 }
 
 fn described(found: &Found) -> serde_json::Value {
-    let Found { bus, answer, round_trip_ns } = found;
+    let Found { bus, family, answer, round_trip_ns } = found;
     let who = &answer.identity;
     json!({
-        "bus": bus + 1, "id": answer.id, "mode": mode(found), "firmware": who.firmware, "serial": who.serial,
+        "bus": bus + 1, "id": answer.id, "family": family.name().word(), "mode": mode(found), "firmware": who.firmware, "serial": who.serial,
         "fault": answer.fault.map(|fault| fault.code), "map": who.map, "round_trip_us": *round_trip_ns as f64 / 1e3,
     })
 }
 
 fn table(desk: &Desk, found: &[Found]) -> Result<String> {
     if found.is_empty() {
-        return Ok("no device answered: are they powered, terminated, and at the bus's bit rates? Without a robot file only moteus \
-             servos are asked for; others take a file with their `family`\n".into());
+        return Ok("no device answered: are they powered, terminated, and at the bus's bit rates?\n".into());
     }
-    let mut text =
-        String::from("bus   id  mode            fault  firmware  serial                    round trip\n");
+    let mut text = String::from(
+        "bus   id  family  mode            fault  firmware  serial                    round trip\n",
+    );
     for each in found {
         let who = &each.answer.identity;
         writeln!(
             text,
-            "{:<4} {:>3}  {:<14} {:>6}  {:<8}  {:<24} {:>8.0} µs  {}",
+            "{:<4} {:>3}  {:<6}  {:<14} {:>6}  {:<8}  {:<24} {:>8.0} µs  {}",
             each.bus + 1,
             each.answer.id,
+            each.family.name().word(),
             mode(each),
             each.answer.fault.map_or(0, |fault| fault.code),
             who.firmware.as_deref().unwrap_or("unknown"),

@@ -1,0 +1,131 @@
+//! Robot files to begin with: templates, the servos found on a link, the joints of a URDF.
+
+mod found;
+pub mod urdf;
+
+pub use found::of_found;
+
+use crate::config::QUADRUPED;
+use khz_settings::suggestion;
+use std::fmt;
+
+/// A robot file that comes with the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Template {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub about: &'static str,
+    /// The file.
+    pub text: &'static str,
+}
+
+macro_rules! robot {
+    ($name:literal, $file:literal, $about:literal) => {
+        Template { name: $name, about: $about, text: include_str!(concat!("../../../../robots/", $file)) }
+    };
+}
+
+/// All templates. Each is emulated as it stands.
+pub const TEMPLATES: &[Template] = &[
+    robot!("pan_tilt", "pan_tilt.toml", "a camera head of two moteus servos"),
+    robot!("leg3", "leg3.toml", "one leg of three moteus servos"),
+    robot!("arm6", "arm.toml", "an arm of six moteus servos on one bus"),
+    robot!("openarm_like", "openarm_like.toml", "an arm of seven Damiao servos"),
+    Template { name: "quadruped", about: "twelve moteus servos on four buses, with an IMU", text: QUADRUPED },
+];
+
+/// The template of this name.
+///
+/// # Errors
+/// There is none; the message has those there are.
+pub fn template(name: &str) -> Result<&'static Template, String> {
+    let names: Vec<_> = TEMPLATES.iter().map(|template| template.name).collect();
+    TEMPLATES.iter().find(|template| template.name == name).ok_or_else(|| {
+        let nearest = suggestion(name, &names, "");
+        let nearest =
+            if nearest.starts_with("did you mean") { format!("; {nearest}") } else { String::new() };
+        let lines = TEMPLATES.iter().map(|each| format!("\n  {:12}  {}", each.name, each.about));
+        format!("there is no template `{name}`{nearest}; the templates are{}", lines.collect::<String>())
+    })
+}
+
+/// A robot file in the making.
+struct Draft {
+    /// Comment at the top, a line each.
+    about: Vec<String>,
+    name: String,
+    rate_hz: f64,
+    /// Names, and the lines of each table.
+    buses: Vec<(String, Vec<String>)>,
+    /// The lines of `[servo_defaults]`.
+    defaults: Vec<String>,
+    servos: Vec<Servo>,
+}
+
+struct Servo {
+    /// Comment above it, a line each.
+    about: Vec<String>,
+    name: String,
+    bus: String,
+    id: u8,
+    /// Further lines of its table.
+    lines: Vec<String>,
+}
+
+impl fmt::Display for Draft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = |f: &mut fmt::Formatter<'_>, lines: &[String]| -> fmt::Result {
+            lines.iter().try_for_each(|line| writeln!(f, "{line}"))
+        };
+        let comment = |f: &mut fmt::Formatter<'_>, about: &[String]| -> fmt::Result {
+            about.iter().try_for_each(|line| writeln!(f, "{}", format!("# {line}").trim_end()))
+        };
+        comment(f, &self.about)?;
+        writeln!(f, "\n[robot]\nname = {:?}", self.name)?;
+        writeln!(
+            f,
+            "\n# Ticks per second. `khz check` says whether the cycle fits.\n[loop]\nrate_hz = {}",
+            self.rate_hz
+        )?;
+        for (name, keys) in &self.buses {
+            writeln!(f, "\n[bus.{name}]")?;
+            lines(f, keys)?;
+        }
+        if !self.defaults.is_empty() {
+            writeln!(f, "\n# What all servos have in common.\n[servo_defaults]")?;
+            lines(f, &self.defaults)?;
+        }
+        for servo in &self.servos {
+            writeln!(f)?;
+            comment(f, &servo.about)?;
+            writeln!(f, "[[servo]]\nname = {:?}\nbus = {:?}\nid = {}", servo.name, servo.bus, servo.id)?;
+            lines(f, &servo.lines)?;
+        }
+        writeln!(
+            f,
+            "\n# Holds every joint where it was found; \"sine\" swings them.\n[controller]\nname = \"hold\""
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RobotConfig;
+
+    #[test]
+    fn every_template_is_a_right_file() {
+        for template in TEMPLATES {
+            let robot = RobotConfig::parse(template.text, template.name).unwrap();
+            assert!(robot.is_emulated() && robot.warnings.is_empty(), "{}", template.name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_template_names_the_nearest_and_lists_them() {
+        let said = template("leg").unwrap_err();
+        assert!(said.contains("did you mean `leg3`?") && said.contains("quadruped"), "{said}");
+        assert!(template("xyzzy").unwrap_err().contains("the templates are\n  pan_tilt"));
+    }
+}
