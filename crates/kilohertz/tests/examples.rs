@@ -85,6 +85,16 @@ fn ctrl_c_brings_the_readmes_program_down_and_leaves_log_and_report() {
 }
 
 #[test]
+fn the_controller_of_a_new_project_drives_any_robot() {
+    let folder = tempfile::tempdir().unwrap();
+    let leg = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../robots/leg3.toml");
+    std::fs::copy(leg, folder.path().join("robot.toml")).unwrap();
+    let ended = interrupted("new_project", folder.path());
+    let complained = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.success() && folder.path().join("leg3.tlog").exists(), "{complained}");
+}
+
+#[test]
 fn ctrl_c_in_one_run_of_a_program_starts_no_next_one() {
     let folder = folder();
     let ended = interrupted("trials", folder.path());

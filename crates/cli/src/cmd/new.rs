@@ -3,7 +3,7 @@
 mod project;
 
 use super::output;
-use super::{BAD_INPUT, show, tell_line};
+use super::{show, tell_line};
 use anyhow::{Context, Result, anyhow, bail};
 use khz_measure::budget::File;
 use khz_robot::RobotConfig;
@@ -55,13 +55,7 @@ pub struct Args {
 /// # Errors
 /// There is nothing to make it of, or a file cannot be written.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let text = match robot(args) {
-        Ok(text) => fitting(text)?,
-        Err(error) => {
-            tell_line(format_args!("khz new: {error:#}"));
-            return Ok(ExitCode::from(BAD_INPUT));
-        }
-    };
+    let text = fitting(robot(args)?)?;
     let (files, next) = if let Some(folder) = &args.rust {
         project::rust(folder, text, args.kilohertz.as_deref())?
     } else if let Some(folder) = &args.python {
@@ -112,7 +106,7 @@ fn fitting(text: String) -> Result<String> {
     }
     let rate_hz = RobotConfig::parse(&text, "the new robot file")?.timing.rate_hz;
     let fit = file.fit(rate_hz)?;
-    tell_line(format_args!("at first, {}", fit.text()));
+    tell_line(format_args!("with the defaults the cycle does not fit; {}", fit.text()));
     Ok(fit.text)
 }
 

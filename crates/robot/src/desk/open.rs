@@ -57,7 +57,7 @@ fn meant(word: &str) -> Option<String> {
         number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
     };
     match word {
-        _ if ["can", "vcan", "slcan"].iter().any(|prefix| is_numbered(prefix)) => Some("socketcan"),
+        _ if ["can", "vcan", "slcan"].iter().any(is_numbered) => Some("socketcan"),
         _ if word.starts_with("/dev/tty") || word.starts_with("/dev/serial/") || word == "/dev/fdcanusb" => {
             Some("fdcanusb")
         }
@@ -122,4 +122,72 @@ pub fn hat_spi(word: &str) -> Result<Box<dyn Spi>, String> {
         }
     };
     Ok(Box::new(Spidev::open(&hat).map_err(|error| error.to_string())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desk::Scan;
+    use crate::draft::of_found;
+    use khz_servo::FamilyName;
+
+    /// A link with the devices of a robot file, of which nobody knows.
+    fn unknown(text: &str) -> Desk {
+        let robot = RobotConfig::parse(text, "devices.toml").unwrap();
+        let mut desk = Desk { links: Vec::new(), buses: Vec::new(), servos: Vec::new() };
+        desk.add_link("link", Box::new(world(&robot.world()).unwrap()), &[]);
+        desk
+    }
+
+    const EVERYBODY: Scan = Scan { last: u8::MAX, timeout_ns: 20_000_000, together: false };
+
+    fn damiao(can_fd: bool) -> String {
+        let text = include_str!("../../../../robots/openarm_like.toml");
+        text.replace("can_fd = true", &format!("can_fd = {can_fd}"))
+    }
+
+    #[test]
+    fn motors_of_which_nobody_knows_are_found_on_can_and_can_fd_and_make_a_robot_file() {
+        for can_fd in [false, true] {
+            let found = unknown(&damiao(can_fd)).scan(0, &EVERYBODY).unwrap();
+            let ids: Vec<_> = found.iter().map(|found| (found.family.name(), found.answer.id)).collect();
+            assert_eq!(ids, (1..=7).map(|id| (FamilyName::Damiao, id)).collect::<Vec<_>>());
+            let text = of_found("socketcan:can0", &found).unwrap();
+            let robot =
+                RobotConfig::parse(&text, "new.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+            let models: Vec<_> = robot.servos.iter().filter_map(|servo| servo.damiao.model).collect();
+            assert_eq!(
+                models.iter().map(|model| model.word()).collect::<Vec<_>>()[..3],
+                ["8009", "8009", "4340"]
+            );
+            assert!(robot.servos.iter().all(|servo| servo.damiao.can_fd == can_fd), "{text}");
+            assert_eq!(robot.buses[0].link.endpoint(), "can0");
+        }
+    }
+
+    #[test]
+    fn damiao_requests_are_not_sent_where_a_moteus_may_have_been_left_out() {
+        let few = Scan { last: 20, ..EVERYBODY };
+        assert!(unknown(&damiao(false)).scan(0, &few).unwrap().is_empty());
+        let mut desk = unknown(&damiao(false));
+        desk.expect(FamilyName::Damiao);
+        assert_eq!(desk.scan(0, &few).unwrap().len(), 7);
+    }
+
+    #[test]
+    fn moteus_found_make_a_robot_file() {
+        let found = unknown(include_str!("../../../../robots/leg3.toml")).scan(0, &EVERYBODY).unwrap();
+        let text = of_found("fdcanusb:/dev/ttyACM0", &found).unwrap();
+        let robot = RobotConfig::parse(&text, "new.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!((robot.servos.len(), robot.buses[0].link.endpoint()), (3, "/dev/ttyACM0".to_owned()));
+        assert!(of_found("robot.toml", &found).is_err());
+    }
+
+    #[test]
+    fn what_somebody_may_have_meant_is_said() {
+        let said = |word: &str| meant(word).unwrap_or_default();
+        assert_eq!(said("can0"), "; did you mean socketcan:can0?");
+        assert_eq!(said("/dev/ttyACM0"), "; did you mean fdcanusb:/dev/ttyACM0?");
+        assert_eq!([said("can"), said("candle"), said("nope")], ["", "", ""]);
+    }
 }

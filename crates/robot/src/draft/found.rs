@@ -3,6 +3,7 @@
 use super::{Draft, Servo};
 use crate::desk::Found;
 use crate::links::{LinkConfig, LinkKind};
+use khz_servo::Family;
 use std::collections::BTreeSet;
 
 /// The file of the servos found on the link that a command line names so.
@@ -31,6 +32,9 @@ pub fn of_found(word: &str, found: &[Found]) -> Result<String, String> {
             .concat(),
         }
     };
+    // No greatest torque travels to other families.
+    let torque =
+        if found.iter().all(|found| found.family == Family::default()) { ", torque = 1.0" } else { "" };
     let draft = Draft {
         about: vec![
             format!("The servos that answered on {word}."),
@@ -43,7 +47,8 @@ pub fn of_found(word: &str, found: &[Found]) -> Result<String, String> {
         buses: buses.iter().map(|&bus| (name(bus), bus_keys(&link, word, bus))).collect(),
         defaults: vec![
             "# Narrow and slow on purpose. Positions in rad, velocities in rad/s, torques in N·m.".to_owned(),
-            "limits = { position = [-0.5, 0.5], velocity = 1.0 }".to_owned(),
+            "# A joint that is found outside its limits is not armed.".to_owned(),
+            format!("limits = {{ position = [-0.5, 0.5], velocity = 1.0{torque} }}"),
         ],
         servos: found.iter().map(servo).collect(),
     };

@@ -110,16 +110,19 @@ fn servo(index: usize, joint: &Joint<'_>, names: &mut BTreeSet<String>) -> Servo
     let numbered = (1..).map(|n| if n == 1 { plain.clone() } else { format!("{plain}_{n}") });
     // Names that differ in what a robot file does not take become numbers.
     let name = numbered.into_iter().find(|name| names.insert(name.clone())).unwrap_or_default();
-    let mut about = vec![format!("The link behind it weighs {} kg.", joint.mass)];
+    let mut about = Vec::new();
+    if joint.mass > 0.0 {
+        about.push(format!("The link behind it weighs {} kg.", joint.mass));
+    }
     if joint.velocity.is_none() || joint.effort.is_none() {
         about.push(
-            "The URDF limits not both velocity and effort: what it leaves out is careful here.".to_owned(),
+            "The URDF does not limit its velocity or its effort: 1.0 is only a careful beginning.".to_owned(),
         );
     }
     let [velocity, torque] = [joint.velocity.unwrap_or(CAREFUL[0]), joint.effort.unwrap_or(CAREFUL[1])]
         .map(|limit| limit.clamp(0.001, 1000.0));
     // An emulated servo has a rotor, however light its link is.
-    let inertia = joint.inertia.max(0.001).min(1000.0);
+    let inertia = (joint.inertia.clamp(0.001, 1000.0) * 1e6).round() / 1e6;
     let lines = match joint.position {
         Some([low, high]) => {
             let start = if (low..=high).contains(&0.0) { 0.0 } else { (low + high) / 2.0 };
@@ -185,7 +188,11 @@ fn behind(robot: Node<'_, '_>, joint: Node<'_, '_>) -> Result<(f64, f64), UrdfEr
     }
     let off_axis = dot(center, center) - dot(center, axis).powi(2);
     let own = child(inertial, "inertia").map_or(Ok(0.0), |tensor| about(tensor, axis))?;
-    Ok((mass, own + mass * off_axis))
+    let inertia = own + mass * off_axis;
+    if !inertia.is_finite() {
+        return Err(wrong(inertial, "its numbers are too large".to_owned()));
+    }
+    Ok((mass, inertia))
 }
 
 /// The moment of inertia about an axis.

@@ -62,7 +62,8 @@ impl Checked {
 fn lacks(servo: &ServoConfig) -> Vec<&'static str> {
     let limits = &servo.limits;
     let all = [
-        ("`limits.position`", limits.position.is_none()),
+        // With a velocity alone it is a joint that turns freely on purpose, a wheel for example.
+        ("`limits.position`", limits.position.is_none() && limits.velocity.is_none()),
         ("`limits.velocity`", limits.velocity.is_none()),
         // No greatest torque travels to the others.
         ("`limits.torque`", limits.torque.is_none() && servo.family == FamilyName::Moteus),
