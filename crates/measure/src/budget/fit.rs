@@ -237,9 +237,15 @@ fn best(attempts: &[Fit]) -> Option<&Fit> {
 /// The move of one servo to another bus that shortens the tick most, or makes the buses more even; `None` if there is none.
 fn best_move(robot: &RobotConfig) -> Option<(usize, usize)> {
     let now = burden(robot);
-    let every = (0..robot.servos.len()).flat_map(|servo| (0..robot.buses.len()).map(move |bus| (servo, bus)));
-    let allowed = every.filter(|&(servo, bus)| may_be_on(robot, servo, bus));
-    let tried = allowed.map(|(servo, bus)| {
+    let buses = 0..robot.buses.len();
+    let ways = buses.clone().flat_map(|from| buses.clone().map(move |to| (from, to)));
+    // Servos of one bus cost much the same: the last that may move stands for all.
+    let movers = ways.filter_map(|(from, to)| {
+        let allowed =
+            robot.servos_on(from).map(|(servo, _)| servo).filter(|&servo| may_be_on(robot, servo, to));
+        allowed.last().map(|servo| (servo, to))
+    });
+    let tried = movers.map(|(servo, bus)| {
         let mut moved = robot.clone();
         moved.servos[servo].bus = bus;
         (burden(&moved), servo, bus)

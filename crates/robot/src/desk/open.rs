@@ -63,7 +63,7 @@ fn meant(word: &str) -> Option<String> {
         }
         _ => None,
     }
-    .map(|kind| format!("; did you mean {kind}:{word}?"))
+    .map(|kind| format!("{kind}:{word}"))
 }
 
 fn open_link(word: &str) -> Result<Box<dyn Link>, String> {
@@ -72,11 +72,13 @@ fn open_link(word: &str) -> Result<Box<dyn Link>, String> {
         return Ok(Box::new(hat.map_err(|error| error.to_string())?));
     }
     let Some(link) = LinkConfig::by_hand(word) else {
-        return Err(format!(
-            "{word}: not a link{}; write {}, {EMULATED_HAT}, or a robot file (.toml)",
-            meant(word).unwrap_or_default(),
-            LinkKind::usages()
-        ));
+        return Err(match meant(word) {
+            Some(link) => format!("{word}: not a link; did you mean {link}?"),
+            None => format!(
+                "{word}: not a link; write {}, {EMULATED_HAT}, or a robot file (.toml)",
+                LinkKind::usages()
+            ),
+        });
     };
     let mut emulated =
         || -> Result<Box<dyn Link>, String> { Ok(Box::new(world(&RobotConfig::quadruped().world())?)) };
@@ -185,9 +187,8 @@ mod tests {
 
     #[test]
     fn what_somebody_may_have_meant_is_said() {
-        let said = |word: &str| meant(word).unwrap_or_default();
-        assert_eq!(said("can0"), "; did you mean socketcan:can0?");
-        assert_eq!(said("/dev/ttyACM0"), "; did you mean fdcanusb:/dev/ttyACM0?");
-        assert_eq!([said("can"), said("candle"), said("nope")], ["", "", ""]);
+        assert_eq!(meant("can0").as_deref(), Some("socketcan:can0"));
+        assert_eq!(meant("/dev/ttyACM0").as_deref(), Some("fdcanusb:/dev/ttyACM0"));
+        assert_eq!(["can", "candle", "nope"].map(meant), [None, None, None]);
     }
 }
