@@ -5,7 +5,7 @@ use super::scenario::{Event, Fault, Queue, Scenario, Style, is_coarse};
 use super::witness::GAINS;
 use khz_robot::RobotConfig;
 use khz_robot::config::ServoConfig;
-use khz_robot::supervisor::{Cause, Trigger};
+use khz_robot::supervisor::{Cause, Quantity, Trigger};
 use std::f64::consts::PI;
 
 impl Fault {
@@ -268,9 +268,18 @@ impl Scenario {
         let is_fast = jerks || gains || self.rings(robot) || reads_coarsely(robot);
         // The supervisor takes no torque in a loop that is too slow to brake what it leads to.
         let refuses = self.style == Style::Torque && self.rate_hz < TORQUE_HZ;
+        // Where nothing limits its speed, a joint that follows a step may be faster than its servo can tell.
+        let is_unlimited = |servo: u16| robot.servos[usize::from(servo)].limits.velocity.is_none();
+        let races = match cause {
+            Cause::ServoSaturated { servo, quantity: Quantity::Velocity, .. } => {
+                self.style == Style::Steps && is_unlimited(servo)
+            }
+            _ => false,
+        };
         let overshoots = self.rate_hz < SMOOTH_HZ && self.style == Style::Velocity;
         let trigger = cause.trigger();
         by_fault
+            || races
             || overshoots && trigger == Some(Trigger::Position)
             || self.falls(robot) && trigger.is_some_and(moves)
             || is_fast && trigger == Some(Trigger::Velocity)

@@ -265,9 +265,13 @@ impl Formats {
         let choices = if member.is_full { &ALL[..6] } else { &ALL[..] };
         let (command, query) = (dice.one_of(choices), dice.one_of(choices));
         let servos = &member.config.servos;
+        // No other family has formats to choose from.
+        let has_formats = servos.iter().all(|servo| servo.family == FamilyName::Moteus);
+        let suits_command = |format: &Format| servos.iter().all(|servo| suits_command(servo, *format));
+        let suits_query = |format: &Format| servos.iter().all(|servo| suits_query(member, servo, *format));
         Self {
-            command: command.filter(|&format| servos.iter().all(|servo| suits_command(servo, format))),
-            query: query.filter(|&format| servos.iter().all(|servo| suits_query(member, servo, format))),
+            command: command.filter(|_| has_formats).filter(suits_command),
+            query: query.filter(|_| has_formats).filter(suits_query),
         }
     }
 }
@@ -412,7 +416,11 @@ impl fmt::Display for Scenario {
         write!(f, "seed {}: {} at {} Hz, {:?}", self.seed, self.robot.1, self.rate_hz, self.style)?;
         let format =
             |format: Option<Format>| format.map_or("its own".to_owned(), |format| format.to_string());
-        write!(f, ", command {}, query {};", format(self.formats.command), format(self.formats.query))?;
+        let Formats { command, query } = self.formats;
+        if command.or(query).is_some() {
+            write!(f, ", command {}, query {}", format(command), format(query))?;
+        }
+        write!(f, ";")?;
         self.events.iter().try_for_each(|event| write!(f, " {:?} in tick {}", event.fault, event.tick))
     }
 }
