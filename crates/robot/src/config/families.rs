@@ -24,6 +24,8 @@ pub(super) fn check(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: 
         FamilyName::Damiao => {
             check_damiao(robot, i, servo, reader);
             check_reach(robot, i, servo, reader);
+            check_rate(robot, reader);
+            check_still(robot, i, servo, reader);
         }
     }
 }
@@ -150,6 +152,39 @@ fn check_master_id(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &
             .help(
                 "give the motor another identifier for its replies (register 7), its id and 16 for example",
             );
+        reader.problems.push(problem);
+    }
+}
+
+/// A joint that is limp for longer, s, is told of.
+const LIMP_S: f64 = 0.02;
+
+/// Its watchdog is read, it is told to damp and to switch on, and says so, before its first command.
+fn check_rate(robot: &RobotConfig, reader: &mut Reader) {
+    let limp_s = 4.0 * robot.timing.period_ns() as f64 * 1e-9;
+    if limp_s > LIMP_S
+        && let Some(span) = reader.span("loop.rate_hz")
+    {
+        let title =
+            format!("joints of Damiao servos are limp for {:.0} ms when control begins", limp_s * 1e3);
+        let problem = Problem::warning("loop.rate_hz", title)
+            .at(span, "they follow four periods after the controller has started")
+            .help("support joints that fall, or write 200 or more");
+        reader.problems.push(problem);
+    }
+}
+
+/// What stands still must read as standing still.
+fn check_still(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let [_, step] = servo.family().settings().carries(&servo.mounting()).reported_steps;
+    let still = robot.supervisor.still_velocity;
+    let span = reader.span("supervisor.still_velocity").or_else(|| written(i, "damiao.model", reader));
+    if let Some(span) = span.filter(|_| still < step) {
+        let title =
+            format!("`still_velocity` is below the {step:.3} rad/s that `{}` can tell from rest", servo.name);
+        let problem = Problem::warning("supervisor.still_velocity", title)
+            .at(span, "a joint that trembles never counts as still, and damping takes all of `damping_s`")
+            .help(format!("write `still_velocity = {:.2}`", step * 1.05));
         reader.problems.push(problem);
     }
 }
