@@ -199,7 +199,7 @@ impl Connection {
         };
         let mut plans = config.servos.iter().map(|servo| servo.plan(0));
         let needs_a_run =
-            plans.any(|plan| !plan.family.settings().ready(plan.id, plan.watchdog_s).is_empty());
+            plans.any(|plan| !plan.family.settings().ready(plan.id, plan.watchdog_s, 1).is_empty());
         Self { open: Mutex::new(Some(open)), config: config.clone(), needs_a_run }
     }
 
@@ -300,7 +300,7 @@ fn told(error: DeskError) -> PyErr {
     match error {
         DeskError::Bus { .. } | DeskError::Damaged { .. } => BusError::new_err(text),
         DeskError::NoReply { .. } => NoReplyError::new_err(text),
-        DeskError::Impossible(_) => PyValueError::new_err(text),
+        DeskError::Impossible(_) | DeskError::Wrong { .. } => PyValueError::new_err(text),
     }
 }
 

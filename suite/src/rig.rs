@@ -126,6 +126,7 @@ pub fn replier(_: u8, frame: &Frame) -> Option<u8> {
 
 fn device(id: u8) -> DevicePlan {
     DevicePlan {
+        name: format!("servo_{id}"),
         link: 0,
         channel: 0,
         servo: ServoPlan {

@@ -35,6 +35,7 @@ pub fn plan(
     reply_timeout_ns: i64,
 ) -> CyclePlan {
     let device = |id: u8| DevicePlan {
+        name: format!("servo_{id}"),
         link: 0,
         channel: (id - 1) % buses,
         servo: ServoPlan {

@@ -117,10 +117,10 @@ impl Rig {
             imu: config.imu.iter().map(|_| 0).collect(),
         };
         let period_ns = config.timing.period_ns();
-        let (cycle, state) = (assemble::cycle(config, &links), assemble::state(config));
+        let (mut cycle, state) = (assemble::cycle(config, &links), assemble::state(config));
         // Before the faults begin, and the witness looks: those are of the run.
         let mut time = time;
-        let is_ready = ready::make_ready(&mut views, cycle.devices(), &mut time).is_ok();
+        let is_ready = ready::make_ready(&mut views, &mut cycle, &mut time).is_ok();
         if let Some(witness) = &witness {
             lock(&stage).world.attach(Box::new(Eyes(Arc::clone(witness))));
         }

@@ -1,9 +1,9 @@
 //! An emulated Damiao servo: MIT commands, special codes, registers, status, watchdog.
 //!
-//! Made from the clients that talk to real ones (see [`khz_wire::damiao`]), without the firmware. Assumed where they say nothing:
-//! a servo that has just been enabled has no gains and no torque until its first command; every command, code or
-//! register request for it feeds its watchdog; a servo whose time is over switches its output off and says
-//! "communication lost" until it is commanded to clear.
+//! Made from the clients that talk to real ones (see [`khz_wire::damiao`]), without the firmware. Where they say nothing the
+//! assumption is the one that is harder for a host: a servo that is enabled carries out the last command it got, also one of before;
+//! registers are written while it is enabled, too, and act at once; every command, code or register request for it feeds its
+//! watchdog; a servo whose time is over switches its output off and says "communication lost" until it is commanded to clear.
 
 use crate::body::{Drive, JointState};
 use crate::config::{DamiaoMotor, ServoConfig, WireKind};
@@ -72,7 +72,7 @@ impl Servo {
         integers.into_iter().for_each(|(register, value): (u8, u32)| set(register, value.to_le_bytes()));
         let ranges = [register::POSITION_RANGE, register::VELOCITY_RANGE, register::TORQUE_RANGE];
         ranges.into_iter().zip(motor.ranges).for_each(|(register, range)| set(register, float(range)));
-        Self {
+        let mut servo = Self {
             measured: JointState { position: config.mounting.to_servo(config.joint.start), velocity: 0.0 },
             thermal: Thermal::new(config.ambient_c),
             config: config.clone(),
@@ -85,7 +85,9 @@ impl Servo {
             torque: 0.0,
             unheard_s: 0.0,
             injected: Injected::default(),
-        }
+        };
+        servo.command = servo.at_rest();
+        servo
     }
 
     fn id(&self) -> u8 {
@@ -118,7 +120,6 @@ impl Servo {
         match Special::from_bytes(bytes) {
             Some(Special::Enable) if self.status == status::DISABLED && !self.injected.asleep => {
                 self.status = status::ENABLED;
-                self.command = self.at_rest();
             }
             Some(Special::Disable) if self.status == status::ENABLED => self.status = status::DISABLED,
             Some(Special::Clear) if self.status != status::ENABLED => self.status = status::DISABLED,
@@ -153,25 +154,22 @@ impl Servo {
     }
 
     fn access(&mut self, access: Access) -> [u8; 8] {
-        let id = self.id().into();
+        let id = self.id();
+        let reply = |asked, register, value| RegisterReply { asked, register, value }.to_bytes(id);
         match access {
             Access::Refresh => self.state().to_bytes(),
             Access::Store => {
                 if self.status == status::DISABLED {
                     self.saved = self.registers;
                 }
-                let [low, high] = u16::to_le_bytes(id);
-                [low, high, 0xaa, 1, 0, 0, 0, 0]
+                reply(damiao::STORE, 1, [0; 4])
             }
-            Access::Read(register) => {
-                RegisterReply { id, register, value: self.read(register) }.to_bytes(false)
-            }
+            Access::Read(register) => reply(damiao::READ, register, self.read(register)),
             Access::Write(register, value) => {
-                let reply = RegisterReply { id, register, value }.to_bytes(true);
-                if is_writable(register) && self.status != status::ENABLED {
+                if is_writable(register) {
                     self.registers[usize::from(register)] = value;
                 }
-                reply
+                reply(damiao::WRITE, register, value)
             }
         }
     }
@@ -193,6 +191,7 @@ impl Servo {
         self.offset = -(real / turn).round() * turn;
         self.measured.position = real + self.offset;
         self.registers = self.saved;
+        self.command = self.at_rest();
         (self.status, self.torque, self.unheard_s) = (status::DISABLED, 0.0, 0.0);
     }
 

@@ -49,6 +49,9 @@ fn settings(model: Model) -> Settings {
     Settings::of(&DamiaoSettings { model: Some(model), kp: 20.0, ..DamiaoSettings::default() }, 1)
 }
 
+/// Writes a watchdog of 0.1 s and the mark 3.
+const WATCHDOG: [u8; 8] = [1, 0, 0x55, 9, 0xd3, 7, 0, 0];
+
 /// One servo and its host.
 struct Bench {
     world: World,
@@ -61,10 +64,11 @@ impl Bench {
     fn new() -> Self {
         let family = Family::Damiao(settings(Model::Dm4310));
         let plan = ServoPlan { servo: 0, id: 1, mounting: Mounting::default(), watchdog_s: 0.1, family };
-        let servos = family::on_bus(&[plan]).remove(0);
+        let mut servos = family::on_bus(&[plan]).remove(0);
         let mut world = world(&[Model::Dm4310], JointConfig::default());
-        // As it is made ready: 0.1 s.
-        world.send(0, &frame(0x7ff, false, [1, 0, 0x55, 9, 0xd0, 7, 0, 0]), -2 * MS).unwrap();
+        // As it is made ready: 0.1 s and the mark.
+        servos.made_ready(3);
+        world.send(0, &frame(0x7ff, false, WATCHDOG), -2 * MS).unwrap();
         world.receive(-MS).unwrap();
         Self { world, servos, states: [ServoState::UNKNOWN], now_ns: 0 }
     }
@@ -83,6 +87,14 @@ impl Bench {
             last = Some(self.servos.take(&received.frame, &mut self.states));
         }
         last
+    }
+
+    /// Somebody else asks the servo something; what the host makes of the answer.
+    fn intrude(&mut self, payload: [u8; 8]) -> Taken {
+        self.world.send(0, &frame(0x7ff, false, payload), self.now_ns).unwrap();
+        self.now_ns += MS;
+        let reply = self.world.receive(self.now_ns - 1).unwrap().unwrap();
+        self.servos.take(&reply.frame, &mut self.states)
     }
 
     fn hold(&mut self, position: f64, cycles: usize) {
@@ -178,24 +190,137 @@ fn a_servo_whose_watchdog_is_gone_is_not_enabled() {
 }
 
 #[test]
+fn a_watchdog_that_is_in_the_flash_does_not_hide_a_loss_of_power() {
+    let mut bench = Bench::new();
+    bench.cycle(ServoCommand::Stop);
+    // Another program has stored the watchdog that the robot file asks for.
+    for payload in [[1, 0, 0x55, 9, 0xd0, 7, 0, 0], [1, 0, 0xaa, 1, 0, 0, 0, 0], WATCHDOG] {
+        bench.world.send(0, &frame(0x7ff, false, payload), bench.now_ns).unwrap();
+        bench.now_ns += MS;
+        bench.world.receive(bench.now_ns - 1).unwrap();
+    }
+    bench.world.inject(0, Injection::RebootTurned(1), bench.now_ns);
+    bench.hold(0.3, 100);
+    assert_eq!(bench.world.servos()[0].doing(), Doing::Off);
+    assert_eq!((bench.states[0].doing, bench.states[0].fault.code), (Doing::Faulted, 256));
+}
+
+#[test]
+fn a_servo_that_was_not_made_ready_is_not_enabled() {
+    let mut bench = Bench::new();
+    let family = Family::Damiao(settings(Model::Dm4310));
+    let plan = ServoPlan { servo: 0, id: 1, mounting: Mounting::default(), watchdog_s: 0.1, family };
+    bench.servos = family::on_bus(&[plan]).remove(0);
+    bench.cycle(ServoCommand::Stop);
+    bench.hold(0.3, 100);
+    assert_eq!(bench.world.servos()[0].doing(), Doing::Off);
+}
+
+#[test]
+fn a_register_that_somebody_else_writes_under_control_is_noticed() {
+    for (register, value) in [(9, [0; 4]), (10, [2, 0, 0, 0]), (21, 50_f32.to_le_bytes())] {
+        let mut bench = Bench::new();
+        bench.cycle(ServoCommand::Stop);
+        bench.hold(0.3, 100);
+        assert_eq!(bench.states[0].doing, Doing::Following);
+        let [a, b, c, d] = value;
+        assert_eq!(bench.intrude([1, 0, 0x55, register, a, b, c, d]), Taken::Unexpected);
+        bench.cycle(ServoCommand::Position(PositionCommand::hold(0.3)));
+        bench.cycle(ServoCommand::Damp);
+        assert_eq!((bench.states[0].doing, bench.states[0].fault.code), (Doing::Faulted, 256), "{register}");
+        // In another control mode it takes no damping.
+        let expected = if register == 10 { Doing::Off } else { Doing::Damping };
+        assert_eq!(bench.world.servos()[0].doing(), expected, "{register}");
+    }
+}
+
+#[test]
+fn a_mark_that_somebody_else_stores_is_none_any_more() {
+    let mut bench = Bench::new();
+    bench.cycle(ServoCommand::Stop);
+    let before = bench.states[0].position;
+    assert_eq!(bench.intrude([1, 0, 0xaa, 1, 0, 0, 0, 0]), Taken::Unexpected);
+    bench.cycle(ServoCommand::Stop);
+    assert_eq!((bench.states[0].doing, bench.states[0].fault.code), (Doing::Faulted, 256));
+    assert!((bench.states[0].position - before).abs() < 0.01, "the reply is no state");
+}
+
+#[test]
 fn the_reply_to_somebody_elses_register_is_no_state() {
     let mut bench = Bench::new();
     bench.cycle(ServoCommand::Stop);
     bench.hold(0.0, 20);
-    let (before, bytes) = (bench.states, [1, 0, 0x33, 0x3c, 0, 0, 0xc0, 0x41]);
-    bench.servos.begin(&[ServoCommand::Stop]);
-    bench.servos.sent(0, 0, bench.now_ns);
-    assert_eq!(bench.servos.take(&frame(0x11, false, bytes), &mut bench.states), Taken::Unexpected);
-    assert_eq!((bench.states[0].position, bench.states[0].at_ns), (before[0].position, before[0].at_ns));
+    let before = bench.states;
+    for asked in [[1, 0, 0x33, 0x3c, 0, 0, 0, 0], [1, 0, 0x55, 25, 0, 0, 0xc0, 0x41]] {
+        assert_eq!(bench.intrude(asked), Taken::Unexpected);
+        assert_eq!((bench.states[0].position, bench.states[0].at_ns), (before[0].position, before[0].at_ns));
+    }
+    bench.hold(0.0, 1);
+    assert_eq!(bench.states[0].doing, Doing::Following, "nor does it concern the host");
 }
 
 #[test]
-fn a_second_motor_with_its_id_is_a_duplicate() {
+fn one_that_somebody_else_switches_on_is_switched_off_before_it_is_driven() {
     let mut bench = Bench::new();
     bench.cycle(ServoCommand::Stop);
-    let bytes = [0x01, 0x7f, 0xff, 0x7f, 0xf7, 0xff, 30, 30];
-    let taken = bench.servos.take(&frame(0x21, false, bytes), &mut bench.states);
-    assert_eq!(taken, Taken::Duplicate { servo: 0 });
+    bench.world.send(0, &frame(1, false, Special::Enable.to_bytes()), bench.now_ns).unwrap();
+    bench.now_ns += MS;
+    let reply = bench.world.receive(bench.now_ns - 1).unwrap().unwrap();
+    bench.servos.take(&reply.frame, &mut bench.states);
+    let mut doing = || {
+        bench.hold(0.3, 1);
+        bench.world.servos()[0].doing()
+    };
+    let doing: Vec<_> = (0..20).map(|_| doing()).collect();
+    let off = doing.iter().position(|doing| *doing == Doing::Off).unwrap();
+    assert!(!doing[..off].contains(&Doing::Following) && doing[19] == Doing::Following, "{doing:?}");
+}
+
+#[test]
+fn a_servo_that_is_enabled_damps_until_its_first_command() {
+    // The twin goes on with an old command, as a motor may.
+    let mut bench = Bench::new();
+    let old = Codes { position: 0x9000, velocity: 0x7ff, kp: 200, kd: 200, torque: 0x7ff };
+    bench.world.send(0, &frame(1, false, old.to_bytes()), -MS).unwrap();
+    bench.world.receive(-1).unwrap();
+    bench.cycle(ServoCommand::Stop);
+    for _ in 0..10 {
+        bench.hold(0.0, 1);
+        assert!(bench.world.servos()[0].position().abs() < 0.01);
+    }
+    assert_eq!(bench.world.servos()[0].doing(), Doing::Following);
+}
+
+#[test]
+fn frames_of_other_devices_are_no_second_motor() {
+    let mut bench = Bench::new();
+    bench.cycle(ServoCommand::Stop);
+    // An IMU, a battery, another host's command and requests.
+    for (id, bytes) in [
+        (0x1a0, [0x31, 5, 6, 7, 8, 9, 1, 2]),
+        (0x008, [0x81, 0, 0x7f, 0xf0, 0, 0, 7, 0xff]),
+        (0x701, [0xf1, 0, 0, 0, 0, 0, 0, 0]),
+        (0x7ff, [1, 0, 0xcc, 0, 0, 0, 0, 0]),
+        (0x7ff, [1, 0, 0x33, 9, 0, 0, 0, 0]),
+    ] {
+        assert_eq!(
+            bench.servos.take(&frame(id, false, bytes), &mut bench.states),
+            Taken::Unexpected,
+            "{id:x}"
+        );
+    }
+}
+
+#[test]
+fn a_second_motor_with_its_id_is_a_duplicate_once_it_has_answered_a_read() {
+    let mut bench = Bench::new();
+    bench.cycle(ServoCommand::Stop);
+    let state = frame(0x21, false, [0x01, 0x7f, 0xff, 0x7f, 0xf7, 0xff, 30, 30]);
+    assert_eq!(bench.servos.take(&state, &mut bench.states), Taken::Unexpected);
+    let register = frame(0x21, false, [1, 0, 0x33, 9, 0, 0, 0, 0]);
+    for reply in [register, state, state] {
+        assert_eq!(bench.servos.take(&reply, &mut bench.states), Taken::Duplicate { servo: 0 });
+    }
 }
 
 #[test]

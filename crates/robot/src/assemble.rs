@@ -247,6 +247,7 @@ pub fn link_names(config: &RobotConfig) -> Vec<String> {
 fn device(config: &RobotConfig, number: usize, (link, channel): Place) -> DevicePlan {
     let servo = &config.servos[number];
     DevicePlan {
+        name: servo.name.clone(),
         link,
         channel,
         servo: servo.plan(number),

@@ -174,6 +174,11 @@ impl Cycle {
         }
     }
 
+    /// Every servo has been made ready with this mark; see [`khz_servo::Servos::made_ready`].
+    pub fn made_ready(&mut self, mark: u32) {
+        self.lanes.iter_mut().for_each(|lane| lane.made_ready(mark));
+    }
+
     /// Begins a cycle: encodes one command with query per servo. Replies count until `deadline_ns`.
     ///
     /// Call [`Cycle::receive`] and [`Cycle::take_in`] first, so that what arrived since the last cycle is
@@ -310,14 +315,12 @@ impl Cycle {
         let taken = lane.map(|lane| self.lanes[lane].take(&received.frame, &mut state.servos));
         match taken.unwrap_or(Taken::Unexpected) {
             Taken::State { servo, sent_ns, newest } => {
-                let (device, deadline_ns) = (&mut self.devices[servo], self.deadline_ns);
-                if newest && device.answered(sent_ns, received.at_ns, deadline_ns, &mut state.servos[servo]) {
-                    self.pending -= 1;
-                    self.result.replied += 1;
-                    self.lanes[device.lane].answered(&self.devices);
-                } else {
+                if !newest || !self.answered(servo, sent_ns, received.at_ns, state) {
                     self.late(servo, false);
                 }
+            }
+            Taken::Answer { servo, sent_ns } => {
+                self.answered(servo, sent_ns, received.at_ns, state);
             }
             Taken::Late { servo } => self.late(servo, false),
             Taken::Duplicate { servo } => {
@@ -327,6 +330,18 @@ impl Cycle {
             Taken::Aside => {}
             Taken::Unexpected => self.result.foreign = self.result.foreign.saturating_add(1),
         }
+    }
+
+    /// The answer to this cycle's query has come: true if it is the first and in time.
+    fn answered(&mut self, servo: usize, sent_ns: i64, at_ns: i64, state: &mut RobotState) -> bool {
+        let device = &mut self.devices[servo];
+        let in_time = device.answered(sent_ns, at_ns, self.deadline_ns, &mut state.servos[servo]);
+        if in_time {
+            self.pending -= 1;
+            self.result.replied += 1;
+            self.lanes[device.lane].answered(&self.devices);
+        }
+        in_time
     }
 
     fn late(&mut self, servo: usize, is_duplicate: bool) {

@@ -72,8 +72,6 @@ pub struct Launch {
     pub session: Session,
     recorder: Option<Recorder>,
     watchdogs: Option<Watchdogs>,
-    /// The names of the servos.
-    names: Vec<String>,
     /// Held for its thread.
     _operator: Option<Listener>,
 }
@@ -129,10 +127,9 @@ impl Launch {
             Clock::Real => Watchdogs::start(&config.watchdog, pulse, config.timing.period_ns())?,
             Clock::Virtual => None,
         };
-        let names = config.servos.iter().map(|servo| servo.name.clone()).collect();
         let session = Session::start(machine, observers, settings(&config.timing, duration_ns), stop);
         match session {
-            Ok(session) => Ok(Self { session, recorder, watchdogs, names, _operator: operator }),
+            Ok(session) => Ok(Self { session, recorder, watchdogs, _operator: operator }),
             Err(error) => {
                 watchdogs.into_iter().for_each(Watchdogs::finish);
                 Err(error.into())
@@ -156,18 +153,7 @@ impl Launch {
         if !matches!(outcome, Err(SessionError::Panicked(_))) {
             self.watchdogs.take().into_iter().for_each(Watchdogs::finish);
         }
-        outcome.map_err(|error| self.named(error))
-    }
-
-    /// An error with the name of the servo it is about.
-    fn named(&self, error: SessionError) -> SessionError {
-        match error {
-            SessionError::NotReady(mut not_ready) => {
-                not_ready.name = self.names.get(not_ready.servo).cloned();
-                SessionError::NotReady(not_ready)
-            }
-            other => other,
-        }
+        outcome
     }
 }
 

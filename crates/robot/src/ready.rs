@@ -1,8 +1,9 @@
 //! The dialogue that makes every servo ready, before the first tick: off the tick, so it may wait.
 
-use crate::cycle::DevicePlan;
+use crate::cycle::{Cycle, DevicePlan};
 use crate::time::Time;
 use khz_link::{Link, LinkError};
+use khz_servo::exchange::MARKS;
 use khz_servo::{Exchange, Heard};
 use khz_wire::Request;
 
@@ -18,49 +19,157 @@ const ECHO_NS: i64 = 1_000_000;
 /// A pause while a link is full or nothing arrives.
 const PAUSE_NS: i64 = 200_000;
 
-/// Why a servo is not ready. Nothing has been driven.
+/// So often every servo is told to switch off, …
+const OFFS: usize = 3;
+
+/// … and so long a bus has for what all of them are told.
+const OFF_NS: i64 = 5_000_000;
+
+/// Why a servo is not ready.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("servo {}: {why}", self.name())]
+#[error("servo `{name}`: {why}")]
 pub struct NotReady {
     /// Its number in the robot.
     pub servo: usize,
-    /// Its name, where that is known.
-    pub name: Option<String>,
-    /// What is wrong, and what to do.
+    /// Its name.
+    pub name: String,
+    /// What is wrong, what to do, and what was done.
     pub why: String,
 }
 
-impl NotReady {
-    fn name(&self) -> String {
-        self.name.as_ref().map_or_else(|| format!("number {}", self.servo), |name| format!("`{name}`"))
+/// Switches every servo off, and goes through the dialogue of all.
+///
+/// # Errors
+/// The first servo that does not answer, or not as it has to. Every servo was told to switch off.
+pub fn make_ready(
+    links: &mut [Box<dyn Link>],
+    cycle: &mut Cycle,
+    time: &mut impl Time,
+) -> Result<(), NotReady> {
+    let devices = cycle.devices();
+    if dialogues(devices, *MARKS.start()).iter().all(Vec::is_empty) {
+        return Ok(());
+    }
+    // One that is silent must not keep another on that a host has left driving.
+    switch_off(links, devices, time);
+    match converse(links, devices, time) {
+        Ok(mark) => {
+            cycle.made_ready(mark);
+            Ok(())
+        }
+        Err(not_ready) => {
+            switch_off(links, devices, time);
+            Err(not_ready)
+        }
     }
 }
 
-/// Goes through the dialogue of every servo, one after another.
-///
-/// # Errors
-/// The first servo that does not answer, or not as it has to.
-pub fn make_ready(
+fn dialogues(devices: &[DevicePlan], mark: u32) -> Vec<Vec<Exchange>> {
+    let ready = |device: &DevicePlan| {
+        let plan = &device.servo;
+        plan.family.settings().ready(plan.id, plan.watchdog_s, mark)
+    };
+    devices.iter().map(ready).collect()
+}
+
+/// Tells every servo to switch off, and waits for no answer.
+fn switch_off(links: &mut [Box<dyn Link>], devices: &[DevicePlan], time: &mut impl Time) {
+    for _ in 0..OFFS {
+        let until_ns = time.now_ns() + OFF_NS;
+        links.iter_mut().for_each(|link| link.begin_cycle(until_ns - OFF_NS));
+        for device in devices {
+            let frame = device.servo.family.by_hand().off(device.servo.id);
+            let request = Request { frame: &frame, to: Some(device.servo.id), replies: 0 };
+            // A bus that takes nothing is left at that: there is nothing else to be done about it.
+            while let Err(LinkError::Full) = links[device.link].send(device.channel, &request, time.now_ns())
+                && time.now_ns() < until_ns
+            {
+                let _ = links[device.link].flush(time.now_ns());
+                pause(links, until_ns, time);
+            }
+        }
+        for link in links.iter_mut() {
+            let _ = link.flush(time.now_ns());
+        }
+        while time.now_ns() < until_ns {
+            links.iter_mut().for_each(|link| drain(&mut **link, time.now_ns()));
+            pause(links, until_ns, time);
+        }
+    }
+}
+
+/// Lets a little time pass.
+fn pause(links: &[Box<dyn Link>], until_ns: i64, time: &mut impl Time) {
+    let next_ns = (time.now_ns() + PAUSE_NS).min(until_ns);
+    time.rest(next_ns, links);
+}
+
+/// The mark with which all servos have been made ready: the first, counted from one that is drawn, that none had before.
+fn converse(
     links: &mut [Box<dyn Link>],
     devices: &[DevicePlan],
     time: &mut impl Time,
-) -> Result<(), NotReady> {
-    for (servo, device) in devices.iter().enumerate() {
-        let plan = &device.servo;
-        for exchange in plan.family.settings().ready(plan.id, plan.watchdog_s) {
-            ask(links, device, &exchange, time).map_err(|why| NotReady { servo, name: None, why })?;
+) -> Result<u32, NotReady> {
+    let (marks, drawn) = (i64::from(*MARKS.end()), time.now_ns());
+    let mut used = 0;
+    for n in 0..marks {
+        let mark = MARKS.start() + (drawn + n).rem_euclid(marks) as u32;
+        match talk(links, devices, mark, time)? {
+            None => return Ok(mark),
+            Some(servo) => used = servo,
         }
     }
-    Ok(())
+    let why = "its watchdog (register 9) is as earlier runs have set it; switch its power off and on again"
+        .to_owned();
+    Err(not_ready(devices, &[(used, why)]))
 }
 
-/// One exchange, as often as it takes.
+/// Step by step with all servos, so that none waits for long: its watchdog may run. A servo that has this mark already is
+/// returned.
+fn talk(
+    links: &mut [Box<dyn Link>],
+    devices: &[DevicePlan],
+    mark: u32,
+    time: &mut impl Time,
+) -> Result<Option<usize>, NotReady> {
+    let dialogues = dialogues(devices, mark);
+    let steps = dialogues.iter().map(Vec::len).max().unwrap_or(0);
+    for step in 0..steps {
+        let mut failed = Vec::new();
+        for (servo, dialogue) in dialogues.iter().enumerate() {
+            let Some(exchange) = dialogue.get(step) else { continue };
+            match ask(links, &devices[servo], exchange, time) {
+                Ok(true) => {}
+                Ok(false) => return Ok(Some(servo)),
+                Err(why) => failed.push((servo, why)),
+            }
+        }
+        if !failed.is_empty() {
+            return Err(not_ready(devices, &failed));
+        }
+    }
+    Ok(None)
+}
+
+/// Tells of the first, and names the others.
+fn not_ready(devices: &[DevicePlan], failed: &[(usize, String)]) -> NotReady {
+    let (servo, why) = &failed[0];
+    let others: Vec<_> = failed[1..].iter().map(|(servo, _)| format!("`{}`", devices[*servo].name)).collect();
+    let others =
+        if others.is_empty() { String::new() } else { format!(". Not ready either: {}", others.join(", ")) };
+    let why = format!(
+        "{why}{others}. Every servo was told to switch off; one that does not answer may still be on"
+    );
+    NotReady { servo: *servo, name: devices[*servo].name.clone(), why }
+}
+
+/// One exchange, as often as it takes. False: the mark is used.
 fn ask(
     links: &mut [Box<dyn Link>],
     device: &DevicePlan,
     exchange: &Exchange,
     time: &mut impl Time,
-) -> Result<(), String> {
+) -> Result<bool, String> {
     let mut down = None;
     for _ in 0..TRIES {
         let until_ns = time.now_ns() + PATIENCE_NS;
@@ -76,6 +185,7 @@ fn ask(
         match listen(links, device, exchange, until_ns, time) {
             // Another answer may come, of a second servo with the same id.
             Some(Heard::Good) => return listen_on(links, device, exchange, time),
+            Some(Heard::Used) => return Ok(false),
             Some(Heard::Wrong(why)) => return Err(why),
             Some(Heard::SomethingElse) | None => {}
         }
@@ -92,14 +202,14 @@ fn listen_on(
     device: &DevicePlan,
     exchange: &Exchange,
     time: &mut impl Time,
-) -> Result<(), String> {
+) -> Result<bool, String> {
     let until_ns = time.now_ns() + ECHO_NS;
     while let Some(heard) = listen(links, device, exchange, until_ns, time) {
         if let Heard::Wrong(why) = heard {
             return Err(why);
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// The next answer that comes on the servo's bus, if one does by then.
@@ -123,7 +233,7 @@ fn listen(
                 }
             }
             Ok(Some(_)) => {}
-            Ok(None) | Err(_) => time.rest((now_ns + PAUSE_NS).min(until_ns), links),
+            Ok(None) | Err(_) => pause(links, until_ns, time),
         }
     }
 }

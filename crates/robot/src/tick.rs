@@ -173,9 +173,9 @@ impl Machine {
     /// Makes every servo ready, as its family needs it; before the first tick. May wait, and allocates.
     ///
     /// # Errors
-    /// A servo that must not be driven; none has been.
+    /// A servo that must not be driven. Every servo was told to switch off.
     pub fn make_ready(&mut self, time: &mut impl Time) -> Result<(), NotReady> {
-        ready::make_ready(&mut self.links, self.cycle.devices(), time)
+        ready::make_ready(&mut self.links, &mut self.cycle, time)
     }
 
     /// Runs one tick that was planned for `planned_ns`. `stop` asks the supervisor to bring the robot down.

@@ -125,6 +125,7 @@ impl Link for Bus {
 
 fn device(channel: u8, id: u8) -> DevicePlan {
     DevicePlan {
+        name: format!("servo_{id}"),
         link: 0,
         channel,
         servo: ServoPlan {

@@ -12,7 +12,8 @@ use khz_robot::tick::Machine;
 use khz_robot::time::{Time, VirtualTime};
 use khz_robot::{Doing, RobotConfig};
 use khz_wire::Request;
-use khz_wire::damiao::Special;
+use khz_wire::damiao::{Access, REGISTERS, Special, frame};
+use khz_wire::mit::Codes;
 use std::sync::{Arc, Mutex};
 
 const MS: i64 = 1_000_000;
@@ -33,6 +34,8 @@ fn robot(more: &str) -> RobotConfig {
 struct Seen {
     /// Special codes of the host: servo, code, time.
     codes: Vec<(u32, Special, i64)>,
+    /// Watchdogs that the host wrote: servo, value.
+    watchdogs: Vec<(u8, u8)>,
     /// What each servo does in the end.
     doing: Vec<Doing>,
 }
@@ -65,6 +68,9 @@ impl Link for Scripted {
 
     fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
         let code = request.frame.payload().try_into().ok().and_then(Special::from_bytes);
+        if let [id, 0, 0x55, 9, low, ..] = *request.frame.payload() {
+            self.seen.lock().unwrap().watchdogs.push((id, low));
+        }
         if let Some(code) = code {
             self.seen.lock().unwrap().codes.push((request.frame.id, code, now_ns));
         }
@@ -128,10 +134,15 @@ impl Outcome {
     }
 }
 
-fn run_on(config: &RobotConfig, world: World, script: Script) -> Result<Outcome, NotReady> {
+/// A machine in whose world things happen, and what happens there.
+fn machine(config: &RobotConfig, world: World, script: Script) -> (Machine, Arc<Mutex<Seen>>) {
     let seen = Arc::<Mutex<Seen>>::default();
     let link = Box::new(Scripted { world, script, seen: Arc::clone(&seen) });
-    let mut machine = assemble::machine_on(config, Box::<Hold>::default(), link);
+    (assemble::machine_on(config, Box::<Hold>::default(), link), seen)
+}
+
+fn run_on(config: &RobotConfig, world: World, script: Script) -> Result<Outcome, NotReady> {
+    let (mut machine, seen) = machine(config, world, script);
     let mut time = VirtualTime::new(0);
     machine.make_ready(&mut time)?;
     let options = RunOptions {
@@ -159,6 +170,13 @@ fn once_at(at_ms: i64, act: impl Fn(&mut World, i64) + Send + 'static) -> impl F
             act(world, now_ns);
         }
     }
+}
+
+/// Another program says something to a servo.
+fn say(world: &mut World, to: u32, payload: [u8; 8], at_ns: i64) {
+    world.begin_cycle(at_ns);
+    world.send(0, &frame(to, false, payload), at_ns).unwrap();
+    while world.receive(at_ns + MS).unwrap().is_some() {}
 }
 
 #[test]
@@ -203,10 +221,7 @@ fn a_motor_that_is_silent_from_the_start_is_named() {
 fn the_watchdog_of_the_file_is_in_every_motor_before_the_first_tick() {
     // The host dies: the joints go limp, and not before.
     let config = robot("");
-    let world = config.emulate().unwrap();
-    let seen = Arc::<Mutex<Seen>>::default();
-    let link = Box::new(Scripted { world, script: Box::new(|_, _| {}), seen: Arc::clone(&seen) });
-    let mut machine = assemble::machine_on(&config, Box::<Hold>::default(), link);
+    let (mut machine, seen) = machine(&config, config.emulate().unwrap(), Box::new(|_, _| {}));
     let mut time = VirtualTime::new(0);
     machine.make_ready(&mut time).unwrap();
     let first_ns = time.now_ns() + MS;
@@ -268,4 +283,101 @@ fn a_classic_bus_takes_its_own_time() {
     // Two commands, 75 µs until the first reply, two replies: frames of 111 to 135 bits at 1 Mbit/s. The second reply needs
     // no turnaround of its own, and the second command was sent 0 µs after the first.
     assert!((4.0 * 111.0..4.0 * 135.0 + 75.0).contains(&last_us), "{last_us} µs");
+}
+
+/// Somebody has left the knee driving and gone, without a watchdog.
+fn left_driving(world: &mut World) {
+    say(world, 2, Special::Enable.to_bytes(), 0);
+    let old = Codes { position: 0x8831, velocity: 0x7ff, kp: 200, kd: 800, torque: 0x7ff };
+    say(world, 2, old.to_bytes(), 2 * MS);
+    assert_eq!(world.servos()[1].doing(), Doing::Following);
+}
+
+#[test]
+fn a_start_that_fails_leaves_no_motor_driving() {
+    let config = robot("");
+    let mut world = config.emulate().unwrap();
+    left_driving(&mut world);
+    world.inject(0, Injection::Silent(true), 4 * MS);
+    let (mut machine, seen) = machine(&config, world, Box::new(|_, _| {}));
+    let mut time = VirtualTime::new(5 * MS);
+    let not_ready = machine.make_ready(&mut time).unwrap_err().to_string();
+    assert!(
+        not_ready.starts_with("servo `hip`: it did not answer when asked to switch it off"),
+        "{not_ready}"
+    );
+    assert!(not_ready.contains("Every servo was told to switch off"), "{not_ready}");
+    assert_eq!(seen.lock().unwrap().doing, [Doing::Off; 2]);
+    // Before anybody's answer was awaited, and after the error.
+    let codes = &seen.lock().unwrap().codes;
+    let to_knee: Vec<i64> = codes.iter().filter(|(id, ..)| *id == 2).map(|(.., at_ns)| *at_ns).collect();
+    assert!(to_knee[0] < 6 * MS && *to_knee.last().unwrap() > 100 * MS, "{to_knee:?}");
+}
+
+#[test]
+fn every_motor_that_is_silent_is_named() {
+    let config = robot("[[servo]]\nname = \"toe\"\nid = 3");
+    let mut world = config.emulate().unwrap();
+    [0, 2].into_iter().for_each(|servo| world.inject(servo, Injection::Silent(true), 0));
+    let not_ready = run_on(&config, world, Box::new(|_, _| {})).err().unwrap();
+    assert_eq!((not_ready.servo, &not_ready.name[..]), (0, "hip"));
+    assert!(not_ready.why.contains("Not ready either: `toe`."), "{}", not_ready.why);
+}
+
+#[test]
+fn a_motor_with_a_mark_of_an_earlier_run_gets_another() {
+    let config = robot("");
+    let world = config.emulate().unwrap();
+    let (mut machine, seen) = machine(&config, world, Box::new(|_, _| {}));
+    // The marks are drawn by the time. These times draw the same one.
+    for run in 0..3 {
+        machine.make_ready(&mut VirtualTime::new(run * 15_000 * MS)).unwrap();
+    }
+    let to_hip: Vec<u8> =
+        seen.lock().unwrap().watchdogs.iter().filter(|(id, _)| *id == 1).map(|(_, low)| *low).collect();
+    assert!(to_hip.len() == 3 && to_hip[0] != to_hip[1] && to_hip[1] != to_hip[2], "{to_hip:?}");
+}
+
+#[test]
+fn a_motor_that_lost_its_power_before_the_first_tick_is_not_armed_whatever_is_in_its_flash() {
+    let config = robot("");
+    let mut world = config.emulate().unwrap();
+    // Other tools have stored the watchdog of the file, with their own range.
+    for (at_ms, access) in [
+        (0, Access::Write(9, 1000_u32.to_le_bytes())),
+        (2, Access::Write(21, 50_f32.to_le_bytes())),
+        (4, Access::Store),
+        (6, Access::Write(21, 12.5_f32.to_le_bytes())),
+    ] {
+        say(&mut world, REGISTERS, access.to_bytes(1), at_ms * MS);
+    }
+    let is_ready = Arc::new(Mutex::new(false));
+    let script = {
+        let is_ready = Arc::clone(&is_ready);
+        Box::new(move |world: &mut World, now_ns| {
+            if std::mem::take(&mut *is_ready.lock().unwrap()) {
+                world.inject(0, Injection::Reboot, now_ns);
+            }
+        })
+    };
+    let (mut machine, seen) = machine(&config, world, script);
+    let mut time = VirtualTime::new(10 * MS);
+    machine.make_ready(&mut time).unwrap();
+    *is_ready.lock().unwrap() = true;
+    let first_ns = time.now_ns() + MS;
+    for tick in 0..1500 {
+        time.wait_for_tick(first_ns + tick * MS);
+        machine.tick(&mut time, first_ns + tick * MS, None);
+        assert_ne!(seen.lock().unwrap().doing[0], Doing::Following);
+    }
+    let fault = machine.state().servos[0].fault;
+    assert!(machine.phase() != Phase::Active && fault.code == 256, "{:?} {fault:?}", machine.phase());
+}
+
+#[test]
+fn a_start_without_trouble_misses_no_reply() {
+    for more in ["", "[[servo]]\nname = \"toe\"\nid = 3"] {
+        let outcome = run_robot(&robot(more), |_, _| {});
+        assert_eq!((outcome.stats.missed_replies, outcome.stats.late_replies), (0, 0));
+    }
 }

@@ -150,6 +150,7 @@ impl Rig {
             },
         };
         let device = DevicePlan {
+            name: "servo_1".to_owned(),
             link: 0,
             channel: 0,
             servo: ServoPlan {

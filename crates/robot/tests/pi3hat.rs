@@ -34,6 +34,7 @@ fn device(n: u8) -> DevicePlan {
     let motion =
         CommandFormat { position: short, velocity: short, torque: short, ..CommandFormat::default() };
     DevicePlan {
+        name: format!("servo_{}", n + 1),
         link: 0,
         channel: n % 4,
         servo: ServoPlan {

@@ -26,9 +26,10 @@ pub trait FamilySettings {
     /// What the servo does when it has received nothing for its watchdog time, in words for people.
     fn cut_off(&self) -> &'static str;
 
-    /// What is said to the servo of this id before it may be driven, in order; its watchdog is to wait so long, s. None, as a rule.
-    fn ready(&self, id: u8, watchdog_s: f64) -> Vec<Exchange> {
-        let _ = (id, watchdog_s);
+    /// What is said to the servo of this id before it may be driven, in order; its watchdog is to wait so long, s. `mark` is a number
+    /// of this run, [`crate::exchange::MARKS`], for a family that has to know a servo again. None, as a rule.
+    fn ready(&self, id: u8, watchdog_s: f64, mark: u32) -> Vec<Exchange> {
+        let _ = (id, watchdog_s, mark);
         Vec::new()
     }
 }

@@ -21,6 +21,9 @@ pub trait ByHand {
     /// Asks the servo with this id who it is: the first request shows that it is there, the others tell more of it.
     fn who(&self, id: u8) -> Vec<Ask>;
 
+    /// The frame that switches the servo of this id off, at any time and whatever else was sent. Nobody needs its answer.
+    fn off(&self, id: u8) -> Frame;
+
     /// Asks a servo for its state and for further registers, after telling it the order, if there is one. The requests are sent
     /// one after another, each when the one before has been answered.
     ///
@@ -136,6 +139,8 @@ pub struct Answer {
     pub identity: Identity,
     /// Why it cannot be read to its end, if it cannot.
     pub damaged: Option<String>,
+    /// Why the servo must not be driven, if what was asked shows it: no further request is sent.
+    pub wrong: Option<String>,
 }
 
 /// Who a servo is.
@@ -167,6 +172,7 @@ impl Answer {
         newer(&mut self.temperature, other.temperature);
         newer(&mut self.fault, other.fault);
         newer(&mut self.damaged, other.damaged);
+        newer(&mut self.wrong, other.wrong);
         self.refused = self.refused.or(other.refused);
         self.registers.extend(other.registers);
         newer(&mut self.identity.firmware, other.identity.firmware);

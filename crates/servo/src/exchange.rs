@@ -2,6 +2,10 @@
 
 use khz_wire::Frame;
 use std::fmt;
+use std::ops::RangeInclusive;
+
+/// The numbers that a run may be marked with.
+pub const MARKS: RangeInclusive<u32> = 1..=15;
 
 /// One request and the reply that is wanted, of the dialogue that makes a servo ready. Off the tick.
 pub struct Exchange {
@@ -25,6 +29,8 @@ pub enum Heard {
     SomethingElse,
     /// As it has to be.
     Good,
+    /// The mark of this run is in the servo already, from an earlier one, and would prove nothing.
+    Used,
     /// The servo must not be driven: what is wrong, and what to do.
     Wrong(String),
 }

@@ -58,6 +58,11 @@ pub trait Servos: Debug + Send {
     /// The servos of a turn; constant.
     fn servos(&self, turn: usize) -> &[usize];
 
+    /// Every servo has been made ready ([`FamilySettings::ready`]) with this mark. Before the first cycle.
+    fn made_ready(&mut self, mark: u32) {
+        let _ = mark;
+    }
+
     /// A cycle begins: makes its requests.
     fn begin(&mut self, commands: &[ServoCommand]);
 
@@ -82,6 +87,13 @@ pub enum Taken {
         sent_ns: i64,
         /// That is this cycle's request.
         newest: bool,
+    },
+    /// The answer to this cycle's only request to a servo, which did not ask for its state: that stays as it is.
+    Answer {
+        /// From which servo.
+        servo: usize,
+        /// When the request was sent.
+        sent_ns: i64,
     },
     /// A reply to an older request, which tells nothing new.
     Late {

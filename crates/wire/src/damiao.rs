@@ -136,8 +136,10 @@ pub enum Access {
 
 /// The third byte of a request to read, and of its reply.
 pub const READ: u8 = 0x33;
-const WRITE: u8 = 0x55;
-const STORE: u8 = 0xaa;
+/// The same of a request to write, …
+pub const WRITE: u8 = 0x55;
+/// … and of one to store.
+pub const STORE: u8 = 0xaa;
 const REFRESH: u8 = 0xcc;
 
 impl Access {
@@ -167,30 +169,31 @@ impl Access {
     }
 }
 
-/// A reply with a register's value.
+/// A reply that tells of registers, and not of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegisterReply {
-    /// Of which servo.
-    pub id: u16,
-    /// The register.
+    /// What was asked: [`READ`], [`WRITE`] or [`STORE`].
+    pub asked: u8,
+    /// The register; of [`STORE`], 1 if it was done.
     pub register: u8,
     /// Its value, least significant byte first.
     pub value: [u8; 4],
 }
 
 impl RegisterReply {
-    /// As it travels. `written`: the reply to a write.
-    pub const fn to_bytes(self, written: bool) -> [u8; 8] {
-        let [low, high] = self.id.to_le_bytes();
+    /// As the servo of this id sends it.
+    pub const fn to_bytes(self, id: u8) -> [u8; 8] {
         let [a, b, c, d] = self.value;
-        [low, high, if written { WRITE } else { READ }, self.register, a, b, c, d]
+        [id, 0, self.asked, self.register, a, b, c, d]
     }
 
-    /// What a reply says. A state may look the same; who has asked for no register should not try.
-    pub fn parse(payload: &[u8]) -> Option<Self> {
+    /// What a reply of the servo of this id says, unless it is its state. Whoever reads a state has asked here first.
+    ///
+    /// The state of a servo that is off may look the same: at three of 65536 positions, 12.4 to 12.5 rad from its zero.
+    pub fn parse(payload: &[u8], id: u8) -> Option<Self> {
         match *payload {
-            [low, high, READ | WRITE, register, a, b, c, d] => {
-                Some(Self { id: u16::from_le_bytes([low, high]), register, value: [a, b, c, d] })
+            [from, 0, asked @ (READ | WRITE | STORE), register, a, b, c, d] if from == id => {
+                Some(Self { asked, register, value: [a, b, c, d] })
             }
             _ => None,
         }
@@ -241,7 +244,7 @@ impl State {
         ]
     }
 
-    /// What a reply of eight bytes says.
+    /// What a reply of eight bytes says that is no [`RegisterReply`].
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let &[head, p1, p0, v, v_t, t, board, rotor] = payload else { return None };
         Some(Self {
@@ -326,8 +329,12 @@ mod tests {
         for access in [Access::Read(9), Access::Write(9, value), Access::Refresh, Access::Store] {
             assert_eq!(Access::parse(&access.to_bytes(3)), Some((3, access)));
         }
-        let reply = RegisterReply { id: 1, register: 9, value };
-        assert_eq!(RegisterReply::parse(&reply.to_bytes(true)), Some(reply));
+        for asked in [READ, WRITE, STORE] {
+            let reply = RegisterReply { asked, register: 9, value };
+            assert_eq!(RegisterReply::parse(&reply.to_bytes(1), 1), Some(reply));
+            assert_eq!(RegisterReply::parse(&reply.to_bytes(1), 2), None, "somebody else's");
+        }
+        let reply = RegisterReply { asked: READ, register: 9, value };
         assert_eq!(reply.number(), 1000.0);
         let state = State {
             id: 1,
@@ -346,8 +353,8 @@ mod tests {
     fn what_is_cut_off_says_nothing() {
         let request = Access::Write(9, [1, 2, 3, 4]).to_bytes(1);
         (0..8).for_each(|len| assert_eq!(Access::parse(&request[..len]), None, "{len}"));
-        let reply = RegisterReply { id: 1, register: 9, value: [0; 4] }.to_bytes(false);
-        (0..8).for_each(|len| assert_eq!(RegisterReply::parse(&reply[..len]), None, "{len}"));
+        let reply = RegisterReply { asked: READ, register: 9, value: [0; 4] }.to_bytes(1);
+        (0..8).for_each(|len| assert_eq!(RegisterReply::parse(&reply[..len], 1), None, "{len}"));
         (0..8).for_each(|len| assert_eq!(State::parse(&reply[..len]), None, "{len}"));
     }
 

@@ -50,12 +50,13 @@ impl Scale {
         f64::from(code) * (self.high - self.low) / f64::from(self.codes) + self.low
     }
 
-    /// As [`Scale::decode`], but the last code at either end says "this or more": infinite.
+    /// What was measured: between this code and the next, as codes are cut off, so that the code below the middle is 0. The last
+    /// code at either end says "this or more": infinite.
     pub fn measured(self, code: u16) -> f64 {
         match code {
             0 => f64::NEG_INFINITY,
             code if code >= self.codes => f64::INFINITY,
-            code => self.decode(code),
+            code => self.decode(code) + 0.5 * self.step(),
         }
     }
 
@@ -154,6 +155,14 @@ mod tests {
     fn the_ends_say_this_or_more() {
         assert_eq!([POSITION.measured(0), POSITION.measured(0xffff)], [f64::NEG_INFINITY, f64::INFINITY]);
         assert!(POSITION.measured(1).is_finite() && POSITION.measured(0xfffe).is_finite());
+    }
+
+    #[test]
+    fn a_joint_at_rest_is_measured_at_rest() {
+        let velocity = Scale::symmetric(280.0, 12);
+        assert!(velocity.measured(velocity.encode(0.0)).abs() < 1e-9);
+        // What was measured and is commanded again has the same code.
+        (1..0xffff).for_each(|code| assert_eq!(POSITION.encode(POSITION.measured(code)), code));
     }
 
     #[test]

@@ -61,6 +61,7 @@ impl Rig {
     fn tick(&mut self) {
         self.state.now_ns += PERIOD_NS;
         let at_ns = self.state.now_ns;
+        let is_on = self.supervisor.phase() == Phase::Active;
         for (servo, &position) in self.state.servos.iter_mut().zip(&self.positions) {
             *servo = ServoState {
                 position,
@@ -68,7 +69,7 @@ impl Rig {
                 torque: 0.5,
                 voltage: 24.0,
                 temperature: 65.0,
-                doing: Doing::Following,
+                doing: if is_on { Doing::Following } else { Doing::Off },
                 mode: Mode::UNKNOWN,
                 fault: Fault::NONE,
                 refused: None,

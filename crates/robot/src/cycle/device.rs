@@ -6,6 +6,8 @@ use khz_servo::{ServoPlan, ServoState};
 /// One servo of the plan.
 #[derive(Clone, Debug)]
 pub struct DevicePlan {
+    /// The servo's name, for messages.
+    pub name: String,
     /// Which link.
     pub link: usize,
     /// Which of its buses.

@@ -61,6 +61,10 @@ impl Lane {
         self.families[turn.family].servos(turn.turn)
     }
 
+    pub fn made_ready(&mut self, mark: u32) {
+        self.families.iter_mut().for_each(|servos| servos.made_ready(mark));
+    }
+
     /// A cycle begins: makes its requests.
     pub fn begin(&mut self, commands: &[ServoCommand]) {
         self.families.iter_mut().for_each(|servos| servos.begin(commands));

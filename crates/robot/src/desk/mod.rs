@@ -21,6 +21,8 @@ use std::time::Duration;
 
 /// Below this distance sleeping is coarser than waiting.
 const SLEEP_NS: i64 = 100_000;
+/// So often a servo is told to switch off.
+const OFFS: usize = 3;
 /// Requests under way at once where a bus takes several; every adapter takes as many.
 const BURST: usize = 16;
 
@@ -49,6 +51,14 @@ pub enum DeskError {
         /// Which servo.
         servo: String,
         /// How it is damaged.
+        why: String,
+    },
+    /// The servo is not set as its robot file says: what it was told would mean something else to it.
+    #[error("{servo}: {why}")]
+    Wrong {
+        /// Which servo.
+        servo: String,
+        /// What is wrong, and what to do.
         why: String,
     },
     /// That cannot be sent.
@@ -410,7 +420,25 @@ impl Desk {
     ) -> Result<Answer, DeskError> {
         let ServoPlan { id, mounting, family, .. } = &servo.servo;
         let asks = family.by_hand().exchange(*id, mounting, order, registers);
-        self.ask(servo, asks, timeout_ns)
+        let asks = asks.map_err(DeskError::Impossible)?;
+        let has_steps = asks.len() > 1;
+        let answer = self.ask(servo, asks, timeout_ns);
+        // Whoever is told of an error believes that nothing was done. What takes several steps may have been done in part.
+        if answer.is_err() && order.is_some() && has_steps {
+            self.switch_off(servo, timeout_ns);
+        }
+        answer
+    }
+
+    /// Tells a servo to switch off, and waits for no answer.
+    fn switch_off(&mut self, servo: &Seat, timeout_ns: i64) {
+        let ServoPlan { id, family, .. } = &servo.servo;
+        let frame = family.by_hand().off(*id);
+        let request = Request { frame: &frame, to: Some(*id), replies: 0 };
+        for _ in 0..OFFS {
+            // The error that led here tells more.
+            let _ = self.request_by(servo.bus, &request, now_ns().saturating_add(timeout_ns));
+        }
     }
 
     /// Writes a register of a servo, in the servo's own units.
@@ -425,18 +453,17 @@ impl Desk {
         timeout_ns: i64,
     ) -> Result<Answer, DeskError> {
         let asks = servo.servo.family.by_hand().write(servo.servo.id, register, value);
-        self.ask(servo, asks, timeout_ns)
+        self.ask(servo, asks.map_err(DeskError::Impossible)?, timeout_ns)
     }
 
-    fn ask(
-        &mut self,
-        servo: &Seat,
-        asks: Result<Vec<Ask>, String>,
-        timeout_ns: i64,
-    ) -> Result<Answer, DeskError> {
+    fn ask(&mut self, servo: &Seat, asks: Vec<Ask>, timeout_ns: i64) -> Result<Answer, DeskError> {
         let mut whole = Answer { id: servo.servo.id, ..Answer::default() };
-        for ask in asks.map_err(DeskError::Impossible)? {
-            whole.add(self.ask_one(servo, &ask, timeout_ns)?);
+        for ask in asks {
+            let answer = self.ask_one(servo, &ask, timeout_ns)?;
+            if let Some(why) = answer.wrong {
+                return Err(DeskError::Wrong { servo: servo.name.clone(), why });
+            }
+            whole.add(answer);
         }
         match whole.damaged {
             Some(why) => Err(DeskError::Damaged { servo: servo.name.clone(), why }),

@@ -4,7 +4,8 @@ use super::Cause;
 use crate::cycle::CycleResult;
 use crate::state::RobotState;
 
-/// Complete ticks in a row: every servo answered, in time and once. A single one proves little: on a bus that cannot keep
+/// Complete ticks in a row: every servo answered, in time and once, and is off, as it was told. A single one proves little: on a
+/// bus that cannot keep
 /// up, or with replies that come late, one now and then looks complete.
 #[derive(Clone, Debug, Default)]
 pub struct BringUp {
@@ -23,7 +24,10 @@ impl BringUp {
         let late = |servo: usize| self.late && state.servos[servo].is_known();
         let not_seen = |servo: usize| Cause::NotSeen { servo: servo as u16, late: late(servo) };
         let twice = cycle.answered_twice.map(|servo| Cause::DuplicateReplies { servo });
-        self.lack = missing.map(not_seen).or(twice);
+        // Somebody else has switched it on, or it does not obey.
+        let on = (0..).zip(&state.servos).find(|(_, servo)| servo.doing.is_on());
+        let on = on.map(|(at, servo)| Cause::ServoNotObeying { servo: at, mode: servo.mode });
+        self.lack = missing.map(not_seen).or(twice).or(on);
         self.late &= self.lack.is_some();
         self.complete = if self.lack.is_none() { self.complete.saturating_add(1) } else { 0 };
     }

@@ -62,7 +62,7 @@ pub enum Cause {
         /// What it refused.
         refused: Refused,
     },
-    /// A servo stays off although it was commanded to move or damp.
+    /// A servo stays off although it was commanded to move or damp, or on although it was commanded to stop.
     ServoNotObeying {
         /// Which servo.
         servo: u16,
@@ -380,13 +380,13 @@ impl fmt::Display for Cause {
             Self::ServoNotFinite { .. } => f.write_str("the servo reports a value that is not a number"),
             Self::ServoSaturated { quantity, most, .. } => write!(
                 f,
-                "{quantity} beyond what its replies carry (±{most:.3} {}); for more room, with a moteus: \
-                 `query.{quantity} = \"float\"`",
+                "{quantity} beyond what its replies carry (±{most:.3} {}): a moteus can report more with \
+                 `query.{quantity} = \"float\"`, a Damiao cannot: keep it slower by `limits.velocity`",
                 quantity.unit()
             ),
             Self::RegisterRefused { refused, .. } => write_refused(f, refused),
             Self::ServoNotObeying { mode, .. } => {
-                write!(f, "the servo stays in mode `{}` although it is commanded", mode.name)
+                write!(f, "the servo stays in mode `{}` although it is commanded otherwise", mode.name)
             }
             Self::PositionOutOfLimits { position, limit, .. } => write!(
                 f,

@@ -67,6 +67,9 @@ impl Bench {
         self.state.now_ns += PERIOD_NS;
         let now_ns = self.state.now_ns;
         self.state.servos.fill(well(now_ns));
+        if matches!(self.supervisor.phase(), Phase::Init | Phase::Idle) {
+            self.state.servos.iter_mut().for_each(|servo| servo.doing = Doing::Off);
+        }
         let upright = ImuSample {
             at_ns: now_ns,
             attitude: [1.0, 0.0, 0.0, 0.0],
@@ -577,6 +580,15 @@ fn until_it_is_armed_it_waits_in_idle() {
     assert_eq!(bench.run(100, |_| {}), Phase::Idle);
     bench.supervisor.arm();
     assert_eq!(bench.tick(|_| {}), Phase::Active);
+}
+
+#[test]
+fn a_robot_with_a_servo_that_is_on_is_not_armed() {
+    let mut bench = Bench::new(|_| {});
+    let on = |bench: &mut Bench| bench.state.servos[1].doing = Doing::Following;
+    assert_eq!(bench.run(100, on), Phase::Init);
+    assert!(matches!(bench.supervisor.lack(), Some(Cause::ServoNotObeying { servo: 1, .. })));
+    assert_eq!(bench.run(100, |_| {}), Phase::Active);
 }
 
 #[test]

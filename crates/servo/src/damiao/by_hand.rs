@@ -1,13 +1,11 @@
 //! A Damiao by hand: a frame for each thing, and only one servo at a time can be asked.
 
 use super::codec::Codec;
-use super::{Model, Settings};
+use super::{Model, Settings, ready};
 use crate::by_hand::{Answer, Ask, ByHand, Identity, Order, Wanted};
-use crate::{FamilySettings, Fault, Mode, Mounting, PositionCommand, ServoCommand, ServoState};
+use crate::{FamilySettings, Fault, Mode, Mounting, PositionCommand, ServoState};
 use khz_wire::Frame;
-use khz_wire::damiao::{
-    self, Access, MOST_ID, RegisterReply, Special, State, TIMEOUT_PER_S, register, status,
-};
+use khz_wire::damiao::{self, Access, MOST_ID, RegisterReply, Special, State, register, status};
 use std::ops::RangeInclusive;
 
 impl ByHand for Settings {
@@ -32,6 +30,10 @@ impl ByHand for Settings {
         ];
         let state = self.state(id, &Mounting::default(), damiao::REGISTERS, Access::Refresh.to_bytes(id));
         registers.into_iter().map(|register| self.read(id, register)).chain([state]).collect()
+    }
+
+    fn off(&self, id: u8) -> Frame {
+        self.frame(id.into(), Special::Disable.to_bytes())
     }
 
     fn exchange(
@@ -132,15 +134,30 @@ impl Settings {
 
     /// The identifier of replies is not looked at: it is what one would want to find out.
     fn access(&self, id: u8, access: Access, register: u8) -> Ask {
-        self.access_to(id, access, register, None)
+        self.access_judged(id, access, register, |_| None)
     }
 
-    /// The same, answered only by this value, if there is one.
-    fn access_to(&self, id: u8, access: Access, register: u8, value: Option<u32>) -> Ask {
+    /// A register that must be as it is in the robot file, or as it was written just now, for the servo to be driven.
+    fn required(&self, id: u8, register: u8, timeout: u32) -> Ask {
+        let settings = self.clone();
+        self.access_judged(id, Access::Read(register), register, move |reply| {
+            ready::wrong(&settings, id, timeout, reply)
+        })
+    }
+
+    fn access_judged(
+        &self,
+        id: u8,
+        access: Access,
+        register: u8,
+        wrong: impl Fn(&RegisterReply) -> Option<String> + Send + 'static,
+    ) -> Ask {
+        let is_read = matches!(access, Access::Read(_));
         let read = move |frame: &Frame| {
-            let reply = RegisterReply::parse(frame.payload()).filter(|_| is_reply(frame))?;
-            let is_wanted = value.is_none_or(|value| reply.number() == f64::from(value));
-            (is_wanted && reply.id == u16::from(id) && reply.register == register).then(|| told(id, &reply))
+            let reply = RegisterReply::parse(frame.payload(), id).filter(|_| is_reply(frame))?;
+            // Some motors answer a write like a read.
+            let is_meant = reply.register == register && (reply.asked == damiao::READ || !is_read);
+            is_meant.then(|| Answer { wrong: wrong(&reply), ..told(id, &reply) })
         };
         let frame = self.frame(damiao::REGISTERS, access.to_bytes(id));
         Ask { frame, id: Some(id), answers: 1, read: Box::new(read) }
@@ -150,9 +167,8 @@ impl Settings {
     fn state(&self, id: u8, mounting: &Mounting, to: u32, payload: [u8; 8]) -> Ask {
         let (settings, mounting) = (self.clone(), *mounting);
         let read = move |frame: &Frame| {
-            let is_register =
-                RegisterReply::parse(frame.payload()).is_some_and(|told| told.id == u16::from(id));
-            let said = State::parse(frame.payload()).filter(|_| is_reply(frame) && !is_register)?;
+            let is_state = is_reply(frame) && RegisterReply::parse(frame.payload(), id).is_none();
+            let said = State::parse(frame.payload()).filter(|_| is_state)?;
             (said.id == id & 0xf).then(|| answer(id, &said, &settings, mounting))
         };
         Ask { frame: self.frame(to, payload), id: Some(id), answers: 1, read: Box::new(read) }
@@ -190,25 +206,25 @@ impl Settings {
                 quantity.unit()
             ));
         }
-        // By hand it damps with the gain that is for damping.
-        let settings = match order {
-            Order::Damp { .. } => Self { kd: self.damping, ..self.clone() },
-            _ => self.clone(),
+        let timeout = if watchdog_s.is_nan() { 0 } else { ready::timeout(watchdog_s, 0) };
+        let mut codec = Codec::new(self.clone(), *mounting);
+        // Nobody knows whether a motor that is switched on follows an old command: it is told to damp before.
+        let damp = codec.damp(1.0);
+        let bytes = match order {
+            Order::Damp { .. } => codec.damp(command.kd_scale),
+            _ => codec.follow(&command),
         };
-        let timeout =
-            if watchdog_s.is_nan() { 0 } else { ((watchdog_s * TIMEOUT_PER_S).round() as u32).max(1) };
-        let mut codec = Codec::new(settings, *mounting);
-        codec.heard(status::ENABLED);
-        let Some(bytes) = codec.encode(&ServoCommand::Position(command), true) else {
-            return Err("it cannot be commanded".to_owned());
-        };
-        Ok(vec![
+        let mut asks = vec![
             special(Special::Disable),
             self.access(id, Access::Write(register::TIMEOUT, timeout.to_le_bytes()), register::TIMEOUT),
-            self.access_to(id, Access::Read(register::TIMEOUT), register::TIMEOUT, Some(timeout)),
-            special(Special::Enable),
-            self.state(id, mounting, id.into(), bytes),
-        ])
+        ];
+        // The watchdog last: replies keep their order, so the echo of its write has come by then.
+        let required = ready::WATCHED.into_iter().filter(|&register| register != register::MASTER_ID);
+        let required = required.chain([register::TIMEOUT]);
+        asks.extend(required.map(|register| self.required(id, register, timeout)));
+        let commands = [damp, Special::Enable.to_bytes(), bytes];
+        asks.extend(commands.map(|bytes| self.state(id, mounting, id.into(), bytes)));
+        Ok(asks)
     }
 }
 
@@ -255,6 +271,7 @@ fn answer(id: u8, said: &State, settings: &Settings, mounting: Mounting) -> Answ
 mod tests {
     use super::super::{DamiaoSettings, Model};
     use super::*;
+    use khz_wire::mit::Codes;
 
     fn settings() -> Settings {
         Settings::of(&DamiaoSettings { model: Some(Model::Dm4310), ..DamiaoSettings::default() }, 1)
@@ -272,10 +289,46 @@ mod tests {
         let sent: Vec<&[u8]> = asks.iter().map(|ask| ask.frame.payload()).collect();
         assert_eq!(sent[0], Special::Disable.to_bytes());
         assert_eq!(sent[1], [1, 0, 0x55, 9, 0xe8, 3, 0, 0]);
-        assert_eq!(sent[2][..4], [1, 0, 0x33, 9]);
-        assert_eq!(sent[3], Special::Enable.to_bytes());
-        assert_eq!(sent[4][..2], [0x85, 0x1e]);
-        assert_eq!(sent.len(), 7);
+        // Id, ranges, control mode, and the watchdog last.
+        for (at, register) in [8, 21, 22, 23, 10, 9].into_iter().enumerate() {
+            assert_eq!(sent[2 + at][..4], [1, 0, 0x33, register]);
+        }
+        let damp = Codes::from_bytes(sent[8].try_into().unwrap());
+        assert!(damp.kp == 0 && damp.kd > 0);
+        assert_eq!(sent[9], Special::Enable.to_bytes());
+        assert_eq!(sent[10][..2], [0x85, 0x1e]);
+        assert_eq!(sent.len(), 13);
+    }
+
+    #[test]
+    fn an_order_by_hand_is_refused_by_a_motor_with_other_ranges_or_another_mode() {
+        let order = Order::Position { command: PositionCommand::hold(0.1), watchdog_s: 0.05 };
+        let asks = ByHand::exchange(&settings(), 1, &Mounting::default(), Some(&order), &[]).unwrap();
+        let wrong = |at: usize, payload: [u8; 8]| {
+            (asks[at].read)(&Frame::classic(0x11, &payload).unwrap()).unwrap().wrong
+        };
+        let [b0, b1, b2, b3] = 50.0_f32.to_le_bytes();
+        let why = wrong(3, [1, 0, 0x33, 21, b0, b1, b2, b3]).unwrap();
+        assert!(why.contains("is 50 rad, the robot file says 12.5"), "{why}");
+        let why = wrong(6, [1, 0, 0x33, 10, 2, 0, 0, 0]).unwrap();
+        assert!(why.contains("control mode (register 10) is 2, not 1"), "{why}");
+        assert_eq!(wrong(6, [1, 0, 0x33, 10, 1, 0, 0, 0]), None);
+        assert!(wrong(7, [1, 0, 0x33, 9, 0, 0, 0, 0]).is_some());
+        // The echo of the write is no reading, and no register is a state.
+        let echo = Frame::classic(0x11, &[1, 0, 0x55, 9, 0xe8, 3, 0, 0]).unwrap();
+        assert!((asks[1].read)(&echo).is_some() && (asks[7].read)(&echo).is_none());
+        for asked in [0x33, 0x55, 0xaa] {
+            assert_eq!((asks[0].read)(&Frame::classic(0x11, &[1, 0, asked, 1, 0, 0, 0, 0]).unwrap()), None);
+        }
+    }
+
+    #[test]
+    fn damping_by_hand_has_its_own_gain_also_where_none_drives() {
+        let settings = Settings { kd: 0.0, damping: 2.0, ..settings() };
+        let order = Order::Damp { kd_scale: 0.5, watchdog_s: 0.05 };
+        let asks = ByHand::exchange(&settings, 1, &Mounting::default(), Some(&order), &[]).unwrap();
+        let codes = Codes::from_bytes(asks[10].frame.payload().try_into().unwrap());
+        assert_eq!((codes.kp, codes.kd), (0, khz_wire::damiao::KD.encode(1.0)));
     }
 
     #[test]

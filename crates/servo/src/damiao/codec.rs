@@ -23,8 +23,14 @@ pub struct Codec {
     damp_next: bool,
     /// It was commanded to damp.
     damps: bool,
-    /// Its watchdog is not what it was set to before the first tick.
-    is_unset: bool,
+    /// It was told to follow.
+    follows: bool,
+    /// The last damping frame was half a step above zero velocity.
+    above: bool,
+    /// It is not set as it was before the first tick.
+    is_changed: bool,
+    /// Its control mode is another: it takes no command but the special codes.
+    is_deaf: bool,
 }
 
 impl Codec {
@@ -37,7 +43,10 @@ impl Codec {
             enables: 0,
             damp_next: true,
             damps: false,
-            is_unset: false,
+            follows: false,
+            above: false,
+            is_changed: false,
+            is_deaf: false,
         }
     }
 
@@ -49,19 +58,19 @@ impl Codec {
     /// have kept its power.
     pub fn encode(&mut self, command: &ServoCommand, may_enable: bool) -> Option<[u8; 8]> {
         self.damps = *command == ServoCommand::Damp;
+        self.follows = matches!(command, ServoCommand::Position(_));
+        let is_on = self.status == Some(status::ENABLED);
         match command {
-            ServoCommand::Stop => {
-                (self.may_enable, self.enables, self.damp_next) = (true, 0, true);
-                Some(Special::Disable.to_bytes())
-            }
+            ServoCommand::Stop => Some(self.switch_off()),
+            _ if self.is_deaf => Some(self.switch_off()),
             ServoCommand::Damp => {
                 self.may_enable = false;
-                (self.status == Some(status::ENABLED) || self.enables > 0).then(|| self.damp())
+                self.may_be_on().then(|| self.damp(1.0))
             }
-            ServoCommand::Position(_) if self.is_unset => None,
-            ServoCommand::Position(target) if self.status == Some(status::ENABLED) => {
-                Some(self.follow(target).beside_special_codes().to_bytes())
-            }
+            ServoCommand::Position(_) if self.is_changed => self.may_be_on().then(|| self.damp(1.0)),
+            // It has not heard the last stop, or somebody else has switched it on.
+            ServoCommand::Position(_) if is_on && self.enables == 0 => Some(self.switch_off()),
+            ServoCommand::Position(target) if is_on => Some(self.follow(target)),
             ServoCommand::Position(_) => {
                 (may_enable && self.is_to_be_enabled(command)).then(|| self.switch_on())
             }
@@ -71,7 +80,16 @@ impl Codec {
     /// It is off, and this command needs it on. Damping does not: a joint that is not driven needs no brake.
     pub fn is_to_be_enabled(&self, command: &ServoCommand) -> bool {
         let is_off = self.status == Some(status::DISABLED);
-        is_off && self.may_enable && !self.is_unset && matches!(command, ServoCommand::Position(_))
+        is_off && self.may_enable && !self.is_changed && matches!(command, ServoCommand::Position(_))
+    }
+
+    fn may_be_on(&self) -> bool {
+        self.status == Some(status::ENABLED) || self.enables > 0
+    }
+
+    fn switch_off(&mut self) -> [u8; 8] {
+        (self.may_enable, self.enables, self.damp_next) = (true, 0, true);
+        Special::Disable.to_bytes()
     }
 
     /// No document says whether a motor that is switched on follows an old command. So it is commanded to damp before, and after as
@@ -80,34 +98,47 @@ impl Codec {
         let damp = self.damp_next || self.enables == ENABLES;
         self.damp_next = !damp;
         if damp {
-            return self.damp();
+            return self.damp(1.0);
         }
         self.enables += 1;
         Special::Enable.to_bytes()
     }
 
-    fn damp(&self) -> [u8; 8] {
-        let free = self.follow(&PositionCommand { kp_scale: 0.0, ..PositionCommand::hold(f64::NAN) });
-        Codes { kd: KD.encode(self.settings.damping), ..free }.beside_special_codes().to_bytes()
+    /// The frame that damps with this share of the gain for it. No code is 0: those in the middle are half a step below and above
+    /// it. They take turns, velocity and torque against each other, or the joint would creep.
+    pub fn damp(&mut self, share: f64) -> [u8; 8] {
+        self.above = !self.above;
+        let (velocity, torque) = (self.settings.velocity().encode(0.0), self.settings.torque().encode(0.0));
+        let codes = Codes {
+            position: self.settings.position().encode(0.0),
+            velocity: velocity + u16::from(self.above),
+            kp: KP.encode(0.0),
+            kd: KD.encode(share * self.settings.damping),
+            torque: torque + u16::from(!self.above),
+        };
+        codes.to_bytes()
     }
 
-    fn follow(&self, target: &PositionCommand) -> Codes {
+    /// The frame that makes it follow, if it is on.
+    pub fn follow(&self, target: &PositionCommand) -> [u8; 8] {
         let (Mounting { sign, .. }, settings) = (self.mounting, &self.settings);
         // Without a position gain the position means nothing; NaN is as 0.
         let position = self.mounting.to_servo(target.position);
-        Codes {
+        let codes = Codes {
             position: settings.position().encode(position),
             velocity: settings.velocity().encode(sign * target.velocity),
             kp: KP.encode(target.kp_scale * settings.kp),
             kd: KD.encode(target.kd_scale * settings.kd),
             torque: settings.torque().encode(sign * target.torque),
-        }
+        };
+        codes.beside_special_codes().to_bytes()
     }
 
-    /// Its watchdog was read. One that has lost its power has the watchdog, the control mode and the ranges that it was stored
-    /// with, if any: it is not driven until it has been made ready again.
-    pub fn watchdog_is(&mut self, as_set: bool) {
-        self.is_unset |= !as_set;
+    /// It is not set as it was before the first tick: it has lost its power, or somebody else has written its registers. It
+    /// is not driven until it has been made ready again. `is_deaf`: the control mode is another.
+    pub fn has_changed(&mut self, is_deaf: bool) {
+        self.is_changed = true;
+        self.is_deaf |= is_deaf;
     }
 
     /// The servo has said what it is doing.
@@ -128,16 +159,18 @@ impl Codec {
         servo.voltage = f64::NAN;
         servo.temperature = celsius(said.board).max(celsius(said.rotor));
         servo.doing = match said.status {
-            _ if self.is_unset => Doing::Faulted,
+            _ if self.is_changed => Doing::Faulted,
             status::DISABLED => Doing::Off,
             status::ENABLED if self.damps => Doing::Damping,
+            // It is switched off before it follows.
+            status::ENABLED if self.follows && self.enables == 0 => Doing::Starting,
             status::ENABLED => Doing::Following,
             _ => Doing::Faulted,
         };
         let name = status::name(said.status);
         servo.mode = Mode { number: said.status, name };
         servo.fault = match servo.doing {
-            _ if self.is_unset => UNSET,
+            _ if self.is_changed => CHANGED,
             Doing::Faulted => Fault { code: said.status.into(), text: name },
             _ => Fault::NONE,
         };
@@ -145,9 +178,11 @@ impl Codec {
     }
 }
 
-/// Told of a servo that lost its power and so its settings; no servo says so itself.
-const UNSET: Fault =
-    Fault { code: 256, text: "its watchdog is no longer set: it has lost its power; start a new run" };
+/// Told of a servo that is not set as it was; no servo says so itself.
+const CHANGED: Fault = Fault {
+    code: 256,
+    text: "its registers have changed: it has lost its power, or another program has written them; start a new run",
+};
 
 #[cfg(test)]
 mod tests {
@@ -164,8 +199,15 @@ mod tests {
 
     fn running(kp: f64, kd: f64) -> Codec {
         let mut codec = codec(Model::Dm4310, kp, kd);
+        codec.enables = 1;
         codec.heard(status::ENABLED);
         codec
+    }
+
+    /// The bytes are those of a frame that damps.
+    fn damps(bytes: [u8; 8]) -> bool {
+        let Codes { velocity, kp, kd, .. } = Codes::from_bytes(bytes);
+        matches!(velocity, 0x7ff | 0x800) && kp == 0 && kd == KD.encode(1.0)
     }
 
     fn hold(position: f64) -> ServoCommand {
@@ -183,14 +225,14 @@ mod tests {
         let sent: Vec<_> = (0..30).map(|_| codec.encode(&hold(0.5), true).unwrap()).collect();
         let enables = sent.iter().filter(|bytes| **bytes == Special::Enable.to_bytes()).count();
         assert_eq!((enables, sent[1]), (5, Special::Enable.to_bytes()));
-        assert_eq!([sent[0], sent[2], sent[29]], [codec.damp(); 3]);
+        assert!([sent[0], sent[2], sent[29]].into_iter().all(damps));
         codec.heard(status::ENABLED);
         assert_eq!(Special::from_bytes(codec.encode(&hold(0.5), true).unwrap()), None);
         // It has lost its power: what follows must not drive it, not even to damp.
         codec.heard(status::DISABLED);
         assert_eq!(codec.encode(&hold(0.5), true), None);
         assert_eq!(codec.encode(&ServoCommand::Stop, true), Some(Special::Disable.to_bytes()));
-        assert_eq!(codec.encode(&hold(0.5), true), Some(codec.damp()));
+        assert!(codec.encode(&hold(0.5), true).is_some_and(damps));
         assert_eq!(codec.encode(&hold(0.5), false), None, "it may have lost its power");
         assert_eq!(codec.encode(&hold(0.5), true), Some(Special::Enable.to_bytes()));
     }
@@ -217,18 +259,45 @@ mod tests {
         let mut codec = codec(Model::Dm4310, 5.0, 0.5);
         codec.encode(&hold(0.5), true);
         assert_eq!(codec.encode(&hold(0.5), true), Some(Special::Enable.to_bytes()));
-        assert_eq!(codec.encode(&ServoCommand::Damp, false), Some(codec.damp()));
+        assert!(codec.encode(&ServoCommand::Damp, false).is_some_and(damps));
     }
 
     #[test]
-    fn one_whose_watchdog_is_not_set_is_damped_but_not_driven() {
+    fn one_that_is_on_although_nobody_switched_it_on_is_switched_off_and_not_driven() {
+        let mut codec = codec(Model::Dm4310, 5.0, 0.5);
+        codec.heard(status::ENABLED);
+        let mut servo = ServoState::UNKNOWN;
+        codec.decode(&state(1), &mut servo);
+        assert!(servo.doing.is_on(), "the robot is not armed with it");
+        assert_eq!(codec.encode(&hold(0.5), true), Some(Special::Disable.to_bytes()));
+        codec.decode(&state(1), &mut servo);
+        assert_eq!(servo.doing, Doing::Starting);
+        assert_eq!(codec.encode(&hold(0.5), true), Some(Special::Disable.to_bytes()));
+        codec.heard(status::DISABLED);
+        assert!(codec.encode(&hold(0.5), true).is_some_and(damps));
+        assert_eq!(codec.encode(&hold(0.5), true), Some(Special::Enable.to_bytes()));
+    }
+
+    #[test]
+    fn one_whose_registers_have_changed_is_damped_and_not_driven() {
         let mut codec = running(5.0, 0.5);
-        codec.watchdog_is(false);
-        assert_eq!(codec.encode(&hold(0.5), true), None);
-        assert_eq!(codec.encode(&ServoCommand::Damp, true), Some(codec.damp()));
+        codec.has_changed(false);
+        assert!(
+            codec.encode(&hold(0.5), true).is_some_and(damps),
+            "what only asks would keep its last command alive"
+        );
+        assert!(codec.encode(&ServoCommand::Damp, true).is_some_and(damps));
         let mut servo = ServoState::UNKNOWN;
         codec.decode(&state(1), &mut servo);
         assert_eq!((servo.doing, servo.fault.code), (Doing::Faulted, 256));
+        codec.has_changed(true);
+        for command in [hold(0.5), ServoCommand::Damp] {
+            assert_eq!(
+                codec.encode(&command, true),
+                Some(Special::Disable.to_bytes()),
+                "nothing else is heard"
+            );
+        }
     }
 
     #[test]
@@ -239,13 +308,22 @@ mod tests {
     }
 
     #[test]
-    fn damping_has_no_position_gain() {
-        let mut codec = running(50.0, 0.5);
-        // kp 0, kd 1 of 5: the clients' damping frame.
-        assert_eq!(
-            codec.encode(&ServoCommand::Damp, true),
-            Some([0x7f, 0xff, 0x7f, 0xf0, 0, 0x33, 0x37, 0xff])
-        );
+    fn damping_has_no_position_gain_and_stands_still_on_average() {
+        for model in [Model::Dm4310, Model::H3510, Model::Dm10010] {
+            let mut codec = codec(model, 50.0, 0.5);
+            codec.heard(status::ENABLED);
+            codec.enables = 1;
+            let (velocity, torque) = (codec.settings.velocity(), codec.settings.torque());
+            let frames = [0; 2].map(|_| codec.encode(&ServoCommand::Damp, true).unwrap());
+            // kp 0, kd 1 of 5: the clients' damping frame, but for half a step.
+            assert_eq!(frames[1], [0x7f, 0xff, 0x7f, 0xf0, 0, 0x33, 0x38, 0]);
+            let codes = frames.map(Codes::from_bytes);
+            let sum = |scale: khz_wire::mit::Scale, code: fn(&Codes) -> u16| -> f64 {
+                codes.iter().map(|codes| scale.decode(code(codes))).sum()
+            };
+            assert!(sum(velocity, |codes| codes.velocity).abs() < 1e-9);
+            assert!(sum(torque, |codes| codes.torque).abs() < 1e-9);
+        }
     }
 
     #[test]
@@ -268,9 +346,8 @@ mod tests {
     fn a_mirrored_joint_is_mirrored_both_ways() {
         let settings = running(5.0, 0.5).settings.clone();
         let mut codec = Codec::new(settings, Mounting { sign: -1.0, offset: 0.25 });
-        codec.heard(status::ENABLED);
         let target = PositionCommand { velocity: 1.0, torque: 2.0, ..PositionCommand::hold(-0.25) };
-        let bytes = codec.encode(&ServoCommand::Position(target), true).unwrap();
+        let bytes = codec.follow(&target);
         let codes = Codes::from_bytes(bytes);
         assert!((codec.settings.position().decode(codes.position) - 0.5).abs() < 0.001);
         assert!((codec.settings.velocity().decode(codes.velocity) + 1.0).abs() < 0.02);

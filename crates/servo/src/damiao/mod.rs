@@ -6,9 +6,12 @@
 //! - No greatest torque travels.
 //! - A fault is cleared before the first tick only, never by the loop.
 //! - The output has to be enabled by a frame of its own. That is done after each [`ServoCommand::Stop`]: a servo that is
-//!   found off in between has lost its power or was switched off by somebody, and is left alone.
-//! - What was set before the first tick is lost with the power. So before it is enabled and after every missed reply its watchdog is read, and one that has
-//!   another is taken for faulted: it is not driven until it has been made ready again.
+//!   found off in between has lost its power or was switched off by somebody, and is left alone. One that is found on after a
+//!   stop is switched off before it is driven.
+//! - What was set before the first tick is lost with the power. So a run sets a watchdog that is longer by its *mark*, 1 to 15 steps
+//!   of 50 µs, which no servo has had before: whatever a servo has in its flash, it is something else. The watchdog is read before
+//!   a servo is enabled and after every missed reply. One whose watchdog, control mode, ranges or ids are others, or that tells
+//!   of somebody else's write, is taken for faulted: it is not driven until it has been made ready again.
 //! - A reply carries nothing that names its request; see below.
 //!
 //! # Which request does a reply answer?
@@ -37,7 +40,7 @@ use codec::Codec;
 use khz_wire::Frame;
 use khz_wire::damiao::{self, Access, RegisterReply, State, register, status};
 use khz_wire::mit::Scale;
-use queries::{Answer, Queries, Turn};
+use queries::{Answer, MARKS, Marked, Queries, Turn};
 
 /// How one servo is set up.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,9 +113,8 @@ impl FamilySettings for Settings {
     }
 
     fn exchange(&self, id: u8) -> [Frame; 2] {
-        let mut codec = Codec::new(self.clone(), Mounting::default());
-        codec.heard(status::ENABLED);
-        let command = codec.encode(&ServoCommand::Position(crate::PositionCommand::hold(0.0)), true);
+        let codec = Codec::new(self.clone(), Mounting::default());
+        let command = codec.follow(&crate::PositionCommand::hold(0.0));
         let rest = State {
             id,
             status: status::ENABLED,
@@ -123,7 +125,7 @@ impl FamilySettings for Settings {
             rotor: 30,
         };
         [
-            damiao::frame(id.into(), self.can_fd, command.unwrap_or_default()),
+            damiao::frame(id.into(), self.can_fd, command),
             damiao::frame(self.master_id.into(), self.can_fd, rest.to_bytes()),
         ]
     }
@@ -141,8 +143,8 @@ impl FamilySettings for Settings {
         status::ALL.map(|number| (number.into(), status::name(number))).to_vec()
     }
 
-    fn ready(&self, id: u8, watchdog_s: f64) -> Vec<Exchange> {
-        ready::dialogue(self, id, watchdog_s)
+    fn ready(&self, id: u8, watchdog_s: f64, mark: u32) -> Vec<Exchange> {
+        ready::dialogue(self, id, watchdog_s, mark)
     }
 }
 
@@ -157,8 +159,11 @@ pub struct Bus {
 struct Servo {
     number: usize,
     id: u8,
-    /// Its watchdog, as it was set before the first tick.
-    timeout: u32,
+    watchdog_s: f64,
+    /// Its watchdog, as it was set before the first tick; `None`: it was not.
+    timeout: Option<u32>,
+    /// The identifier of somebody else's replies who has its id, too.
+    twin: Option<u32>,
     codec: Codec,
     queries: Queries,
     turn: Turn,
@@ -176,7 +181,9 @@ impl Bus {
         self.servos.push(Servo {
             number: plan.servo,
             id: plan.id,
-            timeout: ready::timeout(plan.watchdog_s),
+            watchdog_s: plan.watchdog_s,
+            timeout: None,
+            twin: None,
             codec: Codec::new(plan.family.clone(), plan.mounting),
             queries: Queries::default(),
             turn: Turn::default(),
@@ -186,12 +193,14 @@ impl Bus {
         });
     }
 
-    /// A frame with an identifier of nobody's: of a second motor with the id of one of these, perhaps.
-    fn take_unknown(&self, frame: &Frame) -> Taken {
-        let id = frame.payload().first().map(|first| first & 0xf);
-        let is_state = !frame.extended && frame.payload().len() == 8;
-        let twin = self.servos.iter().find(|servo| is_state && Some(servo.id & 0xf) == id);
-        twin.map_or(Taken::Unexpected, |servo| Taken::Duplicate { servo: servo.number })
+    /// A frame with an identifier of nobody's.
+    fn take_unknown(&mut self, frame: &Frame) -> Taken {
+        for servo in &mut self.servos {
+            if servo.is_from_twin(frame) {
+                return Taken::Duplicate { servo: servo.number };
+            }
+        }
+        Taken::Unexpected
     }
 }
 
@@ -204,6 +213,9 @@ impl Servo {
         if let Some(register) = self.turn.mark {
             let payload = Access::Read(register).to_bytes(self.id);
             self.mark = damiao::frame(damiao::REGISTERS, can_fd, payload);
+        }
+        if !self.turn.command {
+            return;
         }
         let may_enable = self.verified && !self.queries.is_doubtful();
         self.command = match self.codec.encode(command, may_enable) {
@@ -224,21 +236,42 @@ impl Servo {
         self.codec.settings().replier(frame) == Some(self.id & 0xf)
     }
 
+    /// The frame is of a second motor with its id, known by its answer to a read of ours. Any other frame may be of a device
+    /// that has nothing to do with it.
+    fn is_from_twin(&mut self, frame: &Frame) -> bool {
+        let is_answer = |reply: RegisterReply| reply.asked == damiao::READ && MARKS.contains(&reply.register);
+        if frame.extended || frame.id == damiao::REGISTERS {
+            return false;
+        }
+        if RegisterReply::parse(frame.payload(), self.id).is_some_and(is_answer) {
+            self.twin = Some(frame.id);
+        }
+        let is_its = frame.payload().first().is_some_and(|first| first & 0xf == self.id & 0xf);
+        self.twin == Some(frame.id) && is_its
+    }
+
+    fn take_register(&mut self, reply: &RegisterReply) -> Taken {
+        let servo = self.number;
+        if !ready::is_as_set(self.codec.settings(), self.id, self.timeout, reply) {
+            self.codec.has_changed(ready::is_other_mode(reply));
+        }
+        // Nobody writes registers within the loop; a mark is read.
+        let marked =
+            if reply.asked == damiao::READ { self.queries.marked(reply.register) } else { Marked::No };
+        if marked != Marked::No && reply.register == register::TIMEOUT {
+            self.verified = true;
+        }
+        match marked {
+            Marked::Alone { sent_ns } => Taken::Answer { servo, sent_ns },
+            Marked::Yes => Taken::Aside,
+            Marked::No => Taken::Unexpected,
+        }
+    }
+
     fn take(&mut self, frame: &Frame, state: &mut ServoState) -> Taken {
         let servo = self.number;
-        if let Some(reply) =
-            RegisterReply::parse(frame.payload()).filter(|reply| reply.id == u16::from(self.id))
-        {
-            let is_read = frame.payload().get(2) == Some(&damiao::READ);
-            if !is_read || !self.queries.marked(reply.register) {
-                // Somebody else asks, too.
-                return Taken::Unexpected;
-            }
-            if reply.register == register::TIMEOUT {
-                self.verified = reply.number() == f64::from(self.timeout);
-                self.codec.watchdog_is(self.verified);
-            }
-            return Taken::Aside;
+        if let Some(reply) = RegisterReply::parse(frame.payload(), self.id) {
+            return self.take_register(&reply);
         }
         let Some(said) = State::parse(frame.payload()) else { return Taken::Unexpected };
         match self.queries.answered() {
@@ -254,6 +287,12 @@ impl Servo {
 }
 
 impl Servos for Bus {
+    fn made_ready(&mut self, mark: u32) {
+        for servo in &mut self.servos {
+            servo.timeout = Some(ready::timeout(servo.watchdog_s, mark));
+        }
+    }
+
     fn turns(&self) -> usize {
         self.servos.len()
     }
@@ -278,7 +317,7 @@ impl Servos for Bus {
         let servo = &mut self.servos[turn];
         match servo.part(part) {
             Some((_, true)) => servo.queries.sent(now_ns),
-            Some((_, false)) => servo.queries.sent_mark(),
+            Some((_, false)) => servo.queries.sent_mark(now_ns),
             None => {}
         }
     }

@@ -3,21 +3,21 @@
 use khz_wire::damiao::register;
 
 /// Registers that are read as marks. None of them changes by itself, and every servo has them. The first also shows that a servo
-/// has kept its power.
-const MARKS: [u8; 13] = [
+/// has kept its power. Last are those that a firmware may have to fetch from its flash.
+pub const MARKS: [u8; 13] = [
     register::TIMEOUT,
     register::ID,
     register::MASTER_ID,
     register::CONTROL_MODE,
-    register::HARDWARE,
-    register::SOFTWARE,
-    register::SERIAL,
-    register::POLE_PAIRS,
     register::POSITION_RANGE,
     register::VELOCITY_RANGE,
     register::TORQUE_RANGE,
     register::BIT_RATE,
+    register::POLE_PAIRS,
+    register::SOFTWARE,
     register::SUB_VERSION,
+    register::HARDWARE,
+    register::SERIAL,
 ];
 
 /// With so many marks on their way …
@@ -34,6 +34,17 @@ pub enum Answer {
     Duplicate,
     /// Nobody can tell.
     Unknown,
+}
+
+/// What the value of a register is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marked {
+    /// None of ours.
+    No,
+    /// A mark.
+    Yes,
+    /// The mark that was sent then, and is all that this cycle asks of a servo in step.
+    Alone { sent_ns: i64 },
 }
 
 /// What is sent in a cycle, in this order.
@@ -55,7 +66,7 @@ struct Sent {
 /// A mark that is on its way.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
-    cycle: u64,
+    sent: Sent,
     /// The first command after it, if there has been one.
     next: Option<Sent>,
 }
@@ -81,14 +92,16 @@ pub struct Queries {
 impl Queries {
     /// A cycle begins: what is to be sent. `verify`: the first mark is wanted.
     ///
-    /// In step, the command is sent, with the first mark beside it if that is wanted; the order in which the two are answered
-    /// does not matter. Out of step, a mark and a command take turns, so that a bus carries no more than it does otherwise.
+    /// In step, the command is sent; if the first mark is wanted, that is sent in its place, so that a bus carries no more than it
+    /// does otherwise. Only where a command must not wait, a mark goes beside it; the order in which the two are answered does not
+    /// matter. Out of step, a mark and a command take turns.
     pub fn next(&mut self, verify: bool) -> Turn {
         self.cycle += 1;
         let missed = self.newest.is_some() && !self.in_step;
         self.doubtful |= missed || verify;
         self.turn = if !missed {
-            Turn { mark: if self.doubtful { self.free_mark() } else { None }, command: true }
+            let mark = if self.doubtful { self.free_mark() } else { None };
+            Turn { mark, command: !verify || mark.is_none() }
         } else if let Some(mark) = self.free_mark().filter(|_| self.turn.command) {
             Turn { mark: Some(mark), command: false }
         } else {
@@ -106,15 +119,15 @@ impl Queries {
             return None;
         }
         let free = self.marks.iter().position(Option::is_none);
-        let oldest = || (0..MARKS.len()).min_by_key(|&mark| self.marks[mark].map(|mark| mark.cycle));
+        let oldest = || (0..MARKS.len()).min_by_key(|&mark| self.marks[mark].map(|mark| mark.sent.cycle));
         free.or_else(oldest).map(|mark| MARKS[mark])
     }
 
     /// The cycle's mark was sent.
-    pub fn sent_mark(&mut self) {
+    pub fn sent_mark(&mut self, at_ns: i64) {
         let mark = MARKS.iter().position(|&mark| Some(mark) == self.turn.mark);
         if let Some(mark) = mark {
-            self.marks[mark] = Some(Mark { cycle: self.cycle, next: None });
+            self.marks[mark] = Some(Mark { sent: Sent { cycle: self.cycle, at_ns }, next: None });
         }
     }
 
@@ -134,27 +147,31 @@ impl Queries {
         self.doubtful
     }
 
-    /// This register's value came: true if it was a mark.
-    pub fn marked(&mut self, register: u8) -> bool {
+    /// This register's value came.
+    pub fn marked(&mut self, register: u8) -> Marked {
         let mark = MARKS.iter().position(|&mark| mark == register);
-        let Some(came) = mark.and_then(|mark| self.marks[mark].take()) else { return false };
+        let Some(came) = mark.and_then(|mark| self.marks[mark].take()) else { return Marked::No };
         if mark == Some(0) {
             self.doubtful = false;
         }
         // Replies keep their order: marks from before it were lost.
         for earlier in &mut self.marks {
-            *earlier = earlier.filter(|earlier| earlier.cycle > came.cycle);
+            *earlier = earlier.filter(|earlier| earlier.sent.cycle > came.sent.cycle);
+        }
+        if self.in_step {
+            let is_all = came.sent.cycle == self.cycle && !self.turn.command;
+            return if is_all { Marked::Alone { sent_ns: came.sent.at_ns } } else { Marked::Yes };
         }
         // One that was sent beside a command in step says nothing of the order.
-        let is_alone = came.next.is_none_or(|next| next.cycle != came.cycle);
-        if is_alone && !self.in_step {
+        let is_alone = came.next.is_none_or(|next| next.cycle != came.sent.cycle);
+        if is_alone {
             // Whatever was sent before it has been answered, or never will be.
             match came.next {
                 None => self.in_step = true,
                 next => self.awaited = next,
             }
         }
-        true
+        Marked::Yes
     }
 
     /// A state came.
@@ -181,9 +198,13 @@ mod tests {
     }
 
     fn send(queries: &mut Queries, at_ns: i64) -> Turn {
-        let turn = queries.next(false);
+        send_or_verify(queries, at_ns, false)
+    }
+
+    fn send_or_verify(queries: &mut Queries, at_ns: i64, verify: bool) -> Turn {
+        let turn = queries.next(verify);
         if turn.mark.is_some() {
-            queries.sent_mark();
+            queries.sent_mark(at_ns);
         }
         if turn.command {
             queries.sent(at_ns);
@@ -206,7 +227,9 @@ mod tests {
         send(&mut queries, 0);
         let turn = send(&mut queries, 1);
         assert_eq!(turn, Turn { mark: Some(register::TIMEOUT), command: false });
-        assert!(queries.is_doubtful() && queries.marked(register::TIMEOUT) && !queries.is_doubtful());
+        assert!(queries.is_doubtful());
+        assert_eq!(queries.marked(register::TIMEOUT), Marked::Yes, "the miss is not made good");
+        assert!(!queries.is_doubtful());
         assert_eq!(send(&mut queries, 2), COMMAND);
         assert_eq!(queries.answered(), fresh(2));
     }
@@ -218,7 +241,7 @@ mod tests {
         let turn = send(&mut queries, 1);
         // The reply to 0 comes before the mark.
         assert_eq!(queries.answered(), Answer::Unknown);
-        assert!(queries.marked(turn.mark.unwrap()));
+        assert_eq!(queries.marked(turn.mark.unwrap()), Marked::Yes);
         send(&mut queries, 2);
         assert_eq!(queries.answered(), fresh(2));
         assert_eq!(queries.answered(), Answer::Duplicate);
@@ -263,7 +286,7 @@ mod tests {
             let (mut queries, mut wire) = (Queries::default(), std::collections::VecDeque::new());
             let (mut fresh, mut due) = (0, 0);
             for tick in 0..200_i64 {
-                let turn = send(&mut queries, tick);
+                let turn = send_or_verify(&mut queries, tick, dice(5) == 0);
                 due = due.max(tick + if dice(8) == 0 { dice(6) as i64 } else { 0 });
                 for part in [turn.mark.map(Err), turn.command.then_some(Ok(tick))].into_iter().flatten() {
                     if dice(10) != 0 {
@@ -291,7 +314,7 @@ mod tests {
     fn a_mark_nobody_asked_for_is_none() {
         let mut queries = Queries::default();
         send(&mut queries, 0);
-        assert!(!queries.marked(register::ID) && !queries.marked(60));
+        assert_eq!([register::ID, 60].map(|register| queries.marked(register)), [Marked::No; 2]);
         assert_eq!(queries.answered(), fresh(0));
     }
 
@@ -310,20 +333,47 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_to_be_verified_stays_in_step_whichever_comes_first() {
-        for state_first in [true, false] {
-            let mut queries = Queries::default();
-            send(&mut queries, 0);
-            assert_eq!(queries.answered(), fresh(0));
+    fn verifying_costs_the_bus_nothing_and_is_no_miss() {
+        let mut queries = Queries::default();
+        send(&mut queries, 0);
+        assert_eq!(queries.answered(), fresh(0));
+        assert_eq!(queries.next(true), Turn { mark: Some(register::TIMEOUT), command: false });
+        queries.sent_mark(1);
+        assert_eq!(queries.marked(register::TIMEOUT), Marked::Alone { sent_ns: 1 });
+        assert!(!queries.is_doubtful());
+        assert_eq!(send(&mut queries, 2), COMMAND);
+        assert_eq!(queries.answered(), fresh(2));
+    }
+
+    #[test]
+    fn a_servo_whose_verification_is_lost_is_asked_again() {
+        let mut queries = Queries::default();
+        send(&mut queries, 0);
+        assert_eq!(queries.answered(), fresh(0));
+        let asked = [1, 2, 3].map(|at_ns| {
             let turn = queries.next(true);
+            queries.sent_mark(at_ns);
+            if at_ns > 1 {
+                queries.marked(turn.mark.unwrap());
+            }
+            turn.mark
+        });
+        assert_eq!(asked, [Some(register::TIMEOUT), Some(register::ID), Some(register::TIMEOUT)]);
+        assert!(!queries.is_doubtful());
+        assert_eq!(send(&mut queries, 4), COMMAND);
+    }
+
+    #[test]
+    fn a_mark_beside_a_command_leaves_it_in_step_whichever_comes_first() {
+        for state_first in [true, false] {
+            let mut queries = Queries { doubtful: true, ..Queries::default() };
+            let turn = send(&mut queries, 1);
             assert_eq!(turn, Turn { mark: Some(register::TIMEOUT), command: true });
-            queries.sent_mark();
-            queries.sent(1);
             if state_first {
                 assert_eq!(queries.answered(), fresh(1));
-                assert!(queries.marked(register::TIMEOUT));
+                assert_eq!(queries.marked(register::TIMEOUT), Marked::Yes);
             } else {
-                assert!(queries.marked(register::TIMEOUT));
+                assert_eq!(queries.marked(register::TIMEOUT), Marked::Yes);
                 assert_eq!(queries.answered(), fresh(1));
             }
             assert!(!queries.is_doubtful());

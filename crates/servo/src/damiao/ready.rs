@@ -16,9 +16,12 @@ const IF_SILENT: &str = "check its power, its id, the identifier of its replies 
 /// The value of [`register::CONTROL_MODE`] for MIT commands.
 const MIT: u32 = 1;
 
-/// The exchanges in their order.
-pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64) -> Vec<Exchange> {
+/// The exchanges in their order. What is written is read back, as an echo proves nothing, and not before other registers: replies
+/// keep their order, so no echo is on its way by then. The mark is in the servo before all else is read, and is read last: the
+/// servo has kept its power meanwhile.
+pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64, mark: u32) -> Vec<Exchange> {
     let servo = Servo { settings, id };
+    let timeout = timeout(watchdog_s, mark);
     let mut exchanges = vec![
         servo.special("switch it off", Special::Disable, |_| Heard::Good),
         servo.special("clear its faults", Special::Clear, |state| match state.status {
@@ -28,32 +31,90 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64) -> Vec<Exchange> {
                 status::name(fault)
             )),
         }),
-        servo.is(register::ID, "id", id.into()),
-        servo.is(
-            register::MASTER_ID,
-            "identifier of replies (`damiao.master_id`)",
-            settings.master_id.into(),
-        ),
+        servo.read(register::TIMEOUT, move |told| {
+            if told.number() == f64::from(timeout) { Heard::Used } else { Heard::Good }
+        }),
+        servo.write(register::TIMEOUT, "set its watchdog", timeout),
         servo.write(register::CONTROL_MODE, "set its control mode to MIT", MIT),
-        servo.is(register::CONTROL_MODE, "control mode", MIT),
     ];
-    let ranges = [
-        (register::POSITION_RANGE, "position_range", "rad"),
-        (register::VELOCITY_RANGE, "velocity_range", "rad/s"),
-        (register::TORQUE_RANGE, "torque_range", "N·m"),
-    ];
-    for ((register, key, unit), range) in ranges.into_iter().zip(settings.ranges) {
-        exchanges.push(servo.range(register, key, unit, range));
-    }
-    let timeout = timeout(watchdog_s);
-    exchanges.push(servo.write(register::TIMEOUT, "set its watchdog", timeout));
-    exchanges.push(servo.is(register::TIMEOUT, "watchdog (50 µs each)", timeout));
+    let watched = WATCHED.into_iter().chain([register::TIMEOUT]);
+    exchanges.extend(watched.map(|register| servo.is_as_set(register, timeout)));
     exchanges
 }
 
-/// The watchdog as it travels. 0 would switch it off.
-pub fn timeout(seconds: f64) -> u32 {
-    ((seconds * TIMEOUT_PER_S).round() as u32).max(1)
+/// The watchdog as it travels, longer by the run's mark. 0 would switch it off.
+pub fn timeout(seconds: f64, mark: u32) -> u32 {
+    ((seconds * TIMEOUT_PER_S).round() as u32).max(1) + mark
+}
+
+/// Registers whose values decide what a command does, besides the watchdog.
+pub const WATCHED: [u8; 6] = [
+    register::ID,
+    register::MASTER_ID,
+    register::POSITION_RANGE,
+    register::VELOCITY_RANGE,
+    register::TORQUE_RANGE,
+    register::CONTROL_MODE,
+];
+
+/// What a register must say before the servo may be driven; `None` if that does not matter. NaN: nothing will do.
+fn expected(settings: &Settings, id: u8, timeout: Option<u32>, register: u8) -> Option<f64> {
+    match register {
+        register::ID => Some(id.into()),
+        register::MASTER_ID => Some(settings.master_id.into()),
+        register::TIMEOUT => Some(timeout.map_or(f64::NAN, f64::from)),
+        register::CONTROL_MODE => Some(MIT.into()),
+        register::POSITION_RANGE => Some(settings.ranges[0]),
+        register::VELOCITY_RANGE => Some(settings.ranges[1]),
+        register::TORQUE_RANGE => Some(settings.ranges[2]),
+        _ => None,
+    }
+}
+
+/// What a reply tells of the registers is as they were set. Does not allocate.
+pub fn is_as_set(settings: &Settings, id: u8, timeout: Option<u32>, reply: &RegisterReply) -> bool {
+    let Some(expected) = expected(settings, id, timeout, reply.register) else {
+        // Once the mark is in its flash, it is no sign any more that the servo has kept its power.
+        return (reply.asked, reply.register) != (damiao::STORE, 1);
+    };
+    let same = if register::is_integer(reply.register) { 0.0 } else { SAME * expected };
+    reply.asked == damiao::READ && (reply.number() - expected).abs() <= same
+}
+
+/// The control mode is not that for MIT commands.
+pub fn is_other_mode(reply: &RegisterReply) -> bool {
+    reply.register == register::CONTROL_MODE && reply.number() != f64::from(MIT)
+}
+
+/// Why the servo must not be driven, if a register that was read says something else than it has to.
+pub fn wrong(settings: &Settings, id: u8, timeout: u32, reply: &RegisterReply) -> Option<String> {
+    if is_as_set(settings, id, Some(timeout), reply) {
+        return None;
+    }
+    let (register, told) = (reply.register, reply.number());
+    let expected = expected(settings, id, Some(timeout), register)?;
+    let (name, unit) = named(register);
+    Some(match unit {
+        "" => format!("its {name} (register {register}) is {told}, not {expected}; correct one of them"),
+        _ => format!(
+            "its range (register {register}) is {told} {unit}, the robot file says {expected}: every value would be \
+             wrong by that factor. Is it another `damiao.model`? If the model is right and the motor was set so, write \
+             `damiao.{name} = {told}`"
+        ),
+    })
+}
+
+/// What a watched register is called, and the unit of a range.
+const fn named(register: u8) -> (&'static str, &'static str) {
+    match register {
+        register::ID => ("id", ""),
+        register::MASTER_ID => ("identifier of replies (`damiao.master_id`)", ""),
+        register::CONTROL_MODE => ("control mode", ""),
+        register::POSITION_RANGE => ("position_range", "rad"),
+        register::VELOCITY_RANGE => ("velocity_range", "rad/s"),
+        register::TORQUE_RANGE => ("torque_range", "N·m"),
+        _ => ("watchdog (50 µs each)", ""),
+    }
 }
 
 struct Servo<'a> {
@@ -71,7 +132,6 @@ impl Servo<'_> {
         let (master_id, id) = (u32::from(self.settings.master_id), self.id);
         move |frame| {
             let payload: [u8; 8] = frame.payload().try_into().map_err(|_| Heard::SomethingElse)?;
-            let register = RegisterReply::parse(&payload).filter(|told| told.id == u16::from(id));
             if frame.extended || payload[0] & 0xf != id & 0xf {
                 Err(Heard::SomethingElse)
             } else if frame.id == master_id {
@@ -81,7 +141,7 @@ impl Servo<'_> {
                     "it replies on identifier 0, as motors leave the factory: write {master_id} into its register 7 (`MST_ID`) \
                      and store it"
                 )))
-            } else if register.is_some() {
+            } else if RegisterReply::parse(&payload, id).is_some() {
                 Err(Heard::Wrong(format!(
                     "a motor with its id replies on identifier {}, not {master_id}: there are two with this id, or \
                      `damiao.master_id` is wrong",
@@ -99,12 +159,13 @@ impl Servo<'_> {
         code: Special,
         judge: impl Fn(&State) -> Heard + Send + 'static,
     ) -> Exchange {
-        let reply = self.reply();
+        let (reply, id) = (self.reply(), self.id);
         Exchange {
             what: what.to_owned(),
             if_silent: IF_SILENT,
             frame: self.frame(self.id.into(), code.to_bytes()),
             judge: Box::new(move |frame| match reply(frame) {
+                Ok(payload) if RegisterReply::parse(&payload, id).is_some() => Heard::SomethingElse,
                 Ok(payload) => State::parse(&payload).map_or(Heard::SomethingElse, |state| judge(&state)),
                 Err(heard) => heard,
             }),
@@ -116,9 +177,9 @@ impl Servo<'_> {
         what: String,
         register: u8,
         access: Access,
-        judge: impl Fn(f64) -> Heard + Send + 'static,
+        judge: impl Fn(&RegisterReply) -> Heard + Send + 'static,
     ) -> Exchange {
-        let (reply, id) = (self.reply(), u16::from(self.id));
+        let (reply, id) = (self.reply(), self.id);
         Exchange {
             what,
             if_silent: IF_SILENT,
@@ -128,48 +189,31 @@ impl Servo<'_> {
                     Ok(payload) => payload,
                     Err(heard) => return heard,
                 };
-                let told = RegisterReply::parse(&payload);
-                let told = told.filter(|told| told.id == id && told.register == register);
-                told.map_or(Heard::SomethingElse, |told| judge(told.number()))
+                let told = RegisterReply::parse(&payload, id).filter(|told| told.register == register);
+                told.map_or(Heard::SomethingElse, |told| judge(&told))
             }),
         }
     }
 
+    /// Some motors answer a write like a read.
     fn write(&self, register: u8, what: &str, value: u32) -> Exchange {
-        // The echo proves nothing; the register is read next.
         self.register(what.to_owned(), register, Access::Write(register, value.to_le_bytes()), |_| {
             Heard::Good
         })
     }
 
-    fn is(&self, register: u8, name: &'static str, expected: u32) -> Exchange {
-        self.register(
-            format!("tell register {register}, its {name}"),
-            register,
-            Access::Read(register),
-            move |told| {
-                if told == f64::from(expected) {
-                    return Heard::Good;
-                }
-                Heard::Wrong(format!(
-                    "its {name} (register {register}) is {told}, not {expected}; correct one of them"
-                ))
-            },
-        )
+    fn read(&self, register: u8, judge: impl Fn(&RegisterReply) -> Heard + Send + 'static) -> Exchange {
+        let (name, unit) = named(register);
+        let name = if unit.is_empty() { name.to_owned() } else { format!("`{name}`") };
+        let what = format!("tell register {register}, its {name}");
+        self.register(what, register, Access::Read(register), move |told| {
+            if told.asked == damiao::READ { judge(told) } else { Heard::SomethingElse }
+        })
     }
 
-    fn range(&self, register: u8, key: &'static str, unit: &'static str, expected: f64) -> Exchange {
-        let what = format!("tell register {register}, its `{key}`");
-        self.register(what, register, Access::Read(register), move |told| {
-            if (told - expected).abs() <= SAME * expected {
-                return Heard::Good;
-            }
-            Heard::Wrong(format!(
-                "its range (register {register}) is {told} {unit}, the robot file says {expected}: every value would be \
-                 wrong by that factor. Is it another `damiao.model`? If the model is right and the motor was set so, write \
-                 `damiao.{key} = {told}`"
-            ))
-        })
+    fn is_as_set(&self, register: u8, timeout: u32) -> Exchange {
+        let (settings, id) = (self.settings.clone(), self.id);
+        self.read(register, move |told| wrong(&settings, id, timeout, told).map_or(Heard::Good, Heard::Wrong))
     }
 }
 
@@ -181,28 +225,75 @@ mod tests {
     fn exchanges() -> Vec<Exchange> {
         let file = DamiaoSettings { model: Some(Model::Dm4310), ..DamiaoSettings::default() };
         let settings = Settings::of(&file, 1);
-        dialogue(&settings, 1, 0.05)
+        dialogue(&settings, 1, 0.05, 3)
     }
 
     fn answer(exchange: &Exchange, payload: [u8; 8]) -> Heard {
         (exchange.judge)(&Frame::classic(0x11, &payload).unwrap())
     }
 
+    fn asks(exchanges: &[Exchange], access: Access) -> usize {
+        let bytes = access.to_bytes(1);
+        let found = exchanges.iter().rposition(|exchange| exchange.frame.payload() == bytes);
+        found.unwrap_or_else(|| panic!("{access:?}"))
+    }
+
     #[test]
     fn the_watchdog_is_written_and_read_back() {
         let all = exchanges();
-        let [.., write, read] = &all[..] else { panic!() };
-        assert_eq!(write.frame.payload(), [1, 0, 0x55, 9, 0xe8, 3, 0, 0]);
-        assert_eq!(read.frame.payload()[..4], [1, 0, 0x33, 9]);
-        assert_eq!(answer(read, [1, 0, 0x33, 9, 0xe8, 3, 0, 0]), Heard::Good);
+        let write = asks(&all, Access::Write(9, [0xeb, 3, 0, 0]));
+        let read = asks(&all, Access::Read(9));
+        assert!(write < read && read == all.len() - 1);
+        let read = &all[read];
+        assert_eq!(answer(read, [1, 0, 0x33, 9, 0xeb, 3, 0, 0]), Heard::Good);
         let Heard::Wrong(why) = answer(read, [1, 0, 0x33, 9, 0, 0, 0, 0]) else { panic!() };
-        assert_eq!(why, "its watchdog (50 µs each) (register 9) is 0, not 1000; correct one of them");
-        assert_eq!(timeout(0.00001), 1);
+        assert_eq!(why, "its watchdog (50 µs each) (register 9) is 0, not 1003; correct one of them");
+        assert_eq!(timeout(0.00001, 2), 3);
+    }
+
+    #[test]
+    fn a_mark_that_is_in_the_motor_already_is_no_mark() {
+        let before = exchanges().remove(2);
+        assert_eq!(before.frame.payload(), Access::Read(9).to_bytes(1));
+        assert_eq!(answer(&before, [1, 0, 0x33, 9, 0xeb, 3, 0, 0]), Heard::Used);
+        assert_eq!(answer(&before, [1, 0, 0x33, 9, 0xe8, 3, 0, 0]), Heard::Good);
+        // Long watchdogs are compared to the step, too.
+        let settings = Settings::of(&DamiaoSettings::default(), 1);
+        let told = RegisterReply { asked: damiao::READ, register: 9, value: 600_001_u32.to_le_bytes() };
+        assert!(
+            !is_as_set(&settings, 1, Some(600_002), &told) && is_as_set(&settings, 1, Some(600_001), &told)
+        );
+    }
+
+    #[test]
+    fn the_echo_of_a_write_is_no_reading() {
+        let all = exchanges();
+        for (register, value) in [(9, 0xeb), (10, 1)] {
+            let last = all.iter().rfind(|ask| ask.frame.payload() == Access::Read(register).to_bytes(1));
+            let high = if register == 9 { 3 } else { 0 };
+            assert_eq!(
+                answer(last.unwrap(), [1, 0, 0x55, register, value, high, 0, 0]),
+                Heard::SomethingElse
+            );
+            // Another register is read in between: older echoes have come by then.
+            let value = [value, high, 0, 0];
+            assert!(asks(&all, Access::Read(register)) > asks(&all, Access::Write(register, value)) + 1);
+        }
+    }
+
+    #[test]
+    fn a_reply_about_registers_is_no_state() {
+        for exchange in &exchanges()[..2] {
+            for asked in [damiao::READ, damiao::WRITE, damiao::STORE] {
+                assert_eq!(answer(exchange, [1, 0, asked, 1, 0, 0, 0, 0]), Heard::SomethingElse);
+            }
+        }
     }
 
     #[test]
     fn another_range_is_refused_with_what_to_write() {
-        let velocity = &exchanges()[7];
+        let all = exchanges();
+        let velocity = &all[asks(&all, Access::Read(22))];
         assert_eq!(answer(velocity, [1, 0, 0x33, 22, 0, 0, 0xf0, 0x41]), Heard::Good);
         let Heard::Wrong(why) = answer(velocity, [1, 0, 0x33, 22, 0, 0, 0x20, 0x41]) else { panic!() };
         assert!(
@@ -214,10 +305,10 @@ mod tests {
     #[test]
     fn replies_of_others_and_to_others_are_waited_out() {
         for exchange in &exchanges()[2..] {
-            let register = exchange.frame.payload()[3];
-            let good = [1, 0, 0x33, register, 0, 0, 0, 0];
+            let [_, _, asked, register, ..] = *exchange.frame.payload() else { panic!() };
+            let good = [1, 0, asked, register, 0, 0, 0, 0];
             assert_ne!(answer(exchange, good), Heard::SomethingElse);
-            assert_eq!(answer(exchange, [2, 0, 0x33, register, 0, 0, 0, 0]), Heard::SomethingElse);
+            assert_eq!(answer(exchange, [2, 0, asked, register, 0, 0, 0, 0]), Heard::SomethingElse);
             assert_eq!(answer(exchange, [0x11, 0x7f, 0xff, 0x7f, 0xf7, 0xff, 30, 31]), Heard::SomethingElse);
             let twin = (exchange.judge)(&Frame::classic(0x21, &good).unwrap());
             assert!(matches!(&twin, Heard::Wrong(why) if why.contains("two with this id")), "{twin:?}");

@@ -25,6 +25,12 @@ impl ByHand for Settings {
         who(id).into_iter().collect()
     }
 
+    fn off(&self, id: u8) -> Frame {
+        let stop = |writer: &mut Writer<'_>| write_order(&Order::Stop, &Mounting::default(), writer);
+        let frame = command::frame(Address::to(id, false), stop);
+        frame.unwrap_or_else(|_| unreachable!("a mode fits every frame"))
+    }
+
     fn exchange(
         &self,
         id: u8,
@@ -147,6 +153,7 @@ fn answer(id: u8, frame: &Frame, mounting: &Mounting) -> Answer {
         registers: registers(&reply).collect(),
         identity: identity(&reply),
         damaged: None,
+        wrong: None,
     }
 }
 

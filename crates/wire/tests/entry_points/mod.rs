@@ -186,8 +186,9 @@ pub fn damiao(bytes: &[u8]) {
     if let Some(state) = State::parse(bytes) {
         assert_eq!(state.to_bytes(), bytes);
     }
-    if let Some(reply) = RegisterReply::parse(bytes) {
-        assert_eq!(reply.to_bytes(bytes[2] != khz_wire::damiao::READ), bytes);
+    let id = bytes.first().copied().unwrap_or_default();
+    if let Some(reply) = RegisterReply::parse(bytes, id) {
+        assert_eq!(reply.to_bytes(id), bytes);
         let _ = reply.number();
     }
     if let Ok(command) = <[u8; 8]>::try_from(bytes) {
