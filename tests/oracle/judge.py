@@ -117,7 +117,8 @@ def verdict(told: Figures, expected: Figures) -> None:
     if lost or wrong or not told["ended_well"]:
         assert told["verdict"]["level"] != "good", told["verdict"]
     if inside["lost_periods"]:
-        assert f"lost {inside['lost_periods']}" in told["verdict"]["headline"], told["verdict"]
+        assert f"lost {inside['lost_periods']:,}" in told["verdict"]["text"], told["verdict"]
+    assert told["verdict"]["held"] == (told["ended_well"] and inside["ticks"] > 0 and inside["lost_periods"] == 0)
 
 
 def check_log(log: dict[str, list[Figures]]) -> None:

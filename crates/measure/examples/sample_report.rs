@@ -3,7 +3,6 @@
 //! The figures are made up from a seed; the browser tests open these pages.
 #![allow(missing_docs)]
 use khz_measure::run::page::{Device, Event, Fact, Grant, Joint, PartTimes, RunData};
-use khz_measure::verdict::Verdict;
 use khz_page::{
     Axis, Bar, Better, Comparison, Distribution, Figure, Gantt, Level, Measured, Page, Plot, Ranges, Section,
     StackedTrace, Trace,
@@ -56,12 +55,13 @@ fn run() -> Page {
         subtitle: "12 servos on 4 CAN-FD buses + IMU, emulated, 1 kHz for 10 s".into(),
         verdict: Verdict {
             level: Level::Warning,
+            held: true,
             headline: "held 1000 Hz".into(),
-            reasons: vec![
-                "All replies came in time.".into(),
-                "The loop ran without SCHED_FIFO: not permitted.".into(),
-            ],
-        },
+            reasons: vec!["The loop thread was not granted real-time scheduling.".into()],
+            remedy: Some("run `khz doctor`".into()),
+            ..Verdict::default()
+        }
+        .sentence("held 1000 Hz without real-time scheduling"),
         period_ns: 1_000_000,
         config: "[loop]\nrate_hz = 1000\n".into(),
         ..RunData::default()

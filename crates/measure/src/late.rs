@@ -1,6 +1,6 @@
 //! Late ticks as a reader meets them: which part was late, and why.
 
-use khz_page::{Cell, Column, duration, grouped};
+use khz_page::{Block, Cell, Column, Table, duration, grouped, share};
 use khz_rt::Cause;
 use khz_rt::late::{Causes, LateTick, Lost, Window};
 use serde::{Deserialize, Serialize};
@@ -143,6 +143,60 @@ impl LateReport {
         let [at, response] = [self.at_ns, self.response_ns].map(|ns| duration(ns as f64));
         format!("tick {} at {at} took {response}, {} late: {}", self.tick, self.part, self.sentence())
     }
+}
+
+/// The late ticks of one cause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LateGroup {
+    /// The cause.
+    pub cause: Cause,
+    /// How many had it.
+    pub ticks: u64,
+    /// The longest of them, from the time it waited for to its end, if it was kept.
+    pub worst_ns: Option<i64>,
+    /// Its number.
+    pub worst_tick: Option<u64>,
+}
+
+/// Late ticks by cause, most first; causes that did not occur are left out.
+#[must_use]
+pub fn groups(causes: &Causes, worst: &[LateReport]) -> Vec<LateGroup> {
+    let group = |cause: Cause| {
+        let longest =
+            worst.iter().filter(|late| late.cause == Some(cause)).max_by_key(|late| late.response_ns);
+        LateGroup {
+            cause,
+            ticks: causes.of(cause),
+            worst_ns: longest.map(|late| late.response_ns),
+            worst_tick: longest.map(|late| late.tick),
+        }
+    };
+    let mut groups: Vec<_> = Cause::ALL.into_iter().map(group).filter(|group| group.ticks > 0).collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.ticks));
+    groups
+}
+
+/// Late ticks by cause, as a table, and the worst of them one by one, folded behind it.
+pub(crate) fn blocks(groups: &[LateGroup], worst: Table) -> Vec<Block> {
+    let columns = [
+        Column::text("cause"),
+        Column::number("late ticks", ""),
+        Column::number("share", "%"),
+        Column::number("worst", "ns").worst_is_high(),
+        Column::number("in tick", ""),
+    ];
+    let all: u64 = groups.iter().map(|group| group.ticks).sum();
+    let table = groups.iter().fold(Table::new(columns), |table, group| {
+        table.row([
+            group.cause.name().into(),
+            group.ticks.into(),
+            share(group.ticks, all).into(),
+            group.worst_ns.map(|ns| ns as f64).into(),
+            group.worst_tick.map(|tick| tick as f64).into(),
+        ])
+    });
+    let fold = (!worst.is_empty()).then(|| Block::Fold("The worst, tick by tick".into(), vec![worst.into()]));
+    (!table.is_empty()).then(|| table.into()).into_iter().chain(fold).collect()
 }
 
 /// The late ticks by cause, in one line; causes that did not occur are left out.

@@ -13,19 +13,19 @@ pub use from_log::{FromLog, FromLogError, from_log};
 pub use page_data::page_data;
 
 use crate::budget::{Inputs, Plan};
-use crate::late::{LateReport, lost_lines, tally};
+use crate::late::{LateGroup, LateReport, groups, lost_lines, tally};
 use crate::run::page::PartTimes;
-use crate::verdict::{Facts, Verdict, judge};
-use khz_page::{duration, grouped};
+use crate::verdict::{Broken, Facts, Outside, judge};
+use khz_page::{Verdict, duration, grouped};
 use khz_robot::RobotConfig;
 use khz_robot::config::Clock;
 use khz_robot::launch::Landed;
 use khz_robot::parts::LEARNING;
 use khz_robot::recorder::SinkSummary;
 use khz_robot::run::{RunStats, Stretch};
-use khz_robot::supervisor::{Cause, Phase};
+use khz_robot::supervisor::{Cause, Phase, Trigger};
 use khz_rt::late::{Causes, Lost, window_at};
-use khz_rt::{Grade, Passport, Report, SectionSummary, Summary};
+use khz_rt::{Grade, Passport, Policy, Report, SectionSummary, Summary};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -146,6 +146,9 @@ pub struct Ticks {
     pub overruns: u64,
     /// Replies missed.
     pub missed_replies: u64,
+    /// Of these, in ticks that had less of the bus cycle on the CPU than all replies usually take.
+    #[serde(skip)]
+    pub missed_while_off_cpu: u64,
     /// From the start of the tick before the first to the start of the last.
     pub duration_ns: i64,
 }
@@ -160,6 +163,7 @@ impl Ticks {
             late_wakes: stretch.late_wakes,
             overruns: stretch.overruns,
             missed_replies: stretch.missed_replies,
+            missed_while_off_cpu: stretch.missed_while_off_cpu,
             duration_ns: stretch.span_ns,
         }
     }
@@ -197,6 +201,9 @@ pub struct EventSummary {
     pub bus: Option<String>,
     /// Not part of a run that ends as planned.
     pub trouble: bool,
+    /// What kind of trouble.
+    #[serde(skip)]
+    pub trigger: Option<Trigger>,
 }
 
 /// One servo's counts.
@@ -316,7 +323,6 @@ impl RunSummary {
 
     /// The verdict. `unread`: what of the log could not be read.
     fn judged(&self, config: &RobotConfig, unread: &[String]) -> Verdict {
-        let failures = (!self.ended_well).then(|| format!("It ended with: {}.", self.end));
         let warned = self.events.iter().find(|event| event.trouble && !event.is_change());
         let dropped =
             (self.log_dropped > 0).then(|| format!("{} samples were not recorded.", self.log_dropped));
@@ -342,21 +348,81 @@ impl RunSummary {
             virtual_time: self.clock == Clock::Virtual,
             periods: self.controlled.periods,
             lost: self.controlled.lost_periods,
-            lost_outside: self.outside.lost_periods,
-            late_wakes: self.late_wakes,
-            overruns: self.overruns,
+            late_wakes: self.controlled.late_wakes,
+            overruns: self.controlled.overruns,
             without_frame: self.ticks_without_frame,
             early_frames: self.early_frames,
-            missed_replies: self.missed_replies,
-            missed_while_off_cpu: self.missed_while_off_cpu,
+            missed_replies: self.controlled.missed_replies,
+            missed_while_off_cpu: self.controlled.missed_while_off_cpu,
+            worst_servo: self.worst_servo(),
+            outside: Outside {
+                lost: self.outside.lost_periods,
+                late_wakes: self.outside.late_wakes,
+                overruns: self.outside.overruns,
+                missed_replies: self.outside.missed_replies,
+            },
+            late: self.late_groups(),
+            granted: (config.timing.policy != Policy::Other).then_some(self.grade),
+            broken: (!self.ended_well).then(|| self.broken()),
             late_replies: self.late_replies.saturating_sub(self.duplicates()),
             duplicates: self.duplicates(),
             unexpected_frames: self.unexpected_frames,
             imu_missed: self.imu_missed,
-            failures: failures.into_iter().collect(),
             warnings: warnings.collect(),
             ..Facts::default()
         })
+    }
+}
+
+impl RunSummary {
+    /// Late ticks by cause. Where none was judged, the ticks that lost time.
+    pub fn late_groups(&self) -> Vec<LateGroup> {
+        let lost = &self.lost_time.causes;
+        let disturbed = Causes {
+            late: self.lost_time.ticks,
+            previous_tick: lost.previous_tick,
+            preempted: lost.preempted,
+            blocked: lost.blocked,
+            page_fault: lost.page_fault,
+            unaccounted: lost.unaccounted,
+            ..Causes::default()
+        };
+        groups(if self.late.causes.late > 0 { &self.late.causes } else { &disturbed }, &self.late.worst)
+    }
+
+    /// The servo that missed most replies of the whole run, and how many.
+    fn worst_servo(&self) -> Option<(String, u64)> {
+        let missing = self.servos.iter().filter(|servo| servo.missed > 0);
+        missing.max_by_key(|servo| servo.missed).map(|servo| (servo.name.clone(), servo.missed))
+    }
+
+    /// What brought the robot down.
+    fn broken(&self) -> Broken {
+        let trouble = self.events.iter().find(|event| event.is_change() && event.trouble);
+        Broken {
+            after_s: trouble.filter(|event| event.from == Phase::Active.name()).map(|event| event.time_s),
+            what: self.end.clone(),
+            remedy: trouble.and_then(|event| event.trigger).map(remedy),
+        }
+    }
+}
+
+/// What to do about what brought a robot down.
+const fn remedy(trigger: Trigger) -> &'static str {
+    match trigger {
+        Trigger::Operator | Trigger::Heartbeat => "check the operator's connection",
+        Trigger::ServoFault => "see its voltage, current and temperature in the report, then clear the fault",
+        Trigger::MissedReplies | Trigger::BusDown | Trigger::Stale => {
+            "check power, wiring and ids with `khz bus scan`"
+        }
+        Trigger::Controller => "see its parts with `khz run --budget`, and what it printed",
+        Trigger::Overruns => "run `khz doctor`",
+        Trigger::Imu => "check the IMU's power and connection",
+        Trigger::Tilt => "see the IMU in the report",
+        Trigger::Command => "see the commands in the report, and correct the controller",
+        Trigger::Voltage => "charge the battery, or check the supply under load",
+        Trigger::Temperature => "let the servos cool, and see the torques in the report",
+        Trigger::Position | Trigger::Velocity => "compare the joint in the report with its `limits`",
     }
 }
 
@@ -478,6 +544,7 @@ fn event(
         servo: place.map(|(servo, _)| servo.to_owned()),
         bus: place.map(|(_, bus)| bus.to_owned()),
         trouble: transition.cause.is_trouble(),
+        trigger: transition.cause.trigger(),
     }
 }
 
@@ -503,7 +570,7 @@ mod tests {
 
     fn event(from: &'static str, to: &'static str, cause: &str, trouble: bool) -> EventSummary {
         let cause = cause.to_owned();
-        EventSummary { time_s: 0.0, tick: 0, from, to, cause, servo: None, bus: None, trouble }
+        EventSummary { time_s: 0.0, tick: 0, from, to, cause, servo: None, bus: None, trouble, trigger: None }
     }
 
     #[test]

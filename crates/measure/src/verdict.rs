@@ -1,23 +1,11 @@
-//! The verdict on a run or a measurement: whether it held its rate, and why it is no better.
+//! The verdict on a run or a measurement: whether it held its rate, why it is no better, and what to do.
 //!
-//! It judges what happened. How the loop's thread was set up (real-time, degraded, ordinary) is a fact beside it and
-//! no verdict: a real-time thread can lose periods, and an ordinary one can hold its rate.
+//! It judges what happened. How the loop's thread was set up (real-time, degraded, ordinary) is said beside it and
+//! lowers no level: a real-time thread can lose periods, and an ordinary one can hold its rate.
 
-use khz_page::{Level, grouped};
-use serde::{Deserialize, Serialize};
-
-/// The verdict.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Verdict {
-    /// How good it is.
-    pub level: Level,
-    /// Whether it held its rate: `held 1000 Hz`.
-    #[serde(alias = "grade")]
-    pub headline: String,
-    /// Why it is no better, one sentence each.
-    pub reasons: Vec<String>,
-}
+use crate::late::LateGroup;
+use khz_page::{Level, Verdict, counted, duration, grouped};
+use khz_rt::{Cause, Grade};
 
 /// What the verdict is made of. What does not apply stays at its default.
 #[derive(Clone, Debug, Default)]
@@ -34,8 +22,6 @@ pub struct Facts {
     pub periods: u64,
     /// Of these, periods without a tick.
     pub lost: u64,
-    /// Periods without a tick before and after the time the robot was controlled.
-    pub lost_outside: u64,
     /// Ticks that started a period or more late.
     pub late_wakes: u64,
     /// Ticks that ended after the next was planned.
@@ -48,6 +34,10 @@ pub struct Facts {
     pub missed_replies: u64,
     /// Of these, in ticks that had less of the bus cycle on the CPU than all replies usually take.
     pub missed_while_off_cpu: u64,
+    /// The servo that missed most of them, and how many.
+    pub worst_servo: Option<(String, u64)>,
+    /// What happened before and after the controlled time: switching on and coming down.
+    pub outside: Outside,
     /// Replies to older queries.
     pub late_replies: u64,
     /// Further replies to a query that was answered.
@@ -56,12 +46,40 @@ pub struct Facts {
     pub unexpected_frames: u64,
     /// IMU readings missed.
     pub imu_missed: u64,
+    /// Late ticks by cause, most first.
+    pub late: Vec<LateGroup>,
+    /// What the thread was granted, if it asked for a real-time policy.
+    pub granted: Option<Grade>,
     /// It ended by itself, because a tick took too long: after so many ticks, of so many planned.
     pub stopped: Option<(u64, u64)>,
-    /// What went wrong and ended it, as sentences.
-    pub failures: Vec<String>,
+    /// What brought the robot down.
+    pub broken: Option<Broken>,
     /// What went wrong and did not, as sentences.
     pub warnings: Vec<String>,
+}
+
+/// What of it happened outside the controlled time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outside {
+    /// Periods without a tick.
+    pub lost: u64,
+    /// Ticks that started a period or more late.
+    pub late_wakes: u64,
+    /// Ticks that ended after the next was planned.
+    pub overruns: u64,
+    /// Replies missed while the motors were switched on, or while coming down.
+    pub missed_replies: u64,
+}
+
+/// What brought a robot down, or kept it from coming under control.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Broken {
+    /// When, if it was under control.
+    pub after_s: Option<f64>,
+    /// What happened.
+    pub what: String,
+    /// What to do.
+    pub remedy: Option<&'static str>,
 }
 
 /// A sensor's clock may be off by this share.
@@ -70,71 +88,97 @@ pub const SENSOR_CLOCK: f64 = 0.05;
 /// From this share of lost periods on a run is bad.
 const BAD_SHARE: f64 = 0.01;
 
+const DOCTOR: &str = "run `khz doctor`";
+
 /// The verdict on these facts. Whoever lost a period gets no good one.
 #[must_use]
 pub fn judge(facts: &Facts) -> Verdict {
-    let mut verdict = Verdict { level: Level::Good, headline: headline(facts), reasons: Vec::new() };
-    let mut blame = |bad: bool, at_least: Level, reason: String| {
-        if bad {
-            verdict.level = verdict.level.max(at_least);
-            verdict.reasons.push(reason);
-        }
+    let mut reasons: Vec<(Level, String)> = Vec::new();
+    reasons.extend(failures(facts).map(|reason| (Level::Bad, reason)));
+    reasons.extend(lost(facts));
+    reasons.extend(late_ticks(facts).map(|reason| (Level::Warning, reason)));
+    reasons.extend(missed_replies(facts));
+    reasons.extend(blemishes(facts).map(|reason| (Level::Warning, reason)));
+    reasons.extend(facts.warnings.iter().map(|warning| (Level::Warning, warning.clone())));
+    let verdict = Verdict {
+        level: reasons.iter().map(|(level, _)| *level).max().unwrap_or(Level::Good),
+        held: held(facts) && facts.broken.is_none() && facts.stopped.is_none(),
+        headline: headline(facts),
+        cause: cause(facts),
+        remedy: remedy(facts),
+        reasons: reasons.into_iter().map(|(_, reason)| reason).chain(set_up(facts)).collect(),
+        text: String::new(),
     };
-    for failure in &facts.failures {
-        blame(true, Level::Bad, failure.clone());
-    }
-    if let Some(reason) = stopped(facts) {
-        blame(true, Level::Bad, format!("It {reason}."));
-    }
-    blame(facts.periods == 0, Level::Warning, "The robot was never controlled.".into());
-    let share = facts.lost as f64 / facts.periods.max(1) as f64;
-    let lost = counted(facts.lost, "period");
-    let level = if share >= BAD_SHARE { Level::Bad } else { Level::Warning };
-    blame(facts.lost > 0, level, format!("{lost} of {} passed without a tick.", grouped(facts.periods)));
-    blame(facts.lost == 0 && !held(facts), Level::Warning, format!("The rate was {:.2} Hz.", facts.rate_hz));
-    blame(facts.late_wakes > 0, Level::Warning, started_late(facts.late_wakes));
-    blame(facts.overruns > 0, Level::Warning, format!("{} overran.", counted(facts.overruns, "tick")));
-    let outside = counted(facts.lost_outside, "period");
-    blame(
-        facts.lost_outside > 0,
-        Level::Warning,
-        format!("{outside} passed without a tick during start-up or while coming down."),
-    );
-    let clean = facts.missed_replies.saturating_sub(facts.missed_while_off_cpu);
-    blame(clean > 0, Level::Bad, format!("{} missed.", were(clean, "reply", "replies")));
-    blame(
-        facts.missed_while_off_cpu > 0,
-        Level::Warning,
-        format!(
-            "{} missed while the loop was off its CPU.",
-            were(facts.missed_while_off_cpu, "reply", "replies")
-        ),
-    );
-    for reason in blemishes(facts) {
-        blame(true, Level::Warning, reason);
-    }
-    let unpaced = were(facts.without_frame, "tick", "ticks");
-    blame(
-        facts.without_frame > 0,
-        Level::Warning,
-        format!("{unpaced} started by the timer, without a pace frame."),
-    );
-    let early = were(facts.early_frames, "pace frame", "pace frames");
-    blame(
-        facts.early_frames > 0,
-        Level::Warning,
-        format!("{early} too early to start a tick: set `loop.rate_hz` to the sensor's rate."),
-    );
-    for warning in &facts.warnings {
-        blame(true, Level::Warning, warning.clone());
-    }
-    verdict
+    let what = what(facts, &verdict);
+    verdict.sentence(&what)
 }
 
 /// Whether the rate was held: no period lost, and the sensor's clock within its tolerance.
 fn held(facts: &Facts) -> bool {
     let off = (facts.rate_hz / facts.target_hz - 1.0).abs();
-    facts.lost == 0 && (!facts.sensor_paced || off <= SENSOR_CLOCK)
+    facts.periods > 0 && facts.lost == 0 && (!facts.sensor_paced || off <= SENSOR_CLOCK)
+}
+
+fn failures(facts: &Facts) -> impl Iterator<Item = String> {
+    let broken = facts.broken.as_ref().map(|broken| format!("It ended with: {}.", broken.what));
+    broken.into_iter().chain(stopped(facts).map(|stopped| format!("It {stopped}.")))
+}
+
+fn lost(facts: &Facts) -> Option<(Level, String)> {
+    let share = facts.lost as f64 / facts.periods.max(1) as f64;
+    let level = if share >= BAD_SHARE { Level::Bad } else { Level::Warning };
+    let (lost, periods) = (counted(facts.lost, "period"), grouped(facts.periods));
+    match (facts.periods, facts.lost) {
+        (0, _) if facts.broken.is_some() => None,
+        (0, _) => Some((Level::Warning, "The robot was never controlled.".into())),
+        (_, 0) if held(facts) => None,
+        (_, 0) => Some((Level::Warning, format!("The rate was {:.2} Hz.", facts.rate_hz))),
+        _ => Some((level, format!("{lost} of {periods} passed without a tick."))),
+    }
+}
+
+fn late_ticks(facts: &Facts) -> impl Iterator<Item = String> {
+    let found = [
+        (facts.late_wakes, format!("{} started a period or more late.", counted(facts.late_wakes, "tick"))),
+        (facts.overruns, format!("{} overran.", counted(facts.overruns, "tick"))),
+    ];
+    occurred(found).chain(outside(&facts.outside))
+}
+
+/// What happened while motors were switched on, or while coming down.
+fn outside(outside: &Outside) -> Option<String> {
+    let found = [
+        (outside.lost, format!("{} passed without a tick", counted(outside.lost, "period"))),
+        (
+            outside.late_wakes,
+            format!("{} started a period or more late", counted(outside.late_wakes, "tick")),
+        ),
+        (outside.overruns, format!("{} overran", counted(outside.overruns, "tick"))),
+        (outside.missed_replies, format!("{} missed", were(outside.missed_replies, "reply", "replies"))),
+    ];
+    let told: Vec<String> = occurred(found).collect();
+    (!told.is_empty()).then(|| format!("{} during start-up or while coming down.", told.join(", ")))
+}
+
+fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, String)> {
+    let clean = facts.missed_replies.saturating_sub(facts.missed_while_off_cpu);
+    let by = facts.worst_servo.as_ref().map_or(String::new(), |(servo, count)| {
+        if *count == facts.missed_replies {
+            format!(" by {servo}")
+        } else {
+            format!(" ({} by {servo})", grouped(*count))
+        }
+    });
+    let off = facts.missed_while_off_cpu;
+    let reasons = [
+        (clean, Level::Bad, format!("{} missed{by}.", were(clean, "reply", "replies"))),
+        (
+            off,
+            Level::Warning,
+            format!("{} missed while the loop was off its CPU.", were(off, "reply", "replies")),
+        ),
+    ];
+    reasons.into_iter().filter(|(count, ..)| *count > 0).map(|(_, level, reason)| (level, reason))
 }
 
 /// What was wrong on the buses though every servo was answered for.
@@ -143,7 +187,9 @@ fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
     let duplicates = were(facts.duplicates, "reply", "replies");
     let unexpected = were(facts.unexpected_frames, "frame", "frames");
     let imu = were(facts.imu_missed, "IMU reading", "IMU readings");
-    let found = [
+    let unpaced = were(facts.without_frame, "tick", "ticks");
+    let early = were(facts.early_frames, "pace frame", "pace frames");
+    occurred([
         (facts.late_replies, format!("{late} late: to the query of an earlier tick.")),
         (facts.duplicates, format!("{duplicates} duplicates: two servos may have the same id.")),
         (
@@ -151,8 +197,25 @@ fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
             format!("{unexpected} no reply to a query: something else may send on the bus."),
         ),
         (facts.imu_missed, format!("{imu} missed.")),
-    ];
+        (facts.without_frame, format!("{unpaced} started by the timer, without a pace frame.")),
+        (
+            facts.early_frames,
+            format!("{early} too early to start a tick: set `loop.rate_hz` to the sensor's rate."),
+        ),
+    ])
+}
+
+fn occurred<const N: usize>(found: [(u64, String); N]) -> impl Iterator<Item = String> {
     found.into_iter().filter(|(count, _)| *count > 0).map(|(_, reason)| reason)
+}
+
+/// What the thread asked for and was not granted.
+fn set_up(facts: &Facts) -> Option<String> {
+    let grade = facts.granted.filter(|grade| *grade != Grade::RealTime && !facts.virtual_time)?;
+    Some(match grade {
+        Grade::Ordinary => "The loop thread was not granted real-time scheduling.".into(),
+        _ => "The loop thread was not granted all it asked for.".into(),
+    })
 }
 
 /// `stopped on an overrun after 1 of 2,000 ticks`, if it did.
@@ -162,6 +225,17 @@ fn stopped(facts: &Facts) -> Option<String> {
 }
 
 fn headline(facts: &Facts) -> String {
+    if let Some(broken) = &facts.broken {
+        return match broken.after_s {
+            Some(after_s) => format!("came down after {}", duration(after_s * 1e9)),
+            None => "never under control".into(),
+        };
+    }
+    rate(facts)
+}
+
+/// Whether the rate was held, and by how much not.
+fn rate(facts: &Facts) -> String {
     let target = facts.target_hz;
     if let Some(stopped) = stopped(facts) {
         return format!("did not hold {target} Hz: {stopped}");
@@ -172,18 +246,81 @@ fn headline(facts: &Facts) -> String {
         (_, 0) if held(facts) => format!("held {target} Hz"),
         (_, 0) => format!("did not hold {target} Hz: ran at {:.2} Hz", facts.rate_hz),
         (periods, lost) => {
-            let plural = if periods == 1 { "period" } else { "periods" };
-            format!("did not hold {target} Hz: lost {} of {} {plural}", grouped(lost), grouped(periods))
+            format!("did not hold {target} Hz: lost {} of {}", grouped(lost), counted(periods, "period"))
         }
     }
 }
 
-fn started_late(ticks: u64) -> String {
-    format!("{} started a period or more late.", counted(ticks, "tick"))
+/// What the sentence begins with: what broke comes first, then whether the rate was held.
+fn what(facts: &Facts, verdict: &Verdict) -> String {
+    let rate = rate(facts);
+    let real_time = set_up(facts).filter(|_| verdict.held).map_or("", |_| " without real-time scheduling");
+    match &facts.broken {
+        Some(Broken { after_s: None, what, .. }) => what.clone(),
+        Some(broken) => format!("{}: {}; it {rate} until then", verdict.headline, broken.what),
+        None if verdict.held => format!("{rate}{real_time}{}", but(verdict, real_time.is_empty())),
+        None if facts.lost > 0 && facts.stopped.is_none() => {
+            format!("{rate} ({:.2} %)", 100.0 * facts.lost as f64 / facts.periods.max(1) as f64)
+        }
+        None => rate,
+    }
 }
 
-fn counted(count: u64, what: &str) -> String {
-    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
+/// What a reader has to know although the rate was held.
+fn but(verdict: &Verdict, real_time: bool) -> String {
+    let Some(first) = verdict.reasons.first().filter(|_| verdict.level > Level::Note) else {
+        return String::new();
+    };
+    // That the thread is not real-time is the last reason, and said before.
+    let more = verdict.reasons.len() - 1 - usize::from(!real_time);
+    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+    format!(", but {}{more}", first.trim_end_matches('.'))
+}
+
+/// Late ticks cost periods: what made most of them late. What followed from another late tick is no cause of its own.
+fn cause(facts: &Facts) -> Option<String> {
+    let cost = facts.lost + facts.late_wakes + facts.overruns > 0;
+    let group = leading(facts).filter(|_| cost && facts.broken.is_none())?;
+    let (ticks, late) =
+        (grouped(group.ticks), counted(facts.late.iter().map(|group| group.ticks).sum(), "late tick"));
+    let worst = group.worst_ns.map_or(String::new(), |ns| format!(", worst {}", duration(ns as f64)));
+    Some(format!("{} ({ticks} of {late}{worst})", because(group.cause)))
+}
+
+fn leading(facts: &Facts) -> Option<&LateGroup> {
+    let of_its_own = facts.late.iter().find(|group| group.cause != Cause::PreviousTick);
+    of_its_own.or(facts.late.first())
+}
+
+fn because(cause: Cause) -> &'static str {
+    match cause {
+        Cause::PreviousTick => "the tick before overran",
+        Cause::Preempted => "other threads had its CPU",
+        Cause::Blocked => "the thread was blocked (a lock, a file or a sleep)",
+        Cause::PageFault => "of page faults",
+        Cause::Unaccounted => "of time unaccounted for (hypervisor, SMI or interrupts off)",
+        Cause::Controller => "the controller took too long",
+        Cause::Bus => "replies took too long",
+        Cause::Compute => "computing took too long",
+    }
+}
+
+fn remedy(facts: &Facts) -> Option<String> {
+    if let Some(broken) = &facts.broken {
+        return broken.remedy.map(str::to_owned);
+    }
+    let late = facts.lost + facts.late_wakes + facts.overruns > 0 || facts.stopped.is_some();
+    let clean = facts.missed_replies > facts.missed_while_off_cpu;
+    match leading(facts).map(|group| group.cause).filter(|_| late) {
+        _ if set_up(facts).is_some() => Some(DOCTOR.into()),
+        Some(Cause::Controller) => Some("`khz run --budget` shows its time part by part".into()),
+        Some(Cause::Bus) => Some("`khz budget` shows what the buses need".into()),
+        Some(Cause::Blocked) => Some("keep locks, files and sleeps out of the tick".into()),
+        Some(_) => Some(DOCTOR.into()),
+        None if late => Some(DOCTOR.into()),
+        None if clean => Some("check power, wiring and ids with `khz bus scan`".into()),
+        None => None,
+    }
 }
 
 fn were(count: u64, one: &str, many: &str) -> String {
@@ -198,17 +335,29 @@ mod tests {
         Facts { target_hz: 1000.0, rate_hz: 1000.0, periods: 10_000, ..Facts::default() }
     }
 
+    fn late(cause: Cause, ticks: u64) -> LateGroup {
+        LateGroup { cause, ticks, worst_ns: Some(3_200_000), worst_tick: Some(7) }
+    }
+
+    fn broken(after_s: Option<f64>, what: &str) -> Option<Broken> {
+        Some(Broken { after_s, what: what.into(), remedy: Some("check power") })
+    }
+
     #[test]
     fn a_run_that_held_its_rate_is_good() {
         let verdict = judge(&facts());
-        assert_eq!((verdict.level, verdict.headline.as_str()), (Level::Good, "held 1000 Hz"));
-        assert!(verdict.reasons.is_empty());
+        assert_eq!(
+            (verdict.level, verdict.held, verdict.headline.as_str()),
+            (Level::Good, true, "held 1000 Hz")
+        );
+        assert_eq!(verdict.text, "Held 1000 Hz.");
+        assert!(verdict.reasons.is_empty() && verdict.cause.is_none() && verdict.remedy.is_none());
     }
 
     #[test]
     fn virtual_time_holds_no_rate_of_this_computer() {
-        let verdict = judge(&Facts { virtual_time: true, ..facts() });
-        assert_eq!(verdict.headline, "held 1000 Hz of virtual time");
+        let verdict = judge(&Facts { virtual_time: true, granted: Some(Grade::Ordinary), ..facts() });
+        assert_eq!(verdict.text, "Held 1000 Hz of virtual time.");
     }
 
     #[test]
@@ -217,13 +366,106 @@ mod tests {
         assert_eq!(lost(12).headline, "did not hold 1000 Hz: lost 12 of 10,000 periods");
         assert_eq!(lost(12).reasons, ["12 periods of 10,000 passed without a tick."]);
         assert_eq!([1, 99, 100].map(|n| lost(n).level), [Level::Warning, Level::Warning, Level::Bad]);
+        assert!(!lost(1).held);
+    }
+
+    #[test]
+    fn the_sentence_names_the_cause_of_most_late_ticks_and_what_to_do() {
+        let said = |cause| {
+            judge(&Facts { lost: 12, late: vec![late(cause, 9), late(Cause::Bus, 5)], ..facts() }).text
+        };
+        let lost = "Did not hold 1000 Hz: lost 12 of 10,000 periods (0.12 %), mostly because";
+        let worst = "(9 of 14 late ticks, worst 3.2 ms);";
+        for (cause, because, remedy) in [
+            (Cause::Preempted, "other threads had its CPU", "run `khz doctor`."),
+            (
+                Cause::Unaccounted,
+                "of time unaccounted for (hypervisor, SMI or interrupts off)",
+                "run `khz doctor`.",
+            ),
+            (Cause::PageFault, "of page faults", "run `khz doctor`."),
+            (
+                Cause::Blocked,
+                "the thread was blocked (a lock, a file or a sleep)",
+                "keep locks, files and sleeps out of the tick.",
+            ),
+            (
+                Cause::Controller,
+                "the controller took too long",
+                "`khz run --budget` shows its time part by part.",
+            ),
+            (Cause::Compute, "computing took too long", "run `khz doctor`."),
+        ] {
+            assert_eq!(said(cause), format!("{lost} {because} {worst} {remedy}"));
+        }
+        let bus = judge(&Facts { lost: 12, late: vec![late(Cause::Bus, 5)], ..facts() }).text;
+        let because = "replies took too long (5 of 5 late ticks, worst 3.2 ms); `khz budget` shows what the buses need.";
+        assert_eq!(bus, format!("{lost} {because}"));
+    }
+
+    #[test]
+    fn what_follows_from_a_late_tick_is_no_cause_of_its_own() {
+        let late = vec![late(Cause::PreviousTick, 20), late(Cause::Preempted, 3)];
+        let verdict = judge(&Facts { overruns: 3, late, ..facts() });
+        assert_eq!(
+            verdict.cause.as_deref(),
+            Some("other threads had its CPU (3 of 23 late ticks, worst 3.2 ms)")
+        );
+        assert_eq!(
+            verdict.text,
+            "Held 1000 Hz, but 3 ticks overran, mostly because other threads had its CPU (3 of 23 late ticks, worst 3.2 ms); \
+             run `khz doctor`."
+        );
+    }
+
+    #[test]
+    fn a_run_that_came_down_says_so_first() {
+        let knee = "10 replies missed in a row (knee on bus front)";
+        let verdict = judge(&Facts { broken: broken(Some(3.2), knee), ..facts() });
+        assert_eq!((verdict.level, verdict.held), (Level::Bad, false));
+        assert_eq!(verdict.headline, "came down after 3.2 s");
+        let said = "Came down after 3.2 s: 10 replies missed in a row (knee on bus front); it held 1000 Hz until then; check power.";
+        assert_eq!(verdict.text, said);
+    }
+
+    #[test]
+    fn a_run_that_was_never_under_control_says_why() {
+        let verdict =
+            judge(&Facts { periods: 0, broken: broken(None, "never under control: no reply"), ..facts() });
+        assert_eq!((verdict.level, verdict.headline.as_str()), (Level::Bad, "never under control"));
+        assert_eq!(verdict.text, "Never under control: no reply; check power.");
+    }
+
+    #[test]
+    fn a_thread_that_was_not_granted_real_time_is_said_and_costs_no_level() {
+        let verdict = judge(&Facts { granted: Some(Grade::Ordinary), ..facts() });
+        assert_eq!((verdict.level, verdict.held), (Level::Good, true));
+        assert_eq!(verdict.text, "Held 1000 Hz without real-time scheduling; run `khz doctor`.");
+        let overran = judge(&Facts { granted: Some(Grade::Ordinary), overruns: 1, imu_missed: 1, ..facts() });
+        let said =
+            "Held 1000 Hz without real-time scheduling, but 1 tick overran (and 1 more); run `khz doctor`.";
+        assert_eq!(overran.text, said);
+    }
+
+    #[test]
+    fn missed_replies_name_the_servo_and_those_outside_control_stand_apart() {
+        let servo = Some(("knee".to_owned(), 4));
+        let verdict = judge(&Facts { missed_replies: 5, worst_servo: servo, ..facts() });
+        assert_eq!(verdict.level, Level::Bad);
+        let said = "Held 1000 Hz, but 5 replies were missed (4 by knee); check power, wiring and ids with `khz bus scan`.";
+        assert_eq!(verdict.text, said);
+        let verdict =
+            judge(&Facts { outside: Outside { missed_replies: 5, ..Outside::default() }, ..facts() });
+        assert_eq!(verdict.level, Level::Warning);
+        assert_eq!(verdict.reasons, ["5 replies were missed during start-up or while coming down."]);
     }
 
     #[test]
     fn whatever_cost_a_period_shows() {
+        let outside = Outside { lost: 1, late_wakes: 1, overruns: 1, missed_replies: 1 };
         for bad in [
             Facts { lost: 1, ..facts() },
-            Facts { lost_outside: 1, ..facts() },
+            Facts { outside, ..facts() },
             Facts { late_wakes: 1, ..facts() },
             Facts { overruns: 1, ..facts() },
             Facts { missed_replies: 1, ..facts() },
@@ -237,7 +479,7 @@ mod tests {
             Facts { imu_missed: 950, ..facts() },
             Facts { periods: 0, ..facts() },
             Facts { stopped: Some((1, 2_000)), periods: 1, ..facts() },
-            Facts { failures: vec!["It fell.".into()], ..facts() },
+            Facts { broken: broken(Some(1.0), "it fell"), ..facts() },
             Facts { warnings: vec!["It was hot.".into()], ..facts() },
         ] {
             let verdict = judge(&bad);

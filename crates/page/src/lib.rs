@@ -26,6 +26,7 @@ mod plot;
 mod ranges;
 mod table;
 mod trace;
+mod verdict;
 
 pub use compare::{Better, Comparison, alike, has_percentile, share};
 pub use distribution::Distribution;
@@ -39,6 +40,7 @@ pub use ranges::Ranges;
 use serde::{Deserialize, Serialize};
 pub use table::{Cell, Column, Figure, KeyValues, Table};
 pub use trace::{DEFAULT_BUCKETS, StackedTrace, Trace};
+pub use verdict::{Verdict, counted};
 
 /// Colours the page tells lines and bars apart by, before they repeat.
 const COLOURS: usize = 8;

@@ -12,6 +12,7 @@ pub struct Page {
     title: String,
     subtitle: String,
     badges: Vec<(Level, String)>,
+    pub(super) lead: Option<(Level, String)>,
     sections: Vec<Section>,
 }
 
@@ -46,6 +47,8 @@ pub enum Block {
     Comparison(Comparison),
     /// A text in a fixed-width font that the reader unfolds, with its title: a configuration.
     Listing(String, String),
+    /// Blocks the reader unfolds, with their title. Plots in it are drawn once it is open.
+    Fold(String, Vec<Block>),
 }
 
 macro_rules! blocks {
@@ -64,7 +67,8 @@ const SCRIPT: &str = include_str!("assets/page.js");
 impl Page {
     /// An empty page.
     pub fn new(title: impl Into<String>) -> Self {
-        Self { title: title.into(), subtitle: String::new(), badges: Vec::new(), sections: Vec::new() }
+        let title = title.into();
+        Self { title, subtitle: String::new(), badges: Vec::new(), lead: None, sections: Vec::new() }
     }
 
     /// A line under the title.
@@ -148,6 +152,11 @@ impl Block {
                 let (title, text) = (Text(title), Text(text));
                 writeln!(out, "<details><summary>{title}</summary><pre>{text}</pre></details>")
             }
+            Self::Fold(title, blocks) => {
+                write!(out, "<details class=\"fold\"><summary>{}</summary>", Text(title))?;
+                blocks.iter().try_for_each(|block| block.html(out))?;
+                writeln!(out, "</details>")
+            }
         }
     }
 }
@@ -171,6 +180,9 @@ impl fmt::Display for Page {
         )?;
         for (level, text) in &self.badges {
             write!(f, "<span class=\"badge {}\">{}</span>", level.class(), Text(text))?;
+        }
+        if let Some((level, text)) = &self.lead {
+            write!(f, "<p class=\"verdict {}\">{}</p>", level.class(), Text(text))?;
         }
         if !self.subtitle.is_empty() {
             write!(f, "<p>{}</p>", Text(&self.subtitle))?;

@@ -96,6 +96,22 @@ impl Causes {
         } += 1;
     }
 
+    /// These and others together.
+    #[must_use]
+    pub fn and(self, other: &Causes) -> Causes {
+        Causes {
+            late: self.late + other.late,
+            previous_tick: self.previous_tick + other.previous_tick,
+            preempted: self.preempted + other.preempted,
+            blocked: self.blocked + other.blocked,
+            page_fault: self.page_fault + other.page_fault,
+            unaccounted: self.unaccounted + other.unaccounted,
+            controller: self.controller + other.controller,
+            bus: self.bus + other.bus,
+            compute: self.compute + other.compute,
+        }
+    }
+
     /// How many had this cause.
     #[must_use]
     pub fn of(&self, cause: Cause) -> u64 {

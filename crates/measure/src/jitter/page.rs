@@ -1,11 +1,12 @@
 //! Results as a page: lines over time, histograms, percentile curves, side by side.
 
 use super::result::{Buckets, Run};
-use crate::late::LateReport;
+use crate::late::{LateGroup, LateReport, blocks, groups};
 use khz_page::{
     Axis, Better, Block, Cell, Column, Comparison, Distribution, Figure, KeyValues, Level, Page, Plot,
     Section, Stroke, Table, alike, duration, grouped, has_percentile, share,
 };
+use khz_rt::late::Causes;
 use khz_rt::{Policy, Summary};
 
 /// One page for one run or several. `bin_ns` is the width of the histograms' bins; chosen by the data if not
@@ -18,8 +19,7 @@ pub fn page(runs: &[Run], bin_ns: Option<i64>) -> Page {
     };
     let mut page = Page::new(title).subtitle(runs.first().map_or(String::new(), subtitle));
     if let [run] = runs {
-        let verdict = run.verdict();
-        page = page.badge(verdict.level, verdict.headline);
+        page = page.verdict(&run.verdict());
     }
     page = page.section(overview(runs)).section(distributions(runs, bin_ns)).section(over_time(runs));
     page = late(runs).into_iter().fold(page, Page::section);
@@ -221,13 +221,20 @@ fn late(runs: &[Run]) -> Option<Section> {
     all.sort_by_key(|(_, late)| std::cmp::Reverse(late.response_ns));
     let table =
         all.iter().take(MOST_LATE).fold(Table::new(columns), |table, (run, late)| table.row(row(run, late)));
-    let text = "The worst ticks of all runs, and what was different about them.";
-    let section = (!table.is_empty()).then(|| Section::new("Late ticks").text(text).with(table))?;
+    let text = "The late ticks by cause, and what was different about the worst.";
+    let section = (!table.is_empty()).then(|| Section::new("Late ticks").text(text))?;
+    let section = blocks(&all_groups(runs), table).into_iter().fold(section, Section::with);
     let traced = runs.iter().filter(|run| !run.kernel_events.is_empty());
     Some(traced.fold(section, |section, run| {
         let title = format!("What the kernel recorded before the first late tick of {}", run.name);
         section.with(Block::Listing(title, run.kernel_events.join("\n")))
     }))
+}
+
+/// The late ticks of all runs by cause.
+fn all_groups(runs: &[Run]) -> Vec<LateGroup> {
+    let worst: Vec<LateReport> = runs.iter().flat_map(|run| run.late.iter().cloned()).collect();
+    groups(&runs.iter().fold(Causes::default(), |all, run| all.and(&run.causes)), &worst)
 }
 
 /// Late ticks the page lists.

@@ -3,10 +3,11 @@
 use super::plan::Plan;
 use super::recording::Recording;
 use crate::late::LateReport;
-use crate::verdict::{Facts, Verdict, judge};
-use khz_page::Trace;
+use crate::late::groups;
+use crate::verdict::{Facts, judge};
+use khz_page::{Trace, Verdict};
 use khz_rt::late::{Causes, Lost};
-use khz_rt::{Counts, Grade, Histogram, Overrun, Passport, Report, Summary, Usage};
+use khz_rt::{Counts, Grade, Histogram, Overrun, Passport, Policy, Report, Summary, Usage};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -268,6 +269,8 @@ impl Run {
             late_wakes: self.counts.late_wakes,
             overruns: self.counts.overruns,
             stopped: self.stopped().then_some((self.counts.ticks, self.plan.ticks)),
+            late: groups(&self.causes, &self.late),
+            granted: (self.plan.policy != Policy::Other).then(|| self.grade()),
             ..Facts::default()
         })
     }

@@ -18,6 +18,7 @@ pub fn run(run: &Run) -> String {
 fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
     let (plan, ns) = (&run.plan, |ns: i64| duration(ns as f64));
     let cpu = plan.cpu.map_or(String::new(), |cpu| format!(", CPU {cpu}"));
+    writeln!(out, "{}", run.verdict().text)?;
     writeln!(
         out,
         "{}{cpu}: {} of {} ticks of {}, work {}",
@@ -38,7 +39,7 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
     ];
     metrics.iter().try_for_each(|(name, summary)| row(out, cells(name, summary)))?;
     let counts = &run.counts;
-    writeln!(out, "{}: {:.2} Hz", run.verdict().headline, run.rate_hz())?;
+    writeln!(out, "rate {:.2} Hz", run.rate_hz())?;
     writeln!(
         out,
         "overruns {}, lost periods {} of {}, late wakes {}",

@@ -1,9 +1,8 @@
 //! The page of one run of a robot.
-use crate::late::LateReport;
-use crate::verdict::Verdict;
+use crate::late::{LateGroup, LateReport, blocks};
 use khz_page::{
     Axis, Block, Cell, Column, Distribution, Figure, Gantt, KeyValues, Level, Measured, Page, Plot, Ranges,
-    Section, StackedTrace, Stroke, Table, Trace, duration,
+    Section, StackedTrace, Stroke, Table, Trace, Verdict, duration,
 };
 use khz_rt::Summary;
 use serde::{Deserialize, Serialize};
@@ -36,6 +35,8 @@ pub struct RunData {
     pub phases: StackedTrace,
     /// The parts of all ticks, more than the phases: how late it began, sections of the controller.
     pub parts: Vec<PartTimes>,
+    /// Late ticks by cause, most first.
+    pub late_groups: Vec<LateGroup>,
     /// The worst late ticks.
     pub late: Vec<LateReport>,
     /// How many ticks were late, in a sentence.
@@ -75,10 +76,13 @@ impl PartTimes {
         self.predicted_ns.map(|predicted_ns| self.time_ns.p50 - predicted_ns)
     }
 
-    /// The median is off the prediction by more than 20 % of it.
-    pub fn is_off(&self) -> bool {
-        let off = |predicted_ns: i64| (self.time_ns.p50 - predicted_ns).abs() * 5 > predicted_ns;
-        self.predicted_ns.is_some_and(off)
+    /// The median is worse than predicted: by more than 20 %, and by enough to matter to a tick.
+    pub fn is_worse(&self) -> bool {
+        let worse = |predicted_ns: i64| {
+            let over_ns = self.time_ns.p50 - predicted_ns;
+            over_ns * 5 > predicted_ns && over_ns > MATTERS_NS
+        };
+        self.predicted_ns.is_some_and(worse)
     }
 
     /// The difference in words; empty without a prediction.
@@ -90,10 +94,13 @@ impl PartTimes {
         let size = duration(difference_ns.abs() as f64);
         let share = difference_ns.abs() as f64 / predicted_ns as f64 * 100.0;
         let share = if predicted_ns > 0 { format!(" ({sign}{share:.0} %)") } else { String::new() };
-        let flag = if self.is_off() { " — look here" } else { "" };
+        let flag = if self.is_worse() { " — look here" } else { "" };
         format!("{sign}{size}{share}{flag}")
     }
 }
+
+/// A part this much longer than predicted matters: 1 % of a tick at 1 kHz.
+const MATTERS_NS: i64 = 10_000;
 
 /// One joint over time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -186,8 +193,7 @@ const MOST_EVENTS: usize = 1_000;
 impl RunData {
     /// The page.
     pub fn page(&self) -> Page {
-        let mut page =
-            Page::new(&self.title).subtitle(&self.subtitle).badge(self.verdict.level, &self.verdict.headline);
+        let mut page = Page::new(&self.title).subtitle(&self.subtitle).verdict(&self.verdict);
         let sections = [
             Some(self.summary()),
             self.timing(),
@@ -359,7 +365,7 @@ impl RunData {
             self.late.iter().fold(Table::new(LateReport::columns()), |table, late| table.row(late.cells()));
         let section =
             (!self.late_counts.is_empty()).then(|| Section::new("Late ticks").text(&self.late_counts))?;
-        Some(section.with_some((!self.late.is_empty()).then_some(table)))
+        Some(blocks(&self.late_groups, table).into_iter().fold(section, Section::with))
     }
 
     fn joint_plots(&self) -> Option<Section> {
@@ -489,16 +495,17 @@ mod tests {
     }
 
     #[test]
-    fn a_part_far_from_its_prediction_is_pointed_out() {
+    fn only_a_part_that_is_worse_than_predicted_is_pointed_out() {
         let part = |p50, predicted_ns| PartTimes {
             name: "bus".into(),
             time_ns: Summary { p50, ..Summary::default() },
             predicted_ns,
         };
-        assert_eq!(part(130, Some(100)).difference(), "+30 ns (+30 %) — look here");
-        assert_eq!(part(120, Some(100)).difference(), "+20 ns (+20 %)");
-        assert_eq!(part(90, Some(100)).difference(), "−10 ns (−10 %)");
-        assert_eq!(part(1, Some(0)).difference(), "+1 ns — look here");
+        assert_eq!(part(130_000, Some(100_000)).difference(), "+30 µs (+30 %) — look here");
+        assert_eq!(part(120_000, Some(100_000)).difference(), "+20 µs (+20 %)");
+        assert_eq!(part(13_000, Some(9_000)).difference(), "+4 µs (+44 %)");
+        assert_eq!(part(9_000, Some(100_000)).difference(), "−91 µs (−91 %)");
+        assert_eq!(part(1, Some(0)).difference(), "+1 ns");
         assert_eq!(part(1, None).difference(), "");
     }
 

@@ -34,6 +34,7 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
         start_delay: Distribution::from_ns(stats.start_delay.values()),
         phases: over_time.phases,
         parts: if summary.clock == Clock::Real { summary.all_parts() } else { Vec::new() },
+        late_groups: summary.late_groups(),
         late: summary.late.worst.clone(),
         late_counts: format!(
             "{} of {} judged ticks were later than usual by more than {}: {}. The first {LEARNING} controlled ticks are not \
@@ -119,8 +120,8 @@ fn all_figures(summary: &RunSummary) -> Vec<Figure> {
         judged(
             "rate",
             format!("{:.2} Hz", summary.rate_hz),
-            summary.verdict.headline.clone(),
-            ticks.lost_periods == 0 && summary.verdict.headline.starts_with("held"),
+            format!("asked for {} Hz", summary.target_rate_hz),
+            ticks.lost_periods == 0 && ticks.periods > 0,
         ),
         judged(
             "lost periods",
@@ -241,6 +242,7 @@ mod tests {
             servo: None,
             bus: None,
             trouble: true,
+            trigger: None,
         };
         assert_eq!(
             ["active", "damping"].map(|to| page_event(&event(to)).level),

@@ -47,8 +47,9 @@ fn counts(summary: &RunSummary) -> Vec<String> {
     let ticks = &summary.controlled;
     let [lost, unaccounted] = summary.lost_lines();
     let mut lines = vec![
+        summary.verdict.text.clone(),
         format!("{}: {} ticks, {}", summary.robot, summary.ticks, summary.end),
-        format!("rate            {:>10.3} Hz: {}", summary.rate_hz, summary.verdict.headline),
+        format!("rate            {:>10.3} Hz", summary.rate_hz),
         format!(
             "lost periods    {:>10}    (of {} controlled; {} outside; {} late wakes)",
             grouped(ticks.lost_periods),
