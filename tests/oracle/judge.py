@@ -20,6 +20,7 @@ NOT_FROM_THE_LOG = {
     "grants": "what the kernel granted",
     "end": "words",
     "ended_well": "the exit code",
+    "required": "empty here: what --require said; tested in Rust",
     "events": "compared with the record `event`",
     "events_left_out": "what the summary leaves out",
     "passport": "the machine",

@@ -1,4 +1,4 @@
-//! The live line of a run: rate, missed replies, 99th percentile of the wake latency, worst cycle.
+//! The live line of a run: rate, missed replies, 99th percentile of the wake latency, worst cycle, and why ticks overran.
 
 use khz_robot::config::Clock;
 use khz_robot::session::{LiveTick, Session};
@@ -70,13 +70,24 @@ struct Live {
     wake: Histogram,
     worst_cycle_ns: i64,
     missed: u64,
+    late: u64,
+    cause: Option<&'static str>,
     first: Option<LiveTick>,
     last: Option<LiveTick>,
 }
 
 impl Live {
     fn new(clock: Clock) -> Self {
-        Self { clock, wake: Histogram::new(), worst_cycle_ns: 0, missed: 0, first: None, last: None }
+        Self {
+            clock,
+            wake: Histogram::new(),
+            worst_cycle_ns: 0,
+            missed: 0,
+            late: 0,
+            cause: None,
+            first: None,
+            last: None,
+        }
     }
 
     fn take(&mut self, tick: &LiveTick) {
@@ -85,6 +96,10 @@ impl Live {
         self.wake.record(tick.wake_latency_ns, tick.started_ns);
         self.worst_cycle_ns = self.worst_cycle_ns.max(tick.cycle_ns);
         self.missed += u64::from(tick.missed);
+        if tick.overrun {
+            self.late += 1;
+            self.cause = Some(tick.cause.map_or("its own work", khz_rt::Cause::name));
+        }
     }
 
     fn line(&self) -> Option<String> {
@@ -96,15 +111,22 @@ impl Live {
             return Some(format!("{CLEAR}{seconds:>6.1} s of virtual time  {}", last.phase.name()));
         }
         let Summary { p99, .. } = self.wake.summary();
-        Some(format!(
-            "{CLEAR}{:>6.1} s  {:<8} {:>8.2} Hz  missed {}  wake p99 {}  worst cycle {}",
-            elapsed_ns as f64 * 1e-9,
-            last.phase.name(),
-            (last.number - first.number) as f64 / elapsed_ns as f64 * 1e9,
-            self.missed,
-            micros(p99),
-            micros(self.worst_cycle_ns),
-        ))
+        Some(
+            format!(
+                "{CLEAR}{:>6.1} s  {:<8} {:>8.2} Hz  missed {}  wake p99 {}  worst cycle {}",
+                elapsed_ns as f64 * 1e-9,
+                last.phase.name(),
+                (last.number - first.number) as f64 / elapsed_ns as f64 * 1e9,
+                self.missed,
+                micros(p99),
+                micros(self.worst_cycle_ns),
+            ) + &self.overruns(),
+        )
+    }
+
+    /// How many ticks overran, and why the last did.
+    fn overruns(&self) -> String {
+        self.cause.map_or(String::new(), |cause| format!("  overruns {} (last: {cause})", self.late))
     }
 }
 
@@ -115,4 +137,30 @@ pub(crate) fn show(text: &str) {
 
 fn micros(ns: i64) -> String {
     format!("{:.1} µs", ns as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_robot::supervisor::Phase;
+
+    #[test]
+    fn the_line_says_why_ticks_overran() {
+        let mut live = Live::new(Clock::Real);
+        let quiet = LiveTick {
+            number: 1,
+            started_ns: 0,
+            wake_latency_ns: 0,
+            cycle_ns: 0,
+            missed: 0,
+            overrun: false,
+            cause: None,
+            phase: Phase::Active,
+        };
+        live.take(&quiet);
+        assert!(!live.line().unwrap_or_default().contains("overruns"));
+        live.take(&LiveTick { overrun: true, cause: Some(khz_rt::Cause::Preempted), ..quiet });
+        let line = live.line().unwrap_or_default();
+        assert!(line.ends_with("  overruns 1 (last: preempted)"), "{line}");
+    }
 }

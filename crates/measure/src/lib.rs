@@ -5,5 +5,6 @@ pub mod budget;
 pub mod doctor;
 pub mod jitter;
 pub mod late;
+pub mod require;
 pub mod run;
 pub mod verdict;

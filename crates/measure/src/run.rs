@@ -14,6 +14,7 @@ pub use page_data::page_data;
 
 use crate::budget::{Inputs, Plan};
 use crate::late::{LateGroup, LateReport, groups, lost_lines, tally};
+use crate::require::{Required, Requirements, amended};
 use crate::run::page::PartTimes;
 use crate::verdict::{Broken, Facts, Outside, judge};
 use khz_page::{Verdict, duration, grouped};
@@ -58,6 +59,9 @@ pub struct RunSummary {
     pub unexpected_frames: u64,
     /// IMU readings missed.
     pub imu_missed: u64,
+    /// The robot has an IMU.
+    #[serde(skip)]
+    pub has_imu: bool,
     /// Ticks that ended after the next should have begun.
     pub overruns: u64,
     /// Periods without a tick, as the overrun policy counts them.
@@ -111,6 +115,8 @@ pub struct RunSummary {
     pub end: String,
     /// Whether the robot came under control and the run ended as planned; what was only warned of does not count.
     pub ended_well: bool,
+    /// What was required of it, and whether it is met.
+    pub required: Vec<Required>,
     /// Changes of phase, and what was warned of or derated for. Of very many the first and the last; the log has all.
     pub events: Vec<EventSummary>,
     /// How many were left out between these.
@@ -271,6 +277,7 @@ impl RunSummary {
             late_replies: stats.late_replies,
             unexpected_frames: stats.foreign_frames,
             imu_missed: stats.imu_missed,
+            has_imu: config.imu.is_some(),
             overruns: stats.overruns,
             skipped: stats.skipped,
             late_wakes: stats.late_wakes,
@@ -297,6 +304,7 @@ impl RunSummary {
             grants: outcome.grants.clone(),
             end,
             ended_well,
+            required: Vec::new(),
             events,
             events_left_out: stats.transitions_left_out,
             servos: (0..config.servos.len()).map(|index| servo(config, landed, index)).collect(),
@@ -319,6 +327,17 @@ impl RunSummary {
     /// Further replies to one query, of all servos.
     pub fn duplicates(&self) -> u64 {
         self.servos.iter().map(|servo| servo.duplicates).sum()
+    }
+
+    /// Checks what is required of it; what is not met comes first in the verdict.
+    pub fn require(&mut self, requirements: &Requirements<Self>) {
+        self.required = requirements.check(self);
+        self.verdict = amended(std::mem::take(&mut self.verdict), &self.required);
+    }
+
+    /// Nothing brought the robot down, and all that was required is met.
+    pub fn is_well(&self) -> bool {
+        self.ended_well && self.required.iter().all(|required| required.met)
     }
 
     /// The verdict. `unread`: what of the log could not be read.

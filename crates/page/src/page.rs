@@ -1,7 +1,7 @@
 //! A page and its sections.
 use super::markup::Text;
 use super::table::figures_html;
-use super::{Comparison, Figure, Gantt, KeyValues, Level, Plot, Ranges, Table};
+use super::{Comparison, Figure, Gantt, KeyValues, Level, Plot, Ranges, Table, Verdict};
 use std::fmt;
 
 /// A self-contained HTML page: one file, no request, works from `file://`.
@@ -12,7 +12,7 @@ pub struct Page {
     title: String,
     subtitle: String,
     badges: Vec<(Level, String)>,
-    pub(super) lead: Option<(Level, String)>,
+    pub(super) verdict: Option<Verdict>,
     sections: Vec<Section>,
 }
 
@@ -68,7 +68,7 @@ impl Page {
     /// An empty page.
     pub fn new(title: impl Into<String>) -> Self {
         let title = title.into();
-        Self { title, subtitle: String::new(), badges: Vec::new(), lead: None, sections: Vec::new() }
+        Self { title, subtitle: String::new(), badges: Vec::new(), verdict: None, sections: Vec::new() }
     }
 
     /// A line under the title.
@@ -178,10 +178,11 @@ impl fmt::Display for Page {
             f,
             "{HEAD}<title>{title}</title>\n<style>{STYLE}</style></head><body>\n<header><h1>{title}</h1>"
         )?;
-        for (level, text) in &self.badges {
+        let verdict = self.verdict.iter().map(|verdict| (&verdict.level, &verdict.headline));
+        for (level, text) in verdict.chain(self.badges.iter().map(|(level, text)| (level, text))) {
             write!(f, "<span class=\"badge {}\">{}</span>", level.class(), Text(text))?;
         }
-        if let Some((level, text)) = &self.lead {
+        if let Some(Verdict { level, text, .. }) = &self.verdict {
             write!(f, "<p class=\"verdict {}\">{}</p>", level.class(), Text(text))?;
         }
         if !self.subtitle.is_empty() {

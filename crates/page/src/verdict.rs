@@ -36,11 +36,11 @@ impl Verdict {
 }
 
 impl Page {
-    /// The verdict: a badge beside the title and the sentence under it.
+    /// The verdict: a badge beside the title and the sentence under it. A later one replaces it.
     #[must_use]
     pub fn verdict(mut self, verdict: &Verdict) -> Self {
-        self.lead = Some((verdict.level, verdict.text.clone()));
-        self.badge(verdict.level, &verdict.headline)
+        self.verdict = Some(verdict.clone());
+        self
     }
 }
 

@@ -10,7 +10,7 @@ use crate::time::{RealTime, Receive, VirtualTime};
 use khz_rt::late::{self, Window};
 use khz_rt::panics::{self, Panic};
 use khz_rt::{
-    Grade, Granted, Overrun, Passport, Report, SectionSummary, Setup, SetupError, Usage, Waiter, Wake,
+    Cause, Grade, Granted, Overrun, Passport, Report, SectionSummary, Setup, SetupError, Usage, Waiter, Wake,
 };
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
@@ -74,6 +74,10 @@ pub struct LiveTick {
     pub cycle_ns: i64,
     /// Replies missed.
     pub missed: u16,
+    /// It ended after the next should have begun.
+    pub overrun: bool,
+    /// What it lost 50 µs or more to.
+    pub cause: Option<Cause>,
     /// The phase after it.
     pub phase: Phase,
 }
@@ -267,6 +271,8 @@ impl Observer for Live {
             wake_latency_ns: tick.timing.wake_latency_ns(),
             cycle_ns: tick.timing.cycle_ns(),
             missed: tick.machine.result().missed,
+            overrun: tick.overrun,
+            cause: tick.disturbance.cause(),
             phase: tick.machine.phase(),
         };
         let _ = self.0.push(live);

@@ -1,5 +1,6 @@
 //! What a run learned: saved, shown, compared.
 mod page;
+mod verdict;
 
 use super::modes::{Excursions, Mode, modes};
 use super::plan::Plan;
@@ -7,7 +8,7 @@ use super::planned::{PlannedResults, of_all};
 use super::tally::{DeviceTally, Split, Tally};
 use super::theory::{Network, Shares, Theory};
 use super::{Ask, Counts, Receive, Unattended, Unexpected};
-use khz_page::{Distribution, Level, Measured};
+use khz_page::{Distribution, Measured};
 use khz_rt::{Passport, Report, Wake};
 use serde::{Deserialize, Serialize};
 
@@ -288,20 +289,6 @@ impl Results {
         modes(self.excursions.all())
     }
 
-    /// How good the run was: whole and in time, answered but not as it should be, or not whole.
-    fn badge(&self) -> (Level, String) {
-        match (self.problems(), self.warnings()) {
-            (problems, warnings) if problems.is_empty() && warnings.is_empty() => {
-                (Level::Good, "all answered in time".into())
-            }
-            (problems, warnings) if problems.is_empty() => {
-                (Level::Warning, format!("all answered, {warnings}"))
-            }
-            (problems, warnings) if warnings.is_empty() => (Level::Bad, problems),
-            (problems, warnings) => (Level::Bad, format!("{problems}, {warnings}")),
-        }
-    }
-
     /// What was not as it should be though every question was answered, empty if nothing: `225 late, 225 of 300 ticks
     /// incomplete`.
     pub fn warnings(&self) -> String {
@@ -491,7 +478,9 @@ mod tests {
         let mut late = answered(0, 229_000);
         (late.ticks, late.incomplete) = (4, 3);
         late.devices[0].counts = Counts { sent: 4, answered: 4, late: 3, ..Counts::default() };
-        assert_eq!(late.badge(), (Level::Warning, "all answered, 3 late, 3 of 4 ticks incomplete".into()));
+        let verdict = late.verdict();
+        assert_eq!(verdict.level, khz_page::Level::Warning);
+        assert_eq!(verdict.headline, "all answered, 3 late, 3 of 4 ticks incomplete");
         assert_eq!([0.25, 0.5, 0.99].map(|q| late.cycle_planned_ns(q)), [Some(229_000.0), None, None]);
         let page = late.page().to_string();
         assert!(page.contains("incomplete ticks") && !page.contains("all answered in time"), "{page}");

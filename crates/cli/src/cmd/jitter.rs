@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use khz_measure::jitter::{
     self, Axes, Experiment, Load, Plan, Results, Run, Watch, Work, Worker, duration_ns,
 };
+use khz_measure::require::{Requirements, of_jitter};
 use khz_rt::clock::Clock;
 use khz_rt::{Grade, Overrun, Policy, Wake};
 use std::io::{IsTerminal, Write};
@@ -18,8 +19,8 @@ use std::time::{Duration, Instant};
 
 /// Measure how punctually a periodic thread wakes and works, alone or under load
 ///
-/// Exit code 0: measured with all that was asked for; 1: measured, but the kernel did not grant everything; 2: not
-/// measured.
+/// Exit code 0: measured with all that was asked for; 1: measured, but the kernel did not grant everything, or what
+/// --require says was not kept; 2: not measured.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   sudo khz jitter --cpu 3 --duration 1m
@@ -66,6 +67,10 @@ pub struct Args {
     /// Trace the kernel on the CPU until the first late tick, and show what led up to it (root, needs --cpu)
     #[arg(long, requires = "cpu")]
     trace: bool,
+    /// What each measurement must keep, as NAME=LIMIT,… (wake_p99=100us,lost=0); exit code 1 if it does not. `help` lists the
+    /// names
+    #[arg(long, value_name = "NAME=LIMIT,…", value_parser = |text: &str| Requirements::parse(text, &of_jitter()))]
+    require: Option<Requirements<Run>>,
     /// Refuse to measure with less than what is asked for
     #[arg(long)]
     strict: bool,
@@ -116,11 +121,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let raw = args.csv.is_some();
     let make = |plan| Experiment::new(plan, raw).map(|made| if args.trace { made.traced() } else { made });
     let experiments = plans.into_iter().map(make).collect::<Result<Vec<_>, _>>()?;
-    let runs = args.write_raw(args.measure(experiments)?)?;
+    let mut runs = args.write_raw(args.measure(experiments)?)?;
+    args.require.iter().for_each(|required| runs.iter_mut().for_each(|run| run.require(required)));
     args.write_results(&runs)?;
     let granted = runs.iter().all(|run| run.plan.policy == Policy::Other || run.grade() == Grade::RealTime);
     let stopped = runs.iter().any(Run::stopped);
-    Ok(if granted && !stopped { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let kept = runs.iter().flat_map(|run| &run.required).all(|required| required.met);
+    Ok(if granted && !stopped && kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn clock(name: &str) -> Result<Clock, String> {

@@ -3,6 +3,7 @@
 mod echo;
 mod lab;
 mod record;
+mod require;
 mod send;
 
 use anyhow::Result;

@@ -3,6 +3,7 @@
 use super::{BAD_INPUT, complain, output, show, tell_line};
 use anyhow::{Context, Result, bail};
 use khz_measure::jitter::duration_ns;
+use khz_measure::require::{Requirements, of_run};
 use khz_measure::run::{RunSummary, page_data};
 use khz_robot::RobotConfig;
 use khz_robot::config::{Clock, QUADRUPED};
@@ -19,8 +20,8 @@ use std::process::ExitCode;
 /// Without a file an emulated quadruped of 12 servos stands up and squats at 1 kHz. Shows a live line, then a
 /// table; writes a log and an HTML report. Ctrl-C brings the robot down gently.
 ///
-/// Exit codes: 0 the run ended as planned, 1 something brought the robot down or it never came under control, 2 bad
-/// input. An incomplete log is reported; the exit code stays the same.
+/// Exit codes: 0 the run ended as planned, 1 something brought the robot down, it never came under control or did not keep what
+/// --require says, 2 bad input. An incomplete log is reported; the exit code stays the same.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz run                                          the emulated quadruped, for 10 s
@@ -64,6 +65,10 @@ pub struct Args {
     /// The CPU of the loop's thread; replaces `loop.cpu` of the robot file.
     #[arg(long)]
     cpu: Option<u32>,
+    /// What the run must keep, as NAME=LIMIT,… (rate=999.9,missed=0,wake_p99=100us); exit code 1 if it does not. `help` lists
+    /// the names.
+    #[arg(long, value_name = "NAME=LIMIT,…", value_parser = |text: &str| Requirements::parse(text, &of_run()))]
+    require: Option<Requirements<RunSummary>>,
     /// Refuse to run with less than what the robot file asks of the kernel.
     #[arg(long)]
     strict: bool,
@@ -99,12 +104,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     landed.outcome.unsent.iter().for_each(tell_line);
     let mut summary = RunSummary::of(&config, &landed);
+    if let Some(requirements) = &args.require {
+        summary.require(requirements);
+    }
     if let Some(Failure::Panic(panic)) = landed.outcome.machine.failure() {
         complain(&anyhow::anyhow!("the controller panicked: {panic}"));
     }
     write_report(&args, &config, &text, &landed, &mut summary);
     tell(&args, &summary);
-    Ok(ExitCode::from(u8::from(!summary.ended_well)))
+    Ok(ExitCode::from(u8::from(!summary.is_well())))
 }
 
 /// The robot file's text and what it says. It is read once: it may be a pipe, and must not change in between.

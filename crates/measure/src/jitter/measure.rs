@@ -232,6 +232,8 @@ impl Experiment {
         self.late.truncate(MOST_LATE);
         self.late.sort_by_key(|late| late.tick);
         let run = Run {
+            required: Vec::new(),
+            verdict_saved: None,
             name: self.plan.name(),
             cpu_percent: 100.0 * self.cpu_ns as f64 / (self.measured_ns.max(1)) as f64,
             duration_ns: self.measured_ns,

@@ -4,6 +4,7 @@ use super::plan::Plan;
 use super::recording::Recording;
 use crate::late::LateReport;
 use crate::late::groups;
+use crate::require::{Required, Requirements, amended};
 use crate::verdict::{Facts, judge};
 use khz_page::{Trace, Verdict};
 use khz_rt::late::{Causes, Lost};
@@ -85,6 +86,12 @@ pub struct Run {
     pub usage: Usage,
     /// The distributions.
     pub histograms: Histograms,
+    /// What was required of it, and whether it is met.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required: Vec<Required>,
+    /// [`Run::verdict`], for those who read the file. None in results before 2026-11-23.
+    #[serde(default, rename = "verdict")]
+    pub verdict_saved: Option<Verdict>,
     /// Wake latency over time: s, ns.
     pub wake_trace: Trace,
     /// Execution time over time: s, ns.
@@ -155,7 +162,8 @@ pub enum ResultsError {
 impl Results {
     /// Of these runs.
     #[must_use]
-    pub fn of(runs: Vec<Run>) -> Results {
+    pub fn of(mut runs: Vec<Run>) -> Results {
+        runs.iter_mut().for_each(|run| run.verdict_saved = Some(run.verdict()));
         Results { format: FORMAT.into(), version: VERSION, runs }
     }
 
@@ -261,7 +269,7 @@ impl Run {
     /// The verdict on what happened; how the thread was set up is [`Run::grade`].
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        judge(&Facts {
+        let verdict = judge(&Facts {
             target_hz: 1e9 / self.plan.period_ns.max(1) as f64,
             rate_hz: self.rate_hz(),
             periods: self.periods(),
@@ -272,7 +280,13 @@ impl Run {
             late: groups(&self.causes, &self.late),
             granted: (self.plan.policy != Policy::Other).then(|| self.grade()),
             ..Facts::default()
-        })
+        });
+        amended(verdict, &self.required)
+    }
+
+    /// Checks what is required of it; what is not met comes first in the verdict.
+    pub fn require(&mut self, requirements: &Requirements<Self>) {
+        self.required = requirements.check(self);
     }
 
     /// What the thread was granted.

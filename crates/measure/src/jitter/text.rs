@@ -68,6 +68,7 @@ fn write_run(run: &Run, out: &mut String) -> std::fmt::Result {
             setting.name, setting.requested, setting.granted
         )?;
     }
+    crate::require::lines(&run.required).try_for_each(|line| writeln!(out, "{line}"))?;
     for warning in run.warnings() {
         writeln!(out, "note: {warning}")?;
     }

@@ -4,6 +4,7 @@ use super::over_time::OverTime;
 use super::page::{Device, Event, Fact, Grant, RunData};
 use super::{EventSummary, RunSummary};
 use crate::late::tally;
+use crate::require::amended;
 use khz_page::{Distribution, Figure, Level, Measured, duration, grouped};
 use khz_robot::RobotConfig;
 use khz_robot::config::Clock;
@@ -25,7 +26,7 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
                 format!("{} ticks of virtual time: nothing here tells of a computer's timing", summary.ticks)
             }
         },
-        verdict: summary.judged(config, &over_time.unread),
+        verdict: amended(summary.judged(config, &over_time.unread), &summary.required),
         figures: figures(summary),
         period_ns: config.timing.period_ns(),
         wake: Measured::new(over_time.wake, Distribution::from_ns(stats.wake_latency.values())),

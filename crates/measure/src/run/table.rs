@@ -39,6 +39,7 @@ fn table(summary: &RunSummary, budget: bool) -> String {
     if summary.clock == Clock::Real {
         lines.extend(loop_thread(summary));
     }
+    lines.extend(crate::require::lines(&summary.required));
     lines.extend(ending(summary));
     lines.join("\n") + "\n"
 }

@@ -8,10 +8,8 @@ use khz_page::{
 impl Results {
     /// The page of this run.
     pub fn page(&self) -> Page {
-        let page = Page::new(&self.name).subtitle(self.subtitle());
-        let (level, words) = self.badge();
-        page.badge(level, words)
-            .section(self.summary())
+        let page = Page::new(&self.name).subtitle(self.subtitle()).verdict(&self.verdict());
+        page.section(self.summary())
             .section(self.where_time_goes())
             .section(self.timing())
             .section(self.mode_rows())

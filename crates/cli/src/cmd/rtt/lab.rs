@@ -131,10 +131,10 @@ fn run_robot(file: &Path, report: &Path, args: &Args) -> Result<ExitCode> {
 }
 
 fn summary(results: &LabResults) -> serde_json::Value {
-    let runs = results.runs.iter().map(|run| (run.name.clone(), send::summary(run)));
+    let runs = results.runs.iter().map(|run| (run.name.clone(), send::summary(run, &[])));
     json!({ "experiments": runs.collect::<serde_json::Map<_, _>>(), "ports": results.ports.to_string() })
 }
 
 fn table(results: &LabResults) -> String {
-    results.runs.iter().map(|run| format!("{}\n{}\n", run.name, send::table(run))).collect()
+    results.runs.iter().map(|run| format!("{}\n{}\n", run.name, send::table(run, &[]))).collect()
 }

@@ -1,9 +1,11 @@
 //! `khz rtt send`: the sender.
 
 use super::PORT;
+use super::require::figures;
 use crate::cmd::progress::left;
 use crate::cmd::{BAD_INPUT, complain, note, output, show, show_progress, stop_on_signal, tell_line, warn};
 use anyhow::{Context, Result, bail};
+use khz_measure::require::{Required, Requirements, amended, lines};
 use khz_page::{Distribution, duration};
 use khz_rt::Wake;
 use khz_rtt::{
@@ -85,6 +87,10 @@ pub struct Args {
     /// What each switch takes each way besides storing the datagram, µs.
     #[arg(long, default_value_t = 0.0, requires = "link_mbit")]
     switch_delay_us: f64,
+    /// What the measurement must keep, as NAME=LIMIT,… (lost=0,planned_p99=1ms); exit code 1 if it does not. `help` lists the
+    /// names.
+    #[arg(long, value_name = "NAME=LIMIT,…", value_parser = |text: &str| Requirements::parse(text, &figures()))]
+    require: Option<Requirements<Results>>,
     /// A name for the results.
     #[arg(long, default_value = "round trips")]
     name: String,
@@ -142,6 +148,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let mut saved = Saved { replaces: args.force || before.is_some() };
     let results = watched(sender, &plan, &stop, Whole { args: &args, saved: &mut saved, results: before })?;
+    let required = required(&args, &results);
     // What was measured is worth more than any of these: that one fails costs none of the others.
     let mut kept = true;
     let mut keep = |outcome: Result<()>| {
@@ -161,17 +168,27 @@ pub fn run(args: Args) -> Result<ExitCode> {
         );
     }
     if let Some(path) = &args.report {
-        let page = results.page();
+        let page = results.page().verdict(&amended(results.verdict(), &required));
         keep(output::save(path, args.force, |file| write!(file, "{page}")).map(drop));
     }
-    show(&if args.json { format!("{:#}\n", summary(&results)) } else { table(&results) })?;
+    show(&if args.json {
+        format!("{:#}\n", summary(&results, &required))
+    } else {
+        table(&results, &required)
+    })?;
     if let Some(silence) = silence(&results) {
         warn(silence);
     }
     if !kept {
         return Ok(ExitCode::from(BAD_INPUT));
     }
-    Ok(ExitCode::from(u8::from(!results.problems().is_empty())))
+    let met = required.iter().all(|required| required.met);
+    Ok(ExitCode::from(u8::from(!met || !results.problems().is_empty())))
+}
+
+/// What is required, and whether it is met.
+fn required(args: &Args, results: &Results) -> Vec<Required> {
+    args.require.as_ref().map_or_else(Vec::new, |requirements| requirements.check(results))
 }
 
 /// What to do when nobody answered and nothing else says why.
@@ -240,7 +257,7 @@ fn compare(args: &Args, plan: &Plan, stop: &AtomicBool) -> Result<ExitCode> {
         output::save(path, args.force, |file| write!(file, "{page}"))?;
     }
     if args.json {
-        let all = runs.iter().map(|run| (run.name.clone(), summary(run)));
+        let all = runs.iter().map(|run| (run.name.clone(), summary(run, &required(args, run))));
         show(&format!("{:#}\n", Value::Object(all.collect())))?;
     } else {
         let head: String = QUANTILES.iter().map(|(label, _)| format!("{:>11}", heading(label))).collect();
@@ -248,11 +265,14 @@ fn compare(args: &Args, plan: &Plan, stop: &AtomicBool) -> Result<ExitCode> {
         for run in &runs {
             let missed = run.planned.as_ref().map_or(0, |planned| planned.missed);
             text += &format!("{:<26}{}{:>8}{missed:>13}\n", run.name, planned_row(run), run.counts().lost());
-            run.notes.iter().for_each(|note| text += &format!("  {note}\n"));
+            lines(&required(args, run))
+                .chain(run.notes.iter().cloned())
+                .for_each(|line| text += &format!("  {line}\n"));
         }
         show(&text)?;
     }
-    let whole = runs.iter().all(|run| run.problems().is_empty());
+    let met = |run: &Results| required(args, run).iter().all(|required| required.met);
+    let whole = runs.iter().all(|run| run.problems().is_empty() && met(run));
     Ok(ExitCode::from(u8::from(!whole)))
 }
 
@@ -419,13 +439,15 @@ fn cells(value: impl Fn(f64) -> Option<f64>, none: &str) -> String {
     cells.map(|cell| format!("{cell:>11}")).collect()
 }
 
-pub(super) fn summary(results: &Results) -> Value {
+pub(super) fn summary(results: &Results, required: &[Required]) -> Value {
     let counts = results.counts();
     let device = |d: &khz_rtt::DeviceResults| {
         json!({ "address": d.address, "counts": d.counts, "lost": d.counts.lost(),
                 "round_trip_ns": percentiles(&d.round_trip.values) })
     };
     let mut summary = json!({
+        "verdict": amended(results.verdict(), required),
+        "required": required,
         "ticks": results.ticks,
         "incomplete_ticks": results.incomplete,
         "counts": counts,
@@ -509,8 +531,9 @@ fn headline(results: &Results) -> String {
     text
 }
 
-pub(super) fn table(results: &Results) -> String {
-    let mut text = headline(results) + "\n";
+pub(super) fn table(results: &Results, required: &[Required]) -> String {
+    let verdict = amended(results.verdict(), required);
+    let mut text = format!("{}\n{}\n", verdict.text, headline(results));
     let head: String = QUANTILES.iter().map(|(label, _)| format!("{:>11}", heading(label))).collect();
     text += &format!("{:<24}{head}\n", "");
     let trips = results.round_trips();
@@ -542,6 +565,7 @@ pub(super) fn table(results: &Results) -> String {
             mode.count
         );
     }
+    lines(required).for_each(|line| text += &format!("\n{line}"));
     results.notes.iter().for_each(|note| text += &format!("\nnote: {note}"));
     text + &format!(
         "\nsteal meanwhile {}; sending thread {}\n",
