@@ -9,6 +9,7 @@ use super::run::{Verdict, run};
 use super::scenario::Scenario;
 use super::violation::{Invariant, Violated};
 use khz_emu::ConfigError;
+use khz_page::{Level, counted, grouped};
 use khz_robot::supervisor::Cause;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -80,6 +81,34 @@ pub struct Violation {
     pub invariant: Invariant,
     /// How.
     pub what: String,
+}
+
+impl Campaign {
+    /// The verdict: whether everything that must hold did, and what most often did not.
+    #[must_use]
+    pub fn verdict(&self) -> khz_page::Verdict {
+        let runs = counted(self.scenarios, "scenario");
+        let (held, violated) = (self.violations.is_empty(), self.violations.len() as u64);
+        let most = self.broken.iter().max_by_key(|(_, count)| **count);
+        let verdict = khz_page::Verdict {
+            level: if held { Level::Good } else { Level::Bad },
+            held,
+            headline: if held { "everything held".into() } else { counted(violated, "violation") },
+            cause: most.map(|(invariant, count)| format!("of `{invariant}` ({} runs)", grouped(*count))),
+            remedy: self.violations.first().map(|violation| {
+                format!("replay the first with `khz drill campaign --scenarios 1 --seed {}`", violation.seed)
+            }),
+            ..khz_page::Verdict::default()
+        };
+        verdict.sentence(&match held {
+            true => format!(
+                "everything held in {runs}: {} came under control, {} were brought down by an injected fault",
+                grouped(self.armed),
+                grouped(self.brought_down)
+            ),
+            false => format!("{} in {runs}", counted(violated, "violation")),
+        })
+    }
 }
 
 /// Runs `scenarios` scenarios with the seeds `seed`, `seed + 1`, …, on all CPUs.

@@ -3,7 +3,7 @@
 use super::rig::Rig;
 use khz_emu::Injection;
 use khz_link::faults::{Fault as WireFault, Kind};
-use khz_page::{Axis, Cell, Column, Page, Plot, Section, Table, Trace};
+use khz_page::{Axis, Cell, Column, Level, Page, Plot, Section, Table, Trace, Verdict};
 use khz_robot::RobotConfig;
 use khz_robot::assemble::controller;
 use khz_robot::config::Reaction;
@@ -67,14 +67,14 @@ pub fn experiments(config: &RobotConfig) -> Result<Vec<Fall>, DrillError> {
     let deaf = with(&|config| config.servos.iter_mut().for_each(|servo| servo.settings.watchdog_s = 30.0));
     let sag = with(&|config| config.supervisor.reactions.voltage = Reaction::Stop);
     [
-        ("power cut to all", &cut, Fault::Overheated),
+        (POWER_CUT, &cut, Fault::Overheated),
         ("zero velocity on the others", &zero, Fault::Overheated),
-        ("ours", config, Fault::Overheated),
+        (OURS, config, Fault::Overheated),
         ("host crash, servo watchdog", config, Fault::HostCrash),
         ("host crash, no watchdog", &deaf, Fault::HostCrash),
         ("one dead bus", config, Fault::DeadBus),
         ("brown-out, power cut", &sag, Fault::BrownOut),
-        ("brown-out, ours", config, Fault::BrownOut),
+        ("brown-out, Kilohertz default", config, Fault::BrownOut),
     ]
     .into_iter()
     .map(|(name, config, fault)| fall(name, config, fault))
@@ -180,8 +180,34 @@ fn describe(cause: Cause) -> String {
 /// Our contact speed over that of the power cut; the goal is at most 0.35.
 pub fn ratio(falls: &[Fall]) -> Option<f64> {
     let speed = |name: &str| falls.iter().find(|fall| fall.name == name)?.contact_speed;
-    Some(speed("ours")? / speed("power cut to all")?)
+    Some(speed(OURS)? / speed(POWER_CUT)?)
 }
+
+/// The verdict: how much gentler the robot comes down than with the power cut.
+pub fn verdict(falls: &[Fall]) -> Verdict {
+    let ratio = ratio(falls);
+    let speed = |name: &str| falls.iter().find(|fall| fall.name == name).and_then(|fall| fall.contact_speed);
+    let speeds = speed(OURS).zip(speed(POWER_CUT));
+    let verdict = Verdict {
+        level: if ratio.is_some_and(|ratio| ratio <= GOAL) { Level::Good } else { Level::Warning },
+        held: ratio.is_some_and(|ratio| ratio <= GOAL),
+        headline: ratio.map_or("no contact".into(), |ratio| format!("{ratio:.2} of the power cut's speed")),
+        ..Verdict::default()
+    };
+    verdict.sentence(&match speeds {
+        Some((ours, cut)) => format!(
+            "the robot touches the ground at {ours:.2} m/s with Kilohertz's default and at {cut:.2} m/s with a power cut \
+             to all: {:.2} of it (goal: at most {GOAL})",
+            ours / cut
+        ),
+        None => "the robot did not touch the ground in both cases, so there is nothing to compare".into(),
+    })
+}
+
+/// At most this share of the power cut's speed.
+pub(super) const GOAL: f64 = 0.35;
+const OURS: &str = "Kilohertz default";
+const POWER_CUT: &str = "power cut to all";
 
 /// One line per fall, from the fault on.
 pub(super) fn plot<'a>(
@@ -225,6 +251,7 @@ pub fn page(falls: &[Fall]) -> Page {
         plots(falls).into_iter().fold(Section::new(title).text(text), Section::with)
     };
     Page::new("How the robot comes down")
+        .verdict(&verdict(falls))
         .subtitle("An emulated quadruped squats; after 3 s something breaks.")
         .section(Section::new("Summary").with(table))
         .section(section(
@@ -245,9 +272,10 @@ mod tests {
         let falls = experiments(&RobotConfig::quadruped()).unwrap();
         let of = |name: &str| falls.iter().find(|fall| fall.name == name).unwrap();
         assert!(of("power cut to all").contact_speed.unwrap() > 0.8, "{falls:?}");
-        assert!(ratio(&falls).unwrap() <= 0.35, "{:?}", ratio(&falls));
-        assert!(of("ours").reaction_ms.unwrap() <= 2.0);
-        assert!(of("ours").peak_force < of("power cut to all").peak_force);
+        let verdict = verdict(&falls);
+        assert!(verdict.held && verdict.text.contains("with Kilohertz's default"), "{verdict:?}");
+        assert!(of(OURS).reaction_ms.unwrap() <= 2.0);
+        assert!(of(OURS).peak_force < of("power cut to all").peak_force);
         let fed = of("host crash, servo watchdog");
         assert!(fed.contact_speed.unwrap() < 0.35 * of("power cut to all").contact_speed.unwrap());
     }

@@ -5,9 +5,9 @@
 //! repeats itself every 0.4 s warms the servos as much per minute of heat either way. From the moment the robot comes down
 //! heat flows at its own speed.
 
-use super::fall::{DrillError, Fall, plot};
+use super::fall::{DrillError, Fall, GOAL, plot};
 use super::rig::Rig;
-use khz_page::{Axis, Cell, Column, Page, Plot, Section, Table, Trace};
+use khz_page::{Axis, Cell, Column, Level, Page, Plot, Section, Table, Trace, Verdict};
 use khz_robot::Doing;
 use khz_robot::RobotConfig;
 use khz_robot::assemble::controller;
@@ -295,7 +295,8 @@ pub fn page(walks: &[Walk], sun: Sun) -> Page {
         ]);
     }
     let falls: Vec<&Fall> = walks.iter().filter_map(|walk| walk.fall.as_ref()).collect();
-    Page::new("An hour in the sun")
+    Page::new("Thermal run")
+        .verdict(&verdict(walks))
         .subtitle(about(sun))
         .section(Section::new("Summary").with(table))
         .section(
@@ -309,6 +310,40 @@ pub fn page(walks: &[Walk], sun: Sun) -> Page {
                 .with(plot("vertical speed", "m/s", falls.iter().copied(), |fall| &fall.speed))
                 .with(plot("force of the ground", "N", falls.iter().copied(), |fall| &fall.force)),
         )
+}
+
+/// The verdict: whether lowering torque in time keeps servos from faulting, and the robot from falling.
+pub fn verdict(walks: &[Walk]) -> Verdict {
+    let of = |name: &str| walks.iter().find(|walk| walk.name == name);
+    let (Some(cut), Some(derating)) = (of(POWER_CUT), of(DERATING)) else { return Verdict::default() };
+    let gentle = derating.of_power_cut.is_none_or(|share| share <= GOAL);
+    let held = derating.fault_min.is_none() && gentle;
+    let verdict = Verdict {
+        level: if held { Level::Good } else { Level::Warning },
+        held,
+        headline: if held { "no fault, no fall".into() } else { "not gentle enough".into() },
+        ..Verdict::default()
+    };
+    let cut = match (cut.fault_min, cut.contact_speed) {
+        (Some(minute), Some(speed)) => {
+            format!("a servo faults after {minute:.1} min and the robot falls at {speed:.2} m/s")
+        }
+        (Some(minute), None) => format!("a servo faults after {minute:.1} min"),
+        (None, _) => "no servo faults".into(),
+    };
+    let derated = match (derating.fault_min, derating.down_min, derating.of_power_cut) {
+        (Some(minute), ..) => format!("a servo faults after {minute:.1} min all the same"),
+        (None, Some(minute), Some(share)) => {
+            format!(
+                "the robot is let down after {minute:.1} min at {share:.2} of that speed, and no servo faults"
+            )
+        }
+        (None, Some(minute), None) => {
+            format!("the robot is let down after {minute:.1} min, and no servo faults")
+        }
+        (None, None, _) => "it trots on, and no servo faults".into(),
+    };
+    verdict.sentence(&format!("power cut to all: {cut}; torque lowered first: {derated}"))
 }
 
 /// What was done, in two sentences.

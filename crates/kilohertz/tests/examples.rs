@@ -26,7 +26,7 @@ fn the_smallest_program_runs_a_robot() {
 #[test]
 fn a_controller_of_ones_own_drives_the_robot() {
     let told = output("own_controller");
-    assert!(told.contains("held 1000 Hz of virtual time") && !told.contains("trouble"), "{told}");
+    assert!(told.contains("Held 1000 Hz of virtual time") && !told.contains("trouble"), "{told}");
 }
 
 #[test]

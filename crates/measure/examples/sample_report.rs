@@ -5,7 +5,7 @@
 use khz_measure::run::page::{Device, Event, Fact, Grant, Joint, PartTimes, RunData};
 use khz_page::{
     Axis, Bar, Better, Comparison, Distribution, Figure, Gantt, Level, Measured, Page, Plot, Ranges, Section,
-    StackedTrace, Trace,
+    StackedTrace, Trace, Verdict,
 };
 use std::path::PathBuf;
 

@@ -3,6 +3,7 @@
 //! The figures come from what the loop counted; everything over time comes from the run's log, so a page can
 //! also be made long after the run.
 
+mod details;
 mod from_log;
 mod over_time;
 pub mod page;
@@ -382,7 +383,7 @@ impl RunSummary {
             },
             late: self.late_groups(),
             granted: (config.timing.policy != Policy::Other).then_some(self.grade),
-            broken: (!self.ended_well).then(|| self.broken()),
+            broken: (!self.ended_well).then(|| broken(&self.events, &self.end)),
             late_replies: self.late_replies.saturating_sub(self.duplicates()),
             duplicates: self.duplicates(),
             unexpected_frames: self.unexpected_frames,
@@ -414,15 +415,15 @@ impl RunSummary {
         let missing = self.servos.iter().filter(|servo| servo.missed > 0);
         missing.max_by_key(|servo| servo.missed).map(|servo| (servo.name.clone(), servo.missed))
     }
+}
 
-    /// What brought the robot down.
-    fn broken(&self) -> Broken {
-        let trouble = self.events.iter().find(|event| event.is_change() && event.trouble);
-        Broken {
-            after_s: trouble.filter(|event| event.from == Phase::Active.name()).map(|event| event.time_s),
-            what: self.end.clone(),
-            remedy: trouble.and_then(|event| event.trigger).map(remedy),
-        }
+/// What brought the robot down.
+fn broken(events: &[EventSummary], end: &str) -> Broken {
+    let trouble = events.iter().find(|event| event.is_change() && event.trouble);
+    Broken {
+        after_s: trouble.filter(|event| event.from == Phase::Active.name()).map(|event| event.time_s),
+        what: end.to_owned(),
+        remedy: trouble.and_then(|event| event.trigger).map(remedy),
     }
 }
 

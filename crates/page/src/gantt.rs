@@ -9,6 +9,7 @@ pub struct Gantt {
     note: String,
     rows: Vec<Row>,
     marks: Vec<(f64, String)>,
+    palette: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -50,12 +51,24 @@ impl Bar {
 impl Gantt {
     /// A chart without rows.
     pub fn new(title: impl Into<String>) -> Self {
-        Self { title: title.into(), note: String::new(), rows: Vec::new(), marks: Vec::new() }
+        Self {
+            title: title.into(),
+            note: String::new(),
+            rows: Vec::new(),
+            marks: Vec::new(),
+            palette: Vec::new(),
+        }
     }
 
     /// A sentence under the title.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
+        self
+    }
+
+    /// Kinds in the order of the colours, as [`Plot::palette`](super::Plot::palette).
+    pub fn palette(mut self, kinds: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.palette = kinds.into_iter().map(Into::into).collect();
         self
     }
 
@@ -104,6 +117,13 @@ impl Gantt {
         kinds
     }
 
+    /// The colour of a kind: its place in the palette, or after that in the order of appearance.
+    fn colour(&self, kinds: &[&str], kind: &str) -> usize {
+        let given = self.palette.iter().position(|named| named == kind);
+        let others = || kinds.iter().filter(|kind| !self.palette.iter().any(|named| named == *kind));
+        given.unwrap_or_else(|| self.palette.len() + others().position(|other| *other == kind).unwrap_or(0))
+    }
+
     pub(super) fn html(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let (span, kinds) = (self.span_ns(), self.kinds());
         write!(out, "<figure class=\"gantt\"><figcaption><b>{}</b>", Text(&self.title))?;
@@ -114,7 +134,7 @@ impl Gantt {
         for row in &self.rows {
             write!(out, "<div class=\"label\">{}</div><div class=\"track\">", Text(&row.label))?;
             for bar in &row.bars {
-                bar.html(out, span, kinds.iter().position(|k| *k == bar.kind).unwrap_or(0))?;
+                bar.html(out, span, self.colour(&kinds, &bar.kind))?;
             }
             for (at, _) in &self.marks {
                 write!(out, "<i class=\"mark\" style=\"left:{:.3}%\"></i>", at / span * 100.0)?;
@@ -123,8 +143,9 @@ impl Gantt {
         }
         self.axis(out, span)?;
         write!(out, "</div><ul class=\"key\">")?;
-        for (at, kind) in kinds.iter().enumerate() {
-            write!(out, "<li><i class=\"c{}\"></i>{}</li>", at % super::COLOURS, Text(kind))?;
+        for kind in &kinds {
+            let colour = self.colour(&kinds, kind) % super::COLOURS;
+            write!(out, "<li><i class=\"c{colour}\"></i>{}</li>", Text(kind))?;
         }
         for (at, label) in &self.marks {
             write!(out, "<li><i class=\"mark\"></i>{} ({})</li>", Text(label), duration(*at))?;

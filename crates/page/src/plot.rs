@@ -51,6 +51,7 @@ pub struct Plot {
     lines: Vec<Line>,
     markers: Vec<Marker>,
     limits: Vec<Limit>,
+    palette: Vec<String>,
     compact: bool,
 }
 
@@ -138,6 +139,7 @@ impl Plot {
             lines: Vec::new(),
             markers: Vec::new(),
             limits: Vec::new(),
+            palette: Vec::new(),
             compact: false,
         }
     }
@@ -151,6 +153,12 @@ impl Plot {
     /// Plots of the same group share their zoom.
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.group = group.into();
+        self
+    }
+
+    /// Names in the order of the colours: the same name has the same colour in every plot and chart that is given this list.
+    pub fn palette(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.palette = names.into_iter().map(Into::into).collect();
         self
     }
 
@@ -212,6 +220,10 @@ impl Plot {
         self
     }
 
+    fn colour(&self, line: &str) -> Option<usize> {
+        self.palette.iter().position(|named| named == line)
+    }
+
     pub(super) fn html(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let class = if self.compact { "plot compact" } else { "plot" };
         let title = Text(&self.title);
@@ -249,6 +261,9 @@ struct Scale<'a> {
 #[derive(Serialize)]
 struct Points<'a> {
     name: &'a str,
+    /// Its place in the palette; without one, the order of the lines gives the colour.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    colour: Option<usize>,
     stroke: Stroke,
     start: f64,
     step: f64,
@@ -265,7 +280,7 @@ impl<'a> Drawing<'a> {
             group: &plot.group,
             x: Scale::of(&plot.x),
             y: Scale::of(&plot.y),
-            lines: plot.lines.iter().map(Points::of).collect(),
+            lines: plot.lines.iter().map(|line| Points::of(line, plot.colour(&line.name))).collect(),
             markers: &plot.markers,
             limits: &plot.limits,
         }
@@ -279,7 +294,7 @@ impl<'a> Scale<'a> {
 }
 
 impl<'a> Points<'a> {
-    fn of(line: &'a Line) -> Self {
+    fn of(line: &'a Line, colour: Option<usize>) -> Self {
         let start = line.points.first().map_or(0.0, |p| p.0);
         let step = even_step(&line.points);
         let y: Vec<f32> = line.points.iter().map(|p| p.1).collect();
@@ -289,6 +304,7 @@ impl<'a> Points<'a> {
         };
         Self {
             name: &line.name,
+            colour,
             stroke: line.stroke,
             start,
             step: step.unwrap_or(0.0),

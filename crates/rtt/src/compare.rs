@@ -1,16 +1,47 @@
 //! Runs side by side.
 use super::results::Results;
 use khz_page::{
-    Axis, Better, Block, Comparison, Distribution, Level, Page, Plot, Section, alike, grouped,
+    Axis, Better, Block, Comparison, Distribution, Page, Plot, Section, Verdict, alike, duration, grouped,
     has_percentile, share,
 };
 
 /// The page that sets runs side by side and then shows each.
 pub fn comparison_page(runs: &[Results]) -> Page {
-    let page = Page::new("UDP round trips compared").badge(Level::Note, format!("{} runs", runs.len()));
+    let page = Page::new("UDP round trips compared").verdict(&verdict(runs));
     runs.iter().fold(page.section(compare(runs)), |page, run| {
         page.section(run.timing().titled(&run.name)).section(run.device_rows())
     })
+}
+
+/// The verdict on runs side by side: how many were answered in time, and which was fastest.
+#[must_use]
+pub fn verdict(runs: &[Results]) -> Verdict {
+    let verdicts: Vec<Verdict> = runs.iter().map(Results::verdict).collect();
+    let held = verdicts.iter().filter(|verdict| verdict.held).count();
+    let p99 = |run: &Results| run.planned.as_ref().and_then(|planned| planned.round_trip_ns(0.99));
+    let mut trips: Vec<(f64, &str)> =
+        runs.iter().filter_map(|run| Some((p99(run)?, run.name.as_str()))).collect();
+    trips.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let fastest = match trips[..] {
+        [(least, best), .., (most, worst)] => format!(
+            "; least p99 over planned periods: {} with {best}, most: {} with {worst}",
+            duration(least),
+            duration(most)
+        ),
+        _ => String::new(),
+    };
+    let verdict = Verdict {
+        level: verdicts.iter().map(|verdict| verdict.level).max().unwrap_or_default(),
+        held: held == runs.len(),
+        reasons: verdicts
+            .iter()
+            .zip(runs)
+            .map(|(verdict, run)| format!("{}: {}", run.name, verdict.text))
+            .collect(),
+        headline: format!("{held} of {} answered in time", runs.len()),
+        ..Verdict::default()
+    };
+    verdict.sentence(&format!("{held} of {} runs had every answer in time{fastest}", runs.len()))
 }
 
 /// The value of each run, NaN where it has none.

@@ -24,7 +24,7 @@ mod theory;
 mod ways;
 
 pub use checkpoint::Checkpoints;
-pub use compare::{compare, comparison_page};
+pub use compare::{compare, comparison_page, verdict as comparison_verdict};
 pub use echo::{Echo, EchoCounts};
 pub use lab::{Lab, LabResults, Ports, with_servos};
 pub use ledger::{Arrival, Closed, Heard, Ledger, MAX_DEVICES, Turn, WINDOW};

@@ -112,7 +112,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
             let walks =
                 counted(minutes, "minutes of heat", |done| heat::experiments_watched(&config, sun, done))?;
             write_page(report.as_deref(), force, || heat::page(&walks, sun))?;
-            let value = || format!("{:#}\n", json!({ "sun": sun, "experiments": walks }));
+            let value = || {
+                format!(
+                    "{:#}\n",
+                    json!({ "verdict": heat::verdict(&walks), "sun": sun, "experiments": walks })
+                )
+            };
             show(&if json { value() } else { walks_text(&walks, sun) })?;
             Ok(ExitCode::SUCCESS)
         }
@@ -128,11 +133,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             }
             let result =
                 counted(scenarios, "scenarios", |begun| campaign_watched(&fleet, scenarios, seed, begun))?;
-            show(&if json {
-                format!("{:#}\n", json!(result))
-            } else {
-                campaign_text(&result, robot.as_deref())
-            })?;
+            show(&if json { campaign_json(&result) } else { campaign_text(&result, robot.as_deref()) })?;
             Ok(ExitCode::from(u8::from(!result.violations.is_empty())))
         }
     }
@@ -157,14 +158,20 @@ fn number(value: Option<f64>, decimals: usize) -> String {
 fn falls_json(falls: &[Fall]) -> String {
     let speeds: serde_json::Map<_, _> =
         falls.iter().map(|fall| (fall.name.to_owned(), json!(fall.contact_speed))).collect();
-    let value = json!({ "contact_speed": speeds, "ratio_to_power_cut": ratio(falls), "experiments": falls });
+    let value = json!({ "verdict": fall::verdict(falls), "contact_speed": speeds, "ratio_to_power_cut": ratio(falls), "experiments": falls });
     format!("{value:#}\n")
 }
 
 fn falls_table(falls: &[Fall]) -> String {
     let mut text = format!(
-        "{:<30} {:>11} {:>12} {:>15} {:>12}  {}\n",
-        "", "impact m/s", "peak force N", "peak torque N·m", "answered ms", "because of"
+        "{}\n\n{:<30} {:>11} {:>12} {:>15} {:>12}  {}\n",
+        fall::verdict(falls).text,
+        "",
+        "impact m/s",
+        "peak force N",
+        "peak torque N·m",
+        "answered ms",
+        "because of"
     );
     for fall in falls {
         // Writing to a string cannot fail.
@@ -187,7 +194,8 @@ fn falls_table(falls: &[Fall]) -> String {
 
 fn walks_text(walks: &[Walk], sun: Sun) -> String {
     let mut text = format!(
-        "{}\n\n{:<24} {:>9} {:>8} {:>10} {:>8} {:>11} {:>12} {:>12}  {}\n",
+        "{}\n\n{}\n\n{:<24} {:>9} {:>8} {:>10} {:>8} {:>11} {:>12} {:>12}  {}\n",
+        heat::verdict(walks).text,
         heat::about(sun),
         "",
         "fault min",
@@ -229,11 +237,18 @@ fn walks_text(walks: &[Walk], sun: Sun) -> String {
     text + "\n"
 }
 
+fn campaign_json(campaign: &Campaign) -> String {
+    let mut value = json!(campaign);
+    value["verdict"] = json!(campaign.verdict());
+    format!("{value:#}\n")
+}
+
 /// `robot` is the file the robots were drawn from.
 fn campaign_text(campaign: &Campaign, robot: Option<&Path>) -> String {
     let file = robot.map_or(String::new(), |path| format!(" {}", for_shell(&path.to_string_lossy())));
     let mut text = format!(
-        "{} scenarios from seed {}: {} came under control, {} brought down by an injected fault, {} violations\n",
+        "{}\n{} scenarios from seed {}: {} came under control, {} brought down by an injected fault, {} violations\n",
+        campaign.verdict().text,
         campaign.scenarios,
         campaign.seed,
         campaign.armed,

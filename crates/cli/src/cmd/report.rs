@@ -74,7 +74,8 @@ fn round_trips(args: &Args, texts: &[String]) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let output = args.write(&rtt::comparison_page(&runs))?;
-    show(&format!("{} runs written to {}\n", runs.len(), output.display()))?;
+    let verdict = rtt::comparison_verdict(&runs).text;
+    show(&format!("{verdict}\n{} runs written to {}\n", runs.len(), output.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -20,7 +20,7 @@ pub use export::{csv, hgrm};
 pub use load::{Load, LoadError, Running, Worker};
 pub use matrix::{ASSIGNMENT, Axes, measure_in_turns};
 pub use measure::{Experiment, JitterError, Watch};
-pub use page::page as results_page;
+pub use page::{page as results_page, verdict as results_verdict};
 pub use plan::{Plan, PlanError, Work, duration_ns};
 pub use recording::{Recording, Sample};
 pub use result::{Buckets, FORMAT, Histograms, Results, ResultsError, Run, VERSION};

@@ -4,7 +4,7 @@ use super::result::{Buckets, Run};
 use crate::late::{LateGroup, LateReport, blocks, groups};
 use khz_page::{
     Axis, Better, Block, Cell, Column, Comparison, Distribution, Figure, KeyValues, Level, Page, Plot,
-    Section, Stroke, Table, alike, duration, grouped, has_percentile, share,
+    Section, Stroke, Table, Verdict, alike, duration, grouped, has_percentile, share,
 };
 use khz_rt::late::Causes;
 use khz_rt::{Policy, Summary};
@@ -18,12 +18,45 @@ pub fn page(runs: &[Run], bin_ns: Option<i64>) -> Page {
         _ => format!("Jitter: {} runs side by side", runs.len()),
     };
     let mut page = Page::new(title).subtitle(runs.first().map_or(String::new(), subtitle));
-    if let [run] = runs {
-        page = page.verdict(&run.verdict());
-    }
+    page = page.verdict(&verdict(runs));
     page = page.section(overview(runs)).section(distributions(runs, bin_ns)).section(over_time(runs));
     page = late(runs).into_iter().fold(page, Page::section);
     page.section(machine(runs))
+}
+
+/// The verdict on one run, or on runs side by side.
+#[must_use]
+pub fn verdict(runs: &[Run]) -> Verdict {
+    let [first, .., last] = runs else {
+        return runs.first().map_or_else(Verdict::default, Run::verdict);
+    };
+    let verdicts: Vec<Verdict> = runs.iter().map(Run::verdict).collect();
+    let held = verdicts.iter().filter(|verdict| verdict.held).count();
+    let delays = runs.iter().filter(|run| run.plan.policy != Policy::Deadline);
+    let mut by_delay: Vec<&Run> = delays.filter(|run| run.start_delay_ns.count > 0).collect();
+    by_delay.sort_by_key(|run| run.start_delay_ns.p99);
+    let [best, worst] = [by_delay.first().unwrap_or(&first), by_delay.last().unwrap_or(&last)];
+    let p99 = |run: &Run| duration(run.start_delay_ns.p99 as f64);
+    let what = format!(
+        "{held} of {} runs held their rate; least start delay p99: {} with {}, most: {} with {}",
+        runs.len(),
+        p99(best),
+        best.name,
+        p99(worst),
+        worst.name
+    );
+    let verdict = Verdict {
+        level: verdicts.iter().map(|verdict| verdict.level).max().unwrap_or_default(),
+        held: held == runs.len(),
+        headline: format!("{held} of {} held their rate", runs.len()),
+        reasons: verdicts
+            .iter()
+            .zip(runs)
+            .map(|(verdict, run)| format!("{}: {}", run.name, verdict.text))
+            .collect(),
+        ..Verdict::default()
+    };
+    verdict.sentence(&what)
 }
 
 fn subtitle(run: &Run) -> String {

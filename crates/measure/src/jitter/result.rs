@@ -27,6 +27,9 @@ pub struct Results {
     pub format: String,
     /// Always [`VERSION`].
     pub version: u32,
+    /// The verdict on all of them. None in results before 2026-11-23.
+    #[serde(default)]
+    pub verdict: Option<Verdict>,
     /// One result per plan.
     pub runs: Vec<Run>,
 }
@@ -164,7 +167,7 @@ impl Results {
     #[must_use]
     pub fn of(mut runs: Vec<Run>) -> Results {
         runs.iter_mut().for_each(|run| run.verdict_saved = Some(run.verdict()));
-        Results { format: FORMAT.into(), version: VERSION, runs }
+        Results { format: FORMAT.into(), version: VERSION, verdict: Some(super::page::verdict(&runs)), runs }
     }
 
     /// Reads a file.

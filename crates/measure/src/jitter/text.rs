@@ -120,6 +120,7 @@ pub fn comparison(runs: &[Run]) -> String {
 }
 
 fn write_comparison(runs: &[Run], out: &mut String) -> std::fmt::Result {
+    writeln!(out, "{}", super::page::verdict(runs).text)?;
     let widest = runs.iter().map(|run| run.name.chars().count()).max().unwrap_or(0);
     writeln!(
         out,

@@ -3,7 +3,7 @@
 use super::over_time::OverTime;
 use super::page::{Device, RunData};
 use super::page_data::{computer, page_event};
-use super::{EventSummary, ending};
+use super::{EventSummary, broken, ending};
 use crate::verdict::{Facts, judge};
 use khz_page::{Distribution, Figure, Level, Measured, grouped};
 use khz_robot::RobotConfig;
@@ -189,7 +189,7 @@ impl Replay {
             }
             _ => {}
         }
-        if let (Some(time_us), "tick" | "servo" | "command") = (time_us, record) {
+        if let (Some(time_us), "tick" | "servo" | "command" | "imu") = (time_us, record) {
             self.over_time.sample(record, time_us, value);
         }
     }
@@ -221,6 +221,7 @@ impl Replay {
             bus: servo.as_ref().map(|servo| self.bus(servo)),
             servo,
             trouble: is(value, "trouble"),
+            trigger: None,
         })
     }
 
@@ -252,6 +253,7 @@ impl Replay {
             passport: self.passport.as_ref().map_or_else(Vec::new, |passport| computer(passport, self.clock)),
             verdict,
             period_ns,
+            bus_deadline_ns: self.config.as_ref().map_or(0, |config| config.timing.bus_deadline_ns()),
             ..RunData::default()
         };
         let over_time = match &self.config {
@@ -266,6 +268,7 @@ impl Replay {
                 cpu: Measured::new(over_time.cpu, values(&self.ticks.compute)),
                 phases: over_time.phases,
                 joints: over_time.joints,
+                details: over_time.details.finish(),
                 config: self.text,
                 ..data
             },
@@ -293,7 +296,6 @@ impl Replay {
 
     fn facts(&self, period_ns: i64, rate_hz: f64) -> Facts {
         let (end, ended_well) = ending(&self.events);
-        let failure = (!ended_well).then(|| format!("It ended with: {end}."));
         Facts {
             target_hz: if period_ns > 0 { 1e9 / period_ns as f64 } else { rate_hz },
             rate_hz,
@@ -308,7 +310,7 @@ impl Replay {
             late_replies: self.ticks.late,
             unexpected_frames: self.ticks.unexpected,
             imu_missed: self.ticks.imu_missed,
-            failures: failure.into_iter().collect(),
+            broken: (!ended_well).then(|| broken(&self.events, &end)),
             warnings: self.missing.clone(),
             ..Facts::default()
         }

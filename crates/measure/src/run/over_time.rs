@@ -1,5 +1,6 @@
 //! What a run's log says over time.
 
+use super::details::Details;
 use super::page::Joint;
 use khz_page::{StackedTrace, Trace};
 use khz_robot::RobotConfig;
@@ -9,7 +10,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Parts of a tick, in their order.
-const PHASES: [&str; 7] = ["encode", "send", "bus", "imu", "control", "supervise", "record"];
+pub(super) const PHASES: [&str; 7] = ["encode", "send", "bus", "imu", "control", "supervise", "record"];
 
 /// What the log says over time. Bounded memory, however long the run.
 #[derive(Default)]
@@ -19,6 +20,7 @@ pub(super) struct OverTime {
     pub cpu: Trace,
     pub phases: StackedTrace,
     pub joints: Vec<Joint>,
+    pub details: Details,
     first_us: Option<i64>,
     /// Which files could not be read to their end, and why.
     pub unread: Vec<String>,
@@ -38,7 +40,13 @@ impl OverTime {
             measured: Trace::new(),
             limits: None,
         };
-        Self { phases: StackedTrace::new(PHASES), joints: joints.map(joint).collect(), ..Self::default() }
+        let names: Vec<String> = joints.map(str::to_owned).collect();
+        Self {
+            phases: StackedTrace::new(PHASES),
+            joints: names.iter().map(|name| joint(name)).collect(),
+            details: Details::new(names),
+            ..Self::default()
+        }
     }
 
     /// With the limits of a robot file.
@@ -63,7 +71,7 @@ impl OverTime {
 
     fn add(&mut self, path: &Path) -> Result<(), Box<dyn Error>> {
         let mut reader = Reader::open(File::open(path)?)?;
-        reader.select(["tick", "servo", "command"]);
+        reader.select(["tick", "servo", "command", "imu"]);
         while let Some(item) = reader.next()? {
             let Some(time_us) = item.time_us else { continue };
             self.sample(item.record.name(), time_us, &item.value()?);
@@ -76,8 +84,15 @@ impl OverTime {
         let time_s = self.seconds(time_us);
         match record {
             "tick" => self.tick(time_s, value),
-            "servo" => self.joints(time_s, value, |joint| &mut joint.measured),
-            "command" => self.joints(time_s, value, |joint| &mut joint.commanded),
+            "servo" => {
+                self.joints(time_s, value, |joint| &mut joint.measured);
+                self.details.measured(time_s, value);
+            }
+            "command" => {
+                self.joints(time_s, value, |joint| &mut joint.commanded);
+                self.details.commanded(time_s, value);
+            }
+            "imu" => self.details.imu(time_s, value),
             _ => {}
         }
     }

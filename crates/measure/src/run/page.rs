@@ -1,4 +1,6 @@
 //! The page of one run of a robot.
+pub use super::details::Detail;
+use super::over_time::PHASES;
 use crate::late::{LateGroup, LateReport, blocks};
 use khz_page::{
     Axis, Block, Cell, Column, Distribution, Figure, Gantt, KeyValues, Level, Measured, Page, Plot, Ranges,
@@ -23,6 +25,8 @@ pub struct RunData {
     pub figures: Vec<Figure>,
     /// The period of the loop, in nanoseconds.
     pub period_ns: i64,
+    /// When the bus cycle of a tick ends at the latest, in nanoseconds from the tick's start.
+    pub bus_deadline_ns: i64,
     /// How late each tick woke, in nanoseconds.
     pub wake: Measured,
     /// How long each tick's cycle took, in nanoseconds.
@@ -43,6 +47,8 @@ pub struct RunData {
     pub late_counts: String,
     /// The joints.
     pub joints: Vec<Joint>,
+    /// What is there to be unfolded: velocity, torque and so on.
+    pub details: Vec<Detail>,
     /// What happened.
     pub events: Vec<Event>,
     /// How many more the log has.
@@ -185,6 +191,10 @@ pub struct Grant {
     pub ok: bool,
 }
 
+/// The colours of what is measured of a tick, in every plot.
+const MEASURES: [&str; 4] = ["cycle", "wake latency", "loop compute time", START_DELAY];
+const START_DELAY: &str = "start delay, all planned periods";
+
 /// Events marked in plots; the table has them all.
 const MOST_MARKERS: usize = 200;
 /// Events the table shows.
@@ -222,13 +232,15 @@ impl RunData {
         }
         let cycle = Plot::over_time("Cycle time", Axis::new("cycle", "ns"))
             .note("from the start of a tick to its last reply")
+            .palette(MEASURES)
             .line("cycle", &self.cycle.trace);
         let cycle =
             if self.cpu.trace.is_empty() { cycle } else { cycle.line("loop compute time", &self.cpu.trace) };
-        let cycle = if self.period_ns > 0 { cycle.limit(self.period_ns as f64, "deadline") } else { cycle };
+        let cycle = self.deadlines().fold(cycle, |plot, (ns, label)| plot.limit(ns, label));
         let wake = Plot::over_time("Wake latency", Axis::new("latency", "ns"))
             .note("from the time the loop waited for to the thread running")
-            .line("wake", &self.wake.trace);
+            .palette(MEASURES)
+            .line("wake latency", &self.wake.trace);
         let section = Section::new("Timing")
             .text(
                 "Every tick of the run; nothing is filtered. Drag across a plot to zoom all plots over time, \
@@ -245,13 +257,13 @@ impl RunData {
         let named = [
             ("cycle", &self.cycle.values),
             ("wake latency", &self.wake.values),
-            ("start delay, all planned periods", &self.start_delay),
+            (START_DELAY, &self.start_delay),
             ("loop compute time", &self.cpu.values),
         ];
         named.into_iter().filter(|(_, values)| values.count() > 0).fold(
-            Plot::percentiles("Percentiles", Axis::new("duration", "ns").log()).note(
-                "of the controlled ticks; the start delay is of all planned periods, with a tick or without",
-            ),
+            Plot::percentiles("Percentiles", Axis::new("duration", "ns").log())
+                .note("of the controlled ticks; the start delay is of all planned periods, with a tick or without")
+                .palette(MEASURES),
             |plot, (name, values)| plot.curve(name, values),
         )
     }
@@ -277,7 +289,8 @@ impl RunData {
     fn tick(&self) -> Option<Section> {
         let rows = self.whole_ticks();
         let longest = rows.last()?;
-        let mut gantt = Gantt::new("Where a tick goes").note("real ticks of this run, phase after phase");
+        let mut gantt =
+            Gantt::new("Where a tick goes").note("real ticks of this run, phase after phase").palette(PHASES);
         let predicted =
             self.parts.iter().filter_map(|part| Some((part.name.clone(), part.predicted_ns? as f64)));
         if self.parts.iter().any(|part| part.predicted_ns.is_some()) {
@@ -290,16 +303,22 @@ impl RunData {
             let parts = self.phases.names().iter().cloned().zip(tick.parts.iter().map(|v| f64::from(*v)));
             gantt = gantt.sequence(format!("{label} (at {:.3} s)", tick.time_s), parts);
         }
-        if self.period_ns > 0 {
-            gantt = gantt.mark(self.period_ns as f64, "deadline");
-        }
-        let stack = Plot::stack("Phases over time", Axis::new("duration", "ns"), &self.phases);
+        gantt = self.deadlines().fold(gantt, |gantt, (ns, label)| gantt.mark(ns, label));
+        let stack =
+            Plot::stack("Phases over time", Axis::new("duration", "ns"), &self.phases).palette(PHASES);
+        let stack = self.deadlines().fold(stack, |plot, (ns, label)| plot.limit(ns, label));
         let section = Section::new("The tick")
             .text("What the loop did with its period: how long each phase of a tick took.")
             .with(gantt)
             .with(self.part_rows())
             .with(self.marked(stack));
         Some(section)
+    }
+
+    /// Until when the replies have to be in, and the tick over.
+    fn deadlines(&self) -> impl Iterator<Item = (f64, &'static str)> + use<> {
+        let deadlines = [(self.bus_deadline_ns, "bus deadline"), (self.period_ns, "period")];
+        deadlines.into_iter().filter(|(ns, _)| *ns > 0).map(|(ns, label)| (ns as f64, label))
     }
 
     /// The ticks whose phases are all known, shortest first.
@@ -384,7 +403,8 @@ impl RunData {
             })
             .collect();
         let text = "Position of each joint: dashed what was commanded, kept within the limits; solid what the servo measured.";
-        (!plots.is_empty()).then(|| Section::new("Joints").text(text).with(plots))
+        let section = (!plots.is_empty()).then(|| Section::new("Joints").text(text).with(plots))?;
+        Some(self.details.iter().filter_map(Detail::block).fold(section, Section::with))
     }
 
     fn device_rows(&self) -> Option<Section> {

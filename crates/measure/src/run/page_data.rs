@@ -29,6 +29,7 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
         verdict: amended(summary.judged(config, &over_time.unread), &summary.required),
         figures: figures(summary),
         period_ns: config.timing.period_ns(),
+        bus_deadline_ns: config.timing.bus_deadline_ns(),
         wake: Measured::new(over_time.wake, Distribution::from_ns(stats.wake_latency.values())),
         cycle: Measured::new(over_time.cycle, Distribution::from_ns(stats.cycle.values())),
         cpu: Measured::new(over_time.cpu, Distribution::from_ns(stats.loop_compute.values())),
@@ -46,6 +47,7 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
             tally(&summary.late.causes)
         ),
         joints: over_time.joints,
+        details: over_time.details.finish(),
         events: summary.events.iter().map(page_event).collect(),
         events_left_out: summary.events_left_out,
         devices: (0..config.servos.len()).map(|index| device(summary, landed, index)).collect(),
@@ -85,38 +87,33 @@ fn device(summary: &RunSummary, landed: &Landed, index: usize) -> Device {
 
 /// In virtual time nothing of this computer's was measured, so it is not shown.
 fn figures(summary: &RunSummary) -> Vec<Figure> {
-    let of_computer = [
-        "wake latency",
-        "start delay, all planned periods",
-        "loop compute time",
-        "preempted ticks",
-        "loop thread",
-    ];
-    let mut figures = all_figures(summary);
-    if summary.clock == Clock::Virtual {
-        figures.retain(|figure| !of_computer.contains(&figure.label.as_str()));
-        figures.push(Figure::new("clock", "virtual time").note("says nothing about this computer's timing"));
+    let mut figures = counts(summary);
+    figures.push(measured("bus cycle", &summary.cycle_ns));
+    match summary.clock {
+        Clock::Real => figures.extend(of_computer(summary)),
+        Clock::Virtual => {
+            figures
+                .push(Figure::new("clock", "virtual time").note("says nothing about this computer's timing"));
+        }
     }
     figures
 }
 
-fn all_figures(summary: &RunSummary) -> Vec<Figure> {
+fn judged(label: &str, value: String, note: String, good: bool) -> Figure {
+    Figure { note, level: if good { Level::Good } else { Level::Warning }, ..Figure::new(label, value) }
+}
+
+fn measured(label: &str, s: &Summary) -> Figure {
     let us = |ns: i64| format!("{:.1} µs", ns as f64 / 1e3);
-    let tail = |s: &Summary| match s.count {
-        0 => "no value".to_owned(),
-        _ => format!("p99 {}, max {}", us(s.p99), us(s.max)),
-    };
-    let judged = |label: &str, value: String, note: String, good: bool| Figure {
-        note,
-        level: if good { Level::Good } else { Level::Warning },
-        ..Figure::new(label, value)
-    };
-    let measured = |label: &str, s: &Summary| Figure {
-        note: tail(s),
-        ..Figure::new(label, if s.count == 0 { "–".to_owned() } else { us(s.p50) })
-    };
-    let ticks = &summary.controlled;
-    let lost = &summary.lost_time;
+    match s.count {
+        0 => Figure::new(label, "–").note("no value"),
+        _ => Figure::new(label, us(s.p50)).note(format!("p99 {}, max {}", us(s.p99), us(s.max))),
+    }
+}
+
+/// Counts of the controlled ticks; what happened outside stands beside them.
+fn counts(summary: &RunSummary) -> Vec<Figure> {
+    let (ticks, outside) = (&summary.controlled, &summary.outside);
     vec![
         judged(
             "rate",
@@ -132,9 +129,12 @@ fn all_figures(summary: &RunSummary) -> Vec<Figure> {
         ),
         judged(
             "missed replies",
-            summary.missed_replies.to_string(),
-            format!("{} while off CPU", summary.missed_while_off_cpu),
-            summary.missed_replies == 0,
+            grouped(ticks.missed_replies),
+            format!(
+                "{} while off CPU; {} outside control",
+                ticks.missed_while_off_cpu, outside.missed_replies
+            ),
+            ticks.missed_replies == 0,
         ),
         judged(
             "late replies",
@@ -160,16 +160,22 @@ fn all_figures(summary: &RunSummary) -> Vec<Figure> {
             "to keep the joints within their limits".to_owned(),
             summary.changed_commands == 0,
         ),
-        measured("wake latency", &summary.wake_latency_ns),
-        measured("start delay, all planned periods", &summary.start_delay_ns),
-        measured("bus cycle", &summary.cycle_ns),
-        measured("loop compute time", &summary.loop_compute_ns),
         judged(
             "overruns",
-            summary.overruns.to_string(),
-            format!("{} periods skipped", summary.skipped),
-            summary.overruns == 0,
+            grouped(ticks.overruns),
+            format!("{} outside control", outside.overruns),
+            ticks.overruns == 0,
         ),
+    ]
+}
+
+/// What was measured of this computer.
+fn of_computer(summary: &RunSummary) -> Vec<Figure> {
+    let lost = &summary.lost_time;
+    vec![
+        measured("wake latency", &summary.wake_latency_ns),
+        measured("start delay, all planned periods", &summary.start_delay_ns),
+        measured("loop compute time", &summary.loop_compute_ns),
         judged(
             "preempted ticks",
             grouped(lost.causes.preempted),

@@ -13,7 +13,7 @@
     const x = new Float64Array(y.length);
     const offsets = line.x ? floats(line.x) : null;
     for (let i = 0; i < y.length; i++) x[i] = line.start + (offsets ? offsets[i] : i * line.step);
-    return { name: line.name, stroke: line.stroke, x, y, colour: index % 8, shown: true };
+    return { name: line.name, stroke: line.stroke, x, y, colour: (line.colour ?? index) % 8, shown: true };
   };
 
   // The first index whose x is at least the value.
@@ -263,6 +263,7 @@
       }
       this.group.view = range;
       this.group.plots.forEach((plot) => plot.draw());
+      if (this.pointer !== undefined) this.point(this.pointer);
     }
 
     showSelection(from, to) {
@@ -271,12 +272,14 @@
     }
 
     point(pixel) {
+      this.pointer = pixel;
       const value = this.fromPixel(Math.min(Math.max(pixel, this.left), this.right));
       this.group.plots.forEach((plot) => plot.showCursor(value));
       this.showTip(value);
     }
 
     unpoint() {
+      this.pointer = undefined;
       for (const plot of this.group.plots) plot.cursor.style.display = "none";
       this.tip.style.display = "none";
     }
@@ -353,9 +356,10 @@
         const first = Math.max(0, lowerBound(line.x, from) - 1), last = Math.min(line.x.length - 1, lowerBound(line.x, to));
         for (let i = first; i <= last; i++) take(line.y[i]);
       }
-      const inData = [low, high];
-      for (const { y } of this.spec.limits) if (low <= high && y <= high * 3 && y >= Math.min(low, 0) - (high - low) * 2) take(y);
       if (!(low <= high)) return [0, 1];
+      const inData = [low, high], near = Math.max(high - low, Math.abs(high) * 1e-3) / 4;
+      // A limit far away would flatten the curves.
+      for (const { y } of this.spec.limits) if (y <= inData[1] + near && y >= inData[0] - near) take(y);
       if (this.log) {
         if (leastPositive === Infinity) return [0, 1];
         const bottom = this.spec.kind === "bars" ? -0.2 : Math.log10(leastPositive);
@@ -480,10 +484,10 @@
     }
 
     drawLimits() {
-      const pen = this.pen;
+      const pen = this.pen, beyond = [];
       for (const { y, label } of this.spec.limits) {
         const row = Math.round(this.toRow(y)) + 0.5;
-        if (row < this.top || row > this.bottom) continue;
+        if (row < this.top || row > this.bottom) { beyond.push(`${label} ${spoken(y, this.spec.y.unit, 3)}`); continue; }
         pen.setLineDash([6, 4]);
         pen.strokeStyle = this.ink("bad");
         pen.lineWidth = 1;
@@ -492,6 +496,7 @@
         if (!this.compact) this.text(label, this.right - 4, row + (above ? -3 : 4), "right", above ? "bottom" : "top", "bad");
       }
       pen.setLineDash([]);
+      if (beyond.length) this.text(`not in view: ${beyond.join(", ")}`, this.right - 4, this.top + 2, "right", "top", "muted");
     }
 
     drawLine(line) {
@@ -583,8 +588,15 @@
 
   // ---- the page ---------------------------------------------------------------------------------------------
 
-  const plots = [...document.querySelectorAll("figure.plot")].map((figure) => new Plot(figure));
+  // What is folded is read and drawn once it is opened.
+  const plots = [];
+  const build = (root) => {
+    const figures = [...root.querySelectorAll("figure.plot")].filter((figure) => !figure.closest("details:not([open])") && !figure.querySelector("canvas"));
+    plots.push(...figures.map((figure) => new Plot(figure)));
+  };
   const drawAll = () => plots.forEach((plot) => plot.draw());
+  for (const fold of document.querySelectorAll("details.fold")) fold.addEventListener("toggle", () => { build(fold); drawAll(); });
+  build(document);
   new ResizeObserver(drawAll).observe(document.querySelector("main"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   // Paper is white, whatever the screen is.
