@@ -197,6 +197,13 @@ impl Results {
         match value.get("format").and_then(|format| format.as_str()) {
             Some(FORMAT) => {}
             Some(format) => return Err(other(format!("holds `{format}`, not results of khz jitter"))),
+            None if value.get("ended_well").is_some() => {
+                return Err(other(
+                    "is the result of khz run, which writes its page itself; compared are results of `khz jitter --save` and \
+                     `khz rtt send --save`"
+                        .into(),
+                ));
+            }
             None => {
                 return Err(other(
                     "holds no results of khz jitter (no \"format\"): write them with --save".into(),
@@ -410,6 +417,7 @@ mod tests {
     #[test]
     fn other_files_are_told_by_what_they_are() {
         let told = |text: &str| Results::parse("a.json", text).unwrap_err().to_string();
+        assert!(told("{\"ended_well\":true}").contains("is the result of khz run"));
         assert!(told("{\"format\":\"khz-jitter\",\"version\":0,\"runs\":[]}").contains("version 0"));
         assert!(told("{\"format\":\"khz-jitter\",\"runs\":[]}").contains("unknown version"));
         assert!(told("{\"format\":\"other\"}").contains("`other`"));
