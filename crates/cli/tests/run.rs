@@ -37,7 +37,7 @@ fn json_has_every_promised_key_and_the_files_are_there() {
     let verdict = &run["verdict"];
     let held = run["controlled"]["lost_periods"] == 0 && run["ended_well"] == true;
     assert_eq!(verdict["held"], held, "{verdict}");
-    assert_eq!(verdict["headline"] == "held 1000 Hz", held, "{verdict}");
+    assert_eq!(verdict["headline"].as_str().unwrap().starts_with("held 1000 Hz"), held, "{verdict}");
     for key in ["controlled", "outside"] {
         let ticks = |name: &str| run[key][name].as_u64().unwrap();
         assert_eq!(ticks("periods"), ticks("ticks") + ticks("lost_periods"));

@@ -100,6 +100,8 @@ pub fn judge(facts: &Facts) -> Verdict {
     reasons.extend(missed_replies(facts));
     reasons.extend(blemishes(facts).map(|reason| (Level::Warning, reason)));
     reasons.extend(facts.warnings.iter().map(|warning| (Level::Warning, warning.clone())));
+    // The worst first.
+    reasons.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
     let verdict = Verdict {
         level: reasons.iter().map(|(level, _)| *level).max().unwrap_or(Level::Good),
         held: held(facts) && facts.broken.is_none() && facts.stopped.is_none(),
@@ -231,7 +233,11 @@ fn headline(facts: &Facts) -> String {
             None => "never under control".into(),
         };
     }
-    rate(facts)
+    let clean = facts.missed_replies.saturating_sub(facts.missed_while_off_cpu);
+    // A missed reply is bad, and no badge may say only that the rate was held.
+    let missed =
+        if clean == 1 { ", missed 1 reply".into() } else { format!(", missed {} replies", grouped(clean)) };
+    rate(facts) + if clean > 0 { &missed } else { "" }
 }
 
 /// Whether the rate was held, and by how much not.
@@ -451,7 +457,10 @@ mod tests {
     fn missed_replies_name_the_servo_and_those_outside_control_stand_apart() {
         let servo = Some(("knee".to_owned(), 4));
         let verdict = judge(&Facts { missed_replies: 5, worst_servo: servo, ..facts() });
-        assert_eq!(verdict.level, Level::Bad);
+        assert_eq!(
+            (verdict.level, verdict.headline.as_str()),
+            (Level::Bad, "held 1000 Hz, missed 5 replies")
+        );
         let said = "Held 1000 Hz, but 5 replies were missed (4 by knee); check power, wiring and ids with `khz bus scan`.";
         assert_eq!(verdict.text, said);
         let verdict =
