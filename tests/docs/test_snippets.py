@@ -106,7 +106,8 @@ def try_block(block: Block, page: pathlib.Path, work: pathlib.Path, shell: dict[
             for command in commands(block.text):
                 exists(command, shell)
             if block.note != "not run":
-                run(["bash", "-uo", "pipefail", "-c", strict(block) + as_installed(block.text)], work, shell)
+                script = strict(block) + as_installed(block.text) + "\nexit 0"
+                run(["bash", "-uo", "pipefail", "-c", script], work, shell)
         case "python":
             if block.title is None:
                 run([sys.executable, "-c", block.text], work, shell)

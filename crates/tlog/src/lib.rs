@@ -39,3 +39,8 @@ pub use source::Source;
 pub use units::is_obeyed;
 pub use value::{Entries, Items, Object, Symbol, Value};
 pub use writer::{Compression, Options, RecordId, Writer};
+
+/// The example in the documentation compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/log-format.md")]
+struct Documentation;
