@@ -156,7 +156,7 @@ impl Fall {
             && let Some(transition) =
                 rig.machine.transitions().iter().find(|transition| transition.cause.is_trouble())
         {
-            self.cause = Some(describe(transition.cause));
+            self.cause = Some(describe(transition.cause, &rig.names));
             self.reaction_ms =
                 (transition.to != Phase::Active).then(|| (transition.at_ns - begun_ns) as f64 * 1e-6);
         }
@@ -170,9 +170,9 @@ impl Fall {
     }
 }
 
-fn describe(cause: Cause) -> String {
-    match cause.servo() {
-        Some(servo) => format!("servo {servo}: {cause}"),
+fn describe(cause: Cause, names: &[String]) -> String {
+    match cause.servo().and_then(|servo| names.get(usize::from(servo))) {
+        Some(name) => format!("{name}: {cause}"),
         None => cause.to_string(),
     }
 }

@@ -66,6 +66,8 @@ pub struct Set<'a> {
 /// One machine under drill.
 pub struct Rig {
     pub machine: Machine,
+    /// Names of the servos.
+    pub names: Vec<String>,
     stage: Arc<Mutex<Stage>>,
     switches: Vec<Shared>,
     time: VirtualTime,
@@ -128,7 +130,8 @@ impl Rig {
         let bus_deadline_ns = config.timing.bus_deadline_ns();
         let machine = Machine::new(links.links, cycle, supervisor, controller, state, bus_deadline_ns);
         let planned_ns = time.now_ns() + period_ns;
-        Self { machine, stage, switches, time, is_ready, period_ns, planned_ns }
+        let names = config.servos.iter().map(|servo| servo.name.clone()).collect();
+        Self { machine, names, stage, switches, time, is_ready, period_ns, planned_ns }
     }
 
     /// One tick, `late_ns` after it was due.
