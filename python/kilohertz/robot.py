@@ -104,6 +104,12 @@ class Summary(dict[str, Any]):
             f"{self.missed_replies} replies missed; {self.end}>"
         )
 
+    def __str__(self) -> str:
+        """The verdict in one sentence, then what it is of and where its files are."""
+        changed = f"{self.changed_commands:,} commands changed to keep limits; " if self.changed_commands else ""
+        files = "; ".join(str(file) for file in (self["log"], self["report"]) if file)
+        return f"{self.verdict['text']}\n{self.ticks:,} ticks; {changed}{self.end}; {files or 'no log'}"
+
     def _repr_html_(self) -> str:
         rows = {
             "rate": f"{self.rate_hz:.2f} Hz of {self.target_rate_hz:.0f}",

@@ -45,6 +45,7 @@ def test_the_controller_sees_the_robot_and_moves_it() -> None:
     assert seen[-1][1] == pytest.approx(0.3, abs=0.1)
     assert summary.ended_well
     assert repr(summary).startswith(f"<Summary: {summary.ticks} ticks at ")
+    assert str(summary).startswith(summary.verdict["text"] + "\n")
     assert summary.python_ns["count"] == summary.overhead_ns["count"] == len(seen)
 
 

@@ -127,7 +127,7 @@ impl Launch {
             Clock::Real => Watchdogs::start(&config.watchdog, pulse, config.timing.period_ns())?,
             Clock::Virtual => None,
         };
-        let session = Session::start(machine, observers, settings(&config.timing, duration_ns), stop);
+        let session = Session::start(machine, observers, settings(config, duration_ns), stop);
         match session {
             Ok(session) => Ok(Self { session, recorder, watchdogs, _operator: operator }),
             Err(error) => {
@@ -224,12 +224,13 @@ fn record(plan: Plan, config: &RobotConfig, text: &str) -> Result<Recording, Lau
     Ok((Some(recorder), Some(Box::new(log))))
 }
 
-fn settings(timing: &LoopConfig, duration_ns: Option<i64>) -> SessionSettings {
+fn settings(config: &RobotConfig, duration_ns: Option<i64>) -> SessionSettings {
+    let timing = &config.timing;
     SessionSettings {
         clock: timing.clock,
         setup: setup(timing),
         wake: timing.wake,
-        receive: timing.receive,
+        receive: config.receive(),
         period_ns: timing.period_ns(),
         overrun: timing.overrun,
         frame_patience_ns: timing.pace_bus.as_ref().map(|_| timing.pace_patience_ns()),

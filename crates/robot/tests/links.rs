@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use khz_link::Link;
+use khz_robot::config::Receive;
 use khz_robot::supervisor::Cause;
 use khz_robot::{RobotConfig, ServoCommand, assemble};
 use khz_wire::udp::{Datagram, Header, Kind, Sensors, Writer};
@@ -17,6 +18,20 @@ fn terminal() -> (OwnedFd, String) {
     unlockpt(&master).unwrap();
     let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
     (master, name)
+}
+
+/// A thread of the kernel delivers the bytes of these adapters; a spinning real-time thread kept it off the CPU.
+#[test]
+fn a_loop_on_a_serial_adapter_leaves_the_kernel_a_cpu() {
+    let receive = |wait: &str, bus: &str| {
+        let servo = "[[servo]]\nname = \"hip\"\nbus = \"legs\"\nid = 1\n";
+        let file = format!("[loop]\n{wait}\n[bus.legs]\n{bus}\n{servo}");
+        RobotConfig::parse(&file, "robot.toml").unwrap().receive()
+    };
+    let fdcanusb = "link = \"fdcanusb\"\npath = \"/dev/ttyACM0\"";
+    assert_eq!(receive("", fdcanusb), Receive::Poll);
+    assert_eq!(receive("receive = \"spin\"", fdcanusb), Receive::Spin);
+    assert_eq!(receive("", "link = \"emulated\""), Receive::Spin);
 }
 
 /// Opens the one bus of a robot file with these settings.

@@ -39,6 +39,7 @@ mod whole;
 
 pub use crate::controller::{SineParameters, StandAndSquatParameters};
 pub use crate::cycle::MAX_LINKS;
+use crate::links::Adapter;
 pub use crate::links::{LinkConfig, LinkKind};
 pub use crate::supervisor::settings::{Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings};
 pub use crate::time::Receive;
@@ -170,6 +171,13 @@ impl RobotConfig {
     pub fn is_emulated(&self) -> bool {
         self.buses.iter().all(|bus| bus.link.is_emulated())
             && self.imu.as_ref().is_none_or(|imu| imu.link == ImuLink::Emulated)
+    }
+
+    /// How the loop waits for replies: as the file says, else by what its links need.
+    pub fn receive(&self) -> Receive {
+        let is_serial = |bus: &BusConfig| bus.link.bus().adapter() == Adapter::Usb;
+        let own = if self.buses.iter().any(is_serial) { Receive::Poll } else { Receive::Spin };
+        self.timing.receive.unwrap_or(own)
     }
 
     /// The names of the records in the log of a run.
