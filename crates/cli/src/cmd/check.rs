@@ -1,6 +1,6 @@
 //! `khz check`: is a robot file right, and what does it say?
 
-mod advice;
+pub mod advice;
 
 use super::robot_file::RobotFile;
 use super::{BAD_INPUT, show, tell_line};

@@ -1,5 +1,6 @@
 //! `khz run`: the main job.
 
+use super::check::advice::missing_limits;
 use super::{BAD_INPUT, complain, output, show, tell_line};
 use anyhow::{Context, Result, bail};
 use khz_measure::jitter::duration_ns;
@@ -86,6 +87,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     };
     config.warnings.iter().for_each(tell_line);
+    if !config.is_emulated() {
+        missing_limits(&config).iter().for_each(tell_line);
+    }
     override_with(&mut config, &args);
     check_outputs(&args, &config)?;
 

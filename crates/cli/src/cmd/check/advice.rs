@@ -72,7 +72,7 @@ fn lacks(servo: &ServoConfig) -> Vec<&'static str> {
 }
 
 /// A warning for all servos that lack the same limits.
-fn missing_limits(robot: &RobotConfig) -> Vec<String> {
+pub fn missing_limits(robot: &RobotConfig) -> Vec<String> {
     let mut groups: Vec<(Vec<&str>, Vec<&str>)> = Vec::new();
     for servo in &robot.servos {
         let lacks = lacks(servo);
