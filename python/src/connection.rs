@@ -298,7 +298,9 @@ impl Reply {
 fn told(error: DeskError) -> PyErr {
     let text = error.to_string();
     match error {
-        DeskError::Bus { .. } | DeskError::Damaged { .. } => BusError::new_err(text),
+        DeskError::Bus { .. } | DeskError::NotCarried { .. } | DeskError::Damaged { .. } => {
+            BusError::new_err(text)
+        }
         DeskError::NoReply { .. } => NoReplyError::new_err(text),
         DeskError::Impossible(_) | DeskError::Wrong { .. } => PyValueError::new_err(text),
     }

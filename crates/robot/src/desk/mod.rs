@@ -37,6 +37,19 @@ pub enum DeskError {
         /// What the link says.
         why: LinkError,
     },
+    /// Nobody knows what is on the bus, and it cannot carry the question to the servos that are asked first.
+    #[error(
+        "bus {bus}: the link does not carry queries of {family} servos, and to those the requests of another family are \
+         writes: nothing else was asked there. For moteus servos set the interface up for CAN-FD, or give the data bit \
+         rate (slcan:PATH,data=5000000, or `data_bit_rate` in a robot file); if there are only Damiao motors on it, ask \
+         for them with `--family damiao` or name them in a robot file"
+    )]
+    NotCarried {
+        /// The bus.
+        bus: String,
+        /// Who was to be asked first.
+        family: FamilyName,
+    },
     /// The servo did not answer.
     #[error("{servo} did not reply within {timeout_s} s: is it powered, is the id right?")]
     NoReply {
@@ -64,6 +77,13 @@ pub enum DeskError {
     /// That cannot be sent.
     #[error("{0}")]
     Impossible(String),
+}
+
+impl DeskError {
+    /// The link does not carry such frames.
+    const fn is_unsupported(&self) -> bool {
+        matches!(self, Self::Bus { why: LinkError::Unsupported, .. } | Self::NotCarried { .. })
+    }
 }
 
 /// Buses and the servos known on them.
@@ -307,36 +327,35 @@ impl Desk {
     }
 
     /// The servos that answer on a bus, whether a robot file has them or not, by their ids. Where nobody knows what is there,
-    /// one family after another is asked for, until somebody answers.
+    /// one family after another is asked for, until somebody answers; a family is asked for only if those before it could be.
     ///
     /// # Errors
-    /// The bus cannot be used.
+    /// The bus cannot be used, or does not carry the requests.
     pub fn scan(&mut self, bus: usize, scan: &Scan) -> Result<Vec<Found>, DeskError> {
         let mut found = BTreeMap::new();
-        if !self.buses[bus].families.is_empty() {
-            for family in self.buses[bus].families.clone() {
-                self.look_for(&family, bus, scan, &mut found)?;
+        let known = self.buses[bus].families.clone();
+        if !known.is_empty() {
+            let (mut refused, mut is_asked) = (None, false);
+            for family in known {
+                match self.look_for(&family, bus, scan, &mut found) {
+                    // A bus that does not carry the frames of one may carry those of the next.
+                    Err(error) if error.is_unsupported() => refused = refused.or(Some(error)),
+                    asked => is_asked = asked.map(|()| true)?,
+                }
             }
-            return Ok(found.into_values().collect());
+            return refused.filter(|_| !is_asked).map_or_else(|| Ok(found.into_values().collect()), Err);
         }
         let possible = Family::possible();
         // Servos that were not asked for are as if nobody had answered; the next family's requests must not reach them.
         let certain = if scan.last < *Family::default().by_hand().ids().end() { 1 } else { possible.len() };
-        let mut asked = Err(None);
         for family in possible.into_iter().take(certain) {
-            // A bus that does not carry the frames of one may carry those of the next.
-            match self.look_for(&family, bus, scan, &mut found) {
-                Ok(()) => asked = Ok(()),
-                Err(error) => asked = asked.map_err(|first: Option<DeskError>| first.or(Some(error))),
-            }
+            // Who could not be asked is as if nobody had answered, too: an error ends the scan.
+            self.look_for(&family, bus, scan, &mut found)?;
             if !found.is_empty() {
                 break;
             }
         }
-        match asked {
-            Err(Some(error)) => Err(error),
-            _ => Ok(found.into_values().collect()),
-        }
+        Ok(found.into_values().collect())
     }
 
     fn look_for(
@@ -360,7 +379,16 @@ impl Desk {
         }
         let mut asked = Vec::new();
         for burst in chunks(asks, if alone { 1 } else { BURST }) {
-            self.ask_all(bus, asked_for, burst, scan.timeout_ns, &mut asked, found)?;
+            self.ask_all(bus, asked_for, burst, scan.timeout_ns, &mut asked, found).map_err(|error| {
+                match error {
+                    DeskError::Bus { bus, why: LinkError::Unsupported }
+                        if *asked_for == Family::default() =>
+                    {
+                        DeskError::NotCarried { bus, family: asked_for.name() }
+                    }
+                    error => error,
+                }
+            })?;
         }
         for (_, ask) in
             found.keys().copied().collect::<Vec<_>>().iter().filter_map(|id| more.remove_entry(id))

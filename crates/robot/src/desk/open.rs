@@ -129,9 +129,12 @@ pub fn hat_spi(word: &str) -> Result<Box<dyn Spi>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desk::Scan;
+    use crate::desk::{DeskError, Scan};
     use crate::draft::of_found;
+    use khz_link::slcan::Slcan;
     use khz_servo::FamilyName;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
 
     /// A link with the devices of a robot file, of which nobody knows.
     fn unknown(text: &str) -> Desk {
@@ -174,6 +177,55 @@ mod tests {
         let mut desk = unknown(&damiao(false));
         desk.expect(FamilyName::Damiao);
         assert_eq!(desk.scan(0, &few).unwrap().len(), 7);
+    }
+
+    /// A bus behind an adapter for classic CAN, of which nobody knows what is there, and the adapter's end of the line.
+    fn classic() -> (Desk, UnixStream) {
+        let (ours, adapter) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        adapter.set_nonblocking(true).unwrap();
+        let mut desk = Desk { links: Vec::new(), buses: Vec::new(), servos: Vec::new() };
+        desk.add_link("slcan:/dev/ttyACM0", Box::new(Slcan::from_fd(ours.into(), false)), &[]);
+        (desk, adapter)
+    }
+
+    fn sent(mut adapter: UnixStream) -> String {
+        let mut sent = Vec::new();
+        // Its end is that no more has come.
+        let _ = adapter.read_to_end(&mut sent);
+        String::from_utf8(sent).unwrap()
+    }
+
+    #[test]
+    fn a_bus_that_cannot_carry_moteus_queries_is_asked_for_damiao_only_if_told() {
+        let quick = Scan { timeout_ns: 1_000_000, ..EVERYBODY };
+        let (mut desk, adapter) = classic();
+        let error = desk.scan(0, &quick).unwrap_err().to_string();
+        assert!(error.contains("--family damiao") && error.contains(",data=5000000"), "{error}");
+        assert_eq!(sent(adapter), "");
+        let (mut desk, adapter) = classic();
+        desk.expect(FamilyName::Moteus);
+        assert!(matches!(desk.scan(0, &quick), Err(DeskError::NotCarried { .. })));
+        assert_eq!(sent(adapter), "");
+        // Nor does CAN-FD, which this bus does not carry either, hide what it does.
+        let (mut desk, adapter) = classic();
+        desk.expect(FamilyName::Damiao);
+        assert_eq!(desk.scan(0, &quick).unwrap(), []);
+        assert!(sent(adapter).contains("t7FF8"));
+    }
+
+    #[test]
+    fn the_bit_rate_of_the_data_phase_goes_into_the_robot_file() {
+        let found = unknown(include_str!("../../../../robots/leg3.toml")).scan(0, &EVERYBODY).unwrap();
+        for (word, rate) in
+            [("slcan:/dev/ttyACM0,data=5000000", Some(5_000_000)), ("slcan:/dev/ttyACM0", None)]
+        {
+            let text = of_found(word, &found).unwrap();
+            assert!(text.contains("path = \"/dev/ttyACM0\"\n"), "{text}");
+            let line = rate.map(|rate| format!("data_bit_rate = {rate}\n"));
+            assert_eq!(text.contains("data_bit_rate"), line.is_some(), "{text}");
+            assert!(line.is_none_or(|line| text.contains(&line)), "{text}");
+        }
     }
 
     #[test]

@@ -61,9 +61,13 @@ fn bus_keys(link: &LinkConfig, word: &str, bus: usize) -> Vec<String> {
     let keys = serde_json::to_value(link).unwrap_or_default();
     let keys = keys.as_object().into_iter().flatten();
     match word.split_once(':') {
-        Some((_, target)) => {
-            let key = keys.into_iter().find(|(_, value)| value.as_str() == Some(target));
-            lines.extend(key.map(|(key, _)| format!("{key} = {target:?}")));
+        Some(_) => {
+            let endpoint = link.endpoint();
+            let is_place = |value: &serde_json::Value| value.as_str() == Some(&endpoint);
+            let place = keys.clone().find(|(_, value)| is_place(value));
+            lines.extend(place.map(|(key, _)| format!("{key} = {endpoint:?}")));
+            let rate = keys.into_iter().find(|(key, _)| *key == "data_bit_rate" && word.contains(",data="));
+            lines.extend(rate.map(|(key, value)| format!("{key} = {value}")));
         }
         None if link.bus().shared(bus).is_some() && !link.is_emulated() => {
             lines.push(format!("channel = {}", bus + 1));
