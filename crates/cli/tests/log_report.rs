@@ -69,6 +69,18 @@ fn a_damaged_log_gives_a_page_that_says_what_is_missing() {
 }
 
 #[test]
+fn the_logs_of_two_runs_are_not_one_run() {
+    let (folder, other) = (run(), run());
+    let other = other.path().join("run.tlog").display().to_string();
+    for logs in [["run.tlog", "run.tlog"], ["run.tlog", &other]] {
+        let output = report(folder.path(), &logs);
+        let told = stderr(&output);
+        assert!(output.status.code() == Some(2) && told.contains("give the files of one run only"), "{told}");
+    }
+    assert!(!folder.path().join("run.html").exists());
+}
+
+#[test]
 fn every_cut_of_a_log_gives_a_page_or_an_error() {
     let folder = run();
     let whole = std::fs::read(folder.path().join("run.tlog")).unwrap();

@@ -34,6 +34,15 @@ pub enum FromLogError {
         /// Why.
         why: String,
     },
+    /// Files that are not one log.
+    #[error(
+        "the ticks of {path} do not follow those of the file before it: give the files of one run only, each once, the \
+         oldest first"
+    )]
+    TwoRuns {
+        /// The file that does not follow.
+        path: String,
+    },
     /// A log of something else.
     #[error("no tick of a run is in this log; `khz log info` shows what is")]
     NoRun,
@@ -42,12 +51,17 @@ pub enum FromLogError {
 /// The run whose log lies in these files, the oldest first.
 ///
 /// # Errors
-/// If a file cannot be read, or there is no run in them. Damage is no error.
+/// If a file cannot be read, there is no run in them, or more than one. Damage is no error.
 pub fn from_log(paths: &[PathBuf]) -> Result<FromLog, FromLogError> {
     let mut replay = Replay::new();
     for path in paths {
+        replay.ticks.after = replay.ticks.last.map(|tick| tick.number);
         let read = replay.read(path);
-        read.map_err(|why| FromLogError::Read { path: path.display().to_string(), why: why.to_string() })?;
+        let path = path.display().to_string();
+        if replay.ticks.starts_over {
+            return Err(FromLogError::TwoRuns { path });
+        }
+        read.map_err(|why| FromLogError::Read { path, why: why.to_string() })?;
     }
     if replay.ticks.all == 0 {
         return Err(FromLogError::NoRun);
@@ -77,6 +91,9 @@ struct Ticks {
     /// Ticks that are not in the log although later ones are.
     unrecorded: u64,
     last: Option<Tick>,
+    /// The last tick of the files before; the first of this one must be later.
+    after: Option<i64>,
+    starts_over: bool,
     /// As planned; of the first two ticks in a row.
     period_ns: Option<i64>,
     missed: u64,
@@ -385,6 +402,7 @@ impl Ticks {
         self.unexpected += (ns("unexpected") + ns("foreign")).max(0) as u64;
         self.imu_missed += u64::from(is(value, "imu_missed"));
         self.without_frame += u64::from(is(value, "without_frame"));
+        self.starts_over |= self.after.take().is_some_and(|after| tick.number <= after);
         let before = self.last.replace(tick);
         let in_a_row = before.filter(|before| before.number + 1 == tick.number);
         if let Some(before) = before.filter(|before| before.number < tick.number) {
