@@ -586,6 +586,37 @@ fn diff_tells_of_a_record_neither_log_has() {
 }
 
 #[test]
+fn diff_of_a_window_without_samples_is_not_the_same_but_an_error() {
+    let bench = bench();
+    for window in [["--from", "5000", "--to", "6000"], ["--from", "0.2", "--to", "0.1"]] {
+        let (code, _, told) = diff(&[&[&*bench.log, &*bench.log], &window[..]].concat());
+        assert!(code == Some(2) && told.contains("nothing was compared"), "{told}");
+    }
+    for wrong in ["nan", "-1", "inf", "x"] {
+        let (code, _, told) = diff(&[&bench.log, &bench.log, &format!("--tolerance={wrong}")]);
+        assert!(code == Some(2) && told.contains("a tolerance is a number from 0 up"), "{told}");
+    }
+}
+
+#[test]
+fn diff_tells_of_the_passport_and_does_not_count_it() {
+    let bench = bench();
+    let write = |name: &str, passport: &str| {
+        let path = format!("{}/{name}.tlog", bench.folder);
+        let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+        let robot = log.record("robot", &Type::object([("passport", Type::String)])).unwrap();
+        log.write(robot, Some(T0), &[&[passport.len() as u8], passport.as_bytes()].concat()).unwrap();
+        std::fs::write(&path, log.finish().unwrap()).unwrap();
+        path
+    };
+    let (before, after) = (write("before", "load 0.1"), write("after", "load 0.2"));
+    let (code, told, _) = diff(&[&before, &after]);
+    assert_eq!((code, &told[0]["fields"][0]["counts"]), (Some(0), &false.into()), "{told}");
+    let shown = stdout(&khz(&["diff", &before, &after]));
+    assert!(shown.contains("the same") && shown.contains("does not count"), "{shown}");
+}
+
+#[test]
 fn diff_reads_what_is_sound_of_damaged_logs_and_tells() {
     let bench = bench();
     let bytes = std::fs::read(&bench.log).unwrap();

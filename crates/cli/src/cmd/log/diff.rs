@@ -31,11 +31,16 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = By::Time)]
     by: By,
     /// Differences of numbers up to this do not count
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, value_parser = tolerance)]
     tolerance: f64,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| "a tolerance is a number from 0 up".to_owned())
 }
 
 /// What makes two samples of a record partners.
@@ -69,9 +74,15 @@ struct Outcome {
 }
 
 impl Outcome {
-    fn is_same(&self) -> bool {
-        (self.before, self.only_before, self.only_after) == (self.after, 0, 0) && self.fields.is_empty()
+    fn is_same(&self, record: &str) -> bool {
+        (self.before, self.only_before, self.only_after) == (self.after, 0, 0)
+            && !self.fields.keys().any(|field| counts(record, field))
     }
+}
+
+/// Whether a field that differs makes two runs differ. The passport tells of the computer at that moment: it differs always.
+fn counts(record: &str, field: &str) -> bool {
+    (record, field) != ("robot", "passport")
 }
 
 /// Runs the command.
@@ -91,6 +102,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let one = count(&mut before, &in_before).with_context(|| args.before.display().to_string())?;
     let two = count(&mut after, &in_after).with_context(|| args.after.display().to_string())?;
+    let has_window = args.choice.from.is_some() || args.choice.to.is_some();
+    let mut samples = one.records.values().chain(two.records.values());
+    if has_window && samples.all(|record| record.samples == 0) {
+        bail!("neither log has a sample between these times: nothing was compared");
+    }
     let zeros = zeros(&one, &two);
     let mut outcomes = BTreeMap::new();
     for name in one.records.keys().chain(two.records.keys()).collect::<BTreeSet<_>>() {
@@ -116,7 +132,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         };
         outcomes.insert(name.clone(), outcome);
     }
-    let differ = outcomes.values().any(|outcome| !outcome.is_same());
+    let differ = outcomes.iter().any(|(record, outcome)| !outcome.is_same(record));
     show(&if args.json { json_of(&outcomes) } else { text_of(&outcomes)? })?;
     let codes = [conclude(&args.before, &one.damage), conclude(&args.after, &two.damage)];
     let sound = codes == [ExitCode::SUCCESS; 2];
@@ -320,13 +336,16 @@ fn tell_apart(
 }
 
 fn json_of(outcomes: &BTreeMap<String, Outcome>) -> String {
-    let field = |(path, d): (&String, &Difference)| {
+    let field = |record: &str, (path, d): (&String, &Difference)| {
         let largest = d.largest.is_finite().then_some(d.largest);
         let first_s = d.first_us.map(|us| us as f64 / 1e6);
-        json!({"field": path, "samples": d.samples, "first": d.first, "first_s": first_s, "largest": largest})
+        json!({
+            "field": path, "samples": d.samples, "first": d.first, "first_s": first_s, "largest": largest,
+            "counts": counts(record, path),
+        })
     };
     let record = |(name, o): (&String, &Outcome)| {
-        let fields: Vec<_> = o.fields.iter().map(field).collect();
+        let fields: Vec<_> = o.fields.iter().map(|of| field(name, of)).collect();
         json!({
             "record": name, "before": o.before, "after": o.after, "only_before": o.only_before,
             "only_after": o.only_after, "fields": fields,
@@ -339,7 +358,7 @@ fn json_of(outcomes: &BTreeMap<String, Outcome>) -> String {
 fn text_of(outcomes: &BTreeMap<String, Outcome>) -> Result<String> {
     let mut out = String::new();
     for (record, o) in outcomes {
-        let same = if o.is_same() { ", the same" } else { "" };
+        let same = if o.is_same(record) { ", the same" } else { "" };
         writeln!(out, "{}: {} and {} samples{same}", text::name(record), o.before, o.after)?;
         if o.only_before + o.only_after > 0 {
             writeln!(out, "  {} only in the first log, {} only in the second", o.only_before, o.only_after)?;
@@ -347,13 +366,14 @@ fn text_of(outcomes: &BTreeMap<String, Outcome>) -> Result<String> {
         for (path, d) in &o.fields {
             let most =
                 if d.largest.is_finite() { format!(", at most by {:.6e}", d.largest) } else { String::new() };
+            let uncounted = if counts(record, path) { "" } else { "; does not count" };
             let path = text::name(path);
             let first = match d.first_us {
                 Some(us) => format!("at {:.6} s", us as f64 / 1e6),
                 None => format!("number {}", d.first),
             };
             let differ = if d.samples == 1 { "sample differs" } else { "samples differ" };
-            writeln!(out, "  {path}: {} {differ}, first {first}{most}", d.samples)?;
+            writeln!(out, "  {path}: {} {differ}, first {first}{most}{uncounted}", d.samples)?;
         }
     }
     Ok(out)
