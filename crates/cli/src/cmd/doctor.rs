@@ -107,7 +107,7 @@ fn interface_findings(name: &str, found: Vec<CanFinding>) -> Vec<Finding> {
         level: if can.fatal { Level::Bad } else { Level::Warning },
         what: format!("{name}: {}", can.what),
         why: can.why,
-        mend: Some(Mend { command: can.command, root: true }),
+        mend: Some(Mend::command(can.command)),
     };
     found.into_iter().map(finding).collect()
 }

@@ -15,7 +15,7 @@ pub(super) fn count_and_isolation(machine: &Machine) -> Vec<Finding> {
         let why =
             "The loop, its recorder and everything else share one CPU; a fast bus cycle is still possible.";
         let finding = Finding::new("cpu", Level::Warning, "one CPU only", why);
-        return vec![finding.mend("use a machine with two or more CPUs; give a virtual one another")];
+        return vec![finding.advise("use a machine with two or more CPUs; give a virtual one another")];
     }
     let line = |cpus: &str| {
         let others = others(&online, &cpu_list(cpus));
@@ -26,7 +26,7 @@ pub(super) fn count_and_isolation(machine: &Machine) -> Vec<Finding> {
     };
     if isolated.is_empty() {
         let what = format!("no CPU of {} is kept for the loop (isolcpus)", online.len());
-        return vec![Finding::new("cpu", Level::Note, what, ISOLATION).mend(line(&last.to_string()))];
+        return vec![Finding::new("cpu", Level::Note, what, ISOLATION).advise(line(&last.to_string()))];
     }
     let command_line = machine.root.read("/proc/cmdline").unwrap_or_default();
     let lacking: Vec<&str> =
@@ -36,7 +36,7 @@ pub(super) fn count_and_isolation(machine: &Machine) -> Vec<Finding> {
         Finding::good("cpu", what, ISOLATION)
     } else {
         let what = format!("{what}, but without {}", lacking.join(" and ").replace('=', ""));
-        Finding::new("cpu", Level::Note, what, ISOLATION).mend(line(isolated))
+        Finding::new("cpu", Level::Note, what, ISOLATION).advise(line(isolated))
     }]
 }
 
@@ -81,9 +81,11 @@ pub(super) fn idle_states(machine: &Machine) -> Vec<Finding> {
     vec![if file.is_ok() {
         Finding::good("cpu", format!("{what}, and khz may forbid it"), IDLE)
     } else {
-        Finding::new("cpu", Level::Warning, format!("{what}, and this user may not forbid it"), IDLE).mend(
-            "sudo chmod o+rw /dev/cpu_dma_latency (until the next start; khz doctor --setup makes it last)",
-        )
+        Finding::new("cpu", Level::Warning, format!("{what}, and this user may not forbid it"), IDLE)
+            .mend_but(
+                "sudo chmod o+rw /dev/cpu_dma_latency",
+                "until the next start; khz doctor --setup makes it last",
+            )
     }]
 }
 
@@ -91,9 +93,11 @@ const SIBLINGS: &str = "Two threads of one core take turns at its units, so a bu
 
 pub(super) fn siblings(machine: &Machine) -> Vec<Finding> {
     match machine.root.number("/sys/devices/system/cpu/smt/active") {
-        Some(1) => vec![Finding::new("cpu", Level::Note, "cores run two threads each (SMT)", SIBLINGS).mend(
-            "echo off | sudo tee /sys/devices/system/cpu/smt/control (or leave the loop's sibling idle)",
-        )],
+        Some(1) => {
+            vec![Finding::new("cpu", Level::Note, "cores run two threads each (SMT)", SIBLINGS).advise(
+                "echo off | sudo tee /sys/devices/system/cpu/smt/control (or leave the loop's sibling idle)",
+            )]
+        }
         _ => Vec::new(),
     }
 }
@@ -140,7 +144,7 @@ pub(super) fn hypervisor(machine: &Machine) -> Vec<Finding> {
     let what = format!("virtual machine ({hypervisor}), {steal:.2} % of its CPU time stolen since the start");
     let level = if steal >= 0.5 { Level::Bad } else { Level::Warning };
     let mend = "run robots on real hardware; else give the guest CPUs of the host's own (virsh vcpupin, isolcpus there)";
-    vec![Finding::new("cpu", level, what, HYPERVISOR).mend(mend)]
+    vec![Finding::new("cpu", level, what, HYPERVISOR).advise(mend)]
 }
 
 /// Stolen time of all time, from the first line of `/proc/stat`.
@@ -165,7 +169,7 @@ pub(super) fn firmware(machine: &Machine) -> Vec<Finding> {
         Finding::good("cpu", what, FIRMWARE)
     } else {
         Finding::new("cpu", Level::Warning, what, FIRMWARE)
-            .mend("in the firmware's settings turn off USB legacy support, power and fan management by SMI; update it")
+            .advise("in the firmware's settings turn off USB legacy support, power and fan management by SMI; update it")
     }]
 }
 
@@ -177,7 +181,7 @@ pub(super) fn heat(machine: &Machine) -> Vec<Finding> {
         Some(0) => vec![Finding::good("cpu", "never slowed down for heat", HEAT)],
         Some(count) => vec![
             Finding::new("cpu", Level::Warning, format!("slowed down for heat {count} times"), HEAT)
-                .mend("cool it better: clean the fan, add a heat sink"),
+                .advise("cool it better: clean the fan, add a heat sink"),
         ],
         None => Vec::new(),
     }

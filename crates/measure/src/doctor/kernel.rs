@@ -12,9 +12,9 @@ pub(super) fn preemption(machine: &Machine) -> Vec<Finding> {
     let finding = match passport.preemption.as_str() {
         "realtime" => Finding::good("kernel", what, PREEMPTION),
         "full" | "lazy" | "dynamic" => {
-            Finding::new("kernel", Level::Warning, what, PREEMPTION).mend(real_time_kernel(machine))
+            Finding::new("kernel", Level::Warning, what, PREEMPTION).advise(real_time_kernel(machine))
         }
-        _ => Finding::new("kernel", Level::Bad, what, PREEMPTION).mend(real_time_kernel(machine)),
+        _ => Finding::new("kernel", Level::Bad, what, PREEMPTION).advise(real_time_kernel(machine)),
     };
     vec![finding]
 }
@@ -64,12 +64,14 @@ pub(super) fn clock_source(machine: &Machine) -> Vec<Finding> {
         return vec![Finding::good("kernel", what, CLOCK)];
     }
     let available = machine.root.read(&CLOCK_FILE.replace("current", "available")).unwrap_or_default();
-    let mend = if available.split(' ').any(|name| name == "tsc") {
-        format!("echo tsc | sudo tee {CLOCK_FILE}")
+    let finding = Finding::new("kernel", Level::Bad, what, CLOCK);
+    vec![if available.split(' ').any(|name| name == "tsc") {
+        finding.mend(format!("echo tsc | sudo tee {CLOCK_FILE}"))
     } else {
-        "the kernel found the CPU's counter unreliable (`dmesg | grep -i tsc`): update the firmware".into()
-    };
-    vec![Finding::new("kernel", Level::Bad, what, CLOCK).mend(mend)]
+        finding.advise(
+            "the kernel found the CPU's counter unreliable (`dmesg | grep -i tsc`): update the firmware",
+        )
+    }]
 }
 
 const MIGRATION: &str = "With it, a timer armed by a thread may be served by another CPU's interrupt.";

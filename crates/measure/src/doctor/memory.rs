@@ -20,7 +20,7 @@ pub(super) fn pressure(machine: &Machine) -> Vec<Finding> {
         Finding::good("memory", what, PRESSURE)
     } else {
         Finding::new("memory", Level::Warning, what, PRESSURE)
-            .mend("end programs that are not needed: ps --sort=-rss -eo rss,comm | head")
+            .advise("end programs that are not needed: ps --sort=-rss -eo rss,comm | head")
     }]
 }
 
@@ -43,7 +43,10 @@ pub(super) fn swap(machine: &Machine) -> Vec<Finding> {
     let used_mb = used.iter().sum::<u64>() / 1024;
     let level = if used_mb > 0 { Level::Warning } else { Level::Note };
     let what = format!("swap is on, {used_mb} MB of it used");
-    vec![Finding::new("memory", level, what, SWAP).mend("sudo swapoff -a (and take it out of /etc/fstab)")]
+    vec![
+        Finding::new("memory", level, what, SWAP)
+            .mend_but("sudo swapoff -a", "and take it out of /etc/fstab"),
+    ]
 }
 
 const HUGE: &str =

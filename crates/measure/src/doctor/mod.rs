@@ -74,10 +74,35 @@ pub struct Finding {
 /// What mends a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mend {
-    /// The command, or what to do where no command does it.
-    pub command: String,
-    /// Needs root; such commands begin with `sudo`.
+    /// What does it by itself, now: a line for a shell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// What to do where no command does it by itself, or what to know of the command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Needs root; such commands say `sudo`.
     pub root: bool,
+}
+
+impl Mend {
+    /// What a line for a shell does by itself.
+    pub fn command(line: impl Into<String>) -> Self {
+        Self::new(Some(line.into()), None)
+    }
+
+    fn new(command: Option<String>, note: Option<String>) -> Self {
+        let root = command.iter().chain(&note).any(|text| text.contains("sudo "));
+        Self { command, note, root }
+    }
+}
+
+impl fmt::Display for Mend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.command, &self.note) {
+            (Some(command), Some(note)) => write!(f, "{command} ({note})"),
+            (only, None) | (None, only) => f.write_str(only.as_deref().unwrap_or_default()),
+        }
+    }
 }
 
 impl Finding {
@@ -94,12 +119,22 @@ impl Finding {
         Finding::new(topic, Level::Good, what, why)
     }
 
-    /// Root is needed exactly where the command says `sudo`.
+    /// A line for a shell mends it by itself.
     #[must_use]
     pub(crate) fn mend(self, command: impl Into<String>) -> Finding {
-        let command = command.into();
-        let root = command.contains("sudo ");
-        Finding { mend: Some(Mend { command, root }), ..self }
+        Finding { mend: Some(Mend::command(command)), ..self }
+    }
+
+    /// As [`Finding::mend`], with what to know of the command.
+    #[must_use]
+    pub(crate) fn mend_but(self, command: &str, note: &str) -> Finding {
+        Finding { mend: Some(Mend::new(Some(command.to_owned()), Some(note.to_owned()))), ..self }
+    }
+
+    /// No command mends it by itself: it needs a choice, an editor or a new start.
+    #[must_use]
+    pub(crate) fn advise(self, note: impl Into<String>) -> Finding {
+        Finding { mend: Some(Mend::new(None, Some(note.into()))), ..self }
     }
 }
 
@@ -117,7 +152,7 @@ impl fmt::Display for Finding {
         }
         write!(f, "\n{:19}{}", "", self.why)?;
         if let Some(mend) = &self.mend {
-            write!(f, "\n{:19}→ {}", "", mend.command)?;
+            write!(f, "\n{:19}→ {}", "", mend)?;
         }
         Ok(())
     }
@@ -191,13 +226,13 @@ pub(crate) mod pretend {
         Pretend { machine: Machine::at(root), _directory: directory }
     }
 
-    /// What a check finds on a machine of these files: level, what, and the command.
+    /// What a check finds on a machine of these files: level, what, and what mends it.
     pub(crate) fn found(
         check: fn(&Machine) -> Vec<Finding>,
         files: &[(&str, &str)],
     ) -> Vec<(super::Level, String, String)> {
         let told = |finding: Finding| {
-            (finding.level, finding.what, finding.mend.map_or(String::new(), |mend| mend.command))
+            (finding.level, finding.what, finding.mend.map_or(String::new(), |mend| mend.to_string()))
         };
         check(&machine(files).machine).into_iter().map(told).collect()
     }
@@ -230,6 +265,43 @@ mod tests {
         for finding in examine(&noisy.machine) {
             assert_eq!(finding.mend.is_none(), finding.level == Level::Good, "{finding}");
             assert!(!finding.why.is_empty());
+        }
+    }
+
+    #[test]
+    fn every_command_is_one_that_a_shell_understands() {
+        let mut ill = pretend::machine(&[
+            ("/proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC"),
+            ("/proc/sys/kernel/timer_migration", "1"),
+            ("/proc/sys/kernel/sched_rt_runtime_us", "10000"),
+            ("/proc/sys/kernel/sched_rt_period_us", "1000000"),
+            ("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet"),
+            ("/sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet"),
+            ("/proc/self/cgroup", "9:cpu,cpuacct:/user\n0::/app\n"),
+            ("/sys/fs/cgroup/cpu/user/cpu.rt_runtime_us", "0"),
+            ("/sys/fs/cgroup/app/cpu.max", "50000 100000"),
+            ("/proc/self/status", "CapEff:\t0\nCpus_allowed_list:\t0-1\n"),
+            ("/sys/devices/system/cpu/online", "0-3"),
+            ("/sys/devices/system/cpu/isolated", "3"),
+            ("/sys/devices/system/cpu/smt/active", "1"),
+            ("/sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave"),
+            ("/sys/devices/system/cpu/cpu0/cpuidle/state3/latency", "133"),
+            ("/proc/irq/36/effective_affinity_list", "3"),
+            ("/proc/irq/37/effective_affinity_list", "3"),
+            ("/proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 1000 10 -2\n"),
+            ("/sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never"),
+            ("/sys/class/net/eth0/type", "1"),
+            ("/sys/class/net/eth0/device/vendor", "x"),
+            ("/proc/sys/net/core/busy_poll", "0"),
+            ("/sys/bus/usb-serial/devices/ttyUSB0/latency_timer", "16"),
+        ]);
+        ill.machine.coalescing = vec![("eth0".into(), "Adaptive RX: on\nrx-usecs: 3\n".into())];
+        let mends = examine(&ill.machine).into_iter().filter_map(|finding| finding.mend);
+        let commands: Vec<_> = mends.filter_map(|mend| mend.command).collect();
+        assert_eq!(commands.len(), 12, "{commands:#?}");
+        for command in commands {
+            let read = std::process::Command::new("sh").args(["-n", "-c", &command]).status().unwrap();
+            assert!(read.success() && !command.contains(['<', '\n']), "{command}");
         }
     }
 

@@ -86,7 +86,7 @@ mod tests {
             let mut pretend = machine(&CARD);
             pretend.machine.coalescing = vec![("eth0".into(), text.into())];
             let finding = coalescing(&pretend.machine).into_iter().next();
-            finding.map(|finding| (finding.what, finding.mend.map_or(String::new(), |mend| mend.command)))
+            finding.map(|finding| (finding.what, finding.mend.map_or(String::new(), |mend| mend.to_string())))
         };
         let (what, command) = told("Adaptive RX: off  TX: off\nrx-usecs: 3\n").unwrap();
         assert_eq!(what, "eth0 collects packets for 3 µs");

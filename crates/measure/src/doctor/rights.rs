@@ -22,7 +22,7 @@ pub(super) fn priority(machine: &Machine) -> Vec<Finding> {
     vec![if enough {
         Finding::good("rights", what, PRIORITY)
     } else {
-        Finding::new("rights", Level::Bad, what, PRIORITY).mend(limits_line("rtprio 98"))
+        Finding::new("rights", Level::Bad, what, PRIORITY).advise(limits_line("rtprio 98"))
     }]
 }
 
@@ -39,7 +39,7 @@ pub(super) fn locked_memory(machine: &Machine) -> Vec<Finding> {
     vec![if limit.is_none_or(|bytes| bytes >= MEMORY_WANTED) {
         Finding::good("rights", what, MEMORY)
     } else {
-        Finding::new("rights", Level::Warning, what, MEMORY).mend(limits_line("memlock unlimited"))
+        Finding::new("rights", Level::Warning, what, MEMORY).advise(limits_line("memlock unlimited"))
     }]
 }
 
@@ -117,7 +117,7 @@ pub(super) fn container(machine: &Machine) -> Vec<Finding> {
             Finding::good("rights", "in a container that may set priorities", CONTAINER)
         } else {
             Finding::new("rights", Level::Warning, "in a container without CAP_SYS_NICE", CONTAINER)
-                .mend(format!("start it with: docker run {rights} …"))
+                .advise(format!("start it with: docker run {rights} …"))
         };
         findings.push(finding);
     }
@@ -125,7 +125,7 @@ pub(super) fn container(machine: &Machine) -> Vec<Finding> {
         let what = format!("CPU time limited to {percent:.0} % of a CPU");
         findings.push(
             Finding::new("rights", Level::Bad, what, QUOTA)
-                .mend("sudo systemctl set-property <unit> CPUQuota= (container: start it without --cpus)"),
+                .advise("sudo systemctl set-property <unit> CPUQuota= (container: start it without --cpus)"),
         );
     }
     let online = cpu_list(&root.read("/sys/devices/system/cpu/online").unwrap_or_default()).len();
@@ -136,7 +136,7 @@ pub(super) fn container(machine: &Machine) -> Vec<Finding> {
         let why = "A thread cannot be tied to a CPU outside this set.";
         let mend =
             "start it without taskset, or widen the set: sudo systemctl set-property <unit> AllowedCPUs=";
-        findings.push(Finding::new("rights", Level::Note, what, why).mend(mend));
+        findings.push(Finding::new("rights", Level::Note, what, why).advise(mend));
     }
     findings
 }

@@ -6,9 +6,6 @@ use khz_measure::doctor::{Finding, Level};
 use std::io::{self, BufRead, IsTerminal};
 use std::process::{Command, ExitCode};
 
-/// Where a command begins that this can run; others are advice, or need a reboot or an editor.
-const ROOT: &str = "sudo ";
-
 /// Shows the commands and runs each that is wanted. Exit code 1 if one failed.
 ///
 /// # Errors
@@ -28,7 +25,9 @@ pub fn run(findings: &[Finding], yes: bool) -> Result<ExitCode> {
     }
     let mut failed = false;
     for (finding, command) in fixes {
-        show(&format!("{}\n  {command}\n", finding.what))?;
+        let note = finding.mend.as_ref().and_then(|mend| mend.note.as_ref());
+        let note = note.map(|note| format!("  ({note})\n")).unwrap_or_default();
+        show(&format!("{}\n  {command}\n{note}", finding.what))?;
         if yes || is_wanted()? {
             failed |= !succeeds(command)?;
         }
@@ -36,11 +35,9 @@ pub fn run(findings: &[Finding], yes: bool) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-/// How to fix a finding by a command alone: one line that needs root and no reboot.
+/// How to fix a finding by a command alone.
 fn command(finding: &Finding) -> Option<&str> {
-    let command = finding.mend.as_ref()?.command.as_str();
-    let alone = command.starts_with(ROOT) && !command.contains("reboot") && !command.contains('\n');
-    (finding.level > Level::Good && alone).then_some(command)
+    finding.mend.as_ref()?.command.as_deref().filter(|_| finding.level > Level::Good)
 }
 
 /// A line that says what can be fixed.
@@ -78,22 +75,19 @@ mod tests {
     use super::*;
     use khz_measure::doctor::Mend;
 
-    fn finding(level: Level, command: &str) -> Finding {
-        let mend = Some(Mend { command: command.into(), root: true });
-        Finding { topic: "cpu", level, what: String::new(), why: "", mend }
+    fn finding(level: Level, mend: Mend) -> Finding {
+        Finding { topic: "cpu", level, what: String::new(), why: "", mend: Some(mend) }
     }
 
     #[test]
     fn only_what_a_command_fixes_alone_is_run() {
-        let sysctl = "sudo sysctl kernel.timer_migration=0";
-        assert_eq!(command(&finding(Level::Note, sysctl)), Some(sysctl));
-        for (level, text) in [
-            (Level::Good, sysctl),
-            (Level::Warning, "sudo apt install linux-image-rt-amd64 && sudo reboot"),
-            (Level::Note, "add to the kernel's command line (then sudo update-grub): isolcpus=1"),
-        ] {
-            assert_eq!(command(&finding(level, text)), None, "{text}");
-        }
-        assert!(hint(&[finding(Level::Note, sysctl)]).contains("for 1 of them"));
+        let governor = "echo performance | sudo tee /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
+        let (alone, note) = (Mend::command(governor), Some("and take it out of /etc/fstab".to_owned()));
+        let advice = Mend { command: None, note: note.clone(), root: true };
+        assert_eq!(command(&finding(Level::Note, alone.clone())), Some(governor));
+        assert_eq!(command(&finding(Level::Note, Mend { note, ..alone.clone() })), Some(governor));
+        assert_eq!(command(&finding(Level::Note, advice)), None);
+        assert_eq!(command(&finding(Level::Good, alone.clone())), None);
+        assert!(hint(&[finding(Level::Note, alone)]).contains("for 1 of them"));
     }
 }
