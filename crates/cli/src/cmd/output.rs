@@ -41,6 +41,10 @@ fn there(path: &Path, force: bool) -> Result<There> {
     // What must not be written must not be replaced either.
     let about = OpenOptions::new().write(true).open(path).and_then(|file| file.metadata());
     let about = about.with_context(cannot)?;
+    // Root may open it nevertheless.
+    if about.permissions().readonly() {
+        bail!("{} is read-only; `chmod u+w` lets it be overwritten", path.display());
+    }
     Ok(There::File(path.canonicalize().with_context(cannot)?, about.permissions()))
 }
 
@@ -359,6 +363,16 @@ mod tests {
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         drop(create(&path, true).unwrap());
         assert_eq!((text(&path).as_str(), mode(&path) & 0o777), ("", 0o600));
+    }
+
+    #[test]
+    fn a_read_only_file_is_not_replaced_whoever_asks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, "somebody's").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
+        assert!(check(&path, true).is_err() && write(&path, true).is_err());
+        assert_eq!(text(&path), "somebody's");
     }
 
     #[test]

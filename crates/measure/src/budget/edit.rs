@@ -41,6 +41,9 @@ pub enum Lengths {
     Shortest,
 }
 
+/// The byte order mark.
+const MARK: char = '\u{feff}';
+
 type Keyed = ([&'static str; 2], Format, fn(&khz_robot::config::ServoConfig) -> Format);
 
 static FORMATS: &[Keyed] = &[
@@ -126,7 +129,7 @@ impl Edit {
     /// Sets the key in a file that was read without an error.
     fn apply(&self, file: &mut DocumentMut) {
         match &self.place {
-            Place::Loop(key) => table(file, "loop")[*key] = Item::Value(self.value.clone()),
+            Place::Loop(key) => set(&mut table(file, "loop")[*key], &self.value),
             Place::Bus(servo) => set(&mut file["servo"][*servo]["bus"], &self.value),
             Place::Switch([part, key]) => self.each_servo(file, |servo, is_default| {
                 if is_default || servo.get(part).and_then(|part| part.get(key)).is_some() {
@@ -154,14 +157,21 @@ impl Edit {
     }
 }
 
-/// The text of a robot file with these edits.
+/// The text of a robot file with these edits. Its line endings, and the byte order mark some editors begin with, stay.
 ///
 /// # Errors
 /// The text is no TOML.
 pub fn edited(text: &str, edits: &[Edit]) -> Result<String, toml_edit::TomlError> {
     let mut file: DocumentMut = text.parse()?;
     edits.iter().for_each(|edit| edit.apply(&mut file));
-    Ok(file.to_string())
+    let mut edited = file.to_string();
+    if text.contains("\r\n") {
+        edited = edited.replace("\r\n", "\n").replace('\n', "\r\n");
+    }
+    if text.starts_with(MARK) && !edited.starts_with(MARK) {
+        edited.insert(0, MARK);
+    }
+    Ok(edited)
 }
 
 fn is_longer(format: Format, than: Format) -> bool {
@@ -186,4 +196,31 @@ fn set(item: &mut Item, value: &Value) {
         *value.decor_mut() = old.decor().clone();
     }
     *item = Item::Value(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_robot::config::QUADRUPED;
+
+    #[test]
+    fn the_comment_behind_a_changed_key_of_the_loop_stays() {
+        let robot = RobotConfig::quadruped();
+        let text = "[loop]\nrate_hz = 1000 # as fast as the legs need\nbus_deadline_us=500  # measured\n";
+        let edits = [Edit::rate(&robot, 1400.0), Edit::deadline(&robot, 700.0)];
+        let wanted = "[loop]\nrate_hz = 1400 # as fast as the legs need\nbus_deadline_us=700  # measured\n";
+        assert_eq!(edited(text, &edits).unwrap(), wanted);
+    }
+
+    #[test]
+    fn line_endings_and_a_byte_order_mark_stay() {
+        let robot = RobotConfig::quadruped();
+        let dos = format!("{MARK}{}", QUADRUPED.replace('\n', "\r\n"));
+        for text in [QUADRUPED, &dos] {
+            assert_eq!(edited(text, &[]).unwrap(), text);
+        }
+        let changed = edited(&dos, &[Edit::rate(&robot, 500.0)]).unwrap();
+        assert!(changed.starts_with(MARK) && changed.contains("rate_hz = 500"), "{changed}");
+        assert_eq!(changed.matches('\n').count(), changed.matches("\r\n").count());
+    }
 }
