@@ -89,6 +89,7 @@ fn what_cannot_be_made_says_why() {
         (&["--template", "xyzzy"], "the templates are"),
         (&["--urdf", "bad.urdf"], "bad.urdf: line 2: `velocity` is no number: `fast`"),
         (&["--urdf", "none.urdf"], "cannot read none.urdf"),
+        (&["--urdf", "/dev/zero"], "cannot read /dev/zero: it is larger than 16 MiB"),
         (&["--from", "can0"], "did you mean socketcan:can0?"),
         (&[], "--template"),
     ] {

@@ -5,14 +5,18 @@ mod project;
 use super::output;
 use super::{show, tell_line};
 use anyhow::{Context, Result, anyhow, bail};
-use khz_measure::budget::File;
+use khz_measure::budget;
 use khz_robot::RobotConfig;
 use khz_robot::config::FamilyName;
 use khz_robot::desk::{Desk, Scan};
 use khz_robot::draft;
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// The largest URDF that is read, in bytes.
+const LARGEST: u64 = 16 << 20;
 
 /// Make a robot file to begin with, and a project around it
 ///
@@ -78,9 +82,14 @@ fn robot(args: &Args) -> Result<String> {
             .map_err(|error| anyhow!(error));
     }
     if let Some(path) = &args.urdf {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        return draft::urdf::of_urdf(&text).with_context(|| path.display().to_string());
+        let text = read_urdf(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let robot = draft::urdf::of_urdf(&text).with_context(|| path.display().to_string())?;
+        if robot.contains("CHECK:") {
+            tell_line(
+                "some limits of this URDF say nothing of the robot: see the lines with CHECK in the file",
+            );
+        }
+        return Ok(robot);
     }
     let Some(link) = &args.from else { bail!("write --from, --template or --urdf") };
     let mut desk = Desk::open(&[link]).map_err(|error| anyhow!(error))?;
@@ -98,9 +107,19 @@ fn robot(args: &Args) -> Result<String> {
     draft::of_found(link, &found).map_err(|error| anyhow!(error))
 }
 
+/// A device, or what is no URDF, may have no end.
+fn read_urdf(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(LARGEST + 1).read_to_string(&mut text)?;
+    match text.len() as u64 {
+        ..=LARGEST => Ok(text),
+        _ => bail!("it is larger than 16 MiB, which no URDF is: meshes are files of their own"),
+    }
+}
+
 /// The file at the rate it was made for if the cycle fits, or as near to it as it can.
 fn fitting(text: String) -> Result<String> {
-    let file = File::read(&text, "the new robot file")?;
+    let file = budget::File::read(&text, "the new robot file")?;
     if file.predict().fits() {
         return Ok(text);
     }

@@ -14,6 +14,10 @@ const PER_BUS: usize = 2;
 const MOST: usize = 126;
 /// For joints of which the file does not say it, rad/s and N·m.
 const CAREFUL: [f64; 2] = [1.0, 1.0];
+/// What a robot file takes for velocities and torques, rad/s and N·m.
+const TAKEN: [f64; 2] = [0.001, 1000.0];
+/// More than the servos of a robot reach, rad/s and N·m: what exporters write where nobody has set a limit.
+const PLAUSIBLE: [f64; 2] = [100.0, 500.0];
 /// What a robot file takes for positions, rad.
 const WIDEST: f64 = 10_000.0;
 
@@ -58,9 +62,12 @@ pub fn of_urdf(text: &str) -> Result<String, UrdfError> {
             format!("`<{}>` where a URDF begins with `<robot>`", robot.tag_name().name()),
         ));
     }
-    let (mut joints, mut left_out) = (Vec::new(), Vec::new());
+    let (mut joints, mut left_out, mut named) = (Vec::new(), Vec::new(), BTreeSet::new());
     for node in children(robot, "joint") {
         let (name, kind) = (required(node, "name")?, required(node, "type")?);
+        if !named.insert(name) {
+            return Err(wrong(node, format!("a second joint is called `{}`", printable(name))));
+        }
         match kind {
             "revolute" | "continuous" if child(node, "mimic").is_none() => {
                 joints.push(joint(robot, node, name, kind)?)
@@ -114,13 +121,7 @@ fn servo(index: usize, joint: &Joint<'_>, names: &mut BTreeSet<String>) -> Servo
     if joint.mass > 0.0 {
         about.push(format!("The link behind it weighs {} kg.", joint.mass));
     }
-    if joint.velocity.is_none() || joint.effort.is_none() {
-        about.push(
-            "The URDF does not limit its velocity or its effort: 1.0 is only a careful beginning.".to_owned(),
-        );
-    }
-    let [velocity, torque] = [joint.velocity.unwrap_or(CAREFUL[0]), joint.effort.unwrap_or(CAREFUL[1])]
-        .map(|limit| limit.clamp(0.001, 1000.0));
+    let [velocity, torque] = [0, 1].map(|which| limit(joint, which, &mut about));
     // An emulated servo has a rotor, however light its link is.
     let inertia = (joint.inertia.clamp(0.001, 1000.0) * 1e6).round() / 1e6;
     let lines = match joint.position {
@@ -141,6 +142,30 @@ fn servo(index: usize, joint: &Joint<'_>, names: &mut BTreeSet<String>) -> Servo
         ],
     };
     Servo { about, name, bus: bus_name(index / PER_BUS), id: (index + 1) as u8, lines }
+}
+
+/// The limit of velocity (0) or effort (1) for the robot file; what is doubtful about it is told.
+fn limit(joint: &Joint<'_>, which: usize, about: &mut Vec<String>) -> f64 {
+    let (name, unit) = [("velocity", "rad/s"), ("effort", "N·m")][which];
+    let Some(wanted) = [joint.velocity, joint.effort][which] else {
+        let careful = CAREFUL[which];
+        about.push(format!(
+            "The URDF does not limit its {name}: {careful:?} {unit} is only a careful beginning."
+        ));
+        return careful;
+    };
+    let taken = wanted.clamp(TAKEN[0], TAKEN[1]);
+    if wanted > PLAUSIBLE[which] {
+        about.push(format!(
+            "CHECK: the URDF limits its {name} to {wanted:e} {unit}, which says nothing: write what servo and robot bear."
+        ));
+    }
+    if taken != wanted {
+        about.push(format!(
+            "CHECK: {taken:?} {unit} is the nearest a robot file takes to the {name} in the URDF, {wanted:e}."
+        ));
+    }
+    taken
 }
 
 fn joint<'a>(
@@ -178,6 +203,9 @@ fn behind(robot: Node<'_, '_>, joint: Node<'_, '_>) -> Result<(f64, f64), UrdfEr
     let inertial = children(robot, "link").find(named).and_then(|link| child(link, "inertial"));
     let Some(inertial) = inertial else { return Ok((0.0, 0.0)) };
     let mass = child(inertial, "mass").map_or(Ok(None), |mass| number(mass, "value"))?.unwrap_or(0.0);
+    if mass < 0.0 {
+        return Err(wrong(inertial, "its mass is negative".to_owned()));
+    }
     let center = child(inertial, "origin").map_or(Ok([0.0; 3]), |origin| vector(origin, "xyz", [0.0; 3]))?;
     let axis =
         child(joint, "axis").map_or(Ok([1.0, 0.0, 0.0]), |axis| vector(axis, "xyz", [1.0, 0.0, 0.0]))?;
@@ -198,6 +226,9 @@ fn behind(robot: Node<'_, '_>, joint: Node<'_, '_>) -> Result<(f64, f64), UrdfEr
 /// The moment of inertia about an axis.
 fn about(tensor: Node<'_, '_>, [x, y, z]: [f64; 3]) -> Result<f64, UrdfError> {
     let part = |key| number(tensor, key).map(Option::unwrap_or_default);
+    if [part("ixx")?, part("iyy")?, part("izz")?].iter().any(|moment| *moment < 0.0) {
+        return Err(wrong(tensor, "a moment of inertia is negative".to_owned()));
+    }
     let square = part("ixx")? * x * x + part("iyy")? * y * y + part("izz")? * z * z;
     Ok(square + 2.0 * (part("ixy")? * x * y + part("ixz")? * x * z + part("iyz")? * y * z))
 }
@@ -282,6 +313,24 @@ mod tests {
     }
 
     #[test]
+    fn limits_that_are_none_or_do_not_fit_are_told() {
+        let made = |velocity: &str, effort: &str| {
+            let limits = format!("velocity=\"{velocity}\" effort=\"{effort}\"");
+            of_urdf(&ARM.replacen("velocity=\"3.5\" effort=\"12\"", &limits, 1)).unwrap()
+        };
+        assert!(!made("3.5", "12").contains("CHECK"));
+        let endless = made("1e9", "1000");
+        assert!(endless.contains("# CHECK: the URDF limits its velocity to 1e9 rad/s"), "{endless}");
+        assert!(endless.contains("# CHECK: 1000.0 rad/s is the nearest"), "{endless}");
+        assert!(endless.contains("# CHECK: the URDF limits its effort to 1e3 N·m"), "{endless}");
+        let slow = made("1e-9", "12");
+        assert!(slow.contains("# CHECK: 0.001 rad/s is the nearest") && slow.contains("1e-9"), "{slow}");
+        let one = made("3.5", "0");
+        assert!(one.contains("does not limit its effort: 1.0 N·m"), "{one}");
+        assert_eq!(one.matches("does not limit its velocity").count(), 1, "that of the other joint: {one}");
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_its_line() {
         for (from, to, said) in [
             ("velocity=\"3.5\"", "velocity=\"fast\"", "line 10: `velocity` is no number: `fast`"),
@@ -294,6 +343,9 @@ mod tests {
             ("xyz=\"0 1 0\"", "xyz=\"0 0 0\"", "its axis has no direction"),
             ("xyz=\"0 1 0\"", "xyz=\"0 1\"", "`xyz` is three numbers, not `0 1`"),
             (" name=\"slide\"", "", "this `<joint>` has no `name`"),
+            ("shoulder pitch", "shoulder-pitch", "line 12: a second joint is called `shoulder-pitch`"),
+            ("value=\"1.5\"", "value=\"-1.5\"", "its mass is negative"),
+            ("ixx=\"0.001\"", "ixx=\"-1\"", "a moment of inertia is negative"),
             ("<robot ", "<robots ", "not readable as XML"),
         ] {
             let error = of_urdf(&ARM.replacen(from, to, 1)).unwrap_err().to_string();
