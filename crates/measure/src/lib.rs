@@ -7,4 +7,5 @@ pub mod jitter;
 pub mod late;
 pub mod require;
 pub mod run;
+pub mod usual;
 pub mod verdict;

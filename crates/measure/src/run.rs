@@ -14,9 +14,10 @@ pub use from_log::{FromLog, FromLogError, from_log};
 pub use page_data::page_data;
 
 use crate::budget::{Inputs, Plan};
-use crate::late::{LateGroup, LateReport, groups, lost_lines, tally};
+use crate::late::{LateGroup, LateReport, disturbed, groups, lost_lines, tally};
 use crate::require::{Required, Requirements, amended};
 use crate::run::page::PartTimes;
+use crate::usual::Usual;
 use crate::verdict::{Broken, Facts, Outside, judge};
 use khz_page::{Verdict, duration, grouped};
 use khz_robot::RobotConfig;
@@ -382,6 +383,7 @@ impl RunSummary {
                 missed_replies: self.outside.missed_replies,
             },
             late: self.late_groups(),
+            usual: self.usual_of_its_own(),
             granted: (config.timing.policy != Policy::Other).then_some(self.grade),
             broken: (!self.ended_well).then(|| broken(&self.events, &self.end)),
             late_replies: self.late_replies.saturating_sub(self.duplicates()),
@@ -397,17 +399,34 @@ impl RunSummary {
 impl RunSummary {
     /// Late ticks by cause. Where none was judged, the ticks that lost time.
     pub fn late_groups(&self) -> Vec<LateGroup> {
-        let lost = &self.lost_time.causes;
-        let disturbed = Causes {
-            late: self.lost_time.ticks,
-            previous_tick: lost.previous_tick,
-            preempted: lost.preempted,
-            blocked: lost.blocked,
-            page_fault: lost.page_fault,
-            unaccounted: lost.unaccounted,
-            ..Causes::default()
+        if self.late.causes.late == 0 {
+            return disturbed(&self.lost_time);
+        }
+        let usual_ns = self.usual().map_or(0, |usual| usual.tick_ns);
+        let worst = self.late.worst.iter().map(|late| (late, late.response_ns - usual_ns));
+        groups(&self.late.causes, &worst.collect::<Vec<_>>(), self.late.threshold_ns)
+    }
+
+    /// What a controlled tick usually takes, up to the end that overruns count from.
+    fn usual(&self) -> Option<Usual> {
+        use khz_rt::Cause;
+        let of = |names: &[&str]| {
+            let parts = self.parts.iter().filter(|part| names.contains(&part.name.as_str()));
+            parts.map(|part| part.time_ns.p50).sum()
         };
-        groups(if self.late.causes.late > 0 { &self.late.causes } else { &disturbed }, &self.late.worst)
+        let parts = [
+            (Cause::Controller, of(&["control"])),
+            (Cause::Bus, of(&["bus", "imu"])),
+            (Cause::Compute, of(&["encode", "send", "supervise"])),
+        ];
+        Usual::of(&parts, self.late.threshold_ns)
+    }
+
+    /// The same without what others took of it: their time is no fault of the controller's.
+    fn usual_of_its_own(&self) -> Option<Usual> {
+        let lost = &self.lost_time.time_ns;
+        let ticks = self.controlled.ticks.max(1) as i64;
+        self.usual().map(|usual| usual.without((lost.preempted + lost.unaccounted) / ticks))
     }
 
     /// The servo that missed most replies of the whole run, and how many.

@@ -4,6 +4,7 @@
 //! lowers no level: a real-time thread can lose periods, and an ordinary one can hold its rate.
 
 use crate::late::LateGroup;
+use crate::usual::Usual;
 use khz_page::{Level, Verdict, counted, duration, grouped};
 use khz_rt::{Cause, Grade};
 
@@ -46,8 +47,10 @@ pub struct Facts {
     pub unexpected_frames: u64,
     /// IMU readings missed.
     pub imu_missed: u64,
-    /// Late ticks by cause, most first.
+    /// Late ticks by cause, the one that lost most time first.
     pub late: Vec<LateGroup>,
+    /// What a tick usually takes.
+    pub usual: Option<Usual>,
     /// What the thread was granted, if it asked for a real-time policy.
     pub granted: Option<Grade>,
     /// It ended by itself, because a tick took too long: after so many ticks, of so many planned.
@@ -102,7 +105,7 @@ pub fn judge(facts: &Facts) -> Verdict {
     reasons.extend(facts.warnings.iter().map(|warning| (Level::Warning, warning.clone())));
     // The worst first.
     reasons.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
-    let verdict = Verdict {
+    let mut verdict = Verdict {
         level: reasons.iter().map(|(level, _)| *level).max().unwrap_or(Level::Good),
         held: held(facts) && facts.broken.is_none() && facts.stopped.is_none(),
         headline: headline(facts),
@@ -111,8 +114,13 @@ pub fn judge(facts: &Facts) -> Verdict {
         reasons: reasons.into_iter().map(|(_, reason)| reason).chain(set_up(facts)).collect(),
         text: String::new(),
     };
-    let what = what(facts, &verdict);
-    verdict.sentence(&what)
+    let mut what = what(facts, &verdict);
+    let cause = verdict.cause.clone();
+    // Of several causes none made most of it.
+    if let Some(cause) = verdict.cause.take_if(|_| has_several_causes(facts)) {
+        what = format!("{what}, for several reasons, most of all because {cause}");
+    }
+    Verdict { cause, ..verdict.sentence(&what) }
 }
 
 /// Whether the rate was held: no period lost, and the sensor's clock within its tolerance.
@@ -281,26 +289,62 @@ fn but(verdict: &Verdict, real_time: bool) -> String {
     format!(", but {}{more}", first.trim_end_matches('.'))
 }
 
-/// Late ticks cost periods: what made most of them late. What followed from another late tick is no cause of its own.
+/// Late ticks cost periods: what lost most time. What followed from another late tick is no cause of its own.
 fn cause(facts: &Facts) -> Option<String> {
-    let cost = facts.lost + facts.late_wakes + facts.overruns > 0;
-    let group = leading(facts).filter(|_| cost && facts.broken.is_none())?;
-    let (ticks, late) =
-        (grouped(group.ticks), counted(facts.late.iter().map(|group| group.ticks).sum(), "late tick"));
-    let worst = group.worst_ns.map_or(String::new(), |ns| format!(", worst {}", duration(ns as f64)));
+    if let Some(usual) = too_slow(facts) {
+        return Some(usual.because(period_ns(facts)));
+    }
+    let group = leading(facts).filter(|_| is_late(facts) && facts.broken.is_none())?;
+    let (ticks, late) = (grouped(group.ticks), counted(late_ticks_judged(facts), "late tick"));
+    let worst = facts.late.iter().filter_map(|group| group.worst_ns).max();
+    let worst = worst.map_or(String::new(), |ns| format!(", worst {}", duration(ns as f64)));
     Some(format!("{} ({ticks} of {late}{worst})", because(group.cause)))
 }
 
+/// It lost time.
+fn is_late(facts: &Facts) -> bool {
+    facts.lost + facts.late_wakes + facts.overruns > 0
+}
+
+/// The usual tick alone takes longer than a period, or so long that most ticks that overran were not later than usual.
+fn too_slow(facts: &Facts) -> Option<Usual> {
+    let usual = facts.usual.filter(|_| is_late(facts) && facts.broken.is_none())?;
+    let most_ns = usual.tick_ns + if are_explained(facts) { 0 } else { usual.threshold_ns };
+    (most_ns > period_ns(facts)).then_some(usual)
+}
+
+fn period_ns(facts: &Facts) -> i64 {
+    (1e9 / facts.target_hz).round() as i64
+}
+
+fn late_ticks_judged(facts: &Facts) -> u64 {
+    facts.late.iter().map(|group| group.ticks).sum()
+}
+
+/// Late ticks can be behind what was lost: there are at least half as many.
+fn are_explained(facts: &Facts) -> bool {
+    2 * late_ticks_judged(facts) >= facts.overruns.max(facts.late_wakes)
+}
+
+/// The cause of most lost time, if late ticks explain it.
 fn leading(facts: &Facts) -> Option<&LateGroup> {
     let of_its_own = facts.late.iter().find(|group| group.cause != Cause::PreviousTick);
-    of_its_own.or(facts.late.first())
+    of_its_own.or(facts.late.first()).filter(|_| are_explained(facts))
+}
+
+/// No cause of its own lost more than half of the time.
+fn has_several_causes(facts: &Facts) -> bool {
+    let of_their_own = facts.late.iter().filter(|group| group.cause != Cause::PreviousTick);
+    let all_ns: i64 = of_their_own.map(|group| group.lost_ns).sum();
+    let led = leading(facts).filter(|group| group.cause != Cause::PreviousTick);
+    too_slow(facts).is_none() && led.is_some_and(|group| 2 * group.lost_ns <= all_ns)
 }
 
 fn because(cause: Cause) -> &'static str {
     match cause {
         Cause::PreviousTick => "the tick before overran",
         Cause::Preempted => "other threads had its CPU",
-        Cause::Blocked => "the thread was blocked (a lock, a file or a sleep)",
+        Cause::Blocked => "the thread was blocked (a lock, a file, a sleep, or the process was stopped)",
         Cause::PageFault => "of page faults",
         Cause::Unaccounted => "of time unaccounted for (hypervisor, SMI or interrupts off)",
         Cause::Controller => "the controller took too long",
@@ -313,7 +357,10 @@ fn remedy(facts: &Facts) -> Option<String> {
     if let Some(broken) = &facts.broken {
         return broken.remedy.map(str::to_owned);
     }
-    let late = facts.lost + facts.late_wakes + facts.overruns > 0 || facts.stopped.is_some();
+    if let Some(usual) = too_slow(facts) {
+        return Some(usual.remedy().into());
+    }
+    let late = is_late(facts) || facts.stopped.is_some();
     let clean = facts.missed_replies > facts.missed_while_off_cpu;
     match leading(facts).map(|group| group.cause).filter(|_| late) {
         _ if set_up(facts).is_some() => Some(DOCTOR.into()),
@@ -340,7 +387,13 @@ mod tests {
     }
 
     fn late(cause: Cause, ticks: u64) -> LateGroup {
-        LateGroup { cause, ticks, worst_ns: Some(3_200_000), worst_tick: Some(7) }
+        LateGroup {
+            cause,
+            ticks,
+            lost_ns: 1_000_000 * ticks as i64,
+            worst_ns: Some(3_200_000),
+            worst_tick: Some(7),
+        }
     }
 
     fn broken(after_s: Option<f64>, what: &str) -> Option<Broken> {
@@ -390,7 +443,7 @@ mod tests {
             (Cause::PageFault, "of page faults", "run `khz doctor`."),
             (
                 Cause::Blocked,
-                "the thread was blocked (a lock, a file or a sleep)",
+                "the thread was blocked (a lock, a file, a sleep, or the process was stopped)",
                 "keep locks, files and sleeps out of the tick.",
             ),
             (
@@ -405,6 +458,55 @@ mod tests {
         let bus = judge(&Facts { lost: 12, late: vec![late(Cause::Bus, 5)], ..facts() }).text;
         let because = "replies took too long (5 of 5 late ticks, worst 3.2 ms); `khz budget` shows what the buses need.";
         assert_eq!(bus, format!("{lost} {because}"));
+    }
+
+    #[test]
+    fn a_controller_that_is_always_too_slow_is_not_blamed_on_the_computer() {
+        let usual = |control| Usual::of(&[(Cause::Controller, control), (Cause::Bus, 200_000)], 500_000);
+        let slow = Facts {
+            target_hz: 200.0,
+            periods: 494,
+            lost: 247,
+            overruns: 246,
+            late: vec![late(Cause::Unaccounted, 7)],
+            usual: usual(6_000_000),
+            granted: Some(Grade::Ordinary),
+            ..facts()
+        };
+        let said = "Did not hold 200 Hz: lost 247 of 494 periods (50.00 %), mostly because the controller usually takes 6 ms of \
+                    a period of 5 ms; `khz run --budget` shows its time part by part.";
+        assert_eq!(judge(&slow).text, said);
+        // Not beyond the period by itself.
+        let verdict = judge(&Facts { usual: usual(4_700_000), ..slow.clone() });
+        let said = "a tick usually takes 4.9 ms of a period of 5 ms, most of it the controller (4.7 ms)";
+        assert_eq!(verdict.cause.as_deref(), Some(said));
+        // Nor with what is needed for a late tick: then nothing explains it.
+        assert_eq!(judge(&Facts { usual: usual(1_000_000), ..slow }).cause, None);
+    }
+
+    #[test]
+    fn a_long_pause_is_not_blamed_on_short_preemptions() {
+        let pause =
+            LateGroup { lost_ns: 697_000_000, worst_ns: Some(702_000_000), ..late(Cause::Blocked, 1) };
+        let late = vec![pause, LateGroup { lost_ns: 65_000_000, ..late(Cause::Preempted, 26) }];
+        let verdict = judge(&Facts { periods: 594, lost: 139, late, ..facts() });
+        let said = "Did not hold 1000 Hz: lost 139 of 594 periods (23.40 %), mostly because the thread was blocked (a lock, a \
+                    file, a sleep, or the process was stopped) (1 of 27 late ticks, worst 702 ms); keep locks, files and sleeps \
+                    out of the tick.";
+        assert_eq!(verdict.text, said);
+    }
+
+    #[test]
+    fn no_cause_of_less_than_half_the_time_is_called_most_of_it() {
+        let late = vec![late(Cause::Preempted, 4), late(Cause::PageFault, 3), late(Cause::Bus, 2)];
+        let verdict = judge(&Facts { lost: 12, late, ..facts() });
+        let said = "Did not hold 1000 Hz: lost 12 of 10,000 periods (0.12 %), for several reasons, most of all because other \
+                    threads had its CPU (4 of 9 late ticks, worst 3.2 ms); run `khz doctor`.";
+        assert_eq!(verdict.text, said);
+        assert_eq!(
+            verdict.cause.as_deref(),
+            Some("other threads had its CPU (4 of 9 late ticks, worst 3.2 ms)")
+        );
     }
 
     #[test]

@@ -266,8 +266,9 @@ fn late(runs: &[Run]) -> Option<Section> {
 
 /// The late ticks of all runs by cause.
 fn all_groups(runs: &[Run]) -> Vec<LateGroup> {
-    let worst: Vec<LateReport> = runs.iter().flat_map(|run| run.late.iter().cloned()).collect();
-    groups(&runs.iter().fold(Causes::default(), |all, run| all.and(&run.causes)), &worst)
+    let worst: Vec<_> = runs.iter().flat_map(Run::beyond_usual).collect();
+    let causes = runs.iter().fold(Causes::default(), |all, run| all.and(&run.causes));
+    groups(&causes, &worst, runs.iter().map(Run::late_ns).min().unwrap_or(0))
 }
 
 /// Late ticks the page lists.

@@ -5,10 +5,11 @@ use super::recording::Recording;
 use crate::late::LateReport;
 use crate::late::groups;
 use crate::require::{Required, Requirements, amended};
+use crate::usual::Usual;
 use crate::verdict::{Facts, judge};
 use khz_page::{Trace, Verdict};
 use khz_rt::late::{Causes, Lost};
-use khz_rt::{Counts, Grade, Histogram, Overrun, Passport, Policy, Report, Summary, Usage};
+use khz_rt::{Cause, Counts, Grade, Histogram, Overrun, Passport, Policy, Report, Summary, Usage};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -276,6 +277,16 @@ impl Run {
         of_cpu.unwrap_or_else(|| self.usage.steal_total_ns())
     }
 
+    /// The late ticks that were kept, and what each took beyond the usual.
+    pub(super) fn beyond_usual(&self) -> Vec<(&LateReport, i64)> {
+        self.late.iter().map(|late| (late, late.response_ns - self.usual_work_ns)).collect()
+    }
+
+    /// From how much over the usual on a tick is late.
+    pub(super) fn late_ns(&self) -> i64 {
+        self.late_threshold_ns - self.usual_work_ns
+    }
+
     /// The verdict on what happened; how the thread was set up is [`Run::grade`].
     #[must_use]
     pub fn verdict(&self) -> Verdict {
@@ -287,7 +298,8 @@ impl Run {
             late_wakes: self.counts.late_wakes,
             overruns: self.counts.overruns,
             stopped: self.stopped().then_some((self.counts.ticks, self.plan.ticks)),
-            late: groups(&self.causes, &self.late),
+            late: groups(&self.causes, &self.beyond_usual(), self.late_ns()),
+            usual: Usual::of(&[(Cause::Compute, self.usual_work_ns)], self.late_ns()),
             granted: (self.plan.policy != Policy::Other).then(|| self.grade()),
             ..Facts::default()
         });
