@@ -92,6 +92,7 @@ pub const SENSOR_CLOCK: f64 = 0.05;
 const BAD_SHARE: f64 = 0.01;
 
 const DOCTOR: &str = "run `khz doctor`";
+const SCAN: &str = "check power, wiring and ids with `khz bus scan`";
 
 /// The verdict on these facts. Whoever lost a period gets no good one.
 #[must_use]
@@ -120,7 +121,28 @@ pub fn judge(facts: &Facts) -> Verdict {
     if let Some(cause) = verdict.cause.take_if(|_| has_several_causes(facts)) {
         what = format!("{what}, for several reasons, most of all because {cause}");
     }
-    Verdict { cause, ..verdict.sentence(&what) }
+    let verdict = verdict.sentence(&what);
+    let text = format!("{}{}", verdict.text, besides(facts, &verdict).unwrap_or_default());
+    Verdict { cause, text, ..verdict }
+}
+
+/// What was wrong on the buses of a run that did not hold its rate: a lost period hides none of it.
+fn besides(facts: &Facts, verdict: &Verdict) -> Option<String> {
+    if verdict.held || facts.broken.is_some() || facts.periods == 0 {
+        return None;
+    }
+    let clean = has_clean_misses(facts);
+    let mut wrong = missed_replies(facts).map(|(_, reason)| reason).chain(blemishes(facts));
+    let first = wrong.next()?;
+    let more = wrong.count();
+    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+    let remedy = if clean { format!("; {SCAN}") } else { String::new() };
+    Some(format!(" Besides, {}{more}{remedy}.", first.trim_end_matches('.')))
+}
+
+/// Replies were missed that nothing excuses.
+fn has_clean_misses(facts: &Facts) -> bool {
+    facts.missed_replies > facts.missed_while_off_cpu
 }
 
 /// Whether the rate was held: no period lost, and the sensor's clock within its tolerance.
@@ -361,7 +383,7 @@ fn remedy(facts: &Facts) -> Option<String> {
         return Some(usual.remedy().into());
     }
     let late = is_late(facts) || facts.stopped.is_some();
-    let clean = facts.missed_replies > facts.missed_while_off_cpu;
+    let clean = has_clean_misses(facts);
     match leading(facts).map(|group| group.cause).filter(|_| late) {
         _ if set_up(facts).is_some() => Some(DOCTOR.into()),
         Some(Cause::Controller) => Some("`khz run --budget` shows its time part by part".into()),
@@ -369,7 +391,7 @@ fn remedy(facts: &Facts) -> Option<String> {
         Some(Cause::Blocked) => Some("keep locks, files and sleeps out of the tick".into()),
         Some(_) => Some(DOCTOR.into()),
         None if late => Some(DOCTOR.into()),
-        None if clean => Some("check power, wiring and ids with `khz bus scan`".into()),
+        None if clean => Some(SCAN.into()),
         None => None,
     }
 }
@@ -507,6 +529,20 @@ mod tests {
             verdict.cause.as_deref(),
             Some("other threads had its CPU (4 of 9 late ticks, worst 3.2 ms)")
         );
+    }
+
+    #[test]
+    fn a_lost_period_does_not_hide_missed_replies() {
+        let servo = Some(("knee".to_owned(), 929));
+        let lost = Facts { lost: 49, late: vec![late(Cause::Preempted, 5)], ..facts() };
+        let verdict =
+            judge(&Facts { missed_replies: 929, worst_servo: servo, duplicates: 2, ..lost.clone() });
+        let did_not = "Did not hold 1000 Hz: lost 49 of 10,000 periods (0.49 %), mostly because other threads had its CPU (5 of 5 \
+                       late ticks, worst 3.2 ms); run `khz doctor`.";
+        let besides = "Besides, 929 replies were missed by knee (and 1 more); check power, wiring and ids with `khz bus scan`.";
+        assert_eq!(verdict.text, format!("{did_not} {besides}"));
+        let verdict = judge(&Facts { imu_missed: 7, ..lost });
+        assert_eq!(verdict.text, format!("{did_not} Besides, 7 IMU readings were missed."));
     }
 
     #[test]
