@@ -247,10 +247,14 @@ impl RunSummary {
             stats.transitions.iter().map(|transition| event(config, &links, stats, transition)).collect();
         let (mut end, mut ended_well) = ending(&events);
         // Whoever stops it at once may leave it no tick under control.
-        let was_active = stats.transitions.iter().any(|transition| transition.to == Phase::Active);
-        if ended_well && !was_active {
+        if ended_well && stats.controlled.ticks == 0 {
             ended_well = false;
-            end = never_controlled(config, &links, outcome.machine.supervisor().lack(), &end);
+            let was_active = stats.transitions.iter().any(|transition| transition.to == Phase::Active);
+            end = if was_active {
+                format!("never under control: it had only begun; {end}")
+            } else {
+                never_controlled(config, &links, outcome.machine.supervisor().lack(), &end)
+            };
         }
         if let Some(failure) = outcome.machine.failure() {
             end = format!("{end}: {failure}");

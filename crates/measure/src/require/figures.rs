@@ -7,28 +7,29 @@ use crate::run::RunSummary;
 use khz_page::{has_percentile, share};
 use khz_robot::config::Clock;
 use khz_rt::Summary;
+use khz_rt::late::Causes;
 
 /// What can be required of a run. Of the controlled ticks, if nothing else is said.
 #[must_use]
 pub fn of_run() -> Vec<Figure<RunSummary>> {
     type Of = Figure<RunSummary>;
     let mut figures = vec![
-        Of::at_least("rate", Rate, |run| Ok(run.rate_hz)),
+        Of::at_least("rate", Rate, |run| was_controlled(run).and(Ok(run.rate_hz))),
         Of::at_most("lost", Count, |run| controlled(run, run.controlled.lost_periods)),
         Of::at_most("lost_share", Percent, |run| {
-            Ok(share(run.controlled.lost_periods, run.controlled.periods))
+            was_controlled(run).and(Ok(share(run.controlled.lost_periods, run.controlled.periods)))
         }),
         Of::at_most("overruns", Count, |run| of_computer(run).and(controlled(run, run.controlled.overruns))),
         Of::at_most("late", Count, late),
         Of::at_most("missed", Count, |run| controlled(run, run.controlled.missed_replies)),
-        Of::at_most("late_replies", Count, |run| Ok(run.late_replies as f64)),
-        Of::at_most("unexpected", Count, |run| Ok(run.unexpected_frames as f64)),
+        Of::at_most("late_replies", Count, |run| controlled(run, run.late_replies)),
+        Of::at_most("unexpected", Count, |run| controlled(run, run.unexpected_frames)),
         Of::at_most("imu_missed", Count, |run| match run.has_imu {
-            true => Ok(run.imu_missed as f64),
+            true => controlled(run, run.imu_missed),
             false => Err("the robot has no IMU"),
         }),
         Of::at_most("log_dropped", Count, |run| match run.log {
-            Some(_) => Ok(run.log_dropped as f64),
+            Some(_) => controlled(run, run.log_dropped),
             None => Err("no log was written"),
         }),
     ];
@@ -50,7 +51,7 @@ pub fn of_jitter() -> Vec<Figure<Run>> {
         Of::at_most("lost", Count, |run| Ok(run.counts.missed as f64)),
         Of::at_most("lost_share", Percent, |run| Ok(share(run.counts.missed, run.periods()))),
         Of::at_most("overruns", Count, |run| Ok(run.counts.overruns as f64)),
-        Of::at_most("late", Count, |run| Ok(run.causes.late as f64)),
+        Of::at_most("late", Count, |run| Ok(late_or_overran(&run.causes, run.counts.overruns))),
         Of::at_most("cpu", Percent, |run| Ok(run.cpu_percent)),
     ];
     figures.extend(Of::percentiles("wake", |run, q| at(&run.wake_latency_ns, q)));
@@ -61,18 +62,27 @@ pub fn of_jitter() -> Vec<Figure<Run>> {
     figures
 }
 
-/// A count of the controlled ticks.
+/// A count, of a run that can be judged by it: without a controlled tick nothing is kept.
 fn controlled(run: &RunSummary, count: u64) -> Value {
-    if run.controlled.ticks > 0 { Ok(count as f64) } else { Err("the robot was never controlled") }
+    was_controlled(run).and(Ok(count as f64))
+}
+
+fn was_controlled(run: &RunSummary) -> Value {
+    if run.controlled.ticks > 0 { Ok(0.0) } else { Err("the robot was never controlled") }
 }
 
 fn late(run: &RunSummary) -> Value {
     of_computer(run)?;
     if run.late.judged > 0 {
-        Ok(run.late.causes.late as f64)
+        Ok(late_or_overran(&run.late.causes, run.controlled.overruns))
     } else {
         Err("the run was too short to judge a tick")
     }
+}
+
+/// What is always too slow is not later than usual, so ticks that overran count if there are more of them.
+fn late_or_overran(causes: &Causes, overruns: u64) -> f64 {
+    causes.late.max(overruns) as f64
 }
 
 fn timing(run: &RunSummary, s: &Summary, q: f64) -> Value {
@@ -101,12 +111,75 @@ fn at(s: &Summary, q: f64) -> Value {
 mod tests {
     use super::*;
     use crate::require::Requirements;
+    use khz_robot::RobotConfig;
+    use khz_robot::assemble;
+    use khz_robot::launch::Landed;
+    use khz_robot::parts::Parts;
+    use khz_robot::run::{RunOptions, RunStats, run};
+    use khz_robot::session::Outcome;
+    use khz_robot::time::VirtualTime;
+    use khz_rt::{Grade, Passport, Report, Usage};
+    use std::sync::Arc;
 
     #[test]
     fn a_percentile_needs_enough_values() {
         let s = |count| Summary { count, p999: 7, max: 9, ..Summary::default() };
         assert_eq!([s(0), s(999)].map(|s| at(&s, 0.999).is_err()), [true, true]);
         assert_eq!((at(&s(1000), 0.999), at(&s(1), 1.0)), (Ok(7.0), Ok(9.0)));
+    }
+
+    #[test]
+    fn a_loop_that_overruns_always_is_not_free_of_late_ticks() {
+        let causes = |late| Causes { late, ..Causes::default() };
+        assert_eq!((late_or_overran(&causes(2), 246), late_or_overran(&causes(7), 3)), (246.0, 7.0));
+    }
+
+    /// A robot of one emulated servo, brought down after so long.
+    fn run_for(duration_ns: i64) -> RunSummary {
+        let text = "[robot]\nname = \"a\"\n[loop]\nrate_hz = 200\nclock = \"virtual\"\n[bus.main]\nlink = \"emulated\"\n\
+                    [[servo]]\nname = \"a\"\nbus = \"main\"\nid = 1\n\
+                    limits = { position = [-1.0, 1.0], velocity = 4.0, torque = 1.0 }\n[controller]\nname = \"hold\"\n";
+        let config = RobotConfig::parse(text, "test").unwrap_or_else(|error| panic!("{error}"));
+        let controller = assemble::controller(&config.controller);
+        let mut machine = assemble::machine(&config, controller).unwrap_or_else(|error| panic!("{error}"));
+        let options = RunOptions {
+            period_ns: config.timing.period_ns(),
+            overrun: config.timing.overrun,
+            frame_patience_ns: None,
+            duration_ns: Some(duration_ns),
+            stop: Arc::default(),
+        };
+        let mut stats = RunStats::new();
+        run(&mut machine, &mut VirtualTime::new(0), &options, &mut [&mut stats]);
+        let grants = Report { thread: "virtual".into(), grade: Grade::Ordinary, settings: Vec::new() };
+        let outcome = Outcome {
+            modules: machine.controller_profile(),
+            machine,
+            stats,
+            parts: Parts::default(),
+            windows: Vec::new(),
+            grants,
+            passport: Passport::default(),
+            usage: Usage::default(),
+            unsent: Vec::new(),
+        };
+        RunSummary::of(&config, &Landed { outcome, recording: None })
+    }
+
+    #[test]
+    fn nothing_is_met_by_a_robot_that_was_never_controlled() {
+        let required = Requirements::parse("rate=1,late_replies=0,unexpected=0,lost_share=1%", &of_run());
+        let required = required.unwrap_or_else(|error| panic!("{error}"));
+        let runs: Vec<RunSummary> = (1..80).map(|ms| run_for(ms * 1_000_000)).collect();
+        for run in &runs {
+            let controlled = run.controlled.ticks > 0;
+            assert_eq!(run.ended_well, controlled, "{}", run.end);
+            assert!(required.check(run).iter().all(|one| one.met == controlled), "{:?}", required.check(run));
+        }
+        let begun = |run: &&RunSummary| run.events.iter().any(|event| event.to == "active");
+        let begun: Vec<&RunSummary> = runs.iter().filter(begun).collect();
+        assert_eq!(begun[0].end, "never under control: it had only begun; finished");
+        assert!(runs.last().is_some_and(RunSummary::is_well));
     }
 
     #[test]
