@@ -209,9 +209,9 @@ pub struct EventSummary {
     pub bus: Option<String>,
     /// Not part of a run that ends as planned.
     pub trouble: bool,
-    /// What kind of trouble.
+    /// What to do about it, if it is trouble.
     #[serde(skip)]
-    pub trigger: Option<Trigger>,
+    pub remedy: Option<&'static str>,
 }
 
 /// One servo's counts.
@@ -446,12 +446,20 @@ fn broken(events: &[EventSummary], end: &str) -> Broken {
     Broken {
         after_s: trouble.filter(|event| event.from == Phase::Active.name()).map(|event| event.time_s),
         what: end.to_owned(),
-        remedy: trouble.and_then(|event| event.trigger).map(remedy),
+        remedy: trouble.and_then(|event| event.remedy),
     }
 }
 
 /// What to do about what brought a robot down.
-const fn remedy(trigger: Trigger) -> &'static str {
+fn remedy(cause: Cause) -> Option<&'static str> {
+    match cause {
+        // They do come, so nothing is wrong with the wiring.
+        Cause::NotSeen { late: true, .. } => Some("`khz budget` shows what the buses need"),
+        _ => cause.trigger().map(remedy_of),
+    }
+}
+
+const fn remedy_of(trigger: Trigger) -> &'static str {
     match trigger {
         Trigger::Operator | Trigger::Heartbeat => "check the operator's connection",
         Trigger::ServoFault => "see its voltage, current and temperature in the report, then clear the fault",
@@ -587,7 +595,7 @@ fn event(
         servo: place.map(|(servo, _)| servo.to_owned()),
         bus: place.map(|(_, bus)| bus.to_owned()),
         trouble: transition.cause.is_trouble(),
-        trigger: transition.cause.trigger(),
+        remedy: remedy(transition.cause),
     }
 }
 
@@ -613,7 +621,7 @@ mod tests {
 
     fn event(from: &'static str, to: &'static str, cause: &str, trouble: bool) -> EventSummary {
         let cause = cause.to_owned();
-        EventSummary { time_s: 0.0, tick: 0, from, to, cause, servo: None, bus: None, trouble, trigger: None }
+        EventSummary { time_s: 0.0, tick: 0, from, to, cause, servo: None, bus: None, trouble, remedy: None }
     }
 
     #[test]
@@ -629,6 +637,13 @@ mod tests {
             late(1_900).lines(),
             ["0 of 1,900 judged (later than usual by more than 5 ms; the first 100 are not judged): none"]
         );
+    }
+
+    #[test]
+    fn late_replies_are_not_blamed_on_the_wiring() {
+        let told = |late| remedy(Cause::NotSeen { servo: 0, late });
+        assert_eq!(told(true), Some("`khz budget` shows what the buses need"));
+        assert_eq!(told(false), Some("check power, wiring and ids with `khz bus scan`"));
     }
 
     #[test]

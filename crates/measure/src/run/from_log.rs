@@ -238,7 +238,7 @@ impl Replay {
             bus: servo.as_ref().map(|servo| self.bus(servo)),
             servo,
             trouble: is(value, "trouble"),
-            trigger: None,
+            remedy: None,
         })
     }
 

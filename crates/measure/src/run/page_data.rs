@@ -249,7 +249,7 @@ mod tests {
             servo: None,
             bus: None,
             trouble: true,
-            trigger: None,
+            remedy: None,
         };
         assert_eq!(
             ["active", "damping"].map(|to| page_event(&event(to)).level),

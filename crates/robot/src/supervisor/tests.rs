@@ -517,6 +517,27 @@ fn a_robot_that_never_answers_completely_is_not_armed_but_gives_up() {
 }
 
 #[test]
+fn replies_that_come_late_now_and_then_are_not_told_as_missing() {
+    let mut bench = Bench::new(|settings| settings.answer_ticks = 5);
+    // Complete now and then: the late reply comes a tick after the miss it belongs to.
+    for _ in 0..20 {
+        bench.tick(|bench| bench.seen.cycle.late = 1);
+        bench.tick(|bench| {
+            bench.state.servos[1].fresh = false;
+            bench.seen.cycle.missed = 1;
+        });
+        assert_ne!(bench.supervisor.phase(), Phase::Idle);
+    }
+    assert_eq!(bench.supervisor.lack(), Some(Cause::NotSeen { servo: 1, late: true }));
+    // It falls silent.
+    bench.run(100, |bench| {
+        bench.state.servos[1].fresh = false;
+        bench.seen.cycle.missed = 1;
+    });
+    assert_eq!(bench.supervisor.lack(), Some(Cause::NotSeen { servo: 1, late: false }));
+}
+
+#[test]
 fn a_robot_in_which_a_servo_answers_twice_is_not_armed() {
     let mut bench = Bench::new(|_| {});
     let twice = |bench: &mut Bench| bench.seen.cycle.answered_twice = Some(1);
