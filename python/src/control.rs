@@ -55,13 +55,18 @@ pub fn controller(
             );
             return Err(PyTypeError::new_err(text));
         }
+        let start = given.getattr_opt("start")?;
+        for function in start.iter().chain([&update]) {
+            refuse_if_it_only_returns_its_body(name, function)?;
+        }
         Ok(Box::new(PyController {
             name: name.to_owned(),
             update: update.unbind(),
-            start: given.getattr_opt("start")?.map(Bound::unbind),
+            start: start.map(Bound::unbind),
             state: state.clone_ref(py),
             command: Py::new(py, Command::new(py, names))?,
             first,
+            has_returned: false,
             shared: Arc::clone(&shared),
             call_ns: Histogram::new(),
             overhead_ns: Histogram::new(),
@@ -81,6 +86,30 @@ pub fn controller(
     Ok((Box::new(chain), shared))
 }
 
+/// A call of a coroutine or generator function runs none of its body.
+///
+/// # Errors
+/// `TypeError` if it is one.
+fn refuse_if_it_only_returns_its_body(name: &str, function: &Bound<'_, PyAny>) -> PyResult<()> {
+    let inspect = function.py().import("inspect")?;
+    // Of an object that is called, it is the method of its class.
+    let method = function.get_type().getattr("__call__")?;
+    for (test, what) in [
+        ("iscoroutinefunction", "a coroutine function (`async def`)"),
+        ("isasyncgenfunction", "an asynchronous generator function (`async def` with `yield`)"),
+        ("isgeneratorfunction", "a generator function (it has a `yield`)"),
+    ] {
+        let test = inspect.getattr(test)?;
+        if test.call1((function,))?.is_truthy()? || test.call1((&method,))?.is_truthy()? {
+            let text = format!(
+                "{name} is {what}, and a call would run none of it; the loop calls a plain function every tick"
+            );
+            return Err(PyTypeError::new_err(text));
+        }
+    }
+    Ok(())
+}
+
 /// Calls `update(state, command)` every tick.
 struct PyController {
     /// What messages call it.
@@ -91,13 +120,15 @@ struct PyController {
     command: Py<Command>,
     /// The first one keeps its command from tick to tick; others see what those before them command.
     first: bool,
+    /// The first update is over.
+    has_returned: bool,
     shared: Arc<Shared>,
     call_ns: Histogram,
     overhead_ns: Histogram,
 }
 
 impl PyController {
-    fn call(&self, py: Python<'_>, function: &Py<PyAny>, command: bool) -> PyResult<()> {
+    fn call(&self, py: Python<'_>, function: &Py<PyAny>, command: bool) -> PyResult<Py<PyAny>> {
         self.shared.called_ns.store(now_ns(), Ordering::Relaxed);
         let result = match command {
             true => function.call1(py, (&self.state, &self.command)),
@@ -105,7 +136,20 @@ impl PyController {
         };
         self.shared.called_ns.store(0, Ordering::Relaxed);
         forked::end_child(py)?;
-        result.map(drop)
+        result
+    }
+
+    /// Whoever returns a command, a coroutine or a generator believes that something is done with it.
+    fn refuse_returned(&self, returned: &Bound<'_, PyAny>) -> PyResult<()> {
+        if returned.is_none() {
+            return Ok(());
+        }
+        let text = format!(
+            "{} returned a {}, and nobody takes it: write into the command, and return nothing",
+            self.name,
+            returned.get_type().name()?
+        );
+        Err(PyTypeError::new_err(text))
     }
 
     fn gave_up(&self, py: Python<'_>, error: PyErr) -> ControlError {
@@ -129,7 +173,7 @@ impl Controller for PyController {
                 self.shared.thread.store(thread, Ordering::Relaxed);
                 self.state.try_borrow_mut(py)?.fill(py, state);
                 self.command.get().hold(py, state);
-                self.start.as_ref().map_or(Ok(()), |start| self.call(py, start, false))
+                self.start.as_ref().map_or(Ok(()), |start| self.call(py, start, false).map(drop))
             };
             begin().map_err(|error| self.gave_up(py, error))
         })
@@ -145,8 +189,13 @@ impl Controller for PyController {
                     self.command.get().fill(py, state, commands);
                 }
                 let called_ns = now_ns();
-                self.call(py, &self.update, true)?;
+                let returned = self.call(py, &self.update, true)?;
                 let returned_ns = now_ns();
+                // Later it would only end a run that went well so far.
+                if !self.has_returned {
+                    self.refuse_returned(returned.bind(py))?;
+                    self.has_returned = true;
+                }
                 self.command.get().read(py, commands)?;
                 Ok((called_ns, returned_ns))
             };

@@ -1,6 +1,7 @@
 """Python in the loop: what it sees, what it sets, and what happens when it fails."""
 
 import asyncio
+import functools
 import gc
 import os
 import pathlib
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import AsyncIterator, Iterator
 
 import numpy as np
 import pytest
@@ -47,6 +49,46 @@ def test_the_controller_sees_the_robot_and_moves_it() -> None:
     assert repr(summary).startswith(f"<Summary: {summary.ticks} ticks at ")
     assert str(summary).startswith(summary.verdict["text"] + "\n")
     assert summary.python_ns["count"] == summary.overhead_ns["count"] == len(seen)
+
+
+def test_a_controller_whose_body_would_never_run_is_refused_before_the_start() -> None:
+    async def coroutine(state: kilohertz.State, command: kilohertz.Command) -> None:
+        command.position = 0.2
+
+    def generator(state: kilohertz.State, command: kilohertz.Command) -> Iterator[None]:
+        yield
+
+    async def both(state: kilohertz.State, command: kilohertz.Command) -> AsyncIterator[None]:
+        yield
+
+    class Called:
+        async def __call__(self, state: kilohertz.State, command: kilohertz.Command) -> None: ...
+
+    class Updated:
+        async def update(self, state: kilohertz.State, command: kilohertz.Command) -> None: ...
+
+    class Started:
+        async def start(self, state: kilohertz.State) -> None: ...
+
+        def update(self, state: kilohertz.State, command: kilohertz.Command) -> None: ...
+
+    for wrong in (coroutine, both, Called(), Updated(), Started(), functools.partial(coroutine)):
+        with pytest.raises(TypeError, match="async def"):
+            robot().run(wrong, duration=0.1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="gait is a generator function"):
+        robot().run({"gait": generator}, duration=0.1)  # type: ignore[dict-item]
+
+
+def test_a_controller_that_returns_something_is_told_in_its_first_tick() -> None:
+    ticks: list[int] = []
+
+    def controller(state: kilohertz.State, command: kilohertz.Command) -> list[float]:
+        ticks.append(state.tick)
+        return [0.2]
+
+    with pytest.raises(TypeError, match="the controller returned a list, and nobody takes it"):
+        robot().run(controller, duration=0.3)  # type: ignore[arg-type]
+    assert len(ticks) == 1
 
 
 def test_an_object_is_started_before_its_first_update() -> None:
