@@ -29,6 +29,8 @@ def robot() -> kilohertz.Robot:
 def under_control(live: kilohertz.Live) -> None:
     while not np.isfinite(live.state().position).all():
         time.sleep(0.01)
+    # Armed after several complete ticks; a run without a controlled tick is an error.
+    time.sleep(0.1)
 
 
 def test_the_controller_sees_the_robot_and_moves_it() -> None:
