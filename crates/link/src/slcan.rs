@@ -5,7 +5,7 @@
 //! sends an old frame again (normaldotcom/canable2-fw). So no line is ever empty or shortened: what was begun and must not be sent any
 //! more is made longer than any adapter's buffer, and then dropped by it.
 
-use crate::serial::{Direction, Granted, Port, Settings};
+use crate::serial::{Direction, Line as _, Port, Settings};
 use crate::stream::{Speech, Stream};
 use crate::{Capabilities, Counters, Link, LinkError, OpenError, Received};
 use khz_settings::section;
@@ -107,11 +107,6 @@ impl Slcan {
         let text = Text { lines: Lines::new() };
         Self { stream: Stream::new(port, text, (BURST, MAX_LINE), 8192), has_fd }
     }
-
-    /// What the serial driver granted.
-    pub fn granted(&self) -> Granted {
-        self.stream.line.granted()
-    }
 }
 
 /// Brings the adapter into a known state: what another program left in its buffer is dropped, its channel is closed, its bit rates are
@@ -193,7 +188,7 @@ impl Link for Slcan {
         let told = self.stream.close();
         // Behind a line that may have been begun.
         let goodbye = [&FLUSH[..], b"C\r"].concat();
-        let _ = crate::serial::Line::write(&mut self.stream.line, &goodbye, now_ns);
+        let _ = self.stream.line.write(&goodbye, now_ns);
         told
     }
 
