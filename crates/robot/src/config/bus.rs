@@ -75,12 +75,24 @@ fn read_bus(
     let bus = BusSection::default().over(table, &path, reader);
     // Without a valid kind nobody knows which other keys belong here.
     if reader.span(&join(&path, "link")).is_none() {
+        name_as_in_files(table, reader);
         reader.require(table, span, &path, BusSection::KEYS, &[]);
         return None;
     }
     refuse_foreign(table, &path, bus.link, reader);
     reader.require(table, span, &path, bus.link.keys(), &[]);
     Some(BusConfig { name: name.to_owned(), link: bus.link.read(table, &path, reader), faults: bus.faults })
+}
+
+/// Explains a link that is written as on a command line, `KIND:TARGET`: the problem with it is the last one.
+fn name_as_in_files(table: &DeTable<'_>, reader: &mut Reader) {
+    let written = table.get("link").and_then(|link| link.get_ref().as_str());
+    let Some(link) = written.and_then(LinkConfig::by_hand) else { return };
+    let place = link.kind().keys().iter().find(|key| key.required);
+    if let (Some(problem), Some(place)) = (reader.problems.last_mut(), place) {
+        problem.help =
+            format!("write `link = \"{}\"` and `{} = \"{}\"`", link.kind(), place.name, link.endpoint());
+    }
 }
 
 /// Unknown keys, and keys that belong to another kind of link.
