@@ -26,6 +26,10 @@ macro_rules! conformance {
     ($stand:expr) => {
         $crate::conformance!($stand => all_answer silent late twice foreign corrupt reboot cut refused heap);
     };
+    // A link that carries CAN frames of any kind.
+    (any $stand:expr) => {
+        $crate::conformance!($stand => all_answer silent late twice foreign corrupt classic reboot cut refused heap);
+    };
     ($stand:expr => $($case:ident)*) => {
         #[global_allocator]
         static ALLOCATOR: khz_rt::alloc_trap::CountingAllocator = khz_rt::alloc_trap::CountingAllocator;
