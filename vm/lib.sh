@@ -27,15 +27,15 @@ wait_for() {
     return 1
 }
 
-# listeners: how many sockets take every frame of vcan0.
+# listeners [INTERFACE]: how many sockets take every frame of vcan0, or of that one.
 listeners() {
     # The kernel lists the interface even if there are none.
-    grep "^ *vcan0 " /proc/net/can/rcvlist_all | grep -vc "no entry"
+    grep "^ *${1:-vcan0} " /proc/net/can/rcvlist_all | grep -vc "no entry"
 }
 
-# listens_since COUNT: somebody has begun to listen since there were so many listeners.
+# listens_since COUNT [INTERFACE]: somebody has begun to listen since there were so many listeners.
 listens_since() {
-    [ "$(listeners)" -gt "$1" ]
+    [ "$(listeners "$2")" -gt "$1" ]
 }
 
 # rust_test NAME [ARGUMENT…]: runs a test binary of ours; its own closing line is what counts.

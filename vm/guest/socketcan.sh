@@ -9,6 +9,56 @@ ip link set vcan9 mtu 16 up
 khz bus info socketcan:vcan9 >info 2>&1
 check "an interface without FD is explained" contains info "sudo ip link set vcan9 down; sudo ip link set vcan9 mtu 72 up"
 
+# robot CAN_FD: two Damiao motors on the interface for classic CAN.
+robot() {
+    cat <<END
+[loop]
+rate_hz = 50
+bus_deadline_us = 15000
+wake = "sleep"
+receive = "poll"
+[bus.main]
+link = "socketcan"
+interface = "vcan9"
+[supervisor]
+overruns = 100000
+answer_s = 20
+[controller]
+name = "hold"
+[servo_defaults]
+bus = "main"
+family = "damiao"
+damiao = { model = "4310", can_fd = $1 }
+[[servo]]
+name = "pan"
+id = 1
+[[servo]]
+name = "tilt"
+id = 2
+END
+}
+robot false >classic.toml
+robot true >fd.toml
+refused="and servo \`pan\` speaks CAN-FD"
+khz run fd.toml --duration 1s --no-report --log fd.tlog >ran 2>&1
+check "a robot that speaks CAN-FD is refused before it starts" contains ran "$refused"
+khz emulate fd.toml --at main=socketcan:vcan9 --duration 1s >emulated 2>&1
+check "and so are its emulated servos" contains emulated "$refused"
+khz emulate classic.toml --at main=socketcan:vcan9 >emulated 2>&1 &
+emulation=$!
+check "classic servos are served" wait_for contains emulated "main vcan9"
+khz bus scan classic.toml >found 2>&1
+check "they are found over classic CAN" contains found "damiao"
+before=$(listeners vcan9)
+candump -n 20 -T 20000 vcan9 >seen &
+witness=$!
+check "candump listens" wait_for listens_since "$before" vcan9
+khz run classic.toml --duration 5s --no-report --log classic.tlog >ran 2>&1
+check "and a robot runs over it" contains ran "finished"
+wait $witness
+check "classic frames only" [ "$(grep -c '  \[8\]  ' seen)" -eq 20 ]
+kill $emulation
+
 before=$(listeners)
 candump -n 1 -T 20000 vcan0 >seen &
 check "candump listens" wait_for listens_since "$before"

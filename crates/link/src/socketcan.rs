@@ -1,4 +1,4 @@
-//! CAN interfaces of the Linux kernel: raw CAN-FD sockets.
+//! CAN interfaces of the Linux kernel: raw sockets, for CAN-FD and classic CAN.
 //!
 //! A burst is one `sendmmsg`, what came back is one `recvmmsg`, each frame with the kernel's receive time.
 //! [`interface`] reads how the interface is set up and explains what is wrong with it.
@@ -34,7 +34,7 @@ const BY_UDEV: &str = "give each adapter its own name with a udev rule or system
 const LEAVING_MS: u32 = 20;
 
 section! {
-    /// A bus with `link = "socketcan"`. Bit rates are set with `ip link`, not here.
+    /// A bus with `link = "socketcan"`. Bit rates, and whether it carries CAN-FD, are set with `ip link`, not here.
     SocketcanLink {
         /// Name of the network interface.
         interface: String, "";
@@ -66,6 +66,8 @@ pub struct SocketCan {
     /// The interface, or what stands in for one.
     name: String,
     bit_rate_switch: bool,
+    /// How to make the interface carry CAN-FD frames, if it carries classic ones only.
+    for_fd: Option<String>,
     fd: Option<OwnedFd>,
     reopener: Option<Reopener>,
     /// Why another interface under the same name was not taken.
@@ -81,10 +83,10 @@ pub struct SocketCan {
 }
 
 impl SocketCan {
-    /// Opens an interface.
+    /// Opens an interface. What it carries is decided here, by its MTU: over one for classic CAN, CAN-FD frames are refused.
     ///
     /// # Errors
-    /// There is no such interface, it is down, or it cannot carry CAN-FD; each with the command that fixes it.
+    /// There is no such interface, or it is down; each with the command that fixes it.
     pub fn open(link: &SocketcanLink) -> Result<Self, OpenError> {
         let name = &link.interface;
         let interface = Interface::read(name)?;
@@ -98,7 +100,11 @@ impl SocketCan {
             guard.check(&Identity::of_interface(sys, &again)).map(|()| socket)
         };
         Self::opened(name, link.bit_rate_switch, confirms, socket)
-            .map(|link| Self { refusal, ..link })
+            .map(|link| Self {
+                refusal,
+                for_fd: (!interface.carries_fd()).then(|| interface.set_up()),
+                ..link
+            })
             .map_err(|error| OpenError::new(name, &error, "is CAN in this kernel? `sudo modprobe can_raw`"))
     }
 
@@ -125,6 +131,7 @@ impl SocketCan {
         Ok(Self {
             name: name.into(),
             bit_rate_switch,
+            for_fd: None,
             fd,
             reopener,
             refusal: Arc::default(),
@@ -263,7 +270,8 @@ impl Link for SocketCan {
 
     fn send(&mut self, channel: u8, request: &Request<'_>, _: i64) -> Result<(), LinkError> {
         let mut frame = *request.frame;
-        if channel != 0 || (!frame.fd && frame.payload().len() > 8) {
+        let is_carried = if frame.fd { self.for_fd.is_none() } else { frame.payload().len() <= 8 };
+        if channel != 0 || !is_carried {
             return Err(LinkError::Unsupported);
         }
         self.take_up_again();
@@ -322,6 +330,16 @@ impl Link for SocketCan {
         self.fd.as_ref().map(AsFd::as_fd)
     }
 
+    fn about(&mut self) -> Result<Vec<String>, LinkError> {
+        let classic = |command: &String| {
+            let name = &self.name;
+            format!(
+                "{name}: classic CAN frames only (MTU 16); for servos that speak CAN-FD (every moteus): `{command}`"
+            )
+        };
+        Ok(self.for_fd.iter().map(classic).collect())
+    }
+
     fn close(&mut self, now_ns: i64) -> Vec<String> {
         self.counters.expired += self.out.len() as u64;
         self.out.clear();
@@ -378,6 +396,11 @@ mod tests {
         Frame::new(id, payload).unwrap()
     }
 
+    /// As on an interface for classic CAN.
+    fn classic(link: SocketCan) -> SocketCan {
+        SocketCan { for_fd: Some("ip link".into()), ..link }
+    }
+
     /// Writes a raw frame as a driver would.
     fn inject(link: &SocketCan, id: u32) {
         let mut raw = [0; 16];
@@ -412,6 +435,37 @@ mod tests {
         let first = device.receive(0).unwrap().unwrap().frame;
         assert_eq!(first.payload(), [7, 7, 7, 7, 7, 7, 7, 7, 7, 0x50, 0x50, 0x50]);
         assert_eq!(device.receive(0).unwrap().unwrap().frame, classic);
+    }
+
+    #[test]
+    fn over_classic_can_travel_frames_of_16_bytes_with_11_and_29_bits() {
+        let (ours, theirs) = sockets();
+        let mut host = classic(on(ours, true));
+        let narrow = Frame::classic(0x123, &[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
+        let wide = Frame::classic(0x0300_fd01, &[8, 7, 6, 5, 4, 3, 2, 1]).unwrap();
+        for (frame, id) in [(narrow, 0x123_u32), (wide, 0x8300_fd01)] {
+            host.send(0, &Address::request(&frame), 0).unwrap();
+            host.flush(0).unwrap();
+            let mut raw = [0; 72];
+            assert_eq!(rustix::io::read(&theirs, &mut raw).unwrap(), 16);
+            assert_eq!(raw[..8], [&id.to_ne_bytes()[..], &[8, 0, 0, 0]].concat());
+            assert_eq!(raw[8..16], *frame.payload());
+            rustix::io::write(&theirs, &raw[..16]).unwrap();
+            assert_eq!(host.receive(0).unwrap().unwrap().frame, frame);
+        }
+    }
+
+    #[test]
+    fn over_classic_can_a_can_fd_frame_is_refused_and_not_cut() {
+        let (host, mut device) = wired();
+        let mut host = classic(host);
+        for len in [1, 8, 12, 64] {
+            let frame = frame(0x8001, &[7; 64][..len]);
+            assert_eq!(host.send(0, &Address::request(&frame), 0), Err(LinkError::Unsupported));
+        }
+        host.flush(0).unwrap();
+        assert_eq!(device.receive(0), Ok(None));
+        assert!(host.about().unwrap().concat().contains("classic CAN frames only (MTU 16)"));
     }
 
     #[test]

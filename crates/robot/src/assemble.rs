@@ -162,8 +162,10 @@ impl Group {
         emulated: &mut dyn FnMut() -> Result<Box<dyn Link>, String>,
     ) -> Result<Box<dyn Link>, AssembleError> {
         let ids = self.buses.iter().flat_map(|&bus| config.servos_on(bus)).map(|(_, servo)| servo.id);
+        let mut servos = self.buses.iter().flat_map(|&bus| config.servos_on(bus));
         let around = Around {
             ids: Some(ids.collect()),
+            speaks_fd: servos.find(|(_, servo)| servo.speaks_fd()).map(|(_, servo)| servo.name.clone()),
             sharing: self.buses.iter().map(|&bus| &config.buses[bus].link).collect(),
             pi3hat: config.pi3hat.clone().unwrap_or_default(),
             imu_mounting: config.imu.as_ref().map(|imu| imu.mounting),

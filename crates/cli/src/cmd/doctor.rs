@@ -88,16 +88,24 @@ fn findings(root: Option<&Path>) -> Vec<Finding> {
 fn can() -> Vec<Finding> {
     let names = interface::list();
     let interfaces = names.iter().filter_map(|name| Interface::read(name).ok());
-    interfaces.flat_map(|interface| interface_findings(&interface.name, interface.findings())).collect()
+    interfaces.flat_map(|interface| interface_findings(&interface, interface.findings())).collect()
 }
 
-fn interface_findings(name: &str, found: Vec<CanFinding>) -> Vec<Finding> {
+fn interface_findings(interface: &Interface, found: Vec<CanFinding>) -> Vec<Finding> {
+    let name = &interface.name;
     if found.is_empty() {
-        let why = "Servos answer only at the bit rates they are set to.";
+        let (kind, why) = if interface.carries_fd() {
+            ("CAN-FD", "Servos answer only at the bit rates they are set to.")
+        } else {
+            (
+                "classic CAN",
+                "moteus servos, and others that are set to CAN-FD, need it: `khz bus info` has the command.",
+            )
+        };
         return vec![Finding {
             topic: "can",
             level: Level::Good,
-            what: format!("{name} is set up for CAN-FD"),
+            what: format!("{name} is set up for {kind}"),
             why,
             mend: None,
         }];
@@ -164,9 +172,11 @@ mod tests {
             why: "It must be up.",
             command: "sudo ip link".into(),
         };
-        let findings = interface_findings("can0", vec![found]);
+        let can0 = Interface { name: "can0".into(), mtu: 16, ..Interface::default() };
+        let findings = interface_findings(&can0, vec![found]);
         assert_eq!((findings[0].level, findings[0].what.as_str()), (Level::Bad, "can0: down"));
-        assert_eq!(interface_findings("can0", Vec::new())[0].level, Level::Good);
+        let [good] = &interface_findings(&can0, Vec::new())[..] else { panic!() };
+        assert_eq!((good.level, good.what.as_str()), (Level::Good, "can0 is set up for classic CAN"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::{BAD_INPUT, show, stop_on_signal, tell_line};
 use anyhow::{Context, Result};
 use khz_emu::serve::{Endpoint, Server};
+use khz_link::socketcan::interface::Interface;
 use khz_measure::jitter::duration_ns;
 use khz_robot::RobotConfig;
 use khz_robot::links::LinkKind;
@@ -58,6 +59,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let stop = stop_on_signal()?;
     let endpoints = endpoints(&robot, &args.at)?;
+    require_fd(&robot, &endpoints)?;
     let mut server = Server::at(robot.emulate()?, &endpoints).context("cannot serve the buses")?;
     let names = robot.buses.iter().map(|bus| bus.name.as_str());
     let served: Vec<(&str, PathBuf)> = names.zip(server.endpoints()).collect();
@@ -78,6 +80,17 @@ fn endpoints(robot: &RobotConfig, at: &[(String, Endpoint)]) -> Result<Vec<Endpo
         endpoints[bus] = endpoint.clone();
     }
     Ok(endpoints)
+}
+
+/// Servos that speak CAN-FD would hear nothing on an interface for classic CAN.
+fn require_fd(robot: &RobotConfig, endpoints: &[Endpoint]) -> Result<()> {
+    for (bus, endpoint) in endpoints.iter().enumerate() {
+        let speaks_fd = robot.servos_on(bus).find(|(_, servo)| servo.speaks_fd());
+        if let (Endpoint::Can(interface), Some((_, servo))) = (endpoint, speaks_fd) {
+            Interface::read(interface)?.require_fd(&servo.name)?;
+        }
+    }
+    Ok(())
 }
 
 /// Where a bus is served without `--at`: on a terminal that speaks as its link's adapter does.

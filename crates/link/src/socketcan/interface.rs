@@ -2,7 +2,8 @@
 //!
 //! Length and queue come from sysfs, bit rates and state from the kernel by netlink (which needs no
 //! privilege). The wanted values are those of moteus servos: 1 and 5 Mbit/s with the sample point at 2/3
-//! (mjbots/moteus `docs/platforms/socketcan.md`).
+//! (mjbots/moteus `docs/platforms/socketcan.md`). An interface for classic CAN (MTU 16) is as good for servos that speak
+//! classic CAN; whether all of them do is for the robot file to say.
 
 use crate::OpenError;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -144,7 +145,7 @@ impl Interface {
     /// The first fatal finding as an error.
     ///
     /// # Errors
-    /// The interface cannot carry CAN-FD frames as it is.
+    /// The interface cannot carry frames as it is.
     pub fn require_usable(&self) -> Result<(), OpenError> {
         match self.findings().into_iter().find(|finding| finding.fatal) {
             Some(Finding { what, command, .. }) => {
@@ -154,13 +155,26 @@ impl Interface {
         }
     }
 
+    /// For a servo that speaks CAN-FD.
+    ///
+    /// # Errors
+    /// The interface carries classic CAN frames only.
+    pub fn require_fd(&self, servo: &str) -> Result<(), OpenError> {
+        if self.carries_fd() {
+            return Ok(());
+        }
+        let what =
+            format!("CAN-FD is off (MTU {}, not {FD_MTU}), and servo `{servo}` speaks CAN-FD", self.mtu);
+        Err(OpenError::new(&self.name, &what, &format!("`{}`", self.set_up())))
+    }
+
     /// Everything wrong with it, the fatal first.
     pub fn findings(&self) -> Vec<Finding> {
         let mut found = Vec::new();
         let mut add = |fatal, what: String, why, command| found.push(Finding { fatal, what, why, command });
-        if self.mtu != FD_MTU {
-            let what = format!("CAN-FD is off (MTU {}, not {FD_MTU})", self.mtu);
-            add(true, what, "the servos speak CAN-FD only", self.set_up());
+        if ![CLASSIC_MTU, FD_MTU].contains(&self.mtu) {
+            let what = format!("MTU {}, neither {FD_MTU} (CAN-FD) nor {CLASSIC_MTU} (classic CAN)", self.mtu);
+            add(true, what, "no other frames are known", self.set_up());
         }
         if !self.up {
             add(true, "the interface is down".into(), "no frame passes", self.set_up());
@@ -173,11 +187,13 @@ impl Interface {
             let what = format!("bit rate {}, not {NOMINAL}", timing.bit_rate);
             add(false, what, "servos with factory settings stay silent", self.set_up());
         }
-        if let Some(timing) = self.data.filter(|timing| timing.bit_rate != DATA) {
+        // Drivers keep the data phase's timing when CAN-FD is switched off.
+        let data = self.data.filter(|_| self.carries_fd());
+        if let Some(timing) = data.filter(|timing| timing.bit_rate != DATA) {
             let what = format!("data bit rate {}, not {DATA}", timing.bit_rate);
             add(false, what, "frames with bit-rate switch are lost", self.set_up());
         }
-        for (phase, timing) in [("", self.nominal), ("data ", self.data)] {
+        for (phase, timing) in [("", self.nominal), ("data ", data)] {
             if let Some(timing) = timing.filter(|timing| !SAMPLE_POINTS.contains(&timing.sample_point)) {
                 let what = format!("{phase}sample point 0.{:03}, not near 0.666", timing.sample_point);
                 add(false, what, "errors as soon as cables get longer", self.set_up());
@@ -204,8 +220,13 @@ impl Interface {
         found
     }
 
-    /// The commands that set the interface up for moteus servos.
-    fn set_up(&self) -> String {
+    /// CAN-FD frames pass; if not, classic ones only.
+    pub fn carries_fd(&self) -> bool {
+        self.mtu == FD_MTU
+    }
+
+    /// The commands that set the interface up for CAN-FD, as moteus servos speak it.
+    pub fn set_up(&self) -> String {
         let name = &self.name;
         if self.is_virtual {
             return format!("sudo ip link set {name} down; sudo ip link set {name} mtu 72 up");
@@ -219,6 +240,8 @@ impl Interface {
 
 const NOMINAL: u32 = 1_000_000;
 const DATA: u32 = 5_000_000;
+// linux/can.h.
+const CLASSIC_MTU: u32 = 16;
 const FD_MTU: u32 = 72;
 /// Controllers cannot reach 0.666 exactly; the kernel picks the nearest of what they can.
 const SAMPLE_POINTS: std::ops::RangeInclusive<u32> = 600..=750;
@@ -358,13 +381,29 @@ mod tests {
     }
 
     #[test]
-    fn classic_can_is_explained_with_the_command() {
-        let classic = Interface { mtu: 16, ..good() };
-        assert!(only(&classic).command.ends_with("restart-ms 100 fd on"));
-        let error = classic.require_usable().unwrap_err().to_string();
-        assert!(error.starts_with("can0: CAN-FD is off (MTU 16, not 72); `sudo ip link set can0"), "{error}");
+    fn classic_can_is_as_good_and_needs_no_data_bit_rate() {
+        let data = Some(Timing { bit_rate: 2_000_000, sample_point: 875, sync_jump_width: 1 });
+        let classic = Interface { mtu: 16, data, ..good() };
+        assert!(!classic.carries_fd() && classic.require_usable().is_ok());
+        assert_eq!(classic.findings(), []);
+        let error = classic.require_fd("knee").unwrap_err().to_string();
+        let what =
+            "can0: CAN-FD is off (MTU 16, not 72), and servo `knee` speaks CAN-FD; `sudo ip link set can0";
+        assert!(error.starts_with(what) && error.ends_with("restart-ms 100 fd on`"), "{error}");
+        assert!(good().require_fd("knee").is_ok());
         let vcan = Interface { is_virtual: true, name: "vcan0".into(), ..classic };
-        assert_eq!(only(&vcan).command, "sudo ip link set vcan0 down; sudo ip link set vcan0 mtu 72 up");
+        assert_eq!(vcan.set_up(), "sudo ip link set vcan0 down; sudo ip link set vcan0 mtu 72 up");
+    }
+
+    #[test]
+    fn an_interface_for_frames_of_another_kind_is_refused_with_the_command() {
+        let strange = Interface { mtu: 2060, ..good() };
+        assert!(only(&strange).command.ends_with("restart-ms 100 fd on"));
+        let error = strange.require_usable().unwrap_err().to_string();
+        assert!(
+            error.starts_with("can0: MTU 2060, neither 72 (CAN-FD) nor 16 (classic CAN); `sudo"),
+            "{error}"
+        );
     }
 
     #[test]

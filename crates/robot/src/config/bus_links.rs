@@ -1,6 +1,6 @@
 //! Whether the links of a file's buses can do what their servos need.
 
-use super::{FamilyName, RobotConfig, ServoConfig};
+use super::RobotConfig;
 use khz_settings::{Problem, Reader};
 
 pub(super) fn check(robot: &RobotConfig, reader: &mut Reader) {
@@ -11,7 +11,7 @@ pub(super) fn check(robot: &RobotConfig, reader: &mut Reader) {
             let problem = Problem::error(place.clone(), misfit).at(span.clone(), "this bus").help(help);
             reader.problems.push(problem);
         }
-        let needs_fd = robot.servos.iter().find(|servo| servo.bus == i && speaks_fd(servo));
+        let needs_fd = robot.servos.iter().find(|servo| servo.bus == i && servo.speaks_fd());
         if let (Some(why), Some(servo)) = (bus.link.bus().classic_only(), needs_fd) {
             let title = format!("`{}` speaks CAN-FD, and this bus does not", servo.name);
             let problem = Problem::error(place, title)
@@ -19,12 +19,5 @@ pub(super) fn check(robot: &RobotConfig, reader: &mut Reader) {
                 .help("write `data_bit_rate = 5000000` if adapter and servos speak CAN-FD");
             reader.problems.push(problem);
         }
-    }
-}
-
-fn speaks_fd(servo: &ServoConfig) -> bool {
-    match servo.family {
-        FamilyName::Moteus => true,
-        FamilyName::Damiao => servo.damiao.can_fd,
     }
 }

@@ -41,6 +41,14 @@ impl ServoConfig {
         }
     }
 
+    /// Its frames are CAN-FD.
+    pub fn speaks_fd(&self) -> bool {
+        match self.family {
+            FamilyName::Moteus => true,
+            FamilyName::Damiao => self.damiao.can_fd,
+        }
+    }
+
     /// How it is mounted on its joint.
     pub fn mounting(&self) -> Mounting {
         Mounting { sign: f64::from(self.sign), offset: self.offset }

@@ -84,6 +84,7 @@ fn open_link(word: &str) -> Result<Box<dyn Link>, String> {
         || -> Result<Box<dyn Link>, String> { Ok(Box::new(world(&RobotConfig::quadruped().world())?)) };
     link.bus().open(Around {
         ids: None,
+        speaks_fd: None,
         sharing: Vec::new(),
         pi3hat: Pi3hatConfig::default(),
         imu_mounting: None,

@@ -81,7 +81,7 @@ macro_rules! links {
 links! {
     /// In this process.
     Emulated(EmulatedLink) = "emulated",
-    /// A kernel CAN-FD interface.
+    /// A CAN interface of the kernel.
     Socketcan(SocketcanLink) = "socketcan",
     /// USB or UART adapter.
     Fdcanusb(FdcanusbLink) = "fdcanusb",
@@ -174,6 +174,8 @@ pub enum Adapter {
 pub struct Around<'a> {
     /// The servos on the bus; `None`: nobody knows.
     pub ids: Option<Vec<u8>>,
+    /// A servo on the bus that speaks CAN-FD, if there is one and somebody knows.
+    pub speaks_fd: Option<String>,
     /// The buses that share the link, with this one.
     pub sharing: Vec<&'a LinkConfig>,
     /// The hat.

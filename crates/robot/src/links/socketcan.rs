@@ -11,8 +11,14 @@ impl BusLink for SocketcanLink {
         self.interface.clone()
     }
 
-    fn open(&self, _: Around<'_>) -> Result<Box<dyn Link>, String> {
-        Ok(Box::new(SocketCan::open(self).map_err(|error| error.to_string())?))
+    fn open(&self, around: Around<'_>) -> Result<Box<dyn Link>, String> {
+        let link = SocketCan::open(self).map_err(|error| error.to_string())?;
+        // What the kernel's interface carries, no file says.
+        if let Some(servo) = around.speaks_fd {
+            let interface = Interface::read(&self.interface);
+            interface.and_then(|it| it.require_fd(&servo)).map_err(|error| error.to_string())?;
+        }
+        Ok(Box::new(link))
     }
 
     /// The bit rates are set in the kernel; moteus servos are shipped with these.
