@@ -159,6 +159,23 @@ class Servo:
         """Push with a torque, without holding position or velocity."""
         return self.position(math.nan, torque=torque, kp_scale=0.0, kd_scale=0.0, watchdog=watchdog)
 
+    def set_zero(self, *, store: bool = False, timeout: float = 0.05) -> Reply:
+        """Makes its present position its zero. Its output must be off. `store`: it keeps its settings without power, too.
+
+        Returns what it says afterwards; raises ValueError if it refuses or did not take it. So do the next two."""
+        return self._connection._native.set_zero(self._index, store, timeout)
+
+    def set_id(self, id: int, *, store: bool = False, timeout: float = 0.05) -> Reply:
+        """Gives it another id, which no other servo on the bus may have. This connection still asks for the old one: correct the
+        robot file and connect again."""
+        reply = self._connection._native.set_id(self._index, id, store, timeout)
+        self._connection._commanded.discard(self._index)
+        return reply
+
+    def set_watchdog(self, seconds: float, *, store: bool = False, timeout: float = 0.05) -> Reply:
+        """Sets how long it waits for a frame before it acts by itself; 0: for ever. A run sets its own (`watchdog_s`)."""
+        return self._connection._native.set_watchdog(self._index, seconds, store, timeout)
+
 
 def _index(servos: list[str], servo: str | None) -> int:
     if servo is None:

@@ -6,7 +6,7 @@ use crate::state::{Command, State};
 use crate::times::nanoseconds;
 use khz_robot::assemble::Links;
 use khz_robot::cycle::Cycle;
-use khz_robot::desk::{Answer, Desk, DeskError, Order, Scan, Wanted};
+use khz_robot::desk::{Answer, Desk, DeskError, Order, Scan, Seat, Setting, Wanted};
 use khz_robot::{PositionCommand, RobotConfig, RobotState, ServoCommand};
 use khz_rt::now_ns;
 use khz_wire::Frame;
@@ -129,6 +129,31 @@ impl Connection {
         self.exchange(py, servo, Some(Order::Position { command, watchdog_s }), &registers, timeout)
     }
 
+    /// Makes the present position its zero.
+    #[pyo3(signature = (servo, store=false, timeout=0.05))]
+    fn set_zero(&self, py: Python<'_>, servo: usize, store: bool, timeout: f64) -> PyResult<Reply> {
+        self.set(py, servo, Setting::Zero, store, timeout)
+    }
+
+    /// Gives it another id.
+    #[pyo3(signature = (servo, id, store=false, timeout=0.05))]
+    fn set_id(&self, py: Python<'_>, servo: usize, id: u8, store: bool, timeout: f64) -> PyResult<Reply> {
+        self.set(py, servo, Setting::Id(id), store, timeout)
+    }
+
+    /// Sets its watchdog, s.
+    #[pyo3(signature = (servo, seconds, store=false, timeout=0.05))]
+    fn set_watchdog(
+        &self,
+        py: Python<'_>,
+        servo: usize,
+        seconds: f64,
+        store: bool,
+        timeout: f64,
+    ) -> PyResult<Reply> {
+        self.set(py, servo, Setting::Watchdog(seconds), store, timeout)
+    }
+
     /// One whole bus cycle: commands to all servos, replies from all, as the loop does it, but without its
     /// supervisor. Fills `state`; returns how many servos did not answer in time.
     fn cycle(&self, py: Python<'_>, command: &Command, state: &Bound<'_, State>) -> PyResult<u16> {
@@ -215,9 +240,23 @@ impl Connection {
         let wanted = registers.iter().map(|(&number, format)| Wanted { number, format: Some(format) });
         let wanted: Vec<_> = wanted.collect();
         self.with(py, |open| {
-            let seat = open.desk.servos().get(servo).cloned();
-            let seat = seat.ok_or_else(|| PyValueError::new_err("no such servo"))?;
+            let seat = open.seat(servo)?;
             open.desk.exchange(&seat, order.as_ref(), &wanted, timeout_ns).map(Reply::new).map_err(told)
+        })
+    }
+
+    fn set(
+        &self,
+        py: Python<'_>,
+        servo: usize,
+        setting: Setting,
+        store: bool,
+        timeout: f64,
+    ) -> PyResult<Reply> {
+        let timeout_ns = nanoseconds("timeout", timeout)?;
+        self.with(py, |open| {
+            let seat = open.seat(servo)?;
+            open.desk.set(&seat, setting, store, timeout_ns).map(Reply::new).map_err(told)
         })
     }
 
@@ -239,6 +278,11 @@ impl Connection {
 }
 
 impl Open {
+    fn seat(&self, servo: usize) -> PyResult<Seat> {
+        let seat = self.desk.servos().get(servo).cloned();
+        seat.ok_or_else(|| PyValueError::new_err("no such servo"))
+    }
+
     fn scan(&mut self, timeout_ns: i64) -> Result<Vec<(String, u8, [u8; 16])>, DeskError> {
         let mut all = Vec::new();
         for bus in 0..self.desk.buses() {
@@ -301,7 +345,7 @@ fn told(error: DeskError) -> PyErr {
         DeskError::Bus { .. } | DeskError::NotCarried { .. } | DeskError::Damaged { .. } => {
             BusError::new_err(text)
         }
-        DeskError::NoReply { .. } => NoReplyError::new_err(text),
+        DeskError::NoReply { .. } | DeskError::Unsure(_) => NoReplyError::new_err(text),
         DeskError::Impossible(_) | DeskError::Wrong { .. } => PyValueError::new_err(text),
     }
 }

@@ -174,3 +174,32 @@ def test_a_servo_that_falls_silent_in_a_running_loop_is_named() -> None:
     with pytest.raises(kilohertz.RobotError, match="servo_1") as caught:
         live.wait()
     assert "missed" in caught.value.summary.end
+
+
+ARM = """
+[bus.main]
+link = "emulated"
+[servo_defaults]
+bus = "main"
+family = "damiao"
+damiao = { model = "4310" }
+""" + "".join(f'[[servo]]\nname = "joint_{number}"\nid = {number}\noffset = 0.25\n' for number in (1, 2))
+
+
+def test_zero_id_and_watchdog_are_what_the_servo_says() -> None:
+    with kilohertz.Robot.parse(ARM).connect() as robot:
+        servo = robot.servo("joint_1")
+        assert servo.set_zero().position == pytest.approx(0.25, abs=0.01)
+        assert servo.set_watchdog(0.05, store=True).registers[9] == 1000
+        with pytest.raises(ValueError, match="a servo with id 2 is on the bus already"):
+            servo.set_id(2)
+        assert servo.set_id(3).registers[8] == 3
+        assert [each.id for each in robot.scan()] == [2, 3]
+
+
+def test_a_moteus_has_its_own_tool_for_its_id() -> None:
+    with kilohertz.Robot.emulated(servos=1).connect() as robot:
+        servo = robot.servo("servo_1")
+        assert servo.set_zero().position == pytest.approx(0.0, abs=0.01)
+        with pytest.raises(ValueError, match="conf set id.id 5"):
+            servo.set_id(5)

@@ -51,6 +51,77 @@ pub trait ByHand {
 
     /// The number of the register that the servo's manual calls so.
     fn register(&self, name: &str) -> Option<u16>;
+
+    /// Makes the present position of the servo its zero.
+    ///
+    /// Here and in the following, the first request only asks for the state, and its answer is [`Answer::wrong`] unless the output is
+    /// off; the last one reads what was set, and its answer is wrong if the servo says something else. An echo proves nothing.
+    ///
+    /// # Errors
+    /// These servos cannot: what to do instead.
+    fn set_zero(&self, id: u8) -> Result<Vec<Ask>, String> {
+        let _ = id;
+        Err(ELSEWHERE.to_owned())
+    }
+
+    /// How long a servo may not answer after [`ByHand::set_zero`], s. The last request waits for that.
+    fn deaf_after_zero_s(&self) -> f64 {
+        0.0
+    }
+
+    /// Gives a servo another id. The last request goes to the new one.
+    ///
+    /// # Errors
+    /// These servos cannot, or cannot have that id: what to do instead.
+    fn set_id(&self, id: u8, new: u8) -> Result<Vec<Ask>, String> {
+        let _ = (id, new);
+        Err(ELSEWHERE.to_owned())
+    }
+
+    /// What else changes with the id, in words.
+    fn changes_with_id(&self, new: u8) -> Option<String> {
+        let _ = new;
+        None
+    }
+
+    /// Why a servo cannot have this id beside another servo that said this of itself when it was asked who it is.
+    fn collision(&self, new: u8, other: &Answer) -> Option<String> {
+        (other.id == new).then(|| format!("a servo with id {new} is on the bus already"))
+    }
+
+    /// Sets how long a servo waits for a frame before it acts by itself, s; 0: for ever.
+    ///
+    /// # Errors
+    /// These servos cannot, or not for so long: what to do instead.
+    fn set_watchdog(&self, id: u8, seconds: f64) -> Result<Vec<Ask>, String> {
+        let _ = (id, seconds);
+        Err(ELSEWHERE.to_owned())
+    }
+
+    /// Makes a servo keep its settings when it loses its power. Its output is off.
+    ///
+    /// # Errors
+    /// These servos cannot: what to do instead.
+    fn store(&self, id: u8) -> Result<Vec<Ask>, String> {
+        let _ = id;
+        Err(ELSEWHERE.to_owned())
+    }
+}
+
+/// What a family says that has no frame for something.
+const ELSEWHERE: &str = "servos of this family cannot be told so over the bus: use their maker's tool";
+
+/// A servo whose position was set to zero says no more than this, rad: it may be moved by its load meanwhile.
+pub const ZERO: f64 = 0.05;
+
+/// Said of a servo whose position is not zero although it was set so.
+pub(crate) fn not_zero(position: f64) -> String {
+    format!("it says {position:.3} rad after its position was set to 0: hold the joint still and try again")
+}
+
+/// Said of a servo that is not to be set while its output is on.
+pub(crate) fn output_is_on(mode: &str) -> String {
+    format!("its output is on ({mode}): end the program that drives it, and switch it off")
 }
 
 /// A request, and how to know the answers to it.
@@ -129,6 +200,8 @@ pub struct Answer {
     pub voltage: Option<f64>,
     /// Board temperature, °C.
     pub temperature: Option<f64>,
+    /// How long it waits for a frame before it acts by itself, s; 0: for ever.
+    pub watchdog_s: Option<f64>,
     /// Why it stopped.
     pub fault: Option<Fault>,
     /// The first register it would not read or write, and the code of why.
@@ -170,6 +243,7 @@ impl Answer {
         newer(&mut self.torque, other.torque);
         newer(&mut self.voltage, other.voltage);
         newer(&mut self.temperature, other.temperature);
+        newer(&mut self.watchdog_s, other.watchdog_s);
         newer(&mut self.fault, other.fault);
         newer(&mut self.damaged, other.damaged);
         newer(&mut self.wrong, other.wrong);

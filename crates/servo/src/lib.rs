@@ -10,7 +10,7 @@
 //! | [`carries`] | what its messages can carry |
 //! | [`about`] | what a family tells of a servo, and where a servo is |
 //! | [`family`] | the list of families |
-//! | [`by_hand`] | servos without a loop: who is there, single commands, registers |
+//! | [`by_hand`] | servos without a loop: who is there, single commands, registers, zero, id and watchdog |
 //! | [`exchange`] | what is said to a servo before it may be driven |
 //! | [`damiao`] | Damiao in MIT mode |
 //! | [`moteus`] | mjbots' moteus: the register protocol |

@@ -3,6 +3,7 @@
 mod open;
 mod scan;
 mod send;
+mod set;
 mod spi;
 mod traces;
 mod watch;
@@ -10,7 +11,7 @@ mod watch;
 use anyhow::Result;
 use std::process::ExitCode;
 
-/// Talk to the devices of any link: find them, send frames, watch, record and replay.
+/// Talk to the devices of any link: find them, send frames, watch, record and replay; set a servo's zero, id and watchdog.
 ///
 /// LINK is `KIND:TARGET` (`socketcan:can0`, `fdcanusb:/dev/fdcanusb`, `rs485:/dev/ttyUSB0`,
 /// `udp:192.168.1.255:7000`), `pi3hat`, a robot file, `emulated`, or `emulated:pi3hat`. Buses are counted from 1, over all
@@ -28,6 +29,9 @@ enum Action {
     Watch(watch::Args),
     Info(open::Args),
     Spi(spi::Args),
+    SetZero(set::ZeroArgs),
+    SetId(set::IdArgs),
+    SetWatchdog(set::WatchdogArgs),
     Record(traces::RecordArgs),
     Replay(traces::ReplayArgs),
 }
@@ -40,6 +44,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Action::Watch(args) => watch::run(&args),
         Action::Info(args) => open::info(&args),
         Action::Spi(args) => spi::run(&args),
+        Action::SetZero(args) => set::zero(&args),
+        Action::SetId(args) => set::id(&args),
+        Action::SetWatchdog(args) => set::watchdog(&args),
         Action::Record(args) => traces::record(args),
         Action::Replay(args) => traces::replay(&args),
     }

@@ -4,9 +4,11 @@
 //! and what it answers is its family's business ([`khz_servo::ByHand`]). Nothing here is for a loop: everything waits.
 
 mod open;
+mod set;
 
 pub use khz_servo::by_hand::{Answer, Identity, Order, Wanted};
 pub use open::{hat_spi, is_robot_file};
+pub use set::Setting;
 
 use crate::RobotConfig;
 use crate::assemble::{AssembleError, Links, Place, open_links};
@@ -74,6 +76,9 @@ pub enum DeskError {
         /// What is wrong, and what to do.
         why: String,
     },
+    /// Something was written, and whether the servo took it is not known.
+    #[error("it is not known whether this was set: {0}")]
+    Unsure(Box<DeskError>),
     /// That cannot be sent.
     #[error("{0}")]
     Impossible(String),
@@ -509,7 +514,7 @@ impl Desk {
             answer.is_some()
         });
         answer.ok_or_else(|| DeskError::NoReply {
-            servo: format!("{} (id {} on bus {})", servo.name, servo.servo.id, self.buses[servo.bus].name),
+            servo: format!("{} (id {} on bus {})", servo.name, servo.servo.id, self.name(servo.bus)),
             timeout_s: timeout_ns as f64 * 1e-9,
         })
     }

@@ -2,7 +2,7 @@
 
 use super::codec::Codec;
 use super::{Model, Settings, ready};
-use crate::by_hand::{Answer, Ask, ByHand, Identity, Order, Wanted};
+use crate::by_hand::{Answer, Ask, ByHand, Identity, Order, Wanted, ZERO, not_zero, output_is_on};
 use crate::{FamilySettings, Fault, Mode, Mounting, PositionCommand, ServoState};
 use khz_wire::Frame;
 use khz_wire::damiao::{self, Access, MOST_ID, RegisterReply, Special, State, register, status};
@@ -111,6 +111,105 @@ impl ByHand for Settings {
         let found = register::NAMES.iter().find(|(_, known)| known.eq_ignore_ascii_case(name));
         found.map(|(number, _)| u16::from(*number))
     }
+
+    fn set_zero(&self, id: u8) -> Result<Vec<Ask>, String> {
+        let here = Mounting::default();
+        let refresh = Access::Refresh.to_bytes(id);
+        Ok(vec![
+            self.is_off(id),
+            self.state(id, &here, id.into(), Special::SetZero.to_bytes()),
+            judged(self.state(id, &here, damiao::REGISTERS, refresh), |answer| {
+                answer.position.filter(|position| position.abs() > ZERO).map(not_zero)
+            }),
+        ])
+    }
+
+    fn set_id(&self, id: u8, new: u8) -> Result<Vec<Ask>, String> {
+        if !self.ids().contains(&new) {
+            return Err(format!("a Damiao cannot have id {new}: its replies have room for 1 to {MOST_ID}"));
+        }
+        let master_id = u32::from(master_id(new));
+        let write = |register, value: u32| {
+            let read = move |frame: &Frame| {
+                let reply = [id, new].into_iter().find_map(|id| RegisterReply::parse(frame.payload(), id));
+                let is_meant = is_reply(frame) && reply.is_some_and(|reply| reply.register == register);
+                // Nobody knows whether it answers under its old id once more.
+                is_meant.then(|| Answer { id, ..Answer::default() })
+            };
+            let write = Access::Write(register, value.to_le_bytes()).to_bytes(id);
+            Ask {
+                frame: self.frame(damiao::REGISTERS, write),
+                id: Some(id),
+                answers: 1,
+                read: Box::new(read),
+            }
+        };
+        Ok(vec![
+            self.is_off(id),
+            write(register::MASTER_ID, master_id),
+            write(register::ID, new.into()),
+            self.says(new, register::MASTER_ID, master_id, "identifier of replies"),
+            self.says(new, register::ID, new.into(), "id"),
+        ])
+    }
+
+    fn changes_with_id(&self, new: u8) -> Option<String> {
+        let master_id = master_id(new);
+        Some(format!("it replies on identifier {master_id} then, the default of `damiao.master_id`"))
+    }
+
+    fn collision(&self, new: u8, other: &Answer) -> Option<String> {
+        let replies_on = other.registers.get(&register::MASTER_ID.into()).copied();
+        if other.id == new {
+            return Some(format!("a servo with id {new} is on the bus already"));
+        }
+        [new, master_id(new)].map(f64::from).contains(&replies_on?).then(|| {
+            let (other, replies_on) = (other.id, replies_on.unwrap_or_default());
+            format!("servo {other} replies on identifier {replies_on}, which id {new} would use: change that first (register 7)")
+        })
+    }
+
+    fn set_watchdog(&self, id: u8, seconds: f64) -> Result<Vec<Ask>, String> {
+        if seconds != 0.0 && !(0.001..=MOST_WATCHDOG_S).contains(&seconds) {
+            return Err(format!(
+                "a watchdog of {seconds} s: write 0.001 to {MOST_WATCHDOG_S} s, or 0 for none"
+            ));
+        }
+        let timeout = (seconds * damiao::TIMEOUT_PER_S).round() as u32;
+        let write = Access::Write(register::TIMEOUT, timeout.to_le_bytes());
+        Ok(vec![
+            self.is_off(id),
+            self.access(id, write, register::TIMEOUT),
+            self.says(id, register::TIMEOUT, timeout, "watchdog (50 µs each)"),
+        ])
+    }
+
+    fn store(&self, id: u8) -> Result<Vec<Ask>, String> {
+        let read = move |frame: &Frame| {
+            let reply = RegisterReply::parse(frame.payload(), id).filter(|_| is_reply(frame))?;
+            let wrong = (reply.register != 1).then(|| "it did not store its settings".to_owned());
+            (reply.asked == damiao::STORE).then(|| Answer { id, wrong, ..Answer::default() })
+        };
+        let frame = self.frame(damiao::REGISTERS, Access::Store.to_bytes(id));
+        let store = Ask { frame, id: Some(id), answers: 1, read: Box::new(read) };
+        Ok(vec![self.is_disabled(id), store])
+    }
+}
+
+/// Where a motor of this id replies, as robot files have it without `damiao.master_id`.
+const fn master_id(id: u8) -> u8 {
+    id + 0x10
+}
+
+/// The same request, whose answer is wrong for a reason.
+fn judged(ask: Ask, wrong: impl Fn(&Answer) -> Option<String> + Send + 'static) -> Ask {
+    let read = ask.read;
+    let judged = move |frame: &Frame| {
+        let answer = read(frame)?;
+        let wrong = wrong(&answer);
+        Some(Answer { wrong, ..answer })
+    };
+    Ask { read: Box::new(judged), ..ask }
 }
 
 /// No watchdog waits longer, s.
@@ -126,6 +225,33 @@ fn number(wanted: &Wanted<'_>) -> Result<u8, String> {
 impl Settings {
     fn frame(&self, id: u32, payload: [u8; 8]) -> Frame {
         damiao::frame(id, self.can_fd, payload)
+    }
+
+    /// Asks for the state, which is wrong unless the output is off.
+    fn is_off(&self, id: u8) -> Ask {
+        let state = self.state(id, &Mounting::default(), damiao::REGISTERS, Access::Refresh.to_bytes(id));
+        judged(state, |answer| {
+            let mode = answer.mode.filter(|mode| mode.number == status::ENABLED)?;
+            Some(output_is_on(mode.name))
+        })
+    }
+
+    /// The same, which is wrong in a fault, too: then nothing is stored.
+    fn is_disabled(&self, id: u8) -> Ask {
+        let state = self.state(id, &Mounting::default(), damiao::REGISTERS, Access::Refresh.to_bytes(id));
+        judged(state, |answer| {
+            let mode = answer.mode.filter(|mode| mode.number != status::DISABLED)?;
+            Some(format!("it stores its settings only when it is disabled, and it says \"{}\"", mode.name))
+        })
+    }
+
+    /// Reads a register that must say this.
+    fn says(&self, id: u8, register: u8, value: u32, what: &'static str) -> Ask {
+        self.access_judged(id, Access::Read(register), register, move |reply| {
+            let told = u32::from_le_bytes(reply.value);
+            (told != value)
+                .then(|| format!("its {what} (register {register}) is {told} although {value} was written"))
+        })
     }
 
     fn read(&self, id: u8, register: u8) -> Ask {
@@ -238,6 +364,7 @@ fn told(id: u8, reply: &RegisterReply) -> Answer {
     let mut answer = Answer { id, ..Answer::default() };
     match reply.register {
         register::VOLTAGE => answer.voltage = Some(number),
+        register::TIMEOUT => answer.watchdog_s = Some(number / damiao::TIMEOUT_PER_S),
         register::SOFTWARE => answer.identity.firmware = Some(format!("{number}")),
         register::SERIAL => answer.identity.serial = Some(format!("{number}")),
         _ => {}

@@ -1,7 +1,7 @@
 //! A moteus by hand: everything fits in one frame, and every id can be asked alone or all at once.
 
 use super::Settings;
-use crate::by_hand::{Answer, Ask, ByHand, Identity, Order, Wanted};
+use crate::by_hand::{Answer, Ask, ByHand, Identity, Order, Wanted, ZERO, not_zero, output_is_on};
 use crate::{Fault, Mode, Mounting};
 use khz_wire::address::BROADCAST;
 use khz_wire::command;
@@ -60,6 +60,75 @@ impl ByHand for Settings {
 
     fn register(&self, name: &str) -> Option<u16> {
         Register::called(name).map(|register| register.0)
+    }
+
+    fn set_zero(&self, id: u8) -> Result<Vec<Ask>, String> {
+        let set = |writer: &mut Writer<'_>| {
+            writer.write(u32::from(Register::SET_OUTPUT_EXACT.0), &[Value::Float(0.0)])
+        };
+        let read = |_: &mut Writer<'_>| Ok(());
+        Ok(vec![judged(id, read, is_on)?, judged(id, set, refuses)?, judged(id, read, is_elsewhere)?])
+    }
+
+    fn set_id(&self, id: u8, new: u8) -> Result<Vec<Ask>, String> {
+        Err(format!(
+            "the id of a moteus is in its configuration: `moteus_tool -t {id} --console`, then `conf set id.id {new}` and `conf write`"
+        ))
+    }
+
+    fn set_watchdog(&self, id: u8, seconds: f64) -> Result<Vec<Ask>, String> {
+        Err(format!(
+            "the watchdog of a moteus comes with every command (`watchdog_s` in the robot file); what it is without one is in its \
+             configuration: `moteus_tool -t {id} --console`, then `conf set servo.default_timeout_s {seconds}` and `conf write`"
+        ))
+    }
+
+    fn store(&self, id: u8) -> Result<Vec<Ask>, String> {
+        Err(format!(
+            "a moteus keeps a zero only if its own tool sets it: `moteus_tool -t {id} --zero-offset`"
+        ))
+    }
+}
+
+/// One frame that writes and asks for the state, whose answer is wrong for a reason.
+fn judged(
+    id: u8,
+    write: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
+    wrong: impl Fn(&Answer) -> Option<String> + Send + 'static,
+) -> Result<Ask, String> {
+    let asked = ask(id, Format::default_query(), Mounting::default(), write);
+    let Ask { frame, id, answers, read } =
+        asked.map_err(|_| "the query does not fit into one frame".to_owned())?;
+    let read = move |frame: &Frame| {
+        let answer = read(frame)?;
+        let wrong = wrong(&answer);
+        Some(Answer { wrong, ..answer })
+    };
+    Ok(Ask { frame, id, answers, read: Box::new(read) })
+}
+
+/// It does not know a register.
+fn refuses(answer: &Answer) -> Option<String> {
+    let (register, code) = answer.refused?;
+    Some(format!("it refuses register {register:#x} (error {code}): its firmware is too old for that"))
+}
+
+/// It is not at zero.
+fn is_elsewhere(answer: &Answer) -> Option<String> {
+    match answer.position {
+        Some(position) if position.abs() <= ZERO => None,
+        Some(position) => Some(not_zero(position)),
+        None => Some("it does not say where it is".to_owned()),
+    }
+}
+
+/// Why it must not be set now: its output is on, or nobody knows.
+fn is_on(answer: &Answer) -> Option<String> {
+    let off = [WireMode::Stopped, WireMode::Fault].map(|mode| mode as u8);
+    match answer.mode {
+        Some(mode) if off.contains(&mode.number) => None,
+        Some(mode) => Some(output_is_on(mode.name)),
+        None => Some("it does not say whether its output is off".to_owned()),
     }
 }
 
@@ -148,6 +217,7 @@ fn answer(id: u8, frame: &Frame, mounting: &Mounting) -> Answer {
         torque: reply.torque.map(|torque| mounting.sign * torque),
         voltage: reply.voltage,
         temperature: reply.temperature,
+        watchdog_s: None,
         fault: reply.fault.map(|fault| Fault { code: u32::from(fault.0), text: fault.name() }),
         refused: reply.write_error.or(reply.read_error).map(|error| (error.register, error.code)),
         registers: registers(&reply).collect(),
@@ -245,6 +315,25 @@ mod tests {
                 uuid: Some(uuid),
             }
         );
+    }
+
+    #[test]
+    fn a_zero_is_set_between_two_looks_and_not_where_the_firmware_has_no_register_for_it() {
+        let asks = Settings::default().set_zero(3).unwrap();
+        let [look, set, again] = &asks[..] else { panic!() };
+        assert!(set.frame.payload().starts_with(&[0x0d, 0xb1, 2, 0, 0, 0, 0]));
+        assert!([look, again].iter().all(|ask| !ask.frame.payload().contains(&0xb1)));
+        let wrong = |ask: &Ask, said: &[u8]| {
+            (ask.read)(&frame(Address::to(3, true).answered_by(3), said)).unwrap().wrong
+        };
+        let stopped = [0x21, 0, 0, 0x30, 0xb1, 2, 1];
+        assert_eq!(wrong(look, &stopped), None);
+        assert!(
+            wrong(look, &[0x21, 0, 10, 0x30, 0xb1, 2, 1]).unwrap().starts_with("its output is on (position)")
+        );
+        assert!(wrong(set, &stopped).unwrap().starts_with("it refuses register 0x131 (error 1)"));
+        assert!(wrong(again, &stopped).unwrap().contains("does not say where it is"));
+        assert!(wrong(again, &[0x2d, 1, 0, 0, 0, 0x3f, 0x31, 0, 1]).unwrap().contains("it says 3.142 rad"));
     }
 
     #[test]

@@ -1,0 +1,223 @@
+//! Settings of a servo, changed by hand: its zero, its id, its watchdog.
+//!
+//! What is changed here outlives the program, and other programs find it changed. So the servo's state is read first, and nothing
+//! is written while its output is on; and what counts as done is what the servo says afterwards.
+
+use super::{Desk, DeskError, Scan, Seat};
+use khz_servo::by_hand::{Answer, Ask};
+use khz_servo::{Mounting, ServoPlan};
+
+/// What is to be set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Setting {
+    /// Its position is 0 here.
+    Zero,
+    /// It has this id.
+    Id(u8),
+    /// It acts by itself after so long without a frame, s; 0: never.
+    Watchdog(f64),
+}
+
+impl Desk {
+    /// The servo that a person names: as a robot file does, or by its id, on a bus (counted from 0) where there are several.
+    ///
+    /// # Errors
+    /// There is none, or more than one.
+    pub fn named(&mut self, word: &str, bus: Option<usize>, timeout_ns: i64) -> Result<Seat, DeskError> {
+        if let Ok(id) = word.parse() {
+            return self.with_id(id, bus, timeout_ns);
+        }
+        let is_meant = |seat: &&Seat| seat.name == word && bus.is_none_or(|bus| seat.bus == bus);
+        let mut seats = self.servos.iter().filter(is_meant);
+        match (seats.next(), seats.next()) {
+            (Some(seat), None) => Ok(seat.clone()),
+            (Some(_), Some(_)) => {
+                Err(impossible(format!("several servos are called `{word}`: give the bus")))
+            }
+            (None, _) => {
+                let names: Vec<_> = self.servos.iter().map(|seat| seat.name.as_str()).collect();
+                let names = if names.is_empty() { "write its id".to_owned() } else { names.join(", ") };
+                Err(impossible(format!("no servo is called `{word}`; there are: {names}")))
+            }
+        }
+    }
+
+    fn with_id(&mut self, id: u8, bus: Option<usize>, timeout_ns: i64) -> Result<Seat, DeskError> {
+        let buses = self.buses();
+        let bus = match bus {
+            Some(bus) if bus < buses => bus,
+            None if buses == 1 => 0,
+            _ => return Err(impossible(format!("on which bus is servo {id}? There are 1 to {buses}"))),
+        };
+        if let Some(seat) = self.servos.iter().find(|seat| (seat.bus, seat.servo.id) == (bus, id)) {
+            return Ok(seat.clone());
+        }
+        let found = self.scan(bus, &everybody(timeout_ns))?;
+        let ids: Vec<_> = found.iter().map(|found| found.answer.id.to_string()).collect();
+        match found.into_iter().find(|found| found.answer.id == id) {
+            Some(found) => {
+                let servo = ServoPlan {
+                    servo: 0,
+                    id,
+                    mounting: Mounting::default(),
+                    watchdog_s: 0.0,
+                    family: found.family,
+                };
+                Ok(Seat { name: format!("servo {id}"), bus, servo })
+            }
+            None => {
+                let ids = if ids.is_empty() { "nobody".to_owned() } else { ids.join(", ") };
+                let bus = self.name(bus);
+                Err(impossible(format!(
+                    "servo {id} on bus {bus} did not reply; replied: {ids}. Check its power, cable and id"
+                )))
+            }
+        }
+    }
+
+    /// Whether a servo may be set now: it can, its output is off, and its new id is free. Nothing is written. Its state is in its
+    /// own coordinates.
+    ///
+    /// # Errors
+    /// Why not, and what to do.
+    pub fn may_set(
+        &mut self,
+        servo: &Seat,
+        setting: Setting,
+        store: bool,
+        timeout_ns: i64,
+    ) -> Result<Answer, DeskError> {
+        let Steps { mut check, .. } = steps(servo, setting, store)?;
+        if let Setting::Id(new) = setting {
+            self.is_free(servo, new, timeout_ns)?;
+        }
+        check.truncate(if store { check.len() } else { 1 });
+        self.ask(servo, check, timeout_ns)
+    }
+
+    /// Sets it, reads it back, and, with `store`, makes the servo keep its settings without power. What it says afterwards; positions
+    /// are the joint's.
+    ///
+    /// # Errors
+    /// As [`Desk::may_set`]; or the servo did not take it, or it is not known whether it did.
+    pub fn set(
+        &mut self,
+        servo: &Seat,
+        setting: Setting,
+        store: bool,
+        timeout_ns: i64,
+    ) -> Result<Answer, DeskError> {
+        self.may_set(servo, setting, store, timeout_ns)?;
+        let Steps { write, read_back, keep, .. } = steps(servo, setting, store)?;
+        let mut answer = self.ask(servo, write, timeout_ns).map_err(unsure)?;
+        if setting == Setting::Zero {
+            let deaf_s = servo.servo.family.by_hand().deaf_after_zero_s();
+            self.collect((deaf_s * 1e9) as i64, |_, _| false);
+        }
+        let seat = setting.applied(servo);
+        match self.ask(&seat, read_back, timeout_ns) {
+            Err(DeskError::NoReply { .. }) if seat.servo.id != servo.servo.id => {
+                return Err(self.not_found_again(servo, seat.servo.id, timeout_ns));
+            }
+            told => answer.add(told.map_err(unsure)?),
+        }
+        let kept = self.ask(&seat, keep, timeout_ns);
+        answer.add(kept.map_err(|error| wrong(servo, format!("it is set, but not stored: {error}")))?);
+        // It is set; that its state cannot be read once more changes nothing.
+        if let Ok(state) = self.exchange(&seat, None, &[], timeout_ns) {
+            answer.add(state);
+        }
+        Ok(Answer { id: seat.servo.id, ..answer })
+    }
+
+    fn is_free(&mut self, servo: &Seat, new: u8, timeout_ns: i64) -> Result<(), DeskError> {
+        let family = servo.servo.family.by_hand();
+        if new == servo.servo.id {
+            return Err(wrong(servo, format!("it has id {new} already")));
+        }
+        let found = self.scan(servo.bus, &everybody(timeout_ns))?;
+        let mut others = found.iter().map(|found| &found.answer).filter(|answer| answer.id != servo.servo.id);
+        others.find_map(|other| family.collision(new, other)).map_or(Ok(()), |why| Err(wrong(servo, why)))
+    }
+
+    /// Why a servo does not answer under its new id.
+    fn not_found_again(&mut self, servo: &Seat, new: u8, timeout_ns: i64) -> DeskError {
+        let id = servo.servo.id;
+        let who = servo.servo.family.by_hand().who(id).into_iter().take(1).collect();
+        let why = match self.ask(servo, who, timeout_ns) {
+            Ok(_) => format!(
+                "it still answers to id {id} and not to {new}: it may take the new one when its power is switched on again"
+            ),
+            Err(_) => format!(
+                "it answers neither to id {id} nor to {new}: switch its power off and on, and look for it with `khz bus scan`"
+            ),
+        };
+        wrong(servo, why)
+    }
+}
+
+/// What is sent for a setting.
+struct Steps {
+    /// Reads: may it be done?
+    check: Vec<Ask>,
+    /// Does it.
+    write: Vec<Ask>,
+    /// Reads what is set now; goes to the new id.
+    read_back: Vec<Ask>,
+    /// Stores it; goes to the new id.
+    keep: Vec<Ask>,
+}
+
+fn steps(servo: &Seat, setting: Setting, store: bool) -> Result<Steps, DeskError> {
+    let (id, family) = (servo.servo.id, servo.servo.family.by_hand());
+    let (asks, new) = match setting {
+        Setting::Zero => (family.set_zero(id), id),
+        Setting::Id(new) => (family.set_id(id, new), new),
+        Setting::Watchdog(seconds) => (family.set_watchdog(id, seconds), id),
+    };
+    let mut check = asks.map_err(impossible)?;
+    let mut write = check.split_off(1.min(check.len()));
+    let of_new = write.iter().position(|ask| new != id && ask.id == Some(new));
+    let read_back = write.split_off(of_new.unwrap_or_else(|| write.len().saturating_sub(1)));
+    let mut keep = Vec::new();
+    if store {
+        check.extend(family.store(id).map_err(impossible)?);
+        // The last one does it.
+        check.pop();
+        keep = family.store(new).map_err(impossible)?;
+    }
+    Ok(Steps { check, write, read_back, keep })
+}
+
+impl Setting {
+    /// The servo as it is afterwards.
+    fn applied(self, servo: &Seat) -> Seat {
+        let mut servo = servo.clone();
+        if let Self::Id(new) = self {
+            servo.servo.id = new;
+        }
+        servo
+    }
+}
+
+fn everybody(timeout_ns: i64) -> Scan {
+    Scan { last: u8::MAX, timeout_ns, together: false }
+}
+
+const fn impossible(why: String) -> DeskError {
+    DeskError::Impossible(why)
+}
+
+fn wrong(servo: &Seat, why: String) -> DeskError {
+    DeskError::Wrong { servo: servo.name.clone(), why }
+}
+
+/// An error that came after something was written.
+fn unsure(error: DeskError) -> DeskError {
+    match error {
+        DeskError::NoReply { .. } | DeskError::Damaged { .. } | DeskError::Bus { .. } => {
+            DeskError::Unsure(Box::new(error))
+        }
+        known => known,
+    }
+}
