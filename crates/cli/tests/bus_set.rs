@@ -56,6 +56,7 @@ fn what_is_set_is_announced_on_stderr_and_told_on_stdout() {
             "Without --store it may forget"
         };
         assert!(said.contains(about_power), "{said}");
+        assert_eq!(said.contains("That takes it 0.02 s"), words[0] == "set-zero", "{said}");
     }
 }
 

@@ -64,8 +64,9 @@ pub trait ByHand {
         Err(ELSEWHERE.to_owned())
     }
 
-    /// How long a servo may not answer after [`ByHand::set_zero`], s. The last request waits for that.
-    fn deaf_after_zero_s(&self) -> f64 {
+    /// How long [`ByHand::set_zero`] takes a servo, s: meanwhile it may not answer, or with its old position. The last request waits
+    /// for that.
+    fn zero_takes_s(&self) -> f64 {
         0.0
     }
 

@@ -111,8 +111,8 @@ impl Desk {
         let Steps { write, read_back, keep, .. } = steps(servo, setting, store)?;
         let mut answer = self.ask(servo, write, timeout_ns).map_err(unsure)?;
         if setting == Setting::Zero {
-            let deaf_s = servo.servo.family.by_hand().deaf_after_zero_s();
-            self.collect((deaf_s * 1e9) as i64, |_, _| false);
+            let takes_s = servo.servo.family.by_hand().zero_takes_s();
+            self.collect((takes_s * 1e9) as i64, |_, _| false);
         }
         let seat = setting.applied(servo);
         match self.ask(&seat, read_back, timeout_ns) {

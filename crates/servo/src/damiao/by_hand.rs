@@ -124,6 +124,11 @@ impl ByHand for Settings {
         ])
     }
 
+    /// As long as `motorbridge` waits.
+    fn zero_takes_s(&self) -> f64 {
+        0.02
+    }
+
     fn set_id(&self, id: u8, new: u8) -> Result<Vec<Ask>, String> {
         if !self.ids().contains(&new) {
             return Err(format!("a Damiao cannot have id {new}: its replies have room for 1 to {MOST_ID}"));

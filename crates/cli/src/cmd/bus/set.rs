@@ -142,10 +142,11 @@ fn announcement(desk: &Desk, servo: &Seat, setting: Setting, store: bool, before
                 "its present position, {position:.3} rad, becomes 0.\n  Every position changes by that: `limits` and `offset` in \
                  robot files, and targets of programs, mean other places then.\n"
             );
-            let deaf_s = family.deaf_after_zero_s();
-            if deaf_s > 0.0 {
-                text +=
-                    &format!("  It may not answer for {deaf_s} s afterwards: run nothing on it meanwhile.\n");
+            let takes_s = family.zero_takes_s();
+            if takes_s > 0.0 {
+                text += &format!(
+                    "  That takes it {takes_s} s, in which it may not answer: run nothing on it meanwhile.\n"
+                );
             }
         }
         Setting::Id(new) => {
