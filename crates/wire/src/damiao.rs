@@ -1,10 +1,12 @@
 //! The frames of Damiao servos (DM4310 and relatives), for both ends: MIT commands, special codes, registers, state.
 //!
 //! Facts are from `damiao-motor` 1.0.6 and its notes, `openarm_can` 9866604, LeRobot 0.6.2 and DAMIAO_Control_Arduino
-//! 8bdc617; the frames of `vectors/damiao.txt` were made by `damiao-motor`, unmodified.
+//! 8bdc617; the frames of `vectors/damiao.json` were made by `damiao-motor`, unmodified.
 
 use crate::Frame;
 use crate::mit::Scale;
+
+pub use crate::mit::Special;
 
 /// The range of position gains, N·m/rad, whichever the model.
 pub const KP: Scale = Scale::new(0.0, 500.0, 12);
@@ -83,41 +85,6 @@ pub mod register {
     /// The value is an integer; otherwise a float.
     pub const fn is_integer(register: u8) -> bool {
         matches!(register, 7..=10 | 13..=16 | 35 | 36)
-    }
-}
-
-/// What a frame of seven `FF` and one more byte asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Special {
-    /// Clear a fault.
-    Clear = 0xfb,
-    /// Output on.
-    Enable = 0xfc,
-    /// Output off.
-    Disable = 0xfd,
-    /// Here is 0.
-    SetZero = 0xfe,
-}
-
-impl Special {
-    /// As it travels.
-    pub const fn to_bytes(self) -> [u8; 8] {
-        [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, self as u8]
-    }
-
-    /// What these bytes ask for, if they are a special code.
-    pub const fn from_bytes(bytes: [u8; 8]) -> Option<Self> {
-        match bytes {
-            [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, last] => match last {
-                0xfb => Some(Self::Clear),
-                0xfc => Some(Self::Enable),
-                0xfd => Some(Self::Disable),
-                0xfe => Some(Self::SetZero),
-                _ => None,
-            },
-            _ => None,
-        }
     }
 }
 

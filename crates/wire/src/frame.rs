@@ -49,6 +49,13 @@ impl Frame {
         Some(Self { fd: false, brs: false, ..frame })
     }
 
+    /// A classic CAN frame with a 29-bit identifier, whichever it is; higher bits are cut off.
+    pub fn extended(id: u32, payload: [u8; 8]) -> Self {
+        let mut data = [0; MAX_PAYLOAD];
+        data[..8].copy_from_slice(&payload);
+        Self { id: id & 0x1fff_ffff, extended: true, fd: false, brs: false, len: 8, data }
+    }
+
     /// The bytes carried.
     pub fn payload(&self) -> &[u8] {
         &self.data[..usize::from(self.len)]

@@ -22,6 +22,8 @@
 //! | [`rs485`] | frame ⇄ bytes of a serial line |
 //! | [`mit`] | position, velocity, gains, torque ⇄ the codes of MIT-type servos |
 //! | [`damiao`] | the frames of Damiao servos |
+//! | [`robstride`] | the frames of RobStride servos and the CyberGear |
+//! | [`cubemars`] | the frames of CubeMars servos |
 //! | [`pi3hat`] | frames, configuration and IMU ⇄ SPI registers of the hat |
 //! | [`udp`] | frames ⇄ datagram |
 //! | [`time`] | frame → how long it occupies its wire |
@@ -30,6 +32,7 @@
 
 pub mod address;
 pub mod command;
+pub mod cubemars;
 pub mod damiao;
 pub mod device;
 pub mod fdcanusb;
@@ -41,6 +44,7 @@ pub mod pi3hat;
 pub mod register;
 pub mod reply;
 pub mod request;
+pub mod robstride;
 pub mod rs485;
 pub mod slcan;
 pub mod subframe;

@@ -129,6 +129,41 @@ impl Codes {
     }
 }
 
+/// What a frame of seven `FF` and one more byte asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Special {
+    /// Clear a fault.
+    Clear = 0xfb,
+    /// Output on.
+    Enable = 0xfc,
+    /// Output off.
+    Disable = 0xfd,
+    /// Here is 0.
+    SetZero = 0xfe,
+}
+
+impl Special {
+    /// As it travels.
+    pub const fn to_bytes(self) -> [u8; 8] {
+        [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, self as u8]
+    }
+
+    /// What these bytes ask for, if they are a special code.
+    pub const fn from_bytes(bytes: [u8; 8]) -> Option<Self> {
+        match bytes {
+            [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, last] => match last {
+                0xfb => Some(Self::Clear),
+                0xfc => Some(Self::Enable),
+                0xfd => Some(Self::Disable),
+                0xfe => Some(Self::SetZero),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
