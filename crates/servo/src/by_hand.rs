@@ -125,6 +125,17 @@ pub(crate) fn output_is_on(mode: &str) -> String {
     format!("its output is on ({mode}): end the program that drives it, and switch it off")
 }
 
+/// The same request, whose answer is wrong for a reason.
+pub(crate) fn judged(ask: Ask, wrong: impl Fn(&Answer) -> Option<String> + Send + 'static) -> Ask {
+    let read = ask.read;
+    let judged = move |frame: &Frame| {
+        let answer = read(frame)?;
+        let wrong = wrong(&answer);
+        Some(Answer { wrong, ..answer })
+    };
+    Ask { read: Box::new(judged), ..ask }
+}
+
 /// A request, and how to know the answers to it.
 pub struct Ask {
     /// What is sent.

@@ -1,6 +1,6 @@
 //! The list of families.
 
-use crate::{ByHand, FamilySettings, Plan, Servos, damiao, moteus};
+use crate::{ByHand, FamilySettings, Plan, Servos, damiao, mit, moteus};
 use khz_settings::words;
 use khz_wire::{Address, Frame};
 
@@ -78,11 +78,11 @@ pub type ServoPlan = Plan<Family>;
 /// The servos of one bus, by family. Allocates.
 pub fn on_bus(plans: &[ServoPlan]) -> Vec<Box<dyn Servos>> {
     let mut moteus = moteus::Bus::default();
-    let mut damiao = damiao::Bus::default();
+    let mut damiao = mit::Bus::default();
     for plan in plans {
         match &plan.family {
             Family::Moteus(settings) => moteus.add(&plan.of(settings)),
-            Family::Damiao(settings) => damiao.add(&plan.of(settings)),
+            Family::Damiao(settings) => damiao.add(plan, damiao::Protocol::of(&plan.of(settings))),
         }
     }
     let all: [Box<dyn Servos>; 2] = [Box::new(moteus), Box::new(damiao)];

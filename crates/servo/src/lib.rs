@@ -12,7 +12,8 @@
 //! | [`family`] | the list of families |
 //! | [`by_hand`] | servos without a loop: who is there, single commands, registers, zero, id and watchdog |
 //! | [`exchange`] | what is said to a servo before it may be driven |
-//! | [`damiao`] | Damiao in MIT mode |
+//! | [`mit`] | what all families in MIT mode have in common |
+//! | [`damiao`] | Damiao |
 //! | [`moteus`] | mjbots' moteus: the register protocol |
 //!
 //! A new family is a module that implements [`Servos`], [`FamilySettings`] and [`ByHand`], and a line in [`family`].
@@ -28,6 +29,7 @@ pub mod command;
 pub mod damiao;
 pub mod exchange;
 pub mod family;
+pub mod mit;
 pub mod moteus;
 mod mounting;
 pub mod state;
@@ -47,8 +49,8 @@ use std::fmt::Debug;
 /// The servos of one family on one bus.
 ///
 /// They are asked in *turns*: those of a turn share their requests. Most families have a turn for each servo; one that asks
-/// many servos with one packet has a turn for all. In every cycle each turn has one request or more, its *parts*, which leave in
-/// their order.
+/// many servos with one packet has a turn for all. In every cycle each turn has its requests, its *parts*, which leave in
+/// their order: one or more, or none while a servo's late replies are waited out.
 ///
 /// Servos are called by their numbers in the robot: commands and states are those of the whole robot.
 pub trait Servos: Debug + Send {

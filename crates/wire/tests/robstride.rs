@@ -6,7 +6,8 @@ use khz_wire::robstride::{Reply, Request, State, mode, parameter};
 
 #[test]
 fn worked_frames() {
-    let write = Request::Write(parameter::TIMEOUT, parameter::value(parameter::TIMEOUT, 2000.0)).to_frame(1, 0xff);
+    let write =
+        Request::Write(parameter::TIMEOUT, parameter::value(parameter::TIMEOUT, 2000.0)).to_frame(1, 0xff);
     assert_eq!(write, Frame::extended(0x1200_ff01, [0x28, 0x70, 0, 0, 0xd0, 7, 0, 0]));
     let codes = Codes { position: 0x8a2e, velocity: 0x7a2d, kp: 0x0f5c, kd: 0x1999, torque: 0x8b4a };
     let command = Request::Command(codes).to_frame(1, 0xff);
@@ -16,5 +17,8 @@ fn worked_frames() {
     assert_eq!((said.id, said.host, said.mode, said.faults, said.celsius()), (1, 0xfd, mode::RUN, 0, 23.0));
     assert_eq!(State::parse(&state), Some(said));
     let failed = Frame::extended(0x1101_01ff, [0x99, 0x79, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(Reply::parse(&failed), Some(Reply::Value { id: 1, host: 0xff, parameter: 0x7999, value: None }));
+    assert_eq!(
+        Reply::parse(&failed),
+        Some(Reply::Value { id: 1, host: 0xff, parameter: 0x7999, value: None })
+    );
 }

@@ -84,6 +84,7 @@ impl Lane {
         if self.down || self.outstanding.is_some() {
             return false;
         }
+        self.skip_quiet_turns();
         let Some(&turn) = self.order.get(self.taken) else { return false };
         let servos = &mut self.families[turn.family];
         let Some(request) = servos.request(turn.turn, self.part) else { return false };
@@ -111,6 +112,14 @@ impl Lane {
                 *links_down |= 1 << self.link;
                 false
             }
+        }
+    }
+
+    /// Turns in which nothing is asked.
+    fn skip_quiet_turns(&mut self) {
+        let is_quiet = |turn: &Turn| self.families[turn.family].request(turn.turn, 0).is_none();
+        while self.part == 0 && self.order.get(self.taken).is_some_and(is_quiet) {
+            self.taken += 1;
         }
     }
 

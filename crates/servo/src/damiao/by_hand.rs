@@ -1,9 +1,10 @@
 //! A Damiao by hand: a frame for each thing, and only one servo at a time can be asked.
 
-use super::codec::Codec;
-use super::{Model, Settings, ready};
-use crate::by_hand::{Answer, Ask, ByHand, Identity, Order, Wanted, ZERO, not_zero, output_is_on};
-use crate::{FamilySettings, Fault, Mode, Mounting, PositionCommand, ServoState};
+use super::{Model, Settings, ready, said};
+use crate::Mounting;
+use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_zero, output_is_on};
+use crate::mit::by_hand::MOST_WATCHDOG_S;
+use crate::mit::{self, Say};
 use khz_wire::Frame;
 use khz_wire::damiao::{self, Access, MOST_ID, RegisterReply, Special, State, register, status};
 use std::ops::RangeInclusive;
@@ -33,7 +34,7 @@ impl ByHand for Settings {
     }
 
     fn off(&self, id: u8) -> Frame {
-        self.frame(id.into(), Special::Disable.to_bytes())
+        self.frame(id, Say::Disable)
     }
 
     fn exchange(
@@ -143,7 +144,7 @@ impl ByHand for Settings {
             };
             let write = Access::Write(register, value.to_le_bytes()).to_bytes(id);
             Ask {
-                frame: self.frame(damiao::REGISTERS, write),
+                frame: damiao::frame(damiao::REGISTERS, self.can_fd, write),
                 id: Some(id),
                 answers: 1,
                 read: Box::new(read),
@@ -195,7 +196,7 @@ impl ByHand for Settings {
             let wrong = (reply.register != 1).then(|| "it did not store its settings".to_owned());
             (reply.asked == damiao::STORE).then(|| Answer { id, wrong, ..Answer::default() })
         };
-        let frame = self.frame(damiao::REGISTERS, Access::Store.to_bytes(id));
+        let frame = damiao::frame(damiao::REGISTERS, self.can_fd, Access::Store.to_bytes(id));
         let store = Ask { frame, id: Some(id), answers: 1, read: Box::new(read) };
         Ok(vec![self.is_disabled(id), store])
     }
@@ -206,20 +207,6 @@ const fn master_id(id: u8) -> u8 {
     id + 0x10
 }
 
-/// The same request, whose answer is wrong for a reason.
-fn judged(ask: Ask, wrong: impl Fn(&Answer) -> Option<String> + Send + 'static) -> Ask {
-    let read = ask.read;
-    let judged = move |frame: &Frame| {
-        let answer = read(frame)?;
-        let wrong = wrong(&answer);
-        Some(Answer { wrong, ..answer })
-    };
-    Ask { read: Box::new(judged), ..ask }
-}
-
-/// No watchdog waits longer, s.
-const MOST_WATCHDOG_S: f64 = 30.0;
-
 /// The number of a register, as this family has them.
 fn number(wanted: &Wanted<'_>) -> Result<u8, String> {
     // Each has one format, whichever is asked for.
@@ -228,10 +215,6 @@ fn number(wanted: &Wanted<'_>) -> Result<u8, String> {
 }
 
 impl Settings {
-    fn frame(&self, id: u32, payload: [u8; 8]) -> Frame {
-        damiao::frame(id, self.can_fd, payload)
-    }
-
     /// Asks for the state, which is wrong unless the output is off.
     fn is_off(&self, id: u8) -> Ask {
         let state = self.state(id, &Mounting::default(), damiao::REGISTERS, Access::Refresh.to_bytes(id));
@@ -290,7 +273,7 @@ impl Settings {
             let is_meant = reply.register == register && (reply.asked == damiao::READ || !is_read);
             is_meant.then(|| Answer { wrong: wrong(&reply), ..told(id, &reply) })
         };
-        let frame = self.frame(damiao::REGISTERS, access.to_bytes(id));
+        let frame = damiao::frame(damiao::REGISTERS, self.can_fd, access.to_bytes(id));
         Ask { frame, id: Some(id), answers: 1, read: Box::new(read) }
     }
 
@@ -299,52 +282,20 @@ impl Settings {
         let (settings, mounting) = (self.clone(), *mounting);
         let read = move |frame: &Frame| {
             let is_state = is_reply(frame) && RegisterReply::parse(frame.payload(), id).is_none();
-            let said = State::parse(frame.payload()).filter(|_| is_state)?;
-            (said.id == id & 0xf).then(|| answer(id, &said, &settings, mounting))
+            let state = State::parse(frame.payload()).filter(|_| is_state)?;
+            (state.id == id & 0xf)
+                .then(|| mit::by_hand::answer(id, &said(&state), &settings.drive, &mounting))
         };
-        Ask { frame: self.frame(to, payload), id: Some(id), answers: 1, read: Box::new(read) }
+        Ask { frame: damiao::frame(to, self.can_fd, payload), id: Some(id), answers: 1, read: Box::new(read) }
     }
 
     fn order(&self, id: u8, mounting: &Mounting, order: &Order) -> Result<Vec<Ask>, String> {
         let special = |code: Special| self.state(id, mounting, id.into(), code.to_bytes());
-        let still = PositionCommand { kp_scale: 0.0, ..PositionCommand::hold(f64::NAN) };
-        let (command, watchdog_s) = match *order {
+        let Some(driven) = mit::by_hand::driven(&self.drive, mounting, order, "a Damiao")? else {
             // What switches it off comes first: the next is sent only when the one before has been answered.
-            Order::Stop => return Ok(vec![special(Special::Disable), special(Special::Clear)]),
-            Order::Damp { kd_scale, watchdog_s } => (PositionCommand { kd_scale, ..still }, watchdog_s),
-            Order::Position { command, watchdog_s } => (command, watchdog_s),
+            return Ok(vec![special(Special::Disable), special(Special::Clear)]);
         };
-        if command.position.is_nan() && command.kp_scale != 0.0 {
-            return Err("a Damiao cannot start from an unknown position: give a position".to_owned());
-        }
-        if !command.max_torque.is_nan() {
-            return Err("no greatest torque travels to a Damiao: leave it out".to_owned());
-        }
-        if watchdog_s == 0.0 {
-            return Err("a Damiao may follow its last command for ever: give a watchdog, for example 0.1 s"
-                .to_owned());
-        }
-        if !watchdog_s.is_nan() && !(0.0..=MOST_WATCHDOG_S).contains(&watchdog_s) {
-            return Err(format!("a watchdog of {watchdog_s} s: write 0.001 to {MOST_WATCHDOG_S} s"));
-        }
-        let share = |share: f64| (0.0..=1.0).contains(&share);
-        if !share(command.kp_scale) || !share(command.kd_scale) {
-            return Err("shares of the gains are from 0 to 1".to_owned());
-        }
-        if let Some((quantity, value, most)) = self.carries(mounting).lack(command.kp_scale > 0.0, &command) {
-            return Err(format!(
-                "a {quantity} of {value} {} is beyond the motor's range, ±{most}",
-                quantity.unit()
-            ));
-        }
-        let timeout = if watchdog_s.is_nan() { 0 } else { ready::timeout(watchdog_s, 0) };
-        let mut codec = Codec::new(self.clone(), *mounting);
-        // Nobody knows whether a motor that is switched on follows an old command: it is told to damp before.
-        let damp = codec.damp(1.0);
-        let bytes = match order {
-            Order::Damp { .. } => codec.damp(command.kd_scale),
-            _ => codec.follow(&command),
-        };
+        let timeout = driven.watchdog_s.map_or(0, |seconds| ready::timeout(seconds, 0));
         let mut asks = vec![
             special(Special::Disable),
             self.access(id, Access::Write(register::TIMEOUT, timeout.to_le_bytes()), register::TIMEOUT),
@@ -353,8 +304,8 @@ impl Settings {
         let required = ready::WATCHED.into_iter().filter(|&register| register != register::MASTER_ID);
         let required = required.chain([register::TIMEOUT]);
         asks.extend(required.map(|register| self.required(id, register, timeout)));
-        let commands = [damp, Special::Enable.to_bytes(), bytes];
-        asks.extend(commands.map(|bytes| self.state(id, mounting, id.into(), bytes)));
+        let commands = [Say::Command(driven.damp), Say::Enable, Say::Command(driven.command)];
+        asks.extend(commands.map(|say| Ask { frame: self.frame(id, say), ..special(Special::Disable) }));
         Ok(asks)
     }
 }
@@ -378,31 +329,11 @@ fn told(id: u8, reply: &RegisterReply) -> Answer {
     answer
 }
 
-fn answer(id: u8, said: &State, settings: &Settings, mounting: Mounting) -> Answer {
-    let mut state = ServoState::UNKNOWN;
-    Codec::new(settings.clone(), mounting).decode(said, &mut state);
-    let name = status::name(said.status);
-    Answer {
-        id,
-        mode: Some(Mode { number: said.status, name }),
-        position: Some(state.position),
-        velocity: Some(state.velocity),
-        torque: Some(state.torque),
-        temperature: Some(state.temperature),
-        fault: Some(if said.status > status::ENABLED {
-            Fault { code: said.status.into(), text: name }
-        } else {
-            Fault::NONE
-        }),
-        identity: Identity::default(),
-        ..Answer::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{DamiaoSettings, Model};
     use super::*;
+    use crate::PositionCommand;
     use khz_wire::mit::Codes;
 
     fn settings() -> Settings {
@@ -456,7 +387,8 @@ mod tests {
 
     #[test]
     fn damping_by_hand_has_its_own_gain_also_where_none_drives() {
-        let settings = Settings { kd: 0.0, damping: 2.0, ..settings() };
+        let mut settings = settings();
+        (settings.drive.kd, settings.drive.damping) = (0.0, 2.0);
         let order = Order::Damp { kd_scale: 0.5, watchdog_s: 0.05 };
         let asks = ByHand::exchange(&settings, 1, &Mounting::default(), Some(&order), &[]).unwrap();
         let codes = Codes::from_bytes(asks[10].frame.payload().try_into().unwrap());

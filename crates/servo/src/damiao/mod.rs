@@ -1,46 +1,22 @@
 //! Damiao servos in MIT mode: one command and one reply of eight bytes per servo and cycle, on CAN or CAN-FD.
 //!
-//! # What is different from other families
-//! - The position and velocity gains travel with every command, so the robot file has them.
-//! - Their watchdog switches the output off: a joint that is cut off goes limp. Damping exists only while commands come.
-//! - No greatest torque travels.
-//! - A fault is cleared before the first tick only, never by the loop.
-//! - The output has to be enabled by a frame of its own. That is done after each [`ServoCommand::Stop`]: a servo that is
-//!   found off in between has lost its power or was switched off by somebody, and is left alone. One that is found on after a
-//!   stop is switched off before it is driven.
-//! - What was set before the first tick is lost with the power. So a run sets a watchdog that is longer by its *mark*, 1 to 15 steps
-//!   of 50 µs, which no servo has had before: whatever a servo has in its flash, it is something else. The watchdog is read before
-//!   a servo is enabled and after every missed reply. One whose watchdog, control mode, ranges or ids are others, or that tells
-//!   of somebody else's write, is taken for faulted: it is not driven until it has been made ready again.
-//! - A reply carries nothing that names its request; see below.
-//!
-//! # Which request does a reply answer?
-//! Each request has exactly one reply, and a servo keeps the order. While every command is answered within its cycle, the
-//! next state answers this cycle's. After a miss the servo is out of step: in the next cycle a register is read instead of a
-//! command, and its value, which cannot be mistaken, shows that nothing older is to come. As long as it does not come,
-//! commands and registers take turns; so a bus carries no more than it does otherwise, and a servo that nobody hears is still told
-//! to stop. Thirteen registers take turns.
-//!
-//! What cannot be distinguished: a reply that comes more than 200 cycles after a miss; the reply to somebody else's
-//! request if it comes before this cycle's own; and a state of a servo that is off, 12.48 rad from its zero, which looks like a
-//! register. Further replies within a cycle are duplicates, and keep a robot from being armed.
+//! How they are driven is told by [`crate::mit`]. What is their own:
+//! - Their ranges are registers, which are read before the first tick; so are ids, control mode and watchdog. The mark of a run is
+//!   a watchdog that is longer by 1 to 15 steps of 50 µs.
+//! - All frames of registers have one identifier, and a state of a servo that is off, 12.48 rad from its zero, looks like a register.
+//! - A command with everything at its greatest would be one of the special codes; it is moved aside by one code.
 
 mod by_hand;
-mod codec;
-mod queries;
 mod ready;
 mod settings;
 
 pub use settings::{DamiaoSettings, Model};
 
-use crate::{
-    Carries, Exchange, FamilySettings, Mounting, Plan, Request, ServoCommand, ServoState, Servos, Taken,
-};
-use codec::Codec;
+use crate::mit::codec::Codec;
+use crate::mit::{self, Drive, Heard, Output, Said, Say};
+use crate::{Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Plan};
 use khz_wire::Frame;
-use khz_wire::damiao::{self, Access, RegisterReply, State, register, status};
-use khz_wire::mit::Scale;
-use queries::{Answer, MARKS, Marked, Queries, Turn};
+use khz_wire::damiao::{self, Access, RegisterReply, Special, State, celsius, register, status};
 
 /// How one servo is set up.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,14 +25,8 @@ pub struct Settings {
     pub master_id: u16,
     /// CAN-FD with bit-rate switch; otherwise classic CAN.
     pub can_fd: bool,
-    /// Position gain, N·m/rad.
-    pub kp: f64,
-    /// Velocity gain, N·m·s/rad.
-    pub kd: f64,
-    /// Velocity gain while it damps, N·m·s/rad.
-    pub damping: f64,
-    /// Half the ranges of position, velocity and torque: rad, rad/s, N·m.
-    pub ranges: [f64; 3],
+    /// Its codes and gains.
+    pub drive: Drive,
 }
 
 impl Settings {
@@ -66,54 +36,48 @@ impl Settings {
         Self {
             master_id: file.master_id.unwrap_or(u16::from(id) + 0x10),
             can_fd: file.can_fd,
-            kp: file.kp,
-            kd: file.kd,
-            damping: file.damping,
-            ranges: [
-                file.position_range.unwrap_or(position),
-                file.velocity_range.unwrap_or(velocity),
-                file.torque_range.unwrap_or(torque),
-            ],
+            drive: Drive {
+                kp: file.kp,
+                kd: file.kd,
+                damping: file.damping,
+                ranges: [
+                    file.position_range.unwrap_or(position),
+                    file.velocity_range.unwrap_or(velocity),
+                    file.torque_range.unwrap_or(torque),
+                ],
+                most: MOST_GAINS,
+                bits: 12,
+            },
         }
     }
 
-    fn position(&self) -> Scale {
-        Scale::symmetric(self.ranges[0], 16)
-    }
-
-    fn velocity(&self) -> Scale {
-        Scale::symmetric(self.ranges[1], 12)
-    }
-
-    fn torque(&self) -> Scale {
-        Scale::symmetric(self.ranges[2], 12)
+    /// The frame that says this to the servo of this id.
+    fn frame(&self, id: u8, say: Say) -> Frame {
+        let (to, payload) = match say {
+            Say::Command(codes) => (id.into(), codes.beside_special_codes().to_bytes()),
+            Say::Enable => (id.into(), Special::Enable.to_bytes()),
+            Say::Disable => (id.into(), Special::Disable.to_bytes()),
+            Say::Ask => (damiao::REGISTERS, Access::Refresh.to_bytes(id)),
+            Say::Mark(mark) => (damiao::REGISTERS, Access::Read(MARKS[mark]).to_bytes(id)),
+        };
+        damiao::frame(to, self.can_fd, payload)
     }
 }
 
+/// The gains of the last code, whichever the model: N·m/rad and N·m·s/rad.
+const MOST_GAINS: [f64; 2] = [500.0, 5.0];
+
 impl FamilySettings for Settings {
     fn carries(&self, mounting: &Mounting) -> Carries {
-        let [position, velocity, torque] = self.ranges;
-        Carries {
-            zero: mounting.offset,
-            position,
-            velocity,
-            torque,
-            max_torque: 0.0,
-            least_max_torque: 0.0,
-            kp_scale: true,
-            kd_scale: true,
-            velocity_asked: true,
-            reported: [position, velocity],
-            reported_steps: [self.position().step(), self.velocity().step()],
-        }
+        self.drive.carries(mounting)
     }
 
     fn targets(&self, limits: [f64; 2], mounting: &Mounting) -> [f64; 2] {
-        mounting.narrow(limits, |servo| self.position().inside(servo))
+        self.drive.targets(limits, mounting)
     }
 
     fn exchange(&self, id: u8) -> [Frame; 2] {
-        let codec = Codec::new(self.clone(), Mounting::default());
+        let codec = Codec::new(self.drive.clone(), Mounting::default());
         let command = codec.follow(&crate::PositionCommand::hold(0.0));
         let rest = State {
             id,
@@ -125,7 +89,7 @@ impl FamilySettings for Settings {
             rotor: 30,
         };
         [
-            damiao::frame(id.into(), self.can_fd, command),
+            self.frame(id, Say::Command(command)),
             damiao::frame(self.master_id.into(), self.can_fd, rest.to_bytes()),
         ]
     }
@@ -148,96 +112,63 @@ impl FamilySettings for Settings {
     }
 }
 
-/// The servos of one bus.
-#[derive(Debug, Default)]
-pub struct Bus {
-    servos: Vec<Servo>,
-}
-
-/// One servo: its frames, and which of its requests are unanswered.
+/// One servo, as [`mit`] drives it.
 #[derive(Debug)]
-struct Servo {
-    number: usize,
+pub struct Protocol {
+    settings: Settings,
     id: u8,
     watchdog_s: f64,
     /// Its watchdog, as it was set before the first tick; `None`: it was not.
     timeout: Option<u32>,
     /// The identifier of somebody else's replies who has its id, too.
     twin: Option<u32>,
-    codec: Codec,
-    queries: Queries,
-    turn: Turn,
-    /// Reads the mark of the turn.
-    mark: Frame,
-    command: Frame,
-    /// Its watchdog was seen to be set since it was last told to stop.
-    verified: bool,
 }
 
-impl Bus {
-    /// Adds a servo; of several with the same id and identifier of replies, only the first one is read.
-    pub fn add(&mut self, plan: &Plan<&Settings>) {
-        let off = damiao::frame(plan.id.into(), plan.family.can_fd, damiao::Special::Disable.to_bytes());
-        self.servos.push(Servo {
-            number: plan.servo,
-            id: plan.id,
-            watchdog_s: plan.watchdog_s,
-            timeout: None,
-            twin: None,
-            codec: Codec::new(plan.family.clone(), plan.mounting),
-            queries: Queries::default(),
-            turn: Turn::default(),
-            mark: off,
-            command: off,
-            verified: false,
-        });
+impl Protocol {
+    /// The servo of a plan.
+    pub fn of(plan: &Plan<&Settings>) -> Self {
+        let settings = plan.family.clone();
+        Self { settings, id: plan.id, watchdog_s: plan.watchdog_s, timeout: None, twin: None }
     }
 
-    /// A frame with an identifier of nobody's.
-    fn take_unknown(&mut self, frame: &Frame) -> Taken {
-        for servo in &mut self.servos {
-            if servo.is_from_twin(frame) {
-                return Taken::Duplicate { servo: servo.number };
-            }
-        }
-        Taken::Unexpected
+    fn register(&self, reply: &RegisterReply) -> Heard {
+        let mark = MARKS.iter().position(|&mark| reply.asked == damiao::READ && mark == reply.register);
+        let changed = !ready::is_as_set(&self.settings, self.id, self.timeout, reply);
+        Heard::Register { mark, changed, deaf: changed && ready::is_other_mode(reply) }
     }
 }
 
-impl Servo {
-    fn begin(&mut self, command: &ServoCommand) {
-        let can_fd = self.codec.settings().can_fd;
-        self.verified &= *command != ServoCommand::Stop;
-        let verify = !self.verified && self.codec.is_to_be_enabled(command);
-        self.turn = self.queries.next(verify);
-        if let Some(register) = self.turn.mark {
-            let payload = Access::Read(register).to_bytes(self.id);
-            self.mark = damiao::frame(damiao::REGISTERS, can_fd, payload);
-        }
-        if !self.turn.command {
-            return;
-        }
-        let may_enable = self.verified && !self.queries.is_doubtful();
-        self.command = match self.codec.encode(command, may_enable) {
-            Some(bytes) => damiao::frame(self.id.into(), can_fd, bytes),
-            None => damiao::frame(damiao::REGISTERS, can_fd, Access::Refresh.to_bytes(self.id)),
-        };
+impl mit::Protocol for Protocol {
+    const MARKS: usize = MARKS.len();
+
+    fn id(&self) -> u8 {
+        self.id
     }
 
-    /// The parts of the present turn: the frame, and whether it is the command.
-    fn part(&self, part: usize) -> Option<(&Frame, bool)> {
-        let mark = self.turn.mark.map(|_| (&self.mark, false));
-        let command = self.turn.command.then_some((&self.command, true));
-        mark.into_iter().chain(command).nth(part)
+    fn drive(&self) -> &Drive {
+        &self.settings.drive
     }
 
-    /// The frame is one of its replies.
+    fn frame(&self, say: Say) -> Frame {
+        self.settings.frame(self.id, say)
+    }
+
+    fn made_ready(&mut self, mark: u32) {
+        self.timeout = Some(ready::timeout(self.watchdog_s, mark));
+    }
+
     fn is_from(&self, frame: &Frame) -> bool {
-        self.codec.settings().replier(frame) == Some(self.id & 0xf)
+        self.settings.replier(frame) == Some(self.id & 0xf)
     }
 
-    /// The frame is of a second motor with its id, known by its answer to a read of ours. Any other frame may be of a device
-    /// that has nothing to do with it.
+    fn hear(&self, frame: &Frame) -> Heard {
+        if let Some(reply) = RegisterReply::parse(frame.payload(), self.id) {
+            return self.register(&reply);
+        }
+        State::parse(frame.payload()).map_or(Heard::Nothing, |state| Heard::State(said(&state)))
+    }
+
+    /// Known by its answer to a read of ours. Any other frame may be of a device that has nothing to do with it.
     fn is_from_twin(&mut self, frame: &Frame) -> bool {
         let is_answer = |reply: RegisterReply| reply.asked == damiao::READ && MARKS.contains(&reply.register);
         if frame.extended || frame.id == damiao::REGISTERS {
@@ -249,83 +180,118 @@ impl Servo {
         let is_its = frame.payload().first().is_some_and(|first| first & 0xf == self.id & 0xf);
         self.twin == Some(frame.id) && is_its
     }
+}
 
-    fn take_register(&mut self, reply: &RegisterReply) -> Taken {
-        let servo = self.number;
-        if !ready::is_as_set(self.codec.settings(), self.id, self.timeout, reply) {
-            self.codec.has_changed(ready::is_other_mode(reply));
-        }
-        // Nobody writes registers within the loop; a mark is read.
-        let marked =
-            if reply.asked == damiao::READ { self.queries.marked(reply.register) } else { Marked::No };
-        if marked != Marked::No && reply.register == register::TIMEOUT {
-            self.verified = true;
-        }
-        match marked {
-            Marked::Alone { sent_ns } => Taken::Answer { servo, sent_ns },
-            Marked::Yes => Taken::Aside,
-            Marked::No => Taken::Unexpected,
-        }
-    }
+/// Registers that are read as marks. None of them changes by itself, and every servo has them. Last are those that a firmware may have
+/// to fetch from its flash.
+const MARKS: [u8; mit::queries::MARKS] = [
+    register::TIMEOUT,
+    register::ID,
+    register::MASTER_ID,
+    register::CONTROL_MODE,
+    register::POSITION_RANGE,
+    register::VELOCITY_RANGE,
+    register::TORQUE_RANGE,
+    register::BIT_RATE,
+    register::POLE_PAIRS,
+    register::SOFTWARE,
+    register::SUB_VERSION,
+    register::HARDWARE,
+    register::SERIAL,
+];
 
-    fn take(&mut self, frame: &Frame, state: &mut ServoState) -> Taken {
-        let servo = self.number;
-        if let Some(reply) = RegisterReply::parse(frame.payload(), self.id) {
-            return self.take_register(&reply);
-        }
-        let Some(said) = State::parse(frame.payload()) else { return Taken::Unexpected };
-        match self.queries.answered() {
-            Answer::News { sent_ns, newest } => {
-                self.codec.decode(&said, state);
-                state.at_ns = sent_ns;
-                Taken::State { servo, sent_ns, newest }
-            }
-            Answer::Duplicate => Taken::Duplicate { servo },
-            Answer::Unknown => Taken::Late { servo },
-        }
+/// What a state says.
+fn said(state: &State) -> Said {
+    let name = status::name(state.status);
+    let output = match state.status {
+        status::DISABLED => Output::Off,
+        status::ENABLED => Output::On,
+        _ => Output::Faulted,
+    };
+    let fault =
+        if output == Output::Faulted { Fault { code: state.status.into(), text: name } } else { Fault::NONE };
+    Said {
+        output,
+        mode: Mode { number: state.status, name },
+        fault,
+        position: state.position,
+        velocity: state.velocity,
+        torque: state.torque,
+        celsius: celsius(state.board).max(celsius(state.rotor)),
     }
 }
 
-impl Servos for Bus {
-    fn made_ready(&mut self, mark: u32) {
-        for servo in &mut self.servos {
-            servo.timeout = Some(ready::timeout(servo.watchdog_s, mark));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mit::codec::Codec;
+    use crate::{Doing, PositionCommand, ServoState};
+    use khz_wire::mit::Codes;
+
+    fn settings(kp: f64, kd: f64) -> Settings {
+        let file = DamiaoSettings { model: Some(Model::Dm4310), kp, kd, ..DamiaoSettings::default() };
+        Settings::of(&file, 1)
+    }
+
+    fn sent(settings: &Settings, codes: Codes) -> [u8; 8] {
+        settings.frame(1, Say::Command(codes)).payload().try_into().unwrap()
+    }
+
+    #[test]
+    fn damping_is_the_clients_damping_frame_but_for_half_a_step() {
+        let settings = settings(50.0, 0.5);
+        let mut codec = Codec::new(settings.drive.clone(), Mounting::default());
+        let frames = [0; 2].map(|_| sent(&settings, codec.damp(1.0)));
+        assert_eq!(frames[1], [0x7f, 0xff, 0x7f, 0xf0, 0, 0x33, 0x38, 0]);
+    }
+
+    #[test]
+    fn every_status_has_a_meaning_and_only_faults_have_a_code() {
+        for number in 0..16 {
+            let mut codec = Codec::new(settings(5.0, 0.5).drive, Mounting::default());
+            let mut servo = ServoState::UNKNOWN;
+            let state = State {
+                id: 1,
+                status: number,
+                position: 0x851e,
+                velocity: 0x7ff,
+                torque: 0x7ff,
+                board: 30,
+                rotor: 31,
+            };
+            codec.decode(&said(&state), true, &mut servo);
+            let expected = match number {
+                0 => Doing::Off,
+                1 => Doing::Following,
+                _ => Doing::Faulted,
+            };
+            assert_eq!(servo.doing, expected);
+            assert_eq!(servo.fault.code == 0, number < 2, "{number}");
+            assert!((servo.position - 0.5).abs() < 0.001 && servo.temperature == 31.0);
         }
     }
 
-    fn turns(&self) -> usize {
-        self.servos.len()
-    }
-
-    fn servos(&self, turn: usize) -> &[usize] {
-        self.servos.get(turn).map_or(&[], |servo| std::slice::from_ref(&servo.number))
-    }
-
-    fn begin(&mut self, commands: &[ServoCommand]) {
-        for servo in &mut self.servos {
-            servo.begin(&commands[servo.number]);
+    #[test]
+    fn everything_at_its_greatest_is_no_special_code() {
+        let settings = settings(500.0, 5.0);
+        let codec = Codec::new(settings.drive.clone(), Mounting::default());
+        for torque in [9.98, 9.985, 9.99, 9.995, 10.0] {
+            let target = PositionCommand { velocity: 30.0, torque, ..PositionCommand::hold(12.5) };
+            assert_ne!(sent(&settings, codec.follow(&target))[..7], [0xff; 7], "{torque}");
         }
     }
 
-    fn request(&self, turn: usize, part: usize) -> Option<Request<'_>> {
-        let servo = self.servos.get(turn)?;
-        let (frame, _) = servo.part(part)?;
-        Some(Request { frame, to: Some(servo.id), replies: 1 })
-    }
-
-    fn sent(&mut self, turn: usize, part: usize, now_ns: i64) {
-        let servo = &mut self.servos[turn];
-        match servo.part(part) {
-            Some((_, true)) => servo.queries.sent(now_ns),
-            Some((_, false)) => servo.queries.sent_mark(now_ns),
-            None => {}
-        }
-    }
-
-    fn take(&mut self, frame: &Frame, states: &mut [ServoState]) -> Taken {
-        match self.servos.iter_mut().find(|servo| servo.is_from(frame)) {
-            Some(servo) => servo.take(frame, &mut states[servo.number]),
-            None => self.take_unknown(frame),
+    proptest::proptest! {
+        #[test]
+        fn no_command_is_a_special_code(
+            parts in [-1e9..1e9_f64, -1e9..1e9, -1e9..1e9, -10.0..10.0, -10.0..10.0],
+            gains in (0.0..500.0_f64, 0.0..5.0_f64),
+        ) {
+            let [position, velocity, torque, kp_scale, kd_scale] = parts;
+            let settings = settings(gains.0, gains.1);
+            let codec = Codec::new(settings.drive.clone(), Mounting::default());
+            let target = PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque: f64::NAN };
+            proptest::prop_assert_ne!(&sent(&settings, codec.follow(&target))[..7], &[0xff; 7]);
         }
     }
 }

@@ -64,9 +64,9 @@ fn expected(settings: &Settings, id: u8, timeout: Option<u32>, register: u8) -> 
         register::MASTER_ID => Some(settings.master_id.into()),
         register::TIMEOUT => Some(timeout.map_or(f64::NAN, f64::from)),
         register::CONTROL_MODE => Some(MIT.into()),
-        register::POSITION_RANGE => Some(settings.ranges[0]),
-        register::VELOCITY_RANGE => Some(settings.ranges[1]),
-        register::TORQUE_RANGE => Some(settings.ranges[2]),
+        register::POSITION_RANGE => Some(settings.drive.ranges[0]),
+        register::VELOCITY_RANGE => Some(settings.drive.ranges[1]),
+        register::TORQUE_RANGE => Some(settings.drive.ranges[2]),
         _ => None,
     }
 }

@@ -1,24 +1,13 @@
-//! Which request a reply answers; see the [family's page](super).
+//! Which request a reply answers; see the [page above](super).
 
-use khz_wire::damiao::register;
+/// How many registers are read as marks, where a family can read any. None of them changes by itself. The first also shows that a
+/// servo has kept its power.
+pub const MARKS: usize = 13;
 
-/// Registers that are read as marks. None of them changes by itself, and every servo has them. The first also shows that a servo
-/// has kept its power. Last are those that a firmware may have to fetch from its flash.
-pub const MARKS: [u8; 13] = [
-    register::TIMEOUT,
-    register::ID,
-    register::MASTER_ID,
-    register::CONTROL_MODE,
-    register::POSITION_RANGE,
-    register::VELOCITY_RANGE,
-    register::TORQUE_RANGE,
-    register::BIT_RATE,
-    register::POLE_PAIRS,
-    register::SOFTWARE,
-    register::SUB_VERSION,
-    register::HARDWARE,
-    register::SERIAL,
-];
+/// How long a reply may be on its way, ns, where no register can be read. Of 133,815 replies of RobStride servos none took longer.
+pub const QUIET_NS: i64 = 5_000_000;
+/// With so many commands missed in a row, each after that quiet, a servo may have lost its power.
+const SILENT: u32 = 4;
 
 /// With so many marks on their way …
 const DENSE: usize = 6;
@@ -50,8 +39,8 @@ pub enum Marked {
 /// What is sent in a cycle, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
-    /// A register that is read.
-    pub mark: Option<u8>,
+    /// A mark that is read.
+    pub mark: Option<usize>,
     /// The command.
     pub command: bool,
 }
@@ -72,8 +61,10 @@ struct Mark {
 }
 
 /// The requests of one servo.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Queries {
+    /// How many marks can be read: [`MARKS`] or none.
+    readable: usize,
     /// Cycles so far.
     cycle: u64,
     turn: Turn,
@@ -84,12 +75,35 @@ pub struct Queries {
     /// The command that the next state answers, if that is known.
     awaited: Option<Sent>,
     /// By mark.
-    marks: [Option<Mark>; MARKS.len()],
+    marks: [Option<Mark>; MARKS],
     /// A reply was missed, and the first mark has not come since: the servo may have lost its power.
     doubtful: bool,
+    /// Where nothing can be read: cycles without a request, so far.
+    quiet: u32,
+    /// The same: commands missed in a row.
+    missed: u32,
+    /// The same: from one command to that of the next cycle, ns.
+    period_ns: i64,
 }
 
 impl Queries {
+    /// Of a servo of which so many marks can be read.
+    pub fn new(readable: usize) -> Self {
+        Self {
+            readable: readable.min(MARKS),
+            cycle: 0,
+            turn: Turn::default(),
+            newest: None,
+            in_step: false,
+            awaited: None,
+            marks: [None; MARKS],
+            doubtful: false,
+            quiet: 0,
+            missed: 0,
+            period_ns: QUIET_NS,
+        }
+    }
+
     /// A cycle begins: what is to be sent. `verify`: the first mark is wanted.
     ///
     /// In step, the command is sent; if the first mark is wanted, that is sent in its place, so that a bus carries no more than it
@@ -98,8 +112,10 @@ impl Queries {
     pub fn next(&mut self, verify: bool) -> Turn {
         self.cycle += 1;
         let missed = self.newest.is_some() && !self.in_step;
-        self.doubtful |= missed || verify;
-        self.turn = if !missed {
+        self.doubtful |= (missed || verify) && self.readable > 0;
+        self.turn = if self.readable == 0 {
+            Turn { mark: None, command: !missed || self.has_been_quiet() }
+        } else if !missed {
             let mark = if self.doubtful { self.free_mark() } else { None };
             Turn { mark, command: !verify || mark.is_none() }
         } else if let Some(mark) = self.free_mark().filter(|_| self.turn.command) {
@@ -111,22 +127,37 @@ impl Queries {
         self.turn
     }
 
+    /// Where nothing can be read: after a miss, enough cycles have passed without a request. This one is counted.
+    fn has_been_quiet(&mut self) -> bool {
+        self.missed += u32::from(self.quiet == 0);
+        self.quiet += 1;
+        let over = i64::from(self.quiet) * self.period_ns > QUIET_NS;
+        if over {
+            (self.in_step, self.quiet) = (true, 0);
+        }
+        over
+    }
+
+    /// Nothing can be read, and for long nothing has come.
+    pub const fn has_been_silent(&self) -> bool {
+        self.missed >= SILENT
+    }
+
     /// A mark that is not on its way, the first before all others. While nothing comes for long they are saved, and at last
     /// the oldest is taken again: a reply has to be very late to be mistaken.
-    fn free_mark(&self) -> Option<u8> {
+    fn free_mark(&self) -> Option<usize> {
         let open = self.marks.iter().flatten().count();
         if open >= DENSE && !(self.cycle / 2).is_multiple_of(SPACING) {
             return None;
         }
         let free = self.marks.iter().position(Option::is_none);
-        let oldest = || (0..MARKS.len()).min_by_key(|&mark| self.marks[mark].map(|mark| mark.sent.cycle));
-        free.or_else(oldest).map(|mark| MARKS[mark])
+        let oldest = || (0..MARKS).min_by_key(|&mark| self.marks[mark].map(|mark| mark.sent.cycle));
+        free.or_else(oldest)
     }
 
     /// The cycle's mark was sent.
     pub fn sent_mark(&mut self, at_ns: i64) {
-        let mark = MARKS.iter().position(|&mark| Some(mark) == self.turn.mark);
-        if let Some(mark) = mark {
+        if let Some(mark) = self.turn.mark {
             self.marks[mark] = Some(Mark { sent: Sent { cycle: self.cycle, at_ns }, next: None });
         }
     }
@@ -134,6 +165,9 @@ impl Queries {
     /// The cycle's command was sent.
     pub fn sent(&mut self, at_ns: i64) {
         let sent = Sent { cycle: self.cycle, at_ns };
+        if let Some(before) = self.newest.filter(|before| before.cycle + 1 == self.cycle) {
+            self.period_ns = at_ns.saturating_sub(before.at_ns).max(1);
+        }
         self.awaited = Some(sent).filter(|_| self.newest.is_none() || self.in_step);
         self.newest = Some(sent);
         self.in_step = false;
@@ -147,11 +181,10 @@ impl Queries {
         self.doubtful
     }
 
-    /// This register's value came.
-    pub fn marked(&mut self, register: u8) -> Marked {
-        let mark = MARKS.iter().position(|&mark| mark == register);
-        let Some(came) = mark.and_then(|mark| self.marks[mark].take()) else { return Marked::No };
-        if mark == Some(0) {
+    /// The value of this mark came.
+    pub fn marked(&mut self, mark: usize) -> Marked {
+        let Some(came) = self.marks.get_mut(mark).and_then(Option::take) else { return Marked::No };
+        if mark == 0 {
             self.doubtful = false;
         }
         // Replies keep their order: marks from before it were lost.
@@ -179,6 +212,7 @@ impl Queries {
         match self.awaited.take() {
             Some(sent) => {
                 self.in_step = Some(sent) == self.newest;
+                self.missed = 0;
                 Answer::News { sent_ns: sent.at_ns, newest: sent.cycle == self.cycle }
             }
             None if self.in_step => Answer::Duplicate,
@@ -214,7 +248,7 @@ mod tests {
 
     #[test]
     fn while_replies_come_nothing_is_marked() {
-        let mut queries = Queries::default();
+        let mut queries = Queries::new(MARKS);
         for tick in 0..100 {
             assert_eq!(send(&mut queries, tick), COMMAND);
             assert_eq!(queries.answered(), fresh(tick));
@@ -223,12 +257,12 @@ mod tests {
 
     #[test]
     fn after_a_miss_a_mark_alone_brings_it_back_into_step() {
-        let mut queries = Queries::default();
+        let mut queries = Queries::new(MARKS);
         send(&mut queries, 0);
         let turn = send(&mut queries, 1);
-        assert_eq!(turn, Turn { mark: Some(register::TIMEOUT), command: false });
+        assert_eq!(turn, Turn { mark: Some(0), command: false });
         assert!(queries.is_doubtful());
-        assert_eq!(queries.marked(register::TIMEOUT), Marked::Yes, "the miss is not made good");
+        assert_eq!(queries.marked(0), Marked::Yes, "the miss is not made good");
         assert!(!queries.is_doubtful());
         assert_eq!(send(&mut queries, 2), COMMAND);
         assert_eq!(queries.answered(), fresh(2));
@@ -236,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_late_reply_is_never_taken_for_a_newer_one() {
-        let mut queries = Queries::default();
+        let mut queries = Queries::new(MARKS);
         send(&mut queries, 0);
         let turn = send(&mut queries, 1);
         // The reply to 0 comes before the mark.
@@ -250,7 +284,7 @@ mod tests {
     #[test]
     fn a_servo_that_is_always_late_is_never_fresh() {
         for late in (1..60).chain([130, 200]) {
-            let mut queries = Queries::default();
+            let mut queries = Queries::new(MARKS);
             // What it was asked, in order: a register, or the command sent then.
             let mut asked = std::collections::VecDeque::new();
             for tick in 0..1500 {
@@ -283,7 +317,7 @@ mod tests {
             (random >> 33) % sides
         };
         for _ in 0..300 {
-            let (mut queries, mut wire) = (Queries::default(), std::collections::VecDeque::new());
+            let (mut queries, mut wire) = (Queries::new(MARKS), std::collections::VecDeque::new());
             let (mut fresh, mut due) = (0, 0);
             for tick in 0..200_i64 {
                 let turn = send_or_verify(&mut queries, tick, dice(5) == 0);
@@ -312,16 +346,16 @@ mod tests {
 
     #[test]
     fn a_mark_nobody_asked_for_is_none() {
-        let mut queries = Queries::default();
+        let mut queries = Queries::new(MARKS);
         send(&mut queries, 0);
-        assert_eq!([register::ID, 60].map(|register| queries.marked(register)), [Marked::No; 2]);
+        assert_eq!([1, 60].map(|mark| queries.marked(mark)), [Marked::No; 2]);
         assert_eq!(queries.answered(), fresh(0));
     }
 
     #[test]
     fn a_servo_that_was_silent_for_long_is_known_again_soon() {
         for silence in [1, 12, 13, 14, 25, 26, 1000] {
-            let mut queries = Queries::default();
+            let mut queries = Queries::new(MARKS);
             (0..silence).for_each(|tick| _ = send(&mut queries, tick));
             let known = (silence..silence + 2 * SPACING as i64 + 3).any(|tick| {
                 let turn = send(&mut queries, tick);
@@ -334,12 +368,12 @@ mod tests {
 
     #[test]
     fn verifying_costs_the_bus_nothing_and_is_no_miss() {
-        let mut queries = Queries::default();
+        let mut queries = Queries::new(MARKS);
         send(&mut queries, 0);
         assert_eq!(queries.answered(), fresh(0));
-        assert_eq!(queries.next(true), Turn { mark: Some(register::TIMEOUT), command: false });
+        assert_eq!(queries.next(true), Turn { mark: Some(0), command: false });
         queries.sent_mark(1);
-        assert_eq!(queries.marked(register::TIMEOUT), Marked::Alone { sent_ns: 1 });
+        assert_eq!(queries.marked(0), Marked::Alone { sent_ns: 1 });
         assert!(!queries.is_doubtful());
         assert_eq!(send(&mut queries, 2), COMMAND);
         assert_eq!(queries.answered(), fresh(2));
@@ -347,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_servo_whose_verification_is_lost_is_asked_again() {
-        let mut queries = Queries::default();
+        let mut queries = Queries::new(MARKS);
         send(&mut queries, 0);
         assert_eq!(queries.answered(), fresh(0));
         let asked = [1, 2, 3].map(|at_ns| {
@@ -358,7 +392,7 @@ mod tests {
             }
             turn.mark
         });
-        assert_eq!(asked, [Some(register::TIMEOUT), Some(register::ID), Some(register::TIMEOUT)]);
+        assert_eq!(asked, [Some(0), Some(1), Some(0)]);
         assert!(!queries.is_doubtful());
         assert_eq!(send(&mut queries, 4), COMMAND);
     }
@@ -366,18 +400,56 @@ mod tests {
     #[test]
     fn a_mark_beside_a_command_leaves_it_in_step_whichever_comes_first() {
         for state_first in [true, false] {
-            let mut queries = Queries { doubtful: true, ..Queries::default() };
+            let mut queries = Queries { doubtful: true, ..Queries::new(MARKS) };
             let turn = send(&mut queries, 1);
-            assert_eq!(turn, Turn { mark: Some(register::TIMEOUT), command: true });
+            assert_eq!(turn, Turn { mark: Some(0), command: true });
             if state_first {
                 assert_eq!(queries.answered(), fresh(1));
-                assert_eq!(queries.marked(register::TIMEOUT), Marked::Yes);
+                assert_eq!(queries.marked(0), Marked::Yes);
             } else {
-                assert_eq!(queries.marked(register::TIMEOUT), Marked::Yes);
+                assert_eq!(queries.marked(0), Marked::Yes);
                 assert_eq!(queries.answered(), fresh(1));
             }
             assert!(!queries.is_doubtful());
             assert_eq!(send(&mut queries, 2), COMMAND);
         }
+    }
+
+    /// Without marks: cycles of a millisecond, answered after so many.
+    fn unmarked(
+        queries: &mut Queries,
+        cycles: i64,
+        is_answered: impl Fn(i64) -> bool,
+    ) -> Vec<(bool, Option<Answer>)> {
+        let cycle = |tick: i64| {
+            let turn = send(queries, tick * 1_000_000);
+            (turn.command, (turn.command && is_answered(tick)).then(|| queries.answered()))
+        };
+        (0..cycles).map(cycle).collect()
+    }
+
+    #[test]
+    fn where_nothing_can_be_read_a_miss_is_waited_out() {
+        let mut queries = Queries::new(0);
+        let turns = unmarked(&mut queries, 20, |tick| tick != 10);
+        let sent: Vec<_> = turns.iter().map(|(sent, _)| *sent).collect();
+        assert!(sent[..=10].iter().all(|sent| *sent));
+        // Five milliseconds later nothing older can come.
+        assert_eq!(sent[11..17], [false, false, false, false, false, true]);
+        assert_eq!(turns[16].1, Some(fresh(16_000_000)));
+        assert!(!queries.has_been_silent() && !queries.is_doubtful());
+        // What comes in the quiet is nobody's.
+        let mut queries = Queries::new(0);
+        (0..3).for_each(|tick| _ = (send(&mut queries, tick), queries.answered()));
+        send(&mut queries, 3);
+        send(&mut queries, 4);
+        assert_eq!(queries.answered(), Answer::Unknown);
+    }
+
+    #[test]
+    fn where_nothing_can_be_read_long_silence_is_noticed() {
+        let mut queries = Queries::new(0);
+        unmarked(&mut queries, 40, |tick| tick < 10);
+        assert!(queries.has_been_silent());
     }
 }

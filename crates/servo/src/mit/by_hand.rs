@@ -1,0 +1,84 @@
+//! What families in MIT mode have in common by hand.
+
+use super::codec::Codec;
+use super::{Drive, Said};
+use crate::by_hand::{Answer, Order};
+use crate::{Mounting, PositionCommand, ServoState};
+use khz_wire::mit::Codes;
+
+/// No watchdog waits longer, s.
+pub const MOST_WATCHDOG_S: f64 = 30.0;
+
+/// An order that can be carried out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Driven {
+    /// Said first: nobody knows whether a servo that is switched on follows an old command.
+    pub damp: Codes,
+    /// What it is to do.
+    pub command: Codes,
+    /// Its watchdog, s; `None`: it never acts by itself.
+    pub watchdog_s: Option<f64>,
+}
+
+/// What an order says in codes; `None`: switch off.
+///
+/// # Errors
+/// What of it cannot be sent, in words; `servo` is for example "a Damiao".
+pub fn driven(
+    drive: &Drive,
+    mounting: &Mounting,
+    order: &Order,
+    servo: &str,
+) -> Result<Option<Driven>, String> {
+    let still = PositionCommand { kp_scale: 0.0, ..PositionCommand::hold(f64::NAN) };
+    let (command, watchdog_s) = match *order {
+        Order::Stop => return Ok(None),
+        Order::Damp { kd_scale, watchdog_s } => (PositionCommand { kd_scale, ..still }, watchdog_s),
+        Order::Position { command, watchdog_s } => (command, watchdog_s),
+    };
+    if command.position.is_nan() && command.kp_scale != 0.0 {
+        return Err(format!("{servo} cannot start from an unknown position: give a position"));
+    }
+    if !command.max_torque.is_nan() {
+        return Err(format!("no greatest torque travels to {servo}: leave it out"));
+    }
+    if watchdog_s == 0.0 {
+        return Err(format!(
+            "{servo} may follow its last command for ever: give a watchdog, for example 0.1 s"
+        ));
+    }
+    if !watchdog_s.is_nan() && !(0.0..=MOST_WATCHDOG_S).contains(&watchdog_s) {
+        return Err(format!("a watchdog of {watchdog_s} s: write 0.001 to {MOST_WATCHDOG_S} s"));
+    }
+    let share = |share: f64| (0.0..=1.0).contains(&share);
+    if !share(command.kp_scale) || !share(command.kd_scale) {
+        return Err("shares of the gains are from 0 to 1".to_owned());
+    }
+    if let Some((quantity, value, most)) = drive.carries(mounting).lack(command.kp_scale > 0.0, &command) {
+        let unit = quantity.unit();
+        return Err(format!("a {quantity} of {value} {unit} is beyond the motor's range, ±{most}"));
+    }
+    let mut codec = Codec::new(drive.clone(), *mounting);
+    let damp = codec.damp(1.0);
+    let command = match order {
+        Order::Damp { .. } => codec.damp(command.kd_scale),
+        _ => codec.follow(&command),
+    };
+    Ok(Some(Driven { damp, command, watchdog_s: Some(watchdog_s).filter(|seconds| !seconds.is_nan()) }))
+}
+
+/// A state as an answer.
+pub fn answer(id: u8, said: &Said, drive: &Drive, mounting: &Mounting) -> Answer {
+    let mut state = ServoState::UNKNOWN;
+    Codec::new(drive.clone(), *mounting).decode(said, true, &mut state);
+    Answer {
+        id,
+        mode: Some(said.mode),
+        position: Some(state.position),
+        velocity: Some(state.velocity),
+        torque: Some(state.torque),
+        temperature: Some(state.temperature).filter(|celsius| !celsius.is_nan()),
+        fault: Some(said.fault),
+        ..Answer::default()
+    }
+}

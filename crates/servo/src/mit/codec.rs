@@ -1,0 +1,434 @@
+//! What one servo is told, and its states as numbers. Here the joint's angles meet the servo's.
+
+use super::motion::Motion;
+use super::{Drive, Output, Said, Say};
+use crate::{Doing, Fault, Mounting, PositionCommand, ServoCommand, ServoState};
+use khz_wire::mit::Codes;
+
+/// At most how many times a servo is commanded to switch on after a stop.
+const ENABLES: u8 = 5;
+
+/// Registers are not as they were set.
+pub const CHANGED: Fault = Fault {
+    code: 256,
+    text: "its registers have changed: it has lost its power, or another program has written them; start a new run",
+};
+/// It was silent, and nothing can be read that would show that it has kept its power.
+pub const SILENT: Fault = Fault {
+    code: 257,
+    text: "it was silent: it may have lost its power, and with it its zero; start a new run",
+};
+/// Its velocities do not fit its positions.
+pub const UNFIT: Fault = Fault {
+    code: 258,
+    text: "its velocities do not fit its positions: is its `model` right in the robot file?",
+};
+/// Its position has gone from one end of its range to the other.
+pub const JUMPED: Fault = Fault {
+    code: 259,
+    text: "its position has jumped by half its range: it has turned beyond the end, or lost its zero; start a new run",
+};
+
+/// Commands and states of one servo.
+#[derive(Debug)]
+pub struct Codec {
+    drive: Drive,
+    mounting: Mounting,
+    /// What its output does, as it said last; `None` before it has said anything.
+    output: Option<Output>,
+    /// What it was told last.
+    told: Say,
+    /// It has not been on, nor told to damp, since it was last told to stop.
+    may_enable: bool,
+    /// How often it was commanded to switch on since then. Its answer may have been lost, so from the first on it may be on.
+    enables: u8,
+    /// The last frame told it to switch on, or nothing has been said since the stop.
+    damp_next: bool,
+    /// It was commanded to damp.
+    damps: bool,
+    /// It was told to follow.
+    follows: bool,
+    /// The last damping frame was half a step above zero velocity.
+    above: bool,
+    /// Why it is not driven any more: no servo says so itself.
+    changed: Option<Fault>,
+    /// It takes no command but to switch on and off.
+    is_deaf: bool,
+    motion: Motion,
+    /// The newest position it told, rad, as the servo has it.
+    position: f64,
+}
+
+impl Codec {
+    pub fn new(drive: Drive, mounting: Mounting) -> Self {
+        Self {
+            drive,
+            mounting,
+            output: None,
+            told: Say::Ask,
+            may_enable: true,
+            enables: 0,
+            damp_next: true,
+            damps: false,
+            follows: false,
+            above: false,
+            changed: None,
+            is_deaf: false,
+            motion: Motion::default(),
+            position: f64::NAN,
+        }
+    }
+
+    /// What to say for this command. `may_enable`: it is known to have kept its power.
+    pub fn encode(&mut self, command: &ServoCommand, may_enable: bool) -> Say {
+        self.damps = *command == ServoCommand::Damp;
+        self.follows = matches!(command, ServoCommand::Position(_));
+        self.told = self.choose(command, may_enable);
+        self.told
+    }
+
+    fn choose(&mut self, command: &ServoCommand, may_enable: bool) -> Say {
+        let is_on = self.output == Some(Output::On);
+        match command {
+            ServoCommand::Stop => self.switch_off(),
+            _ if self.is_deaf => self.switch_off(),
+            ServoCommand::Damp => {
+                self.may_enable = false;
+                self.damp_or_ask()
+            }
+            ServoCommand::Position(_) if self.is_broken() => self.damp_or_ask(),
+            // It has not heard the last stop, or somebody else has switched it on.
+            ServoCommand::Position(_) if is_on && self.enables == 0 => self.switch_off(),
+            ServoCommand::Position(target) if is_on => Say::Command(self.follow(target)),
+            ServoCommand::Position(_) if may_enable && self.is_to_be_enabled(command) => self.switch_on(),
+            ServoCommand::Position(_) => Say::Ask,
+        }
+    }
+
+    /// It is off, and this command needs it on. Damping does not: a joint that is not driven needs no brake.
+    pub fn is_to_be_enabled(&self, command: &ServoCommand) -> bool {
+        let is_off = self.output == Some(Output::Off);
+        is_off && self.may_enable && self.changed.is_none() && matches!(command, ServoCommand::Position(_))
+    }
+
+    fn is_broken(&self) -> bool {
+        self.changed.is_some() || self.output == Some(Output::Faulted)
+    }
+
+    /// What only asks would keep the last command of one that is on alive.
+    fn damp_or_ask(&mut self) -> Say {
+        let may_be_on = self.output == Some(Output::On) || self.enables > 0;
+        if may_be_on { Say::Command(self.damp(1.0)) } else { Say::Ask }
+    }
+
+    fn switch_off(&mut self) -> Say {
+        (self.may_enable, self.enables, self.damp_next) = (true, 0, true);
+        Say::Disable
+    }
+
+    /// No document says whether a servo that is switched on follows an old command. So it is commanded to damp before, and after as
+    /// well: it may be on and its answer lost.
+    fn switch_on(&mut self) -> Say {
+        let damp = self.damp_next || self.enables == ENABLES;
+        self.damp_next = !damp;
+        if damp {
+            return Say::Command(self.damp(1.0));
+        }
+        self.enables += 1;
+        Say::Enable
+    }
+
+    /// The codes that damp with this share of the gain for it. No code is 0: those in the middle are half a step below and above
+    /// it. They take turns, velocity and torque against each other, or the joint would creep.
+    pub fn damp(&mut self, share: f64) -> Codes {
+        self.above = !self.above;
+        let drive = &self.drive;
+        let (velocity, torque) = (drive.velocity().encode(0.0), drive.torque().encode(0.0));
+        Codes {
+            position: drive.position().encode(0.0),
+            velocity: velocity + u16::from(self.above),
+            kp: drive.kp().encode(0.0),
+            kd: drive.kd().encode(share * drive.damping),
+            torque: torque + u16::from(!self.above),
+        }
+    }
+
+    /// The codes that make it follow, if it is on.
+    pub fn follow(&self, target: &PositionCommand) -> Codes {
+        let (Mounting { sign, .. }, drive) = (self.mounting, &self.drive);
+        // Without a position gain the position means nothing; NaN is as 0.
+        let position = self.mounting.to_servo(target.position);
+        Codes {
+            position: drive.position().encode(position),
+            velocity: drive.velocity().encode(sign * target.velocity),
+            kp: drive.kp().encode(target.kp_scale * drive.kp),
+            kd: drive.kd().encode(target.kd_scale * drive.kd),
+            torque: drive.torque().encode(sign * target.torque),
+        }
+    }
+
+    /// It is not what it was before the first tick, and is not driven until it has been made ready again.
+    pub fn has_changed(&mut self, why: Fault) {
+        self.changed.get_or_insert(why);
+    }
+
+    /// Nor does it take commands any more.
+    pub fn is_deaf(&mut self) {
+        self.is_deaf = true;
+    }
+
+    /// The servo has said what its output does. `newest`: in answer to what it was told last.
+    pub fn heard(&mut self, output: Output, newest: bool) {
+        let output = match (output, self.told) {
+            (Output::AsTold, Say::Enable) if newest => Output::On,
+            (Output::AsTold, Say::Disable) if newest => Output::Off,
+            (Output::AsTold, _) => self.output.unwrap_or(Output::Off),
+            (output, _) => output,
+        };
+        self.output = Some(output);
+        if output != Output::Off {
+            self.may_enable = false;
+        }
+    }
+
+    /// Reads a state of the time that `servo` has.
+    pub fn decode(&mut self, said: &Said, newest: bool, servo: &mut ServoState) {
+        self.heard(said.output, newest);
+        let (Mounting { sign, .. }, drive) = (self.mounting, &self.drive);
+        let position = drive.position().measured(said.position);
+        let velocity = drive.velocity().measured(said.velocity);
+        servo.position = self.mounting.to_joint(position);
+        servo.velocity = sign * velocity;
+        servo.torque = sign * drive.torque().measured(said.torque);
+        servo.voltage = f64::NAN;
+        servo.temperature = said.celsius;
+        self.compare(servo.at_ns, position, velocity);
+        servo.doing = match self.output {
+            _ if self.changed.is_some() => Doing::Faulted,
+            Some(Output::On) if self.damps => Doing::Damping,
+            // It is switched off before it follows.
+            Some(Output::On) if self.follows && self.enables == 0 => Doing::Starting,
+            Some(Output::On) => Doing::Following,
+            Some(Output::Faulted) => Doing::Faulted,
+            _ => Doing::Off,
+        };
+        servo.mode = said.mode;
+        servo.fault = self.changed.unwrap_or(said.fault);
+        servo.refused = None;
+    }
+
+    /// Whether what it tells can be.
+    fn compare(&mut self, at_ns: i64, position: f64, velocity: f64) {
+        if (position - self.position).abs() > self.drive.ranges[0] && position.is_finite() {
+            self.has_changed(JUMPED);
+        }
+        if position.is_finite() {
+            self.position = position;
+        }
+        if !self.motion.fits(at_ns, position, velocity) {
+            self.has_changed(UNFIT);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Mode;
+
+    const DRIVE: Drive =
+        Drive { kp: 5.0, kd: 0.5, damping: 1.0, ranges: [12.5, 30.0, 10.0], most: [500.0, 5.0], bits: 12 };
+
+    fn codec(drive: Drive) -> Codec {
+        let mut codec = Codec::new(drive, Mounting::default());
+        codec.heard(Output::Off, true);
+        codec.encode(&ServoCommand::Stop, true);
+        codec
+    }
+
+    fn running() -> Codec {
+        let mut codec = codec(DRIVE);
+        codec.enables = 1;
+        codec.heard(Output::On, true);
+        codec
+    }
+
+    /// What is said makes a servo damp, and nothing else.
+    fn damps(said: Say) -> bool {
+        let Say::Command(Codes { velocity, kp, kd, .. }) = said else { return false };
+        matches!(velocity, 0x7ff | 0x800) && kp == 0 && kd == DRIVE.kd().encode(1.0)
+    }
+
+    fn hold(position: f64) -> ServoCommand {
+        ServoCommand::Position(PositionCommand::hold(position))
+    }
+
+    fn said(output: Output) -> Said {
+        Said {
+            output,
+            mode: Mode::UNKNOWN,
+            fault: Fault::NONE,
+            position: 0x851e,
+            velocity: 0x7ff,
+            torque: 0x7ff,
+            celsius: 31.0,
+        }
+    }
+
+    #[test]
+    fn it_is_enabled_once_after_a_stop_and_never_again() {
+        let mut codec = codec(DRIVE);
+        // Damped before, and after, as long as nobody hears that it is on.
+        let sent: Vec<_> = (0..30).map(|_| codec.encode(&hold(0.5), true)).collect();
+        let enables = sent.iter().filter(|said| **said == Say::Enable).count();
+        assert_eq!((enables, sent[1]), (5, Say::Enable));
+        assert!([sent[0], sent[2], sent[29]].into_iter().all(damps));
+        codec.heard(Output::On, true);
+        assert!(matches!(codec.encode(&hold(0.5), true), Say::Command(_)));
+        codec.heard(Output::Off, true);
+        assert_eq!(codec.encode(&hold(0.5), true), Say::Ask, "somebody has switched it off");
+        assert_eq!(codec.encode(&ServoCommand::Stop, true), Say::Disable);
+        codec.encode(&hold(0.5), true);
+        assert_eq!(codec.encode(&hold(0.5), true), Say::Enable);
+    }
+
+    #[test]
+    fn one_that_may_have_lost_its_power_is_not_enabled() {
+        let mut codec = codec(DRIVE);
+        assert_eq!(codec.encode(&hold(0.5), false), Say::Ask);
+    }
+
+    #[test]
+    fn no_command_of_the_loop_clears_a_fault() {
+        let mut codec = running();
+        codec.heard(Output::Faulted, true);
+        assert!(damps(codec.encode(&hold(0.5), true)), "its output may be on");
+        assert_eq!(codec.encode(&ServoCommand::Stop, true), Say::Disable);
+        assert_eq!(codec.encode(&hold(0.5), true), Say::Ask);
+    }
+
+    #[test]
+    fn damping_switches_nothing_on() {
+        let mut codec = codec(DRIVE);
+        assert_eq!(codec.encode(&ServoCommand::Damp, true), Say::Ask);
+        assert_eq!(codec.encode(&hold(0.5), true), Say::Ask, "nor does what comes after it");
+    }
+
+    #[test]
+    fn one_that_may_be_on_is_damped_whatever_was_heard() {
+        let mut codec = codec(DRIVE);
+        codec.encode(&hold(0.5), true);
+        assert_eq!(codec.encode(&hold(0.5), true), Say::Enable);
+        assert!(damps(codec.encode(&ServoCommand::Damp, false)));
+    }
+
+    #[test]
+    fn one_that_is_on_although_nobody_switched_it_on_is_switched_off_and_not_driven() {
+        let mut codec = codec(DRIVE);
+        codec.heard(Output::On, true);
+        let mut servo = ServoState::UNKNOWN;
+        codec.decode(&said(Output::On), true, &mut servo);
+        assert!(servo.doing.is_on(), "the robot is not armed with it");
+        assert_eq!(codec.encode(&hold(0.5), true), Say::Disable);
+        codec.decode(&said(Output::On), true, &mut servo);
+        assert_eq!(servo.doing, Doing::Starting);
+        assert_eq!(codec.encode(&hold(0.5), true), Say::Disable);
+        codec.heard(Output::Off, true);
+        assert!(damps(codec.encode(&hold(0.5), true)));
+        assert_eq!(codec.encode(&hold(0.5), true), Say::Enable);
+    }
+
+    #[test]
+    fn one_whose_registers_have_changed_is_damped_and_not_driven() {
+        let mut codec = running();
+        codec.has_changed(CHANGED);
+        assert!(damps(codec.encode(&hold(0.5), true)), "what only asks would keep its last command alive");
+        assert!(damps(codec.encode(&ServoCommand::Damp, true)));
+        let mut servo = ServoState::UNKNOWN;
+        codec.decode(&said(Output::On), true, &mut servo);
+        assert_eq!((servo.doing, servo.fault.code), (Doing::Faulted, 256));
+        codec.is_deaf();
+        for command in [hold(0.5), ServoCommand::Damp] {
+            assert_eq!(codec.encode(&command, true), Say::Disable, "nothing else is heard");
+        }
+    }
+
+    #[test]
+    fn before_it_has_been_heard_nothing_is_commanded() {
+        let mut codec = Codec::new(DRIVE, Mounting::default());
+        assert_eq!(codec.encode(&hold(0.0), true), Say::Ask);
+        assert_eq!(codec.encode(&ServoCommand::Stop, true), Say::Disable);
+    }
+
+    #[test]
+    fn one_that_does_not_say_what_it_does_is_as_it_was_told_if_it_has_answered_that() {
+        let mut codec = Codec::new(DRIVE, Mounting::default());
+        codec.encode(&ServoCommand::Stop, true);
+        codec.heard(Output::AsTold, true);
+        codec.encode(&hold(0.5), true);
+        codec.heard(Output::AsTold, true);
+        assert_eq!(codec.encode(&hold(0.5), true), Say::Enable);
+        // The answer to something older says nothing of it.
+        codec.heard(Output::AsTold, false);
+        assert!(damps(codec.encode(&hold(0.5), true)));
+        assert_eq!(codec.encode(&hold(0.5), true), Say::Enable);
+        codec.heard(Output::AsTold, true);
+        assert!(matches!(codec.encode(&hold(0.5), true), Say::Command(codes) if codes.kp > 0));
+    }
+
+    #[test]
+    fn damping_has_no_position_gain_and_stands_still_on_average() {
+        for (most, bits) in [([12.5, 280.0, 1.0], 12), ([12.5, 20.0, 200.0], 12), ([12.57, 44.0, 17.0], 16)] {
+            let drive = Drive { ranges: most, bits, ..DRIVE };
+            let mut codec = codec(drive.clone());
+            codec.heard(Output::On, true);
+            codec.enables = 1;
+            let said = [0; 2].map(|_| codec.encode(&ServoCommand::Damp, true));
+            let [Say::Command(one), Say::Command(other)] = said else { panic!() };
+            assert_eq!((one.kp, other.kd), (0, drive.kd().encode(1.0)));
+            let (velocity, torque) = (drive.velocity(), drive.torque());
+            assert!((velocity.decode(one.velocity) + velocity.decode(other.velocity)).abs() < 1e-9);
+            assert!((torque.decode(one.torque) + torque.decode(other.torque)).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_mirrored_joint_is_mirrored_both_ways() {
+        let mut codec = Codec::new(DRIVE, Mounting { sign: -1.0, offset: 0.25 });
+        let target = PositionCommand { velocity: 1.0, torque: 2.0, ..PositionCommand::hold(-0.25) };
+        let codes = codec.follow(&target);
+        assert!((DRIVE.position().decode(codes.position) - 0.5).abs() < 0.001);
+        assert!((DRIVE.velocity().decode(codes.velocity) + 1.0).abs() < 0.02);
+        assert!((DRIVE.torque().decode(codes.torque) + 2.0).abs() < 0.01);
+        let mut servo = ServoState::UNKNOWN;
+        codec.decode(&said(Output::On), true, &mut servo);
+        assert!((servo.position + 0.25).abs() < 0.001);
+        codec.decode(&Said { position: 0xffff, ..said(Output::On) }, true, &mut servo);
+        assert_eq!(servo.position, f64::NEG_INFINITY);
+    }
+
+    #[test]
+    fn a_position_that_has_gone_round_is_no_position() {
+        let (mut codec, mut servo) = (running(), ServoState::UNKNOWN);
+        for position in [0xfff0, 0x0010] {
+            assert_eq!(servo.fault, Fault::NONE);
+            codec.decode(&Said { position, ..said(Output::On) }, true, &mut servo);
+        }
+        assert_eq!((servo.fault, servo.doing), (JUMPED, Doing::Faulted));
+        assert!(damps(codec.encode(&hold(0.5), true)));
+    }
+
+    #[test]
+    fn velocities_of_another_model_end_in_damping() {
+        let (mut codec, mut servo) = (running(), ServoState::UNKNOWN);
+        for tick in 0..400_u16 {
+            servo.at_ns = i64::from(tick) * 1_000_000;
+            // 2 rad/s, told as 4.
+            let position = DRIVE.position().encode(f64::from(tick) * 0.002);
+            let velocity = DRIVE.velocity().encode(4.0);
+            codec.decode(&Said { position, velocity, ..said(Output::On) }, true, &mut servo);
+        }
+        assert_eq!(servo.fault, UNFIT);
+        assert!(damps(codec.encode(&hold(0.5), true)));
+    }
+}

@@ -1,0 +1,71 @@
+//! The codes of a servo, and the gains it is driven with.
+
+use crate::{Carries, Mounting};
+use khz_wire::mit::Scale;
+
+/// What the codes of a servo mean, and the gains it is driven with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drive {
+    /// Position gain, N·m/rad.
+    pub kp: f64,
+    /// Velocity gain, N·m·s/rad.
+    pub kd: f64,
+    /// Velocity gain while it damps, N·m·s/rad.
+    pub damping: f64,
+    /// Half the ranges of position, velocity and torque: rad, rad/s, N·m.
+    pub ranges: [f64; 3],
+    /// The greatest gains of position and velocity there is a code for.
+    pub most: [f64; 2],
+    /// How many bits codes have, but for positions, which have 16.
+    pub bits: u32,
+}
+
+impl Drive {
+    /// Codes of position.
+    pub const fn position(&self) -> Scale {
+        Scale::symmetric(self.ranges[0], 16)
+    }
+
+    /// Codes of velocity.
+    pub const fn velocity(&self) -> Scale {
+        Scale::symmetric(self.ranges[1], self.bits)
+    }
+
+    /// Codes of torque.
+    pub const fn torque(&self) -> Scale {
+        Scale::symmetric(self.ranges[2], self.bits)
+    }
+
+    /// Codes of the position gain.
+    pub const fn kp(&self) -> Scale {
+        Scale::new(0.0, self.most[0], self.bits)
+    }
+
+    /// Codes of the velocity gain.
+    pub const fn kd(&self) -> Scale {
+        Scale::new(0.0, self.most[1], self.bits)
+    }
+
+    /// What can be sent and received; see [`crate::FamilySettings::carries`].
+    pub fn carries(&self, mounting: &Mounting) -> Carries {
+        let [position, velocity, torque] = self.ranges;
+        Carries {
+            zero: mounting.offset,
+            position,
+            velocity,
+            torque,
+            max_torque: 0.0,
+            least_max_torque: 0.0,
+            kp_scale: true,
+            kd_scale: true,
+            velocity_asked: true,
+            reported: [position, velocity],
+            reported_steps: [self.position().step(), self.velocity().step()],
+        }
+    }
+
+    /// See [`crate::FamilySettings::targets`].
+    pub fn targets(&self, limits: [f64; 2], mounting: &Mounting) -> [f64; 2] {
+        mounting.narrow(limits, |servo| self.position().inside(servo))
+    }
+}

@@ -1,0 +1,311 @@
+//! Servos in MIT mode, whichever family: position, velocity, two gains and a torque in each command, and one reply to it.
+//!
+//! What families have in common is here; what they send and what their frames say is a [`Protocol`]: [`crate::damiao`],
+//! [`crate::robstride`], [`crate::cubemars`].
+//!
+//! # What is different from moteus
+//! - The position and velocity gains travel with every command, so the robot file has them.
+//! - Their watchdog switches the output off: a joint that is cut off goes limp. Damping exists only while commands come.
+//! - No greatest torque travels.
+//! - A fault is cleared before the first tick only, never by the loop.
+//! - The output has to be enabled by a frame of its own. That is done after each [`ServoCommand::Stop`]: a servo that is
+//!   found off in between has lost its power or was switched off by somebody, and is left alone. One that is found on after a
+//!   stop is switched off before it is driven.
+//! - What was set before the first tick is lost with the power. So a run writes its *mark*, 1 to 15 steps of something that no servo
+//!   has had before and that does no harm: whatever a servo has in its flash, it is something else. It is read before
+//!   a servo is enabled and after every missed reply. One that tells something else, or of somebody else's write, is taken for faulted:
+//!   it is not driven until it has been made ready again.
+//! - The range of a code is not in the frame. Where a servo cannot be asked for it, its velocities are compared with
+//!   its positions while it moves (`motion`).
+//! - A reply carries nothing that names its request; see below.
+//!
+//! # Which request does a reply answer?
+//! Each request has exactly one reply, and a servo keeps the order. While every command is answered within its cycle, the
+//! next state answers this cycle's. After a miss the servo is out of step: in the next cycle a register is read instead of a
+//! command, and its value, which cannot be mistaken, shows that nothing older is to come. As long as it does not come,
+//! commands and registers take turns; so a bus carries no more than it does otherwise, and a servo that nobody hears is still told
+//! to stop. Thirteen registers take turns.
+//!
+//! Where no register can be read, nothing is sent for 5 ms after a miss: what has not come by then never will, as far
+//! as anybody knows. Then comes a command, and if that is missed, too, quiet again.
+//!
+//! What cannot be distinguished: a reply that comes more than 200 cycles after a miss, or, without registers, later than that
+//! quiet; and the reply to somebody else's request if it comes before this cycle's own. Further replies within a cycle are duplicates,
+//! and keep a robot from being armed.
+
+pub(crate) mod by_hand;
+pub(crate) mod codec;
+mod drive;
+mod motion;
+pub(crate) mod queries;
+
+pub use drive::Drive;
+
+use crate::{Fault, Mode, Plan, Request, ServoCommand, ServoState, Servos, Taken};
+use codec::Codec;
+use khz_wire::Frame;
+use khz_wire::mit::Codes;
+use queries::{Answer, Marked, Queries, Turn};
+use std::fmt::Debug;
+
+/// What one servo is told, and what its frames say: all that is different from family to family.
+///
+/// # Realtime contract
+/// Nothing here allocates, but for making it.
+pub trait Protocol: Debug + Send {
+    /// How many registers can be read as marks; [`queries::MARKS`] or 0.
+    const MARKS: usize;
+
+    /// The servo's id.
+    fn id(&self) -> u8;
+
+    /// Its codes, and the gains it is driven with.
+    fn drive(&self) -> &Drive;
+
+    /// The frame that says this.
+    fn frame(&self, say: Say) -> Frame;
+
+    /// It has been made ready with this mark.
+    fn made_ready(&mut self, mark: u32);
+
+    /// The frame is one of its replies.
+    fn is_from(&self, frame: &Frame) -> bool;
+
+    /// What one of its replies says.
+    fn hear(&self, frame: &Frame) -> Heard;
+
+    /// The frame is of a second servo with its id, although it is none of its replies.
+    fn is_from_twin(&mut self, frame: &Frame) -> bool {
+        let _ = frame;
+        false
+    }
+}
+
+/// What is said to a servo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Say {
+    /// Follow, or damp.
+    Command(Codes),
+    /// Output on.
+    Enable,
+    /// Output off.
+    Disable,
+    /// Tell your state, and change nothing. It may be sent as [`Say::Disable`]: the output is off.
+    Ask,
+    /// Tell the register of this mark.
+    Mark(usize),
+}
+
+/// What a reply says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Heard {
+    /// What the servo does and measures.
+    State(Said),
+    /// A register, with its mark if it is one.
+    Register {
+        /// Which mark.
+        mark: Option<usize>,
+        /// It is not as it was set before the first tick.
+        changed: bool,
+        /// Nor does the servo take commands any more.
+        deaf: bool,
+    },
+    /// Something that says nothing of its state, or was not asked for.
+    Aside,
+    /// Nothing that can be read.
+    Nothing,
+}
+
+/// A state, in codes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Said {
+    /// What its output does.
+    pub output: Output,
+    /// The same in the family's words, and
+    pub mode: Mode,
+    /// the fault it tells of.
+    pub fault: Fault,
+    /// As it travels, as are the next two.
+    pub position: u16,
+    /// See [`Said::position`].
+    pub velocity: u16,
+    /// See [`Said::position`].
+    pub torque: u16,
+    /// °C; NaN if it does not tell.
+    pub celsius: f64,
+}
+
+/// What the output of a servo does, as far as it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// No torque.
+    Off,
+    /// It carries out commands.
+    On,
+    /// It has switched itself off, or is about to.
+    Faulted,
+    /// It does not say: as it was told last.
+    AsTold,
+}
+
+/// The servos of one family on one bus.
+#[derive(Debug)]
+pub struct Bus<P> {
+    servos: Vec<Servo<P>>,
+}
+
+impl<P> Default for Bus<P> {
+    fn default() -> Self {
+        Self { servos: Vec::new() }
+    }
+}
+
+/// One servo: its frames, and which of its requests are unanswered.
+#[derive(Debug)]
+struct Servo<P> {
+    number: usize,
+    protocol: P,
+    codec: Codec,
+    queries: Queries,
+    turn: Turn,
+    /// Reads the mark of the turn.
+    mark: Frame,
+    command: Frame,
+    /// It was seen to be set as it was before the first tick since it was last told to stop.
+    verified: bool,
+}
+
+impl<P: Protocol> Bus<P> {
+    /// Adds a servo; of several whose replies look the same, only the first one is read.
+    pub fn add<F>(&mut self, plan: &Plan<F>, protocol: P) {
+        let off = protocol.frame(Say::Disable);
+        self.servos.push(Servo {
+            number: plan.servo,
+            codec: Codec::new(protocol.drive().clone(), plan.mounting),
+            protocol,
+            queries: Queries::new(P::MARKS),
+            turn: Turn::default(),
+            mark: off,
+            command: off,
+            verified: false,
+        });
+    }
+
+    /// A frame that is no reply of these servos.
+    fn take_unknown(&mut self, frame: &Frame) -> Taken {
+        for servo in &mut self.servos {
+            if servo.protocol.is_from_twin(frame) {
+                return Taken::Duplicate { servo: servo.number };
+            }
+        }
+        Taken::Unexpected
+    }
+}
+
+impl<P: Protocol> Servo<P> {
+    fn begin(&mut self, command: &ServoCommand) {
+        if self.queries.has_been_silent() {
+            self.codec.has_changed(codec::SILENT);
+        }
+        self.verified &= *command != ServoCommand::Stop;
+        // Where nothing can be read, nothing can be verified.
+        let verified = self.verified || P::MARKS == 0;
+        let verify = !verified && self.codec.is_to_be_enabled(command);
+        self.turn = self.queries.next(verify);
+        if let Some(mark) = self.turn.mark {
+            self.mark = self.protocol.frame(Say::Mark(mark));
+        }
+        if self.turn.command {
+            let may_enable = verified && !self.queries.is_doubtful();
+            self.command = self.protocol.frame(self.codec.encode(command, may_enable));
+        }
+    }
+
+    /// The parts of the present turn: the frame, and whether it is the command.
+    fn part(&self, part: usize) -> Option<(&Frame, bool)> {
+        let mark = self.turn.mark.map(|_| (&self.mark, false));
+        let command = self.turn.command.then_some((&self.command, true));
+        mark.into_iter().chain(command).nth(part)
+    }
+
+    fn take_register(&mut self, mark: Option<usize>, changed: bool, deaf: bool) -> Taken {
+        let servo = self.number;
+        if changed {
+            self.codec.has_changed(codec::CHANGED);
+        }
+        if deaf {
+            self.codec.is_deaf();
+        }
+        // Nobody writes registers within the loop; a mark is read.
+        let marked = mark.map_or(Marked::No, |mark| self.queries.marked(mark));
+        if marked != Marked::No && mark == Some(0) {
+            self.verified = true;
+        }
+        match marked {
+            Marked::Alone { sent_ns } => Taken::Answer { servo, sent_ns },
+            Marked::Yes => Taken::Aside,
+            Marked::No => Taken::Unexpected,
+        }
+    }
+
+    fn take(&mut self, frame: &Frame, state: &mut ServoState) -> Taken {
+        let servo = self.number;
+        let said = match self.protocol.hear(frame) {
+            Heard::State(said) => said,
+            Heard::Register { mark, changed, deaf } => return self.take_register(mark, changed, deaf),
+            Heard::Aside => return Taken::Aside,
+            Heard::Nothing => return Taken::Unexpected,
+        };
+        match self.queries.answered() {
+            Answer::News { sent_ns, newest } => {
+                state.at_ns = sent_ns;
+                self.codec.decode(&said, newest, state);
+                Taken::State { servo, sent_ns, newest }
+            }
+            Answer::Duplicate => Taken::Duplicate { servo },
+            Answer::Unknown => Taken::Late { servo },
+        }
+    }
+}
+
+impl<P: Protocol> Servos for Bus<P> {
+    fn made_ready(&mut self, mark: u32) {
+        self.servos.iter_mut().for_each(|servo| servo.protocol.made_ready(mark));
+    }
+
+    fn turns(&self) -> usize {
+        self.servos.len()
+    }
+
+    fn servos(&self, turn: usize) -> &[usize] {
+        self.servos.get(turn).map_or(&[], |servo| std::slice::from_ref(&servo.number))
+    }
+
+    fn begin(&mut self, commands: &[ServoCommand]) {
+        for servo in &mut self.servos {
+            servo.begin(&commands[servo.number]);
+        }
+    }
+
+    fn request(&self, turn: usize, part: usize) -> Option<Request<'_>> {
+        let servo = self.servos.get(turn)?;
+        let (frame, _) = servo.part(part)?;
+        Some(Request { frame, to: Some(servo.protocol.id()), replies: 1 })
+    }
+
+    fn sent(&mut self, turn: usize, part: usize, now_ns: i64) {
+        let servo = &mut self.servos[turn];
+        match servo.part(part) {
+            Some((_, true)) => servo.queries.sent(now_ns),
+            Some((_, false)) => servo.queries.sent_mark(now_ns),
+            None => {}
+        }
+    }
+
+    fn take(&mut self, frame: &Frame, states: &mut [ServoState]) -> Taken {
+        match self.servos.iter_mut().find(|servo| servo.protocol.is_from(frame)) {
+            Some(servo) => servo.take(frame, &mut states[servo.number]),
+            None => self.take_unknown(frame),
+        }
+    }
+}
