@@ -67,13 +67,19 @@ pub mod parameter {
     pub const REPORT_PERIOD: u16 = 0x7026;
     /// 50 µs each; 0: no watchdog.
     pub const TIMEOUT: u16 = 0x7028;
+    /// The same of a CyberGear.
+    pub const CYBERGEAR_TIMEOUT: u16 = 0x200c;
     /// Where positions begin after power-up; 0: at 0 to one turn, 1: at half a turn either way.
     pub const ZERO_STATE: u16 = 0x7029;
     /// 1: no damping while it is off.
     pub const DAMPER: u16 = 0x702a;
+    /// What is wrong, by bit; a state has room for six groups of them ([`super::FAULTS`]).
+    pub const FAULTS: u16 = 0x3022;
+    /// What is about to be wrong, by bit.
+    pub const WARNINGS: u16 = 0x3023;
 
     /// What the maker's documents call them.
-    pub const NAMES: [(u16, &str); 26] = [
+    pub const NAMES: [(u16, &str); 29] = [
         (RUN_MODE, "run_mode"),
         (0x7006, "iq_ref"),
         (0x700a, "spd_ref"),
@@ -100,6 +106,9 @@ pub mod parameter {
         (ZERO_STATE, "zero_sta"),
         (DAMPER, "damper"),
         (0x702b, "add_offset"),
+        (CYBERGEAR_TIMEOUT, "CAN_TIMEOUT"),
+        (FAULTS, "faultSta"),
+        (WARNINGS, "warnSta"),
     ];
 
     /// How many bytes an integer has; 0: it is a float.
@@ -107,7 +116,7 @@ pub mod parameter {
         match parameter {
             RUN_MODE | ZERO_STATE | DAMPER | 0x702c | 0x702d => 1,
             REPORT_PERIOD => 2,
-            TIMEOUT | 0x3022 | 0x3023 => 4,
+            TIMEOUT | CYBERGEAR_TIMEOUT | FAULTS | WARNINGS => 4,
             _ => 0,
         }
     }
@@ -278,6 +287,8 @@ pub enum Reply {
     Version {
         /// The id of the servo.
         id: u8,
+        /// To this host.
+        host: u8,
         /// Its parts.
         version: [u8; 4],
     },
@@ -285,6 +296,8 @@ pub enum Reply {
     Faults {
         /// The id of the servo.
         id: u8,
+        /// To this host.
+        host: u8,
         /// By bit; see the manuals.
         faults: u32,
         /// By bit.
@@ -303,12 +316,12 @@ impl Reply {
                 let failed = u16::from(value.is_none()) << 8;
                 frame(kind::READ, failed | u16::from(id), host, [low, high, 0, 0, a, b, c, d])
             }
-            Self::Version { id, version: [a, b, c, d] } => {
-                frame(kind::STATE, id.into(), 0, [VERSION[0], VERSION[1], 0x56, a, b, c, d, 0])
+            Self::Version { id, host, version: [a, b, c, d] } => {
+                frame(kind::STATE, id.into(), host, [VERSION[0], VERSION[1], 0x56, a, b, c, d, 0])
             }
-            Self::Faults { id, faults, warnings } => {
+            Self::Faults { id, host, faults, warnings } => {
                 let ([a, b, c, d], [e, f, g, h]) = (faults.to_le_bytes(), warnings.to_le_bytes());
-                frame(kind::FAULTS, id.into(), 0, [a, b, c, d, e, f, g, h])
+                frame(kind::FAULTS, id.into(), host, [a, b, c, d, e, f, g, h])
             }
         }
     }
@@ -330,7 +343,7 @@ impl Reply {
             kind::FAULTS => {
                 let [a, b, c, d, e, f, g, h] = payload;
                 let (faults, warnings) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-                Some(Self::Faults { id, faults, warnings })
+                Some(Self::Faults { id, host, faults, warnings })
             }
             _ => None,
         }

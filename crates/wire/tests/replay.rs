@@ -20,6 +20,9 @@ fn seeds() -> Vec<Vec<u8>> {
         "rs485",
         "pi3hat",
         "slcan",
+        "damiao",
+        "robstride",
+        "cubemars",
     ];
     let mut seeds = Vec::new();
     for vector in files.iter().flat_map(|file| vectors(&format!("{file}.json"))) {

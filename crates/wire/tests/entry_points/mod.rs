@@ -13,7 +13,7 @@ use khz_wire::{
 pub type EntryPoint = fn(&[u8]);
 
 /// Name and function of each.
-pub const ALL: [(&str, EntryPoint); 9] = [
+pub const ALL: [(&str, EntryPoint); 11] = [
     ("subframes", subframes),
     ("fdcanusb", fdcanusb),
     ("rs485", rs485),
@@ -23,6 +23,8 @@ pub const ALL: [(&str, EntryPoint); 9] = [
     ("pi3hat", pi3hat),
     ("udp", udp),
     ("damiao", damiao),
+    ("robstride", robstride),
+    ("cubemars", cubemars),
 ];
 
 /// Iterates; the rest never grows.
@@ -195,5 +197,42 @@ pub fn damiao(bytes: &[u8]) {
         let codes = Codes::from_bytes(command);
         assert_eq!(codes.to_bytes(), command);
         assert_eq!(Special::from_bytes(codes.beside_special_codes().to_bytes()), None);
+    }
+}
+
+/// Parses as every kind of RobStride frame, the identifier first; what was understood survives the way back.
+pub fn robstride(bytes: &[u8]) {
+    use khz_wire::robstride::{Reply, Request, State, kind, parameter, parts};
+    let Some((id, payload)) = bytes.split_first_chunk() else { return };
+    let id = u32::from_be_bytes(*id) & 0x1fff_ffff;
+    let Some(mut frame) = Frame::classic(id, &payload[..payload.len().min(8)]) else { return };
+    frame.extended = true;
+    if let Some((request, to, host)) = Request::parse(&frame) {
+        let written = request.to_frame(to, host.unwrap_or_default());
+        assert_eq!(Request::parse(&written), Some((request, to, host)));
+    }
+    if let Some(state) = State::parse(&frame) {
+        let (kind, ..) = parts(&frame).expect("a state has parts");
+        assert_eq!(state.to_frame(kind), frame);
+        assert_eq!(Reply::parse(&frame).is_some(), kind == kind::STATE);
+    }
+    if let Some(reply) = Reply::parse(&frame) {
+        assert_eq!(Reply::parse(&reply.to_frame()).map(|again| again.to_frame()), Some(reply.to_frame()));
+        if let Reply::Value { parameter, value: Some(value), .. } = reply {
+            let _ = parameter::value(parameter, parameter::number(parameter, value));
+        }
+    }
+    if let Some((id, version)) = Reply::version(&frame) {
+        let written = Reply::Version { id, host: 0, version }.to_frame();
+        assert_eq!(Reply::version(&written), Some((id, version)));
+    }
+}
+
+/// Parses as a state; what was understood is written as the same bytes.
+pub fn cubemars(bytes: &[u8]) {
+    use khz_wire::cubemars::{State, error_name};
+    if let Some(state) = State::parse(bytes) {
+        assert_eq!(state.to_bytes()[..bytes.len()], *bytes);
+        assert!(!error_name(state.error).is_empty());
     }
 }
