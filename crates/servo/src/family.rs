@@ -1,6 +1,6 @@
 //! The list of families.
 
-use crate::{ByHand, FamilySettings, Plan, Servos, damiao, mit, moteus};
+use crate::{ByHand, FamilySettings, Plan, Servos, cubemars, damiao, mit, moteus, robstride};
 use khz_settings::words;
 use khz_wire::{Address, Frame};
 
@@ -11,6 +11,10 @@ words! {
         Moteus = "moteus",
         /// Damiao (DM4310 and relatives), in MIT mode.
         Damiao = "damiao",
+        /// RobStride and the CyberGear, by their private protocol.
+        Robstride = "robstride",
+        /// CubeMars (T-Motor) AK, in MIT mode.
+        Cubemars = "cubemars",
     }
 }
 
@@ -21,19 +25,25 @@ pub enum Family {
     Moteus(moteus::Settings),
     /// Damiao in MIT mode.
     Damiao(damiao::Settings),
+    /// RobStride and the CyberGear.
+    Robstride(robstride::Settings),
+    /// CubeMars AK in MIT mode.
+    Cubemars(cubemars::Settings),
 }
 
 impl Family {
     /// The families that may be on a bus of which nobody knows, in the order in which to ask for them.
     ///
     /// Requests of one family may be commands to another, so the next is asked only if nobody has answered: to a moteus those of a
-    /// Damiao are a broadcast that writes, and a motor set to classic CAN disturbs every frame of CAN-FD.
+    /// Damiao are a broadcast that writes, and a motor set to classic CAN disturbs every frame of CAN-FD. A CubeMars cannot be asked
+    /// without being switched off.
     pub fn possible() -> Vec<Self> {
         let damiao = |can_fd| {
             let file = damiao::DamiaoSettings { can_fd, ..damiao::DamiaoSettings::default() };
             Self::Damiao(damiao::Settings::of(&file, 0))
         };
-        vec![Self::default(), damiao(false), damiao(true)]
+        let robstride = Self::Robstride(robstride::Settings::of(&robstride::RobstrideSettings::default()));
+        vec![Self::default(), robstride, damiao(false), damiao(true)]
     }
 
     /// Its name.
@@ -41,6 +51,8 @@ impl Family {
         match self {
             Self::Moteus(_) => FamilyName::Moteus,
             Self::Damiao(_) => FamilyName::Damiao,
+            Self::Robstride(_) => FamilyName::Robstride,
+            Self::Cubemars(_) => FamilyName::Cubemars,
         }
     }
 
@@ -49,6 +61,8 @@ impl Family {
         match self {
             Self::Moteus(settings) => settings,
             Self::Damiao(settings) => settings,
+            Self::Robstride(settings) => settings,
+            Self::Cubemars(settings) => settings,
         }
     }
 
@@ -57,6 +71,8 @@ impl Family {
         match self {
             Self::Moteus(settings) => settings,
             Self::Damiao(settings) => settings,
+            Self::Robstride(settings) => settings,
+            Self::Cubemars(settings) => settings,
         }
     }
 }
@@ -79,12 +95,17 @@ pub type ServoPlan = Plan<Family>;
 pub fn on_bus(plans: &[ServoPlan]) -> Vec<Box<dyn Servos>> {
     let mut moteus = moteus::Bus::default();
     let mut damiao = mit::Bus::default();
+    let mut robstride = mit::Bus::default();
+    let mut cubemars = mit::Bus::default();
     for plan in plans {
         match &plan.family {
             Family::Moteus(settings) => moteus.add(&plan.of(settings)),
             Family::Damiao(settings) => damiao.add(plan, damiao::Protocol::of(&plan.of(settings))),
+            Family::Robstride(settings) => robstride.add(plan, robstride::Protocol::of(&plan.of(settings))),
+            Family::Cubemars(settings) => cubemars.add(plan, cubemars::Protocol::of(&plan.of(settings))),
         }
     }
-    let all: [Box<dyn Servos>; 2] = [Box::new(moteus), Box::new(damiao)];
+    let all: [Box<dyn Servos>; 4] =
+        [Box::new(moteus), Box::new(damiao), Box::new(robstride), Box::new(cubemars)];
     all.into_iter().filter(|servos| servos.turns() > 0).collect()
 }

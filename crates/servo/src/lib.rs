@@ -14,6 +14,8 @@
 //! | [`exchange`] | what is said to a servo before it may be driven |
 //! | [`mit`] | what all families in MIT mode have in common |
 //! | [`damiao`] | Damiao |
+//! | [`robstride`] | RobStride, and the CyberGear |
+//! | [`cubemars`] | CubeMars AK |
 //! | [`moteus`] | mjbots' moteus: the register protocol |
 //!
 //! A new family is a module that implements [`Servos`], [`FamilySettings`] and [`ByHand`], and a line in [`family`].
@@ -26,12 +28,14 @@ pub mod about;
 pub mod by_hand;
 pub mod carries;
 pub mod command;
+pub mod cubemars;
 pub mod damiao;
 pub mod exchange;
 pub mod family;
 pub mod mit;
 pub mod moteus;
 mod mounting;
+pub mod robstride;
 pub mod state;
 
 pub use about::{FamilySettings, Plan};

@@ -41,6 +41,8 @@ pub mod kind {
     /// Here is 0.
     pub const SET_ZERO: u8 = 6;
     pub const SET_ID: u8 = 7;
+    /// A parameter of the table that a CyberGear keeps without power. Undocumented: known from CyberGear-with-python.
+    pub const READ_STORED: u8 = 9;
     pub const READ: u8 = 17;
     /// Lost with the power unless it is stored.
     pub const WRITE: u8 = 18;
@@ -193,6 +195,8 @@ pub enum Request {
     SetId(u8),
     /// Tell a parameter.
     Read(u16),
+    /// Tell a parameter of the stored table; a CyberGear's only.
+    ReadStored(u16),
     /// Take a parameter's value.
     Write(u16, [u8; 4]),
     /// Keep all parameters.
@@ -205,6 +209,8 @@ pub enum Request {
 
 /// The payload of requests that must not come by accident.
 const COUNTED: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
+/// How the stored table calls a number of four bytes without a sign. The byte after it means nothing.
+const STORED_U32: u8 = 4;
 /// The first bytes of the question for the version, and of its answer.
 const VERSION: [u8; 2] = [0x00, 0xc4];
 
@@ -225,6 +231,7 @@ impl Request {
             Self::SetZero => (kind::SET_ZERO, host, first(1)),
             Self::SetId(new) => (kind::SET_ID, u16::from(new) << 8 | host, first(1)),
             Self::Read(number) => (kind::READ, host, parameter(number, [0; 4])),
+            Self::ReadStored(number) => (kind::READ_STORED, host, parameter(number, [0; 4])),
             Self::Write(number, value) => (kind::WRITE, host, parameter(number, value)),
             Self::Store => (kind::STORE, host, COUNTED),
             Self::Report(on) => {
@@ -251,6 +258,7 @@ impl Request {
             kind::SET_ZERO => Self::SetZero,
             kind::SET_ID => Self::SetId((data >> 8) as u8),
             kind::READ => Self::Read(number),
+            kind::READ_STORED => Self::ReadStored(number),
             kind::WRITE => Self::Write(number, value),
             kind::STORE => Self::Store,
             kind::REPORT => Self::Report(payload[6] == 1),
@@ -282,6 +290,17 @@ pub enum Reply {
         parameter: u16,
         /// Its value; `None`: there is none of this number.
         value: Option<[u8; 4]>,
+    },
+    /// A number of the stored table, four bytes.
+    Stored {
+        /// The id of the servo.
+        id: u8,
+        /// To this host.
+        host: u8,
+        /// Which parameter.
+        parameter: u16,
+        /// Its value.
+        value: [u8; 4],
     },
     /// The version of its firmware. It looks like a state at 0.038 rad from the negative end.
     Version {
@@ -316,6 +335,10 @@ impl Reply {
                 let failed = u16::from(value.is_none()) << 8;
                 frame(kind::READ, failed | u16::from(id), host, [low, high, 0, 0, a, b, c, d])
             }
+            Self::Stored { id, host, parameter, value: [a, b, c, d] } => {
+                let [low, high] = parameter.to_le_bytes();
+                frame(kind::READ_STORED, id.into(), host, [low, high, STORED_U32, 0, a, b, c, d])
+            }
             Self::Version { id, host, version: [a, b, c, d] } => {
                 frame(kind::STATE, id.into(), host, [VERSION[0], VERSION[1], 0x56, a, b, c, d, 0])
             }
@@ -339,6 +362,9 @@ impl Reply {
             kind::READ => {
                 let parameter = u16::from_le_bytes([low, high]);
                 Some(Self::Value { id, host, parameter, value: (data >> 8 == 0).then_some(value) })
+            }
+            kind::READ_STORED if payload[2] == STORED_U32 => {
+                Some(Self::Stored { id, host, parameter: u16::from_le_bytes([low, high]), value })
             }
             kind::FAULTS => {
                 let [a, b, c, d, e, f, g, h] = payload;

@@ -1,0 +1,79 @@
+//! A CubeMars by hand: nothing can be read but the state, and only one servo at a time can be asked.
+
+use super::{Settings, said};
+use crate::Mounting;
+use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted};
+use crate::mit::{self, Say};
+use khz_wire::Frame;
+use std::ops::RangeInclusive;
+
+/// Commands go to the id, replies may come on any other identifier; its maker's tool offers no more.
+const MOST_ID: u8 = 127;
+
+impl ByHand for Settings {
+    fn ids(&self) -> RangeInclusive<u8> {
+        1..=MOST_ID
+    }
+
+    fn everybody(&self) -> Option<Ask> {
+        None
+    }
+
+    /// Switches its output off: there is no other request that it answers and that does not make it move.
+    fn who(&self, id: u8) -> Vec<Ask> {
+        vec![self.ask(id, &Mounting::default(), Say::Disable)]
+    }
+
+    fn off(&self, id: u8) -> Frame {
+        self.frame(id, Say::Disable)
+    }
+
+    fn exchange(
+        &self,
+        id: u8,
+        mounting: &Mounting,
+        order: Option<&Order>,
+        registers: &[Wanted<'_>],
+    ) -> Result<Vec<Ask>, String> {
+        if !registers.is_empty() {
+            return Err(NO_REGISTERS.to_owned());
+        }
+        let ask = |say: Say| self.ask(id, mounting, say);
+        let Some(order) = order else {
+            return Err(
+                "a CubeMars tells its state only when it is commanded: give it a command, for example `stop`"
+                    .to_owned(),
+            );
+        };
+        let Some(driven) = mit::by_hand::driven(&self.drive, mounting, order, "a CubeMars")? else {
+            return Ok(vec![ask(Say::Disable)]);
+        };
+        if driven.watchdog_s.is_some() {
+            return Err("no host can set the watchdog of a CubeMars: give NaN if it may follow its last command for ever".to_owned());
+        }
+        let says = [Say::Disable, Say::Command(driven.damp), Say::Enable, Say::Command(driven.command)];
+        Ok(says.map(ask).into())
+    }
+
+    fn write(&self, _: u8, _: &Wanted<'_>, _: f64) -> Result<Vec<Ask>, String> {
+        Err(NO_REGISTERS.to_owned())
+    }
+
+    fn register(&self, _: &str) -> Option<u16> {
+        None
+    }
+}
+
+const NO_REGISTERS: &str =
+    "a CubeMars has no registers that can be read or written over CAN; its maker's tool sets it up";
+
+impl Settings {
+    fn ask(&self, id: u8, mounting: &Mounting, say: Say) -> Ask {
+        let (settings, mounting) = (self.clone(), *mounting);
+        let read = move |frame: &Frame| -> Option<Answer> {
+            let state = settings.state(id, frame)?;
+            Some(mit::by_hand::answer(id, &said(&state), &settings.drive, &mounting))
+        };
+        Ask { frame: self.frame(id, say), id: Some(id), answers: 1, read: Box::new(read) }
+    }
+}

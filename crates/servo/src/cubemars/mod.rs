@@ -1,0 +1,194 @@
+//! CubeMars (T-Motor) AK servos in MIT mode: one command and one reply of eight bytes per servo and cycle, on classic CAN.
+//!
+//! How they are driven is told by [`crate::mit`]. What is their own:
+//! - Nothing can be read but the state, and that only by a command: neither ranges nor the watchdog, which is off from the factory
+//!   and can be set with the maker's tool only. The robot file has to say that this is known (`cubemars.unwatched`).
+//! - A reply does not tell whether the output is on: it is as the servo was told last.
+//! - Some firmware replies on the identifier of its commands. So no second command is sent while a reply may be on its way.
+//! - After "set zero" it says nothing for a second.
+
+mod by_hand;
+mod settings;
+
+pub use settings::{CubemarsSettings, Model};
+
+use crate::mit::codec::Codec;
+use crate::mit::{self, Drive, Output, Said, Say};
+use crate::{Carries, Exchange, FamilySettings, Fault, Heard, Mode, Mounting, Plan, PositionCommand};
+use khz_wire::Frame;
+use khz_wire::cubemars::{self, State, error_name};
+use khz_wire::mit::Special;
+
+/// How one servo is set up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The identifier of its replies.
+    pub reply_id: u16,
+    /// Its codes and gains.
+    pub drive: Drive,
+}
+
+/// The gains of the last code, whichever the model: N·m/rad and N·m·s/rad.
+const MOST_GAINS: [f64; 2] = [500.0, 5.0];
+
+impl Settings {
+    /// What a robot file says of a servo. Without a model the ranges are those of the first; `khz check` refuses that.
+    pub fn of(file: &CubemarsSettings) -> Self {
+        let [position, velocity, torque] = file.model.unwrap_or_default().ranges();
+        Self {
+            reply_id: file.reply_id,
+            drive: Drive {
+                kp: file.kp,
+                kd: file.kd,
+                damping: file.damping,
+                ranges: [
+                    file.position_range.unwrap_or(position),
+                    file.velocity_range.unwrap_or(velocity),
+                    file.torque_range.unwrap_or(torque),
+                ],
+                most: MOST_GAINS,
+                bits: 12,
+            },
+        }
+    }
+
+    /// The frame that says this to the servo of this id. It is asked for its state by "off", which it is then.
+    fn frame(&self, id: u8, say: Say) -> Frame {
+        let payload = match say {
+            Say::Command(codes) => codes.beside_special_codes().to_bytes(),
+            Say::Enable => Special::Enable.to_bytes(),
+            // It has no registers, so no mark is ever sent.
+            Say::Disable | Say::Ask | Say::Mark(_) => Special::Disable.to_bytes(),
+        };
+        cubemars::frame(id.into(), payload)
+    }
+
+    /// The state that a frame tells of the servo of this id.
+    fn state(&self, id: u8, frame: &Frame) -> Option<State> {
+        let is_reply = !frame.extended && !frame.fd && frame.id == u32::from(self.reply_id);
+        State::parse(frame.payload()).filter(|state| is_reply && state.id == id)
+    }
+}
+
+impl FamilySettings for Settings {
+    fn carries(&self, mounting: &Mounting) -> Carries {
+        self.drive.carries(mounting)
+    }
+
+    fn targets(&self, limits: [f64; 2], mounting: &Mounting) -> [f64; 2] {
+        self.drive.targets(limits, mounting)
+    }
+
+    fn exchange(&self, id: u8) -> [Frame; 2] {
+        let codec = Codec::new(self.drive.clone(), Mounting::default());
+        let command = codec.follow(&PositionCommand::hold(0.0));
+        let rest =
+            State { id, position: 0x7fff, velocity: 0x7ff, torque: 0x7ff, temperature: Some(30), error: 0 };
+        [self.frame(id, Say::Command(command)), cubemars::frame(self.reply_id.into(), rest.to_bytes())]
+    }
+
+    fn replier(&self, frame: &Frame) -> Option<u8> {
+        let id = frame.payload().first().copied()?;
+        self.state(id, frame).map(|state| state.id)
+    }
+
+    fn cut_off(&self) -> &'static str {
+        "may follow its last command for ever: no host can read or set its watchdog"
+    }
+
+    fn modes(&self) -> Vec<(u64, &'static str)> {
+        vec![(0, MODE.name)]
+    }
+
+    fn ready(&self, id: u8, _: f64, _: u32) -> Vec<Exchange> {
+        let (settings, judged) = (self.clone(), self.clone());
+        vec![
+            Exchange {
+                what: "switch off".to_owned(),
+                if_silent: IF_SILENT,
+                frame: self.frame(id, Say::Disable),
+                judge: Box::new(move |frame| {
+                    settings.state(id, frame).map_or(Heard::SomethingElse, |_| Heard::Good)
+                }),
+            },
+            Exchange {
+                what: "tell its state".to_owned(),
+                if_silent: IF_SILENT,
+                frame: self.frame(id, Say::Ask),
+                judge: Box::new(move |frame| match judged.state(id, frame) {
+                    None => Heard::SomethingElse,
+                    Some(State { error: 0, .. }) => Heard::Good,
+                    Some(State { error, .. }) => Heard::Wrong(format!(
+                        "it says \"{}\", which no frame clears: find out why, and switch its power off and on",
+                        error_name(error)
+                    )),
+                }),
+            },
+        ]
+    }
+}
+
+/// Said of a motor that does not answer.
+const IF_SILENT: &str = "check its power, its id, the identifier of its replies (`cubemars.reply_id`), the bit rate (1 Mbit/s), and that it is \
+                         set to MIT mode";
+
+/// It does not tell what it is doing.
+const MODE: Mode = Mode { number: 0, name: "as told" };
+
+/// One servo, as [`mit`] drives it.
+#[derive(Debug)]
+pub struct Protocol {
+    settings: Settings,
+    id: u8,
+}
+
+impl Protocol {
+    /// The servo of a plan.
+    pub fn of(plan: &Plan<&Settings>) -> Self {
+        Self { settings: plan.family.clone(), id: plan.id }
+    }
+}
+
+impl mit::Protocol for Protocol {
+    const MARKS: usize = 0;
+
+    fn id(&self) -> u8 {
+        self.id
+    }
+
+    fn drive(&self) -> &Drive {
+        &self.settings.drive
+    }
+
+    fn frame(&self, say: Say) -> Frame {
+        self.settings.frame(self.id, say)
+    }
+
+    fn made_ready(&mut self, _: u32) {}
+
+    fn is_from(&self, frame: &Frame) -> bool {
+        self.settings.state(self.id, frame).is_some()
+    }
+
+    fn hear(&self, frame: &Frame) -> mit::Heard {
+        let state = self.settings.state(self.id, frame);
+        state.map_or(mit::Heard::Nothing, |state| mit::Heard::State(said(&state)))
+    }
+}
+
+/// What a state says.
+fn said(state: &State) -> Said {
+    let (output, fault) = match state.error {
+        0 => (Output::AsTold, Fault::NONE),
+        code => (Output::Faulted, Fault { code: code.into(), text: error_name(code) }),
+    };
+    Said {
+        output,
+        mode: MODE,
+        fault,
+        position: state.position,
+        velocity: state.velocity,
+        torque: state.torque,
+        celsius: state.temperature.map_or(f64::NAN, f64::from),
+    }
+}

@@ -1,0 +1,212 @@
+//! A RobStride servo by hand: a frame for each thing, and only one servo at a time can be asked.
+
+use super::ready::{self, Mark};
+use super::{Model, Settings, said};
+use crate::Mounting;
+use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted};
+use crate::mit::{self, Say};
+use khz_wire::Frame;
+use khz_wire::robstride::{MOST_ID, Reply, Request, State, kind, parameter, parts};
+use std::ops::RangeInclusive;
+
+/// Read of whoever is asked who it is. Of these a CyberGear has all but the watchdog.
+const TOLD: [u16; 4] = [parameter::VOLTAGE, parameter::RUN_MODE, parameter::TORQUE_LIMIT, parameter::TIMEOUT];
+
+/// Angle and velocity of the output as parameters: rad, rad/s.
+const POSITION: u16 = 0x7019;
+const VELOCITY: u16 = 0x701b;
+
+impl ByHand for Settings {
+    fn ids(&self) -> RangeInclusive<u8> {
+        1..=MOST_ID
+    }
+
+    fn everybody(&self) -> Option<Ask> {
+        None
+    }
+
+    /// The version of the firmware is not asked for: whether the request switches the output off, no source tells.
+    fn who(&self, id: u8) -> Vec<Ask> {
+        let told = TOLD.into_iter().filter(|&number| !self.cybergear || number != parameter::TIMEOUT);
+        let identity = self.ask(id, Request::Identity, move |reply| match reply {
+            Reply::Identity { number, .. } => {
+                let mut answer = Answer { id, ..Answer::default() };
+                answer.identity.serial = Some(number.map(|byte| format!("{byte:02x}")).concat());
+                Some(answer)
+            }
+            _ => None,
+        });
+        let mut asks = vec![identity];
+        asks.extend(told.map(|number| self.read(id, number)));
+        asks.extend(self.state_of(id, &Mounting::default()));
+        asks
+    }
+
+    fn off(&self, id: u8) -> Frame {
+        self.frame(id, Say::Disable)
+    }
+
+    fn exchange(
+        &self,
+        id: u8,
+        mounting: &Mounting,
+        order: Option<&Order>,
+        registers: &[Wanted<'_>],
+    ) -> Result<Vec<Ask>, String> {
+        let mut asks = match order {
+            Some(order) => self.order(id, mounting, order)?,
+            None => Vec::new(),
+        };
+        asks.extend(registers.iter().map(|wanted| self.read(id, wanted.number)));
+        asks.push(self.read(id, parameter::VOLTAGE));
+        asks.extend(self.state_of(id, mounting));
+        Ok(asks)
+    }
+
+    fn write(&self, id: u8, register: &Wanted<'_>, value: f64) -> Result<Vec<Ask>, String> {
+        let number = register.number;
+        let bytes = parameter::value(number, value);
+        let told = parameter::number(number, bytes);
+        let differs = if parameter::integer(number) > 0 { told != value } else { !value.is_finite() };
+        if differs {
+            return Err(format!("parameter 0x{number:04X} cannot be {value}"));
+        }
+        let write = self.state(id, &Mounting::default(), Request::Write(number, bytes));
+        Ok(vec![write, self.read(id, number)])
+    }
+
+    fn in_file(&self, told: &Answer) -> Vec<String> {
+        let limit = told.registers.get(&parameter::TORQUE_LIMIT).copied().unwrap_or(f64::NAN);
+        let fits = |model: &&Model| model.facts().torque.iter().any(|torque| (torque - limit).abs() < 0.01);
+        let fitting: Vec<_> = Model::ALL.iter().filter(fits).map(|model| model.word()).collect();
+        let model = *fitting.first().unwrap_or(&Model::default().word());
+        let guess = if fitting.is_empty() { "no known model".to_owned() } else { fitting.join(" or ") };
+        vec![
+            format!("# No servo tells its model. A torque limit of {limit} N·m: {guess}. Correct `model`."),
+            format!("robstride = {{ model = \"{model}\" }}"),
+        ]
+    }
+
+    fn register(&self, name: &str) -> Option<u16> {
+        let found = parameter::NAMES.iter().find(|(_, known)| known.eq_ignore_ascii_case(name));
+        found.map(|(number, _)| *number)
+    }
+}
+
+impl Settings {
+    /// A request, and how to read its answer.
+    fn ask(&self, id: u8, request: Request, read: impl Fn(Reply) -> Option<Answer> + Send + 'static) -> Ask {
+        let settings = self.clone();
+        Ask {
+            frame: self.request(id, request),
+            id: Some(id),
+            answers: 1,
+            read: Box::new(move |frame| {
+                let is_report = parts(frame).is_some_and(|(kind, ..)| kind == kind::REPORT);
+                settings.reply(id, frame).filter(|_| !is_report).and_then(&read)
+            }),
+        }
+    }
+
+    fn read(&self, id: u8, number: u16) -> Ask {
+        self.read_judged(id, number, |_| None)
+    }
+
+    /// A parameter that must be as it was written just now, or fit the robot file, for the servo to be driven.
+    fn required(&self, id: u8, number: u16, mark: Mark) -> Ask {
+        let settings = self.clone();
+        self.read_judged(id, number, move |told| ready::wrong(&settings, mark, number, told))
+    }
+
+    fn read_judged(
+        &self,
+        id: u8,
+        number: u16,
+        wrong: impl Fn(Option<[u8; 4]>) -> Option<String> + Send + 'static,
+    ) -> Ask {
+        self.ask(id, Request::Read(number), move |reply| match reply {
+            Reply::Value { parameter, value, .. } if parameter == number => {
+                let wrong = wrong(value);
+                Some(Answer { wrong, ..told(id, number, value) })
+            }
+            _ => None,
+        })
+    }
+
+    /// A request that is answered by the state.
+    fn state(&self, id: u8, mounting: &Mounting, request: Request) -> Ask {
+        let (drive, mounting) = (self.drive.clone(), *mounting);
+        self.ask(id, request, move |reply| match reply {
+            Reply::State(state) => Some(answer(id, &state, &drive, &mounting)),
+            _ => None,
+        })
+    }
+
+    /// What tells its state and changes nothing, but that a servo that reports by itself stops that. A CyberGear does not report; it
+    /// tells angle and velocity, and not whether its output is on.
+    fn state_of(&self, id: u8, mounting: &Mounting) -> Vec<Ask> {
+        if !self.cybergear {
+            return vec![self.state(id, mounting, Request::Report(false))];
+        }
+        let measured = |number: u16| {
+            let mounting = *mounting;
+            self.ask(id, Request::Read(number), move |reply| {
+                let Reply::Value { parameter, value: Some(value), .. } = reply else { return None };
+                let value = parameter::number(parameter, value);
+                let mut answer = Answer { id, ..Answer::default() };
+                match parameter {
+                    POSITION if parameter == number => answer.position = Some(mounting.to_joint(value)),
+                    VELOCITY if parameter == number => answer.velocity = Some(mounting.sign * value),
+                    _ => return None,
+                }
+                Some(answer)
+            })
+        };
+        vec![measured(POSITION), measured(VELOCITY)]
+    }
+
+    fn order(&self, id: u8, mounting: &Mounting, order: &Order) -> Result<Vec<Ask>, String> {
+        let state = |request: Request| self.state(id, mounting, request);
+        let off = state(Request::Stop { clear: false });
+        let Some(driven) = mit::by_hand::driven(&self.drive, mounting, order, "a RobStride")? else {
+            // What switches it off comes first: the next is sent only when the one before has been answered.
+            return Ok(vec![off, state(Request::Stop { clear: true })]);
+        };
+        if self.cybergear && driven.watchdog_s.is_some() {
+            return Err("the watchdog of a CyberGear cannot be set by hand here: give NaN if it may follow its last command for \
+                        ever"
+                .to_owned());
+        }
+        let timeout = driven.watchdog_s.map_or(0, ready::timeout).to_le_bytes();
+        let mark = Mark(timeout);
+        let mut asks = vec![off];
+        if !self.cybergear {
+            asks.push(state(Request::Report(false)));
+            asks.push(state(Request::Write(parameter::TIMEOUT, timeout)));
+        }
+        let required = [parameter::RUN_MODE, parameter::TORQUE_LIMIT, parameter::TIMEOUT];
+        let known = required.into_iter().filter(|&number| !self.cybergear || number != parameter::TIMEOUT);
+        asks.extend(known.map(|number| self.required(id, number, mark)));
+        let commands = [Request::Command(driven.damp), Request::Enable, Request::Command(driven.command)];
+        asks.extend(commands.map(state));
+        Ok(asks)
+    }
+}
+
+fn told(id: u8, number: u16, value: Option<[u8; 4]>) -> Answer {
+    let mut answer = Answer { id, ..Answer::default() };
+    let Some(value) = value else {
+        answer.refused = Some((number.into(), 1));
+        return answer;
+    };
+    let value = parameter::number(number, value);
+    if number == parameter::VOLTAGE {
+        answer.voltage = Some(value);
+    }
+    answer.registers.insert(number, value);
+    answer
+}
+
+fn answer(id: u8, state: &State, drive: &mit::Drive, mounting: &Mounting) -> Answer {
+    mit::by_hand::answer(id, &said(state), drive, mounting)
+}
