@@ -18,6 +18,18 @@ words! {
     }
 }
 
+impl FamilyName {
+    /// What people call its servos.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Moteus => "moteus",
+            Self::Damiao => "Damiao",
+            Self::Robstride => "RobStride",
+            Self::Cubemars => "CubeMars",
+        }
+    }
+}
+
 /// The family of a servo, with what a robot file says of it in that family's words.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Family {

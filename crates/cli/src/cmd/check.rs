@@ -106,7 +106,7 @@ fn summary(checked: &Checked, warnings: &[String]) -> Value {
             "name": servo.name,
             "id": servo.id,
             "family": servo.family.word(),
-            "model": servo.damiao.model.map(|model| model.word()),
+            "model": servo.model(),
             "position": servo.limits.position,
             "velocity": servo.limits.velocity,
             "torque": servo.limits.torque,
@@ -195,13 +195,13 @@ fn table(robot: &RobotConfig) -> String {
 
 /// The family, with the model where the file has one.
 fn family(servo: &ServoConfig) -> String {
-    let model = servo.damiao.model.map(|model| format!(" {model}"));
+    let model = servo.model().map(|model| format!(" {model}"));
     format!("{}{}", servo.family, model.unwrap_or_default())
 }
 
 /// The gains in N·m/rad and N·m·s/rad, if the file has them: a real moteus keeps its own.
 fn gains(is_emulated: bool, servo: &ServoConfig) -> [Option<f64>; 2] {
-    let known = is_emulated || servo.family == FamilyName::Damiao;
+    let known = is_emulated || servo.family != FamilyName::Moteus;
     servo.gains().map(|gain| known.then_some(gain))
 }
 

@@ -488,7 +488,9 @@ fn check_supervisor(robot: &RobotConfig, text: &str, reader: &mut Reader) {
         let title = format!("heat cannot lower the torque of `{}`", servo.name);
         let problem = Problem::warning("supervisor.temperature_soft_c", title)
             .at(at, "unless the controller limits its torque, this does nothing for it")
-            .help("a moteus needs `limits.torque`, `command.max_torque` and `query.temperature`; a Damiao cannot");
+            .help(
+                "a moteus needs `limits.torque`, `command.max_torque` and `query.temperature`; others cannot",
+            );
         reader.problems.push(problem);
     }
     let unlimited = |servo: &&ServoConfig| servo.limits.torque.is_none();

@@ -2,9 +2,8 @@
 
 use super::formats::written;
 use super::{FamilyName, RobotConfig, ServoConfig};
-use khz_servo::damiao;
+use khz_servo::{Family, damiao, robstride};
 use khz_settings::{Problem, Reader};
-use khz_wire::damiao::MOST_ID;
 
 /// Keys of a servo that mean something for one family only.
 pub(super) const OWN: &[(&str, FamilyName)] = &[
@@ -14,20 +13,25 @@ pub(super) const OWN: &[(&str, FamilyName)] = &[
     ("device.kd", FamilyName::Moteus),
     ("device.temperature_margin", FamilyName::Moteus),
     ("damiao", FamilyName::Damiao),
+    ("robstride", FamilyName::Robstride),
+    ("cubemars", FamilyName::Cubemars),
 ];
 
 pub(super) fn check(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
     check_keys(robot, i, servo, reader);
     check_bus(robot, i, servo, reader);
+    check_id(i, servo, reader);
     match servo.family {
-        FamilyName::Moteus => {}
-        FamilyName::Damiao => {
-            check_damiao(robot, i, servo, reader);
-            check_reach(robot, i, servo, reader);
-            check_rate(robot, reader);
-            check_still(robot, i, servo, reader);
-        }
+        FamilyName::Moteus => return,
+        FamilyName::Damiao => check_damiao(robot, i, servo, reader),
+        FamilyName::Robstride => check_robstride(i, servo, reader),
+        FamilyName::Cubemars => check_cubemars(robot, i, servo, reader),
     }
+    check_mit(robot, i, servo, reader);
+    check_gains(i, servo, reader);
+    check_reach(robot, i, servo, reader);
+    check_rate(robot, servo, reader);
+    check_still(robot, i, servo, reader);
 }
 
 /// A key that the servo's family does not have would be dropped silently.
@@ -37,12 +41,13 @@ fn check_keys(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut R
         let shared = reader.span(&format!("servo_defaults.{key}")).filter(|_| of_all);
         if let Some(span) = reader.span(&format!("servo[{i}].{key}")).or(shared) {
             let title = format!("`{key}` is for servos with `family = \"{family}\"`");
+            let own = servo.family.word();
             let help = match *key {
-                "damiao" => "write `family = \"damiao\"`, or remove it",
+                "damiao" | "robstride" | "cubemars" => format!("write `family = \"{family}\"`, or remove it"),
                 "device.kp" | "device.kd" => {
-                    "write `damiao.kp` and `damiao.kd`: its gains travel with every command"
+                    format!("write `{own}.kp` and `{own}.kd`: its gains travel with every command")
                 }
-                _ => "remove it",
+                _ => "remove it".to_owned(),
             };
             let problem = Problem::error(format!("servo[{i}].{key}"), title)
                 .at(span, format!("`{}` is a {}", servo.name, servo.family))
@@ -68,32 +73,189 @@ fn check_bus(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Re
     }
 }
 
-fn check_damiao(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
-    let place = |key: &str| format!("servo[{i}].{key}");
-    let Some(at) = written(i, "family", reader) else { return };
-    let file = &servo.damiao;
-    if file.model.is_none() {
-        let problem = Problem::error(place("damiao.model"), "which motor it is must be said")
-            .at(at.clone(), "what its codes mean depends on the model")
-            .help("write for example `damiao.model = \"4310\"`");
-        reader.problems.push(problem);
-    }
-    if servo.id > MOST_ID
+/// Every family has its own ids.
+fn check_id(i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let ids = servo.family().by_hand().ids();
+    if !ids.contains(&servo.id)
         && let Some(span) = written(i, "id", reader)
     {
-        let problem = Problem::error(place("id"), "its replies carry only four bits of the id")
-            .at(span, "more than 15")
-            .help("give the motor an id of 1 to 15 (its register 8)");
+        let (title, help) = match servo.family {
+            FamilyName::Damiao => (
+                "its replies carry only four bits of the id".to_owned(),
+                "give the motor an id of 1 to 15 (its register 8)".to_owned(),
+            ),
+            family => {
+                let most = ids.end();
+                (format!("no {} has this id", family.title()), format!("ids are from 1 to {most}"))
+            }
+        };
+        let problem = Problem::error(format!("servo[{i}].id"), title)
+            .at(span, format!("more than {}", ids.end()))
+            .help(help);
         reader.problems.push(problem);
     }
+}
+
+/// A servo in MIT mode whose file does not name its model.
+fn model_missing(i: usize, servo: &ServoConfig, example: &str, reader: &mut Reader) {
+    if servo.model().is_none()
+        && let Some(at) = written(i, "family", reader)
+    {
+        let key = format!("{}.model", servo.family.word());
+        let problem = Problem::error(format!("servo[{i}].{key}"), "which motor it is must be said")
+            .at(at, "what its codes mean depends on the model")
+            .help(format!("write for example `{key} = \"{example}\"`"));
+        reader.problems.push(problem);
+    }
+}
+
+/// What servos in MIT mode have in common.
+fn check_mit(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let place = |key: &str| format!("servo[{i}].{key}");
+    let family = servo.family.title();
     if let Some(why) = robot.buses[servo.bus].link.bus().moteus_only()
         && let Some(span) = reader.span(&format!("bus.{}", servo.settings.bus))
     {
-        let problem = Problem::error(place("bus"), "this link does not carry the frames of Damiao servos")
+        let title = format!("this link does not carry the frames of {family} servos");
+        let problem = Problem::error(place("bus"), title)
             .at(span, why)
-            .help("connect them by `link = \"socketcan\"` or `link = \"fdcanusb\"`");
+            .help("connect them by `link = \"socketcan\"`, `link = \"slcan\"` or `link = \"fdcanusb\"`");
         reader.problems.push(problem);
     }
+    if robot.supervisor.voltage_low_v > 0.0
+        && let Some(span) = reader.span("supervisor.voltage_low_v")
+    {
+        let title = format!("{family} servos do not report their voltage");
+        let problem = Problem::warning("supervisor.voltage_low_v", title)
+            .at(span, "not watched for them")
+            .help("their own under-voltage fault brings the robot down");
+        reader.problems.push(problem);
+    }
+    if servo.limits.torque.is_some()
+        && let Some(span) = written(i, "limits.torque", reader)
+    {
+        let help = match servo.family {
+            FamilyName::Damiao => {
+                "remove it; the motor's own limit is its over-current threshold, register 3 (`OC_Value`)"
+            }
+            FamilyName::Robstride => {
+                "remove it; the motor's own limit is its parameter 0x700B (`limit_torque`), which is read at the start"
+            }
+            _ => "remove it; the motor's own limits are set with its maker's tool",
+        };
+        let problem = Problem::error(place("limits.torque"), "this limit could not be enforced")
+            .at(span, format!("no greatest torque travels to a {family} servo"))
+            .help(help);
+        reader.problems.push(problem);
+    }
+}
+
+/// A gain beyond the last code would be cut off silently.
+fn check_gains(i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let drive = match servo.family() {
+        Family::Moteus(_) => return,
+        Family::Damiao(settings) => settings.drive,
+        Family::Robstride(settings) => settings.drive,
+        Family::Cubemars(settings) => settings.drive,
+    };
+    let gains = [("kp", drive.kp, 0), ("kd", drive.kd, 1), ("damping", drive.damping, 1)];
+    for (key, gain, which) in gains.into_iter().filter(|(_, gain, which)| *gain > drive.most[*which]) {
+        let key = format!("{}.{key}", servo.family.word());
+        let most = drive.most[which];
+        let span = written(i, &key, reader).or_else(|| written(i, "family", reader));
+        let Some(span) = span else { continue };
+        let problem =
+            Problem::error(format!("servo[{i}].{key}"), format!("this model takes gains up to {most}"))
+                .at(span, format!("{gain} is more"))
+                .help(format!("write {most} or less, or correct `{}.model`", servo.family.word()));
+        reader.problems.push(problem);
+    }
+}
+
+/// Sources differ on the ranges of some models, and no servo tells them.
+fn check_robstride(i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    model_missing(i, servo, "RS02", reader);
+    let file = &servo.robstride;
+    let Some(model) = file.model else { return };
+    let facts = model.facts();
+    let ranges = [
+        ("velocity_range", file.velocity_range, facts.velocity, "rad/s"),
+        ("torque_range", file.torque_range, facts.torque, "N·m"),
+    ];
+    for (key, written_range, [manual, package], unit) in ranges {
+        let key = format!("robstride.{key}");
+        if written_range.is_some() || manual == package {
+            continue;
+        }
+        let Some(span) = written(i, "robstride.model", reader) else { continue };
+        let title = format!("sources differ on what its codes mean: {manual} or {package} {unit}");
+        let measured =
+            if model == robstride::Model::Rs03 { "; five of them were measured at 20 rad/s" } else { "" };
+        let problem = Problem::error(format!("servo[{i}].{key}"), title)
+            .at(span, format!("a {model}: {manual} by its manual, {package} by its maker's Python package{measured}"))
+            .help(format!(
+                "write `{key} = {manual}`, move the joint by hand, and compare its velocity with its positions; `khz run` stops if \
+                 they do not fit"
+            ));
+        reader.problems.push(problem);
+    }
+    if file.unwatched
+        && model != robstride::Model::CyberGear
+        && let Some(span) = written(i, "robstride.unwatched", reader)
+    {
+        let problem =
+            Problem::error(format!("servo[{i}].robstride.unwatched"), "this key is for a CyberGear")
+                .at(span, format!("the watchdog of an {model} is always set"))
+                .help("remove it");
+        reader.problems.push(problem);
+    }
+    warn_of_unwatched(i, servo, file.unwatched, "robstride.unwatched", reader);
+}
+
+fn warn_of_unwatched(i: usize, servo: &ServoConfig, unwatched: bool, key: &str, reader: &mut Reader) {
+    if unwatched && let Some(span) = written(i, key, reader) {
+        let title = format!("without this computer `{}` may follow its last command for ever", servo.name);
+        let problem = Problem::warning(format!("servo[{i}].{key}"), title)
+            .at(span, "its watchdog is neither set nor checked")
+            .help("set it with its maker's tool, and have a switch at hand that cuts its power");
+        reader.problems.push(problem);
+    }
+}
+
+fn check_cubemars(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    model_missing(i, servo, "AK80-9", reader);
+    let file = &servo.cubemars;
+    if !file.unwatched
+        && let Some(span) = written(i, "family", reader)
+    {
+        let title = "no host can read or set the watchdog of a CubeMars; from the factory it is off";
+        let problem = Problem::error(format!("servo[{i}].cubemars.unwatched"), title)
+            .at(span, "when this computer fails it may follow its last command for ever")
+            .help(
+                "set its \"CAN timeout\" with its maker's tool, have a switch at hand that cuts its power, and write \
+                 `cubemars.unwatched = true`",
+            );
+        reader.problems.push(problem);
+    }
+    warn_of_unwatched(i, servo, file.unwatched, "cubemars.unwatched", reader);
+    // Where one replies another must not be commanded. Its own identifier is possible.
+    let beside = robot.servos.iter().filter(|other| other.bus == servo.bus && other.name != servo.name);
+    let taken = beside.filter(|other| u16::from(other.id) == file.reply_id);
+    let span = written(i, "cubemars.reply_id", reader).or_else(|| written(i, "id", reader));
+    if let (Some(other), Some(span)) = ({ taken }.next_back(), span) {
+        let title = format!("its replies would be commands to `{}`", other.name);
+        let problem = Problem::error(format!("servo[{i}].cubemars.reply_id"), title)
+            .at(span, format!("replies have the identifier {}", file.reply_id))
+            .help("give the motor another identifier for its replies with its maker's tool");
+        reader.problems.push(problem);
+    }
+}
+
+fn check_damiao(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let place = |key: &str| format!("servo[{i}].{key}");
+    model_missing(i, servo, "4310", reader);
+    let Some(at) = written(i, "family", reader) else { return };
+    let file = &servo.damiao;
     let other =
         robot.servos[..i].iter().find(|other| other.bus == servo.bus && other.damiao.can_fd != file.can_fd);
     if let (Some(other), Some(span)) = (other, written(i, "damiao.can_fd", reader).or(Some(at))) {
@@ -106,24 +268,7 @@ fn check_damiao(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut
             .help("set all motors of a bus to one of them");
         reader.problems.push(problem);
     }
-    if robot.supervisor.voltage_low_v > 0.0
-        && let Some(span) = reader.span("supervisor.voltage_low_v")
-    {
-        let problem =
-            Problem::warning("supervisor.voltage_low_v", "Damiao servos do not report their voltage")
-                .at(span, "not watched for them")
-                .help("their own under-voltage fault brings the robot down");
-        reader.problems.push(problem);
-    }
     check_master_id(robot, i, servo, reader);
-    if servo.limits.torque.is_some()
-        && let Some(span) = written(i, "limits.torque", reader)
-    {
-        let problem = Problem::error(place("limits.torque"), "this limit could not be enforced")
-            .at(span, "no greatest torque travels to a Damiao servo")
-            .help("remove it; the motor's own limit is its over-current threshold, register 3 (`OC_Value`)");
-        reader.problems.push(problem);
-    }
 }
 
 /// What one servo replies must not be a command to another.
@@ -160,13 +305,14 @@ fn check_master_id(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &
 const LIMP_S: f64 = 0.02;
 
 /// Its watchdog is read, it is told to damp and to switch on, and says so, before its first command.
-fn check_rate(robot: &RobotConfig, reader: &mut Reader) {
+fn check_rate(robot: &RobotConfig, servo: &ServoConfig, reader: &mut Reader) {
     let limp_s = 4.0 * robot.timing.period_ns() as f64 * 1e-9;
     if limp_s > LIMP_S
         && let Some(span) = reader.span("loop.rate_hz")
     {
+        let family = servo.family.title();
         let title =
-            format!("joints of Damiao servos are limp for {:.0} ms when control begins", limp_s * 1e3);
+            format!("joints of {family} servos are limp for {:.0} ms when control begins", limp_s * 1e3);
         let problem = Problem::warning("loop.rate_hz", title)
             .at(span, "they follow four periods after the controller has started")
             .help("support joints that fall, or write 200 or more");
@@ -178,7 +324,8 @@ fn check_rate(robot: &RobotConfig, reader: &mut Reader) {
 fn check_still(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
     let [_, step] = servo.family().settings().carries(&servo.mounting()).reported_steps;
     let still = robot.supervisor.still_velocity;
-    let span = reader.span("supervisor.still_velocity").or_else(|| written(i, "damiao.model", reader));
+    let model = format!("{}.model", servo.family.word());
+    let span = reader.span("supervisor.still_velocity").or_else(|| written(i, &model, reader));
     if let Some(span) = span.filter(|_| still < step) {
         let title =
             format!("`still_velocity` is below the {step:.3} rad/s that `{}` can tell from rest", servo.name);
@@ -204,8 +351,9 @@ fn check_reach(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut 
             )
             .at(span, format!("up to {most:.2} rad from the servo's zero, with `position_tolerance`"))
             .help(format!(
-                "positions travel up to {} rad either way; see `damiao.position_range`",
-                carries.position
+                "positions travel up to {} rad either way; see `{}.position_range`",
+                carries.position,
+                servo.family.word()
             ));
             reader.problems.push(problem);
         }

@@ -16,6 +16,8 @@ const AFTER_LINKS: &[Documented] = &[
     ("`[[servo]]` and `[servo_defaults]`", ServoSettings::ABOUT, ServoSettings::KEYS),
     ("`limits` of a servo", Limits::ABOUT, Limits::KEYS),
     ("`damiao` of a servo", DamiaoSettings::ABOUT, DamiaoSettings::KEYS),
+    ("`robstride` of a servo", RobstrideSettings::ABOUT, RobstrideSettings::KEYS),
+    ("`cubemars` of a servo", CubemarsSettings::ABOUT, CubemarsSettings::KEYS),
     ("`query` of a servo", QueryFormat::ABOUT, QueryFormat::KEYS),
     ("`command` of a servo", CommandFormat::ABOUT, CommandFormat::KEYS),
     ("`joint` of a servo", JointConfig::ABOUT, JointConfig::KEYS),

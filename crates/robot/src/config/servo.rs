@@ -1,12 +1,14 @@
 //! `[[servo]]`: one joint with the servo that drives it.
 
 use khz_emu::{DeviceConfig, HeatConfig, JointConfig};
-use khz_servo::{Carries, Family, Mounting, ServoPlan, damiao, moteus};
+use khz_servo::{Carries, Family, Mounting, ServoPlan, cubemars, damiao, moteus, robstride};
 use khz_settings::section;
 
 pub use khz_servo::FamilyName;
+pub use khz_servo::cubemars::CubemarsSettings;
 pub use khz_servo::damiao::DamiaoSettings;
 pub use khz_servo::moteus::{CommandFormat, Format, QueryFormat};
+pub use khz_servo::robstride::RobstrideSettings;
 
 /// One servo, with the defaults of `[servo_defaults]` filled in.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +27,8 @@ impl ServoConfig {
                 Family::Moteus(moteus::Settings { command: self.command.clone(), query: self.query.clone() })
             }
             FamilyName::Damiao => Family::Damiao(damiao::Settings::of(&self.damiao, self.id)),
+            FamilyName::Robstride => Family::Robstride(robstride::Settings::of(&self.robstride)),
+            FamilyName::Cubemars => Family::Cubemars(cubemars::Settings::of(&self.cubemars)),
         }
     }
 
@@ -38,6 +42,18 @@ impl ServoConfig {
         match self.family {
             FamilyName::Moteus => [self.device.kp, self.device.kd],
             FamilyName::Damiao => [self.damiao.kp, self.damiao.kd],
+            FamilyName::Robstride => [self.robstride.kp, self.robstride.kd],
+            FamilyName::Cubemars => [self.cubemars.kp, self.cubemars.kd],
+        }
+    }
+
+    /// The model, where its family has models and the file names one.
+    pub fn model(&self) -> Option<&'static str> {
+        match self.family {
+            FamilyName::Moteus => None,
+            FamilyName::Damiao => self.damiao.model.map(|model| model.word()),
+            FamilyName::Robstride => self.robstride.model.map(|model| model.word()),
+            FamilyName::Cubemars => self.cubemars.model.map(|model| model.word()),
         }
     }
 
@@ -46,6 +62,7 @@ impl ServoConfig {
         match self.family {
             FamilyName::Moteus => true,
             FamilyName::Damiao => self.damiao.can_fd,
+            FamilyName::Robstride | FamilyName::Cubemars => false,
         }
     }
 
@@ -85,19 +102,23 @@ section! {
         bus: String, "";
         /// Its protocol. One bus carries one family.
         family: FamilyName = FamilyName::Moteus, "";
-        /// The servo's id on its bus (moteus: `id.id` in its own configuration; Damiao: its register 8, at most 15).
-        id: u8, "", 1 => 126;
+        /// The servo's id on its bus (moteus: `id.id` in its own configuration, at most 126; Damiao: its register 8, at most 15).
+        id: u8, "", 1 => 127;
         /// Direction of the joint: −1 if it turns against the servo. `joint = sign × servo + offset`.
         sign: i8 = 1, "", -1 => 1;
         /// Joint angle at the servo's zero.
         offset: f64 = 0.0, "rad", -100.0 => 100.0;
         /// Limits of the joint.
         limits: Limits = Limits::default(), "";
-        /// The servo acts by itself when it has received no command for this long: a moteus damps, a Damiao goes
+        /// The servo acts by itself when it has received no command for this long: a moteus damps, others go
         /// limp.
         watchdog_s: f64 = 0.1, "s", 0.002 => 30.0;
         /// Model, ranges and gains of a Damiao servo.
         damiao: DamiaoSettings = DamiaoSettings::default(), "";
+        /// Model, ranges and gains of a RobStride servo or CyberGear.
+        robstride: RobstrideSettings = RobstrideSettings::default(), "";
+        /// Model, ranges and gains of a CubeMars servo.
+        cubemars: CubemarsSettings = CubemarsSettings::default(), "";
         /// Which state is requested from a moteus, and in which formats.
         query: QueryFormat = QueryFormat::default(), "";
         /// Which values are sent to a moteus, and in which formats.

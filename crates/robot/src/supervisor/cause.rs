@@ -381,7 +381,7 @@ impl fmt::Display for Cause {
             Self::ServoSaturated { quantity, most, .. } => write!(
                 f,
                 "{quantity} beyond what its replies carry (±{most:.3} {}): a moteus can report more with \
-                 `query.{quantity} = \"float\"`, a Damiao cannot: keep it slower by `limits.velocity`",
+                 `query.{quantity} = \"float\"`, others cannot: keep it slower by `limits.velocity`",
                 quantity.unit()
             ),
             Self::RegisterRefused { refused, .. } => write_refused(f, refused),

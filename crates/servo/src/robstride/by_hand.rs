@@ -6,7 +6,7 @@ use crate::Mounting;
 use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted};
 use crate::mit::{self, Say};
 use khz_wire::Frame;
-use khz_wire::robstride::{MOST_ID, Reply, Request, State, kind, parameter, parts};
+use khz_wire::robstride::{MOST_ID, Reply, Request, State, parameter};
 use std::ops::RangeInclusive;
 
 /// Read of whoever is asked who it is. Of these a CyberGear has all but the watchdog.
@@ -101,10 +101,7 @@ impl Settings {
             frame: self.request(id, request),
             id: Some(id),
             answers: 1,
-            read: Box::new(move |frame| {
-                let is_report = parts(frame).is_some_and(|(kind, ..)| kind == kind::REPORT);
-                settings.reply(id, frame).filter(|_| !is_report).and_then(&read)
-            }),
+            read: Box::new(move |frame| settings.reply(id, frame).and_then(&read)),
         }
     }
 
@@ -209,4 +206,63 @@ fn told(id: u8, number: u16, value: Option<[u8; 4]>) -> Answer {
 
 fn answer(id: u8, state: &State, drive: &mit::Drive, mounting: &Mounting) -> Answer {
     mit::by_hand::answer(id, &said(state), drive, mounting)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::RobstrideSettings;
+    use super::*;
+    use crate::PositionCommand;
+
+    fn settings(model: Model) -> Settings {
+        Settings::of(&RobstrideSettings { model: Some(model), ..RobstrideSettings::default() })
+    }
+
+    fn sent(model: Model, order: Order) -> Result<Vec<Request>, String> {
+        let asks = settings(model).order(1, &Mounting::default(), &order)?;
+        Ok(asks.iter().map(|ask| Request::parse(&ask.frame).unwrap().0).collect())
+    }
+
+    #[test]
+    fn an_order_sets_and_reads_the_watchdog_before_the_motor_is_enabled() {
+        let order = Order::Position { command: PositionCommand::hold(0.5), watchdog_s: 0.05 };
+        let sent = sent(Model::Rs02, order).unwrap();
+        assert_eq!(sent[0], Request::Stop { clear: false });
+        let at = |request: Request| sent.iter().position(|sent| *sent == request).unwrap();
+        let write = at(Request::Write(parameter::TIMEOUT, 1000_u32.to_le_bytes()));
+        let (read, enable) = (at(Request::Read(parameter::TIMEOUT)), at(Request::Enable));
+        assert!(write < read && read < enable);
+        assert!(matches!(sent[enable - 1], Request::Command(codes) if codes.kp == 0));
+        assert!(
+            matches!(sent[enable + 1], Request::Command(codes) if codes.kp > 0 && codes.position == 0x8517)
+        );
+        assert_eq!(sent.len(), enable + 2);
+    }
+
+    #[test]
+    fn stop_switches_off_before_it_clears() {
+        assert_eq!(
+            sent(Model::Rs02, Order::Stop).unwrap(),
+            [false, true].map(|clear| Request::Stop { clear })
+        );
+    }
+
+    #[test]
+    fn what_would_go_on_for_ever_is_refused() {
+        let damp = |watchdog_s| Order::Damp { kd_scale: 1.0, watchdog_s };
+        assert!(sent(Model::Rs02, damp(0.0)).unwrap_err().contains("for ever"));
+        assert!(sent(Model::CyberGear, damp(0.1)).unwrap_err().contains("CyberGear"));
+    }
+
+    #[test]
+    fn a_parameter_that_is_not_there_is_refused_and_integers_stay_whole() {
+        let settings = settings(Model::Rs02);
+        let ask = settings.read(1, 0x7999);
+        let reply = Reply::Value { id: 1, host: 253, parameter: 0x7999, value: None };
+        assert_eq!((ask.read)(&reply.to_frame()).unwrap().refused, Some((0x7999, 1)));
+        let timeout = Wanted { number: parameter::TIMEOUT, format: None };
+        assert!(settings.write(1, &timeout, 0.5).is_err());
+        assert_eq!(settings.write(1, &timeout, 2000.0).unwrap().len(), 2);
+        assert_eq!(settings.register("cantimeout"), Some(parameter::TIMEOUT));
+    }
 }

@@ -188,6 +188,11 @@ impl Protocol {
         Self { settings: plan.family.clone(), id: plan.id, watchdog_s: plan.watchdog_s, mark: None }
     }
 
+    /// It reports by itself, which it was told not to do before the first tick: nobody knows how old that is.
+    fn is_report(&self, frame: &Frame) -> bool {
+        parts(frame).is_some_and(|(kind, data, _)| kind == kind::REPORT && data as u8 == self.id)
+    }
+
     fn register(&self, parameter: u16, value: Option<[u8; 4]>) -> Heard {
         let mark = (0..MARKS.len()).find(|&mark| self.settings.mark(mark) == parameter);
         let changed = !ready::is_as_set(&self.settings, self.mark, parameter, value);
@@ -215,20 +220,16 @@ impl mit::Protocol for Protocol {
     }
 
     fn is_from(&self, frame: &Frame) -> bool {
-        self.settings.reply(self.id, frame).is_some()
+        self.settings.reply(self.id, frame).is_some() || self.is_report(frame)
     }
 
     fn hear(&self, frame: &Frame) -> Heard {
         match self.settings.reply(self.id, frame) {
-            // It reports by itself: its age is not known.
-            Some(Reply::State(_)) if parts(frame).is_some_and(|(kind, ..)| kind == kind::REPORT) => {
-                Heard::Aside
-            }
             Some(Reply::State(state)) => Heard::State(said(&state)),
             Some(Reply::Value { parameter, value, .. }) => self.register(parameter, value),
             // Whoever is asked who it is has not been asked by the loop; its faults are in its state as well.
             Some(_) => Heard::Aside,
-            None => Heard::Nothing,
+            None => Heard::Aside,
         }
     }
 }
@@ -260,3 +261,127 @@ fn said(state: &State) -> Said {
 const FAULT_TEXTS: [&str; 6] = FAULTS;
 
 const CALIBRATES: Fault = Fault { code: 64, text: "it calibrates itself" };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::{self, Family, ServoPlan};
+    use crate::{Doing, ServoCommand, ServoState, Servos, Taken};
+
+    fn settings(model: Model) -> Settings {
+        Settings::of(&RobstrideSettings { model: Some(model), ..RobstrideSettings::default() })
+    }
+
+    fn bus(model: Model) -> Box<dyn Servos> {
+        let family = Family::Robstride(settings(model));
+        let plan = ServoPlan { servo: 0, id: 1, mounting: Mounting::default(), watchdog_s: 0.1, family };
+        let mut servos = family::on_bus(&[plan]).remove(0);
+        servos.made_ready(3);
+        servos
+    }
+
+    fn state(mode: u8, faults: u8) -> Frame {
+        let rest = State {
+            id: 1,
+            host: 253,
+            mode,
+            faults,
+            position: 0x8517,
+            velocity: 0x7fff,
+            torque: 0x7fff,
+            temperature: 251,
+        };
+        rest.to_frame(kind::STATE)
+    }
+
+    fn told(parameter: u16, value: Option<[u8; 4]>) -> Frame {
+        Reply::Value { id: 1, host: 253, parameter, value }.to_frame()
+    }
+
+    /// One cycle: what was sent, and what the answers are.
+    fn cycle(
+        servos: &mut dyn Servos,
+        command: ServoCommand,
+        answers: &[Frame],
+        states: &mut [ServoState],
+    ) -> (Request, Vec<Taken>) {
+        servos.begin(&[command]);
+        let sent = Request::parse(servos.request(0, 0).unwrap().frame).unwrap().0;
+        servos.sent(0, 0, 1_000_000);
+        (sent, answers.iter().map(|frame| servos.take(frame, states)).collect())
+    }
+
+    fn hold() -> ServoCommand {
+        ServoCommand::Position(PositionCommand::hold(0.5))
+    }
+
+    #[test]
+    fn it_is_verified_damped_and_enabled_before_it_follows() {
+        let (mut servos, mut states) = (bus(Model::Rs02), [ServoState::UNKNOWN]);
+        let mut say = |command, answer: Frame| cycle(&mut *servos, command, &[answer], &mut states);
+        let reset = state(mode::RESET, 0);
+        assert_eq!(say(ServoCommand::Stop, reset).0, Request::Stop { clear: false });
+        let watchdog = Some(2003_u32.to_le_bytes());
+        let (sent, taken) = say(hold(), told(parameter::TIMEOUT, watchdog));
+        assert_eq!(sent, Request::Read(parameter::TIMEOUT));
+        assert!(matches!(taken[..], [Taken::Answer { servo: 0, .. }]));
+        assert!(matches!(say(hold(), reset).0, Request::Command(codes) if codes.kp == 0));
+        assert_eq!(say(hold(), state(mode::RUN, 0)).0, Request::Enable);
+        let (sent, _) = say(hold(), state(mode::RUN, 0));
+        // The vendor's frame for 0.5 rad, kp 20, kd 0.5, but for its own rounding.
+        let Request::Command(codes) = sent else { panic!() };
+        assert_eq!((codes.position, codes.torque), (0x8517, 0x7fff));
+        assert!(codes.kp > 0 && states[0].doing == Doing::Following);
+        assert!((states[0].position - 0.5).abs() < 2e-4 && states[0].temperature == 25.1);
+    }
+
+    #[test]
+    fn a_report_an_old_host_left_on_and_anothers_reply_are_no_state() {
+        let (mut servos, mut states) = (bus(Model::Rs02), [ServoState::UNKNOWN]);
+        let mut report = state(mode::RUN, 0);
+        report.id = report.id & 0x00ff_ffff | u32::from(kind::REPORT) << 24;
+        let mut to_another = state(mode::RUN, 0);
+        to_another.id = to_another.id & !0xff | 0xff;
+        let answers = [report, to_another, state(mode::RESET, 0)];
+        let (_, taken) = cycle(&mut *servos, ServoCommand::Stop, &answers, &mut states);
+        assert!(
+            matches!(taken[..], [Taken::Aside, Taken::Unexpected, Taken::State { newest: true, .. }]),
+            "{taken:?}"
+        );
+        assert_eq!(states[0].doing, Doing::Off);
+    }
+
+    #[test]
+    fn one_that_has_lost_its_power_is_not_enabled() {
+        let (mut servos, mut states) = (bus(Model::Rs02), [ServoState::UNKNOWN]);
+        let mut say = |command, answer: Frame| cycle(&mut *servos, command, &[answer], &mut states).0;
+        say(ServoCommand::Stop, state(mode::RESET, 0));
+        say(hold(), told(parameter::TIMEOUT, Some([0; 4])));
+        for _ in 0..20 {
+            assert_eq!(say(hold(), state(mode::RESET, 0)), Request::Report(false));
+        }
+        assert_eq!((states[0].doing, states[0].fault.code), (Doing::Faulted, 256));
+    }
+
+    #[test]
+    fn every_fault_bit_is_told_in_words() {
+        for bit in 0..6 {
+            let Some(Reply::State(state)) = Reply::parse(&state(mode::RUN, 1 << bit)) else { panic!() };
+            let said = said(&state);
+            assert_eq!((said.output, said.fault.text), (Output::Faulted, FAULTS[bit]));
+        }
+    }
+
+    #[test]
+    fn ranges_are_the_models() {
+        assert_eq!(settings(Model::Rs04).drive.ranges, [POSITION_RANGE, 15.0, 120.0]);
+        assert_eq!(settings(Model::Rs04).drive.most, [5000.0, 100.0]);
+        assert_eq!(settings(Model::CyberGear).drive.ranges, [POSITION_RANGE, 30.0, 12.0]);
+        let disputed = Model::ALL.into_iter().filter(|model| {
+            let Facts { velocity, torque, .. } = model.facts();
+            velocity[0] != velocity[1] || torque[0] != torque[1]
+        });
+        let disputed: Vec<_> = disputed.map(|model| model.word()).collect();
+        assert_eq!(disputed, ["RS00", "RS03", "RS05", "RS06", "EL05"]);
+    }
+}

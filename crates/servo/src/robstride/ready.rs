@@ -3,8 +3,7 @@
 
 use super::Settings;
 use crate::exchange::{Exchange, Heard};
-use khz_wire::Frame;
-use khz_wire::robstride::{FAULTS, Reply, Request, State, TIMEOUT_PER_S, kind, mode, parameter, parts};
+use khz_wire::robstride::{FAULTS, Reply, Request, State, TIMEOUT_PER_S, mode, parameter};
 
 /// Said of a motor that does not answer.
 const IF_SILENT: &str = "check its power, its id, the bit rate (1 Mbit/s), and that it speaks the private protocol of its maker, not MIT or \
@@ -145,36 +144,32 @@ impl Servo<'_> {
         &self,
         what: String,
         request: Request,
-        judge: impl Fn(Reply, &Frame) -> Heard + Send + 'static,
+        judge: impl Fn(Reply) -> Heard + Send + 'static,
     ) -> Exchange {
         let (settings, id) = (self.settings.clone(), self.id);
         Exchange {
             what,
             if_silent: IF_SILENT,
             frame: self.settings.request(self.id, request),
-            judge: Box::new(move |frame| {
-                settings.reply(id, frame).map_or(Heard::SomethingElse, |reply| judge(reply, frame))
-            }),
+            judge: Box::new(move |frame| settings.reply(id, frame).map_or(Heard::SomethingElse, &judge)),
         }
     }
 
-    /// A request that is answered by the state. What a servo reports by itself is no answer.
+    /// A request that is answered by the state.
     fn state(
         &self,
         what: &str,
         request: Request,
         judge: impl Fn(&State) -> Heard + Send + 'static,
     ) -> Exchange {
-        self.exchange(what.to_owned(), request, move |reply, frame| match reply {
-            Reply::State(state) if parts(frame).is_some_and(|(kind, ..)| kind == kind::STATE) => {
-                judge(&state)
-            }
+        self.exchange(what.to_owned(), request, move |reply| match reply {
+            Reply::State(state) => judge(&state),
             _ => Heard::SomethingElse,
         })
     }
 
     fn identity(&self) -> Exchange {
-        self.exchange("tell who it is".to_owned(), Request::Identity, |reply, _| match reply {
+        self.exchange("tell who it is".to_owned(), Request::Identity, |reply| match reply {
             Reply::Identity { .. } => Heard::Good,
             _ => Heard::SomethingElse,
         })
@@ -187,7 +182,7 @@ impl Servo<'_> {
         judge: impl Fn(Option<[u8; 4]>) -> Heard + Send + 'static,
     ) -> Exchange {
         let what = format!("tell parameter 0x{parameter:04X}, {what}");
-        self.exchange(what, Request::Read(parameter), move |reply, _| match reply {
+        self.exchange(what, Request::Read(parameter), move |reply| match reply {
             Reply::Value { parameter: told, value, .. } if told == parameter => judge(value),
             _ => Heard::SomethingElse,
         })
@@ -208,7 +203,7 @@ impl Servo<'_> {
     /// The watchdog of a CyberGear is in a table of its own.
     fn stored_watchdog(&self, value: [u8; 4]) -> [Exchange; 2] {
         let write = Request::Write(parameter::CYBERGEAR_TIMEOUT, value);
-        let told = move |reply: Reply, _: &Frame| match reply {
+        let told = move |reply: Reply| match reply {
             Reply::Stored { parameter: parameter::CYBERGEAR_TIMEOUT, value: told, .. } if told == value => {
                 Heard::Good
             }
@@ -223,5 +218,128 @@ impl Servo<'_> {
             told,
         );
         [self.state("set its watchdog", write, |_| Heard::Good), Exchange { if_silent: UNTOLD, ..read }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Model, RobstrideSettings};
+    use super::*;
+    use khz_wire::Frame;
+    use khz_wire::robstride::kind;
+
+    fn settings(model: Model) -> Settings {
+        Settings::of(&RobstrideSettings { model: Some(model), ..RobstrideSettings::default() })
+    }
+
+    fn asks(exchanges: &[Exchange], request: Request) -> usize {
+        let frame = request.to_frame(1, 253);
+        exchanges
+            .iter()
+            .rposition(|exchange| exchange.frame == frame)
+            .unwrap_or_else(|| panic!("{request:?}"))
+    }
+
+    fn told(parameter: u16, value: Option<[u8; 4]>) -> Frame {
+        Reply::Value { id: 1, host: 253, parameter, value }.to_frame()
+    }
+
+    fn state(mode: u8, faults: u8) -> Frame {
+        let rest =
+            State { id: 1, host: 253, mode, faults, position: 0, velocity: 0, torque: 0, temperature: 0 };
+        rest.to_frame(kind::STATE)
+    }
+
+    #[test]
+    fn the_watchdog_is_written_and_read_back_last() {
+        let all = dialogue(&settings(Model::Rs02), 1, 0.1, 3);
+        let value = 2003_u32.to_le_bytes();
+        let write = asks(&all, Request::Write(parameter::TIMEOUT, value));
+        let read = asks(&all, Request::Read(parameter::TIMEOUT));
+        assert!(write < read && read == all.len() - 1);
+        let judge = |value| (all[read].judge)(&told(parameter::TIMEOUT, value));
+        assert_eq!(judge(Some(value)), Heard::Good);
+        assert_eq!((all[read].judge)(&state(0, 0)), Heard::SomethingElse, "a write's answer is no reading");
+        assert!(matches!(judge(Some([0; 4])), Heard::Wrong(why) if why.contains("0x7028 is 0, not 2003")));
+        assert!(matches!(judge(None), Heard::Wrong(why) if why.contains("firmware is too old")));
+        // Before, that value would prove nothing.
+        let before =
+            all.iter().find(|ask| ask.frame == Request::Read(parameter::TIMEOUT).to_frame(1, 253)).unwrap();
+        assert_eq!((before.judge)(&told(parameter::TIMEOUT, Some(value))), Heard::Used);
+    }
+
+    #[test]
+    fn a_torque_limit_beyond_the_range_is_another_model() {
+        let all = dialogue(&settings(Model::Rs02), 1, 0.1, 3);
+        let read = &all[asks(&all, Request::Read(parameter::TORQUE_LIMIT))];
+        let judge = |limit: f64| {
+            (read.judge)(&told(
+                parameter::TORQUE_LIMIT,
+                Some(parameter::value(parameter::TORQUE_LIMIT, limit)),
+            ))
+        };
+        assert_eq!([judge(17.0), judge(5.0)], [Heard::Good, Heard::Good]);
+        assert!(matches!(judge(60.0), Heard::Wrong(why) if why.contains("another `robstride.model`")));
+        assert!(matches!(judge(f64::NAN), Heard::Wrong(_)));
+    }
+
+    #[test]
+    fn one_that_stays_on_or_faulted_is_refused() {
+        let all = dialogue(&settings(Model::Rs02), 1, 0.1, 3);
+        let clear = &all[asks(&all, Request::Stop { clear: true })];
+        assert_eq!((clear.judge)(&state(mode::RESET, 0)), Heard::Good);
+        assert!(
+            matches!((clear.judge)(&state(mode::RUN, 0)), Heard::Wrong(why) if why.contains("who drives it"))
+        );
+        let faulted = (clear.judge)(&state(mode::RESET, 0b100_001));
+        assert!(
+            matches!(&faulted, Heard::Wrong(why) if why.contains("under-voltage, not calibrated")),
+            "{faulted:?}"
+        );
+    }
+
+    #[test]
+    fn replies_of_others_and_to_others_are_waited_out() {
+        for exchange in dialogue(&settings(Model::Rs02), 1, 0.1, 3) {
+            let other = State {
+                id: 2,
+                host: 253,
+                mode: 0,
+                faults: 0,
+                position: 0,
+                velocity: 0,
+                torque: 0,
+                temperature: 0,
+            };
+            for frame in [
+                other.to_frame(kind::STATE),
+                State { id: 1, host: 1, ..other }.to_frame(kind::STATE),
+                State { id: 1, ..other }.to_frame(kind::REPORT),
+                Frame::classic(0x11, &[1; 8]).unwrap(),
+            ] {
+                assert_eq!((exchange.judge)(&frame), Heard::SomethingElse, "{}", exchange.what);
+            }
+        }
+    }
+
+    #[test]
+    fn a_cybergear_is_asked_for_its_watchdog_unless_the_file_says_that_it_has_none() {
+        let mut cybergear = settings(Model::CyberGear);
+        let all = dialogue(&cybergear, 1, 0.1, 3);
+        let read = &all[asks(&all, Request::ReadStored(parameter::CYBERGEAR_TIMEOUT))];
+        let stored = |value: u32| {
+            let value = value.to_le_bytes();
+            (read.judge)(
+                &Reply::Stored { id: 1, host: 253, parameter: parameter::CYBERGEAR_TIMEOUT, value }
+                    .to_frame(),
+            )
+        };
+        assert_eq!(stored(2000), Heard::Good);
+        assert!(matches!(stored(0), Heard::Wrong(why) if why.contains("robstride.unwatched")));
+        // To a CyberGear it is another thing.
+        assert!(all.iter().all(|ask| ask.frame != Request::Report(false).to_frame(1, 253)));
+        cybergear.unwatched = true;
+        assert_eq!(dialogue(&cybergear, 1, 0.1, 3).len(), all.len() - 2);
+        assert_eq!(Mark::of(&cybergear, 0.1, 3), Mark(2.03_f32.to_le_bytes()));
     }
 }
