@@ -58,8 +58,8 @@ pub struct Bus {
     busy_ns: i64,
     /// The host's frames do not get onto the wire.
     is_stalled: bool,
-    /// From the end of a request to the last bit of the shortest reply to it.
-    fastest_reply_ns: i64,
+    /// What the shortest frame takes.
+    shortest_ns: i64,
 }
 
 impl Bus {
@@ -75,7 +75,7 @@ impl Bus {
             free_ns: i64::MIN / 2,
             busy_ns: 0,
             is_stalled: false,
-            fastest_reply_ns: turnaround_ns + shortest_ns(config.wire),
+            shortest_ns: shortest_ns(config.wire),
         }
     }
 
@@ -101,14 +101,31 @@ impl Bus {
         waiting
     }
 
-    /// Queues a servo's reply to a request that has just arrived; false if there is no room.
-    pub fn reply(&mut self, servo: usize, frame: &Frame, arrived_ns: i64) -> bool {
+    /// Queues a servo's reply to a request that has just arrived, ready so much later than the turnaround; false if there is no
+    /// room.
+    pub fn reply(&mut self, servo: usize, frame: &Frame, arrived_ns: i64, delay_ns: i64) -> bool {
+        let after_ns = match self.config.wire {
+            WireKind::Instant => 0,
+            _ => self.config.turnaround_ns + delay_ns.max(0),
+        };
+        self.say(servo, frame, arrived_ns + after_ns)
+    }
+
+    /// Queues a frame of a servo that is ready then, after what it has queued before; false if there is no room.
+    pub fn say(&mut self, servo: usize, frame: &Frame, ready_ns: i64) -> bool {
         let room = self.replies.len() < self.replies.capacity();
         if room {
-            let ready_ns = arrived_ns + self.config.turnaround_ns;
-            self.replies.push(self.transmission(Sender::Servo(servo), frame, ready_ns));
+            let sender = Sender::Servo(servo);
+            let before = self.replies.iter().filter(|t| t.sender == sender).map(|t| t.start_ns).max();
+            let ready_ns = before.map_or(ready_ns, |before_ns| ready_ns.max(before_ns));
+            self.replies.push(self.transmission(sender, frame, ready_ns));
         }
         room
+    }
+
+    /// When a frame that a servo says at this time can be with the host at the earliest.
+    pub fn earliest_ns(&self, said_ns: i64) -> i64 {
+        said_ns.max(self.next_free_ns()) + self.shortest_ns
     }
 
     /// Lets the next thing happen, if something is due by `now_ns`: when, and what arrived if it did.
@@ -136,15 +153,17 @@ impl Bus {
 
     /// Before this, nothing can reach the host; `None` if nothing is on its way.
     pub fn next_for_host_ns(&self) -> Option<i64> {
+        // From the end of a request to the last bit of the shortest reply to it.
+        let fastest_ns = self.config.turnaround_ns + self.shortest_ns;
         let sent = self.on_wire.iter().filter_map(|t| match t.sender {
             Sender::Servo(_) => Some(t.end_ns()),
-            Sender::Host => wants_reply(t).then(|| t.end_ns() + self.fastest_reply_ns),
+            Sender::Host => wants_reply(t).then(|| t.end_ns() + fastest_ns),
         });
         let free_ns = self.next_free_ns();
         let end_ns = |t: &Transmission| t.end_ns().max(free_ns + t.frame_ns);
         let waiting = self.replies.iter().map(end_ns);
         let first = self.next_of_host().filter(|_| self.host.iter().any(wants_reply));
-        let queued = first.map(|t| end_ns(t) + self.fastest_reply_ns);
+        let queued = first.map(|t| end_ns(t) + fastest_ns);
         sent.chain(waiting).chain(queued).min()
     }
 
@@ -279,9 +298,11 @@ fn shortest_ns(wire: WireKind) -> i64 {
     }
 }
 
-/// A reply may come of it: one of 11 bits tells nothing, as most families answer whatever they are sent.
+/// A reply may come of it: only moteus says so in the identifier. Other families, whose frames have 11 bits or are classic,
+/// answer whatever they are sent.
 fn wants_reply(transmission: &Transmission) -> bool {
-    !transmission.frame.extended || Address::from_id(transmission.frame.id).reply
+    let frame = &transmission.frame;
+    !frame.extended || !frame.fd || Address::from_id(frame.id).reply
 }
 
 /// Where a frame waits.

@@ -4,6 +4,7 @@ pub use crate::servo::thermal::HeatConfig;
 use khz_servo::Mounting;
 use khz_settings::section;
 use khz_wire::address::BROADCAST;
+use khz_wire::robstride::MOST_ID;
 
 /// An emulated machine: its buses, servos and IMU.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +28,18 @@ pub struct BusConfig {
     pub turnaround_ns: i64,
     /// Frames the host's adapter queues before it is full.
     pub host_queue: u16,
+    /// What the host's controller has room for until the host fetches it; `None`: for everything.
+    pub receive: Option<ReceiveBuffers>,
+}
+
+/// A small controller that loses what the host does not fetch in time, as an MCP2515 does with two buffers. What it keeps
+/// is received at once all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiveBuffers {
+    /// Frames it has room for, at least 1.
+    pub frames: u8,
+    /// What the host takes to fetch one, ns.
+    pub fetch_ns: i64,
 }
 
 /// How frames share and occupy a bus.
@@ -53,7 +66,7 @@ pub enum WireKind {
 pub struct ServoConfig {
     /// Index of its bus.
     pub bus: usize,
-    /// Its id, 1 to 126.
+    /// Its id: 1 to 126 of a moteus, 127 of others.
     pub id: u8,
     /// What it speaks.
     pub family: FamilyConfig,
@@ -82,6 +95,10 @@ pub enum FamilyConfig {
     Moteus,
     /// Damiao in MIT mode.
     Damiao(DamiaoMotor),
+    /// RobStride with its "private protocol", or a CyberGear.
+    Robstride(RobstrideMotor),
+    /// CubeMars AK in MIT mode.
+    Cubemars(CubemarsMotor),
 }
 
 /// How a Damiao motor leaves the factory, or was set since.
@@ -95,6 +112,59 @@ pub struct DamiaoMotor {
     pub ranges: [f64; 3],
     /// It faults when board or rotor are this warm, °C.
     pub fault_c: f64,
+}
+
+/// What a RobStride motor or CyberGear is, and how it was left. The default is an RS02 as it is delivered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RobstrideMotor {
+    /// It is a CyberGear.
+    pub cybergear: bool,
+    /// Half the range of velocities, rad/s.
+    pub velocity: f64,
+    /// Half the range of torques, N·m.
+    pub torque: f64,
+    /// Greatest position gain, N·m/rad.
+    pub kp_most: f64,
+    /// Greatest velocity gain, N·m·s/rad.
+    pub kd_most: f64,
+    /// It faults when board or windings are this warm, °C.
+    pub fault_c: f64,
+    /// After power-up its position is within half a turn of its zero, not between there and a whole turn: somebody has stored
+    /// `zero_sta` 1.
+    pub centred: bool,
+    /// It sends reports from the start: an earlier host has left it so.
+    pub reports: bool,
+    /// Share of its replies that come up to 5 ms late, at random, 0 to 1.
+    pub late: f64,
+}
+
+/// How a CubeMars motor was set up with its maker's tool.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CubemarsMotor {
+    /// The identifier of its replies; may be its own id.
+    pub reply_id: u16,
+    /// Half the ranges of position, velocity and torque: rad, rad/s, N·m.
+    pub ranges: [f64; 3],
+    /// It faults when board or windings are this warm, °C.
+    pub fault_c: f64,
+    /// It switches off when it was sent nothing for so long, s; 0: never.
+    pub watchdog_s: f64,
+}
+
+impl Default for RobstrideMotor {
+    fn default() -> Self {
+        Self {
+            cybergear: false,
+            velocity: 44.0,
+            torque: 17.0,
+            kp_most: 500.0,
+            kd_most: 5.0,
+            fault_c: 135.0,
+            centred: false,
+            reports: false,
+            late: 0.0,
+        }
+    }
 }
 
 section! {
@@ -137,6 +207,7 @@ impl BusConfig {
         wire: WireKind::CanFd { nominal_bps: 1_000_000, data_bps: 5_000_000 },
         turnaround_ns: 75_000,
         host_queue: 64,
+        receive: None,
     };
     /// RS485 at 3 Mbaud; 75 µs turnaround.
     pub const RS485: Self = Self { wire: WireKind::Rs485 { baud: 3_000_000 }, ..Self::CAN_FD };
@@ -194,12 +265,14 @@ pub enum ConfigError {
         buses: usize,
     },
     /// A servo id no device can have.
-    #[error("servo {servo}: id {id} is not between 1 and 126")]
+    #[error("servo {servo}: id {id} is not between 1 and {most}")]
     BadId {
         /// Index of the servo.
         servo: usize,
         /// The id.
         id: u8,
+        /// The greatest id of its family.
+        most: u8,
     },
     /// A joint without inertia, or with end stops the wrong way round.
     #[error("servo {servo}: {what}")]
@@ -247,8 +320,9 @@ impl WorldConfig {
         if config.bus >= buses {
             return Err(ConfigError::NoSuchBus { servo, bus: config.bus, buses });
         }
-        if !(1..BROADCAST).contains(&config.id) {
-            return Err(ConfigError::BadId { servo, id: config.id });
+        let most = if config.family == FamilyConfig::Moteus { BROADCAST - 1 } else { MOST_ID };
+        if !(1..=most).contains(&config.id) {
+            return Err(ConfigError::BadId { servo, id: config.id, most });
         }
         let [low, high] = config.joint.stops.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
         match config.joint {

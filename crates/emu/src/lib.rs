@@ -13,6 +13,8 @@
 //! | [`twin`] | what the machine needs of a servo, whichever its family |
 //! | [`servo`] | one moteus |
 //! | [`damiao`] | one Damiao servo |
+//! | [`robstride`] | one RobStride servo or CyberGear |
+//! | [`cubemars`] | one CubeMars servo |
 //! | [`injection`] | faults put into a servo from outside |
 //! | [`body`] | what the servos move |
 //! | [`serve`] | the machine in real time, for other processes |
@@ -21,12 +23,14 @@
 pub mod body;
 pub mod bus;
 pub mod config;
+pub mod cubemars;
 pub mod damiao;
 pub mod hat;
 mod imu;
 pub mod injection;
 pub mod noise;
 pub mod pl011;
+pub mod robstride;
 pub mod serve;
 pub mod servo;
 mod settings;
@@ -37,8 +41,8 @@ pub use body::{
     Body, BodyConfig, Drive, Forces, Ground, JointState, Joints, Quadruped, QuadrupedConfig, Trunk,
 };
 pub use config::{
-    BusConfig, ConfigError, DamiaoMotor, FamilyConfig, HeatConfig, ImuConfig, JointConfig, ServoConfig,
-    WireKind, WorldConfig,
+    BusConfig, ConfigError, CubemarsMotor, DamiaoMotor, FamilyConfig, HeatConfig, ImuConfig, JointConfig,
+    ReceiveBuffers, RobstrideMotor, ServoConfig, WireKind, WorldConfig,
 };
 pub use injection::Injection;
 pub use servo::Servo;

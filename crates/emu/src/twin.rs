@@ -18,6 +18,22 @@ pub trait Twin: Send {
     /// Takes a frame from the bus; what it answers. Frames for others are none of its business.
     fn answer(&mut self, request: &Frame, wire: WireKind) -> Option<Frame>;
 
+    /// How much later than the bus's turnaround the reply it has just given is ready, ns.
+    fn delay_ns(&self) -> i64 {
+        0
+    }
+
+    /// What it says unasked at the end of a control period; asked for until it is `None`.
+    fn speak(&mut self) -> Option<Frame> {
+        None
+    }
+
+    /// From the end of the last control period to the end of the first in which it may say something unasked, ns; `None` if it
+    /// says nothing unasked as long as nobody sends it a frame or puts a fault into it.
+    fn unasked_ns(&self) -> Option<i64> {
+        None
+    }
+
     /// Moves on by one control period; what it then does to its joint.
     fn step(&mut self, joint: JointState, dt_s: f64) -> Drive;
 

@@ -2,12 +2,15 @@
 
 use crate::body::{Body, Drive, JointState, Joints};
 use crate::bus::{Arrival, Bus, Sender, Transmission};
-use crate::config::{BusConfig, ConfigError, FamilyConfig, ServoConfig, WireKind, WorldConfig};
-use crate::damiao;
+use crate::config::{
+    BusConfig, ConfigError, FamilyConfig, ReceiveBuffers, ServoConfig, WireKind, WorldConfig,
+};
 use crate::imu::Sensor;
 use crate::injection::Injection;
+use crate::noise::Noise;
 use crate::servo::Servo;
 use crate::twin::Twin;
+use crate::{cubemars, damiao, robstride};
 use khz_link::{Capabilities, Counters, Imu, ImuSample, Link, LinkError, Received};
 use khz_servo::Mounting;
 use khz_wire::{Frame, Request};
@@ -67,6 +70,8 @@ struct Channel {
     /// Indices of its servos.
     servos: Vec<usize>,
     counters: Counters,
+    /// When the host has fetched all it has received.
+    fetched_ns: i64,
 }
 
 impl World {
@@ -90,7 +95,9 @@ impl World {
         config.check()?;
         assert_eq!(body.joints().len(), config.servos.len(), "one joint per servo");
         let build = |(index, servo)| {
-            switched_on(servo).map_err(|name| ConfigError::NoSuchSetting { servo: index, name })
+            // Each has its own noise.
+            let seed = Noise::new(config.seed ^ (index as u64) << 32).bits();
+            switched_on(servo, seed).map_err(|name| ConfigError::NoSuchSetting { servo: index, name })
         };
         Ok(Self {
             buses: (0..config.buses.len()).map(|bus| Channel::new(config, bus)).collect(),
@@ -117,12 +124,17 @@ impl World {
     pub fn advance(&mut self, now_ns: i64) {
         let first_ns = *self.stepped_ns.get_or_insert(now_ns);
         debug_assert!(first_ns <= now_ns + STEP_NS, "time runs backwards");
-        while let Some(index) = self.next_bus(now_ns) {
+        loop {
+            let next = self.next_bus(now_ns);
+            if self.step_to(next.map_or(now_ns, |(at_ns, _)| at_ns)) {
+                // A servo has said something: a bus may have something to do earlier now.
+                continue;
+            }
+            let Some((_, index)) = next else { return };
             if let Some((at_ns, Some(arrival))) = self.buses[index].bus.step(now_ns) {
-                self.arrive(index, at_ns, arrival);
+                self.arrive(index, at_ns, &arrival);
             }
         }
-        self.step_to(now_ns);
     }
 
     /// A frame of the host for a bus. Every servo hears it, so there is no need to say where it goes.
@@ -225,20 +237,16 @@ impl World {
         self.buses.get(usize::from(bus)).map_or(0, |channel| channel.bus.busy_ns())
     }
 
-    /// The bus on which the next thing happens, if that is due.
-    fn next_bus(&self, now_ns: i64) -> Option<usize> {
+    /// When and on which bus the next thing happens, if that is due.
+    fn next_bus(&self, now_ns: i64) -> Option<(i64, usize)> {
         let next = |channel: &Channel| channel.bus.next_ns().filter(|&at_ns| at_ns <= now_ns);
-        let due = self.buses.iter().enumerate().filter_map(|(index, c)| Some((next(c)?, index)));
-        due.min().map(|(_, index)| index)
+        self.buses.iter().enumerate().filter_map(|(index, c)| Some((next(c)?, index))).min()
     }
 
-    fn arrive(&mut self, index: usize, at_ns: i64, arrival: Arrival) {
+    fn arrive(&mut self, index: usize, at_ns: i64, arrival: &Arrival) {
         match arrival {
             Arrival::Garbage => self.buses[index].counters.corrupt += 1,
-            Arrival::Frame(sent) => {
-                self.step_to(at_ns);
-                self.deliver(index, at_ns, &sent);
-            }
+            Arrival::Frame(sent) => self.deliver(index, at_ns, sent),
         }
     }
 
@@ -260,7 +268,7 @@ impl World {
                 probe.took(servo, &sent.frame, at_ns);
             }
             if let Some(reply) = self.servos[servo].answer(&sent.frame, wire)
-                && !channel.bus.reply(servo, &reply, at_ns)
+                && !channel.bus.reply(servo, &reply, at_ns, self.servos[servo].delay_ns())
             {
                 channel.counters.errors += 1;
             }
@@ -268,7 +276,7 @@ impl World {
         if sent.sender == Sender::Host {
             return;
         }
-        if self.inbox.len() == INBOX {
+        if self.inbox.len() == INBOX || channel.overruns(at_ns) {
             channel.counters.errors += 1;
             return;
         }
@@ -285,7 +293,8 @@ impl World {
         }
     }
 
-    fn step_to(&mut self, now_ns: i64) {
+    /// Body and control loops move on; true, and earlier, as soon as a servo has said something unasked.
+    fn step_to(&mut self, now_ns: i64) -> bool {
         while let Some(stepped_ns) = self.stepped_ns.filter(|stepped_ns| stepped_ns + STEP_NS <= now_ns) {
             self.stepped_ns = Some(stepped_ns + STEP_NS);
             let dt_s = STEP_NS as f64 * 1e-9;
@@ -300,7 +309,31 @@ impl World {
                 }
                 probe.stepped(&self.servos, &self.seen, self.stepped_ns.unwrap_or(now_ns));
             }
+            if self.speak(stepped_ns + STEP_NS) {
+                return true;
+            }
         }
+        false
+    }
+
+    /// What servos say unasked goes to their buses; whether there was something.
+    fn speak(&mut self, now_ns: i64) -> bool {
+        let mut spoken = false;
+        for Channel { bus, servos, counters, .. } in &mut self.buses {
+            for &servo in &*servos {
+                while let Some(frame) = self.servos[servo].speak() {
+                    spoken = true;
+                    counters.errors += u64::from(!bus.say(servo, &frame, now_ns));
+                }
+            }
+        }
+        spoken
+    }
+
+    /// Before this, no servo of a bus is heard that was not asked; `None` if none says anything.
+    fn unasked_ns(&self, channel: &Channel) -> Option<i64> {
+        let first_ns = channel.servos.iter().filter_map(|&servo| self.servos[servo].unasked_ns()).min()?;
+        Some(channel.bus.earliest_ns(self.stepped_ns? + first_ns))
     }
 }
 
@@ -313,10 +346,12 @@ fn mounted(joint: JointState, mounting: &Mounting) -> JointState {
 ///
 /// # Errors
 /// The name of a setting it does not have.
-fn switched_on(config: &ServoConfig) -> Result<Box<dyn Twin>, String> {
+fn switched_on(config: &ServoConfig, seed: u64) -> Result<Box<dyn Twin>, String> {
     Ok(match &config.family {
         FamilyConfig::Moteus => Box::new(Servo::new(config)?),
         FamilyConfig::Damiao(motor) => Box::new(damiao::Servo::new(config, *motor)),
+        FamilyConfig::Robstride(motor) => Box::new(robstride::Servo::new(config, *motor, seed)),
+        FamilyConfig::Cubemars(motor) => Box::new(cubemars::Servo::new(config, *motor)),
     })
 }
 
@@ -324,7 +359,23 @@ impl Channel {
     fn new(config: &WorldConfig, index: usize) -> Self {
         let of_bus = |(servo, c): (usize, &ServoConfig)| (c.bus == index).then_some(servo);
         let servos: Vec<usize> = config.servos.iter().enumerate().filter_map(of_bus).collect();
-        Self { bus: Bus::new(config.buses[index], servos.len()), servos, counters: Counters::default() }
+        Self {
+            bus: Bus::new(config.buses[index], servos.len()),
+            servos,
+            counters: Counters::default(),
+            fetched_ns: i64::MIN / 2,
+        }
+    }
+
+    /// The host's controller has no buffer left for a frame that arrives now.
+    fn overruns(&mut self, at_ns: i64) -> bool {
+        let Some(ReceiveBuffers { frames, fetch_ns }) = self.bus.config().receive else { return false };
+        let from_ns = self.fetched_ns.max(at_ns);
+        let is_full = from_ns - at_ns > (i64::from(frames) - 1) * fetch_ns;
+        if !is_full {
+            self.fetched_ns = from_ns + fetch_ns;
+        }
+        is_full
     }
 
     fn is_half_duplex(&self) -> bool {
@@ -371,7 +422,8 @@ impl Link for World {
         let waiting = self.inbox.front().map(|received| received.at_ns);
         let imu = self.imu.as_ref().and_then(Sensor::ready_ns);
         let coming = self.buses.iter().filter_map(|channel| channel.bus.next_for_host_ns());
-        coming.chain(waiting).chain(imu).min()
+        let unasked = self.buses.iter().filter_map(|channel| self.unasked_ns(channel));
+        coming.chain(unasked).chain(waiting).chain(imu).min()
     }
 
     fn imu(&mut self) -> Option<&mut dyn Imu> {

@@ -5,7 +5,7 @@ mod common;
 use common::Bench;
 use khz_emu::{BusConfig, WireKind};
 use khz_link::{Link, LinkError};
-use khz_wire::time::{CanRate, UartRate};
+use khz_wire::time::{CanBits, CanFormat, CanRate, Stuffing, UartRate};
 use khz_wire::{Address, Frame};
 
 const QUERY: &str = "11001f01130d";
@@ -138,5 +138,32 @@ fn who_sleeps_until_the_next_event_wakes_up_at_most_twice_for_a_reply() {
         }
         assert_eq!(replies, 6);
         assert!(wakes <= 12, "{wakes} wakes for 6 replies");
+    }
+}
+
+#[test]
+fn classic_frames_of_servos_have_their_bits() {
+    let hex = |hex: &str| -> [u8; 8] { common::bytes(hex).try_into().unwrap() };
+    let short = |id, payload| Frame::classic(id, &hex(payload)).unwrap();
+    let long = |id, payload| Frame::extended(id, hex(payload));
+    // With intermission, stuff bits and CRC computed by another program.
+    for (what, frame, bits) in [
+        ("RobStride, command of nothing", long(0x017f_ff01, "7fff7fff00000000"), 148),
+        ("RobStride, command", long(0x017f_ff01, "85167fff051e3333"), 141),
+        ("RobStride, state", long(0x0280_01ff, "7fff7fff7fff00fb"), 145),
+        ("RobStride, enable", long(0x0300_ff01, "0000000000000000"), 148),
+        ("Damiao, command of nothing", short(1, "7fff7ff0000007ff"), 126),
+        ("Damiao, command", short(1, "851e7ff0281997ff"), 120),
+        ("Damiao, state", short(0x11, "117fff7ff7ff1e1f"), 121),
+        ("Damiao, enable", short(1, "fffffffffffffffc"), 125),
+        ("Damiao, register read", short(0x7ff, "0100330a00000000"), 125),
+        ("CubeMars, command of nothing", short(1, "8000800000000800"), 125),
+    ] {
+        assert_eq!(CanBits::of(&frame).with_intermission(), CanBits { nominal: bits, data: 0 }, "{what}");
+    }
+    for (extended, len, least, worst) in [(false, 8, 111, 135), (true, 8, 131, 160), (false, 6, 95, 115)] {
+        let format = CanFormat { extended, fd: false, brs: false };
+        let bits = |stuffing| CanBits::for_length(format, len, stuffing).with_intermission().nominal;
+        assert_eq!((bits(Stuffing::Least), bits(Stuffing::Worst)), (least, worst));
     }
 }

@@ -1,0 +1,574 @@
+//! An emulated RobStride servo or CyberGear: commands, parameters, modes, faults, watchdog, reports, reply times.
+//!
+//! Made from the maker's manuals and from recordings of five drives (see [`khz_wire::robstride`]), without the firmware. Where
+//! they say nothing the assumption is the one that is harder for a host: a servo that is enabled carries out the last command it
+//! got, also one of before; parameters are written while it runs, too, and act at once; every request for it feeds its watchdog,
+//! which goes on while it is deaf after "set zero"; a question for its version stops it; after power-up it sends to host 0xFD
+//! until another has asked it something.
+
+use crate::body::{Drive, JointState};
+use crate::config::{RobstrideMotor, ServoConfig, WireKind};
+use crate::injection::Injection;
+use crate::noise::Noise;
+use crate::servo::thermal::Thermal;
+use crate::twin::Twin;
+use crate::world::STEP_NS;
+use khz_servo::Doing;
+use khz_wire::Frame;
+use khz_wire::mit::{Codes, Scale};
+use khz_wire::robstride::{
+    MOST_ID, POSITION_RANGE, Reply, Request, State, TIMEOUT_PER_S, kind, mode, parameter, scale,
+};
+use std::any::Any;
+use std::f64::consts::{PI, TAU};
+
+/// The parameters there are, and whether they can be written.
+const TABLE: [(u16, bool); 35] = [
+    (parameter::RUN_MODE, true),
+    (0x7006, true),
+    (0x700a, true),
+    (parameter::TORQUE_LIMIT, true),
+    (0x7010, true),
+    (0x7011, true),
+    (0x7014, true),
+    (0x7016, true),
+    (parameter::SPEED_LIMIT, true),
+    (parameter::CURRENT_LIMIT, true),
+    (POSITION, false),
+    (0x701a, false),
+    (VELOCITY, false),
+    (parameter::VOLTAGE, false),
+    (0x701e, true),
+    (0x701f, true),
+    (0x7020, true),
+    (0x7021, true),
+    (0x7022, true),
+    (0x7024, true),
+    (0x7025, true),
+    (parameter::REPORT_PERIOD, true),
+    (parameter::TIMEOUT, true),
+    (parameter::ZERO_STATE, true),
+    (parameter::DAMPER, true),
+    (0x702b, true),
+    (0x702c, true),
+    (0x702d, true),
+    (0x702e, true),
+    (parameter::CYBERGEAR_TIMEOUT, true),
+    (0x2005, false),
+    (0x3016, false),
+    (0x3017, false),
+    (parameter::FAULTS, false),
+    (parameter::WARNINGS, false),
+];
+const POSITION: u16 = 0x7019;
+const VELOCITY: u16 = 0x701b;
+
+/// The version of its firmware: that of the drives that were recorded.
+const VERSION: [u8; 4] = [0, 3, 1, 42];
+/// Where it sends to before any host has asked it something.
+const FIRST_HOST: u8 = 0xfd;
+/// A request to store sets a CyberGear's bit rate: these, by its first byte from 1.
+const CYBERGEAR_BPS: [u32; 4] = [1_000_000, 500_000, 250_000, 125_000];
+
+/// Winding losses at the torque range, W: torque heats a great motor less than a small one.
+const HEAT_AT_MOST: f64 = 50.0;
+/// Below and above these it faults, V.
+const SUPPLY: (f64, f64) = (12.0, 60.0);
+/// It warns so far below the temperature at which it faults, and only from there on it may fault by itself, °C.
+const WARNING_K: f64 = 10.0;
+/// Gear between rotor and output.
+const GEAR: f64 = 9.0;
+
+/// What its turnaround varies by, ns.
+const TURNAROUND_SPREAD_NS: f64 = 40_000.0;
+/// What it takes more to switch its output on, at least and at most, ns.
+const ENABLE_NS: [f64; 2] = [1_180_000.0, 1_460_000.0];
+/// A late reply is no later than this, ns.
+const LATE_NS: f64 = 5_000_000.0;
+/// From "set zero" to when it hears and says nothing for a while, and that while, at least and at most, ns.
+const BLACKOUT_AFTER_NS: [f64; 2] = [500_000_000.0, 625_000_000.0];
+const BLACKOUT_NS: [f64; 2] = [40_000_000.0, 67_000_000.0];
+
+/// Bits of a fault word.
+const OVER_TEMPERATURE: u32 = 1;
+const UNDER_VOLTAGE: u32 = 1 << 2;
+const OVER_VOLTAGE: u32 = 1 << 3;
+
+/// One servo.
+#[derive(Clone, Debug)]
+pub struct Servo {
+    config: ServoConfig,
+    motor: RobstrideMotor,
+    noise: Noise,
+    id: u8,
+    /// Who asked it last.
+    host: u8,
+    mode: u8,
+    /// By bit, as in [`parameter::FAULTS`].
+    faults: u32,
+    /// It has still to report a fault.
+    is_untold: bool,
+    command: Codes,
+    parameters: [[u8; 4]; TABLE.len()],
+    /// What survives a loss of power.
+    stored: [[u8; 4]; TABLE.len()],
+    /// Where its joint is.
+    joint: JointState,
+    /// Added to the joint's angle to give the position, rad.
+    offset: f64,
+    /// As measured, rad and rad/s.
+    measured: JointState,
+    torque: f64,
+    thermal: Thermal,
+    /// Since the last frame for it, s.
+    unheard_s: f64,
+    /// Since the start, ns.
+    now_ns: i64,
+    /// Of the last reply.
+    delay_ns: i64,
+    /// When it next sends a report, if it does.
+    report_ns: Option<i64>,
+    /// From when to when it hears and says nothing.
+    blackout_ns: [i64; 2],
+    /// It listens at another bit rate.
+    is_deaf: bool,
+    injected: Injected,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Injected {
+    silent: bool,
+    lying: bool,
+    stuck: bool,
+    unpowered: bool,
+    asleep: bool,
+}
+
+impl Servo {
+    pub(crate) fn new(config: &ServoConfig, motor: RobstrideMotor, seed: u64) -> Self {
+        let joint = JointState { position: config.mounting.to_servo(config.joint.start), velocity: 0.0 };
+        let mut servo = Self {
+            thermal: Thermal::new(config.ambient_c),
+            id: config.id,
+            config: config.clone(),
+            motor,
+            noise: Noise::new(seed),
+            host: FIRST_HOST,
+            mode: mode::RESET,
+            faults: 0,
+            is_untold: false,
+            command: Codes::default(),
+            parameters: TABLE.map(|(number, _)| factory(number, &motor)),
+            stored: TABLE.map(|(number, _)| factory(number, &motor)),
+            joint,
+            offset: 0.0,
+            measured: joint,
+            torque: 0.0,
+            unheard_s: 0.0,
+            now_ns: 0,
+            delay_ns: 0,
+            report_ns: None,
+            blackout_ns: [i64::MIN; 2],
+            is_deaf: false,
+            injected: Injected::default(),
+        };
+        servo.start();
+        servo.report_ns = motor.reports.then(|| servo.report_period_ns());
+        servo
+    }
+
+    fn place(&self, number: u16) -> Option<usize> {
+        // A CyberGear's watchdog is another one, and much is not there.
+        let is_there = if self.motor.cybergear {
+            matches!(number, 0x7005..=0x7020 | parameter::CYBERGEAR_TIMEOUT)
+        } else {
+            number != parameter::CYBERGEAR_TIMEOUT
+        };
+        TABLE.iter().position(|(known, _)| *known == number).filter(|_| is_there)
+    }
+
+    fn number(&self, number: u16) -> f64 {
+        self.place(number).map_or(0.0, |place| parameter::number(number, self.parameters[place]))
+    }
+
+    fn read(&self, number: u16) -> Option<[u8; 4]> {
+        let place = self.place(number)?;
+        let now = match number {
+            POSITION | 0x3016 => self.measured.position,
+            VELOCITY | 0x3017 => self.measured.velocity,
+            parameter::VOLTAGE => self.config.supply_v,
+            parameter::FAULTS => f64::from(self.faults),
+            parameter::WARNINGS => f64::from(u8::from(self.is_warm(WARNING_K))),
+            _ => return Some(self.parameters[place]),
+        };
+        Some(parameter::value(number, now))
+    }
+
+    fn write(&mut self, number: u16, value: [u8; 4]) {
+        if let Some(place) = self.place(number).filter(|place| TABLE[*place].1) {
+            self.parameters[place] = parameter::value(number, parameter::number(number, value));
+        }
+    }
+
+    fn velocity(&self) -> Scale {
+        scale(self.motor.velocity)
+    }
+
+    fn torque_scale(&self) -> Scale {
+        scale(self.motor.torque)
+    }
+
+    /// What it may put on its joint, N·m.
+    fn torque_limit(&self) -> f64 {
+        self.number(parameter::TORQUE_LIMIT).max(0.0).min(self.motor.torque)
+    }
+
+    fn report_period_ns(&self) -> i64 {
+        5_000_000 * (1 + (self.number(parameter::REPORT_PERIOD) as i64).max(1))
+    }
+
+    /// A random time between these, ns.
+    fn draw_ns(&mut self, [least, most]: [f64; 2]) -> i64 {
+        (least + self.noise.uniform() * (most - least)) as i64
+    }
+
+    /// No gains, no torque.
+    fn at_rest(&self) -> Codes {
+        Codes {
+            position: scale(POSITION_RANGE).encode(0.0),
+            velocity: self.velocity().encode(0.0),
+            torque: self.torque_scale().encode(0.0),
+            ..Codes::default()
+        }
+    }
+
+    fn state(&self) -> State {
+        let code = |scale: Scale, value| if self.injected.lying { u16::MAX } else { scale.encode(value) };
+        State {
+            id: self.id,
+            host: self.host,
+            mode: self.mode,
+            faults: summary(self.faults, self.motor.cybergear),
+            position: code(scale(POSITION_RANGE), self.measured.position),
+            velocity: code(self.velocity(), self.measured.velocity),
+            torque: code(self.torque_scale(), self.torque),
+            temperature: (10.0 * self.thermal.motor_c).round() as i16,
+        }
+    }
+
+    fn identity(&self) -> Reply {
+        let [number @ .., _, _, _, _, _, _, _, _] = self.config.uuid;
+        Reply::Identity { id: self.id, number }
+    }
+
+    /// Carries out a request; what it answers.
+    fn carry_out(&mut self, request: Request, frame: &Frame, wire: WireKind) -> Option<Reply> {
+        let cybergear = self.motor.cybergear;
+        match request {
+            Request::Identity => return Some(self.identity()),
+            Request::Command(codes) => {
+                if self.number(parameter::RUN_MODE) == 0.0 {
+                    self.command = codes;
+                }
+            }
+            Request::Enable => self.enable(),
+            Request::Stop { clear } => self.stop(clear),
+            Request::Version if cybergear => self.stop(false),
+            Request::Version => {
+                self.stop(false);
+                return Some(Reply::Version { id: self.id, host: self.host, version: VERSION });
+            }
+            Request::SetZero => self.set_zero(),
+            Request::SetId(new) => {
+                if (1..=MOST_ID).contains(&new) {
+                    self.id = new;
+                }
+                return Some(self.identity());
+            }
+            Request::Read(number) => {
+                let value = self.read(number);
+                return Some(Reply::Value { id: self.id, host: self.host, parameter: number, value });
+            }
+            Request::Write(number, value) => self.write(number, value),
+            Request::Store if cybergear => {
+                self.set_bit_rate(frame.payload().first().copied(), wire);
+                return Some(self.identity());
+            }
+            Request::Store => self.stored = self.parameters,
+            Request::Report(_) if cybergear => return None,
+            Request::Report(on) => self.report_ns = on.then(|| self.now_ns + self.report_period_ns()),
+        }
+        Some(Reply::State(self.state()))
+    }
+
+    fn enable(&mut self) {
+        if self.mode == mode::RESET && self.faults == 0 && !self.injected.asleep {
+            self.mode = mode::RUN;
+            self.delay_ns += self.draw_ns(ENABLE_NS);
+        }
+    }
+
+    fn stop(&mut self, clear: bool) {
+        self.mode = mode::RESET;
+        if clear {
+            self.faults = 0;
+        }
+    }
+
+    fn set_zero(&mut self) {
+        self.offset = -self.joint.position;
+        self.measured.position = 0.0;
+        let from_ns = self.now_ns + self.draw_ns(BLACKOUT_AFTER_NS);
+        self.blackout_ns = [from_ns, from_ns + self.draw_ns(BLACKOUT_NS)];
+    }
+
+    fn set_bit_rate(&mut self, code: Option<u8>, wire: WireKind) {
+        let asked = code.and_then(|code| CYBERGEAR_BPS.get(usize::from(code).checked_sub(1)?));
+        if let (Some(asked_bps), WireKind::CanFd { nominal_bps, .. }) = (asked, wire) {
+            self.is_deaf = *asked_bps != nominal_bps;
+        }
+    }
+
+    /// What happens at power-up: of where it is it knows the place within a turn.
+    fn start(&mut self) {
+        self.parameters = self.stored;
+        if self.motor.cybergear {
+            self.offset = 0.0;
+        }
+        let first = if self.number(parameter::ZERO_STATE) == 0.0 { 0.0 } else { -PI };
+        let position = first + (self.joint.position + self.offset - first).rem_euclid(TAU);
+        self.offset = position - self.joint.position;
+        self.measured = JointState { position, ..self.joint };
+        self.command = self.at_rest();
+        (self.mode, self.faults, self.is_untold, self.host) = (mode::RESET, 0, false, FIRST_HOST);
+        (self.torque, self.unheard_s, self.report_ns) = (0.0, 0.0, None);
+        self.blackout_ns = [i64::MIN; 2];
+    }
+
+    fn measure(&mut self, joint: JointState) {
+        self.joint = joint;
+        if !self.injected.stuck {
+            let position = joint.position + self.offset;
+            let wrapped = (position + POSITION_RANGE).rem_euclid(2.0 * POSITION_RANGE) - POSITION_RANGE;
+            self.measured = JointState { position: wrapped, ..joint };
+        }
+    }
+
+    /// Board or windings are as warm as when it faults, or so much less.
+    fn is_warm(&self, less_k: f64) -> bool {
+        self.thermal.board_c.max(self.thermal.motor_c) >= self.motor.fault_c - less_k
+    }
+
+    fn fault(&mut self, faults: u32) {
+        self.faults |= faults;
+        self.mode = mode::RESET;
+        self.is_untold = true;
+    }
+
+    /// What makes it switch off by itself.
+    fn watch(&mut self, dt_s: f64) {
+        self.unheard_s += dt_s;
+        let number = if self.motor.cybergear { parameter::CYBERGEAR_TIMEOUT } else { parameter::TIMEOUT };
+        let timeout_s = self.number(number) / TIMEOUT_PER_S;
+        if timeout_s > 0.0 && self.unheard_s > timeout_s {
+            self.mode = mode::RESET;
+        }
+        let volts = self.config.supply_v;
+        let found = [
+            (self.is_warm(0.0), OVER_TEMPERATURE),
+            (volts < SUPPLY.0, UNDER_VOLTAGE),
+            (volts > SUPPLY.1, OVER_VOLTAGE),
+        ];
+        let found = found.into_iter().filter_map(|(is_so, bit)| is_so.then_some(bit)).sum::<u32>();
+        if found & !self.faults != 0 {
+            self.fault(found);
+        }
+    }
+
+    fn drive(&mut self) -> Drive {
+        if self.mode != mode::RUN {
+            self.torque = 0.0;
+            return Drive::default();
+        }
+        let Codes { position, velocity, kp, kd, torque } = self.command;
+        let kp = Scale::new(0.0, self.motor.kp_most, 16).decode(kp);
+        let kd = Scale::new(0.0, self.motor.kd_most, 16).decode(kd);
+        let toward = scale(POSITION_RANGE).decode(position) - self.measured.position;
+        let still = kp * toward + kd * self.velocity().decode(velocity) + self.torque_scale().decode(torque);
+        let most = self.torque_limit();
+        self.torque = (still - kd * self.measured.velocity).clamp(-most, most);
+        if self.torque.abs() < most {
+            Drive { torque: still, damping: kd }
+        } else {
+            Drive { torque: self.torque, damping: 0.0 }
+        }
+    }
+
+    /// It has power, and the bus's bit rate, and is not in the blackout after "set zero".
+    fn is_on_bus(&self) -> bool {
+        let [from_ns, until_ns] = self.blackout_ns;
+        !self.injected.unpowered && !self.is_deaf && !(from_ns..until_ns).contains(&self.now_ns)
+    }
+
+    /// What it has to say unasked.
+    fn unasked(&mut self) -> Option<Frame> {
+        if std::mem::take(&mut self.is_untold) {
+            let warnings = u32::from(self.is_warm(WARNING_K));
+            let report = Reply::Faults { id: self.id, host: self.host, faults: self.faults, warnings };
+            return Some(report.to_frame());
+        }
+        let due_ns = self.report_ns.filter(|due_ns| *due_ns <= self.now_ns)?;
+        self.report_ns = Some(due_ns + self.report_period_ns());
+        Some(self.state().to_frame(kind::REPORT))
+    }
+}
+
+impl Twin for Servo {
+    fn takes(&self, request: &Frame) -> bool {
+        self.is_on_bus() && Request::parse(request).is_some_and(|(_, id, _)| id == self.id)
+    }
+
+    fn answer(&mut self, request: &Frame, wire: WireKind) -> Option<Frame> {
+        if !self.takes(request) {
+            return None;
+        }
+        let (asked, _, host) = Request::parse(request)?;
+        self.host = host.unwrap_or(self.host);
+        self.unheard_s = 0.0;
+        self.delay_ns = self.draw_ns([0.0, TURNAROUND_SPREAD_NS]);
+        if self.noise.uniform() < self.motor.late {
+            self.delay_ns += self.draw_ns([0.0, LATE_NS]);
+        }
+        let reply = self.carry_out(asked, request, wire)?;
+        (!self.injected.silent).then(|| reply.to_frame())
+    }
+
+    fn delay_ns(&self) -> i64 {
+        self.delay_ns
+    }
+
+    fn speak(&mut self) -> Option<Frame> {
+        let unasked = self.unasked()?;
+        (self.is_on_bus() && !self.injected.silent).then_some(unasked)
+    }
+
+    fn unasked_ns(&self) -> Option<i64> {
+        let report_ns = self.report_ns.map(|due_ns| (due_ns - self.now_ns).max(STEP_NS));
+        let may_fault = self.is_untold || self.is_warm(WARNING_K) && self.faults & OVER_TEMPERATURE == 0;
+        let fault_ns = may_fault.then_some(STEP_NS);
+        let first_ns = [report_ns, fault_ns].into_iter().flatten().min();
+        first_ns.filter(|_| !self.injected.unpowered && !self.injected.silent && !self.is_deaf)
+    }
+
+    fn step(&mut self, joint: JointState, dt_s: f64) -> Drive {
+        self.now_ns += (dt_s * 1e9).round() as i64;
+        self.measure(joint);
+        if self.injected.unpowered {
+            return Drive::default();
+        }
+        self.watch(dt_s);
+        let drive = self.drive();
+        let flow = &self.config.thermal;
+        let board_w = if self.mode == mode::RUN { flow.board_w } else { 0.0 };
+        let winding_w = HEAT_AT_MOST * (self.torque / self.motor.torque).powi(2);
+        self.thermal.step(flow, self.config.ambient_c, [board_w, winding_w], dt_s * self.config.heat_rate);
+        drive
+    }
+
+    fn inject(&mut self, injection: Injection) {
+        match injection {
+            Injection::Silent(on) => self.injected.silent = on,
+            Injection::Lying(on) => self.injected.lying = on,
+            Injection::Stuck(on) => self.injected.stuck = on,
+            Injection::Overheated => self.fault(OVER_TEMPERATURE),
+            Injection::Fault(code) => self.fault(code),
+            Injection::Reboot => self.start(),
+            Injection::RebootTurned(turns) => {
+                self.start();
+                self.offset += f64::from(turns) * TAU / GEAR;
+                self.measure(self.joint);
+            }
+            Injection::Power(on) => {
+                self.start();
+                self.injected.unpowered = !on;
+            }
+            Injection::Asleep(on) => {
+                self.injected.asleep = on;
+                if on {
+                    self.mode = mode::RESET;
+                }
+            }
+            // It has no parameters in its commands and states that it could refuse.
+            Injection::RefuseRead(_) | Injection::RefuseWrite(_) => {}
+        }
+    }
+
+    fn set_supply(&mut self, volts: f64) {
+        self.config.supply_v = volts;
+        if !self.injected.unpowered {
+            self.watch(0.0);
+        }
+    }
+
+    fn set_heat_rate(&mut self, rate: f64) {
+        self.config.heat_rate = rate;
+    }
+
+    fn is_powered(&self) -> bool {
+        !self.injected.unpowered
+    }
+
+    fn doing(&self) -> Doing {
+        match self.mode {
+            _ if self.faults != 0 => Doing::Faulted,
+            // Without a position gain it follows nothing.
+            mode::RUN if self.command.kp == 0 => Doing::Damping,
+            mode::RUN => Doing::Following,
+            _ => Doing::Off,
+        }
+    }
+
+    fn position(&self) -> f64 {
+        self.measured.position
+    }
+
+    fn torque(&self) -> f64 {
+        self.torque
+    }
+
+    fn board_c(&self) -> f64 {
+        self.thermal.board_c
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// A parameter as it is delivered, or was stored since.
+fn factory(number: u16, motor: &RobstrideMotor) -> [u8; 4] {
+    let value = match number {
+        parameter::TORQUE_LIMIT => motor.torque,
+        parameter::SPEED_LIMIT => motor.velocity,
+        parameter::CURRENT_LIMIT => 16.0,
+        parameter::REPORT_PERIOD => 1.0,
+        parameter::ZERO_STATE => f64::from(u8::from(motor.centred)),
+        _ => 0.0,
+    };
+    parameter::value(number, value)
+}
+
+/// The six bits a state has for a word of faults; some have none.
+fn summary(faults: u32, cybergear: bool) -> u8 {
+    let any = |bits: u32| faults & bits != 0;
+    let stall = !cybergear && any(1 << 14);
+    let groups = [
+        any(UNDER_VOLTAGE),
+        any(1 << 4 | 1 << 5 | 1 << 16),
+        any(OVER_TEMPERATURE),
+        any(1 << 9),
+        stall,
+        any(1 << 7),
+    ];
+    groups.into_iter().enumerate().map(|(bit, is_set)| u8::from(is_set) << bit).sum()
+}
