@@ -2,10 +2,11 @@
 
 import pathlib
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import can
+import emulated
 import pytest
 
 ARM = """
@@ -33,18 +34,9 @@ ENABLE, DISABLE = bytes([255] * 7 + [0xFC]), bytes([255] * 7 + [0xFD])
 HOLD = bytes.fromhex("7FFF7FF0003337FF")
 
 
-@contextmanager
-def served(khz: str, folder: pathlib.Path, answers: str, can_fd: bool = False) -> Iterator[str]:
+def served(khz: str, folder: pathlib.Path, answers: str, can_fd: bool = False) -> AbstractContextManager[str]:
     """The terminal at which two Damiao servos are behind an adapter."""
-    robot = folder / "arm.toml"
-    robot.write_text(ARM.format(path="/dev/null", can_fd=str(can_fd).lower()))
-    command = [khz, "emulate", str(robot), "--at", f"main={answers}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as machine:
-        assert machine.stdout is not None
-        try:
-            yield machine.stdout.readline().split()[1]
-        finally:
-            machine.terminate()
+    return emulated.served(khz, folder, ARM.format(path="/dev/null", can_fd=str(can_fd).lower()), answers)
 
 
 def exchange(bus: can.BusABC, data: bytes, **flags: bool) -> can.Message:

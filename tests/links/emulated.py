@@ -1,0 +1,20 @@
+"""Emulated servos behind an emulated slcan adapter, for programs that know nothing of either."""
+
+import pathlib
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def served(khz: str, folder: pathlib.Path, robot: str, answers: str = "slcan:") -> Iterator[str]:
+    """The terminal at which the servos of a robot file are, on its bus `main`; `answers` is the adapter."""
+    path = folder / "robot.toml"
+    path.write_text(robot)
+    command = [khz, "emulate", str(path), "--at", f"main={answers}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as machine:
+        assert machine.stdout is not None
+        try:
+            yield machine.stdout.readline().split()[1]
+        finally:
+            machine.terminate()
