@@ -4,7 +4,7 @@ pub use crate::servo::thermal::HeatConfig;
 use khz_servo::Mounting;
 use khz_settings::section;
 use khz_wire::address::BROADCAST;
-use khz_wire::robstride::MOST_ID;
+use khz_wire::robstride::{MOST_ID, POSITION_RANGE};
 
 /// An emulated machine: its buses, servos and IMU.
 #[derive(Clone, Debug, Default)]
@@ -119,6 +119,8 @@ pub struct DamiaoMotor {
 pub struct RobstrideMotor {
     /// It is a CyberGear.
     pub cybergear: bool,
+    /// Half the range of positions, rad: beyond it they go round.
+    pub position: f64,
     /// Half the range of velocities, rad/s.
     pub velocity: f64,
     /// Half the range of torques, N·m.
@@ -155,6 +157,7 @@ impl Default for RobstrideMotor {
     fn default() -> Self {
         Self {
             cybergear: false,
+            position: POSITION_RANGE,
             velocity: 44.0,
             torque: 17.0,
             kp_most: 500.0,

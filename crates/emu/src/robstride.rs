@@ -16,9 +16,7 @@ use crate::world::STEP_NS;
 use khz_servo::Doing;
 use khz_wire::Frame;
 use khz_wire::mit::{Codes, Scale};
-use khz_wire::robstride::{
-    MOST_ID, POSITION_RANGE, Reply, Request, State, TIMEOUT_PER_S, kind, mode, parameter, scale,
-};
+use khz_wire::robstride::{MOST_ID, Reply, Request, State, TIMEOUT_PER_S, kind, mode, parameter, scale};
 use std::any::Any;
 use std::f64::consts::{PI, TAU};
 
@@ -235,7 +233,7 @@ impl Servo {
     /// No gains, no torque.
     fn at_rest(&self) -> Codes {
         Codes {
-            position: scale(POSITION_RANGE).encode(0.0),
+            position: scale(self.motor.position).encode(0.0),
             velocity: self.velocity().encode(0.0),
             torque: self.torque_scale().encode(0.0),
             ..Codes::default()
@@ -249,7 +247,7 @@ impl Servo {
             host: self.host,
             mode: self.mode,
             faults: summary(self.faults, self.motor.cybergear),
-            position: code(scale(POSITION_RANGE), self.measured.position),
+            position: code(scale(self.motor.position), self.measured.position),
             velocity: code(self.velocity(), self.measured.velocity),
             torque: code(self.torque_scale(), self.torque),
             temperature: (10.0 * self.thermal.motor_c).round() as i16,
@@ -288,6 +286,12 @@ impl Servo {
             Request::Read(number) => {
                 let value = self.read(number);
                 return Some(Reply::Value { id: self.id, host: self.host, parameter: number, value });
+            }
+            // Of the table that is kept without power only the watchdog is known.
+            Request::ReadStored(number) => {
+                let told = self.read(number).filter(|_| cybergear && number == parameter::CYBERGEAR_TIMEOUT);
+                let (id, host) = (self.id, self.host);
+                return told.map(|value| Reply::Stored { id, host, parameter: number, value });
             }
             Request::Write(number, value) => self.write(number, value),
             Request::Store if cybergear => {
@@ -349,7 +353,8 @@ impl Servo {
         self.joint = joint;
         if !self.injected.stuck {
             let position = joint.position + self.offset;
-            let wrapped = (position + POSITION_RANGE).rem_euclid(2.0 * POSITION_RANGE) - POSITION_RANGE;
+            let wrapped =
+                (position + self.motor.position).rem_euclid(2.0 * self.motor.position) - self.motor.position;
             self.measured = JointState { position: wrapped, ..joint };
         }
     }
@@ -393,7 +398,7 @@ impl Servo {
         let Codes { position, velocity, kp, kd, torque } = self.command;
         let kp = Scale::new(0.0, self.motor.kp_most, 16).decode(kp);
         let kd = Scale::new(0.0, self.motor.kd_most, 16).decode(kd);
-        let toward = scale(POSITION_RANGE).decode(position) - self.measured.position;
+        let toward = scale(self.motor.position).decode(position) - self.measured.position;
         let still = kp * toward + kd * self.velocity().decode(velocity) + self.torque_scale().decode(torque);
         let most = self.torque_limit();
         self.torque = (still - kd * self.measured.velocity).clamp(-most, most);

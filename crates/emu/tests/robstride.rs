@@ -32,6 +32,7 @@ const FIXED: JointConfig = JointConfig {
     start: 0.0,
 };
 const RS02: RobstrideMotor = RobstrideMotor {
+    position: POSITION_RANGE,
     cybergear: false,
     velocity: 44.0,
     torque: 17.0,

@@ -374,9 +374,13 @@ impl Cycle {
 
     /// Ends the cycle: whoever has not answered is missed. Returns what happened since the last end.
     pub fn end(&mut self, state: &mut RobotState) -> CycleResult {
+        for lane in &self.lanes {
+            lane.switching_on().for_each(|servo| self.devices[servo].excuse());
+        }
         for (device, servo) in self.devices.iter_mut().zip(&mut state.servos) {
-            servo.fresh = device.end();
-            self.result.missed += u16::from(!servo.fresh);
+            let (answered, missed) = device.end();
+            servo.fresh = answered;
+            self.result.missed += u16::from(missed);
         }
         for lane in &mut self.lanes {
             lane.end(&self.devices);

@@ -78,6 +78,13 @@ pub trait Servos: Debug + Send {
     /// That request was handed to the bus.
     fn sent(&mut self, turn: usize, part: usize, now_ns: i64);
 
+    /// The servo of this turn is switching its output on, which takes some of them longer than a cycle: that it does not answer in time
+    /// says nothing of the bus. Not for long.
+    fn is_switching_on(&self, turn: usize) -> bool {
+        let _ = turn;
+        false
+    }
+
     /// Reads a frame that came from the bus into the state of its servo. The frame may be anything.
     fn take(&mut self, frame: &Frame, states: &mut [ServoState]) -> Taken;
 }

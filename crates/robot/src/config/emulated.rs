@@ -1,8 +1,11 @@
 //! The emulated devices a robot file describes.
 
 use super::{BodyConfig, ImuConfig, ImuLink, RobotConfig, ServoConfig};
-use khz_emu::{ConfigError, DamiaoMotor, FamilyConfig, Quadruped, QuadrupedConfig, World, WorldConfig};
-use khz_servo::{Family, damiao};
+use khz_emu::{
+    ConfigError, CubemarsMotor, DamiaoMotor, FamilyConfig, Quadruped, QuadrupedConfig, RobstrideMotor, World,
+    WorldConfig,
+};
+use khz_servo::{Family, cubemars, damiao, robstride};
 
 impl RobotConfig {
     /// The emulated machine: one channel per bus in the order of the file, every servo in that order, the IMU.
@@ -61,15 +64,30 @@ impl RobotConfig {
 
 /// The motor is as the file says: a real one that is not so is found out at the start.
 fn emulated_family(servo: &ServoConfig) -> FamilyConfig {
+    let fault_c = servo.device.fault_temperature;
     match servo.family() {
         Family::Moteus(_) => FamilyConfig::Moteus,
-        Family::Damiao(damiao::Settings { master_id, can_fd, ranges, .. }) => {
-            FamilyConfig::Damiao(DamiaoMotor {
-                master_id,
-                can_fd,
-                ranges,
-                fault_c: servo.device.fault_temperature,
+        Family::Damiao(damiao::Settings { master_id, can_fd, drive, .. }) => {
+            FamilyConfig::Damiao(DamiaoMotor { master_id, can_fd, ranges: drive.ranges, fault_c })
+        }
+        Family::Robstride(robstride::Settings { cybergear, drive, .. }) => {
+            let ([position, velocity, torque], [kp_most, kd_most]) = (drive.ranges, drive.most);
+            FamilyConfig::Robstride(RobstrideMotor {
+                cybergear,
+                position,
+                velocity,
+                torque,
+                kp_most,
+                kd_most,
+                fault_c,
+                // Set up as docs/servos.md tells: a joint may start below 0.
+                centred: true,
+                ..RobstrideMotor::default()
             })
+        }
+        Family::Cubemars(cubemars::Settings { reply_id, drive }) => {
+            // As it leaves the factory: no watchdog.
+            FamilyConfig::Cubemars(CubemarsMotor { reply_id, ranges: drive.ranges, fault_c, watchdog_s: 0.0 })
         }
     }
 }

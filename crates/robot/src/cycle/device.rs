@@ -55,6 +55,7 @@ enum Phase {
 pub struct Device {
     pub lane: usize,
     phase: Phase,
+    excused: bool,
     reply_timeout_ns: i64,
     missed_now: u32,
     stats: DeviceStats,
@@ -71,11 +72,24 @@ impl Device {
             duplicates: 0,
             round_trip: Histogram::new(),
         };
-        Self { lane, phase: Phase::Ended { missed: false }, reply_timeout_ns, missed_now: 0, stats }
+        Self {
+            lane,
+            phase: Phase::Ended { missed: false },
+            excused: false,
+            reply_timeout_ns,
+            missed_now: 0,
+            stats,
+        }
     }
 
     pub fn begin(&mut self) {
         self.phase = Phase::Ready;
+        self.excused = false;
+    }
+
+    /// It is no miss if it does not answer in this cycle.
+    pub fn excuse(&mut self) {
+        self.excused = true;
     }
 
     /// Everything was sent that asks for its state.
@@ -102,14 +116,15 @@ impl Device {
         self.stats.duplicates += u64::from(is_duplicate);
     }
 
-    /// Ends the cycle; true if the device answered in time.
-    pub fn end(&mut self) -> bool {
+    /// Ends the cycle: whether the device answered in time, and whether that is a miss if it did not.
+    pub fn end(&mut self) -> (bool, bool) {
         let answered = self.phase == Phase::Answered;
         self.phase = Phase::Ended { missed: !answered };
-        self.missed_now = if answered { 0 } else { self.missed_now + 1 };
-        self.stats.missed += u64::from(!answered);
+        let missed = !answered && !self.excused;
+        self.missed_now = if missed { self.missed_now + 1 } else { 0 };
+        self.stats.missed += u64::from(missed);
         self.stats.missed_in_a_row = self.stats.missed_in_a_row.max(self.missed_now);
-        answered
+        (answered, missed)
     }
 
     pub fn stats(&self) -> &DeviceStats {

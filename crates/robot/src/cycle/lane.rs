@@ -123,6 +123,12 @@ impl Lane {
         }
     }
 
+    /// The servos that may not answer in time because they are switching on.
+    pub fn switching_on(&self) -> impl Iterator<Item = usize> + '_ {
+        let turns = self.order.iter().filter(|turn| self.families[turn.family].is_switching_on(turn.turn));
+        turns.flat_map(|turn| self.servos(*turn)).copied()
+    }
+
     /// Reads a frame of this bus into the state of its servo.
     pub fn take(&mut self, frame: &Frame, states: &mut [ServoState]) -> Taken {
         let families = self.families.iter_mut();

@@ -173,7 +173,12 @@ struct Servo<P> {
     command: Frame,
     /// It was seen to be set as it was before the first tick since it was last told to stop.
     verified: bool,
+    /// Cycles in which it may still be switching on.
+    switching: u8,
 }
+
+/// So many cycles after the frame that switches it on nobody wonders at a missed reply: of 245 RobStride servos the slowest took 5 ms.
+const SWITCHING: u8 = 6;
 
 impl<P: Protocol> Bus<P> {
     /// Adds a servo; of several whose replies look the same, only the first one is read.
@@ -188,6 +193,7 @@ impl<P: Protocol> Bus<P> {
             mark: off,
             command: off,
             verified: false,
+            switching: 0,
         });
     }
 
@@ -215,9 +221,14 @@ impl<P: Protocol> Servo<P> {
         if let Some(mark) = self.turn.mark {
             self.mark = self.protocol.frame(Say::Mark(mark));
         }
+        self.switching = self.switching.saturating_sub(1);
         if self.turn.command {
             let may_enable = verified && !self.queries.is_doubtful();
-            self.command = self.protocol.frame(self.codec.encode(command, may_enable));
+            let say = self.codec.encode(command, may_enable);
+            self.command = self.protocol.frame(say);
+            if say == Say::Enable {
+                self.switching = SWITCHING;
+            }
         }
     }
 
@@ -263,6 +274,7 @@ impl<P: Protocol> Servo<P> {
                 Taken::State { servo, sent_ns, newest }
             }
             Answer::Duplicate => Taken::Duplicate { servo },
+            Answer::Unknown if self.switching > 0 => Taken::Aside,
             Answer::Unknown => Taken::Late { servo },
         }
     }
@@ -300,6 +312,10 @@ impl<P: Protocol> Servos for Bus<P> {
             Some((_, false)) => servo.queries.sent_mark(now_ns),
             None => {}
         }
+    }
+
+    fn is_switching_on(&self, turn: usize) -> bool {
+        self.servos.get(turn).is_some_and(|servo| servo.switching > 0)
     }
 
     fn take(&mut self, frame: &Frame, states: &mut [ServoState]) -> Taken {
