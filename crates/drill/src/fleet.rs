@@ -4,7 +4,7 @@ use super::plant::Plant;
 use super::scenario::{Fault, Scenario};
 use khz_emu::{ConfigError, World};
 use khz_robot::RobotConfig;
-use khz_robot::config::{ControllerConfig, Format};
+use khz_robot::config::{ControllerConfig, FamilyName, Format};
 
 /// Robots a campaign draws from.
 #[derive(Clone, Debug)]
@@ -133,13 +133,47 @@ const WHEELS: &str = r#"
     sweep_s = 1.0
 "#;
 
+/// Angles that are told as they are by a servo that knows them within half a turn either way, rad.
+const WITHIN_TURN: f64 = 3.0;
+
+const OPENARM: &str = include_str!("../../../robots/openarm_like.toml");
+const ROBSTRIDE: &str = include_str!("../../../robots/quadruped_robstride.toml");
+const MIXED: &str = include_str!("../../../robots/mixed.toml");
+
+/// Two CubeMars servos on classic CAN: no watchdog, and replies that say nothing of what they answer.
+const UNWATCHED: &str = r#"
+    [robot]
+    name = "cubemars"
+    [bus.main]
+    link = "emulated"
+    [servo_defaults]
+    bus = "main"
+    family = "cubemars"
+    cubemars = { model = "AK80-9", kp = 30, kd = 1, unwatched = true }
+    limits = { position = [-1.5, 1.5], velocity = 5.0 }
+    joint = { inertia = 0.02, viscous = 0.02, coulomb = 0.05 }
+    [[servo]]
+    name = "hip"
+    id = 1
+    [[servo]]
+    name = "knee"
+    id = 2
+    sign = -1
+    [controller]
+    name = "sine"
+    amplitude = 0.4
+    from_hz = 0.5
+    to_hz = 1.0
+    sweep_s = 1.0
+"#;
+
 impl Fleet {
     /// Only this robot.
     pub fn of(robot: &RobotConfig) -> Self {
         Self { members: vec![Member::new(robot, 1, false)] }
     }
 
-    /// The built-in quadruped, arm and camera head, single joints and wheels.
+    /// The built-in quadruped, arm and camera head, single joints and wheels, and robots of all other families.
     ///
     /// # Panics
     /// Never: a test reads the same texts.
@@ -155,6 +189,10 @@ impl Fleet {
             Member::new(&read(SOLO, "solo"), 3, true),
             Member::new(&read(PAIR, "pair"), 3, true),
             Member::new(&read(WHEELS, "wheels"), 2, false),
+            Member::new(&read(OPENARM, "openarm_like.toml"), 2, false),
+            Member::new(&read(ROBSTRIDE, "quadruped_robstride.toml"), 2, false),
+            Member::new(&read(MIXED, "mixed.toml"), 1, false),
+            Member::new(&read(UNWATCHED, "cubemars"), 1, false),
         ];
         Self { members }
     }
@@ -272,6 +310,13 @@ impl Cast {
         let settings = &mut self.real.servos[servo].settings;
         let Some([low, high]) = settings.limits.position else { return };
         let start = if by < 0.0 { low + by } else { high + by };
+        // One that knows its angle within a turn finds a joint that is further outside within its limits: only stops keep it from that.
+        let start = match settings.family {
+            FamilyName::Robstride => {
+                start.clamp(settings.offset - WITHIN_TURN, settings.offset + WITHIN_TURN)
+            }
+            _ => start,
+        };
         settings.joint.start = start;
         // It must not fall back into its limits before a slow loop has looked five times.
         settings.joint.gravity = 0.0;

@@ -338,6 +338,7 @@ impl Fault {
         let signed = size as i16 - 500;
         let is_simple = member.config.body.is_none();
         let has_registers = member.config.servos[servo].family == FamilyName::Moteus;
+        let goes_round = member.config.servos[servo].family == FamilyName::Robstride;
         let is_limited = member.config.servos[servo].limits.position.is_some();
         match kind {
             0 => Self::Silent(servo),
@@ -371,7 +372,8 @@ impl Fault {
             31 => Self::BusFlooded(bus, 20 + size * 4),
             32 => Self::ControllerHuge,
             33 => Self::ControllerStops(servo),
-            34 if is_simple => Self::FoundBeyondFormat(servo),
+            // What goes round at the end of its range cannot be found beyond it.
+            34 if is_simple && !goes_round => Self::FoundBeyondFormat(servo),
             34 | 35 if is_limited => {
                 Self::FoundOutside(servo, if signed < 0 { signed - 20 } else { signed + 20 })
             }
