@@ -32,6 +32,12 @@ pub const TEMPLATES: &[Template] = &[
     robot!("leg3", "leg3.toml", "one leg of three moteus servos"),
     robot!("arm6", "arm.toml", "an arm of six moteus servos on one bus"),
     robot!("openarm_like", "openarm_like.toml", "an arm of seven Damiao servos"),
+    robot!(
+        "quadruped_robstride",
+        "quadruped_robstride.toml",
+        "twelve RobStride servos on four buses, with an IMU"
+    ),
+    robot!("mixed", "mixed.toml", "a leg of three RobStride and a head of two moteus servos"),
     Template { name: "quadruped", about: "twelve moteus servos on four buses, with an IMU", text: QUADRUPED },
 ];
 

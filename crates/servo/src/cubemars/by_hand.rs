@@ -59,6 +59,11 @@ impl ByHand for Settings {
         Err(NO_REGISTERS.to_owned())
     }
 
+    fn set_zero(&self, _: u8) -> Result<Vec<Ask>, String> {
+        Err("a CubeMars does not tell whether its output is on: set its zero with its maker's tool"
+            .to_owned())
+    }
+
     fn register(&self, _: &str) -> Option<u16> {
         None
     }

@@ -3,10 +3,11 @@
 use super::ready::{self, Mark};
 use super::{Model, Settings, said};
 use crate::Mounting;
-use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted};
+use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_zero, output_is_on};
+use crate::mit::by_hand::MOST_WATCHDOG_S;
 use crate::mit::{self, Say};
 use khz_wire::Frame;
-use khz_wire::robstride::{MOST_ID, Reply, Request, State, parameter};
+use khz_wire::robstride::{MOST_ID, Reply, Request, State, TIMEOUT_PER_S, mode, parameter};
 use std::ops::RangeInclusive;
 
 /// Read of whoever is asked who it is. Of these a CyberGear has all but the watchdog.
@@ -28,15 +29,7 @@ impl ByHand for Settings {
     /// The version of the firmware is not asked for: whether the request switches the output off, no source tells.
     fn who(&self, id: u8) -> Vec<Ask> {
         let told = TOLD.into_iter().filter(|&number| !self.cybergear || number != parameter::TIMEOUT);
-        let identity = self.ask(id, Request::Identity, move |reply| match reply {
-            Reply::Identity { number, .. } => {
-                let mut answer = Answer { id, ..Answer::default() };
-                answer.identity.serial = Some(number.map(|byte| format!("{byte:02x}")).concat());
-                Some(answer)
-            }
-            _ => None,
-        });
-        let mut asks = vec![identity];
+        let mut asks = vec![self.identity(id)];
         asks.extend(told.map(|number| self.read(id, number)));
         asks.extend(self.state_of(id, &Mounting::default()));
         asks
@@ -87,6 +80,57 @@ impl ByHand for Settings {
         ]
     }
 
+    fn set_zero(&self, id: u8) -> Result<Vec<Ask>, String> {
+        let here = Mounting::default();
+        let read_back = judged(self.state(id, &here, Request::Report(false)), |answer| {
+            answer.position.filter(|position| position.abs() > ZERO).map(not_zero)
+        });
+        Ok(vec![self.is_off(id)?, self.state(id, &here, Request::SetZero), read_back])
+    }
+
+    /// From half a second after it a servo neither hears nor says anything for up to 67 ms.
+    fn zero_takes_s(&self) -> f64 {
+        0.8
+    }
+
+    fn set_id(&self, id: u8, new: u8) -> Result<Vec<Ask>, String> {
+        if !self.ids().contains(&new) {
+            return Err(format!("a RobStride cannot have id {new}: ids are from 1 to {MOST_ID}"));
+        }
+        // Its answer comes from the new id, or from the old one once more.
+        let read = move |frame: &Frame| match Reply::parse(frame) {
+            Some(Reply::Identity { id: from, .. }) if [id, new].contains(&from) => {
+                Some(Answer { id, ..Answer::default() })
+            }
+            _ => None,
+        };
+        let frame = self.request(id, Request::SetId(new));
+        let write = Ask { frame, id: Some(id), answers: 1, read: Box::new(read) };
+        Ok(vec![self.is_off(id)?, write, self.identity(new)])
+    }
+
+    fn set_watchdog(&self, id: u8, seconds: f64) -> Result<Vec<Ask>, String> {
+        if seconds != 0.0 && !(0.001..=MOST_WATCHDOG_S).contains(&seconds) {
+            return Err(format!(
+                "a watchdog of {seconds} s: write 0.001 to {MOST_WATCHDOG_S} s, or 0 for none"
+            ));
+        }
+        let timeout = (seconds * TIMEOUT_PER_S).round() as u32;
+        let write = Request::Write(parameter::TIMEOUT, timeout.to_le_bytes());
+        let read_back = self.read_judged(id, parameter::TIMEOUT, move |told| {
+            let told = told.map(u32::from_le_bytes);
+            (told != Some(timeout)).then(|| match told {
+                Some(told) => format!("its watchdog (50 µs each) is {told} although {timeout} was written"),
+                None => "it has no watchdog: its firmware is too old".to_owned(),
+            })
+        });
+        Ok(vec![self.is_off(id)?, self.state(id, &Mounting::default(), write), read_back])
+    }
+
+    fn store(&self, id: u8) -> Result<Vec<Ask>, String> {
+        Ok(vec![self.is_off(id)?, self.state(id, &Mounting::default(), Request::Store)])
+    }
+
     fn register(&self, name: &str) -> Option<u16> {
         let found = parameter::NAMES.iter().find(|(_, known)| known.eq_ignore_ascii_case(name));
         found.map(|(number, _)| *number)
@@ -103,6 +147,28 @@ impl Settings {
             answers: 1,
             read: Box::new(move |frame| settings.reply(id, frame).and_then(&read)),
         }
+    }
+
+    fn identity(&self, id: u8) -> Ask {
+        self.ask(id, Request::Identity, move |reply| match reply {
+            Reply::Identity { number, .. } => {
+                let mut answer = Answer { id, ..Answer::default() };
+                answer.identity.serial = Some(number.map(|byte| format!("{byte:02x}")).concat());
+                Some(answer)
+            }
+            _ => None,
+        })
+    }
+
+    /// Asks for the state, which is wrong unless the output is off.
+    fn is_off(&self, id: u8) -> Result<Ask, String> {
+        if self.cybergear {
+            return Err("a CyberGear does not tell whether its output is on: use its maker's tool".to_owned());
+        }
+        Ok(judged(self.state(id, &Mounting::default(), Request::Report(false)), |answer| {
+            let mode = answer.mode.filter(|mode| mode.number != mode::RESET)?;
+            Some(output_is_on(mode.name))
+        }))
     }
 
     fn read(&self, id: u8, number: u16) -> Ask {
@@ -197,8 +263,10 @@ fn told(id: u8, number: u16, value: Option<[u8; 4]>) -> Answer {
         return answer;
     };
     let value = parameter::number(number, value);
-    if number == parameter::VOLTAGE {
-        answer.voltage = Some(value);
+    match number {
+        parameter::VOLTAGE => answer.voltage = Some(value),
+        parameter::TIMEOUT => answer.watchdog_s = Some(value / TIMEOUT_PER_S),
+        _ => {}
     }
     answer.registers.insert(number, value);
     answer

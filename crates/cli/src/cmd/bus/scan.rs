@@ -19,11 +19,11 @@ pub struct Args {
     #[command(flatten)]
     links: Links,
     /// The highest id to ask for.
-    #[arg(long, default_value_t = 126, value_parser = clap::value_parser!(u8).range(1..=126))]
+    #[arg(long, default_value_t = 127, value_parser = clap::value_parser!(u8).range(1..=127))]
     last: u8,
     /// Ask for servos of this family only, on links that no robot file describes. Without it for moteus and, if none answers and
-    /// --last leaves no id out, for Damiao on CAN and on CAN-FD
-    #[arg(long, value_name = "moteus|damiao")]
+    /// --last leaves no id out, for RobStride, and then for Damiao on CAN and on CAN-FD
+    #[arg(long, value_name = "moteus|damiao|robstride|cubemars")]
     family: Option<FamilyName>,
     /// How long to wait for the replies to one burst of queries, ms.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
