@@ -119,8 +119,8 @@ fn converse(
             Some(servo) => used = servo,
         }
     }
-    let why = "its watchdog (register 9) is as earlier runs have set it; switch its power off and on again"
-        .to_owned();
+    let why =
+        "what marks a run in it is as earlier runs have set it; switch its power off and on again".to_owned();
     Err(not_ready(devices, &[(used, why)]))
 }
 

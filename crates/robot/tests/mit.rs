@@ -1,0 +1,310 @@
+//! Robots of RobStride and CubeMars servos, in virtual time: they come up only if their motors can be what the file says, and come
+//! down as they have to.
+#![allow(clippy::unwrap_used)]
+
+use khz_emu::{FamilyConfig, Injection, World};
+use khz_link::{Link, LinkError, Received};
+use khz_robot::assemble;
+use khz_robot::ready::NotReady;
+use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
+use khz_robot::supervisor::Phase;
+use khz_robot::tick::Machine;
+use khz_robot::time::{Time, VirtualTime};
+use khz_robot::{Doing, RobotConfig};
+use khz_wire::Request;
+use khz_wire::mit::Codes;
+use khz_wire::robstride;
+use std::sync::{Arc, Mutex};
+
+#[global_allocator]
+static ALLOCATOR: khz_rt::alloc_trap::CountingAllocator = khz_rt::alloc_trap::CountingAllocator;
+
+const MS: i64 = 1_000_000;
+
+fn robot(servos: &str) -> RobotConfig {
+    let text = format!(
+        "[bus.main]\nlink = \"emulated\"\nturnaround_us = 35\n\
+         [servo_defaults]\nbus = \"main\"\nwatchdog_s = 0.05\n{servos}\n\
+         limits = {{ position = [-1.5, 1.5], velocity = 8 }}\n\
+         [[servo]]\nname = \"hip\"\nid = 1\n[[servo]]\nname = \"knee\"\nid = 2\n\
+         [controller]\nname = \"sine\"\namplitude = 1.0\nfrom_hz = 0.5\nto_hz = 1.0\nsweep_s = 1.0\n"
+    );
+    RobotConfig::parse(&text, "test").unwrap()
+}
+
+fn robstride(model: &str) -> RobotConfig {
+    robot(&format!("family = \"robstride\"\nrobstride = {{ {model}, kp = 30, kd = 1 }}"))
+}
+
+fn cubemars() -> RobotConfig {
+    robot("family = \"cubemars\"\ncubemars = { model = \"AK80-9\", unwatched = true, kp = 30, kd = 1 }")
+}
+
+type Script = Box<dyn FnMut(&mut World, i64) + Send>;
+
+/// An emulated machine in which things happen.
+struct Scripted {
+    world: World,
+    script: Script,
+    doing: Arc<Mutex<Vec<Doing>>>,
+}
+
+impl Scripted {
+    fn look(&self) {
+        *self.doing.lock().unwrap() = self.world.servos().iter().map(|servo| servo.doing()).collect();
+    }
+}
+
+impl Link for Scripted {
+    khz_link::forward_link!(it => it.world; capabilities, half_duplex, next_event_ns, imu, counters);
+
+    fn begin_cycle(&mut self, now_ns: i64) {
+        (self.script)(&mut self.world, now_ns);
+        self.world.begin_cycle(now_ns);
+        self.look();
+    }
+
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        Link::send(&mut self.world, channel, request, now_ns)
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        let received = self.world.receive(now_ns);
+        self.look();
+        received
+    }
+}
+
+struct Outcome {
+    machine: Machine,
+    stats: RunStats,
+    doing: Vec<Doing>,
+    swing: f64,
+}
+
+impl Outcome {
+    fn cause(&self) -> String {
+        let blame = self.machine.supervisor().blame();
+        blame.unwrap_or(self.stats.transitions.last().unwrap().cause).to_string()
+    }
+}
+
+/// How far the first joint went from 0.
+struct Swing(f64);
+
+impl Observer for Swing {
+    fn tick(&mut self, tick: &Tick<'_>) {
+        self.0 = self.0.max(tick.machine.state().servos[0].position.abs());
+    }
+}
+
+fn run_on(config: &RobotConfig, world: World, script: Script) -> Result<Outcome, NotReady> {
+    let doing = Arc::<Mutex<Vec<Doing>>>::default();
+    let link = Box::new(Scripted { world, script, doing: Arc::clone(&doing) });
+    let mut machine = assemble::machine_on(config, assemble::controller(&config.controller), link);
+    let mut time = VirtualTime::new(0);
+    machine.make_ready(&mut time)?;
+    let options = RunOptions {
+        period_ns: config.timing.period_ns(),
+        overrun: khz_rt::Overrun::Skip,
+        frame_patience_ns: None,
+        duration_ns: Some(3_000 * MS),
+        stop: Arc::default(),
+    };
+    let (mut stats, mut swing) = (RunStats::new(), Swing(0.0));
+    run(&mut machine, &mut time, &options, &mut [&mut stats, &mut swing]);
+    let doing = doing.lock().unwrap().clone();
+    Ok(Outcome { machine, stats, doing, swing: swing.0 })
+}
+
+fn run_robot(config: &RobotConfig, script: impl FnMut(&mut World, i64) + Send + 'static) -> Outcome {
+    run_on(config, config.emulate().unwrap(), Box::new(script)).unwrap()
+}
+
+/// Does something once, at this time.
+fn once_at(at_ms: i64, act: impl Fn(&mut World, i64) + Send + 'static) -> impl FnMut(&mut World, i64) + Send {
+    let mut is_done = false;
+    move |world, now_ns| {
+        if !is_done && now_ns >= at_ms * MS {
+            is_done = true;
+            act(world, now_ns);
+        }
+    }
+}
+
+#[test]
+fn they_come_up_run_and_come_down_with_every_output_off() {
+    for config in [robstride("model = \"RS02\""), cubemars()] {
+        let outcome = run_robot(&config, |_, _| {});
+        assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
+        assert_eq!(outcome.doing, [Doing::Off, Doing::Off]);
+        let missed = [0, 1].map(|servo| outcome.machine.cycle().stats(servo).missed);
+        assert_eq!(missed, [0, 0], "switching on is no miss");
+        assert!(outcome.swing > 0.9, "{}", outcome.swing);
+    }
+}
+
+#[test]
+fn a_cybergear_comes_up_with_its_watchdog_in_its_own_table() {
+    let outcome = run_robot(&robstride("model = \"CyberGear\""), |_, _| {});
+    assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
+    assert!(outcome.swing > 0.9);
+}
+
+#[test]
+fn a_motor_whose_velocities_have_another_range_is_damped_once_it_moves() {
+    // Its maker's Python package says 50, the motor has 20.
+    let config = robstride("model = \"RS03\", velocity_range = 50");
+    let mut world = config.world();
+    for servo in &mut world.servos {
+        if let FamilyConfig::Robstride(motor) = &mut servo.family {
+            motor.velocity = 20.0;
+        }
+    }
+    let outcome = run_on(&config, World::new(&world).unwrap(), Box::new(|_, _| {})).unwrap();
+    assert_eq!(outcome.machine.phase(), Phase::Fault);
+    assert!(outcome.cause().contains("velocities do not fit its positions"), "{}", outcome.cause());
+    assert!(outcome.swing < 1.0, "{}", outcome.swing);
+    assert_eq!(outcome.doing, [Doing::Off, Doing::Off]);
+}
+
+#[test]
+fn a_motor_with_a_greater_torque_than_its_model_is_not_driven() {
+    let config = robstride("model = \"RS02\"");
+    let mut world = config.world();
+    if let FamilyConfig::Robstride(motor) = &mut world.servos[1].family {
+        motor.torque = 120.0;
+    }
+    let not_ready = run_on(&config, World::new(&world).unwrap(), Box::new(|_, _| {})).err().unwrap();
+    assert_eq!(not_ready.servo, 1);
+    assert!(not_ready.why.contains("another `robstride.model`"), "{}", not_ready.why);
+}
+
+#[test]
+fn a_motor_that_an_old_host_left_reporting_is_told_to_stop_that() {
+    let config = robstride("model = \"RS02\"");
+    let mut world = config.world();
+    if let FamilyConfig::Robstride(motor) = &mut world.servos[0].family {
+        motor.reports = true;
+    }
+    let outcome = run_on(&config, World::new(&world).unwrap(), Box::new(|_, _| {})).unwrap();
+    assert_eq!(outcome.machine.phase(), Phase::Stopped, "{}", outcome.cause());
+    assert_eq!(outcome.machine.cycle().stats(0).missed, 0);
+}
+
+/// Another program says something to a servo.
+fn say(world: &mut World, id: u8, request: robstride::Request, at_ns: i64) {
+    world.begin_cycle(at_ns);
+    world.send(0, &request.to_frame(id, 253), at_ns).unwrap();
+    while world.receive(at_ns + 2 * MS).unwrap().is_some() {}
+}
+
+/// The same in the middle of a run: the answer comes among ours.
+fn intrude(request: robstride::Request) -> impl FnMut(&mut World, i64) + Send {
+    once_at(1000, move |world, now_ns| world.send(0, &request.to_frame(1, 253), now_ns).unwrap())
+}
+
+#[test]
+fn a_start_that_fails_leaves_no_motor_driving() {
+    let config = robstride("model = \"RS02\"");
+    let mut world = config.emulate().unwrap();
+    // Somebody has left the knee driving and gone, without a watchdog.
+    say(&mut world, 2, robstride::Request::Enable, 0);
+    let old = Codes { position: 0x8831, velocity: 0x7fff, kp: 3000, kd: 8000, torque: 0x7fff };
+    say(&mut world, 2, robstride::Request::Command(old), 4 * MS);
+    assert_eq!(world.servos()[1].doing(), Doing::Following);
+    world.inject(0, Injection::Silent(true), 8 * MS);
+    let doing = Arc::<Mutex<Vec<Doing>>>::default();
+    let link = Scripted { world, script: Box::new(|_, _| {}), doing: Arc::clone(&doing) };
+    let mut machine = assemble::machine_on(&config, assemble::controller(&config.controller), Box::new(link));
+    let mut time = VirtualTime::new(10 * MS);
+    let not_ready = machine.make_ready(&mut time).unwrap_err().to_string();
+    assert!(not_ready.starts_with("servo `hip`: it did not answer"), "{not_ready}");
+    assert_eq!(*doing.lock().unwrap(), [Doing::Off; 2]);
+}
+
+#[test]
+fn the_watchdog_of_the_file_is_in_every_motor_before_the_first_tick() {
+    // The host dies: the joints go limp, and not before.
+    let config = robstride("model = \"RS02\"");
+    let doing = Arc::<Mutex<Vec<Doing>>>::default();
+    let world = config.emulate().unwrap();
+    let link = Scripted { world, script: Box::new(|_, _| {}), doing: Arc::clone(&doing) };
+    let mut machine = assemble::machine_on(&config, assemble::controller(&config.controller), Box::new(link));
+    let mut time = VirtualTime::new(0);
+    machine.make_ready(&mut time).unwrap();
+    let first_ns = time.now_ns() + MS;
+    for tick in 0..500 {
+        time.wait_for_tick(first_ns + tick * MS);
+        machine.tick(&mut time, first_ns + tick * MS, None);
+    }
+    assert_eq!(machine.phase(), Phase::Active);
+    let end_ns = first_ns + 500 * MS;
+    for (later_ms, expected) in [(40, Doing::Following), (60, Doing::Off)] {
+        machine.close_links(end_ns + later_ms * MS);
+        assert_eq!(*doing.lock().unwrap(), [expected; 2], "after {later_ms} ms");
+    }
+}
+
+#[test]
+fn one_that_loses_its_power_brings_the_robot_down_and_stays_off() {
+    for config in [robstride("model = \"RS02\""), cubemars()] {
+        let off = |world: &mut World, now_ns| world.inject(0, Injection::Power(false), now_ns);
+        let on = |world: &mut World, now_ns| world.inject(0, Injection::Power(true), now_ns);
+        let (mut off, mut on) = (once_at(1000, off), once_at(1100, on));
+        let outcome = run_robot(&config, move |world, now_ns| {
+            off(world, now_ns);
+            on(world, now_ns);
+        });
+        assert_eq!(outcome.machine.phase(), Phase::Fault, "{}", outcome.cause());
+        assert_eq!(outcome.doing, [Doing::Off, Doing::Off]);
+    }
+}
+
+#[test]
+fn a_blink_of_power_is_noticed_by_what_it_forgets() {
+    let script = once_at(1000, |world, now_ns| world.inject(0, Injection::Reboot, now_ns));
+    let outcome = run_robot(&robstride("model = \"RS02\""), script);
+    assert_eq!(outcome.machine.phase(), Phase::Fault, "{}", outcome.cause());
+    assert_eq!(outcome.doing, [Doing::Off, Doing::Off]);
+}
+
+#[test]
+fn a_fault_brings_the_robot_down_with_its_name() {
+    for (config, name) in
+        [(robstride("model = \"RS02\""), "over-temperature"), (cubemars(), "over-temperature")]
+    {
+        let script = once_at(1000, |world, now_ns| world.inject(1, Injection::Overheated, now_ns));
+        let outcome = run_robot(&config, script);
+        assert_eq!(outcome.machine.phase(), Phase::Fault);
+        assert!(outcome.cause().contains(name), "{}", outcome.cause());
+    }
+}
+
+#[test]
+fn one_that_somebody_stops_is_not_switched_on_again() {
+    let script = intrude(robstride::Request::Stop { clear: false });
+    let outcome = run_robot(&robstride("model = \"RS02\""), script);
+    assert_eq!(outcome.machine.phase(), Phase::Fault, "{}", outcome.cause());
+    assert_eq!(outcome.doing, [Doing::Off, Doing::Off]);
+}
+
+#[test]
+fn no_tick_of_them_touches_the_heap() {
+    for config in [robstride("model = \"RS02\""), cubemars()] {
+        let world = config.emulate().unwrap();
+        let mut machine =
+            assemble::machine_on(&config, assemble::controller(&config.controller), Box::new(world));
+        let mut time = VirtualTime::new(0);
+        machine.make_ready(&mut time).unwrap();
+        let first_ns = time.now_ns() + MS;
+        let mut tick = |number: i64| {
+            time.wait_for_tick(first_ns + number * MS);
+            machine.tick(&mut time, first_ns + number * MS, None)
+        };
+        (0..50).for_each(|number| _ = tick(number));
+        let ((), heap) = khz_rt::alloc_trap::forbid(|| (50..2000).for_each(|number| _ = tick(number)));
+        heap.assert_untouched();
+        assert_eq!(machine.phase(), Phase::Active, "{:?}", machine.supervisor().blame());
+    }
+}
