@@ -315,6 +315,9 @@ fn is_no_longer(format: Format, own: [Format; 3]) -> bool {
 impl Event {
     fn draw(dice: &mut Dice, member: &Member, rate_hz: f64) -> Self {
         let fault = Fault::draw(dice, member, rate_hz);
+        // What servos without a watchdog, which do not tell whether they are on, cannot be brought down from: docs/safety.md.
+        let is_unwatched = member.config.servos.iter().any(|servo| servo.family == FamilyName::Cubemars);
+        let fault = if is_unwatched && fault.needs_watchdog() { Fault::OperatorStop } else { fault };
         // One in four while the robot starts.
         let span = member.span(rate_hz);
         let from = if dice.pick(4) == 0 { 1 } else { span.from };
@@ -330,6 +333,22 @@ impl Event {
 }
 
 impl Fault {
+    /// Only a watchdog ends it, or is lost by it, or replies come later than anybody without registers can know.
+    const fn needs_watchdog(self) -> bool {
+        matches!(
+            self,
+            Self::HostKilled
+                | Self::HostStopped(_)
+                | Self::ControllerFreezes(_)
+                | Self::BusDead(_)
+                | Self::BusHolds(..)
+                | Self::BusLate(..)
+                | Self::Asleep(_)
+                | Self::Reboot(_)
+                | Self::OtherTurn(..)
+        )
+    }
+
     fn draw(dice: &mut Dice, member: &Member, rate_hz: f64) -> Self {
         let kind = dice.pick(40);
         let servo = dice.pick(member.config.servos.len() as u64) as usize;
