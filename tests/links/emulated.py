@@ -5,6 +5,9 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import can
+from can.interfaces.slcan import slcanBus
+
 
 @contextmanager
 def served(khz: str, folder: pathlib.Path, robot: str, answers: str = "slcan:") -> Iterator[str]:
@@ -18,3 +21,13 @@ def served(khz: str, folder: pathlib.Path, robot: str, answers: str = "slcan:") 
             yield machine.stdout.readline().split()[1]
         finally:
             machine.terminate()
+
+
+class PatientBus(slcanBus):
+    """An slcan adapter for programs that give up after 0.1 s, which a busy machine may need for a reply."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, bitrate=1_000_000, sleep_after_open=0.05)
+
+    def recv(self, timeout: float | None = None) -> can.Message | None:
+        return super().recv(None if timeout is None else 20 * timeout)

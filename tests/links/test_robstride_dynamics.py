@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import can
 import pytest
-from can.interfaces.slcan import slcanBus
-from emulated import served
+from emulated import PatientBus, served
 from robstride_dynamics import CommunicationType, Motor, ParameterType, RobstrideBus
 
 # Nothing slows these joints down but what they are commanded. The program takes 50 rad/s for the range of an RS03.
@@ -39,22 +38,12 @@ MOTORS = {"hip": Motor(1, "rs-02"), "knee": Motor(3, "rs-03")}
 RESET, RUN = 0, 2
 
 
-class PatientBus(slcanBus):
-    """The program waits 0.1 s for a reply, which a busy machine may need."""
-
-    def recv(self, timeout: float | None = None) -> can.Message | None:
-        return super().recv(None if timeout is None else 20 * timeout)
-
-
 @pytest.fixture
 def connect(khz: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., RobstrideBus]]:
     """Serves the arm and connects the program with it, which opens SocketCAN interfaces only."""
     opened = []
 
-    def bus(interface: str, channel: str, bitrate: int) -> can.BusABC:
-        return PatientBus(channel, bitrate=bitrate, sleep_after_open=0.05)
-
-    monkeypatch.setattr(can.interface, "Bus", bus)
+    monkeypatch.setattr(can.interface, "Bus", lambda interface, channel, bitrate: PatientBus(channel))
 
     def connected(supply_v: float = 24, velocity_range: float = 50) -> RobstrideBus:
         serving = served(khz, tmp_path, ARM.format(supply_v=supply_v, velocity_range=velocity_range))

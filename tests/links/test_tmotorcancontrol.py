@@ -55,8 +55,8 @@ def connect(khz: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -
         serving = served(khz, tmp_path, ARM.format(supply_v=supply_v, knee_reply_id=knee_reply_id))
         opened.append(serving)
         path = serving.__enter__()
-        bus = lambda channel, bustype: slcanBus(path, bitrate=1_000_000, sleep_after_open=0.05)  # noqa: E731
-        monkeypatch.setattr(can.interface, "Bus", bus)
+        adapter = slcanBus(path, bitrate=1_000_000, sleep_after_open=0.05)
+        monkeypatch.setattr(can.interface, "Bus", lambda channel, bustype: adapter)
 
     monkeypatch.setattr(CAN_Manager, "_instance", None)
     yield connected

@@ -1,10 +1,12 @@
-//! The Python environment of the tests: `.venv`, with exactly what `tests/requirements.txt` pins.
+//! The Python environment of the tests: `.venv`, with exactly what the two files of requirements pin.
 
 use crate::{licences, shell};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 
-const REQUIREMENTS: &str = "tests/requirements.txt";
+/// Files of pinned packages, and what else `pip install` is told.
+const REQUIREMENTS: [(&str, &[&str]); 2] =
+    [("tests/requirements.txt", &[]), ("tests/requirements-alone.txt", &["--no-deps"])];
 
 /// The environment's Python, made and filled if it is not up to date.
 ///
@@ -13,15 +15,19 @@ const REQUIREMENTS: &str = "tests/requirements.txt";
 pub fn python() -> Result<PathBuf> {
     let folder = shell::root().join(".venv");
     let python = folder.join("bin/python");
-    let wanted = std::fs::read_to_string(shell::root().join(REQUIREMENTS))
-        .with_context(|| format!("cannot read {REQUIREMENTS}"))?;
+    let read = |(file, _): &(&str, _)| {
+        std::fs::read_to_string(shell::root().join(file)).with_context(|| format!("cannot read {file}"))
+    };
+    let wanted = REQUIREMENTS.iter().map(read).collect::<Result<String>>()?;
     let stamp = folder.join("installed.txt");
     if python.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
         return Ok(python);
     }
     shell::run(&mut shell::command("python3", &["-m", "venv", "--clear", ".venv"]))?;
-    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", REQUIREMENTS];
-    shell::fetch(&mut shell::command(&python, &install))?;
+    for (file, flags) in REQUIREMENTS {
+        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", file];
+        shell::fetch(shell::command(&python, &install).args(flags))?;
+    }
     std::fs::write(&stamp, wanted).context("cannot write the environment's stamp")?;
     Ok(python)
 }
