@@ -53,7 +53,7 @@ use std::fmt::Debug;
 /// # Realtime contract
 /// Nothing here allocates, but for making it.
 pub trait Protocol: Debug + Send {
-    /// How many registers can be read as marks; [`queries::MARKS`] or 0.
+    /// How many registers can be read as marks; 13 or none.
     const MARKS: usize;
 
     /// The servo's id.

@@ -365,10 +365,10 @@ mod tests {
 
     #[test]
     fn every_fault_bit_is_told_in_words() {
-        for bit in 0..6 {
+        for (bit, name) in FAULTS.into_iter().enumerate() {
             let Some(Reply::State(state)) = Reply::parse(&state(mode::RUN, 1 << bit)) else { panic!() };
             let said = said(&state);
-            assert_eq!((said.output, said.fault.text), (Output::Faulted, FAULTS[bit]));
+            assert_eq!((said.output, said.fault.text), (Output::Faulted, name));
         }
     }
 
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(settings(Model::Rs04).drive.ranges, [POSITION_RANGE, 15.0, 120.0]);
         assert_eq!(settings(Model::Rs04).drive.most, [5000.0, 100.0]);
         assert_eq!(settings(Model::CyberGear).drive.ranges, [POSITION_RANGE, 30.0, 12.0]);
-        let disputed = Model::ALL.into_iter().filter(|model| {
+        let disputed = Model::ALL.iter().filter(|model| {
             let Facts { velocity, torque, .. } = model.facts();
             velocity[0] != velocity[1] || torque[0] != torque[1]
         });
