@@ -125,6 +125,8 @@ pub struct RobstrideMotor {
     pub velocity: f64,
     /// Half the range of torques, N·m.
     pub torque: f64,
+    /// The torque it is limited to, N·m.
+    pub torque_limit: f64,
     /// Greatest position gain, N·m/rad.
     pub kp_most: f64,
     /// Greatest velocity gain, N·m·s/rad.
@@ -160,6 +162,7 @@ impl Default for RobstrideMotor {
             position: POSITION_RANGE,
             velocity: 44.0,
             torque: 17.0,
+            torque_limit: 17.0,
             kp_most: 500.0,
             kd_most: 5.0,
             fault_c: 135.0,

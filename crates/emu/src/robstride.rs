@@ -553,7 +553,7 @@ impl Twin for Servo {
 /// A parameter as it is delivered, or was stored since.
 fn factory(number: u16, motor: &RobstrideMotor) -> [u8; 4] {
     let value = match number {
-        parameter::TORQUE_LIMIT => motor.torque,
+        parameter::TORQUE_LIMIT => motor.torque_limit,
         parameter::SPEED_LIMIT => motor.velocity,
         parameter::CURRENT_LIMIT => 16.0,
         parameter::REPORT_PERIOD => 1.0,

@@ -36,6 +36,7 @@ const RS02: RobstrideMotor = RobstrideMotor {
     cybergear: false,
     velocity: 44.0,
     torque: 17.0,
+    torque_limit: 17.0,
     kp_most: 500.0,
     kd_most: 5.0,
     fault_c: 135.0,
@@ -43,10 +44,22 @@ const RS02: RobstrideMotor = RobstrideMotor {
     reports: false,
     late: 0.0,
 };
-const RS03: RobstrideMotor =
-    RobstrideMotor { velocity: 50.0, torque: 60.0, kp_most: 5000.0, kd_most: 100.0, ..RS02 };
-const CYBERGEAR: RobstrideMotor =
-    RobstrideMotor { cybergear: true, velocity: 30.0, torque: 12.0, fault_c: 80.0, ..RS02 };
+const RS03: RobstrideMotor = RobstrideMotor {
+    velocity: 50.0,
+    torque: 60.0,
+    torque_limit: 60.0,
+    kp_most: 5000.0,
+    kd_most: 100.0,
+    ..RS02
+};
+const CYBERGEAR: RobstrideMotor = RobstrideMotor {
+    cybergear: true,
+    velocity: 30.0,
+    torque: 12.0,
+    torque_limit: 12.0,
+    fault_c: 80.0,
+    ..RS02
+};
 /// No gains, no torque.
 const NEUTRAL: Codes = Codes { position: 0x7fff, velocity: 0x7fff, kp: 0, kd: 0, torque: 0x7fff };
 

@@ -243,7 +243,7 @@ fn one_that_loses_its_power_brings_the_robot_down_and_stays_off() {
     let script = once_at(1000, |world, now_ns| world.inject(0, Injection::RebootTurned(1), now_ns));
     let outcome = run_robot(&robot(""), script);
     assert_eq!(outcome.machine.phase(), Phase::Fault);
-    assert!(outcome.cause().contains("restarted"), "{}", outcome.cause());
+    assert!(outcome.cause().contains("jumped"), "{}", outcome.cause());
     assert!(!outcome.codes(1, 1000, 10_000).contains(&Special::Enable));
     assert_eq!(outcome.doing(), [Doing::Off, Doing::Off]);
     assert!(outcome.fastest < 2.5, "{}", outcome.fastest);

@@ -173,7 +173,7 @@ fn a_motor_with_a_greater_torque_than_its_model_is_not_driven() {
     let config = robstride("model = \"RS02\"");
     let mut world = config.world();
     if let FamilyConfig::Robstride(motor) = &mut world.servos[1].family {
-        motor.torque = 120.0;
+        (motor.torque, motor.torque_limit) = (120.0, 120.0);
     }
     let not_ready = run_on(&config, World::new(&world).unwrap(), Box::new(|_, _| {})).err().unwrap();
     assert_eq!(not_ready.servo, 1);

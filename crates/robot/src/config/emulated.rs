@@ -70,13 +70,14 @@ fn emulated_family(servo: &ServoConfig) -> FamilyConfig {
         Family::Damiao(damiao::Settings { master_id, can_fd, drive, .. }) => {
             FamilyConfig::Damiao(DamiaoMotor { master_id, can_fd, ranges: drive.ranges, fault_c })
         }
-        Family::Robstride(robstride::Settings { cybergear, drive, .. }) => {
+        Family::Robstride(robstride::Settings { cybergear, drive, torque_limits, .. }) => {
             let ([position, velocity, torque], [kp_most, kd_most]) = (drive.ranges, drive.most);
             FamilyConfig::Robstride(RobstrideMotor {
                 cybergear,
                 position,
                 velocity,
                 torque,
+                torque_limit: torque_limits[0].min(torque),
                 kp_most,
                 kd_most,
                 fault_c,

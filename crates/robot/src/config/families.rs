@@ -24,7 +24,7 @@ pub(super) fn check(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: 
     match servo.family {
         FamilyName::Moteus => return,
         FamilyName::Damiao => check_damiao(robot, i, servo, reader),
-        FamilyName::Robstride => check_robstride(i, servo, reader),
+        FamilyName::Robstride => check_robstride(robot, i, servo, reader),
         FamilyName::Cubemars => check_cubemars(robot, i, servo, reader),
     }
     check_mit(robot, i, servo, reader);
@@ -173,7 +173,7 @@ fn check_gains(i: usize, servo: &ServoConfig, reader: &mut Reader) {
 }
 
 /// Sources differ on the ranges of some models, and no servo tells them.
-fn check_robstride(i: usize, servo: &ServoConfig, reader: &mut Reader) {
+fn check_robstride(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
     model_missing(i, servo, "RS02", reader);
     let file = &servo.robstride;
     let Some(model) = file.model else { return };
@@ -182,7 +182,7 @@ fn check_robstride(i: usize, servo: &ServoConfig, reader: &mut Reader) {
         ("velocity_range", file.velocity_range, facts.velocity, "rad/s"),
         ("torque_range", file.torque_range, facts.torque, "N·m"),
     ];
-    for (key, written_range, [manual, package], unit) in ranges {
+    for (key, written_range, [manual, package], unit) in ranges.clone() {
         let key = format!("robstride.{key}");
         if written_range.is_some() || manual == package {
             continue;
@@ -210,6 +210,60 @@ fn check_robstride(i: usize, servo: &ServoConfig, reader: &mut Reader) {
         reader.problems.push(problem);
     }
     warn_of_unwatched(i, servo, file.unwatched, "robstride.unwatched", reader);
+    check_known_ranges(i, &ranges, reader);
+    check_position_range(i, file.position_range, reader);
+    check_host_id(robot, i, servo, reader);
+}
+
+/// Positions of all models travel within two turns either way; old firmware has a little less.
+fn check_position_range(i: usize, range: Option<f64>, reader: &mut Reader) {
+    if let Some(range) = range.filter(|range| !(12.4..12.6).contains(range))
+        && let Some(span) = written(i, "robstride.position_range", reader)
+    {
+        let title = format!("no source has a range of {range} rad");
+        let problem = Problem::warning(format!("servo[{i}].robstride.position_range"), title)
+            .at(span, "every position would be wrong by that factor")
+            .help("leave it out; firmware before 0.0.2.6 has 12.5");
+        reader.problems.push(problem);
+    }
+}
+
+/// A range that no source has for the model.
+fn check_known_ranges(i: usize, ranges: &[(&str, Option<f64>, [f64; 2], &str)], reader: &mut Reader) {
+    for (key, written_range, known, unit) in ranges {
+        let key = format!("robstride.{key}");
+        let is_known = |range: f64| known.iter().any(|known| (known - range).abs() < 0.01 * known);
+        if let Some(range) = written_range.filter(|range| !is_known(*range))
+            && let Some(span) = written(i, &key, reader)
+        {
+            let title = format!("no source has a range of {range} {unit} for this model");
+            let problem = Problem::warning(format!("servo[{i}].{key}"), title)
+                .at(span, "every code would be wrong by that factor")
+                .help(format!("write {}, unless you have measured it", known[0]));
+            reader.problems.push(problem);
+        }
+    }
+}
+
+/// Answers go to the id of the host that asked last.
+fn check_host_id(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &mut Reader) {
+    let host = servo.robstride.host_id;
+    let Some(span) = written(i, "robstride.host_id", reader).or_else(|| written(i, "id", reader)) else {
+        return;
+    };
+    let mut beside = robot.servos.iter().filter(|other| other.bus == servo.bus);
+    let place = format!("servo[{i}].robstride.host_id");
+    if let Some(other) = beside.clone().find(|other| other.id == host) {
+        let problem = Problem::error(place, format!("`{}` has this id", other.name))
+            .at(span, "this computer's id on the bus")
+            .help("leave it out: 253 is no servo's");
+        reader.problems.push(problem);
+    } else if let Some(other) = beside.find(|other| other.robstride.host_id != host) {
+        let problem = Problem::error(place, "one computer has one id on a bus")
+            .at(span, format!("{host}, and for `{}` {}", other.name, other.robstride.host_id))
+            .help("write it in `[servo_defaults]`, or leave it out");
+        reader.problems.push(problem);
+    }
 }
 
 fn warn_of_unwatched(i: usize, servo: &ServoConfig, unwatched: bool, key: &str, reader: &mut Reader) {

@@ -151,6 +151,7 @@ impl Protocol {
 
 impl mit::Protocol for Protocol {
     const MARKS: usize = 0;
+    const WATCHED: usize = 0;
 
     fn id(&self) -> u8 {
         self.id

@@ -140,6 +140,8 @@ impl Protocol {
 
 impl mit::Protocol for Protocol {
     const MARKS: usize = MARKS.len();
+    // What is written to the others is told on the bus.
+    const WATCHED: usize = 1;
 
     fn id(&self) -> u8 {
         self.id

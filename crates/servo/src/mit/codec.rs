@@ -23,11 +23,30 @@ pub const UNFIT: Fault = Fault {
     code: 258,
     text: "its velocities do not fit its positions: is its `model` right in the robot file?",
 };
-/// Its position has gone from one end of its range to the other.
+/// Its position has changed by more than its greatest velocity allows.
 pub const JUMPED: Fault = Fault {
     code: 259,
-    text: "its position has jumped by half its range: it has turned beyond the end, or lost its zero; start a new run",
+    text: "its position has jumped: its zero is another, it has lost its power, or it has turned beyond the end of its range; start a new run",
 };
+/// It answers more than it is asked.
+pub const INTRUDED: Fault = Fault {
+    code: 260,
+    text: "it answers more than it is asked: another program commands it, or another servo has its id; end that, and start a new run",
+};
+/// It exerts next to no torque although it is commanded to.
+pub const LIMP: Fault = Fault {
+    code: 261,
+    text: "it exerts no torque although it is commanded to: another program has switched it off, or it has lost its power; start a new run",
+};
+
+/// A position that jumps by less may be a measurement, rad; and so much faster than the greatest velocity a servo may be.
+const JUMP: (f64, f64) = (0.1, 1.25);
+/// A commanded torque below this share of the range shows nothing, …
+const SHOWS: f64 = 0.1;
+/// … nor does one of which at least this share is exerted, …
+const EXERTED: f64 = 0.25;
+/// … nor for a shorter time, ns.
+const LIMP_NS: i64 = 100_000_000;
 
 /// Commands and states of one servo.
 #[derive(Debug)]
@@ -55,8 +74,11 @@ pub struct Codec {
     /// It takes no command but to switch on and off.
     is_deaf: bool,
     motion: Motion,
-    /// The newest position it told, rad, as the servo has it.
+    /// The newest position it told, rad, as the servo has it, and when.
     position: f64,
+    at_ns: i64,
+    /// Since when it has exerted next to no torque although it was commanded to.
+    limp_ns: Option<i64>,
 }
 
 impl Codec {
@@ -76,6 +98,8 @@ impl Codec {
             is_deaf: false,
             motion: Motion::default(),
             position: f64::NAN,
+            at_ns: 0,
+            limp_ns: None,
         }
     }
 
@@ -202,7 +226,11 @@ impl Codec {
         servo.torque = sign * drive.torque().measured(said.torque);
         servo.voltage = f64::NAN;
         servo.temperature = said.celsius;
+        let torque = drive.torque().measured(said.torque);
         self.compare(servo.at_ns, position, velocity);
+        if said.output == Output::AsTold {
+            self.look_whether_limp(servo.at_ns, [position, velocity, torque]);
+        }
         servo.doing = match self.output {
             _ if self.changed.is_some() => Doing::Faulted,
             Some(Output::On) if self.damps => Doing::Damping,
@@ -219,14 +247,34 @@ impl Codec {
 
     /// Whether what it tells can be.
     fn compare(&mut self, at_ns: i64, position: f64, velocity: f64) {
-        if (position - self.position).abs() > self.drive.ranges[0] && position.is_finite() {
+        let dt_s = at_ns.saturating_sub(self.at_ns).max(0) as f64 * 1e-9;
+        let possible = (JUMP.0 + JUMP.1 * self.drive.ranges[1] * dt_s).min(self.drive.ranges[0]);
+        if (position - self.position).abs() > possible && position.is_finite() {
             self.has_changed(JUMPED);
         }
         if position.is_finite() {
-            self.position = position;
+            (self.position, self.at_ns) = (position, at_ns);
         }
         if !self.motion.fits(at_ns, position, velocity) {
             self.has_changed(UNFIT);
+        }
+    }
+
+    /// One that does not say whether its output is on shows it by its torque: that of the command it was told last.
+    fn look_whether_limp(&mut self, at_ns: i64, [position, velocity, torque]: [f64; 3]) {
+        let Say::Command(codes) = self.told else { return };
+        let drive = &self.drive;
+        let wanted = drive.kp().decode(codes.kp) * (drive.position().decode(codes.position) - position)
+            + drive.kd().decode(codes.kd) * (drive.velocity().decode(codes.velocity) - velocity)
+            + drive.torque().decode(codes.torque);
+        let wanted = wanted.abs().min(drive.ranges[2]);
+        let is_limp = self.output == Some(Output::On)
+            && wanted > SHOWS * drive.ranges[2]
+            && torque.abs() < EXERTED * wanted;
+        let since_ns = self.limp_ns.filter(|_| is_limp).unwrap_or(at_ns);
+        self.limp_ns = is_limp.then_some(since_ns);
+        if at_ns.saturating_sub(since_ns) > LIMP_NS {
+            self.has_changed(LIMP);
         }
     }
 }
@@ -416,6 +464,38 @@ mod tests {
         }
         assert_eq!((servo.fault, servo.doing), (JUMPED, Doing::Faulted));
         assert!(damps(codec.encode(&hold(0.5), true)));
+    }
+
+    #[test]
+    fn a_zero_that_somebody_else_sets_is_no_motion() {
+        let (mut codec, mut servo) = (running(), ServoState::UNKNOWN);
+        for tick in 0..100_u16 {
+            servo.at_ns = i64::from(tick) * 1_000_000;
+            // 20 rad/s, and at half time the zero is another.
+            let position = f64::from(tick) * 0.02 - if tick >= 50 { 0.9 } else { 0.0 };
+            let position = DRIVE.position().encode(position);
+            let velocity = DRIVE.velocity().encode(20.0);
+            codec.decode(&Said { position, velocity, ..said(Output::On) }, true, &mut servo);
+            assert_eq!(servo.fault, if tick >= 50 { JUMPED } else { Fault::NONE }, "{tick}");
+        }
+    }
+
+    #[test]
+    fn one_that_exerts_no_torque_and_does_not_say_that_it_is_off_is_found_out() {
+        for (torque, expected) in [(0.0, LIMP), (5.0, Fault::NONE)] {
+            let mut codec = Codec::new(Drive { kp: 20.0, ..DRIVE }, Mounting::default());
+            let mut servo = ServoState::UNKNOWN;
+            let mut told = Said { torque: DRIVE.torque().encode(torque), ..said(Output::AsTold) };
+            for tick in 0..300_i64 {
+                servo.at_ns = tick * 1_000_000;
+                // Half a radian away: 10 N·m, half of them because of friction.
+                let command = if tick == 0 { ServoCommand::Stop } else { hold(0.0) };
+                codec.encode(&command, true);
+                told.position = 0x851e;
+                codec.decode(&told, true, &mut servo);
+            }
+            assert_eq!(servo.fault, expected);
+        }
     }
 
     #[test]

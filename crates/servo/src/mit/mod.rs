@@ -56,6 +56,9 @@ pub trait Protocol: Debug + Send {
     /// How many registers can be read as marks; 13 or none.
     const MARKS: usize;
 
+    /// The values of so many of them, from the first on, show that a servo is as it was set: they are read after a miss.
+    const WATCHED: usize;
+
     /// The servo's id.
     fn id(&self) -> u8;
 
@@ -110,6 +113,8 @@ pub enum Heard {
         /// Nor does the servo take commands any more.
         deaf: bool,
     },
+    /// A fault that it tells unasked.
+    Fault(Fault),
     /// Something that says nothing of its state, or was not asked for.
     Aside,
     /// Nothing that can be read.
@@ -175,10 +180,17 @@ struct Servo<P> {
     verified: bool,
     /// Cycles in which it may still be switching on.
     switching: u8,
+    /// See [`Servo::was_asked_by_another`].
+    doubled: u16,
 }
 
-/// So many cycles after the frame that switches it on nobody wonders at a missed reply: of 245 RobStride servos the slowest took 5 ms.
-const SWITCHING: u8 = 6;
+/// What each answer to somebody else adds to [`Servo::doubled`], …
+const DOUBLED: u16 = 100;
+/// … of which each cycle takes away one. Beyond this, about ten such answers within a second at 1 kHz, another host commands the servo.
+const INTRUDED: u16 = 1000;
+
+/// For so long after the frame that switches it on nobody wonders at a missed reply, ns: of 245 times a RobStride servo took 5 ms at most.
+const SWITCHING_NS: i64 = 6_000_000;
 
 impl<P: Protocol> Bus<P> {
     /// Adds a servo; of several whose replies look the same, only the first one is read.
@@ -188,12 +200,13 @@ impl<P: Protocol> Bus<P> {
             number: plan.servo,
             codec: Codec::new(protocol.drive().clone(), plan.mounting),
             protocol,
-            queries: Queries::new(P::MARKS),
+            queries: Queries::new(P::MARKS, P::WATCHED),
             turn: Turn::default(),
             mark: off,
             command: off,
             verified: false,
             switching: 0,
+            doubled: 0,
         });
     }
 
@@ -222,12 +235,13 @@ impl<P: Protocol> Servo<P> {
             self.mark = self.protocol.frame(Say::Mark(mark));
         }
         self.switching = self.switching.saturating_sub(1);
+        self.doubled = self.doubled.saturating_sub(1);
         if self.turn.command {
             let may_enable = verified && !self.queries.is_doubtful();
             let say = self.codec.encode(command, may_enable);
             self.command = self.protocol.frame(say);
             if say == Say::Enable {
-                self.switching = SWITCHING;
+                self.switching = self.queries.cycles(SWITCHING_NS);
             }
         }
     }
@@ -259,11 +273,24 @@ impl<P: Protocol> Servo<P> {
         }
     }
 
+    /// It has answered something that we have not asked.
+    fn was_asked_by_another(&mut self) {
+        self.queries.look_again();
+        self.doubled = self.doubled.saturating_add(DOUBLED);
+        if self.doubled > INTRUDED {
+            self.codec.has_changed(codec::INTRUDED);
+        }
+    }
+
     fn take(&mut self, frame: &Frame, state: &mut ServoState) -> Taken {
         let servo = self.number;
         let said = match self.protocol.hear(frame) {
             Heard::State(said) => said,
             Heard::Register { mark, changed, deaf } => return self.take_register(mark, changed, deaf),
+            Heard::Fault(fault) => {
+                self.codec.has_changed(fault);
+                return Taken::Aside;
+            }
             Heard::Aside => return Taken::Aside,
             Heard::Nothing => return Taken::Unexpected,
         };
@@ -273,7 +300,10 @@ impl<P: Protocol> Servo<P> {
                 self.codec.decode(&said, newest, state);
                 Taken::State { servo, sent_ns, newest }
             }
-            Answer::Duplicate => Taken::Duplicate { servo },
+            Answer::Duplicate => {
+                self.was_asked_by_another();
+                Taken::Duplicate { servo }
+            }
             Answer::Unknown if self.switching > 0 => Taken::Aside,
             Answer::Unknown => Taken::Late { servo },
         }

@@ -6,8 +6,10 @@
 
 /// So long motion is compared, s.
 const SPAN_S: f64 = 0.1;
-/// A pause in what is heard, s, after which it begins again.
-const GAP_S: f64 = 0.02;
+/// A pause in what is heard, s, after which it begins again. Loops of 10 Hz and more are compared.
+const GAP_S: f64 = 0.12;
+/// A span has at least so many steps.
+const STEPS: u32 = 4;
 /// Less motion in a span, rad, shows nothing.
 const LEAST: f64 = 0.1;
 /// They differ by no more than this share of the greater: filters of velocities lag, and sources that differ, differ by more.
@@ -31,12 +33,13 @@ struct Span {
     velocity: f64,
     /// The velocities' sum over time, rad.
     travelled: f64,
+    steps: u32,
 }
 
 impl Motion {
     /// A state of this time, with angle and velocity of the servo. False: velocities and positions do not fit each other.
     pub fn fits(&mut self, at_ns: i64, position: f64, velocity: f64) -> bool {
-        let begin = Span { from_ns: at_ns, from: position, at_ns, velocity, travelled: 0.0 };
+        let begin = Span { from_ns: at_ns, from: position, at_ns, velocity, travelled: 0.0, steps: 0 };
         let Some(span) = &mut self.span else {
             self.span = Some(begin);
             return true;
@@ -46,9 +49,14 @@ impl Motion {
             *self = Self::default();
             return true;
         }
+        // A velocity that is filtered turns round later than the joint: whatever swings faster than a span shows nothing.
+        if span.velocity * velocity < 0.0 {
+            self.span = Some(begin);
+            return true;
+        }
         span.travelled += 0.5 * (span.velocity + velocity) * dt_s;
-        (span.at_ns, span.velocity) = (at_ns, velocity);
-        if at_ns.saturating_sub(span.from_ns) as f64 * 1e-9 >= SPAN_S {
+        (span.at_ns, span.velocity, span.steps) = (at_ns, velocity, span.steps + 1);
+        if span.steps >= STEPS && at_ns.saturating_sub(span.from_ns) as f64 * 1e-9 >= SPAN_S {
             let (moved, travelled) = (position - span.from, span.travelled);
             let most = moved.abs().max(travelled.abs());
             let differs = most >= LEAST && (moved - travelled).abs() > SHARE * most;
@@ -88,6 +96,33 @@ mod tests {
     }
 
     #[test]
+    fn slow_loops_are_compared_too() {
+        for period_ms in [10, 22, 50] {
+            let fits = |factor: f64| {
+                let mut motion = Motion::default();
+                (0..200_i64).all(|tick| {
+                    let seconds = (tick * period_ms) as f64 * 1e-3;
+                    let (turn, speed) = ((seconds * 0.6).sin(), (seconds * 0.6).cos());
+                    motion.fits(tick * period_ms * MS, 3.0 * turn, factor * 1.8 * speed)
+                })
+            };
+            assert!(fits(1.0) && !fits(2.5) && !fits(0.4), "{period_ms}");
+        }
+    }
+
+    #[test]
+    fn a_lag_of_the_velocity_is_no_other_range() {
+        for lag_ms in [1.0, 3.0, 7.0, 10.0] {
+            for tenths_hz in 2..300 {
+                assert!(
+                    swings(0.45, f64::from(tenths_hz) / 10.0, 1.0, lag_ms * 1e-3),
+                    "{lag_ms} {tenths_hz}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn one_that_hardly_moves_shows_nothing() {
         assert!(swings(0.02, 1.0, 2.5, 0.0) && swings(0.001, 50.0, 2.5, 0.0));
     }
@@ -98,7 +133,7 @@ mod tests {
         for tick in 0..2000_i64 {
             // The position jumps over each pause.
             let position = (tick / 50) as f64;
-            assert!(motion.fits(tick * MS + tick / 50 * 50 * MS, position, 0.0));
+            assert!(motion.fits(tick * MS + tick / 50 * 150 * MS, position, 0.0));
         }
         let mut motion = Motion::default();
         for tick in 0..2000_i64 {

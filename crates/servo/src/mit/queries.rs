@@ -65,6 +65,10 @@ struct Mark {
 pub struct Queries {
     /// How many marks can be read: [`MARKS`] or none.
     readable: usize,
+    /// The marks whose values show that the servo is as it was set, by bit, but for the first.
+    watched: u16,
+    /// Of these, the ones to be read because something was missed or came that nobody had asked for.
+    unread: u16,
     /// Cycles so far.
     cycle: u64,
     turn: Turn,
@@ -84,13 +88,16 @@ pub struct Queries {
     missed: u32,
     /// The same: from one command to that of the next cycle, ns.
     period_ns: i64,
+    has_period: bool,
 }
 
 impl Queries {
-    /// Of a servo of which so many marks can be read.
-    pub fn new(readable: usize) -> Self {
+    /// Of a servo of which so many marks can be read; the first `watched` of them show that it is as it was set.
+    pub fn new(readable: usize, watched: usize) -> Self {
         Self {
             readable: readable.min(MARKS),
+            watched: ((1_u32 << watched.min(readable).min(MARKS)) - 1) as u16 & !1,
+            unread: 0,
             cycle: 0,
             turn: Turn::default(),
             newest: None,
@@ -101,6 +108,7 @@ impl Queries {
             quiet: 0,
             missed: 0,
             period_ns: QUIET_NS,
+            has_period: false,
         }
     }
 
@@ -113,8 +121,14 @@ impl Queries {
         self.cycle += 1;
         let missed = self.newest.is_some() && !self.in_step;
         self.doubtful |= (missed || verify) && self.readable > 0;
+        if missed {
+            self.look_again();
+        }
         self.turn = if self.readable == 0 {
             Turn { mark: None, command: !missed || self.has_been_quiet() }
+        } else if !missed && !self.doubtful && self.unread != 0 && self.turn.command {
+            // In place of a command, every other cycle: a full bus carries no more.
+            Turn { mark: Some(self.unread.trailing_zeros() as usize), command: false }
         } else if !missed {
             let mark = if self.doubtful { self.free_mark() } else { None };
             Turn { mark, command: !verify || mark.is_none() }
@@ -127,11 +141,17 @@ impl Queries {
         self.turn
     }
 
+    /// Something came that nobody had asked for: another host may have changed the servo.
+    pub fn look_again(&mut self) {
+        self.unread = self.watched;
+    }
+
     /// Where nothing can be read: after a miss, enough cycles have passed without a request. This one is counted.
     fn has_been_quiet(&mut self) -> bool {
         self.missed += u32::from(self.quiet == 0);
         self.quiet += 1;
-        let over = i64::from(self.quiet) * self.period_ns > QUIET_NS;
+        // At least one whole cycle, however long it is.
+        let over = i64::from(self.quiet - 1) * self.period_ns >= QUIET_NS;
         if over {
             (self.in_step, self.quiet) = (true, 0);
         }
@@ -166,7 +186,14 @@ impl Queries {
     pub fn sent(&mut self, at_ns: i64) {
         let sent = Sent { cycle: self.cycle, at_ns };
         if let Some(before) = self.newest.filter(|before| before.cycle + 1 == self.cycle) {
-            self.period_ns = at_ns.saturating_sub(before.at_ns).max(1);
+            // A tick that is late says little of the next.
+            let (now, usual) = (at_ns.saturating_sub(before.at_ns), self.period_ns);
+            self.period_ns = if self.has_period {
+                usual + (now.clamp(usual / 2, 2 * usual) - usual) / 8
+            } else {
+                now.max(1)
+            };
+            self.has_period = true;
         }
         self.awaited = Some(sent).filter(|_| self.newest.is_none() || self.in_step);
         self.newest = Some(sent);
@@ -174,6 +201,12 @@ impl Queries {
         for mark in self.marks.iter_mut().flatten() {
             mark.next.get_or_insert(sent);
         }
+    }
+
+    /// How many cycles take so long, ns.
+    pub const fn cycles(&self, ns: i64) -> u8 {
+        let cycles = ns / self.period_ns + 1;
+        if cycles < u8::MAX as i64 { cycles as u8 } else { u8::MAX }
     }
 
     /// A reply was missed since the servo was last seen to have kept its power.
@@ -187,6 +220,7 @@ impl Queries {
         if mark == 0 {
             self.doubtful = false;
         }
+        self.unread &= !(1 << mark);
         // Replies keep their order: marks from before it were lost.
         for earlier in &mut self.marks {
             *earlier = earlier.filter(|earlier| earlier.sent.cycle > came.sent.cycle);
@@ -248,7 +282,7 @@ mod tests {
 
     #[test]
     fn while_replies_come_nothing_is_marked() {
-        let mut queries = Queries::new(MARKS);
+        let mut queries = Queries::new(MARKS, 1);
         for tick in 0..100 {
             assert_eq!(send(&mut queries, tick), COMMAND);
             assert_eq!(queries.answered(), fresh(tick));
@@ -257,7 +291,7 @@ mod tests {
 
     #[test]
     fn after_a_miss_a_mark_alone_brings_it_back_into_step() {
-        let mut queries = Queries::new(MARKS);
+        let mut queries = Queries::new(MARKS, 1);
         send(&mut queries, 0);
         let turn = send(&mut queries, 1);
         assert_eq!(turn, Turn { mark: Some(0), command: false });
@@ -270,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_late_reply_is_never_taken_for_a_newer_one() {
-        let mut queries = Queries::new(MARKS);
+        let mut queries = Queries::new(MARKS, 1);
         send(&mut queries, 0);
         let turn = send(&mut queries, 1);
         // The reply to 0 comes before the mark.
@@ -284,7 +318,7 @@ mod tests {
     #[test]
     fn a_servo_that_is_always_late_is_never_fresh() {
         for late in (1..60).chain([130, 200]) {
-            let mut queries = Queries::new(MARKS);
+            let mut queries = Queries::new(MARKS, 1);
             // What it was asked, in order: a register, or the command sent then.
             let mut asked = std::collections::VecDeque::new();
             for tick in 0..1500 {
@@ -317,7 +351,7 @@ mod tests {
             (random >> 33) % sides
         };
         for _ in 0..300 {
-            let (mut queries, mut wire) = (Queries::new(MARKS), std::collections::VecDeque::new());
+            let (mut queries, mut wire) = (Queries::new(MARKS, 1), std::collections::VecDeque::new());
             let (mut fresh, mut due) = (0, 0);
             for tick in 0..200_i64 {
                 let turn = send_or_verify(&mut queries, tick, dice(5) == 0);
@@ -346,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_mark_nobody_asked_for_is_none() {
-        let mut queries = Queries::new(MARKS);
+        let mut queries = Queries::new(MARKS, 1);
         send(&mut queries, 0);
         assert_eq!([1, 60].map(|mark| queries.marked(mark)), [Marked::No; 2]);
         assert_eq!(queries.answered(), fresh(0));
@@ -355,7 +389,7 @@ mod tests {
     #[test]
     fn a_servo_that_was_silent_for_long_is_known_again_soon() {
         for silence in [1, 12, 13, 14, 25, 26, 1000] {
-            let mut queries = Queries::new(MARKS);
+            let mut queries = Queries::new(MARKS, 1);
             (0..silence).for_each(|tick| _ = send(&mut queries, tick));
             let known = (silence..silence + 2 * SPACING as i64 + 3).any(|tick| {
                 let turn = send(&mut queries, tick);
@@ -368,7 +402,7 @@ mod tests {
 
     #[test]
     fn verifying_costs_the_bus_nothing_and_is_no_miss() {
-        let mut queries = Queries::new(MARKS);
+        let mut queries = Queries::new(MARKS, 1);
         send(&mut queries, 0);
         assert_eq!(queries.answered(), fresh(0));
         assert_eq!(queries.next(true), Turn { mark: Some(0), command: false });
@@ -381,7 +415,7 @@ mod tests {
 
     #[test]
     fn a_servo_whose_verification_is_lost_is_asked_again() {
-        let mut queries = Queries::new(MARKS);
+        let mut queries = Queries::new(MARKS, 1);
         send(&mut queries, 0);
         assert_eq!(queries.answered(), fresh(0));
         let asked = [1, 2, 3].map(|at_ns| {
@@ -400,7 +434,7 @@ mod tests {
     #[test]
     fn a_mark_beside_a_command_leaves_it_in_step_whichever_comes_first() {
         for state_first in [true, false] {
-            let mut queries = Queries { doubtful: true, ..Queries::new(MARKS) };
+            let mut queries = Queries { doubtful: true, ..Queries::new(MARKS, 1) };
             let turn = send(&mut queries, 1);
             assert_eq!(turn, Turn { mark: Some(0), command: true });
             if state_first {
@@ -430,7 +464,7 @@ mod tests {
 
     #[test]
     fn where_nothing_can_be_read_a_miss_is_waited_out() {
-        let mut queries = Queries::new(0);
+        let mut queries = Queries::new(0, 0);
         let turns = unmarked(&mut queries, 20, |tick| tick != 10);
         let sent: Vec<_> = turns.iter().map(|(sent, _)| *sent).collect();
         assert!(sent[..=10].iter().all(|sent| *sent));
@@ -439,7 +473,7 @@ mod tests {
         assert_eq!(turns[16].1, Some(fresh(16_000_000)));
         assert!(!queries.has_been_silent() && !queries.is_doubtful());
         // What comes in the quiet is nobody's.
-        let mut queries = Queries::new(0);
+        let mut queries = Queries::new(0, 0);
         (0..3).for_each(|tick| _ = (send(&mut queries, tick), queries.answered()));
         send(&mut queries, 3);
         send(&mut queries, 4);
@@ -448,8 +482,44 @@ mod tests {
 
     #[test]
     fn where_nothing_can_be_read_long_silence_is_noticed() {
-        let mut queries = Queries::new(0);
+        let mut queries = Queries::new(0, 0);
         unmarked(&mut queries, 40, |tick| tick < 10);
         assert!(queries.has_been_silent());
+    }
+
+    #[test]
+    fn where_nothing_can_be_read_a_reply_later_than_a_cycle_is_never_fresh() {
+        // At 100 Hz, each reply 13 ms after its command.
+        let (mut queries, mut due) = (Queries::new(0, 0), std::collections::VecDeque::new());
+        let mut fresh = 0;
+        for tick in 0..200_i64 {
+            let now_ns = tick * 10_000_000;
+            if send(&mut queries, now_ns).command {
+                due.push_back(now_ns + 13_000_000);
+            }
+            while due.front().is_some_and(|at_ns| *at_ns < now_ns + 10_000_000) {
+                due.pop_front();
+                fresh += u32::from(matches!(queries.answered(), Answer::News { newest: true, .. }));
+            }
+        }
+        assert_eq!(fresh, 0);
+        assert!(queries.has_been_silent());
+    }
+
+    #[test]
+    fn after_a_miss_everything_that_was_set_is_read_again_and_the_bus_carries_no_more() {
+        let mut queries = Queries::new(MARKS, 3);
+        send(&mut queries, 0);
+        let mut read = Vec::new();
+        for tick in 1..12 {
+            let turn = send(&mut queries, tick);
+            assert!(turn.mark.is_none() || !turn.command, "one request a cycle");
+            read.extend(turn.mark);
+            turn.mark.into_iter().for_each(|mark| _ = queries.marked(mark));
+            if turn.command {
+                assert_eq!(queries.answered(), fresh(tick));
+            }
+        }
+        assert_eq!(read, [0, 1, 2]);
     }
 }

@@ -1,8 +1,8 @@
 //! RobStride servos and the CyberGear, by their "private protocol": classic CAN with 29-bit identifiers.
 //!
 //! How they are driven is told by [`crate::mit`]. What is their own:
-//! - Ranges of codes cannot be read: the robot file has them. The torque limit of a servo, which can, must not be beyond the
-//!   range of torques. Where two sources of a model's ranges differ the file has to say which it is.
+//! - Ranges of codes cannot be read: the robot file has them. The torque limit of a servo, which can, must be one of the model's.
+//!   Where two sources of a model's ranges differ the file has to say which it is.
 //! - A reply carries the servo's id and that of the host, and a register cannot be mistaken for a state.
 //! - Positions wrap within two turns either way.
 //! - The mark of a run is a watchdog that is longer by 1 to 15 steps of 50 µs. A CyberGear has its watchdog in a table that keeps it
@@ -32,6 +32,8 @@ pub struct Settings {
     pub cybergear: bool,
     /// Its watchdog is not set.
     pub unwatched: bool,
+    /// The torque limits it may tell, N·m: no servo tells its model, but models differ in that.
+    pub torque_limits: [f64; 3],
     /// Its codes and gains.
     pub drive: Drive,
 }
@@ -47,6 +49,10 @@ impl Settings {
             host_id: file.host_id,
             cybergear,
             unwatched: cybergear && file.unwatched,
+            torque_limits: match file.torque_limit {
+                Some(limit) => [limit; 3],
+                None => [facts.limit, facts.torque[0], facts.torque[1]],
+            },
             drive: Drive {
                 kp: file.kp,
                 kd: file.kd,
@@ -202,6 +208,8 @@ impl Protocol {
 
 impl mit::Protocol for Protocol {
     const MARKS: usize = MARKS.len();
+    // The run's mark, the run mode, the torque limit: nobody tells that they were written.
+    const WATCHED: usize = 3;
 
     fn id(&self) -> u8 {
         self.id
@@ -228,6 +236,8 @@ impl mit::Protocol for Protocol {
             Some(Reply::State(state)) => Heard::State(said(&state)),
             Some(Reply::Value { parameter, value, .. }) => self.register(parameter, value),
             // Whoever is asked who it is has not been asked by the loop; its faults are in its state as well.
+            // Some faults have no bit in the state.
+            Some(Reply::Faults { faults, .. }) if faults != 0 => Heard::Fault(told_fault(faults)),
             Some(_) => Heard::Aside,
             None => Heard::Aside,
         }
@@ -249,7 +259,12 @@ fn said(state: &State) -> Said {
             _ => Output::Faulted,
         },
         mode: Mode { number: state.mode, name: mode::name(state.mode) },
-        fault: if state.mode == mode::CALIBRATION && state.faults == 0 { CALIBRATES } else { fault },
+        fault: match state.mode {
+            mode::RESET | mode::RUN => fault,
+            _ if state.faults != 0 => fault,
+            mode::CALIBRATION => CALIBRATES,
+            _ => UNKNOWN_MODE,
+        },
         position: state.position,
         velocity: state.velocity,
         torque: state.torque,
@@ -261,6 +276,26 @@ fn said(state: &State) -> Said {
 const FAULT_TEXTS: [&str; 6] = FAULTS;
 
 const CALIBRATES: Fault = Fault { code: 64, text: "it calibrates itself" };
+const UNKNOWN_MODE: Fault = Fault { code: 65, text: "it is in a mode that nobody knows" };
+
+/// The least significant of the faults that a servo tells of by itself, in its manual's words. Its code has all of them, and bit 31.
+fn told_fault(faults: u32) -> Fault {
+    let text = match faults.trailing_zeros() {
+        0 => "motor over-temperature",
+        1 => "driver chip",
+        2 => "under-voltage",
+        3 => "over-voltage",
+        4 => "over-current in phase B",
+        5 => "over-current in phase C",
+        7 => "encoder not calibrated",
+        8 => "hardware identification",
+        9 => "position initialisation",
+        14 => "stall or overload",
+        16 => "over-current in phase A",
+        _ => "a fault that the manual does not name",
+    };
+    Fault { code: 1 << 31 | faults, text }
+}
 
 #[cfg(test)]
 mod tests {

@@ -41,7 +41,7 @@ pub fn is_as_set(settings: &Settings, mark: Option<Mark>, parameter: u16, value:
         (parameter, None) => !is_watched(settings, parameter),
         (parameter, Some(value)) if parameter == settings.power_mark() => mark == Some(Mark(value)),
         (parameter::RUN_MODE, Some(value)) => value[0] == 0,
-        (parameter::TORQUE_LIMIT, Some(value)) => is_in_range(settings, value),
+        (parameter::TORQUE_LIMIT, Some(value)) => is_of_model(settings, value),
         _ => true,
     }
 }
@@ -50,8 +50,10 @@ fn is_watched(settings: &Settings, parameter: u16) -> bool {
     parameter == settings.power_mark() || matches!(parameter, parameter::RUN_MODE | parameter::TORQUE_LIMIT)
 }
 
-fn is_in_range(settings: &Settings, value: [u8; 4]) -> bool {
-    parameter::number(parameter::TORQUE_LIMIT, value) <= settings.drive.ranges[2] * 1.001
+fn is_of_model(settings: &Settings, value: [u8; 4]) -> bool {
+    let told = parameter::number(parameter::TORQUE_LIMIT, value);
+    let is_known = settings.torque_limits.iter().any(|limit| (told - limit).abs() <= 1e-3 * limit);
+    is_known && told <= settings.drive.ranges[2] * 1.001
 }
 
 /// The exchanges in their order. What is written is read back, as its answer is only a state. The mark is in the servo before all else is
@@ -120,10 +122,16 @@ pub fn wrong(settings: &Settings, mark: Mark, parameter: u16, told: Option<[u8; 
                 "its run mode (parameter 0x7005) is {number}, not 0, although it was set; is another program running?"
             )
         }
-        parameter::TORQUE_LIMIT => format!(
+        parameter::TORQUE_LIMIT if number > settings.drive.ranges[2] => format!(
             "its torque limit (parameter 0x700B) is {number} N·m, beyond the range of {} N·m in the robot file: it is another \
              `robstride.model`, or `robstride.torque_range` is wrong",
             settings.drive.ranges[2]
+        ),
+        parameter::TORQUE_LIMIT => format!(
+            "its torque limit (parameter 0x700B) is {number} N·m, not {}: is it another `robstride.model`? No servo tells its model, and \
+             with another every gain and speed would be wrong by a factor. If the model is right and the motor was set so, write \
+             `robstride.torque_limit = {number}`",
+            settings.torque_limits[0]
         ),
         _ => {
             let expected = parameter::number(parameter, mark.0);
@@ -278,7 +286,10 @@ mod tests {
                 Some(parameter::value(parameter::TORQUE_LIMIT, limit)),
             ))
         };
-        assert_eq!([judge(17.0), judge(5.0)], [Heard::Good, Heard::Good]);
+        assert_eq!([judge(17.0), judge(14.0)], [Heard::Good, Heard::Good]);
+        assert!(
+            matches!(judge(5.5), Heard::Wrong(why) if why.ends_with("write `robstride.torque_limit = 5.5`"))
+        );
         assert!(matches!(judge(60.0), Heard::Wrong(why) if why.contains("another `robstride.model`")));
         assert!(matches!(judge(f64::NAN), Heard::Wrong(_)));
     }

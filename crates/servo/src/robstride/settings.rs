@@ -33,6 +33,8 @@ pub struct Facts {
     pub velocity: [f64; 2],
     /// Of torques, N·m.
     pub torque: [f64; 2],
+    /// The greatest torque limit its manual allows, N·m.
+    pub limit: f64,
     /// The greatest gains of position and velocity: N·m/rad, N·m·s/rad.
     pub gains: [f64; 2],
 }
@@ -40,17 +42,18 @@ pub struct Facts {
 impl Model {
     /// What is known of it: manuals of 2026-04-28 (section 4.1.2), `robstride-dynamics` 0.0.1, `motorbridge` 0.5.6, CyberGear's manual.
     pub const fn facts(self) -> Facts {
-        let (velocity, torque, gains) = match self {
-            Self::Rs00 => ([33.0, 50.0], [14.0, 17.0], SMALL),
-            Self::Rs01 | Self::Rs02 => ([44.0; 2], [17.0; 2], SMALL),
-            Self::Rs03 => ([20.0, 50.0], [60.0; 2], LARGE),
-            Self::Rs04 => ([15.0; 2], [120.0; 2], LARGE),
-            Self::Rs05 => ([50.0, 33.0], [5.5, 17.0], SMALL),
-            Self::Rs06 => ([50.0, 20.0], [36.0, 60.0], LARGE),
-            Self::El05 => ([50.0; 2], [6.0, 5.5], SMALL),
-            Self::CyberGear => ([30.0; 2], [12.0; 2], SMALL),
+        let (velocity, torque, limit, gains) = match self {
+            Self::Rs00 => ([33.0, 50.0], [14.0, 17.0], 14.0, SMALL),
+            Self::Rs01 => ([44.0; 2], [17.0; 2], 17.0, SMALL),
+            Self::Rs02 => ([44.0; 2], [17.0; 2], 14.0, SMALL),
+            Self::Rs03 => ([20.0, 50.0], [60.0; 2], 60.0, LARGE),
+            Self::Rs04 => ([15.0; 2], [120.0; 2], 120.0, LARGE),
+            Self::Rs05 => ([50.0, 33.0], [5.5, 17.0], 5.5, SMALL),
+            Self::Rs06 => ([50.0, 20.0], [36.0, 60.0], 36.0, LARGE),
+            Self::El05 => ([50.0; 2], [6.0, 5.5], 6.0, SMALL),
+            Self::CyberGear => ([30.0; 2], [12.0; 2], 12.0, SMALL),
         };
-        Facts { velocity, torque, gains }
+        Facts { velocity, torque, limit, gains }
     }
 }
 
@@ -76,6 +79,9 @@ section! {
         velocity_range: Option<f64> = None, "rad/s", 0.1 => 1000.0;
         /// The greatest torque that can be represented. Required where sources differ on the model's.
         torque_range: Option<f64> = None, "N·m", 0.01 => 1000.0;
+        /// The motor's own torque limit (its parameter 0x700B), where it was set to another than the model's greatest: one that tells another is
+        /// not driven, as it may be another model.
+        torque_limit: Option<f64> = None, "N·m", 0.01 => 1000.0;
         /// The watchdog of a CyberGear is not set and not checked: without this computer it may follow its last command for ever.
         unwatched: bool = false, "";
     }
