@@ -196,7 +196,8 @@ pub fn amended(verdict: Verdict, required: &[Required]) -> Verdict {
     let unmet: Vec<&Required> = required.iter().filter(|required| !required.met).collect();
     let Some(first) = unmet.first() else { return verdict };
     let more = unmet.len() - 1;
-    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+    let more =
+        if more > 0 { format!(" (and {})", counted(more as u64, "more requirement")) } else { String::new() };
     let sentences = unmet.iter().map(|required| format!("Not met: {}.", required.text));
     Verdict {
         level: Level::Bad,
@@ -292,7 +293,7 @@ mod tests {
         assert_eq!((verdict.level, verdict.headline.as_str()), (Level::Bad, "2 of 3 requirements not met"));
         assert_eq!(
             verdict.text,
-            "Not met: missed is 143,000; at most 0 is required (and 1 more). Held 1000 Hz."
+            "Not met: missed is 143,000; at most 0 is required (and 1 more requirement). Held 1000 Hz."
         );
         assert_eq!(verdict.reasons[1], "Not met: wake_p99 is 143 µs; at most 1 µs is required.");
     }

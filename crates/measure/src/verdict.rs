@@ -135,7 +135,7 @@ fn besides(facts: &Facts, verdict: &Verdict) -> Option<String> {
     let mut wrong = missed_replies(facts).map(|(_, reason)| reason).chain(blemishes(facts));
     let first = wrong.next()?;
     let more = wrong.count();
-    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+    let more = and_more(more);
     let remedy = if clean { format!("; {SCAN}") } else { String::new() };
     Some(format!(" Besides, {}{more}{remedy}.", first.trim_end_matches('.')))
 }
@@ -300,6 +300,11 @@ fn what(facts: &Facts, verdict: &Verdict) -> String {
     }
 }
 
+/// How many problems are left out.
+fn and_more(problems: usize) -> String {
+    if problems > 0 { format!(" (and {})", counted(problems as u64, "more problem")) } else { String::new() }
+}
+
 /// What a reader has to know although the rate was held.
 fn but(verdict: &Verdict, real_time: bool) -> String {
     let Some(first) = verdict.reasons.first().filter(|_| verdict.level > Level::Note) else {
@@ -307,7 +312,7 @@ fn but(verdict: &Verdict, real_time: bool) -> String {
     };
     // That the thread is not real-time is the last reason, and said before.
     let more = verdict.reasons.len() - 1 - usize::from(!real_time);
-    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+    let more = and_more(more);
     format!(", but {}{more}", first.trim_end_matches('.'))
 }
 
@@ -539,7 +544,7 @@ mod tests {
             judge(&Facts { missed_replies: 929, worst_servo: servo, duplicates: 2, ..lost.clone() });
         let did_not = "Did not hold 1000 Hz: lost 49 of 10,000 periods (0.49 %), mostly because other threads had its CPU (5 of 5 \
                        late ticks, worst 3.2 ms); run `khz doctor`.";
-        let besides = "Besides, 929 replies were missed by knee (and 1 more); check power, wiring and ids with `khz bus scan`.";
+        let besides = "Besides, 929 replies were missed by knee (and 1 more problem); check power, wiring and ids with `khz bus scan`.";
         assert_eq!(verdict.text, format!("{did_not} {besides}"));
         let verdict = judge(&Facts { imu_missed: 7, ..lost });
         assert_eq!(verdict.text, format!("{did_not} Besides, 7 IMU readings were missed."));
@@ -584,8 +589,7 @@ mod tests {
         assert_eq!((verdict.level, verdict.held), (Level::Good, true));
         assert_eq!(verdict.text, "Held 1000 Hz without real-time scheduling; run `khz doctor`.");
         let overran = judge(&Facts { granted: Some(Grade::Ordinary), overruns: 1, imu_missed: 1, ..facts() });
-        let said =
-            "Held 1000 Hz without real-time scheduling, but 1 tick overran (and 1 more); run `khz doctor`.";
+        let said = "Held 1000 Hz without real-time scheduling, but 1 tick overran (and 1 more problem); run `khz doctor`.";
         assert_eq!(overran.text, said);
     }
 

@@ -5,7 +5,7 @@ use super::page::{Device, Event, Fact, Grant, RunData};
 use super::{EventSummary, RunSummary};
 use crate::late::tally;
 use crate::require::amended;
-use khz_page::{Distribution, Figure, Level, Measured, duration, grouped};
+use khz_page::{Distribution, Figure, Level, Measured, counted, duration, grouped};
 use khz_robot::RobotConfig;
 use khz_robot::config::Clock;
 use khz_robot::launch::Landed;
@@ -19,7 +19,12 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
     let over_time = OverTime::read(paths, config);
     let stats = &landed.outcome.stats;
     RunData {
-        title: format!("{}: {} servos at {} Hz", config.name, config.servos.len(), config.timing.rate_hz),
+        title: format!(
+            "{}: {} at {} Hz",
+            config.name,
+            counted(config.servos.len() as u64, "servo"),
+            config.timing.rate_hz
+        ),
         subtitle: match summary.clock {
             Clock::Real => format!("{} ticks on {}", summary.ticks, summary.passport.cpu),
             Clock::Virtual => {
