@@ -135,6 +135,11 @@ pub trait BusLink {
         None
     }
 
+    /// The bit rate of the bus, if its keys say it: of arbitration where it is CAN-FD.
+    fn nominal_bit_rate(&self) -> Option<u32> {
+        None
+    }
+
     /// Which of its keys is not possible, and what to write instead.
     fn misfit(&self) -> Option<(String, &'static str)> {
         None

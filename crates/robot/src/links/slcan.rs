@@ -5,8 +5,9 @@ use khz_emu::{BusConfig, WireKind};
 use khz_link::Link;
 use khz_link::slcan::{Slcan, SlcanLink};
 
-/// Between the path and the bit rate of the data phase, on a command line.
-const RATE: &str = ",data=";
+/// Before the bit rate of the bus, and before that of the data phase, on a command line.
+const NOMINAL: &str = ",bitrate=";
+const DATA: &str = ",data=";
 
 impl BusLink for SlcanLink {
     fn endpoint(&self) -> String {
@@ -31,18 +32,29 @@ impl BusLink for SlcanLink {
         self.data_bit_rate.is_none().then_some("without `data_bit_rate` it carries classic CAN frames only")
     }
 
+    fn nominal_bit_rate(&self) -> Option<u32> {
+        Some(self.nominal_bit_rate)
+    }
+
     fn misfit(&self) -> Option<(String, &'static str)> {
         self.greeting().err()
     }
 }
 
 impl ByHand for SlcanLink {
-    const USAGE: &'static str = "slcan:PATH[,data=BIT/S]";
+    const USAGE: &'static str = "slcan:PATH[,bitrate=BIT/S][,data=BIT/S]";
 
     fn at(target: Option<&str>) -> Option<Self> {
         let target = target?;
-        let Some((path, rate)) = target.split_once(RATE) else { return Some(Self::at(target)) };
-        Some(Self { data_bit_rate: Some(rate.parse().ok()?), ..Self::at(path) })
+        if let Some((rest, rate)) = target.rsplit_once(DATA).filter(|(_, rate)| !rate.contains(NOMINAL)) {
+            let link = <Self as ByHand>::at(Some(rest))?;
+            return Some(Self { data_bit_rate: Some(rate.parse().ok()?), ..link });
+        }
+        if let Some((rest, rate)) = target.rsplit_once(NOMINAL) {
+            let link = <Self as ByHand>::at(Some(rest))?;
+            return Some(Self { nominal_bit_rate: rate.parse().ok()?, ..link });
+        }
+        Some(Self::at(target))
     }
 }
 
@@ -51,10 +63,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_line_can_give_the_bit_rate_of_the_data_phase() {
-        let at = |target| <SlcanLink as ByHand>::at(Some(target)).map(|link| (link.path, link.data_bit_rate));
-        assert_eq!(at("/dev/a"), Some(("/dev/a".to_owned(), None)));
-        assert_eq!(at("/dev/a,data=5000000"), Some(("/dev/a".to_owned(), Some(5_000_000))));
-        assert_eq!(at("/dev/a,data=fast"), None);
+    fn a_command_line_can_give_the_bit_rates() {
+        let at = |target| {
+            let link = <SlcanLink as ByHand>::at(Some(target))?;
+            Some((link.path, link.nominal_bit_rate, link.data_bit_rate))
+        };
+        let path = || "/dev/a".to_owned();
+        assert_eq!(at("/dev/a"), Some((path(), 1_000_000, None)));
+        assert_eq!(at("/dev/a,data=5000000"), Some((path(), 1_000_000, Some(5_000_000))));
+        assert_eq!(at("/dev/a,bitrate=500000"), Some((path(), 500_000, None)));
+        let both = Some((path(), 500_000, Some(2_000_000)));
+        assert_eq!(at("/dev/a,bitrate=500000,data=2000000"), both);
+        assert_eq!(at("/dev/a,data=2000000,bitrate=500000"), both);
+        assert_eq!([at("/dev/a,data=fast"), at("/dev/a,bitrate=500k")], [None, None]);
     }
 }
