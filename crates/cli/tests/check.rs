@@ -102,3 +102,15 @@ fn family_model_gains_and_clock_are_shown() {
     let elbow = table.lines().find(|line| line.contains("elbow")).unwrap();
     assert!(elbow.ends_with("80   2"), "{elbow}");
 }
+
+#[test]
+fn the_example_of_limits_has_a_torque_only_for_servos_that_take_one() {
+    let bus = "[bus.main]\nlink = \"emulated\"\n[servo_defaults]\nbus = \"main\"\n";
+    for (family, has_torque) in [("", true), ("family = \"robstride\"\nrobstride.model = \"RS02\"\n", false)]
+    {
+        let (_folder, file) = written(&format!("{bus}{family}[[servo]]\nname = \"hip\"\nid = 1\n"));
+        let said = text(&check(&[&file]).stderr);
+        assert!(said.contains("for example `limits = { position"), "{said}");
+        assert_eq!(said.contains("torque = 2.0"), has_torque, "{said}");
+    }
+}

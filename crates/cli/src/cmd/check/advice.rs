@@ -73,19 +73,22 @@ fn lacks(servo: &ServoConfig) -> Vec<&'static str> {
 
 /// A warning for all servos that lack the same limits.
 pub fn missing_limits(robot: &RobotConfig) -> Vec<String> {
-    let mut groups: Vec<(Vec<&str>, Vec<&str>)> = Vec::new();
+    let mut groups: Vec<(Vec<&str>, bool, Vec<&str>)> = Vec::new();
     for servo in &robot.servos {
-        let lacks = lacks(servo);
-        match groups.iter_mut().find(|(keys, _)| *keys == lacks) {
+        let (lacks, limits_torque) = (lacks(servo), servo.family == FamilyName::Moteus);
+        let is_group =
+            |(keys, torque, _): &&mut (Vec<_>, bool, _)| *keys == lacks && *torque == limits_torque;
+        match groups.iter_mut().find(is_group) {
             _ if lacks.is_empty() => {}
-            Some((_, servos)) => servos.push(&servo.name),
-            None => groups.push((lacks, vec![&servo.name])),
+            Some((_, _, servos)) => servos.push(&servo.name),
+            None => groups.push((lacks, limits_torque, vec![&servo.name])),
         }
     }
-    let told = |(keys, servos): (Vec<&str>, Vec<&str>)| {
+    let told = |(keys, limits_torque, servos): (Vec<&str>, bool, Vec<&str>)| {
+        let [torque, unit] = if limits_torque { [", torque = 2.0", ", N·m"] } else { [""; 2] };
         format!(
             "warning: {} without {}: the supervisor limits only what the file limits\n  for example `limits = {{ position = \
-             [-1.5, 1.5], velocity = 5.0, torque = 2.0 }}` (rad, rad/s, N·m); begin small",
+             [-1.5, 1.5], velocity = 5.0{torque} }}` (rad, rad/s{unit}); begin small",
             some(&servos),
             keys.join(", "),
         )
