@@ -5,7 +5,7 @@ use khz_emu::{Injection, World};
 use khz_link::{Capabilities, Counters, Link, LinkError, Received};
 use khz_robot::RobotConfig;
 use khz_robot::assemble::Links;
-use khz_robot::desk::{Answer, Desk, DeskError, Seat, Setting, Wanted};
+use khz_robot::desk::{Answer, Desk, DeskError, Found, Scan, Seat, Setting, Wanted};
 use khz_wire::damiao::{Access, REGISTERS, Special, register};
 use khz_wire::{Frame, Request};
 use std::sync::{Arc, Mutex};
@@ -133,7 +133,8 @@ fn special_frame(frame: Frame, code: Special) -> Frame {
 
 #[test]
 fn nothing_is_written_to_a_servo_that_is_on() {
-    for setting in [Setting::Zero, Setting::Id(3), Setting::Watchdog(0.1)] {
+    let settings = [Setting::Zero, Setting::Id(3), Setting::Watchdog(0.1), Setting::Register(3, 0.5)];
+    for setting in settings {
         let mut bench = Bench::damiao();
         let frame = Frame::classic(1, &Special::Enable.to_bytes()).unwrap();
         bench.desk.send_by(0, &frame, i64::MAX).unwrap();
@@ -285,4 +286,72 @@ fn servos_are_named_as_in_the_file_or_by_their_id() {
     assert!(told.contains("servo 7 on bus main did not reply; replied: 1, 2"), "{told}");
     let told = bench.desk.named("2", Some(4), PATIENCE_NS).unwrap_err().to_string();
     assert!(told.contains("on which bus is servo 2? There are 1 to 1"), "{told}");
+}
+
+#[test]
+fn a_motor_as_it_leaves_the_factory_is_named_and_gets_its_identifier_of_replies_with_the_id_it_has() {
+    let mut bench = Bench::damiao();
+    let hip = bench.hip();
+    bench.set(Setting::Register(register::MASTER_ID.into(), 0.0), true).unwrap();
+    let scan = Scan { last: 15, timeout_ns: PATIENCE_NS, together: false };
+    let found = bench.desk.scan(0, &scan).unwrap();
+    let by_hand = |found: &Found| found.family.by_hand().amiss(&found.answer);
+    let told = by_hand(&found[0]).unwrap();
+    assert!(told.contains("identifier 0") && told.contains("khz bus set-id LINK 1 1 --store"), "{told}");
+    assert_eq!(by_hand(&found[1]), None);
+    let after = bench.desk.set(&hip, Setting::Id(1), true, PATIENCE_NS).unwrap();
+    assert_eq!((after.id, after.registers.get(&7)), (1, Some(&17.0)));
+    let told = bench.refusal(Setting::Id(1), true);
+    assert!(told.contains("hip: it has id 1 already"), "{told}");
+}
+
+#[test]
+fn a_servo_that_does_not_have_the_files_id_is_not_said_to_have_it() {
+    for new in [1, 5] {
+        let mut bench = Bench::damiao();
+        bench.set(Setting::Id(3), true).unwrap();
+        let told = bench.refusal(Setting::Id(new), true);
+        let why = "hip: id 1 on bus main was asked and did not reply; replied: 2, 3.";
+        assert!(told.starts_with(why), "{told}");
+    }
+}
+
+const ROBSTRIDE: &str = "family = \"robstride\"\nrobstride.model = \"RS02\"\n";
+
+#[test]
+fn a_register_is_written_read_back_and_lost_with_the_power_unless_stored() {
+    for (family, number, value) in [(ROBSTRIDE, 0x7029, 0.0), (DAMIAO, 3, 0.5), (DAMIAO, 9, 1000.0)] {
+        for store in [false, true] {
+            let mut bench = Bench::new(family, family, |frame| frame);
+            let hip = bench.hip();
+            let before =
+                bench.desk.may_set(&hip, Setting::Register(number, value), store, PATIENCE_NS).unwrap();
+            let before = before.registers[&number];
+            assert_ne!(before, value);
+            let after = bench.set(Setting::Register(number, value), store).unwrap();
+            assert_eq!(after.registers[&number], value);
+            bench.inject(Injection::Reboot);
+            let wanted = Wanted { number, format: None };
+            let kept = bench.desk.exchange(&hip, None, &[wanted], PATIENCE_NS).unwrap().registers[&number];
+            assert_eq!(kept, if store { value } else { before }, "{number} {store}");
+        }
+    }
+}
+
+#[test]
+fn a_register_that_is_not_taken_or_not_there_or_sets_the_id_is_an_error() {
+    let mut bench = Bench::new(DAMIAO, DAMIAO, |frame| unwritten(frame, register::TIMEOUT));
+    let told = bench.refusal(Setting::Register(9, 1000.0), true);
+    assert!(told.contains("its register 9 (`TIMEOUT`) is 0 although 1000 was written"), "{told}");
+    let mut bench = Bench::new(ROBSTRIDE, ROBSTRIDE, |frame| frame);
+    let told = bench.refusal(Setting::Register(0x7999, 1.0), false);
+    assert!(told.contains("parameter 0x7999"), "{told}");
+    let mut bench = Bench::damiao();
+    for (number, value, why) in
+        [(8, 5.0, "khz bus set-id"), (3, f64::NAN, "cannot be NaN"), (300, 1.0, "no register 300")]
+    {
+        let told = bench.refusal(Setting::Register(number, value), false);
+        assert!(told.contains(why), "{told}");
+    }
+    assert!(!bench.has_written());
 }

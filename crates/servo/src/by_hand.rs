@@ -43,6 +43,26 @@ pub trait ByHand {
     /// What of it cannot be sent, in words.
     fn write(&self, id: u8, register: &Wanted<'_>, value: f64) -> Result<Vec<Ask>, String>;
 
+    /// Writes a register and reads it back, as [`ByHand::set_zero`] does with the position: the servo's output is off.
+    ///
+    /// # Errors
+    /// These servos cannot, or not this register or value: what to do instead.
+    fn set_register(&self, id: u8, register: u16, value: f64) -> Result<Vec<Ask>, String> {
+        let _ = (id, register, value);
+        Err(ELSEWHERE.to_owned())
+    }
+
+    /// What a register is called in messages.
+    fn called(&self, register: u16) -> String {
+        format!("register {register}")
+    }
+
+    /// Why a servo that said this of itself when it was asked who it is cannot be driven as it is set, and the command that repairs it.
+    fn amiss(&self, told: &Answer) -> Option<String> {
+        let _ = told;
+        None
+    }
+
     /// Lines of a robot file that say what a servo is which told this of itself when it was asked who it is.
     fn in_file(&self, told: &Answer) -> Vec<String> {
         let _ = told;
@@ -77,6 +97,11 @@ pub trait ByHand {
     fn set_id(&self, id: u8, new: u8) -> Result<Vec<Ask>, String> {
         let _ = (id, new);
         Err(ELSEWHERE.to_owned())
+    }
+
+    /// Giving this id to a servo that said this of itself when it was asked who it is would change nothing.
+    fn has_id(&self, id: u8, told: &Answer) -> bool {
+        told.id == id
     }
 
     /// What else changes with the id, in words.
@@ -123,6 +148,15 @@ pub(crate) fn not_zero(position: f64) -> String {
 /// Said of a servo that is not to be set while its output is on.
 pub(crate) fn output_is_on(mode: &str) -> String {
     format!("its output is on ({mode}): end the program that drives it, and switch it off")
+}
+
+/// Said of a register, called so, that has another value than was written.
+pub(crate) fn not_written(answer: &Answer, number: u16, called: &str, value: f64) -> Option<String> {
+    match answer.registers.get(&number) {
+        Some(told) if *told == value => None,
+        Some(told) => Some(format!("its {called} is {told} although {value} was written")),
+        None => Some(format!("it has no {called}, or does not let it be read")),
+    }
 }
 
 /// The same request, whose answer is wrong for a reason.

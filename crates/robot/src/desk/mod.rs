@@ -17,7 +17,8 @@ use khz_rt::{now_ns, wait_readable};
 use khz_servo::by_hand::Ask;
 use khz_servo::{Family, FamilyName, ServoPlan};
 use khz_wire::{Address, Frame, Request};
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ use std::time::Duration;
 const SLEEP_NS: i64 = 100_000;
 /// So often a servo is told to switch off.
 const OFFS: usize = 3;
+/// How long a second servo with the id of one that answered may take longer to say who it is, ns.
+const TWIN_NS: i64 = 3_000_000;
 /// Requests under way at once where a bus takes several; every adapter takes as many.
 const BURST: usize = 16;
 
@@ -41,10 +44,10 @@ pub enum DeskError {
     },
     /// Nobody knows what is on the bus, and it cannot carry the question to the servos that are asked first.
     #[error(
-        "bus {bus}: the link does not carry queries of {family} servos, and to those the requests of another family are \
-         writes: nothing else was asked there. For moteus servos set the interface up for CAN-FD, or give the data bit \
-         rate (slcan:PATH,data=5000000, or `data_bit_rate` in a robot file); if there are only Damiao motors on it, ask \
-         for them with `--family damiao` or name them in a robot file"
+        "bus {bus}: this link carries classic CAN only, and queries of {family} servos are CAN-FD: nothing was sent. Give the family \
+         of its servos: `--family robstride`, `--family damiao` or `--family cubemars` (which switches each CubeMars off), or a robot \
+         file. For moteus servos set the interface up for CAN-FD, or give the data bit rate (slcan:PATH,data=5000000, or \
+         `data_bit_rate` in a robot file)"
     )]
     NotCarried {
         /// The bus.
@@ -138,6 +141,25 @@ pub struct Found {
     pub answer: Answer,
     /// From handing the request to the link until the first answer had arrived, ns.
     pub round_trip_ns: i64,
+    /// What further answers to the same question said: other servos have the same id.
+    pub others: Vec<Answer>,
+}
+
+impl Found {
+    /// That several servos have this id, with their serial numbers where they are known.
+    pub fn twins(&self) -> Option<String> {
+        if self.others.is_empty() {
+            return None;
+        }
+        let all = std::iter::once(&self.answer).chain(&self.others);
+        let serials: BTreeSet<_> = all.filter_map(|answer| answer.identity.serial.as_deref()).collect();
+        let serials = if serials.len() > 1 {
+            format!(" (serial {})", Vec::from_iter(serials).join(", "))
+        } else {
+            String::new()
+        };
+        Some(format!("{} servos answer to id {}{serials}", self.others.len() + 1, self.answer.id))
+    }
 }
 
 impl Seat {
@@ -382,60 +404,55 @@ impl Desk {
                 more.insert(id, who.collect::<Vec<_>>());
             }
         }
-        let mut asked = Vec::new();
+        // What came before was not asked now.
+        while self.receive().is_some() {}
+        let mut asked = Asked { family: asked_for, requests: Vec::new(), once: true };
         for burst in chunks(asks, if alone { 1 } else { BURST }) {
-            self.ask_all(bus, asked_for, burst, scan.timeout_ns, &mut asked, found).map_err(|error| {
-                match error {
-                    DeskError::Bus { bus, why: LinkError::Unsupported }
-                        if *asked_for == Family::default() =>
-                    {
-                        DeskError::NotCarried { bus, family: asked_for.name() }
-                    }
-                    error => error,
+            self.ask_all(bus, burst, scan.timeout_ns, &mut asked, found).map_err(|error| match error {
+                DeskError::Bus { bus, why: LinkError::Unsupported } if *asked_for == Family::default() => {
+                    DeskError::NotCarried { bus, family: asked_for.name() }
                 }
+                error => error,
             })?;
+        }
+        if !found.is_empty() {
+            self.ask_all(bus, Vec::new(), TWIN_NS.min(scan.timeout_ns), &mut asked, found)?;
         }
         for (_, ask) in
             found.keys().copied().collect::<Vec<_>>().iter().filter_map(|id| more.remove_entry(id))
         {
             for ask in ask {
-                self.ask_all(bus, asked_for, vec![ask], scan.timeout_ns, &mut Vec::new(), found)?;
+                let mut asked = Asked { family: asked_for, requests: Vec::new(), once: false };
+                self.ask_all(bus, vec![ask], scan.timeout_ns, &mut asked, found)?;
             }
         }
         Ok(())
     }
 
-    /// Sends these together and waits for whoever is asked by id. Answers to what was `asked` before count, too.
+    /// Sends these together and waits for whoever is asked by id, or to the end of the time if nothing is sent. Answers to what was
+    /// asked before count, too.
     fn ask_all(
         &mut self,
         bus: usize,
-        family: &Family,
         asks: Vec<Ask>,
         timeout_ns: i64,
-        asked: &mut Vec<(Ask, i64)>,
+        asked: &mut Asked<'_>,
         found: &mut BTreeMap<u8, Found>,
     ) -> Result<(), DeskError> {
         let mut open: Vec<Option<u8>> = asks.iter().map(|ask| ask.id).collect();
+        let ends_early = !open.is_empty();
         for ask in asks {
             let sent_ns = now_ns();
             self.request_by(bus, &ask.request(), sent_ns.saturating_add(timeout_ns))?;
-            asked.push((ask, sent_ns));
+            asked.requests.push((ask, sent_ns));
         }
         self.collect(timeout_ns, |from, received| {
-            let heard = |(ask, sent_ns): &(Ask, i64)| Some(((ask.read)(&received.frame)?, *sent_ns));
-            // The newest first: a servo asked again answers that.
             if from == bus
-                && let Some((answer, sent_ns)) = asked.iter().rev().find_map(heard)
+                && let Some(id) = asked.enter(bus, &received, found)
             {
-                open.retain(|id| *id != Some(answer.id));
-                let round_trip_ns = received.at_ns - sent_ns;
-                let fresh = || {
-                    let answer = Answer { id: answer.id, ..Answer::default() };
-                    Found { bus, family: family.clone(), answer, round_trip_ns }
-                };
-                found.entry(answer.id).or_insert_with(fresh).answer.add(answer);
+                open.retain(|open| *open != Some(id));
             }
-            open.is_empty()
+            ends_early && open.is_empty()
         });
         Ok(())
     }
@@ -517,6 +534,36 @@ impl Desk {
             servo: format!("{} (id {} on bus {})", servo.name, servo.servo.id, self.name(servo.bus)),
             timeout_s: timeout_ns as f64 * 1e-9,
         })
+    }
+}
+
+/// What was asked in a scan, and when.
+struct Asked<'a> {
+    family: &'a Family,
+    requests: Vec<(Ask, i64)>,
+    /// Each servo was asked one thing: whoever answers it again is another servo.
+    once: bool,
+}
+
+impl Asked<'_> {
+    /// Enters whoever answers with this frame; its id.
+    fn enter(&self, bus: usize, received: &Received, found: &mut BTreeMap<u8, Found>) -> Option<u8> {
+        let heard = |(ask, sent_ns): &(Ask, i64)| Some(((ask.read)(&received.frame)?, *sent_ns));
+        // The newest first: a servo asked again answers that.
+        let (answer, sent_ns) = self.requests.iter().rev().find_map(heard)?;
+        let id = answer.id;
+        match found.entry(id) {
+            Entry::Occupied(known) if self.once && known.get().family == *self.family => {
+                known.into_mut().others.push(answer);
+            }
+            Entry::Occupied(known) => known.into_mut().answer.add(answer),
+            Entry::Vacant(new) => {
+                let round_trip_ns = received.at_ns - sent_ns;
+                let family = self.family.clone();
+                new.insert(Found { bus, family, answer, round_trip_ns, others: Vec::new() });
+            }
+        }
+        Some(id)
     }
 }
 

@@ -130,7 +130,7 @@ pub fn hat_spi(word: &str) -> Result<Box<dyn Spi>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desk::{DeskError, Scan};
+    use crate::desk::{DeskError, Found, Scan};
     use crate::draft::of_found;
     use khz_link::slcan::Slcan;
     use khz_servo::FamilyName;
@@ -198,11 +198,17 @@ mod tests {
     }
 
     #[test]
-    fn a_bus_that_cannot_carry_moteus_queries_is_asked_for_damiao_only_if_told() {
+    fn a_bus_that_cannot_carry_moteus_queries_is_asked_only_for_the_family_given_and_the_error_names_all() {
         let quick = Scan { timeout_ns: 1_000_000, ..EVERYBODY };
         let (mut desk, adapter) = classic();
         let error = desk.scan(0, &quick).unwrap_err().to_string();
-        assert!(error.contains("--family damiao") && error.contains(",data=5000000"), "{error}");
+        assert!(
+            ["robstride", "damiao", "cubemars"]
+                .iter()
+                .all(|family| error.contains(&format!("--family {family}"))),
+            "{error}"
+        );
+        assert!(error.contains(",data=5000000"), "{error}");
         assert_eq!(sent(adapter), "");
         let (mut desk, adapter) = classic();
         desk.expect(FamilyName::Moteus);
@@ -218,13 +224,15 @@ mod tests {
     #[test]
     fn the_bit_rate_of_the_data_phase_goes_into_the_robot_file() {
         let found = unknown(include_str!("../../../../robots/leg3.toml")).scan(0, &EVERYBODY).unwrap();
-        for (word, rate) in
-            [("slcan:/dev/ttyACM0,data=5000000", Some(5_000_000)), ("slcan:/dev/ttyACM0", None)]
-        {
+        for (word, rate) in [
+            ("slcan:/dev/ttyACM0,bitrate=500000,data=5000000", Some(5_000_000)),
+            ("slcan:/dev/ttyACM0", None),
+        ] {
             let text = of_found(word, &found).unwrap();
             assert!(text.contains("path = \"/dev/ttyACM0\"\n"), "{text}");
             let line = rate.map(|rate| format!("data_bit_rate = {rate}\n"));
             assert_eq!(text.contains("data_bit_rate"), line.is_some(), "{text}");
+            assert_eq!(text.contains("nominal_bit_rate = 500000\n"), line.is_some(), "{text}");
             assert!(line.is_none_or(|line| text.contains(&line)), "{text}");
         }
     }
@@ -236,6 +244,45 @@ mod tests {
         let robot = RobotConfig::parse(&text, "new.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
         assert_eq!((robot.servos.len(), robot.buses[0].link.endpoint()), (3, "/dev/ttyACM0".to_owned()));
         assert!(of_found("robot.toml", &found).is_err());
+    }
+
+    #[test]
+    fn robstride_found_make_a_robot_file_that_can_be_read() {
+        let text = "[bus.main]\nlink = \"emulated\"\n[servo_defaults]\nbus = \"main\"\nfamily = \"robstride\"\n\
+                    [[servo]]\nname = \"a\"\nid = 1\nrobstride = { model = \"RS02\" }\n\
+                    [[servo]]\nname = \"b\"\nid = 2\nrobstride = { model = \"RS00\", velocity_range = 33, torque_range = 14 }\n\
+                    [[servo]]\nname = \"c\"\nid = 3\nrobstride = { model = \"RS03\", velocity_range = 20 }\n";
+        let mut desk = unknown(text);
+        desk.expect(FamilyName::Robstride);
+        let found = desk.scan(0, &EVERYBODY).unwrap();
+        let text = of_found("slcan:/dev/ttyACM0", &found).unwrap();
+        let robot = RobotConfig::parse(&text, "new.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!(robot.servos.len(), 3);
+        assert!(text.matches("# CORRECT `model`").count() == 3, "{text}");
+    }
+
+    #[test]
+    fn two_servos_with_one_id_are_seen_in_a_scan() {
+        for text in [
+            "family = \"robstride\"\nrobstride.model = \"RS02\"\n",
+            "family = \"damiao\"\ndamiao.model = \"4310\"\n",
+            "",
+        ] {
+            let servo = |id| format!("[[servo]]\nname = \"s{id}\"\nbus = \"main\"\nid = {id}\n{text}");
+            let text = format!("[bus.main]\nlink = \"emulated\"\n{}{}", servo(3), servo(4));
+            let robot = RobotConfig::parse(&text, "twins.toml").unwrap();
+            for id in [3, 4] {
+                let mut config = robot.world();
+                config.servos[1].id = id;
+                let mut desk = Desk { links: Vec::new(), buses: Vec::new(), servos: Vec::new() };
+                desk.add_link("link", Box::new(world(&config).unwrap()), &[]);
+                desk.expect(robot.servos[0].family);
+                let found = desk.scan(0, &EVERYBODY).unwrap();
+                let twins: Vec<_> = found.iter().filter_map(Found::twins).collect();
+                assert_eq!(twins.len(), usize::from(id == 3), "{found:?}");
+                assert!(twins.iter().all(|twins| twins.starts_with("2 servos answer to id 3")), "{twins:?}");
+            }
+        }
     }
 
     #[test]

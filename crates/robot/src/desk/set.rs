@@ -1,9 +1,9 @@
-//! Settings of a servo, changed by hand: its zero, its id, its watchdog.
+//! Settings of a servo, changed by hand: its zero, its id, its watchdog, its registers.
 //!
 //! What is changed here outlives the program, and other programs find it changed. So the servo's state is read first, and nothing
 //! is written while its output is on; and what counts as done is what the servo says afterwards.
 
-use super::{Desk, DeskError, Scan, Seat};
+use super::{Desk, DeskError, Scan, Seat, Wanted};
 use khz_servo::by_hand::{Answer, Ask};
 use khz_servo::{Mounting, ServoPlan};
 
@@ -16,6 +16,8 @@ pub enum Setting {
     Id(u8),
     /// It acts by itself after so long without a frame, s; 0: never.
     Watchdog(f64),
+    /// A register has this value, in the servo's own units.
+    Register(u16, f64),
 }
 
 impl Desk {
@@ -76,7 +78,7 @@ impl Desk {
     }
 
     /// Whether a servo may be set now: it can, its output is off, and its new id is free. Nothing is written. Its state is in its
-    /// own coordinates.
+    /// own coordinates; of a register that is to be set it has the present value.
     ///
     /// # Errors
     /// Why not, and what to do.
@@ -92,7 +94,12 @@ impl Desk {
             self.is_free(servo, new, timeout_ns)?;
         }
         check.truncate(if store { check.len() } else { 1 });
-        self.ask(servo, check, timeout_ns)
+        let mut answer = self.ask(servo, check, timeout_ns)?;
+        if let Setting::Register(number, _) = setting {
+            let wanted = Wanted { number, format: None };
+            answer.add(self.exchange(servo, None, &[wanted], timeout_ns)?);
+        }
+        Ok(answer)
     }
 
     /// Sets it, reads it back, and, with `store`, makes the servo keep its settings without power. What it says afterwards; positions
@@ -131,12 +138,24 @@ impl Desk {
     }
 
     fn is_free(&mut self, servo: &Seat, new: u8, timeout_ns: i64) -> Result<(), DeskError> {
-        let family = servo.servo.family.by_hand();
-        if new == servo.servo.id {
+        let (id, family) = (servo.servo.id, servo.servo.family.by_hand());
+        let found = self.scan(servo.bus, &everybody(timeout_ns))?;
+        let Some(own) = found.iter().find(|found| found.answer.id == id) else {
+            let ids: Vec<_> = found.iter().map(|found| found.answer.id.to_string()).collect();
+            let who = if ids.is_empty() { "nobody".to_owned() } else { ids.join(", ") };
+            let bus = self.name(servo.bus);
+            let why = format!(
+                "id {id} on bus {bus} was asked and did not reply; replied: {who}. In place of the name, give the id it has now"
+            );
+            return Err(wrong(servo, why));
+        };
+        if let Some(twins) = own.twins() {
+            return Err(wrong(servo, format!("{twins}, and both would take the new id: unplug one of them")));
+        }
+        if family.has_id(new, &own.answer) {
             return Err(wrong(servo, format!("it has id {new} already")));
         }
-        let found = self.scan(servo.bus, &everybody(timeout_ns))?;
-        let mut others = found.iter().map(|found| &found.answer).filter(|answer| answer.id != servo.servo.id);
+        let mut others = found.iter().map(|found| &found.answer).filter(|answer| answer.id != id);
         others.find_map(|other| family.collision(new, other)).map_or(Ok(()), |why| Err(wrong(servo, why)))
     }
 
@@ -174,6 +193,7 @@ fn steps(servo: &Seat, setting: Setting, store: bool) -> Result<Steps, DeskError
         Setting::Zero => (family.set_zero(id), id),
         Setting::Id(new) => (family.set_id(id, new), new),
         Setting::Watchdog(seconds) => (family.set_watchdog(id, seconds), id),
+        Setting::Register(number, value) => (family.set_register(id, number, value), id),
     };
     let mut check = asks.map_err(impossible)?;
     let mut write = check.split_off(1.min(check.len()));

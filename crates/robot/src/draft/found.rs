@@ -66,8 +66,13 @@ fn bus_keys(link: &LinkConfig, word: &str, bus: usize) -> Vec<String> {
             let is_place = |value: &serde_json::Value| value.as_str() == Some(&endpoint);
             let place = keys.clone().find(|(_, value)| is_place(value));
             lines.extend(place.map(|(key, _)| format!("{key} = {endpoint:?}")));
-            let rate = keys.into_iter().find(|(key, _)| *key == "data_bit_rate" && word.contains(",data="));
-            lines.extend(rate.map(|(key, value)| format!("{key} = {value}")));
+            let given = |key: &str| match key {
+                "nominal_bit_rate" => word.contains(",bitrate="),
+                "data_bit_rate" => word.contains(",data="),
+                _ => false,
+            };
+            let rates = keys.into_iter().filter(|(key, _)| given(key));
+            lines.extend(rates.map(|(key, value)| format!("{key} = {value}")));
         }
         None if link.bus().shared(bus).is_some() && !link.is_emulated() => {
             lines.push(format!("channel = {}", bus + 1));

@@ -59,6 +59,10 @@ impl ByHand for Settings {
         Err(NO_REGISTERS.to_owned())
     }
 
+    fn set_register(&self, _: u8, _: u16, _: f64) -> Result<Vec<Ask>, String> {
+        Err(NO_REGISTERS.to_owned())
+    }
+
     fn set_zero(&self, _: u8) -> Result<Vec<Ask>, String> {
         Err("a CubeMars does not tell whether its output is on: set its zero with its maker's tool"
             .to_owned())

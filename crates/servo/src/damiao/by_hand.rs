@@ -2,7 +2,7 @@
 
 use super::{Model, Settings, ready, said};
 use crate::Mounting;
-use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_zero, output_is_on};
+use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_written, not_zero, output_is_on};
 use crate::mit::by_hand::MOST_WATCHDOG_S;
 use crate::mit::{self, Say};
 use khz_wire::Frame;
@@ -97,11 +97,10 @@ impl ByHand for Settings {
         };
         keys.extend(self.can_fd.then(|| "can_fd = true".to_owned()));
         match number(register::MASTER_ID) {
-            Some(0.0) => lines.push(format!(
-                "# It replies on identifier 0, as motors leave the factory: write {} to its register 7 (`MST_ID`) and store it.",
-                told.id + 0x10
-            )),
-            Some(master_id) if master_id != f64::from(told.id + 0x10) => keys.push(format!("master_id = {master_id}")),
+            Some(0.0) => lines.extend(self.amiss(told).map(|amiss| format!("# CORRECT this: {amiss}."))),
+            Some(master_id) if master_id != f64::from(told.id + 0x10) => {
+                keys.push(format!("master_id = {master_id}"))
+            }
             _ => {}
         }
         lines.push(format!("damiao = {{ {} }}", keys.join(", ")));
@@ -111,6 +110,44 @@ impl ByHand for Settings {
     fn register(&self, name: &str) -> Option<u16> {
         let found = register::NAMES.iter().find(|(_, known)| known.eq_ignore_ascii_case(name));
         found.map(|(number, _)| u16::from(*number))
+    }
+
+    fn set_register(&self, id: u8, register: u16, value: f64) -> Result<Vec<Ask>, String> {
+        let wanted = Wanted { number: register, format: None };
+        let number = number(&wanted)?;
+        if number == register::ID {
+            return Err("its id is set with `khz bus set-id`, which sets the identifier of its replies, too"
+                .to_owned());
+        }
+        if !value.is_finite() {
+            return Err(format!("register {register} cannot be {value}"));
+        }
+        let written = if register::is_integer(number) { value } else { f64::from(value as f32) };
+        let called = self.called(register);
+        let mut asks = vec![self.is_off(id)];
+        asks.extend(self.write(id, &wanted, value)?);
+        asks.pop();
+        asks.push(judged(self.read(id, number), move |answer| {
+            not_written(answer, register, &called, written)
+        }));
+        Ok(asks)
+    }
+
+    fn called(&self, register: u16) -> String {
+        let known = register::NAMES.iter().find(|(number, _)| u16::from(*number) == register);
+        let name = known.map(|(_, name)| format!(" (`{name}`)"));
+        format!("register {register}{}", name.unwrap_or_default())
+    }
+
+    fn amiss(&self, told: &Answer) -> Option<String> {
+        let id = told.id;
+        (told.registers.get(&register::MASTER_ID.into()) == Some(&0.0)).then(|| {
+            format!(
+                "it replies on identifier 0, as motors leave the factory: `khz bus set-id LINK {id} {id} --store --family damiao` \
+                 makes that {}",
+                master_id(id)
+            )
+        })
     }
 
     fn set_zero(&self, id: u8) -> Result<Vec<Ask>, String> {
@@ -150,13 +187,20 @@ impl ByHand for Settings {
                 read: Box::new(read),
             }
         };
-        Ok(vec![
-            self.is_off(id),
-            write(register::MASTER_ID, master_id),
-            write(register::ID, new.into()),
-            self.says(new, register::MASTER_ID, master_id, "identifier of replies"),
-            self.says(new, register::ID, new.into(), "id"),
-        ])
+        let replies = self.says(new, register::MASTER_ID, master_id, "identifier of replies");
+        let mut asks = vec![self.is_off(id), write(register::MASTER_ID, master_id)];
+        if new == id {
+            asks.push(replies);
+        } else {
+            let id_is_set = self.says(new, register::ID, new.into(), "id");
+            asks.extend([write(register::ID, new.into()), replies, id_is_set]);
+        }
+        Ok(asks)
+    }
+
+    fn has_id(&self, id: u8, told: &Answer) -> bool {
+        let replies_on = told.registers.get(&register::MASTER_ID.into());
+        told.id == id && replies_on.is_none_or(|&replies_on| replies_on == f64::from(master_id(id)))
     }
 
     fn changes_with_id(&self, new: u8) -> Option<String> {

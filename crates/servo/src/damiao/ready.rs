@@ -139,7 +139,7 @@ impl Servo<'_> {
             } else if frame.id == 0 {
                 Err(Heard::Wrong(format!(
                     "it replies on identifier 0, as motors leave the factory: write {master_id} into its register 7 (`MST_ID`) \
-                     and store it"
+                     and store it, for example with `khz bus set-id LINK {id} {id} --store --family damiao`"
                 )))
             } else if RegisterReply::parse(&payload, id).is_some() {
                 Err(Heard::Wrong(format!(

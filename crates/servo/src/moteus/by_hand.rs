@@ -76,6 +76,13 @@ impl ByHand for Settings {
         ))
     }
 
+    fn set_register(&self, id: u8, _: u16, _: f64) -> Result<Vec<Ask>, String> {
+        Err(format!(
+            "registers of a moteus are commands; what it keeps is in its configuration: `moteus_tool -t {id} --console`, then `conf set` \
+             and `conf write`"
+        ))
+    }
+
     fn set_watchdog(&self, id: u8, seconds: f64) -> Result<Vec<Ask>, String> {
         Err(format!(
             "the watchdog of a moteus comes with every command (`watchdog_s` in the robot file); what it is without one is in its \

@@ -3,7 +3,7 @@
 use super::ready::{self, Mark};
 use super::{Model, Settings, said};
 use crate::Mounting;
-use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_zero, output_is_on};
+use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_written, not_zero, output_is_on};
 use crate::mit::by_hand::MOST_WATCHDOG_S;
 use crate::mit::{self, Say};
 use khz_wire::Frame;
@@ -70,14 +70,43 @@ impl ByHand for Settings {
 
     fn in_file(&self, told: &Answer) -> Vec<String> {
         let limit = told.registers.get(&parameter::TORQUE_LIMIT).copied().unwrap_or(f64::NAN);
-        let fits = |model: &&Model| model.facts().torque.iter().any(|torque| (torque - limit).abs() < 0.01);
-        let fitting: Vec<_> = Model::ALL.iter().filter(fits).map(|model| model.word()).collect();
-        let model = *fitting.first().unwrap_or(&Model::default().word());
-        let guess = if fitting.is_empty() { "no known model".to_owned() } else { fitting.join(" or ") };
-        vec![
-            format!("# No servo tells its model. A torque limit of {limit} N·m: {guess}. Correct `model`."),
-            format!("robstride = {{ model = \"{model}\" }}"),
-        ]
+        let is = |torque: f64| (torque - limit).abs() < 0.01;
+        let mut fitting: Vec<Model> =
+            Model::ALL.iter().copied().filter(|model| model.facts().torque.into_iter().any(is)).collect();
+        // The manual's figure counts for more, and then one on which the sources agree.
+        fitting.sort_by_key(|model| {
+            let [manual, package] = model.facts().torque;
+            (!is(manual), manual != package)
+        });
+        let model = fitting.first().copied().unwrap_or_default();
+        let words: Vec<_> = fitting.iter().map(|model| model.word()).collect();
+        let guess = if words.is_empty() { "no known model".to_owned() } else { words.join(" or ") };
+        let (ranges, notes): (Vec<_>, Vec<_>) = disputed(model, limit).into_iter().unzip();
+        let keys = [vec![format!("model = \"{model}\"")], ranges].concat().join(", ");
+        let mut lines = vec![format!(
+            "# CORRECT `model`: no servo reports it. By its torque limit of {limit} N·m this is {guess}."
+        )];
+        lines.extend(notes);
+        lines.push(format!("robstride = {{ {keys} }}"));
+        lines
+    }
+
+    fn set_register(&self, id: u8, register: u16, value: f64) -> Result<Vec<Ask>, String> {
+        let written = parameter::number(register, parameter::value(register, value));
+        let called = self.called(register);
+        let mut asks = vec![self.is_off(id)?];
+        asks.extend(self.write(id, &Wanted { number: register, format: None }, value)?);
+        asks.pop();
+        asks.push(judged(self.read(id, register), move |answer| {
+            not_written(answer, register, &called, written)
+        }));
+        Ok(asks)
+    }
+
+    fn called(&self, register: u16) -> String {
+        let known = parameter::NAMES.iter().find(|(number, _)| *number == register);
+        let name = known.map(|(_, name)| format!(" (`{name}`)"));
+        format!("parameter 0x{register:04X}{}", name.unwrap_or_default())
     }
 
     fn set_zero(&self, id: u8) -> Result<Vec<Ask>, String> {
@@ -256,6 +285,26 @@ impl Settings {
     }
 }
 
+/// The keys that a robot file must have where sources differ on a model's ranges, each with a comment that has both figures. Where the
+/// manual's range of torques does not hold the servo's own limit, the package's is taken.
+fn disputed(model: Model, torque_limit: f64) -> Vec<(String, String)> {
+    let facts = model.facts();
+    let [manual, package] = facts.torque;
+    let torque = if torque_limit > manual { manual.max(package) } else { manual };
+    let ranges = [
+        ("velocity_range", facts.velocity, facts.velocity[0], "rad/s"),
+        ("torque_range", facts.torque, torque, "N·m"),
+    ];
+    let differ = ranges.into_iter().filter(|(_, [manual, package], ..)| manual != package);
+    let told = |(key, [manual, package], taken, unit): (&str, [f64; 2], f64, &str)| {
+        let note = format!(
+            "# `{key}` of an {model}: {manual} {unit} by its manual, {package} by its maker's Python package; compare as docs/servos.md says."
+        );
+        (format!("{key} = {taken}"), note)
+    };
+    differ.map(told).collect()
+}
+
 fn told(id: u8, number: u16, value: Option<[u8; 4]>) -> Answer {
     let mut answer = Answer { id, ..Answer::default() };
     let Some(value) = value else {
@@ -305,6 +354,25 @@ mod tests {
             matches!(sent[enable + 1], Request::Command(codes) if codes.kp > 0 && codes.position == 0x8517)
         );
         assert_eq!(sent.len(), enable + 2);
+    }
+
+    #[test]
+    fn a_new_robot_file_has_the_likeliest_model_and_the_ranges_on_which_sources_differ() {
+        for (limit, keys) in [
+            (17.0, "{ model = \"RS01\" }"),
+            (14.0, "{ model = \"RS00\", velocity_range = 33, torque_range = 14 }"),
+            (60.0, "{ model = \"RS03\", velocity_range = 20 }"),
+            (36.0, "{ model = \"RS06\", velocity_range = 50, torque_range = 36 }"),
+            (99.0, "{ model = \"RS00\", velocity_range = 33, torque_range = 17 }"),
+        ] {
+            let registers = [(parameter::TORQUE_LIMIT, limit)].into();
+            let lines = settings(Model::Rs02).in_file(&Answer { registers, ..Answer::default() });
+            assert_eq!(lines.last().unwrap(), &format!("robstride = {keys}"));
+            let notes = lines[1..lines.len() - 1].iter();
+            assert!(notes.clone().all(|note| note.starts_with("# `") && note.contains("by its manual")));
+            assert_eq!(notes.count(), keys.matches("_range").count());
+            assert!(lines[0].starts_with("# CORRECT `model`"), "{lines:?}");
+        }
     }
 
     #[test]
