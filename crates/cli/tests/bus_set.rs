@@ -32,31 +32,41 @@ fn what_is_set_is_announced_on_stderr_and_told_on_stdout() {
         (
             &["set-zero", "arm.toml", "hip", "--yes"][..],
             "hip (damiao, id 1 on bus main): its present position, ",
-            "hip: joint position 0.250 rad, disabled\n",
+            "hip: joint position 0.250 rad, mode disabled\n",
         ),
         (
             &["set-id", "arm.toml", "knee", "5", "--store", "--yes"],
             "Also, it replies on identifier 21 then, the default of `damiao.master_id`.",
-            "knee: id 5, disabled, stored\n",
+            "knee: id 5, mode disabled, stored\n",
         ),
         (
             &["set-watchdog", "arm.toml", "2", "0.05", "--yes"],
             "after 0.05 s without a frame it acts by itself.",
-            "knee: watchdog 0.05 s, disabled\n",
+            "knee: watchdog 0.05 s, mode disabled\n",
         ),
-        (&["set-watchdog", "arm.toml", "2", "0", "--yes"], "for ever", "knee: watchdog 0 s, disabled\n"),
+        (&["set-watchdog", "arm.toml", "2", "0", "--yes"], "for ever", "knee: watchdog 0 s, mode disabled\n"),
+        (
+            &["set-watchdog", "arm.toml", "2", "50ms", "--yes"],
+            "after 0.05 s",
+            "knee: watchdog 0.05 s, mode disabled\n",
+        ),
+        (
+            &["set", "arm.toml", "knee", "timeout=2000", "--store", "--yes"],
+            "its register 9 (`TIMEOUT`) becomes 2000; now it is 0.",
+            "knee: register 9 (`TIMEOUT`) = 2000, mode disabled, stored\n",
+        ),
     ] {
         let output = khz(words);
         assert_eq!((text(&output.stdout).as_str(), output.status.code()), (told, Some(0)), "{output:?}");
         let said = text(&output.stderr);
         assert!(said.contains(announced), "{said}");
         let about_power = if words.contains(&"--store") {
-            "keeps all its settings"
+            "keeps this and all its other settings"
         } else {
             "Without --store it may forget"
         };
         assert!(said.contains(about_power), "{said}");
-        assert_eq!(said.contains("That takes it 0.02 s"), words[0] == "set-zero", "{said}");
+        assert_eq!(said.contains("That takes 0.02 s"), words[0] == "set-zero", "{said}");
     }
 }
 
@@ -106,6 +116,10 @@ fn what_cannot_be_is_refused_with_the_reason() {
     for (words, code, why) in [
         (&["set-id", "arm.toml", "knee", "1", "--yes"][..], 1, "a servo with id 1 is on the bus already"),
         (&["set-id", "arm.toml", "knee", "16", "--yes"], 2, "a Damiao cannot have id 16"),
+        (&["set", "arm.toml", "knee", "8=5", "--yes"], 2, "its id is set with `khz bus set-id`"),
+        (&["set", "arm.toml", "knee", "sped=5", "--yes"], 2, "knee: no register is called `sped`"),
+        (&["set", "arm.toml", "knee", "timeout=fast", "--yes"], 2, "the value is no number"),
+        (&["set", "emulated", "1", "7=5", "--bus", "1", "--yes"], 2, "registers of a moteus are commands"),
         (&["set-zero", "arm.toml", "elbow", "--yes"], 2, "no servo is called `elbow`; there are: hip, knee"),
         (&["set-zero", "arm.toml", "9", "--yes"], 2, "servo 9 on bus main did not reply; replied: 1, 2"),
         (&["set-zero", "emulated", "1", "--yes"], 2, "on which bus is servo 1?"),

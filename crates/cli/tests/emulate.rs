@@ -18,7 +18,10 @@ struct Served {
 
 impl Served {
     fn at(at: &str) -> Self {
-        let robot = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/pan_tilt.toml");
+        Self::of(concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/pan_tilt.toml"), at)
+    }
+
+    fn of(robot: &str, at: &str) -> Self {
         let mut child = khz(&["emulate", robot, "--at", at]).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, lines }
@@ -80,4 +83,30 @@ fn the_help_says_how_a_client_connects_that_asks_for_serial_settings() {
     for said in ["TIOCGSERIAL", "--socketcan-iface", "file descriptor"] {
         assert!(text(&output).contains(said), "{said}: {}", text(&output));
     }
+}
+
+const LEG: &str = "[loop]\nrate_hz = 200\n[bus.leg]\nlink = \"emulated\"\n[servo_defaults]\nbus = \"leg\"\nfamily = \"robstride\"\n\
+                   [[servo]]\nname = \"hip\"\nid = 1\nrobstride = { model = \"RS00\", velocity_range = 33, torque_range = 14 }\n\
+                   [[servo]]\nname = \"knee\"\nid = 3\nrobstride = { model = \"RS02\" }\n";
+
+#[test]
+fn robstride_servos_behind_slcan_are_asked_by_a_classic_frame_set_up_and_drafted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(file("leg.toml"), LEG).unwrap();
+    let mut served = Served::of(&file("leg.toml"), "leg=slcan");
+    let (_, port) = served.endpoint();
+    let link = format!("slcan:{port}");
+    let asked = ["bus", "send", "--link", &link, "1,0000FD03,0000000000000000,r", "--timeout-ms", "2000"];
+    let output = khz(&asked).output().unwrap();
+    assert!(text(&output).starts_with("CAN 1,3FE,") && output.status.success(), "{output:?}");
+    let refused = khz(&["bus", "scan", &link]).output().unwrap();
+    assert!(text(&refused).contains("`--family robstride`"), "{refused:?}");
+    let words = ["zero_sta=1", "--family", "robstride", "--store", "--yes", "--timeout-ms", "2000"];
+    let set = khz(&[&["bus", "set", &link, "3"], &words[..]].concat()).output().unwrap();
+    assert!(text(&set).contains("servo 3: parameter 0x7029 (`zero_sta`) = 1, mode reset, stored"), "{set:?}");
+    let new = khz(&["new", "--from", &link, "--family", "robstride", &file("new.toml")]).output().unwrap();
+    assert!(new.status.success(), "{new:?}");
+    let draft = std::fs::read_to_string(file("new.toml")).unwrap();
+    assert!(draft.contains("model = \"RS00\", velocity_range = 33, torque_range = 14"), "{draft}");
 }

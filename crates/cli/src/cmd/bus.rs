@@ -1,7 +1,7 @@
 //! `khz bus`: talk to the devices on any link, by hand.
 
 mod open;
-mod scan;
+pub mod scan;
 mod send;
 mod set;
 mod spi;
@@ -11,7 +11,7 @@ mod watch;
 use anyhow::Result;
 use std::process::ExitCode;
 
-/// Talk to the devices of any link: find them, send frames, watch, record and replay; set a servo's zero, id and watchdog.
+/// Talk to the devices of any link: find them, send frames, watch, record and replay; set a servo's zero, id, watchdog and registers.
 ///
 /// LINK is `KIND:TARGET` (`socketcan:can0`, `fdcanusb:/dev/fdcanusb`, `rs485:/dev/ttyUSB0`,
 /// `udp:192.168.1.255:7000`), `pi3hat`, a robot file, `emulated`, or `emulated:pi3hat`. Buses are counted from 1, over all
@@ -32,6 +32,7 @@ enum Action {
     SetZero(set::ZeroArgs),
     SetId(set::IdArgs),
     SetWatchdog(set::WatchdogArgs),
+    Set(set::RegisterArgs),
     Record(traces::RecordArgs),
     Replay(traces::ReplayArgs),
 }
@@ -47,6 +48,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Action::SetZero(args) => set::zero(&args),
         Action::SetId(args) => set::id(&args),
         Action::SetWatchdog(args) => set::watchdog(&args),
+        Action::Set(args) => set::register_of(&args),
         Action::Record(args) => traces::record(args),
         Action::Replay(args) => traces::replay(&args),
     }

@@ -2,12 +2,13 @@
 
 mod project;
 
+use super::bus::scan;
 use super::output;
-use super::{show, tell_line};
+use super::{complain, show, tell_line, warn};
 use anyhow::{Context, Result, anyhow, bail};
 use khz_measure::budget;
 use khz_robot::RobotConfig;
-use khz_robot::config::FamilyName;
+use khz_robot::config::{ConfigError, FamilyName};
 use khz_robot::desk::{Desk, Scan};
 use khz_robot::draft;
 use std::fs::File;
@@ -59,19 +60,40 @@ pub struct Args {
 /// # Errors
 /// There is nothing to make it of, or a file cannot be written.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let text = fitting(robot(args)?)?;
+    let path = robot_path(args);
+    let Drafted { text, wrong } = fitting(robot(args)?, &path.display().to_string())?;
     let (files, next) = if let Some(folder) = &args.rust {
         project::rust(folder, text, args.kilohertz.as_deref())?
     } else if let Some(folder) = &args.python {
         project::python(folder, text)
     } else {
-        let file = args.file.clone().unwrap_or_else(|| PathBuf::from("robot.toml"));
-        let next = format!("khz check {0}\nkhz run {0} --duration 5s", file.display());
-        (vec![(file, text)], next)
+        let next = format!("khz check {0}\nkhz run {0} --duration 5s", path.display());
+        (vec![(path, text)], next)
     };
     write(&files, args.force)?;
+    if let Some(wrong) = wrong {
+        show(&listed(&files))?;
+        complain(&wrong.into());
+        return Ok(ExitCode::FAILURE);
+    }
     show(&format!("{}next:\n{}\n", listed(&files), indented(&next)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the robot file goes.
+fn robot_path(args: &Args) -> PathBuf {
+    let folder = args.rust.as_ref().or(args.python.as_ref());
+    match (folder, &args.file) {
+        (Some(folder), _) => folder.join("robot.toml"),
+        (None, Some(file)) => file.clone(),
+        (None, None) => PathBuf::from("robot.toml"),
+    }
+}
+
+/// A new robot file, and what is wrong with it.
+struct Drafted {
+    text: String,
+    wrong: Option<ConfigError>,
 }
 
 /// The text of the robot file.
@@ -102,7 +124,12 @@ fn robot(args: &Args) -> Result<String> {
         found.extend(desk.scan(bus, &scan)?);
     }
     if found.is_empty() {
-        bail!("no servo answered on {link}: are they powered, terminated, and at the bus's bit rates?");
+        bail!("no servo answered on {link}: {}", scan::nobody(&[link]));
+    }
+    for each in &found {
+        let amiss = each.family.by_hand().amiss(&each.answer);
+        amiss.map(|why| scan::amiss(each, &why)).iter().for_each(warn);
+        each.twins().iter().for_each(|twins| warn(format_args!("{twins}: give each its own id")));
     }
     draft::of_found(link, &found).map_err(|error| anyhow!(error))
 }
@@ -117,16 +144,20 @@ fn read_urdf(path: &Path) -> Result<String> {
     }
 }
 
-/// The file at the rate it was made for if the cycle fits, or as near to it as it can.
-fn fitting(text: String) -> Result<String> {
-    let file = budget::File::read(&text, "the new robot file")?;
+/// The file at the rate it was made for if the cycle fits, or as near to it as it can. A file that is wrong stays as it is: whoever made
+/// it of their servos knows what to correct.
+fn fitting(text: String, name: &str) -> Result<Drafted> {
+    let file = match budget::File::read(&text, name) {
+        Ok(file) => file,
+        Err(wrong) => return Ok(Drafted { text, wrong: Some(wrong) }),
+    };
     if file.predict().fits() {
-        return Ok(text);
+        return Ok(Drafted { text, wrong: None });
     }
-    let rate_hz = RobotConfig::parse(&text, "the new robot file")?.timing.rate_hz;
+    let rate_hz = RobotConfig::parse(&text, name)?.timing.rate_hz;
     let fit = file.fit(rate_hz)?;
     tell_line(format_args!("with the defaults the cycle does not fit; {}", fit.text()));
-    Ok(fit.text)
+    Ok(Drafted { text: fit.text, wrong: None })
 }
 
 /// Writes all of them, or none if one of them is there.
@@ -150,4 +181,17 @@ fn listed(files: &[(PathBuf, String)]) -> String {
 
 fn indented(lines: &str) -> String {
     lines.lines().map(|line| format!("  {line}\n")).collect::<String>().trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draft_that_is_wrong_is_kept_with_the_lines_to_correct() {
+        let text = draft::template("leg3").unwrap().text.replace("rate_hz = 1000", "rate_hz = -1");
+        let Drafted { text: kept, wrong } = fitting(text.clone(), "leg.toml").unwrap();
+        assert_eq!(kept, text);
+        assert!(wrong.unwrap().to_string().contains("leg.toml:"));
+    }
 }

@@ -5,6 +5,7 @@ use crate::cmd::{show, warn};
 use anyhow::Result;
 use khz_robot::config::FamilyName;
 use khz_robot::desk::{Desk, Found, Scan, Seat};
+use khz_robot::links::LinkConfig;
 use serde_json::json;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   khz bus scan socketcan:can0
   khz bus scan fdcanusb:/dev/ttyACM0 --last 12
+  khz bus scan slcan:/dev/ttyACM0 --family robstride
   khz bus scan robot.toml                          and names the servos of the file that do not reply")]
 pub struct Args {
     #[command(flatten)]
@@ -49,9 +51,10 @@ fn silent(desk: &Desk, found: &[Found], last: u8) -> Vec<String> {
     missing.map(line).collect()
 }
 
-/// Asks all ids; exit code 1 if nobody answers, or a servo of a robot file does not.
+/// Asks all ids; exit code 1 if nobody answers, a servo of a robot file does not, or two have one id.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let mut desk = desk(&args.links.all())?;
+    let links = args.links.all();
+    let mut desk = desk(&links)?;
     if let Some(family) = args.family {
         desk.expect(family);
     }
@@ -64,11 +67,36 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let devices: Vec<_> = found.iter().map(described).collect();
         show(&format!("{}\n", json!(devices)))?;
     } else {
-        show(&table(&desk, &found)?)?;
+        show(&table(&desk, &links, &found)?)?;
     }
     let silent = silent(&desk, &found, args.last);
-    silent.iter().for_each(warn);
-    Ok(if found.is_empty() || !silent.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let twins: Vec<_> = found.iter().filter_map(|found| twins(&desk, found)).collect();
+    silent.iter().chain(&twins).for_each(warn);
+    found
+        .iter()
+        .filter_map(|found| found.family.by_hand().amiss(&found.answer).map(|why| amiss(found, &why)))
+        .for_each(warn);
+    Ok(if found.is_empty() || !silent.is_empty() || !twins.is_empty() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Several servos with one id: a line that says what to do.
+fn twins(desk: &Desk, found: &Found) -> Option<String> {
+    let (id, bus) = (found.answer.id, desk.name(found.bus));
+    let line = |twins| {
+        format!(
+            "{twins} on bus {bus}: unplug one of them and give the other a new id, `khz bus set-id LINK {id} NEW --store`"
+        )
+    };
+    found.twins().map(line)
+}
+
+/// A servo that cannot be driven as it is set.
+pub fn amiss(found: &Found, why: &str) -> String {
+    format!("servo {}: {why}", found.answer.id)
 }
 
 fn mode(found: &Found) -> &'static str {
@@ -76,17 +104,30 @@ fn mode(found: &Found) -> &'static str {
 }
 
 fn described(found: &Found) -> serde_json::Value {
-    let Found { bus, family, answer, round_trip_ns } = found;
+    let Found { bus, family, answer, round_trip_ns, others } = found;
     let who = &answer.identity;
     json!({
         "bus": bus + 1, "id": answer.id, "family": family.name().word(), "mode": mode(found), "firmware": who.firmware, "serial": who.serial,
         "fault": answer.fault.map(|fault| fault.code), "map": who.map, "round_trip_us": *round_trip_ns as f64 / 1e3,
+        "others_with_id": others.len(),
     })
 }
 
-fn table(desk: &Desk, found: &[Found]) -> Result<String> {
+/// What to look at when nobody answers.
+pub fn nobody(links: &[impl AsRef<str>]) -> &'static str {
+    let is_classic =
+        |word: &str| LinkConfig::by_hand(word).is_some_and(|link| link.bus().classic_only().is_some());
+    if links.iter().any(|word| is_classic(word.as_ref())) {
+        "are they powered, terminated, and at the bus's bit rates? If they are set to CAN-FD, give the data bit rate, for example \
+         slcan:PATH,data=5000000"
+    } else {
+        "are they powered, terminated, and at the bus's bit rates?"
+    }
+}
+
+fn table(desk: &Desk, links: &[String], found: &[Found]) -> Result<String> {
     if found.is_empty() {
-        return Ok("no device answered: are they powered, terminated, and at the bus's bit rates?\n".into());
+        return Ok(format!("no device answered: {}\n", nobody(links)));
     }
     let mut text = String::from(
         "bus   id  family  mode            fault  firmware  serial                    round trip\n",

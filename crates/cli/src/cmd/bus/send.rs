@@ -4,7 +4,7 @@ use super::open::{desk, robots};
 use crate::cmd::output::{self, create};
 use crate::cmd::{show, stop_on_signal};
 use anyhow::{Context, Result, bail, ensure};
-use khz_link::{ImuSample, Received};
+use khz_link::{ImuSample, LinkError, Received};
 use khz_robot::desk::Desk;
 use khz_rt::clock::now_ns;
 use khz_wire::Frame;
@@ -16,12 +16,14 @@ use std::sync::atomic::Ordering;
 
 /// Send frames and print what comes back.
 ///
-/// FRAME is `BUS,ID,DATA[,r]`: the bus counted from 1, identifier and data in hex, `r` if a reply is expected;
-/// for example `1,8001,1300,r`. Replies are printed as `CAN 1,100,230000`.
+/// FRAME is `BUS,ID,DATA[,FLAGS]`: the bus counted from 1, identifier and data in hex; flags are `r` if a reply is expected, and `f`
+/// for a classic CAN frame, which is also what a link without CAN-FD sends; for example `1,8001,1300,r`. Replies are printed as
+/// `CAN 1,100,230000`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz bus send --link emulated 1,8001,1300,r       asks servo 1 for its firmware
   khz bus send --link pi3hat --read-att
+  khz bus send --link slcan:/dev/ttyACM0 1,0000FD03,0000000000000000,rf       asks RobStride 3 who it is
   khz bus send --link socketcan:can0 1,8001,1300,r --run 1000")]
 pub struct Args {
     /// A link: KIND:TARGET, a robot file, or `emulated`; repeatable.
@@ -61,7 +63,7 @@ fn parse(text: &str) -> Result<Order, String> {
     let (bus, id, data, flags) = match words[..] {
         [bus, id, data] => (bus, id, data, ""),
         [bus, id, data, flags] => (bus, id, data, flags),
-        _ => return Err("write BUS,ID,DATA[,r], for example 1,8001,1300,r".into()),
+        _ => return Err("write BUS,ID,DATA[,FLAGS], for example 1,8001,1300,r".into()),
     };
     let bus = bus.parse().ok().filter(|bus| *bus > 0).ok_or(format!("{bus}: buses are counted from 1"))?;
     let id = u32::from_str_radix(id, 16).map_err(|_| format!("{id}: the identifier is no hex number"))?;
@@ -70,9 +72,28 @@ fn parse(text: &str) -> Result<Order, String> {
     }
     let byte = |i| u8::from_str_radix(&data[i..i + 2], 16).map_err(|error| error.to_string());
     let payload = (0..data.len()).step_by(2).map(byte).collect::<Result<Vec<_>, _>>()?;
+    let reply = flags.contains(['r', 'R']);
+    if flags.contains('f') {
+        let frame = Frame::classic(id, &payload);
+        let frame = frame.ok_or("a classic frame has at most 29 bits of identifier and 8 bytes of data")?;
+        return Ok(Order { bus, frame, reply });
+    }
     let mut frame = Frame::new(id, &payload).ok_or("at most 29 bits of identifier and 64 bytes of data")?;
     frame.pad();
-    Ok(Order { bus, frame, reply: flags.contains(['r', 'R']) })
+    Ok(Order { bus, frame, reply })
+}
+
+/// Sends a frame; as a classic one if the link carries no CAN-FD.
+fn hand_over(desk: &mut Desk, order: &Order) -> Result<()> {
+    let sent =
+        match (desk.send(order.bus - 1, &order.frame), Frame::classic(order.frame.id, order.frame.payload()))
+        {
+            (Err(LinkError::Unsupported), Some(classic)) if order.frame.fd => {
+                desk.send(order.bus - 1, &classic)
+            }
+            (sent, _) => sent,
+        };
+    sent.with_context(|| format!("bus {}", order.bus))
 }
 
 /// Exit code 1 if an expected reply did not come.
@@ -106,7 +127,7 @@ fn cycle(
     let mut missing = 0;
     for orders in args.frames.chunks(group) {
         for order in orders {
-            desk.send(order.bus - 1, &order.frame).with_context(|| format!("bus {}", order.bus))?;
+            hand_over(desk, order)?;
         }
         desk.flush()?;
         let mut awaited = orders.iter().filter(|order| order.reply).count();
@@ -187,6 +208,9 @@ mod tests {
         assert_eq!((order.bus, order.frame.id, order.reply), (4, 0x8005, true));
         assert_eq!(order.frame.payload(), [0xaa, 0xbb]);
         assert!(!parse("1,1,").unwrap().reply);
+        let classic = parse("1,700fd03,00,rf").unwrap();
+        assert_eq!((classic.frame.fd, classic.frame.extended, classic.reply), (false, true, true));
+        assert!(parse("1,1,000000000000000000,f").is_err());
         for bad in [
             "1,8001",
             "0,1,00",

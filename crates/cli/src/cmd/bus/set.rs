@@ -1,7 +1,8 @@
-//! `khz bus set-zero`, `set-id` and `set-watchdog`: a servo's settings, changed by hand.
+//! `khz bus set-zero`, `set-id`, `set-watchdog` and `set`: a servo's settings, changed by hand.
 
 use super::open::desk;
 use crate::cmd::{complain, show, tell, tell_line};
+use crate::duration::parse_seconds;
 use anyhow::{Context, Result, bail};
 use khz_robot::config::FamilyName;
 use khz_robot::desk::{Answer, Desk, DeskError, Seat, Setting};
@@ -9,6 +10,7 @@ use serde_json::json;
 use std::io::{self, BufRead, IsTerminal};
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Make the present position of a servo its zero.
 ///
@@ -16,7 +18,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz bus set-zero robot.toml knee
-  khz bus set-zero socketcan:can0 3 --store")]
+  khz bus set-zero slcan:/dev/ttyACM0 3 --family robstride --store")]
 pub struct ZeroArgs {
     #[command(flatten)]
     target: Target,
@@ -29,6 +31,7 @@ pub struct ZeroArgs {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz bus set-id socketcan:can0 1 3 --store
+  khz bus set-id slcan:/dev/ttyACM0 127 3 --family robstride --store
   khz bus set-id robot.toml knee 5 --store")]
 pub struct IdArgs {
     #[command(flatten)]
@@ -43,13 +46,45 @@ pub struct IdArgs {
 /// off. What it will do is shown first and done after a yes; success is what the servo says afterwards.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  khz bus set-watchdog robot.toml knee 0.1
-  khz bus set-watchdog socketcan:can0 3 0.1 --store")]
+  khz bus set-watchdog robot.toml knee 100ms
+  khz bus set-watchdog slcan:/dev/ttyACM0 3 0.1 --family robstride --store")]
 pub struct WatchdogArgs {
     #[command(flatten)]
     target: Target,
-    /// Time without a frame, s; 0: it never acts by itself.
-    seconds: f64,
+    /// Time without a frame, in s, or with its unit (100ms); 0: it never acts by itself.
+    #[arg(value_parser = parse_seconds)]
+    time: Duration,
+}
+
+/// Write a register (parameter) of a Damiao or RobStride servo.
+///
+/// Its output must be off. What it will do is shown first and done after a yes; success is what the servo says afterwards.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz bus set slcan:/dev/ttyACM0 3 zero_sta=1 --store --family robstride
+  khz bus set robot.toml knee OC_Value=0.8 --store
+  khz bus set robot.toml knee 0x7029=1 --store        by its number")]
+pub struct RegisterArgs {
+    #[command(flatten)]
+    target: Target,
+    /// The register, by its name in the maker's manual or its number, and its value in the servo's own units.
+    #[arg(value_name = "NAME=VALUE", value_parser = assignment)]
+    assignment: (String, f64),
+}
+
+fn assignment(text: &str) -> Result<(String, f64), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, for example zero_sta=1")?;
+    let value = value.trim().parse().map_err(|_| format!("{value}: the value is no number"))?;
+    Ok((name.trim().to_owned(), value))
+}
+
+/// The register of this name or number.
+fn register(servo: &Seat, name: &str) -> Result<u16> {
+    let number = match name.strip_prefix("0x") {
+        Some(digits) => u16::from_str_radix(digits, 16).ok(),
+        None => name.parse().ok(),
+    };
+    number.map_or_else(|| Ok(servo.register(name)?), Ok)
 }
 
 /// Which servo, and how.
@@ -63,7 +98,7 @@ struct Target {
     #[arg(long)]
     bus: Option<NonZeroUsize>,
     /// The family of the servos, on links that no robot file describes
-    #[arg(long, value_name = "moteus|damiao")]
+    #[arg(long, value_name = "moteus|damiao|robstride")]
     family: Option<FamilyName>,
     /// Make the servo keep its settings when it loses its power
     #[arg(long)]
@@ -81,27 +116,34 @@ struct Target {
 
 /// `khz bus set-zero`.
 pub fn zero(args: &ZeroArgs) -> Result<ExitCode> {
-    run(&args.target, Setting::Zero)
+    run(&args.target, |_| Ok(Setting::Zero))
 }
 
 /// `khz bus set-id`.
 pub fn id(args: &IdArgs) -> Result<ExitCode> {
-    run(&args.target, Setting::Id(args.new))
+    run(&args.target, |_| Ok(Setting::Id(args.new)))
 }
 
 /// `khz bus set-watchdog`.
 pub fn watchdog(args: &WatchdogArgs) -> Result<ExitCode> {
-    run(&args.target, Setting::Watchdog(args.seconds))
+    run(&args.target, |_| Ok(Setting::Watchdog(args.time.as_secs_f64())))
+}
+
+/// `khz bus set`.
+pub fn register_of(args: &RegisterArgs) -> Result<ExitCode> {
+    let (name, value) = &args.assignment;
+    run(&args.target, |servo| Ok(Setting::Register(register(servo, name)?, *value)))
 }
 
 /// Exit code 1 if the servo refuses, or nobody says yes.
-fn run(target: &Target, setting: Setting) -> Result<ExitCode> {
+fn run(target: &Target, setting: impl FnOnce(&Seat) -> Result<Setting>) -> Result<ExitCode> {
     let mut desk = desk(std::slice::from_ref(&target.link))?;
     if let Some(family) = target.family {
         desk.expect(family);
     }
     let timeout_ns = i64::from(target.timeout_ms) * 1_000_000;
     let servo = desk.named(&target.servo, target.bus.map(|bus| bus.get() - 1), timeout_ns)?;
+    let setting = setting(&servo)?;
     let before = match desk.may_set(&servo, setting, target.store, timeout_ns) {
         Ok(before) => before,
         Err(error) => return refused(error),
@@ -137,17 +179,21 @@ fn announcement(desk: &Desk, servo: &Seat, setting: Setting, store: bool, before
         format!("{} ({}, id {id} on bus {}): ", servo.name, servo.servo.family.name(), desk.name(servo.bus));
     match setting {
         Setting::Zero => {
-            let position = before.position.unwrap_or(f64::NAN);
+            let position = rounded(before.position);
             text += &format!(
                 "its present position, {position:.3} rad, becomes 0.\n  Every position changes by that: `limits` and `offset` in \
-                 robot files, and targets of programs, mean other places then.\n"
+                 robot files, and targets of programs, then mean other angles.\n"
             );
             let takes_s = family.zero_takes_s();
             if takes_s > 0.0 {
                 text += &format!(
-                    "  That takes it {takes_s} s, in which it may not answer: run nothing on it meanwhile.\n"
+                    "  That takes {takes_s} s, in which it may not answer: run nothing on it meanwhile.\n"
                 );
             }
+        }
+        Setting::Id(new) if new == id => {
+            text += &format!("it keeps id {id}.\n");
+            text += &family.changes_with_id(new).map(|line| format!("  But {line}.\n")).unwrap_or_default();
         }
         Setting::Id(new) => {
             text += &format!("its id becomes {new}.\n");
@@ -165,11 +211,15 @@ fn announcement(desk: &Desk, servo: &Seat, setting: Setting, store: bool, before
             };
             text += "  `khz run` sets its own (`watchdog_s`) at every start.\n";
         }
+        Setting::Register(number, value) => {
+            let now = before.registers.get(&number).map_or("unknown".to_owned(), f64::to_string);
+            text += &format!("its {} becomes {value}; now it is {now}.\n", family.called(number));
+        }
     }
     text += if store {
-        "  It keeps all its settings as they are then when it loses its power.\n"
+        "  With --store it keeps this and all its other settings without power.\n"
     } else {
-        "  Without --store it may forget that when it loses its power.\n"
+        "  Without --store it may forget this when it loses power.\n"
     };
     text
 }
@@ -186,12 +236,21 @@ fn is_wanted() -> Result<bool> {
 
 fn told(servo: &Seat, setting: Setting, store: bool, after: &Answer) -> String {
     let what = match setting {
-        Setting::Zero => format!("joint position {:.3} rad", after.position.unwrap_or(f64::NAN)),
+        Setting::Zero => format!("joint position {:.3} rad", rounded(after.position)),
         Setting::Id(_) => format!("id {}", after.id),
         Setting::Watchdog(_) => format!("watchdog {} s", after.watchdog_s.unwrap_or(f64::NAN)),
+        Setting::Register(number, _) => {
+            let value = after.registers.get(&number).copied().unwrap_or(f64::NAN);
+            format!("{} = {value}", servo.servo.family.by_hand().called(number))
+        }
     };
     let mode = after.mode.map_or("unknown", |mode| mode.name);
-    format!("{}: {what}, {mode}{}\n", servo.name, if store { ", stored" } else { "" })
+    format!("{}: {what}, mode {mode}{}\n", servo.name, if store { ", stored" } else { "" })
+}
+
+/// A position to three places, and never −0.
+fn rounded(position: Option<f64>) -> f64 {
+    (position.unwrap_or(f64::NAN) * 1e3).round() / 1e3 + 0.0
 }
 
 fn described(servo: &Seat, setting: Setting, store: bool, after: &Answer) -> String {
@@ -199,10 +258,16 @@ fn described(servo: &Seat, setting: Setting, store: bool, after: &Answer) -> Str
         Setting::Zero => "zero",
         Setting::Id(_) => "id",
         Setting::Watchdog(_) => "watchdog",
+        Setting::Register(..) => "register",
+    };
+    let register = match setting {
+        Setting::Register(number, _) => json!({ "number": number, "value": after.registers.get(&number) }),
+        _ => serde_json::Value::Null,
     };
     let line = json!({
         "set": set, "bus": servo.bus + 1, "name": servo.name, "family": servo.servo.family.name().word(), "id": after.id,
-        "mode": after.mode.map(|mode| mode.name), "position": after.position, "watchdog_s": after.watchdog_s, "stored": store,
+        "mode": after.mode.map(|mode| mode.name), "position": after.position, "watchdog_s": after.watchdog_s, "register": register,
+        "stored": store,
     });
     format!("{line}\n")
 }
