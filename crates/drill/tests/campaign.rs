@@ -25,7 +25,7 @@ fn fleet(plant: Plant) -> Fleet {
 fn find(plant: Plant) -> Violation {
     let (fault, invariants) = shown_by(plant);
     const AT_ONCE: u64 = 40;
-    const MOST: u64 = 1_600;
+    const MOST: u64 = 4_000;
     watch_prints();
     let fleet = fleet(plant);
     for seed in (1..MOST).step_by(AT_ONCE as usize) {
