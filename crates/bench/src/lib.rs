@@ -24,6 +24,8 @@
 #![allow(clippy::print_stdout)] // Figures on standard output are what benches are for.
 
 pub mod machine;
+pub mod turns;
+pub mod watched;
 
 use std::time::Instant;
 

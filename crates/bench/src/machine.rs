@@ -1,13 +1,14 @@
 //! A bus cycle by itself, without robot around it, in real time.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use khz_link::Link;
 use khz_link::trace::Tap;
-use khz_robot::config::{CommandFormat, Format, QueryFormat};
+use khz_robot::config::{CommandFormat, Format, QueryFormat, RobotConfig};
 use khz_robot::cycle::{Cycle, CyclePlan, CycleResult, DevicePlan};
 use khz_robot::state::RobotState;
 use khz_robot::time::{RealTime, Receive, Time};
-use khz_robot::{PositionCommand, ServoCommand};
+use khz_robot::{PositionCommand, ServoCommand, assemble, ready};
+use khz_servo::Doing;
 use khz_servo::moteus::Settings;
 use khz_servo::{Family, Mounting, ServoPlan};
 use khz_wire::Frame;
@@ -75,6 +76,33 @@ impl Machine {
         let hold =
             ServoCommand::Position(PositionCommand { position: f64::NAN, ..PositionCommand::hold(0.0) });
         Self { links, cycle, state: RobotState::unknown(servos, has_imu, 0), commands: vec![hold; servos] }
+    }
+
+    /// The links and servos of a robot file. Every servo is commanded to hold at 0, once it was started.
+    ///
+    /// # Errors
+    /// A link that cannot be opened.
+    pub fn of(config: &RobotConfig) -> Result<Self> {
+        let links = assemble::open_links(config, |world| Box::new(world))?;
+        let (cycle, state) = (assemble::cycle(config, &links), assemble::state(config));
+        Ok(Self { links: links.links, cycle, state, commands: vec![ServoCommand::Stop; config.servos.len()] })
+    }
+
+    /// Makes the servos ready and runs cycles until all of them are on and do as commanded.
+    ///
+    /// # Errors
+    /// A servo that does not get so far.
+    pub fn start(&mut self, time: &mut RealTime, deadline_ns: i64) -> Result<()> {
+        ready::make_ready(&mut self.links, &mut self.cycle, time)?;
+        for _ in 0..1000 {
+            self.cycle(time, deadline_ns);
+            self.commands.fill(ServoCommand::Position(PositionCommand::hold(0.0)));
+            if self.state.servos.iter().all(|servo| servo.doing == Doing::Following) {
+                return Ok(());
+            }
+        }
+        let doing: Vec<_> = self.state.servos.iter().map(|servo| (servo.doing, servo.fault.text)).collect();
+        bail!("the servos do not start: {doing:?}")
     }
 
     /// A time that waits for replies so.

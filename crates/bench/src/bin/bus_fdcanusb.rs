@@ -8,26 +8,22 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, ensure};
+use khz_bench::Bench;
 use khz_bench::machine::{Machine, plan, short_command};
-use khz_bench::{Bench, Samples};
+use khz_bench::turns::{Python, Serving, TURN, Took, Turns, turn};
 use khz_emu::serve::Server;
 use khz_emu::{BusConfig, ServoConfig, World, WorldConfig};
 use khz_link::fdcanusb::{Fdcanusb, FdcanusbLink};
 use khz_robot::config::{Format, QueryFormat};
 use khz_robot::time::Receive;
-use khz_rt::clock::{now_ns, thread_cpu_ns};
 use moteus::command::PositionCommand as PeerCommand;
 use moteus::transport::fdcanusb::{FdcanusbDevice, FdcanusbOptions};
 use moteus::transport::transaction::Request;
 use moteus::{Controller, Router};
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Cycles measured in one turn of a client.
-const TURN: usize = 50;
 /// Terminals: ours, official Rust, official Python.
 const CLIENTS: usize = 3;
 const SERVOS: [usize; 3] = [1, 6, 12];
@@ -48,10 +44,10 @@ fn main() -> Result<()> {
 }
 
 fn compare(bench: &Bench, wire: &str, servos: usize) -> Result<()> {
-    let server = Serving::start(wire)?;
+    let server = Serving::start(&["--serve", wire], CLIENTS)?;
     let mut ours = Ours::open(&server.terminals[0], servos)?;
     let mut rust = Official::open(&server.terminals[1], servos)?;
-    let mut python = Python::start(&server.terminals[2], servos)?;
+    let mut python = Python::start(SCRIPT, &server.terminals[2], servos)?;
     let turns = bench.rounds(100);
     let mut all: [Turns; 5] = Default::default();
     // The first turn of each only warms up.
@@ -94,42 +90,6 @@ fn compare(bench: &Bench, wire: &str, servos: usize) -> Result<()> {
         bench.figure(&format!("{name}_{client}_adapter_cpu"), adapter / 1e3, "us", f64::INFINITY);
     }
     Ok(())
-}
-
-/// Wall and CPU time of each cycle of a turn, ns.
-type Took = Vec<(f64, f64)>;
-
-#[derive(Default)]
-struct Turns {
-    wall: Vec<f64>,
-    cpu: Vec<f64>,
-    adapter: Vec<f64>,
-}
-
-impl Turns {
-    /// A turn, and the adapter's CPU time per cycle of it.
-    fn add(&mut self, took: &Took, adapter_ns: f64) {
-        self.adapter.push(adapter_ns);
-        self.wall.extend(took.iter().map(|(wall, _)| wall));
-        // One cycle's CPU time is below what some kernels account; a turn's is not.
-        self.cpu.push(took.iter().map(|(_, cpu)| cpu).sum::<f64>() / took.len() as f64);
-    }
-
-    /// Wall, CPU and adapter's CPU time of a cycle.
-    fn medians(self) -> (f64, f64, f64) {
-        let median = |values| Samples::new(values).median();
-        (median(self.wall), median(self.cpu), median(self.adapter))
-    }
-}
-
-/// Measures `TURN` cycles.
-fn turn(mut cycle: impl FnMut() -> Result<()>) -> Result<Took> {
-    let one = |_| {
-        let (wall, cpu) = (now_ns(), thread_cpu_ns());
-        cycle()?;
-        Ok(((now_ns() - wall) as f64, (thread_cpu_ns() - cpu) as f64))
-    };
-    (0..TURN).map(one).collect()
 }
 
 /// Our cycle over our link.
@@ -206,13 +166,7 @@ impl Official {
     }
 }
 
-/// The official Python client, in its own process.
-struct Python {
-    child: Child,
-    orders: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
+/// The official Python client.
 const SCRIPT: &str = r#"
 import asyncio, math, sys, time, moteus
 
@@ -231,71 +185,6 @@ async def main(path, servos, turn):
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 "#;
-
-impl Python {
-    fn start(path: &str, servos: usize) -> Result<Self> {
-        let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".into());
-        let mut child = Command::new(python)
-            .args(["-c", SCRIPT, path, &servos.to_string(), &TURN.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start Python")?;
-        let (Some(orders), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
-            bail!("no pipes to Python")
-        };
-        Ok(Self { child, orders, answers: BufReader::new(answers) })
-    }
-
-    fn turn(&mut self) -> Result<Took> {
-        writeln!(self.orders, "go")?;
-        let mut line = String::new();
-        self.answers.read_line(&mut line)?;
-        let number = |word: Option<&str>| anyhow::Ok(word.context("Python stopped early")?.parse::<f64>()?);
-        let pair = |text: &str| {
-            let mut words = text.split_whitespace();
-            Ok((number(words.next())?, number(words.next())?))
-        };
-        line.trim().split(',').map(pair).collect::<Result<_>>().context("is the package `moteus` installed?")
-    }
-}
-
-impl Drop for Python {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The process that plays the servos.
-struct Serving {
-    child: Child,
-    terminals: Vec<String>,
-}
-
-impl Serving {
-    fn start(wire: &str) -> Result<Self> {
-        let mut child =
-            Command::new(std::env::current_exe()?).args(["--serve", wire]).stdout(Stdio::piped()).spawn()?;
-        let lines = BufReader::new(child.stdout.take().context("no pipe to the server")?).lines();
-        let terminals = lines.take(CLIENTS).collect::<std::io::Result<_>>()?;
-        Ok(Self { child, terminals })
-    }
-
-    /// CPU time so far, ns.
-    fn cpu_ns(&self) -> Result<f64> {
-        let path = format!("/proc/{}/schedstat", self.child.id());
-        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        Ok(text.split_whitespace().next().context("an empty schedstat")?.parse()?)
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn serve(wire: &str) -> Result<()> {
     let bus = if wire == "instant" { BusConfig::INSTANT } else { BusConfig::CAN_FD };

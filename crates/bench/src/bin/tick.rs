@@ -3,113 +3,20 @@
 //! Runs the quadruped of `khz run` in real time, without log, and watches the emulated wire. The bound of a tick
 //! is its longest bus: the time its frames occupied the wire, and one turnaround.
 
-use anyhow::{Context, Result};
-use khz_bench::{Bench, Samples};
-use khz_emu::{BusConfig, World};
-use khz_link::{Link, LinkError, Received};
-use khz_robot::config::{Clock, RobotConfig};
-use khz_robot::run::{Observer, Tick};
-use khz_robot::session::{Session, SessionSettings};
-use khz_robot::supervisor::Phase;
-use khz_robot::time::Receive;
-use khz_robot::{assemble, recorder, records};
-use khz_rt::{Overrun, Setup, Wake};
-use khz_wire::Request;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
-
-const BUSES: usize = 4;
-
-/// The emulated machine, telling how long each wire was in use.
-struct Watched {
-    world: World,
-    busy_ns: Arc<[AtomicI64; BUSES]>,
-}
-
-impl Link for Watched {
-    khz_link::forward_link!(it => it.world; capabilities, half_duplex, begin_cycle, next_event_ns, imu, counters);
-
-    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
-        self.world.send(channel, request.frame, now_ns)
-    }
-
-    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
-        let received = self.world.receive(now_ns);
-        for (bus, busy_ns) in self.busy_ns.iter().enumerate() {
-            busy_ns.store(self.world.busy_ns(bus as u8), Relaxed);
-        }
-        received
-    }
-}
-
-/// Keeps the ratio of each active tick's cycle to its bound; records the tick as `khz run` does.
-struct Ratios {
-    log: records::RunLog,
-    busy_ns: Arc<[AtomicI64; BUSES]>,
-    before_ns: [i64; BUSES],
-    ratios: Vec<f64>,
-    result: Arc<Mutex<Vec<f64>>>,
-}
-
-impl Observer for Ratios {
-    fn tick(&mut self, tick: &Tick<'_>) {
-        self.log.tick(tick);
-        let now_ns: [i64; BUSES] = std::array::from_fn(|bus| self.busy_ns[bus].load(Relaxed));
-        let before_ns = std::mem::replace(&mut self.before_ns, now_ns);
-        let longest_ns = now_ns.iter().zip(before_ns).map(|(now, before)| now - before).max().unwrap_or(0);
-        if tick.machine.phase() == Phase::Active && self.ratios.len() < self.ratios.capacity() {
-            let bound_ns = longest_ns + BusConfig::CAN_FD.turnaround_ns;
-            self.ratios.push(tick.timing.cycle_ns() as f64 / bound_ns as f64);
-        }
-    }
-}
-
-impl Drop for Ratios {
-    fn drop(&mut self) {
-        if let Ok(mut result) = self.result.lock() {
-            *result = std::mem::take(&mut self.ratios);
-        }
-    }
-}
+use anyhow::Result;
+use khz_bench::{Bench, watched};
+use khz_emu::BusConfig;
+use khz_robot::config::RobotConfig;
 
 fn main() -> Result<()> {
     let bench = Bench::from_args();
     let seconds = bench.rounds(10) as i64;
-    let config = RobotConfig::quadruped();
-    let busy_ns: Arc<[AtomicI64; BUSES]> = Arc::default();
-    let world = World::new(&config.world())?;
-    let link = Box::new(Watched { world, busy_ns: Arc::clone(&busy_ns) });
-    let machine = assemble::machine_on(&config, assemble::controller(&config.controller), link);
-
-    let folder = tempfile::tempdir().context("no place for the log")?;
-    let path = folder.path().join("run.tlog").display().to_string();
-    let mut plan = recorder::Plan::new(recorder::LogConfig { path, ..Default::default() });
-    let log = records::RunLog::declare(&mut plan, &config)?;
-    let recorder = plan.start()?;
-    let result = Arc::new(Mutex::new(Vec::new()));
-    let ratios = Vec::with_capacity(seconds as usize * 1000);
-    let observer = Ratios { log, busy_ns, before_ns: [0; BUSES], ratios, result: Arc::clone(&result) };
-
-    let settings = SessionSettings {
-        clock: Clock::Real,
-        setup: Setup::default(),
-        wake: Wake::Hybrid,
-        receive: Receive::Spin,
-        period_ns: config.timing.period_ns(),
-        overrun: Overrun::Skip,
-        frame_patience_ns: None,
-        late_ns: config.timing.late_ns(),
-        duration_ns: Some(seconds * 1_000_000_000),
-    };
-    let session = Session::start(machine, vec![Box::new(observer)], settings, Arc::default())?;
-    let outcome = session.wait()?;
-    drop(recorder);
-    drop(folder);
+    let (outcome, ratios) =
+        watched::run(&RobotConfig::quadruped(), BusConfig::CAN_FD.turnaround_ns, seconds)?;
 
     let stats = &outcome.stats;
     let own = stats.loop_compute.summary();
     let cycle = stats.cycle.summary();
-    let ratios = Samples::new(result.lock().map(|ratios| ratios.clone()).unwrap_or_default());
     bench.figure("tick_loop_compute_p50", own.p50 as f64 / 1e3, "us", 15.0);
     bench.figure("tick_loop_compute_p99", own.p99 as f64 / 1e3, "us", 15.0);
     bench.ratio("tick_cycle_to_wire_bound_p50", ratios.median(), 1.1);
