@@ -49,7 +49,8 @@ struct Ratios {
     busy_ns: Arc<[AtomicI64; BUSES]>,
     before_ns: [i64; BUSES],
     ratios: Vec<f64>,
-    result: Arc<Mutex<Vec<f64>>>,
+    missed_clean: u64,
+    result: Arc<Mutex<(Vec<f64>, u64)>>,
 }
 
 impl Observer for Ratios {
@@ -62,22 +63,35 @@ impl Observer for Ratios {
             let bound_ns = longest_ns + self.turnaround_ns;
             self.ratios.push(tick.timing.cycle_ns() as f64 / bound_ns as f64);
         }
+        if tick.timing.controlled && tick.disturbance.cause().is_none() {
+            self.missed_clean += u64::from(tick.machine.result().missed);
+        }
     }
 }
 
 impl Drop for Ratios {
     fn drop(&mut self) {
         if let Ok(mut result) = self.result.lock() {
-            *result = std::mem::take(&mut self.ratios);
+            *result = (std::mem::take(&mut self.ratios), self.missed_clean);
         }
     }
 }
 
-/// Runs a robot with up to [`BUSES`] buses, recorded, for so long: how it went, and each active tick's ratio of its cycle to the bound.
+/// What was seen of a run.
+pub struct Seen {
+    /// How it went.
+    pub outcome: Outcome,
+    /// Each active tick's ratio of its cycle to the bound.
+    pub ratios: Samples,
+    /// Replies missed under control in ticks that lost no time to anything.
+    pub missed_clean: u64,
+}
+
+/// Runs a robot with up to [`BUSES`] buses, recorded, for so long.
 ///
 /// # Errors
 /// What keeps it from running.
-pub fn run(config: &RobotConfig, turnaround_ns: i64, seconds: i64) -> Result<(Outcome, Samples)> {
+pub fn run(config: &RobotConfig, turnaround_ns: i64, seconds: i64) -> Result<Seen> {
     let busy_ns: Arc<[AtomicI64; BUSES]> = Arc::default();
     let world = World::new(&config.world())?;
     let link = Box::new(Watched { world, busy_ns: Arc::clone(&busy_ns) });
@@ -88,10 +102,12 @@ pub fn run(config: &RobotConfig, turnaround_ns: i64, seconds: i64) -> Result<(Ou
     let mut plan = recorder::Plan::new(recorder::LogConfig { path, ..Default::default() });
     let log = records::RunLog::declare(&mut plan, config)?;
     let recorder = plan.start()?;
-    let result = Arc::new(Mutex::new(Vec::new()));
+    let result: Arc<Mutex<(Vec<f64>, u64)>> = Arc::default();
     let ratios = Vec::with_capacity((seconds * 1_000_000_000 / config.timing.period_ns()) as usize);
     let before_ns = [0; BUSES];
-    let observer = Ratios { log, turnaround_ns, busy_ns, before_ns, ratios, result: Arc::clone(&result) };
+    let missed_clean = 0;
+    let observer =
+        Ratios { log, turnaround_ns, busy_ns, before_ns, ratios, missed_clean, result: Arc::clone(&result) };
 
     let settings = SessionSettings {
         clock: Clock::Real,
@@ -107,6 +123,6 @@ pub fn run(config: &RobotConfig, turnaround_ns: i64, seconds: i64) -> Result<(Ou
     let session = Session::start(machine, vec![Box::new(observer)], settings, Arc::default())?;
     let outcome = session.wait()?;
     drop(recorder);
-    let ratios = Samples::new(result.lock().map(|ratios| ratios.clone()).unwrap_or_default());
-    Ok((outcome, ratios))
+    let (ratios, missed_clean) = result.lock().map(|result| result.clone()).unwrap_or_default();
+    Ok(Seen { outcome, ratios: Samples::new(ratios), missed_clean })
 }

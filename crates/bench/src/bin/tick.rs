@@ -11,7 +11,7 @@ use khz_robot::config::RobotConfig;
 fn main() -> Result<()> {
     let bench = Bench::from_args();
     let seconds = bench.rounds(10) as i64;
-    let (outcome, ratios) =
+    let watched::Seen { outcome, ratios, .. } =
         watched::run(&RobotConfig::quadruped(), BusConfig::CAN_FD.turnaround_ns, seconds)?;
 
     let stats = &outcome.stats;
