@@ -48,7 +48,8 @@ fn main() -> Result<()> {
 }
 
 fn twelve_damiao() -> String {
-    let mut text = "[loop]\nrate_hz = 2000\nbus_deadline_us = 450\n[controller]\nname = \"sine\"\n".to_owned();
+    let mut text =
+        "[loop]\nrate_hz = 2000\nbus_deadline_us = 450\n[controller]\nname = \"sine\"\n".to_owned();
     for bus in 0..watched::BUSES {
         let _ = writeln!(text, "[bus.b{bus}]\nlink = \"emulated\"\nturnaround_us = 50");
     }

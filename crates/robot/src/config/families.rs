@@ -182,7 +182,7 @@ fn check_robstride(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &
         ("velocity_range", file.velocity_range, facts.velocity, "rad/s"),
         ("torque_range", file.torque_range, facts.torque, "N·m"),
     ];
-    for (key, written_range, [manual, package], unit) in ranges.clone() {
+    for (key, written_range, [manual, package], unit) in ranges {
         let key = format!("robstride.{key}");
         if written_range.is_some() || manual == package {
             continue;
