@@ -58,6 +58,12 @@ impl Family {
         vec![Self::default(), robstride, damiao(false), damiao(true)]
     }
 
+    /// What servos of this family may be, where no robot file says it, in the order in which to ask for them.
+    pub fn named(name: FamilyName) -> Vec<Self> {
+        let cubemars = Self::Cubemars(cubemars::Settings::of(&cubemars::CubemarsSettings::default()));
+        Self::possible().into_iter().chain([cubemars]).filter(|family| family.name() == name).collect()
+    }
+
     /// Its name.
     pub const fn name(&self) -> FamilyName {
         match self {

@@ -346,8 +346,7 @@ impl Desk {
 
     /// On buses of which nobody knows what is there, scans ask for this family only.
     pub fn expect(&mut self, family: FamilyName) {
-        let families: Vec<_> =
-            Family::possible().into_iter().filter(|possible| possible.name() == family).collect();
+        let families = Family::named(family);
         for bus in self.buses.iter_mut().filter(|bus| bus.families.is_empty()) {
             bus.families.clone_from(&families);
         }

@@ -214,6 +214,15 @@ mod tests {
         desk.expect(FamilyName::Moteus);
         assert!(matches!(desk.scan(0, &quick), Err(DeskError::NotCarried { .. })));
         assert_eq!(sent(adapter), "");
+        // Of CubeMars servos nobody else is asked: to them a request of another family may be a command.
+        let (mut desk, adapter) = classic();
+        desk.expect(FamilyName::Cubemars);
+        assert_eq!(desk.scan(0, &quick).unwrap(), []);
+        let asked = sent(adapter);
+        assert!(
+            asked.contains("t0018FFFFFFFFFFFFFFFD") && !asked.contains("t7FF") && !asked.contains('T'),
+            "{asked}"
+        );
         // Nor does CAN-FD, which this bus does not carry either, hide what it does.
         let (mut desk, adapter) = classic();
         desk.expect(FamilyName::Damiao);

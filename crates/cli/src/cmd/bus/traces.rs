@@ -2,7 +2,7 @@
 
 use super::open::{Links, desk, robots};
 use crate::cmd::output::{self, create};
-use crate::cmd::{show, stop_on_signal};
+use crate::cmd::{note, show, stop_on_signal};
 use crate::duration;
 use anyhow::{Context, Result};
 use khz_link::Received;
@@ -100,7 +100,9 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode> {
         read_candump(&String::from_utf8_lossy(&bytes))
     };
     let mut trace = trace.with_context(|| name)?;
+    let whole = trace.len();
     trace.retain(|traced| args.all || traced.way == Way::Sent);
+    let left_out = whole - trace.len();
     let first_ns = trace.first().map_or(0, |traced| traced.item.at_ns);
     let (begun_ns, mut sent, mut refused) = (now_ns(), 0_u64, 0_u64);
     for Traced { item, .. } in &trace {
@@ -113,5 +115,10 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode> {
         refused += u64::from(!went);
     }
     show(&format!("{sent} frames sent, {refused} refused\n"))?;
+    if left_out > 0 {
+        note(format_args!(
+            "{left_out} frames are not marked as sent by the recording computer; --all sends them, too"
+        ));
+    }
     Ok(if refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
