@@ -71,12 +71,16 @@ impl ByHand for Settings {
     fn in_file(&self, told: &Answer) -> Vec<String> {
         let limit = told.registers.get(&parameter::TORQUE_LIMIT).copied().unwrap_or(f64::NAN);
         let is = |torque: f64| (torque - limit).abs() < 0.01;
-        let mut fitting: Vec<Model> =
-            Model::ALL.iter().copied().filter(|model| model.facts().torque.into_iter().any(is)).collect();
-        // The manual's figure counts for more, and then one on which the sources agree.
+        let fits = |model: &Model| {
+            let facts = model.facts();
+            facts.torque.into_iter().chain([facts.limit]).any(is)
+        };
+        let mut fitting: Vec<Model> = Model::ALL.iter().copied().filter(fits).collect();
+        // The manual's figures count for more, and then one on which the sources agree.
         fitting.sort_by_key(|model| {
-            let [manual, package] = model.facts().torque;
-            (!is(manual), manual != package)
+            let facts = model.facts();
+            let [manual, package] = facts.torque;
+            (!is(facts.limit), !is(manual), manual != package)
         });
         let model = fitting.first().copied().unwrap_or_default();
         let words: Vec<_> = fitting.iter().map(|model| model.word()).collect();
@@ -372,6 +376,7 @@ mod tests {
             assert!(notes.clone().all(|note| note.starts_with("# `") && note.contains("by its manual")));
             assert_eq!(notes.count(), keys.matches("_range").count());
             assert!(lines[0].starts_with("# CORRECT `model`"), "{lines:?}");
+            assert_eq!(lines[0].contains("this is RS00 or RS02."), limit == 14.0, "{lines:?}");
         }
     }
 
