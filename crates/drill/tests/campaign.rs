@@ -15,6 +15,8 @@ fn fleet(plant: Plant) -> Fleet {
     fleet.members.retain(|member| member.config.body.is_none());
     match plant {
         Plant::SaturatedCommands => fleet.members.retain(|member| member.config.name == "wheels"),
+        // It shows only where a servo falls silent soon after arming: single joints are drawn often and fast.
+        Plant::BlindGrace => fleet.members.retain(|member| ["solo", "pair"].contains(&&*member.config.name)),
         Plant::SharedInbox => fleet.members.retain(|member| member.config.buses.len() > 1),
         _ => {}
     }
@@ -25,7 +27,7 @@ fn fleet(plant: Plant) -> Fleet {
 fn find(plant: Plant) -> Violation {
     let (fault, invariants) = shown_by(plant);
     const AT_ONCE: u64 = 40;
-    const MOST: u64 = 4_000;
+    const MOST: u64 = 1_600;
     watch_prints();
     let fleet = fleet(plant);
     for seed in (1..MOST).step_by(AT_ONCE as usize) {
