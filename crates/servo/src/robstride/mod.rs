@@ -278,9 +278,10 @@ const FAULT_TEXTS: [&str; 6] = FAULTS;
 const CALIBRATES: Fault = Fault { code: 64, text: "it calibrates itself" };
 const UNKNOWN_MODE: Fault = Fault { code: 65, text: "it is in a mode that nobody knows" };
 
-/// The least significant of the faults that a servo tells of by itself, in its manual's words. Its code has all of them, and bit 31.
+/// The least significant of the faults that a servo tells of by itself, in its manual's words. Its code is the bit's number and 1000.
 fn told_fault(faults: u32) -> Fault {
-    let text = match faults.trailing_zeros() {
+    let bit = faults.trailing_zeros();
+    let text = match bit {
         0 => "motor over-temperature",
         1 => "driver chip",
         2 => "under-voltage",
@@ -294,7 +295,7 @@ fn told_fault(faults: u32) -> Fault {
         16 => "over-current in phase A",
         _ => "a fault that the manual does not name",
     };
-    Fault { code: 1 << 31 | faults, text }
+    Fault { code: 1000 + bit, text }
 }
 
 #[cfg(test)]
