@@ -333,8 +333,11 @@ fn check_master_id(robot: &RobotConfig, i: usize, servo: &ServoConfig, reader: &
         let problem = Problem::error(format!("servo[{i}].damiao.master_id"), title)
             .at(span, "0 is no identifier of its own")
             .help(format!(
-                "leave it out, write {} to register 7 (`MST_ID`) of the motor and store it, with its maker's tool for example",
-                u16::from(servo.id) + 0x10
+                "leave it out, and give the motor {} as the identifier of its replies (register 7, `MST_ID`): \
+                 `khz bus set-id LINK {} {} --family damiao --store`",
+                u16::from(servo.id) + 0x10,
+                servo.id,
+                servo.id
             ));
         reader.problems.push(problem);
         return;
