@@ -462,7 +462,9 @@ fn remedy(cause: Cause) -> Option<&'static str> {
 const fn remedy_of(trigger: Trigger) -> &'static str {
     match trigger {
         Trigger::Operator | Trigger::Heartbeat => "check the operator's connection",
-        Trigger::ServoFault => "see its voltage, current and temperature in the report, then clear the fault",
+        Trigger::ServoFault => {
+            "see its voltage, temperature and torque in the report, and end the cause before a new run"
+        }
         Trigger::MissedReplies | Trigger::BusDown | Trigger::Stale => {
             "check power, wiring and ids with `khz bus scan`"
         }

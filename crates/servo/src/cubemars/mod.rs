@@ -152,6 +152,7 @@ impl Protocol {
 impl mit::Protocol for Protocol {
     const MARKS: usize = 0;
     const WATCHED: usize = 0;
+    const TELLS_RANGES: bool = false;
 
     fn id(&self) -> u8 {
         self.id

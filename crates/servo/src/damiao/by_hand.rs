@@ -59,7 +59,11 @@ impl ByHand for Settings {
     fn write(&self, id: u8, register: &Wanted<'_>, value: f64) -> Result<Vec<Ask>, String> {
         let number = number(register)?;
         let bytes = if !register::is_integer(number) {
-            (value as f32).to_le_bytes()
+            let float = value as f32;
+            if !float.is_finite() {
+                return Err(format!("register {number} cannot be {value}"));
+            }
+            float.to_le_bytes()
         } else if value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value) {
             (value as u32).to_le_bytes()
         } else {
@@ -115,11 +119,11 @@ impl ByHand for Settings {
     fn set_register(&self, id: u8, register: u16, value: f64) -> Result<Vec<Ask>, String> {
         let wanted = Wanted { number: register, format: None };
         let number = number(&wanted)?;
-        if number == register::ID {
+        if matches!(number, register::ID | register::MASTER_ID) {
             return Err("its id is set with `khz bus set-id`, which sets the identifier of its replies, too"
                 .to_owned());
         }
-        if !value.is_finite() {
+        if !(value as f32).is_finite() {
             return Err(format!("register {register} cannot be {value}"));
         }
         let written = if register::is_integer(number) { value } else { f64::from(value as f32) };

@@ -142,6 +142,7 @@ impl mit::Protocol for Protocol {
     const MARKS: usize = MARKS.len();
     // What is written to the others is told on the bus.
     const WATCHED: usize = 1;
+    const TELLS_RANGES: bool = true;
 
     fn id(&self) -> u8 {
         self.id

@@ -39,12 +39,16 @@ pub const LIMP: Fault = Fault {
     text: "it exerts no torque although it is commanded to: another program has switched it off, or it has lost its power; start a new run",
 };
 
-/// A position that jumps by less may be a measurement, rad; and so much faster than the greatest velocity a servo may be.
-const JUMP: (f64, f64) = (0.1, 1.25);
+/// A position that jumps by less may be a measurement or a shock, rad; and so much faster than its velocity a servo may be.
+const JUMP: (f64, f64) = (0.15, 1.5);
+/// Between states farther apart, s, a velocity may have been any that there is a code for.
+const NEAR_S: f64 = 0.0055;
 /// A commanded torque below this share of the range shows nothing, …
 const SHOWS: f64 = 0.1;
-/// … nor does one of which at least this share is exerted, …
-const EXERTED: f64 = 0.25;
+/// … nor does one if more than this share of the range is exerted, …
+const EXERTED: f64 = 0.02;
+/// … nor while the joint turns faster, rad/s: the torque it tells is of an older command, …
+const STILL: f64 = 0.2;
 /// … nor for a shorter time, ns.
 const LIMP_NS: i64 = 100_000_000;
 
@@ -74,9 +78,12 @@ pub struct Codec {
     /// It takes no command but to switch on and off.
     is_deaf: bool,
     motion: Motion,
-    /// The newest position it told, rad, as the servo has it, and when.
+    /// The newest position it told, rad, as the servo has it, with its velocity, and when.
     position: f64,
+    velocity: f64,
     at_ns: i64,
+    /// Nobody has told what its codes of velocity mean: they are compared with its positions.
+    is_compared: bool,
     /// Since when it has exerted next to no torque although it was commanded to.
     limp_ns: Option<i64>,
 }
@@ -98,9 +105,21 @@ impl Codec {
             is_deaf: false,
             motion: Motion::default(),
             position: f64::NAN,
+            velocity: 0.0,
             at_ns: 0,
+            is_compared: false,
             limp_ns: None,
         }
+    }
+
+    /// The same, comparing its velocities with its positions.
+    pub fn comparing(self) -> Self {
+        Self { is_compared: true, ..self }
+    }
+
+    /// It is driven as it was set, as far as anybody knows.
+    pub fn is_sound(&self) -> bool {
+        self.changed.is_none()
     }
 
     /// What to say for this command. `may_enable`: it is known to have kept its power.
@@ -248,14 +267,17 @@ impl Codec {
     /// Whether what it tells can be.
     fn compare(&mut self, at_ns: i64, position: f64, velocity: f64) {
         let dt_s = at_ns.saturating_sub(self.at_ns).max(0) as f64 * 1e-9;
-        let possible = (JUMP.0 + JUMP.1 * self.drive.ranges[1] * dt_s).min(self.drive.ranges[0]);
+        let near = dt_s < NEAR_S && velocity.is_finite();
+        let fastest = if near { velocity.abs().max(self.velocity.abs()) } else { self.drive.ranges[1] };
+        let possible = (JUMP.0 + JUMP.1 * fastest * dt_s).min(self.drive.ranges[0]);
         if (position - self.position).abs() > possible && position.is_finite() {
             self.has_changed(JUMPED);
         }
         if position.is_finite() {
             (self.position, self.at_ns) = (position, at_ns);
+            self.velocity = if velocity.is_finite() { velocity } else { self.drive.ranges[1] };
         }
-        if !self.motion.fits(at_ns, position, velocity) {
+        if self.is_compared && !self.motion.fits(at_ns, position, velocity) {
             self.has_changed(UNFIT);
         }
     }
@@ -270,7 +292,8 @@ impl Codec {
         let wanted = wanted.abs().min(drive.ranges[2]);
         let is_limp = self.output == Some(Output::On)
             && wanted > SHOWS * drive.ranges[2]
-            && torque.abs() < EXERTED * wanted;
+            && torque.abs() < EXERTED * drive.ranges[2]
+            && velocity.abs() < STILL;
         let since_ns = self.limp_ns.filter(|_| is_limp).unwrap_or(at_ns);
         self.limp_ns = is_limp.then_some(since_ns);
         if at_ns.saturating_sub(since_ns) > LIMP_NS {
@@ -501,6 +524,7 @@ mod tests {
     #[test]
     fn velocities_of_another_model_end_in_damping() {
         let (mut codec, mut servo) = (running(), ServoState::UNKNOWN);
+        codec.is_compared = true;
         for tick in 0..400_u16 {
             servo.at_ns = i64::from(tick) * 1_000_000;
             // 2 rad/s, told as 4.

@@ -59,6 +59,9 @@ pub trait Protocol: Debug + Send {
     /// The values of so many of them, from the first on, show that a servo is as it was set: they are read after a miss.
     const WATCHED: usize;
 
+    /// Before the first tick a servo has told what its codes of velocity mean.
+    const TELLS_RANGES: bool;
+
     /// The servo's id.
     fn id(&self) -> u8;
 
@@ -186,7 +189,9 @@ struct Servo<P> {
 
 /// What each answer to somebody else adds to [`Servo::doubled`], …
 const DOUBLED: u16 = 100;
-/// … of which each cycle takes away one. Beyond this, about ten such answers within a second at 1 kHz, another host commands the servo.
+/// … and what each cycle takes away: less than one in twenty may be disturbances.
+const FORGIVEN: u16 = 5;
+/// Beyond this another host commands the servo.
 const INTRUDED: u16 = 1000;
 
 /// For so long after the frame that switches it on nobody wonders at a missed reply, ns: of 245 times a RobStride servo took 5 ms at most.
@@ -198,7 +203,11 @@ impl<P: Protocol> Bus<P> {
         let off = protocol.frame(Say::Disable);
         self.servos.push(Servo {
             number: plan.servo,
-            codec: Codec::new(protocol.drive().clone(), plan.mounting),
+            codec: if P::TELLS_RANGES {
+                Codec::new(protocol.drive().clone(), plan.mounting)
+            } else {
+                Codec::new(protocol.drive().clone(), plan.mounting).comparing()
+            },
             protocol,
             queries: Queries::new(P::MARKS, P::WATCHED),
             turn: Turn::default(),
@@ -230,12 +239,13 @@ impl<P: Protocol> Servo<P> {
         // Where nothing can be read, nothing can be verified.
         let verified = self.verified || P::MARKS == 0;
         let verify = !verified && self.codec.is_to_be_enabled(command);
-        self.turn = self.queries.next(verify);
+        let may_look = self.codec.is_sound() && matches!(command, ServoCommand::Position(_));
+        self.turn = self.queries.next(verify, may_look);
         if let Some(mark) = self.turn.mark {
             self.mark = self.protocol.frame(Say::Mark(mark));
         }
         self.switching = self.switching.saturating_sub(1);
-        self.doubled = self.doubled.saturating_sub(1);
+        self.doubled = self.doubled.saturating_sub(FORGIVEN);
         if self.turn.command {
             let may_enable = verified && !self.queries.is_doubtful();
             let say = self.codec.encode(command, may_enable);
@@ -279,6 +289,8 @@ impl<P: Protocol> Servo<P> {
         self.doubled = self.doubled.saturating_add(DOUBLED);
         if self.doubled > INTRUDED {
             self.codec.has_changed(codec::INTRUDED);
+            // Damping would take turns with what somebody else commands. Off, it does nothing before it is switched on again.
+            self.codec.is_deaf();
         }
     }
 

@@ -112,12 +112,13 @@ impl Queries {
         }
     }
 
-    /// A cycle begins: what is to be sent. `verify`: the first mark is wanted.
+    /// A cycle begins: what is to be sent. `verify`: the first mark is wanted. `may_look`: a command may wait for a cycle while another
+    /// mark is read.
     ///
     /// In step, the command is sent; if the first mark is wanted, that is sent in its place, so that a bus carries no more than it
     /// does otherwise. Only where a command must not wait, a mark goes beside it; the order in which the two are answered does not
     /// matter. Out of step, a mark and a command take turns.
-    pub fn next(&mut self, verify: bool) -> Turn {
+    pub fn next(&mut self, verify: bool, may_look: bool) -> Turn {
         self.cycle += 1;
         let missed = self.newest.is_some() && !self.in_step;
         self.doubtful |= (missed || verify) && self.readable > 0;
@@ -126,7 +127,7 @@ impl Queries {
         }
         self.turn = if self.readable == 0 {
             Turn { mark: None, command: !missed || self.has_been_quiet() }
-        } else if !missed && !self.doubtful && self.unread != 0 && self.turn.command {
+        } else if !missed && may_look && !self.doubtful && self.unread != 0 && self.turn.command {
             // In place of a command, every other cycle: a full bus carries no more.
             Turn { mark: Some(self.unread.trailing_zeros() as usize), command: false }
         } else if !missed {
@@ -270,7 +271,7 @@ mod tests {
     }
 
     fn send_or_verify(queries: &mut Queries, at_ns: i64, verify: bool) -> Turn {
-        let turn = queries.next(verify);
+        let turn = queries.next(verify, true);
         if turn.mark.is_some() {
             queries.sent_mark(at_ns);
         }
@@ -405,7 +406,7 @@ mod tests {
         let mut queries = Queries::new(MARKS, 1);
         send(&mut queries, 0);
         assert_eq!(queries.answered(), fresh(0));
-        assert_eq!(queries.next(true), Turn { mark: Some(0), command: false });
+        assert_eq!(queries.next(true, true), Turn { mark: Some(0), command: false });
         queries.sent_mark(1);
         assert_eq!(queries.marked(0), Marked::Alone { sent_ns: 1 });
         assert!(!queries.is_doubtful());
@@ -419,7 +420,7 @@ mod tests {
         send(&mut queries, 0);
         assert_eq!(queries.answered(), fresh(0));
         let asked = [1, 2, 3].map(|at_ns| {
-            let turn = queries.next(true);
+            let turn = queries.next(true, true);
             queries.sent_mark(at_ns);
             if at_ns > 1 {
                 queries.marked(turn.mark.unwrap());

@@ -60,7 +60,7 @@ impl ByHand for Settings {
         let number = register.number;
         let bytes = parameter::value(number, value);
         let told = parameter::number(number, bytes);
-        let differs = if parameter::integer(number) > 0 { told != value } else { !value.is_finite() };
+        let differs = if parameter::integer(number) > 0 { told != value } else { !told.is_finite() };
         if differs {
             return Err(format!("parameter 0x{number:04X} cannot be {value}"));
         }
