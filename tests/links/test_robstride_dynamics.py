@@ -86,7 +86,7 @@ def test_it_reads_and_writes_parameters(connect: Callable[..., RobstrideBus]) ->
     bus = connect()
     bus.write("hip", ParameterType.MODE, 0)
     assert bus.read("hip", ParameterType.MODE) == 0
-    for motor, torque in (("hip", 17), ("knee", 60)):
+    for motor, torque in (("hip", 14), ("knee", 60)):
         assert abs(bus.read(motor, ParameterType.VBUS) - 24) < 0.5
         assert bus.read(motor, ParameterType.TORQUE_LIMIT) == torque
         assert bus.read(motor, ParameterType.CAN_TIMEOUT) == 0

@@ -119,9 +119,17 @@ impl ByHand for Settings {
     fn set_register(&self, id: u8, register: u16, value: f64) -> Result<Vec<Ask>, String> {
         let wanted = Wanted { number: register, format: None };
         let number = number(&wanted)?;
-        if matches!(number, register::ID | register::MASTER_ID) {
+        if number == register::ID {
             return Err("its id is set with `khz bus set-id`, which sets the identifier of its replies, too"
                 .to_owned());
+        }
+        // Commands go to ids, and in other control modes to those and 0x100, 0x200 or 0x300.
+        let is_command = (0x001..=0x3ff).contains(&(value as u32))
+            && (1..=MOST_ID.into()).contains(&(value as u32 & 0xff));
+        if number == register::MASTER_ID && is_command {
+            return Err(format!(
+                "on identifier {value} its replies would be commands to a servo: its id and 16 is usual"
+            ));
         }
         if !(value as f32).is_finite() {
             return Err(format!("register {register} cannot be {value}"));
