@@ -42,7 +42,7 @@ pub const LIMP: Fault = Fault {
 /// A position that jumps by less may be a measurement or a shock, rad; and so much faster than its velocity a servo may be.
 const JUMP: (f64, f64) = (0.15, 1.5);
 /// Between states farther apart, s, a velocity may have been any that there is a code for.
-const NEAR_S: f64 = 0.0055;
+const NEAR_S: f64 = 0.013;
 /// A commanded torque below this share of the range shows nothing, …
 const SHOWS: f64 = 0.1;
 /// … nor does one if more than this share of the range is exerted, …
