@@ -276,10 +276,15 @@ impl Scenario {
             }
             _ => false,
         };
+        // A torque is taken back by where the joint is read to be: in steps of 0.06 rad that may be late.
+        let int8 = khz_robot::config::Format::Int8;
+        let blurred =
+            self.style == Style::Torque && robot.servos.iter().any(|servo| servo.query.position == int8);
         let overshoots = self.rate_hz < SMOOTH_HZ && self.style == Style::Velocity;
         let trigger = cause.trigger();
         by_fault
             || races
+            || blurred && trigger == Some(Trigger::Position)
             || overshoots && trigger == Some(Trigger::Position)
             || self.falls(robot) && trigger.is_some_and(moves)
             || is_fast && trigger == Some(Trigger::Velocity)

@@ -341,6 +341,7 @@ impl Fault {
                 | Self::HostStopped(_)
                 | Self::ControllerFreezes(_)
                 | Self::BusDead(_)
+                | Self::PowerCut(..)
                 | Self::BusNoisy(..)
                 | Self::BusHolds(..)
                 | Self::BusLate(..)
