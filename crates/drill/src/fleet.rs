@@ -133,7 +133,7 @@ const WHEELS: &str = r#"
     sweep_s = 1.0
 "#;
 
-/// Angles that are told as they are by a servo that knows them within half a turn either way, rad.
+/// A servo that knows its angle within half a turn of its zero reports angles up to this one correctly, rad.
 const WITHIN_TURN: f64 = 3.0;
 
 const OPENARM: &str = include_str!("../../../robots/openarm_like.toml");

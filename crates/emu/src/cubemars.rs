@@ -8,12 +8,13 @@
 use crate::body::{Drive, JointState};
 use crate::config::{CubemarsMotor, ServoConfig, WireKind};
 use crate::injection::Injection;
+use crate::mit::{Injected, Law, offset_within_rotor_turn};
 use crate::servo::thermal::Thermal;
 use crate::twin::Twin;
 use khz_servo::Doing;
 use khz_wire::Frame;
-use khz_wire::cubemars::{KD, KP, State, frame};
-use khz_wire::mit::{Codes, Scale, Special};
+use khz_wire::cubemars::{State, frame};
+use khz_wire::mit::{Codes, KD, KP, Scale, Special};
 use std::any::Any;
 
 /// Winding losses at the torque range, W.
@@ -49,15 +50,6 @@ pub struct Servo {
     /// It is deaf for so long, s.
     deaf_s: f64,
     injected: Injected,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Injected {
-    silent: bool,
-    lying: bool,
-    stuck: bool,
-    unpowered: bool,
-    asleep: bool,
 }
 
 impl Servo {
@@ -141,9 +133,8 @@ impl Servo {
 
     /// Power off and on. The position is known again within one turn of the rotor.
     fn reboot(&mut self) {
-        let turn = std::f64::consts::TAU / GEAR;
         let real = self.measured.position - self.offset;
-        self.offset = -(real / turn).round() * turn;
+        self.offset = offset_within_rotor_turn(real, GEAR);
         self.measured.position = real + self.offset;
         self.command = self.at_rest();
         (self.is_on, self.error, self.torque) = (false, 0, 0.0);
@@ -176,16 +167,17 @@ impl Servo {
         }
         let Codes { position, velocity, kp, kd, torque } = self.command;
         let [positions, velocities, torques] = self.scales();
-        let (kp, kd) = (KP.decode(kp), KD.decode(kd));
-        let toward = positions.decode(position) - self.measured.position;
-        let still = kp * toward + kd * velocities.decode(velocity) + torques.decode(torque);
+        let law = Law {
+            kp: KP.decode(kp),
+            kd: KD.decode(kd),
+            toward: positions.decode(position) - self.measured.position,
+            velocity: velocities.decode(velocity),
+            torque: torques.decode(torque),
+        };
         let most = self.motor.ranges[2];
-        self.torque = (still - kd * self.measured.velocity).clamp(-most, most);
-        if self.torque.abs() < most {
-            Drive { torque: still, damping: kd }
-        } else {
-            Drive { torque: self.torque, damping: 0.0 }
-        }
+        let drive;
+        (self.torque, drive) = law.drive(self.measured.velocity, most);
+        drive
     }
 }
 

@@ -8,6 +8,7 @@
 use crate::body::{Drive, JointState};
 use crate::config::{DamiaoMotor, ServoConfig, WireKind};
 use crate::injection::Injection;
+use crate::mit::{Injected, Law, offset_within_rotor_turn};
 use crate::servo::thermal::Thermal;
 use crate::twin::Twin;
 use khz_servo::Doing;
@@ -15,7 +16,7 @@ use khz_wire::Frame;
 use khz_wire::damiao::{
     self, Access, REGISTERS, RegisterReply, Special, State, TIMEOUT_PER_S, register, status,
 };
-use khz_wire::mit::{Codes, Scale};
+use khz_wire::mit::{Codes, KD, KP, Scale};
 use std::any::Any;
 
 /// Numbers of registers.
@@ -46,15 +47,6 @@ pub struct Servo {
     /// Since the last frame for it, s.
     unheard_s: f64,
     injected: Injected,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Injected {
-    silent: bool,
-    lying: bool,
-    stuck: bool,
-    unpowered: bool,
-    asleep: bool,
 }
 
 impl Servo {
@@ -186,9 +178,8 @@ impl Servo {
     /// Power off and on: what was saved survives, temperatures and the faults put in. The position is known again within one
     /// turn of the rotor.
     fn reboot(&mut self) {
-        let turn = std::f64::consts::TAU / GEAR;
         let real = self.measured.position - self.offset;
-        self.offset = -(real / turn).round() * turn;
+        self.offset = offset_within_rotor_turn(real, GEAR);
         self.measured.position = real + self.offset;
         self.registers = self.saved;
         self.command = self.at_rest();
@@ -230,17 +221,17 @@ impl Servo {
             return Drive::default();
         }
         let Codes { position, velocity, kp, kd, torque } = self.command;
-        let kp = damiao::KP.decode(kp);
-        let kd = damiao::KD.decode(kd);
-        let toward = self.position().decode(position) - self.measured.position;
-        let still = kp * toward + kd * self.velocity().decode(velocity) + self.torque_scale().decode(torque);
+        let law = Law {
+            kp: KP.decode(kp),
+            kd: KD.decode(kd),
+            toward: self.position().decode(position) - self.measured.position,
+            velocity: self.velocity().decode(velocity),
+            torque: self.torque_scale().decode(torque),
+        };
         let most = self.motor.ranges[2];
-        self.torque = (still - kd * self.measured.velocity).clamp(-most, most);
-        if self.torque.abs() < most {
-            Drive { torque: still, damping: kd }
-        } else {
-            Drive { torque: self.torque, damping: 0.0 }
-        }
+        let drive;
+        (self.torque, drive) = law.drive(self.measured.velocity, most);
+        drive
     }
 }
 

@@ -28,6 +28,7 @@ pub mod damiao;
 pub mod hat;
 mod imu;
 pub mod injection;
+mod mit;
 pub mod noise;
 pub mod pl011;
 pub mod robstride;

@@ -9,6 +9,7 @@
 use crate::body::{Drive, JointState};
 use crate::config::{RobstrideMotor, ServoConfig, WireKind};
 use crate::injection::Injection;
+use crate::mit::{Injected, Law};
 use crate::noise::Noise;
 use crate::servo::thermal::Thermal;
 use crate::twin::Twin;
@@ -131,15 +132,6 @@ pub struct Servo {
     /// It listens at another bit rate.
     is_deaf: bool,
     injected: Injected,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Injected {
-    silent: bool,
-    lying: bool,
-    stuck: bool,
-    unpowered: bool,
-    asleep: bool,
 }
 
 impl Servo {
@@ -396,17 +388,17 @@ impl Servo {
             return Drive::default();
         }
         let Codes { position, velocity, kp, kd, torque } = self.command;
-        let kp = Scale::new(0.0, self.motor.kp_most, 16).decode(kp);
-        let kd = Scale::new(0.0, self.motor.kd_most, 16).decode(kd);
-        let toward = scale(self.motor.position).decode(position) - self.measured.position;
-        let still = kp * toward + kd * self.velocity().decode(velocity) + self.torque_scale().decode(torque);
+        let law = Law {
+            kp: Scale::new(0.0, self.motor.kp_most, 16).decode(kp),
+            kd: Scale::new(0.0, self.motor.kd_most, 16).decode(kd),
+            toward: scale(self.motor.position).decode(position) - self.measured.position,
+            velocity: self.velocity().decode(velocity),
+            torque: self.torque_scale().decode(torque),
+        };
         let most = self.torque_limit();
-        self.torque = (still - kd * self.measured.velocity).clamp(-most, most);
-        if self.torque.abs() < most {
-            Drive { torque: still, damping: kd }
-        } else {
-            Drive { torque: self.torque, damping: 0.0 }
-        }
+        let drive;
+        (self.torque, drive) = law.drive(self.measured.velocity, most);
+        drive
     }
 
     /// It has power, and the bus's bit rate, and is not in the blackout after "set zero".

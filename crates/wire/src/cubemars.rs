@@ -5,12 +5,8 @@
 //! nor what it answers.
 
 use crate::Frame;
-use crate::mit::Scale;
 
-/// The range of position gains, N·m/rad, whichever the model.
-pub const KP: Scale = Scale::new(0.0, 500.0, 12);
-/// Of velocity gains, N·m·s/rad.
-pub const KD: Scale = Scale::new(0.0, 5.0, 12);
+pub use crate::mit::{KD, KP};
 
 /// What a servo says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,23 +4,14 @@
 //! 8bdc617; the frames of `vectors/damiao.json` were made by `damiao-motor`, unmodified.
 
 use crate::Frame;
-use crate::mit::Scale;
 
-pub use crate::mit::Special;
-
-/// The range of position gains, N·m/rad, whichever the model.
-pub const KP: Scale = Scale::new(0.0, 500.0, 12);
-/// Of velocity gains, N·m·s/rad.
-pub const KD: Scale = Scale::new(0.0, 5.0, 12);
+pub use crate::mit::{KD, KP, Special, TIMEOUT_PER_S};
 
 /// Every register request goes to this identifier, whichever servo it is for.
 pub const REGISTERS: u32 = 0x7ff;
 
 /// The state a reply carries has room for four bits of the id.
 pub const MOST_ID: u8 = 15;
-
-/// Units of [`register::TIMEOUT`] per second.
-pub const TIMEOUT_PER_S: f64 = 20_000.0;
 
 /// Register numbers.
 #[allow(missing_docs)]

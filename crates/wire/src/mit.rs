@@ -75,6 +75,14 @@ impl Scale {
     }
 }
 
+/// The range of position gains of Damiao and CubeMars servos, N·m/rad, whichever the model.
+pub const KP: Scale = Scale::new(0.0, 500.0, 12);
+/// Of their velocity gains, N·m·s/rad.
+pub const KD: Scale = Scale::new(0.0, 5.0, 12);
+
+/// Units of the watchdogs of Damiao and RobStride servos per second.
+pub const TIMEOUT_PER_S: f64 = 20_000.0;
+
 /// The codes of one command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Codes {

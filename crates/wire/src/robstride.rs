@@ -16,14 +16,13 @@
 use crate::Frame;
 use crate::mit::{Codes, Scale};
 
+pub use crate::mit::TIMEOUT_PER_S;
+
 /// The greatest id of a servo.
 pub const MOST_ID: u8 = 127;
 
 /// Identities are addressed to it.
 pub const EVERYBODY: u8 = 0xfe;
-
-/// Units of [`parameter::TIMEOUT`] per second.
-pub const TIMEOUT_PER_S: f64 = 20_000.0;
 
 /// Half the range of positions, rad, whichever the model: two turns.
 pub const POSITION_RANGE: f64 = 4.0 * core::f64::consts::PI;

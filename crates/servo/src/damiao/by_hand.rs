@@ -3,7 +3,6 @@
 use super::{Model, Settings, ready, said};
 use crate::Mounting;
 use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_written, not_zero, output_is_on};
-use crate::mit::by_hand::MOST_WATCHDOG_S;
 use crate::mit::{self, Say};
 use khz_wire::Frame;
 use khz_wire::damiao::{self, Access, MOST_ID, RegisterReply, Special, State, register, status};
@@ -232,12 +231,7 @@ impl ByHand for Settings {
     }
 
     fn set_watchdog(&self, id: u8, seconds: f64) -> Result<Vec<Ask>, String> {
-        if seconds != 0.0 && !(0.001..=MOST_WATCHDOG_S).contains(&seconds) {
-            return Err(format!(
-                "a watchdog of {seconds} s: write 0.001 to {MOST_WATCHDOG_S} s, or 0 for none"
-            ));
-        }
-        let timeout = (seconds * damiao::TIMEOUT_PER_S).round() as u32;
+        let timeout = mit::by_hand::timeout(seconds)?;
         let write = Access::Write(register::TIMEOUT, timeout.to_le_bytes());
         Ok(vec![
             self.is_off(id),

@@ -3,8 +3,9 @@
 
 use super::Settings;
 use crate::exchange::{Exchange, Heard};
+use crate::mit;
 use khz_wire::Frame;
-use khz_wire::damiao::{self, Access, RegisterReply, Special, State, TIMEOUT_PER_S, register, status};
+use khz_wire::damiao::{self, Access, RegisterReply, Special, State, register, status};
 
 /// Ranges that differ by less are the same: what a servo tells is a float that somebody has typed.
 const SAME: f64 = 1e-4;
@@ -44,7 +45,7 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64, mark: u32) -> Vec<
 
 /// The watchdog as it travels, longer by the run's mark. 0 would switch it off.
 pub fn timeout(seconds: f64, mark: u32) -> u32 {
-    ((seconds * TIMEOUT_PER_S).round() as u32).max(1) + mark
+    mit::timeout(seconds) + mark
 }
 
 /// Registers whose values decide what a command does, besides the watchdog.

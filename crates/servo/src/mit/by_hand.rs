@@ -7,7 +7,19 @@ use crate::{Mounting, PositionCommand, ServoState};
 use khz_wire::mit::Codes;
 
 /// No watchdog waits longer, s.
-pub const MOST_WATCHDOG_S: f64 = 30.0;
+const MOST_WATCHDOG_S: f64 = 30.0;
+
+/// A watchdog that somebody sets, as it travels; 0: none.
+///
+/// # Errors
+/// It is too short or too long, in words.
+pub fn timeout(seconds: f64) -> Result<u32, String> {
+    match seconds {
+        0.0 => Ok(0),
+        _ if (0.001..=MOST_WATCHDOG_S).contains(&seconds) => Ok(super::timeout(seconds)),
+        _ => Err(format!("a watchdog of {seconds} s: write 0.001 to {MOST_WATCHDOG_S} s, or 0 for none")),
+    }
+}
 
 /// An order that can be carried out.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -112,9 +112,9 @@ impl Codec {
         }
     }
 
-    /// The same, comparing its velocities with its positions.
-    pub fn comparing(self) -> Self {
-        Self { is_compared: true, ..self }
+    /// The same; whether its velocities are compared with its positions.
+    pub fn comparing(self, is_compared: bool) -> Self {
+        Self { is_compared, ..self }
     }
 
     /// It is driven as it was set, as far as anybody knows.

@@ -44,7 +44,7 @@ pub use drive::Drive;
 use crate::{Fault, Mode, Plan, Request, ServoCommand, ServoState, Servos, Taken};
 use codec::Codec;
 use khz_wire::Frame;
-use khz_wire::mit::Codes;
+use khz_wire::mit::{Codes, TIMEOUT_PER_S};
 use queries::{Answer, Marked, Queries, Turn};
 use std::fmt::Debug;
 
@@ -85,6 +85,11 @@ pub trait Protocol: Debug + Send {
         let _ = frame;
         false
     }
+}
+
+/// A watchdog as it travels, in steps of 50 µs. 0 would switch it off.
+pub fn timeout(seconds: f64) -> u32 {
+    ((seconds * TIMEOUT_PER_S).round() as u32).max(1)
 }
 
 /// What is said to a servo.
@@ -203,11 +208,7 @@ impl<P: Protocol> Bus<P> {
         let off = protocol.frame(Say::Disable);
         self.servos.push(Servo {
             number: plan.servo,
-            codec: if P::TELLS_RANGES {
-                Codec::new(protocol.drive().clone(), plan.mounting)
-            } else {
-                Codec::new(protocol.drive().clone(), plan.mounting).comparing()
-            },
+            codec: Codec::new(protocol.drive().clone(), plan.mounting).comparing(!P::TELLS_RANGES),
             protocol,
             queries: Queries::new(P::MARKS, P::WATCHED),
             turn: Turn::default(),

@@ -4,7 +4,6 @@ use super::ready::{self, Mark};
 use super::{Model, Settings, said};
 use crate::Mounting;
 use crate::by_hand::{Answer, Ask, ByHand, Order, Wanted, ZERO, judged, not_written, not_zero, output_is_on};
-use crate::mit::by_hand::MOST_WATCHDOG_S;
 use crate::mit::{self, Say};
 use khz_wire::Frame;
 use khz_wire::robstride::{MOST_ID, Reply, Request, State, TIMEOUT_PER_S, mode, parameter};
@@ -143,12 +142,7 @@ impl ByHand for Settings {
     }
 
     fn set_watchdog(&self, id: u8, seconds: f64) -> Result<Vec<Ask>, String> {
-        if seconds != 0.0 && !(0.001..=MOST_WATCHDOG_S).contains(&seconds) {
-            return Err(format!(
-                "a watchdog of {seconds} s: write 0.001 to {MOST_WATCHDOG_S} s, or 0 for none"
-            ));
-        }
-        let timeout = (seconds * TIMEOUT_PER_S).round() as u32;
+        let timeout = mit::by_hand::timeout(seconds)?;
         let write = Request::Write(parameter::TIMEOUT, timeout.to_le_bytes());
         let read_back = self.read_judged(id, parameter::TIMEOUT, move |told| {
             let told = told.map(u32::from_le_bytes);
@@ -273,7 +267,7 @@ impl Settings {
                         ever"
                 .to_owned());
         }
-        let timeout = driven.watchdog_s.map_or(0, ready::timeout).to_le_bytes();
+        let timeout = driven.watchdog_s.map_or(0, mit::timeout).to_le_bytes();
         let mark = Mark(timeout);
         let mut asks = vec![off];
         if !self.cybergear {

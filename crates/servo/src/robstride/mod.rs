@@ -249,7 +249,8 @@ impl mit::Protocol for Protocol {
 fn said(state: &State) -> Said {
     let fault = match state.faults {
         0 => Fault::NONE,
-        bits => Fault { code: bits.into(), text: FAULT_TEXTS[bits.trailing_zeros() as usize] },
+        // The least significant is named; the code has all of them.
+        bits => Fault { code: bits.into(), text: FAULTS[bits.trailing_zeros() as usize] },
     };
     Said {
         output: match state.mode {
@@ -272,9 +273,6 @@ fn said(state: &State) -> Said {
         celsius: state.celsius(),
     }
 }
-
-/// The least significant fault is told; its code has all of them.
-const FAULT_TEXTS: [&str; 6] = FAULTS;
 
 const CALIBRATES: Fault = Fault { code: 64, text: "it calibrates itself" };
 const UNKNOWN_MODE: Fault = Fault { code: 65, text: "it is in a mode that nobody knows" };

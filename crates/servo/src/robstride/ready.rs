@@ -3,7 +3,8 @@
 
 use super::Settings;
 use crate::exchange::{Exchange, Heard};
-use khz_wire::robstride::{FAULTS, Reply, Request, State, TIMEOUT_PER_S, mode, parameter};
+use crate::mit;
+use khz_wire::robstride::{FAULTS, Reply, Request, State, mode, parameter};
 
 /// Said of a motor that does not answer.
 const IF_SILENT: &str = "check its power, its id, the bit rate (1 Mbit/s), and that it speaks the private protocol of its maker, not MIT or \
@@ -24,14 +25,9 @@ impl Mark {
             let value = 2.0 + f64::from(mark) * 0.01;
             Self(parameter::value(parameter::SPEED_LIMIT, value))
         } else {
-            Self((timeout(watchdog_s) + mark).to_le_bytes())
+            Self((mit::timeout(watchdog_s) + mark).to_le_bytes())
         }
     }
-}
-
-/// The watchdog as it travels. 0 would switch it off.
-pub fn timeout(seconds: f64) -> u32 {
-    ((seconds * TIMEOUT_PER_S).round() as u32).max(1)
 }
 
 /// What a parameter tells is as it was set. Does not allocate.
@@ -78,7 +74,7 @@ pub fn dialogue(settings: &Settings, id: u8, watchdog_s: f64, mark: u32) -> Vec<
         servo.state(what, Request::Write(parameter, value), |_| Heard::Good)
     }));
     if settings.cybergear && !settings.unwatched {
-        exchanges.extend(servo.stored_watchdog(timeout(watchdog_s).to_le_bytes()));
+        exchanges.extend(servo.stored_watchdog(mit::timeout(watchdog_s).to_le_bytes()));
     }
     let required = [parameter::RUN_MODE, parameter::TORQUE_LIMIT, power_mark];
     exchanges.extend(required.map(|parameter| servo.is_as_set(parameter, Mark(value))));
