@@ -33,6 +33,7 @@ const CRATES: &[(&str, &str, u8)] = &[
     ("khz-drill", "drill", 5),
     ("khz-rtt", "rtt", 5),
     ("khz-export", "export", 5),
+    ("khz-view", "view", 6),
     ("kilohertz", "api", 6),
     ("kilohertz-cli", "cli", 7),
     ("kilohertz-python", "python", 7),

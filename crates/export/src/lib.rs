@@ -26,6 +26,7 @@ mod scan;
 pub use columns::{Cell, Column, Kind, Names, columns, fill_row};
 pub use csv::CsvWriter;
 pub use json::{Json, Text};
+pub use names::plain;
 pub use ros2::Integers;
 pub use scan::{Damage, Scan, Selection, scan};
 

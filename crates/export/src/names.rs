@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// The name with everything escaped that a terminal obeys: control characters, also line breaks, and what changes the
 /// direction of writing. They become `\u001b`, as in JSON.
-pub(crate) fn plain(name: &str) -> Cow<'_, str> {
+pub fn plain(name: &str) -> Cow<'_, str> {
     if !name.contains(is_obeyed) {
         return name.into();
     }

@@ -97,5 +97,6 @@ pub use receive::{Intake, IntakeCounts};
 pub use records::{Declared, MAX_RECORDS, RecordId};
 pub use settings::{Compression, LogConfig};
 pub use sink::{Sink, SinkResult, SinkSummary};
+pub use stream::{Datagram, Message};
 pub use summary::{RecordSummary, Summary};
 pub use tap::{MAX_SAMPLE, Tap};

@@ -178,19 +178,37 @@ impl Sink for Uplink {
     }
 }
 
-/// A datagram's head and its messages, not yet read.
+/// A datagram's head and its messages, not yet read. Behind a message that cannot be read there is none.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Datagram<'a> {
+pub struct Datagram<'a> {
+    /// The sender's session: drawn at random when it starts.
     pub session: u64,
+    /// The datagram's number in the session, from 0.
     pub number: u64,
     messages: Input<'a>,
 }
 
-/// One message.
+/// One message of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Message<'a> {
-    Schema { record: u64, name: &'a str, schema: &'a [u8] },
-    Sample { record: u64, time_us: i64, payload: &'a [u8] },
+pub enum Message<'a> {
+    /// What the samples of a record are.
+    Schema {
+        /// The record's number.
+        record: u64,
+        /// Its name.
+        name: &'a str,
+        /// Its type: [`khz_tlog::Type::decode`] reads it.
+        schema: &'a [u8],
+    },
+    /// A sample.
+    Sample {
+        /// The record's number.
+        record: u64,
+        /// Its time, µs since the Unix epoch.
+        time_us: i64,
+        /// Its bytes: [`khz_tlog::Value::read`] decodes them.
+        payload: &'a [u8],
+    },
 }
 
 impl<'a> Datagram<'a> {

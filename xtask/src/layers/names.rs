@@ -96,6 +96,12 @@ const FORBIDDEN: &[Forbidden] = &[
         why: "a log is exported without knowing robots",
     },
     Forbidden {
+        who: &["crates/view"],
+        but: &[],
+        what: &["khz_robot", "khz_emu", "khz_wire", "khz_link", "khz_servo", "libc"],
+        why: "a viewer knows records by their schemas, in a process of its own",
+    },
+    Forbidden {
         who: &["crates/record"],
         but: &[],
         what: &["khz_wire", "khz_link", "khz_emu", "khz_robot"],

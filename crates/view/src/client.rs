@@ -1,0 +1,224 @@
+//! A websocket client and its thread: what it says is answered, what is for it is sent, and nobody waits for it.
+
+use crate::hub::Hub;
+use crate::page::PageClient;
+use crate::peer::{Notices, Peer, Queued, Reply};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::ErrorKind;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+use tungstenite::protocol::{Role, WebSocketConfig};
+use tungstenite::{Error, Message, WebSocket};
+
+/// The largest message of a client.
+pub(crate) const MAX_MESSAGE: usize = 64 << 10;
+/// How many bytes are handed to the system at once.
+const BATCH: usize = 256 << 10;
+/// How many messages of a client are read before it is its turn to be sent something.
+const MAX_HEARD: usize = 64;
+/// How long a client that got messages is left alone, so that not every message costs a system call.
+const REST: Duration = Duration::from_millis(8);
+/// When a client is asked whether it is still there, and when it is not.
+const PING: Duration = Duration::from_secs(10);
+const GONE: Duration = Duration::from_secs(40);
+
+/// One of the languages that clients speak. What it is told comes from outside: anything may be in it.
+pub(crate) trait Speaker {
+    /// What a client is told first.
+    fn begin(&mut self, hub: &Hub) -> Vec<Reply>;
+    fn hear_text(&mut self, text: &str, hub: &Hub) -> Vec<Reply>;
+    fn hear_binary(&mut self, bytes: &[u8], hub: &Hub) -> Vec<Reply>;
+    fn notice(&mut self, notices: Notices, hub: &Hub) -> Vec<Reply>;
+    /// A message of a channel, as this client gets it.
+    fn message(&mut self, message: &Queued) -> Option<Vec<u8>>;
+}
+
+impl Speaker for PageClient {
+    fn begin(&mut self, _: &Hub) -> Vec<Reply> {
+        Vec::new()
+    }
+
+    fn hear_text(&mut self, text: &str, hub: &Hub) -> Vec<Reply> {
+        self.hear(text, hub)
+    }
+
+    fn hear_binary(&mut self, _: &[u8], _: &Hub) -> Vec<Reply> {
+        Vec::new()
+    }
+
+    /// The page asks for everything else.
+    fn notice(&mut self, notices: Notices, _: &Hub) -> Vec<Reply> {
+        notices.answers.iter().flat_map(|(id, answer)| self.answered(*id, answer)).collect()
+    }
+
+    fn message(&mut self, _: &Queued) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+/// Serves a client until it leaves. `behind` is what came behind its request.
+pub(crate) fn converse(
+    stream: TcpStream,
+    behind: Vec<u8>,
+    hub: &Hub,
+    peer: &Peer,
+    mut speaker: Box<dyn Speaker>,
+) -> Result<(), Error> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MAX_MESSAGE))
+        .max_frame_size(Some(MAX_MESSAGE))
+        .read_buffer_size(8 << 10)
+        .write_buffer_size(64 << 10)
+        .max_write_buffer_size(64 << 20);
+    let socket = WebSocket::from_partially_read(stream, behind, Role::Server, Some(config));
+    let now = Instant::now();
+    let mut line = Line { socket, is_blocked: false, heard: now, pinged: now, sent: None };
+    line.say(speaker.begin(hub))?;
+    let mut messages = Vec::new();
+    while !peer.is_over() {
+        hub.expire();
+        if !line.is_blocked {
+            line.send(peer, speaker.as_mut(), hub, &mut messages)?;
+        }
+        if !line.is_blocked {
+            line.hear(speaker.as_mut(), hub)?;
+        }
+        line.check()?;
+        line.wait(peer)?;
+    }
+    line.socket.close(None)?;
+    line.flush()
+}
+
+struct Line {
+    socket: WebSocket<TcpStream>,
+    /// The system takes no more: nothing is sent or read until it does.
+    is_blocked: bool,
+    heard: Instant,
+    pinged: Instant,
+    /// When messages were sent last.
+    sent: Option<Instant>,
+}
+
+impl Line {
+    fn say(&mut self, replies: Vec<Reply>) -> Result<(), Error> {
+        for reply in replies {
+            self.write(match reply {
+                Reply::Text(text) => Message::text(text),
+                Reply::Binary(bytes) => Message::binary(bytes),
+            })?;
+        }
+        self.flush()
+    }
+
+    fn send(
+        &mut self,
+        peer: &Peer,
+        speaker: &mut dyn Speaker,
+        hub: &Hub,
+        messages: &mut Vec<Queued>,
+    ) -> Result<(), Error> {
+        peer.silence();
+        let notices = peer.notices();
+        if notices != Notices::default() {
+            self.say(speaker.notice(notices, hub))?;
+        }
+        if self.is_blocked || self.rest().is_some() {
+            return Ok(());
+        }
+        peer.take(BATCH, messages);
+        self.sent = (!messages.is_empty()).then(Instant::now);
+        for message in messages.drain(..) {
+            if let Some(bytes) = speaker.message(&message) {
+                self.write(Message::binary(bytes))?;
+            }
+        }
+        self.flush()
+    }
+
+    fn hear(&mut self, speaker: &mut dyn Speaker, hub: &Hub) -> Result<(), Error> {
+        for _ in 0..MAX_HEARD {
+            let message = match self.socket.read() {
+                Err(error) if would_block(&error) => return Ok(()),
+                message => message?,
+            };
+            self.heard = Instant::now();
+            let replies = match message {
+                Message::Text(text) => speaker.hear_text(&text, hub),
+                Message::Binary(bytes) => speaker.hear_binary(&bytes, hub),
+                // Pings are answered within, and a close is an error of the next read.
+                _ => Vec::new(),
+            };
+            self.say(replies)?;
+            if self.is_blocked {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks a silent client whether it is there, and gives up one that is not.
+    fn check(&mut self) -> Result<(), Error> {
+        if self.heard.elapsed() > GONE {
+            return Err(Error::Io(ErrorKind::TimedOut.into()));
+        }
+        if !self.is_blocked && self.heard.elapsed() > PING && self.pinged.elapsed() > PING {
+            self.pinged = Instant::now();
+            self.write(Message::Ping(Vec::new().into()))?;
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the client, for something new for it, or a second.
+    fn wait(&mut self, peer: &Peer) -> Result<(), Error> {
+        let rest = self.rest();
+        let side = if self.is_blocked { PollFlags::OUT } else { PollFlags::IN };
+        let bell = peer.bell();
+        let mut fds = [PollFd::new(self.socket.get_ref(), side), PollFd::new(&bell, PollFlags::IN)];
+        // Who rests or cannot be sent anything is not woken by what is new.
+        let count = if self.is_blocked || rest.is_some() { 1 } else { 2 };
+        let nanos = rest.unwrap_or(Duration::from_secs(1)).as_nanos().min(1_000_000_000) as i64;
+        let timeout = Timespec { tv_sec: nanos / 1_000_000_000, tv_nsec: nanos % 1_000_000_000 };
+        match poll(&mut fds[..count], Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Error::Io(error.into())),
+        }
+        if self.is_blocked && fds[0].revents().intersects(PollFlags::OUT | PollFlags::ERR | PollFlags::HUP) {
+            self.is_blocked = false;
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// How long it is left alone yet.
+    fn rest(&self) -> Option<Duration> {
+        self.sent.and_then(|sent| REST.checked_sub(sent.elapsed()))
+    }
+
+    fn write(&mut self, message: Message) -> Result<(), Error> {
+        let result = self.socket.write(message);
+        self.note(result)
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        let result = self.socket.flush();
+        self.note(result)
+    }
+
+    /// What the system did not take is kept, and sent when it does.
+    fn note(&mut self, result: Result<(), Error>) -> Result<(), Error> {
+        match result {
+            Err(error) if would_block(&error) => self.is_blocked = true,
+            Ok(()) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+fn would_block(error: &Error) -> bool {
+    matches!(error, Error::Io(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted))
+}

@@ -1,0 +1,430 @@
+//! Where everything meets: what the robot sends, what clients want of it, and what they ask of the robot.
+
+use crate::control::{Answer, Ask, Parameter, Robot, Teleop, answer, parameters};
+use crate::peer::Peer;
+use crate::store::Store;
+use khz_record::{Datagram, Message};
+use khz_tlog::{Type, Value};
+use serde_json::json;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How many records a run may have, and how many bytes of names and schemas.
+const MAX_RECORDS: usize = 256;
+const MAX_SCHEMAS: usize = 2 << 20;
+/// How many requests of one client may wait for an answer, and how long they do.
+const MAX_PENDING: usize = 64;
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A robot's run as this server knows it. All of it can be used from any thread.
+///
+/// Whoever needs the store and something else asks for them one after the other: while the store is held no sample comes
+/// in.
+#[derive(Debug)]
+pub struct Hub {
+    state: Mutex<State>,
+    store: Mutex<Store>,
+    started: Instant,
+    next_client: AtomicU64,
+    next_request: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    run: Run,
+    /// The number the sender gives a record, and its place in `records`.
+    numbers: HashMap<u64, usize>,
+    records: Vec<Known>,
+    schema_bytes: usize,
+    /// The number after the last datagram's.
+    next_datagram: Option<u64>,
+    parameters: Vec<Parameter>,
+    clients: BTreeMap<u64, Arc<Peer>>,
+    robot: Option<Arc<Robot>>,
+    pending: BTreeMap<u64, Pending>,
+    counts: Counts,
+}
+
+/// A record of the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Known {
+    /// Its name.
+    pub name: String,
+    /// What its samples are.
+    pub ty: Type,
+    /// The newest sample: its time, µs since the Unix epoch, and its bytes.
+    pub latest: Option<(i64, Vec<u8>)>,
+    /// How many samples have come.
+    pub samples: u64,
+}
+
+/// How a run stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    /// The number its recorder drew; none before the first datagram.
+    pub session: Option<u64>,
+    /// When the last datagram came, by [`Hub::now_us`].
+    pub heard_us: Option<u64>,
+    /// The robot has ended it.
+    pub is_over: bool,
+    /// Requests reach the robot.
+    pub is_controllable: bool,
+}
+
+/// What became of everything received from the robot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Samples taken in.
+    pub samples: u64,
+    /// Datagrams that never came.
+    pub lost: u64,
+    /// Datagrams and messages that cannot be read, or go beyond a limit.
+    pub refused: u64,
+    /// Samples whose schema has not come yet.
+    pub unknown: u64,
+    /// Samples that do not fit their schema.
+    pub unfit: u64,
+}
+
+#[derive(Debug)]
+struct Pending {
+    client: Arc<Peer>,
+    since: Instant,
+}
+
+impl Default for Hub {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            store: Mutex::default(),
+            started: Instant::now(),
+            next_client: AtomicU64::new(1),
+            next_request: AtomicU64::new(1),
+        }
+    }
+}
+
+/// What clients use.
+impl Hub {
+    /// The history. Hold it briefly.
+    pub fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How the run stands.
+    pub fn run(&self) -> Run {
+        let state = self.state();
+        Run { is_controllable: state.robot.is_some() && !state.run.is_over, ..state.run }
+    }
+
+    /// The records so far, each with its newest sample.
+    pub fn records(&self) -> Vec<Known> {
+        self.state().records.clone()
+    }
+
+    /// The newest sample of a record: its time, its type and its bytes.
+    pub fn latest(&self, name: &str) -> Option<(i64, Type, Vec<u8>)> {
+        let state = self.state();
+        let record = state.records.iter().find(|record| record.name == name)?;
+        let (time_us, payload) = record.latest.clone()?;
+        Some((time_us, record.ty.clone(), payload))
+    }
+
+    /// The robot's parameters with the values in force.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        self.state().parameters.clone()
+    }
+
+    /// What became of everything received.
+    pub fn counts(&self) -> Counts {
+        self.state().counts
+    }
+
+    /// The clients: who they are, and how many messages each has lost.
+    pub fn clients(&self) -> Vec<(String, u64)> {
+        self.state().clients.values().map(|client| (client.by.clone(), client.lost())).collect()
+    }
+
+    /// This server's clock, µs.
+    pub fn now_us(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Asks something of the robot. Returns the number of the request, which will come back with the answer.
+    ///
+    /// # Errors
+    /// Why the robot cannot be asked.
+    pub fn ask(&self, client: &Arc<Peer>, ask: &Ask) -> Result<u64, String> {
+        let mut state = self.state();
+        let robot = state.robot()?;
+        if state.pending.values().filter(|pending| pending.client.id == client.id).count() >= MAX_PENDING {
+            return Err(format!("{MAX_PENDING} requests wait for an answer already"));
+        }
+        let id = self.next_request.fetch_add(1, Ordering::Relaxed);
+        robot.send(&ask.json(id, &client.by))?;
+        state.pending.insert(id, Pending { client: client.clone(), since: Instant::now() });
+        Ok(id)
+    }
+
+    /// Passes on what steers the robot. `now_us` is the newest time of [`now_us`](Self::now_us) that the operator's side
+    /// had received when it was decided: the input is at least as old as that. One in the future is none.
+    ///
+    /// # Errors
+    /// Why it does not reach the robot.
+    pub fn steer(&self, client: &Peer, teleop: &Teleop, now_us: u64) -> Result<(), String> {
+        let age_us = self.now_us().checked_sub(now_us).ok_or("the input is from the future")?;
+        let robot = self.state().robot()?;
+        robot.send(&teleop.json(&client.by, age_us as f64 / 1000.0))
+    }
+
+    pub(crate) fn join(&self, by: String) -> std::io::Result<Arc<Peer>> {
+        let client = Arc::new(Peer::new(self.next_client.fetch_add(1, Ordering::Relaxed), by)?);
+        self.state().clients.insert(client.id, client.clone());
+        Ok(client)
+    }
+
+    pub(crate) fn leave(&self, client: &Peer) {
+        let mut state = self.state();
+        state.clients.remove(&client.id);
+        state.pending.retain(|_, pending| pending.client.id != client.id);
+    }
+
+    pub(crate) fn client_count(&self) -> usize {
+        self.state().clients.len()
+    }
+
+    /// Ends every client.
+    pub(crate) fn close(&self) {
+        self.state().clients.values().for_each(|client| client.close());
+    }
+
+    /// Answers requests that the robot has not.
+    pub(crate) fn expire(&self) {
+        let mut state = self.state();
+        let old: Vec<u64> = state
+            .pending
+            .iter()
+            .filter(|(_, pending)| pending.since.elapsed() >= PATIENCE)
+            .map(|(id, _)| *id)
+            .collect();
+        let silent = || Answer::Refused(format!("the robot did not answer within {} s", PATIENCE.as_secs()));
+        old.into_iter().for_each(|id| state.answered(id, silent()));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What comes from the robot.
+impl Hub {
+    /// Requests can be sent to `robot` from now on.
+    pub fn connect(&self, robot: Robot) {
+        self.state().robot = Some(Arc::new(robot));
+    }
+
+    /// Takes in a datagram of samples or answers. Whatever is wrong with it is counted.
+    pub fn datagram(&self, bytes: &[u8]) {
+        if bytes.first() == Some(&b'{') {
+            let mut state = self.state();
+            match answer(bytes) {
+                Some((id, answer)) => state.answered(id, answer),
+                None => state.counts.refused += 1,
+            }
+            return;
+        }
+        let Some(datagram) = Datagram::read(bytes) else {
+            self.state().counts.refused += 1;
+            return;
+        };
+        let mut taken = Vec::new();
+        let is_new = self.state().take_in(&datagram, self.now_us(), &mut taken);
+        // One lock after the other: a client that searches the store delays nobody who only wants the newest.
+        let mut store = self.store();
+        if is_new {
+            *store = Store::default();
+        }
+        for (record, message) in taken {
+            match message {
+                Message::Schema { name, schema, .. } => {
+                    if let Ok(ty) = Type::decode(schema) {
+                        store.declare(record, name, &ty);
+                    }
+                }
+                Message::Sample { time_us, payload, .. } => store.sample(record, time_us, payload),
+            }
+        }
+    }
+
+    /// The robot sends nothing any more.
+    pub fn end(&self) {
+        self.state().end();
+    }
+}
+
+impl State {
+    fn robot(&self) -> Result<Arc<Robot>, String> {
+        match &self.robot {
+            _ if self.run.is_over => Err("the run has ended".into()),
+            Some(robot) => Ok(robot.clone()),
+            None => Err(
+                "this viewer only receives what the robot sends; use the one that `khz run --view` starts"
+                    .into(),
+            ),
+        }
+    }
+
+    /// Takes in what concerns the present, and lists what the store wants, with its place among the records. Returns
+    /// whether another run has begun.
+    fn take_in<'a>(
+        &mut self,
+        datagram: &Datagram<'a>,
+        now_us: u64,
+        taken: &mut Vec<(usize, Message<'a>)>,
+    ) -> bool {
+        let is_new = self.run.session != Some(datagram.session);
+        if is_new {
+            self.begin(datagram.session);
+        }
+        self.run.heard_us = Some(now_us);
+        let expected = self.next_datagram.unwrap_or(datagram.number);
+        self.counts.lost += datagram.number.saturating_sub(expected);
+        self.next_datagram = Some(datagram.number.saturating_add(1).max(expected));
+        let mut messages = 0;
+        for message in *datagram {
+            messages += 1;
+            match message {
+                Ok(message @ Message::Schema { record, name, schema }) => {
+                    if let Some(place) = self.declare(record, name, schema) {
+                        taken.push((place, message));
+                    }
+                }
+                Ok(message @ Message::Sample { record, time_us, payload }) => {
+                    if let Some(place) = self.sample(record, time_us, payload) {
+                        taken.push((place, message));
+                    }
+                }
+                Err(_) => self.counts.refused += 1,
+            }
+        }
+        if messages == 0 {
+            self.end();
+        }
+        is_new
+    }
+
+    fn begin(&mut self, session: u64) {
+        self.run = Run { session: Some(session), ..Run::default() };
+        self.numbers.clear();
+        self.records.clear();
+        self.parameters.clear();
+        (self.schema_bytes, self.next_datagram) = (0, None);
+        self.clients.values().for_each(|client| client.notify(|notices| notices.run = true));
+    }
+
+    /// The place of a record that is new.
+    fn declare(&mut self, record: u64, name: &str, schema: &[u8]) -> Option<usize> {
+        if self.numbers.contains_key(&record) {
+            return None;
+        }
+        let bytes = self.schema_bytes + name.len() + schema.len();
+        let ty =
+            Type::decode(schema).ok().filter(|_| self.records.len() < MAX_RECORDS && bytes <= MAX_SCHEMAS);
+        let Some(ty) = ty else {
+            self.counts.refused += 1;
+            return None;
+        };
+        self.schema_bytes = bytes;
+        let place = self.records.len();
+        self.records.push(Known { name: name.to_owned(), ty, latest: None, samples: 0 });
+        self.numbers.insert(record, place);
+        self.clients.values().for_each(|client| client.notify(|notices| notices.channels = true));
+        Some(place)
+    }
+
+    /// The place of the record of a sample that fits it and was not known yet.
+    fn sample(&mut self, record: u64, time_us: i64, payload: &[u8]) -> Option<usize> {
+        let Some(place) = self.numbers.get(&record).copied() else {
+            self.counts.unknown += 1;
+            return None;
+        };
+        let known = &mut self.records[place];
+        let Ok(value) = Value::read(&known.ty, payload) else {
+            self.counts.unfit += 1;
+            return None;
+        };
+        // Records that are there once are sent again, for receivers that came late.
+        if known.samples == 1
+            && known.latest.as_ref().is_some_and(|(time, bytes)| *time == time_us && bytes == payload)
+        {
+            return None;
+        }
+        self.counts.samples += 1;
+        known.samples += 1;
+        let changed = match known.name.as_str() {
+            "parameters" => value.at("text").and_then(|text| match text {
+                Value::String(text) => Some(Change::All(parameters(text))),
+                _ => None,
+            }),
+            "parameter" => match (value.at("name"), value.at("value").and_then(|value| value.number())) {
+                (Some(Value::String(name)), Some(value)) => Some(Change::One(name.to_owned(), value)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let (time, bytes) = known.latest.get_or_insert_default();
+        *time = time_us;
+        bytes.clear();
+        bytes.extend_from_slice(payload);
+        changed.into_iter().for_each(|change| self.change(change));
+        Some(place)
+    }
+
+    fn change(&mut self, change: Change) {
+        let changed = match change {
+            Change::All(all) => {
+                self.parameters = all;
+                0..self.parameters.len()
+            }
+            Change::One(name, value) => {
+                let Some(at) = self.parameters.iter().position(|known| known.name == name) else { return };
+                self.parameters[at].value = Some(value);
+                at..at + 1
+            }
+        };
+        for client in self.clients.values() {
+            client.notify(|notices| notices.parameters.extend(changed.clone()));
+        }
+    }
+
+    fn answered(&mut self, id: u64, answer: Answer) {
+        if let Some(pending) = self.pending.remove(&id) {
+            pending.client.notify(|notices| notices.answers.push((id, answer)));
+        }
+    }
+
+    fn end(&mut self) {
+        self.run.is_over = true;
+        let waiting: Vec<u64> = self.pending.keys().copied().collect();
+        waiting.into_iter().for_each(|id| self.answered(id, Answer::Refused("the run has ended".into())));
+    }
+}
+
+enum Change {
+    All(Vec<Parameter>),
+    One(String, f64),
+}
+
+/// What an answer looks like to a page: as the robot's, with the number of the request.
+impl Answer {
+    /// As JSON.
+    pub fn json(&self, id: u64) -> String {
+        match self {
+            Self::Done(tick) => json!({ "id": id, "done": true, "tick": tick }),
+            Self::Refused(why) => json!({ "id": id, "refused": why }),
+        }
+        .to_string()
+    }
+}

@@ -1,0 +1,210 @@
+//! The port: who may connect gets a thread, and either the page or a websocket.
+
+use crate::access::Access;
+use crate::client::{Speaker, converse};
+use crate::http::{self, MAX_HEAD, PAGE, Request, Status};
+use crate::hub::Hub;
+use crate::page::{self, PageClient};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The port that PlotJuggler, Foxglove and `khz param` try first.
+pub const PORT: u16 = 8765;
+/// How many clients there may be, and how many connections that have not said yet what they want.
+const MAX_CLIENTS: usize = 64;
+const MAX_NEW: usize = 32;
+/// How long a request's head may take.
+const HEAD_TIME: Duration = Duration::from_secs(5);
+
+/// A server that does not answer yet.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    at: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    access: Access,
+    hub: Arc<Hub>,
+    new: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+impl Server {
+    /// Takes an address. With port 0 it is 8765, or a free one if that is taken.
+    ///
+    /// # Errors
+    /// When the address cannot be had, or others can reach it and `access` has no token.
+    pub fn bind(at: &SocketAddr, access: Access, hub: Arc<Hub>) -> io::Result<Self> {
+        if !at.ip().is_loopback() && access.token().is_none() {
+            return Err(io::Error::other("a server that others can reach needs a token"));
+        }
+        let listener = match at.port() {
+            0 => TcpListener::bind((at.ip(), PORT)).or_else(|_| TcpListener::bind(at))?,
+            _ => TcpListener::bind(at)?,
+        };
+        let at = listener.local_addr()?;
+        let (new, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Ok(Self { listener, at, shared: Arc::new(Shared { access, hub, new, is_over }) })
+    }
+
+    /// Where it is.
+    pub fn at(&self) -> SocketAddr {
+        self.at
+    }
+
+    /// The page's address, with the token if it needs one. A server at every address of this computer is named by
+    /// `name`.
+    pub fn link(&self, name: &str) -> String {
+        let host = match self.at.ip() {
+            ip if ip.is_unspecified() => name.to_owned(),
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        let token = self.shared.access.token().map(|token| format!("?token={token}")).unwrap_or_default();
+        format!("http://{host}:{}/{token}", self.at.port())
+    }
+
+    /// Begins to answer.
+    ///
+    /// # Errors
+    /// When there can be no thread.
+    pub fn start(self) -> io::Result<Serving> {
+        let Self { listener, at, shared } = self;
+        let of_thread = shared.clone();
+        let thread = std::thread::Builder::new()
+            .name("khz-view".into())
+            .spawn(move || accept(&listener, &of_thread))?;
+        Ok(Serving { at, shared, thread: Some(thread) })
+    }
+}
+
+/// A server that answers until this is dropped.
+#[derive(Debug)]
+pub struct Serving {
+    at: SocketAddr,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        // Wakes the thread that waits for connections.
+        let ip = if self.at.ip().is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { self.at.ip() };
+        let _ = TcpStream::connect_timeout(&(ip, self.at.port()).into(), Duration::from_secs(1));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        self.shared.hub.close();
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    for stream in listener.incoming() {
+        if shared.is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        let Ok(stream) = stream else {
+            // No file descriptor left: there will be.
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
+        };
+        if shared.new.fetch_add(1, Ordering::Relaxed) >= MAX_NEW {
+            shared.new.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let of_thread = shared.clone();
+        let serve = move || {
+            let admitted = admit(&stream, &of_thread);
+            of_thread.new.fetch_sub(1, Ordering::Relaxed);
+            if let Some((request, behind)) = admitted {
+                upgrade(stream, &request, behind, &of_thread);
+            }
+        };
+        if std::thread::Builder::new().name("khz-view-client".into()).spawn(serve).is_err() {
+            shared.new.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Answers a request for the page, and returns one for a websocket with what came behind it.
+fn admit(mut stream: &TcpStream, shared: &Shared) -> Option<(Request, Vec<u8>)> {
+    let answer = match read_head(stream) {
+        Ok(Some((request, behind))) => match shared.access.check(&request) {
+            Ok(()) if request.is_upgrade() => return Some((request, behind)),
+            Ok(()) => http::serve(&request, page::HTML).unwrap_or_else(|status| status.answer()),
+            Err(status) => status.answer(),
+        },
+        Ok(None) => return None,
+        Err(status) => status.answer(),
+    };
+    // Who is gone needs no answer.
+    let _ = stream.set_write_timeout(Some(HEAD_TIME));
+    let _ = stream.write_all(&answer);
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    drain(stream);
+    None
+}
+
+/// Reads on for a moment: a connection closed with bytes unread is reset, and the answer lost.
+fn drain(mut stream: &TcpStream) {
+    let _ = stream.set_read_timeout(Some(Duration::from_millis(200)));
+    let mut rest = [0; 4096];
+    for _ in 0..16 {
+        if !matches!(stream.read(&mut rest), Ok(1..)) {
+            return;
+        }
+    }
+}
+
+/// Reads a request's head, and what came behind it. Nothing if the client left or takes too long.
+fn read_head(mut stream: &TcpStream) -> Result<Option<(Request, Vec<u8>)>, Status> {
+    let deadline = Instant::now() + HEAD_TIME;
+    let (mut head, mut part) = (Vec::new(), [0; 1024]);
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
+            return Ok(None);
+        }
+        let Ok(len @ 1..) = stream.read(&mut part) else { return Ok(None) };
+        head.extend_from_slice(&part[..len]);
+        if let Some((request, end)) = Request::parse(&head)? {
+            return Ok(Some((request, head.split_off(end))));
+        }
+        debug_assert!(head.len() < MAX_HEAD);
+    }
+}
+
+/// Makes the connection a websocket and serves it to its end.
+fn upgrade(mut stream: TcpStream, request: &Request, behind: Vec<u8>, shared: &Shared) {
+    let _ = stream.set_write_timeout(Some(HEAD_TIME));
+    let agreed = request.accept().and_then(|accept| Ok((accept, request.protocol()?)));
+    let (accept, protocol) = match agreed {
+        Ok(agreed) => agreed,
+        Err(status) => {
+            let _ = stream.write_all(&status.answer());
+            return;
+        }
+    };
+    if shared.hub.client_count() >= MAX_CLIENTS {
+        let full = http::answer("503 Service Unavailable", "text/plain", "too many clients\n", true);
+        let _ = stream.write_all(&full);
+        return;
+    }
+    let Ok(from) = stream.peer_addr() else { return };
+    let what = if protocol == PAGE { "page" } else { "foxglove" };
+    let Ok(peer) = shared.hub.join(format!("{what} {from}")) else { return };
+    if stream.write_all(http::upgraded(&accept, protocol).as_bytes()).is_ok() {
+        let speaker: Box<dyn Speaker> = Box::new(PageClient::new(peer.clone()));
+        // Whatever ended it, the client knows.
+        let _ = converse(stream, behind, &shared.hub, &peer, speaker);
+    }
+    shared.hub.leave(&peer);
+}
