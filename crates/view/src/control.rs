@@ -49,6 +49,17 @@ pub enum Kind {
     Boolean,
 }
 
+impl Kind {
+    /// Its name in the record `parameters`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Float => "float",
+            Self::Integer => "integer",
+            Self::Boolean => "boolean",
+        }
+    }
+}
+
 fn number_or_truth<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
     Ok(number(&Value::deserialize(from)?))
 }

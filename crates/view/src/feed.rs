@@ -2,7 +2,9 @@
 
 use crate::control::Robot;
 use crate::hub::Hub;
+use khz_tlog::Reader;
 use rustix::net::{RecvFlags, recv};
+use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -54,4 +56,23 @@ pub fn udp(socket: &UdpSocket, hub: &Hub) -> io::Result<()> {
             hub.datagram(&buffer[..len]);
         }
     }
+}
+
+/// Takes in a finished log, as far as it can be read.
+///
+/// # Errors
+/// When it is no log.
+pub fn log(file: File, hub: &Hub) -> Result<(), khz_tlog::Error> {
+    let mut reader = Reader::open(file)?;
+    loop {
+        match reader.next() {
+            Ok(Some(item)) => {
+                hub.item(item.record, item.time_us.unwrap_or(0), item.payload);
+            }
+            Ok(None) => break,
+            Err(error) => _ = reader.step_over(error)?,
+        }
+    }
+    hub.end();
+    Ok(())
 }

@@ -9,6 +9,8 @@ pub(crate) const MAX_HEAD: usize = 8192;
 const MAX_HEADERS: usize = 64;
 /// The subprotocol of our own page.
 pub(crate) const PAGE: &str = "khz.page.v1";
+/// The subprotocol of programs that ask for parameters and set them.
+pub(crate) const ASK: &str = "khz.ask.v1";
 /// The names of Foxglove's protocol: the present one, and the one of older clients.
 pub(crate) const FOXGLOVE: [&str; 2] = ["foxglove.sdk.v1", "foxglove.websocket.v1"];
 
@@ -87,8 +89,8 @@ impl Request {
     /// The protocol to speak: the first of those offered that is known here.
     pub fn protocol(&self) -> Result<&str, Status> {
         let mut offered = self.listed("sec-websocket-protocol");
-        offered.find(|name| *name == PAGE || FOXGLOVE.contains(name)).ok_or_else(|| {
-            let known = [PAGE].into_iter().chain(FOXGLOVE).collect::<Vec<_>>().join(", ");
+        offered.find(|name| [PAGE, ASK].contains(name) || FOXGLOVE.contains(name)).ok_or_else(|| {
+            let known = [PAGE, ASK].into_iter().chain(FOXGLOVE).collect::<Vec<_>>().join(", ");
             Status::BadRequest(format!("sec-websocket-protocol must be one of {known}"))
         })
     }

@@ -4,7 +4,7 @@ use crate::control::{Answer, Ask, Parameter, Robot, Teleop, answer, parameters};
 use crate::peer::Peer;
 use crate::store::Store;
 use khz_record::{Datagram, Message};
-use khz_tlog::{Type, Value};
+use khz_tlog::{RecordInfo, Type, Value};
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -258,6 +258,21 @@ impl Hub {
         }
     }
 
+    /// Takes in a sample of a log, whose records are numbered by their places.
+    pub(crate) fn item(&self, record: &RecordInfo, time_us: i64, payload: &[u8]) {
+        let mut state = self.state();
+        let is_new = state.declare_type(record.position(), record.name(), || Some(record.ty().clone()), 0);
+        let taken = state.sample(record.position(), time_us, payload);
+        drop(state);
+        let mut store = self.store();
+        if let Some(place) = is_new {
+            store.declare(place, record.name(), record.ty());
+        }
+        if let Some(place) = taken {
+            store.sample(place, time_us, payload);
+        }
+    }
+
     /// The robot sends nothing any more.
     pub fn end(&self) {
         self.state().end();
@@ -267,7 +282,7 @@ impl Hub {
 impl State {
     fn robot(&self) -> Result<Arc<Robot>, String> {
         match &self.robot {
-            _ if self.run.is_over => Err("the run has ended".into()),
+            Some(_) if self.run.is_over => Err("the run has ended".into()),
             Some(robot) => Ok(robot.clone()),
             None => Err(
                 "this viewer only receives what the robot sends; use the one that `khz run --view` starts"
@@ -326,12 +341,21 @@ impl State {
 
     /// The place of a record that is new.
     fn declare(&mut self, record: u64, name: &str, schema: &[u8]) -> Option<usize> {
+        self.declare_type(record, name, || Type::decode(schema).ok(), schema.len())
+    }
+
+    fn declare_type(
+        &mut self,
+        record: u64,
+        name: &str,
+        ty: impl FnOnce() -> Option<Type>,
+        schema_bytes: usize,
+    ) -> Option<usize> {
         if self.numbers.contains_key(&record) {
             return None;
         }
-        let bytes = self.schema_bytes + name.len() + schema.len();
-        let ty =
-            Type::decode(schema).ok().filter(|_| self.records.len() < MAX_RECORDS && bytes <= MAX_SCHEMAS);
+        let bytes = self.schema_bytes + name.len() + schema_bytes;
+        let ty = ty().filter(|_| self.records.len() < MAX_RECORDS && bytes <= MAX_SCHEMAS);
         let Some(ty) = ty else {
             self.counts.refused += 1;
             return None;

@@ -19,6 +19,8 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod ask;
+mod asking;
 mod client;
 pub mod control;
 pub mod feed;
@@ -30,6 +32,7 @@ mod server;
 mod store;
 
 pub use access::Access;
+pub use asking::{AskError, Connection};
 pub use hub::{Counts, Hub, Known, Run};
 pub use page::PageClient;
 pub use peer::{Peer, Reply};

@@ -1,8 +1,9 @@
 //! The port: who may connect gets a thread, and either the page or a websocket.
 
 use crate::access::Access;
+use crate::ask::Asking;
 use crate::client::{Speaker, converse};
-use crate::http::{self, MAX_HEAD, PAGE, Request, Status};
+use crate::http::{self, ASK, MAX_HEAD, PAGE, Request, Status};
 use crate::hub::Hub;
 use crate::page::{self, PageClient};
 use std::io::{self, Read, Write};
@@ -199,10 +200,17 @@ fn upgrade(mut stream: TcpStream, request: &Request, behind: Vec<u8>, shared: &S
         return;
     }
     let Ok(from) = stream.peer_addr() else { return };
-    let what = if protocol == PAGE { "page" } else { "foxglove" };
+    let what = match protocol {
+        PAGE => "page",
+        ASK => "program",
+        _ => "foxglove",
+    };
     let Ok(peer) = shared.hub.join(format!("{what} {from}")) else { return };
     if stream.write_all(http::upgraded(&accept, protocol).as_bytes()).is_ok() {
-        let speaker: Box<dyn Speaker> = Box::new(PageClient::new(peer.clone()));
+        let speaker: Box<dyn Speaker> = match protocol {
+            ASK => Box::new(Asking::new(peer.clone())),
+            _ => Box::new(PageClient::new(peer.clone())),
+        };
         // Whatever ended it, the client knows.
         let _ = converse(stream, behind, &shared.hub, &peer, speaker);
     }

@@ -12,12 +12,14 @@ mod jitter;
 mod log;
 mod new;
 mod output;
+mod param;
 mod progress;
 mod report;
 mod robot_file;
 mod rtt;
 mod run;
 mod text;
+mod view;
 
 use anyhow::Result;
 pub use kilohertz::{ending_signals, stop_on_signal};
@@ -41,9 +43,11 @@ pub enum Command {
     Log(Box<log::Args>),
     Man(completions::ManArgs),
     New(new::Args),
+    Param(param::Args),
     Report(report::Args),
     Rtt(rtt::Args),
-    Run(run::Args),
+    Run(Box<run::Args>),
+    View(Box<view::Args>),
 }
 
 impl Command {
@@ -61,9 +65,11 @@ impl Command {
             Self::Log(args) => log::run(*args),
             Self::Man(args) => completions::man(&args),
             Self::New(args) => new::run(&args),
+            Self::Param(args) => param::run(&args),
             Self::Report(args) => report::run(args),
             Self::Rtt(args) => rtt::run(args),
-            Self::Run(args) => run::run(args),
+            Self::Run(args) => run::run(*args),
+            Self::View(args) => view::run(*args),
         }
     }
 }

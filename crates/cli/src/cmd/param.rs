@@ -1,0 +1,190 @@
+//! `khz param`: a running robot's parameters.
+
+use super::text::name;
+use super::{show, view};
+use anyhow::{Context, Result, anyhow, bail};
+use khz_settings::nearest;
+use khz_view::{AskError, Connection, PORT};
+use serde_json::{Map, Value};
+use std::fmt::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+
+/// List, read and set the parameters of a robot that runs with `khz run --view`.
+///
+/// Exit codes: 0 done, 1 the robot refused, 2 bad input or nobody there.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz param list
+  khz param get kp_scale
+  khz param set kp_scale=0.4 kd_scale=0.8          both in the same tick, or none
+  khz param list --at 192.168.1.7:8765 --token 3f…")]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+    /// Where the live view is
+    #[arg(long, global = true, value_name = "ADDR[:PORT]", value_parser = view::address, default_value_t = usual())]
+    at: SocketAddr,
+    /// The token in the link of the live view, if it has one
+    #[arg(long, global = true)]
+    token: Option<String>,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Show all parameters with their values, units and ranges
+    List {
+        /// Print a JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the value of a parameter: that of the last tick that took one
+    Get {
+        /// The parameter
+        name: String,
+    },
+    /// Set parameters, all or none of them, at the start of one tick
+    Set {
+        /// What to set
+        #[arg(required = true, value_name = "NAME=VALUE", value_parser = assignment)]
+        values: Vec<(String, Value)>,
+    },
+}
+
+fn usual() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, PORT).into()
+}
+
+/// A name and a number or a truth value.
+fn assignment(text: &str) -> Result<(String, Value), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    let value: Value = serde_json::from_str(value.trim())
+        .map_err(|_| format!("{value} is neither a number nor true or false"))?;
+    match value.is_number() || value.is_boolean() {
+        true => Ok((name.trim().to_owned(), value)),
+        false => Err(format!("{value} is neither a number nor true or false")),
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let at = if args.at.port() == 0 { SocketAddr::new(args.at.ip(), PORT) } else { args.at };
+    let mut connection = Connection::open(at, args.token.as_deref()).map_err(explained)?;
+    match &args.what {
+        What::List { json } => {
+            let all = connection.parameters()?;
+            show(&if *json { serde_json::to_string_pretty(&all)? + "\n" } else { table(&all) })?;
+        }
+        What::Get { name } => show(&format!("{}\n", value(&connection.parameters()?, name)?))?,
+        What::Set { values } => return set(&mut connection, values),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn set(connection: &mut Connection, values: &[(String, Value)]) -> Result<ExitCode> {
+    let mut all = Map::new();
+    for (name, value) in values {
+        if all.insert(name.clone(), value.clone()).is_some() {
+            bail!("{name} is given twice");
+        }
+    }
+    match connection.set(&all) {
+        Ok(Some(tick)) => show(&format!("taken by tick {tick}\n"))?,
+        Ok(None) => show("taken\n")?,
+        Err(AskError::Refused(why)) => {
+            super::tell_line(format_args!("refused: {why}"));
+            return Ok(ExitCode::from(1));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What to do about it.
+fn explained(error: AskError) -> anyhow::Error {
+    match error {
+        AskError::Nobody(..) => {
+            anyhow!("{error}; is the robot running with `khz run --view`? Its link has the address for --at")
+        }
+        error => error.into(),
+    }
+}
+
+fn value<'a>(all: &'a [Value], name: &str) -> Result<&'a Value> {
+    let names: Vec<&str> = all.iter().filter_map(|one| one["name"].as_str()).collect();
+    let found = all.iter().find(|one| one["name"] == name).map(|one| &one["value"]);
+    found.with_context(|| match nearest(name, &names) {
+        Some(near) => format!("no parameter {name}; did you mean {near}?"),
+        None if all.is_empty() => "the robot has no parameters".to_owned(),
+        None => format!("no parameter {name}; there are {}", names.join(", ")),
+    })
+}
+
+fn table(all: &[Value]) -> String {
+    if all.is_empty() {
+        return "the robot has no parameters\n".to_owned();
+    }
+    let text = |one: &Value, key: &str| match &one[key] {
+        Value::String(text) => name(text).into_owned(),
+        Value::Null => "–".to_owned(),
+        other => other.to_string(),
+    };
+    let range = |one: &Value| match one["type"] == "boolean" {
+        true => "true or false".to_owned(),
+        false => format!("{} to {}", text(one, "min"), text(one, "max")),
+    };
+    let head = ["name", "value", "unit", "range", "default", "what it does"].map(str::to_owned);
+    let rows = all.iter().map(|one| {
+        [
+            text(one, "name"),
+            text(one, "value"),
+            text(one, "unit"),
+            range(one),
+            text(one, "default"),
+            text(one, "text"),
+        ]
+    });
+    let rows: Vec<[String; 6]> = std::iter::once(head).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 5] = std::array::from_fn(width);
+    let mut out = String::new();
+    for row in &rows {
+        for (cell, width) in row.iter().zip(widths) {
+            _ = write!(out, "{cell:width$}  ");
+        }
+        _ = writeln!(out, "{}", row[5]);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_are_numbers_or_truth() {
+        assert_eq!(assignment("kp = 0.4"), Ok(("kp".into(), json!(0.4))));
+        assert_eq!(assignment("on=true"), Ok(("on".into(), json!(true))));
+        for bad in ["kp", "kp=", "kp=fast", "kp=[1]", "kp=NaN", "kp=\"1\""] {
+            assert!(assignment(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_that_is_not_there_is_named_with_one_that_is() {
+        let all = [json!({ "name": "kp_scale", "value": 0.5 })];
+        assert_eq!(value(&all, "kp_scale").unwrap(), &json!(0.5));
+        assert!(value(&all, "kp_scal").unwrap_err().to_string().contains("did you mean kp_scale"));
+        assert!(value(&[], "x").unwrap_err().to_string().contains("no parameters"));
+    }
+
+    #[test]
+    fn a_table_has_the_ranges() {
+        let all =
+            [json!({ "name": "kp", "type": "float", "unit": "", "min": 0.0, "max": 1.0, "default": 1.0,
+            "value": 0.5, "text": "stiffness" })];
+        let text = table(&all);
+        assert!(text.contains("kp    0.5           0.0 to 1.0  1.0      stiffness"), "{text}");
+    }
+}

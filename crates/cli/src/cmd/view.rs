@@ -1,0 +1,184 @@
+//! `khz view`: the live view, of a robot elsewhere or of a finished log; and the process that `khz run --view` starts.
+
+use super::{stop_on_signal, tell_line, warn};
+use anyhow::{Context, Result, bail};
+use khz_rt::Setup;
+use khz_view::{Access, Hub, Server, Serving, feed};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::fs::File;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Look at a robot while it runs elsewhere, or at a finished log, in a browser, Foxglove, Lichtblick or PlotJuggler.
+///
+/// `khz run --view` shows a robot that runs here. This shows one that sends what it records by UDP (`log.stream` of its
+/// robot file), or a log. Prints the address of the page; the same address with `ws://` is for the other programs.
+///
+/// Only this computer can connect, unless --at names another address of it; then everybody needs the token in the
+/// printed link. Nothing is encrypted.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz view run.tlog --open
+  khz view --listen 0.0.0.0:7400                   of a robot with log.stream = \"THIS:7400\"
+  khz view --listen 0.0.0.0:7400 --at 0.0.0.0      for other computers: the link has a token")]
+pub struct Args {
+    /// A finished log
+    #[arg(conflicts_with_all = ["listen", "socket"], required_unless_present_any = ["listen", "socket"])]
+    log: Option<PathBuf>,
+    /// The address to receive a robot's samples at, such as 0.0.0.0:7400
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+    #[command(flatten)]
+    at: At,
+    /// The robot is at standard input, and whoever started this reads the link at standard output
+    #[arg(long, hide = true)]
+    socket: bool,
+    /// Stay away from this CPU
+    #[arg(long, hide = true)]
+    not_cpu: Option<u32>,
+}
+
+/// Where the view is served, and to whom.
+#[derive(clap::Args)]
+pub struct At {
+    /// The address to serve the page at; without a port 8765, or a free one if that is taken
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = address, default_value = "127.0.0.1")]
+    at: SocketAddr,
+    /// Open the page in the browser
+    #[arg(long)]
+    open: bool,
+    #[command(flatten)]
+    whom: Whom,
+}
+
+/// Who may connect.
+#[derive(clap::Args)]
+pub struct Whom {
+    /// The token that everybody needs; by default a random one if --at is not this computer alone
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<String>,
+    /// Let pages of this origin connect, too, such as http://localhost:8080; may be given several times
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<String>,
+}
+
+/// After the run nobody but a page that is open keeps the view; one that is loaded anew is away this long at the most.
+const RELOAD: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(100);
+/// What the view says when the run is over and a page is still open.
+const STAYS: &str = "stays";
+
+/// An address, with or without a port.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    let ip = |text: &str| text.trim_matches(['[', ']']).parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0));
+    match text {
+        "localhost" => Ok((Ipv4Addr::LOCALHOST, 0).into()),
+        text => text.parse().or_else(|_| ip(text)).map_err(|_| {
+            "an address is an IP address, with or without a port: 127.0.0.1, 0.0.0.0:8765".to_owned()
+        }),
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    if args.socket {
+        // Whatever its parent was given, the threads of this process are ordinary ones, and away from the loop.
+        let _ = Setup::ordinary().apply();
+        args.not_cpu.into_iter().for_each(stay_away);
+    }
+    let hub = Arc::new(Hub::default());
+    let (serving, link) = args.at.serve(&hub)?;
+    match (&args.listen, &args.log) {
+        _ if args.socket => return of_run(&args, &hub, serving, &link),
+        (Some(listen), _) => receive(*listen, hub.clone())?,
+        (None, Some(log)) => {
+            let cannot = || format!("cannot read {}", log.display());
+            feed::log(File::open(log).with_context(cannot)?, &hub).with_context(cannot)?;
+        }
+        (None, None) => bail!("nothing to show"),
+    }
+    super::show(&format!("{link}\n"))?;
+    args.at.open(&link);
+    let stop = stop_on_signal()?;
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(LOOK);
+    }
+    drop(serving);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Takes in what robots send, on a thread.
+fn receive(listen: SocketAddr, hub: Arc<Hub>) -> Result<()> {
+    let socket = UdpSocket::bind(listen).with_context(|| format!("cannot listen at {listen}"))?;
+    tell_line(format_args!("listening at {}", socket.local_addr()?));
+    std::thread::spawn(move || {
+        if let Err(error) = feed::udp(&socket, &hub) {
+            warn(format_args!("receiving ended: {error}"));
+        }
+    });
+    Ok(())
+}
+
+impl At {
+    fn serve(&self, hub: &Arc<Hub>) -> Result<(Serving, String)> {
+        let token = match &self.whom.token {
+            None if self.at.ip().is_loopback() => None,
+            None => Some(Access::random_token()?),
+            given => given.clone(),
+        };
+        let access = Access::default().with_origins(self.whom.allow_origin.clone());
+        let access = token.into_iter().fold(access, Access::with_token);
+        let server = Server::bind(&self.at, access, hub.clone())
+            .with_context(|| format!("cannot serve at {}", self.at))?;
+        let link = server.link(&rustix::system::uname().nodename().to_string_lossy());
+        Ok((server.start()?, link))
+    }
+
+    /// Opens the page in whatever the desktop opens pages with.
+    fn open(&self, link: &str) {
+        if !self.open {
+            return;
+        }
+        let browser = Command::new("xdg-open").arg(link).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        match browser {
+            Ok(mut browser) => drop(std::thread::spawn(move || browser.wait())),
+            Err(error) => warn(format_args!("cannot open the browser: {error}; the page is at {link}")),
+        }
+    }
+}
+
+/// Shows the run of the process that started this one, until it is over and no page is open any more.
+fn of_run(args: &Args, hub: &Arc<Hub>, serving: Serving, link: &str) -> Result<ExitCode> {
+    let mut out = std::io::stdout();
+    writeln!(out, "{link}")?;
+    out.flush()?;
+    args.at.open(link);
+    feed::socket(std::io::stdin().as_fd().try_clone_to_owned()?, hub)?;
+    let mut left: Option<Instant> = None;
+    if !hub.clients().is_empty() {
+        // Whoever read it may be gone.
+        let _ = writeln!(out, "{STAYS}").and_then(|()| out.flush());
+        while left.is_none_or(|left| left.elapsed() < RELOAD) {
+            left = if hub.clients().is_empty() { left.or_else(|| Some(Instant::now())) } else { None };
+            std::thread::sleep(LOOK);
+        }
+    }
+    drop(serving);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Leaves a CPU to the loop, if there is another.
+fn stay_away(cpu: u32) {
+    let Ok(mut cpus) = sched_getaffinity(None) else { return };
+    if (cpu as usize) < CpuSet::MAX_CPU && cpus.count() > 1 {
+        cpus.unset(cpu as usize);
+        // A view on the loop's CPU costs it little: it has no priority there.
+        let _ = sched_setaffinity(None, &cpus);
+    }
+}

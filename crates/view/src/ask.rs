@@ -1,0 +1,93 @@
+//! A small language for programs that ask and tell little, such as `khz param`: one JSON object for each request and each
+//! answer.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `{"parameters":true}` | `{"parameters":[…]}`: as the record `parameters`, with the values in force |
+//! | `{"set":{"kp_scale":0.4}}` | `{"done":true,"tick":48211}` or `{"refused":"why"}` |
+//! | `{"do":"stop"}`, `{"do":"arm"}` | the same |
+
+use crate::client::Speaker;
+use crate::control::{Answer, Ask, Parameter};
+use crate::hub::Hub;
+use crate::peer::{Notices, Peer, Queued, Reply};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A program that asks.
+pub(crate) struct Asking {
+    me: Arc<Peer>,
+}
+
+impl Asking {
+    pub fn new(me: Arc<Peer>) -> Self {
+        Self { me }
+    }
+
+    /// The answer, unless it is the robot's.
+    fn answer(&self, text: &str, hub: &Hub) -> Result<Option<Value>, String> {
+        let request: Value = serde_json::from_str(text).map_err(|error| format!("no JSON: {error}"))?;
+        if request.get("parameters").is_some() {
+            return Ok(Some(
+                json!({ "parameters": hub.parameters().iter().map(declaration).collect::<Vec<_>>() }),
+            ));
+        }
+        hub.ask(&self.me, &read(&request)?).map(|_| None)
+    }
+}
+
+fn read(request: &Value) -> Result<Ask, String> {
+    match (request.get("set"), request.get("do").and_then(Value::as_str)) {
+        (Some(Value::Object(values)), None) => Ok(Ask::Set(values.clone())),
+        (None, Some("stop")) => Ok(Ask::Stop),
+        (None, Some("arm")) => Ok(Ask::Arm),
+        _ => Err("not understood; one of parameters, set, do".into()),
+    }
+}
+
+/// A parameter as the record `parameters` has it, with the value in force.
+fn declaration(parameter: &Parameter) -> Value {
+    json!({
+        "name": parameter.name,
+        "type": parameter.kind.name(),
+        "unit": parameter.unit,
+        "min": parameter.json(parameter.min),
+        "max": parameter.json(parameter.max),
+        "default": parameter.json(parameter.default),
+        "text": parameter.text,
+        "value": parameter.json(parameter.value),
+    })
+}
+
+fn refused(why: impl Into<String>) -> Reply {
+    Reply::Text(json!({ "refused": why.into() }).to_string())
+}
+
+impl Speaker for Asking {
+    fn begin(&mut self, _: &Hub) -> Vec<Reply> {
+        Vec::new()
+    }
+
+    fn hear_text(&mut self, text: &str, hub: &Hub) -> Vec<Reply> {
+        match self.answer(text, hub) {
+            Ok(answer) => answer.map(|answer| Reply::Text(answer.to_string())).into_iter().collect(),
+            Err(why) => vec![refused(why)],
+        }
+    }
+
+    fn hear_binary(&mut self, _: &[u8], _: &Hub) -> Vec<Reply> {
+        vec![refused("only text is understood")]
+    }
+
+    fn notice(&mut self, notices: Notices, _: &Hub) -> Vec<Reply> {
+        let reply = |answer| match answer {
+            Answer::Done(tick) => Reply::Text(json!({ "done": true, "tick": tick }).to_string()),
+            Answer::Refused(why) => refused(why),
+        };
+        notices.answers.into_iter().map(|(_, answer)| reply(answer)).collect()
+    }
+
+    fn message(&mut self, _: &Queued) -> Option<Vec<u8>> {
+        None
+    }
+}

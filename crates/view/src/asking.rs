@@ -1,0 +1,140 @@
+//! The other end: a program that asks a server for parameters and sets them.
+
+use crate::http::{self, ASK, MAX_HEAD};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+use tungstenite::protocol::Role;
+use tungstenite::{Message, WebSocket};
+
+/// How long a server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why a server could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nobody is there.
+    #[error("no live view at {0}: {1}")]
+    Nobody(SocketAddr, io::Error),
+    /// The server does not want to talk.
+    #[error("the server refused: {0}")]
+    Refused(String),
+    /// The conversation broke off.
+    #[error("the live view does not answer: {0}")]
+    Broken(String),
+}
+
+/// A connection to a server, for programs that ask for parameters and set them.
+pub struct Connection(WebSocket<TcpStream>);
+
+impl Connection {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Nobody is there, or the token is not the right one.
+    pub fn open(at: SocketAddr, token: Option<&str>) -> Result<Self, AskError> {
+        let mut stream =
+            TcpStream::connect_timeout(&at, PATIENCE).map_err(|error| AskError::Nobody(at, error))?;
+        let broken = |error: io::Error| AskError::Broken(error.to_string());
+        stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(broken)?;
+        let mut nonce = [0; 16];
+        rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())
+            .map_err(|error| broken(error.into()))?;
+        let key = STANDARD.encode(nonce);
+        stream.write_all(request(at, token, &key).as_bytes()).map_err(broken)?;
+        let behind = read_answer(&mut stream, &http::accept(&key))?;
+        Ok(Self(WebSocket::from_partially_read(stream, behind, Role::Client, None)))
+    }
+
+    /// The robot's parameters, each as an object with `name`, `type`, `unit`, `min`, `max`, `default`, `text` and `value`.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub fn parameters(&mut self) -> Result<Vec<Value>, AskError> {
+        match self.ask(&json!({ "parameters": true }))?.get_mut("parameters").map(Value::take) {
+            Some(Value::Array(all)) => Ok(all),
+            _ => Err(AskError::Broken("it said something else".into())),
+        }
+    }
+
+    /// Sets parameters, all or none of them. Returns the tick that took them.
+    ///
+    /// # Errors
+    /// The robot refused, or the server does not answer.
+    pub fn set(&mut self, values: &serde_json::Map<String, Value>) -> Result<Option<u64>, AskError> {
+        let answer = self.ask(&json!({ "set": values }))?;
+        match answer.get("refused").and_then(Value::as_str) {
+            Some(why) => Err(AskError::Refused(why.to_owned())),
+            None => Ok(answer.get("tick").and_then(Value::as_u64)),
+        }
+    }
+
+    fn ask(&mut self, request: &Value) -> Result<Value, AskError> {
+        let broken = |error: tungstenite::Error| AskError::Broken(error.to_string());
+        self.0.send(Message::text(request.to_string())).map_err(broken)?;
+        loop {
+            match self.0.read().map_err(broken)? {
+                Message::Text(text) => {
+                    return serde_json::from_str(&text).map_err(|error| AskError::Broken(error.to_string()));
+                }
+                Message::Close(_) => return Err(AskError::Broken("it ended the connection".into())),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn request(at: SocketAddr, token: Option<&str>, key: &str) -> String {
+    // Whatever a token has in it must not become part of the head.
+    let plain = |byte: u8| match byte {
+        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        byte => format!("%{byte:02x}"),
+    };
+    let query = token.map(|token| format!("?token={}", token.bytes().map(plain).collect::<String>()));
+    format!(
+        "GET /{} HTTP/1.1\r\nHost: {at}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Protocol: {ASK}\r\n\r\n",
+        query.unwrap_or_default()
+    )
+}
+
+/// Reads the head of the answer; returns what came behind it.
+fn read_answer(stream: &mut TcpStream, accept: &str) -> Result<Vec<u8>, AskError> {
+    let (mut head, mut part) = (Vec::new(), [0; 1024]);
+    loop {
+        let len = stream.read(&mut part).map_err(|error| AskError::Broken(error.to_string()))?;
+        head.extend_from_slice(&part[..len]);
+        let mut headers = [httparse::EMPTY_HEADER; 32];
+        let mut response = httparse::Response::new(&mut headers);
+        let status = response.parse(&head).map_err(|_| AskError::Broken("it is no live view".into()))?;
+        let httparse::Status::Complete(end) = status else {
+            if len == 0 || head.len() > MAX_HEAD {
+                return Err(AskError::Broken("it is no live view".into()));
+            }
+            continue;
+        };
+        let is_ours = response.headers.iter().any(|header| {
+            header.name.eq_ignore_ascii_case("sec-websocket-accept") && header.value == accept.as_bytes()
+        });
+        return match response.code {
+            Some(101) if is_ours => Ok(head.split_off(end)),
+            Some(101) | None => Err(AskError::Broken("it is no live view".into())),
+            Some(code) => Err(AskError::Refused(why(code, stream, head.split_off(end)))),
+        };
+    }
+}
+
+/// What a refusal says.
+fn why(code: u16, stream: &mut TcpStream, mut body: Vec<u8>) -> String {
+    // As much of it as comes.
+    let _ = stream.take(1024).read_to_end(&mut body);
+    let text = String::from_utf8_lossy(&body);
+    match text.lines().next().map(str::trim) {
+        Some(line) if !line.is_empty() => line.to_owned(),
+        _ => format!("HTTP status {code}"),
+    }
+}
