@@ -1,6 +1,7 @@
 //! Where everything meets: what the robot sends, what clients want of it, and what they ask of the robot.
 
-use crate::control::{Answer, Ask, Parameter, Robot, Teleop, answer, parameters};
+use crate::control::{Answer, Ask, Parameter, Robot, Teleop, answer, number, parameters};
+use crate::foxglove::{Level, Status, Topics};
 use crate::peer::Peer;
 use crate::store::Store;
 use khz_record::{Datagram, Message};
@@ -41,10 +42,13 @@ struct State {
     /// The number after the last datagram's.
     next_datagram: Option<u64>,
     parameters: Vec<Parameter>,
+    /// The tick that took the value in force of each.
+    taken: Vec<u64>,
     clients: BTreeMap<u64, Arc<Peer>>,
     robot: Option<Arc<Robot>>,
     pending: BTreeMap<u64, Pending>,
     counts: Counts,
+    topics: Topics,
 }
 
 /// A record of the run.
@@ -70,7 +74,7 @@ pub struct Run {
     /// The robot has ended it.
     pub is_over: bool,
     /// Requests reach the robot.
-    pub is_controllable: bool,
+    pub can_be_asked: bool,
 }
 
 /// What became of everything received from the robot.
@@ -92,6 +96,7 @@ pub struct Counts {
 struct Pending {
     client: Arc<Peer>,
     since: Instant,
+    ask: Ask,
 }
 
 impl Default for Hub {
@@ -116,7 +121,7 @@ impl Hub {
     /// How the run stands.
     pub fn run(&self) -> Run {
         let state = self.state();
-        Run { is_controllable: state.robot.is_some() && !state.run.is_over, ..state.run }
+        Run { can_be_asked: state.robot.is_some() && !state.run.is_over, ..state.run }
     }
 
     /// The records so far, each with its newest sample.
@@ -164,7 +169,7 @@ impl Hub {
         }
         let id = self.next_request.fetch_add(1, Ordering::Relaxed);
         robot.send(&ask.json(id, &client.by))?;
-        state.pending.insert(id, Pending { client: client.clone(), since: Instant::now() });
+        state.pending.insert(id, Pending { client: client.clone(), since: Instant::now(), ask: ask.clone() });
         Ok(id)
     }
 
@@ -188,7 +193,23 @@ impl Hub {
     pub(crate) fn leave(&self, client: &Peer) {
         let mut state = self.state();
         state.clients.remove(&client.id);
+        state.topics.leave(client);
         state.pending.retain(|_, pending| pending.client.id != client.id);
+    }
+
+    /// Subscribes to a channel. Returns whether there is such a channel.
+    pub(crate) fn subscribe(&self, channel: u64, client: &Arc<Peer>) -> bool {
+        let state = &mut *self.state();
+        state.topics.subscribe(channel, client, &state.records)
+    }
+
+    pub(crate) fn unsubscribe(&self, channel: u64, client: &Peer) {
+        self.state().topics.unsubscribe(channel, client);
+    }
+
+    /// The channels with ids above `above`, as they are advertised, and the highest id.
+    pub(crate) fn advertised(&self, above: u64) -> (Vec<serde_json::Value>, u64) {
+        self.state().topics.advertised(above)
     }
 
     pub(crate) fn client_count(&self) -> usize {
@@ -335,6 +356,7 @@ impl State {
         self.numbers.clear();
         self.records.clear();
         self.parameters.clear();
+        self.topics.clear();
         (self.schema_bytes, self.next_datagram) = (0, None);
         self.clients.values().for_each(|client| client.notify(|notices| notices.run = true));
     }
@@ -364,6 +386,7 @@ impl State {
         let place = self.records.len();
         self.records.push(Known { name: name.to_owned(), ty, latest: None, samples: 0 });
         self.numbers.insert(record, place);
+        self.topics.declare(&self.records);
         self.clients.values().for_each(|client| client.notify(|notices| notices.channels = true));
         Some(place)
     }
@@ -392,10 +415,15 @@ impl State {
                 Value::String(text) => Some(Change::All(parameters(text))),
                 _ => None,
             }),
-            "parameter" => match (value.at("name"), value.at("value").and_then(|value| value.number())) {
-                (Some(Value::String(name)), Some(value)) => Some(Change::One(name.to_owned(), value)),
-                _ => None,
-            },
+            "parameter" => {
+                let number = |field| value.at(field).and_then(|value| value.number());
+                match (value.at("name"), number("value"), number("tick")) {
+                    (Some(Value::String(name)), Some(value), Some(tick)) => {
+                        Some(Change::One(name.to_owned(), value, tick as u64))
+                    }
+                    _ => None,
+                }
+            }
             _ => None,
         };
         let (time, bytes) = known.latest.get_or_insert_default();
@@ -403,6 +431,8 @@ impl State {
         bytes.clear();
         bytes.extend_from_slice(payload);
         changed.into_iter().for_each(|change| self.change(change));
+        let Self { topics, records, counts, clients, .. } = self;
+        topics.sample(place, records, time_us, payload, || about_view(counts, clients));
         Some(place)
     }
 
@@ -410,11 +440,15 @@ impl State {
         let changed = match change {
             Change::All(all) => {
                 self.parameters = all;
+                self.taken = vec![0; self.parameters.len()];
                 0..self.parameters.len()
             }
-            Change::One(name, value) => {
+            Change::One(name, value, tick) => {
                 let Some(at) = self.parameters.iter().position(|known| known.name == name) else { return };
-                self.parameters[at].value = Some(value);
+                if tick < self.taken[at] {
+                    return;
+                }
+                (self.parameters[at].value, self.taken[at]) = (Some(value), tick);
                 at..at + 1
             }
         };
@@ -425,6 +459,11 @@ impl State {
 
     fn answered(&mut self, id: u64, answer: Answer) {
         if let Some(pending) = self.pending.remove(&id) {
+            // The sample that says so may still be on its way.
+            if let (Ask::Set(values), Answer::Done(Some(tick))) = (&pending.ask, &answer) {
+                let values = values.iter().filter_map(|(name, value)| Some((name, number(value)?)));
+                values.for_each(|(name, value)| self.change(Change::One(name.clone(), value, *tick)));
+            }
             pending.client.notify(|notices| notices.answers.push((id, answer)));
         }
     }
@@ -436,9 +475,22 @@ impl State {
     }
 }
 
+/// How this server is, for viewers that show it.
+fn about_view(counts: &Counts, clients: &BTreeMap<u64, Arc<Peer>>) -> Status {
+    let lost: Vec<_> = clients.values().map(|client| (client.by.clone(), client.lost())).collect();
+    let is_whole =
+        counts.lost + counts.refused + counts.unfit == 0 && lost.iter().all(|(_, lost)| *lost == 0);
+    let (level, message) = if is_whole { (Level::Ok, "nothing lost") } else { (Level::Warn, "samples lost") };
+    let received = ("datagrams lost from the robot".to_owned(), counts.lost.to_string());
+    let sent = lost.into_iter().map(|(by, lost)| (format!("messages lost to {by}"), lost.to_string()));
+    let values = std::iter::once(received).chain(sent).collect();
+    Status { level, name: "live view".into(), message: message.into(), values }
+}
+
 enum Change {
     All(Vec<Parameter>),
-    One(String, f64),
+    /// A name, its value, and the tick that took it.
+    One(String, f64, u64),
 }
 
 /// What an answer looks like to a page: as the robot's, with the number of the request.

@@ -24,6 +24,7 @@ mod asking;
 mod client;
 pub mod control;
 pub mod feed;
+mod foxglove;
 mod http;
 mod hub;
 mod page;

@@ -105,15 +105,7 @@ impl Peer {
 
     /// How many messages it has lost, of all channels.
     pub fn lost(&self) -> u64 {
-        self.inbox().queue.lost.values().sum()
-    }
-
-    /// How many messages it has lost of each channel.
-    pub(crate) fn lost_of_channels(&self) -> Vec<(u64, u64)> {
-        let mut lost: Vec<_> =
-            self.inbox().queue.lost.iter().map(|(channel, count)| (*channel, *count)).collect();
-        lost.sort_unstable();
-        lost
+        self.inbox().queue.lost
     }
 
     /// Its thread shall end.
@@ -154,7 +146,7 @@ struct Queue {
     channels: HashMap<u64, OfChannel>,
     next: u64,
     bytes: usize,
-    lost: HashMap<u64, u64>,
+    lost: u64,
 }
 
 #[derive(Debug, Default)]
@@ -183,8 +175,10 @@ impl Queue {
         let largest = self.channels.iter().max_by_key(|(_, of)| of.bytes).map(|(channel, _)| *channel);
         let Some(channel) = largest else { return false };
         let oldest = self.channels.get(&channel).and_then(|of| of.numbers.front().copied());
-        let Some(dropped) = oldest.and_then(|number| self.remove(number)) else { return false };
-        *self.lost.entry(dropped.channel).or_default() += 1;
+        if oldest.and_then(|number| self.remove(number)).is_none() {
+            return false;
+        }
+        self.lost += 1;
         true
     }
 
@@ -215,7 +209,6 @@ impl Queue {
             self.remove(number);
         }
         self.channels.remove(&channel);
-        self.lost.remove(&channel);
     }
 }
 
@@ -247,7 +240,6 @@ mod tests {
         let bytes: usize = out.iter().map(cost).sum();
         assert!(bytes <= MAX_QUEUED && bytes > MAX_QUEUED - 2000, "{bytes}");
         assert_eq!(peer.lost(), 100_001 - out.len() as u64);
-        assert_eq!(peer.lost_of_channels().len(), 2);
     }
 
     #[test]

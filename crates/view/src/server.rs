@@ -3,6 +3,7 @@
 use crate::access::Access;
 use crate::ask::Asking;
 use crate::client::{Speaker, converse};
+use crate::foxglove::Foxglove;
 use crate::http::{self, ASK, MAX_HEAD, PAGE, Request, Status};
 use crate::hub::Hub;
 use crate::page::{self, PageClient};
@@ -209,7 +210,8 @@ fn upgrade(mut stream: TcpStream, request: &Request, behind: Vec<u8>, shared: &S
     if stream.write_all(http::upgraded(&accept, protocol).as_bytes()).is_ok() {
         let speaker: Box<dyn Speaker> = match protocol {
             ASK => Box::new(Asking::new(peer.clone())),
-            _ => Box::new(PageClient::new(peer.clone())),
+            PAGE => Box::new(PageClient::new(peer.clone())),
+            _ => Box::new(Foxglove::new(peer.clone())),
         };
         // Whatever ended it, the client knows.
         let _ = converse(stream, behind, &shared.hub, &peer, speaker);

@@ -1,0 +1,626 @@
+//! A server with a robot that is none at the other end of its socket, and clients of all kinds.
+
+use khz_export::ros2::{self, Integers};
+use khz_tlog::{Sink, Type, Width};
+use khz_view::{Access, AskError, Connection, Hub, Server, Serving, feed};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tungstenite::protocol::Role;
+use tungstenite::{Message, WebSocket};
+
+/// Long enough on any machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+const NOW_US: i64 = 1_583_798_400_263_000;
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn servo_type() -> Type {
+    let joint = || Type::object(["position", "velocity", "torque"].map(|name| (name, Type::Float32)));
+    Type::object([("hip", joint()), ("knee", joint())])
+}
+
+fn parameter_type() -> Type {
+    Type::object([
+        ("tick", Type::Uint(Width::Eight)),
+        ("name", Type::String),
+        ("value", Type::Float64),
+        ("before", Type::Float64),
+        ("by", Type::String),
+    ])
+}
+
+const SERVO: u64 = 0;
+const PARAMETERS: u64 = 1;
+const PARAMETER: u64 = 2;
+
+/// What a recorder sends, made by hand.
+struct Robot {
+    socket: OwnedFd,
+    session: u64,
+    number: u64,
+}
+
+impl Robot {
+    fn send(&mut self, messages: &[u8]) {
+        let mut bytes = b"KLOG\x01".to_vec();
+        bytes.put(&self.session.to_le_bytes());
+        bytes.put(&self.number.to_le_bytes());
+        bytes.put(messages);
+        self.number += 1;
+        send(&self.socket, &bytes, SendFlags::NOSIGNAL).unwrap();
+    }
+
+    fn begin(&mut self, session: u64) {
+        (self.session, self.number) = (session, 0);
+        let mut messages = Vec::new();
+        let text = Type::object([("text", Type::String)]);
+        for (number, name, ty) in [
+            (SERVO, "servo", servo_type()),
+            (PARAMETERS, "parameters", text),
+            (PARAMETER, "parameter", parameter_type()),
+        ] {
+            messages.put(&[1]);
+            messages.varuint(number);
+            messages.counted(name.as_bytes());
+            messages.counted(&ty.to_bytes());
+        }
+        self.send(&messages);
+        let kp = json!([{ "name": "kp", "type": "float", "unit": "", "min": 0.0, "max": 2.0, "default": 1.0,
+            "text": "stiffness", "value": 0.5 }, { "name": "on", "type": "boolean", "default": true, "value": true }]);
+        let mut payload = Vec::new();
+        payload.counted(kp.to_string().as_bytes());
+        self.sample(PARAMETERS, NOW_US, &payload);
+    }
+
+    fn sample(&mut self, record: u64, time_us: i64, payload: &[u8]) {
+        let mut message = vec![2];
+        message.varuint(record);
+        message.put(&time_us.to_le_bytes());
+        message.counted(payload);
+        self.send(&message);
+    }
+
+    fn servo(&mut self, at: i64) -> Vec<u8> {
+        let payload = servo_payload(at);
+        self.sample(SERVO, NOW_US + at, &payload);
+        payload
+    }
+
+    fn changed(&mut self, tick: u64, name: &str, value: f64) {
+        let mut payload = tick.to_le_bytes().to_vec();
+        payload.counted(name.as_bytes());
+        payload.put(&value.to_le_bytes());
+        payload.put(&0f64.to_le_bytes());
+        payload.counted(b"test");
+        self.sample(PARAMETER, NOW_US + tick as i64, &payload);
+    }
+
+    fn answer(&mut self, answer: &Value) {
+        send(&self.socket, answer.to_string().as_bytes(), SendFlags::NOSIGNAL).unwrap();
+    }
+
+    fn asked(&mut self) -> Value {
+        let mut bytes = vec![0; 65_536];
+        let (len, _) = recv(&self.socket, &mut bytes[..], RecvFlags::empty()).unwrap();
+        serde_json::from_slice(&bytes[..len]).unwrap()
+    }
+}
+
+fn servo_payload(at: i64) -> Vec<u8> {
+    (0..6).flat_map(|value| ((at as f32) + value as f32).to_le_bytes()).collect()
+}
+
+struct Bench {
+    hub: Arc<Hub>,
+    at: SocketAddr,
+    robot: Robot,
+    feed: Option<JoinHandle<()>>,
+    serving: Option<Serving>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(Access::default())
+    }
+
+    fn with(access: Access) -> Self {
+        let hub = Arc::new(Hub::default());
+        // A port of its own, whoever else tests.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let server = Server::bind(&free, access, hub.clone()).unwrap();
+        let at = server.at();
+        let serving = server.start().unwrap();
+        let (robot, view) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let of_thread = hub.clone();
+        let feed = std::thread::spawn(move || feed::socket(view, &of_thread).unwrap());
+        let mut robot = Robot { socket: robot, session: 0, number: 0 };
+        robot.begin(7);
+        wait_until("the records are known", || hub.parameters().len() == 2 && hub.run().can_be_asked);
+        Self { hub, at, robot, feed: Some(feed), serving: Some(serving) }
+    }
+
+    fn client(&self, protocol: &str) -> Client {
+        Client::open(self.at, protocol).unwrap()
+    }
+
+    fn foxglove(&self) -> Client {
+        let mut client = self.client("foxglove.sdk.v1");
+        client.greeting();
+        client
+    }
+
+    fn status_line(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.at).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        answer.lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// Ends the robot.
+    fn end(&mut self) {
+        let (other, _) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        self.robot.socket = other;
+        self.feed.take().unwrap().join().unwrap();
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.serving.take();
+    }
+}
+
+struct Client {
+    socket: WebSocket<TcpStream>,
+    channels: Vec<Value>,
+}
+
+fn upgrade(at: SocketAddr, lines: &str) -> String {
+    format!(
+        "GET / HTTP/1.1\r\nHost: {at}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{lines}\r\n"
+    )
+}
+
+impl Client {
+    fn open(at: SocketAddr, protocol: &str) -> Result<Self, String> {
+        let mut stream = TcpStream::connect(at).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(upgrade(at, &format!("Sec-WebSocket-Protocol: {protocol}\r\n")).as_bytes()).unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).map_err(|_| String::from_utf8_lossy(&head).into_owned())?;
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap();
+        if !head.starts_with("HTTP/1.1 101 ") {
+            return Err(head);
+        }
+        assert!(head.contains("Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"));
+        let socket = WebSocket::from_raw_socket(stream, Role::Client, None);
+        Ok(Self { socket, channels: Vec::new() })
+    }
+
+    fn say(&mut self, value: &Value) {
+        self.socket.send(Message::text(value.to_string())).unwrap();
+    }
+
+    fn next(&mut self) -> Message {
+        loop {
+            match self.socket.read().unwrap() {
+                Message::Ping(_) => {}
+                message => return message,
+            }
+        }
+    }
+
+    /// The next text; messages of channels before it are left out.
+    fn text(&mut self) -> Value {
+        loop {
+            if let Message::Text(text) = self.next() {
+                return serde_json::from_str(&text).unwrap();
+            }
+        }
+    }
+
+    fn binary(&mut self) -> Vec<u8> {
+        loop {
+            if let Message::Binary(bytes) = self.next() {
+                return bytes.to_vec();
+            }
+        }
+    }
+
+    fn greeting(&mut self) -> [Value; 3] {
+        let greeting = [self.text(), self.text(), self.text()];
+        let ops: Vec<_> = greeting.iter().map(|message| message["op"].as_str().unwrap()).collect();
+        assert_eq!(ops, ["serverInfo", "advertise", "advertiseServices"]);
+        self.channels = greeting[1]["channels"].as_array().unwrap().clone();
+        greeting
+    }
+
+    fn channel(&self, topic: &str) -> u64 {
+        let channel = self.channels.iter().find(|channel| channel["topic"] == topic);
+        channel.unwrap_or_else(|| panic!("no {topic}"))["id"].as_u64().unwrap()
+    }
+
+    fn subscribe(&mut self, id: u32, topic: &str) {
+        let channel = self.channel(topic);
+        self.say(&json!({ "op": "subscribe", "subscriptions": [{ "id": id, "channelId": channel }] }));
+    }
+
+    /// What is answered to a request is answered behind it: after this all before has been done.
+    fn settle(&mut self) {
+        self.say(&json!({ "op": "getParameters", "parameterNames": ["none"], "id": "settle" }));
+        while self.text()["id"] != "settle" {}
+    }
+}
+
+#[test]
+fn both_names_of_the_protocol_are_spoken() {
+    let bench = Bench::new();
+    for offered in ["foxglove.sdk.v1", "foxglove.websocket.v1", "foxglove.websocket.v1, foxglove.sdk.v1"] {
+        let [info, advertised, services] = bench.client(offered).greeting();
+        assert_eq!(info["sessionId"], "7");
+        assert_eq!(info["capabilities"], json!(["parameters", "parametersSubscribe", "services"]));
+        let topics: Vec<_> = advertised["channels"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|channel| channel["topic"].clone())
+            .collect();
+        assert_eq!(topics, ["/servo", "/joint_states", "/parameters", "/parameter"]);
+        let names: Vec<_> =
+            services["services"].as_array().unwrap().iter().map(|service| service["name"].clone()).collect();
+        assert_eq!(names, ["/stop", "/arm"]);
+    }
+    for offered in ["", "Sec-WebSocket-Protocol: mqtt\r\n"] {
+        assert_eq!(bench.status_line(&upgrade(bench.at, offered)), "HTTP/1.1 400 Bad Request");
+    }
+}
+
+#[test]
+fn a_message_has_the_bytes_of_the_export() {
+    let mut bench = Bench::new();
+    let mut client = bench.foxglove();
+    client.subscribe(5, "/servo");
+    client.settle();
+    let payload = bench.robot.servo(1000);
+    let mut expected = vec![1, 5, 0, 0, 0];
+    expected.extend(((NOW_US + 1000) as u64 * 1000).to_le_bytes());
+    ros2::encode(&servo_type(), &payload, Integers::Rounded, &mut expected).unwrap();
+    // The encoding aligns to where it begins.
+    let mut cdr = Vec::new();
+    ros2::encode(&servo_type(), &payload, Integers::Rounded, &mut cdr).unwrap();
+    expected.truncate(13);
+    expected.extend(cdr);
+    assert_eq!(client.binary(), expected);
+}
+
+#[test]
+fn a_late_subscriber_has_the_newest_at_once() {
+    let mut bench = Bench::new();
+    bench.robot.servo(1);
+    let mut client = bench.foxglove();
+    client.subscribe(1, "/parameters");
+    assert!(String::from_utf8_lossy(&client.binary()).contains("stiffness"));
+    client.say(&json!({ "op": "unsubscribe", "subscriptionIds": [1, 99] }));
+    client.subscribe(2, "/joint_states");
+    assert_eq!(client.binary()[1], 2);
+}
+
+#[test]
+fn parameters_are_read_set_and_watched() {
+    let mut bench = Bench::new();
+    let (mut setter, mut watcher) = (bench.foxglove(), bench.foxglove());
+    watcher.say(&json!({ "op": "subscribeParameterUpdates", "parameterNames": ["kp"] }));
+    watcher.settle();
+    setter.say(&json!({ "op": "getParameters", "parameterNames": [], "id": "a" }));
+    let all = json!([{ "name": "kp", "type": "float64", "value": 0.5 }, { "name": "on", "value": true }]);
+    assert_eq!(setter.text(), json!({ "op": "parameterValues", "id": "a", "parameters": all }));
+
+    setter.say(&json!({ "op": "setParameters", "parameters": [{ "name": "kp", "value": 1 }], "id": "b" }));
+    let asked = bench.robot.asked();
+    assert_eq!(
+        (&asked["set"], asked["by"].as_str().unwrap().starts_with("foxglove 127.0.0.1:")),
+        (&json!({ "kp": 1 }), true)
+    );
+    bench.robot.answer(&json!({ "id": asked["id"], "done": true, "tick": 10 }));
+    let new = json!([{ "name": "kp", "type": "float64", "value": 1.0 }]);
+    assert_eq!(setter.text(), json!({ "op": "parameterValues", "id": "b", "parameters": new }));
+    assert_eq!(watcher.text(), json!({ "op": "parameterValues", "parameters": new }));
+
+    setter.say(&json!({ "op": "setParameters", "parameters": [{ "name": "kp", "value": 7 }], "id": "c" }));
+    let asked = bench.robot.asked();
+    bench.robot.answer(&json!({ "id": asked["id"], "refused": "kp: 7 is outside 0 to 2" }));
+    assert_eq!(setter.text(), json!({ "op": "status", "level": 1, "message": "kp: 7 is outside 0 to 2" }));
+    assert_eq!(setter.text()["parameters"], new, "the value in force");
+
+    // What another has set, with the tick that took it; and a late sample of an older change.
+    bench.robot.changed(20, "kp", 0.25);
+    bench.robot.changed(5, "kp", 9.0);
+    assert_eq!(watcher.text()["parameters"][0]["value"], 0.25);
+    watcher.settle();
+    assert_eq!(bench.hub.parameters()[0].value, Some(0.25));
+}
+
+#[test]
+fn services_stop_and_arm() {
+    let mut bench = Bench::new();
+    let mut client = bench.foxglove();
+    let request = |service: u8, encoding: &str| {
+        let mut bytes = vec![2, service, 0, 0, 0, 9, 0, 0, 0];
+        bytes.extend((encoding.len() as u32).to_le_bytes());
+        bytes.extend(encoding.as_bytes());
+        Message::binary(bytes)
+    };
+    client.socket.send(request(1, "json")).unwrap();
+    let asked = bench.robot.asked();
+    assert_eq!(asked["do"], "stop");
+    bench.robot.answer(&json!({ "id": asked["id"], "done": true, "tick": 3 }));
+    let response = client.binary();
+    assert_eq!(response[..17], [3, 1, 0, 0, 0, 9, 0, 0, 0, 4, 0, 0, 0, b'j', b's', b'o', b'n']);
+    let body: Value = serde_json::from_slice(&response[17..]).unwrap();
+    assert_eq!(body, json!({ "success": true, "message": "taken by tick 3" }));
+
+    client.socket.send(request(2, "cdr")).unwrap();
+    let asked = bench.robot.asked();
+    assert_eq!(asked["do"], "arm");
+    bench.robot.answer(&json!({ "id": asked["id"], "refused": "no" }));
+    assert_eq!(client.binary()[16..], [0, 1, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, b'n', b'o', 0]);
+
+    client.socket.send(request(9, "json")).unwrap();
+    assert_eq!(client.text()["op"], "serviceCallFailure");
+    client.socket.send(request(1, "ros1")).unwrap();
+    assert_eq!(client.text()["op"], "serviceCallFailure");
+}
+
+#[test]
+fn khz_param_lists_and_sets() {
+    let mut bench = Bench::new();
+    let at = bench.at;
+    let asking = std::thread::spawn(move || {
+        let mut connection = Connection::open(at, None).unwrap();
+        let all = connection.parameters().unwrap();
+        let set =
+            |connection: &mut Connection, value| connection.set(json!({ "kp": value }).as_object().unwrap());
+        let done = set(&mut connection, 0.25);
+        let refused = set(&mut connection, 7.0);
+        (all, done, refused, connection.parameters().unwrap())
+    });
+    let first = bench.robot.asked();
+    assert!(first["by"].as_str().unwrap().starts_with("program "));
+    bench.robot.answer(&json!({ "id": first["id"], "done": true, "tick": 4 }));
+    let second = bench.robot.asked();
+    bench.robot.answer(&json!({ "id": second["id"], "refused": "too large" }));
+    let (all, done, refused, after) = asking.join().unwrap();
+    assert_eq!((all[0]["max"].clone(), all[0]["value"].clone()), (json!(2.0), json!(0.5)));
+    assert_eq!(
+        all[1],
+        json!({ "name": "on", "type": "boolean", "unit": "", "min": null, "max": null,
+        "default": true, "text": "", "value": true })
+    );
+    assert!(matches!(done, Ok(Some(4))));
+    assert!(matches!(refused, Err(AskError::Refused(why)) if why == "too large"));
+    assert_eq!(after[0]["value"], 0.25, "the value that a tick has taken");
+}
+
+#[test]
+fn with_a_token_nothing_is_to_be_had_without_it() {
+    let bench = Bench::with(Access::default().with_token("s3cret"));
+    let forbidden = "HTTP/1.1 403 Forbidden";
+    let get =
+        |target: &str| bench.status_line(&format!("GET {target} HTTP/1.1\r\nHost: {}\r\n\r\n", bench.at));
+    assert_eq!((get("/").as_str(), get("/?token=s3cret").as_str()), (forbidden, "HTTP/1.1 200 OK"));
+    let protocol = "Sec-WebSocket-Protocol: foxglove.sdk.v1\r\n";
+    assert_eq!(bench.status_line(&upgrade(bench.at, protocol)), forbidden);
+    assert!(matches!(Connection::open(bench.at, None), Err(AskError::Refused(_))));
+    assert!(matches!(Connection::open(bench.at, Some("s3cres")), Err(AskError::Refused(_))));
+    assert!(Connection::open(bench.at, Some("s3cret")).is_ok());
+}
+
+#[test]
+fn pages_of_others_cannot_connect() {
+    let bench = Bench::new();
+    let with = |lines: &str| {
+        bench.status_line(&upgrade(bench.at, &format!("Sec-WebSocket-Protocol: khz.page.v1\r\n{lines}")))
+    };
+    assert_eq!(with("Origin: http://evil.example\r\n"), "HTTP/1.1 403 Forbidden");
+    let rebound = upgrade(bench.at, "Sec-WebSocket-Protocol: khz.page.v1\r\n")
+        .replace(&bench.at.to_string(), "evil.example");
+    assert_eq!(bench.status_line(&rebound), "HTTP/1.1 403 Forbidden");
+}
+
+#[test]
+fn a_server_for_others_needs_a_token() {
+    assert!(Server::bind(&"0.0.0.0:0".parse().unwrap(), Access::default(), Arc::default()).is_err());
+}
+
+#[test]
+fn a_client_that_never_reads_costs_the_others_nothing() {
+    let mut bench = Bench::new();
+    let (mut deaf, mut reader) = (bench.foxglove(), bench.foxglove());
+    for client in [&mut deaf, &mut reader] {
+        client.subscribe(1, "/servo");
+        client.settle();
+    }
+    const COUNT: i64 = 400_000;
+    let reading = std::thread::spawn(move || {
+        let mut last = 0;
+        while last < COUNT {
+            let bytes = reader.binary();
+            let time_us = u64::from_le_bytes(bytes[5..13].try_into().unwrap()) as i64 / 1000 - NOW_US;
+            assert!(time_us > last);
+            last = time_us;
+        }
+    });
+    (1..=COUNT).for_each(|at| _ = bench.robot.servo(at));
+    reading.join().unwrap();
+    let lost: Vec<u64> = bench.hub.clients().iter().map(|(_, lost)| *lost).collect();
+    assert!(lost[0] > 0, "{lost:?}");
+    // It is still served when it reads again, with the newest.
+    let newest = (0..COUNT).any(|_| deaf.binary()[5..13] == ((NOW_US + COUNT) as u64 * 1000).to_le_bytes());
+    assert!(newest);
+}
+
+#[test]
+fn who_vanishes_is_forgotten() {
+    let mut bench = Bench::new();
+    for round in 0..10 {
+        let mut client = bench.foxglove();
+        client.subscribe(1, "/servo");
+        // Without a farewell, in the middle of something.
+        let mut stream = client.socket.get_ref().try_clone().unwrap();
+        stream.write_all(&[0x82, 0xfe, 0x10][..round % 4]).unwrap();
+        drop((client, stream));
+        bench.robot.servo(round as i64);
+    }
+    wait_until("all are gone", || bench.hub.clients().is_empty());
+}
+
+#[test]
+fn every_truncated_upgrade_and_frame_is_survived() {
+    let bench = Bench::new();
+    let mut whole = upgrade(bench.at, "Sec-WebSocket-Protocol: foxglove.sdk.v1\r\n").into_bytes();
+    whole.extend([0x81, 0x85, 1, 2, 3, 4, b'h', b'e', b'l', b'l', b'o']);
+    for len in 0..=whole.len() {
+        let mut stream = TcpStream::connect(bench.at).unwrap();
+        stream.write_all(&whole[..len]).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    wait_until("all are gone", || bench.hub.clients().is_empty());
+    bench.foxglove().settle();
+}
+
+#[test]
+fn garbage_is_answered_or_ends_only_its_own_connection() {
+    let bench = Bench::new();
+    let mut client = bench.foxglove();
+    let deep = "[".repeat(50_000);
+    for bad in
+        ["", "{", "7", "null", "[]", r#"{"op":7}"#, r#"{"op":"fetchAsset"}"#, r#"{"op":"advertise"}"#, &deep]
+    {
+        client.socket.send(Message::text(bad.to_owned())).unwrap();
+        let status = client.text();
+        assert_eq!((&status["op"], &status["level"]), (&json!("status"), &json!(2)), "{status}");
+    }
+    for op in ["subscribe", "unsubscribe", "getParameters", "setParameters", "subscribeParameterUpdates"] {
+        for value in [json!(null), json!(7), json!([7, null, {}, [[]]]), json!({ "a": 1 })] {
+            client.say(
+                &json!({ "op": op, "subscriptions": value, "subscriptionIds": value, "parameterNames": value,
+                "parameters": value, "id": value }),
+            );
+        }
+    }
+    for len in 0..16 {
+        client.socket.send(Message::binary(vec![2; len])).unwrap();
+    }
+    client.settle();
+    let random: Vec<u8> = (0..1_000_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    for protocol in ["foxglove.sdk.v1", "khz.page.v1", "khz.ask.v1"] {
+        let other = bench.client(protocol);
+        // It may end the connection before it has all.
+        let _ = other.socket.get_ref().write_all(&random);
+        drop(other);
+    }
+    // Larger than any message may be.
+    let mut large = bench.foxglove();
+    let _ = large.socket.send(Message::binary(vec![0; 1 << 20]));
+    while large.socket.read().is_ok() {}
+    client.settle();
+}
+
+#[test]
+fn a_thousand_subscriptions_are_no_more_than_there_are_channels() {
+    let mut bench = Bench::new();
+    let mut client = bench.foxglove();
+    let all: Vec<Value> =
+        (0..1000).map(|id| json!({ "id": id, "channelId": client.channel("/servo") })).collect();
+    client.say(&json!({ "op": "subscribe", "subscriptions": all }));
+    (0..999).for_each(|_| assert_eq!(client.text()["level"], 2));
+    client.settle();
+    bench.robot.servo(1);
+    bench.robot.servo(2);
+    let times: Vec<_> = (0..2).map(|_| client.binary()[5..13].to_vec()).collect();
+    assert_ne!(times[0], times[1], "each message once");
+}
+
+#[test]
+fn another_run_has_other_channels() {
+    let mut bench = Bench::new();
+    let mut client = bench.foxglove();
+    let old: Vec<Value> = client.channels.iter().map(|channel| channel["id"].clone()).collect();
+    bench.robot.begin(8);
+    let gone = client.text();
+    assert_eq!((&gone["op"], &gone["channelIds"]), (&json!("unadvertise"), &json!(old)));
+    let info = client.text();
+    assert_eq!((&info["op"], &info["sessionId"]), (&json!("serverInfo"), &json!("8")));
+    let mut new = Vec::new();
+    while new.len() < 4 {
+        let advertised = client.text();
+        assert_eq!(advertised["op"], "advertise");
+        new.extend(advertised["channels"].as_array().unwrap().clone());
+    }
+    assert!(new.iter().all(|channel| !old.contains(&channel["id"])));
+}
+
+#[test]
+fn the_end_of_the_robot_is_told_to_whoever_waits() {
+    let mut bench = Bench::new();
+    let mut client = bench.foxglove();
+    client.say(&json!({ "op": "setParameters", "parameters": [{ "name": "kp", "value": 1 }], "id": "a" }));
+    bench.robot.asked();
+    bench.end();
+    assert_eq!(client.text()["message"], "the run has ended");
+    assert_eq!(client.text()["parameters"][0]["value"], 0.5);
+    assert!(bench.hub.run().is_over);
+    client.subscribe(1, "/parameters");
+    client.binary();
+}
+
+#[test]
+fn a_robot_that_does_not_answer_is_no_reason_to_wait() {
+    let mut bench = Bench::new();
+    let mut client = bench.foxglove();
+    client.say(&json!({ "op": "setParameters", "parameters": [{ "name": "kp", "value": 1 }], "id": "a" }));
+    let asked = bench.robot.asked();
+    assert!(client.text()["message"].as_str().unwrap().contains("did not answer"));
+    // What it answers later is for nobody.
+    bench.robot.answer(&json!({ "id": asked["id"], "done": true, "tick": 1 }));
+    client.text();
+    client.settle();
+}
+
+#[test]
+fn what_a_robot_sends_wrongly_is_counted() {
+    let mut bench = Bench::new();
+    let before = bench.hub.counts();
+    for bytes in [&b"{"[..], b"{\"id\":1}", b"KLOG", b"nothing", &[0; 100]] {
+        send(&bench.robot.socket, bytes, SendFlags::NOSIGNAL).unwrap();
+    }
+    bench.robot.sample(77, 0, &[]);
+    bench.robot.sample(SERVO, 0, &[1, 2, 3]);
+    bench.robot.number += 5;
+    bench.robot.servo(1);
+    wait_until("the last has come", || bench.hub.counts().samples > before.samples);
+    let counts = bench.hub.counts();
+    assert_eq!((counts.refused, counts.unknown, counts.unfit, counts.lost), (5, 1, 1, 5));
+}
