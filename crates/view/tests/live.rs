@@ -44,6 +44,7 @@ fn parameter_type() -> Type {
 const SERVO: u64 = 0;
 const PARAMETERS: u64 = 1;
 const PARAMETER: u64 = 2;
+const LARGE: u64 = 3;
 
 /// What a recorder sends, made by hand.
 struct Robot {
@@ -66,11 +67,13 @@ impl Robot {
         (self.session, self.number) = (session, 0);
         let mut messages = Vec::new();
         let text = Type::object([("text", Type::String)]);
-        for (number, name, ty) in [
+        let records = [
             (SERVO, "servo", servo_type()),
             (PARAMETERS, "parameters", text),
             (PARAMETER, "parameter", parameter_type()),
-        ] {
+            (LARGE, "large", Type::Bytes),
+        ];
+        for (number, name, ty) in records {
             messages.put(&[1]);
             messages.varuint(number);
             messages.counted(name.as_bytes());
@@ -286,7 +289,7 @@ fn both_names_of_the_protocol_are_spoken() {
             .iter()
             .map(|channel| channel["topic"].clone())
             .collect();
-        assert_eq!(topics, ["/servo", "/joint_states", "/parameters", "/parameter"]);
+        assert_eq!(topics, ["/servo", "/joint_states", "/parameters", "/parameter", "/large"]);
         let names: Vec<_> =
             services["services"].as_array().unwrap().iter().map(|service| service["name"].clone()).collect();
         assert_eq!(names, ["/stop", "/arm"]);
@@ -458,10 +461,10 @@ fn a_client_that_never_reads_costs_the_others_nothing() {
     let mut bench = Bench::new();
     let (mut deaf, mut reader) = (bench.foxglove(), bench.foxglove());
     for client in [&mut deaf, &mut reader] {
-        client.subscribe(1, "/servo");
+        client.subscribe(1, "/large");
         client.settle();
     }
-    const COUNT: i64 = 400_000;
+    const COUNT: i64 = 5_000;
     let reading = std::thread::spawn(move || {
         let mut last = 0;
         while last < COUNT {
@@ -471,7 +474,9 @@ fn a_client_that_never_reads_costs_the_others_nothing() {
             last = time_us;
         }
     });
-    (1..=COUNT).for_each(|at| _ = bench.robot.servo(at));
+    let mut payload = Vec::new();
+    payload.counted(&[7; 8000]);
+    (1..=COUNT).for_each(|at| bench.robot.sample(LARGE, NOW_US + at, &payload));
     reading.join().unwrap();
     let lost: Vec<u64> = bench.hub.clients().iter().map(|(_, lost)| *lost).collect();
     assert!(lost[0] > 0, "{lost:?}");
@@ -574,7 +579,7 @@ fn another_run_has_other_channels() {
     let info = client.text();
     assert_eq!((&info["op"], &info["sessionId"]), (&json!("serverInfo"), &json!("8")));
     let mut new = Vec::new();
-    while new.len() < 4 {
+    while new.len() < 5 {
         let advertised = client.text();
         assert_eq!(advertised["op"], "advertise");
         new.extend(advertised["channels"].as_array().unwrap().clone());
