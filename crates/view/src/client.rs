@@ -14,8 +14,10 @@ use tungstenite::{Error, Message, WebSocket};
 pub(crate) const MAX_MESSAGE: usize = 64 << 10;
 /// How many bytes are handed to the system at once.
 const BATCH: usize = 256 << 10;
-/// How many messages of a client are read before it is its turn to be sent something.
+/// How many messages of a client are read before it is its turn to be sent something, and how long it then waits: some
+/// thousand in a second.
 const MAX_HEARD: usize = 64;
+const BREATH: Duration = Duration::from_millis(20);
 /// How long a client that got messages is left alone, so that not every message costs a system call.
 const REST: Duration = Duration::from_millis(8);
 /// When a client is asked whether it is still there, and when it is not.
@@ -139,7 +141,12 @@ impl Line {
     }
 
     fn hear(&mut self, speaker: &mut dyn Speaker, hub: &Hub) -> Result<(), Error> {
-        for _ in 0..MAX_HEARD {
+        for heard in 0.. {
+            if heard == MAX_HEARD {
+                // Whoever says so much waits.
+                std::thread::sleep(BREATH);
+                return Ok(());
+            }
             let message = match self.socket.read() {
                 Err(error) if would_block(&error) => return Ok(()),
                 message => message?,

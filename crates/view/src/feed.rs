@@ -3,15 +3,19 @@
 use crate::control::Robot;
 use crate::hub::Hub;
 use khz_tlog::Reader;
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 /// The largest datagram.
 const MAX: usize = 65_536;
+/// How many datagrams may wait to be taken in.
+const WAITING: usize = 1024;
 /// A sender this silent makes room for another.
 const SILENCE: Duration = Duration::from_secs(2);
 
@@ -22,16 +26,12 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// When the socket cannot be read.
 pub fn socket(socket: OwnedFd, hub: &Hub) -> io::Result<()> {
     hub.connect(Robot::new(socket.try_clone()?));
-    let mut buffer = vec![0; MAX];
-    let result = loop {
-        match recv(&socket, &mut buffer[..], RecvFlags::empty()) {
-            Ok((_, 0)) => break Ok(()),
-            Ok((_, len)) => hub.datagram(&buffer[..len.min(MAX)]),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::CONNRESET) => break Ok(()),
-            Err(error) => break Err(error.into()),
-        }
+    let receive = |buffer: &mut [u8]| match recv(&socket, buffer, RecvFlags::empty()) {
+        Ok((_, len)) => Ok((len > 0).then_some(len)),
+        Err(Errno::CONNRESET) => Ok(None),
+        Err(error) => Err(error.into()),
     };
+    let result = pass_on(receive, hub);
     hub.end();
     result
 }
@@ -42,20 +42,43 @@ pub fn socket(socket: OwnedFd, hub: &Hub) -> io::Result<()> {
 /// # Errors
 /// When the socket cannot be read.
 pub fn udp(socket: &UdpSocket, hub: &Hub) -> io::Result<()> {
-    let mut buffer = vec![0; MAX];
     let mut present: Option<(SocketAddr, Instant)> = None;
-    loop {
-        let (len, from) = match socket.recv_from(&mut buffer) {
-            Ok(received) => received,
-            // What a datagram of ours to nobody would have left behind; there is none.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        if present.is_none_or(|(known, heard)| known == from || heard.elapsed() > SILENCE) {
-            present = Some((from, Instant::now()));
-            hub.datagram(&buffer[..len]);
+    let receive = |buffer: &mut [u8]| {
+        loop {
+            let (len, from) = socket.recv_from(buffer)?;
+            if present.is_none_or(|(known, heard)| known == from || heard.elapsed() > SILENCE) {
+                present = Some((from, Instant::now()));
+                return Ok(Some(len));
+            }
         }
-    }
+    };
+    pass_on(receive, hub)
+}
+
+/// Receives on one thread and takes in on another: while a client searches the store, what comes waits here and not in the
+/// socket, which has room for a fraction of a second.
+fn pass_on(
+    mut receive: impl FnMut(&mut [u8]) -> io::Result<Option<usize>> + Send,
+    hub: &Hub,
+) -> io::Result<()> {
+    let (sender, receiver) = sync_channel::<Vec<u8>>(WAITING);
+    std::thread::scope(|scope| {
+        let receiving = move || {
+            let mut buffer = vec![0; MAX];
+            loop {
+                match receive(&mut buffer) {
+                    Ok(Some(len)) if sender.send(buffer[..len.min(MAX)].to_vec()).is_ok() => {}
+                    Ok(_) => return Ok(()),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        let thread =
+            std::thread::Builder::new().name("khz-view-feed".into()).spawn_scoped(scope, receiving)?;
+        receiver.iter().for_each(|datagram| hub.datagram(&datagram));
+        thread.join().unwrap_or(Ok(()))
+    })
 }
 
 /// Takes in a finished log, as far as it can be read.

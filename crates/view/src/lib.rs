@@ -25,6 +25,8 @@ mod client;
 pub mod control;
 pub mod feed;
 mod foxglove;
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod hub;
 mod page;
