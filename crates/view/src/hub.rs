@@ -1,9 +1,11 @@
 //! Where everything meets: what the robot sends, what clients want of it, and what they ask of the robot.
 
 use crate::control::{Answer, Ask, Parameter, Robot, Teleop, answer, number, parameters};
-use crate::foxglove::{Level, Status, Topics};
+use crate::known::Known;
 use crate::peer::Peer;
+use crate::standard::{Level, Status};
 use crate::store::Store;
+use crate::topics::Topics;
 use khz_record::{Datagram, Message};
 use khz_tlog::{RecordInfo, Type, Value};
 use serde_json::json;
@@ -49,19 +51,6 @@ struct State {
     pending: BTreeMap<u64, Pending>,
     counts: Counts,
     topics: Topics,
-}
-
-/// A record of the run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Known {
-    /// Its name.
-    pub name: String,
-    /// What its samples are.
-    pub ty: Type,
-    /// The newest sample: its time, µs since the Unix epoch, and its bytes.
-    pub latest: Option<(i64, Vec<u8>)>,
-    /// How many samples have come.
-    pub samples: u64,
 }
 
 /// How a run stands.

@@ -1,5 +1,7 @@
 //! A server with a robot that is none at the other end of its socket, and clients of all kinds.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
+
 use khz_export::ros2::{self, Integers};
 use khz_tlog::{Sink, Type, Width};
 use khz_view::{Access, AskError, Connection, Hub, Server, Serving, feed};

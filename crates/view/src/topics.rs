@@ -1,8 +1,8 @@
 //! What can be subscribed to, and by whom it is: each message is encoded once, if anybody wants it.
 
-use super::standard::{self, Standard, Status, Ticks};
-use crate::hub::Known;
+use crate::known::Known;
 use crate::peer::{Peer, Queued};
+use crate::standard::{self, Standard, Status, Ticks};
 use khz_export::plain;
 use khz_export::ros2::{self, Integers, Messages};
 use khz_tlog::Value;

@@ -3,12 +3,6 @@
 //! Statuses of level 1 and 2 interrupt people: PlotJuggler shows each in a dialog. They are answers to a request that
 //! cannot be carried out, and go to the client that made it.
 
-mod standard;
-mod topics;
-
-pub(crate) use standard::{Level, Status};
-pub(crate) use topics::Topics;
-
 use crate::client::Speaker;
 use crate::control::{Answer, Ask, Kind, Parameter};
 use crate::hub::Hub;
