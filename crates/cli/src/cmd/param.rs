@@ -33,17 +33,25 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum What {
     /// Show all parameters with their values, units and ranges
+    #[command(after_help = "Examples:
+  khz param list
+  khz param list --json > parameters.json")]
     List {
         /// Print a JSON array
         #[arg(long)]
         json: bool,
     },
     /// Print the value of a parameter: that of the last tick that took one
+    #[command(after_help = "Examples:
+  khz param get kp_scale")]
     Get {
         /// The parameter
         name: String,
     },
     /// Set parameters, all or none of them, at the start of one tick
+    #[command(after_help = "Examples:
+  khz param set kp_scale=0.4
+  khz param set kp_scale=0.4 kd_scale=0.8          both in the same tick, or none")]
     Set {
         /// What to set
         #[arg(required = true, value_name = "NAME=VALUE", value_parser = assignment)]
