@@ -34,7 +34,7 @@ mod page;
 mod peer;
 mod server;
 mod standard;
-mod store;
+pub mod store;
 mod topics;
 
 pub use access::Access;
@@ -44,4 +44,4 @@ pub use known::Known;
 pub use page::PageClient;
 pub use peer::{Peer, Reply};
 pub use server::{PORT, Server, Serving};
-pub use store::Store;
+pub use store::{Log, Store};
