@@ -34,7 +34,7 @@ pub use gantt::{Bar, Gantt};
 use markup::duration_unit;
 pub use markup::{duration, grouped, number, quantity};
 pub use measured::Measured;
-pub use page::{Block, Page, Section};
+pub use page::{Block, NUMBERS, PALETTE, Page, Section};
 pub use plot::{Axis, Plot, Stroke};
 pub use ranges::Ranges;
 use serde::{Deserialize, Serialize};

@@ -61,8 +61,12 @@ macro_rules! blocks {
 blocks!(Figures: Vec<Figure>, Plot: Plot, Grid: Vec<Plot>, Gantt: Gantt, Ranges: Ranges, Table: Table,
         KeyValues: KeyValues, Comparison: Comparison);
 
-const STYLE: &str = include_str!("assets/page.css");
-const SCRIPT: &str = include_str!("assets/page.js");
+/// The colours of all pages, light and dark: CSS.
+pub const PALETTE: &str = include_str!("assets/colours.css");
+/// How all pages write numbers and choose the marks of an axis: JavaScript, the first of a page.
+pub const NUMBERS: &str = include_str!("assets/shared.js");
+const STYLE: &str = concat!(include_str!("assets/colours.css"), include_str!("assets/page.css"));
+const SCRIPT: &str = concat!(include_str!("assets/shared.js"), include_str!("assets/page.js"));
 
 impl Page {
     /// An empty page.

@@ -2,10 +2,10 @@
 
 use crate::control::Robot;
 use crate::hub::Hub;
-use khz_tlog::Reader;
+use crate::store::Log;
+use khz_tlog::Item;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
-use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -18,6 +18,10 @@ const MAX: usize = 65_536;
 const WAITING: usize = 1024;
 /// A sender this silent makes room for another.
 const SILENCE: Duration = Duration::from_secs(2);
+/// How many samples of a log are read before it is the clients' turn.
+const AT_ONCE: usize = 5000;
+/// How often a log that is not finished is looked at.
+const GROWING: Duration = Duration::from_millis(100);
 
 /// Takes in what comes from the robot by a socket pair of datagrams, and sends it the clients' requests, until the robot
 /// closes it.
@@ -81,19 +85,19 @@ fn pass_on(
     })
 }
 
-/// Takes in a finished log, as far as it can be read.
+/// Takes in a log, as far as it can be read; one that is still being written for ever.
 ///
 /// # Errors
-/// When it is no log.
-pub fn log(file: File, hub: &Hub) -> Result<(), khz_tlog::Error> {
-    let mut reader = Reader::open(file)?;
+/// When the file cannot be read.
+pub fn log(log: Log, hub: &Hub) -> Result<(), khz_tlog::Error> {
+    hub.show_log(log);
     loop {
-        match reader.next() {
-            Ok(Some(item)) => {
-                hub.item(item.record, item.time_us.unwrap_or(0), item.payload);
-            }
-            Ok(None) => break,
-            Err(error) => _ = reader.step_over(error)?,
+        let each = &mut |item: &Item<'_>| hub.item(item.record, item.time_us.unwrap_or(0), item.payload);
+        let reads_on = hub.store().read(AT_ONCE, each)?;
+        match (reads_on, hub.store().is_finished()) {
+            (true, _) => {}
+            (false, true) => break,
+            (false, false) => std::thread::sleep(GROWING),
         }
     }
     hub.end();

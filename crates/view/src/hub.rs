@@ -4,7 +4,7 @@ use crate::control::{Answer, Ask, Parameter, Robot, Teleop, answer, number, para
 use crate::known::Known;
 use crate::peer::Peer;
 use crate::standard::{Level, Status};
-use crate::store::Store;
+use crate::store::{DEFAULT_BUDGET, Log, Store};
 use crate::topics::Topics;
 use khz_record::{Datagram, Message};
 use khz_tlog::{RecordInfo, Type, Value};
@@ -268,19 +268,16 @@ impl Hub {
         }
     }
 
-    /// Takes in a sample of a log, whose records are numbered by their places.
+    /// From now on the history is that of a log, and the store reads it.
+    pub(crate) fn show_log(&self, log: Log) {
+        *self.store() = Store::of_log(log, DEFAULT_BUDGET);
+    }
+
+    /// Takes in what a sample of a log says of the present; the log's records are numbered by their places.
     pub(crate) fn item(&self, record: &RecordInfo, time_us: i64, payload: &[u8]) {
         let mut state = self.state();
-        let is_new = state.declare_type(record.position(), record.name(), || Some(record.ty().clone()), 0);
-        let taken = state.sample(record.position(), time_us, payload);
-        drop(state);
-        let mut store = self.store();
-        if let Some(place) = is_new {
-            store.declare(place, record.name(), record.ty());
-        }
-        if let Some(place) = taken {
-            store.sample(place, time_us, payload);
-        }
+        state.declare_type(record.position(), record.name(), || Some(record.ty().clone()), 0);
+        state.sample(record.position(), time_us, payload);
     }
 
     /// The robot sends nothing any more.

@@ -141,7 +141,7 @@ fn admit(mut stream: &TcpStream, shared: &Shared) -> Option<(Request, Vec<u8>)> 
     let answer = match read_head(stream) {
         Ok(Some((request, behind))) => match shared.access.check(&request) {
             Ok(()) if request.is_upgrade() => return Some((request, behind)),
-            Ok(()) => http::serve(&request, page::HTML).unwrap_or_else(|status| status.answer()),
+            Ok(()) => http::serve(&request, &page::HTML).unwrap_or_else(|status| status.answer()),
             Err(status) => status.answer(),
         },
         Ok(None) => return None,

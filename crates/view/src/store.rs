@@ -24,7 +24,7 @@ mod tests;
 mod ticks;
 
 use crate::control::Parameter;
-use khz_tlog::{Type, Value};
+use khz_tlog::{Item, Type, Value};
 use lists::Lists;
 pub use lists::{Change, Event, List, Robot};
 pub use log::Log;
@@ -34,7 +34,7 @@ use recent::Recent;
 pub use schemas::{MAX_SIGNALS, Signal, SignalKind};
 use schemas::{Rows, Schemas, Unfit};
 use std::collections::HashMap;
-pub use ticks::{Counts, LateTick, Ticks};
+pub use ticks::{Counts, LateTick, RECENT_S, Ticks};
 
 /// A live store's memory, bytes, unless something else is asked for.
 pub const DEFAULT_BUDGET: usize = 64 << 20;
@@ -222,15 +222,16 @@ impl Store {
         last_us
     }
 
-    /// Of a log, reads on for at most so many samples; returns whether it did. `false`: there is nothing more now, but a
-    /// log that is still being written may have more later. A live store has nothing to read.
+    /// Of a log, reads on for at most so many samples, each of which `each` sees, too; returns whether it did. `false`:
+    /// there is nothing more now, but a log that is still being written may have more later. A live store has nothing to
+    /// read.
     ///
     /// # Errors
     /// When the file cannot be read. Damage is counted and stepped over.
-    pub fn read(&mut self, samples: usize) -> Result<bool, khz_tlog::Error> {
+    pub fn read(&mut self, samples: usize, each: &mut dyn FnMut(&Item<'_>)) -> Result<bool, khz_tlog::Error> {
         // Taken out, because it fills the store it is in.
         let Some(mut log) = self.log.take() else { return Ok(false) };
-        let read = log.read(samples, self);
+        let read = log.read(samples, self, each);
         self.log = Some(log);
         read
     }

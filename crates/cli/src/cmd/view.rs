@@ -3,13 +3,12 @@
 use super::{stop_on_signal, tell_line, warn};
 use anyhow::{Context, Result, bail};
 use khz_rt::Setup;
-use khz_view::{Access, Hub, Server, Serving, feed};
+use khz_view::{Access, Hub, Log, Server, Serving, feed};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::fs::File;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -98,8 +97,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         _ if args.socket => return of_run(&args, &hub, serving, &link),
         (Some(listen), _) => receive(*listen, hub.clone())?,
         (None, Some(log)) => {
-            let cannot = || format!("cannot read {}", log.display());
-            feed::log(File::open(log).with_context(cannot)?, &hub).with_context(cannot)?;
+            read(log, hub.clone())?;
         }
         (None, None) => bail!("nothing to show"),
     }
@@ -120,6 +118,18 @@ fn receive(listen: SocketAddr, hub: Arc<Hub>) -> Result<()> {
     std::thread::spawn(move || {
         if let Err(error) = feed::udp(&socket, &hub) {
             warn(format_args!("receiving ended: {error}"));
+        }
+    });
+    Ok(())
+}
+
+/// Takes in a log, on a thread: a long one takes a while.
+fn read(path: &Path, hub: Arc<Hub>) -> Result<()> {
+    let cannot = format!("cannot read {}", path.display());
+    let log = Log::open(path).context(cannot.clone())?;
+    std::thread::spawn(move || {
+        if let Err(error) = feed::log(log, &hub) {
+            warn(format_args!("{cannot}: {error}"));
         }
     });
     Ok(())

@@ -78,11 +78,17 @@ impl Log {
     }
 
     /// Reads on into the store; `false` when there is nothing more for now.
-    pub(super) fn read(&mut self, samples: usize, store: &mut Store) -> Result<bool, Error> {
+    pub(super) fn read(
+        &mut self,
+        samples: usize,
+        store: &mut Store,
+        each: &mut dyn FnMut(&Item<'_>),
+    ) -> Result<bool, Error> {
         for _ in 0..samples {
             match self.scan.next_if_grown() {
                 Ok(None) => return Ok(false),
                 Ok(Some(item)) => {
+                    each(&item);
                     let number = number_of(&mut self.known, &item, store);
                     let time_us =
                         item.time_us.or(store.last_us).unwrap_or(0).clamp(-MAX_TIME_US, MAX_TIME_US);

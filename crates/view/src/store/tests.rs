@@ -89,11 +89,15 @@ proptest! {
     ) {
         let file = log(&samples);
         let mut store = Store::of_log(Log::open(file.path()).unwrap(), budget);
-        while store.read(500).unwrap() {}
+        read(&mut store, 500);
         let span = spans(&samples, level, share, count);
         let window = whole(&mut store, span, &[0]);
         check(&window, &samples, span)?;
     }
+}
+
+fn read(store: &mut Store, samples: usize) {
+    while store.read(samples, &mut |_| {}).unwrap() {}
 }
 
 fn whole(store: &mut Store, span: Span, signals: &[u32]) -> Window {
@@ -153,13 +157,13 @@ fn a_log_that_grows_is_followed() {
     let half = bytes.len() / 2;
     file.write_all(&bytes[..half]).unwrap();
     let mut store = Store::of_log(Log::open(file.path()).unwrap(), 1000);
-    while store.read(100).unwrap() {}
+    read(&mut store, 100);
     let (_, last) = store.extent_us().unwrap();
     assert!(last > 2000 * RATE_US && last < 3000 * RATE_US, "{last}");
     let span = Span { level: 10, from: last >> 10, count: 100 };
     let before = whole(&mut store, span, &[0]);
     file.write_all(&bytes[half..]).unwrap();
-    while store.read(100).unwrap() {}
+    read(&mut store, 100);
     assert_eq!(store.extent_us().unwrap().1, 4999 * RATE_US);
     let after = whole(&mut store, span, &[0]);
     assert_ne!(before.values.len(), before.values.iter().filter(|value| !value.is_nan()).count());
@@ -176,7 +180,7 @@ fn damage_costs_what_it_hit() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&bytes).unwrap();
     let mut store = Store::of_log(Log::open(file.path()).unwrap(), 1 << 20);
-    while store.read(1000).unwrap() {}
+    read(&mut store, 1000);
     assert!(store.losses().damaged >= 1);
     assert_eq!(store.extent_us(), Some((0, 4999 * RATE_US)));
 }

@@ -8,10 +8,14 @@ use std::collections::VecDeque;
 pub(super) const RECORD: &str = "tick";
 /// The rate is that of the last second.
 const RATE_US: i64 = 1_000_000;
+/// What counts as recent, s.
+pub const RECENT_S: i64 = 10;
 /// At most so many ticks of it are kept in mind.
 const RATE_TICKS: usize = 100_000;
 /// So many controlled ticks pass before one is judged late.
 const UNJUDGED: u64 = 100;
+/// No field counts more than this in one tick: sums do not overflow, whatever is in a log.
+const COUNTABLE: u64 = u32::MAX as u64;
 /// A running median moves by this part of itself.
 const MEDIAN_STEPS: f64 = 64.0;
 
@@ -28,6 +32,8 @@ pub struct Ticks {
     /// Starts within the last second, µs of the run's clock.
     starts_us: VecDeque<i64>,
     usual: Usual,
+    /// The counts at the beginning of each of the last seconds.
+    seconds: VecDeque<(i64, Counts)>,
 }
 
 /// What was counted. `docs/metrics.md` has the definitions.
@@ -53,6 +59,23 @@ pub struct Counts {
     pub unexpected: u64,
     /// Missed readings of the IMU.
     pub imu_missed: u64,
+}
+
+impl Counts {
+    fn less(&self, before: &Self) -> Self {
+        Self {
+            ticks: self.ticks - before.ticks,
+            controlled: self.controlled - before.controlled,
+            unrecorded: self.unrecorded - before.unrecorded,
+            skipped: self.skipped - before.skipped,
+            overruns: self.overruns - before.overruns,
+            late_wakes: self.late_wakes - before.late_wakes,
+            missed: self.missed - before.missed,
+            late_replies: self.late_replies - before.late_replies,
+            unexpected: self.unexpected - before.unexpected,
+            imu_missed: self.imu_missed - before.imu_missed,
+        }
+    }
 }
 
 /// A tick that ended later than usual.
@@ -172,7 +195,8 @@ impl Ticks {
     }
 
     fn count(&mut self, time_us: i64, values: &[Option<f64>; NAMES.len()]) {
-        let number = |field: usize| values[field].unwrap_or(0.0) as u64;
+        self.note_second(time_us);
+        let number = |field: usize| (values[field].unwrap_or(0.0) as u64).min(COUNTABLE);
         let counts = &mut self.counts;
         counts.ticks += 1;
         counts.missed += number(MISSED);
@@ -188,7 +212,7 @@ impl Ticks {
             (values[NUMBER].unwrap_or(0.0), values[PLANNED].unwrap_or(0.0), values[STARTED].unwrap_or(0.0));
         let before = self.before.replace(now);
         let Some(before) = before.filter(|before| before.0 < now.0) else { return };
-        counts.unrecorded += (now.0 - before.0 - 1.0) as u64;
+        counts.unrecorded += ((now.0 - before.0 - 1.0) as u64).min(COUNTABLE);
         if before.0 + 1.0 == now.0 && values[PLANNED].is_some() {
             self.period_ns.get_or_insert(now.1 - before.1);
         }
@@ -199,6 +223,15 @@ impl Ticks {
             counts.overruns += number(OVERRUN);
             let wake_ns = values[WAKE].unwrap_or(0.0);
             counts.late_wakes += u64::from(self.period_ns.is_some_and(|period_ns| wake_ns >= period_ns));
+        }
+    }
+
+    fn note_second(&mut self, time_us: i64) {
+        if self.seconds.back().is_none_or(|(at_us, _)| (time_us - at_us).abs() >= 1_000_000) {
+            self.seconds.push_back((time_us, self.counts));
+        }
+        while self.seconds.len() > 1 && self.seconds[1].0 <= time_us - RECENT_S * 1_000_000 {
+            self.seconds.pop_front();
         }
     }
 
@@ -242,6 +275,17 @@ impl Ticks {
     /// The counts so far.
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// What was counted in the last [`RECENT_S`] seconds, up to one more.
+    pub fn recent(&self) -> Counts {
+        let before = self.seconds.front().map_or_else(Counts::default, |(_, counts)| *counts);
+        self.counts.less(&before)
+    }
+
+    /// How many of the ticks kept were late in the last [`RECENT_S`] seconds before `now_us`.
+    pub fn recently_late(&self, now_us: i64) -> u64 {
+        self.late.since(0).rev().take_while(|late| late.at_us > now_us - RECENT_S * 1_000_000).count() as u64
     }
 
     /// The late ones.

@@ -1,0 +1,152 @@
+//! What a page is told of a run, as JSON.
+
+use super::verdict::verdict;
+use crate::control::Parameter;
+use crate::hub::Hub;
+use crate::store::{
+    Change, Event, LateTick, List, MAX_BUCKETS, MAX_WINDOW_SIGNALS, Signal, SignalKind, Store,
+};
+use serde_json::{Value, json};
+
+/// At most so many entries of a list at once; the next question gets the others.
+const AT_ONCE: usize = 200;
+
+/// What stays as it is: the robot, its signals and parameters.
+pub(super) fn run(hub: &Hub) -> Value {
+    let session = hub.run().session;
+    let store = hub.store();
+    let signals: Vec<Value> = store.signals().iter().map(signal).collect();
+    let robot =
+        store.robot().map(|robot| json!({ "name": robot.name, "file": robot.file, "clock": robot.clock }));
+    json!({
+        "tell": "run",
+        "signature": signature(session, &store),
+        "is_log": store.is_log(),
+        "robot": robot,
+        "signals": signals,
+        "records": store.records().collect::<Vec<_>>(),
+        "parameters": store.parameters().iter().map(parameter).collect::<Vec<_>>(),
+        "most_signals": MAX_WINDOW_SIGNALS,
+        "most_buckets": MAX_BUCKETS,
+    })
+}
+
+/// What changes. `seen`: how many events, late ticks and changes of parameters the page knows.
+pub(super) fn news(hub: &Hub, lost: u64, seen: [u64; 3]) -> Value {
+    let (run, received, now_us) = (hub.run(), hub.counts(), hub.now_us());
+    let store = hub.store();
+    let (ticks, losses) = (store.ticks(), store.losses());
+    let (level, text) = verdict(&store, run.is_over);
+    let counts = ticks.counts();
+    let values =
+        store.parameters().iter().map(|parameter| (parameter.name.clone(), parameter.json(parameter.value)));
+    json!({
+        "tell": "news",
+        "signature": signature(run.session, &store),
+        "now_us": now_us,
+        "age_ms": run.heard_us.map(|heard_us| now_us.saturating_sub(heard_us) as f64 / 1e3),
+        "is_over": run.is_over,
+        "is_controllable": run.is_controllable,
+        "share_read": store.share_read(),
+        "extent_us": store.extent_us().map(|(first, last)| [first, last]),
+        "verdict": { "level": level, "text": text },
+        "phase": ticks.phase(),
+        "rate_hz": ticks.rate_hz(),
+        "period_ns": ticks.period_ns(),
+        "counts": {
+            "ticks": counts.ticks,
+            "unrecorded": counts.unrecorded,
+            "skipped": counts.skipped,
+            "overruns": counts.overruns,
+            "late_wakes": counts.late_wakes,
+            "missed": counts.missed,
+            "late_replies": counts.late_replies,
+            "unexpected": counts.unexpected,
+            "imu_missed": counts.imu_missed,
+        },
+        "parameters": values.collect::<serde_json::Map<_, _>>(),
+        "events": list(store.events(), seen[0], event),
+        "late": list(ticks.late(), seen[1], late),
+        "changes": list(store.changes(), seen[2], change),
+        "losses": {
+            "datagrams": received.lost,
+            "refused": received.refused + received.unknown,
+            "unfit": received.unfit.max(losses.unfit),
+            "damaged": losses.damaged,
+            "clock_set": losses.clock_set,
+            "records": losses.records_left_out,
+            "messages": lost,
+        },
+    })
+}
+
+/// Changes whenever [`run`] does.
+fn signature(session: Option<u64>, store: &Store) -> String {
+    let (signals, parameters) = (store.signals().len(), store.parameters().len());
+    let current = store.signals().iter().filter(|signal| signal.is_current).count();
+    let session = session.map(|session| session.to_string()).unwrap_or_default();
+    format!("{session}.{signals}.{current}.{parameters}.{}", store.robot().is_some())
+}
+
+/// Entries behind the last one seen. `next` is what to ask for then.
+fn list<T>(list: &List<T>, seen: u64, json: fn(&T) -> Value) -> Value {
+    let entries: Vec<Value> = list.since(seen).take(AT_ONCE).map(json).collect();
+    let more = list.since(seen).count() - entries.len();
+    json!({ "count": list.count(), "next": list.count() - more as u64, "entries": entries })
+}
+
+fn signal(signal: &Signal) -> Value {
+    let (kind, names) = match &signal.kind {
+        SignalKind::Number => ("number", None),
+        SignalKind::Truth => ("truth", None),
+        SignalKind::Choice(names) => ("choice", Some(names)),
+    };
+    json!({ "name": signal.name, "unit": signal.unit, "kind": kind, "names": names, "is_current": signal.is_current })
+}
+
+fn parameter(parameter: &Parameter) -> Value {
+    json!({
+        "name": parameter.name,
+        "kind": parameter.kind.word(),
+        "unit": parameter.unit,
+        "text": parameter.text,
+        "min": parameter.min,
+        "max": parameter.max,
+        "default": parameter.json(parameter.default),
+    })
+}
+
+fn event(event: &Event) -> Value {
+    json!({
+        "at_us": event.at_us,
+        "tick": event.tick,
+        "from": event.from,
+        "to": event.to,
+        "cause": event.cause,
+        "servo": event.servo,
+        "is_trouble": event.is_trouble,
+    })
+}
+
+fn late(late: &LateTick) -> Value {
+    json!({
+        "at_us": late.at_us,
+        "tick": late.tick,
+        "response_ns": late.response_ns,
+        "excess_ns": late.excess_ns,
+        "wake_ns": late.wake_ns,
+        "cause": late.cause,
+        "is_overrun": late.is_overrun,
+    })
+}
+
+fn change(change: &Change) -> Value {
+    json!({
+        "at_us": change.at_us,
+        "tick": change.tick,
+        "name": change.name,
+        "value": change.value,
+        "before": change.before,
+        "by": change.by,
+    })
+}

@@ -1,0 +1,53 @@
+//! The sentence at the top of the page.
+
+use crate::store::{Counts, RECENT_S, Store};
+
+/// How good it is, as the page's colours are called, and why.
+pub(super) fn verdict(store: &Store, is_over: bool) -> (&'static str, String) {
+    let ticks = store.ticks();
+    let Some((_, now_us)) = store.extent_us() else {
+        return (
+            "note",
+            if store.is_log() { "the log is empty" } else { "waiting for the first sample" }.into(),
+        );
+    };
+    if ticks.counts().ticks == 0 {
+        return ("note", "no record of ticks".into());
+    }
+    let last = store.events().since(0).next_back();
+    let trouble =
+        last.filter(|event| event.is_trouble && event.to == "fault" || ticks.phase() == Some("fault"));
+    if let Some(event) = trouble {
+        let servo = if event.servo.is_empty() { String::new() } else { format!(" ({})", event.servo) };
+        return ("bad", format!("fault in tick {}: {}{servo}", event.tick, event.cause));
+    }
+    let is_past = is_over || store.is_log();
+    let (counts, late, when) = match is_past {
+        true => (ticks.counts(), ticks.late().count(), String::new()),
+        false => (ticks.recent(), ticks.recently_late(now_us), format!(" in the last {RECENT_S} s")),
+    };
+    let wrong = wrong(&counts, late);
+    let (level, what) = match wrong.as_slice() {
+        [] => ("good", "no late tick, no missed reply".to_owned()),
+        wrong => (if counts.skipped + counts.overruns > 0 { "bad" } else { "warning" }, wrong.join(", ")),
+    };
+    let end = match last.filter(|_| is_over) {
+        Some(event) if event.to == "stopped" => format!("stopped ({}); ", event.cause),
+        _ if is_over => "the run has ended; ".to_owned(),
+        _ => String::new(),
+    };
+    (level, format!("{end}{what}{when}"))
+}
+
+fn wrong(counts: &Counts, late: u64) -> Vec<String> {
+    let all = [
+        (counts.skipped, "lost period", "lost periods"),
+        (counts.overruns, "overrun", "overruns"),
+        (late, "late tick", "late ticks"),
+        (counts.missed, "missed reply", "missed replies"),
+        (counts.imu_missed, "missed IMU reading", "missed IMU readings"),
+        (counts.unexpected, "unexpected frame", "unexpected frames"),
+    ];
+    let some = all.into_iter().filter(|(count, _, _)| *count > 0);
+    some.map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many })).collect()
+}
