@@ -216,6 +216,7 @@
     clock: (us) => `${((us - host.origin()) / 1e6).toFixed(4)} s`,
   };
 
+  const isOver = () => news !== null && (run.is_log ? news.share_read === 1 : news.is_over);
   const isLive = () => run !== null && !run.is_log && !news?.is_over;
   let dirty = true;
   const changed = () => {
@@ -356,6 +357,7 @@
   };
 
   const take_news = (told) => {
+    const moved = news?.extent_us?.[1] !== told.extent_us?.[1];
     const shrank = news && ["events", "late", "changes"].some((list) => told[list].count < seen[list]);
     news = told;
     newsAt = now();
@@ -367,11 +369,10 @@
       lists[list].splice(0, lists[list].length - 1000);
       listed(list);
     }
-    if (time.right === null) changed();
+    if (moved && time.right === null) changed();
     showTop();
     showCommands();
     showParameters();
-    dirty = true;
   };
 
   const PHASES = { active: "good", armed: "note", idle: "note", init: "note", damping: "warning", stopped: "note", fault: "bad" };
@@ -556,7 +557,7 @@
     const specs = [{ title: "rate", unit: "rad/s", lines: xyz("rate") }, { title: "acceleration", unit: "m/s²", lines: xyz("acceleration") }].filter(({ lines }) => lines.length);
     const knows = quaternion.every((id) => id !== undefined);
     if (!knows && !specs.length) return;
-    const made = section("IMU", "imu"), grid = element("div", "wide"), some = element("div", "wide");
+    const made = section("IMU", "imu"), all = element("div", "wide"), grid = element("div", "inside");
     if (knows) {
       const figure = element("figure"), box = element("div");
       box.id = "attitude";
@@ -567,11 +568,12 @@
       const caption = element("figcaption");
       caption.append(element("b", "", "attitude"), element("span", "", "orange: front"));
       figure.append(caption, box);
-      some.append(figure);
+      all.append(figure);
       attitude = { canvas, quaternion };
       always.push(...quaternion);
     }
-    made.append(some, grid);
+    all.append(grid);
+    made.append(all);
     place(grid, specs);
   };
 
@@ -893,6 +895,7 @@
     const { losses, share_read: share } = news, texts = [];
     const some = (count, one, many) => { if (count) texts.push(`${grouped(count)} ${count === 1 ? one : many}`); };
     some(losses.datagrams, "datagram from the robot was lost", "datagrams from the robot were lost");
+    some(losses.early, "sample came before its schema", "samples came before their schemas");
     some(losses.refused, "message could not be read", "messages could not be read");
     some(losses.unfit, "sample does not fit its schema", "samples do not fit their schemas");
     some(losses.damaged, "damaged place in the log", "damaged places in the log");
@@ -903,7 +906,7 @@
     if (share < 1) texts.unshift(`reading the log: ${(100 * share).toFixed(0)} %`);
     if (now() - figuresAt > 1000) {
       const s = (now() - figuresAt) / 1000;
-      rates = `${(frames / s).toFixed(0)} frames/s, ${(received / s / 1000).toFixed(0)} kB/s`;
+      rates = isLive() ? `${(frames / s).toFixed(0)} frames/s, ${(received / s / 1000).toFixed(0)} kB/s` : "";
       document.body.dataset.frames = (frames / s).toFixed(1);
       [frames, received, figuresAt] = [0, 0, now()];
     }
@@ -915,6 +918,8 @@
 
   // Not more often than this, ms: about thirty times a second.
   const FRAME = 30;
+  // How often to ask for news of what is over, ms.
+  const NEWS_OVER = 250;
   let drawnAt = 0, inkless = true;
 
   const frame = () => {
@@ -922,7 +927,7 @@
     if (now() - drawnAt < FRAME) return;
     const passed = now() - drawnAt;
     drawnAt = now();
-    if (run) askNews(); else ask("run");
+    if (!run) ask("run"); else if (now() - newsAt > NEWS_OVER || !isOver()) askNews();
     if (time.playing) advance(passed);
     if (run && isOpen()) askWindows();
     if (!dirty) return;

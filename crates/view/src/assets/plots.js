@@ -307,7 +307,7 @@ class LivePlot {
     pen.lineWidth = 1;
     pen.textBaseline = "middle";
     pen.textAlign = "right";
-    for (const tick of linearTicks(low * unit.factor, high * unit.factor, 4)) {
+    for (const tick of linearTicks(low * unit.factor, high * unit.factor, 5)) {
       const row = Math.round(this.toRow(tick / unit.factor)) + 0.5;
       pen.strokeStyle = inks.grid;
       pen.beginPath();

@@ -46,7 +46,7 @@ pub(super) fn news(hub: &Hub, lost: u64, seen: [u64; 3]) -> Value {
         "now_us": now_us,
         "age_ms": run.heard_us.map(|heard_us| now_us.saturating_sub(heard_us) as f64 / 1e3),
         "is_over": run.is_over,
-        "is_controllable": run.is_controllable,
+        "is_controllable": run.can_be_asked,
         "share_read": store.share_read(),
         "extent_us": store.extent_us().map(|(first, last)| [first, last]),
         "verdict": { "level": level, "text": text },
@@ -70,7 +70,8 @@ pub(super) fn news(hub: &Hub, lost: u64, seen: [u64; 3]) -> Value {
         "changes": list(store.changes(), seen[2], change),
         "losses": {
             "datagrams": received.lost,
-            "refused": received.refused + received.unknown,
+            "refused": received.refused,
+            "early": received.unknown,
             "unfit": received.unfit.max(losses.unfit),
             "damaged": losses.damaged,
             "clock_set": losses.clock_set,

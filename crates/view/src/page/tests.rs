@@ -1,5 +1,164 @@
 use super::*;
+use crate::control::Robot;
+use khz_tlog::{Sink, Type};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+use std::os::fd::OwnedFd;
 
 fn client(hub: &Hub) -> PageClient {
     PageClient::new(hub.join("page test".into()).unwrap())
+}
+
+/// A datagram of session 1.
+fn datagram(number: u64, messages: &[Vec<u8>]) -> Vec<u8> {
+    [&b"KLOG\x01"[..], &1u64.to_le_bytes(), &number.to_le_bytes(), &messages.concat()].concat()
+}
+
+fn schema(record: u8, name: &str, ty: &Type) -> Vec<u8> {
+    let mut out = vec![1, record];
+    out.counted(name.as_bytes());
+    out.counted(&ty.to_bytes());
+    out
+}
+
+fn sample(record: u8, time_us: i64, payload: &[u8]) -> Vec<u8> {
+    let mut out = vec![2, record];
+    out.put(&time_us.to_le_bytes());
+    out.counted(payload);
+    out
+}
+
+/// A run with one signal, whose value is its time in ms but for a spike at 500.
+fn hub() -> Hub {
+    let hub = Hub::default();
+    let ty = Type::object([("x", Type::Float32)]);
+    hub.datagram(&datagram(0, &[schema(0, "one", &ty)]));
+    for ms in 0..1000i64 {
+        let value = if ms == 500 { 1e6 } else { ms as f32 };
+        hub.datagram(&datagram(ms as u64 + 1, &[sample(0, ms * 1000, &value.to_le_bytes())]));
+    }
+    hub
+}
+
+fn json(replies: &[Reply]) -> Value {
+    match replies {
+        [Reply::Text(text)] => serde_json::from_str(text).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_page_learns_what_the_run_is_and_what_is_new() {
+    let hub = hub();
+    let mut client = client(&hub);
+    let run = json(&client.hear(r#"{"ask":"run"}"#, &hub));
+    assert_eq!((&run["signals"][0]["name"], &run["records"][0]), (&json!("one.x"), &json!("one")));
+    let news = json(&client.hear(r#"{"ask":"news"}"#, &hub));
+    assert_eq!(news["extent_us"], json!([0, 999_000]));
+    assert_eq!((&news["signature"], &news["is_controllable"]), (&run["signature"], &json!(false)));
+    assert_eq!(news["verdict"]["text"], "no record of ticks");
+    hub.datagram(&datagram(5000, &[schema(1, "two", &Type::Bool)]));
+    let news =
+        json(&client.hear(r#"{"ask":"news","events":0,"late":7,"changes":18446744073709551615}"#, &hub));
+    assert_ne!(news["signature"], run["signature"], "there is a record more");
+    assert_eq!(news["losses"]["datagrams"], 3999);
+}
+
+#[test]
+fn a_window_is_what_its_head_says_and_has_the_spike() {
+    let hub = hub();
+    let question = r#"{"ask":"window","id":7,"level":15,"from":0,"count":40,"signals":[0,99]}"#;
+    let [Reply::Binary(bytes)] = &client(&hub).hear(question, &hub)[..] else { panic!() };
+    let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let f32_at = |at: usize| f32::from_le_bytes(bytes[32 + 4 * at..36 + 4 * at].try_into().unwrap());
+    assert_eq!([u32_at(0), u32_at(4), u32_at(16), u32_at(20), u32_at(24)], [7, 15, 40, 2, 1]);
+    assert_eq!(bytes.len(), 32 + 4 * 2 * 2 * 40);
+    assert_eq!((f32_at(0), f32_at(40 + (500_000 >> 15))), (0.0, 1e6));
+    assert!(f32_at(39).is_nan() && f32_at(80).is_nan());
+}
+
+#[test]
+fn whatever_a_page_asks_is_answered_within_bounds() {
+    let hub = hub();
+    let mut client = client(&hub);
+    let many: Vec<String> = (0..10_000).map(|signal| signal.to_string()).collect();
+    let many = format!(
+        r#"{{"ask":"window","id":1,"level":4294967295,"from":-1e300,"count":99999999,"signals":[{}]}}"#,
+        many.join(",")
+    );
+    for question in
+        ["", "{}", "[1]", "\"run\"", r#"{"ask":"steer","now_us":99999999999999,"teleop":{}}"#, &many]
+    {
+        let replies = client.hear(question, &hub);
+        let bytes: usize = replies
+            .iter()
+            .map(|reply| match reply {
+                Reply::Text(text) => text.len(),
+                Reply::Binary(bytes) => bytes.len(),
+            })
+            .sum();
+        assert!(replies.len() == 1 && bytes < 4 << 20, "{question:.40}: {bytes}");
+    }
+}
+
+/// A hub with the robot's end of its socket.
+fn with_robot() -> (Hub, OwnedFd) {
+    let hub = hub();
+    let (ours, robot) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    hub.connect(Robot::new(ours));
+    (hub, robot)
+}
+
+fn received(robot: &OwnedFd) -> Value {
+    let mut buffer = [0; 4096];
+    let (len, _) = recv(robot, &mut buffer[..], RecvFlags::DONTWAIT).unwrap();
+    serde_json::from_slice(&buffer[..len]).unwrap()
+}
+
+#[test]
+fn requests_reach_the_robot_and_answers_the_page_that_asked() {
+    let (hub, robot) = with_robot();
+    let mut client = client(&hub);
+    assert_eq!(client.hear(r#"{"ask":"set","id":41,"values":{"kp":0.4}}"#, &hub), []);
+    let asked = received(&robot);
+    assert_eq!((&asked["set"], &asked["by"]), (&json!({ "kp": 0.4 }), &json!("page test")));
+    let id = asked["id"].as_u64().unwrap();
+    let told = json(&client.answered(id, &Answer::Refused("kp: too much".into())));
+    assert_eq!(told, json!({ "tell": "answer", "id": 41.0, "refused": "kp: too much" }));
+    assert_eq!(client.answered(id, &Answer::Done(None)), [], "answered before");
+    assert_eq!(client.hear(r#"{"ask":"stop","id":42}"#, &hub), []);
+    let asked = received(&robot);
+    assert_eq!(asked["do"], "stop");
+    let told = json(&client.answered(asked["id"].as_u64().unwrap(), &Answer::Done(Some(9))));
+    assert_eq!(told, json!({ "tell": "answer", "id": 42.0, "done": true, "tick": 9 }));
+}
+
+#[test]
+fn the_stick_says_how_old_it_is() {
+    let (hub, robot) = with_robot();
+    let mut client = client(&hub);
+    let question = r#"{"ask":"steer","now_us":0,"teleop":{"forward":0.3}}"#;
+    assert_eq!(client.hear(question, &hub), []);
+    let steered = received(&robot);
+    assert_eq!((&steered["teleop"]["forward"], &steered["teleop"]["turn"]), (&json!(0.3), &json!(0.0)));
+    assert!(steered["age_ms"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_robot_that_only_sends_cannot_be_stopped_from_here() {
+    let hub = hub();
+    let told = json(&client(&hub).hear(r#"{"ask":"stop","id":1}"#, &hub));
+    assert!(told["refused"].as_str().unwrap().contains("only receives"), "{told}");
+}
+
+#[test]
+fn the_page_is_one_file_that_loads_nothing() {
+    let html = HTML.as_str();
+    assert_eq!(html.matches("<script").count(), 1);
+    assert_eq!((html.matches("</script").count(), html.matches("</style").count()), (1, 1));
+    for foreign in
+        ["/* style */", "/* script */", "src=", "url(", "@import", "fetch(", "innerHTML", "https://"]
+    {
+        assert!(!html.contains(foreign), "{foreign}");
+    }
 }

@@ -36,7 +36,12 @@ pub(super) fn verdict(store: &Store, is_over: bool) -> (&'static str, String) {
         _ if is_over => "the run has ended; ".to_owned(),
         _ => String::new(),
     };
-    (level, format!("{end}{what}{when}"))
+    let newest = ticks.late().since(0).next_back().filter(|_| late > 0 && !is_past);
+    let newest = newest.map(|late| {
+        let (us, cause) = (late.excess_ns / 1e3, &late.cause);
+        format!("; the newest: tick {}, {us:.0} µs late, {cause}", late.tick)
+    });
+    (level, format!("{end}{what}{when}{}", newest.unwrap_or_default()))
 }
 
 fn wrong(counts: &Counts, late: u64) -> Vec<String> {
