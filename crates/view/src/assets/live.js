@@ -196,7 +196,7 @@
     zoom(center, factor) {
       const [from, to] = host.view(), [, last] = host.extent();
       // Who follows keeps the newest in view.
-      if (host.isFollowing() && isLive()) {
+      if (host.isFollowing() && isLive() && time.span !== Infinity) {
         time.span = Math.min(Math.max((to - from) * factor, LEAST), Math.max(last - host.extent()[0], 1e6));
         return changed();
       }
@@ -439,13 +439,13 @@
 
   // ---- sections -------------------------------------------------------------------------------------------------
 
-  const section = (title, id) => {
+  const section = (title, id, parent = by("main")) => {
     const made = element("section");
     made.id = id;
     const head = element("div", "head");
     head.append(element("h2", "", title));
     made.append(head);
-    by("main").append(made);
+    parent.append(made);
     return made;
   };
 
@@ -470,7 +470,9 @@
     plotsOf.clear();
     by("main").replaceChildren();
     figures = element("div", "figures");
-    by("main").append(figures);
+    const hands = element("div", "two");
+    hands.id = "hands";
+    by("main").append(figures, hands);
     always = [];
     buildDrive();
     buildParameters();
@@ -642,7 +644,7 @@
   const buildParameters = () => {
     parameters.clear();
     if (!run.parameters.length) return;
-    const made = section("Parameters", "parameters"), grid = element("div", "params");
+    const made = section("Parameters", "parameters", drive.available ? by("hands") : by("main")), grid = element("div", "params");
     made.append(grid);
     for (const parameter of run.parameters) grid.append(control(parameter));
   };
@@ -790,10 +792,12 @@
     drive.available = run.records.includes("teleop") && !run.is_log;
     drive.release();
     if (!drive.available) return;
-    const made = section("Drive", "drive"), box = element("div", "drive");
+    const made = section("Drive", "drive", by("hands")), box = element("div", "drive");
     const walk = pad("walk", false, "forward, sideways", (x, y) => ({ forward: -y, left: -x }));
     const turn = pad("turn", true, "turn", (x) => ({ turn: -x }));
-    const sliders = element("div", "sliders");
+    const sliders = element("div", "sliders"), more = element("details");
+    more.append(element("summary", "", "speed and pose"), sliders);
+    more.open = innerWidth > 640;
     const slider = (label, unit, min, max, value, does) => {
       const row = element("label", "", label), input = element("input"), output = element("output");
       Object.assign(input, { type: "range", min, max, step: (max - min) / 100, value });
@@ -812,7 +816,7 @@
       slider("pitch", "rad", -0.4, 0.4, pose.pitch, (value) => { pose.pitch = value; }),
     );
     const state = element("span", "hint");
-    box.append(walk.made, sliders, turn.made);
+    box.append(walk.made, more, turn.made);
     made.firstChild.append(state);
     made.append(box, element("p", "hint", "Or W, A, S, D and Q, E to turn; or a gamepad. Commands are sent only while you hold; height, roll and pitch go with them. Let go, and the robot stands."));
     drive.padsUp = () => { walk.up(); turn.up(); };
