@@ -129,8 +129,9 @@ class Robot:
                          "temperature": 30 + i} for i, joint in enumerate(self.joints)}
         roll = 0.2 * math.sin(s)
         imu = {"attitude": [math.cos(roll / 2), math.sin(roll / 2), 0, 0], "rate": [0.2 * math.cos(s), 0, 0.01]}
+        made = [self.message("tick", tick), self.message("servo", servo), self.message("command", command), self.message("imu", imu)]
         self.tick += 1
-        return [self.message("tick", tick), self.message("servo", servo), self.message("command", command), self.message("imu", imu)]
+        return made
 
     def run(self) -> None:
         threading.Thread(target=self.drive, daemon=True).start()
