@@ -163,7 +163,7 @@ class Robot:
 
     def answer(self, asked: dict) -> dict:
         for name, value in asked.get("set", {}).items():
-            parameter = next(known for known in PARAMETERS if known["name"] == name)
+            parameter = {known["name"]: known for known in PARAMETERS}[name]
             low, high = parameter.get("min", -math.inf), parameter.get("max", math.inf)
             if not low <= value <= high:
                 return {"refused": f"{name}: {value} is outside {low} to {high}"}
