@@ -22,6 +22,8 @@ pub struct RobotState {
     pub servos: Vec<ServoState>,
     /// The IMU, if one is configured.
     pub imu: Option<ImuState>,
+    /// What a person steering the robot asks for.
+    pub teleop: Teleop,
 }
 
 impl RobotState {
@@ -36,6 +38,7 @@ impl RobotState {
             elapsed_ns: period_ns,
             servos: vec![ServoState::UNKNOWN; servos],
             imu: imu.then_some(ImuState { sample: ImuState::NONE, fresh: false }),
+            teleop: Teleop::NONE,
         }
     }
 
@@ -54,6 +57,39 @@ impl RobotState {
     /// Seconds since the first tick was planned, by the plan.
     pub fn time(&self) -> f64 {
         self.tick as f64 * self.dt()
+    }
+}
+
+/// What a person steering the robot asks for: the newest input, within the limits of `[teleop]`. Controllers take an input
+/// older than [`Teleop::STALE_NS`] as "stand still": [`Teleop::fresh`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Teleop {
+    /// Velocity forwards, m/s.
+    pub forward: f64,
+    /// Velocity to the left, m/s.
+    pub left: f64,
+    /// Rate of turning, rad/s; to the left is positive.
+    pub turn: f64,
+    /// Height of the body above its usual one, m.
+    pub height: f64,
+    /// Roll of the body, rad; right side down is positive.
+    pub roll: f64,
+    /// Pitch of the body, rad; nose down is positive.
+    pub pitch: f64,
+    /// How long ago, at least, the person decided this, as of this tick's `now_ns`; `i64::MAX`: there was no input yet.
+    pub age_ns: i64,
+}
+
+impl Teleop {
+    /// No input yet.
+    pub const NONE: Self =
+        Self { forward: 0.0, left: 0.0, turn: 0.0, height: 0.0, roll: 0.0, pitch: 0.0, age_ns: i64::MAX };
+    /// An input older than this says nothing any more: whoever steers sends one every 50 ms.
+    pub const STALE_NS: i64 = 300_000_000;
+
+    /// This input; zero everywhere if it is stale.
+    pub fn fresh(&self) -> Self {
+        if self.age_ns > Self::STALE_NS { Self { age_ns: self.age_ns, ..Self::NONE } } else { *self }
     }
 }
 
@@ -105,9 +141,19 @@ mod tests {
         from.tick = 7;
         from.servos[1].position = 0.5;
         from.servos[0].position = 0.25;
+        from.teleop = Teleop { forward: 0.5, age_ns: 1, ..Teleop::NONE };
         let mut to = RobotState::unknown(2, true, 1);
         to.copy_from(&from);
         assert_eq!((to.tick, to.period_ns), (7, 1_000_000));
         assert_eq!(to.servos[1].position, 0.5);
+        assert_eq!(to.teleop, from.teleop);
+    }
+
+    #[test]
+    fn a_stale_input_asks_to_stand_still() {
+        let fresh = Teleop { forward: 0.5, age_ns: Teleop::STALE_NS, ..Teleop::NONE };
+        assert_eq!(fresh.fresh(), fresh);
+        let stale = Teleop { age_ns: Teleop::STALE_NS + 1, ..fresh };
+        assert_eq!(stale.fresh(), Teleop { age_ns: stale.age_ns, ..Teleop::NONE });
     }
 }
