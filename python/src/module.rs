@@ -35,7 +35,13 @@ impl Module {
         let amplitude = at_least("amplitude", amplitude, 0.0)?;
         let (from_hz, to_hz) = (at_least("from_hz", from_hz, 0.0)?, at_least("to_hz", to_hz, 0.0)?);
         let sweep_s = above_zero("sweep_s", sweep_s)?;
-        Ok(Self(Kind::Sine(SineParameters { amplitude, from_hz, to_hz, sweep_s })))
+        Ok(Self(Kind::Sine(SineParameters {
+            amplitude,
+            from_hz,
+            to_hz,
+            sweep_s,
+            ..SineParameters::default()
+        })))
     }
 
     /// A quadruped stands up and squats, or trots on the spot if feet are lifted. Legs are groups of three servos: hip,
@@ -59,6 +65,7 @@ impl Module {
             period_s: above_zero("period_s", period_s)?,
             lift_m: at_least("lift_m", lift_m, 0.0)?,
             step_s: above_zero("step_s", step_s)?,
+            ..StandAndSquatParameters::default()
         })))
     }
 

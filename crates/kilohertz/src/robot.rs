@@ -6,9 +6,11 @@ use khz_measure::run::{RunSummary, page_data};
 use khz_robot::config::{Clock, ConfigError, QUADRUPED, RobotConfig};
 use khz_robot::controller::{ControlError, Controller};
 use khz_robot::launch::{Landed, Launch, LaunchError, LaunchOptions};
+use khz_robot::parameters::{LiveParameters, Parameter, ParameterError};
 use khz_robot::recorder::{Plan, numbered};
 use khz_robot::run::Observer;
 use khz_robot::session::{LiveTick, SessionError};
+use khz_robot::steer::Steering;
 use khz_robot::{RobotState, ServoCommand};
 use std::fmt;
 use std::fs::File;
@@ -142,7 +144,29 @@ impl Robot {
         self,
         update: impl FnMut(&RobotState, &mut [ServoCommand]) -> Result<(), ControlError> + Send + 'static,
     ) -> Self {
-        self.controller(EachTick(update))
+        let parameters = Vec::new();
+        self.controller(EachTick { update, parameters })
+    }
+
+    /// As [`Robot::each_tick`], with parameters that a person may change while it runs. The closure keeps a clone of each.
+    ///
+    /// ```
+    /// use kilohertz::{Parameter, PositionCommand, Robot, ServoCommand};
+    ///
+    /// let stiffness = Parameter::float("stiffness", 0.5, 0.0..=1.0).about("Share of the position gain.");
+    /// let robot = Robot::quadruped().each_tick_with(vec![stiffness.clone()], move |_, commands| {
+    ///     let kp_scale = stiffness.get();
+    ///     commands.fill(ServoCommand::Position(PositionCommand { kp_scale, ..PositionCommand::hold(0.0) }));
+    ///     Ok(())
+    /// });
+    /// ```
+    #[must_use]
+    pub fn each_tick_with(
+        self,
+        parameters: Vec<Parameter>,
+        update: impl FnMut(&RobotState, &mut [ServoCommand]) -> Result<(), ControlError> + Send + 'static,
+    ) -> Self {
+        self.controller(EachTick { update, parameters })
     }
 
     /// Records and sinks of one's own: what is declared in `plan` goes into the log beside what every run records.
@@ -234,14 +258,21 @@ impl Robot {
 }
 
 /// A closure as a controller.
-struct EachTick<F>(F);
+struct EachTick<F> {
+    update: F,
+    parameters: Vec<Parameter>,
+}
 
 impl<F> Controller for EachTick<F>
 where
     F: FnMut(&RobotState, &mut [ServoCommand]) -> Result<(), ControlError> + Send,
 {
+    fn parameters(&self) -> Vec<Parameter> {
+        self.parameters.clone()
+    }
+
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
-        (self.0)(state, commands)
+        (self.update)(state, commands)
     }
 }
 
@@ -257,6 +288,30 @@ impl Run {
     /// Brings the robot down gently; returns at once.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// The controller's parameters, to be looked at and changed while it runs, from any thread.
+    ///
+    /// ```no_run
+    /// let run = kilohertz::Robot::quadruped().start()?;
+    /// run.parameters().set("kp_scale", 0.4)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn parameters(&self) -> LiveParameters {
+        self.launch.parameters().clone()
+    }
+
+    /// Arms the robot, with `supervisor.arming = "operator"`.
+    ///
+    /// # Errors
+    /// It does not wait for that.
+    pub fn arm(&self) -> Result<(), ParameterError> {
+        self.launch.console().arm()
+    }
+
+    /// For programs that steer: inputs by [`Steering::steer`], every 50 ms.
+    pub fn steering(&self) -> Steering {
+        self.launch.steering().clone()
     }
 
     /// The next tick not looked at yet, if any. Some thousand are kept; who looks more rarely misses some.
@@ -300,6 +355,11 @@ impl Finished {
             true => Ok(()),
             false => Err(Error::BroughtDown(self.summary.end.clone())),
         }
+    }
+
+    /// The controller's parameters, with their last values: see [`khz_measure::found`] for writing them down.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.landed.parameters
     }
 
     /// Commands that were handed over and may not have reached the servos, in lines for people; none, as a rule.

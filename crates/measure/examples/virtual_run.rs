@@ -81,7 +81,12 @@ fn play(config: &RobotConfig, script: Script) -> Result<Landed, Box<dyn Error>> 
         usage: Usage::default(),
         unsent: Vec::new(),
     };
-    Ok(Landed { outcome, recording: Some(recorder.finish()) })
+    Ok(Landed {
+        outcome,
+        recording: Some(recorder.finish()),
+        parameters: Vec::new(),
+        live: LiveSummary::default(),
+    })
 }
 
 /// The robot's links, and one more for the bus called `sensor`, if there is one.

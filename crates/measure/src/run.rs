@@ -240,7 +240,7 @@ pub struct ServoSummary {
 impl RunSummary {
     /// The figures of a run of this robot.
     pub fn of(config: &RobotConfig, landed: &Landed) -> Self {
-        let Landed { outcome, recording } = landed;
+        let Landed { outcome, recording, .. } = landed;
         let stats = &outcome.stats;
         let links = khz_robot::assemble::link_names(config);
         let events: Vec<EventSummary> =

@@ -38,6 +38,8 @@ enum Store {
     Full,
     /// Writing failed permanently.
     Failed,
+    /// No log is wanted.
+    Unwanted,
 }
 
 pub(super) struct LogFile<D> {
@@ -107,6 +109,10 @@ impl<D: Disk> LogFile<D> {
             paths: Vec::new(),
             error: None,
         };
+        if !plan.has_log {
+            file.store = Store::Unwanted;
+            return Ok(file);
+        }
         file.look_at_room(0)?;
         file.open(now_ns).map_err(|source| file.cannot_create(source))?;
         Ok(file)
@@ -119,6 +125,7 @@ impl<D: Disk> LogFile<D> {
 
     /// What was recorded.
     pub fn summary(self) -> Summary {
+        let is_wanted = !matches!(self.store, Store::Unwanted);
         let log = SinkSummary {
             name: LOG.into(),
             taken: self.written.iter().sum(),
@@ -136,7 +143,7 @@ impl<D: Disk> LogFile<D> {
             paths: self.paths,
             bytes: self.finished_bytes,
             records,
-            sinks: vec![log],
+            sinks: if is_wanted { vec![log] } else { Vec::new() },
             error: self.error,
         }
     }
@@ -227,6 +234,9 @@ impl<D: Disk> LogFile<D> {
     /// Ends the file with the drops so far and its index.
     fn close(&mut self, now_ns: i64) {
         self.tell(now_ns, true);
+        if matches!(self.store, Store::Unwanted) {
+            return;
+        }
         let Store::Open(log) = std::mem::replace(&mut self.store, Store::Failed) else { return };
         let sync = self.sync != Sync::Never;
         let mut bytes = log.position();
@@ -325,6 +335,9 @@ impl<D: Disk> Sink for LogFile<D> {
 
     /// What becomes of it shows later: it waits with others to be written.
     fn sample(&mut self, id: RecordId, time_ns: i64, payload: &[u8]) -> SinkResult {
+        if matches!(self.store, Store::Unwanted) {
+            return Ok(());
+        }
         let record = id.index();
         let time_us = time_ns.saturating_add(self.epoch_ns) / 1000;
         self.newest_ns = self.newest_ns.map(|newest_ns| newest_ns.max(time_ns));
@@ -340,7 +353,7 @@ impl<D: Disk> Sink for LogFile<D> {
                     self.fail(&error);
                 }
             }
-            Store::Full | Store::Failed => self.lose(),
+            Store::Full | Store::Failed | Store::Unwanted => self.lose(),
         }
         Ok(())
     }

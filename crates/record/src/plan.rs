@@ -7,12 +7,13 @@ use crate::lane::{LOOK, Lane};
 use crate::records::{Counts, Declared, MAX_RECORDS, RecordId};
 use crate::settings::LogConfig;
 use crate::sink::Sink;
-use crate::stream::STREAM;
+use crate::stream::{STREAM, VIEW};
 use crate::summary::Summary;
 use crate::tap::{self, Drain, Tap};
 use crate::until::until_stopped;
 use crate::work::Work;
 use khz_tlog::Type;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -41,6 +42,9 @@ pub struct Plan {
     pub(super) records: Vec<Declared>,
     pub(super) drains: Vec<Drain>,
     pub(super) sinks: Vec<Lane>,
+    /// A viewer's end of a socket pair.
+    pub(super) view: Option<OwnedFd>,
+    pub(super) has_log: bool,
     pub(super) counts: Arc<Counts>,
 }
 
@@ -66,6 +70,8 @@ impl Plan {
             records,
             drains,
             sinks,
+            view: None,
+            has_log: true,
             counts,
         }
     }
@@ -74,6 +80,19 @@ impl Plan {
     #[must_use]
     pub fn log(self, log: LogConfig) -> Self {
         Self { log, ..self }
+    }
+
+    /// Writes no file: what is recorded goes to the other sinks only.
+    #[must_use]
+    pub fn no_log(self) -> Self {
+        Self { has_log: false, ..self }
+    }
+
+    /// Also sends everything through this socket, one end of a pair that keeps datagrams apart, to a viewer. One that
+    /// does not keep up misses samples, and nobody waits for it.
+    #[must_use]
+    pub fn view(self, socket: OwnedFd) -> Self {
+        Self { view: Some(socket), ..self }
     }
 
     /// When data must have reached the disk itself.
@@ -134,10 +153,10 @@ impl Plan {
     /// Gives every sample to `sink`, too, on its own thread.
     ///
     /// # Errors
-    /// When another sink has its name, or it is `log` or `stream`.
+    /// When another sink has its name, or it is `log`, `stream` or `view`.
     pub fn sink(&mut self, sink: Box<dyn Sink>) -> Result<(), RecorderError> {
         let lane = Lane::new(sink);
-        let own = [LOG, STREAM];
+        let own = [LOG, STREAM, VIEW];
         if own.contains(&lane.name()) || self.sinks.iter().any(|known| known.name() == lane.name()) {
             return Err(RecorderError::SinkTwice(lane.name().into()));
         }

@@ -63,7 +63,7 @@ pub trait Sink: Send {
 /// What became of the samples given to a sink.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct SinkSummary {
-    /// Its name; `log` and `stream` are the recorder's own.
+    /// Its name; `log`, `stream` and `view` are the recorder's own.
     pub name: String,
     /// Samples it took and kept.
     pub taken: u64,

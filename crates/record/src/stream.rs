@@ -10,24 +10,65 @@
 use crate::records::{Declared, RecordId};
 use crate::sink::{Sink, SinkResult};
 use khz_tlog::{DecodeError, Input, Sink as _};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
 use std::io;
 use std::net::{ToSocketAddrs, UdpSocket};
+use std::os::fd::OwnedFd;
 
 /// Its name as a sink.
 pub(super) const STREAM: &str = "stream";
+/// Its name as a sink, if it sends to a viewer.
+pub(super) const VIEW: &str = "view";
 const MAGIC: &[u8; 5] = b"KLOG\x01";
 /// Magic, session, number.
 const HEAD: usize = 5 + 8 + 8;
 /// How full a datagram is made: what an Ethernet frame carries.
 const FILL: usize = 1400;
+/// The same within a computer.
+const FILL_PAIR: usize = 16_384;
+/// What a viewer may be behind: more than the kernel grants, as a rule.
+const PAIR_BYTES: usize = 4 << 20;
 /// The largest datagram.
 const MAX: usize = 65_000;
 /// How often the schemas are sent.
 const SCHEMAS_NS: i64 = 1_000_000_000;
 
+/// What carries datagrams.
+enum Wire {
+    Udp(UdpSocket),
+    Pair(OwnedFd),
+    /// A viewer that has gone.
+    Gone,
+}
+
+impl Wire {
+    fn send(&mut self, datagram: &[u8]) -> io::Result<()> {
+        let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the viewer has gone");
+        match self {
+            Self::Udp(socket) => socket.send(datagram).map(drop),
+            Self::Pair(socket) => match send(&*socket, datagram, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(_) => Ok(()),
+                Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {
+                    *self = Self::Gone;
+                    Err(gone())
+                }
+                Err(Errno::AGAIN) => Err(io::Error::other("the viewer did not keep up")),
+                Err(error) => Err(error.into()),
+            },
+            Self::Gone => Err(gone()),
+        }
+    }
+
+    /// How full a datagram is made.
+    fn fill(&self) -> usize {
+        if matches!(self, Self::Udp(_)) { FILL } else { FILL_PAIR }
+    }
+}
+
 /// Sends samples. It never waits for anyone: what the network does not take is lost, and the receiver sees the gap.
 pub(super) struct Uplink {
-    socket: UdpSocket,
+    wire: Wire,
     session: u64,
     number: u64,
     epoch_ns: i64,
@@ -49,12 +90,23 @@ impl Uplink {
         let socket = UdpSocket::bind(any)?;
         socket.connect(to)?;
         socket.set_nonblocking(true)?;
+        Self::on(Wire::Udp(socket))
+    }
+
+    /// To a viewer at the other end of a socket pair.
+    pub fn to_viewer(socket: OwnedFd) -> io::Result<Self> {
+        // As much as is granted.
+        let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, PAIR_BYTES);
+        Self::on(Wire::Pair(socket))
+    }
+
+    fn on(wire: Wire) -> io::Result<Self> {
         let mut session = [0; 8];
         rustix::rand::getrandom(&mut session, rustix::rand::GetRandomFlags::empty())?;
         // 53 bits, so that programs that keep numbers as float64 have all of it.
         let session = u64::from_le_bytes(session) >> 11;
         let mut uplink = Self {
-            socket,
+            wire,
             session,
             number: 0,
             epoch_ns: 0,
@@ -89,7 +141,7 @@ impl Uplink {
 
     fn add(&mut self, head: &[u8], payload: &[u8]) -> io::Result<()> {
         let len = head.len() + payload.len();
-        if self.datagram.len() + len > FILL && self.datagram.len() > HEAD {
+        if self.datagram.len() + len > self.wire.fill() && self.datagram.len() > HEAD {
             self.send();
         }
         if HEAD + len > MAX {
@@ -103,7 +155,7 @@ impl Uplink {
 
     fn send(&mut self) {
         // A full send buffer or nobody listening: the number goes on all the same.
-        if let Err(error) = self.socket.send(&self.datagram) {
+        if let Err(error) = self.wire.send(&self.datagram) {
             self.lost += self.samples;
             self.error.get_or_insert(error);
         }
@@ -127,7 +179,7 @@ impl Uplink {
 
 impl Sink for Uplink {
     fn name(&self) -> &str {
-        STREAM
+        if matches!(self.wire, Wire::Udp(_)) { STREAM } else { VIEW }
     }
 
     fn begin(&mut self, records: &[Declared], epoch_ns: i64) -> SinkResult {

@@ -5,9 +5,8 @@ use crate::error::RecorderError;
 use crate::file::LogFile;
 use crate::lane::{self, Beside, Lane};
 use crate::plan::Plan;
-use crate::settings::LogConfig;
 use crate::sink::Sink;
-use crate::stream::Uplink;
+use crate::stream::{Uplink, VIEW};
 use crate::summary::Summary;
 use crate::tap::{self, Drain};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +15,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Work<D> {
     drains: Vec<Drain>,
     file: LogFile<D>,
-    stream: Option<Lane>,
+    /// Those on the recorder's own thread, because they never wait.
+    uplinks: Vec<Lane>,
     others: Vec<Beside>,
     /// For sinks that are behind at the end.
     patience: Duration,
@@ -36,26 +36,26 @@ impl<D: Disk> Work<D> {
     ) -> Result<Self, RecorderError> {
         check_zstd(&plan)?;
         let epoch_ns = plan.epoch_ns.unwrap_or_else(|| khz_rt::clock::realtime_ns() - khz_rt::now_ns());
-        let mut stream = stream(&plan.log)?;
+        let mut uplinks = uplinks(&mut plan)?;
         let mut others = std::mem::take(&mut plan.sinks);
-        for lane in stream.iter_mut().chain(&mut others) {
+        for lane in uplinks.iter_mut().chain(&mut others) {
             let begun = lane.begin(&plan.records, epoch_ns);
             begun.map_err(|why| RecorderError::Sink { name: lane.name().to_owned(), why })?;
         }
-        let names = stream.iter().chain(&others).map(|lane| lane.name().to_owned()).collect();
+        let names = uplinks.iter().chain(&others).map(|lane| lane.name().to_owned()).collect();
         let file = LogFile::begin(&plan, names, epoch_ns, disk, now_ns)?;
         let others = others.into_iter().map(|lane| Beside::start(lane, ring_bytes));
         let others = others.collect::<Result<_, _>>().map_err(RecorderError::Thread)?;
-        Ok(Self { drains: plan.drains, file, stream, others, patience })
+        Ok(Self { drains: plan.drains, file, uplinks, others, patience })
     }
 
     /// Takes what the rings hold, and does what is due.
     pub fn step(&mut self, now_ns: i64) {
         self.drain();
-        let losses = self.stream.iter().map(Lane::lost).chain(self.others.iter().map(Beside::lost));
+        let losses = self.uplinks.iter().map(Lane::lost).chain(self.others.iter().map(Beside::lost));
         self.file.hear_of(losses);
         guard(&mut self.file, |file| file.turn(now_ns));
-        self.stream.iter_mut().for_each(|stream| stream.turn(now_ns));
+        self.uplinks.iter_mut().for_each(|uplink| uplink.turn(now_ns));
     }
 
     /// Takes what is left and ends the log. The other sinks are waited for afterwards, by [`Work::summary`].
@@ -63,14 +63,14 @@ impl<D: Disk> Work<D> {
         self.step(now_ns);
         self.others.iter().for_each(Beside::stop);
         guard(&mut self.file, |file| file.finish(now_ns));
-        self.stream.iter_mut().for_each(|stream| stream.finish(now_ns));
+        self.uplinks.iter_mut().for_each(|uplink| uplink.finish(now_ns));
     }
 
     /// What was recorded.
     pub fn summary(self) -> Summary {
         let deadline = Instant::now() + self.patience;
         let mut summary = self.file.summary();
-        summary.sinks.extend(self.stream.map(Lane::summary));
+        summary.sinks.extend(self.uplinks.into_iter().map(Lane::summary));
         summary.sinks.extend(self.others.into_iter().map(|other| other.summary(deadline)));
         summary
     }
@@ -80,7 +80,7 @@ impl<D: Disk> Work<D> {
         while let Some((index, head)) = tap::oldest(&mut self.drains) {
             let (record, time_ns, payload) = (head.record, head.time_ns, self.drains[index].take(head));
             guard(&mut self.file, |file| file.sample(record, time_ns, payload));
-            self.stream.iter_mut().for_each(|stream| stream.sample(record, time_ns, payload));
+            self.uplinks.iter_mut().for_each(|uplink| uplink.sample(record, time_ns, payload));
             self.others.iter_mut().for_each(|other| other.sample(record, time_ns, payload));
         }
     }
@@ -93,10 +93,17 @@ fn guard<D: Disk, T>(file: &mut LogFile<D>, action: impl FnOnce(&mut LogFile<D>)
     }
 }
 
-fn stream(log: &LogConfig) -> Result<Option<Lane>, RecorderError> {
-    let Some(to) = &log.stream else { return Ok(None) };
-    let uplink = Uplink::new(to).map_err(|source| RecorderError::Stream { to: to.clone(), source })?;
-    Ok(Some(Lane::new(Box::new(uplink))))
+/// To the network, as `log.stream` says, and to a viewer.
+fn uplinks(plan: &mut Plan) -> Result<Vec<Lane>, RecorderError> {
+    let to_network =
+        |to: &String| Uplink::new(to).map_err(|source| RecorderError::Stream { to: to.clone(), source });
+    let to_viewer = |socket| {
+        Uplink::to_viewer(socket)
+            .map_err(|why| RecorderError::Sink { name: VIEW.into(), why: why.to_string() })
+    };
+    let stream = plan.log.stream.as_ref().map(to_network).transpose()?;
+    let view = plan.view.take().map(to_viewer).transpose()?;
+    Ok(stream.into_iter().chain(view).map(|uplink| Lane::new(Box::new(uplink))).collect())
 }
 
 /// A record that is not there cannot be compressed.

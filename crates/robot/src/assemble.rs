@@ -78,7 +78,7 @@ pub fn state(config: &RobotConfig) -> RobotState {
 /// The controller a robot file names.
 pub fn controller(config: &ControllerConfig) -> Box<dyn Controller> {
     match config {
-        ControllerConfig::Hold(_) => Box::new(Hold::default()),
+        ControllerConfig::Hold(parameters) => Box::new(Hold::new(*parameters)),
         ControllerConfig::Sine(parameters) => Box::new(Sine::new(*parameters)),
         ControllerConfig::StandAndSquat(parameters) => Box::new(StandAndSquat::new(*parameters)),
     }

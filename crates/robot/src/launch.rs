@@ -3,13 +3,18 @@
 use crate::assemble::{self, AssembleError, Links};
 use crate::config::{self, Clock, LoopConfig, RobotConfig};
 use crate::controller::{ControlError, Controller, Pipelined, RobotInfo};
-use crate::operator::{Listener, OperatorError};
+use crate::live::{Channel, Console, LiveCounts, Wiring};
+use crate::operator::{self, Heartbeat, Listener, OperatorError};
+use crate::parameters::{self, Intake, LiveParameters, Parameter, ParameterError};
 use crate::recorder::{Plan, Recorder, RecorderError, Summary};
-use crate::records::{RunLog, robot_record, robot_schema};
+use crate::records::{RunLog, parameters_record, parameters_schema, robot_record, robot_schema};
 use crate::run::Observer;
 use crate::session::{Outcome, Session, SessionError, SessionSettings};
+use crate::steer::{InputCounts, Receiver, Steering};
+use crate::tick::Machine;
 use crate::watchdogs::{Pulse, Pulsing, WatchdogError, Watchdogs};
 use khz_rt::{Passport, Setup};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -35,6 +40,12 @@ pub enum LaunchError {
     /// The loop could not be started, or was not granted what it insists on.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// A parameter cannot be declared, or the file says something wrong of it.
+    #[error("[parameters] {0}")]
+    Parameter(#[from] ParameterError),
+    /// The live channel has no thread.
+    #[error("cannot serve the live view: {0}")]
+    Live(std::io::Error),
     /// The controller is not for this robot.
     #[error("the controller: {0}")]
     Prepare(ControlError),
@@ -63,6 +74,8 @@ pub struct LaunchOptions {
     pub duration_ns: Option<i64>,
     /// Brings the robot down when set.
     pub stop: Arc<AtomicBool>,
+    /// One end of a socket pair (`SOCK_SEQPACKET`) for a viewer: see [`crate::live`].
+    pub live: Option<OwnedFd>,
 }
 
 /// A robot running. Dropped, it brings the robot down and blocks until that is done and the log is written, as
@@ -72,16 +85,33 @@ pub struct Launch {
     pub session: Session,
     recorder: Option<Recorder>,
     watchdogs: Option<Watchdogs>,
-    /// Held for its thread.
-    _operator: Option<Listener>,
+    parameters: LiveParameters,
+    console: Arc<Console>,
+    steering: Steering,
+    channel: Option<Channel>,
+    /// Held for their threads.
+    _operator: (Option<Listener>, Option<Receiver>),
 }
 
 /// A robot that has run.
 pub struct Landed {
     /// How the loop went.
     pub outcome: Outcome,
-    /// What was recorded; `None` without a log.
+    /// What was recorded; `None` without a log and a live view.
     pub recording: Option<Summary>,
+    /// The controller's parameters, with their last values.
+    pub parameters: Vec<Parameter>,
+    /// What was asked of it live.
+    pub live: LiveSummary,
+}
+
+/// What people asked of a robot while it ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct LiveSummary {
+    /// Requests of the live view.
+    pub view: LiveCounts,
+    /// Inputs of those who steered.
+    pub teleop: InputCounts,
 }
 
 impl Launch {
@@ -107,18 +137,34 @@ impl Launch {
         text: &str,
         options: LaunchOptions,
     ) -> Result<Self, LaunchError> {
-        let LaunchOptions { controller, plan, observers: others, duration_ns, stop } = options;
+        let LaunchOptions { controller, plan, observers: others, duration_ns, stop, live } = options;
         check(config)?;
         let mut controller = controller.unwrap_or_else(|| assemble::controller(&config.controller));
-        controller.prepare(&RobotInfo::of(config)).map_err(LaunchError::Prepare)?;
-        let mut machine = assemble::put_together(config, threaded(config, controller)?, links);
+        let info = RobotInfo::of(config);
+        controller.prepare(&info).map_err(LaunchError::Prepare)?;
+        let list = parameters::settle(controller.parameters(), info.parameters, &config.parameters)?;
+        let (controller, list) = threaded(config, controller, list)?;
+        let mut machine = assemble::put_together(config, controller, links);
         // Servos emulated in this process stand still while it is kept from its CPU, and are not to be blamed for that.
         if machine.links().iter().all(|link| link.capabilities().emulated) {
             machine.forgive_hold_ups();
         }
         let operator = Listener::start(&config.supervisor)?;
         operator.iter().for_each(|operator| machine.expect(operator.heartbeat()));
-        let (recorder, observer) = record(plan, config, text)?;
+        let (steering, receiver) = steer(config, &mut machine)?;
+        let console = Arc::new(Console::default());
+        machine.attend(Arc::clone(&console));
+        let (recorder, observer) = record(plan, config, text, &list, live.as_ref())?;
+        let (intake, parameters) = Intake::new(list);
+        machine.tune(intake);
+        let wiring = Wiring {
+            parameters: parameters.clone(),
+            steering: (config.timing.clock == Clock::Real).then(|| steering.clone()),
+            console: Arc::clone(&console),
+            stop: Arc::clone(&stop),
+        };
+        let channel =
+            live.map(|socket| Channel::start(socket, wiring)).transpose().map_err(LaunchError::Live)?;
         let pulse = Arc::new(Pulse::default());
         let mut observers: Vec<Box<dyn Observer + Send>> = vec![Box::new(Pulsing(Arc::clone(&pulse)))];
         observers.extend(observer);
@@ -129,12 +175,36 @@ impl Launch {
         };
         let session = Session::start(machine, observers, settings(config, duration_ns), stop);
         match session {
-            Ok(session) => Ok(Self { session, recorder, watchdogs, _operator: operator }),
+            Ok(session) => Ok(Self {
+                session,
+                recorder,
+                watchdogs,
+                parameters,
+                console,
+                steering,
+                channel,
+                _operator: (operator, receiver),
+            }),
             Err(error) => {
                 watchdogs.into_iter().for_each(Watchdogs::finish);
                 Err(error.into())
             }
         }
+    }
+
+    /// The controller's parameters, to be looked at and changed while it runs.
+    pub fn parameters(&self) -> &LiveParameters {
+        &self.parameters
+    }
+
+    /// For programs that steer.
+    pub fn steering(&self) -> &Steering {
+        &self.steering
+    }
+
+    /// For programs that arm the robot, with `supervisor.arming = "operator"`.
+    pub fn console(&self) -> &Arc<Console> {
+        &self.console
     }
 
     /// Blocks until the robot is down and the log is written.
@@ -143,8 +213,11 @@ impl Launch {
     /// If the loop never ran.
     pub fn land(mut self) -> Result<Landed, SessionError> {
         let outcome = self.end();
+        let outcome = outcome?;
         let recording = self.recorder.take().map(Recorder::finish);
-        Ok(Landed { outcome: outcome?, recording })
+        let view = self.channel.take().map(Channel::finish).unwrap_or_default();
+        let live = LiveSummary { view, teleop: self.steering.counts() };
+        Ok(Landed { outcome, recording, parameters: self.parameters.list().to_vec(), live })
     }
 
     fn end(&mut self) -> Result<Outcome, SessionError> {
@@ -178,13 +251,27 @@ fn check(config: &RobotConfig) -> Result<(), LaunchError> {
     }
 }
 
-/// The controller as the file wants it: in the tick, or on its own thread.
+/// Has a person steer: the live view, programs, and whoever the file lets in.
+fn steer(config: &RobotConfig, machine: &mut Machine) -> Result<(Steering, Option<Receiver>), LaunchError> {
+    let heartbeat = Heartbeat::new();
+    if config.supervisor.heartbeat_from.as_deref() == Some(operator::TELEOP) {
+        machine.expect(heartbeat.clone());
+    }
+    let (wheel, steering) = Steering::new(&config.teleop, heartbeat);
+    machine.steer(wheel);
+    let from = config.teleop.from.as_ref().filter(|_| config.timing.clock == Clock::Real);
+    let receiver = from.map(|from| Receiver::start(from, steering.clone())).transpose()?;
+    Ok((steering, receiver))
+}
+
+/// The controller as the file wants it, and its parameters as the loop sees them: in the tick, or on its own thread.
 fn threaded(
     config: &RobotConfig,
     controller: Box<dyn Controller>,
-) -> Result<Box<dyn Controller>, LaunchError> {
+    list: Vec<Parameter>,
+) -> Result<(Box<dyn Controller>, Vec<Parameter>), LaunchError> {
     if config.timing.mode == config::Mode::Inline {
-        return Ok(controller);
+        return Ok((controller, list));
     }
     let state = assemble::state(config);
     let loop_setup = setup(&config.timing);
@@ -196,17 +283,31 @@ fn threaded(
         // Whatever is not granted shows in the time the controller takes; the loop's own grants are reported.
         let _ = setup.apply();
     };
-    let pipelined = Pipelined::new(controller, &state, on_thread).map_err(LaunchError::Controller)?;
-    Ok(Box::new(pipelined))
+    let pipelined = Pipelined::with_parameters(controller, list, &state, on_thread);
+    let pipelined = pipelined.map_err(LaunchError::Controller)?;
+    let list = pipelined.parameters();
+    Ok((Box::new(pipelined), list))
 }
 
 type Recording = (Option<Recorder>, Option<Box<dyn Observer + Send>>);
 
-fn record(plan: Plan, config: &RobotConfig, text: &str) -> Result<Recording, LaunchError> {
-    if !config.log.enabled {
+fn record(
+    plan: Plan,
+    config: &RobotConfig,
+    text: &str,
+    list: &[Parameter],
+    live: Option<&OwnedFd>,
+) -> Result<Recording, LaunchError> {
+    if !config.log.enabled && live.is_none() {
         return Ok((None, None));
     }
     let mut plan = plan.log(config.log.clone());
+    if let Some(live) = live {
+        plan = plan.view(live.try_clone().map_err(LaunchError::Live)?);
+    }
+    if !config.log.enabled {
+        plan = plan.no_log();
+    }
     let now_ns = match config.timing.clock {
         Clock::Real => khz_rt::now_ns(),
         Clock::Virtual => {
@@ -215,12 +316,14 @@ fn record(plan: Plan, config: &RobotConfig, text: &str) -> Result<Recording, Lau
             0
         }
     };
-    let log = RunLog::declare(&mut plan, config)?;
+    let log = RunLog::declare(&mut plan, config)?.with_parameters(list);
     let robot = plan.record("robot", &robot_schema())?;
+    let parameters = plan.record("parameters", &parameters_schema())?;
     let mut side = plan.tap(SIDE_RING_BYTES);
     let recorder = plan.start()?;
     let passport = serde_json::to_string(&Passport::read()).unwrap_or_default();
     side.push(robot, now_ns, &robot_record(&config.name, text, &passport, config.timing.clock));
+    side.push(parameters, now_ns, &parameters_record(list));
     Ok((Some(recorder), Some(Box::new(log))))
 }
 

@@ -59,18 +59,33 @@ impl Default for Heartbeat {
 
 /// Why heartbeats cannot be received.
 #[derive(Debug, thiserror::Error)]
-#[error("[supervisor] heartbeat_from = \"{from}\": {error}")]
+#[error("{key} = \"{from}\": {error}")]
 pub struct OperatorError {
+    key: &'static str,
     from: String,
     error: io::Error,
 }
+
+impl OperatorError {
+    pub(crate) fn of(key: &'static str, from: &str, error: io::Error) -> Self {
+        Self { key, from: from.to_owned(), error }
+    }
+}
+
+/// Inputs of a person who steers are the heartbeats: see [`crate::steer`].
+pub const TELEOP: &str = "teleop";
+
+const KEY: &str = "[supervisor] heartbeat_from";
 
 /// Whether heartbeats can be received where the robot file says, as far as it exists by now: nothing is listened to.
 ///
 /// # Errors
 /// If it is a file, a folder or a device that is no terminal, or if it cannot be opened.
 pub fn check(config: &SupervisorSettings) -> Result<(), OperatorError> {
-    let path = config.heartbeat_from.as_ref().filter(|from| *from != "stdin" && !from.starts_with("udp:"));
+    let path = config
+        .heartbeat_from
+        .as_ref()
+        .filter(|from| !["stdin", TELEOP].contains(&from.as_str()) && !from.starts_with("udp:"));
     let Some((from, found)) = path.and_then(|from| Some((from, std::fs::metadata(from).ok()?))) else {
         return Ok(());
     };
@@ -78,7 +93,7 @@ pub fn check(config: &SupervisorSettings) -> Result<(), OperatorError> {
         // Whoever waits at its other end would be let in.
         return Ok(());
     }
-    open(from).map(drop).map_err(|error| OperatorError { from: from.clone(), error })
+    open(from).map(drop).map_err(|error| OperatorError::of(KEY, from, error))
 }
 
 /// Listens on its own thread until dropped.
@@ -89,12 +104,13 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens where the robot file says; `None` if no operator is expected.
+    /// Listens where the robot file says; `None` if no operator is expected, or the one who steers is.
     ///
     /// # Errors
     /// If the socket or pipe cannot be opened, or if it is a file, a folder or a device that is no terminal.
     pub fn start(config: &SupervisorSettings) -> Result<Option<Self>, OperatorError> {
-        let Some((from, heartbeat_ms)) = config.heartbeat_from.as_ref().zip(config.heartbeat_ms) else {
+        let given = config.heartbeat_from.as_ref().filter(|from| *from != TELEOP);
+        let Some((from, heartbeat_ms)) = given.zip(config.heartbeat_ms) else {
             return Ok(None);
         };
         let start = || {
@@ -105,7 +121,7 @@ impl Listener {
             let thread = thread::Builder::new().name("khz-operator".to_owned()).spawn(work)?;
             Ok(Some(Self { heartbeat, over, thread: Some(thread) }))
         };
-        start().map_err(|error| OperatorError { from: from.clone(), error })
+        start().map_err(|error| OperatorError::of(KEY, from, error))
     }
 
     /// What it hears.

@@ -7,15 +7,20 @@
 //! | `command` | every tick | one object per servo, under its name: what will be sent next |
 //! | `imu` | every tick, if there is one | attitude, rate, acceleration, age |
 //! | `event` | on each change of phase | from, to, cause, servo |
+//! | `parameter` | on each change of a parameter | tick, name, value, value before, who asked |
+//! | `teleop` | on each input of a person who steers | tick, what is asked for, how old it is, who sent it |
+//! | `parameters` | once | what may be changed live, with the start values |
 //! | `robot` | once | the robot file and the computer, so that the log explains itself |
 //!
 //! Units are SI: rad, rad/s, N·m, m/s². The schemas name them, so that every log and export has them.
 
 use crate::assemble::link_names;
 use crate::config::{Clock, RobotConfig, ServoConfig};
+use crate::parameters::{Parameter, Taken};
 use crate::recorder::{Plan, RecordId, RecorderError, Tap};
 use crate::run::{Observer, Tick};
-use crate::state::ImuState;
+use crate::state::{ImuState, Teleop};
+use crate::steer::Input;
 use crate::supervisor::{Phase, Transition};
 use arrayvec::ArrayString;
 use khz_servo::{Doing, Family, PositionCommand, ServoCommand, ServoState};
@@ -35,6 +40,9 @@ pub struct RunLog {
     command: RecordId,
     imu: Option<RecordId>,
     event: RecordId,
+    parameter: RecordId,
+    teleop: RecordId,
+    parameters: Vec<String>,
     names: Vec<String>,
     links: Vec<String>,
 }
@@ -55,10 +63,19 @@ impl RunLog {
             command: plan.record("command", &command_schema(of_servos()))?,
             imu: config.imu.as_ref().map(|_| plan.record("imu", &imu_schema())).transpose()?,
             event: plan.record("event", &event_schema())?,
+            parameter: plan.record("parameter", &parameter_schema())?,
+            teleop: plan.record("teleop", &teleop_schema())?,
+            parameters: Vec::new(),
             tap: plan.tap(config.log.ring_mib as usize * 1024 * 1024),
             names,
             links: link_names(config),
         })
+    }
+
+    /// Changes of these parameters are recorded by their names.
+    #[must_use]
+    pub fn with_parameters(self, list: &[Parameter]) -> Self {
+        Self { parameters: list.iter().map(|parameter| parameter.name.clone()).collect(), ..self }
     }
 
     fn name(&self, servo: Option<u16>) -> &str {
@@ -76,6 +93,14 @@ impl Observer for RunLog {
         self.tap.push_with(self.command, at_ns, |out| write_commands(machine.commands(), out));
         if let (Some(record), Some(imu)) = (self.imu, &state.imu) {
             self.tap.push_with(record, at_ns, |out| write_imu(imu, state.now_ns, out));
+        }
+        for change in machine.changes() {
+            let name = self.parameters.get(usize::from(change.parameter)).map_or("", String::as_str);
+            self.tap.push_with(self.parameter, at_ns, |out| write_parameter(tick.number, name, change, out));
+        }
+        if let Some(input) = machine.input() {
+            let age_ns = state.teleop.age_ns;
+            self.tap.push_with(self.teleop, at_ns, |out| write_teleop(tick.number, input, age_ns, out));
         }
         for transition in machine.transitions() {
             let mut event = [0; 512];
@@ -346,6 +371,65 @@ pub fn write_event(transition: &Transition, links: &[String], servo: &str, out: 
         out.counted(text.as_bytes());
     }
     out.put(&[u8::from(transition.cause.is_trouble())]);
+}
+
+/// Schema of `parameters`.
+pub fn parameters_schema() -> Type {
+    Type::object([("text", Type::String)])
+}
+
+/// The bytes of a `parameters` record: JSON, one object per parameter, with its value now.
+pub fn parameters_record(list: &[Parameter]) -> Vec<u8> {
+    let list: serde_json::Value = list.iter().map(Parameter::described).collect();
+    let mut bytes = Vec::new();
+    bytes.counted(list.to_string().as_bytes());
+    bytes
+}
+
+/// Schema of `parameter`.
+pub fn parameter_schema() -> Type {
+    let (value, text) = (Type::Float64, Type::String);
+    Type::object([
+        ("tick", U64),
+        ("name", text.clone()),
+        ("value", value.clone()),
+        ("before", value),
+        ("by", text),
+    ])
+}
+
+/// Writes a `parameter` record.
+pub fn write_parameter(tick: u64, name: &str, change: &Taken, out: &mut impl Sink) {
+    out.put(&tick.to_le_bytes());
+    out.counted(name.as_bytes());
+    out.put(&change.value.to_le_bytes());
+    out.put(&change.before.to_le_bytes());
+    out.counted(change.by.as_bytes());
+}
+
+/// Schema of `teleop`.
+pub fn teleop_schema() -> Type {
+    let value = |name, unit| Field::new(name, FLOAT).with_unit(unit);
+    Type::Object(vec![
+        Field::new("tick", U64),
+        value("forward", "m/s"),
+        value("left", "m/s"),
+        value("turn", "rad/s"),
+        value("height", "m"),
+        value("roll", "rad"),
+        value("pitch", "rad"),
+        Field::new("age_us", U32).with_unit("us"),
+        Field::new("by", Type::String),
+    ])
+}
+
+/// Writes a `teleop` record.
+pub fn write_teleop(tick: u64, input: &Input, age_ns: i64, out: &mut impl Sink) {
+    let Teleop { forward, left, turn, height, roll, pitch, .. } = input.wanted;
+    out.put(&tick.to_le_bytes());
+    put_floats([forward, left, turn, height, roll, pitch], out);
+    out.put(&micros(age_ns).to_le_bytes());
+    out.counted(input.by.as_bytes());
 }
 
 /// A text that ends where there is no more room.

@@ -2,9 +2,12 @@
 
 use crate::controller::{ControlError, Controller};
 use crate::cycle::{Cycle, CycleResult, Paced};
+use crate::live::Console;
 use crate::operator::Heartbeat;
+use crate::parameters::{Intake, Taken};
 use crate::ready::{self, NotReady};
 use crate::state::RobotState;
+use crate::steer::{Input, Wheel};
 use crate::supervisor::{Cause, Observation, Phase, Supervisor, Transitions};
 use crate::time::Time;
 use khz_link::Link;
@@ -12,6 +15,7 @@ use khz_rt::SectionSummary;
 use khz_rt::panics::{self, Panic};
 use khz_servo::ServoCommand;
 use std::fmt;
+use std::sync::Arc;
 
 /// When each part of a tick was done. All in ns of the loop's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,6 +133,12 @@ pub struct Machine {
     was_active: bool,
     /// The operator, if one is expected.
     heartbeat: Option<Heartbeat>,
+    /// Changes of the controller's parameters.
+    intake: Option<Intake>,
+    /// Inputs of a person who steers.
+    wheel: Option<Wheel>,
+    /// Who looks at it from beside the loop.
+    console: Option<Arc<Console>>,
     /// Why the controller gave up.
     failure: Option<Failure>,
     /// Memory for what it says when it panics.
@@ -163,6 +173,9 @@ impl Machine {
             control_ns: 0,
             was_active: false,
             heartbeat: None,
+            intake: None,
+            wheel: None,
+            console: None,
             failure: None,
             panic: Panic::new(),
             result: CycleResult::default(),
@@ -278,6 +291,7 @@ impl Machine {
         self.state.planned_ns = timing.planned_ns;
         self.state.started_ns = timing.started_ns;
         self.state.now_ns = timing.collected_ns;
+        self.hear_people();
         let overrun = self.state.tick > 0 && self.late;
         let seen = Observation {
             cycle: self.result,
@@ -294,12 +308,28 @@ impl Machine {
         let after_ns = time.now_ns();
         self.supervisor.govern(&mut self.commands, &self.state);
         self.transitions = self.supervisor.take_transitions();
+        if let Some(console) = &self.console {
+            console.show(self.state.tick, self.supervisor.phase());
+        }
         self.state.tick += 1;
         timing.decided_ns = time.now_ns();
         self.late = timing.decided_ns > timing.planned_ns + self.state.period_ns;
         timing.control_ns = after_ns - before_ns;
         self.control_ns = timing.control_ns.max(elsewhere_ns);
         timing.own_ns += timing.decided_ns - timing.collected_ns - timing.control_ns;
+    }
+
+    /// What people beside the loop ask for: steering, parameters, arming.
+    fn hear_people(&mut self) {
+        if let Some(wheel) = &mut self.wheel {
+            self.state.teleop = wheel.look(self.state.now_ns);
+        }
+        if let Some(intake) = &mut self.intake {
+            intake.take(self.state.tick);
+        }
+        if self.console.as_ref().is_some_and(|console| console.is_asked_to_arm()) {
+            self.supervisor.arm();
+        }
     }
 
     /// How long the controller took elsewhere; see [`Controller::elsewhere_ns`].
@@ -380,6 +410,31 @@ impl Machine {
     /// From now on the operator's heartbeats are required, as the supervisor's settings say.
     pub fn expect(&mut self, operator: Heartbeat) {
         self.heartbeat = Some(operator);
+    }
+
+    /// From now on changes of the controller's parameters are taken.
+    pub fn tune(&mut self, intake: Intake) {
+        self.intake = Some(intake);
+    }
+
+    /// From now on the state has what a person steering asks for.
+    pub fn steer(&mut self, wheel: Wheel) {
+        self.wheel = Some(wheel);
+    }
+
+    /// From now on it shows tick and phase there, and can be asked to arm.
+    pub fn attend(&mut self, console: Arc<Console>) {
+        self.console = Some(console);
+    }
+
+    /// Changes of parameters that the last tick has taken.
+    pub fn changes(&self) -> &[Taken] {
+        self.intake.as_ref().map_or(&[], Intake::taken)
+    }
+
+    /// The input that the last tick has taken, if it was a new one.
+    pub fn input(&self) -> Option<&Input> {
+        self.wheel.as_ref()?.news()
     }
 
     /// Why the controller gave up, if it did. A panic is reported here only: nothing is printed within a tick, because

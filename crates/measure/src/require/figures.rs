@@ -163,7 +163,10 @@ mod tests {
             usage: Usage::default(),
             unsent: Vec::new(),
         };
-        RunSummary::of(&config, &Landed { outcome, recording: None })
+        RunSummary::of(
+            &config,
+            &Landed { outcome, recording: None, parameters: Vec::new(), live: LiveSummary::default() },
+        )
     }
 
     #[test]

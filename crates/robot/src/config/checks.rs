@@ -37,6 +37,8 @@ pub(super) fn check(robot: &RobotConfig, text: &str, reader: &mut Reader) {
     check_kernel_watchdog(robot, reader);
     check_body(robot, reader);
     check_stream(robot, reader);
+    check_teleop(robot, reader);
+    check_parameters(robot, reader);
     check_zstd(robot, reader);
     check_idle_buses(robot, reader);
     once_each(reader);
@@ -118,6 +120,36 @@ fn check_stream(robot: &RobotConfig, reader: &mut Reader) {
     }
 }
 
+/// Where inputs of own programs are received.
+fn check_teleop(robot: &RobotConfig, reader: &mut Reader) {
+    let Some((from, span)) = robot.teleop.from.as_ref().zip(reader.span("teleop.from")) else { return };
+    if !from.strip_prefix("udp:").is_some_and(is_address) {
+        let problem = Problem::error("teleop.from", format!("inputs cannot be received from `{from}`"))
+            .at(span, "not `udp:ADDRESS:PORT`")
+            .help("write where this robot listens, for example `from = \"udp:127.0.0.1:7500\"`");
+        reader.problems.push(problem);
+    }
+}
+
+/// Whether they can be parameters at all. Which of them there are, only the controller of a run knows.
+fn check_parameters(robot: &RobotConfig, reader: &mut Reader) {
+    for (name, settings) in &robot.parameters {
+        let place = format!("parameters.{name}");
+        let Some(span) = reader.span(&place) else { continue };
+        let wrong = match settings.declared(name) {
+            Some(parameter) => parameter.check_declaration().err(),
+            None if !crate::parameters::is_name(name) => {
+                Some(crate::parameters::ParameterError(format!("`{name}` cannot name a parameter")))
+            }
+            None => None,
+        };
+        if let Some(error) = wrong {
+            let help = "letters, digits, `_` and `.` make a name; `min` ≤ `value` ≤ `max`";
+            reader.problems.push(Problem::error(place, error.0).at(span, "here").help(help));
+        }
+    }
+}
+
 /// The recorder refuses to compress what is not there, and with it the run.
 fn check_zstd(robot: &RobotConfig, reader: &mut Reader) {
     let Some(span) = reader.span("log.zstd") else { return };
@@ -161,6 +193,7 @@ impl RobotConfig {
         let keeps_real_time = [
             (self.supervisor.heartbeat_ms.is_some(), "`supervisor.heartbeat_ms` waits for an operator"),
             (self.watchdog.device.is_some(), "`watchdog.device` is fed"),
+            (self.teleop.from.is_some(), "`teleop.from` receives what a person wants"),
             (self.log.enabled && self.log.stream.is_some(), "`log.stream` sends by UDP"),
         ];
         let why = keeps_real_time.into_iter().find(|(is_so, _)| *is_so);

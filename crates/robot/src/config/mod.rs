@@ -37,11 +37,15 @@ mod timing;
 mod values;
 mod whole;
 
-pub use crate::controller::{SineParameters, StandAndSquatParameters};
+pub use crate::controller::{HoldParameters, SineParameters, StandAndSquatParameters};
 pub use crate::cycle::MAX_LINKS;
 use crate::links::Adapter;
 pub use crate::links::{LinkConfig, LinkKind};
-pub use crate::supervisor::settings::{Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings};
+pub use crate::parameters::settings::{ParameterKind, ParameterSettings, ParametersConfig};
+pub use crate::steer::TeleopConfig;
+pub use crate::supervisor::settings::{
+    Arming, Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings,
+};
 pub use crate::time::Receive;
 pub use crate::watchdogs::settings::WatchdogSettings;
 pub use bus::*;
@@ -86,6 +90,10 @@ pub struct RobotConfig {
     pub pi3hat: Option<Pi3hatConfig>,
     /// `[controller]`.
     pub controller: ControllerConfig,
+    /// `[parameters]`.
+    pub parameters: ParametersConfig,
+    /// `[teleop]`.
+    pub teleop: TeleopConfig,
     /// `[supervisor]`.
     pub supervisor: SupervisorSettings,
     /// `[watchdog]`.
@@ -111,6 +119,8 @@ impl Default for RobotConfig {
             imu: None,
             pi3hat: None,
             controller: ControllerConfig::default(),
+            parameters: ParametersConfig::new(),
+            teleop: TeleopConfig::default(),
             supervisor: SupervisorSettings::default(),
             watchdog: WatchdogSettings::default(),
             log: LogConfig::default(),
@@ -183,7 +193,8 @@ impl RobotConfig {
     /// The names of the records in the log of a run.
     pub fn record_names(&self) -> impl Iterator<Item = &'static str> {
         let imu = self.imu.as_ref().map(|_| "imu");
-        ["tick", "servo", "command"].into_iter().chain(imu).chain(["event", "robot"])
+        let rest = ["event", "parameter", "teleop", "robot", "parameters"];
+        ["tick", "servo", "command"].into_iter().chain(imu).chain(rest)
     }
 
     /// The servos on a bus with their indices, in the order of the file.
@@ -221,6 +232,8 @@ fn read_robot(root: &DeTable<'_>, reader: &mut Reader) -> RobotConfig {
         "imu",
         "pi3hat",
         "controller",
+        "parameters",
+        "teleop",
         "supervisor",
         "watchdog",
         "log",
@@ -237,6 +250,8 @@ fn read_robot(root: &DeTable<'_>, reader: &mut Reader) -> RobotConfig {
         imu: read_imu(root, reader),
         pi3hat: root.get("pi3hat").map(|_| reader.table(root, "pi3hat")),
         controller: read_controller(root, reader),
+        parameters: read_parameters(root, reader),
+        teleop: reader.table(root, "teleop"),
         supervisor: reader.table(root, "supervisor"),
         watchdog: reader.table(root, "watchdog"),
         log: reader.table(root, "log"),
@@ -262,6 +277,11 @@ fn read_imu(root: &DeTable<'_>, reader: &mut Reader) -> Option<ImuConfig> {
 fn read_controller(root: &DeTable<'_>, reader: &mut Reader) -> ControllerConfig {
     let table = root.get("controller").and_then(|value| as_table(value, "controller", reader));
     table.map(|table| whole::read_controller(table, reader)).unwrap_or_default()
+}
+
+fn read_parameters(root: &DeTable<'_>, reader: &mut Reader) -> ParametersConfig {
+    let table = root.get("parameters").and_then(|value| as_table(value, "parameters", reader));
+    table.map(|table| crate::parameters::settings::read_parameters(table, "", reader)).unwrap_or_default()
 }
 
 fn as_table<'a, 'i>(

@@ -21,6 +21,8 @@ pub fn schema() -> Value {
             "imu": section(ImuConfig::ABOUT, ImuConfig::KEYS),
             "pi3hat": section(Pi3hatConfig::ABOUT, Pi3hatConfig::KEYS),
             "controller": { "oneOf": controllers() },
+            "parameters": { "type": "object", "additionalProperties": { "anyOf": parameters() } },
+            "teleop": section(TeleopConfig::ABOUT, TeleopConfig::KEYS),
             "supervisor": section(SupervisorSettings::ABOUT, SupervisorSettings::KEYS),
             "watchdog": section(WatchdogSettings::ABOUT, WatchdogSettings::KEYS),
             "log": section(LogConfig::ABOUT, LogConfig::KEYS),
@@ -48,6 +50,13 @@ fn controllers() -> Vec<Value> {
         table
     };
     ControllerKind::ALL.iter().map(controller).collect()
+}
+
+/// A start value, a declaration, or parameters whose names begin alike.
+fn parameters() -> Vec<Value> {
+    let mut table = table(ParameterSettings::KEYS);
+    table["properties"]["value"]["type"] = json!(["number", "boolean"]);
+    vec![json!({ "type": ["number", "boolean"] }), table, json!({ "type": "object" })]
 }
 
 /// The bus may be given for all servos; what only one can have must be in its own table.

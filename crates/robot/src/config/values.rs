@@ -19,6 +19,8 @@ impl RobotConfig {
             "imu": self.imu,
             "pi3hat": self.pi3hat,
             "controller": self.controller.values(),
+            "parameters": self.parameters,
+            "teleop": self.teleop,
             "supervisor": self.supervisor,
             "watchdog": self.watchdog,
             "log": self.log,

@@ -1,6 +1,6 @@
 //! `[imu]`, `[controller]`, `[log]`, `[emulation]` and `[body]`.
 
-use crate::controller::{SineParameters, StandAndSquatParameters};
+use crate::controller::{HoldParameters, SineParameters, StandAndSquatParameters};
 use crate::links::LinkKind;
 use khz_settings::Problem;
 use khz_settings::{Key, Reader, section, suggestion, words};
@@ -70,11 +70,6 @@ section! {
     }
 }
 
-section! {
-    /// `[controller]` with `name = "hold"`: nothing to set.
-    HoldParameters {}
-}
-
 impl ControllerKind {
     /// The keys of `[controller]` with this name.
     pub const fn keys(self) -> &'static [Key] {
@@ -88,7 +83,7 @@ impl ControllerKind {
     fn read(self, table: &DeTable<'_>, reader: &mut Reader) -> ControllerConfig {
         const PATH: &str = "controller";
         match self {
-            Self::Hold => ControllerConfig::Hold(HoldParameters {}),
+            Self::Hold => ControllerConfig::Hold(HoldParameters::default().over(table, PATH, reader)),
             Self::Sine => ControllerConfig::Sine(SineParameters::default().over(table, PATH, reader)),
             Self::StandAndSquat => {
                 ControllerConfig::StandAndSquat(StandAndSquatParameters::default().over(table, PATH, reader))
@@ -110,7 +105,7 @@ impl ControllerConfig {
 
 impl Default for ControllerConfig {
     fn default() -> Self {
-        Self::Hold(HoldParameters {})
+        Self::Hold(HoldParameters::default())
     }
 }
 

@@ -1,9 +1,10 @@
 //! What a controller knows of its robot.
 
 use crate::config::{Limits, RobotConfig};
+use crate::parameters::Parameter;
 
 /// What a controller knows of its robot before the loop starts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct RobotInfo {
     /// Name of the robot.
     pub name: String,
@@ -13,6 +14,8 @@ pub struct RobotInfo {
     pub joints: Vec<JointInfo>,
     /// It has an IMU.
     pub has_imu: bool,
+    /// What `[parameters]` of the robot file declares, for controllers that keep it.
+    pub parameters: Vec<Parameter>,
 }
 
 /// One joint.
@@ -36,7 +39,23 @@ impl RobotInfo {
             period_ns: config.timing.period_ns(),
             joints: config.servos.iter().map(joint).collect(),
             has_imu: config.imu.is_some(),
+            parameters: config.parameters.iter().filter_map(|(name, given)| given.declared(name)).collect(),
         }
+    }
+
+    /// A parameter that the robot file declares. Keep it: [`Parameter::get`] is the value in force.
+    ///
+    /// # Errors
+    /// A text that says how to declare it.
+    pub fn parameter(&self, name: &str) -> Result<Parameter, super::ControlError> {
+        let found = self.parameters.iter().find(|parameter| parameter.name == name);
+        found.cloned().ok_or_else(|| {
+            let text = format!(
+                "the robot file declares no parameter `{name}`; write `{name} = {{ value = …, min = …, max = … }}` \
+                 below `[parameters]`"
+            );
+            super::ControlError(text.into())
+        })
     }
 
     /// The place of a joint in states and commands.

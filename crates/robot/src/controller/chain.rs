@@ -2,6 +2,7 @@
 
 use super::RobotInfo;
 use super::{ControlError, Controller};
+use crate::parameters::Parameter;
 use crate::state::RobotState;
 use khz_rt::{Profile, SectionId, SectionSummary, now_ns};
 use khz_servo::ServoCommand;
@@ -23,6 +24,7 @@ pub struct Chain {
 }
 
 struct Module {
+    name: String,
     section: SectionId,
     controller: Box<dyn Controller>,
 }
@@ -36,7 +38,7 @@ impl Chain {
     /// Appends a module. Two of the same name share one line of the profile.
     #[must_use]
     pub fn then(mut self, name: &str, controller: Box<dyn Controller>) -> Self {
-        self.modules.push(Module { section: self.profile.section(name), controller });
+        self.modules.push(Module { name: name.to_owned(), section: self.profile.section(name), controller });
         self
     }
 }
@@ -50,6 +52,15 @@ impl Controller for Chain {
         self.modules.iter_mut().try_for_each(|module| module.controller.prepare(robot))
     }
 
+    /// Those of every module, each under the module's name and a dot.
+    fn parameters(&self) -> Vec<Parameter> {
+        let of = |module: &Module| {
+            let parameters = module.controller.parameters().into_iter();
+            parameters.map(|parameter| parameter.of_module(&module.name)).collect::<Vec<_>>()
+        };
+        self.modules.iter().flat_map(of).collect()
+    }
+
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         self.modules.iter_mut().try_for_each(|module| module.controller.start(state))
     }
@@ -60,7 +71,7 @@ impl Controller for Chain {
     /// That of the first module that cannot go on; the ones after it are not asked.
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
         let mut at_ns = now_ns();
-        for Module { section, controller } in &mut self.modules {
+        for Module { section, controller, .. } in &mut self.modules {
             self.profile.begin(*section, at_ns);
             controller.update(state, commands)?;
             at_ns = now_ns();

@@ -2,6 +2,7 @@
 
 mod about;
 mod chain;
+mod gliding;
 mod handover;
 mod hold;
 mod pipelined;
@@ -11,12 +12,13 @@ mod stand_and_squat;
 
 pub use about::{JointInfo, RobotInfo};
 pub use chain::Chain;
-pub use hold::Hold;
+pub use hold::{Hold, HoldParameters};
 pub use pipelined::Pipelined;
 pub use sine::{Sine, SineParameters};
 pub use smooth::{LowPass, Slew};
 pub use stand_and_squat::{StandAndSquat, StandAndSquatParameters};
 
+use crate::parameters::Parameter;
 use crate::state::RobotState;
 use khz_rt::SectionSummary;
 use khz_servo::ServoCommand;
@@ -51,6 +53,13 @@ pub trait Controller: Send {
     fn prepare(&mut self, robot: &RobotInfo) -> Result<(), ControlError> {
         let _ = robot;
         Ok(())
+    }
+
+    /// Numbers that a person may change while it runs, each a clone of one that the controller reads: see
+    /// [`crate::parameters`]. Asked once, after [`Controller::prepare`]. A change is taken on the thread of the update, between
+    /// two updates.
+    fn parameters(&self) -> Vec<Parameter> {
+        Vec::new()
     }
 
     /// Called once before the first update, and again after every re-arming, with measured positions.

@@ -2,6 +2,7 @@
 
 use super::handover::{Caller, Worker, handover};
 use super::{ControlError, Controller};
+use crate::parameters::Parameter;
 use crate::state::RobotState;
 use khz_rt::panics::{self, Panic};
 use khz_rt::{SectionSummary, now_ns};
@@ -33,12 +34,16 @@ pub struct Pipelined {
     starting: bool,
     /// The job, after it came back with an error and until the next start.
     idle: Option<Box<Job>>,
+    /// The controller's parameters as this thread sees them; their values travel with the job.
+    parameters: Vec<Parameter>,
 }
 
 /// State on the way to the worker, commands on the way back.
 struct Job {
     start: bool,
     state: RobotState,
+    /// Of every parameter.
+    values: Vec<f64>,
     commands: Vec<ServoCommand>,
     outcome: Result<(), ControlError>,
     /// When it was handed over, and how long it took from then on.
@@ -60,24 +65,46 @@ impl Pipelined {
         state: &RobotState,
         on_thread: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<Self> {
+        let parameters = controller.parameters();
+        Self::with_parameters(controller, parameters, state, on_thread)
+    }
+
+    /// As [`Pipelined::new`], with every parameter the controller reads: its own and those that it keeps of the robot file.
+    ///
+    /// # Errors
+    /// If the thread cannot be made.
+    pub fn with_parameters(
+        controller: Box<dyn Controller>,
+        inner: Vec<Parameter>,
+        state: &RobotState,
+        on_thread: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<Self> {
         panics::install();
-        let commands = vec![ServoCommand::Stop; state.servos.len()];
-        let job =
-            Job { start: false, state: state.clone(), commands, outcome: Ok(()), given_ns: 0, took_ns: 0 };
+        let parameters: Vec<Parameter> = inner.iter().map(Parameter::apart).collect();
+        let job = Job {
+            start: false,
+            state: state.clone(),
+            values: vec![0.0; inner.len()],
+            commands: vec![ServoCommand::Stop; state.servos.len()],
+            outcome: Ok(()),
+            given_ns: 0,
+            took_ns: 0,
+        };
         let (job, jobs) = handover(Box::new(job));
         let work = move || {
             on_thread();
-            work(controller, jobs)
+            work(controller, &inner, jobs)
         };
         let worker = thread::Builder::new().name("khz-controller".to_owned()).spawn(work)?;
         let worker = Some(worker);
-        Ok(Self { job, waited: 0, given_ns: 0, took_ns: 0, worker, starting: false, idle: None })
+        Ok(Self { job, waited: 0, given_ns: 0, took_ns: 0, worker, starting: false, idle: None, parameters })
     }
 
     /// Hands the job over.
     fn submit(&mut self, mut job: Box<Job>, start: bool, state: &RobotState) {
         job.start = start;
         job.state.copy_from(state);
+        job.values.iter_mut().zip(&self.parameters).for_each(|(value, parameter)| *value = parameter.get());
         self.given_ns = now_ns();
         job.given_ns = self.given_ns;
         self.job.give(job, self.worker.as_ref().map(JoinHandle::thread));
@@ -85,6 +112,10 @@ impl Pipelined {
 }
 
 impl Controller for Pipelined {
+    fn parameters(&self) -> Vec<Parameter> {
+        self.parameters.clone()
+    }
+
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         self.starting = true;
         (self.waited, self.took_ns) = (0, 0);
@@ -170,9 +201,14 @@ fn hold(state: &RobotState, commands: &mut [ServoCommand]) {
     }
 }
 
-fn work(mut controller: Box<dyn Controller>, jobs: Worker<Job>) -> Box<dyn Controller> {
+fn work(
+    mut controller: Box<dyn Controller>,
+    parameters: &[Parameter],
+    jobs: Worker<Job>,
+) -> Box<dyn Controller> {
     let mut panic = Panic::new();
-    jobs.serve(|Job { start, state, commands, outcome, given_ns, took_ns }| {
+    jobs.serve(|Job { start, state, values, commands, outcome, given_ns, took_ns }| {
+        parameters.iter().zip(&*values).for_each(|(parameter, value)| parameter.put(*value));
         let done = panics::catch(&mut panic, || {
             if *start { controller.start(state) } else { controller.update(state, commands) }
         });
@@ -238,6 +274,35 @@ mod tests {
         assert_eq!(rig.update(2), Ok(1.0));
         assert_eq!(rig.update(3), Ok(2.0));
         assert_eq!(rig.update(4), Err("three".into()));
+    }
+
+    /// Commands what its parameter says.
+    struct Tuned(Parameter);
+
+    impl Controller for Tuned {
+        fn parameters(&self) -> Vec<Parameter> {
+            vec![self.0.clone()]
+        }
+
+        fn update(&mut self, _: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+            commands.fill(ServoCommand::Position(PositionCommand::hold(self.0.get())));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_parameter_travels_with_the_job() {
+        let mut rig = Rig::new();
+        let inner = Parameter::float("at", 1.0, 0.0..=9.0);
+        let tuned = Box::new(Tuned(inner.clone()));
+        rig.pipelined = Pipelined::new(tuned, &rig.state, || ()).unwrap();
+        rig.pipelined.start(&rig.state).unwrap();
+        rig.update(1).unwrap();
+        assert_eq!(rig.update(2), Ok(1.0));
+        let outer = rig.pipelined.parameters().remove(0);
+        outer.put(2.0);
+        // The job under way does not see it.
+        assert_eq!((rig.update(3), rig.update(4), inner.get()), (Ok(1.0), Ok(2.0), 2.0));
     }
 
     #[test]

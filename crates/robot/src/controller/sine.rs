@@ -1,6 +1,8 @@
 //! Swing every joint around where it was found, with a frequency that can sweep.
 
+use super::gliding::Gliding;
 use super::{ControlError, Controller};
+use crate::parameters::Parameter;
 use crate::state::RobotState;
 use khz_servo::{PositionCommand, ServoCommand};
 use khz_settings::section;
@@ -18,46 +20,83 @@ section! {
         to_hz: f64 = 2.0, "Hz", 0.0 => 1000.0;
         /// Duration of a sweep; then it starts again.
         sweep_s: f64 = 10.0, "s", 0.01 => 100_000.0;
+        /// Share of the servos' position gain.
+        kp_scale: f64 = 1.0, "", 0.0 => 1.0;
+        /// Share of the servos' velocity gain.
+        kd_scale: f64 = 1.0, "", 0.0 => 1.0;
     }
 }
 
 /// A sine sweep: amplitude and a frequency that grows linearly over a time, then starts again.
 #[derive(Clone, Debug)]
 pub struct Sine {
-    parameters: SineParameters,
+    live: Gliding<6>,
     centres: Vec<f64>,
-    elapsed_s: f64,
+    /// How much of the sweep is over, 0 to 1.
+    swept: f64,
+    /// Where in its period the swing is, rad. Summed up, so that it does not jump when a frequency is changed.
+    phase: f64,
+    /// Its frequency in the tick before, Hz.
+    hz: f64,
 }
 
 impl Sine {
     /// See [`SineParameters`].
     pub fn new(parameters: SineParameters) -> Self {
-        Self { parameters, centres: Vec::new(), elapsed_s: 0.0 }
+        let SineParameters { amplitude, from_hz, to_hz, sweep_s, kp_scale, kd_scale } = parameters;
+        let live = [
+            ("amplitude", amplitude, 0.0..=1.0),
+            ("from_hz", from_hz, 0.0..=20.0),
+            ("to_hz", to_hz, 0.0..=20.0),
+            ("sweep_s", sweep_s, 1.0..=60.0),
+            ("kp_scale", kp_scale, 0.0..=1.0),
+            ("kd_scale", kd_scale, 0.0..=1.0),
+        ];
+        let live = Gliding::of(SineParameters::KEYS, live);
+        Self { live, centres: Vec::new(), swept: 0.0, phase: 0.0, hz: from_hz }
     }
 
-    /// Offset and velocity at `t` seconds into the sweep.
-    fn at(&self, t: f64) -> (f64, f64) {
-        let SineParameters { amplitude, from_hz, to_hz, sweep_s } = self.parameters;
-        let slope = (to_hz - from_hz) / sweep_s;
-        let phase = TAU * (from_hz * t + 0.5 * slope * t * t);
-        let rate = TAU * (from_hz + slope * t);
-        (amplitude * phase.sin(), amplitude * rate * phase.cos())
+    /// The command of every joint after `dt` more seconds, around 0.
+    fn step(&mut self, dt: f64) -> PositionCommand {
+        let [amplitude, from_hz, to_hz, sweep_s, kp, kd] = self.live.step(dt);
+        self.swept += dt / sweep_s.value;
+        if self.swept >= 1.0 {
+            // The frequency starts again, the swing goes on.
+            self.swept = self.swept.fract();
+            self.hz = from_hz.value;
+        }
+        let hz = from_hz.value + (to_hz.value - from_hz.value) * self.swept;
+        // As far as the mean of a frequency that changes linearly takes it.
+        self.phase = (self.phase + TAU * 0.5 * (self.hz + hz) * dt) % TAU;
+        self.hz = hz;
+        let (sin, cos) = self.phase.sin_cos();
+        PositionCommand {
+            velocity: amplitude.value * TAU * hz * cos + amplitude.rate * sin,
+            kp_scale: kp.share(),
+            kd_scale: kd.share(),
+            ..PositionCommand::hold(amplitude.value * sin)
+        }
     }
 }
 
 impl Controller for Sine {
+    fn parameters(&self) -> Vec<Parameter> {
+        self.live.parameters()
+    }
+
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
+        self.live.begin();
+        let [_, from_hz, ..] = self.live.step(0.0);
+        (self.swept, self.phase, self.hz) = (0.0, 0.0, from_hz.value);
         self.centres.clear();
         self.centres.extend(state.servos.iter().map(|servo| servo.position));
-        self.elapsed_s = 0.0;
         Ok(())
     }
 
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
-        self.elapsed_s = (self.elapsed_s + state.dt()) % self.parameters.sweep_s;
-        let (offset, velocity) = self.at(self.elapsed_s);
+        let swing = self.step(state.dt());
         for (command, &centre) in commands.iter_mut().zip(&self.centres) {
-            let target = PositionCommand { velocity, ..PositionCommand::hold(centre + offset) };
+            let target = PositionCommand { position: centre + swing.position, ..swing };
             *command = ServoCommand::Position(target);
         }
         Ok(())
@@ -68,12 +107,54 @@ impl Controller for Sine {
 mod tests {
     use super::*;
 
-    #[test]
-    fn velocity_is_the_derivative_of_position() {
-        let sine = Sine::new(SineParameters { amplitude: 0.3, from_hz: 0.5, to_hz: 4.0, sweep_s: 10.0 });
-        for t in [0.1, 1.0, 3.7, 9.0] {
-            let slope = (sine.at(t + 1e-6).0 - sine.at(t - 1e-6).0) / 2e-6;
-            assert!((slope - sine.at(t).1).abs() < 1e-6, "at {t} s");
+    /// Runs it for some seconds, with a parameter set half-way, and looks for jumps.
+    fn steady(parameters: SineParameters, changed: &str, value: f64) {
+        const DT: f64 = 1e-3;
+        let mut sine = Sine::new(parameters);
+        let mut last =
+            PositionCommand { velocity: TAU * 0.5 * parameters.amplitude, ..PositionCommand::hold(0.0) };
+        for tick in 0..8000 {
+            if tick == 4000 {
+                let live = sine.parameters();
+                let parameter = live.iter().find(|parameter| parameter.name == changed).unwrap();
+                assert_eq!(parameter.check(value), Ok(()));
+                parameter.put(value);
+            }
+            let now = sine.step(DT);
+            let moved = (now.position - last.position) / DT;
+            // A thousandth of the largest curvature there is, 20 Hz and 1 rad.
+            let apart = (moved - 0.5 * (now.velocity + last.velocity)).abs();
+            assert!(tick == 0 || apart < 0.35, "{changed}, tick {tick}: {moved} against {}", now.velocity);
+            assert!((now.kp_scale - last.kp_scale).abs() < 0.003 || tick == 0, "{changed}, tick {tick}");
+            last = now;
         }
+    }
+
+    #[test]
+    fn no_parameter_makes_a_command_jump() {
+        let parameters =
+            SineParameters { amplitude: 0.3, from_hz: 0.5, to_hz: 4.0, ..SineParameters::default() };
+        for parameter in Sine::new(parameters).parameters() {
+            steady(parameters, &parameter.name, parameter.min);
+            steady(parameters, &parameter.name, parameter.max);
+        }
+    }
+
+    #[test]
+    fn a_sweep_is_as_long_and_as_fast_as_its_keys_say() {
+        let parameters =
+            SineParameters { amplitude: 0.3, from_hz: 0.5, to_hz: 4.0, ..SineParameters::default() };
+        let mut sine = Sine::new(parameters);
+        let mut turns = 0.0;
+        for tick in 1..=9999 {
+            let before = sine.phase;
+            sine.step(1e-3);
+            turns += (sine.phase - before).rem_euclid(TAU) / TAU;
+            let t = f64::from(tick) * 1e-3;
+            assert!((turns - (0.5 * t + 0.5 * 0.35 * t * t)).abs() < 1e-6, "after {t} s: {turns}");
+        }
+        sine.step(1e-3);
+        sine.step(1e-3);
+        assert!(sine.hz < 0.51, "it starts again: {}", sine.hz);
     }
 }

@@ -1,6 +1,7 @@
 //! Modules that make the commands before them gentler. They come last in a [`super::Chain`].
 
 use super::{ControlError, Controller};
+use crate::parameters::Parameter;
 use crate::state::RobotState;
 use khz_servo::{PositionCommand, ServoCommand};
 use std::f64::consts::TAU;
@@ -11,25 +12,33 @@ use std::f64::consts::TAU;
 /// joint begins anew from where it is measured.
 #[derive(Clone, Debug)]
 pub struct LowPass {
-    cutoff_hz: f64,
+    cutoff_hz: Parameter,
     last: Vec<PositionCommand>,
 }
 
 impl LowPass {
     /// Passes half the power of a movement at `cutoff_hz`, Hz; at 0 or below nothing moves.
     pub fn new(cutoff_hz: f64) -> Self {
-        Self { cutoff_hz, last: Vec::new() }
+        let cutoff_hz = at_least_0("cutoff_hz", cutoff_hz, 100.0).in_unit("Hz");
+        Self {
+            cutoff_hz: cutoff_hz.about("Half the power of a movement passes at this frequency."),
+            last: Vec::new(),
+        }
     }
 }
 
 impl Controller for LowPass {
+    fn parameters(&self) -> Vec<Parameter> {
+        vec![self.cutoff_hz.clone()]
+    }
+
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         begin(&mut self.last, state);
         Ok(())
     }
 
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
-        let part = 1.0 - (-TAU * self.cutoff_hz.max(0.0) * state.dt()).exp();
+        let part = 1.0 - (-TAU * self.cutoff_hz.get() * state.dt()).exp();
         each(&mut self.last, state, commands, |last, wanted| {
             wanted.position = last.position + part * (wanted.position - last.position);
             wanted.velocity = last.velocity + part * (wanted.velocity - last.velocity);
@@ -45,7 +54,7 @@ impl Controller for LowPass {
 /// joint begins anew from where it is measured.
 #[derive(Clone, Debug)]
 pub struct Slew {
-    limit: f64,
+    limit: Parameter,
     last: Vec<PositionCommand>,
 }
 
@@ -53,24 +62,36 @@ impl Slew {
     /// `limit`: fastest movement of a commanded position, and largest commanded velocity, rad/s; at 0 or below
     /// nothing moves.
     pub fn new(limit: f64) -> Self {
-        Self { limit: limit.max(0.0), last: Vec::new() }
+        let limit = at_least_0("limit", limit, 20.0).in_unit("rad/s");
+        Self { limit: limit.about("Fastest movement of a commanded position."), last: Vec::new() }
     }
 }
 
 impl Controller for Slew {
+    fn parameters(&self) -> Vec<Parameter> {
+        vec![self.limit.clone()]
+    }
+
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         begin(&mut self.last, state);
         Ok(())
     }
 
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
-        let step = self.limit * state.dt();
+        let limit = self.limit.get();
+        let step = limit * state.dt();
         each(&mut self.last, state, commands, |last, wanted| {
             wanted.position = last.position + (wanted.position - last.position).clamp(-step, step);
-            wanted.velocity = wanted.velocity.clamp(-self.limit, self.limit);
+            wanted.velocity = wanted.velocity.clamp(-limit, limit);
         });
         Ok(())
     }
+}
+
+/// A parameter that may be changed up to `most`, and starts with what it is given.
+fn at_least_0(name: &str, given: f64, most: f64) -> Parameter {
+    let value = given.max(0.0).min(f64::MAX);
+    Parameter::float(name, value, 0.0..=most.max(value))
 }
 
 fn begin(last: &mut Vec<PositionCommand>, state: &RobotState) {

@@ -24,6 +24,8 @@ pub enum Cause {
         /// How long ago it was last received.
         age_ns: i64,
     },
+    /// It waits for an operator to arm it; see [`Supervisor::lack`](super::Supervisor::lack).
+    NotArmed,
     /// A servo reports a fault.
     ServoFault {
         /// Which servo.
@@ -302,6 +304,7 @@ impl Cause {
             | Self::ArmRequested
             | Self::ControllerStarted
             | Self::TimeOver
+            | Self::NotArmed
             | Self::Still
             | Self::DampingOver
             | Self::Rearmed => return None,
@@ -372,6 +375,7 @@ impl fmt::Display for Cause {
             Self::ControllerStarted => f.write_str("controller started"),
             Self::TimeOver => f.write_str("finished"),
             Self::OperatorStop => f.write_str("stopped by the operator"),
+            Self::NotArmed => f.write_str("it waits for an operator to arm it"),
             Self::HeartbeatLost { age_ns: i64::MAX } => f.write_str("no heartbeat from the operator yet"),
             Self::HeartbeatLost { age_ns } => write!(f, "no operator heartbeat for {:.1} ms", ms(age_ns)),
             Self::ServoFault { fault, .. } => write!(f, "servo fault {} ({})", fault.code, fault.text),

@@ -34,7 +34,7 @@ pub use cause::{Cause, Transition, Transitions, Trigger};
 pub use joint::Bounds;
 pub use khz_servo::Quantity;
 pub use phase::Phase;
-pub use settings::{Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings};
+pub use settings::{Arming, Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings};
 
 use crate::config::RobotConfig;
 use crate::cycle::CycleResult;
@@ -113,7 +113,7 @@ impl Supervisor {
 
     fn with_joints(settings: SupervisorSettings, joints: Vec<Joint>) -> Self {
         Self {
-            arm: true,
+            arm: settings.arming == Arming::Automatic,
             settings,
             phase: Phase::Init,
             since_ns: None,
@@ -172,7 +172,9 @@ impl Supervisor {
     fn idle(&mut self, state: &RobotState, seen: &Observation) {
         let stale_ns = self.settings.stale_ns();
         let age_ns = seen.heartbeat_age_ns.unwrap_or(i64::MAX);
-        self.lack = (!self.operator_is_there(seen)).then_some(Cause::HeartbeatLost { age_ns });
+        let nobody_armed = || (!self.arm).then_some(Cause::NotArmed);
+        let silent = (!self.operator_is_there(seen)).then_some(Cause::HeartbeatLost { age_ns });
+        self.lack = silent.or_else(nobody_armed);
         if let Some(cause) = seen.stop {
             self.rest(cause, state);
         } else if state.servos.iter().any(|servo| servo.age_ns(state.now_ns) > stale_ns) {
@@ -185,6 +187,8 @@ impl Supervisor {
         {
             self.try_to_arm(state, seen);
         }
+        // Nobody expects a robot to move that did not when it was asked.
+        self.arm &= self.settings.arming == Arming::Automatic;
     }
 
     /// A joint outside its limits would have to be driven back before anything else. Whoever knows why it is there

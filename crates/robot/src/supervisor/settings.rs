@@ -17,6 +17,16 @@ words! {
 }
 
 words! {
+    /// When the robot is armed.
+    Arming {
+        /// As soon as every servo replies.
+        Automatic = "automatic",
+        /// When an operator asks for it, from the live view or a program. Until then it waits in idle, outputs off.
+        Operator = "operator",
+    }
+}
+
+words! {
     /// How the robot comes down where it cannot go on.
     Descent {
         /// Let the robot sink slowly: zero velocity on every servo that still can.
@@ -49,6 +59,8 @@ words! {
 section! {
     /// `[supervisor]`: thresholds of the triggers, and how damping ends.
     SupervisorSettings {
+        /// When the robot is armed.
+        arming: Arming = Arming::Automatic, "";
         /// Missed replies of one servo in a row.
         missed_replies: u32 = 10, "", 1 => 100_000;
         /// A servo's state older than this. Without the key 50 ms; at rates below 70 Hz three and a half periods.
@@ -77,7 +89,7 @@ section! {
         /// No heartbeat from the operator for this long. Without the key no operator is expected.
         heartbeat_ms: Option<f64> = None, "ms", 1.0 => 1_000_000.0;
         /// Where heartbeats are received: `udp:ADDRESS:PORT` (any datagram), `stdin`, or the path of a pipe (any
-        /// line). The robot waits in idle for the first one.
+        /// line), or `teleop`: every fresh input of whoever steers. The robot waits in idle for the first one.
         heartbeat_from: Option<String> = None, "";
         /// The supply voltage of a servo is below this.
         voltage_low_v: f64 = 11.0, "V", 4.0 => 60.0;

@@ -1,0 +1,295 @@
+//! The live channel: what a viewer, a process of its own, asks of a running robot, over one socket pair (`SOCK_SEQPACKET`).
+//!
+//! To the viewer go the recorder's datagrams, as by `log.stream`, and replies; from it come requests, all JSON.
+//! `docs/log-format.md` has the words. A thread at normal priority serves it; a viewer that is stuck or dead
+//! delays nobody, and the robot goes on.
+
+use crate::parameters::{LiveParameters, ParameterError, Receipt, source};
+use crate::steer::Steering;
+use crate::supervisor::Phase;
+use crate::waited::{PATIENCE_NS, Waited, wait};
+use khz_rt::now_ns;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use serde_json::{Map, Value, json};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+/// The longest request.
+const MOST: usize = 4096;
+/// Requests that are looked at within a second.
+const PER_SECOND: u32 = 1000;
+/// How long the thread waits at most while a reply is due, ns.
+const SOON_NS: i64 = 2_000_000;
+/// How long a robot may take to arm before that is refused.
+const ARMING_NS: i64 = 500_000_000;
+/// Replies that may be due at once.
+const DUE: usize = 256;
+
+/// What people beside the loop see of it, and whether they asked it to arm.
+#[derive(Debug, Default)]
+pub struct Console {
+    tick: AtomicU64,
+    phase: AtomicU8,
+    arm: AtomicBool,
+}
+
+impl Console {
+    /// The number of the last tick, and the phase after it.
+    pub fn seen(&self) -> (u64, Phase) {
+        let phase = usize::from(self.phase.load(Ordering::Relaxed));
+        (self.tick.load(Ordering::Relaxed), Phase::ALL[phase.min(Phase::ALL.len() - 1)])
+    }
+
+    /// Asks the robot to arm, with `supervisor.arming = "operator"`.
+    ///
+    /// # Errors
+    /// It does not wait for that.
+    pub fn arm(&self) -> Result<(), ParameterError> {
+        match self.seen().1 {
+            Phase::Idle => {
+                self.arm.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            phase => Err(ParameterError(format!(
+                "the robot is in phase {}; it can be armed in phase idle",
+                phase.name()
+            ))),
+        }
+    }
+
+    /// Somebody asked since the last tick. Neither allocates nor waits.
+    pub(crate) fn is_asked_to_arm(&self) -> bool {
+        self.arm.load(Ordering::Relaxed) && self.arm.swap(false, Ordering::Relaxed)
+    }
+
+    /// After a tick. Neither allocates nor waits.
+    pub(crate) fn show(&self, tick: u64, phase: Phase) {
+        self.tick.store(tick, Ordering::Relaxed);
+        self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+}
+
+/// What became of requests and replies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct LiveCounts {
+    /// Requests that were looked at, inputs included.
+    pub requests: u64,
+    /// Requests dropped: too many in a second, too long, or not JSON.
+    pub dropped: u64,
+    /// Replies that the viewer did not take.
+    pub replies_lost: u64,
+}
+
+/// What requests are about.
+pub(crate) struct Wiring {
+    pub parameters: LiveParameters,
+    /// Nobody steers in virtual time.
+    pub steering: Option<Steering>,
+    pub console: Arc<Console>,
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Serves a viewer on its own thread until dropped.
+pub(crate) struct Channel {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<LiveCounts>>,
+}
+
+impl Channel {
+    pub fn start(socket: OwnedFd, wiring: Wiring) -> io::Result<Self> {
+        let over = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&over);
+        let work = move || Desk::new(socket, wiring).serve(&ended);
+        let thread = Some(thread::Builder::new().name("khz-live".to_owned()).spawn(work)?);
+        Ok(Self { over, thread })
+    }
+
+    /// Answers what is due and ends.
+    pub fn finish(mut self) -> LiveCounts {
+        self.end()
+    }
+
+    fn end(&mut self) -> LiveCounts {
+        self.over.store(true, Ordering::Relaxed);
+        // It does not panic.
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A reply that is due.
+enum Due {
+    Change(Receipt),
+    /// Asked to arm, at this time.
+    Arming(i64),
+}
+
+struct Desk {
+    socket: OwnedFd,
+    wiring: Wiring,
+    due: Vec<(Value, Due)>,
+    waited: Waited,
+    /// Begin of the second, and how many requests came in it.
+    second: (i64, u32),
+    counts: LiveCounts,
+}
+
+impl Desk {
+    fn new(socket: OwnedFd, wiring: Wiring) -> Self {
+        let (due, waited) = (Vec::new(), Waited::new());
+        Self { socket, wiring, due, waited, second: (i64::MIN, 0), counts: LiveCounts::default() }
+    }
+
+    /// Until it is over or the viewer is gone.
+    fn serve(mut self, over: &AtomicBool) -> LiveCounts {
+        while !over.load(Ordering::Relaxed) {
+            wait(&self.socket, if self.due.is_empty() { PATIENCE_NS } else { SOON_NS });
+            if !self.look(now_ns()) {
+                break;
+            }
+            self.settle(now_ns());
+        }
+        self.settle(now_ns());
+        self.counts
+    }
+
+    /// Takes all that waits; returns whether the viewer is there.
+    fn look(&mut self, now_ns: i64) -> bool {
+        // A longer one is cut off, and looks longer than it may be.
+        let mut bytes = [0; MOST + 1];
+        for _ in 0..PER_SECOND {
+            match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return false,
+                Ok((len, _)) => self.hear(&bytes[..len], now_ns),
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {
+                    self.waited.found_nothing(now_ns);
+                    return true;
+                }
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    fn hear(&mut self, bytes: &[u8], now_ns: i64) {
+        let request = if self.is_within_rate(now_ns) && bytes.len() <= MOST {
+            serde_json::from_slice::<Map<String, Value>>(bytes).ok()
+        } else {
+            None
+        };
+        let Some(request) = request else {
+            self.counts.dropped += 1;
+            return;
+        };
+        self.counts.requests += 1;
+        if let Some(input) = request.get("teleop") {
+            return self.steer(&request, input, now_ns);
+        }
+        let id = request.get("id").cloned().unwrap_or_default();
+        match self.act(&request, now_ns) {
+            Ok(Some(due)) if self.due.len() < DUE => self.due.push((id, due)),
+            Ok(Some(_)) => self.counts.replies_lost += 1,
+            Ok(None) => self.done(&id, self.wiring.console.seen().0),
+            Err(error) => self.refuse(&id, &error),
+        }
+    }
+
+    fn is_within_rate(&mut self, now_ns: i64) -> bool {
+        if now_ns.saturating_sub(self.second.0) >= 1_000_000_000 {
+            self.second = (now_ns, 0);
+        }
+        self.second.1 += 1;
+        self.second.1 <= PER_SECOND
+    }
+
+    fn steer(&self, request: &Map<String, Value>, input: &Value, now_ns: i64) {
+        let Some(steering) = &self.wiring.steering else { return };
+        // Whoever does not say how old it is cannot steer.
+        let age_ms = request.get("age_ms").and_then(Value::as_f64).filter(|age_ms| *age_ms >= 0.0);
+        let age_ns = age_ms.map_or(i64::MAX, |age_ms| (age_ms * 1e6) as i64);
+        let age_ns = age_ns.saturating_add(self.waited.at_most_ns(now_ns));
+        steering.steer_by(input, now_ns.saturating_sub(age_ns), now_ns, source(by(request)));
+    }
+
+    fn act(&self, request: &Map<String, Value>, now_ns: i64) -> Result<Option<Due>, ParameterError> {
+        if let Some(changes) = request.get("set").and_then(Value::as_object) {
+            return Ok(Some(Due::Change(self.set(by(request), changes)?)));
+        }
+        match request.get("do").and_then(Value::as_str) {
+            Some("stop") => {
+                self.wiring.stop.store(true, Ordering::Relaxed);
+                Ok(None)
+            }
+            Some("arm") => {
+                self.wiring.console.arm()?;
+                Ok(Some(Due::Arming(now_ns)))
+            }
+            _ => {
+                Err(ParameterError("a request has `set`, `do` (\"stop\" or \"arm\") or `teleop`".to_owned()))
+            }
+        }
+    }
+
+    fn set(&self, by: &str, changes: &Map<String, Value>) -> Result<Receipt, ParameterError> {
+        let parameters = &self.wiring.parameters;
+        let number = |(name, value): (&'_ String, &Value)| parameters.read(name, value);
+        let values = changes.iter().map(number).collect::<Result<Vec<_>, _>>()?;
+        let changes: Vec<_> = changes.keys().map(String::as_str).zip(values).collect();
+        parameters.set_all(by, &changes)
+    }
+
+    /// Sends the replies whose time has come.
+    fn settle(&mut self, now_ns: i64) {
+        for (id, due) in std::mem::take(&mut self.due) {
+            match due.fate(&self.wiring.console, now_ns) {
+                Ok(Some(tick)) => self.done(&id, tick),
+                Ok(None) => self.due.push((id, due)),
+                Err(error) => self.refuse(&id, &error),
+            }
+        }
+    }
+
+    fn done(&mut self, id: &Value, tick: u64) {
+        self.reply(&json!({ "id": id, "done": true, "tick": tick }));
+    }
+
+    fn refuse(&mut self, id: &Value, error: &ParameterError) {
+        self.reply(&json!({ "id": id, "refused": error.0 }));
+    }
+
+    fn reply(&mut self, reply: &Value) {
+        let sent =
+            send(&self.socket, reply.to_string().as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        self.counts.replies_lost += u64::from(sent.is_err());
+    }
+}
+
+impl Due {
+    /// The tick that did what was asked; `None`: none has yet.
+    fn fate(&self, console: &Console, now_ns: i64) -> Result<Option<u64>, ParameterError> {
+        match self {
+            Self::Change(receipt) => receipt.tick(),
+            Self::Arming(since_ns) => match console.seen() {
+                (_, Phase::Idle) if now_ns - since_ns < ARMING_NS => Ok(None),
+                (tick, Phase::Armed | Phase::Active) => Ok(Some(tick)),
+                _ => Err(ParameterError(
+                    "the robot did not arm: every servo must reply, within its limits, and an operator's heartbeat arrive \
+                     if one is expected"
+                        .to_owned(),
+                )),
+            },
+        }
+    }
+}
+
+fn by(request: &Map<String, Value>) -> &str {
+    request.get("by").and_then(Value::as_str).unwrap_or("viewer")
+}

@@ -1,0 +1,220 @@
+//! Changes of parameters: asked for beside the loop, taken at the start of a tick.
+
+use super::ticket::{Answers, Asking, Fate, Taking, tickets};
+use super::{Parameter, ParameterError, find};
+use arrayvec::{ArrayString, ArrayVec};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many parameters one request may change.
+pub const MOST_CHANGES: usize = 16;
+/// Requests that may wait to be taken: one is per tick.
+const ROOM: usize = 64;
+/// Requests whose tick is remembered.
+const REMEMBERED: usize = 1024;
+
+/// Who asked, as far as there is room for it.
+pub type Source = ArrayString<48>;
+
+/// Changes that are taken together.
+struct Request {
+    by: Source,
+    changes: ArrayVec<(u16, f64), MOST_CHANGES>,
+}
+
+/// A change that a tick has taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Taken {
+    /// Which parameter.
+    pub parameter: u16,
+    /// Its value from this tick on.
+    pub value: f64,
+    /// Its value until then.
+    pub before: f64,
+    /// Who asked.
+    pub by: Source,
+}
+
+/// The loop's end.
+pub struct Intake {
+    list: Vec<Parameter>,
+    requests: Taking<Request>,
+    taken: ArrayVec<Taken, MOST_CHANGES>,
+}
+
+/// The parameters of a running robot, for everybody but its loop. Clones are of the same robot.
+#[derive(Clone)]
+pub struct LiveParameters(Arc<Shared>);
+
+struct Shared {
+    list: Vec<Parameter>,
+    /// The mutex is between those who ask; the loop does not know it.
+    asking: Mutex<Asking<Request>>,
+    answers: Arc<Answers>,
+}
+
+/// A request under way.
+#[derive(Clone)]
+pub struct Receipt {
+    answers: Arc<Answers>,
+    number: u64,
+}
+
+impl Intake {
+    /// Both ends, for these parameters.
+    pub fn new(list: Vec<Parameter>) -> (Self, LiveParameters) {
+        let (asking, requests) = tickets(ROOM, REMEMBERED);
+        let answers = asking.answers();
+        let shared = Shared { list: list.clone(), asking: Mutex::new(asking), answers };
+        (Self { list, requests, taken: ArrayVec::new() }, LiveParameters(Arc::new(shared)))
+    }
+
+    /// Takes the oldest request, in this tick. Neither allocates nor locks nor waits.
+    pub fn take(&mut self, tick: u64) {
+        let Self { list, requests, taken } = self;
+        taken.clear();
+        requests.take(tick, |request| {
+            for &(parameter, value) in &request.changes {
+                let Some(changed) = list.get(usize::from(parameter)) else { continue };
+                taken.push(Taken { parameter, value, before: changed.get(), by: request.by });
+                changed.put(value);
+            }
+        });
+    }
+
+    /// What the newest tick has taken.
+    pub fn taken(&self) -> &[Taken] {
+        &self.taken
+    }
+}
+
+impl LiveParameters {
+    /// All of them; [`Parameter::get`] is the value that the newest tick has used.
+    pub fn list(&self) -> &[Parameter] {
+        &self.0.list
+    }
+
+    /// The value in force.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn get(&self, name: &str) -> Result<f64, ParameterError> {
+        Ok(find(self.list(), name)?.1.get())
+    }
+
+    /// The number that stands for a value of JSON.
+    ///
+    /// # Errors
+    /// There is no such parameter, or it is of another type.
+    pub fn read(&self, name: &str, value: &serde_json::Value) -> Result<f64, ParameterError> {
+        find(self.list(), name)?.1.read(value)
+    }
+
+    /// Asks for another value; the next ticks take it. Returns at once.
+    ///
+    /// # Errors
+    /// As [`LiveParameters::set_all`].
+    pub fn set(&self, name: &str, value: f64) -> Result<Receipt, ParameterError> {
+        self.set_all("program", &[(name, value)])
+    }
+
+    /// Asks for several values that one tick takes together: all of them, or none. `by` is who asks, for the log.
+    ///
+    /// # Errors
+    /// An unknown name, a name twice, a value that is not taken, more than [`MOST_CHANGES`], a loop that has not taken
+    /// earlier requests yet, or has ended.
+    pub fn set_all(&self, by: &str, changes: &[(&str, f64)]) -> Result<Receipt, ParameterError> {
+        let mut request = Request { by: source(by), changes: ArrayVec::new() };
+        for (name, value) in changes {
+            let (at, parameter) = find(self.list(), name)?;
+            parameter.check(*value)?;
+            if request.changes.iter().any(|(other, _)| usize::from(*other) == at) {
+                return Err(ParameterError(format!("{name}: it is given twice")));
+            }
+            let more = || ParameterError(format!("at most {MOST_CHANGES} parameters change at once"));
+            request.changes.try_push((at as u16, *value)).map_err(|_| more())?;
+        }
+        self.ask(request)
+    }
+
+    fn ask(&self, request: Request) -> Result<Receipt, ParameterError> {
+        if self.0.answers.is_over() {
+            return Err(ParameterError("the robot is down".to_owned()));
+        }
+        let number = self.0.asking.lock().unwrap_or_else(PoisonError::into_inner).ask(request);
+        let busy = || ParameterError("the loop has not taken earlier changes yet; try again".to_owned());
+        Ok(Receipt { answers: Arc::clone(&self.0.answers), number: number.ok_or_else(busy)? })
+    }
+}
+
+impl Receipt {
+    /// The tick that took the request; `None`: none has yet.
+    ///
+    /// # Errors
+    /// The robot came down before one could.
+    pub fn tick(&self) -> Result<Option<u64>, ParameterError> {
+        match self.answers.fate(self.number) {
+            Fate::Waiting => Ok(None),
+            Fate::Taken(tick) => Ok(Some(tick)),
+            Fate::Over => Err(ParameterError("the robot came down before it took the change".to_owned())),
+        }
+    }
+}
+
+/// A text, cut off where there is no more room.
+pub(crate) fn source(text: &str) -> Source {
+    let mut source = Source::new();
+    let _ = text.chars().try_for_each(|char| source.try_push(char));
+    source
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn both() -> (Intake, LiveParameters) {
+        let list = vec![Parameter::float("kp", 0.4, 0.0..=2.0), Parameter::boolean("on", false)];
+        Intake::new(list)
+    }
+
+    #[test]
+    fn the_value_is_the_one_a_tick_has_taken() {
+        let (mut intake, live) = both();
+        let receipt = live.set("kp", 0.5).unwrap();
+        assert_eq!((live.get("kp"), receipt.tick()), (Ok(0.4), Ok(None)));
+        intake.take(7);
+        assert_eq!((live.get("kp"), receipt.tick()), (Ok(0.5), Ok(Some(7))));
+        let taken = Taken { parameter: 0, value: 0.5, before: 0.4, by: source("program") };
+        assert_eq!(intake.taken(), [taken]);
+        intake.take(8);
+        assert_eq!((intake.taken(), receipt.tick()), (&[][..], Ok(Some(7))));
+    }
+
+    #[test]
+    fn several_are_taken_together_or_not_at_all() {
+        let (mut intake, live) = both();
+        let refused = live.set_all("page", &[("kp", 1.0), ("on", 2.0)]).err().unwrap();
+        assert_eq!(refused.0, "on: 2 is outside 0 to 1");
+        assert!(live.set_all("page", &[("kp", 1.0), ("kp", 1.5)]).is_err());
+        intake.take(1);
+        assert_eq!(live.get("kp"), Ok(0.4));
+        live.set_all("page", &[("kp", 1.0), ("on", 1.0)]).unwrap();
+        intake.take(2);
+        assert_eq!((live.get("kp"), live.get("on"), intake.taken().len()), (Ok(1.0), Ok(1.0), 2));
+    }
+
+    #[test]
+    fn a_loop_that_takes_nothing_refuses_more_and_one_that_ended_takes_none() {
+        let (intake, live) = both();
+        let first = live.set("kp", 0.5).unwrap();
+        let mut more = (1..=ROOM).map(|_| live.set("kp", 0.6));
+        assert!(more.by_ref().take(ROOM - 1).all(|asked| asked.is_ok()));
+        assert!(more.next().unwrap().is_err());
+        drop(intake);
+        assert!(first.tick().is_err() && live.set("kp", 0.7).err().unwrap().0.contains("down"));
+    }
+
+    #[test]
+    fn a_long_source_is_cut_off() {
+        assert_eq!(source(&"ä".repeat(40)).as_str(), "ä".repeat(24));
+    }
+}

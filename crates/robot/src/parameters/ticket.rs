@@ -1,0 +1,99 @@
+//! Requests on their way into the loop, and the ticks that took them on their way back. `proofs/tests/ticket.rs` tries every
+//! order in which two threads can do that: requests are taken in their order and whole, and whoever sees that one was taken
+//! sees its tick and what the loop did before it said so.
+//!
+//! # Realtime contract
+//! The loop neither allocates nor locks nor waits.
+
+use crate::sync::{Arc, AtomicBool, AtomicU64, Consumer, Ordering, Producer, RingBuffer};
+
+/// The end that asks.
+pub struct Asking<T> {
+    ring: Producer<T>,
+    asked: u64,
+    answers: Arc<Answers>,
+}
+
+/// The loop's end.
+pub struct Taking<T> {
+    ring: Consumer<T>,
+    taken: u64,
+    answers: Arc<Answers>,
+}
+
+/// Which requests were taken, and when.
+pub struct Answers {
+    taken: AtomicU64,
+    /// Of the newest requests, each at its number modulo their count.
+    ticks: Vec<AtomicU64>,
+    over: AtomicBool,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It waits to be taken.
+    Waiting,
+    /// It was taken in this tick. If nobody asked for long, in this one at the latest.
+    Taken(u64),
+    /// The loop has ended and did not take it.
+    Over,
+}
+
+/// Both ends, with room for so many requests; the ticks of so many are remembered.
+pub fn tickets<T>(room: usize, remembered: usize) -> (Asking<T>, Taking<T>) {
+    let (producer, consumer) = RingBuffer::new(room);
+    let ticks = (0..remembered).map(|_| AtomicU64::new(0)).collect();
+    let answers = Arc::new(Answers { taken: AtomicU64::new(0), ticks, over: AtomicBool::new(false) });
+    let asking = Asking { ring: producer, asked: 0, answers: Arc::clone(&answers) };
+    (asking, Taking { ring: consumer, taken: 0, answers })
+}
+
+impl<T> Asking<T> {
+    /// Asks; gives the request's number, or nothing if there is no room.
+    pub fn ask(&mut self, request: T) -> Option<u64> {
+        self.ring.push(request).ok()?;
+        self.asked += 1;
+        Some(self.asked)
+    }
+
+    /// What will become of the requests.
+    pub fn answers(&self) -> Arc<Answers> {
+        Arc::clone(&self.answers)
+    }
+}
+
+impl<T> Taking<T> {
+    /// Takes the oldest request and has `act` do what it asks, in this tick.
+    pub fn take(&mut self, tick: u64, act: impl FnOnce(&T)) {
+        let Ok(request) = self.ring.pop() else { return };
+        act(&request);
+        self.taken += 1;
+        let at = self.taken as usize % self.answers.ticks.len();
+        self.answers.ticks[at].store(tick, Ordering::Relaxed);
+        self.answers.taken.store(self.taken, Ordering::Release);
+    }
+}
+
+impl<T> Drop for Taking<T> {
+    fn drop(&mut self) {
+        self.answers.over.store(true, Ordering::Release);
+    }
+}
+
+impl Answers {
+    /// What became of the request of this number.
+    pub fn fate(&self, number: u64) -> Fate {
+        // In this order: what was taken before the loop ended was taken.
+        let over = self.is_over();
+        if self.taken.load(Ordering::Acquire) >= number {
+            return Fate::Taken(self.ticks[number as usize % self.ticks.len()].load(Ordering::Relaxed));
+        }
+        if over { Fate::Over } else { Fate::Waiting }
+    }
+
+    /// The loop has ended.
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+}

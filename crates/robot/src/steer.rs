@@ -1,0 +1,246 @@
+//! Teleoperation: the newest input of a person who steers, for the loop.
+//!
+//! The stick is the heartbeat: whoever steers sends an input every 50 ms while it is held. An input that is too old when it
+//! arrives is dropped and counted; one that no newer one follows grows old in the state, and controllers stand still
+//! ([`Teleop::fresh`]). So a frozen window, a closed laptop and a network that delivers late all look like silence.
+//!
+//! # Realtime contract
+//! The loop's end ([`Wheel`]) neither allocates nor locks nor waits.
+
+mod udp;
+
+pub use udp::Receiver;
+
+use crate::operator::Heartbeat;
+use crate::parameters::Source;
+use crate::state::Teleop;
+use khz_rt::{Reader, Writer, newest};
+use khz_settings::section;
+use serde_json::Value;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+section! {
+    /// `[teleop]`: what a person who steers may ask for, and from where. The live view steers without `from`, too.
+    TeleopConfig {
+        /// Where inputs of your own programs are received, `udp:ADDRESS:PORT`. Anyone who reaches that address can steer.
+        from: Option<String> = None, "";
+        /// Fastest walk forwards or backwards.
+        max_forward: f64 = 0.5, "m/s", 0.0 => 20.0;
+        /// Fastest walk sideways.
+        max_left: f64 = 0.3, "m/s", 0.0 => 20.0;
+        /// Fastest turn.
+        max_turn: f64 = 1.0, "rad/s", 0.0 => 20.0;
+        /// Most that the body is raised or lowered.
+        max_height: f64 = 0.05, "m", 0.0 => 1.0;
+        /// Largest roll of the body.
+        max_roll: f64 = 0.3, "rad", 0.0 => 1.5;
+        /// Largest pitch of the body.
+        max_pitch: f64 = 0.3, "rad", 0.0 => 1.5;
+    }
+}
+
+/// An input on its way to the loop.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Input {
+    /// What is asked for, within the limits. Its age is counted from `decided_ns`.
+    pub wanted: Teleop,
+    /// When the person decided it, at the latest.
+    pub decided_ns: i64,
+    /// Who sent it.
+    pub by: Source,
+    /// Which one it is, from 1; 0: there was none.
+    number: u64,
+}
+
+/// The loop's end.
+pub struct Wheel {
+    inputs: Reader<Input>,
+    seen: u64,
+    news: Option<Input>,
+}
+
+/// The end of whoever receives inputs. Clones steer the same robot; the newest input counts.
+#[derive(Clone)]
+pub struct Steering(Arc<Shared>);
+
+struct Shared {
+    limits: TeleopConfig,
+    heartbeat: Heartbeat,
+    /// The mutex is between those who steer; the loop does not know it.
+    inputs: Mutex<(Writer<Input>, Input)>,
+    counts: [AtomicU64; 3],
+}
+
+/// What became of the inputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct InputCounts {
+    /// Handed to the loop.
+    pub taken: u64,
+    /// Dropped: too old when they arrived, or older than the one before.
+    pub stale: u64,
+    /// Dropped: not an input.
+    pub invalid: u64,
+}
+
+const TAKEN: usize = 0;
+const STALE: usize = 1;
+const INVALID: usize = 2;
+
+impl Steering {
+    /// Both ends. Every fresh input is a heartbeat.
+    pub fn new(limits: &TeleopConfig, heartbeat: Heartbeat) -> (Wheel, Self) {
+        let none = Input { wanted: Teleop::NONE, decided_ns: i64::MIN, by: Source::new(), number: 0 };
+        let (writer, inputs) = newest(&none);
+        let counts = [const { AtomicU64::new(0) }; 3];
+        let inputs_in = Mutex::new((writer, none));
+        let shared = Shared { limits: limits.clone(), heartbeat, inputs: inputs_in, counts };
+        (Wheel { inputs, seen: 0, news: None }, Self(Arc::new(shared)))
+    }
+
+    /// Hands an input over that was decided at `decided_ns` at the latest; returns whether it was taken. An input that is
+    /// stale, older than the newest, or says what is no number is dropped and counted.
+    pub fn steer(&self, wanted: &Teleop, decided_ns: i64, now_ns: i64, by: Source) -> bool {
+        let Some(wanted) = self.limited(wanted) else { return self.count(INVALID) };
+        if decided_ns > now_ns || now_ns - decided_ns > Teleop::STALE_NS {
+            return self.count(STALE);
+        }
+        let mut inputs = self.0.inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        let (writer, newest) = &mut *inputs;
+        if decided_ns < newest.decided_ns {
+            return self.count(STALE);
+        }
+        *newest = Input { wanted, decided_ns, by, number: newest.number + 1 };
+        *writer.value() = *newest;
+        writer.publish();
+        self.0.heartbeat.beat(decided_ns);
+        self.count(TAKEN)
+    }
+
+    /// As [`Steering::steer`], of an input as JSON: `{"forward": 0.3, "turn": -0.1}`; what is not named is 0.
+    pub fn steer_by(&self, input: &Value, decided_ns: i64, now_ns: i64, by: Source) -> bool {
+        match read(input) {
+            Some(wanted) => self.steer(&wanted, decided_ns, now_ns, by),
+            None => self.count(INVALID),
+        }
+    }
+
+    /// What became of the inputs so far.
+    pub fn counts(&self) -> InputCounts {
+        let [taken, stale, invalid] = self.0.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        InputCounts { taken, stale, invalid }
+    }
+
+    /// Counts it; returns whether it was taken.
+    fn count(&self, what: usize) -> bool {
+        self.0.counts[what].fetch_add(1, Ordering::Relaxed);
+        what == TAKEN
+    }
+
+    /// Within the limits; nothing if a number is none.
+    fn limited(&self, wanted: &Teleop) -> Option<Teleop> {
+        let Teleop { forward, left, turn, height, roll, pitch, .. } = *wanted;
+        let limits = &self.0.limits;
+        if ![forward, left, turn, height, roll, pitch].iter().all(|value| value.is_finite()) {
+            return None;
+        }
+        let within = |value: f64, limit: f64| value.clamp(-limit, limit);
+        Some(Teleop {
+            forward: within(forward, limits.max_forward),
+            left: within(left, limits.max_left),
+            turn: within(turn, limits.max_turn),
+            height: within(height, limits.max_height),
+            roll: within(roll, limits.max_roll),
+            pitch: within(pitch, limits.max_pitch),
+            age_ns: i64::MAX,
+        })
+    }
+}
+
+impl Wheel {
+    /// The newest input as of `now_ns`, with its age.
+    pub fn look(&mut self, now_ns: i64) -> Teleop {
+        let input = self.inputs.read();
+        self.news = (input.number != self.seen).then_some(*input);
+        self.seen = input.number;
+        match input.number {
+            0 => Teleop::NONE,
+            // One that was decided after this tick read the clock counts as decided now.
+            _ => Teleop { age_ns: (now_ns - input.decided_ns).max(0), ..input.wanted },
+        }
+    }
+
+    /// The input that the last look has taken, if it was a new one.
+    pub fn news(&self) -> Option<&Input> {
+        self.news.as_ref()
+    }
+}
+
+/// An input; nothing if a value is no number.
+fn read(input: &Value) -> Option<Teleop> {
+    let input = input.as_object()?;
+    let value = |name| input.get(name).map_or(Some(0.0), Value::as_f64);
+    Some(Teleop {
+        forward: value("forward")?,
+        left: value("left")?,
+        turn: value("turn")?,
+        height: value("height")?,
+        roll: value("roll")?,
+        pitch: value("pitch")?,
+        age_ns: i64::MAX,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameters::source;
+    use serde_json::json;
+
+    const MS: i64 = 1_000_000;
+
+    fn both() -> (Wheel, Steering) {
+        Steering::new(&TeleopConfig::default(), Heartbeat::new())
+    }
+
+    #[test]
+    fn the_newest_input_is_seen_once_as_news_and_grows_old() {
+        let (mut wheel, steering) = both();
+        assert_eq!((wheel.look(0), wheel.news()), (Teleop::NONE, None));
+        assert!(steering.steer_by(&json!({"forward": 0.2}), 90 * MS, 100 * MS, source("test")));
+        assert!(steering.steer_by(&json!({"forward": 0.3, "turn": -0.1}), 95 * MS, 101 * MS, source("test")));
+        let seen = wheel.look(102 * MS);
+        assert_eq!((seen.forward, seen.turn, seen.age_ns), (0.3, -0.1, 7 * MS));
+        assert_eq!(wheel.news().map(|news| news.by.as_str()), Some("test"));
+        assert_eq!((wheel.look(500 * MS).age_ns, wheel.news()), (405 * MS, None));
+        assert_eq!(wheel.look(500 * MS).fresh().forward, 0.0);
+    }
+
+    #[test]
+    fn what_comes_late_or_out_of_order_is_dropped_and_is_no_heartbeat() {
+        let (mut wheel, steering) = both();
+        let input = json!({"forward": 0.2});
+        assert!(!steering.steer_by(&input, 0, 301 * MS, source("late")));
+        assert!(!steering.steer_by(&input, 302 * MS, 301 * MS, source("from the future")));
+        assert_eq!(steering.0.heartbeat.age_ns(301 * MS), i64::MAX);
+        assert!(steering.steer_by(&input, 300 * MS, 301 * MS, source("in time")));
+        assert!(!steering.steer_by(&input, 200 * MS, 301 * MS, source("overtaken")));
+        assert_eq!(steering.0.heartbeat.age_ns(301 * MS), MS);
+        wheel.look(301 * MS);
+        assert_eq!(wheel.news().map(|news| news.by.as_str()), Some("in time"));
+        assert_eq!(steering.counts(), InputCounts { taken: 1, stale: 3, invalid: 0 });
+    }
+
+    #[test]
+    fn inputs_are_limited_and_what_is_no_number_is_dropped() {
+        let (mut wheel, steering) = both();
+        assert!(steering.steer_by(&json!({"forward": 9, "left": -9, "roll": 0.1}), 0, 0, source("")));
+        let seen = wheel.look(0);
+        assert_eq!((seen.forward, seen.left, seen.roll), (0.5, -0.3, 0.1));
+        for bad in [json!({"forward": "fast"}), json!({"turn": null}), json!([0.1]), json!(1)] {
+            assert!(!steering.steer_by(&bad, 0, 0, source("")));
+        }
+        assert!(!steering.steer(&Teleop { turn: f64::NAN, ..Teleop::NONE }, 0, 0, source("")));
+        assert_eq!(steering.counts().invalid, 5);
+    }
+}

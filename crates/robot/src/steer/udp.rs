@@ -1,0 +1,184 @@
+//! Inputs of own programs by UDP: `[teleop] from`.
+//!
+//! A datagram is JSON: `{"seq": 17, "forward": 0.3, "turn": -0.1}`. `seq` grows from input to input; one that does not is
+//! dropped, unless the sender was silent for so long that it may have started again. Each is answered by `{"now": 123456}`,
+//! the robot's clock in µs. A sender that repeats the newest `now` it has received proves how old its input is at most; without
+//! it, an input counts as decided when it arrived, and what a network delays goes unnoticed.
+
+use super::Steering;
+use crate::operator::OperatorError;
+use crate::parameters::{Source, source};
+use crate::state::Teleop;
+use crate::waited::{PATIENCE_NS, Waited, wait};
+use khz_rt::now_ns;
+use serde_json::{Value, json};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+/// The largest datagram that is looked at.
+const MOST: usize = 1024;
+/// Datagrams per look.
+const READS: usize = 1024;
+
+/// Receives inputs on its own thread until dropped.
+pub struct Receiver {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Receiver {
+    /// Listens where the robot file says: `udp:ADDRESS:PORT`.
+    ///
+    /// # Errors
+    /// If it cannot be listened to.
+    pub fn start(from: &str, steering: Steering) -> Result<Self, OperatorError> {
+        let start = || {
+            let no_address = || io::Error::new(io::ErrorKind::InvalidInput, "write `udp:ADDRESS:PORT`");
+            let socket = UdpSocket::bind(from.strip_prefix("udp:").ok_or_else(no_address)?)?;
+            socket.set_nonblocking(true)?;
+            let over = Arc::new(AtomicBool::new(false));
+            let ended = Arc::clone(&over);
+            let mut ear = Ear { socket, steering, last: None, waited: Waited::new() };
+            let work = move || ear.listen(&ended);
+            let thread = thread::Builder::new().name("khz-teleop".to_owned()).spawn(work)?;
+            Ok(Self { over, thread: Some(thread) })
+        };
+        start().map_err(|error| OperatorError::of("[teleop] from", from, error))
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        // It does not panic.
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+struct Ear {
+    socket: UdpSocket,
+    steering: Steering,
+    /// Number and time of the newest input.
+    last: Option<(u64, i64)>,
+    waited: Waited,
+}
+
+impl Ear {
+    fn listen(&mut self, over: &AtomicBool) {
+        while !over.load(Ordering::Relaxed) {
+            wait(&self.socket, PATIENCE_NS);
+            self.look(now_ns());
+        }
+    }
+
+    /// Takes all that waits.
+    fn look(&mut self, now_ns: i64) {
+        let mut bytes = [0; MOST];
+        for _ in 0..READS {
+            let Ok((len, sender)) = self.socket.recv_from(&mut bytes) else {
+                return self.waited.found_nothing(now_ns);
+            };
+            self.take(&bytes[..len], sender, now_ns);
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8], sender: SocketAddr, now_ns: i64) {
+        let input: Value = serde_json::from_slice(bytes).unwrap_or_default();
+        if self.is_next(&input, now_ns) {
+            let age_ns = self.waited.at_most_ns(now_ns).saturating_add(proven_age_ns(&input, now_ns));
+            self.steering.steer_by(&input, now_ns.saturating_sub(age_ns), now_ns, by(sender));
+        } else {
+            self.steering.count(super::STALE);
+        }
+        let now = json!({ "now": now_ns / 1000 }).to_string();
+        // Whoever does not read it is none the worse.
+        let _ = self.socket.send_to(now.as_bytes(), sender);
+    }
+
+    /// It is newer than the one before, or of a sender that started again.
+    fn is_next(&mut self, input: &Value, now_ns: i64) -> bool {
+        let Some(seq) = input.get("seq").and_then(Value::as_u64) else { return input.is_object() };
+        let is_next = self.last.is_none_or(|(last, at_ns)| seq > last || now_ns - at_ns > Teleop::STALE_NS);
+        if is_next {
+            self.last = Some((seq, now_ns));
+        }
+        is_next
+    }
+}
+
+/// How old the input is at most by the clock that its sender repeats; a time to come proves nothing.
+fn proven_age_ns(input: &Value, now_ns: i64) -> i64 {
+    match input.get("now").map(Value::as_i64) {
+        None => 0,
+        Some(Some(now_us)) if now_us <= now_ns / 1000 => now_ns.saturating_sub(now_us.saturating_mul(1000)),
+        Some(_) => i64::MAX,
+    }
+}
+
+fn by(sender: SocketAddr) -> Source {
+    source(&format!("udp {sender}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operator::Heartbeat;
+    use crate::steer::{TeleopConfig, Wheel};
+
+    const MS: i64 = 1_000_000;
+
+    fn ear() -> (Ear, Wheel, SocketAddr) {
+        let (wheel, steering) = Steering::new(&TeleopConfig::default(), Heartbeat::new());
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sender = socket.local_addr().unwrap();
+        (Ear { socket, steering, last: None, waited: Waited::new() }, wheel, sender)
+    }
+
+    fn send(ear: &mut Ear, sender: SocketAddr, text: &str, now_ns: i64) {
+        ear.waited.found_nothing(now_ns);
+        ear.take(text.as_bytes(), sender, now_ns);
+    }
+
+    #[test]
+    fn an_input_that_is_not_newer_is_dropped_until_the_sender_may_have_started_again() {
+        let (mut ear, mut wheel, sender) = ear();
+        for (text, at_ns) in [
+            (r#"{"seq":5,"forward":0.1}"#, 100 * MS),
+            (r#"{"seq":4,"forward":0.2}"#, 110 * MS),
+            (r#"{"seq":5,"forward":0.3}"#, 120 * MS),
+            ("junk", 130 * MS),
+        ] {
+            send(&mut ear, sender, text, at_ns);
+        }
+        assert_eq!(wheel.look(130 * MS).forward, 0.1);
+        send(&mut ear, sender, r#"{"seq":1,"forward":0.4}"#, 500 * MS);
+        assert_eq!(wheel.look(500 * MS).forward, 0.4);
+        let counts = ear.steering.counts();
+        assert_eq!((counts.taken, counts.stale + counts.invalid), (2, 3));
+    }
+
+    #[test]
+    fn a_network_that_delivers_late_in_a_burst_is_noticed_by_a_repeated_clock() {
+        let (mut ear, mut wheel, sender) = ear();
+        for seq in 0..10 {
+            let text = format!(r#"{{"seq":{seq},"forward":0.2,"now":{}}}"#, 1_000_000 + seq * 50_000);
+            send(&mut ear, sender, &text, 1_480 * MS);
+        }
+        // Those of the last 300 ms.
+        assert_eq!((ear.steering.counts().taken, ear.steering.counts().stale), (6, 4));
+        assert_eq!(wheel.look(1_480 * MS).age_ns, 30 * MS);
+        send(&mut ear, sender, r#"{"seq":99,"forward":0.3,"now":9000000}"#, 1_490 * MS);
+        assert_eq!(wheel.look(1_490 * MS).forward, 0.2, "a time to come proves nothing");
+    }
+
+    #[test]
+    fn what_waited_while_the_process_was_frozen_is_dropped() {
+        let (mut ear, mut wheel, sender) = ear();
+        ear.waited.found_nothing(0);
+        ear.take(br#"{"forward":0.2}"#, sender, 400 * MS);
+        assert_eq!((wheel.look(400 * MS), ear.steering.counts().stale), (Teleop::NONE, 1));
+    }
+}
