@@ -10,7 +10,7 @@ use khz_link::{Link, Received};
 use khz_measure::run::RunSummary;
 use khz_robot::assemble::{self, Links};
 use khz_robot::controller::Controller;
-use khz_robot::launch::Landed;
+use khz_robot::launch::{Landed, LiveSummary};
 use khz_robot::parts::TickProfile;
 use khz_robot::recorder::Plan;
 use khz_robot::records::RunLog;

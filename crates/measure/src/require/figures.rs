@@ -113,7 +113,7 @@ mod tests {
     use crate::require::Requirements;
     use khz_robot::RobotConfig;
     use khz_robot::assemble;
-    use khz_robot::launch::Landed;
+    use khz_robot::launch::{Landed, LiveSummary};
     use khz_robot::parts::Parts;
     use khz_robot::run::{RunOptions, RunStats, run};
     use khz_robot::session::Outcome;
