@@ -13,6 +13,8 @@ pub mod newest;
 #[path = "../../crates/robot/src/watchdogs/pulse.rs"]
 pub mod pulse;
 pub mod sync;
+#[path = "../../crates/robot/src/parameters/ticket.rs"]
+pub mod ticket;
 #[path = "../../crates/record/src/until.rs"]
 pub mod until;
 

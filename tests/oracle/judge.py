@@ -27,6 +27,7 @@ NOT_FROM_THE_LOG = {
     "log_dropped": "must be 0 here",
     "log_error": "must be null here",
     "clock": "a word: which clock the loop ran by",
+    "live": "requests of people: tested in Rust",
     "sinks": "where samples went besides the log: tested in Rust",
     "log": "a path",
     "report": "a path",

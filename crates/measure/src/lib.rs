@@ -3,6 +3,7 @@
 
 pub mod budget;
 pub mod doctor;
+pub mod found;
 pub mod jitter;
 pub mod late;
 pub mod require;

@@ -22,7 +22,7 @@ use crate::verdict::{Broken, Facts, Outside, judge};
 use khz_page::{Verdict, duration, grouped};
 use khz_robot::RobotConfig;
 use khz_robot::config::Clock;
-use khz_robot::launch::Landed;
+use khz_robot::launch::{Landed, LiveSummary};
 use khz_robot::parts::LEARNING;
 use khz_robot::recorder::SinkSummary;
 use khz_robot::run::{RunStats, Stretch};
@@ -133,6 +133,8 @@ pub struct RunSummary {
     pub log_error: Option<String>,
     /// Where samples went: the log, then the stream if there is one and sinks of the program's own.
     pub sinks: Vec<SinkSummary>,
+    /// What people asked of the robot while it ran: requests of a live view, and inputs of those who steered.
+    pub live: LiveSummary,
     /// The log, its first file if there are several.
     pub log: Option<PathBuf>,
     /// The page.
@@ -318,6 +320,7 @@ impl RunSummary {
             log_dropped: recording.as_ref().map_or(0, |recording| recording.dropped()),
             log_error: recording.as_ref().and_then(|recording| recording.error.clone()),
             sinks: recording.as_ref().map_or_else(Vec::new, |recording| recording.sinks.clone()),
+            live: landed.live,
             log: recording.as_ref().and_then(|recording| recording.paths.first().cloned()),
             report: None,
         };

@@ -125,7 +125,6 @@ impl<D: Disk> LogFile<D> {
 
     /// What was recorded.
     pub fn summary(self) -> Summary {
-        let is_wanted = !matches!(self.store, Store::Unwanted);
         let log = SinkSummary {
             name: LOG.into(),
             taken: self.written.iter().sum(),
@@ -143,7 +142,7 @@ impl<D: Disk> LogFile<D> {
             paths: self.paths,
             bytes: self.finished_bytes,
             records,
-            sinks: if is_wanted { vec![log] } else { Vec::new() },
+            sinks: vec![log],
             error: self.error,
         }
     }

@@ -3,12 +3,16 @@
 
 use khz_robot::assemble;
 use khz_robot::controller::{Controller, Hold};
+use khz_robot::operator::Heartbeat;
+use khz_robot::parameters::{Intake, LiveParameters, Source};
+use khz_robot::records::RunLog;
 use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_robot::state::RobotState;
+use khz_robot::steer::Steering;
 use khz_robot::supervisor::{Cause, Phase};
 use khz_robot::tick::Machine;
 use khz_robot::time::{Time, VirtualTime};
-use khz_robot::{ControlError, RobotConfig, ServoCommand};
+use khz_robot::{ControlError, RobotConfig, ServoCommand, Teleop};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -139,6 +143,77 @@ fn no_tick_touches_the_heap() {
     let ((), heap) = khz_rt::alloc_trap::forbid(|| (50..2000).for_each(|number| _ = tick(number)));
     heap.assert_untouched();
     assert_eq!(machine.phase(), Phase::Active);
+}
+
+#[test]
+fn a_tick_that_takes_a_change_and_an_input_does_not_touch_the_heap() {
+    let config = RobotConfig::quadruped();
+    let controller = assemble::controller(&config.controller);
+    let (intake, live) = Intake::new(controller.parameters());
+    let mut machine = assemble::machine(&config, controller).unwrap();
+    let (wheel, steering) = Steering::new(&config.teleop, Heartbeat::new());
+    machine.tune(intake);
+    machine.steer(wheel);
+    machine.attend(Arc::default());
+    let mut time = VirtualTime::new(0);
+    (0..50).for_each(|number| _ = machine.tick(&mut time, number * PERIOD_NS, None));
+    for number in 50..500 {
+        live.set_all("test", &[("kp_scale", 0.5), ("squat_m", number as f64 * 1e-4)]).unwrap();
+        let now_ns = machine.state().now_ns;
+        assert!(steering.steer(&Teleop { forward: 0.1, ..Teleop::NONE }, now_ns, now_ns, Source::new()));
+        let ((), heap) = khz_rt::alloc_trap::forbid(|| _ = machine.tick(&mut time, number * PERIOD_NS, None));
+        heap.assert_untouched();
+        assert_eq!((machine.changes().len(), machine.state().teleop.forward), (2, 0.1));
+    }
+    assert_eq!(machine.phase(), Phase::Active);
+}
+
+#[test]
+fn no_tick_that_takes_changes_and_inputs_or_records_them_touches_the_heap() {
+    let mut config = RobotConfig::quadruped();
+    config.log.enabled = false;
+    let controller = assemble::controller(&config.controller);
+    let (intake, live) = Intake::new(controller.parameters());
+    let mut machine = assemble::machine(&config, controller).unwrap();
+    let (wheel, steering) = Steering::new(&config.teleop, Heartbeat::new());
+    machine.tune(intake);
+    machine.steer(wheel);
+    machine.attend(Arc::default());
+    let mut plan = khz_robot::recorder::Plan::default();
+    let log = RunLog::declare(&mut plan, &config).unwrap().with_parameters(live.list());
+    let mut people = People { log, live, steering, changes: 0, inputs: 0 };
+    run(&mut machine, &mut VirtualTime::new(0), &options(3), &mut [&mut people]);
+    assert_eq!((people.changes, people.inputs), (2 * 300, 300));
+    assert!(people.steering.counts().taken >= 300);
+}
+
+/// Asks for something every tenth tick, and records every tick.
+struct People {
+    log: RunLog,
+    live: LiveParameters,
+    steering: Steering,
+    changes: usize,
+    inputs: usize,
+}
+
+impl Observer for People {
+    fn tick(&mut self, tick: &Tick<'_>) {
+        let ((), heap) = khz_rt::alloc_trap::forbid(|| self.log.tick(tick));
+        heap.assert_untouched();
+        if tick.number >= 3000 {
+            return;
+        }
+        self.changes += tick.machine.changes().len();
+        self.inputs += usize::from(tick.machine.input().is_some());
+        if tick.number % 10 == 0 && tick.number < 3000 {
+            let share = (tick.number % 100) as f64 / 100.0;
+            self.live
+                .set_all("people", &[("kp_scale", 1.0 - share / 4.0), ("lift_m", share / 50.0)])
+                .unwrap();
+            let now_ns = tick.machine.state().now_ns;
+            self.steering.steer(&Teleop { forward: share, ..Teleop::NONE }, now_ns, now_ns, Source::new());
+        }
+    }
 }
 
 #[test]

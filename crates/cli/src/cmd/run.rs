@@ -3,6 +3,7 @@
 use super::check::advice::missing_limits;
 use super::{BAD_INPUT, complain, output, show, tell_line};
 use anyhow::{Context, Result, bail};
+use khz_measure::found;
 use khz_measure::jitter::duration_ns;
 use khz_measure::require::{Requirements, of_run};
 use khz_measure::run::{RunSummary, page_data};
@@ -56,6 +57,10 @@ pub struct Args {
     /// Overwrite the file of --report if it is there. Logs are never overwritten.
     #[arg(long, requires = "report")]
     force: bool,
+    /// Write the parameters down as they were in the end: as `[parameters]` into a new file, or, if FILE is the robot file,
+    /// into that, where comments stay.
+    #[arg(long, value_name = "FILE")]
+    save_parameters: Option<PathBuf>,
     /// Write no report.
     #[arg(long)]
     no_report: bool,
@@ -115,6 +120,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         complain(&anyhow::anyhow!("the controller panicked: {panic}"));
     }
     write_report(&args, &config, &text, &landed, &mut summary);
+    save_parameters(&args, &config, &text, &landed);
     tell(&args, &summary);
     Ok(ExitCode::from(u8::from(!summary.is_well())))
 }
@@ -147,6 +153,9 @@ fn override_with(config: &mut RobotConfig, args: &Args) {
 /// That a report of a name of its own can be written, before the robot moves.
 fn check_outputs(args: &Args, config: &RobotConfig) -> Result<()> {
     output::check_all(&args.report, &args.robot, args.force)?;
+    if let Some(path) = args.save_parameters.as_deref() {
+        output::check(path, is_the_robot_file(args, path))?;
+    }
     let log = Some(Path::new(&config.log.path)).filter(|_| config.log.enabled);
     match args.report.as_deref().filter(|report| log.is_some_and(|log| output::is_same(report, log))) {
         Some(report) => bail!("{} is the log, too; give --report another name", report.display()),
@@ -164,6 +173,28 @@ fn write_report(args: &Args, config: &RobotConfig, text: &str, landed: &Landed, 
     let page = page_data(config, text, landed, summary).page();
     match output::save(&path, force, |file| write!(file, "{page}")).context("cannot write the report") {
         Ok(path) => summary.report = Some(path),
+        Err(error) => complain(&error),
+    }
+}
+
+fn is_the_robot_file(args: &Args, path: &Path) -> bool {
+    args.robot.as_deref().is_some_and(|robot| output::is_same(robot, path))
+}
+
+/// What was found while the robot ran. If it cannot be written, that is told, and does not undo the run.
+fn save_parameters(args: &Args, config: &RobotConfig, text: &str, landed: &Landed) {
+    let Some(path) = &args.save_parameters else { return };
+    let save = || -> Result<PathBuf> {
+        let force = is_the_robot_file(args, path);
+        let parameters = if force {
+            found::into_file(text, &landed.parameters, &config.parameters)?
+        } else {
+            found::table(&landed.parameters, &config.parameters)
+        };
+        output::save(path, force, |file| write!(file, "{parameters}"))
+    };
+    match save().context("cannot save the parameters") {
+        Ok(path) => tell_line(&format!("the parameters are in {}", path.display())),
         Err(error) => complain(&error),
     }
 }

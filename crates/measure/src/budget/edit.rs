@@ -162,8 +162,16 @@ impl Edit {
 /// # Errors
 /// The text is no TOML.
 pub fn edited(text: &str, edits: &[Edit]) -> Result<String, toml_edit::TomlError> {
+    rewritten(text, |file| edits.iter().for_each(|edit| edit.apply(file)))
+}
+
+/// A text of TOML after a change, with its line endings and its byte order mark.
+pub(crate) fn rewritten(
+    text: &str,
+    change: impl FnOnce(&mut DocumentMut),
+) -> Result<String, toml_edit::TomlError> {
     let mut file: DocumentMut = text.parse()?;
-    edits.iter().for_each(|edit| edit.apply(&mut file));
+    change(&mut file);
     let mut edited = file.to_string();
     if text.contains("\r\n") {
         edited = edited.replace("\r\n", "\n").replace('\n', "\r\n");
@@ -185,12 +193,12 @@ fn is_longer(format: Format, than: Format) -> bool {
 }
 
 /// A table of the root; a new one if there is none.
-fn table<'a>(file: &'a mut DocumentMut, name: &str) -> &'a mut Item {
+pub(crate) fn table<'a>(file: &'a mut DocumentMut, name: &str) -> &'a mut Item {
     file.entry(name).or_insert_with(|| Item::Table(Table::new()))
 }
 
 /// Replaces a value, and keeps the comment behind it.
-fn set(item: &mut Item, value: &Value) {
+pub(crate) fn set(item: &mut Item, value: &Value) {
     let mut value = value.clone();
     if let Some(old) = item.as_value() {
         *value.decor_mut() = old.decor().clone();

@@ -15,7 +15,7 @@
 
 mod change;
 mod costs;
-mod edit;
+pub(crate) mod edit;
 mod fit;
 mod lines;
 mod page;

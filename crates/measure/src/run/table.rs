@@ -140,6 +140,7 @@ fn ending(summary: &RunSummary) -> Vec<String> {
     lines.extend(summary.log_error.as_ref().map(|error| format!("                {error}")));
     // The log is the first and has its line.
     lines.extend(summary.sinks.iter().skip(1).filter_map(lossy));
+    lines.extend(unheard(&summary.live));
     lines.extend(summary.report.as_ref().map(|report| format!("report          {}", report.display())));
     lines
 }
@@ -150,6 +151,22 @@ fn lossy(sink: &SinkSummary) -> Option<String> {
     let why = error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
     let line = || format!("{name:<15} {lost} of {} samples lost{why}", taken + lost);
     (*lost > 0 || error.is_some()).then(line)
+}
+
+/// What people asked in vain.
+fn unheard(LiveSummary { view, teleop }: &LiveSummary) -> Option<String> {
+    let counts = [
+        (view.dropped, "requests dropped"),
+        (view.replies_lost, "replies lost"),
+        (teleop.stale, "inputs too old"),
+        (teleop.invalid, "inputs invalid"),
+    ];
+    let told: Vec<_> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    (!told.is_empty()).then(|| format!("{:<15} {}", "live", told.join(", ")))
 }
 
 fn row(name: &str, s: &Summary) -> String {

@@ -214,7 +214,7 @@ mod tests {
             for (&(p0, v0), &(p1, v1)) in last.iter().zip(&now) {
                 let moved = (p1 - p0) / state.dt();
                 // Faster steps are more curved.
-                let apart = if change.is_some() { 0.1 } else { 0.02 };
+                let apart = if change.is_some() { 0.2 } else { 0.02 };
                 let off = (moved - 0.5 * (v0 + v1)).abs();
                 assert!(off < apart, "{change:?}, tick {tick}: {moved} against {v0}, {v1}");
             }

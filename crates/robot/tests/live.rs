@@ -1,0 +1,265 @@
+//! People beside a running robot: parameters, steering and arming, through the live channel and by programs. In real time, but
+//! nothing here must be fast; things must only happen at last.
+#![allow(clippy::unwrap_used)]
+
+use khz_robot::launch::{Landed, Launch, LaunchOptions};
+use khz_robot::parameters::Parameter;
+use khz_robot::supervisor::{Cause, Phase};
+use khz_robot::{ControlError, Controller, PositionCommand, RobotConfig, RobotState, ServoCommand, Teleop};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+fn robot(more: &str) -> RobotConfig {
+    let text = format!(
+        "[loop]\nrate_hz = 200\npolicy = \"other\"\nlock_memory = false\n[bus.main]\nlink = \"emulated\"\n\
+         [log]\nenabled = false\n[[servo]]\nname = \"pan\"\nbus = \"main\"\nid = 1\n\
+         [supervisor]\ndamping_s = 0.2\noverruns = 100000\ncontroller_slow = 100000\nstale_ms = 10000\n\
+         missed_replies = 1000\n{more}"
+    );
+    RobotConfig::parse(&text, "test").unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The viewer's end.
+struct Viewer(OwnedFd);
+
+impl Viewer {
+    /// It and the robot's end.
+    fn pair() -> (Self, OwnedFd) {
+        let (viewer, robot) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        (Self(viewer), robot)
+    }
+
+    fn ask(&self, request: &Value) {
+        send(&self.0, request.to_string().as_bytes(), SendFlags::empty()).unwrap();
+    }
+
+    fn receive(&self) -> Vec<u8> {
+        let mut bytes = vec![0; 65_536];
+        let (len, _) = recv(&self.0, &mut bytes, RecvFlags::empty()).unwrap();
+        bytes.truncate(len);
+        bytes
+    }
+
+    /// The reply to a request, between the recorder's datagrams.
+    fn answer(&self, id: u64, request: Value) -> Value {
+        let mut request = request;
+        request["id"] = json!(id);
+        self.ask(&request);
+        loop {
+            let bytes = self.receive();
+            if bytes.first() == Some(&b'{') {
+                let reply: Value = serde_json::from_slice(&bytes).unwrap();
+                assert_eq!(reply["id"], id, "{reply}");
+                return reply;
+            }
+            assert!(bytes.starts_with(b"KLOG"), "{bytes:?}");
+        }
+    }
+}
+
+fn start(config: &RobotConfig, live: Option<OwnedFd>) -> Launch {
+    Launch::start(config, "", LaunchOptions { live, ..LaunchOptions::default() }).unwrap()
+}
+
+fn until(mut done: impl FnMut() -> bool) {
+    while !done() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn land(launch: Launch) -> Landed {
+    launch.session.stop();
+    launch.land().unwrap()
+}
+
+#[test]
+fn a_viewer_changes_parameters_together_and_is_told_the_tick_or_why_not() {
+    let (viewer, live) = Viewer::pair();
+    let launch = start(&robot(""), Some(live));
+    let reply = viewer.answer(1, json!({"by": "test", "set": {"kp_scale": 0.4, "kd_scale": 0.5}}));
+    assert_eq!(reply["done"], true, "{reply}");
+    assert!(reply["tick"].is_u64(), "{reply}");
+    assert_eq!(launch.parameters().get("kp_scale"), Ok(0.4));
+    for (id, set, why) in [
+        (2, json!({"kp_scale": 7}), "kp_scale: 7 is outside 0 to 1"),
+        (
+            3,
+            json!({"kd_scale": 0.1, "kp_scal": 0.1}),
+            "there is no parameter `kp_scal`; did you mean `kp_scale`?",
+        ),
+        (4, json!({"kp_scale": "much"}), "kp_scale: it must be a number, not \"much\""),
+    ] {
+        assert_eq!(viewer.answer(id, json!({ "set": set }))["refused"], why);
+    }
+    assert_eq!(launch.parameters().get("kd_scale"), Ok(0.5), "all or none");
+    assert!(viewer.answer(5, json!({"do": "dance"}))["refused"].is_string());
+    assert_eq!(viewer.answer(6, json!({"do": "stop"}))["done"], true);
+    let landed = launch.land().unwrap();
+    assert!(landed.outcome.stats.transitions.iter().any(|change| change.cause == Cause::OperatorStop));
+    assert_eq!(landed.parameters.iter().map(Parameter::get).collect::<Vec<_>>(), [0.4, 0.5]);
+    assert_eq!((landed.live.view.requests, landed.live.view.dropped), (6, 0));
+    assert!(landed.recording.unwrap().paths.is_empty(), "no log was wanted");
+}
+
+#[test]
+fn what_is_no_request_is_dropped_and_counted() {
+    let (viewer, live) = Viewer::pair();
+    let launch = start(&robot(""), Some(live));
+    for junk in [&b"junk"[..], b"[1]", b"{", &[b' '; 5000], b"\xff\xfe"] {
+        send(&viewer.0, junk, SendFlags::empty()).unwrap();
+    }
+    assert_eq!(viewer.answer(1, json!({"set": {}}))["done"], true);
+    let landed = land(launch);
+    assert_eq!((landed.live.view.requests, landed.live.view.dropped), (1, 5));
+}
+
+#[test]
+fn a_viewer_that_reads_nothing_or_dies_delays_nobody() {
+    let (viewer, live) = Viewer::pair();
+    let launch = start(&robot(""), Some(live));
+    // It never reads. Requests are taken all the same.
+    for kp_scale in [0.2, 0.3] {
+        viewer.ask(&json!({"id": 1, "set": {"kp_scale": kp_scale}}));
+        until(|| launch.parameters().get("kp_scale") == Ok(kp_scale));
+    }
+    drop(viewer);
+    launch.parameters().set("kp_scale", 0.9).unwrap();
+    until(|| launch.parameters().get("kp_scale") == Ok(0.9));
+    let landed = land(launch);
+    assert!(landed.outcome.stats.transitions.iter().all(|change| !change.cause.is_trouble()));
+    let sinks = landed.recording.unwrap().sinks;
+    let view = sinks.iter().find(|sink| sink.name == "view").unwrap();
+    assert!(view.lost > 0 && view.error.as_ref().unwrap().contains("viewer"), "{view:?}");
+}
+
+#[test]
+fn a_robot_that_an_operator_arms_waits_in_idle() {
+    let (viewer, live) = Viewer::pair();
+    let launch = start(&robot("arming = \"operator\""), Some(live));
+    let console = Arc::clone(launch.console());
+    until(|| console.seen().1 == Phase::Idle);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(console.seen().1, Phase::Idle);
+    assert_eq!(viewer.answer(1, json!({"do": "arm"}))["done"], true);
+    until(|| console.seen().1 == Phase::Active);
+    let reply = viewer.answer(2, json!({"do": "arm"}));
+    assert!(reply["refused"].as_str().unwrap().contains("active"), "{reply}");
+    assert!(land(launch).outcome.stats.controlled.ticks > 0);
+}
+
+#[test]
+fn nobody_armed_it_is_what_a_run_says_that_nobody_armed() {
+    let launch = start(&robot("arming = \"operator\""), None);
+    let console = Arc::clone(launch.console());
+    until(|| console.seen().1 == Phase::Idle);
+    let landed = land(launch);
+    assert_eq!(landed.outcome.machine.supervisor().lack(), Some(Cause::NotArmed));
+}
+
+/// Keeps what it sees of whoever steers.
+struct Seen(Arc<Mutex<Vec<Teleop>>>);
+
+impl Controller for Seen {
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+        self.0.lock().unwrap().push(state.teleop);
+        commands.fill(ServoCommand::Position(PositionCommand::hold(0.0)));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_controller_sees_who_steers_and_silence_is_a_missing_heartbeat() {
+    let config = robot("heartbeat_from = \"teleop\"\nheartbeat_ms = 400\n[teleop]\nmax_forward = 0.2\n");
+    let (viewer, live) = Viewer::pair();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let controller = Box::new(Seen(Arc::clone(&seen)));
+    let options =
+        LaunchOptions { live: Some(live), controller: Some(controller), ..LaunchOptions::default() };
+    let launch = Launch::start(&config, "", options).unwrap();
+    // Too old: no heartbeat, and nothing to be seen.
+    viewer.ask(&json!({"by": "test", "teleop": {"forward": 0.1}, "age_ms": 301}));
+    viewer.ask(&json!({"by": "test", "teleop": {"forward": 0.1}}));
+    until(|| {
+        viewer.ask(&json!({"by": "test", "teleop": {"forward": 9.0, "turn": 0.1}, "age_ms": 5.0}));
+        std::thread::sleep(Duration::from_millis(20));
+        seen.lock().unwrap().iter().any(|teleop| teleop.forward == 0.2)
+    });
+    // Nobody steers any more.
+    let landed = launch.land().unwrap();
+    let lost =
+        |change: &khz_robot::supervisor::Transition| matches!(change.cause, Cause::HeartbeatLost { .. });
+    assert!(landed.outcome.stats.transitions.iter().any(lost));
+    assert!(landed.live.teleop.stale >= 2 && landed.live.teleop.taken > 0, "{:?}", landed.live);
+    let seen = seen.lock().unwrap();
+    assert!(seen.iter().all(|teleop| teleop.forward <= 0.2 && (teleop.age_ns >= 5_000_000)));
+    assert!(seen.last().unwrap().age_ns > Teleop::STALE_NS, "it grows old");
+}
+
+#[test]
+fn a_wrong_parameter_of_the_robot_file_is_refused_before_the_start() {
+    for (text, why) in [
+        ("kp_scal = 0.5", "there is no parameter `kp_scal`; did you mean `kp_scale`?"),
+        ("kp_scale = 2", "kp_scale: 2 is outside 0 to 1"),
+        ("mine = { value = 1, min = 0, max = 2 }", "or no controller reads it"),
+    ] {
+        let config = robot(&format!("[parameters]\n{text}"));
+        let Err(error) = Launch::start(&config, "", LaunchOptions::default()) else { panic!("{text}") };
+        let error = error.to_string();
+        assert!(error.starts_with("[parameters] ") && error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn a_log_has_what_may_be_changed_and_every_change_with_its_tick() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = robot("[parameters]\nkp_scale = { value = 0.5, max = 0.9 }");
+    config.log.enabled = true;
+    config.log.path = folder.path().join("log.tlog").display().to_string();
+    for mode in [khz_robot::config::Mode::Inline, khz_robot::config::Mode::Pipelined] {
+        config.timing.mode = mode;
+        let launch = start(&config, None);
+        let parameters = launch.parameters().clone();
+        until(|| launch.console().seen().1 == Phase::Active);
+        let receipt = parameters.set_all("a test", &[("kp_scale", 0.25), ("kd_scale", 0.75)]).unwrap();
+        until(|| receipt.tick().unwrap().is_some());
+        let tick = receipt.tick().unwrap().unwrap();
+        launch.steering().steer(
+            &Teleop { turn: 0.5, ..Teleop::NONE },
+            khz_rt::now_ns(),
+            khz_rt::now_ns(),
+            khz_robot::parameters::Source::from("me").unwrap(),
+        );
+        std::thread::sleep(Duration::from_millis(100));
+        let landed = land(launch);
+        assert!(parameters.set("kp_scale", 0.3).is_err(), "the robot is down");
+        let path = &landed.recording.as_ref().unwrap().paths[0];
+        let mut log = khz_tlog::Reader::open(std::fs::File::open(path).unwrap()).unwrap();
+        let types: Vec<_> =
+            log.records().iter().map(|record| (record.name().to_owned(), record.ty().clone())).collect();
+        let mut found: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        while let Some(sample) = log.next_sample().unwrap() {
+            let (name, ty) = &types[sample.record];
+            if ["parameter", "parameters", "teleop"].contains(&name.as_str()) {
+                let value = khz_tlog::Value::read(ty, sample.payload).unwrap();
+                found.entry(name.clone()).or_default().push(value.to_json());
+            }
+        }
+        assert_eq!(found["parameters"].len(), 1);
+        let declared: Value = serde_json::from_str(found["parameters"][0]["text"].as_str().unwrap()).unwrap();
+        assert_eq!(
+            (&declared[0]["name"], &declared[0]["value"], &declared[0]["max"]),
+            (&json!("kp_scale"), &json!(0.5), &json!(0.9))
+        );
+        let change = |name, value, before| json!({"tick": tick, "name": name, "value": value, "before": before, "by": "a test"});
+        assert_eq!(found["parameter"], [change("kp_scale", 0.25, 0.5), change("kd_scale", 0.75, 1.0)]);
+        assert_eq!(
+            (found["teleop"].len(), &found["teleop"][0]["turn"], &found["teleop"][0]["by"]),
+            (1, &json!(0.5), &json!("me"))
+        );
+    }
+}
