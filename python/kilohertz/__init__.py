@@ -23,16 +23,19 @@ from ._native import (
     LogError,
     Module,
     NoReplyError,
+    Parameter,
+    Parameters,
     Reply,
     RobotError,
     StartError,
     State,
+    Teleop,
     __version__,
 )
 from .connection import Connection, Found, Servo
 from .log import Log, Record, open_log
 from .results import Result, ResultError, Table, open_result
-from .robot import Doing, Live, Mode, Robot, Summary
+from .robot import Doing, Live, LiveParameters, Mode, Robot, Summary, parameters
 
 __all__ = [
     "BusError",
@@ -48,11 +51,14 @@ __all__ = [
     "JointState",
     "KilohertzError",
     "Live",
+    "LiveParameters",
     "Log",
     "LogError",
     "Mode",
     "Module",
     "NoReplyError",
+    "Parameter",
+    "Parameters",
     "Record",
     "Reply",
     "Result",
@@ -64,7 +70,9 @@ __all__ = [
     "State",
     "Summary",
     "Table",
+    "Teleop",
     "__version__",
     "open_log",
     "open_result",
+    "parameters",
 ]

@@ -1,5 +1,6 @@
 """What the native half of the package offers; users import `kilohertz`."""
 
+from collections.abc import Iterator
 from typing import Any, final
 
 import numpy as np
@@ -22,12 +23,15 @@ __all__ = [
     "LogError",
     "Module",
     "NoReplyError",
+    "Parameter",
+    "Parameters",
     "Reply",
     "Robot",
     "RobotError",
     "Run",
     "StartError",
     "State",
+    "Teleop",
     "__version__",
 ]
 
@@ -102,6 +106,44 @@ class JointCommand:
     def max_torque(self, value: float) -> None: ...
 
 @final
+class Parameter:
+    def __new__(
+        cls,
+        default: float,
+        *,
+        min: float | None = None,
+        max: float | None = None,
+        unit: str = "",
+        text: str = "",
+    ) -> Parameter: ...
+
+@final
+class Parameters:
+    def __getitem__(self, name: str, /) -> float: ...
+    def __len__(self) -> int: ...
+    def __contains__(self, name: str, /) -> bool: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def keys(self) -> list[str]: ...
+    def json(self) -> str: ...
+
+@final
+class Teleop:
+    @property
+    def forward(self) -> float: ...
+    @property
+    def left(self) -> float: ...
+    @property
+    def turn(self) -> float: ...
+    @property
+    def height(self) -> float: ...
+    @property
+    def roll(self) -> float: ...
+    @property
+    def pitch(self) -> float: ...
+    @property
+    def age(self) -> float: ...
+
+@final
 class State:
     def __getitem__(self, name: str, /) -> JointState: ...
     @property
@@ -138,6 +180,10 @@ class State:
     def acceleration(self) -> npt.NDArray[np.float64]: ...
     @property
     def imu_age(self) -> float: ...
+    @property
+    def teleop(self) -> Teleop: ...
+    @property
+    def parameters(self) -> Parameters: ...
 
 @final
 class Command:
@@ -234,6 +280,10 @@ class Robot:
 @final
 class Run:
     def stop(self) -> None: ...
+    def arm(self) -> None: ...
+    @property
+    def parameters(self) -> Parameters: ...
+    def set_parameters(self, values: dict[str, float]) -> None: ...
     @property
     def over(self) -> bool: ...
     def finish(self) -> str: ...

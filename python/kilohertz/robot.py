@@ -14,15 +14,15 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy.typing as npt
 
 from . import _native
-from ._native import Command, Module, RobotError, State
+from ._native import Command, Module, Parameter, RobotError, State
 from .connection import Connection, _index
 from .results import Table, distributions
 
@@ -69,6 +69,25 @@ class Controller(Protocol):
 AnyModule: TypeAlias = Controller | Callable[[State, Command], object] | Module
 _Handler: TypeAlias = Callable[[int, FrameType | None], Any] | signal.Handlers
 AnyController: TypeAlias = AnyModule | Mapping[str, AnyModule]
+
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+
+
+def parameters(**declared: Parameter) -> Callable[[_Function], _Function]:
+    """Declares parameters of a controller that is a function; it reads them from `state.parameters`. One that is an object has
+    a dictionary as its attribute `parameters` instead.
+
+    >>> @parameters(stiffness=Parameter(0.5, min=0.0, max=1.0, text="Share of the position gain"))
+    ... def controller(state, command):
+    ...     command.kp_scale = state.parameters["stiffness"]
+    """
+
+    def declare(function: _Function) -> _Function:
+        function.parameters = declared  # type: ignore[attr-defined]
+        return function
+
+    return declare
 
 
 class Summary(dict[str, Any]):
@@ -305,6 +324,41 @@ class Robot:
         return Connection(self._native.connect(), self.servos, self.buses)
 
 
+class LiveParameters(MutableMapping[str, float]):
+    """The parameters of a running robot by their names. What is assigned is taken by a tick before the assignment returns;
+    ValueError says why a value is not taken, and KeyError which names there are."""
+
+    def __init__(self, native: _native.Run) -> None:
+        self._native = native
+
+    def __getitem__(self, name: str) -> float:
+        return self._native.parameters[name]
+
+    def __setitem__(self, name: str, value: float) -> None:
+        self._native.set_parameters({name: value})
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("a parameter stays as long as its robot runs")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._native.parameters)
+
+    def __len__(self) -> int:
+        return len(self._native.parameters)
+
+    def update(self, *others: Any, **values: float) -> None:
+        """Changes several in one tick: all of them, or none."""
+        self._native.set_parameters(dict(*others, **values))
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Of each its `name`, `type`, `unit`, `min`, `max`, `default`, `text` and `value`."""
+        described: list[dict[str, Any]] = json.loads(self._native.parameters.json())
+        return described
+
+    def __repr__(self) -> str:
+        return f"<LiveParameters: {', '.join(f'{name}={value!r}' for name, value in self.items())}>"
+
+
 class Live:
     """A robot running while Python does as it likes: `state()` and `send()` never wait for the loop."""
 
@@ -314,6 +368,8 @@ class Live:
         self._summary: Summary | None = None
         self.servos = servos
         """Names of the servos, in the order of all arrays."""
+        self.parameters = LiveParameters(native)
+        """The parameters that the robot file declares; `live.parameters["kp"] = 0.4` changes one."""
         # The loop's thread must be gone before the interpreter is.
         self._finalizer = weakref.finalize(self, _bring_down, native)
 
@@ -345,6 +401,10 @@ class Live:
     def inject(self, kind: str, servo: str | None = None, value: float = 1.0) -> None:
         """Puts a fault into the emulated devices; see `Connection.inject`."""
         self._native.inject(kind, _index(self.servos, servo), value)
+
+    def arm(self) -> None:
+        """Arms a robot that waits for it, with `supervisor.arming = "operator"`. KilohertzError if it does not wait."""
+        self._native.arm()
 
     @property
     def over(self) -> bool:

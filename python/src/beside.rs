@@ -1,5 +1,7 @@
 //! Python beside the loop: the newest state out, the newest command in, at Python's own rate.
 
+use khz_robot::controller::RobotInfo;
+use khz_robot::parameters::Parameter;
 use khz_robot::{ControlError, Controller, PositionCommand, RobotState, ServoCommand};
 use khz_rt::now_ns;
 
@@ -24,6 +26,8 @@ pub struct Beside {
     /// Where each position was when the newest order came.
     from: Vec<f64>,
     seen_ns: i64,
+    /// Those of the robot file: read by Python, beside the loop.
+    parameters: Vec<Parameter>,
 }
 
 /// Python's end.
@@ -41,7 +45,14 @@ impl Beside {
         let (state_in, state_out) = khz_rt::newest(state);
         let (order_in, order_out) = khz_rt::newest(&order);
         let from = vec![f64::NAN; servos];
-        let beside = Self { states: state_in, orders: order_out, age_limit_ns, from, seen_ns: 0 };
+        let beside = Self {
+            states: state_in,
+            orders: order_out,
+            age_limit_ns,
+            from,
+            seen_ns: 0,
+            parameters: Vec::new(),
+        };
         (beside, Operator { states: state_out, orders: order_in })
     }
 
@@ -52,6 +63,11 @@ impl Beside {
 }
 
 impl Controller for Beside {
+    fn prepare(&mut self, robot: &RobotInfo) -> Result<(), ControlError> {
+        self.parameters.clone_from(&robot.parameters);
+        Ok(())
+    }
+
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         self.publish(state);
         Ok(())

@@ -166,7 +166,7 @@ impl Connection {
         let open = open.as_mut().ok_or_else(closed)?;
         command.read(py, &mut open.commands)?;
         let missed = py.detach(|| open.cycle());
-        state.try_borrow_mut()?.fill(py, &open.state);
+        state.try_borrow_mut()?.fill(py, &open.state)?;
         Ok(missed)
     }
 

@@ -4,8 +4,10 @@ use crate::attached::keep_attached;
 use crate::error::ControllerTimeout;
 use crate::forked;
 use crate::module::Module;
+use crate::parameter::{Parameters, declared_by};
 use crate::state::{Command, State};
-use khz_robot::controller::Chain;
+use khz_robot::controller::{Chain, RobotInfo};
+use khz_robot::parameters::Parameter;
 use khz_robot::{ControlError, Controller, RobotState, ServoCommand};
 use khz_rt::{Histogram, now_ns};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -60,6 +62,8 @@ pub fn controller(
             refuse_if_it_only_returns_its_body(name, function)?;
         }
         Ok(Box::new(PyController {
+            declared: declared_by(given)?,
+            parameters: Py::new(py, Parameters(Vec::new()))?,
             name: name.to_owned(),
             update: update.unbind(),
             start: start.map(Bound::unbind),
@@ -118,6 +122,9 @@ struct PyController {
     start: Option<Py<PyAny>>,
     state: Py<State>,
     command: Py<Command>,
+    /// Its own parameters, and these with the robot file's.
+    declared: Vec<Parameter>,
+    parameters: Py<Parameters>,
     /// The first one keeps its command from tick to tick; others see what those before them command.
     first: bool,
     /// The first update is over.
@@ -128,6 +135,14 @@ struct PyController {
 }
 
 impl PyController {
+    /// The state and the parameters that this module sees.
+    fn look(&self, py: Python<'_>, state: &RobotState) -> PyResult<()> {
+        let mut seen = self.state.try_borrow_mut(py)?;
+        seen.fill(py, state)?;
+        seen.parameters = self.parameters.clone_ref(py);
+        Ok(())
+    }
+
     fn call(&self, py: Python<'_>, function: &Py<PyAny>, command: bool) -> PyResult<Py<PyAny>> {
         self.shared.called_ns.store(now_ns(), Ordering::Relaxed);
         let result = match command {
@@ -164,6 +179,17 @@ impl PyController {
 }
 
 impl Controller for PyController {
+    fn prepare(&mut self, robot: &RobotInfo) -> Result<(), ControlError> {
+        let list = [self.declared.clone(), robot.parameters.clone()].concat();
+        let made = Python::attach(|py| Py::new(py, Parameters(list)));
+        self.parameters = made.map_err(|error| ControlError(error.to_string().into()))?;
+        Ok(())
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        self.declared.clone()
+    }
+
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         keep_attached();
         Python::attach(|py| {
@@ -171,7 +197,7 @@ impl Controller for PyController {
                 // SAFETY: it only asks the system for this thread's number.
                 let thread = unsafe { ffi::PyThread_get_thread_ident() };
                 self.shared.thread.store(thread, Ordering::Relaxed);
-                self.state.try_borrow_mut(py)?.fill(py, state);
+                self.look(py, state)?;
                 self.command.get().hold(py, state);
                 self.start.as_ref().map_or(Ok(()), |start| self.call(py, start, false).map(drop))
             };
@@ -184,7 +210,7 @@ impl Controller for PyController {
         keep_attached();
         let times = Python::attach(|py| {
             let mut tick = || -> PyResult<(i64, i64)> {
-                self.state.try_borrow_mut(py)?.fill(py, state);
+                self.look(py, state)?;
                 if !self.first {
                     self.command.get().fill(py, state, commands);
                 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `robot` | a robot, and a run of it |
 //! | `control` | a Python controller in the tick, or a chain |
+//! | `parameter` | numbers of a controller that may be changed while it runs |
 //! | `module` | controllers of the Rust side |
 //! | `beside` | Python beside the loop |
 //! | `connection` | servos without a loop |
@@ -27,6 +28,7 @@ mod injected;
 mod joint;
 mod log;
 mod module;
+mod parameter;
 mod path;
 mod robot;
 mod signals;
@@ -50,9 +52,11 @@ mod _native {
     #[pymodule_export]
     use crate::module::Module;
     #[pymodule_export]
+    use crate::parameter::{Declared, Parameters};
+    #[pymodule_export]
     use crate::robot::{Robot, Run};
     #[pymodule_export]
-    use crate::state::{Command, State};
+    use crate::state::{Command, State, Teleop};
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

@@ -5,6 +5,7 @@ use crate::connection::Connection;
 use crate::control::{self, Shared};
 use crate::error::{ClosedError, ConfigError, ControllerTimeout, KilohertzError, StartError};
 use crate::injected::{Injected, Trouble};
+use crate::parameter::Parameters;
 use crate::signals::Signals;
 use crate::state::{Command, State};
 use crate::times::nanoseconds;
@@ -13,11 +14,14 @@ use khz_measure::run::{RunSummary, page_data};
 use khz_robot::assemble::{Links, open_links};
 use khz_robot::config::{Clock, QUADRUPED};
 use khz_robot::launch::{Landed, Launch, LaunchOptions};
+use khz_robot::live::Console;
+use khz_robot::parameters::LiveParameters;
 use khz_robot::session::SessionError;
 use khz_robot::{Controller, RobotConfig};
 use khz_rt::now_ns;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use rtrb::Producer;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -183,6 +187,7 @@ impl Robot {
                 .map_err(|error| StartError::new_err(error.to_string()))
         });
         let (launch, troubles) = started?;
+        let (launch_parameters, console) = (launch.parameters().clone(), Arc::clone(launch.console()));
         Ok(Run {
             text: self.text.clone(),
             names: self.servos(),
@@ -193,6 +198,8 @@ impl Robot {
             shared: parts.shared,
             patience_ns: parts.patience_ns,
             config,
+            parameters: launch_parameters,
+            console,
             stop,
             process: std::process::id(),
         })
@@ -236,6 +243,8 @@ pub struct Run {
     troubles: Mutex<Option<Producer<Trouble>>>,
     shared: Option<Arc<Shared>>,
     patience_ns: i64,
+    parameters: LiveParameters,
+    console: Arc<Console>,
     stop: Arc<AtomicBool>,
     process: u32,
 }
@@ -245,6 +254,22 @@ impl Run {
     /// Brings the robot down gently; returns at once.
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Arms a robot that waits for it.
+    fn arm(&self) -> PyResult<()> {
+        self.console.arm().map_err(|error| KilohertzError::new_err(error.0))
+    }
+
+    /// The controller's parameters.
+    #[getter]
+    fn parameters(&self) -> Parameters {
+        Parameters(self.parameters.list().to_vec())
+    }
+
+    /// Changes values together, and waits until a tick has taken them.
+    fn set_parameters(&self, py: Python<'_>, values: &Bound<'_, PyDict>) -> PyResult<()> {
+        crate::parameter::set(py, &self.parameters, values)
     }
 
     /// Whether the robot is down.
@@ -307,7 +332,8 @@ impl Run {
         let operator = self.operator()?;
         let mut operator = operator.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = State::new(py, &self.names)?;
-        state.fill(py, operator.states.read());
+        state.fill(py, operator.states.read())?;
+        state.parameters = Py::new(py, self.parameters())?;
         Ok(state)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::error::CommandError;
 use crate::joint::{JointCommand, JointState, index};
+use crate::parameter::Parameters;
 use khz_robot::{PositionCommand, RobotState, ServoCommand};
 use numpy::{Element, PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -66,6 +67,12 @@ pub struct State {
     /// Age of the IMU's reading, s; inf without one.
     #[pyo3(get)]
     imu_age: f64,
+    /// What a person steering the robot asks for.
+    #[pyo3(get)]
+    teleop: Py<Teleop>,
+    /// The controller's parameters: a mapping of their names and the values this tick uses.
+    #[pyo3(get)]
+    pub(crate) parameters: Py<Parameters>,
     /// The `now_ns` of the state it was filled with.
     filled_ns: i64,
 }
@@ -93,15 +100,20 @@ impl State {
             rate: read_only(py, 3)?,
             acceleration: read_only(py, 3)?,
             imu_age: f64::INFINITY,
+            teleop: Py::new(py, Teleop::of(&khz_robot::Teleop::NONE))?,
+            parameters: Py::new(py, Parameters(Vec::new()))?,
             filled_ns: i64::MIN,
         })
     }
 
     /// Takes over a new state. Allocates nothing.
-    pub fn fill(&mut self, py: Python<'_>, state: &RobotState) {
+    ///
+    /// # Errors
+    /// Never, unless Python code has found a way to borrow `teleop` for good.
+    pub fn fill(&mut self, py: Python<'_>, state: &RobotState) -> PyResult<()> {
         if std::mem::replace(&mut self.filled_ns, state.now_ns) == state.now_ns {
             // The module before has filled it.
-            return;
+            return Ok(());
         }
         let servos = || state.servos.iter();
         (self.tick, self.time, self.dt) = (state.tick, state.time(), state.dt());
@@ -121,6 +133,8 @@ impl State {
             write(py, &self.acceleration, imu.sample.acceleration.into_iter());
             self.imu_age = seconds(imu.age_ns(state.now_ns));
         }
+        *self.teleop.try_borrow_mut(py)? = Teleop::of(&state.teleop);
+        Ok(())
     }
 }
 
@@ -134,6 +148,48 @@ impl State {
 
     fn __repr__(&self) -> String {
         format!("<State: tick {}, {:.3} s, of {}>", self.tick, self.time, self.names.join(", "))
+    }
+}
+
+/// What a person steering the robot asks for, within the limits of `[teleop]`. Take an input that is older than 0.3 s as "stand
+/// still".
+#[pyclass(module = "kilohertz")]
+pub struct Teleop {
+    /// Velocity forwards, m/s.
+    #[pyo3(get)]
+    forward: f64,
+    /// Velocity to the left, m/s.
+    #[pyo3(get)]
+    left: f64,
+    /// Rate of turning, rad/s; to the left is positive.
+    #[pyo3(get)]
+    turn: f64,
+    /// Height of the body above its usual one, m.
+    #[pyo3(get)]
+    height: f64,
+    /// Roll of the body, rad.
+    #[pyo3(get)]
+    roll: f64,
+    /// Pitch of the body, rad.
+    #[pyo3(get)]
+    pitch: f64,
+    /// How long ago the person decided this, s; inf before the first input.
+    #[pyo3(get)]
+    age: f64,
+}
+
+impl Teleop {
+    fn of(teleop: &khz_robot::Teleop) -> Self {
+        let khz_robot::Teleop { forward, left, turn, height, roll, pitch, age_ns } = *teleop;
+        Self { forward, left, turn, height, roll, pitch, age: seconds(age_ns) }
+    }
+}
+
+#[pymethods]
+impl Teleop {
+    fn __repr__(&self) -> String {
+        let Self { forward, left, turn, age, .. } = self;
+        format!("<Teleop: {forward} m/s forwards, {left} m/s to the left, {turn} rad/s, {age:.3} s old>")
     }
 }
 

@@ -4,7 +4,7 @@ use crate::budget::edit;
 use khz_robot::config::{ParameterKind, ParametersConfig};
 use khz_robot::parameters::Parameter;
 use std::fmt::Write;
-use toml_edit::{DocumentMut, InlineTable, Item, Key, Table, TomlError, Value};
+use toml_edit::{DocumentMut, InlineTable, Item, Key, TomlError, Value};
 
 /// Every parameter of a run with its last value, as `[parameters]` of a robot file. `file` is what the robot file said of
 /// them.

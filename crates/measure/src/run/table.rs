@@ -4,6 +4,7 @@ use super::RunSummary;
 use crate::run::page::PartTimes;
 use khz_page::grouped;
 use khz_robot::config::Clock;
+use khz_robot::launch::LiveSummary;
 use khz_robot::recorder::SinkSummary;
 use khz_rt::{Grade, Summary};
 use std::fmt;
