@@ -457,6 +457,8 @@ impl Machine {
     /// After the last tick: has the links drop what they did not hand over, and tells in lines for people what may still
     /// reach the servos. Not for the loop: allocates, and may wait some milliseconds.
     pub fn close_links(&mut self, now_ns: i64) -> Vec<String> {
+        // Whoever still asks for something learns that nobody takes it.
+        self.intake = None;
         self.links.iter_mut().flat_map(|link| link.close(now_ns)).collect()
     }
 
