@@ -23,8 +23,8 @@ const MOST: usize = 4096;
 const PER_SECOND: u32 = 1000;
 /// How long the thread waits at most while a reply is due, ns.
 const SOON_NS: i64 = 2_000_000;
-/// How long a robot may take to arm before that is refused.
-const ARMING_NS: i64 = 500_000_000;
+/// How long a robot may take to arm before that is refused: longer than its supervisor keeps the request.
+const ARMING_NS: i64 = 600_000_000;
 /// Replies that may be due at once.
 const DUE: usize = 256;
 

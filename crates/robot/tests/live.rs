@@ -149,7 +149,8 @@ fn a_robot_that_an_operator_arms_waits_in_idle() {
     until(|| console.seen().1 == Phase::Active);
     let reply = viewer.answer(2, json!({"do": "arm"}));
     assert!(reply["refused"].as_str().unwrap().contains("active"), "{reply}");
-    assert!(land(launch).outcome.stats.controlled.ticks > 0);
+    let stats = land(launch).outcome.stats;
+    assert!(stats.transitions.iter().any(|change| change.cause == Cause::ArmRequested));
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn save_parameters(args: &Args, config: &RobotConfig, text: &str, landed: &Lande
         output::save(path, force, |file| write!(file, "{parameters}"))
     };
     match save().context("cannot save the parameters") {
-        Ok(path) => tell_line(&format!("the parameters are in {}", path.display())),
+        Ok(path) => tell_line(format!("the parameters are in {}", path.display())),
         Err(error) => complain(&error),
     }
 }

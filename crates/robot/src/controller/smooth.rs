@@ -90,7 +90,7 @@ impl Controller for Slew {
 
 /// A parameter that may be changed up to `most`, and starts with what it is given.
 fn at_least_0(name: &str, given: f64, most: f64) -> Parameter {
-    let value = given.max(0.0).min(f64::MAX);
+    let value = if given > 0.0 { given.min(f64::MAX) } else { 0.0 };
     Parameter::float(name, value, 0.0..=most.max(value))
 }
 

@@ -50,6 +50,9 @@ use watch::{Findings, Watch};
 const SETTLE_NS: i64 = 50_000_000;
 const SETTLE_TICKS: i64 = 5;
 
+/// For so long an operator's request to arm counts, in which every servo may reply and a heartbeat arrive.
+const REQUEST_NS: i64 = 400_000_000;
+
 fn settle_ns(state: &RobotState) -> i64 {
     SETTLE_NS.max(SETTLE_TICKS * state.period_ns)
 }
@@ -90,6 +93,8 @@ pub struct Supervisor {
     /// A trigger with the reaction `derate` is present.
     derated: bool,
     arm: bool,
+    /// When an operator asked for it.
+    asked_ns: Option<i64>,
     /// See [`Supervisor::lack`].
     lack: Option<Cause>,
     settled: bool,
@@ -124,6 +129,7 @@ impl Supervisor {
             joints,
             warned: 0,
             derated: false,
+            asked_ns: None,
             lack: None,
             settled: false,
             forgives_hold_ups: false,
@@ -172,6 +178,7 @@ impl Supervisor {
     fn idle(&mut self, state: &RobotState, seen: &Observation) {
         let stale_ns = self.settings.stale_ns();
         let age_ns = seen.heartbeat_age_ns.unwrap_or(i64::MAX);
+        self.forget_old_request(state.now_ns);
         let nobody_armed = || (!self.arm).then_some(Cause::NotArmed);
         let silent = (!self.operator_is_there(seen)).then_some(Cause::HeartbeatLost { age_ns });
         self.lack = silent.or_else(nobody_armed);
@@ -187,8 +194,15 @@ impl Supervisor {
         {
             self.try_to_arm(state, seen);
         }
-        // Nobody expects a robot to move that did not when it was asked.
-        self.arm &= self.settings.arming == Arming::Automatic;
+    }
+
+    /// Nobody expects a robot to move long after it was asked to.
+    fn forget_old_request(&mut self, now_ns: i64) {
+        if self.settings.arming == Arming::Automatic || !self.arm {
+            self.asked_ns = None;
+        } else if now_ns - *self.asked_ns.get_or_insert(now_ns) >= REQUEST_NS {
+            self.arm = false;
+        }
     }
 
     /// A joint outside its limits would have to be driven back before anything else. Whoever knows why it is there

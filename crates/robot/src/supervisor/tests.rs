@@ -730,3 +730,28 @@ fn a_robot_is_settled_as_soon_as_every_servo_says_that_it_is_off() {
     bench.tick(|bench| bench.state.servos.iter_mut().for_each(|servo| servo.doing = Doing::Off));
     assert!(bench.supervisor.is_settled());
 }
+
+#[test]
+fn a_robot_that_an_operator_arms_does_not_move_long_after_it_was_asked() {
+    let quiet = |bench: &mut Bench| bench.seen.heartbeat_age_ns = Some(i64::MAX);
+    let heard = |bench: &mut Bench| bench.seen.heartbeat_age_ns = Some(1);
+    let mut bench = Bench::new(|settings| {
+        settings.arming = Arming::Operator;
+        settings.heartbeat_ms = Some(20.0);
+    });
+    bench.supervisor.arm();
+    assert_eq!(bench.run(50, heard), Phase::Idle, "asked too early");
+    assert_eq!(bench.supervisor.lack(), Some(Cause::NotArmed));
+    bench.supervisor.arm();
+    assert_eq!(bench.run(399, quiet), Phase::Idle);
+    assert_eq!(bench.run(2, heard), Phase::Active, "just in time");
+
+    let mut bench = Bench::new(|settings| {
+        settings.arming = Arming::Operator;
+        settings.heartbeat_ms = Some(20.0);
+    });
+    bench.run(50, heard);
+    bench.supervisor.arm();
+    assert_eq!(bench.run(401, quiet), Phase::Idle);
+    assert_eq!(bench.run(100, heard), Phase::Idle, "asked too long ago");
+}
