@@ -19,6 +19,7 @@ bus = "main"
 id = 1
 [log]
 enabled = false
+compression = "none"
 [supervisor]
 overruns = 100_000
 controller_slow = 100_000

@@ -231,3 +231,25 @@ fn a_campaign_of_no_scenario_is_refused() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--scenarios"), "{}", stderr(&output));
 }
+
+#[test]
+fn parameters_are_saved_as_a_table_or_into_the_robot_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let robot = folder.path().join("robot.toml");
+    let text = format!("{PAN_TILT}\n[parameters]\nkp_scale = 0.5 # found on Monday\n");
+    std::fs::write(&robot, &text).unwrap();
+    let run = |file: &str| {
+        let words = ["run", "robot.toml", "--virtual", "--duration", "200ms", "--no-report"];
+        let output = khz(folder.path(), &[&words[..], &["--save-parameters", file]].concat());
+        (output.status.code(), stderr(&output))
+    };
+    let (code, told) = run("found.toml");
+    assert!(code == Some(0) && told.contains("the parameters are in found.toml"), "{told}");
+    let found = std::fs::read_to_string(folder.path().join("found.toml")).unwrap();
+    assert!(found.starts_with("[parameters]\n") && found.contains("\nkp_scale = 0.5 # 0 to 1"), "{found}");
+    // Nothing was changed, so neither is the robot file.
+    assert_eq!(run("robot.toml").0, Some(0));
+    assert_eq!(std::fs::read_to_string(&robot).unwrap(), text);
+    let (code, told) = run("found.toml");
+    assert!(code != Some(0) && told.contains("found.toml"), "it is there: {told}");
+}

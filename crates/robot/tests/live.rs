@@ -9,6 +9,7 @@ use khz_robot::{ControlError, Controller, PositionCommand, RobotConfig, RobotSta
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -199,6 +200,33 @@ fn a_controller_sees_who_steers_and_silence_is_a_missing_heartbeat() {
     let seen = seen.lock().unwrap();
     assert!(seen.iter().all(|teleop| teleop.forward <= 0.2 && (teleop.age_ns >= 5_000_000)));
     assert!(seen.last().unwrap().age_ns > Teleop::STALE_NS, "it grows old");
+}
+
+#[test]
+fn a_program_steers_by_udp_and_is_answered_with_the_robots_clock() {
+    // A port that is free now.
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = robot(&format!("[teleop]\nfrom = \"udp:127.0.0.1:{port}\""));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let controller = Box::new(Seen(Arc::clone(&seen)));
+    let options = LaunchOptions { controller: Some(controller), ..LaunchOptions::default() };
+    let launch = Launch::start(&config, "", options).unwrap();
+    let program = UdpSocket::bind("127.0.0.1:0").unwrap();
+    program.connect(("127.0.0.1", port)).unwrap();
+    let (mut seq, mut now) = (0, None::<u64>);
+    until(|| {
+        seq += 1;
+        let input = json!({"seq": seq, "turn": 0.1, "now": now});
+        let input = if now.is_some() { input } else { json!({"seq": seq, "turn": 0.1}) };
+        program.send(input.to_string().as_bytes()).unwrap();
+        let mut bytes = [0; 100];
+        let len = program.recv(&mut bytes).unwrap();
+        now = serde_json::from_slice::<Value>(&bytes[..len]).unwrap()["now"].as_u64();
+        assert!(now.is_some());
+        std::thread::sleep(Duration::from_millis(10));
+        seen.lock().unwrap().iter().any(|teleop| teleop.turn == 0.1)
+    });
+    assert!(land(launch).live.teleop.taken > 0);
 }
 
 #[test]
