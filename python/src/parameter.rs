@@ -27,14 +27,15 @@ pub struct Declared {
 #[pymethods]
 impl Declared {
     #[new]
-    #[pyo3(signature = (default, *, min=None, max=None, unit=String::new(), text=String::new()))]
+    #[pyo3(signature = (default, *, min=None, max=None, unit="", text=""))]
     fn new(
         default: &Bound<'_, PyAny>,
         min: Option<Bound<'_, PyAny>>,
         max: Option<Bound<'_, PyAny>>,
-        unit: String,
-        text: String,
+        unit: &str,
+        text: &str,
     ) -> PyResult<Self> {
+        let (unit, text) = (unit.to_owned(), text.to_owned());
         if default.is_instance_of::<PyBool>() {
             if min.is_some() || max.is_some() {
                 return Err(PyValueError::new_err("a boolean has no range"));
