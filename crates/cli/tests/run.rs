@@ -176,7 +176,8 @@ fn every_record_of_a_run_can_be_compressed_by_zstd() {
     let folder = tempfile::tempdir().unwrap();
     for (file, robot) in [("plain.toml", PAN_TILT.to_owned()), ("imu.toml", format!("{PAN_TILT}{IMU}"))] {
         let imu = if file == "imu.toml" { "\"imu\", " } else { "" };
-        let all = format!("[log]\nzstd = [\"tick\", \"servo\", \"command\", {imu}\"event\", \"robot\"]");
+        let rest = "\"event\", \"parameter\", \"teleop\", \"robot\", \"parameters\"";
+        let all = format!("[log]\nzstd = [\"tick\", \"servo\", \"command\", {imu}{rest}]");
         std::fs::write(folder.path().join(file), format!("{robot}\n{all}")).unwrap();
         let words = ["run", file, "--duration", "100ms", "--no-report", "--json"];
         let run = json(&khz(folder.path(), &words));

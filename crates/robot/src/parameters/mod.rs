@@ -130,9 +130,11 @@ impl Parameter {
         Self { value: Arc::new(AtomicU64::new(self.get().to_bits())), ..self.clone() }
     }
 
-    /// The same parameter as one of a module.
+    /// The same parameter as one of a module; what cannot stand in a name becomes `_`.
     pub(crate) fn of_module(self, module: &str) -> Self {
-        Self { name: format!("{}.{}", crate::config::identifier(module), self.name), ..self }
+        let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
+        let module: String = module.chars().map(allowed).collect();
+        Self { name: format!("{module}.{}", self.name), ..self }
     }
 
     /// Somebody else keeps a clone of it.
@@ -265,6 +267,12 @@ mod tests {
             (&steps["value"], &steps["type"], &steps["min"]),
             (&json!(2), &json!("integer"), &json!(-3))
         );
+    }
+
+    #[test]
+    fn a_module_of_any_name_can_have_parameters() {
+        let parameter = Parameter::float("kp", 0.0, 0.0..=1.0).of_module("low pass").of_module("gait");
+        assert_eq!((parameter.name.as_str(), parameter.check_declaration()), ("gait.low_pass.kp", Ok(())));
     }
 
     #[test]
