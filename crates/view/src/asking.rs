@@ -89,12 +89,9 @@ impl Connection {
 }
 
 fn request(at: SocketAddr, token: Option<&str>, key: &str) -> String {
-    // Whatever a token has in it must not become part of the head.
-    let plain = |byte: u8| match byte {
-        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
-        byte => format!("%{byte:02x}"),
-    };
-    let query = token.map(|token| format!("?token={}", token.bytes().map(plain).collect::<String>()));
+    // Whatever else a token has in it must not become part of the head, and is in no right one.
+    let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || ['-', '_'].contains(letter);
+    let query = token.map(|token| format!("?token={}", token.chars().filter(is_plain).collect::<String>()));
     format!(
         "GET /{} HTTP/1.1\r\nHost: {at}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
          Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Protocol: {ASK}\r\n\r\n",

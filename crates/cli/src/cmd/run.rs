@@ -1,7 +1,8 @@
 //! `khz run`: the main job.
 
 use super::check::advice::missing_limits;
-use super::{BAD_INPUT, complain, output, show, tell_line};
+use super::view::View;
+use super::{BAD_INPUT, complain, output, show, tell_line, view};
 use anyhow::{Context, Result, bail};
 use khz_measure::found;
 use khz_measure::jitter::duration_ns;
@@ -14,6 +15,8 @@ use khz_robot::session::SessionError;
 use khz_robot::tick::Failure;
 use kilohertz::{live, stop_on_signal};
 use std::io::Write;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -30,7 +33,8 @@ use std::process::ExitCode;
   khz run robot.toml                               until Ctrl-C
   khz run robot.toml --duration 1h30m --cpu 3 --strict
   khz run robot.toml --virtual --duration 60s      as fast as the CPU computes it
-  khz run robot.toml --json > run.json")]
+  khz run robot.toml --json > run.json
+  khz run --view --open                            watch it and tune it in the browser")]
 pub struct Args {
     /// The robot file; without it, the built-in quadruped.
     robot: Option<PathBuf>,
@@ -75,6 +79,17 @@ pub struct Args {
     /// the names.
     #[arg(long, value_name = "NAME=LIMIT,…", value_parser = |text: &str| Requirements::parse(text, &of_run()))]
     require: Option<Requirements<RunSummary>>,
+    /// Watch it live: prints the address of a page, which Foxglove, Lichtblick, PlotJuggler and `khz param` can use, too. At
+    /// ADDR, or for this computer alone; other addresses need the token in the printed link. The page stays readable
+    /// after the run, until it is closed.
+    #[arg(long, value_name = "ADDR[:PORT]", num_args = 0..=1, require_equals = true, value_parser = view::address,
+        default_missing_value = "127.0.0.1", conflicts_with = "virtual_time")]
+    view: Option<SocketAddr>,
+    /// Open the page of --view in the browser.
+    #[arg(long, requires = "view")]
+    open: bool,
+    #[command(flatten)]
+    whom: view::Whom,
     /// Refuse to run with less than what the robot file asks of the kernel.
     #[arg(long)]
     strict: bool,
@@ -101,7 +116,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     // The live line must not stop a robot that runs in the background.
     khz_rt::ignore_tostop().context("cannot ignore SIGTTOU")?;
     let duration_ns = args.duration.or(args.robot.is_none().then_some(DEFAULT_DURATION_NS));
-    let options = LaunchOptions { duration_ns, stop: stop_on_signal()?, ..LaunchOptions::default() };
+    let (view, live) = view(&args, &config)?.unzip();
+    let options = LaunchOptions { duration_ns, stop: stop_on_signal()?, live, ..LaunchOptions::default() };
     let mut launch = Launch::start(&config, &text, options)?;
     live::watch(&mut launch.session);
     let landed = match launch.land() {
@@ -122,6 +138,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     write_report(&args, &config, &text, &landed, &mut summary);
     save_parameters(&args, &config, &text, &landed);
     tell(&args, &summary);
+    view.into_iter().for_each(View::tell_end);
     Ok(ExitCode::from(u8::from(!summary.is_well())))
 }
 
@@ -132,6 +149,21 @@ fn read(path: Option<&Path>) -> Result<(String, RobotConfig)> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the robot file {name}"))?;
     let config = RobotConfig::parse(&text, &name)?;
     Ok((text, config))
+}
+
+/// The live view in a process of its own, and the way to it.
+fn view(args: &Args, config: &RobotConfig) -> Result<Option<(View, OwnedFd)>> {
+    let Some(at) = args.view else {
+        return if args.whom.is_default() {
+            Ok(None)
+        } else {
+            bail!("--token and --allow-origin are for --view")
+        };
+    };
+    let at = view::At::new(at, args.open, args.whom.clone());
+    let (view, robot) = view::start(&at, config.timing.cpu)?;
+    view.tell();
+    Ok(Some((view, robot)))
 }
 
 fn override_with(config: &mut RobotConfig, args: &Args) {

@@ -4,12 +4,14 @@ use super::{stop_on_signal, tell_line, warn};
 use anyhow::{Context, Result, bail};
 use khz_rt::Setup;
 use khz_view::{Access, Hub, Log, Server, Serving, feed};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ChildStdout, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -57,10 +59,10 @@ pub struct At {
 }
 
 /// Who may connect.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 pub struct Whom {
-    /// The token that everybody needs; by default a random one if --at is not this computer alone
-    #[arg(long, value_name = "TOKEN")]
+    /// The token that everybody needs to connect; by default a random one if other computers can
+    #[arg(long, value_name = "TOKEN", value_parser = token)]
     token: Option<String>,
     /// Let pages of this origin connect, too, such as http://localhost:8080; may be given several times
     #[arg(long, value_name = "ORIGIN")]
@@ -81,6 +83,15 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
         text => text.parse().or_else(|_| ip(text)).map_err(|_| {
             "an address is an IP address, with or without a port: 127.0.0.1, 0.0.0.0:8765".to_owned()
         }),
+    }
+}
+
+/// A token that can be part of an address as it is.
+fn token(text: &str) -> Result<String, String> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    match is_plain && text.len() >= 8 {
+        true => Ok(text.to_owned()),
+        false => Err("a token is 8 or more letters, digits, - and _".into()),
     }
 }
 
@@ -135,7 +146,19 @@ fn read(path: &Path, hub: Arc<Hub>) -> Result<()> {
     Ok(())
 }
 
+impl Whom {
+    /// Nothing was said of it.
+    pub fn is_default(&self) -> bool {
+        self.token.is_none() && self.allow_origin.is_empty()
+    }
+}
+
 impl At {
+    /// As `khz run` has them.
+    pub fn new(at: SocketAddr, open: bool, whom: Whom) -> Self {
+        Self { at, open, whom }
+    }
+
     fn serve(&self, hub: &Arc<Hub>) -> Result<(Serving, String)> {
         let token = match &self.whom.token {
             None if self.at.ip().is_loopback() => None,
@@ -190,5 +213,51 @@ fn stay_away(cpu: u32) {
         cpus.unset(cpu as usize);
         // A view on the loop's CPU costs it little: it has no priority there.
         let _ = sched_setaffinity(None, &cpus);
+    }
+}
+
+/// The view of a run, in a process of its own.
+pub struct View {
+    said: Lines<BufReader<ChildStdout>>,
+    /// The page's address.
+    link: String,
+}
+
+/// Starts a view. Returns it with the robot's end of the socket: whatever is written there never waits for it. Call it
+/// before the loop's real-time set-up, which a child would inherit.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn start(at: &At, not_cpu: Option<u32>) -> Result<(View, OwnedFd)> {
+    let (robot, view) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let itself = std::env::current_exe().context("cannot find the program of this process")?;
+    let mut command = Command::new(itself);
+    command.args(["view", "--socket", "--at", &at.at.to_string()]);
+    command.args(not_cpu.iter().flat_map(|cpu| ["--not-cpu".to_owned(), cpu.to_string()]));
+    command.args(at.open.then_some("--open"));
+    command.args(at.whom.token.iter().flat_map(|token| ["--token", token]));
+    command.args(at.whom.allow_origin.iter().flat_map(|origin| ["--allow-origin", origin]));
+    // A group of its own: Ctrl-C is for the robot, and the view ends after it.
+    let mut child = command.stdin(view).stdout(Stdio::piped()).process_group(0).spawn()?;
+    let mut said = BufReader::new(child.stdout.take().context("the view has no output")?).lines();
+    std::thread::spawn(move || child.wait());
+    match said.next() {
+        Some(Ok(link)) => Ok((View { said, link }, robot)),
+        // It has said why.
+        _ => bail!("the live view could not be started"),
+    }
+}
+
+impl View {
+    /// Tells where it is.
+    pub fn tell(&self) {
+        tell_line(format_args!("live view: {}", self.link));
+    }
+
+    /// After the run: tells if it stays, because somebody looks.
+    pub fn tell_end(mut self) {
+        if matches!(self.said.next(), Some(Ok(word)) if word == STAYS) {
+            tell_line(format_args!("the live view stays until its page is closed: {}", self.link));
+        }
     }
 }
