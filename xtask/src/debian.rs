@@ -14,6 +14,8 @@ const NEEDS: &[Need] = &[
     Need { program: "chromium", package: "chromium", wanted_by: "tests/browser" },
     Need { program: "qemu-system-x86_64", package: "qemu-system-x86", wanted_by: "vm" },
     Need { program: "tshark", package: "tshark", wanted_by: "tests/links" },
+    Need { program: "node", package: "nodejs", wanted_by: "tests/live" },
+    Need { program: "npm", package: "npm", wanted_by: "tests/live" },
     Need { program: "ip", package: "iproute2", wanted_by: "tests/rtt" },
     Need { program: "cyclictest", package: "rt-tests", wanted_by: "crates/bench/src/bin/jitter.rs" },
     Need { program: "sockperf", package: "sockperf", wanted_by: "crates/bench/src/bin/rtt.rs" },

@@ -1,7 +1,7 @@
 //! Where the samples come from.
 
 use crate::control::Robot;
-use crate::hub::Hub;
+use crate::hub::{Hub, is_answer};
 use crate::store::Log;
 use khz_tlog::Item;
 use rustix::io::Errno;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// The largest datagram.
 const MAX: usize = 65_536;
 /// How many datagrams may wait to be taken in.
-const WAITING: usize = 1024;
+const WAITING: usize = 256;
 /// A sender this silent makes room for another.
 const SILENCE: Duration = Duration::from_secs(2);
 /// How many samples of a log are read before it is the clients' turn.
@@ -71,6 +71,10 @@ fn pass_on(
             let mut buffer = vec![0; MAX];
             loop {
                 match receive(&mut buffer) {
+                    // Whoever asked does not wait until this process has caught up with the samples.
+                    Ok(Some(len)) if is_answer(&buffer[..len.min(MAX)]) => {
+                        hub.datagram(&buffer[..len.min(MAX)])
+                    }
                     Ok(Some(len)) if sender.send(buffer[..len.min(MAX)].to_vec()).is_ok() => {}
                     Ok(_) => return Ok(()),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

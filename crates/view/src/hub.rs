@@ -237,7 +237,7 @@ impl Hub {
 
     /// Takes in a datagram of samples or answers. Whatever is wrong with it is counted.
     pub fn datagram(&self, bytes: &[u8]) {
-        if bytes.first() == Some(&b'{') {
+        if is_answer(bytes) {
             let mut state = self.state();
             match answer(bytes) {
                 Some((id, answer)) => state.answered(id, answer),
@@ -459,6 +459,11 @@ impl State {
         let waiting: Vec<u64> = self.pending.keys().copied().collect();
         waiting.into_iter().for_each(|id| self.answered(id, Answer::Refused("the run has ended".into())));
     }
+}
+
+/// Whether a datagram is an answer to a request, and no samples.
+pub(crate) fn is_answer(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&b'{')
 }
 
 /// How this server is, for viewers that show it.

@@ -1,0 +1,81 @@
+// Foxglove's own client at a live view: subscribes to everything, sets a parameter, calls services, and writes all it
+// received as JSON lines. Arguments: URL, subprotocol, how many messages of /servo to wait for, file.
+import fs from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
+
+// The packages are where this is run, not beside this file.
+const load = createRequire(path.join(process.cwd(), "package.json"));
+const { FoxgloveClient } = load("@foxglove/ws-protocol");
+const { parse } = load("@foxglove/rosmsg");
+const { MessageReader } = load("@foxglove/rosmsg2-serialization");
+const WebSocket = load("ws");
+
+const [url, protocol, count, file] = process.argv.slice(2);
+const out = [];
+const write = (kind, value) => {
+  const json = (_, value) => (typeof value === "bigint" ? Number(value) : ArrayBuffer.isView(value) ? [...value] : value);
+  out.push(JSON.stringify({ kind, ...value }, json));
+};
+const finish = (code) => {
+  fs.writeFileSync(file, out.join("\n") + "\n");
+  process.exit(code);
+};
+setTimeout(() => finish(3), 60_000);
+
+const client = new FoxgloveClient({ ws: new WebSocket(url, [protocol]) });
+const channels = new Map();
+let servos = 0;
+let wanted = [];
+
+client.on("error", (error) => {
+  write("error", { message: String(error) });
+  finish(2);
+});
+client.on("close", () => finish(0));
+client.on("serverInfo", (info) => write("serverInfo", info));
+client.on("status", (status) => write("status", status));
+client.on("advertise", (advertised) => {
+  for (const channel of advertised) {
+    const reader = new MessageReader(parse(channel.schema, { ros2: true }));
+    channels.set(client.subscribe(channel.id), { channel, reader });
+    write("channel", channel);
+  }
+});
+client.on("message", ({ subscriptionId, timestamp, data }) => {
+  const { channel, reader } = channels.get(subscriptionId);
+  const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("base64");
+  write("message", { topic: channel.topic, time: String(timestamp), bytes, value: reader.readMessage(data) });
+  servos += channel.topic === "/servo" ? 1 : 0;
+  if (servos === Number(count)) {
+    servos += 1;
+    client.subscribeParameterUpdates(["kp_scale"]);
+    client.setParameters([{ name: "kp_scale", value: 0.5 }], "set");
+  }
+});
+client.on("parameterValues", (values) => {
+  write("parameters", values);
+  if (values.id === "set") {
+    client.setParameters([{ name: "kp_scale", value: 7 }], "refused");
+  } else if (values.id === "refused") {
+    wanted = [["json", new TextEncoder().encode("{}")], ["cdr", new Uint8Array([0, 1, 0, 0, 0])]];
+    call();
+  }
+});
+client.on("serviceCallResponse", ({ encoding, data }) => {
+  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  const reader = () => new MessageReader(parse("bool success\nstring message\n", { ros2: true }));
+  const value = encoding === "json" ? JSON.parse(new TextDecoder().decode(bytes)) : reader().readMessage(bytes);
+  write("response", { encoding, value });
+  call();
+});
+
+function call() {
+  const next = wanted.shift();
+  if (next !== undefined) {
+    const [encoding, data] = next;
+    client.sendServiceCallRequest({ serviceId: 1, callId: 1, encoding, data: new DataView(data.buffer) });
+  } else {
+    client.close();
+  }
+}

@@ -1,0 +1,56 @@
+"""Foxglove's own client, in the versions that `package-lock.json` pins, and a robot to look at."""
+
+import pathlib
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+MODULES = HERE.parent.parent / "target" / "tests-live"
+
+
+@pytest.fixture(scope="session")
+def client() -> Callable[..., None]:
+    """Runs the client: `client(url, protocol, count, file)`."""
+    wanted = (HERE / "package-lock.json").read_text()
+    stamp = MODULES / "installed.json"
+    if not stamp.is_file() or stamp.read_text() != wanted:
+        MODULES.mkdir(parents=True, exist_ok=True)
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(HERE / name, MODULES / name)
+        subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=MODULES, check=True)
+        stamp.write_text(wanted)
+
+    def run(*words: object) -> None:
+        subprocess.run(["node", HERE / "client.mjs", *map(str, words)], cwd=MODULES, check=True, timeout=90)
+
+    return run
+
+
+@pytest.fixture
+def robot(khz: str, tmp_path: pathlib.Path) -> Iterator[Callable[..., tuple[str, "subprocess.Popen[bytes]"]]]:
+    """Starts the emulated robot with a live view, and returns its address and the run; what else is given are further words."""
+    runs: list[subprocess.Popen[bytes]] = []
+
+    def start(*words: str) -> tuple[str, "subprocess.Popen[bytes]"]:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            at = f"127.0.0.1:{free.getsockname()[1]}"
+        command = [khz, "run", f"--view={at}", "--duration", "60s", "--no-report", "--log", "run.tlog", *words]
+        run = subprocess.Popen(
+            command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        runs.append(run)
+        assert run.stderr is not None
+        for line in run.stderr:
+            if line.startswith(b"live view: "):
+                return line.split()[2].decode(), run
+        raise AssertionError("no live view")
+
+    yield start
+    for run in runs:
+        run.terminate()
+        run.communicate(timeout=60)
