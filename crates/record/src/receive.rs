@@ -4,6 +4,7 @@ use crate::stream::{Datagram, Message};
 use khz_tlog::received::{AHEAD_US, BEHIND_US, GAPS, MARKS, SENDERS};
 use khz_tlog::{Options, Record, RecordId, Type, Value, Writer};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 
@@ -116,8 +117,36 @@ struct Sender {
     /// Which of the 64 before `next` have come: bit 0 is `next - 1`.
     seen: u64,
     lost: u64,
-    records: HashMap<u64, (RecordId, Type)>,
+    records: HashMap<u64, Taken>,
     heard_ns: i64,
+}
+
+/// A record that is written.
+struct Taken {
+    id: RecordId,
+    ty: Type,
+    /// Its samples, as far as that matters: one that is the only one may come again.
+    samples: Samples,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Samples {
+    None,
+    /// Time and bytes of it, hashed: a sender may have many large ones.
+    One(u64),
+    Several,
+}
+
+impl Samples {
+    /// Whether this is the only sample once more. If not, it is noted.
+    fn has(&mut self, time_us: i64, payload: &[u8]) -> bool {
+        let mut hash = DefaultHasher::new();
+        (time_us, payload).hash(&mut hash);
+        let new = Self::One(hash.finish());
+        let is_known = *self == new;
+        *self = if *self == Self::None || is_known { new } else { Self::Several };
+        is_known
+    }
 }
 
 #[derive(Record)]
@@ -296,8 +325,8 @@ impl<W: Write> Intake<W> {
     /// Whether a sample fits the schema that its sender has sent for it; `None` if there is no good one.
     fn fits(&self, key: (SocketAddr, u64), record: u64, payload: &[u8]) -> Option<bool> {
         let sender = self.senders.get(&key)?;
-        if let Some((_, ty)) = sender.records.get(&record) {
-            return Some(Value::read(ty, payload).is_ok());
+        if let Some(taken) = sender.records.get(&record) {
+            return Some(Value::read(&taken.ty, payload).is_ok());
         }
         let announced = sender.announced.iter().find(|known| known.record == record)?;
         usable(&announced.schema).map(|ty| Value::read(&ty, payload).is_ok())
@@ -372,7 +401,7 @@ impl<W: Write> Intake<W> {
                 self.schema_bytes += bytes;
                 used.schemas += bytes;
                 self.records += 1;
-                sender.records.insert(record, (id, ty));
+                sender.records.insert(record, Taken { id, ty, samples: Samples::None });
             }
             // Two records of one name.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.counts.refused += 1,
@@ -389,11 +418,15 @@ impl<W: Write> Intake<W> {
         payload: &[u8],
         now_us: i64,
     ) -> io::Result<()> {
-        match self.senders.get(&key).and_then(|sender| sender.records.get(&record)) {
+        match self.senders.get(&key).and_then(|sender| Some(sender.records.get(&record)?.id)) {
             None => self.counts.unknown += 1,
             Some(_) if !self.has_room(payload.len()) => self.counts.beyond += 1,
             Some(_) if self.is_beyond_share(key.0.ip(), payload.len()) => self.counts.beyond_share += 1,
-            Some(&(id, _)) => {
+            Some(id) => {
+                let known = self.senders.get_mut(&key).and_then(|sender| sender.records.get_mut(&record));
+                if known.is_some_and(|record| record.samples.has(time_us, payload)) {
+                    return Ok(());
+                }
                 let used = self.used.entry(key.0.ip()).or_default();
                 used.log += payload.len() as u64 + BLOCK_BESIDE;
                 let is_believed = (now_us - BEHIND_US..=now_us + AHEAD_US).contains(&time_us);
@@ -632,7 +665,9 @@ mod tests {
         }
         assert!(!intake.is_full() && intake.counts().beyond_share > 0);
         let before = intake.counts().samples;
-        (1..100).for_each(|number| intake.datagram(host(2), &datagram(1, number, &[(0, 0)]), 0).unwrap());
+        (1..100).for_each(|number| {
+            intake.datagram(host(2), &datagram(1, number, &[(0, number as i64)]), 0).unwrap();
+        });
         assert_eq!(intake.counts().samples, before + 99);
     }
 
@@ -701,6 +736,16 @@ mod tests {
         reader.seek(NOW_US + 500_000).unwrap();
         reader.select(["tick@2"]);
         assert_eq!(reader.next().unwrap().unwrap().time_us, Some(NOW_US + 500_500));
+    }
+
+    #[test]
+    fn a_sample_that_is_sent_again_for_late_receivers_is_written_once() {
+        let mut intake = Intake::new(Vec::new(), 1 << 30).unwrap();
+        (0..3).for_each(|number| intake.datagram(address(1), &datagram(1, number, &[(0, 7)]), 0).unwrap());
+        assert_eq!(intake.counts().samples, 1);
+        // What is sent twice after that was two samples.
+        (3..6).for_each(|number| intake.datagram(address(1), &datagram(1, number, &[(0, 8)]), 0).unwrap());
+        assert_eq!(intake.counts().samples, 4);
     }
 
     #[test]

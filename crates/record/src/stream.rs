@@ -4,7 +4,8 @@
 //! number in the session (u64, from 0), and then messages. A message is a byte 1, record number, name and schema; or a
 //! byte 2, record number, time (i64, µs since the Unix epoch) and payload. Integers of fixed size are little endian;
 //! record numbers are varuints; name, schema and payload have their length before them as a varuint. Every second the
-//! schemas are sent again, for receivers that came late. The last datagram of a session has no messages; with its
+//! schemas are sent again, for receivers that came late, and every ten seconds the samples of records that have only one.
+//! A receiver skips those it has. The last datagram of a session has no messages; with its
 //! number the receiver knows of gaps just before it.
 
 use crate::records::{Declared, RecordId};
@@ -33,6 +34,8 @@ const PAIR_BYTES: usize = 4 << 20;
 const MAX: usize = 65_000;
 /// How often the schemas are sent.
 const SCHEMAS_NS: i64 = 1_000_000_000;
+/// How often the samples of records that have only one are sent, such as what describes the robot.
+const ONCE_NS: i64 = 10_000_000_000;
 
 /// What carries datagrams.
 enum Wire {
@@ -81,6 +84,18 @@ pub(super) struct Uplink {
     error: Option<io::Error>,
     schemas: Vec<Vec<u8>>,
     schemas_ns: Option<i64>,
+    /// Of each record its sample, as a message, while it has one only.
+    once: Vec<Once>,
+    once_ns: Option<i64>,
+}
+
+/// What is known of a record's samples.
+#[derive(Clone, Default)]
+enum Once {
+    #[default]
+    None,
+    One(Vec<u8>),
+    Several,
 }
 
 impl Uplink {
@@ -116,6 +131,8 @@ impl Uplink {
             error: None,
             schemas: Vec::new(),
             schemas_ns: None,
+            once: Vec::new(),
+            once_ns: None,
         };
         uplink.open();
         Ok(uplink)
@@ -130,6 +147,29 @@ impl Uplink {
             }
         }
         self.schemas = schemas;
+    }
+
+    /// Adds the samples of records that have only one.
+    fn repeat(&mut self) {
+        let once = std::mem::take(&mut self.once);
+        for record in &once {
+            if let Once::One(message) = record
+                && let Err(error) = self.add(message, &[])
+            {
+                self.error.get_or_insert(error);
+            }
+        }
+        self.once = once;
+    }
+
+    /// Notes a record's first sample, and that it has another.
+    fn note(&mut self, record: RecordId, head: &[u8], payload: &[u8]) {
+        let Some(once) = self.once.get_mut(record.index()) else { return };
+        match once {
+            Once::None => *once = Once::One([head, payload].concat()),
+            Once::One(_) => *once = Once::Several,
+            Once::Several => {}
+        }
     }
 
     /// Sends what has come together.
@@ -191,6 +231,7 @@ impl Sink for Uplink {
             message
         };
         self.schemas = records.iter().enumerate().map(schema).collect();
+        self.once = vec![Once::None; records.len()];
         self.epoch_ns = epoch_ns;
         self.announce();
         Ok(())
@@ -204,6 +245,7 @@ impl Sink for Uplink {
         head.put(&((time_ns + self.epoch_ns) / 1000).to_le_bytes());
         head.varuint(payload.len() as u64);
         self.add(&head, payload)?;
+        self.note(record, &head, payload);
         self.samples += 1;
         Ok(())
     }
@@ -213,6 +255,10 @@ impl Sink for Uplink {
         if now_ns - *self.schemas_ns.get_or_insert(now_ns) >= SCHEMAS_NS {
             self.schemas_ns = Some(now_ns);
             self.announce();
+        }
+        if now_ns - *self.once_ns.get_or_insert(now_ns) >= ONCE_NS {
+            self.once_ns = Some(now_ns);
+            self.repeat();
         }
         self.flush();
         self.told()

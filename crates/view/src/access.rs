@@ -4,10 +4,11 @@ use crate::http::{Request, Status};
 use std::net::IpAddr;
 
 /// Who may connect.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Access {
     token: Option<String>,
     origins: Vec<String>,
+    report: Option<fn(&str)>,
 }
 
 impl Access {
@@ -21,6 +22,17 @@ impl Access {
     #[must_use]
     pub fn with_origins(self, origins: impl IntoIterator<Item = String>) -> Self {
         Self { origins: origins.into_iter().collect(), ..self }
+    }
+
+    /// Has `report` called with the reason when somebody is refused, once for each: few programs show their users why they
+    /// cannot connect.
+    #[must_use]
+    pub fn with_report(self, report: fn(&str)) -> Self {
+        Self { report: Some(report), ..self }
+    }
+
+    pub(crate) fn report(&self, why: &str) {
+        self.report.into_iter().for_each(|report| report(why));
     }
 
     /// 128 random bits.

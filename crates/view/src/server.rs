@@ -7,10 +7,11 @@ use crate::foxglove::Foxglove;
 use crate::http::{self, ASK, MAX_HEAD, PAGE, Request, Status};
 use crate::hub::Hub;
 use crate::page::{self, PageClient};
+use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,8 @@ pub const PORT: u16 = 8765;
 /// How many clients there may be, and how many connections that have not said yet what they want.
 const MAX_CLIENTS: usize = 64;
 const MAX_NEW: usize = 32;
+/// How many different reasons are reported.
+const MAX_REPORTS: usize = 16;
 /// How long a request's head may take.
 const HEAD_TIME: Duration = Duration::from_secs(5);
 
@@ -36,6 +39,18 @@ struct Shared {
     hub: Arc<Hub>,
     new: AtomicUsize,
     is_over: AtomicBool,
+    /// Why somebody was refused: what has been reported.
+    reported: Mutex<HashSet<String>>,
+}
+
+impl Shared {
+    fn report(&self, status: &Status) {
+        let Status::Forbidden(why) = status else { return };
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.len() < MAX_REPORTS && reported.insert(why.clone()) {
+            self.access.report(why);
+        }
+    }
 }
 
 impl Server {
@@ -52,8 +67,8 @@ impl Server {
             _ => TcpListener::bind(at)?,
         };
         let at = listener.local_addr()?;
-        let (new, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Ok(Self { listener, at, shared: Arc::new(Shared { access, hub, new, is_over }) })
+        let (new, is_over, reported) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::default());
+        Ok(Self { listener, at, shared: Arc::new(Shared { access, hub, new, is_over, reported }) })
     }
 
     /// Where it is.
@@ -142,7 +157,10 @@ fn admit(mut stream: &TcpStream, shared: &Shared) -> Option<(Request, Vec<u8>)> 
         Ok(Some((request, behind))) => match shared.access.check(&request) {
             Ok(()) if request.is_upgrade() => return Some((request, behind)),
             Ok(()) => http::serve(&request, &page::HTML).unwrap_or_else(|status| status.answer()),
-            Err(status) => status.answer(),
+            Err(status) => {
+                shared.report(&status);
+                status.answer()
+            }
         },
         Ok(None) => return None,
         Err(status) => status.answer(),

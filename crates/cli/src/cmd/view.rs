@@ -165,7 +165,8 @@ impl At {
             None => Some(Access::random_token()?),
             given => given.clone(),
         };
-        let access = Access::default().with_origins(self.whom.allow_origin.clone());
+        let report = |why: &str| warn(format_args!("the live view refused a connection: {why}"));
+        let access = Access::default().with_origins(self.whom.allow_origin.clone()).with_report(report);
         let access = token.into_iter().fold(access, Access::with_token);
         let server = Server::bind(&self.at, access, hub.clone())
             .with_context(|| format!("cannot serve at {}", self.at))?;

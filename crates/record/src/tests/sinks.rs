@@ -266,3 +266,39 @@ fn a_schema_too_large_for_a_datagram_keeps_no_recording_from_its_beginning() {
     assert_eq!((stream.taken, stream.lost), (10, 0));
     assert!(stream.error.as_ref().unwrap().contains("do not fit a datagram"), "{stream:?}");
 }
+
+/// A viewer that is started after the robot did not know the robot's name and its parameters.
+#[test]
+fn the_sample_of_a_record_with_only_one_is_sent_again_for_late_receivers() {
+    let receiver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    receiver.set_nonblocking(true).unwrap();
+    let stream = Some(receiver.local_addr().unwrap().to_string());
+    let mut plan = Plan::new(LogConfig { path: "run.tlog".into(), stream, ..Default::default() }).epoch_ns(0);
+    let robot = plan.record("robot", &Type::Uint(Width::Four)).unwrap();
+    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let mut tap = plan.tap(1 << 16);
+    let disk = Memory::default();
+    let mut work = Work::begin(plan, disk, 0).unwrap();
+    tap.push(robot, 5 * MS, &[1, 2, 3, 4]);
+    tap.push(tick, 5 * MS, &[0; 4]);
+    tap.push(tick, 6 * MS, &[1; 4]);
+    let mut samples = |now_ns| {
+        work.step(now_ns);
+        let mut found = Vec::new();
+        let mut bytes = [0; 2000];
+        while let Ok(len) = receiver.recv(&mut bytes) {
+            for message in crate::Datagram::read(&bytes[..len]).unwrap() {
+                if let crate::Message::Sample { record, time_us, payload } = message.unwrap() {
+                    found.push((record, time_us, payload.to_vec()));
+                }
+            }
+        }
+        found
+    };
+    let of_robot = (0, 5000, vec![1, 2, 3, 4]);
+    assert_eq!(samples(6 * MS).len(), 3);
+    assert_eq!(samples(5000 * MS), []);
+    assert_eq!(samples(10_006 * MS), [of_robot.clone()]);
+    assert_eq!(samples(11_000 * MS), []);
+    assert_eq!(samples(20_006 * MS), [of_robot]);
+}
