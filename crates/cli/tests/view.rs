@@ -1,0 +1,119 @@
+//! `khz run --view`, `khz view` and `khz param` as their users have them.
+#![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
+
+mod common;
+
+use common::khz;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Long enough on any machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn free_port() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// A program and the live view it has announced.
+fn start(folder: &Path, words: &[&str]) -> (Child, String) {
+    let mut khz = Command::new(env!("CARGO_BIN_EXE_khz"));
+    khz.args(words).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = khz.spawn().unwrap();
+    let link = match words[0] {
+        "run" => first_line(child.stderr.as_mut().unwrap()).replace("live view: ", ""),
+        _ => first_line(child.stdout.as_mut().unwrap()),
+    };
+    assert!(link.starts_with("http://"), "{link}");
+    (child, link)
+}
+
+fn first_line(from: &mut impl Read) -> String {
+    let mut line = String::new();
+    BufReader::with_capacity(1, from).read_line(&mut line).unwrap();
+    line.trim().to_owned()
+}
+
+fn get(at: &str) -> String {
+    let mut stream = TcpStream::connect(at).unwrap();
+    stream.write_all(format!("GET / HTTP/1.1\r\nHost: {at}\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn terminate(child: &Child) {
+    rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::TERM)
+        .unwrap();
+}
+
+#[test]
+fn a_gain_is_tuned_while_the_robot_runs_and_the_log_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = free_port().to_string();
+    let view = format!("--view={at}");
+    let run = ["run", &view, "--duration", "60s", "--log", "run.tlog", "--no-report", "--json"];
+    let (mut child, link) = start(folder.path(), &run);
+    assert_eq!(link, format!("http://{at}/"));
+    let param = |words: &[&str]| khz(folder.path(), &[&["param"], words, &["--at", &at]].concat());
+    // The robot declares them before its first tick.
+    let since = Instant::now();
+    let mut list = param(&["list", "--json"]);
+    while !String::from_utf8_lossy(&list.stdout).contains("kp_scale") {
+        assert!(since.elapsed() < PATIENCE, "{list:?}");
+        list = param(&["list", "--json"]);
+    }
+    let taken = param(&["set", "kp_scale=0.5"]);
+    assert!(String::from_utf8_lossy(&taken.stdout).starts_with("taken by tick "), "{taken:?}");
+    assert_eq!(param(&["get", "kp_scale"]).stdout, b"0.5\n");
+    let refused = param(&["set", "kp_scale=7"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("outside"), "{refused:?}");
+    assert!(String::from_utf8_lossy(&param(&["get", "kp_scal"]).stderr).contains("did you mean kp_scale"));
+    terminate(&child);
+    assert!(child.wait().unwrap().success());
+    // Nobody looks any more: the view ends, too.
+    let since = Instant::now();
+    while TcpStream::connect(&at).is_ok() {
+        assert!(since.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let log = khz(folder.path(), &["log", "cat", "run.tlog", "-r", "parameter"]);
+    assert!(String::from_utf8_lossy(&log.stdout).contains(r#""name":"kp_scale","value":0.5"#), "{log:?}");
+}
+
+#[test]
+fn a_finished_log_is_shown_until_it_is_told_to_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let run =
+        khz(folder.path(), &["run", "--virtual", "--duration", "1s", "--log", "run.tlog", "--no-report"]);
+    assert!(run.status.success());
+    let at = free_port().to_string();
+    let (mut child, _) = start(folder.path(), &["view", "run.tlog", "--at", &at]);
+    assert!(get(&at).starts_with("HTTP/1.1 200 OK\r\n"));
+    terminate(&child);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn where_nobody_is_the_message_says_what_to_do() {
+    let param = khz(Path::new("."), &["param", "list", "--at", &free_port().to_string()]);
+    assert_eq!(param.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&param.stderr).contains("khz run --view"), "{param:?}");
+    let token = khz(Path::new("."), &["run", "--token", "12345678"]);
+    assert_eq!(token.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&token.stderr).contains("--view"), "{token:?}");
+}
+
+#[test]
+fn a_view_that_cannot_be_served_moves_no_robot() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let run =
+        khz(folder.path(), &["run", &format!("--view={}", taken.local_addr().unwrap()), "--log", "run.tlog"]);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&run.stderr).contains("cannot serve at"), "{run:?}");
+    assert!(!folder.path().join("run.tlog").exists());
+}
