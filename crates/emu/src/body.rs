@@ -32,6 +32,8 @@ pub struct JointState {
 /// How the trunk that carries the IMU lies and moves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trunk {
+    /// Its middle in the world, m.
+    pub position: [f64; 3],
     /// Body → world, unit quaternion w, x, y, z.
     pub attitude: [f64; 4],
     /// rad/s in the body frame.
@@ -42,7 +44,14 @@ pub struct Trunk {
 
 impl Trunk {
     /// Upright and at rest.
-    pub const UPRIGHT: Self = Self { attitude: [1.0, 0.0, 0.0, 0.0], rate: [0.0; 3], acceleration: [0.0; 3] };
+    pub const UPRIGHT: Self =
+        Self { position: [0.0; 3], attitude: [1.0, 0.0, 0.0, 0.0], rate: [0.0; 3], acceleration: [0.0; 3] };
+
+    /// Which way it faces, rad: 0 along the world's x axis, positive to the left.
+    pub fn yaw(&self) -> f64 {
+        let [w, x, y, z] = self.attitude;
+        (2.0 * (w * z + x * y)).atan2(1.0 - 2.0 * (y * y + z * z))
+    }
 }
 
 /// What a body feels of the ground.

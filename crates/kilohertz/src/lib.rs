@@ -29,7 +29,7 @@ mod signals;
 pub use khz_measure::run::RunSummary;
 pub use khz_robot::config::{self, RobotConfig};
 pub use khz_robot::controller::{ControlError, Controller, JointInfo, RobotInfo};
-pub use khz_robot::controller::{Hold, Sine, StandAndSquat};
+pub use khz_robot::controller::{Hold, Sine, StandAndSquat, Walk};
 pub use khz_robot::desk;
 pub use khz_robot::parameters::{LiveParameters, Parameter, ParameterError};
 pub use khz_robot::recorder as record;

@@ -1,7 +1,7 @@
 //! From a robot file to a machine: links opened, cycle planned, controller chosen.
 
 use crate::config::{ControllerConfig, ImuLink, RobotConfig};
-use crate::controller::{Controller, Hold, Sine, StandAndSquat};
+use crate::controller::{Controller, Hold, Sine, StandAndSquat, Walk};
 use crate::cycle::{Cycle, CyclePlan, DevicePlan, PaceFrame};
 use crate::links::{Around, LinkConfig, LinkKind};
 use crate::state::RobotState;
@@ -81,6 +81,7 @@ pub fn controller(config: &ControllerConfig) -> Box<dyn Controller> {
         ControllerConfig::Hold(parameters) => Box::new(Hold::new(*parameters)),
         ControllerConfig::Sine(parameters) => Box::new(Sine::new(*parameters)),
         ControllerConfig::StandAndSquat(parameters) => Box::new(StandAndSquat::new(*parameters)),
+        ControllerConfig::Walk(parameters) => Box::new(Walk::new(*parameters)),
     }
 }
 

@@ -35,7 +35,7 @@ pub struct Args {
     /// With --from, ask for servos of this family only
     #[arg(long, value_name = "moteus|damiao|robstride|cubemars", requires = "from")]
     family: Option<FamilyName>,
-    /// A robot that comes with the program: pan_tilt, leg3, arm6, openarm_like, quadruped, quadruped_robstride or mixed, emulated
+    /// A robot that comes with the program: pan_tilt, leg3, arm6, openarm_like, quadruped, quadruped_walk, quadruped_robstride or mixed, emulated
     #[arg(long, value_name = "NAME")]
     template: Option<String>,
     /// Of the joints of a URDF that turn: names, limits and inertia; emulated

@@ -264,6 +264,7 @@ impl Body for Quadruped {
 
     fn trunk(&self) -> Trunk {
         Trunk {
+            position: self.position,
             attitude: self.rotation.0,
             rate: self.rate,
             acceleration: self.rotation.to_body(self.acceleration),

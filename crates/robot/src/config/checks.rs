@@ -2,7 +2,7 @@
 
 use super::{
     BusConfig, Clock, ControllerConfig, FamilyName, Format, ImuLink, LinkKind, MAX_LINKS, RESTART_UNSEEN,
-    Reaction, Reactions, RobotConfig, ServoConfig,
+    Reaction, Reactions, RobotConfig, ServoConfig, StandAndSquatParameters, WalkParameters,
 };
 use super::{bus_links, families, formats, promises};
 use khz_settings::Problem;
@@ -468,7 +468,14 @@ fn check_imu(robot: &RobotConfig, reader: &mut Reader) {
 }
 
 fn check_controller(robot: &RobotConfig, reader: &mut Reader) {
-    let ControllerConfig::StandAndSquat(legs) = &robot.controller else { return };
+    match &robot.controller {
+        ControllerConfig::StandAndSquat(legs) => check_stand_and_squat(robot, legs, reader),
+        ControllerConfig::Walk(legs) => check_walk(robot, legs, reader),
+        ControllerConfig::Hold(_) | ControllerConfig::Sine(_) => {}
+    }
+}
+
+fn check_stand_and_squat(robot: &RobotConfig, legs: &StandAndSquatParameters, reader: &mut Reader) {
     let (Some(name), count) = (reader.span("controller.name"), robot.servos.len()) else { return };
     if count % 3 != 0 {
         let problem = Problem::error("controller.name", "`stand_and_squat` needs legs of three servos each")
@@ -477,15 +484,39 @@ fn check_controller(robot: &RobotConfig, reader: &mut Reader) {
         reader.problems.push(problem);
     }
     if legs.stand_m >= 2.0 * legs.link_m || legs.squat_m + legs.lift_m >= legs.stand_m {
-        let span = ["squat_m", "lift_m", "stand_m", "link_m"]
-            .iter()
-            .find_map(|key| reader.span(&format!("controller.{key}")));
+        let span = first_key(reader, &["squat_m", "lift_m", "stand_m", "link_m"]);
         let (link, stand) = (legs.link_m, legs.stand_m);
         let problem = Problem::error("controller", "the legs cannot do this")
             .at(span.unwrap_or(name), format!("standing at {stand} m on two links of {link} m"))
             .help("`squat_m` and `lift_m` together must be less than `stand_m`, and that less than twice `link_m`");
         reader.problems.push(problem);
     }
+}
+
+fn check_walk(robot: &RobotConfig, legs: &WalkParameters, reader: &mut Reader) {
+    let (Some(name), count) = (reader.span("controller.name"), robot.servos.len()) else { return };
+    if count != 12 {
+        let problem = Problem::error("controller.name", "`walk` needs four legs of three servos each")
+            .at(name.clone(), format!("this robot has {count} servos"))
+            .help("list hip, thigh and knee of each leg in this order, or choose another controller");
+        reader.problems.push(problem);
+    }
+    let (length, tall) = (legs.thigh_m + legs.shin_m, legs.stand_m + legs.height_m);
+    if tall > 0.95 * length || legs.lift_m + legs.height_m >= legs.stand_m {
+        let span = first_key(reader, &["lift_m", "height_m", "stand_m", "thigh_m", "shin_m"]);
+        let problem = Problem::error("controller", "the legs cannot do this")
+            .at(span.unwrap_or(name), format!("up to {tall:.3} m on legs of {length:.3} m"))
+            .help(
+                "`stand_m` and `height_m` together must be at most 0.95 of `thigh_m` and `shin_m` together, and `lift_m` and \
+                 `height_m` together less than `stand_m`",
+            );
+        reader.problems.push(problem);
+    }
+}
+
+/// Where the first of these keys of the controller that the file has is.
+fn first_key(reader: &Reader, keys: &[&str]) -> Option<Range<usize>> {
+    keys.iter().find_map(|key| reader.span(&format!("controller.{key}")))
 }
 
 fn check_supervisor(robot: &RobotConfig, text: &str, reader: &mut Reader) {

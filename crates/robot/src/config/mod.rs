@@ -37,7 +37,7 @@ mod timing;
 mod values;
 mod whole;
 
-pub use crate::controller::{HoldParameters, SineParameters, StandAndSquatParameters};
+pub use crate::controller::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
 pub use crate::cycle::MAX_LINKS;
 use crate::links::Adapter;
 pub use crate::links::{LinkConfig, LinkKind};

@@ -32,6 +32,7 @@ const AFTER_LINKS: &[Documented] = &[
         StandAndSquatParameters::ABOUT,
         StandAndSquatParameters::KEYS,
     ),
+    ("`[controller]` with `name = \"walk\"`", WalkParameters::ABOUT, WalkParameters::KEYS),
     ("`[parameters]`", ParameterSettings::ABOUT, ParameterSettings::KEYS),
     ("`[teleop]`", TeleopConfig::ABOUT, TeleopConfig::KEYS),
     ("`[supervisor]`", SupervisorSettings::ABOUT, SupervisorSettings::KEYS),

@@ -93,6 +93,7 @@ impl ControllerConfig {
             Self::Hold(parameters) => json!(parameters),
             Self::Sine(parameters) => json!(parameters),
             Self::StandAndSquat(parameters) => json!(parameters),
+            Self::Walk(parameters) => json!(parameters),
         };
         with(keys, "name", self.kind())
     }

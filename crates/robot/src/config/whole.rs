@@ -1,6 +1,6 @@
 //! `[imu]`, `[controller]`, `[log]`, `[emulation]` and `[body]`.
 
-use crate::controller::{HoldParameters, SineParameters, StandAndSquatParameters};
+use crate::controller::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
 use crate::links::LinkKind;
 use khz_settings::Problem;
 use khz_settings::{Key, Reader, section, suggestion, words};
@@ -48,6 +48,8 @@ words! {
         Sine = "sine",
         /// A quadruped stands up and squats, or trots in place. Legs are groups of three servos: hip, thigh, knee.
         StandAndSquat = "stand_and_squat",
+        /// A quadruped stands up and walks as an operator wants (`[teleop]`). Legs are groups of three servos: hip, thigh, knee.
+        Walk = "walk",
     }
 }
 
@@ -60,6 +62,8 @@ pub enum ControllerConfig {
     Sine(SineParameters),
     /// Stand up and squat.
     StandAndSquat(StandAndSquatParameters),
+    /// Stand up and walk.
+    Walk(WalkParameters),
 }
 
 section! {
@@ -77,6 +81,7 @@ impl ControllerKind {
             Self::Hold => HoldParameters::KEYS,
             Self::Sine => SineParameters::KEYS,
             Self::StandAndSquat => StandAndSquatParameters::KEYS,
+            Self::Walk => WalkParameters::KEYS,
         }
     }
 
@@ -88,6 +93,7 @@ impl ControllerKind {
             Self::StandAndSquat => {
                 ControllerConfig::StandAndSquat(StandAndSquatParameters::default().over(table, PATH, reader))
             }
+            Self::Walk => ControllerConfig::Walk(WalkParameters::default().over(table, PATH, reader)),
         }
     }
 }
@@ -99,6 +105,7 @@ impl ControllerConfig {
             Self::Hold(_) => ControllerKind::Hold,
             Self::Sine(_) => ControllerKind::Sine,
             Self::StandAndSquat(_) => ControllerKind::StandAndSquat,
+            Self::Walk(_) => ControllerKind::Walk,
         }
     }
 }

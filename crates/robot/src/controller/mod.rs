@@ -5,10 +5,12 @@ mod chain;
 mod gliding;
 mod handover;
 mod hold;
+mod moving;
 mod pipelined;
 mod sine;
 mod smooth;
 mod stand_and_squat;
+mod walk;
 
 pub use about::{JointInfo, RobotInfo};
 pub use chain::Chain;
@@ -17,6 +19,7 @@ pub use pipelined::Pipelined;
 pub use sine::{Sine, SineParameters};
 pub use smooth::{LowPass, Slew};
 pub use stand_and_squat::{StandAndSquat, StandAndSquatParameters};
+pub use walk::{Walk, WalkParameters};
 
 use crate::parameters::Parameter;
 use crate::state::RobotState;

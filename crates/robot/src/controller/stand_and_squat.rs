@@ -1,6 +1,7 @@
 //! A 12-joint quadruped stands up from where it lies and then squats, or trots on the spot, again and again.
 
 use super::gliding::{Glide, Gliding};
+use super::moving::Moving;
 use super::{ControlError, Controller};
 use crate::parameters::Parameter;
 use crate::state::RobotState;
@@ -143,7 +144,7 @@ impl Controller for StandAndSquat {
         let standing_s = (self.elapsed_s - self.rise_s).clamp(0.0, state.dt());
         self.squats += gait.squat_hz * standing_s;
         self.steps += gait.step_hz * standing_s;
-        let (part, part_rate) = smooth(self.elapsed_s, self.rise_s);
+        let Moving { at: part, rate: part_rate } = Moving::step(self.elapsed_s, self.rise_s);
         for (i, (command, from)) in commands.iter_mut().zip(&self.from).enumerate() {
             let (angles, velocities) = self.pose(i / JOINTS, &gait);
             let (angle, velocity) = (angles[i % JOINTS], velocities[i % JOINTS]);
@@ -157,15 +158,6 @@ impl Controller for StandAndSquat {
         }
         Ok(())
     }
-}
-
-/// A step from 0 to 1 within `duration` that starts and ends at rest, and its rate.
-fn smooth(t: f64, duration: f64) -> (f64, f64) {
-    if t >= duration {
-        return (1.0, 0.0);
-    }
-    let x = t / duration;
-    (x * x * (3.0 - 2.0 * x), 6.0 * x * (1.0 - x) / duration)
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ pub const TEMPLATES: &[Template] = &[
         "twelve RobStride servos on four buses, with an IMU"
     ),
     robot!("mixed", "mixed.toml", "a leg of three RobStride and a head of two moteus servos"),
+    robot!("quadruped_walk", "quadruped_walk.toml", "the quadruped, walking as an operator wants"),
     Template { name: "quadruped", about: "twelve moteus servos on four buses, with an IMU", text: QUADRUPED },
 ];
 
