@@ -37,8 +37,10 @@ pub enum RecorderError {
         known: String,
     },
     /// Nothing can be sent to the address.
-    #[error("cannot send samples to {to}: {source} (log.stream wants `HOST:PORT`)")]
+    #[error("cannot send samples to {to}: {source} (log.{key} wants `HOST:PORT`)")]
     Stream {
+        /// The key of `[log]`.
+        key: &'static str,
         /// The address.
         to: String,
         /// What the system said.

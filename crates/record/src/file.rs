@@ -130,6 +130,7 @@ impl<D: Disk> LogFile<D> {
             taken: self.written.iter().sum(),
             lost: self.lost,
             error: self.error.clone(),
+            note: None,
         };
         let records = self.records.into_iter().zip(self.written).enumerate();
         let records = records.map(|(index, (record, written))| RecordSummary {

@@ -76,9 +76,10 @@ impl Lane {
         (self.refused + self.lost_since).min(self.given)
     }
 
-    pub fn summary(self) -> SinkSummary {
+    pub fn summary(mut self) -> SinkSummary {
         let lost = self.lost();
-        SinkSummary { name: self.name, taken: self.given - lost, lost, error: self.error }
+        let note = self.call(|sink| sink.note()).flatten();
+        SinkSummary { name: self.name, taken: self.given - lost, lost, error: self.error, note }
     }
 
     fn ask(&mut self) {
@@ -165,8 +166,10 @@ impl Beside {
         let ended = if thread.is_finished() { thread.join().ok() } else { None };
         let taken = || self.shared.taken.load(Ordering::Relaxed);
         let behind = || Some("it had not taken all when the recording was over".to_owned());
-        let (taken, error) = ended.map_or_else(|| (taken(), behind()), |ended| (ended.taken, ended.error));
-        SinkSummary { name: std::mem::take(&mut self.name), taken, lost: self.given - taken, error }
+        let ended =
+            ended.unwrap_or_else(|| SinkSummary { taken: taken(), error: behind(), ..Default::default() });
+        let lost = self.given - ended.taken;
+        SinkSummary { name: std::mem::take(&mut self.name), lost, ..ended }
     }
 }
 

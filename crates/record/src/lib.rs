@@ -76,6 +76,7 @@ mod error;
 mod file;
 mod lane;
 mod plan;
+mod plotjuggler;
 mod receive;
 mod records;
 mod settings;

@@ -4,6 +4,7 @@ use crate::disk::{Disk, Files};
 use crate::error::RecorderError;
 use crate::file::{LOG, OWN_RECORD, PANICKED};
 use crate::lane::{LOOK, Lane};
+use crate::plotjuggler::PLOTJUGGLER;
 use crate::records::{Counts, Declared, MAX_RECORDS, RecordId};
 use crate::settings::LogConfig;
 use crate::sink::Sink;
@@ -153,10 +154,10 @@ impl Plan {
     /// Gives every sample to `sink`, too, on its own thread.
     ///
     /// # Errors
-    /// When another sink has its name, or it is `log`, `stream` or `view`.
+    /// When another sink has its name, or it is `log`, `stream`, `view` or `plotjuggler`.
     pub fn sink(&mut self, sink: Box<dyn Sink>) -> Result<(), RecorderError> {
         let lane = Lane::new(sink);
-        let own = [LOG, STREAM, VIEW];
+        let own = [LOG, STREAM, VIEW, PLOTJUGGLER];
         if own.contains(&lane.name()) || self.sinks.iter().any(|known| known.name() == lane.name()) {
             return Err(RecorderError::SinkTwice(lane.name().into()));
         }

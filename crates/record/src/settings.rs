@@ -35,6 +35,8 @@ section! {
         keep_free_mib: u32 = 256, "MiB", 0 => 1_000_000;
         /// Also send everything that is recorded by UDP, to `khz log record` at this address, `HOST:PORT`.
         stream: Option<String> = None, "";
+        /// Also send what can be plotted by UDP, to the "UDP Server" of PlotJuggler at this address, `HOST:PORT`.
+        plotjuggler: Option<String> = None, "";
     }
 }
 

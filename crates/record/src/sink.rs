@@ -58,12 +58,17 @@ pub trait Sink: Send {
     fn lost(&self) -> u64 {
         0
     }
+
+    /// What a reader of its summary should know that is neither a loss nor an error. Called once, at the end.
+    fn note(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What became of the samples given to a sink.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct SinkSummary {
-    /// Its name; `log`, `stream` and `view` are the recorder's own.
+    /// Its name; `log`, `stream`, `view` and `plotjuggler` are the recorder's own.
     pub name: String,
     /// Samples it took and kept.
     pub taken: u64,
@@ -72,4 +77,6 @@ pub struct SinkSummary {
     pub lost: u64,
     /// What was wrong first; that it panicked, if it did.
     pub error: Option<String>,
+    /// What else there is to know of it.
+    pub note: Option<String>,
 }

@@ -12,7 +12,7 @@ pub struct Summary {
     pub bytes: u64,
     /// The records, in the order of their declaration.
     pub records: Vec<RecordSummary>,
-    /// Where the samples went: the log, the stream if there is one, and the sinks of the plan in their order.
+    /// Where the samples went: the log, the stream and PlotJuggler if they are there, and the sinks of the plan in their order.
     pub sinks: Vec<SinkSummary>,
     /// Why writing ended early, if it did.
     pub error: Option<String>,

@@ -5,8 +5,10 @@ use crate::error::RecorderError;
 use crate::file::LogFile;
 use crate::lane::{self, Beside, Lane};
 use crate::plan::Plan;
+use crate::plotjuggler::{PLOTJUGGLER, Plot};
+use crate::settings::LogConfig;
 use crate::sink::Sink;
-use crate::stream::{Uplink, VIEW};
+use crate::stream::{STREAM, Uplink, VIEW};
 use crate::summary::Summary;
 use crate::tap::{self, Drain};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,7 +39,8 @@ impl<D: Disk> Work<D> {
         check_zstd(&plan)?;
         let epoch_ns = plan.epoch_ns.unwrap_or_else(|| khz_rt::clock::realtime_ns() - khz_rt::now_ns());
         let mut uplinks = uplinks(&mut plan)?;
-        let mut others = std::mem::take(&mut plan.sinks);
+        let plotjuggler = plotjuggler(&plan.log)?;
+        let mut others: Vec<Lane> = plotjuggler.into_iter().chain(std::mem::take(&mut plan.sinks)).collect();
         for lane in uplinks.iter_mut().chain(&mut others) {
             let begun = lane.begin(&plan.records, epoch_ns);
             begun.map_err(|why| RecorderError::Sink { name: lane.name().to_owned(), why })?;
@@ -95,8 +98,9 @@ fn guard<D: Disk, T>(file: &mut LogFile<D>, action: impl FnOnce(&mut LogFile<D>)
 
 /// To the network, as `log.stream` says, and to a viewer.
 fn uplinks(plan: &mut Plan) -> Result<Vec<Lane>, RecorderError> {
-    let to_network =
-        |to: &String| Uplink::new(to).map_err(|source| RecorderError::Stream { to: to.clone(), source });
+    let to_network = |to: &String| {
+        Uplink::new(to).map_err(|source| RecorderError::Stream { key: STREAM, to: to.clone(), source })
+    };
     let to_viewer = |socket| {
         Uplink::to_viewer(socket)
             .map_err(|why| RecorderError::Sink { name: VIEW.into(), why: why.to_string() })
@@ -104,6 +108,13 @@ fn uplinks(plan: &mut Plan) -> Result<Vec<Lane>, RecorderError> {
     let stream = plan.log.stream.as_ref().map(to_network).transpose()?;
     let view = plan.view.take().map(to_viewer).transpose()?;
     Ok(stream.into_iter().chain(view).map(|uplink| Lane::new(Box::new(uplink))).collect())
+}
+
+/// Its own sink beside the recorder's thread: it makes texts of numbers, which takes time.
+fn plotjuggler(log: &LogConfig) -> Result<Option<Lane>, RecorderError> {
+    let Some(to) = &log.plotjuggler else { return Ok(None) };
+    let failed = |source| RecorderError::Stream { key: PLOTJUGGLER, to: to.clone(), source };
+    Ok(Some(Lane::new(Box::new(Plot::new(to).map_err(failed)?))))
 }
 
 /// A record that is not there cannot be compressed.

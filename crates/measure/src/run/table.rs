@@ -140,18 +140,20 @@ fn ending(summary: &RunSummary) -> Vec<String> {
     }));
     lines.extend(summary.log_error.as_ref().map(|error| format!("                {error}")));
     // The log is the first and has its line.
-    lines.extend(summary.sinks.iter().skip(1).filter_map(lossy));
+    lines.extend(summary.sinks.iter().skip(1).filter_map(about_sink));
     lines.extend(unheard(&summary.live));
     lines.extend(summary.report.as_ref().map(|report| format!("report          {}", report.display())));
     lines
 }
 
-/// What a sink has lost, if anything was wrong with it.
-fn lossy(sink: &SinkSummary) -> Option<String> {
-    let SinkSummary { name, taken, lost, error } = sink;
+/// What a sink has lost, if anything was wrong with it, and what else it says.
+fn about_sink(sink: &SinkSummary) -> Option<String> {
+    let SinkSummary { name, taken, lost, error, note } = sink;
     let why = error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
-    let line = || format!("{name:<15} {lost} of {} samples lost{why}", taken + lost);
-    (*lost > 0 || error.is_some()).then(line)
+    let losses =
+        (*lost > 0 || error.is_some()).then(|| format!("{lost} of {} samples lost{why}", taken + lost));
+    let parts: Vec<String> = losses.into_iter().chain(note.clone()).collect();
+    (!parts.is_empty()).then(|| format!("{name:<15} {}", parts.join("; ")))
 }
 
 /// What people asked in vain.

@@ -83,7 +83,7 @@ fn all() -> Take {
 }
 
 fn sink(name: &str, taken: u64, lost: u64) -> SinkSummary {
-    SinkSummary { name: name.into(), taken, lost, error: None }
+    SinkSummary { name: name.into(), taken, lost, error: None, note: None }
 }
 
 #[test]

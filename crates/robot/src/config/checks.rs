@@ -110,13 +110,27 @@ fn check_loop(robot: &RobotConfig, reader: &mut Reader) {
 
 /// Names are looked up when the run begins; here only what can be nobody's address.
 fn check_stream(robot: &RobotConfig, reader: &mut Reader) {
-    if let (Some(to), Some(span)) = (&robot.log.stream, reader.span("log.stream"))
-        && !is_address(to)
-    {
-        let problem = Problem::error("log.stream", format!("`{to}` is not an address to send to"))
-            .at(span, "not `HOST:PORT`")
-            .help("write where `khz log record --listen` runs, for example `stream = \"192.168.1.5:7400\"`");
-        reader.problems.push(problem);
+    let keys = [
+        (
+            "log.stream",
+            &robot.log.stream,
+            "write where `khz log record --listen` runs, for example `stream = \"192.168.1.5:7400\"`",
+        ),
+        (
+            "log.plotjuggler",
+            &robot.log.plotjuggler,
+            "write where PlotJuggler's \"UDP Server\" listens, for example `plotjuggler = \"127.0.0.1:9870\"`",
+        ),
+    ];
+    for (key, to, help) in keys {
+        if let (Some(to), Some(span)) = (to, reader.span(key))
+            && !is_address(to)
+        {
+            let problem = Problem::error(key, format!("`{to}` is not an address to send to"))
+                .at(span, "not `HOST:PORT`")
+                .help(help);
+            reader.problems.push(problem);
+        }
     }
 }
 
@@ -195,6 +209,7 @@ impl RobotConfig {
             (self.watchdog.device.is_some(), "`watchdog.device` is fed"),
             (self.teleop.from.is_some(), "`teleop.from` receives what a person wants"),
             (self.log.enabled && self.log.stream.is_some(), "`log.stream` sends by UDP"),
+            (self.log.enabled && self.log.plotjuggler.is_some(), "`log.plotjuggler` sends by UDP"),
         ];
         let why = keeps_real_time.into_iter().find(|(is_so, _)| *is_so);
         why.map(|(_, what)| format!("{what}, and that keeps real time"))
