@@ -522,7 +522,7 @@ fn info_shows_units_and_plots_have_them_at_their_axis() {
 
 /// PlotJuggler stops at an integer that no float64 holds exactly.
 #[test]
-fn an_mcap_export_warns_of_integers_beyond_float64_and_rounds_them_on_request() {
+fn an_mcap_export_rounds_integers_beyond_float64_and_keeps_them_on_request() {
     let bench = bench();
     let path = format!("{}/ids.tlog", bench.folder);
     let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
@@ -533,13 +533,20 @@ fn an_mcap_export_warns_of_integers_beyond_float64_and_rounds_them_on_request() 
         let output = khz(&[&["export", &path, "--force"], more].concat());
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
-    let (code, error) = export(&["--format", "mcap"]);
-    assert!(
-        code == Some(0) && error.contains("64-bit integers in ids") && error.contains("--round-integers"),
-        "{error}"
-    );
-    assert_eq!(export(&["--format", "mcap", "--round-integers"]), (Some(0), String::new()));
-    assert_eq!(export(&["--format", "csv", "--round-integers"]).0, Some(2));
+    let definition = || {
+        let file = std::fs::read(format!("{}/ids.mcap", bench.folder)).unwrap();
+        let has = |text: &[u8]| file.windows(text.len()).any(|bytes| bytes == text);
+        (has(b"float64 id\n"), has(b"int64 id\n"))
+    };
+    for (more, told, written) in [
+        (None, "they were rounded: --exact-integers", (true, false)),
+        (Some("--exact-integers"), "PlotJuggler stops there", (false, true)),
+    ] {
+        let (code, error) = export(&[&["--format", "mcap"], more.as_slice()].concat());
+        assert!(code == Some(0) && error.contains("64-bit integers in ids"), "{error}");
+        assert!(error.contains(told) && definition() == written, "{error}");
+    }
+    assert_eq!(export(&["--format", "csv", "--exact-integers"]).0, Some(2));
 }
 
 /// Writes a log of `f64` records: name, second and value of each sample.

@@ -19,12 +19,12 @@ const SEPARATOR: &str = "=======================================================
 /// How integers of 64 bits are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Integers {
-    /// As they are.
-    #[default]
-    Exact,
     /// As the nearest float64. PlotJuggler stops reading at an integer that no float64 holds exactly, unless its strict
     /// truncation check is off.
+    #[default]
     Rounded,
+    /// As they are.
+    Exact,
 }
 
 /// The definition of a message for `ty`, as MCAP wants it: its fields, and behind separators the messages in them.

@@ -31,10 +31,10 @@ pub struct Args {
     /// Only these fields, of tables
     #[arg(short, long = "field", value_name = "PATH")]
     fields: Vec<String>,
-    /// Write 64-bit integers as the nearest float64, for programs that refuse those beyond 2^53, as PlotJuggler does;
-    /// of MCAP
+    /// Keep 64-bit integers as they are; without it they become the nearest float64, because PlotJuggler stops at integers
+    /// beyond 2^53; of MCAP
     #[arg(long)]
-    round_integers: bool,
+    exact_integers: bool,
     /// Overwrite files that are there
     #[arg(long)]
     force: bool,
@@ -72,8 +72,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         format.context("which format? Give --format, or an --output that ends in .mcap, .csv or .parquet")?;
     let mut log = open(&args.log)?;
     let selection = args.choice.selection(&mut log)?;
-    if args.round_integers && format != Format::Mcap {
-        bail!("--round-integers is for MCAP; tables keep all digits");
+    if args.exact_integers && format != Format::Mcap {
+        bail!("--exact-integers is for MCAP; tables keep all digits anyway");
     }
     let damage = match format {
         Format::Mcap => mcap(&mut log, &args, &selection)?,
@@ -89,21 +89,32 @@ fn mcap(log: &mut Reader<File>, args: &Args, selection: &Selection) -> Result<Da
     }
     let path = args.output.clone().unwrap_or_else(|| args.log.with_extension("mcap"));
     spare(&path, &[&args.log])?;
-    let integers = if args.round_integers { Integers::Rounded } else { Integers::Exact };
+    let integers = if args.exact_integers { Integers::Exact } else { Integers::Rounded };
     let mut out = McapWriter::new(Output::new(&path, args.force)?, integers)?;
     let mut progress = Progress::new(log.size());
     let damage = scan(log, selection, |at| progress.at(at), |item| out.write(item).map(|()| true))?;
     let beyond: Vec<_> = out.beyond_float64().map(|record| name(record).into_owned()).collect();
     out.finish()?.keep()?;
     tell(&path)?;
-    if !beyond.is_empty() && integers == Integers::Exact {
+    if !beyond.is_empty() {
         warn(format_args!(
-            "64-bit integers in {} are beyond what float64 holds exactly; PlotJuggler stops there: export with \
-             --round-integers, or switch off its strict truncation check (Preferences, Behavior, Parsing)",
-            beyond.join(", ")
+            "64-bit integers in {} are beyond what float64 holds exactly; {}",
+            beyond.join(", "),
+            fate(integers)
         ));
     }
     Ok(damage)
+}
+
+/// What becomes of integers that no float64 holds exactly.
+const fn fate(integers: Integers) -> &'static str {
+    match integers {
+        Integers::Rounded => "they were rounded: --exact-integers keeps all digits",
+        Integers::Exact => {
+            "PlotJuggler stops there: export without --exact-integers, or switch off its strict truncation check (Preferences, \
+             Behavior, Parsing)"
+        }
+    }
 }
 
 /// A table being written.
