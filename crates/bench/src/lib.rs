@@ -25,6 +25,7 @@
 
 pub mod machine;
 pub mod turns;
+pub mod viewers;
 pub mod watched;
 
 use std::time::Instant;
