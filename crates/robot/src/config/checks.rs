@@ -5,6 +5,7 @@ use super::{
     Reaction, Reactions, RobotConfig, ServoConfig, StandAndSquatParameters, WalkParameters,
 };
 use super::{bus_links, families, formats, promises};
+use crate::controller::LONGEST;
 use khz_settings::Problem;
 use khz_settings::{Reader, suggestion};
 use std::f64::consts::TAU;
@@ -517,12 +518,12 @@ fn check_walk(robot: &RobotConfig, legs: &WalkParameters, reader: &mut Reader) {
         reader.problems.push(problem);
     }
     let (length, tall) = (legs.thigh_m + legs.shin_m, legs.stand_m + legs.height_m);
-    if tall > 0.95 * length || legs.lift_m + legs.height_m >= legs.stand_m {
+    if tall > LONGEST * length || legs.lift_m + legs.height_m >= legs.stand_m {
         let span = first_key(reader, &["lift_m", "height_m", "stand_m", "thigh_m", "shin_m"]);
         let problem = Problem::error("controller", "the legs cannot do this")
             .at(span.unwrap_or(name), format!("up to {tall:.3} m on legs of {length:.3} m"))
             .help(
-                "`stand_m` and `height_m` together must be at most 0.95 of `thigh_m` and `shin_m` together, and `lift_m` and \
+                "`stand_m` and `height_m` together must be at most 0.9 of `thigh_m` and `shin_m` together, and `lift_m` and \
                  `height_m` together less than `stand_m`",
             );
         reader.problems.push(problem);

@@ -18,7 +18,8 @@ pub(super) struct Glide {
 }
 
 impl Glide {
-    fn towards(self, target: f64, dt: f64) -> Self {
+    /// After `dt` more seconds on the way to `target`.
+    pub fn towards(self, target: f64, dt: f64) -> Self {
         let off = self.value - target;
         if off.abs() <= THERE * target.abs().max(1.0) && self.rate.abs() <= THERE * target.abs().max(1.0) {
             return Self { value: target, rate: 0.0 };

@@ -19,6 +19,7 @@ pub use pipelined::Pipelined;
 pub use sine::{Sine, SineParameters};
 pub use smooth::{LowPass, Slew};
 pub use stand_and_squat::{StandAndSquat, StandAndSquatParameters};
+pub(crate) use walk::LONGEST;
 pub use walk::{Walk, WalkParameters};
 
 use crate::parameters::Parameter;

@@ -1,5 +1,6 @@
 //! A number and how fast it changes, so that what is computed from it knows its own rate.
 
+use super::gliding::Glide;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// A value that changes at `rate` per second.
@@ -60,6 +61,12 @@ impl Moving {
     }
 }
 
+impl From<Glide> for Moving {
+    fn from(Glide { value, rate }: Glide) -> Self {
+        Self::new(value, rate)
+    }
+}
+
 impl Add for Moving {
     type Output = Self;
     fn add(self, other: Self) -> Self {
@@ -91,7 +98,7 @@ impl Mul<f64> for Moving {
 impl Div<f64> for Moving {
     type Output = Self;
     fn div(self, by: f64) -> Self {
-        self * by.recip()
+        Self::new(self.at / by, self.rate / by)
     }
 }
 

@@ -28,6 +28,7 @@ pub struct Gait {
     feet: [Foot; LEGS],
     /// Of a step, 0 to 1: at 0 all stand. None: not stepping.
     phase: Option<f64>,
+    step_s: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,11 +44,13 @@ impl Gait {
     /// All feet at home, forwards and to the left of the trunk's middle.
     pub fn new(homes: [[f64; 2]; LEGS]) -> Self {
         let foot = |home| Foot { home, at: home, velocity: [0.0; 2], to: home };
-        Self { feet: homes.map(foot), phase: None }
+        Self { feet: homes.map(foot), phase: None, step_s: 1.0 }
     }
 
-    /// Moves on by `dt` seconds with the trunk at this velocity (forwards, to the left, turning).
+    /// Moves on by `dt` seconds with the trunk at this velocity (forwards, to the left, turning), and every foot stepping once in
+    /// `step_s`.
     pub fn advance(&mut self, velocity: [f64; 3], step_s: f64, dt: f64) {
+        self.step_s = step_s;
         let is_standing = velocity.iter().all(|speed| speed.abs() < STANDING);
         let is_home = self.feet.iter().all(Foot::is_home);
         self.phase = match self.phase {
@@ -81,9 +84,9 @@ impl Gait {
     }
 
     /// How high it is, as a share of the most.
-    pub fn lift(&self, leg: usize, step_s: f64) -> Moving {
+    pub fn lift(&self, leg: usize) -> Moving {
         let Some(done) = self.swing(leg) else { return Moving::fixed(0.0) };
-        Moving::new((PI * done).sin().powi(2), PI * (TAU * done).sin() / (SWING * step_s))
+        Moving::new((PI * done).sin().powi(2), PI * (TAU * done).sin() / (SWING * self.step_s))
     }
 
     /// The share of the weight a leg carries.
@@ -120,19 +123,19 @@ impl Foot {
     /// Stays where it is on the ground while the trunk moves over it.
     fn stand(&mut self, velocity: [f64; 3], dt: f64) {
         let now = velocity_at(velocity, self.at).map(|speed| -speed);
-        for axis in 0..2 {
-            self.at[axis] += 0.5 * (self.velocity[axis] + now[axis]) * dt;
+        for ((at, velocity), now) in self.at.iter_mut().zip(&mut self.velocity).zip(now) {
+            *at += 0.5 * (*velocity + now) * dt;
+            *velocity = now;
         }
-        self.velocity = now;
     }
 
     /// Moves on by `dt` on the way that ends in `left_s` where it goes, with the velocity of the ground there.
     fn swing(&mut self, velocity: [f64; 3], left_s: f64, dt: f64) {
         let ground = velocity_at(velocity, self.to).map(|speed| -speed);
         let share = (dt / left_s).min(1.0);
-        for axis in 0..2 {
+        for (axis, ground) in ground.into_iter().enumerate() {
             // The cubic from here, as fast as now, to there, as fast as the ground.
-            let (from, to) = (self.velocity[axis] * left_s, ground[axis] * left_s);
+            let (from, to) = (self.velocity[axis] * left_s, ground * left_s);
             let way = self.to[axis] - self.at[axis];
             let (square, cube) = (3.0 * way - 2.0 * from - to, from + to - 2.0 * way);
             self.at[axis] += share * (from + share * (square + share * cube));

@@ -8,8 +8,10 @@
 mod gait;
 mod leg;
 
+use super::gliding::{Glide, Gliding};
 use super::moving::Moving;
 use super::{ControlError, Controller, RobotInfo};
+use crate::parameters::Parameter;
 use crate::state::{RobotState, Teleop};
 use gait::{Gait, LEGS};
 use khz_servo::{PositionCommand, ServoCommand};
@@ -19,8 +21,8 @@ use leg::{JOINTS, Leg, Point};
 const GRAVITY: f64 = 9.81;
 /// Greatest acceleration of the trunk forwards and to the left, m/s², and of turning, rad/s².
 const ACCELERATION: [f64; 3] = [1.5, 1.0, 4.0];
-/// How fast height, roll and pitch follow what is wanted, 1/s.
-const POSTURE_RATE: f64 = 6.0;
+/// Share of its full length to which a leg is stretched at most when it stands.
+pub const LONGEST: f64 = 0.9;
 /// How near to its limit a joint is commanded at most, rad.
 const MARGIN: f64 = 0.01;
 
@@ -57,6 +59,10 @@ section! {
         height_m: f64 = 0.04, "m", 0.0 => 20.0;
         /// Greatest roll and pitch of the trunk, as far as `height_m` allows.
         lean_rad: f64 = 0.2, "rad", 0.0 => 1.0;
+        /// Share of the servos' position gain.
+        kp_scale: f64 = 1.0, "", 0.0 => 1.0;
+        /// Share of the servos' velocity gain.
+        kd_scale: f64 = 1.0, "", 0.0 => 1.0;
     }
 }
 
@@ -65,6 +71,7 @@ section! {
 #[derive(Clone, Debug)]
 pub struct Walk {
     parameters: WalkParameters,
+    live: Gliding<5>,
     legs: [Leg; LEGS],
     /// Of the positions of the joints, rad.
     limits: [[f64; 2]; LEGS * JOINTS],
@@ -74,22 +81,44 @@ pub struct Walk {
     /// Forwards, to the left, turning, as it is walked.
     velocity: [f64; 3],
     /// Height over the usual one, roll and pitch.
-    posture: [Moving; 3],
+    posture: [Glide; 3],
+}
+
+/// What is the same for all legs in a tick.
+struct Stride {
+    /// Height of the hips.
+    stand: Moving,
+    /// How high feet are lifted.
+    lift: Moving,
+    /// How far the robot has stood up.
+    part: Moving,
+    kp_scale: f64,
+    kd_scale: f64,
 }
 
 impl Walk {
     /// See [`WalkParameters`].
     pub fn new(parameters: WalkParameters) -> Self {
         let legs = std::array::from_fn(|leg| Leg::new(&parameters, leg));
+        let length = parameters.thigh_m + parameters.shin_m;
+        // Within these the legs neither stretch fully nor fold up, where their joints would have to be infinitely fast.
+        let live = [
+            ("stand_m", parameters.stand_m, 0.65 * length..=LONGEST * length - parameters.height_m),
+            ("lift_m", parameters.lift_m, 0.0..=0.15 * length),
+            ("step_s", parameters.step_s, 0.35..=0.6),
+            ("kp_scale", parameters.kp_scale, 0.0..=1.0),
+            ("kd_scale", parameters.kd_scale, 0.0..=1.0),
+        ];
         Self {
             parameters,
+            live: Gliding::of(WalkParameters::KEYS, live),
             legs,
             limits: [[f64::NEG_INFINITY, f64::INFINITY]; LEGS * JOINTS],
             from: [0.0; LEGS * JOINTS],
             elapsed_s: 0.0,
             gait: Gait::new(legs.map(|leg| leg.home())),
             velocity: [0.0; 3],
-            posture: [Moving::fixed(0.0); 3],
+            posture: [Glide { value: 0.0, rate: 0.0 }; 3],
         }
     }
 
@@ -121,7 +150,7 @@ impl Walk {
     }
 
     /// Moves on by `dt` seconds.
-    fn advance(&mut self, teleop: &Teleop, dt: f64) {
+    fn advance(&mut self, teleop: &Teleop, step_s: f64, dt: f64) {
         let standing = Teleop { forward: 0.0, left: 0.0, turn: 0.0, ..*teleop };
         let is_fresh = teleop.age_ns <= Teleop::STALE_NS && self.elapsed_s > self.parameters.rise_s;
         let wanted = self.wanted_velocity(if is_fresh { teleop } else { &standing });
@@ -129,49 +158,45 @@ impl Walk {
             let most = ACCELERATION[axis] * dt;
             self.velocity[axis] += (wanted[axis] - self.velocity[axis]).clamp(-most, most);
         }
-        if is_fresh {
-            let wanted = self.wanted_posture(teleop);
-            for (now, wanted) in self.posture.iter_mut().zip(wanted) {
-                *now = eased(*now, wanted, dt);
-            }
-        } else {
-            self.posture = self.posture.map(|now| eased(now, now.at, dt));
+        // Without an input it stays as it is.
+        let wanted = if is_fresh { self.wanted_posture(teleop) } else { self.posture.map(|now| now.value) };
+        for (now, wanted) in self.posture.iter_mut().zip(wanted) {
+            *now = now.towards(wanted, dt);
         }
-        self.gait.advance(self.velocity, self.parameters.step_s, dt);
+        self.gait.advance(self.velocity, step_s, dt);
     }
 
     /// A foot in the trunk's frame.
-    fn foot(&self, leg: usize) -> Point {
-        let [height, ..] = self.posture;
+    fn foot(&self, leg: usize, stride: &Stride) -> Point {
         let [x, y] = self.gait.place(leg);
-        let z = self.gait.lift(leg, self.parameters.step_s) * self.parameters.lift_m
-            - Moving::fixed(self.parameters.stand_m)
-            - height;
-        self.leaned([x, y, z])
+        let height = stride.stand + self.posture[0].into();
+        self.leaned([x, y, self.gait.lift(leg) * stride.lift - height])
     }
 
     /// What is level with the ground, as the leaning trunk sees it.
     fn leaned(&self, [x, y, z]: Point) -> Point {
-        let [_, roll, pitch] = self.posture;
+        let [_, roll, pitch] = self.posture.map(Moving::from);
         let (sin, cos) = pitch.sin_cos();
         let (x, z) = (cos * x - sin * z, sin * x + cos * z);
         let (sin, cos) = roll.sin_cos();
         [x, cos * y + sin * z, cos * z - sin * y]
     }
 
-    fn command(&self, leg: usize, part: Moving) -> [ServoCommand; JOINTS] {
-        let angles = self.legs[leg].angles(self.foot(leg));
-        let weight = self.parameters.mass_kg * GRAVITY * self.gait.load(leg) * part.at;
+    fn command(&self, leg: usize, stride: &Stride) -> [ServoCommand; JOINTS] {
+        let angles = self.legs[leg].angles(self.foot(leg, stride));
+        let weight = self.parameters.mass_kg * GRAVITY * self.gait.load(leg) * stride.part.at;
         let up = self.leaned([0.0, 0.0, weight].map(Moving::fixed)).map(|force| force.at);
         let torques = self.legs[leg].torques(angles.map(|angle| angle.at), up);
         std::array::from_fn(|joint| {
             let index = leg * JOINTS + joint;
             let [low, high] = self.limits[index];
             let target = angles[joint].clamp(low, high);
-            let target = Moving::fixed(self.from[index]).towards(target, part);
+            let target = Moving::fixed(self.from[index]).towards(target, stride.part);
             ServoCommand::Position(PositionCommand {
                 velocity: target.rate,
                 torque: torques[joint],
+                kp_scale: stride.kp_scale,
+                kd_scale: stride.kd_scale,
                 ..PositionCommand::hold(target.at)
             })
         })
@@ -188,12 +213,18 @@ impl Controller for Walk {
         Ok(())
     }
 
+    fn parameters(&self) -> Vec<Parameter> {
+        self.live.parameters()
+    }
+
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         if state.servos.len() != LEGS * JOINTS {
             return Err("walk needs four legs of three servos each: hip, thigh, knee".into());
         }
-        let limits = self.limits;
-        *self = Self { limits, ..Self::new(self.parameters) };
+        self.live.begin();
+        self.gait = Gait::new(self.legs.map(|leg| leg.home()));
+        (self.elapsed_s, self.velocity) = (0.0, [0.0; 3]);
+        self.posture = [Glide { value: 0.0, rate: 0.0 }; 3];
         for (from, servo) in self.from.iter_mut().zip(&state.servos) {
             *from = servo.position;
         }
@@ -202,10 +233,17 @@ impl Controller for Walk {
 
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
         self.elapsed_s += state.dt();
-        self.advance(&state.teleop, state.dt());
-        let part = Moving::step(self.elapsed_s, self.parameters.rise_s);
+        let [stand, lift, step, kp, kd] = self.live.step(state.dt());
+        self.advance(&state.teleop, step.value, state.dt());
+        let stride = Stride {
+            stand: stand.into(),
+            lift: lift.into(),
+            part: Moving::step(self.elapsed_s, self.parameters.rise_s),
+            kp_scale: kp.share(),
+            kd_scale: kd.share(),
+        };
         for (leg, commands) in commands.chunks_exact_mut(JOINTS).enumerate() {
-            commands.copy_from_slice(&self.command(leg, part));
+            commands.copy_from_slice(&self.command(leg, &stride));
         }
         Ok(())
     }
@@ -214,13 +252,6 @@ impl Controller for Walk {
 /// Between -`most` and `most`; what is not a number is 0.
 fn within(asked: f64, most: f64) -> f64 {
     if asked.is_nan() { 0.0 } else { asked.clamp(-most, most) }
-}
-
-/// Moves on towards `wanted` without a jump in velocity and without overshooting it from rest.
-fn eased(now: Moving, wanted: f64, dt: f64) -> Moving {
-    let acceleration = POSTURE_RATE * (POSTURE_RATE * (wanted - now.at) - 2.0 * now.rate);
-    let rate = now.rate + acceleration * dt;
-    Moving::new(now.at + 0.5 * (now.rate + rate) * dt, rate)
 }
 
 #[cfg(test)]
