@@ -3,7 +3,7 @@
 
 use khz_emu::{Trunk, World};
 use khz_link::{Link, LinkError, Received};
-use khz_robot::controller::{ControlError, Controller, RobotInfo, Walk};
+use khz_robot::controller::{ControlError, Controller, Walk};
 use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_robot::state::{RobotState, Teleop};
 use khz_robot::supervisor::{Cause, Phase};
@@ -65,10 +65,6 @@ struct Driven<F> {
 }
 
 impl<F: FnMut(f64) -> Teleop + Send> Controller for Driven<F> {
-    fn prepare(&mut self, robot: &RobotInfo) -> Result<(), ControlError> {
-        self.walk.prepare(robot)
-    }
-
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         self.walk.start(state)
     }
@@ -112,8 +108,7 @@ fn walk(seconds: f64, operator: impl FnMut(f64) -> Teleop + Send + 'static) -> W
     let khz_robot::config::ControllerConfig::Walk(parameters) = config.controller else { panic!() };
     let place = Arc::new(Mutex::new(Place { t: 0.0, trunk: Trunk::UPRIGHT, touches: false }));
     let link = Watched { world: config.emulate().unwrap(), place: Arc::clone(&place) };
-    let mut driven = Driven { walk: Walk::new(parameters), state: assemble::state(&config), operator };
-    driven.prepare(&RobotInfo::of(&config)).unwrap();
+    let driven = Driven { walk: Walk::new(parameters), state: assemble::state(&config), operator };
     let mut machine = assemble::machine_on(&config, Box::new(driven), Box::new(link));
     let mut path = Path { place, places: Vec::new() };
     let mut stats = RunStats::new();

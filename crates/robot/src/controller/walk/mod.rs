@@ -10,7 +10,7 @@ mod leg;
 
 use super::gliding::{Glide, Gliding};
 use super::moving::Moving;
-use super::{ControlError, Controller, RobotInfo};
+use super::{ControlError, Controller};
 use crate::parameters::Parameter;
 use crate::state::{RobotState, Teleop};
 use gait::{Gait, LEGS};
@@ -23,8 +23,6 @@ const GRAVITY: f64 = 9.81;
 const ACCELERATION: [f64; 3] = [1.5, 1.0, 4.0];
 /// Share of its full length to which a leg is stretched at most when it stands.
 pub const LONGEST: f64 = 0.9;
-/// How near to its limit a joint is commanded at most, rad.
-const MARGIN: f64 = 0.01;
 
 section! {
     /// `[controller]` with `name = "walk"`: a quadruped of twelve servos that stands up, and walks as `[teleop]` says. Sizes as in
@@ -73,8 +71,6 @@ pub struct Walk {
     parameters: WalkParameters,
     live: Gliding<5>,
     legs: [Leg; LEGS],
-    /// Of the positions of the joints, rad.
-    limits: [[f64; 2]; LEGS * JOINTS],
     from: [f64; LEGS * JOINTS],
     elapsed_s: f64,
     gait: Gait,
@@ -113,7 +109,6 @@ impl Walk {
             parameters,
             live: Gliding::of(WalkParameters::KEYS, live),
             legs,
-            limits: [[f64::NEG_INFINITY, f64::INFINITY]; LEGS * JOINTS],
             from: [0.0; LEGS * JOINTS],
             elapsed_s: 0.0,
             gait: Gait::new(legs.map(|leg| leg.home())),
@@ -188,10 +183,8 @@ impl Walk {
         let up = self.leaned([0.0, 0.0, weight].map(Moving::fixed)).map(|force| force.at);
         let torques = self.legs[leg].torques(angles.map(|angle| angle.at), up);
         std::array::from_fn(|joint| {
-            let index = leg * JOINTS + joint;
-            let [low, high] = self.limits[index];
-            let target = angles[joint].clamp(low, high);
-            let target = Moving::fixed(self.from[index]).towards(target, stride.part);
+            let from = Moving::fixed(self.from[leg * JOINTS + joint]);
+            let target = from.towards(angles[joint], stride.part);
             ServoCommand::Position(PositionCommand {
                 velocity: target.rate,
                 torque: torques[joint],
@@ -204,15 +197,6 @@ impl Walk {
 }
 
 impl Controller for Walk {
-    fn prepare(&mut self, robot: &RobotInfo) -> Result<(), ControlError> {
-        for (limits, joint) in self.limits.iter_mut().zip(&robot.joints) {
-            if let Some([low, high]) = joint.limits.position {
-                *limits = [low + MARGIN, (high - MARGIN).max(low + MARGIN)];
-            }
-        }
-        Ok(())
-    }
-
     fn parameters(&self) -> Vec<Parameter> {
         self.live.parameters()
     }
