@@ -21,9 +21,8 @@ pub(super) const PLOTJUGGLER: &str = "plotjuggler";
 /// The largest datagram within this computer, and to another.
 const MOST: usize = 65_000;
 const MOST_ELSEWHERE: usize = 1400;
-/// Time between two datagrams.
-const SLOT_NS: i64 = 20_000_000;
-const SLOTS_PER_S: i64 = 1_000_000_000 / SLOT_NS;
+/// Time between two datagrams: with one that may be late and is made up for there are no more than 50 in any second.
+const SLOT_NS: i64 = 20_500_000;
 /// For how long rates and sizes are measured, the first time and later.
 const FIRST_WINDOW_NS: i64 = 100_000_000;
 const WINDOW_NS: i64 = 1_000_000_000;
@@ -41,8 +40,11 @@ pub(super) struct Plot {
     waiting_bytes: usize,
     /// Of records that come often, every n-th sample is sent.
     every: u64,
+    /// Start and length of the window in which rates are measured.
     window_ns: Option<(i64, i64)>,
+    /// When a datagram could last be sent, and how often that was in the window.
     slot_ns: Option<i64>,
+    slots: u64,
     /// Samples in datagrams that the network did not take.
     lost: u64,
     error: Option<io::Error>,
@@ -61,6 +63,7 @@ struct Record {
 }
 
 struct Object {
+    record: usize,
     text: String,
     /// Its sample has no object after this one.
     is_last: bool,
@@ -88,6 +91,7 @@ impl Plot {
             every: 1,
             window_ns: None,
             slot_ns: None,
+            slots: 0,
             lost: 0,
             error: None,
         }
@@ -115,7 +119,11 @@ impl Plot {
         self.waiting_bytes += bytes;
         let last = objects.len().saturating_sub(1);
         let objects = objects.into_iter().enumerate();
-        self.waiting.extend(objects.map(|(number, text)| Object { text, is_last: number == last }));
+        self.waiting.extend(objects.map(|(number, text)| Object {
+            record: index,
+            text,
+            is_last: number == last,
+        }));
         Ok(())
     }
 
@@ -127,8 +135,12 @@ impl Plot {
         if took_ns < long_ns {
             return;
         }
+        let was_learning = self.is_learning();
         self.window_ns = Some((now_ns, WINDOW_NS));
-        let slots = (took_ns / SLOT_NS) as u64;
+        // A busy computer comes to sending less often than it might; that matters if too much waits.
+        let (sent, is_behind) =
+            (std::mem::take(&mut self.slots), 2 * self.waiting_bytes > WAITING * self.most && !was_learning);
+        let slots = if is_behind { sent } else { (took_ns / SLOT_NS) as u64 };
         let (mut often, mut rare) = (0, 0);
         for record in &mut self.records {
             record.is_frequent |= record.samples > slots;
@@ -139,6 +151,16 @@ impl Plot {
         // A tenth is left for brackets and for objects that do not fill a datagram.
         let room = (slots * self.most as u64 * 9 / 10).saturating_sub(rare).max(1);
         self.every = self.every.max(often.div_ceil(room));
+        if was_learning && self.every > 1 {
+            self.catch_up();
+        }
+    }
+
+    /// Leaves out what has come together of frequent records before rates were known.
+    fn catch_up(&mut self) {
+        let records = &self.records;
+        self.waiting.retain(|object| !records[object.record].is_frequent);
+        self.waiting_bytes = self.waiting.iter().map(|object| object.text.len()).sum();
     }
 
     /// Sends as much as a datagram holds.
@@ -200,11 +222,13 @@ impl Sink for Plot {
     }
 
     fn turn(&mut self, now_ns: i64) -> SinkResult {
-        self.choose(now_ns);
-        if now_ns - *self.slot_ns.get_or_insert(now_ns - SLOT_NS) >= SLOT_NS {
-            self.slot_ns = Some(now_ns);
+        let slot_ns = *self.slot_ns.get_or_insert(now_ns - SLOT_NS);
+        if now_ns - slot_ns >= SLOT_NS {
+            self.slot_ns = Some((slot_ns + SLOT_NS).max(now_ns - SLOT_NS));
+            self.slots += 1;
             self.send();
         }
+        self.choose(now_ns);
         self.error.take().map_or(Ok(()), |error| Err(error.into()))
     }
 
@@ -223,7 +247,7 @@ impl Sink for Plot {
     fn note(&self) -> Option<String> {
         let (every, most) = (self.every, self.most);
         (every > 1).then(|| {
-            format!("sent 1 of {every} samples of each record: it takes {SLOTS_PER_S} datagrams of {most} bytes a second")
+            format!("sent 1 of {every} samples: PlotJuggler is sent no more than 50 datagrams of {most} bytes a second")
         })
     }
 }
