@@ -205,7 +205,7 @@ impl Observer for People {
         }
         self.changes += tick.machine.changes().len();
         self.inputs += usize::from(tick.machine.input().is_some());
-        if tick.number % 10 == 0 && tick.number < 3000 {
+        if tick.number.is_multiple_of(10) {
             let share = (tick.number % 100) as f64 / 100.0;
             self.live
                 .set_all("people", &[("kp_scale", 1.0 - share / 4.0), ("lift_m", share / 50.0)])
