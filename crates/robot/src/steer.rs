@@ -69,7 +69,7 @@ struct Shared {
     heartbeat: Heartbeat,
     /// The mutex is between those who steer; the loop does not know it.
     inputs: Mutex<(Writer<Input>, Input)>,
-    counts: [AtomicU64; 3],
+    counts: [AtomicU64; 4],
 }
 
 /// What became of the inputs.
@@ -81,18 +81,21 @@ pub struct InputCounts {
     pub stale: u64,
     /// Dropped: not an input.
     pub invalid: u64,
+    /// Dropped: somebody else was steering.
+    pub others: u64,
 }
 
 const TAKEN: usize = 0;
 const STALE: usize = 1;
 const INVALID: usize = 2;
+const OTHERS: usize = 3;
 
 impl Steering {
     /// Both ends. Every fresh input is a heartbeat.
     pub fn new(limits: &TeleopConfig, heartbeat: Heartbeat) -> (Wheel, Self) {
         let none = Input { wanted: Teleop::NONE, decided_ns: i64::MIN, by: Source::new(), number: 0 };
         let (writer, inputs) = newest(&none);
-        let counts = [const { AtomicU64::new(0) }; 3];
+        let counts = [const { AtomicU64::new(0) }; 4];
         let inputs_in = Mutex::new((writer, none));
         let shared = Shared { limits: limits.clone(), heartbeat, inputs: inputs_in, counts };
         (Wheel { inputs, seen: 0, news: None }, Self(Arc::new(shared)))
@@ -107,6 +110,11 @@ impl Steering {
         }
         let mut inputs = self.0.inputs.lock().unwrap_or_else(PoisonError::into_inner);
         let (writer, newest) = &mut *inputs;
+        // One at a time: two sticks would throw the robot to and fro. Whoever steers has it until his input is stale.
+        let is_held = newest.number > 0 && now_ns - newest.decided_ns <= Teleop::STALE_NS;
+        if is_held && by != newest.by {
+            return self.count(OTHERS);
+        }
         if decided_ns < newest.decided_ns {
             return self.count(STALE);
         }
@@ -127,8 +135,9 @@ impl Steering {
 
     /// What became of the inputs so far.
     pub fn counts(&self) -> InputCounts {
-        let [taken, stale, invalid] = self.0.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
-        InputCounts { taken, stale, invalid }
+        let counts = self.0.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let [taken, stale, invalid, others] = counts;
+        InputCounts { taken, stale, invalid, others }
     }
 
     /// Counts it; returns whether it was taken.
@@ -223,12 +232,24 @@ mod tests {
         assert!(!steering.steer_by(&input, 0, 301 * MS, source("late")));
         assert!(!steering.steer_by(&input, 302 * MS, 301 * MS, source("from the future")));
         assert_eq!(steering.0.heartbeat.age_ns(301 * MS), i64::MAX);
-        assert!(steering.steer_by(&input, 300 * MS, 301 * MS, source("in time")));
-        assert!(!steering.steer_by(&input, 200 * MS, 301 * MS, source("overtaken")));
+        assert!(steering.steer_by(&input, 300 * MS, 301 * MS, source("ours")));
+        assert!(!steering.steer_by(&input, 200 * MS, 301 * MS, source("ours")));
         assert_eq!(steering.0.heartbeat.age_ns(301 * MS), MS);
         wheel.look(301 * MS);
-        assert_eq!(wheel.news().map(|news| news.by.as_str()), Some("in time"));
-        assert_eq!(steering.counts(), InputCounts { taken: 1, stale: 3, invalid: 0 });
+        assert_eq!(wheel.news().map(|news| news.by.as_str()), Some("ours"));
+        assert_eq!(steering.counts(), InputCounts { taken: 1, stale: 3, ..InputCounts::default() });
+    }
+
+    #[test]
+    fn a_second_stick_waits_until_the_first_is_let_go() {
+        let (mut wheel, steering) = both();
+        let forward = |speed: f64, at_ms: i64, by| {
+            steering.steer_by(&json!({ "forward": speed }), at_ms * MS, at_ms * MS, source(by))
+        };
+        assert!(forward(0.2, 0, "first") && !forward(-0.2, 10, "second") && forward(0.2, 50, "first"));
+        assert_eq!(wheel.look(50 * MS).forward, 0.2);
+        assert!(!forward(-0.2, 350, "second") && forward(-0.2, 351, "second"));
+        assert_eq!((wheel.look(351 * MS).forward, steering.counts().others), (-0.2, 2));
     }
 
     #[test]

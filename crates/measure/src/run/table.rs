@@ -163,6 +163,7 @@ fn unheard(LiveSummary { view, teleop }: &LiveSummary) -> Option<String> {
         (view.replies_lost, "replies lost"),
         (teleop.stale, "inputs too old"),
         (teleop.invalid, "inputs invalid"),
+        (teleop.others, "inputs beside those of whoever steered"),
     ];
     let told: Vec<_> = counts
         .iter()
