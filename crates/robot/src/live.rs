@@ -19,6 +19,8 @@ use std::thread::{self, JoinHandle};
 
 /// The longest request.
 const MOST: usize = 4096;
+/// Every request to stop contains this.
+const STOP: &[u8] = b"\"stop\"";
 /// Requests that are looked at within a second.
 const PER_SECOND: u32 = 1000;
 /// How long the thread waits at most while a reply is due, ns.
@@ -128,6 +130,8 @@ impl Drop for Channel {
 /// A reply that is due.
 enum Due {
     Change(Receipt),
+    /// Asked to stop: answered when a tick has obeyed.
+    Stopping,
     /// Asked to arm, at this time.
     Arming(i64),
 }
@@ -180,7 +184,9 @@ impl Desk {
     }
 
     fn hear(&mut self, bytes: &[u8], now_ns: i64) {
-        let request = if self.is_within_rate(now_ns) && bytes.len() <= MOST {
+        // A request to stop is always looked at, however many others there are.
+        let is_due = self.is_within_rate(now_ns) || bytes.windows(STOP.len()).any(|word| word == STOP);
+        let request = if is_due && bytes.len() <= MOST {
             serde_json::from_slice::<Map<String, Value>>(bytes).ok()
         } else {
             None
@@ -195,9 +201,8 @@ impl Desk {
         }
         let id = request.get("id").cloned().unwrap_or_default();
         match self.act(&request, now_ns) {
-            Ok(Some(due)) if self.due.len() < DUE => self.due.push((id, due)),
-            Ok(Some(_)) => self.counts.replies_lost += 1,
-            Ok(None) => self.done(&id, self.wiring.console.seen().0),
+            Ok(due) if self.due.len() < DUE => self.due.push((id, due)),
+            Ok(_) => self.counts.replies_lost += 1,
             Err(error) => self.refuse(&id, &error),
         }
     }
@@ -219,18 +224,18 @@ impl Desk {
         steering.steer_by(input, now_ns.saturating_sub(age_ns), now_ns, source(by(request)));
     }
 
-    fn act(&self, request: &Map<String, Value>, now_ns: i64) -> Result<Option<Due>, ParameterError> {
+    fn act(&self, request: &Map<String, Value>, now_ns: i64) -> Result<Due, ParameterError> {
         if let Some(changes) = request.get("set").and_then(Value::as_object) {
-            return Ok(Some(Due::Change(self.set(by(request), changes)?)));
+            return Ok(Due::Change(self.set(by(request), changes)?));
         }
         match request.get("do").and_then(Value::as_str) {
             Some("stop") => {
                 self.wiring.stop.store(true, Ordering::Relaxed);
-                Ok(None)
+                Ok(Due::Stopping)
             }
             Some("arm") => {
                 self.wiring.console.arm()?;
-                Ok(Some(Due::Arming(now_ns)))
+                Ok(Due::Arming(now_ns))
             }
             _ => {
                 Err(ParameterError("a request has `set`, `do` (\"stop\" or \"arm\") or `teleop`".to_owned()))
@@ -277,6 +282,10 @@ impl Due {
     fn fate(&self, console: &Console, now_ns: i64) -> Result<Option<u64>, ParameterError> {
         match self {
             Self::Change(receipt) => receipt.tick(),
+            Self::Stopping => match console.seen() {
+                (_, Phase::Init | Phase::Idle | Phase::Armed | Phase::Active) => Ok(None),
+                (tick, Phase::Damping | Phase::Stopped | Phase::Fault) => Ok(Some(tick)),
+            },
             Self::Arming(since_ns) => match console.seen() {
                 (_, Phase::Idle) if now_ns - since_ns < ARMING_NS => Ok(None),
                 (tick, Phase::Armed | Phase::Active) => Ok(Some(tick)),

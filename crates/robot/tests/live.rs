@@ -300,3 +300,19 @@ fn json_of(value: &khz_tlog::Value<'_>) -> Value {
     };
     fields.iter().filter_map(|field| Some(((*field).to_owned(), json(value.at(field)?)))).collect()
 }
+
+#[test]
+fn a_stop_is_obeyed_whatever_floods_the_robot_and_answered_by_the_tick_that_obeyed() {
+    let (viewer, of_robot) = Viewer::pair();
+    let launch = start(&robot(""), Some(of_robot));
+    until(|| launch.console().seen().1 == Phase::Active);
+    let stick = json!({ "by": "page", "teleop": { "forward": 0.3 }, "age_ms": 9e9 }).to_string();
+    for _ in 0..3000 {
+        send(&viewer.0, stick.as_bytes(), SendFlags::empty()).unwrap();
+    }
+    let tick = viewer.answer(1, json!({ "do": "stop" }))["tick"].as_u64().unwrap();
+    let landed = launch.land().unwrap();
+    let stopped = landed.outcome.stats.transitions.iter().find(|change| change.cause == Cause::OperatorStop);
+    assert!(landed.live.view.dropped > 0, "it was no flood");
+    assert!(stopped.is_some_and(|change| change.tick <= tick), "{stopped:?} {tick}");
+}
