@@ -14,6 +14,8 @@ use tungstenite::{Error, Message, WebSocket};
 pub(crate) const MAX_MESSAGE: usize = 64 << 10;
 /// How many bytes are handed to the system at once.
 const BATCH: usize = 256 << 10;
+/// How many bytes of answers may wait for a client that the system takes nothing for.
+const MAX_UNSENT: usize = 1 << 20;
 /// How many messages of a client are read before it is its turn to be sent something, and how long it then waits: some
 /// thousand in a second.
 const MAX_HEARD: usize = 64;
@@ -76,7 +78,7 @@ pub(crate) fn converse(
         .max_write_buffer_size(64 << 20);
     let socket = WebSocket::from_partially_read(stream, behind, Role::Server, Some(config));
     let now = Instant::now();
-    let mut line = Line { socket, is_blocked: false, heard: now, pinged: now, sent: None };
+    let mut line = Line { socket, is_blocked: false, unsent: 0, heard: now, pinged: now, sent: None };
     line.say(speaker.begin(hub))?;
     let mut messages = Vec::new();
     while !peer.is_over() {
@@ -84,7 +86,7 @@ pub(crate) fn converse(
         if !line.is_blocked {
             line.send(peer, speaker.as_mut(), hub, &mut messages)?;
         }
-        if !line.is_blocked {
+        if line.listens() {
             line.hear(speaker.as_mut(), hub)?;
         }
         line.check()?;
@@ -96,8 +98,10 @@ pub(crate) fn converse(
 
 struct Line {
     socket: WebSocket<TcpStream>,
-    /// The system takes no more: nothing is sent or read until it does.
+    /// The system takes no more: nothing but answers is sent until it does.
     is_blocked: bool,
+    /// Bytes of answers that wait since then.
+    unsent: usize,
     heard: Instant,
     pinged: Instant,
     /// When messages were sent last.
@@ -105,8 +109,20 @@ struct Line {
 }
 
 impl Line {
+    /// What a client asks is heard although it reads slowly: it may be Stop. Only one that reads nothing of what it is
+    /// answered is not heard any more.
+    fn listens(&self) -> bool {
+        !self.is_blocked || self.unsent < MAX_UNSENT
+    }
+
     fn say(&mut self, replies: Vec<Reply>) -> Result<(), Error> {
         for reply in replies {
+            if self.is_blocked {
+                self.unsent += match &reply {
+                    Reply::Text(text) => text.len(),
+                    Reply::Binary(bytes) => bytes.len(),
+                };
+            }
             self.write(match reply {
                 Reply::Text(text) => Message::text(text),
                 Reply::Binary(bytes) => Message::binary(bytes),
@@ -159,7 +175,7 @@ impl Line {
                 _ => Vec::new(),
             };
             self.say(replies)?;
-            if self.is_blocked {
+            if !self.listens() {
                 return Ok(());
             }
         }
@@ -182,7 +198,11 @@ impl Line {
     /// Waits for the client, for something new for it, or a second.
     fn wait(&mut self, peer: &Peer) -> Result<(), Error> {
         let rest = self.rest();
-        let side = if self.is_blocked { PollFlags::OUT } else { PollFlags::IN };
+        let side = match (self.is_blocked, self.listens()) {
+            (false, _) => PollFlags::IN,
+            (true, true) => PollFlags::IN | PollFlags::OUT,
+            (true, false) => PollFlags::OUT,
+        };
         let bell = peer.bell();
         let mut fds = [PollFd::new(self.socket.get_ref(), side), PollFd::new(&bell, PollFlags::IN)];
         // Who rests or cannot be sent anything is not woken by what is new.
@@ -194,7 +214,7 @@ impl Line {
             Err(error) => return Err(Error::Io(error.into())),
         }
         if self.is_blocked && fds[0].revents().intersects(PollFlags::OUT | PollFlags::ERR | PollFlags::HUP) {
-            self.is_blocked = false;
+            (self.is_blocked, self.unsent) = (false, 0);
             self.flush()?;
         }
         Ok(())

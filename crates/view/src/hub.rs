@@ -153,7 +153,9 @@ impl Hub {
     pub fn ask(&self, client: &Arc<Peer>, ask: &Ask) -> Result<u64, String> {
         let mut state = self.state();
         let robot = state.robot()?;
-        if state.pending.values().filter(|pending| pending.client.id == client.id).count() >= MAX_PENDING {
+        let waiting = state.pending.values().filter(|pending| pending.client.id == client.id).count();
+        // Whatever waits, the robot is stopped.
+        if waiting >= MAX_PENDING && *ask != Ask::Stop {
             return Err(format!("{MAX_PENDING} requests wait for an answer already"));
         }
         let id = self.next_request.fetch_add(1, Ordering::Relaxed);
@@ -169,6 +171,9 @@ impl Hub {
     /// Why it does not reach the robot.
     pub fn steer(&self, client: &Peer, teleop: &Teleop, now_us: u64) -> Result<(), String> {
         let age_us = self.now_us().checked_sub(now_us).ok_or("the input is from the future")?;
+        if !client.may_steer(self.now_us()) {
+            return Err("too many inputs within a second".to_owned());
+        }
         let robot = self.state().robot()?;
         robot.send(&teleop.json(&client.by, age_us as f64 / 1000.0))
     }

@@ -53,7 +53,12 @@ pub struct Peer {
     inbox: Mutex<Inbox>,
     bell: OwnedFd,
     is_over: AtomicBool,
+    /// The second of the last input of its stick, and how many it sent in that second.
+    steered: Mutex<(u64, u32)>,
 }
+
+/// Inputs of a stick that count within a second; one every 50 ms is usual.
+const STEERS: u32 = 200;
 
 #[derive(Debug, Default)]
 struct Inbox {
@@ -68,7 +73,19 @@ impl Peer {
     /// When the system has no file descriptor left.
     pub fn new(id: u64, by: String) -> std::io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { id, by, inbox: Mutex::default(), bell, is_over: AtomicBool::new(false) })
+        let (inbox, steered) = (Mutex::default(), Mutex::default());
+        Ok(Self { id, by, inbox, bell, is_over: AtomicBool::new(false), steered })
+    }
+
+    /// Whether another input of its stick may be passed on: a flood of them must not keep others' requests from the robot.
+    pub(crate) fn may_steer(&self, now_us: u64) -> bool {
+        let mut steered = self.steered.lock().unwrap_or_else(PoisonError::into_inner);
+        let second = now_us / 1_000_000;
+        if steered.0 != second {
+            *steered = (second, 0);
+        }
+        steered.1 += 1;
+        steered.1 <= STEERS
     }
 
     /// Adds a message; the oldest of the channel with most of the room leave if there is too little.
