@@ -7,11 +7,11 @@ use crate::foxglove::Foxglove;
 use crate::http::{self, ASK, MAX_HEAD, PAGE, Request, Status};
 use crate::hub::Hub;
 use crate::page::{self, PageClient};
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -37,13 +37,35 @@ pub struct Server {
 struct Shared {
     access: Access,
     hub: Arc<Hub>,
-    new: AtomicUsize,
+    /// Connections that have not said yet what they want, the oldest first.
+    new: Mutex<VecDeque<(u64, TcpStream)>>,
     is_over: AtomicBool,
     /// Why somebody was refused: what has been reported.
     reported: Mutex<HashSet<String>>,
 }
 
 impl Shared {
+    /// Notes a new connection. If there are too many, the oldest is ended: whoever says nothing must not keep others out.
+    fn welcome(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
+        let mut new = self.new();
+        new.push_back((number, stream.try_clone()?));
+        if new.len() > MAX_NEW
+            && let Some((_, oldest)) = new.pop_front()
+        {
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+        Ok(())
+    }
+
+    /// It has said what it wants, or has left.
+    fn admitted(&self, number: u64) {
+        self.new().retain(|(new, _)| *new != number);
+    }
+
+    fn new(&self) -> MutexGuard<'_, VecDeque<(u64, TcpStream)>> {
+        self.new.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn report(&self, status: &Status) {
         let Status::Forbidden(why) = status else { return };
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,7 +89,7 @@ impl Server {
             _ => TcpListener::bind(at)?,
         };
         let at = listener.local_addr()?;
-        let (new, is_over, reported) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::default());
+        let (new, is_over, reported) = (Mutex::default(), AtomicBool::new(false), Mutex::default());
         Ok(Self { listener, at, shared: Arc::new(Shared { access, hub, new, is_over, reported }) })
     }
 
@@ -124,6 +146,7 @@ impl Drop for Serving {
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    let mut number = 0;
     for stream in listener.incoming() {
         if shared.is_over.load(Ordering::Relaxed) {
             return;
@@ -133,20 +156,18 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };
-        if shared.new.fetch_add(1, Ordering::Relaxed) >= MAX_NEW {
-            shared.new.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
+        number += 1;
+        let Ok(()) = shared.welcome(number, &stream) else { continue };
         let of_thread = shared.clone();
         let serve = move || {
             let admitted = admit(&stream, &of_thread);
-            of_thread.new.fetch_sub(1, Ordering::Relaxed);
+            of_thread.admitted(number);
             if let Some((request, behind)) = admitted {
                 upgrade(stream, &request, behind, &of_thread);
             }
         };
         if std::thread::Builder::new().name("khz-view-client".into()).spawn(serve).is_err() {
-            shared.new.fetch_sub(1, Ordering::Relaxed);
+            shared.admitted(number);
         }
     }
 }

@@ -631,3 +631,26 @@ fn what_a_robot_sends_wrongly_is_counted() {
     let counts = bench.hub.counts();
     assert_eq!((counts.refused, counts.unknown, counts.unfit, counts.lost), (5, 1, 1, 5));
 }
+
+#[test]
+fn a_stop_is_passed_on_though_the_robot_owes_many_answers() {
+    let mut bench = Bench::new();
+    let mut client = bench.foxglove();
+    for _ in 0..100 {
+        let set = json!({ "op": "setParameters", "parameters": [{ "name": "kp", "value": 0.5 }] });
+        client.socket.send(Message::text(set.to_string())).unwrap();
+    }
+    let mut stop = vec![2, 1, 0, 0, 0, 9, 0, 0, 0];
+    stop.extend(4_u32.to_le_bytes());
+    stop.extend(b"json");
+    client.socket.send(Message::binary(stop)).unwrap();
+    while bench.robot.asked()["do"] != "stop" {}
+}
+
+#[test]
+fn connections_that_say_nothing_keep_nobody_out() {
+    let bench = Bench::new();
+    let silent: Vec<_> = (0..100).map(|_| std::net::TcpStream::connect(bench.at).unwrap()).collect();
+    bench.foxglove();
+    drop(silent);
+}
