@@ -734,7 +734,7 @@
       drive.hands.clear();
       drive.keys?.clear();
       drive.padsUp?.();
-      if (held) for (drive.zeros = ZEROS; drive.zeros > 0;) drive.send();
+      if (held) for (drive.zeros = ZEROS; news && drive.zeros > 0;) drive.send();
       drive.show();
     },
     teleop() {
@@ -835,6 +835,8 @@
     if (drive.keys.size) drive.hold("keys", value); else drive.letGo("keys");
   };
   addEventListener("keydown", (event) => {
+    // While one of these is down, some systems do not say that another key went up.
+    if (["Meta", "Control", "Alt"].includes(event.key)) drive.release();
     if (!(event.code in KEYS) || !drive.available || isTyping(event.target) || event.ctrlKey || event.altKey || event.metaKey) return;
     event.preventDefault();
     if (!event.repeat) { drive.keys.add(event.code); keysChanged(); }
