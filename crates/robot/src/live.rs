@@ -11,6 +11,7 @@ use crate::waited::{PATIENCE_NS, Waited, wait};
 use khz_rt::now_ns;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde_json::{Map, Value, json};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -140,6 +141,8 @@ struct Desk {
     socket: OwnedFd,
     wiring: Wiring,
     due: Vec<(Value, Due)>,
+    /// Replies for which the socket had no room between the samples yet.
+    unsent: VecDeque<String>,
     waited: Waited,
     /// Begin of the second, and how many requests came in it.
     second: (i64, u32),
@@ -148,20 +151,22 @@ struct Desk {
 
 impl Desk {
     fn new(socket: OwnedFd, wiring: Wiring) -> Self {
-        let (due, waited) = (Vec::new(), Waited::new());
-        Self { socket, wiring, due, waited, second: (i64::MIN, 0), counts: LiveCounts::default() }
+        let (due, unsent, waited) = (Vec::new(), VecDeque::new(), Waited::new());
+        Self { socket, wiring, due, unsent, waited, second: (i64::MIN, 0), counts: LiveCounts::default() }
     }
 
     /// Until it is over or the viewer is gone.
     fn serve(mut self, over: &AtomicBool) -> LiveCounts {
         while !over.load(Ordering::Relaxed) {
-            wait(&self.socket, if self.due.is_empty() { PATIENCE_NS } else { SOON_NS });
+            let is_idle = self.due.is_empty() && self.unsent.is_empty();
+            wait(&self.socket, if is_idle { PATIENCE_NS } else { SOON_NS });
             if !self.look(now_ns()) {
                 break;
             }
             self.settle(now_ns());
         }
         self.settle(now_ns());
+        self.counts.replies_lost += self.unsent.len() as u64;
         self.counts
     }
 
@@ -253,6 +258,7 @@ impl Desk {
 
     /// Sends the replies whose time has come.
     fn settle(&mut self, now_ns: i64) {
+        self.send();
         for (id, due) in std::mem::take(&mut self.due) {
             match due.fate(&self.wiring.console, now_ns) {
                 Ok(Some(tick)) => self.done(&id, tick),
@@ -271,9 +277,23 @@ impl Desk {
     }
 
     fn reply(&mut self, reply: &Value) {
-        let sent =
-            send(&self.socket, reply.to_string().as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
-        self.counts.replies_lost += u64::from(sent.is_err());
+        if self.unsent.len() == DUE {
+            self.counts.replies_lost += 1;
+            return;
+        }
+        self.unsent.push_back(reply.to_string());
+        self.send();
+    }
+
+    /// Sends replies, as far as there is room.
+    fn send(&mut self) {
+        while let Some(reply) = self.unsent.front() {
+            match send(&self.socket, reply.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Err(rustix::io::Errno::AGAIN) => return,
+                sent => self.counts.replies_lost += u64::from(sent.is_err()),
+            }
+            self.unsent.pop_front();
+        }
     }
 }
 

@@ -107,6 +107,21 @@ fn a_viewer_changes_parameters_together_and_is_told_the_tick_or_why_not() {
     assert!(landed.recording.unwrap().paths.is_empty(), "no log was wanted");
 }
 
+/// The viewer of a busy computer was never told that its stop was done.
+#[test]
+fn a_reply_waits_for_room_between_the_samples() {
+    let (viewer, live) = Viewer::pair();
+    let beside = live.try_clone().unwrap();
+    let launch = start(&robot(""), Some(live));
+    while send(&beside, b"KLOG, and no more", SendFlags::DONTWAIT).is_ok() {}
+    viewer.ask(&json!({"id": 1, "by": "test", "set": {"kp_scale": 0.4}}));
+    until(|| launch.parameters().get("kp_scale") == Ok(0.4));
+    let replies = std::iter::repeat_with(|| viewer.receive()).filter(|bytes| bytes.first() == Some(&b'{'));
+    let reply: Value = serde_json::from_slice(&replies.take(1).collect::<Vec<_>>()[0]).unwrap();
+    assert_eq!(reply["done"], true, "{reply}");
+    assert_eq!(land(launch).live.view.replies_lost, 0);
+}
+
 #[test]
 fn what_is_no_request_is_dropped_and_counted() {
     let (viewer, live) = Viewer::pair();
