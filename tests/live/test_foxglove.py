@@ -28,7 +28,7 @@ def of(kind: str, all_lines: list[Line]) -> list[Line]:
 def exported(khz: str, log: pathlib.Path) -> dict[tuple[str, int], bytes]:
     """The messages of the log's export, by topic and time."""
     mcap = log.with_suffix(".mcap")
-    subprocess.run([khz, "log", "export", log, "--round-integers", "-o", mcap], check=True)
+    subprocess.run([khz, "log", "export", log, "-o", mcap], check=True)
     with mcap.open("rb") as file:
         messages = make_reader(file).iter_messages()
         return {(channel.topic, message.log_time): message.data for _, channel, message in messages}
