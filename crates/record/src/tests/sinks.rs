@@ -298,7 +298,7 @@ fn the_sample_of_a_record_with_only_one_is_sent_again_for_late_receivers() {
     let of_robot = (0, 5000, vec![1, 2, 3, 4]);
     assert_eq!(samples(6 * MS).len(), 3);
     assert_eq!(samples(5000 * MS), []);
-    assert_eq!(samples(10_006 * MS), [of_robot.clone()]);
+    assert_eq!(samples(10_006 * MS), std::slice::from_ref(&of_robot));
     assert_eq!(samples(11_000 * MS), []);
     assert_eq!(samples(20_006 * MS), [of_robot]);
 }
