@@ -358,7 +358,7 @@ impl<'a> Cdr<'a, '_> {
             }
             Type::String => self.text()?,
             Type::Enum { of, .. } => {
-                let integers = std::mem::take(&mut self.integers);
+                let integers = std::mem::replace(&mut self.integers, Integers::Exact);
                 self.item(of)?;
                 self.integers = integers;
             }
@@ -491,6 +491,17 @@ mod tests {
         ]);
         let expected = "float32[3] rate  # [rad/s]\nuint64 MODE_ON=1\nuint64 mode  # [1]\nbool bad\nbool bracket\nbool line\n";
         assert_eq!(definition("Imu", &ty), expected);
+    }
+
+    /// Enums were written as float64 once rounding was the default, under a definition that says `uint64`.
+    #[test]
+    fn an_enum_stays_the_integer_its_definition_says() {
+        let ty = Type::object([("mode", Type::enumeration([(200, "on")])), ("n", Type::VarUint)]);
+        let text = Messages::default().declare("m", &ty, Integers::Rounded).1;
+        assert_eq!(text, "uint64 MODE_ON=200\nuint64 mode\nfloat64 n\n");
+        let mut out = Vec::new();
+        encode(&ty, &[200, 1, 7], Integers::Rounded, &mut out).unwrap();
+        assert_eq!(out[4..], [200u64.to_le_bytes(), 7f64.to_le_bytes()].concat());
     }
 
     /// PlotJuggler stops at an integer that no float64 holds exactly.
