@@ -47,7 +47,7 @@ struct Shared {
 impl Shared {
     /// Notes a new connection. If there are too many, the oldest is ended: whoever says nothing must not keep others out.
     fn welcome(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
-        let mut new = self.new();
+        let mut new = self.newcomers();
         new.push_back((number, stream.try_clone()?));
         if new.len() > MAX_NEW
             && let Some((_, oldest)) = new.pop_front()
@@ -59,10 +59,10 @@ impl Shared {
 
     /// It has said what it wants, or has left.
     fn admitted(&self, number: u64) {
-        self.new().retain(|(new, _)| *new != number);
+        self.newcomers().retain(|(new, _)| *new != number);
     }
 
-    fn new(&self) -> MutexGuard<'_, VecDeque<(u64, TcpStream)>> {
+    fn newcomers(&self) -> MutexGuard<'_, VecDeque<(u64, TcpStream)>> {
         self.new.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
