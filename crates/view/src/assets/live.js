@@ -262,7 +262,7 @@
   }, { rootMargin: "200px" });
 
   const screenBuckets = () => {
-    const widest = plots.reduce((most, plot) => plot.visible ? Math.max(most, plot.canvas.clientWidth) : most, 300);
+    const widest = plots.reduce((most, plot) => plot.visible ? Math.max(most, sizeOf(plot.canvas).width) : most, 300);
     return Math.min(2000, widest * (window.devicePixelRatio || 1));
   };
 
@@ -375,6 +375,8 @@
     showParameters();
   };
 
+  // What few look at is written four times a second.
+  let slowAt = 0;
   const PHASES = { active: "good", armed: "note", idle: "note", init: "note", damping: "warning", stopped: "note", fault: "bad" };
 
   const showTop = () => {
@@ -386,8 +388,7 @@
     by("rate").textContent = rate && isLive() ? `${rate.toFixed(rate < 100 ? 2 : 1)} Hz` : "";
     by("verdict").className = verdict.level;
     if (by("verdict").textContent !== verdict.text) by("verdict").textContent = verdict.text;
-    showFigures();
-    showLosses();
+    if (now() - slowAt > 250) { slowAt = now(); showFigures(); showLosses(); }
   };
 
   // Sends it away at once when what is shown may be old.

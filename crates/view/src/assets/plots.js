@@ -98,9 +98,20 @@ const readInks = () => {
     inks[name] = style.getPropertyValue(`--${name}`).trim();
 };
 
+// The sizes of canvases: to ask for them in every frame would have the page laid out in every frame.
+const sizes = new WeakMap();
+const isSized = new ResizeObserver((entries) => { for (const { target } of entries) sizes.delete(target); });
+const sizeOf = (canvas) => {
+  if (!sizes.has(canvas)) {
+    sizes.set(canvas, { width: canvas.clientWidth, height: canvas.clientHeight });
+    isSized.observe(canvas);
+  }
+  return sizes.get(canvas);
+};
+
 // Makes a canvas as sharp as the screen and returns what draws on it, or null while it has no size.
 const sized = (canvas) => {
-  const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
+  const ratio = window.devicePixelRatio || 1, { width, height } = sizeOf(canvas);
   if (!(width > 0 && height > 0)) return null;
   const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== w || canvas.height !== h) { canvas.width = w; canvas.height = h; }
@@ -145,7 +156,7 @@ class LivePlot {
     this.listen();
   }
 
-  get inner() { return Math.max(10, this.canvas.clientWidth - LEFT - RIGHT); }
+  get inner() { return Math.max(10, sizeOf(this.canvas).width - LEFT - RIGHT); }
 
   toPixel(us) {
     const [from, to] = this.host.view();
@@ -365,22 +376,27 @@ class LivePlot {
   stroke(pen, line, { x, min, max, joined }) {
     const few = x.length < this.inner / 12;
     pen.strokeStyle = pen.fillStyle = inks[`c${line.colour}`];
-    pen.lineWidth = few ? 1.5 : 1.2;
+    // Lines of one pixel are drawn many times faster than wider ones where no graphics processor helps.
+    pen.lineWidth = few ? 1.5 : 1;
     pen.lineJoin = "bevel";
-    pen.setLineDash(line.dashed ? [4, 3] : []);
     pen.beginPath();
-    let y = 0;
+    let y = 0, drawn = false;
     for (let i = 0; i < x.length; i++) {
       let a = this.toRow(min[i]), b = this.toRow(max[i]);
+      // Every other piece is left out: a pattern of dashes costs too much with so many corners.
+      const shown = !line.dashed || few || x[i] % 7 < 4;
       // The nearer end first, so that the line between two columns is short.
-      if (joined[i] && Math.abs(b - y) < Math.abs(a - y)) [a, b] = [b, a];
-      if (joined[i]) pen.lineTo(x[i], a); else pen.moveTo(x[i], a);
-      // A lone value is a line of no length, which would not show.
-      pen.lineTo(x[i], !joined[i] && a === b ? b + 1 : b);
+      const near = Math.abs(b - y) < Math.abs(a - y);
+      if (joined[i] && near) { const swapped = a; a = b; b = swapped; }
+      if (shown) {
+        if (joined[i] && drawn) pen.lineTo(x[i], a); else pen.moveTo(x[i], a);
+        // A lone value is a line of no length, which would not show.
+        if (a !== b) pen.lineTo(x[i], b); else if (!joined[i]) pen.lineTo(x[i], b + 1);
+      }
+      drawn = shown;
       y = b;
     }
     pen.stroke();
-    pen.setLineDash([]);
     if (few) for (let i = 0; i < x.length; i++) if (min[i] === max[i]) pen.fillRect(x[i] - 1.5, this.toRow(min[i]) - 1.5, 3, 3);
   }
 
