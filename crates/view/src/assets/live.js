@@ -416,7 +416,7 @@
     const last = host.extent()[1], level = host.level();
     const all = [];
     if (counts.ticks) {
-      all.push(count("late ticks", news.late.count), count("lost periods", counts.skipped, "bad"), count("overruns", counts.overruns, "bad"));
+      all.push(count("late ticks", news.late.count), count("lost periods", counts.skipped), count("overruns", counts.overruns));
       if (signalOf.has("tick.missed")) all.push(count("missed replies", counts.missed));
       all.push(figure("ticks", grouped(counts.ticks)));
     }

@@ -383,8 +383,8 @@ class LivePlot {
     let y = 0, drawn = false;
     for (let i = 0; i < x.length; i++) {
       let a = this.toRow(min[i]), b = this.toRow(max[i]);
-      // Every other piece is left out: a pattern of dashes costs too much with so many corners.
-      const shown = !line.dashed || few || x[i] % 7 < 4;
+      // Every other piece is left out where nothing happens: a pattern of dashes costs too much with so many corners.
+      const shown = !line.dashed || few || x[i] % 7 < 4 || Math.abs(a - y) + Math.abs(b - a) > 4;
       // The nearer end first, so that the line between two columns is short.
       const near = Math.abs(b - y) < Math.abs(a - y);
       if (joined[i] && near) { const swapped = a; a = b; b = swapped; }

@@ -162,3 +162,29 @@ fn the_page_is_one_file_that_loads_nothing() {
         assert!(!html.contains(foreign), "{foreign}");
     }
 }
+
+fn event(from: &str, to: &str, cause: &str, is_trouble: bool) -> Vec<u8> {
+    let mut payload = vec![9];
+    [from, to, cause, "hip"].iter().for_each(|text| payload.counted(text.as_bytes()));
+    payload.put(&[u8::from(is_trouble)]);
+    payload
+}
+
+#[test]
+fn the_verdict_names_what_brought_the_robot_down_until_it_walks_again() {
+    let mut store = crate::store::Store::default();
+    let texts = ["from", "to", "cause", "servo"].map(|name| (name, Type::String));
+    let fields = [("tick", Type::VarUint)].into_iter().chain(texts).chain([("trouble", Type::Bool)]);
+    store.declare(0, "event", &Type::object(fields));
+    store.declare(1, "tick", &Type::object([("number", Type::VarUint)]));
+    store.sample(1, 0, &[1]);
+    let at = |store: &mut crate::store::Store, event: Vec<u8>| {
+        store.sample(0, 0, &event);
+        verdict::verdict(store, false)
+    };
+    assert_eq!(at(&mut store, event("armed", "active", "controller started", false)).0, "good");
+    let (level, text) = at(&mut store, event("active", "damping", "no reply", true));
+    assert_eq!((level, text.as_str()), ("bad", "damping in tick 9: no reply (hip)"));
+    assert_eq!(at(&mut store, event("damping", "fault", "every joint stands still", true)).1, text);
+    assert_eq!(at(&mut store, event("armed", "active", "controller started", false)).0, "good");
+}

@@ -1,6 +1,6 @@
 //! The sentence at the top of the page.
 
-use crate::store::{Counts, RECENT_S, Store};
+use crate::store::{Counts, Event, RECENT_S, Store};
 
 /// How good it is, as the page's colours are called, and why.
 pub(super) fn verdict(store: &Store, is_over: bool) -> (&'static str, String) {
@@ -15,11 +15,9 @@ pub(super) fn verdict(store: &Store, is_over: bool) -> (&'static str, String) {
         return ("note", "no record of ticks".into());
     }
     let last = store.events().since(0).next_back();
-    let trouble =
-        last.filter(|event| event.is_trouble && event.to == "fault" || ticks.phase() == Some("fault"));
-    if let Some(event) = trouble {
+    if let Some(event) = trouble(store) {
         let servo = if event.servo.is_empty() { String::new() } else { format!(" ({})", event.servo) };
-        return ("bad", format!("fault in tick {}: {}{servo}", event.tick, event.cause));
+        return ("bad", format!("{} in tick {}: {}{servo}", event.to, event.tick, event.cause));
     }
     let is_past = is_over || store.is_log();
     let (counts, late, when) = match is_past {
@@ -29,7 +27,7 @@ pub(super) fn verdict(store: &Store, is_over: bool) -> (&'static str, String) {
     let wrong = wrong(&counts, late);
     let (level, what) = match wrong.as_slice() {
         [] => ("good", "no late tick, no missed reply".to_owned()),
-        wrong => (if counts.skipped + counts.overruns > 0 { "bad" } else { "warning" }, wrong.join(", ")),
+        wrong => (if is_one_percent(&counts) { "bad" } else { "warning" }, wrong.join(", ")),
     };
     let end = match last.filter(|_| is_over) {
         Some(event) if event.to == "stopped" => format!("stopped ({}); ", event.cause),
@@ -42,6 +40,17 @@ pub(super) fn verdict(store: &Store, is_over: bool) -> (&'static str, String) {
         format!("; the newest: tick {}, {us:.0} µs late, {cause}", late.tick)
     });
     (level, format!("{end}{what}{when}{}", newest.unwrap_or_default()))
+}
+
+/// What brought the robot down and has not been overcome.
+fn trouble(store: &Store) -> Option<&Event> {
+    let since_active = store.events().since(0).rev().take_while(|event| event.to != "active");
+    since_active.filter(|event| event.is_trouble && event.from != event.to).last()
+}
+
+/// Whether so many periods were lost that the verdict on a run would be `bad`, too (`docs/metrics.md`).
+fn is_one_percent(counts: &Counts) -> bool {
+    counts.skipped > 0 && counts.skipped * 100 >= counts.controlled + counts.skipped
 }
 
 fn wrong(counts: &Counts, late: u64) -> Vec<String> {
