@@ -83,7 +83,7 @@ class Robot:
         self.viewer = subprocess.Popen([khz, "view", "--socket", "--at", "127.0.0.1:0"], stdin=theirs, stdout=subprocess.PIPE, text=True)
         theirs.close()
         self.link = self.viewer.stdout.readline().strip()
-        self.session, self.number, self.tick = random.getrandbits(53), 0, 0
+        self.name, self.tick = name, 0
         self.start_us = int(time.time() * 1e6)
         self.joints, self.phase = joints, phase
         # Torques of a single sample, by tick; ticks that are late; what was asked.
@@ -99,8 +99,15 @@ class Robot:
         if teleop:
             self.kinds["teleop"] = TELEOP
         self.records = list(self.kinds)
-        self.send(*[b"\x01" + varuint(i) + counted(record.encode()) + counted(schema(self.kinds[record])) for i, record in enumerate(self.records)])
-        self.put("robot", {"name": name, "file": f"name = \"{name}\"\n", "passport": "{}", "clock": "real"})
+        self.begin()
+
+    def begin(self) -> None:
+        """Another run: a session with its schemas, and what is sent once."""
+        with self.lock:
+            self.session, self.number = random.getrandbits(53), 0
+            schemas = [(record, schema(self.kinds[record])) for record in self.records]
+            self.send(*[b"\x01" + varuint(i) + counted(record.encode()) + counted(of) for i, (record, of) in enumerate(schemas)])
+        self.put("robot", {"name": self.name, "file": f"name = \"{self.name}\"\n", "passport": "{}", "clock": "real"})
         self.put("parameters", {"text": json.dumps(PARAMETERS)})
         self.put("event", {"tick": 0, "from": "armed", "to": "active", "cause": "controller started", "servo": "", "trouble": False})
 

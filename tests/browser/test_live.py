@@ -195,6 +195,19 @@ def test_the_stick_drives_only_while_it_is_held(robot: Callable[..., Robot], loo
     assert len(spot.did("teleop")) == count, "a hidden page drives"
 
 
+def test_a_run_that_began_anew_while_the_stick_was_held_froze_the_page(robot: Callable[..., Robot], look: Callable[..., Page]) -> None:
+    spot = robot(["hip"])
+    spot.run()
+    page = look(spot.link)
+    expect(page.locator(".pad").first).to_be_visible(timeout=20_000)
+    page.keyboard.down("KeyW")
+    until(lambda: spot.did("teleop"), "the key does nothing")
+    spot.name = "rex"
+    spot.begin()
+    expect(page.locator("h1")).to_have_text("rex", timeout=20_000)
+    expect(page.locator("#drive")).to_contain_text("nothing is held")
+
+
 def test_without_the_record_there_is_no_stick(robot: Callable[..., Robot], look: Callable[..., Page]) -> None:
     spot = robot(["hip"], teleop=False)
     spot.run()
