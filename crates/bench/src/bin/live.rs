@@ -14,6 +14,7 @@ use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// What a run of the quadruped records each tick.
 const TOPICS: &[&str] = &["/tick", "/servo", "/command", "/imu"];
@@ -59,9 +60,10 @@ fn lateness(bench: &Bench) -> Result<()> {
 fn watched_run(viewers: usize, mute: bool) -> Result<(f64, f64)> {
     let (folder, port) = (tempfile::tempdir()?, free_port()?);
     let log = folder.path().join("run.tlog");
-    let mut command = khz(&["run", "--duration", "6s", "--json", "--no-report", "--view"]);
-    command.arg(format!("127.0.0.1:{port}")).arg("--log").arg(log);
-    let run = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("cannot start khz")?;
+    let view = format!("--view=127.0.0.1:{port}");
+    let mut command = khz(&["run", "--duration", "6s", "--json", "--no-report", &view, "--log"]);
+    let run = command.arg(log).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let run = run.context("cannot start khz")?;
     let reading = (viewers > 0).then(|| Viewers::connect(port, TOPICS, viewers)).transpose()?;
     let mute = mute.then(|| Mute::connect(port, TOPICS)).transpose()?;
     // The view is there as long as somebody looks: viewers leave before the run is over.
@@ -69,7 +71,8 @@ fn watched_run(viewers: usize, mute: bool) -> Result<(f64, f64)> {
     ensure!(reading.as_ref().is_none_or(|viewers| viewers.got().0 > 1000), "the viewers got nothing");
     drop((reading, mute));
     let output = run.wait_with_output()?;
-    let summary: Value = serde_json::from_slice(&output.stdout).context("no summary of the run")?;
+    let told = || format!("no summary of the run: {}", String::from_utf8_lossy(&output.stderr));
+    let summary: Value = serde_json::from_slice(&output.stdout).with_context(told)?;
     let p99 = |name: &str| summary[name]["p99"].as_f64().with_context(|| format!("no {name}"));
     Ok((p99("wake_latency_ns")?, p99("loop_compute_ns")?))
 }
@@ -94,15 +97,15 @@ fn server_cpu(bench: &Bench) -> Result<Value> {
 }
 
 /// A view of a robot that runs, its port, and the robot.
-fn of_robot(bench: &Bench) -> Result<(Ended, u16, Ended)> {
+fn of_robot(bench: &Bench) -> Result<(Ended, u16, (Ended, TempDir))> {
     let (port, samples) = (free_port()?, UdpSocket::bind("127.0.0.1:0")?.local_addr()?);
     let mut view = khz(&["view", "--listen", &samples.to_string(), "--at", &format!("127.0.0.1:{port}")]);
     let view = Ended(view.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("cannot start khz")?);
     let seconds = format!("{}s", seconds(bench) + 40);
     let mut run = khz(&["run", "--duration", &seconds, "--no-report", "--stream", &samples.to_string()]);
-    let folder = tempfile::tempdir()?.keep();
-    run.current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
-    Ok((view, port, Ended(run.spawn().context("cannot start khz")?)))
+    let folder = tempfile::tempdir()?;
+    run.current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok((view, port, (Ended(run.spawn().context("cannot start khz")?), folder)))
 }
 
 /// Ours and the peer's CPU time with as many viewers, in turns.
@@ -150,6 +153,8 @@ fn foxglove(port: u16, sizes: &Value) -> Result<Ended> {
     let mut child = Command::new(python)
         .args(["-c", FOXGLOVE, &port.to_string(), &sizes.to_string()])
         .stdout(Stdio::piped())
+        // It complains of every viewer that leaves.
+        .stderr(Stdio::null())
         .spawn()
         .context("cannot start Python")?;
     let out = child.stdout.take().context("no pipe to Python")?;
