@@ -193,6 +193,6 @@ mod tests {
             [json!({ "name": "kp", "type": "float", "unit": "", "min": 0.0, "max": 1.0, "default": 1.0,
             "value": 0.5, "text": "stiffness" })];
         let text = table(&all);
-        assert!(text.contains("kp    0.5           0.0 to 1.0  1.0      stiffness"), "{text}");
+        assert!(text.contains("kp    0.5          0.0 to 1.0  1.0      stiffness"), "{text}");
     }
 }
