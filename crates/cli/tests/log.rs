@@ -352,7 +352,8 @@ fn a_sample_that_does_not_fit_its_schema_is_refused_and_strict_notices() {
         datagram.counted(b"r");
         datagram.counted(&Type::object([("b", Type::Float32), ("c", Type::Float32)]).to_bytes());
         datagram.put(&[2, 0]);
-        datagram.put(&0i64.to_le_bytes());
+        // The same sample twice would be one that is sent again.
+        datagram.put(&(number as i64).to_le_bytes());
         datagram.counted(&[0; 8][..size]);
         socket.send_to(&datagram, &receiver.address).unwrap();
     }

@@ -49,7 +49,7 @@ fn read(request: &Value) -> Result<Ask, String> {
 fn declaration(parameter: &Parameter) -> Value {
     json!({
         "name": parameter.name,
-        "type": parameter.kind.name(),
+        "type": parameter.kind.word(),
         "unit": parameter.unit,
         "min": parameter.json(parameter.min),
         "max": parameter.json(parameter.max),

@@ -50,19 +50,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its name, as records have it.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Float => "float",
-            Self::Integer => "integer",
-            Self::Boolean => "boolean",
-        }
-    }
-}
-
-impl Kind {
     /// Its name in the record `parameters`.
-    pub fn name(self) -> &'static str {
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Float => "float",
             Self::Integer => "integer",

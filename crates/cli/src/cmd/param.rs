@@ -135,6 +135,10 @@ fn table(all: &[Value]) -> String {
     let text = |one: &Value, key: &str| match &one[key] {
         Value::String(text) => name(text).into_owned(),
         Value::Null => "–".to_owned(),
+        // Limits that were computed have no more digits than anybody reads.
+        Value::Number(number) if number.is_f64() => {
+            number.as_f64().map_or_else(String::new, |number| format!("{:?}", (number * 1e6).round() / 1e6))
+        }
         other => other.to_string(),
     };
     let range = |one: &Value| match one["type"] == "boolean" {
@@ -193,6 +197,6 @@ mod tests {
             [json!({ "name": "kp", "type": "float", "unit": "", "min": 0.0, "max": 1.0, "default": 1.0,
             "value": 0.5, "text": "stiffness" })];
         let text = table(&all);
-        assert!(text.contains("kp    0.5           0.0 to 1.0  1.0      stiffness"), "{text}");
+        assert!(text.contains("kp    0.5          0.0 to 1.0  1.0      stiffness"), "{text}");
     }
 }

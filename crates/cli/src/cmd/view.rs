@@ -3,7 +3,7 @@
 use super::{stop_on_signal, tell_line, warn};
 use anyhow::{Context, Result, bail};
 use khz_rt::Setup;
-use khz_view::{Access, Hub, Log, Server, Serving, feed};
+use khz_view::{Access, Hub, Log, PORT, Server, Serving, feed};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -222,6 +222,8 @@ pub struct View {
     said: Lines<BufReader<ChildStdout>>,
     /// The page's address.
     link: String,
+    /// It is not where everybody looks for it, and nobody has asked for that.
+    is_elsewhere: bool,
 }
 
 /// Starts a view. Returns it with the robot's end of the socket: whatever is written there never waits for it. Call it
@@ -243,7 +245,10 @@ pub fn start(at: &At, not_cpu: Option<u32>) -> Result<(View, OwnedFd)> {
     let mut said = BufReader::new(child.stdout.take().context("the view has no output")?).lines();
     std::thread::spawn(move || child.wait());
     match said.next() {
-        Some(Ok(link)) => Ok((View { said, link }, robot)),
+        Some(Ok(link)) => {
+            let is_elsewhere = at.at.port() == 0 && !link.contains(&format!(":{PORT}/"));
+            Ok((View { said, link, is_elsewhere }, robot))
+        }
         // It has said why.
         _ => bail!("the live view could not be started"),
     }
@@ -253,6 +258,13 @@ impl View {
     /// Tells where it is.
     pub fn tell(&self) {
         tell_line(format_args!("live view: {}", self.link));
+        if self.is_elsewhere {
+            let at = self.link.trim_start_matches("http://");
+            let at = at.split('/').next().unwrap_or(at);
+            tell_line(format_args!(
+                "port {PORT} is taken, perhaps by another view: `khz param` needs `--at {at}` for this one"
+            ));
+        }
     }
 
     /// After the run: tells if it stays, because somebody looks.

@@ -723,7 +723,7 @@
     pose: { height: 0, roll: 0, pitch: 0 },
     full: { forward: 0.3, turn: 0.8 },
     zeros: 0,
-    hold(hand, value) { if (drive.available) { drive.hands.set(hand, value); drive.show(); } },
+    hold(hand, value) { if (drive.available && !news?.is_over) { drive.hands.set(hand, value); drive.show(); } },
     letGo(hand) {
       if (!drive.hands.delete(hand)) return;
       if (!drive.hands.size) drive.zeros = ZEROS;
@@ -819,11 +819,11 @@
     const state = element("span", "hint");
     box.append(walk.made, more, turn.made);
     made.firstChild.append(state);
-    made.append(box, element("p", "hint", "Or W, A, S, D and Q, E to turn; or a gamepad. Commands are sent only while you hold; height, roll and pitch go with them. Let go, and the robot stands."));
+    made.append(box, element("p", "hint", "Or W, A, S, D and Q, E to turn; or a gamepad. Commands are sent only while you hold; height, roll and pitch go with them. Let go, and the robot stands. Only a controller that reads the steering moves by it, such as walk."));
     drive.padsUp = () => { walk.up(); turn.up(); };
     drive.show = () => {
       const { forward, left, turn } = drive.teleop(), n = (value) => value.toFixed(2).replace("-", "−");
-      state.textContent = drive.hands.size ? `driving: ${n(forward)} m/s forward, ${n(left)} m/s left, ${n(turn)} rad/s` : "standing: nothing is held";
+      state.textContent = news?.is_over ? "the run has ended" : drive.hands.size ? `driving: ${n(forward)} m/s forward, ${n(left)} m/s left, ${n(turn)} rad/s` : "nothing is held";
     };
     drive.show();
   };
