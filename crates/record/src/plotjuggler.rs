@@ -10,11 +10,12 @@
 
 use crate::records::{Declared, RecordId};
 use crate::sink::{Sink, SinkResult};
+use crate::stream::udp_to;
 use khz_tlog::{Type, Value};
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::io;
-use std::net::{ToSocketAddrs, UdpSocket};
+use std::net::UdpSocket;
 
 /// Its name as a sink.
 pub(super) const PLOTJUGGLER: &str = "plotjuggler";
@@ -71,11 +72,7 @@ struct Object {
 
 impl Plot {
     pub fn new(to: &str) -> io::Result<Self> {
-        let to = to.to_socket_addrs()?.next().ok_or(io::ErrorKind::HostUnreachable)?;
-        let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let socket = UdpSocket::bind(any)?;
-        socket.connect(to)?;
-        socket.set_nonblocking(true)?;
+        let (socket, to) = udp_to(to)?;
         let most = if to.ip().is_loopback() { MOST } else { MOST_ELSEWHERE };
         Ok(Self::on(socket, most))
     }

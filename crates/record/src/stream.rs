@@ -14,7 +14,7 @@ use khz_tlog::{DecodeError, Input, Sink as _};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use std::io;
-use std::net::{ToSocketAddrs, UdpSocket};
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::fd::OwnedFd;
 
 /// Its name as a sink.
@@ -98,14 +98,19 @@ enum Once {
     Several,
 }
 
+/// A socket that sends to `HOST:PORT` and never waits, and the address.
+pub(super) fn udp_to(to: &str) -> io::Result<(UdpSocket, SocketAddr)> {
+    let to = to.to_socket_addrs()?.next().ok_or(io::ErrorKind::HostUnreachable)?;
+    let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(to)?;
+    socket.set_nonblocking(true)?;
+    Ok((socket, to))
+}
+
 impl Uplink {
     pub fn new(to: &str) -> io::Result<Self> {
-        let to = to.to_socket_addrs()?.next().ok_or(io::ErrorKind::HostUnreachable)?;
-        let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let socket = UdpSocket::bind(any)?;
-        socket.connect(to)?;
-        socket.set_nonblocking(true)?;
-        Self::on(Wire::Udp(socket))
+        Self::on(Wire::Udp(udp_to(to)?.0))
     }
 
     /// To a viewer at the other end of a socket pair.
