@@ -5,8 +5,8 @@
 //! is thrown away. So is what waited before the first look.
 
 use crate::supervisor::settings::SupervisorSettings;
+use crate::waited::wait;
 use khz_rt::now_ns;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, OFlags};
 use rustix::termios::isatty;
 use std::fs::OpenOptions;
@@ -161,7 +161,7 @@ impl Ear {
     fn listen(mut self, heartbeat: &Heartbeat, over: &AtomicBool) {
         let patience_ns = PATIENCE_NS.min(self.silence_ns / 2);
         while !over.load(Ordering::Relaxed) {
-            let waiting = self.something_waits(patience_ns);
+            let waiting = wait(&self.source, patience_ns);
             let now_ns = now_ns();
             match self.look(now_ns) {
                 true => heartbeat.beat(now_ns),
@@ -172,15 +172,10 @@ impl Ear {
         }
     }
 
-    fn something_waits(&self, for_ns: i64) -> bool {
-        let patience = Timespec { tv_sec: 0, tv_nsec: for_ns };
-        matches!(poll(&mut [PollFd::new(&self.source, PollFlags::IN)], Some(&patience)), Ok(1))
-    }
-
     /// Takes all that waits; whether any of it is recent.
     fn look(&mut self, now_ns: i64) -> bool {
         // Standard input is not ours to be made non-blocking, so ask before each read.
-        let heard = (0..READS).take_while(|_| self.something_waits(0) && self.take()).count() > 0;
+        let heard = (0..READS).take_while(|_| wait(&self.source, 0) && self.take()).count() > 0;
         let empty_ns = self.empty_ns.replace(now_ns);
         heard && empty_ns.is_some_and(|empty_ns| now_ns - empty_ns <= self.silence_ns)
     }

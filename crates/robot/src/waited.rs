@@ -36,8 +36,8 @@ impl Waited {
     }
 }
 
-/// Waits until something can be read, or until the time is over.
-pub(crate) fn wait(source: &impl AsFd, for_ns: i64) {
+/// Waits until something can be read, or until the time is over; returns whether something can.
+pub(crate) fn wait(source: &impl AsFd, for_ns: i64) -> bool {
     let patience = Timespec { tv_sec: 0, tv_nsec: for_ns };
-    let _ = poll(&mut [PollFd::new(source, PollFlags::IN)], Some(&patience));
+    matches!(poll(&mut [PollFd::new(source, PollFlags::IN)], Some(&patience)), Ok(1))
 }
