@@ -20,8 +20,6 @@ use std::thread::{self, JoinHandle};
 
 /// The longest request.
 const MOST: usize = 4096;
-/// Every request to stop contains this.
-const STOP: &[u8] = b"\"stop\"";
 /// Requests that are looked at within a second.
 const PER_SECOND: u32 = 1000;
 /// How long the thread waits at most while a reply is due, ns.
@@ -189,14 +187,11 @@ impl Desk {
     }
 
     fn hear(&mut self, bytes: &[u8], now_ns: i64) {
-        // A request to stop is always looked at, however many others there are.
-        let is_due = self.is_within_rate(now_ns) || bytes.windows(STOP.len()).any(|word| word == STOP);
-        let request = if is_due && bytes.len() <= MOST {
-            serde_json::from_slice::<Map<String, Value>>(bytes).ok()
-        } else {
-            None
-        };
-        let Some(request) = request else {
+        let is_within_rate = self.is_within_rate(now_ns);
+        let request = if bytes.len() <= MOST { serde_json::from_slice(bytes).ok() } else { None };
+        // A request to stop is always obeyed, however many others there are.
+        let is_due = |request: &Map<String, Value>| is_within_rate || what(request) == Some("stop");
+        let Some(request) = request.filter(is_due) else {
             self.counts.dropped += 1;
             return;
         };
@@ -233,7 +228,7 @@ impl Desk {
         if let Some(changes) = request.get("set").and_then(Value::as_object) {
             return Ok(Due::Change(self.set(by(request), changes)?));
         }
-        match request.get("do").and_then(Value::as_str) {
+        match what(request) {
             Some("stop") => {
                 self.wiring.stop.store(true, Ordering::Relaxed);
                 Ok(Due::Stopping)
@@ -317,6 +312,11 @@ impl Due {
             },
         }
     }
+}
+
+/// What a request wants done.
+fn what(request: &Map<String, Value>) -> Option<&str> {
+    request.get("do").and_then(Value::as_str)
 }
 
 fn by(request: &Map<String, Value>) -> &str {
