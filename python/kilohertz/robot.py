@@ -325,7 +325,7 @@ class Robot:
 
 
 class LiveParameters(MutableMapping[str, float]):
-    """The parameters of a running robot by their names. What is assigned is taken by a tick before the assignment returns;
+    """The parameters of a running robot by their names. An assignment returns when a tick has taken the value;
     ValueError says why a value is not taken, and KeyError which names there are."""
 
     def __init__(self, native: _native.Run) -> None:

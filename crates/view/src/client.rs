@@ -26,9 +26,9 @@ const REST: Duration = Duration::from_millis(8);
 const PING: Duration = Duration::from_secs(10);
 const GONE: Duration = Duration::from_secs(40);
 
-/// One of the languages that clients speak. What it is told comes from outside: anything may be in it.
+/// One of the languages that clients speak. What it receives comes from outside and may contain anything.
 pub(crate) trait Speaker {
-    /// What a client is told first.
+    /// What is sent to a client first.
     fn begin(&mut self, hub: &Hub) -> Vec<Reply>;
     fn hear_text(&mut self, text: &str, hub: &Hub) -> Vec<Reply>;
     fn hear_binary(&mut self, bytes: &[u8], hub: &Hub) -> Vec<Reply>;

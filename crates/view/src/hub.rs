@@ -170,8 +170,9 @@ impl Hub {
     /// # Errors
     /// Why it does not reach the robot.
     pub fn steer(&self, client: &Peer, teleop: &Teleop, now_us: u64) -> Result<(), String> {
-        let age_us = self.now_us().checked_sub(now_us).ok_or("the input is from the future")?;
-        if !client.may_steer(self.now_us()) {
+        let here_us = self.now_us();
+        let age_us = here_us.checked_sub(now_us).ok_or("the input is from the future")?;
+        if !client.may_steer(here_us) {
             return Err("too many inputs within a second".to_owned());
         }
         let robot = self.state().robot()?;

@@ -213,7 +213,7 @@ fn is_the_robot_file(args: &Args, path: &Path) -> bool {
     args.robot.as_deref().is_some_and(|robot| output::is_same(robot, path))
 }
 
-/// What was found while the robot ran. If it cannot be written, that is told, and does not undo the run.
+/// What was found while the robot ran. If it cannot be written, this is reported, and the run counts all the same.
 fn save_parameters(args: &Args, config: &RobotConfig, text: &str, landed: &Landed) {
     let Some(path) = &args.save_parameters else { return };
     let save = || -> Result<PathBuf> {

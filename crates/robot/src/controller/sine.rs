@@ -36,7 +36,7 @@ pub struct Sine {
     swept: f64,
     /// Where in its period the swing is, rad. Summed up, so that it does not jump when a frequency is changed.
     phase: f64,
-    /// Its frequency in the tick before, Hz.
+    /// Its frequency in the previous tick, Hz.
     hz: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What a page is told of a run, as JSON.
+//! What is sent to a page about a run, as JSON.
 
 use super::verdict::verdict;
 use crate::control::Parameter;

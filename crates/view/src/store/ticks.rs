@@ -26,7 +26,7 @@ pub struct Ticks {
     counts: Counts,
     late: List<LateTick>,
     phase: Option<String>,
-    /// Of the tick before: number, planned and actual start.
+    /// Of the previous tick: number, planned and actual start.
     before: Option<(f64, f64, f64)>,
     period_ns: Option<f64>,
     /// Starts within the last second, µs of the run's clock.
