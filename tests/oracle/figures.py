@@ -222,10 +222,11 @@ def part_times(tick: Row) -> dict[str, int]:
 
 
 def parts(ticks: list[Row]) -> dict[str, Figures]:
+    """Of the parts that ran at all: a run stopped in its first controlled tick may have none of a controller."""
     names = ["wake", "previous tick", "encode", "send", "bus", "imu", "control", "supervise", "record"]
     rows = [(tick["number"], {**part_times(tick), "record": tick["record_ns"]}) for tick in ticks]
     chosen = {name: [(times[name], number) for number, times in rows if name in times] for name in names}
-    return {name: distribution([ns for ns, _ in of], [number for _, number in of]) for name, of in chosen.items()}
+    return {name: distribution([ns for ns, _ in of], [number for _, number in of]) for name, of in chosen.items() if of}
 
 
 def run(
