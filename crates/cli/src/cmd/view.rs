@@ -103,9 +103,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
         args.not_cpu.into_iter().for_each(stay_away);
     }
     let hub = Arc::new(Hub::default());
+    if args.socket {
+        let (serving, link) = args.at.serve(&hub)?;
+        return of_run(&args, &hub, serving, &link);
+    }
+    // Before anybody can connect: whoever has seen the page may end the view.
+    let stop = stop_on_signal()?;
     let (serving, link) = args.at.serve(&hub)?;
     match (&args.listen, &args.log) {
-        _ if args.socket => return of_run(&args, &hub, serving, &link),
         (Some(listen), _) => receive(*listen, hub.clone())?,
         (None, Some(log)) => {
             read(log, hub.clone())?;
@@ -114,7 +119,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     super::show(&format!("{link}\n"))?;
     args.at.open(&link);
-    let stop = stop_on_signal()?;
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(LOOK);
     }
