@@ -266,6 +266,7 @@ class Robot:
         record: bool = True,
         patience: float = 1.0,
         virtual_time: bool = False,
+        view: tuple[str, str] | None = None,
     ) -> Run: ...
     def connect(self) -> Connection: ...
     def start_beside(
@@ -275,10 +276,13 @@ class Robot:
         duration: float | None = None,
         log: str | None = None,
         record: bool = True,
+        view: tuple[str, str] | None = None,
     ) -> Run: ...
 
 @final
 class Run:
+    @property
+    def view(self) -> str | None: ...
     def stop(self) -> None: ...
     def arm(self) -> None: ...
     @property

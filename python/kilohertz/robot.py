@@ -11,6 +11,7 @@ import os
 import pathlib
 import signal
 import sys
+import sysconfig
 import threading
 import warnings
 import weakref
@@ -227,6 +228,7 @@ class Robot:
         report: bool = True,
         patience: float = 1.0,
         virtual_time: bool = False,
+        view: bool | str = False,
     ) -> Summary:
         """Runs the robot until `duration` seconds are over, and returns the figures.
 
@@ -261,7 +263,9 @@ class Robot:
                 record=record,
                 patience=patience,
                 virtual_time=virtual_time,
+                view=_view(view),
             )
+            _tell_view(run)
             return _summary(run, run.finish(), report)
 
     async def run_async(
@@ -274,6 +278,7 @@ class Robot:
         report: bool = True,
         patience: float = 1.0,
         virtual_time: bool = False,
+        view: bool | str = False,
     ) -> Summary:
         """As `run`, while other tasks of this event loop go on. The controller is called on the loop's own thread.
         When the task is cancelled, as by Ctrl-C, the robot is brought down gently first."""
@@ -287,7 +292,9 @@ class Robot:
                 record=record,
                 patience=patience,
                 virtual_time=virtual_time,
+                view=_view(view),
             )
+            _tell_view(run)
             ending = asyncio.ensure_future(asyncio.to_thread(run.finish))
             try:
                 text = await asyncio.shield(ending)
@@ -305,15 +312,19 @@ class Robot:
         log: str | os.PathLike[str] | None = None,
         record: bool = True,
         report: bool = True,
+        view: bool | str = False,
     ) -> Live:
         """Starts the robot with Python beside the loop, which holds every joint until the first command.
 
         After the first command each must follow within `age_limit` seconds, or the robot is brought down gently.
-        Use the result in a `with` statement; at its end the robot is brought down.
+        Use the result in a `with` statement; at its end the robot is brought down. `view` as in `run`.
         """
         _signals.begin()
         try:
-            run = self._native.start_beside(age_limit=age_limit, duration=duration, log=_path(log), record=record)
+            run = self._native.start_beside(
+                age_limit=age_limit, duration=duration, log=_path(log), record=record, view=_view(view)
+            )
+            _tell_view(run)
             return Live(run, self.servos, report)
         except BaseException:
             _signals.end()
@@ -490,6 +501,18 @@ def _microseconds(values: Mapping[str, Any]) -> str:
     if not values["count"]:
         return "no value"
     return ", ".join(f"{name} {values[name] / 1000:.1f} µs" for name in ("p50", "p99", "max"))
+
+
+def _view(view: bool | str) -> tuple[str, str] | None:
+    """An address, and the folder of the programs that were installed with this package."""
+    if view is False:
+        return None
+    return "127.0.0.1" if view is True else view, sysconfig.get_path("scripts")
+
+
+def _tell_view(run: _native.Run) -> None:
+    if run.view is not None:
+        print(f"live view: {run.view}", file=sys.stderr)
 
 
 def _path(path: str | os.PathLike[str] | None) -> str | None:

@@ -17,13 +17,15 @@ use khz_robot::launch::{Landed, Launch, LaunchOptions};
 use khz_robot::live::Console;
 use khz_robot::parameters::LiveParameters;
 use khz_robot::session::SessionError;
+use khz_robot::viewer::{self, Viewer, ViewerError};
 use khz_robot::{Controller, RobotConfig};
 use khz_rt::now_ns;
-use pyo3::exceptions::PyOSError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rtrb::Producer;
 use serde_json::{Value, json};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,7 +99,7 @@ impl Robot {
     }
 
     /// Starts the loop with a Python controller in the tick, or, without one, with the file's own.
-    #[pyo3(signature = (controller=None, *, duration=None, log=None, record=true, patience=1.0, virtual_time=false))]
+    #[pyo3(signature = (controller=None, *, duration=None, log=None, record=true, patience=1.0, virtual_time=false, view=None))]
     #[allow(clippy::too_many_arguments)]
     fn start(
         &self,
@@ -108,12 +110,13 @@ impl Robot {
         record: bool,
         patience: f64,
         virtual_time: bool,
+        view: Option<View>,
     ) -> PyResult<Run> {
         let names = self.servos();
         let made = controller.map(|given| control::controller(py, &given, &names)).transpose()?;
         let (controller, shared) = made.unzip();
         let parts = Parts { shared, operator: None, patience_ns: nanoseconds("patience", patience)? };
-        self.launch(py, controller, parts, Wishes { duration, log, record, virtual_time })
+        self.launch(py, controller, parts, Wishes { duration, log, record, virtual_time, view })
     }
 
     /// Opens the buses without a loop.
@@ -123,7 +126,7 @@ impl Robot {
     }
 
     /// Starts the loop with Python beside it: it holds every joint until the first command.
-    #[pyo3(signature = (*, age_limit=0.1, duration=None, log=None, record=true))]
+    #[pyo3(signature = (*, age_limit=0.1, duration=None, log=None, record=true, view=None))]
     fn start_beside(
         &self,
         py: Python<'_>,
@@ -131,11 +134,12 @@ impl Robot {
         duration: Option<f64>,
         log: Option<PathBuf>,
         record: bool,
+        view: Option<View>,
     ) -> PyResult<Run> {
         let state = khz_robot::assemble::state(&self.config);
         let (beside, operator) = Beside::new(&state, nanoseconds("age_limit", age_limit)?);
         let parts = Parts { shared: None, operator: Some(operator), patience_ns: i64::MAX };
-        let wishes = Wishes { duration, log, record, virtual_time: false };
+        let wishes = Wishes { duration, log, record, virtual_time: false, view };
         self.launch(py, Some(Box::new(beside)), parts, wishes)
     }
 }
@@ -153,6 +157,17 @@ struct Wishes {
     log: Option<PathBuf>,
     record: bool,
     virtual_time: bool,
+    view: Option<View>,
+}
+
+/// An address to show the run at, and a folder where the program that does may be.
+type View = (String, PathBuf);
+
+fn start_view((at, beside): View, config: &RobotConfig) -> PyResult<(Viewer, OwnedFd)> {
+    let at = viewer::address(&at).map_err(|error| PyValueError::new_err(format!("view: {error}")))?;
+    let options = viewer::Options { at, ..viewer::Options::default() };
+    let started = viewer::find(&[beside]).and_then(|program| options.start(&program, config));
+    started.map_err(|error: ViewerError| StartError::new_err(error.to_string()))
 }
 
 impl Robot {
@@ -175,23 +190,26 @@ impl Robot {
         let duration_ns = wishes.duration.map(|duration| nanoseconds("duration", duration)).transpose()?;
         let stop = Arc::new(AtomicBool::new(false));
         let started = py.detach(|| {
+            let (view, live) = wishes.view.map(|view| start_view(view, &config)).transpose()?.unzip();
             let (links, troubles) = open(&config)?;
             let options = LaunchOptions {
                 controller,
                 duration_ns,
+                live,
                 stop: Arc::clone(&stop),
                 ..LaunchOptions::default()
             };
             Launch::start_on(links, &config, &self.text, options)
-                .map(|launch| (launch, troubles))
+                .map(|launch| (launch, troubles, view))
                 .map_err(|error| StartError::new_err(error.to_string()))
         });
-        let (launch, troubles) = started?;
+        let (launch, troubles, view) = started?;
         let (launch_parameters, console) = (launch.parameters().clone(), Arc::clone(launch.console()));
         Ok(Run {
             text: self.text.clone(),
             names: self.servos(),
             page: Mutex::new(None),
+            view,
             launch: Mutex::new(Some(Box::new(launch))),
             troubles: Mutex::new(troubles),
             operator: parts.operator.map(Mutex::new),
@@ -238,6 +256,7 @@ pub struct Run {
     names: Vec<String>,
     /// What its page shows, once it was waited for.
     page: Mutex<Option<RunData>>,
+    view: Option<Viewer>,
     launch: Mutex<Option<Box<Launch>>>,
     operator: Option<Mutex<Operator>>,
     troubles: Mutex<Option<Producer<Trouble>>>,
@@ -254,6 +273,12 @@ impl Run {
     /// Brings the robot down gently; returns at once.
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// The address of its live view.
+    #[getter]
+    fn view(&self) -> Option<&str> {
+        self.view.as_ref().map(Viewer::link)
     }
 
     /// Arms a robot that waits for it.

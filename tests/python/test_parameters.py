@@ -1,6 +1,9 @@
 """Parameters: declared, read in the tick, changed from outside, and never half."""
 
 import pathlib
+import socket
+import subprocess
+import threading
 import time
 
 import pytest
@@ -140,3 +143,42 @@ def test_parameters_change_on_a_running_robot() -> None:
     with pytest.raises(ValueError, match="down"):
         live.parameters["kp"] = 0.5
     assert live.parameters["kp"] == 1.5
+
+
+class Found(Exception):
+    """What a test waited for."""
+
+
+def test_a_controller_in_the_loop_is_watched_and_tuned(khz: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        at = f"127.0.0.1:{free.getsockname()[1]}"
+
+    @kilohertz.parameters(stiffness=kilohertz.Parameter(0.5, min=0.0, max=1.0))
+    def controller(state: kilohertz.State, command: kilohertz.Command) -> None:
+        command.kp_scale = state.parameters["stiffness"]
+        if state.parameters["stiffness"] == 0.25:
+            raise Found
+
+    def tune() -> None:
+        words = [khz, "param", "set", "stiffness=0.25", "--at", at]
+        while subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
+            time.sleep(0.01)
+
+    tuning = threading.Thread(target=tune, daemon=True)
+    tuning.start()
+    with pytest.raises(Found):
+        with_declarations().run(controller, duration=60.0, view=at)
+    tuning.join(timeout=60)
+    assert f"live view: http://{at}/" in capfd.readouterr().err
+
+
+def test_what_cannot_be_a_view_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot = with_declarations()
+    with pytest.raises(ValueError, match="an address is an IP address"):
+        robot.run(duration=1.0, view="here")
+    with pytest.raises(kilohertz.StartError, match="real time"):
+        robot.run(duration=1.0, view=True, virtual_time=True)
+    monkeypatch.setenv("KHZ", "/nowhere/khz")
+    with pytest.raises(kilohertz.StartError, match="/nowhere/khz"):
+        robot.run(duration=1.0, view=True)

@@ -4,6 +4,7 @@
 mod common;
 
 use common::khz;
+use kilohertz::{Parameter, PositionCommand, Robot, ServoCommand, viewer};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -82,6 +83,32 @@ fn a_gain_is_tuned_while_the_robot_runs_and_the_log_has_it() {
     }
     let log = khz(folder.path(), &["log", "cat", "run.tlog", "-r", "parameter"]);
     assert!(String::from_utf8_lossy(&log.stdout).contains(r#""name":"kp_scale","value":0.5"#), "{log:?}");
+}
+
+#[test]
+fn a_controller_of_a_program_is_watched_and_tuned() {
+    let stiffness = Parameter::float("stiffness", 0.5, 0.0..=1.0);
+    let used = stiffness.clone();
+    let at = free_port();
+    let robot = Robot::quadruped().no_log().view(viewer::Options { at, ..viewer::Options::default() });
+    let run = robot.each_tick_with(vec![stiffness], move |_, commands| {
+        let kp_scale = used.get();
+        commands.fill(ServoCommand::Position(PositionCommand { kp_scale, ..PositionCommand::hold(0.0) }));
+        Ok(())
+    });
+    let run = run.start().unwrap();
+    assert_eq!(run.view(), Some(format!("http://{at}/").as_str()));
+    let param =
+        |words: &[&str]| khz(Path::new("."), &[&["param"], words, &["--at", &at.to_string()]].concat());
+    let since = Instant::now();
+    let mut taken = param(&["set", "stiffness=0.25"]);
+    while !taken.status.success() {
+        assert!(since.elapsed() < PATIENCE, "{taken:?}");
+        taken = param(&["set", "stiffness=0.25"]);
+    }
+    assert!((run.parameters().list()[0].get() - 0.25).abs() < 1e-9);
+    run.stop();
+    run.finish().unwrap().ended_well().unwrap();
 }
 
 #[test]

@@ -37,6 +37,7 @@ pub use khz_robot::run::{Observer, Tick};
 pub use khz_robot::session::LiveTick;
 pub use khz_robot::state::{ImuState, RobotState, Teleop};
 pub use khz_robot::steer::{self, Steering};
+pub use khz_robot::viewer;
 pub use khz_robot::{Doing, Fault, PositionCommand, ServoCommand, ServoState};
 pub use robot::{Error, Finished, Robot, Run};
 pub use signals::{ending_signals, stop_on_signal};

@@ -1,7 +1,9 @@
-//! The live line of a run: rate, missed replies, 99th percentile of the wake latency, worst cycle, and why ticks overran.
+//! What is told of a run while it goes on: where its live view is, and the live line: rate, missed replies, 99th percentile of
+//! the wake latency, worst cycle, and why ticks overran.
 
 use khz_robot::config::Clock;
 use khz_robot::session::{LiveTick, Session};
+use khz_robot::viewer::Viewer;
 use khz_rt::{Histogram, Summary};
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -29,6 +31,19 @@ pub fn watch(session: &mut Session) {
         }
     }
     screen.into_iter().for_each(Screen::close);
+}
+
+/// Tells on stderr where the live view is.
+pub fn tell_view(view: &Viewer) {
+    show(&format!("live view: {}\n", view.link()));
+}
+
+/// After the run: waits until the view has shown it to its end, and tells on stderr if it stays, because somebody looks.
+pub fn tell_view_end(view: Viewer) {
+    let link = view.link().to_owned();
+    if view.stays() {
+        show(&format!("the live view stays until its page is closed: {link}\n"));
+    }
 }
 
 /// The terminal, written by its own thread: one stopped by Ctrl-S takes nothing until Ctrl-Q, and the end of the run

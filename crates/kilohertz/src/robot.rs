@@ -11,6 +11,7 @@ use khz_robot::recorder::{Plan, numbered};
 use khz_robot::run::Observer;
 use khz_robot::session::{LiveTick, SessionError};
 use khz_robot::steer::Steering;
+use khz_robot::viewer::{self, Viewer, ViewerError};
 use khz_robot::{RobotState, ServoCommand};
 use std::fmt;
 use std::fs::File;
@@ -45,6 +46,9 @@ pub enum Error {
     /// Something brought the robot down before its time.
     #[error("the run did not end as planned: {0}")]
     BroughtDown(String),
+    /// It cannot be shown live.
+    #[error(transparent)]
+    View(#[from] ViewerError),
     /// Signals cannot be caught.
     #[error("cannot catch signals: {0}")]
     Signals(io::Error),
@@ -69,6 +73,7 @@ pub struct Robot {
     config: RobotConfig,
     text: String,
     options: LaunchOptions,
+    view: Option<viewer::Options>,
     /// The configuration is not that of the text any more.
     is_changed: bool,
 }
@@ -102,7 +107,7 @@ impl Robot {
     }
 
     fn new(config: RobotConfig, text: String) -> Self {
-        Self { config, text, options: LaunchOptions::default(), is_changed: false }
+        Self { config, text, options: LaunchOptions::default(), view: None, is_changed: false }
     }
 
     /// The emulated quadruped of `khz run`: 12 servos on 4 buses, and an IMU.
@@ -197,6 +202,17 @@ impl Robot {
         self.configure(|config| config.timing.clock = Clock::Virtual)
     }
 
+    /// Shows the run live, in a browser and in Foxglove, Lichtblick and PlotJuggler, as `khz run --view` does; parameters are
+    /// changed and the robot is stopped from there. [`Robot::run`] prints the page's address, [`Run::view`] tells it.
+    ///
+    /// The page is served by the program `khz`, in a process of its own: looked for beside this program and in PATH, or named by the
+    /// environment variable KHZ.
+    #[must_use]
+    pub fn view(mut self, options: viewer::Options) -> Self {
+        self.view = Some(options);
+        self
+    }
+
     /// Writes the log there instead of where the file says. A log that is there is kept, and a number added to the name.
     #[must_use]
     pub fn log(self, path: impl AsRef<Path>) -> Self {
@@ -216,11 +232,14 @@ impl Robot {
     /// # Errors
     /// Whatever keeps it from starting. A setting that the loop's thread insists on and is not granted is reported by [`Run::finish`].
     pub fn start(self) -> Result<Run, Error> {
-        let Self { config, text, options, is_changed } = self;
+        let Self { config, text, mut options, view, is_changed } = self;
         let config = if is_changed { config.checked()? } else { config };
         let stop = Arc::clone(&options.stop);
+        let view = view.map(|view| view.start(&viewer::find(&[])?, &config)).transpose()?;
+        let (view, live) = view.unzip();
+        options.live = live;
         let launch = Launch::start(&config, &text, options)?;
-        Ok(Run { launch, config, text, stop })
+        Ok(Run { launch, config, text, view, stop })
     }
 
     /// What is suspicious in the robot file but no error, ready to be shown.
@@ -244,6 +263,8 @@ impl Robot {
         khz_rt::ignore_tostop().map_err(Error::Signals)?;
         self.warnings().iter().for_each(|warning| live::show(&format!("{warning}\n")));
         let mut run = self.start()?;
+        let view = run.view.take();
+        view.iter().for_each(live::tell_view);
         live::watch(&mut run.launch.session);
         let mut finished = run.finish()?;
         finished.unsent().iter().for_each(|line| live::show(&format!("{line}\n")));
@@ -253,6 +274,7 @@ impl Robot {
             // The run was what it was, whether or not it can be reported.
             live::show(&format!("cannot write the report: {error}\n"));
         }
+        view.into_iter().for_each(live::tell_view_end);
         Ok(finished)
     }
 }
@@ -281,10 +303,16 @@ pub struct Run {
     launch: Launch,
     config: RobotConfig,
     text: String,
+    view: Option<Viewer>,
     stop: Arc<AtomicBool>,
 }
 
 impl Run {
+    /// The address of its live view, with [`Robot::view`].
+    pub fn view(&self) -> Option<&str> {
+        self.view.as_ref().map(Viewer::link)
+    }
+
     /// Brings the robot down gently; returns at once.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);

@@ -25,6 +25,7 @@ pub mod supervisor;
 mod sync;
 pub mod tick;
 pub mod time;
+pub mod viewer;
 mod waited;
 pub mod watchdogs;
 

@@ -1,8 +1,9 @@
 //! `khz param`: a running robot's parameters.
 
+use super::show;
 use super::text::name;
-use super::{show, view};
 use anyhow::{Context, Result, anyhow, bail};
+use khz_robot::viewer;
 use khz_settings::nearest;
 use khz_view::{AskError, Connection, PORT};
 use serde_json::{Map, Value};
@@ -23,7 +24,7 @@ pub struct Args {
     #[command(subcommand)]
     what: What,
     /// Where the live view is
-    #[arg(long, global = true, value_name = "ADDR[:PORT]", value_parser = view::address, default_value_t = usual())]
+    #[arg(long, global = true, value_name = "ADDR[:PORT]", value_parser = viewer::address, default_value_t = usual())]
     at: SocketAddr,
     /// The token in the link of the live view, if it has one
     #[arg(long, global = true)]

@@ -1,7 +1,6 @@
 //! `khz run`: the main job.
 
 use super::check::advice::missing_limits;
-use super::view::View;
 use super::{BAD_INPUT, complain, output, show, tell_line, view};
 use anyhow::{Context, Result, bail};
 use khz_measure::found;
@@ -13,6 +12,7 @@ use khz_robot::config::{Clock, QUADRUPED};
 use khz_robot::launch::{Landed, Launch, LaunchOptions};
 use khz_robot::session::SessionError;
 use khz_robot::tick::Failure;
+use kilohertz::viewer::{self, Viewer};
 use kilohertz::{live, stop_on_signal};
 use std::io::Write;
 use std::net::SocketAddr;
@@ -82,7 +82,7 @@ pub struct Args {
     /// Watch it live: prints the address of a page, which Foxglove, Lichtblick, PlotJuggler and `khz param` can use, too. At
     /// ADDR, or for this computer alone; other addresses need the token in the printed link. The page stays readable
     /// after the run, until it is closed.
-    #[arg(long, value_name = "ADDR[:PORT]", num_args = 0..=1, require_equals = true, value_parser = view::address,
+    #[arg(long, value_name = "ADDR[:PORT]", num_args = 0..=1, require_equals = true, value_parser = viewer::address,
         default_missing_value = "127.0.0.1", conflicts_with = "virtual_time")]
     view: Option<SocketAddr>,
     /// Open the page of --view in the browser.
@@ -119,6 +119,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let (view, live) = view(&args, &config)?.unzip();
     let options = LaunchOptions { duration_ns, stop: stop_on_signal()?, live, ..LaunchOptions::default() };
     let mut launch = Launch::start(&config, &text, options)?;
+    view.iter().for_each(live::tell_view);
     live::watch(&mut launch.session);
     let landed = match launch.land() {
         Err(SessionError::Setup(error)) => {
@@ -138,7 +139,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     write_report(&args, &config, &text, &landed, &mut summary);
     save_parameters(&args, &config, &text, &landed);
     tell(&args, &summary);
-    view.into_iter().for_each(View::tell_end);
+    view.into_iter().for_each(live::tell_view_end);
     Ok(ExitCode::from(u8::from(!summary.is_well())))
 }
 
@@ -152,7 +153,7 @@ fn read(path: Option<&Path>) -> Result<(String, RobotConfig)> {
 }
 
 /// The live view in a process of its own, and the way to it.
-fn view(args: &Args, config: &RobotConfig) -> Result<Option<(View, OwnedFd)>> {
+fn view(args: &Args, config: &RobotConfig) -> Result<Option<(Viewer, OwnedFd)>> {
     let Some(at) = args.view else {
         return if args.whom.is_default() {
             Ok(None)
@@ -160,10 +161,9 @@ fn view(args: &Args, config: &RobotConfig) -> Result<Option<(View, OwnedFd)>> {
             bail!("--token and --allow-origin are for --view")
         };
     };
-    let at = view::At::new(at, args.open, args.whom.clone());
-    let (view, robot) = view::start(&at, config.timing.cpu)?;
-    view.tell();
-    Ok(Some((view, robot)))
+    let (token, origins) = (args.whom.token.clone(), args.whom.allow_origin.clone());
+    let itself = std::env::current_exe().context("cannot find the program of this process")?;
+    Ok(Some(viewer::Options { at, open: args.open, token, origins }.start(&itself, config)?))
 }
 
 fn override_with(config: &mut RobotConfig, args: &Args) {

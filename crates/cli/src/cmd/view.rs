@@ -2,16 +2,15 @@
 
 use super::{stop_on_signal, tell_line, warn};
 use anyhow::{Context, Result, bail};
+use khz_robot::viewer;
 use khz_rt::Setup;
 use khz_view::{Access, Hub, Log, PORT, Server, Serving, feed};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::io::{BufRead, BufReader, Lines, Write};
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdout, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -47,9 +46,9 @@ pub struct Args {
 
 /// Where the view is served, and to whom.
 #[derive(clap::Args)]
-pub struct At {
+struct At {
     /// The address to serve the page at; without a port 8765, or a free one if that is taken
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = address, default_value = "127.0.0.1")]
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = viewer::address, default_value = "127.0.0.1")]
     at: SocketAddr,
     /// Open the page in the browser
     #[arg(long)]
@@ -59,32 +58,19 @@ pub struct At {
 }
 
 /// Who may connect.
-#[derive(clap::Args, Clone)]
+#[derive(clap::Args)]
 pub struct Whom {
     /// The token that everybody needs to connect; by default a random one if other computers can
     #[arg(long, value_name = "TOKEN", value_parser = token)]
-    token: Option<String>,
+    pub token: Option<String>,
     /// Let pages of this origin connect, too, such as http://localhost:8080; may be given several times
     #[arg(long, value_name = "ORIGIN")]
-    allow_origin: Vec<String>,
+    pub allow_origin: Vec<String>,
 }
 
 /// After the run nobody but a page that is open keeps the view; one that is loaded anew is away this long at the most.
 const RELOAD: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(100);
-/// What the view says when the run is over and a page is still open.
-const STAYS: &str = "stays";
-
-/// An address, with or without a port.
-pub fn address(text: &str) -> Result<SocketAddr, String> {
-    let ip = |text: &str| text.trim_matches(['[', ']']).parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0));
-    match text {
-        "localhost" => Ok((Ipv4Addr::LOCALHOST, 0).into()),
-        text => text.parse().or_else(|_| ip(text)).map_err(|_| {
-            "an address is an IP address, with or without a port: 127.0.0.1, 0.0.0.0:8765".to_owned()
-        }),
-    }
-}
 
 /// A token that can be part of an address as it is.
 fn token(text: &str) -> Result<String, String> {
@@ -158,11 +144,6 @@ impl Whom {
 }
 
 impl At {
-    /// As `khz run` has them.
-    pub fn new(at: SocketAddr, open: bool, whom: Whom) -> Self {
-        Self { at, open, whom }
-    }
-
     fn serve(&self, hub: &Arc<Hub>) -> Result<(Serving, String)> {
         let token = match &self.whom.token {
             None if self.at.ip().is_loopback() => None,
@@ -174,7 +155,13 @@ impl At {
         let access = token.into_iter().fold(access, Access::with_token);
         let server = Server::bind(&self.at, access, hub.clone())
             .with_context(|| format!("cannot serve at {}", self.at))?;
-        let link = server.link(&rustix::system::uname().nodename().to_string_lossy());
+        let at = server.at();
+        if self.at.port() == 0 && at.port() != PORT {
+            tell_line(format_args!(
+                "port {PORT} is taken, perhaps by another view: `khz param` needs `--at {at}` for this one"
+            ));
+        }
+        let link = server.link(&own_name());
         Ok((server.start()?, link))
     }
 
@@ -191,6 +178,20 @@ impl At {
     }
 }
 
+/// How other computers find this one: by its address towards them, or else by its name.
+fn own_name() -> String {
+    let towards_others = || -> std::io::Result<IpAddr> {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        // Sends nothing; the kernel tells which of its addresses it would use. 192.0.2.1 is for documentation.
+        socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;
+        Ok(socket.local_addr()?.ip())
+    };
+    match towards_others() {
+        Ok(ip) if !ip.is_unspecified() => ip.to_string(),
+        _ => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+    }
+}
+
 /// Shows the run of the process that started this one, until it is over and no page is open any more.
 fn of_run(args: &Args, hub: &Arc<Hub>, serving: Serving, link: &str) -> Result<ExitCode> {
     let mut out = std::io::stdout();
@@ -201,7 +202,7 @@ fn of_run(args: &Args, hub: &Arc<Hub>, serving: Serving, link: &str) -> Result<E
     let mut left: Option<Instant> = None;
     if !hub.clients().is_empty() {
         // Whoever read it may be gone.
-        let _ = writeln!(out, "{STAYS}").and_then(|()| out.flush());
+        let _ = writeln!(out, "{}", viewer::STAYS).and_then(|()| out.flush());
         while left.is_none_or(|left| left.elapsed() < RELOAD) {
             left = if hub.clients().is_empty() { left.or_else(|| Some(Instant::now())) } else { None };
             std::thread::sleep(LOOK);
@@ -218,63 +219,5 @@ fn stay_away(cpu: u32) {
         cpus.unset(cpu as usize);
         // A view on the loop's CPU costs it little: it has no priority there.
         let _ = sched_setaffinity(None, &cpus);
-    }
-}
-
-/// The view of a run, in a process of its own.
-pub struct View {
-    said: Lines<BufReader<ChildStdout>>,
-    /// The page's address.
-    link: String,
-    /// It is not where everybody looks for it, and nobody has asked for that.
-    is_elsewhere: bool,
-}
-
-/// Starts a view. Returns it with the robot's end of the socket: whatever is written there never waits for it. Call it
-/// before the loop's real-time set-up, which a child would inherit.
-///
-/// # Errors
-/// When it cannot be started.
-pub fn start(at: &At, not_cpu: Option<u32>) -> Result<(View, OwnedFd)> {
-    let (robot, view) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    let itself = std::env::current_exe().context("cannot find the program of this process")?;
-    let mut command = Command::new(itself);
-    command.args(["view", "--socket", "--at", &at.at.to_string()]);
-    command.args(not_cpu.iter().flat_map(|cpu| ["--not-cpu".to_owned(), cpu.to_string()]));
-    command.args(at.open.then_some("--open"));
-    command.args(at.whom.token.iter().flat_map(|token| ["--token", token]));
-    command.args(at.whom.allow_origin.iter().flat_map(|origin| ["--allow-origin", origin]));
-    // A group of its own: Ctrl-C is for the robot, and the view ends after it.
-    let mut child = command.stdin(view).stdout(Stdio::piped()).process_group(0).spawn()?;
-    let mut said = BufReader::new(child.stdout.take().context("the view has no output")?).lines();
-    std::thread::spawn(move || child.wait());
-    match said.next() {
-        Some(Ok(link)) => {
-            let is_elsewhere = at.at.port() == 0 && !link.contains(&format!(":{PORT}/"));
-            Ok((View { said, link, is_elsewhere }, robot))
-        }
-        // It has said why.
-        _ => bail!("the live view could not be started"),
-    }
-}
-
-impl View {
-    /// Tells where it is.
-    pub fn tell(&self) {
-        tell_line(format_args!("live view: {}", self.link));
-        if self.is_elsewhere {
-            let at = self.link.trim_start_matches("http://");
-            let at = at.split('/').next().unwrap_or(at);
-            tell_line(format_args!(
-                "port {PORT} is taken, perhaps by another view: `khz param` needs `--at {at}` for this one"
-            ));
-        }
-    }
-
-    /// After the run: tells if it stays, because somebody looks.
-    pub fn tell_end(mut self) {
-        if matches!(self.said.next(), Some(Ok(word)) if word == STAYS) {
-            tell_line(format_args!("the live view stays until its page is closed: {}", self.link));
-        }
     }
 }

@@ -1,0 +1,167 @@
+//! The live view of a run, `khz view` as a process of its own: its memory, its threads and whoever looks are not the loop's.
+//!
+//! [`Options::start`] goes before the real-time set-up, which a child would inherit. What it returns for
+//! [`crate::launch::LaunchOptions::live`] never makes the loop wait.
+
+use crate::config::{Clock, RobotConfig};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::env;
+use std::io::{self, BufRead, BufReader, Lines};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdout, Command, Stdio};
+
+/// The program that serves the view, and the variable that names it where it is not found.
+const PROGRAM: &str = "khz";
+const VARIABLE: &str = "KHZ";
+/// What the view says when the run is over and a page is still open.
+pub const STAYS: &str = "stays";
+
+/// Why there is no live view.
+#[derive(Debug, thiserror::Error)]
+pub enum ViewerError {
+    /// It makes no sense.
+    #[error("the live view is for a run in real time: a run in virtual time is over before anybody looks")]
+    VirtualTime,
+    /// The program is not installed.
+    #[error(
+        "the live view is served by the program khz, which is neither beside this program nor in PATH: install it (in a \
+         clone of Kilohertz: cargo install --path crates/cli), or name it in the environment variable KHZ"
+    )]
+    NoProgram,
+    /// The program cannot be run.
+    #[error("cannot start {0}, which serves the live view: {1}")]
+    Start(PathBuf, io::Error),
+    /// It ended at once; what was wrong it has written to stderr.
+    #[error("the live view could not be started")]
+    Ended,
+}
+
+/// Where a run is shown, and to whom. By default at port 8765, or a free one if that is taken, to this computer alone.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The address to serve at; with port 0 it is 8765, or a free one.
+    pub at: SocketAddr,
+    /// Open the page in the browser.
+    pub open: bool,
+    /// What everybody needs to connect: 8 or more letters, digits, `-` and `_`. `None`: a random one if other computers can reach the address, else none.
+    pub token: Option<String>,
+    /// Pages of these origins may connect, too, such as `http://localhost:8080`.
+    pub origins: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { at: (Ipv4Addr::LOCALHOST, 0).into(), open: false, token: None, origins: Vec::new() }
+    }
+}
+
+impl Options {
+    /// Starts `program` (see [`find`]) as the view of a robot's run. Returns it with the robot's end of the socket. Blocks until the
+    /// page can be opened.
+    ///
+    /// # Errors
+    /// When it cannot be started, or the run is one in virtual time.
+    pub fn start(&self, program: &Path, config: &RobotConfig) -> Result<(Viewer, OwnedFd), ViewerError> {
+        if config.timing.clock == Clock::Virtual {
+            return Err(ViewerError::VirtualTime);
+        }
+        let cannot = |error| ViewerError::Start(program.to_owned(), error);
+        let (robot, view) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .map_err(|error| cannot(error.into()))?;
+        let mut command = Command::new(program);
+        command.args(["view", "--socket", "--at", &self.at.to_string()]);
+        command.args(config.timing.cpu.iter().flat_map(|cpu| ["--not-cpu".to_owned(), cpu.to_string()]));
+        command.args(self.open.then_some("--open"));
+        command.args(self.token.iter().flat_map(|token| ["--token", token]));
+        command.args(self.origins.iter().flat_map(|origin| ["--allow-origin", origin]));
+        // A group of its own: Ctrl-C is for the robot, and the view ends after it.
+        let mut child =
+            command.stdin(view).stdout(Stdio::piped()).process_group(0).spawn().map_err(cannot)?;
+        let said = child.stdout.take();
+        std::thread::spawn(move || child.wait());
+        let mut said = BufReader::new(said.ok_or(ViewerError::Ended)?).lines();
+        match said.next() {
+            Some(Ok(link)) => Ok((Viewer { said, link }, robot)),
+            _ => Err(ViewerError::Ended),
+        }
+    }
+}
+
+/// An address of a view, with or without a port (then 0): `127.0.0.1`, `0.0.0.0:8765`, `[::1]:8765`, `localhost`.
+///
+/// # Errors
+/// Another text, with what it should be.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    let ip = |text: &str| text.trim_matches(['[', ']']).parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0));
+    match text {
+        "localhost" => Ok((Ipv4Addr::LOCALHOST, 0).into()),
+        text => text.parse().or_else(|_| ip(text)).map_err(|_| {
+            "an address is an IP address, with or without a port: 127.0.0.1, 0.0.0.0:8765".to_owned()
+        }),
+    }
+}
+
+/// The program `khz`: named by the environment variable KHZ, in one of the folders `beside`, in this program's own or that
+/// above it (as Cargo has examples and tests), or in PATH.
+///
+/// # Errors
+/// It is nowhere.
+pub fn find(beside: &[PathBuf]) -> Result<PathBuf, ViewerError> {
+    if let Some(named) = env::var_os(VARIABLE) {
+        return Ok(named.into());
+    }
+    let own = env::current_exe().ok();
+    let own = own.iter().flat_map(|own| own.ancestors().skip(1).take(2)).map(Path::to_owned);
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = beside.iter().cloned().chain(own).chain(env::split_paths(&path));
+    folders.map(|folder| folder.join(PROGRAM)).find(|program| program.is_file()).ok_or(ViewerError::NoProgram)
+}
+
+/// The live view of a run.
+#[derive(Debug)]
+pub struct Viewer {
+    said: Lines<BufReader<ChildStdout>>,
+    link: String,
+}
+
+impl Viewer {
+    /// The page's address, with the token if it needs one.
+    pub fn link(&self) -> &str {
+        &self.link
+    }
+
+    /// Waits until the view has shown the run to its end. Tells whether it stays, because somebody looks.
+    pub fn stays(mut self) -> bool {
+        matches!(self.said.next(), Some(Ok(word)) if word == STAYS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn virtual_time_is_not_shown() {
+        let mut config = RobotConfig::quadruped();
+        config.timing.clock = Clock::Virtual;
+        let refused = Options::default().start(Path::new("/nowhere"), &config);
+        assert!(matches!(refused, Err(ViewerError::VirtualTime)));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let refused = Options::default().start(Path::new("/nowhere/khz"), &RobotConfig::quadruped());
+        let text = refused.map(|_| ()).map_err(|error| error.to_string());
+        assert!(text.is_err_and(|text| text.contains("/nowhere/khz")));
+    }
+
+    #[test]
+    fn a_program_that_says_nothing_is_no_view() {
+        let refused = Options::default().start(Path::new("/bin/true"), &RobotConfig::quadruped());
+        assert!(matches!(refused, Err(ViewerError::Ended)));
+    }
+}
