@@ -65,7 +65,7 @@ COMMAND = {"position": "f32"}
 EVENT = {"tick": "u64", "from": "text", "to": "text", "cause": "text", "servo": "text", "trouble": "bool"}
 CHANGE = {"tick": "u64", "name": "text", "value": "f64", "before": "f64", "by": "text"}
 ROBOT = {"name": "text", "file": "text", "passport": "text", "clock": "text"}
-TELEOP = {name: "f32" for name in ["forward", "left", "turn", "height", "roll", "pitch"]} | {"age_us": "u32"}
+TELEOP = {"tick": "u64", **{name: "f32" for name in ["forward", "left", "turn", "height", "roll", "pitch"]}, "age_us": "u32", "by": "text"}
 IMU = {"attitude": ["f32", 4], "rate": ["f32", 3]}
 
 PARAMETERS = [
@@ -90,6 +90,7 @@ class Robot:
         self.spikes: dict[int, float] = {}
         self.late: set[int] = set()
         self.asked: list[dict] = []
+        self.takes_inputs = False
         self.values = {parameter["name"]: parameter["value"] for parameter in PARAMETERS}
         self.answers = True
         self.lock = threading.Lock()
@@ -164,6 +165,8 @@ class Robot:
                 return
             asked = json.loads(data)
             self.asked.append({**asked, "at": time.monotonic()})
+            if "teleop" in asked and self.takes_inputs:
+                self.steered(asked["teleop"]["forward"], asked["by"])
             if "id" in asked and self.answers:
                 with self.lock:
                     self.socket.send(json.dumps({"id": asked["id"], **self.answer(asked)}).encode())
@@ -182,6 +185,11 @@ class Robot:
         if asked.get("do") == "arm":
             self.phase = "active"
         return {"done": True, "tick": self.tick}
+
+    def steered(self, forward: float, by: str) -> None:
+        """A tick has taken this input."""
+        still = {name: 0.0 for name in ["left", "turn", "height", "roll", "pitch"]}
+        self.put("teleop", {**still, "tick": self.tick, "forward": forward, "age_us": 1000, "by": by})
 
     def did(self, what: str) -> list[dict]:
         """What was asked of this kind: `set`, `teleop`, `stop` or `arm`."""

@@ -148,7 +148,6 @@ def test_a_parameter_shows_what_is_in_force_and_why_it_was_refused(robot: Callab
     field.press("Enter")
     expect(box.locator(".refused")).to_contain_text("7 is outside 0 to 2")
     expect(force).to_have_text("0.4")
-    field.blur()
     expect(field).to_have_value("0.4")
     box.get_by_role("button", name="default").click()
     expect(force).to_have_text("1")
@@ -193,6 +192,21 @@ def test_the_stick_drives_only_while_it_is_held(robot: Callable[..., Robot], loo
     assert spot.did("teleop")[-1]["teleop"]["turn"] == 0
     time.sleep(0.5)
     assert len(spot.did("teleop")) == count, "a hidden page drives"
+
+
+def test_the_page_tells_who_drives_and_that_its_own_inputs_are_not_taken(robot: Callable[..., Robot], look: Callable[..., Page]) -> None:
+    spot = robot(["hip"])
+    spot.run()
+    page = look(spot.link)
+    expect(page.locator("#drive")).to_contain_text("nothing is held", timeout=20_000)
+    spot.steered(0.25, "udp 127.0.0.1:9")
+    expect(page.locator("#drive")).to_contain_text("driven by udp 127.0.0.1:9: 0.25 m/s forward")
+    expect(page.locator("#drive")).to_contain_text("nothing is held")
+    page.keyboard.down("KeyW")
+    expect(page.locator("#drive")).to_contain_text("NOT DRIVING: the robot takes none of your inputs")
+    spot.takes_inputs = True
+    expect(page.locator("#drive")).to_contain_text("driving: 0.30 m/s forward")
+    page.keyboard.up("KeyW")
 
 
 def test_a_run_that_began_anew_while_the_stick_was_held_froze_the_page(robot: Callable[..., Robot], look: Callable[..., Page]) -> None:

@@ -110,7 +110,7 @@ impl PageClient {
         match question {
             Question::Run => Some(told(&tell::run(hub))),
             Question::News { events, late, changes } => {
-                Some(told(&tell::news(hub, self.me.lost(), [events, late, changes])))
+                Some(told(&tell::news(hub, &self.me, [events, late, changes])))
             }
             Question::Window { id, level, from, count, signals } => {
                 Some(window(hub, id, Span { level, from: from as i64, count }, &signals))

@@ -225,7 +225,7 @@
     by("follow").textContent = live ? (host.isFollowing() ? "Freeze" : "Follow") : time.playing ? "Pause" : "Play";
     by("follow").setAttribute("aria-pressed", String(live ? !host.isFollowing() : Boolean(time.playing)));
     const [from, to] = host.view();
-    by("shown").textContent = news?.extent_us ? `${host.clock(from)} to ${host.clock(to)}${whole ? ", everything" : ""}` : "";
+    by("shown").textContent = news?.extent_us ? `${host.clock(Math.max(from, host.origin()))} to ${host.clock(to)}${whole ? ", everything" : ""}` : "";
     dirty = true;
   };
 
@@ -248,6 +248,8 @@
     if (span === Infinity) time.right = null;
     changed();
   })));
+  // What sticks below the top needs to know how high that is.
+  new ResizeObserver(() => document.body.style.setProperty("--top", `${by("top").offsetHeight}px`)).observe(by("top"));
   const overview = new Overview(host, by("overview"));
 
   // ---- what the history lacks -----------------------------------------------------------------------------------
@@ -373,6 +375,7 @@
     showTop();
     showCommands();
     showParameters();
+    drive.show();
   };
 
   // What few look at is written four times a second.
@@ -471,7 +474,7 @@
     plotsOf.clear();
     by("main").replaceChildren();
     figures = element("div", "figures");
-    const hands = element("div", "two");
+    const hands = element("div");
     hands.id = "hands";
     by("main").append(figures, hands);
     always = [];
@@ -645,7 +648,8 @@
   const buildParameters = () => {
     parameters.clear();
     if (!run.parameters.length) return;
-    const made = section("Parameters", "parameters", drive.available ? by("hands") : by("main")), grid = element("div", "params");
+    const made = section("Parameters", "parameters", by("hands")), grid = element("div", "params");
+    made.firstChild.append(element("span", "hint", "a change is a dotted line in all plots"));
     made.append(grid);
     for (const parameter of run.parameters) grid.append(control(parameter));
   };
@@ -673,7 +677,9 @@
       refused.textContent = "";
       request("set", { ask: "set", values: { [name]: value } }, (told) => {
         waiting--;
-        if (told.refused) refused.textContent = told.refused;
+        if (!told.refused) return;
+        refused.textContent = told.refused;
+        put(news?.parameters[name]);
       });
     };
     // A slider that is moved sets ten times a second, and where it was let go.
@@ -696,12 +702,15 @@
     const range = truth ? "" : ` Range ${Number.isFinite(min) ? trimmed(min, 6) : "−∞"} to ${Number.isFinite(max) ? trimmed(max, 6) : "∞"}, default ${trimmed(parameter.default ?? NaN, 6)}.`;
     box.append(top, bottom, element("p", "", (text + range).trim()), refused);
     const inputs = [field, slider];
+    const put = (value) => {
+      if (value === null || value === undefined) return;
+      if (truth) field.checked = Boolean(value); else { field.value = String(+value.toPrecision(7)); if (ranged) slider.value = String(value); }
+    };
     parameters.set(name, (value) => {
       inForce.textContent = value === null || value === undefined ? "–" : truth ? (value ? "on" : "off") : trimmed(value, 6);
       const can = Boolean(news.is_controllable);
       for (const input of [...inputs, box.querySelector("button")]) if (input.disabled === can) input.disabled = !can;
-      if (waiting || inputs.includes(document.activeElement) || value === null || value === undefined) return;
-      if (truth) field.checked = Boolean(value); else { field.value = String(+value.toPrecision(7)); if (ranged) slider.value = String(value); }
+      if (!waiting && !inputs.includes(document.activeElement)) put(value);
     });
     // What was typed and is not in force is not left to look as if it were.
     field.addEventListener("blur", showParameters);
@@ -723,7 +732,14 @@
     pose: { height: 0, roll: 0, pitch: 0 },
     full: { forward: 0.3, turn: 0.8 },
     zeros: 0,
-    hold(hand, value) { if (drive.available && !news?.is_over) { drive.hands.set(hand, value); drive.show(); } },
+    // When the first hand took hold.
+    since: 0,
+    hold(hand, value) {
+      if (!drive.available || news?.is_over) return;
+      if (!drive.hands.size) drive.since = now();
+      drive.hands.set(hand, value);
+      drive.show();
+    },
     letGo(hand) {
       if (!drive.hands.delete(hand)) return;
       if (!drive.hands.size) drive.zeros = ZEROS;
@@ -789,6 +805,22 @@
     return { made, up };
   };
 
+  // An input that the robot has taken within so long is in force, ms; one takes a while there and back.
+  const TAKEN = 1000;
+  const pace = ({ forward, left, turn }) => {
+    const n = (value) => value.toFixed(2).replace("-", "−");
+    return `${n(forward)} m/s forward, ${n(left)} m/s left, ${n(turn)} rad/s`;
+  };
+  // Who drives, by what the robot says it has taken.
+  const told = () => {
+    const taken = news?.steered?.age_ms < TAKEN ? news.steered : null, mine = taken !== null && taken.by === news.you;
+    if (news?.is_over) return "the run has ended";
+    if (!drive.hands.size) return taken && !mine ? `driven by ${taken.by}: ${pace(taken)}` : "nothing is held";
+    if (mine) return `driving: ${pace(drive.teleop())}`;
+    if (now() - drive.since < TAKEN) return `asking for ${pace(drive.teleop())}`;
+    return taken ? `not driving: ${taken.by} drives` : "NOT DRIVING: the robot takes none of your inputs. They reach it too late, or it is not steered.";
+  };
+
   const buildDrive = () => {
     drive.available = run.records.includes("teleop") && !run.is_log;
     drive.release();
@@ -798,7 +830,7 @@
     const turn = pad("turn", true, "turn", (x) => ({ turn: -x }));
     const sliders = element("div", "sliders"), more = element("details");
     more.append(element("summary", "", "speed and pose"), sliders);
-    more.open = innerWidth > 640;
+    more.open = innerWidth > 640 && innerWidth < 1120;
     const slider = (label, unit, min, max, value, does) => {
       const row = element("label", "", label), input = element("input"), output = element("output");
       Object.assign(input, { type: "range", min, max, step: (max - min) / 100, value });
@@ -819,11 +851,12 @@
     const state = element("span", "hint");
     box.append(walk.made, more, turn.made);
     made.firstChild.append(state);
-    made.append(box, element("p", "hint", "Or W, A, S, D and Q, E to turn; or a gamepad. Commands are sent only while you hold; height, roll and pitch go with them. Let go, and the robot stands. Only a controller that reads the steering moves by it, such as walk."));
+    made.append(box, element("p", "hint", "Or keys W, A, S, D, and Q, E to turn; or a gamepad. Sent only while you hold, with height, roll and pitch. Only controllers that read it move by it, such as walk."));
     drive.padsUp = () => { walk.up(); turn.up(); };
     drive.show = () => {
-      const { forward, left, turn } = drive.teleop(), n = (value) => value.toFixed(2).replace("-", "−");
-      state.textContent = news?.is_over ? "the run has ended" : drive.hands.size ? `driving: ${n(forward)} m/s forward, ${n(left)} m/s left, ${n(turn)} rad/s` : "nothing is held";
+      const text = told();
+      if (state.textContent !== text) state.textContent = text;
+      made.classList.toggle("over", Boolean(news?.is_over));
     };
     drive.show();
   };

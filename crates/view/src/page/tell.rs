@@ -3,9 +3,11 @@
 use super::verdict::verdict;
 use crate::control::Parameter;
 use crate::hub::Hub;
+use crate::peer::Peer;
 use crate::store::{
     Change, Event, LateTick, List, MAX_BUCKETS, MAX_WINDOW_SIGNALS, Signal, SignalKind, Store,
 };
+use khz_tlog::{Type, Value as Sample};
 use serde_json::{Value, json};
 
 /// At most so many entries of a list at once; the next question gets the others.
@@ -32,9 +34,14 @@ pub(super) fn run(hub: &Hub) -> Value {
 }
 
 /// What changes. `seen`: how many events, late ticks and changes of parameters the page knows.
-pub(super) fn news(hub: &Hub, lost: u64, seen: [u64; 3]) -> Value {
+pub(super) fn news(hub: &Hub, me: &Peer, seen: [u64; 3]) -> Value {
     let (run, received, now_us) = (hub.run(), hub.counts(), hub.now_us());
+    let steered = hub.latest("teleop").and_then(|(at_us, ty, sample)| steered(at_us, &ty, &sample));
     let store = hub.store();
+    let steered = steered.zip(store.extent_us()).map(|((at_us, mut steered), (_, last_us))| {
+        steered["age_ms"] = json!((last_us - at_us) as f64 / 1e3);
+        steered
+    });
     let (ticks, losses) = (store.ticks(), store.losses());
     let (level, text) = verdict(&store, run.is_over);
     let counts = ticks.counts();
@@ -65,6 +72,8 @@ pub(super) fn news(hub: &Hub, lost: u64, seen: [u64; 3]) -> Value {
             "imu_missed": counts.imu_missed,
         },
         "parameters": values.collect::<serde_json::Map<_, _>>(),
+        "you": me.by,
+        "steered": steered,
         "events": list(store.events(), seen[0], event),
         "late": list(ticks.late(), seen[1], late),
         "changes": list(store.changes(), seen[2], change),
@@ -76,9 +85,18 @@ pub(super) fn news(hub: &Hub, lost: u64, seen: [u64; 3]) -> Value {
             "damaged": losses.damaged,
             "clock_set": losses.clock_set,
             "records": losses.records_left_out,
-            "messages": lost,
+            "messages": me.lost(),
         },
     })
+}
+
+/// The newest input of a person who steers: when a tick took it, and what the page shows of it.
+fn steered(at_us: i64, ty: &Type, sample: &[u8]) -> Option<(i64, Value)> {
+    let value = Sample::read(ty, sample).ok()?;
+    let number = |field| value.at(field).and_then(|value| value.number());
+    let Some(Sample::String(by)) = value.at("by") else { return None };
+    let [forward, left, turn] = ["forward", "left", "turn"].map(number);
+    Some((at_us, json!({ "by": by, "forward": forward?, "left": left?, "turn": turn? })))
 }
 
 /// Changes whenever [`run`] does.
