@@ -8,7 +8,7 @@ use khz_settings::nearest;
 use khz_view::{AskError, Connection, PORT};
 use serde_json::{Map, Value};
 use std::fmt::Write;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
 /// List, read and set the parameters of a robot that runs with `khz run --view`.
@@ -19,14 +19,14 @@ use std::process::ExitCode;
   khz param list
   khz param get kp_scale
   khz param set kp_scale=0.4 kd_scale=0.8          both in the same tick, or none
-  khz param list --at 192.168.1.7:8765 --token 3f…")]
+  khz param list --at 'http://192.168.1.7:8765/?token=3f…'")]
 pub struct Args {
     #[command(subcommand)]
     what: What,
-    /// Where the live view is
-    #[arg(long, global = true, value_name = "ADDR[:PORT]", value_parser = viewer::address, default_value_t = usual())]
-    at: SocketAddr,
-    /// The token in the link of the live view, if it has one
+    /// Where the live view is: an address, or the link that it printed
+    #[arg(long, global = true, value_name = "ADDR[:PORT]|LINK", value_parser = place, default_value = "127.0.0.1")]
+    at: Place,
+    /// The token in the link of the live view, if it has one and --at is no link
     #[arg(long, global = true)]
     token: Option<String>,
 }
@@ -60,8 +60,27 @@ enum What {
     },
 }
 
-fn usual() -> SocketAddr {
-    (Ipv4Addr::LOCALHOST, PORT).into()
+/// Where a live view is, and the token that its link had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    at: SocketAddr,
+    token: Option<String>,
+}
+
+/// An address or a link, such as `http://robot:8765/?token=3f…`.
+fn place(text: &str) -> Result<Place, String> {
+    let Some((_, link)) = text.split_once("://") else {
+        let at = viewer::address(text)?;
+        return Ok(Place {
+            at: SocketAddr::new(at.ip(), if at.port() == 0 { PORT } else { at.port() }),
+            token: None,
+        });
+    };
+    let (host, rest) = link.split_once('/').unwrap_or((link, ""));
+    let token =
+        rest.split_once("token=").map(|(_, token)| token.split('&').next().unwrap_or(token).to_owned());
+    let found = host.to_socket_addrs().map_err(|error| format!("{host}: {error}"))?.next();
+    found.map(|at| Place { at, token }).ok_or_else(|| format!("{host} has no address"))
 }
 
 /// A name and a number or a truth value.
@@ -77,8 +96,8 @@ fn assignment(text: &str) -> Result<(String, Value), String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let at = if args.at.port() == 0 { SocketAddr::new(args.at.ip(), PORT) } else { args.at };
-    let mut connection = Connection::open(at, args.token.as_deref()).map_err(explained)?;
+    let token = args.token.as_deref().or(args.at.token.as_deref());
+    let mut connection = Connection::open(args.at.at, token).map_err(explained)?;
     match &args.what {
         What::List { json } => {
             let all = connection.parameters()?;
@@ -182,6 +201,16 @@ mod tests {
         for bad in ["kp", "kp=", "kp=fast", "kp=[1]", "kp=NaN", "kp=\"1\""] {
             assert!(assignment(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_link_that_the_view_printed_is_a_place() {
+        let at: SocketAddr = "127.0.0.1:9000".parse().unwrap();
+        let token = Some("abcdefgh".to_owned());
+        assert_eq!(place("http://127.0.0.1:9000/?token=abcdefgh"), Ok(Place { at, token }));
+        assert_eq!(place("ws://localhost:9000").map(|place| place.at.port()), Ok(9000));
+        assert_eq!(place("127.0.0.1").map(|place| place.at.port()), Ok(PORT));
+        assert!(place("http://127.0.0.1/").is_err() && place("robot").is_err());
     }
 
     #[test]

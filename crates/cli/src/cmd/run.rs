@@ -147,7 +147,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
 fn read(path: Option<&Path>) -> Result<(String, RobotConfig)> {
     let Some(path) = path else { return Ok((QUADRUPED.to_owned(), RobotConfig::quadruped())) };
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the robot file {name}"))?;
+    let text = std::fs::read_to_string(path).with_context(|| {
+        let address = if viewer::address(&name).is_ok() { "; for an address write --view=ADDR" } else { "" };
+        format!("cannot read the robot file {name}{address}")
+    })?;
     let config = RobotConfig::parse(&text, &name)?;
     Ok((text, config))
 }
@@ -226,7 +229,13 @@ fn save_parameters(args: &Args, config: &RobotConfig, text: &str, landed: &Lande
         output::save(path, force, |file| write!(file, "{parameters}"))
     };
     match save().context("cannot save the parameters") {
-        Ok(path) => tell_line(format!("the parameters are in {}", path.display())),
+        Ok(path) if is_the_robot_file(args, &path) => {
+            tell_line(format!("the parameters are in {}", path.display()));
+        }
+        Ok(path) => tell_line(format!(
+            "the parameters are in {}: put them into the robot file in place of its [parameters]",
+            path.display()
+        )),
         Err(error) => complain(&error),
     }
 }

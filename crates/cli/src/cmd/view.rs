@@ -29,10 +29,10 @@ use std::time::{Duration, Instant};
   khz view --listen 0.0.0.0:7400 --at 0.0.0.0      for other computers: the link has a token")]
 pub struct Args {
     /// A finished log
-    #[arg(conflicts_with_all = ["listen", "socket"], required_unless_present_any = ["listen", "socket"])]
+    #[arg(conflicts_with_all = ["listen", "socket"])]
     log: Option<PathBuf>,
     /// The address to receive a robot's samples at, such as 0.0.0.0:7400
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_at)]
     listen: Option<SocketAddr>,
     #[command(flatten)]
     at: At,
@@ -72,6 +72,11 @@ pub struct Whom {
 const RELOAD: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Where a robot's samples come.
+fn listen_at(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write an IP address and a port: 0.0.0.0:7400".to_owned())
+}
+
 /// A token that can be part of an address as it is.
 fn token(text: &str) -> Result<String, String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
@@ -101,7 +106,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         (None, Some(log)) => {
             read(log, hub.clone())?;
         }
-        (None, None) => bail!("nothing to show"),
+        (None, None) => bail!(
+            "nothing to show: name a log (`khz view run.tlog`), or where a robot's samples come (`khz view --listen 0.0.0.0:7400`)"
+        ),
     }
     super::show(&format!("{link}\n"))?;
     args.at.open(&link);
@@ -127,6 +134,9 @@ fn receive(listen: SocketAddr, hub: Arc<Hub>) -> Result<()> {
 /// Takes in a log, on a thread: a long one takes a while.
 fn read(path: &Path, hub: Arc<Hub>) -> Result<()> {
     let cannot = format!("cannot read {}", path.display());
+    if !std::fs::metadata(path).context(cannot.clone())?.is_file() {
+        bail!("{cannot}: it is no file; a pipe cannot be searched");
+    }
     let log = Log::open(path).context(cannot.clone())?;
     std::thread::spawn(move || {
         if let Err(error) = feed::log(log, &hub) {

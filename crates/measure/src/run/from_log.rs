@@ -206,7 +206,7 @@ impl Replay {
             }
             _ => {}
         }
-        if let (Some(time_us), "tick" | "servo" | "command" | "imu") = (time_us, record) {
+        if let (Some(time_us), "tick" | "servo" | "command" | "imu" | "parameter") = (time_us, record) {
             self.over_time.sample(record, time_us, value);
         }
     }
@@ -286,6 +286,8 @@ impl Replay {
                 phases: over_time.phases,
                 joints: over_time.joints,
                 details: over_time.details.finish(),
+                changes: over_time.changes,
+                changes_left_out: over_time.changes_left_out,
                 config: self.text,
                 ..data
             },

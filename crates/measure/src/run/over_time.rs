@@ -1,7 +1,7 @@
 //! What a run's log says over time.
 
 use super::details::Details;
-use super::page::Joint;
+use super::page::{Joint, ParameterChange};
 use khz_page::{StackedTrace, Trace};
 use khz_robot::RobotConfig;
 use khz_tlog::{Reader, Value};
@@ -12,6 +12,19 @@ use std::path::{Path, PathBuf};
 /// Parts of a tick, in their order.
 pub(super) const PHASES: [&str; 7] = ["encode", "send", "bus", "imu", "control", "supervise", "record"];
 
+/// So many changes of parameters are kept; a slider makes ten a second.
+const MOST_CHANGES: usize = 1000;
+
+fn change(time_s: f64, value: &Value<'_>) -> Option<ParameterChange> {
+    let number = |field| value.at(field).and_then(|value| value.number());
+    let text = |field| match value.at(field) {
+        Some(Value::String(text)) => Some(text.to_owned()),
+        _ => None,
+    };
+    let (name, by) = (text("name")?, text("by")?);
+    Some(ParameterChange { time_s, name, before: number("before")?, value: number("value")?, by })
+}
+
 /// What the log says over time. Bounded memory, however long the run.
 #[derive(Default)]
 pub(super) struct OverTime {
@@ -21,6 +34,9 @@ pub(super) struct OverTime {
     pub phases: StackedTrace,
     pub joints: Vec<Joint>,
     pub details: Details,
+    /// The first changes of parameters, and how many more there are.
+    pub changes: Vec<ParameterChange>,
+    pub changes_left_out: u64,
     first_us: Option<i64>,
     /// Which files could not be read to their end, and why.
     pub unread: Vec<String>,
@@ -71,7 +87,7 @@ impl OverTime {
 
     fn add(&mut self, path: &Path) -> Result<(), Box<dyn Error>> {
         let mut reader = Reader::open(File::open(path)?)?;
-        reader.select(["tick", "servo", "command", "imu"]);
+        reader.select(["tick", "servo", "command", "imu", "parameter"]);
         while let Some(item) = reader.next()? {
             let Some(time_us) = item.time_us else { continue };
             self.sample(item.record.name(), time_us, &item.value()?);
@@ -93,6 +109,8 @@ impl OverTime {
                 self.details.commanded(time_s, value);
             }
             "imu" => self.details.imu(time_s, value),
+            "parameter" if self.changes.len() == MOST_CHANGES => self.changes_left_out += 1,
+            "parameter" => self.changes.extend(change(time_s, value)),
             _ => {}
         }
     }

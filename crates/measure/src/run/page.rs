@@ -53,6 +53,10 @@ pub struct RunData {
     pub events: Vec<Event>,
     /// How many more the log has.
     pub events_left_out: u64,
+    /// Changes of parameters.
+    pub changes: Vec<ParameterChange>,
+    /// How many more the log has.
+    pub changes_left_out: u64,
     /// The devices.
     pub devices: Vec<Device>,
     /// The machine and what the loop's threads asked of it.
@@ -61,6 +65,22 @@ pub struct RunData {
     pub grants: Vec<Grant>,
     /// The robot file, as it was used.
     pub config: String,
+}
+
+/// A parameter that was changed while the robot ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParameterChange {
+    /// When a tick took it, in seconds after the first tick.
+    pub time_s: f64,
+    /// The parameter.
+    pub name: String,
+    /// Its value before.
+    pub before: f64,
+    /// The value from then on.
+    pub value: f64,
+    /// Who asked for it.
+    pub by: String,
 }
 
 /// A part of the tick: what it took, and what it was predicted to take.
@@ -212,6 +232,7 @@ impl RunData {
             self.joint_plots(),
             self.device_rows(),
             self.event_rows(),
+            self.change_rows(),
             self.machine(),
             self.robot_file(),
         ];
@@ -453,6 +474,25 @@ impl RunData {
         let more = self.events.len().saturating_sub(MOST_EVENTS) as u64 + self.events_left_out;
         let rest = (more > 0).then(|| Block::Text(format!("{more} further events are in the log.")));
         Some(Section::new("Events").with(table).with_some(rest))
+    }
+
+    fn change_rows(&self) -> Option<Section> {
+        if self.changes.is_empty() {
+            return None;
+        }
+        let columns = ["time", "parameter", "from", "to", "by"].map(Column::text);
+        let table = self.changes.iter().take(MOST_EVENTS).fold(Table::new(columns), |table, change| {
+            table.row([
+                Cell::Text(format!("{:.3} s", change.time_s)),
+                Cell::from(change.name.as_str()),
+                Cell::Text(change.before.to_string()),
+                Cell::Text(change.value.to_string()),
+                Cell::from(change.by.as_str()),
+            ])
+        });
+        let more = self.changes.len().saturating_sub(MOST_EVENTS) as u64 + self.changes_left_out;
+        let rest = (more > 0).then(|| Block::Text(format!("{more} further changes are in the log.")));
+        Some(Section::new("Parameter changes").with(table).with_some(rest))
     }
 
     fn machine(&self) -> Option<Section> {

@@ -55,6 +55,8 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
         details: over_time.details.finish(),
         events: summary.events.iter().map(page_event).collect(),
         events_left_out: summary.events_left_out,
+        changes: over_time.changes,
+        changes_left_out: over_time.changes_left_out,
         devices: (0..config.servos.len()).map(|index| device(summary, landed, index)).collect(),
         passport: passport(summary),
         grants: grants(&summary.grants),
