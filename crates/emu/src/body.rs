@@ -101,6 +101,11 @@ pub trait Body: Send {
 
     /// Starts measuring peaks and the first touch anew.
     fn forget_peaks(&mut self) {}
+
+    /// Why it can move no more, if it cannot: what simulates it has given up.
+    fn failed(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Joints that do not feel each other, on a trunk that stands still.
