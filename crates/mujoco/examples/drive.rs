@@ -20,6 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         keyframe: None,
         imu: "imu".to_owned(),
         trunk_touch: "trunk_touch".to_owned(),
+        payload_kg: 0.0,
         step_s,
     };
     let mut body = Mujoco::new(&plan)?;

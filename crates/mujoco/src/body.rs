@@ -28,6 +28,8 @@ pub struct Plan {
     pub imu: String,
     /// The touch sensor of the trunk.
     pub trunk_touch: String,
+    /// Mass whose weight the trunk carries beside the model's, kg.
+    pub payload_kg: f64,
     /// The longest step, s; the model's own is used if that is shorter.
     pub step_s: f64,
 }
@@ -94,6 +96,10 @@ impl Mujoco {
             model,
         };
         body.measure_mobility();
+        if let Some(free) = &body.free {
+            // The first three velocities of a free joint are the world's x, y and z.
+            body.applied[free.velocity + 2] = -plan.payload_kg * GRAVITY;
+        }
         body.model.reset(key);
         body.model.forward();
         body.read();

@@ -1,11 +1,14 @@
 //! The emulated devices a robot file describes.
 
-use super::{BodyConfig, ImuConfig, ImuLink, RobotConfig, ServoConfig};
+use super::{ImuConfig, ImuLink, MujocoConfig, RobotBody, RobotConfig, ServoConfig};
+use khz_emu::world::STEP_NS;
 use khz_emu::{
-    ConfigError, CubemarsMotor, DamiaoMotor, FamilyConfig, Quadruped, QuadrupedConfig, RobstrideMotor, World,
-    WorldConfig,
+    Body, ConfigError, CubemarsMotor, DamiaoMotor, FamilyConfig, Quadruped, QuadrupedConfig, RobstrideMotor,
+    World, WorldConfig,
 };
+use khz_mujoco::{Mujoco, Plan};
 use khz_servo::{Family, cubemars, damiao, robstride};
+use std::path::PathBuf;
 
 impl RobotConfig {
     /// The emulated machine: one channel per bus in the order of the file, every servo in that order, the IMU.
@@ -24,19 +27,35 @@ impl RobotConfig {
     /// Builds the emulated machine, with its body if the file describes one.
     ///
     /// # Errors
-    /// Nothing a robot file can say is refused; see [`ConfigError`].
+    /// Its body cannot be simulated here: MuJoCo is not installed, or its model does not fit the servos. Nothing else that a
+    /// robot file can say is refused; see [`ConfigError`].
     pub fn emulate(&self) -> Result<World, ConfigError> {
         let config = self.world();
-        match &self.body {
-            None => World::new(&config),
-            Some(body) => {
-                World::with_body(&config, Box::new(Quadruped::new(self.emulated_body(body, &config))))
+        let body: Box<dyn Body> = match &self.body {
+            None => return World::new(&config),
+            Some(RobotBody::Quadruped(body)) => {
+                let joints = config.servos.iter().map(|servo| servo.joint).collect();
+                Box::new(Quadruped::new(QuadrupedConfig { body: body.clone(), joints }))
             }
-        }
+            Some(RobotBody::Mujoco(body)) => {
+                let plan = self.mujoco_plan(body);
+                Box::new(Mujoco::new(&plan).map_err(|error| ConfigError::Body(error.to_string()))?)
+            }
+        };
+        World::with_body(&config, body)
     }
 
-    fn emulated_body(&self, body: &BodyConfig, world: &WorldConfig) -> QuadrupedConfig {
-        QuadrupedConfig { body: body.clone(), joints: world.servos.iter().map(|servo| servo.joint).collect() }
+    fn mujoco_plan(&self, body: &MujocoConfig) -> Plan {
+        let joint = |servo: &ServoConfig| servo.model_joint.as_ref().unwrap_or(&servo.name).clone();
+        Plan {
+            model: PathBuf::from(&body.model),
+            joints: self.servos.iter().map(joint).collect(),
+            keyframe: body.keyframe.clone(),
+            imu: body.imu_site.clone(),
+            trunk_touch: body.trunk_touch.clone(),
+            payload_kg: body.payload,
+            step_s: STEP_NS as f64 * 1e-9,
+        }
     }
 
     fn emulated_servo(&self, servo: &ServoConfig) -> khz_emu::ServoConfig {
