@@ -10,6 +10,9 @@ use khz_mujoco::{Mujoco, Plan};
 use khz_servo::{Family, cubemars, damiao, robstride};
 use std::path::PathBuf;
 
+/// The share of the time that a simulated body may take of a loop in real time.
+const MOST_COST: f64 = 0.6;
+
 impl RobotConfig {
     /// The emulated machine: one channel per bus in the order of the file, every servo in that order, the IMU.
     ///
@@ -43,6 +46,26 @@ impl RobotConfig {
             }
         };
         World::with_body(&config, body)
+    }
+
+    /// Whether the body can be simulated as fast as it moves, on this computer as busy as it is.
+    ///
+    /// # Errors
+    /// MuJoCo takes too long, or cannot simulate it at all.
+    pub fn check_real_time(&self) -> Result<(), String> {
+        let Some(body) = self.body.as_ref().and_then(RobotBody::mujoco).filter(|_| self.is_emulated()) else {
+            return Ok(());
+        };
+        let mut simulated = Mujoco::new(&self.mujoco_plan(body)).map_err(|error| error.to_string())?;
+        let cost = simulated.cost();
+        if cost <= MOST_COST {
+            return Ok(());
+        }
+        Err(format!(
+            "{} takes {cost:.2} s of this computer's time for a second of its own, and the loop needs some, too: run it in \
+             virtual time (--virtual, or clock = \"virtual\" in [loop]), or make the model simpler",
+            body.model
+        ))
     }
 
     fn mujoco_plan(&self, body: &MujocoConfig) -> Plan {
