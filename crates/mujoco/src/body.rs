@@ -104,9 +104,18 @@ impl Mujoco {
             body.applied[free.velocity + 2] = -plan.payload_kg * GRAVITY;
         }
         body.model.reset(key);
-        body.model.forward();
+        body.forward();
         body.read();
         Ok(body)
+    }
+
+    /// Computes what follows from the state, and leaves the state as it is: before 3.5 that alone changes where the solver
+    /// begins.
+    fn forward(&mut self) {
+        let mut warm_start = vec![0.0; self.velocity.len()];
+        self.model.get(Part::WarmStart, &mut warm_start);
+        self.model.forward();
+        self.model.set(Part::WarmStart, &warm_start);
     }
 
     /// CPU time of one second of simulation at the start pose, s: the median of many steps. Ends at the start again.
@@ -123,7 +132,7 @@ impl Mujoco {
         self.model.set(Part::Velocity, &rest.1);
         self.model.set(Part::WarmStart, &vec![0.0; rest.1.len()]);
         self.model.set(Part::Time, &[self.time_s]);
-        self.model.forward();
+        self.forward();
         took.sort_by(f64::total_cmp);
         took[COST_STEPS / 2] / self.step_s
     }
@@ -214,11 +223,12 @@ impl Mujoco {
         };
     }
 
-    /// What the servos do, as torques at this velocity; damping never turns a joint round within one step.
+    /// What the servos do, as torques at this velocity. Damping is what it takes from the velocity of a free joint within the
+    /// step, so it never turns one round.
     fn apply(&mut self, drives: &[Drive]) {
         for ((place, state), drive) in self.joints.iter().zip(&self.states).zip(drives) {
-            let damping = drive.damping / (1.0 + drive.damping * self.step_s * place.mobility);
-            self.applied[place.velocity] = drive.torque - damping * state.velocity;
+            self.applied[place.velocity] =
+                drive.torque - place.damping(drive.damping, self.step_s) * state.velocity;
         }
         self.model.set(Part::Applied, &self.applied);
     }
@@ -227,6 +237,14 @@ impl Mujoco {
     fn fail(&mut self, text: ArrayString<200>) {
         self.failed = Some(text);
         self.states.iter_mut().for_each(|state| state.velocity = 0.0);
+    }
+}
+
+impl Place {
+    /// The damping that, constant over a step, takes from the velocity of a free joint what `damping` takes from it.
+    fn damping(&self, damping: f64, step_s: f64) -> f64 {
+        let decay = damping * step_s * self.mobility;
+        if decay > 0.0 { -(-decay).exp_m1() / decay * damping } else { damping }
     }
 }
 
