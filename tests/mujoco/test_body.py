@@ -121,8 +121,7 @@ def positions(run_khz: Run, folder: pathlib.Path, seconds: int) -> list[tuple[fl
     rows = (folder / "out/servo.csv").read_text().splitlines()
     names = rows[0].split(",")
     at = [names.index(name) for name in ("time", "joint.position", "joint.velocity")]
-    # The first reply is from before the first step.
-    return [tuple(float(row.split(",")[column]) for column in at) for row in rows[2:]]  # type: ignore[misc]
+    return [tuple(float(row.split(",")[column]) for column in at) for row in rows[1:]]  # type: ignore[misc]
 
 
 def test_a_pendulum_swings_with_its_period_and_keeps_its_energy(
@@ -162,3 +161,36 @@ def test_the_quadruped_stands_and_squats(run_khz: Run, tmp_path: pathlib.Path) -
 def test_the_quadruped_comes_down_gently(run_khz: Run) -> None:
     done = run_khz("drill", "fall", str(ROOT / "robots/quadruped_mujoco.toml"))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_check_says_whether_the_body_can_be_simulated(
+    run_khz: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = run_khz("check", pendulum(tmp_path))
+    assert done.returncode == 0 and f"MuJoCo {mujoco.__version__}, " in done.stdout, done.stdout
+    assert "[body]" not in done.stderr
+    motor = '<actuator><position name="pull" joint="joint"/></actuator></mujoco>'
+    (tmp_path / "pendulum.xml").write_text(PENDULUM.replace("</mujoco>", motor))
+    done = run_khz("check", str(tmp_path / "robot.toml"))
+    assert done.returncode == 0 and "the actuators `pull`: nothing drives them" in done.stderr
+    monkeypatch.setenv("KHZ_MUJOCO", str(tmp_path / "nowhere"))
+    done = run_khz("check", str(tmp_path / "robot.toml"))
+    assert done.returncode == 0 and "nowhere" in done.stderr and "cannot be simulated here" in done.stdout
+
+
+def test_a_model_that_diverges_ends_the_run_with_the_reason(run_khz: Run, tmp_path: pathlib.Path) -> None:
+    path = pendulum(tmp_path)
+    # Too stiff for the step: it gains energy until it is no number.
+    explosive = PENDULUM.replace('axis="0 1 0"', 'axis="0 1 0" stiffness="1e7"')
+    (tmp_path / "pendulum.xml").write_text(explosive)
+    done = run_khz("run", path, "--virtual", "--duration", "5s", "--log", str(tmp_path / "run.tlog"))
+    assert done.returncode not in (0, 2), done.stdout + done.stderr
+    assert "the simulated body moves no more" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def test_a_servo_has_measured_when_it_is_made(run_khz: Run, tmp_path: pathlib.Path) -> None:
+    run_khz("run", pendulum(tmp_path), "--virtual", "--duration", "1s", "--log", str(tmp_path / "run.tlog"))
+    run_khz("log", "export", str(tmp_path / "run.tlog"), "--format", "csv", "--output", str(tmp_path / "out"))
+    rows = (tmp_path / "out/servo.csv").read_text().splitlines()
+    first = float(rows[1].split(",")[rows[0].split(",").index("joint.position")])
+    assert abs(first - 0.3) < 1e-6

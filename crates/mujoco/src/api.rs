@@ -248,6 +248,11 @@ impl Drop for Loaded {
 }
 
 impl Loaded {
+    /// The version of MuJoCo that loaded it, for people.
+    pub fn version(&self) -> String {
+        self.api.version()
+    }
+
     /// Loads MJCF or URDF.
     ///
     /// # Errors

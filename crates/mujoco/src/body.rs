@@ -137,6 +137,11 @@ impl Mujoco {
         took[COST_STEPS / 2] / self.step_s
     }
 
+    /// The version of MuJoCo that simulates it.
+    pub fn version(&self) -> String {
+        self.model.version()
+    }
+
     /// The model's mass, kg.
     pub fn mass(&self) -> f64 {
         self.model.mass()
@@ -217,6 +222,7 @@ impl Mujoco {
         let felt = self.imu.map_or([0.0; 3], |site| self.model.specific_force(site));
         let up = to_body(attitude, [0.0, 0.0, GRAVITY]);
         self.trunk = Trunk {
+            position: std::array::from_fn(|axis| self.position[position + axis]),
             attitude,
             rate: at(velocity + 3),
             acceleration: std::array::from_fn(|axis| felt[axis] - up[axis]),
@@ -282,7 +288,7 @@ impl Body for Mujoco {
     }
 
     fn forget_peaks(&mut self) {
-        self.forces = Forces { contact_speed: None, peak_ground: 0.0, peak_joint: 0.0, ..self.forces };
+        self.forces = Forces { contact_speed: None, peak_ground: 0.0, ..self.forces };
     }
 
     fn failed(&self) -> Option<&str> {

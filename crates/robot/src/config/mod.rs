@@ -49,6 +49,7 @@ pub use crate::supervisor::settings::{
 pub use crate::time::Receive;
 pub use crate::watchdogs::settings::WatchdogSettings;
 pub use bus::*;
+pub use emulated::Simulation;
 pub use khz_emu::{
     BodyConfig, DeviceConfig, EmulatedLink, EmulationConfig, HeatConfig, JointConfig, WireModel,
 };
@@ -294,7 +295,9 @@ fn read_parameters(root: &DeTable<'_>, reader: &mut Reader) -> ParametersConfig 
 
 fn read_body(root: &DeTable<'_>, reader: &mut Reader) -> Option<RobotBody> {
     let value = root.get("body")?;
-    as_table(value, "body", reader).map(|table| whole::read_body(table, value.span(), reader))
+    let table = as_table(value, "body", reader)?;
+    reader.remember("body".to_owned(), value.span());
+    Some(whole::read_body(table, value.span(), reader))
 }
 
 fn as_table<'a, 'i>(
