@@ -204,8 +204,11 @@ mod tests {
         let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         for file in paths.filter(|path| path.extension().is_some_and(|extension| extension == "toml")) {
             let robot = RobotConfig::load(file).unwrap();
-            if let Err(error) = robot.emulate() {
-                panic!("{}: {error}", robot.name);
+            match robot.emulate() {
+                // Not every computer has MuJoCo; tests/mujoco has it.
+                Err(ConfigError::Body(why)) if why.contains("MuJoCo is not installed") => {}
+                Err(error) => panic!("{}: {error}", robot.name),
+                Ok(_) => {}
             }
         }
     }
