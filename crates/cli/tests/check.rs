@@ -89,8 +89,10 @@ fn shipped_robots_are_checked_without_a_warning() {
     for robot in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots")).unwrap() {
         let path = robot.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "toml") {
-            let checked = check(&[path.to_str().unwrap()]);
-            assert_eq!(text(&checked.stderr), "", "{}", path.display());
+            let said = text(&check(&[path.to_str().unwrap()]).stderr);
+            // Not every computer has MuJoCo; tests/mujoco has it.
+            let is_missing = said.contains("MuJoCo is not installed") && said.trim().lines().count() == 1;
+            assert!(said.is_empty() || is_missing, "{}: {said}", path.display());
         }
     }
 }

@@ -26,8 +26,8 @@ pub struct Fall {
     pub contact_speed: Option<f64>,
     /// Greatest force of the ground, N.
     pub peak_force: f64,
-    /// Greatest torque the ground put on a joint, N·m.
-    pub peak_torque: f64,
+    /// Greatest torque the ground put on a joint, N·m; none if the body cannot tell.
+    pub peak_torque: Option<f64>,
     /// What the supervisor answered to, if it did.
     pub cause: Option<String>,
     /// From the fault to damping, ms.
@@ -85,7 +85,7 @@ pub fn experiments(config: &RobotConfig) -> Result<Vec<Fall>, DrillError> {
 #[derive(Debug, thiserror::Error)]
 pub enum DrillError {
     /// The emulated devices could not be built.
-    #[error("emulation: {0}")]
+    #[error(transparent)]
     Emulation(#[from] khz_emu::ConfigError),
     /// Nothing can fall.
     #[error("this robot has no body; add a [body] table, see docs/configuration.md")]
@@ -139,7 +139,7 @@ impl Fall {
             name,
             contact_speed: None,
             peak_force: 0.0,
-            peak_torque: 0.0,
+            peak_torque: None,
             cause: None,
             reaction_ms: None,
             height: Trace::new(),

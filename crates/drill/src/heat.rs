@@ -11,7 +11,7 @@ use khz_page::{Axis, Cell, Column, Level, Page, Plot, Section, Table, Trace, Ver
 use khz_robot::Doing;
 use khz_robot::RobotConfig;
 use khz_robot::assemble::controller;
-use khz_robot::config::{ControllerConfig, Reaction};
+use khz_robot::config::{ControllerConfig, Reaction, RobotBody};
 use khz_robot::supervisor::Phase;
 use khz_robot::time::VirtualTime;
 use serde::Serialize;
@@ -165,7 +165,10 @@ fn walks(config: &RobotConfig, sun: Sun, ways: &[Way], done: &AtomicU64) -> Resu
 /// The robot of `config` in the sun.
 fn exposed(config: &RobotConfig, sun: Sun, way: Way) -> Result<RobotConfig, DrillError> {
     let mut config = config.clone();
-    config.body.as_mut().ok_or(DrillError::NoBody)?.mass += way.payload_kg;
+    match config.body.as_mut().ok_or(DrillError::NoBody)? {
+        RobotBody::Quadruped(body) => body.mass += way.payload_kg,
+        RobotBody::Mujoco(body) => body.payload += way.payload_kg,
+    }
     config.emulation.ambient_c = sun.ambient_c;
     for servo in &mut config.servos {
         servo.settings.heat.sun_w = sun.sun_w;

@@ -69,8 +69,8 @@ pub struct Forces {
     pub contact_speed: Option<f64>,
     /// Greatest `ground` so far, N.
     pub peak_ground: f64,
-    /// Greatest torque the ground put on a joint so far, N·m.
-    pub peak_joint: f64,
+    /// Greatest torque the ground put on a joint so far, N·m; `None` if the body cannot tell.
+    pub peak_joint: Option<f64>,
 }
 
 /// A mechanism with one joint per servo, in the order of the configuration. It knows joints and their angles, no servos.
@@ -101,6 +101,11 @@ pub trait Body: Send {
 
     /// Starts measuring peaks and the first touch anew.
     fn forget_peaks(&mut self) {}
+
+    /// Why it can move no more, if it cannot: what simulates it has given up.
+    fn failed(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Joints that do not feel each other, on a trunk that stands still.

@@ -270,6 +270,9 @@ pub enum ConfigError {
         /// How many there are.
         buses: usize,
     },
+    /// What simulates the body cannot.
+    #[error("[body] {0}")]
+    Body(String),
     /// A servo id no device can have.
     #[error("servo {servo}: id {id} is not between 1 and {most}")]
     BadId {

@@ -3,7 +3,7 @@
 use crate::body::{Body, Drive, JointState, Joints};
 use crate::bus::{Arrival, Bus, Sender, Transmission};
 use crate::config::{
-    BusConfig, ConfigError, FamilyConfig, ReceiveBuffers, ServoConfig, WireKind, WorldConfig,
+    BusConfig, ConfigError, FamilyConfig, JointConfig, ReceiveBuffers, ServoConfig, WireKind, WorldConfig,
 };
 use crate::imu::Sensor;
 use crate::injection::Injection;
@@ -48,6 +48,8 @@ pub struct World {
     /// External torque on each joint, N·m.
     pushes: Vec<f64>,
     probe: Option<Box<dyn Probe>>,
+    /// The host was told that the body moves no more.
+    is_failure_told: bool,
 }
 
 /// Watches the machine from the devices' side of the wire: what the servos take, and what their joints do.
@@ -94,10 +96,13 @@ impl World {
     pub fn with_body(config: &WorldConfig, body: Box<dyn Body>) -> Result<Self, ConfigError> {
         config.check()?;
         assert_eq!(body.joints().len(), config.servos.len(), "one joint per servo");
-        let build = |(index, servo)| {
+        let build = |(index, servo): (usize, &ServoConfig)| {
             // Each has its own noise.
             let seed = Noise::new(config.seed ^ (index as u64) << 32).bits();
-            switched_on(servo, seed).map_err(|name| ConfigError::NoSuchSetting { servo: index, name })
+            // The body knows where the joint is; a servo asked before its first step reports that.
+            let joint = JointConfig { start: body.joints()[index].position, ..servo.joint };
+            let servo = ServoConfig { joint, ..servo.clone() };
+            switched_on(&servo, seed).map_err(|name| ConfigError::NoSuchSetting { servo: index, name })
         };
         Ok(Self {
             buses: (0..config.buses.len()).map(|bus| Channel::new(config, bus)).collect(),
@@ -112,6 +117,7 @@ impl World {
             witness: None,
             pushes: vec![0.0; config.servos.len()],
             probe: None,
+            is_failure_told: false,
         })
     }
 
@@ -410,11 +416,19 @@ impl Link for World {
     }
 
     fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        // What the servos would reply is no measurement any more.
+        if self.body.failed().is_some() {
+            return Err(LinkError::Down { errno: 0 });
+        }
         self.send(channel, request.frame, now_ns)
     }
 
     fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
         self.advance(now_ns);
+        if self.body.failed().is_some() && !self.is_failure_told {
+            self.is_failure_told = true;
+            return Err(LinkError::Down { errno: 0 });
+        }
         Ok(self.inbox.pop_front())
     }
 
@@ -424,6 +438,13 @@ impl Link for World {
         let coming = self.buses.iter().filter_map(|channel| channel.bus.next_for_host_ns());
         let unasked = self.buses.iter().filter_map(|channel| self.unasked_ns(channel));
         coming.chain(unasked).chain(waiting).chain(imu).min()
+    }
+
+    /// Why the body moves no more, if it does not.
+    fn close(&mut self, now_ns: i64) -> Vec<String> {
+        self.begin_cycle(now_ns);
+        let why = self.body.failed();
+        why.map(|why| format!("the simulated body moves no more: {why}")).into_iter().collect()
     }
 
     fn imu(&mut self) -> Option<&mut dyn Imu> {

@@ -55,6 +55,9 @@ pub enum LaunchError {
     /// It cannot run in virtual time.
     #[error("not in virtual time: {0}")]
     VirtualTime(String),
+    /// Its body cannot be simulated in real time.
+    #[error("[body] {0}")]
+    Body(String),
     /// The controller's thread could not be made.
     #[error("cannot start the controller's thread: {0}")]
     Controller(std::io::Error),
@@ -247,7 +250,10 @@ fn check(config: &RobotConfig) -> Result<(), LaunchError> {
     match (config.timing.clock, config.why_not_virtual()) {
         (Clock::Virtual, Some(why)) => Err(LaunchError::VirtualTime(why)),
         (Clock::Virtual, None) => Ok(()),
-        (Clock::Real, _) => setup(&config.timing).check().map_err(|error| SessionError::from(error).into()),
+        (Clock::Real, _) => {
+            config.check_real_time().map_err(LaunchError::Body)?;
+            setup(&config.timing).check().map_err(|error| SessionError::from(error).into())
+        }
     }
 }
 

@@ -41,7 +41,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let file = File::read(&source.text, &source.name)?;
         let (prediction, cures) =
             (file.predict(), if file.predict().fits() { Vec::new() } else { file.cures() });
-        Ok(Checked { robot, prediction, cures })
+        let simulation = robot.simulation();
+        Ok(Checked { robot, prediction, cures, simulation })
     });
     let checked = match read {
         Ok(checked) => checked,
@@ -59,7 +60,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     show(&match (args.json, args.diagram) {
         (true, _) => format!("{:#}\n", summary(&checked, &warnings)),
         (_, true) => checked.robot.diagram(),
-        _ => table(&checked.robot) + &checked.budget(),
+        _ => table(&checked.robot) + &checked.body() + &checked.budget(),
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -177,11 +177,11 @@ fn falls_table(falls: &[Fall]) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{:<30} {:>11} {:>12.0} {:>15.2} {:>12}  {}",
+            "{:<30} {:>11} {:>12.0} {:>15} {:>12}  {}",
             fall.name,
             number(fall.contact_speed, 3),
             fall.peak_force,
-            fall.peak_torque,
+            number(fall.peak_torque, 2),
             number(fall.reaction_ms, 3),
             fall.cause.as_deref().unwrap_or("–"),
         );

@@ -121,7 +121,7 @@ impl Quadruped {
             feet: Default::default(),
             knees: Default::default(),
             corners: Default::default(),
-            forces: Forces::default(),
+            forces: Forces { peak_joint: Some(0.0), ..Forces::default() },
             config,
         };
         body.position[2] = -body.lowest();
@@ -225,7 +225,7 @@ impl Quadruped {
             ground: ground_force,
             trunk_touches,
             peak_ground: self.forces.peak_ground.max(ground_force),
-            peak_joint: self.forces.peak_joint.max(worst),
+            peak_joint: self.forces.peak_joint.map(|peak| peak.max(worst)),
             ..self.forces
         };
     }
@@ -276,7 +276,7 @@ impl Body for Quadruped {
     }
 
     fn forget_peaks(&mut self) {
-        self.forces = Forces { contact_speed: None, peak_ground: 0.0, peak_joint: 0.0, ..self.forces };
+        self.forces = Forces { contact_speed: None, peak_ground: 0.0, peak_joint: Some(0.0), ..self.forces };
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     BusConfig, Clock, ControllerConfig, FamilyName, Format, ImuLink, LinkKind, MAX_LINKS, RESTART_UNSEEN,
-    Reaction, Reactions, RobotConfig, ServoConfig, StandAndSquatParameters, WalkParameters,
+    Reaction, Reactions, RobotBody, RobotConfig, ServoConfig, StandAndSquatParameters, WalkParameters,
 };
 use super::{bus_links, families, formats, promises};
 use crate::controller::LONGEST;
@@ -620,7 +620,7 @@ fn check_kernel_watchdog(robot: &RobotConfig, reader: &mut Reader) {
 
 fn check_body(robot: &RobotConfig, reader: &mut Reader) {
     let count = robot.servos.len();
-    if robot.body.is_some()
+    if matches!(robot.body, Some(RobotBody::Quadruped(_)))
         && count != 12
         && let Some(span) = reader.span("body")
     {

@@ -1,11 +1,26 @@
 //! The emulated devices a robot file describes.
 
-use super::{BodyConfig, ImuConfig, ImuLink, RobotConfig, ServoConfig};
+use super::{ImuConfig, ImuLink, MujocoConfig, RobotBody, RobotConfig, ServoConfig};
+use khz_emu::world::STEP_NS;
 use khz_emu::{
-    ConfigError, CubemarsMotor, DamiaoMotor, FamilyConfig, Quadruped, QuadrupedConfig, RobstrideMotor, World,
-    WorldConfig,
+    Body, ConfigError, CubemarsMotor, DamiaoMotor, FamilyConfig, Quadruped, QuadrupedConfig, RobstrideMotor,
+    World, WorldConfig,
 };
+use khz_mujoco::{Mujoco, Plan};
 use khz_servo::{Family, cubemars, damiao, robstride};
+use std::path::PathBuf;
+
+/// The share of the time that a simulated body may take of a loop in real time.
+const MOST_COST: f64 = 0.6;
+
+/// What simulates a body on this computer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Simulation {
+    /// The simulator and its model.
+    pub told: String,
+    /// What of the model may not do what it seems to.
+    pub warning: Option<String>,
+}
 
 impl RobotConfig {
     /// The emulated machine: one channel per bus in the order of the file, every servo in that order, the IMU.
@@ -24,19 +39,68 @@ impl RobotConfig {
     /// Builds the emulated machine, with its body if the file describes one.
     ///
     /// # Errors
-    /// Nothing a robot file can say is refused; see [`ConfigError`].
+    /// Its body cannot be simulated here: MuJoCo is not installed, or its model does not fit the servos. Nothing else that a
+    /// robot file can say is refused; see [`ConfigError`].
     pub fn emulate(&self) -> Result<World, ConfigError> {
         let config = self.world();
-        match &self.body {
-            None => World::new(&config),
-            Some(body) => {
-                World::with_body(&config, Box::new(Quadruped::new(self.emulated_body(body, &config))))
+        let body: Box<dyn Body> = match &self.body {
+            None => return World::new(&config),
+            Some(RobotBody::Quadruped(body)) => {
+                let joints = config.servos.iter().map(|servo| servo.joint).collect();
+                Box::new(Quadruped::new(QuadrupedConfig { body: body.clone(), joints }))
             }
-        }
+            Some(RobotBody::Mujoco(body)) => {
+                let plan = self.mujoco_plan(body);
+                Box::new(Mujoco::new(&plan).map_err(|error| ConfigError::Body(error.to_string()))?)
+            }
+        };
+        World::with_body(&config, body)
     }
 
-    fn emulated_body(&self, body: &BodyConfig, world: &WorldConfig) -> QuadrupedConfig {
-        QuadrupedConfig { body: body.clone(), joints: world.servos.iter().map(|servo| servo.joint).collect() }
+    /// Whether the body can be simulated as fast as it moves, on this computer as busy as it is.
+    ///
+    /// # Errors
+    /// MuJoCo takes too long, or cannot simulate it at all.
+    pub fn check_real_time(&self) -> Result<(), String> {
+        let Some(body) = self.body.as_ref().and_then(RobotBody::mujoco).filter(|_| self.is_emulated()) else {
+            return Ok(());
+        };
+        let mut simulated = Mujoco::new(&self.mujoco_plan(body)).map_err(|error| error.to_string())?;
+        let cost = simulated.cost();
+        if cost <= MOST_COST {
+            return Ok(());
+        }
+        Err(format!(
+            "{} takes {cost:.2} s of this computer's time for a second of its own, and the loop needs some, too: run it in \
+             virtual time (--virtual, or clock = \"virtual\" in [loop]), or make the model simpler",
+            body.model
+        ))
+    }
+
+    /// What simulates the body here, in a line, and what is suspicious about it; `None` if nothing has to be installed for it.
+    ///
+    /// # Errors
+    /// It cannot be simulated on this computer, or the model does not fit the servos.
+    pub fn simulation(&self) -> Option<Result<Simulation, String>> {
+        let body = self.body.as_ref().and_then(RobotBody::mujoco).filter(|_| self.is_emulated())?;
+        let simulated = Mujoco::new(&self.mujoco_plan(body));
+        Some(simulated.map_err(|error| error.to_string()).map(|simulated| Simulation {
+            told: format!("MuJoCo {}, {}, {:.3} kg", simulated.version(), body.model, simulated.mass()),
+            warning: idle(&body.model, &simulated.actuators()),
+        }))
+    }
+
+    fn mujoco_plan(&self, body: &MujocoConfig) -> Plan {
+        let joint = |servo: &ServoConfig| servo.model_joint.as_ref().unwrap_or(&servo.name).clone();
+        Plan {
+            model: PathBuf::from(&body.model),
+            joints: self.servos.iter().map(joint).collect(),
+            keyframe: body.keyframe.clone(),
+            imu: body.imu_site.clone(),
+            trunk_touch: body.trunk_touch.clone(),
+            payload_kg: body.payload,
+            step_s: STEP_NS as f64 * 1e-9,
+        }
     }
 
     fn emulated_servo(&self, servo: &ServoConfig) -> khz_emu::ServoConfig {
@@ -93,6 +157,17 @@ fn emulated_family(servo: &ServoConfig) -> FamilyConfig {
     }
 }
 
+/// A model made to be driven by its own actuators.
+fn idle(model: &str, actuators: &[String]) -> Option<String> {
+    let names = actuators.join("`, `");
+    (!actuators.is_empty()).then(|| {
+        format!(
+            "{model} has the actuators `{names}`: nothing drives them, the servos apply their torque at the joints; one \
+             that pulls by itself, such as `position`, does so all the same: remove it from the model"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,8 +204,11 @@ mod tests {
         let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         for file in paths.filter(|path| path.extension().is_some_and(|extension| extension == "toml")) {
             let robot = RobotConfig::load(file).unwrap();
-            if let Err(error) = robot.emulate() {
-                panic!("{}: {error}", robot.name);
+            match robot.emulate() {
+                // Not every computer has MuJoCo; tests/mujoco has it.
+                Err(ConfigError::Body(why)) if why.contains("MuJoCo is not installed") => {}
+                Err(error) => panic!("{}: {error}", robot.name),
+                Ok(_) => {}
             }
         }
     }

@@ -49,6 +49,7 @@ pub use crate::supervisor::settings::{
 pub use crate::time::Receive;
 pub use crate::watchdogs::settings::WatchdogSettings;
 pub use bus::*;
+pub use emulated::Simulation;
 pub use khz_emu::{
     BodyConfig, DeviceConfig, EmulatedLink, EmulationConfig, HeatConfig, JointConfig, WireModel,
 };
@@ -103,7 +104,7 @@ pub struct RobotConfig {
     /// `[emulation]`.
     pub emulation: EmulationConfig,
     /// `[body]`.
-    pub body: Option<BodyConfig>,
+    pub body: Option<RobotBody>,
     /// What is suspicious but no error, ready to be shown.
     pub warnings: Vec<String>,
 }
@@ -153,7 +154,15 @@ impl RobotConfig {
             checks::check(&robot, text, reader);
             robot
         })?;
-        Ok(Self { warnings, ..robot })
+        Ok(Self { warnings, ..robot }.beside(Path::new(name)))
+    }
+
+    /// Paths of files that belong to a robot file count from its folder.
+    fn beside(mut self, file: &Path) -> Self {
+        if let (Some(RobotBody::Mujoco(body)), Some(folder)) = (&mut self.body, file.parent()) {
+            body.model = folder.join(&body.model).display().to_string();
+        }
+        self
     }
 
     /// The emulated 12-servo quadruped of `robots/quadruped.toml`.
@@ -256,7 +265,7 @@ fn read_robot(root: &DeTable<'_>, reader: &mut Reader) -> RobotConfig {
         watchdog: reader.table(root, "watchdog"),
         log: reader.table(root, "log"),
         emulation: reader.table(root, "emulation"),
-        body: root.get("body").map(|_| reader.table(root, "body")),
+        body: read_body(root, reader),
         warnings: Vec::new(),
     }
 }
@@ -282,6 +291,13 @@ fn read_controller(root: &DeTable<'_>, reader: &mut Reader) -> ControllerConfig 
 fn read_parameters(root: &DeTable<'_>, reader: &mut Reader) -> ParametersConfig {
     let table = root.get("parameters").and_then(|value| as_table(value, "parameters", reader));
     table.map(|table| crate::parameters::settings::read_parameters(table, "", reader)).unwrap_or_default()
+}
+
+fn read_body(root: &DeTable<'_>, reader: &mut Reader) -> Option<RobotBody> {
+    let value = root.get("body")?;
+    let table = as_table(value, "body", reader)?;
+    reader.remember("body".to_owned(), value.span());
+    Some(whole::read_body(table, value.span(), reader))
 }
 
 fn as_table<'a, 'i>(

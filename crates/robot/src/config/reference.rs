@@ -40,7 +40,9 @@ const AFTER_LINKS: &[Documented] = &[
     ("`[watchdog]`", WatchdogSettings::ABOUT, WatchdogSettings::KEYS),
     ("`[log]`", LogConfig::ABOUT, LogConfig::KEYS),
     ("`[emulation]`", EmulationConfig::ABOUT, EmulationConfig::KEYS),
-    ("`[body]`", BodyConfig::ABOUT, BodyConfig::KEYS),
+    ("`[body]`", BodySection::ABOUT, BodySection::KEYS),
+    ("`[body]` with `kind = \"quadruped\"`", BodyConfig::ABOUT, BodyConfig::KEYS),
+    ("`[body]` with `kind = \"mujoco\"`", MujocoConfig::ABOUT, MujocoConfig::KEYS),
 ];
 
 /// Every key with its values, default and meaning, as Markdown.

@@ -27,7 +27,7 @@ pub fn schema() -> Value {
             "watchdog": section(WatchdogSettings::ABOUT, WatchdogSettings::KEYS),
             "log": section(LogConfig::ABOUT, LogConfig::KEYS),
             "emulation": section(EmulationConfig::ABOUT, EmulationConfig::KEYS),
-            "body": section(BodyConfig::ABOUT, BodyConfig::KEYS),
+            "body": { "oneOf": bodies() },
         },
     })
 }
@@ -57,6 +57,19 @@ fn parameters() -> Vec<Value> {
     let mut table = table(ParameterSettings::KEYS);
     table["properties"]["value"]["type"] = json!(["number", "boolean"]);
     vec![json!({ "type": ["number", "boolean"] }), table, json!({ "type": "object" })]
+}
+
+/// One table per kind of body; without `kind` it is the first.
+fn bodies() -> Vec<Value> {
+    let body = |kind: &BodyKind| {
+        let mut table = selected(table(BodySection::KEYS.iter().chain(kind.keys())), "kind", kind.word());
+        if *kind == BodyKind::default() {
+            return optional(table);
+        }
+        table["required"] = json!(["kind", "model"]);
+        table
+    };
+    BodyKind::ALL.iter().map(body).collect()
 }
 
 /// The bus may be given for all servos; what only one can have must be in its own table.

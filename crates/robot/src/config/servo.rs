@@ -125,6 +125,8 @@ section! {
         command: CommandFormat = CommandFormat::default(), "";
         /// The emulated joint; real servos ignore it.
         joint: JointConfig = JointConfig::default(), "";
+        /// Name of the joint in the model of `[body]` with `kind = "mujoco"`. Without the key, `name`.
+        model_joint: Option<String> = None, "";
         /// The emulated servo; real servos keep their own settings.
         device: DeviceConfig = DeviceConfig::default(), "";
         /// How the emulated servo warms up.

@@ -25,7 +25,7 @@ impl RobotConfig {
             "watchdog": self.watchdog,
             "log": self.log,
             "emulation": self.emulation,
-            "body": self.body,
+            "body": self.body.as_ref().map(RobotBody::values),
         }))
     }
 }
@@ -60,6 +60,16 @@ fn written(tables: &Value, name: &str) -> Result<String, ConfigError> {
     toml::to_string(tables).map_err(|error| {
         ConfigError::new(vec![Problem::error("", format!("`{name}` fits no robot file: {error}"))], "", name)
     })
+}
+
+impl RobotBody {
+    fn values(&self) -> Value {
+        let keys = match self {
+            Self::Quadruped(keys) => json!(keys),
+            Self::Mujoco(keys) => json!(keys),
+        };
+        with(keys, "kind", self.kind())
+    }
 }
 
 impl BusConfig {

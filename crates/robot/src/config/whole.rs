@@ -1,9 +1,11 @@
 //! `[imu]`, `[controller]`, `[log]`, `[emulation]` and `[body]`.
 
+use super::BodyConfig;
 use crate::controller::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
 use crate::links::LinkKind;
 use khz_settings::Problem;
 use khz_settings::{Key, Reader, section, suggestion, words};
+use std::ops::Range;
 use toml::de::DeTable;
 
 words! {
@@ -36,6 +38,78 @@ section! {
         link: ImuLink, "";
         /// Mounting: yaw, pitch and roll from the body to the IMU. Only for `pi3hat`.
         mounting: [f64; 3] = [0.0; 3], "rad", -7.0 => 7.0;
+    }
+}
+
+words! {
+    /// What simulates the mechanics of an emulated robot.
+    BodyKind {
+        /// The quadruped of this program: a rigid trunk on legs without mass.
+        Quadruped = "quadruped",
+        /// A MuJoCo model; libmujoco must be installed (`pip install mujoco`).
+        Mujoco = "mujoco",
+    }
+}
+
+section! {
+    /// The key every `[body]` has. Without the table there is no ground, and the joints do not affect each other.
+    BodySection {
+        /// What simulates the mechanics.
+        kind: BodyKind = BodyKind::Quadruped, "";
+    }
+}
+
+section! {
+    /// `[body]` with `kind = "mujoco"`: the servos move the joints of a MuJoCo model, each the one of its name or of its
+    /// `model_joint`. Inertia, friction and stops are the model's; the servos' `joint` is not used.
+    MujocoConfig {
+        /// MJCF or URDF file; from the folder of the robot file, unless it begins with `/`.
+        model: String, "";
+        /// Keyframe in which the robot starts. Without it, as the model is drawn.
+        keyframe: Option<String> = None, "";
+        /// Site where the IMU is. The trunk is the first body that has a free joint, and the site is in line with it.
+        imu_site: String = "imu".to_owned(), "";
+        /// Mass that the trunk carries beside the model's; its inertia is left out.
+        payload: f64 = 0.0, "kg", 0.0 => 1000.0;
+        /// Touch sensor of the trunk, by which a drill notices that it fell. Read by MuJoCo 3.5 and later.
+        trunk_touch: String = "trunk_touch".to_owned(), "";
+    }
+}
+
+/// What simulates the mechanics of an emulated robot, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RobotBody {
+    /// This program.
+    Quadruped(BodyConfig),
+    /// MuJoCo.
+    Mujoco(MujocoConfig),
+}
+
+impl BodyKind {
+    /// The keys of `[body]` of this kind.
+    pub const fn keys(self) -> &'static [Key] {
+        match self {
+            Self::Quadruped => BodyConfig::KEYS,
+            Self::Mujoco => MujocoConfig::KEYS,
+        }
+    }
+}
+
+impl RobotBody {
+    /// What simulates it.
+    pub const fn kind(&self) -> BodyKind {
+        match self {
+            Self::Quadruped(_) => BodyKind::Quadruped,
+            Self::Mujoco(_) => BodyKind::Mujoco,
+        }
+    }
+
+    /// MuJoCo's, if that simulates it.
+    pub const fn mujoco(&self) -> Option<&MujocoConfig> {
+        match self {
+            Self::Quadruped(_) => None,
+            Self::Mujoco(mujoco) => Some(mujoco),
+        }
     }
 }
 
@@ -122,16 +196,37 @@ pub(super) fn read_controller(table: &DeTable<'_>, reader: &mut Reader) -> Contr
     if table.get("name").is_some() && reader.span("controller.name").is_none() {
         return ControllerConfig::default();
     }
-    let known: Vec<_> =
-        ControllerSection::KEYS.iter().chain(section.name.keys()).map(|key| key.name).collect();
+    let chosen = format!("the controller `{}`", section.name);
+    refuse_unknown(table, "controller", &chosen, [ControllerSection::KEYS, section.name.keys()], reader);
+    section.name.read(table, reader)
+}
+
+/// Reads `[body]`: its kind first, which says what the other keys are.
+pub(super) fn read_body(table: &DeTable<'_>, span: Range<usize>, reader: &mut Reader) -> RobotBody {
+    const PATH: &str = "body";
+    let section = BodySection::default().over(table, PATH, reader);
+    if table.get("kind").is_some() && reader.span("body.kind").is_none() {
+        return RobotBody::Quadruped(BodyConfig::default());
+    }
+    let chosen = format!("a body of the kind `{}`", section.kind);
+    refuse_unknown(table, PATH, &chosen, [BodySection::KEYS, section.kind.keys()], reader);
+    match section.kind {
+        BodyKind::Quadruped => RobotBody::Quadruped(BodyConfig::default().over(table, PATH, reader)),
+        BodyKind::Mujoco => {
+            reader.require(table, span, PATH, MujocoConfig::KEYS, &[]);
+            RobotBody::Mujoco(MujocoConfig::default().over(table, PATH, reader))
+        }
+    }
+}
+
+/// Reports keys that what was chosen does not have.
+fn refuse_unknown(table: &DeTable<'_>, path: &str, chosen: &str, keys: [&[Key]; 2], reader: &mut Reader) {
+    let known: Vec<_> = keys.into_iter().flatten().map(|key| key.name).collect();
     for key in table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
-        let problem = Problem::error(
-            format!("controller.{}", key.get_ref()),
-            format!("unknown key `{}` for the controller `{}`", key.get_ref(), section.name),
-        )
-        .at(key.span(), "no such key here")
-        .help(suggestion(key.get_ref(), &known, "the keys here are"));
+        let title = format!("unknown key `{}` for {chosen}", key.get_ref());
+        let problem = Problem::error(format!("{path}.{}", key.get_ref()), title)
+            .at(key.span(), "no such key here")
+            .help(suggestion(key.get_ref(), &known, "the keys here are"));
         reader.problems.push(problem);
     }
-    section.name.read(table, reader)
 }

@@ -3,7 +3,7 @@
 use khz_measure::budget::{Cure, Prediction};
 use khz_page::duration;
 use khz_robot::RobotConfig;
-use khz_robot::config::{FamilyName, ServoConfig};
+use khz_robot::config::{FamilyName, ServoConfig, Simulation};
 
 /// A right robot file and the prediction of its cycle.
 pub struct Checked {
@@ -11,6 +11,8 @@ pub struct Checked {
     pub prediction: Prediction,
     /// What would make the cycle fit, if it does not.
     pub cures: Vec<Cure>,
+    /// What simulates the body here, if something has to be installed for that.
+    pub simulation: Option<Result<Simulation, String>>,
 }
 
 impl Checked {
@@ -19,6 +21,7 @@ impl Checked {
         let mut warnings = self.robot.warnings.clone();
         warnings.extend(missing_limits(&self.robot));
         warnings.extend(self.does_not_fit());
+        warnings.extend(self.suspicious_body());
         warnings
     }
 
@@ -29,6 +32,22 @@ impl Checked {
         let link =
             if self.robot.is_emulated() { "; emulated links: no delays of adapters counted" } else { "" };
         format!("  predicted: cycle {cycle}, tick {tick} of {period} (`khz budget`{link})\n")
+    }
+
+    /// The simulator in a line.
+    pub fn body(&self) -> String {
+        match &self.simulation {
+            Some(Ok(simulation)) => format!("  body: {}\n", simulation.told),
+            Some(Err(_)) => "  body: cannot be simulated here\n".to_owned(),
+            None => String::new(),
+        }
+    }
+
+    fn suspicious_body(&self) -> Option<String> {
+        match self.simulation.as_ref()? {
+            Ok(simulation) => simulation.warning.as_ref().map(|warning| format!("warning: [body] {warning}")),
+            Err(why) => Some(format!("warning: [body] cannot be simulated on this computer: {why}")),
+        }
     }
 
     fn does_not_fit(&self) -> Option<String> {

@@ -1,0 +1,342 @@
+//! A MuJoCo model as a body: one joint per servo, torques in, angles out.
+
+use crate::api::{Api, Id, Loaded, MujocoError, Object, last_warning};
+use crate::layout::{Joint, Kind, Layout};
+use crate::state::Part;
+use crate::wrapper;
+use arrayvec::ArrayString;
+use khz_emu::body::{Body, Drive, Forces, JointState, Trunk};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// What a trunk without gravity is compared with, m/s²: what the emulated IMU adds again.
+const GRAVITY: f64 = 9.81;
+/// More contacts than this are not counted.
+const CONTACTS: i32 = 64;
+/// Steps by which the cost is measured.
+const COST_STEPS: usize = 200;
+/// Torque with which the inertia that a joint feels is measured, N·m.
+const PROBE: f64 = 1e-3;
+
+/// What of a model moves which servo.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// MJCF or URDF.
+    pub model: PathBuf,
+    /// Name of the joint of each servo.
+    pub joints: Vec<String>,
+    /// Where it starts; `None`: as the model says.
+    pub keyframe: Option<String>,
+    /// The site where the IMU is, in line with the trunk.
+    pub imu: String,
+    /// The touch sensor of the trunk.
+    pub trunk_touch: String,
+    /// Mass whose weight the trunk carries beside the model's, kg.
+    pub payload_kg: f64,
+    /// The longest step, s; the model's own is used if that is shorter.
+    pub step_s: f64,
+}
+
+/// The simulated machine.
+pub struct Mujoco {
+    model: Loaded,
+    step_s: f64,
+    joints: Vec<Place>,
+    states: Vec<JointState>,
+    free: Option<Joint>,
+    imu: Option<Id>,
+    trunk_touch: Option<Id>,
+    position: Vec<f64>,
+    velocity: Vec<f64>,
+    applied: Vec<f64>,
+    time_s: f64,
+    trunk: Trunk,
+    forces: Forces,
+    /// What MuJoCo said when it could not go on; nothing moves any more.
+    failed: Option<ArrayString<200>>,
+}
+
+/// A servo's joint in the state.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    position: usize,
+    velocity: usize,
+    /// 1/(kg·m²) at the start: how the joint answers a torque.
+    mobility: f64,
+}
+
+impl Mujoco {
+    /// Loads a model and places it at its start.
+    ///
+    /// # Errors
+    /// MuJoCo is not installed, or the model does not fit the plan.
+    pub fn new(plan: &Plan) -> Result<Self, MujocoError> {
+        let api = Api::open()?;
+        let wrong = |what: String| MujocoError::Model { path: plan.model.clone(), what };
+        let mut model = wrapper::load(api, &plan.model, plan.step_s)?;
+        let layout = Layout::of(&model).map_err(wrong)?;
+        let key = plan.keyframe.as_deref().map(|name| keyframe(&model, name)).transpose().map_err(wrong)?;
+        let places: Result<Vec<Place>, String> =
+            plan.joints.iter().map(|name| place(&layout, name)).collect();
+        let joints = places.map_err(wrong)?;
+        let step_s = own_step_s(&mut model);
+        model.reset(key);
+        let size = |part| vec![0.0; model.size(part)];
+        let mut body = Self {
+            step_s,
+            states: vec![JointState::default(); joints.len()],
+            joints,
+            free: layout.free().cloned(),
+            imu: model.find(Object::Site, &plan.imu),
+            trunk_touch: model.find(Object::Sensor, &plan.trunk_touch),
+            position: size(Part::Position),
+            velocity: size(Part::Velocity),
+            applied: size(Part::Applied),
+            time_s: 0.0,
+            trunk: Trunk::UPRIGHT,
+            forces: Forces::default(),
+            failed: None,
+            model,
+        };
+        body.measure_mobility();
+        if let Some(free) = &body.free {
+            // The first three velocities of a free joint are the world's x, y and z.
+            body.applied[free.velocity + 2] = -plan.payload_kg * GRAVITY;
+        }
+        body.model.reset(key);
+        body.forward();
+        body.read();
+        Ok(body)
+    }
+
+    /// Computes what follows from the state, and leaves the state as it is: before 3.5 that alone changes where the solver
+    /// begins.
+    fn forward(&mut self) {
+        let mut warm_start = vec![0.0; self.velocity.len()];
+        self.model.get(Part::WarmStart, &mut warm_start);
+        self.model.forward();
+        self.model.set(Part::WarmStart, &warm_start);
+    }
+
+    /// CPU time of one second of simulation at the start pose, s: the median of many steps. Ends at the start again.
+    pub fn cost(&mut self) -> f64 {
+        let rest = (self.position.clone(), self.velocity.clone());
+        let mut took: Vec<f64> = (0..COST_STEPS)
+            .map(|_| {
+                let from = Instant::now();
+                self.model.step();
+                from.elapsed().as_secs_f64()
+            })
+            .collect();
+        self.model.set(Part::Position, &rest.0);
+        self.model.set(Part::Velocity, &rest.1);
+        self.model.set(Part::WarmStart, &vec![0.0; rest.1.len()]);
+        self.model.set(Part::Time, &[self.time_s]);
+        self.forward();
+        took.sort_by(f64::total_cmp);
+        took[COST_STEPS / 2] / self.step_s
+    }
+
+    /// The version of MuJoCo that simulates it.
+    pub fn version(&self) -> String {
+        self.model.version()
+    }
+
+    /// The model's mass, kg.
+    pub fn mass(&self) -> f64 {
+        self.model.mass()
+    }
+
+    /// The actuators of the model. Nothing drives them: servos apply their torque at the joints. One with a bias, such as
+    /// `position`, pulls all the same.
+    pub fn actuators(&self) -> Vec<String> {
+        self.model.names(Object::Actuator)
+    }
+
+    /// Positions of all joints of the model, as MuJoCo orders them.
+    pub fn positions(&self) -> &[f64] {
+        &self.position
+    }
+
+    /// Each joint by itself under a small torque, from the start: the change of its velocity is its mobility.
+    fn measure_mobility(&mut self) {
+        let still = self.velocities_after(None);
+        for index in 0..self.joints.len() {
+            let velocity = self.joints[index].velocity;
+            let pushed = self.velocities_after(Some(velocity));
+            let gained = (pushed[velocity] - still[velocity]) / (PROBE * self.step_s);
+            self.joints[index].mobility = if gained.is_finite() { gained.max(0.0) } else { 0.0 };
+        }
+        self.applied.fill(0.0);
+        self.model.set(Part::Applied, &self.applied);
+    }
+
+    /// Velocities after one step from rest, with a torque at one of them.
+    fn velocities_after(&mut self, pushed: Option<usize>) -> Vec<f64> {
+        let mut position = self.position.clone();
+        self.model.get(Part::Position, &mut position);
+        let rest = vec![0.0; self.velocity.len()];
+        self.applied.fill(0.0);
+        pushed.into_iter().for_each(|velocity| self.applied[velocity] = PROBE);
+        self.model.set(Part::Velocity, &rest);
+        self.model.set(Part::Applied, &self.applied);
+        self.model.step();
+        let mut after = rest.clone();
+        self.model.get(Part::Velocity, &mut after);
+        self.model.set(Part::Position, &position);
+        self.model.set(Part::Velocity, &rest);
+        self.model.set(Part::WarmStart, &rest);
+        after
+    }
+
+    /// Reads where everything is.
+    fn read(&mut self) {
+        self.model.get(Part::Position, &mut self.position);
+        self.model.get(Part::Velocity, &mut self.velocity);
+        for (state, place) in self.states.iter_mut().zip(&self.joints) {
+            *state = JointState {
+                position: self.position[place.position],
+                velocity: self.velocity[place.velocity],
+            };
+        }
+        self.read_trunk();
+    }
+
+    fn read_trunk(&mut self) {
+        let Some(Joint { position, velocity, .. }) = self.free else { return };
+        let at = |from: usize| -> [f64; 3] { std::array::from_fn(|axis| self.velocity[from + axis]) };
+        let attitude = std::array::from_fn(|part| self.position[position + 3 + part]);
+        let ground = (0..CONTACTS).map(|number| self.model.contact(number)).sum::<f64>();
+        let touch = self.trunk_touch.and_then(|sensor| self.model.scalar(sensor)).unwrap_or(0.0);
+        self.forces.peak_ground = self.forces.peak_ground.max(ground);
+        if touch > 0.0 && self.forces.contact_speed.is_none() {
+            self.forces.contact_speed = Some(-self.forces.vertical_speed);
+        }
+        self.forces = Forces {
+            height: self.position[position + 2],
+            vertical_speed: at(velocity)[2],
+            ground,
+            trunk_touches: touch > 0.0,
+            ..self.forces
+        };
+        let felt = self.imu.map_or([0.0; 3], |site| self.model.specific_force(site));
+        let up = to_body(attitude, [0.0, 0.0, GRAVITY]);
+        self.trunk = Trunk {
+            position: std::array::from_fn(|axis| self.position[position + axis]),
+            attitude,
+            rate: at(velocity + 3),
+            acceleration: std::array::from_fn(|axis| felt[axis] - up[axis]),
+        };
+    }
+
+    /// What the servos do, as torques at this velocity. Damping is what it takes from the velocity of a free joint within the
+    /// step, so it never turns one round.
+    fn apply(&mut self, drives: &[Drive]) {
+        for ((place, state), drive) in self.joints.iter().zip(&self.states).zip(drives) {
+            self.applied[place.velocity] =
+                drive.torque - place.damping(drive.damping, self.step_s) * state.velocity;
+        }
+        self.model.set(Part::Applied, &self.applied);
+    }
+
+    /// MuJoCo starts again from its beginning after a NaN; nothing of that may pass for motion.
+    fn fail(&mut self, text: ArrayString<200>) {
+        self.failed = Some(text);
+        self.states.iter_mut().for_each(|state| state.velocity = 0.0);
+    }
+}
+
+impl Place {
+    /// The damping that, constant over a step, takes from the velocity of a free joint what `damping` takes from it.
+    fn damping(&self, damping: f64, step_s: f64) -> f64 {
+        let decay = damping * step_s * self.mobility;
+        if decay > 0.0 { -(-decay).exp_m1() / decay * damping } else { damping }
+    }
+}
+
+impl Body for Mujoco {
+    fn longest_step_s(&self) -> f64 {
+        self.step_s
+    }
+
+    fn step(&mut self, _: f64, drives: &[Drive]) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.apply(drives);
+        let warned = self.model.step();
+        let mut time = [0.0];
+        self.model.get(Part::Time, &mut time);
+        if warned || time[0] <= self.time_s {
+            let text = last_warning();
+            return self.fail(text);
+        }
+        self.time_s = time[0];
+        self.read();
+    }
+
+    fn joints(&self) -> &[JointState] {
+        &self.states
+    }
+
+    fn trunk(&self) -> Trunk {
+        self.trunk
+    }
+
+    fn forces(&self) -> Option<Forces> {
+        self.free.as_ref().map(|_| self.forces)
+    }
+
+    fn forget_peaks(&mut self) {
+        self.forces = Forces { contact_speed: None, peak_ground: 0.0, ..self.forces };
+    }
+
+    fn failed(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+}
+
+fn keyframe(model: &Loaded, name: &str) -> Result<Id, String> {
+    model.find(Object::Key, name).ok_or_else(|| {
+        let known = model.names(Object::Key);
+        if known.is_empty() {
+            format!("it has no keyframe `{name}`, and none at all")
+        } else {
+            format!("it has no keyframe `{name}`; it has `{}`", known.join("`, `"))
+        }
+    })
+}
+
+fn place(layout: &Layout, name: &str) -> Result<Place, String> {
+    let known = || {
+        let scalars = layout.joints.iter().filter(|joint| joint.kind == Kind::Scalar);
+        scalars.map(|joint| joint.name.as_str()).collect::<Vec<_>>().join("`, `")
+    };
+    let joint = layout.joint(name).ok_or_else(|| {
+        format!("it has no joint `{name}`; its joints are `{}`: name them in `[body.joints]`", known())
+    })?;
+    if joint.kind != Kind::Scalar {
+        return Err(format!("its joint `{name}` is no hinge"));
+    }
+    Ok(Place { position: joint.position, velocity: joint.velocity, mobility: 0.0 })
+}
+
+/// The model's step, from the clock.
+fn own_step_s(model: &mut Loaded) -> f64 {
+    let mut times = [[0.0]; 2];
+    model.get(Part::Time, &mut times[0]);
+    model.step();
+    model.get(Part::Time, &mut times[1]);
+    times[1][0] - times[0][0]
+}
+
+/// A vector of the world in the body's frame.
+fn to_body([w, x, y, z]: [f64; 4], v: [f64; 3]) -> [f64; 3] {
+    let cross = |a: [f64; 3], b: [f64; 3]| {
+        [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+    };
+    let axis = [-x, -y, -z];
+    let twice = cross(axis, v).map(|part| 2.0 * part);
+    let turned = cross(axis, twice);
+    std::array::from_fn(|part| v[part] + w * twice[part] + turned[part])
+}

@@ -1,0 +1,170 @@
+//! Where each joint is in the positions and velocities of a model, found without the layout of a struct.
+//!
+//! From the start, each velocity alone moves the positions a little: one position that changes belongs to a slide or a
+//! hinge, several are a quaternion, which three velocities turn. Velocities are walked upwards, positions with them. A free
+//! joint is three slides and a quaternion; how many of the quaternions belong to one follows from the number of joints.
+
+use crate::api::{Loaded, Object};
+use crate::state::Part;
+
+/// Velocity and time of the probe.
+const PROBE: f64 = 1.0;
+const PROBE_S: f64 = 1e-3;
+
+/// Where the joints are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// In the order of the model.
+    pub joints: Vec<Joint>,
+}
+
+/// A joint of the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joint {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Its first position.
+    pub position: usize,
+    /// Its first velocity.
+    pub velocity: usize,
+}
+
+/// What a joint is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A slide or a hinge: one position, one velocity.
+    Scalar,
+    /// A ball: four positions, three velocities.
+    Ball,
+    /// A body that nothing holds: seven positions, six velocities.
+    Free,
+}
+
+/// A block of velocities: where its positions and velocities begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Block {
+    Scalar(usize, usize),
+    Rotation(usize, usize),
+}
+
+impl Layout {
+    /// That of a model.
+    ///
+    /// # Errors
+    /// Why it cannot be found, in words.
+    pub fn of(model: &Loaded) -> Result<Self, String> {
+        let mut start = vec![0.0; model.size(Part::Position)];
+        model.get(Part::Position, &mut start);
+        let moved = |velocity: usize| {
+            let mut velocities = vec![0.0; model.size(Part::Velocity)];
+            velocities[velocity] = PROBE;
+            let mut positions = start.clone();
+            model.integrate(&mut positions, &velocities, PROBE_S);
+            positions.iter().zip(&start).filter(|(moved, start)| moved != start).count()
+        };
+        let blocks = blocks(model.size(Part::Velocity), start.len(), moved)?;
+        let names = model.names(Object::Joint);
+        Ok(Self { joints: joints(&blocks, names)? })
+    }
+
+    /// The joint of this name.
+    pub fn joint(&self, name: &str) -> Option<&Joint> {
+        self.joints.iter().find(|joint| joint.name == name)
+    }
+
+    /// The first body that nothing holds.
+    pub fn free(&self) -> Option<&Joint> {
+        self.joints.iter().find(|joint| joint.kind == Kind::Free)
+    }
+}
+
+/// `moved` says how many positions a velocity moves.
+fn blocks(velocities: usize, positions: usize, moved: impl Fn(usize) -> usize) -> Result<Vec<Block>, String> {
+    let (mut blocks, mut position, mut velocity) = (Vec::new(), 0, 0);
+    while velocity < velocities {
+        if moved(velocity) == 1 {
+            blocks.push(Block::Scalar(position, velocity));
+            (position, velocity) = (position + 1, velocity + 1);
+        } else {
+            blocks.push(Block::Rotation(position, velocity));
+            (position, velocity) = (position + 4, velocity + 3);
+        }
+    }
+    if position == positions && velocity == velocities {
+        Ok(blocks)
+    } else {
+        Err("its joints cannot be told apart: give every joint of the model a name".to_owned())
+    }
+}
+
+/// Names the blocks: three scalars before a rotation may be a free joint with it.
+fn joints(blocks: &[Block], names: Vec<String>) -> Result<Vec<Joint>, String> {
+    let rotations = blocks.iter().filter(|block| matches!(block, Block::Rotation(..))).count();
+    // Each free joint takes three scalars with its rotation.
+    let free =
+        blocks.len().checked_sub(names.len()).filter(|more| more.is_multiple_of(3)).map(|more| more / 3);
+    let all_free = match free {
+        Some(0) => false,
+        Some(free) if free == rotations => true,
+        Some(free) if free < rotations => {
+            return Err("it has ball joints beside free joints, which cannot be told apart: replace each ball by three \
+                        hinges"
+                .to_owned());
+        }
+        _ => return Err("some of its joints have no name: give every joint a name".to_owned()),
+    };
+    let mut found: Vec<(Kind, usize, usize)> = Vec::new();
+    for block in blocks {
+        match *block {
+            Block::Scalar(position, velocity) => found.push((Kind::Scalar, position, velocity)),
+            Block::Rotation(position, velocity) if !all_free => found.push((Kind::Ball, position, velocity)),
+            Block::Rotation(position, velocity) => {
+                let slides = found.len().checked_sub(3).map(|from| found.split_off(from));
+                if !slides.is_some_and(|slides| slides.iter().all(|(kind, ..)| *kind == Kind::Scalar)) {
+                    return Err(
+                        "its joints cannot be told apart: give every joint of the model a name".to_owned()
+                    );
+                }
+                found.push((Kind::Free, position - 3, velocity - 3));
+            }
+        }
+    }
+    let joint = |(name, (kind, position, velocity))| Joint { name, kind, position, velocity };
+    Ok(names.into_iter().zip(found).map(joint).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(count: usize) -> Vec<String> {
+        (0..count).map(|number| format!("j{number}")).collect()
+    }
+
+    #[test]
+    fn a_free_joint_and_hinges_are_told_apart() {
+        let moved = |velocity: usize| if (3..6).contains(&velocity) { 4 } else { 1 };
+        let blocks = blocks(8, 9, moved).unwrap();
+        let joints = joints(&blocks, names(3)).unwrap();
+        let found: Vec<_> = joints.iter().map(|joint| (joint.kind, joint.position, joint.velocity)).collect();
+        assert_eq!(found, [(Kind::Free, 0, 0), (Kind::Scalar, 7, 6), (Kind::Scalar, 8, 7)]);
+    }
+
+    #[test]
+    fn three_slides_and_a_ball_are_no_free_joint() {
+        let moved = |velocity: usize| if velocity >= 3 { 4 } else { 1 };
+        let blocks = blocks(6, 7, moved).unwrap();
+        let kinds: Vec<_> = joints(&blocks, names(4)).unwrap().iter().map(|joint| joint.kind).collect();
+        assert_eq!(kinds, [Kind::Scalar, Kind::Scalar, Kind::Scalar, Kind::Ball]);
+    }
+
+    #[test]
+    fn a_ball_beside_a_free_joint_and_joints_without_names_are_refused() {
+        let moved = |velocity: usize| if velocity >= 3 { 4 } else { 1 };
+        let blocks = blocks(9, 11, moved).unwrap();
+        assert!(joints(&blocks, names(2)).unwrap_err().contains("ball"));
+        assert!(joints(&blocks, names(1)).unwrap_err().contains("no name"));
+    }
+}

@@ -1,0 +1,16 @@
+//! A MuJoCo model as the body that emulated servos move.
+//!
+//! libmujoco is opened at run time, by its C functions alone; nothing of it is needed to build. See [`Api::open`] for where
+//! it is looked for and which versions can be used.
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+mod api;
+mod body;
+mod find;
+mod layout;
+mod state;
+mod wrapper;
+
+pub use api::{Api, MujocoError};
+pub use body::{Mujoco, Plan};

@@ -1,0 +1,76 @@
+//! A model with another step than its own.
+//!
+//! The step is no state and cannot be set by a function, so the model is loaded once more within another: an `include` and
+//! an `option` behind it. Paths in a model count from the file that is loaded, which is why the wrapper lies in a folder of
+//! links to everything beside the model.
+
+use crate::api::{Api, Loaded, MujocoError};
+use crate::state::Part;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+/// Loads a model whose step divides `longest_s`, and is its own if that is no longer.
+///
+/// # Errors
+/// MuJoCo cannot load it, or there is no folder for the wrapper.
+pub fn load(api: &'static Api, path: &Path, longest_s: f64) -> Result<Loaded, MujocoError> {
+    let mut model = Loaded::load(api, path)?;
+    let own_s = step_s(&mut model);
+    // As many whole steps as come nearest to the model's own, but not longer.
+    let steps = (longest_s / own_s - 1e-6).ceil().max(1.0);
+    let wanted_s = longest_s / steps;
+    if (wanted_s - own_s).abs() < 1e-9 {
+        model.reset(None);
+        return Ok(model);
+    }
+    wrapped(api, &model, path, wanted_s).map_err(|error| match error {
+        Wrong::Mujoco(error) => error,
+        Wrong::Io(error) => MujocoError::Model {
+            path: path.to_owned(),
+            what: format!("cannot write a copy with a step of {wanted_s} s: {error}"),
+        },
+    })
+}
+
+enum Wrong {
+    Mujoco(MujocoError),
+    Io(io::Error),
+}
+
+impl From<io::Error> for Wrong {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+fn wrapped(api: &'static Api, model: &Loaded, path: &Path, step_s: f64) -> Result<Loaded, Wrong> {
+    let folder = tempfile::Builder::new().prefix("khz-model-").tempdir()?;
+    let path = path.canonicalize()?;
+    let beside = path.parent().unwrap_or(Path::new("/"));
+    for entry in fs::read_dir(beside)?.flatten() {
+        symlink(entry.path(), folder.path().join(entry.file_name()))?;
+    }
+    let is_mjcf =
+        fs::read_to_string(&path).is_ok_and(|text| text.contains("<mujoco") && !text.contains("<robot"));
+    let included = folder.path().join("khz-included.xml");
+    if is_mjcf {
+        symlink(&path, &included)?;
+    } else {
+        // A URDF cannot be included: as MuJoCo writes it.
+        model.save(&included).map_err(Wrong::Mujoco)?;
+    }
+    let text =
+        format!("<mujoco><include file=\"khz-included.xml\"/><option timestep=\"{step_s}\"/></mujoco>\n");
+    let wrapper = folder.path().join("khz-wrapper.xml");
+    fs::write(&wrapper, text)?;
+    Loaded::load(api, &wrapper).map_err(Wrong::Mujoco)
+}
+
+fn step_s(model: &mut Loaded) -> f64 {
+    let mut time = [0.0];
+    model.step();
+    model.get(Part::Time, &mut time);
+    time[0]
+}
