@@ -174,6 +174,8 @@ impl Fault {
             Self::ControllerNan => matches!(cause, Cause::CommandNotFinite { .. }),
             Self::ControllerWild | Self::ControllerHuge => trigger == Trigger::Command || moves(trigger),
             Self::OperatorStop => matches!(cause, Cause::OperatorStop),
+            // A robot that stands on soft legs falls.
+            Self::ParametersMoved(_) => robot.body.is_some() && moves(trigger),
         }
     }
 }

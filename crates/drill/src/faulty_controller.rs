@@ -5,6 +5,7 @@ use super::scenario::Style;
 use super::witness::{Witness, lock};
 use khz_robot::config::Limits;
 use khz_robot::controller::Hold;
+use khz_robot::parameters::Parameter;
 use khz_robot::time::VirtualTime;
 use khz_robot::{ControlError, Controller, RobotConfig, RobotState};
 use khz_robot::{PositionCommand, ServoCommand};
@@ -145,6 +146,10 @@ pub struct FaultyController {
 }
 
 impl Controller for FaultyController {
+    fn parameters(&self) -> Vec<Parameter> {
+        self.inner.parameters()
+    }
+
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         lock(&self.witness).compare(state);
         self.inner.start(state)

@@ -13,10 +13,12 @@ use super::scenario::{Event, Fault, Queue, Scenario};
 use super::violation::{Invariant, Violated};
 use super::witness::{Witness, lock};
 use khz_emu::injection::{Injection, Refused};
+use khz_emu::noise::Noise;
 use khz_link::faults::{Direction, Fault as WireFault, Kind};
+use khz_robot::parameters::{Intake, LiveParameters};
 use khz_robot::supervisor::{Cause, Phase, Transition};
 use khz_robot::time::VirtualTime;
-use khz_robot::{Doing, RobotConfig};
+use khz_robot::{Controller, Doing, RobotConfig};
 use std::sync::{Arc, Mutex};
 
 /// A robot that must come down leaves control within this many ticks.
@@ -62,7 +64,7 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict 
         Some(Plant::OwnStops) => controller_faults.begin(faulty_controller::UNTOLD),
         _ => {}
     }
-    let controller = Box::new(FaultyController {
+    let controller: Box<dyn Controller> = Box::new(FaultyController {
         inner: faulty_controller::controller(scenario.style, &cast.file),
         faults: Arc::clone(&controller_faults),
         witness: Arc::clone(&witness),
@@ -77,7 +79,9 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict 
         Ok((world, recording)) => {
             let (config, supervised) = (&cast.file, &cast.supervised);
             let set = Set { world, config, supervised, witness: Some(Arc::clone(&witness)), plant };
-            let rig = Rig::on(set, controller, &faults, time);
+            let (intake, parameters) = Intake::new(controller.parameters());
+            let mut rig = Rig::on(set, controller, &faults, time);
+            rig.machine.tune(intake);
             let span = fleet.members[scenario.robot.0].span(cast.file.timing.rate_hz);
             let later = Vec::with_capacity(4);
             let (log, tick, late) = (Vec::new(), 0, 0);
@@ -88,6 +92,8 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict 
                 scenario,
                 rig,
                 controller_faults,
+                parameters,
+                dice: Noise::new(scenario.seed),
                 witness,
                 recording,
                 plant,
@@ -133,6 +139,8 @@ struct Run<'a> {
     scenario: &'a Scenario,
     rig: Rig,
     controller_faults: Arc<ControllerFaults>,
+    parameters: LiveParameters,
+    dice: Noise,
     witness: Arc<Mutex<Witness>>,
     /// Only where the disk fills.
     recording: Option<Recording>,
@@ -196,6 +204,7 @@ impl Run<'_> {
             let (scenario, tick) = (self.scenario, self.tick);
             self.finish_faults();
             self.shake_contacts();
+            self.move_parameters();
             for event in scenario.events.iter().filter(|event| event.tick == tick) {
                 match event.fault {
                     Fault::HostKilled => return self.host_is_gone(),
@@ -265,6 +274,23 @@ impl Run<'_> {
                 self.rig.set_gate(bus, if carries { Gate::Open } else { Gate::Lost });
             }
         }
+    }
+
+    fn move_parameters(&mut self) {
+        let due = |event: &Event| match event.fault {
+            Fault::ParametersMoved(every) => {
+                self.tick.checked_sub(event.tick).is_some_and(|ticks| ticks.is_multiple_of(every.into()))
+            }
+            _ => false,
+        };
+        let list = self.parameters.list();
+        if list.is_empty() || !self.scenario.events.iter().any(due) {
+            return;
+        }
+        let parameter = &list[(self.dice.bits() % list.len() as u64) as usize];
+        let share = (self.dice.bits() % 1001) as f64 / 1000.0;
+        // What is no value of it, such as half a step, is refused, as from a person.
+        let _ = self.parameters.set(&parameter.name, parameter.min + share * (parameter.max - parameter.min));
     }
 
     fn set_supply(&mut self, volts: f64) {

@@ -77,6 +77,8 @@ pub enum Fault {
     ControllerStops(usize),
     /// The operator stops the robot.
     OperatorStop,
+    /// From now on somebody moves a parameter of the controller anywhere in its range, every so many ticks.
+    ParametersMoved(u16),
     /// From the start: a joint is found outside its limits by this many hundredths of a radian.
     FoundOutside(usize, i16),
     /// From the start: a joint is found beyond what the format of its position can carry.
@@ -146,7 +148,7 @@ pub struct Event {
     pub fault: Fault,
 }
 
-/// One run: a robot, how it is controlled, and up to three faults.
+/// One run: a robot, how it is controlled, and up to three faults; the parameters of its own controller may be moved besides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scenario {
     /// Seed it was drawn from; gives the same scenario again.
@@ -194,6 +196,10 @@ impl Scenario {
         // A robot that must not arm shall not come to that because something else changes what is wrong with it.
         if let Some(alone) = events.iter().find(|event| event.fault.is_alone()).copied() {
             events = vec![alone];
+        } else if style == Style::Own && dice.pick(6) == 0 {
+            let (every, span) = (1 + dice.pick(500) as u16, member.span(rate_hz));
+            let tick = span.from + dice.pick(span.to - span.from);
+            events.push(Event { tick, fault: Fault::ParametersMoved(every) });
         }
         events.sort_by_key(|event| event.tick);
         Self { seed, robot: (robot, member.config.name.clone()), style, rate_hz, formats, events }
