@@ -6,18 +6,25 @@
 use crate::config::{Clock, RobotConfig};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::env;
-use std::io::{self, BufRead, BufReader, Lines};
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
 
 /// The program that serves the view, and the variable that names it where it is not found.
 const PROGRAM: &str = "khz";
 const VARIABLE: &str = "KHZ";
 /// What the view says when the run is over and a page is still open.
 pub const STAYS: &str = "stays";
+
+/// So long a view may take to start, and to show the rest of a run.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// More than a view says, bytes.
+const LONGEST: u64 = 4096;
 
 /// Why there is no live view.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +41,12 @@ pub enum ViewerError {
     /// The program cannot be run.
     #[error("cannot start {0}, which serves the live view: {1}")]
     Start(PathBuf, io::Error),
+    /// It is something else.
+    #[error("{0} is not the khz that serves the live view: it printed no link; is it of another version?")]
+    Other(PathBuf),
+    /// It hangs.
+    #[error("{0}, which serves the live view, has said nothing for 10 s")]
+    Silent(PathBuf),
     /// It ended at once; what was wrong it has written to stderr.
     #[error("the live view could not be started")]
     Ended,
@@ -82,12 +95,20 @@ impl Options {
         let mut child =
             command.stdin(view).stdout(Stdio::piped()).process_group(0).spawn().map_err(cannot)?;
         let said = child.stdout.take();
-        std::thread::spawn(move || child.wait());
-        let mut said = BufReader::new(said.ok_or(ViewerError::Ended)?).lines();
-        match said.next() {
-            Some(Ok(link)) => Ok((Viewer { said, link }, robot)),
-            _ => Err(ViewerError::Ended),
+        let said = lines_of(said.ok_or(ViewerError::Ended)?);
+        let link = said.recv_timeout(PATIENCE);
+        let link = match link {
+            Ok(link) if link.starts_with("http://") => Ok(link),
+            Ok(_) => Err(ViewerError::Other(program.to_owned())),
+            Err(RecvTimeoutError::Timeout) => Err(ViewerError::Silent(program.to_owned())),
+            Err(RecvTimeoutError::Disconnected) => Err(ViewerError::Ended),
+        };
+        if link.is_err() {
+            // It may be any program.
+            let _ = child.kill();
         }
+        std::thread::spawn(move || child.wait());
+        Ok((Viewer { said, link: link? }, robot))
     }
 }
 
@@ -121,10 +142,26 @@ pub fn find(beside: &[PathBuf]) -> Result<PathBuf, ViewerError> {
     folders.map(|folder| folder.join(PROGRAM)).find(|program| program.is_file()).ok_or(ViewerError::NoProgram)
 }
 
+/// What a program says, line by line. A thread reads it: whoever waits for a line need not wait for ever.
+fn lines_of(said: ChildStdout) -> Receiver<String> {
+    let (lines, read) = sync_channel(1);
+    std::thread::spawn(move || {
+        let mut said = BufReader::new(said.take(LONGEST));
+        let mut line = String::new();
+        while said.read_line(&mut line).is_ok_and(|read| read > 0) {
+            if lines.send(line.trim_end().to_owned()).is_err() {
+                return;
+            }
+            line.clear();
+        }
+    });
+    read
+}
+
 /// The live view of a run.
 #[derive(Debug)]
 pub struct Viewer {
-    said: Lines<BufReader<ChildStdout>>,
+    said: Receiver<String>,
     link: String,
 }
 
@@ -134,9 +171,9 @@ impl Viewer {
         &self.link
     }
 
-    /// Waits until the view has shown the run to its end. Tells whether it stays, because somebody looks.
-    pub fn stays(mut self) -> bool {
-        matches!(self.said.next(), Some(Ok(word)) if word == STAYS)
+    /// Waits until the view has shown the run to its end, 10 s at the most. Tells whether it stays, because somebody looks.
+    pub fn stays(self) -> bool {
+        self.said.recv_timeout(PATIENCE).is_ok_and(|word| word == STAYS)
     }
 }
 
@@ -160,8 +197,9 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_says_nothing_is_no_view() {
-        let refused = Options::default().start(Path::new("/bin/true"), &RobotConfig::quadruped());
-        assert!(matches!(refused, Err(ViewerError::Ended)));
+    fn a_program_that_is_something_else_is_no_view() {
+        let start = |program| Options::default().start(Path::new(program), &RobotConfig::quadruped());
+        assert!(matches!(start("/bin/true"), Err(ViewerError::Ended)));
+        assert!(matches!(start("/bin/echo"), Err(ViewerError::Other(_))));
     }
 }

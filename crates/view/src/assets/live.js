@@ -816,7 +816,7 @@
     const taken = news?.steered?.age_ms < TAKEN ? news.steered : null, mine = taken !== null && taken.by === news.you;
     if (news?.is_over) return "the run has ended";
     if (!drive.hands.size) return taken && !mine ? `driven by ${taken.by}: ${pace(taken)}` : "nothing is held";
-    if (mine) return `driving: ${pace(drive.teleop())}`;
+    if (mine) return `driving: ${pace(taken)}`;
     if (now() - drive.since < TAKEN) return `asking for ${pace(drive.teleop())}`;
     return taken ? `not driving: ${taken.by} drives` : "NOT DRIVING: the robot takes none of your inputs. They reach it too late, or it is not steered.";
   };
@@ -883,12 +883,17 @@
 
   // Below this a stick is at rest.
   const DEAD = 0.15;
+  // Which gamepad has been seen at rest: one that begins with a stick off its middle, or rests elsewhere, must not drive.
+  let rested = null;
   const pollGamepad = () => {
     if (!drive.available || document.hidden || !document.hasFocus()) return drive.letGo("gamepad");
-    const found = [...(navigator.getGamepads?.() ?? [])].find((gamepad) => gamepad?.connected);
+    // Of others nobody knows which axis is which; a trigger at rest is a stick pushed to its end.
+    const found = [...(navigator.getGamepads?.() ?? [])].find((gamepad) => gamepad?.connected && gamepad.mapping === "standard");
     const axis = (i) => { const value = found?.axes[i] ?? 0; return Math.abs(value) < DEAD ? 0 : -value; };
     const value = { left: axis(0), forward: axis(1), turn: axis(2) };
-    if (found && Object.values(value).some((part) => part !== 0)) drive.hold("gamepad", value); else drive.letGo("gamepad");
+    const moved = Object.values(value).some((part) => part !== 0);
+    if (!found || !moved) rested = found?.id ?? null;
+    if (moved && found.id === rested) drive.hold("gamepad", value); else drive.letGo("gamepad");
   };
 
   // ---- any other signal
