@@ -209,7 +209,7 @@ impl Robot {
             text: self.text.clone(),
             names: self.servos(),
             page: Mutex::new(None),
-            view,
+            view: view.map(|view| view.link().to_owned()),
             launch: Mutex::new(Some(Box::new(launch))),
             troubles: Mutex::new(troubles),
             operator: parts.operator.map(Mutex::new),
@@ -256,7 +256,8 @@ pub struct Run {
     names: Vec<String>,
     /// What its page shows, once it was waited for.
     page: Mutex<Option<RunData>>,
-    view: Option<Viewer>,
+    /// The address of its live view.
+    view: Option<String>,
     launch: Mutex<Option<Box<Launch>>>,
     operator: Option<Mutex<Operator>>,
     troubles: Mutex<Option<Producer<Trouble>>>,
@@ -278,7 +279,7 @@ impl Run {
     /// The address of its live view.
     #[getter]
     fn view(&self) -> Option<&str> {
-        self.view.as_ref().map(Viewer::link)
+        self.view.as_deref()
     }
 
     /// Arms a robot that waits for it.

@@ -9,6 +9,7 @@ use std::env;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
@@ -132,14 +133,17 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
 /// # Errors
 /// It is nowhere.
 pub fn find(beside: &[PathBuf]) -> Result<PathBuf, ViewerError> {
-    if let Some(named) = env::var_os(VARIABLE) {
+    if let Some(named) = env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
         return Ok(named.into());
     }
     let own = env::current_exe().ok();
     let own = own.iter().flat_map(|own| own.ancestors().skip(1).take(2)).map(Path::to_owned);
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = beside.iter().cloned().chain(own).chain(env::split_paths(&path));
-    folders.map(|folder| folder.join(PROGRAM)).find(|program| program.is_file()).ok_or(ViewerError::NoProgram)
+    let is_program = |path: &PathBuf| {
+        path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    };
+    folders.map(|folder| folder.join(PROGRAM)).find(is_program).ok_or(ViewerError::NoProgram)
 }
 
 /// What a program says, line by line. A thread reads it: whoever waits for a line need not wait for ever.

@@ -14,7 +14,7 @@ use tungstenite::{Error, Message, WebSocket};
 pub(crate) const MAX_MESSAGE: usize = 64 << 10;
 /// How many bytes are handed to the system at once.
 const BATCH: usize = 256 << 10;
-/// How many bytes of answers may wait for a client that the system takes nothing for.
+/// How many bytes of answers may wait for a client that the system takes nothing for; further ones are dropped.
 const MAX_UNSENT: usize = 1 << 20;
 /// How many messages of a client are read before it is its turn to be sent something, and how long it then waits: some
 /// thousand in a second.
@@ -86,9 +86,7 @@ pub(crate) fn converse(
         if !line.is_blocked {
             line.send(peer, speaker.as_mut(), hub, &mut messages)?;
         }
-        if line.listens() {
-            line.hear(speaker.as_mut(), hub)?;
-        }
+        line.hear(speaker.as_mut(), hub)?;
         line.check()?;
         line.wait(peer)?;
     }
@@ -109,15 +107,14 @@ struct Line {
 }
 
 impl Line {
-    /// What a client asks is heard although it reads slowly: it may be Stop. Only one that reads nothing of what it is
-    /// answered is not heard any more.
-    fn listens(&self) -> bool {
-        !self.is_blocked || self.unsent < MAX_UNSENT
-    }
-
+    /// Answers. What a client asks is always heard, however slowly it reads: it may be Stop. What it asks to see is not
+    /// kept without bound; whether it was stopped is a notice, and kept.
     fn say(&mut self, replies: Vec<Reply>) -> Result<(), Error> {
         for reply in replies {
             if self.is_blocked {
+                if self.unsent >= MAX_UNSENT {
+                    return Ok(());
+                }
                 self.unsent += match &reply {
                     Reply::Text(text) => text.len(),
                     Reply::Binary(bytes) => bytes.len(),
@@ -175,9 +172,6 @@ impl Line {
                 _ => Vec::new(),
             };
             self.say(replies)?;
-            if !self.listens() {
-                return Ok(());
-            }
         }
         Ok(())
     }
@@ -198,11 +192,7 @@ impl Line {
     /// Waits for the client, for something new for it, or a second.
     fn wait(&mut self, peer: &Peer) -> Result<(), Error> {
         let rest = self.rest();
-        let side = match (self.is_blocked, self.listens()) {
-            (false, _) => PollFlags::IN,
-            (true, true) => PollFlags::IN | PollFlags::OUT,
-            (true, false) => PollFlags::OUT,
-        };
+        let side = if self.is_blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let bell = peer.bell();
         let mut fds = [PollFd::new(self.socket.get_ref(), side), PollFd::new(&bell, PollFlags::IN)];
         // Who rests or cannot be sent anything is not woken by what is new.

@@ -654,3 +654,17 @@ fn connections_that_say_nothing_keep_nobody_out() {
     bench.foxglove();
     drop(silent);
 }
+
+#[test]
+fn a_client_with_megabytes_of_unread_answers_was_not_heard() {
+    let mut bench = Bench::new();
+    bench.robot.servo(1);
+    let mut page = bench.client("khz.page.v1");
+    let window = r#"{"ask":"window","id":1,"level":0,"from":0,"count":2000,"signals":[0,1,2,3,4,5]}"#;
+    // 96 kB each, more than the system keeps.
+    for _ in 0..200 {
+        page.socket.send(Message::text(window)).unwrap();
+    }
+    page.socket.send(Message::text(r#"{"ask":"stop","id":2}"#)).unwrap();
+    while bench.robot.asked()["do"] != "stop" {}
+}

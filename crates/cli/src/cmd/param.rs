@@ -69,6 +69,9 @@ struct Place {
 
 /// An address or a link, such as `http://robot:8765/?token=3f…`.
 fn place(text: &str) -> Result<Place, String> {
+    if text.starts_with("https:") {
+        return Err("a live view speaks http:// and ws://, and encrypts nothing".into());
+    }
     let Some((_, link)) = text.split_once("://") else {
         let at = viewer::address(text)?;
         return Ok(Place {

@@ -12,8 +12,9 @@ const ROOM: usize = 64;
 /// Requests whose tick is remembered.
 const REMEMBERED: usize = 1024;
 
-/// Who asked, as far as there is room for it.
-pub type Source = ArrayString<48>;
+/// Who asked, as far as there is room for it: what speaks there, and an address of IPv6 with zone and port. Two of them
+/// must not become one.
+pub type Source = ArrayString<96>;
 
 /// Changes that are taken together.
 struct Request {

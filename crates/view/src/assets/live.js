@@ -813,7 +813,8 @@
   };
   // Who drives, by what the robot says it has taken.
   const told = () => {
-    const taken = news?.steered?.age_ms < TAKEN ? news.steered : null, mine = taken !== null && taken.by === news.you;
+    // As old as the news that told of it.
+    const taken = news?.steered?.age_ms + (now() - newsAt) < TAKEN ? news.steered : null, mine = taken !== null && taken.by === news.you;
     if (news?.is_over) return "the run has ended";
     if (!drive.hands.size) return taken && !mine ? `driven by ${taken.by}: ${pace(taken)}` : "nothing is held";
     if (mine) return `driving: ${pace(taken)}`;
@@ -998,6 +999,7 @@
     for (const [id, { at }] of windows) if (!isOpen() || now() - at > 10000) windows.delete(id);
     insist();
     showAge();
+    drive.show();
   }, 100);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { inkless = dirty = true; });
   addEventListener("resize", () => { dirty = true; });
