@@ -16,6 +16,7 @@ pub mod parameters;
 pub mod parts;
 pub mod ready;
 pub mod records;
+pub mod replay;
 pub mod run;
 pub mod session;
 pub mod state;

@@ -219,6 +219,18 @@ impl Machine {
         timing
     }
 
+    /// A tick that sends `commands`, without supervisor and controller: for recorded commands and simulated servos.
+    pub(crate) fn play(&mut self, time: &mut impl Time, planned_ns: i64, commands: &[ServoCommand]) {
+        self.commands.copy_from_slice(commands);
+        let mut timing = TickTiming::at(planned_ns, time.now_ns());
+        self.encode(time, &mut timing);
+        self.cycle.send(&mut self.links, timing.encoded_ns);
+        self.collect(time, &mut timing);
+        self.result = self.cycle.end(&mut self.state);
+        self.state.now_ns = timing.collected_ns;
+        self.state.tick += 1;
+    }
+
     /// Waits until frames that pace the loop have come, or until `until_ns`. Other frames of its link that come
     /// meanwhile answer older queries.
     ///

@@ -14,6 +14,7 @@ mod new;
 mod output;
 mod param;
 mod progress;
+mod replay;
 mod report;
 mod robot_file;
 mod rtt;
@@ -44,6 +45,7 @@ pub enum Command {
     Man(completions::ManArgs),
     New(new::Args),
     Param(param::Args),
+    Replay(replay::Args),
     Report(report::Args),
     Rtt(rtt::Args),
     Run(Box<run::Args>),
@@ -66,6 +68,7 @@ impl Command {
             Self::Man(args) => completions::man(&args),
             Self::New(args) => new::run(&args),
             Self::Param(args) => param::run(&args),
+            Self::Replay(args) => replay::run(args),
             Self::Report(args) => report::run(args),
             Self::Rtt(args) => rtt::run(args),
             Self::Run(args) => run::run(*args),
