@@ -92,13 +92,8 @@ def lags_us(folder: pathlib.Path) -> list[float]:
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_what_the_loop_sees_is_as_old_as_the_wire_model_says(
-    run_khz: Run,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    wire: str,
+    run_khz: Run, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], wire: str
 ) -> None:
-    monkeypatch.setenv("KHZ_MUJOCO", str(pathlib.Path(mujoco.__file__).parent))
     (tmp_path / "pendulum.xml").write_text(PENDULUM)
     (tmp_path / "robot.toml").write_text(ROBOT.format(wire=WIRES[wire]))
     log = str(tmp_path / "run.tlog")

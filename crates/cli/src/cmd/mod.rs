@@ -1,5 +1,6 @@
 //! One file per subcommand. Exit codes: 0 done, 1 ran but failed or degraded, 2 bad input.
 
+mod body;
 mod budget;
 mod bus;
 mod check;
@@ -33,6 +34,7 @@ pub const BAD_INPUT: u8 = 2;
 /// What `khz` can do.
 #[derive(clap::Subcommand)]
 pub enum Command {
+    Body(body::Args),
     Budget(budget::Args),
     Bus(bus::Args),
     Check(check::Args),
@@ -56,6 +58,7 @@ impl Command {
     /// Does it.
     pub fn run(self) -> Result<ExitCode> {
         match self {
+            Self::Body(args) => body::run(&args),
             Self::Budget(args) => budget::run(args),
             Self::Bus(args) => bus::run(args),
             Self::Check(args) => check::run(args),
