@@ -158,6 +158,20 @@ impl Mujoco {
         &self.position
     }
 
+    /// What the last step applied at the velocities of the model, N·m.
+    pub fn applied(&self) -> &[f64] {
+        &self.applied
+    }
+
+    /// MuJoCo's part of [`Body::step`] alone, under what [`Mujoco::applied`] was: to measure what the rest costs. Nothing is read.
+    ///
+    /// # Panics
+    /// If these are not as many as the model has velocities.
+    pub fn step_alone(&mut self, applied: &[f64]) {
+        self.model.set(Part::Applied, applied);
+        self.model.step();
+    }
+
     /// Each joint by itself under a small torque, from the start: the change of its velocity is its mobility.
     fn measure_mobility(&mut self) {
         let still = self.velocities_after(None);
