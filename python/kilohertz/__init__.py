@@ -34,6 +34,7 @@ from ._native import (
 )
 from .connection import Connection, Found, Servo
 from .log import Log, Record, open_log
+from .replays import replay
 from .results import Result, ResultError, Table, open_result
 from .robot import Doing, Live, LiveParameters, Mode, Robot, Summary, parameters
 
@@ -75,4 +76,5 @@ __all__ = [
     "open_log",
     "open_result",
     "parameters",
+    "replay",
 ]

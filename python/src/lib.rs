@@ -6,6 +6,7 @@
 //! | `control` | a Python controller in the tick, or a chain |
 //! | `parameter` | numbers of a controller that may be changed while it runs |
 //! | `module` | controllers of the Rust side |
+//! | `replay` | a Python controller on recorded states |
 //! | `beside` | Python beside the loop |
 //! | `connection` | servos without a loop |
 //! | `injected` | faults put into emulated devices |
@@ -30,6 +31,7 @@ mod log;
 mod module;
 mod parameter;
 mod path;
+mod replay;
 mod robot;
 mod signals;
 mod state;
@@ -53,6 +55,8 @@ mod _native {
     use crate::module::Module;
     #[pymodule_export]
     use crate::parameter::{Declared, Parameters};
+    #[pymodule_export]
+    use crate::replay::replay;
     #[pymodule_export]
     use crate::robot::{Robot, Run};
     #[pymodule_export]

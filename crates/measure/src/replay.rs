@@ -10,7 +10,7 @@ use khz_robot::config::{ControllerConfig, ControllerKind};
 use khz_robot::controller::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
 use khz_robot::replay::{Playback, Rerun};
 use khz_robot::supervisor::Phase;
-use khz_robot::{RobotConfig, assemble};
+use khz_robot::{Controller, RobotConfig, assemble};
 use recorded::Recording;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ pub struct ControllerReplay {
     /// Name of the robot.
     pub robot: String,
     /// The controller.
-    pub controller: ControllerKind,
+    pub controller: String,
     /// It commands what the log has, within the tolerance.
     pub same: bool,
     /// Ticks that were compared.
@@ -134,7 +134,15 @@ pub struct BodyReplay {
     pub joints: Vec<Joint<JointDeviation>>,
 }
 
-/// Feeds the recorded states to a controller: the robot file's, or that of this name.
+/// The joints of the log, in its order: those of the states and commands that a controller sees.
+///
+/// # Errors
+/// See [`ReplayError`].
+pub fn joints(log: &Path) -> Result<Vec<String>, ReplayError> {
+    Recording::open(log).map(|recording| recording.joints)
+}
+
+/// Feeds the recorded states to a controller of the program: the robot file's, or that of this name.
 ///
 /// # Errors
 /// See [`ReplayError`].
@@ -143,10 +151,35 @@ pub fn controller(
     kind: Option<ControllerKind>,
     tolerance: f64,
 ) -> Result<ControllerReplay, ReplayError> {
-    let mut recording = Recording::open(&source.log)?;
+    let recording = Recording::open(&source.log)?;
     let mut config = robot(source, &recording)?;
     choose(&mut config, kind);
-    let mut rerun = Rerun::new(&config, assemble::controller(&config.controller))?;
+    let controller = assemble::controller(&config.controller);
+    let name = config.controller.kind().word();
+    rerun(recording, config, (name, controller), tolerance)
+}
+
+/// Feeds the recorded states to a controller of your own; `name` is what the outcome calls it.
+///
+/// # Errors
+/// See [`ReplayError`].
+pub fn with_controller(
+    source: &Source,
+    named: (&str, Box<dyn Controller>),
+    tolerance: f64,
+) -> Result<ControllerReplay, ReplayError> {
+    let recording = Recording::open(&source.log)?;
+    let config = robot(source, &recording)?;
+    rerun(recording, config, named, tolerance)
+}
+
+fn rerun(
+    mut recording: Recording,
+    config: RobotConfig,
+    (name, controller): (&str, Box<dyn Controller>),
+    tolerance: f64,
+) -> Result<ControllerReplay, ReplayError> {
+    let mut rerun = Rerun::new(&config, controller)?;
     let mut commands = Commands::of(&recording.joints, tolerance);
     let (mut ticks, mut started, mut start_missing, mut gave_up) = (0, false, false, None);
     let mut first_ns = None;
@@ -183,7 +216,7 @@ pub fn controller(
         && gave_up.as_ref().is_none_or(|gave_up| gave_up.as_recorded);
     Ok(ControllerReplay {
         robot: config.name,
-        controller: config.controller.kind(),
+        controller: name.to_owned(),
         same,
         ticks,
         incomplete: recording.incomplete,
