@@ -90,7 +90,8 @@ impl RobotConfig {
         }))
     }
 
-    fn mujoco_plan(&self, body: &MujocoConfig) -> Plan {
+    /// What MuJoCo simulates of the robot.
+    pub fn mujoco_plan(&self, body: &MujocoConfig) -> Plan {
         let joint = |servo: &ServoConfig| servo.model_joint.as_ref().unwrap_or(&servo.name).clone();
         Plan {
             model: PathBuf::from(&body.model),
