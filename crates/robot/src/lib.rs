@@ -22,6 +22,7 @@ pub mod session;
 pub mod state;
 mod stats;
 pub mod steer;
+pub mod stepped;
 pub mod supervisor;
 mod sync;
 pub mod tick;
