@@ -100,6 +100,7 @@ impl RobotConfig {
             imu: body.imu_site.clone(),
             trunk_touch: body.trunk_touch.clone(),
             payload_kg: body.payload,
+            friction: body.friction,
             step_s: STEP_NS as f64 * 1e-9,
         }
     }
@@ -108,6 +109,7 @@ impl RobotConfig {
         servo.device.configure(khz_emu::ServoConfig {
             mounting: servo.mounting(),
             joint: servo.joint,
+            motor_constant: servo.device.motor_constant,
             supply_v: self.emulation.supply_v,
             ambient_c: self.emulation.ambient_c,
             thermal: servo.heat,
