@@ -10,6 +10,8 @@ Quantities are in SI units: rad, rad/s, N·m, V, °C, seconds.
 (1000.0, 0)
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ._native import (
     BusError,
     ClosedError,
@@ -34,8 +36,12 @@ from ._native import (
 )
 from .connection import Connection, Found, Servo
 from .log import Log, Record, open_log
+from .replays import replay
 from .results import Result, ResultError, Table, open_result
 from .robot import Doing, Live, LiveParameters, Mode, Robot, Summary, parameters
+
+if TYPE_CHECKING:
+    from .env import Env as Env
 
 __all__ = [
     "BusError",
@@ -75,4 +81,14 @@ __all__ = [
     "open_log",
     "open_result",
     "parameters",
+    "replay",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Gymnasium takes longer to import than all of this package, and need not be there.
+    if name == "Env":
+        from .env import Env
+
+        return Env
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

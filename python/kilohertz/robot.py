@@ -6,6 +6,7 @@ import asyncio
 import enum
 import gc
 import html
+import importlib.util
 import json
 import os
 import pathlib
@@ -98,7 +99,8 @@ class Summary(dict[str, Any]):
     `log`, `log_dropped`, `log_error` (None, or why the log is not whole), `sinks`, `events`, `servos`; distributions with
     `p50 p90 p99 p999 max`: `wake_latency_ns`, `start_delay_ns`, `period_ns`, `cycle_ns`, `loop_compute_ns`, `cpu_ns`,
     `control_ns` (`docs/metrics.md` defines them), and of a Python controller `python_ns` (in it) and
-    `overhead_ns` (ours around it). Of a chain `modules` lists each module's `name` and `time` in ns.
+    `overhead_ns` (ours around it). `trunk` has the `position` (m) in which the trunk of an emulated robot ended, None without one.
+    Of a chain `modules` lists each module's `name` and `time` in ns.
     """
 
     _run: _native.Run | None = None
@@ -157,11 +159,13 @@ class Robot:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """The robot of a file. Raises ConfigError that shows every mistake with its place."""
+        _name_mujoco()
         self._native = _native.Robot.load(os.fspath(path))
 
     @classmethod
     def parse(cls, text: str, name: str = "robot.toml") -> Robot:
         """The robot of a text; `name` is what messages call it."""
+        _name_mujoco()
         robot = cls.__new__(cls)
         robot._native = _native.Robot.parse(text, name)
         return robot
@@ -229,6 +233,7 @@ class Robot:
         patience: float = 1.0,
         virtual_time: bool = False,
         view: bool | str = False,
+        seed: int | None = None,
     ) -> Summary:
         """Runs the robot until `duration` seconds are over, and returns the figures.
 
@@ -246,7 +251,7 @@ class Robot:
         seconds gets a ControllerTimeout raised inside it.
 
         With `virtual_time` an emulated robot runs as fast as the CPU computes it: the run repeats exactly and says nothing
-        about this computer's timing.
+        about this computer's timing. `seed` replaces that of the robot file: other noise and other faults.
 
         Raises what the controller raised, KeyboardInterrupt after Ctrl-C, SystemExit after SIGTERM or SIGHUP (exit code
         143 or 129), RobotError if something else brought the robot down, StartError if it could not start. Each time the
@@ -264,6 +269,7 @@ class Robot:
                 patience=patience,
                 virtual_time=virtual_time,
                 view=_view(view),
+                seed=seed,
             )
             _tell_view(run)
             return _summary(run, run.finish(), report)
@@ -279,6 +285,7 @@ class Robot:
         patience: float = 1.0,
         virtual_time: bool = False,
         view: bool | str = False,
+        seed: int | None = None,
     ) -> Summary:
         """As `run`, while other tasks of this event loop go on. The controller is called on the loop's own thread.
         When the task is cancelled, as by Ctrl-C, the robot is brought down gently first."""
@@ -293,6 +300,7 @@ class Robot:
                 patience=patience,
                 virtual_time=virtual_time,
                 view=_view(view),
+                seed=seed,
             )
             _tell_view(run)
             ending = asyncio.ensure_future(asyncio.to_thread(run.finish))
@@ -333,6 +341,12 @@ class Robot:
     def connect(self) -> Connection:
         """Opens the buses without a loop, for scans, single commands and raw frames."""
         return Connection(self._native.connect(), self.servos, self.buses)
+
+
+def _name_mujoco() -> None:
+    """Names the libmujoco of this Python's own package, which may be another than that of `python3`."""
+    if not os.environ.get("KHZ_MUJOCO") and (found := importlib.util.find_spec("mujoco")) is not None:
+        os.environ["KHZ_MUJOCO"] = (found.submodule_search_locations or [""])[0]
 
 
 class LiveParameters(MutableMapping[str, float]):

@@ -7,6 +7,7 @@ use khz_wire::Request;
 use pyo3::PyResult;
 use pyo3::exceptions::PyValueError;
 use rtrb::{Consumer, Producer, RingBuffer};
+use std::sync::{Arc, OnceLock};
 
 /// Faults on their way that nobody has looked at yet.
 const RING: usize = 256;
@@ -22,26 +23,50 @@ pub enum Trouble {
     Supply(usize, f64),
 }
 
+impl Trouble {
+    /// Into the emulated devices, now.
+    pub fn put_into(self, world: &mut World, now_ns: i64) {
+        match self {
+            Self::Servo(servo, injection) => world.inject(servo, injection, now_ns),
+            Self::Imu(gone) => world.lose_imu(gone),
+            Self::Supply(servo, volts) => world.set_supply(servo, volts, now_ns),
+        }
+    }
+}
+
 /// A [`World`] that takes faults from a ring. As real-time as the world itself.
 pub struct Injected {
     world: World,
     troubles: Consumer<Trouble>,
+    end: Arc<OnceLock<End>>,
+}
+
+/// How the emulated devices ended.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// Where the body's trunk was, if it has one, m.
+    pub trunk: Option<[f64; 3]>,
+}
+
+/// What somebody outside the loop holds of the emulated devices.
+pub struct Outside {
+    /// Where faults go in.
+    pub troubles: Producer<Trouble>,
+    /// Set when the links are closed.
+    pub end: Arc<OnceLock<End>>,
 }
 
 impl Injected {
-    /// The link, and the end that puts faults in.
-    pub fn new(world: World) -> (Self, Producer<Trouble>) {
+    /// The link, and what stays outside.
+    pub fn new(world: World) -> (Self, Outside) {
         let (producer, troubles) = RingBuffer::new(RING);
-        (Self { world, troubles }, producer)
+        let end = Arc::default();
+        (Self { world, troubles, end: Arc::clone(&end) }, Outside { troubles: producer, end })
     }
 
     fn inject(&mut self, now_ns: i64) {
         while let Ok(trouble) = self.troubles.pop() {
-            match trouble {
-                Trouble::Servo(servo, injection) => self.world.inject(servo, injection, now_ns),
-                Trouble::Imu(gone) => self.world.lose_imu(gone),
-                Trouble::Supply(servo, volts) => self.world.set_supply(servo, volts, now_ns),
-            }
+            trouble.put_into(&mut self.world, now_ns);
         }
     }
 }
@@ -51,7 +76,14 @@ impl Link for Injected {
 
     fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
         self.inject(now_ns);
-        self.world.send(channel, request.frame, now_ns)
+        Link::send(&mut self.world, channel, request, now_ns)
+    }
+
+    fn close(&mut self, now_ns: i64) -> Vec<String> {
+        let lines = self.world.close(now_ns);
+        let body = self.world.body();
+        let _ = self.end.set(End { trunk: body.forces().map(|_| body.trunk().position) });
+        lines
     }
 }
 

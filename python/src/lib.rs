@@ -6,7 +6,11 @@
 //! | `control` | a Python controller in the tick, or a chain |
 //! | `parameter` | numbers of a controller that may be changed while it runs |
 //! | `module` | controllers of the Rust side |
+//! | `replay` | a Python controller on recorded states |
 //! | `beside` | Python beside the loop |
+//! | `stepper` | an emulated robot that Python steps, from decision to decision |
+//! | `mapped` | what a policy sees and does |
+//! | `shared` | emulated devices with a view into them |
 //! | `connection` | servos without a loop |
 //! | `injected` | faults put into emulated devices |
 //! | `state`, `joint` | what a controller sees and sets, as NumPy arrays, and of one joint |
@@ -27,12 +31,16 @@ mod forked;
 mod injected;
 mod joint;
 mod log;
+mod mapped;
 mod module;
 mod parameter;
 mod path;
+mod replay;
 mod robot;
+mod shared;
 mod signals;
 mod state;
+mod stepper;
 mod times;
 
 /// The module `kilohertz._native`; users import `kilohertz`.
@@ -50,13 +58,19 @@ mod _native {
     #[pymodule_export]
     use crate::log::Log;
     #[pymodule_export]
+    use crate::mapped::Mapped;
+    #[pymodule_export]
     use crate::module::Module;
     #[pymodule_export]
     use crate::parameter::{Declared, Parameters};
     #[pymodule_export]
+    use crate::replay::replay;
+    #[pymodule_export]
     use crate::robot::{Robot, Run};
     #[pymodule_export]
     use crate::state::{Command, State, Teleop};
+    #[pymodule_export]
+    use crate::stepper::Stepper;
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

@@ -4,10 +4,11 @@ use crate::beside::{Beside, Operator};
 use crate::connection::Connection;
 use crate::control::{self, Shared};
 use crate::error::{ClosedError, ConfigError, ControllerTimeout, KilohertzError, StartError};
-use crate::injected::{Injected, Trouble};
+use crate::injected::{End, Injected, Outside, Trouble};
 use crate::parameter::Parameters;
 use crate::signals::Signals;
 use crate::state::{Command, State};
+use crate::stepper::{self, Stepper};
 use crate::times::nanoseconds;
 use khz_measure::run::page::RunData;
 use khz_measure::run::{RunSummary, page_data};
@@ -28,7 +29,7 @@ use serde_json::{Value, json};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// How often the waiting thread looks for Ctrl-C.
@@ -98,8 +99,39 @@ impl Robot {
         self.config.warnings.clone()
     }
 
+    /// Of each joint the position limits, if it has any.
+    #[getter]
+    fn limits(&self) -> Vec<Option<[f64; 2]>> {
+        self.config.servos.iter().map(|servo| servo.limits.position).collect()
+    }
+
+    /// Whether it has an IMU.
+    #[getter]
+    fn has_imu(&self) -> bool {
+        self.config.imu.is_some()
+    }
+
+    /// Starts an emulated robot in virtual time that stands still where its controller is to decide. `values` replace what
+    /// the robot file says.
+    #[pyo3(signature = (*, seed=None, values=Vec::new(), keyframe=None))]
+    fn stepper(
+        &self,
+        py: Python<'_>,
+        seed: Option<u64>,
+        values: Vec<(String, f64)>,
+        keyframe: Option<String>,
+    ) -> PyResult<Stepper> {
+        let config = stepper::varied(&self.config, &values, seed, keyframe)?;
+        Stepper::start(py, &config, &self.servos())
+    }
+
+    /// Checks values for `stepper`: ValueError for an unknown one, ConfigError for one that no robot file may have.
+    fn check_values(&self, values: Vec<(String, f64)>) -> PyResult<()> {
+        stepper::check(&stepper::varied(&self.config, &values, None, None)?)
+    }
+
     /// Starts the loop with a Python controller in the tick, or, without one, with the file's own.
-    #[pyo3(signature = (controller=None, *, duration=None, log=None, record=true, patience=1.0, virtual_time=false, view=None))]
+    #[pyo3(signature = (controller=None, *, duration=None, log=None, record=true, patience=1.0, virtual_time=false, view=None, seed=None))]
     #[allow(clippy::too_many_arguments)]
     fn start(
         &self,
@@ -111,18 +143,19 @@ impl Robot {
         patience: f64,
         virtual_time: bool,
         view: Option<View>,
+        seed: Option<u64>,
     ) -> PyResult<Run> {
         let names = self.servos();
         let made = controller.map(|given| control::controller(py, &given, &names)).transpose()?;
         let (controller, shared) = made.unzip();
         let parts = Parts { shared, operator: None, patience_ns: nanoseconds("patience", patience)? };
-        self.launch(py, controller, parts, Wishes { duration, log, record, virtual_time, view })
+        self.launch(py, controller, parts, Wishes { duration, log, record, virtual_time, view, seed })
     }
 
     /// Opens the buses without a loop.
     fn connect(&self, py: Python<'_>) -> PyResult<Connection> {
-        let (links, troubles) = py.detach(|| open(&self.config))?;
-        Ok(Connection::new(&self.config, links, troubles))
+        let (links, outside) = py.detach(|| open(&self.config))?;
+        Ok(Connection::new(&self.config, links, outside.map(|outside| outside.troubles)))
     }
 
     /// Starts the loop with Python beside it: it holds every joint until the first command.
@@ -139,7 +172,7 @@ impl Robot {
         let state = khz_robot::assemble::state(&self.config);
         let (beside, operator) = Beside::new(&state, nanoseconds("age_limit", age_limit)?);
         let parts = Parts { shared: None, operator: Some(operator), patience_ns: i64::MAX };
-        let wishes = Wishes { duration, log, record, virtual_time: false, view };
+        let wishes = Wishes { duration, log, record, virtual_time: false, view, seed: None };
         self.launch(py, Some(Box::new(beside)), parts, wishes)
     }
 }
@@ -158,6 +191,7 @@ struct Wishes {
     record: bool,
     virtual_time: bool,
     view: Option<View>,
+    seed: Option<u64>,
 }
 
 /// An address to show the run at, and a folder where the program that does may be.
@@ -180,6 +214,7 @@ impl Robot {
     ) -> PyResult<Run> {
         let mut config = self.config.clone();
         config.log.enabled &= wishes.record;
+        config.emulation.seed = wishes.seed.unwrap_or(config.emulation.seed);
         if wishes.virtual_time {
             config.timing.clock = Clock::Virtual;
         }
@@ -191,7 +226,7 @@ impl Robot {
         let stop = Arc::new(AtomicBool::new(false));
         let started = py.detach(|| {
             let (view, live) = wishes.view.map(|view| start_view(view, &config)).transpose()?.unzip();
-            let (links, troubles) = open(&config)?;
+            let (links, outside) = open(&config)?;
             let options = LaunchOptions {
                 controller,
                 duration_ns,
@@ -200,10 +235,11 @@ impl Robot {
                 ..LaunchOptions::default()
             };
             Launch::start_on(links, &config, &self.text, options)
-                .map(|launch| (launch, troubles, view))
+                .map(|launch| (launch, outside, view))
                 .map_err(|error| StartError::new_err(error.to_string()))
         });
-        let (launch, troubles, view) = started?;
+        let (launch, outside, view) = started?;
+        let (troubles, world_end) = outside.map(|outside| (outside.troubles, outside.end)).unzip();
         let (launch_parameters, console) = (launch.parameters().clone(), Arc::clone(launch.console()));
         Ok(Run {
             text: self.text.clone(),
@@ -212,6 +248,7 @@ impl Robot {
             view: view.map(|view| view.link().to_owned()),
             launch: Mutex::new(Some(Box::new(launch))),
             troubles: Mutex::new(troubles),
+            world_end,
             operator: parts.operator.map(Mutex::new),
             shared: parts.shared,
             patience_ns: parts.patience_ns,
@@ -225,14 +262,14 @@ impl Robot {
 }
 
 /// Opens a robot's links; what is emulated takes faults.
-fn open(config: &RobotConfig) -> PyResult<(Links, Option<Producer<Trouble>>)> {
-    let mut troubles = None;
+fn open(config: &RobotConfig) -> PyResult<(Links, Option<Outside>)> {
+    let mut outside = None;
     let links = open_links(config, |world| {
-        let (injected, producer) = Injected::new(world);
-        troubles = Some(producer);
+        let (injected, rest) = Injected::new(world);
+        outside = Some(rest);
         Box::new(injected)
     });
-    Ok((links.map_err(|error| StartError::new_err(error.to_string()))?, troubles))
+    Ok((links.map_err(|error| StartError::new_err(error.to_string()))?, outside))
 }
 
 /// What the waiting thread has to do something about.
@@ -261,6 +298,8 @@ pub struct Run {
     launch: Mutex<Option<Box<Launch>>>,
     operator: Option<Mutex<Operator>>,
     troubles: Mutex<Option<Producer<Trouble>>>,
+    /// How the emulated devices ended.
+    world_end: Option<Arc<OnceLock<End>>>,
     shared: Option<Arc<Shared>>,
     patience_ns: i64,
     parameters: LiveParameters,
@@ -475,11 +514,13 @@ impl Run {
         }
     }
 
-    /// The figures of `khz run --json`, and the time in Python and our own around it.
+    /// The figures of `khz run --json`, where the simulated trunk ended, and the time in Python and our own around it.
     fn summary(&self, py: Python<'_>, landed: Landed, figures: &RunSummary) -> Value {
         let mut summary = serde_json::to_value(figures).unwrap_or(Value::Null);
         // The controller goes with its machine, and leaves its times behind.
         py.detach(|| drop(landed));
+        let trunk = self.world_end.as_ref().and_then(|end| end.get()?.trunk);
+        summary["trunk"] = json!(trunk.map(|position| json!({ "position": position })));
         if let Some((call, overhead)) = self.shared.as_ref().and_then(|shared| shared.times()) {
             summary["python_ns"] = json!(call.summary());
             summary["overhead_ns"] = json!(overhead.summary());

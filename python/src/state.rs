@@ -57,10 +57,10 @@ pub struct State {
     pub(crate) fresh: Array<bool>,
     /// Attitude as a unit quaternion w, x, y, z (body → world); NaN without IMU.
     #[pyo3(get)]
-    attitude: Array<f64>,
+    pub(crate) attitude: Array<f64>,
     /// Angular rate of the body, rad/s.
     #[pyo3(get)]
-    rate: Array<f64>,
+    pub(crate) rate: Array<f64>,
     /// Acceleration of the body without gravity, m/s².
     #[pyo3(get)]
     acceleration: Array<f64>,

@@ -20,6 +20,12 @@ def folder_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture(autouse=True)
+def our_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`khz` takes the library of the tests' environment."""
+    monkeypatch.setenv("KHZ_MUJOCO", str(pathlib.Path(mujoco.__file__).parent))
+
+
 @pytest.fixture(scope="session", params=VERSIONS)
 def library(request: pytest.FixtureRequest) -> pathlib.Path:
     """The folder of a version's package."""

@@ -77,11 +77,6 @@ def pendulum(folder: pathlib.Path, more: str = "") -> str:
     return str(folder / "robot.toml")
 
 
-@pytest.fixture(autouse=True)
-def our_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KHZ_MUJOCO", str(pathlib.Path(mujoco.__file__).parent))
-
-
 def test_without_the_library_the_message_says_what_to_do(
     run_khz: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,11 +61,8 @@ keyframe = "raised"
 
 
 @pytest.fixture
-def recorded(
-    run_khz: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[list[Row], list[Row]]:
+def recorded(run_khz: Run, tmp_path: pathlib.Path) -> tuple[list[Row], list[Row]]:
     """What the servo replied and what it was commanded, tick by tick."""
-    monkeypatch.setenv("KHZ_MUJOCO", str(pathlib.Path(mujoco.__file__).parent))
     (tmp_path / "pendulum.xml").write_text(PENDULUM)
     (tmp_path / "robot.toml").write_text(ROBOT)
     log = str(tmp_path / "run.tlog")

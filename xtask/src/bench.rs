@@ -40,7 +40,13 @@ fn bench(name: &str, quick: bool) -> Result<bool> {
     }
     let with_package = name == "attribution" || name.ends_with("python");
     match if with_package { venv::with_package() } else { venv::python() } {
-        Ok(python) => drop(command.env("PYTHON", python)),
+        Ok(python) => {
+            // As when the environment is activated: what looks for a package of it finds it.
+            let environment =
+                python.parent().and_then(std::path::Path::parent).map(std::path::Path::to_owned);
+            command.env("PYTHON", python);
+            environment.map(|folder| command.env("VIRTUAL_ENV", folder));
+        }
         Err(error) => println!("bench {name}: no Python environment: {error:#}"),
     }
     command.env("KHZ", shell::release("khz"));

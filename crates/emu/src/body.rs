@@ -102,6 +102,11 @@ pub trait Body: Send {
     /// Starts measuring peaks and the first touch anew.
     fn forget_peaks(&mut self) {}
 
+    /// Positions and velocities of all joints of a simulator's model, in its own order; `None` if there is no such model.
+    fn model_state(&self) -> Option<(&[f64], &[f64])> {
+        None
+    }
+
     /// Why it can move no more, if it cannot: what simulates it has given up.
     fn failed(&self) -> Option<&str> {
         None

@@ -76,6 +76,8 @@ pub struct ServoConfig {
     pub mounting: Mounting,
     /// What hangs on its output, in angles of the joint.
     pub joint: JointConfig,
+    /// Torque at the joint per torque that the servo believes to give.
+    pub motor_constant: f64,
     /// Supply voltage without load, V.
     pub supply_v: f64,
     /// Temperature around it, °C.
@@ -235,6 +237,7 @@ impl ServoConfig {
             uuid,
             mounting: Mounting::default(),
             joint: JointConfig::default(),
+            motor_constant: 1.0,
             supply_v: 24.0,
             ambient_c: 25.0,
             thermal: HeatConfig::default(),

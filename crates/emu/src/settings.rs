@@ -66,6 +66,9 @@ section! {
         fault_temperature: f64 = 75.0, "°C", 0.0 => 200.0;
         /// The servo starts to derate its own current this far below `fault_temperature`. 0: it does not.
         temperature_margin: f64 = 25.0, "°C", 0.0 => 200.0;
+        /// Torque at the joint per torque that the servo calculates from its current: 0.9 if the motor is weaker than its
+        /// calibration says. What the servo reports is what it calculates.
+        motor_constant: f64 = 1.0, "", 0.1 => 10.0;
     }
 }
 

@@ -36,6 +36,8 @@ pub struct World {
     servos: Vec<Box<dyn Twin>>,
     /// How each is mounted: here the joint's angles meet the servo's, and nowhere else.
     mountings: Vec<Mounting>,
+    /// Of each, the torque at the joint per torque that it believes to give.
+    motor_constants: Vec<f64>,
     body: Box<dyn Body>,
     drives: Vec<Drive>,
     /// The joints as the servos see them.
@@ -108,6 +110,7 @@ impl World {
             buses: (0..config.buses.len()).map(|bus| Channel::new(config, bus)).collect(),
             servos: config.servos.iter().enumerate().map(build).collect::<Result<_, _>>()?,
             mountings: config.servos.iter().map(|servo| servo.mounting).collect(),
+            motor_constants: config.servos.iter().map(|servo| servo.motor_constant).collect(),
             drives: vec![Drive::default(); config.servos.len()],
             seen: vec![JointState::default(); config.servos.len()],
             body,
@@ -292,10 +295,11 @@ impl World {
 
     /// What the servos and whoever pushes do to the joints in the next step.
     fn drive(&mut self, dt_s: f64) {
-        let joints = self.servos.iter_mut().zip(self.body.joints()).zip(&self.mountings).zip(&self.pushes);
-        for ((((servo, joint), mounting), push), drive) in joints.zip(&mut self.drives) {
+        let servos = self.servos.iter_mut().zip(&self.mountings).zip(&self.motor_constants);
+        let joints = self.body.joints().iter().zip(&self.pushes).zip(&mut self.drives);
+        for (((servo, mounting), constant), ((joint, push), drive)) in servos.zip(joints) {
             let Drive { torque, damping } = servo.step(mounted(*joint, mounting), dt_s);
-            *drive = Drive { torque: mounting.sign * torque + push, damping };
+            *drive = Drive { torque: mounting.sign * constant * torque + push, damping: constant * damping };
         }
     }
 

@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod found;
 pub mod jitter;
 pub mod late;
+pub mod replay;
 pub mod require;
 pub mod run;
 pub mod usual;

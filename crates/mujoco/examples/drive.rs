@@ -21,6 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         imu: "imu".to_owned(),
         trunk_touch: "trunk_touch".to_owned(),
         payload_kg: 0.0,
+        friction: None,
         step_s,
     };
     let mut body = Mujoco::new(&plan)?;

@@ -33,6 +33,8 @@ pub struct Plan {
     pub trunk_touch: String,
     /// Mass whose weight the trunk carries beside the model's, kg.
     pub payload_kg: f64,
+    /// Friction of all contacts; `None`: the model's.
+    pub friction: Option<f64>,
     /// The longest step, s; the model's own is used if that is shorter.
     pub step_s: f64,
 }
@@ -73,7 +75,7 @@ impl Mujoco {
     pub fn new(plan: &Plan) -> Result<Self, MujocoError> {
         let api = Api::open()?;
         let wrong = |what: String| MujocoError::Model { path: plan.model.clone(), what };
-        let mut model = wrapper::load(api, &plan.model, plan.step_s)?;
+        let mut model = wrapper::load(api, &plan.model, plan.step_s, plan.friction)?;
         let layout = Layout::of(&model).map_err(wrong)?;
         let key = plan.keyframe.as_deref().map(|name| keyframe(&model, name)).transpose().map_err(wrong)?;
         let places: Result<Vec<Place>, String> =
@@ -156,6 +158,20 @@ impl Mujoco {
     /// Positions of all joints of the model, as MuJoCo orders them.
     pub fn positions(&self) -> &[f64] {
         &self.position
+    }
+
+    /// What the last step applied at the velocities of the model, N·m.
+    pub fn applied(&self) -> &[f64] {
+        &self.applied
+    }
+
+    /// MuJoCo's part of [`Body::step`] alone, under what [`Mujoco::applied`] was: to measure what the rest costs. Nothing is read.
+    ///
+    /// # Panics
+    /// If these are not as many as the model has velocities.
+    pub fn step_alone(&mut self, applied: &[f64]) {
+        self.model.set(Part::Applied, applied);
+        self.model.step();
     }
 
     /// Each joint by itself under a small torque, from the start: the change of its velocity is its mobility.
@@ -289,6 +305,10 @@ impl Body for Mujoco {
 
     fn forget_peaks(&mut self) {
         self.forces = Forces { contact_speed: None, peak_ground: 0.0, ..self.forces };
+    }
+
+    fn model_state(&self) -> Option<(&[f64], &[f64])> {
+        Some((&self.position, &self.velocity))
     }
 
     fn failed(&self) -> Option<&str> {

@@ -1,6 +1,6 @@
-//! A model with another step than its own.
+//! A model with another step or friction than its own.
 //!
-//! The step is no state and cannot be set by a function, so the model is loaded once more within another: an `include` and
+//! These are no state and cannot be set by a function, so the model is loaded once more within another: an `include` and
 //! an `option` behind it. Paths in a model count from the file that is loaded, which is why the wrapper lies in a folder of
 //! links to everything beside the model.
 
@@ -11,25 +11,34 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-/// Loads a model whose step divides `longest_s`, and is its own if that is no longer.
+/// Torsional and rolling friction, as MuJoCo has them by default.
+const TURNING: &str = "0.005 0.0001 0.0001";
+
+/// Loads a model whose step divides `longest_s`, and is its own if that is no longer. `friction` replaces that of all its
+/// contacts.
 ///
 /// # Errors
 /// MuJoCo cannot load it, or there is no folder for the wrapper.
-pub fn load(api: &'static Api, path: &Path, longest_s: f64) -> Result<Loaded, MujocoError> {
+pub fn load(
+    api: &'static Api,
+    path: &Path,
+    longest_s: f64,
+    friction: Option<f64>,
+) -> Result<Loaded, MujocoError> {
     let mut model = Loaded::load(api, path)?;
     let own_s = step_s(&mut model);
     // As many whole steps as come nearest to the model's own, but not longer.
     let steps = (longest_s / own_s - 1e-6).ceil().max(1.0);
     let wanted_s = longest_s / steps;
-    if (wanted_s - own_s).abs() < 1e-9 {
+    if (wanted_s - own_s).abs() < 1e-9 && friction.is_none() {
         model.reset(None);
         return Ok(model);
     }
-    wrapped(api, &model, path, wanted_s).map_err(|error| match error {
+    wrapped(api, &model, path, &option(wanted_s, friction)).map_err(|error| match error {
         Wrong::Mujoco(error) => error,
         Wrong::Io(error) => MujocoError::Model {
             path: path.to_owned(),
-            what: format!("cannot write a copy with a step of {wanted_s} s: {error}"),
+            what: format!("cannot write a copy with another step or friction: {error}"),
         },
     })
 }
@@ -45,7 +54,16 @@ impl From<io::Error> for Wrong {
     }
 }
 
-fn wrapped(api: &'static Api, model: &Loaded, path: &Path, step_s: f64) -> Result<Loaded, Wrong> {
+/// What the wrapper changes.
+fn option(step_s: f64, friction: Option<f64>) -> String {
+    let Some(friction) = friction else { return format!("<option timestep=\"{step_s}\"/>") };
+    format!(
+        "<option timestep=\"{step_s}\" o_friction=\"{friction} {friction} {TURNING}\">\
+         <flag override=\"enable\"/></option>"
+    )
+}
+
+fn wrapped(api: &'static Api, model: &Loaded, path: &Path, option: &str) -> Result<Loaded, Wrong> {
     let folder = tempfile::Builder::new().prefix("khz-model-").tempdir()?;
     let path = path.canonicalize()?;
     let beside = path.parent().unwrap_or(Path::new("/"));
@@ -61,8 +79,7 @@ fn wrapped(api: &'static Api, model: &Loaded, path: &Path, step_s: f64) -> Resul
         // A URDF cannot be included: as MuJoCo writes it.
         model.save(&included).map_err(Wrong::Mujoco)?;
     }
-    let text =
-        format!("<mujoco><include file=\"khz-included.xml\"/><option timestep=\"{step_s}\"/></mujoco>\n");
+    let text = format!("<mujoco><include file=\"khz-included.xml\"/>{option}</mujoco>\n");
     let wrapper = folder.path().join("khz-wrapper.xml");
     fs::write(&wrapper, text)?;
     Loaded::load(api, &wrapper).map_err(Wrong::Mujoco)

@@ -63,26 +63,79 @@ pub fn run(
     options: &RunOptions,
     observers: &mut [&mut dyn Observer],
 ) {
-    let mut ready_ns = time.now_ns();
-    let first_ns = ready_ns + options.period_ns;
-    let mut pace = Pace::new(options.period_ns, options.overrun, options.frame_patience_ns, ready_ns);
-    let mut record_ns = 0;
-    let mut overran = None;
+    let mut ticks = Ticks::new(options, time);
     while !machine.is_settled() {
-        let start = pace.wait(machine, time).unwrap_or_else(|| {
+        let begun = ticks.look(machine, time, options);
+        ticks.act(begun, machine, time, observers);
+    }
+}
+
+/// The ticks of a run, one after another, each in two parts.
+pub(crate) struct Ticks {
+    pace: Pace,
+    first_ns: i64,
+    /// When the loop began to wait.
+    ready_ns: i64,
+    /// What the observers of the tick before took.
+    record_ns: i64,
+    overran: Option<Cause>,
+    is_sensor_paced: bool,
+}
+
+/// A tick whose controller has not run yet.
+pub(crate) struct Begun {
+    start: Start,
+    number: u64,
+    timing: TickTiming,
+}
+
+impl Ticks {
+    pub(crate) fn new(options: &RunOptions, time: &mut impl Time) -> Self {
+        let ready_ns = time.now_ns();
+        Self {
+            pace: Pace::new(options.period_ns, options.overrun, options.frame_patience_ns, ready_ns),
+            first_ns: ready_ns + options.period_ns,
+            ready_ns,
+            record_ns: 0,
+            overran: None,
+            is_sensor_paced: options.frame_patience_ns.is_some(),
+        }
+    }
+
+    /// Waits for the next tick, and runs it up to the controller.
+    pub(crate) fn look(
+        &mut self,
+        machine: &mut Machine,
+        time: &mut impl Time,
+        options: &RunOptions,
+    ) -> Begun {
+        let start = self.pace.wait(machine, time).unwrap_or_else(|| {
             // Stopping on an overrun still means coming down gently, in phase, from here on.
-            overran = Some(Cause::Overruns { count: 1 });
-            pace.resume(machine, time)
+            self.overran = Some(Cause::Overruns { count: 1 });
+            self.pace.resume(machine, time)
         });
-        let stop = stop_cause(options, start.planned_ns - first_ns, overran);
-        let (number, started) = (machine.state().tick, start.timing(ready_ns));
-        let (late_ns, previous_ns) = (started.wake_latency_ns().max(0), started.previous_ns());
-        time.woke(started.started_ns, late_ns, previous_ns);
-        let mut timing = machine.tick_started(time, started, stop);
-        timing.record_ns = record_ns;
-        timing.own_ns += record_ns;
-        let overrun = pace.finished(timing.decided_ns);
+        let stop = stop_cause(options, start.planned_ns - self.first_ns, self.overran);
+        let (number, mut timing) = (machine.state().tick, start.timing(self.ready_ns));
+        time.woke(timing.started_ns, timing.wake_latency_ns().max(0), timing.previous_ns());
+        machine.look(time, &mut timing, stop);
+        Begun { start, number, timing }
+    }
+
+    /// Runs the rest of a tick, and tells the observers of it.
+    pub(crate) fn act(
+        &mut self,
+        begun: Begun,
+        machine: &mut Machine,
+        time: &mut impl Time,
+        observers: &mut [&mut dyn Observer],
+    ) {
+        let Begun { start, number, mut timing } = begun;
+        machine.act(time, &mut timing);
+        timing.record_ns = self.record_ns;
+        timing.own_ns += self.record_ns;
+        let overrun = self.pace.finished(timing.decided_ns);
         let away_in_cycle_ns = time.away_in_cycle_ns();
+        let (late_ns, previous_ns) = (timing.wake_latency_ns().max(0), timing.previous_ns());
         let disturbance = Disturbance { late_ns, previous_ns, ..time.disturbance() };
         let Start { missed: skipped, without_frame, early_frames, .. } = start;
         let tick = Tick {
@@ -91,7 +144,7 @@ pub fn run(
             disturbance,
             away_in_cycle_ns,
             skipped,
-            sensor_paced: options.frame_patience_ns.is_some(),
+            sensor_paced: self.is_sensor_paced,
             without_frame,
             early_frames,
             overrun,
@@ -99,8 +152,8 @@ pub fn run(
         };
         let from_ns = time.now_ns();
         observers.iter_mut().for_each(|observer| observer.tick(&tick));
-        ready_ns = time.now_ns();
-        record_ns = ready_ns - from_ns;
+        self.ready_ns = time.now_ns();
+        self.record_ns = self.ready_ns - from_ns;
     }
 }
 

@@ -208,15 +208,33 @@ impl Machine {
         mut timing: TickTiming,
         stop: Option<Cause>,
     ) -> TickTiming {
+        self.look(time, &mut timing, stop);
+        self.act(time, &mut timing);
+        timing
+    }
+
+    /// The first part of a tick: everything up to the controller, which [`Machine::act`] calls with the state as it is now.
+    pub(crate) fn look(&mut self, time: &mut impl Time, timing: &mut TickTiming, stop: Option<Cause>) {
         let active = self.supervisor.phase() == Phase::Active;
         timing.controlled = active && std::mem::replace(&mut self.was_active, active);
-        self.encode(time, &mut timing);
+        self.encode(time, timing);
         self.cycle.send(&mut self.links, timing.encoded_ns);
         timing.sent_ns = time.now_ns();
-        self.collect(time, &mut timing);
+        self.collect(time, timing);
         time.collected();
-        self.decide(time, &mut timing, stop);
-        timing
+        self.judge(timing, stop);
+    }
+
+    /// A tick that sends `commands`, without supervisor and controller: for recorded commands and simulated servos.
+    pub(crate) fn play(&mut self, time: &mut impl Time, planned_ns: i64, commands: &[ServoCommand]) {
+        self.commands.copy_from_slice(commands);
+        let mut timing = TickTiming::at(planned_ns, time.now_ns());
+        self.encode(time, &mut timing);
+        self.cycle.send(&mut self.links, timing.encoded_ns);
+        self.collect(time, &mut timing);
+        self.result = self.cycle.end(&mut self.state);
+        self.state.now_ns = timing.collected_ns;
+        self.state.tick += 1;
     }
 
     /// Waits until frames that pace the loop have come, or until `until_ns`. Other frames of its link that come
@@ -280,7 +298,8 @@ impl Machine {
         timing.imu_ns = imu_from_ns.map_or(0, |from_ns| timing.collected_ns - from_ns);
     }
 
-    fn decide(&mut self, time: &mut impl Time, timing: &mut TickTiming, stop: Option<Cause>) {
+    /// What came of the cycle goes into the state, and the supervisor looks at it.
+    fn judge(&mut self, timing: &TickTiming, stop: Option<Cause>) {
         self.result = self.cycle.end(&mut self.state);
         self.state.elapsed_ns = match self.state.tick {
             0 => self.state.period_ns,
@@ -302,6 +321,10 @@ impl Machine {
             heartbeat_age_ns: self.heartbeat.as_ref().map(|heartbeat| heartbeat.age_ns(timing.collected_ns)),
         };
         self.supervisor.observe(&self.state, &seen);
+    }
+
+    /// The second part of a tick: the controller, and the commands of the next one.
+    pub(crate) fn act(&mut self, time: &mut impl Time, timing: &mut TickTiming) {
         let before_ns = time.now_ns();
         timing.controller_ran = self.supervisor.phase() == Phase::Active;
         let elsewhere_ns = self.control();

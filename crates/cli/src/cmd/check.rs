@@ -3,7 +3,7 @@
 pub mod advice;
 
 use super::robot_file::RobotFile;
-use super::{BAD_INPUT, show, tell_line};
+use super::{BAD_INPUT, show, tell_line, text};
 use advice::Checked;
 use anyhow::Result;
 use khz_measure::budget::File;
@@ -183,7 +183,7 @@ fn table(robot: &RobotConfig) -> String {
             rows.push([name, link, servo_name, id, family(servo), position, velocity, torque, kp, kd]);
         }
     }
-    text.push_str(&aligned(&rows));
+    text.push_str(&text::aligned(&rows));
     let mut ends = BTreeSet::new();
     for servo in &robot.servos {
         let end = servo.family().settings().cut_off();
@@ -204,15 +204,4 @@ fn family(servo: &ServoConfig) -> String {
 fn gains(is_emulated: bool, servo: &ServoConfig) -> [Option<f64>; 2] {
     let known = is_emulated || servo.family != FamilyName::Moteus;
     servo.gains().map(|gain| known.then_some(gain))
-}
-
-/// Rows with columns of equal width.
-fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        format!("  {}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
 }

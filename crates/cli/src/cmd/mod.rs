@@ -1,5 +1,6 @@
 //! One file per subcommand. Exit codes: 0 done, 1 ran but failed or degraded, 2 bad input.
 
+mod body;
 mod budget;
 mod bus;
 mod check;
@@ -14,6 +15,7 @@ mod new;
 mod output;
 mod param;
 mod progress;
+mod replay;
 mod report;
 mod robot_file;
 mod rtt;
@@ -32,6 +34,7 @@ pub const BAD_INPUT: u8 = 2;
 /// What `khz` can do.
 #[derive(clap::Subcommand)]
 pub enum Command {
+    Body(body::Args),
     Budget(budget::Args),
     Bus(bus::Args),
     Check(check::Args),
@@ -44,6 +47,7 @@ pub enum Command {
     Man(completions::ManArgs),
     New(new::Args),
     Param(param::Args),
+    Replay(replay::Args),
     Report(report::Args),
     Rtt(rtt::Args),
     Run(Box<run::Args>),
@@ -54,6 +58,7 @@ impl Command {
     /// Does it.
     pub fn run(self) -> Result<ExitCode> {
         match self {
+            Self::Body(args) => body::run(&args),
             Self::Budget(args) => budget::run(args),
             Self::Bus(args) => bus::run(args),
             Self::Check(args) => check::run(args),
@@ -66,6 +71,7 @@ impl Command {
             Self::Man(args) => completions::man(&args),
             Self::New(args) => new::run(&args),
             Self::Param(args) => param::run(&args),
+            Self::Replay(args) => replay::run(args),
             Self::Report(args) => report::run(args),
             Self::Rtt(args) => rtt::run(args),
             Self::Run(args) => run::run(*args),

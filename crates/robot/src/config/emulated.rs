@@ -90,7 +90,8 @@ impl RobotConfig {
         }))
     }
 
-    fn mujoco_plan(&self, body: &MujocoConfig) -> Plan {
+    /// What MuJoCo simulates of the robot.
+    pub fn mujoco_plan(&self, body: &MujocoConfig) -> Plan {
         let joint = |servo: &ServoConfig| servo.model_joint.as_ref().unwrap_or(&servo.name).clone();
         Plan {
             model: PathBuf::from(&body.model),
@@ -99,6 +100,7 @@ impl RobotConfig {
             imu: body.imu_site.clone(),
             trunk_touch: body.trunk_touch.clone(),
             payload_kg: body.payload,
+            friction: body.friction,
             step_s: STEP_NS as f64 * 1e-9,
         }
     }
@@ -107,6 +109,7 @@ impl RobotConfig {
         servo.device.configure(khz_emu::ServoConfig {
             mounting: servo.mounting(),
             joint: servo.joint,
+            motor_constant: servo.device.motor_constant,
             supply_v: self.emulation.supply_v,
             ambient_c: self.emulation.ambient_c,
             thermal: servo.heat,

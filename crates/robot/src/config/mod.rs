@@ -35,6 +35,7 @@ mod schema;
 mod servo;
 mod timing;
 mod values;
+mod varied;
 mod whole;
 
 pub use crate::controller::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
@@ -66,6 +67,7 @@ pub use reference::reference;
 pub use schema::schema;
 pub use servo::*;
 pub use timing::*;
+pub use varied::Variable;
 pub use whole::*;
 
 pub(crate) use checks::identifier;

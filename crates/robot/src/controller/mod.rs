@@ -16,6 +16,7 @@ pub use about::{JointInfo, RobotInfo};
 pub use chain::Chain;
 pub use hold::{Hold, HoldParameters};
 pub use pipelined::Pipelined;
+pub(crate) use pipelined::hold as hold_still;
 pub use sine::{Sine, SineParameters};
 pub use smooth::{LowPass, Slew};
 pub use stand_and_squat::{StandAndSquat, StandAndSquatParameters};

@@ -195,7 +195,7 @@ impl Drop for Pipelined {
 }
 
 /// Until the controller has computed, joints stay where they are.
-fn hold(state: &RobotState, commands: &mut [ServoCommand]) {
+pub(crate) fn hold(state: &RobotState, commands: &mut [ServoCommand]) {
     for (command, servo) in commands.iter_mut().zip(&state.servos) {
         *command = ServoCommand::Position(PositionCommand::hold(servo.position));
     }

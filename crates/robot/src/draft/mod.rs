@@ -1,9 +1,11 @@
 //! Robot files to begin with: templates, the servos found on a link, the joints of a URDF.
 
 mod found;
+mod mjcf;
 pub mod urdf;
 
 pub use found::of_found;
+pub use mjcf::mjcf;
 
 use crate::config::QUADRUPED;
 use khz_settings::suggestion;

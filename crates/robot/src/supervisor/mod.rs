@@ -350,6 +350,14 @@ impl Supervisor {
         self.watch.command(commands);
     }
 
+    /// Takes the phase from a record instead of deciding on it: for a controller that runs on recorded states.
+    pub(crate) fn follow(&mut self, phase: Phase) {
+        if phase == Phase::Armed {
+            self.guard.reset();
+        }
+        self.phase = phase;
+    }
+
     /// Asks to arm: from idle, or from rest to begin again from measured positions. Ignored elsewhere.
     pub fn arm(&mut self) {
         self.arm |= self.phase == Phase::Idle || self.phase.is_over();

@@ -1,0 +1,154 @@
+//! `khz replay`: a recorded run once more, and what is different.
+
+use super::{note, show, text};
+use anyhow::{Result, anyhow};
+use khz_measure::replay::{
+    self, Apart, BodyReplay, ControllerReplay, Deviation, Differences, Joint, JointDeviation, Place, Source,
+};
+use khz_robot::config::ControllerKind;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Repeat a recorded run: its states for a controller, or its commands for the simulated robot
+///
+/// Without `--body`, a controller sees the recorded states, and its commands, within the supervisor's limits, are compared with
+/// those that were sent; the exit code is 1 if they differ. With `--body`, the recorded commands drive the simulated servos
+/// over the simulated buses, and the joints are compared with the recorded ones: how far the simulation is from the robot.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz replay run.tlog
+  khz replay run.tlog --robot tuned.toml
+  khz replay run.tlog --body --robot robots/quadruped_mujoco.toml")]
+pub struct Args {
+    /// The log of a run
+    log: PathBuf,
+    /// Robot file in place of the one in the log, with other settings or another body
+    #[arg(long, value_name = "FILE")]
+    robot: Option<PathBuf>,
+    /// Controller in place of the robot file's; with its default settings: hold, sine, stand_and_squat or walk
+    #[arg(long, value_name = "NAME", conflicts_with = "body")]
+    controller: Option<ControllerKind>,
+    /// Differences up to this do not count; of numbers above 1, this share of them. The log has 7 digits
+    #[arg(long, value_name = "NUMBER", default_value_t = 1e-5, value_parser = tolerance, conflicts_with = "body")]
+    tolerance: f64,
+    /// Drive the simulated robot
+    #[arg(long)]
+    body: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| "a tolerance is a number from 0 up".to_owned())
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The log or the robot file cannot be used.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let source = Source { log: args.log, robot: args.robot };
+    if args.body {
+        let replay = replay::body(&source).map_err(|error| anyhow!(error))?;
+        left_out(replay.incomplete);
+        show(&if args.json { json(serde_json::to_string(&replay)?) } else { body_text(&replay) })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let replay =
+        replay::controller(&source, args.controller, args.tolerance).map_err(|error| anyhow!(error))?;
+    left_out(replay.incomplete);
+    if replay.start_missing {
+        note(
+            "the log begins when the controller was running: it was started at the first tick, and may differ for that",
+        );
+    }
+    show(&if args.json { json(serde_json::to_string(&replay)?) } else { controller_text(&replay) })?;
+    Ok(ExitCode::from(u8::from(!replay.same)))
+}
+
+fn left_out(incomplete: u64) {
+    if incomplete > 0 {
+        note(format_args!("{incomplete} ticks are not complete in the log and were left out"));
+    }
+}
+
+fn json(text: String) -> String {
+    text + "\n"
+}
+
+fn controller_text(replay: &ControllerReplay) -> String {
+    let ControllerReplay { robot, controller, ticks, tolerance, .. } = replay;
+    let mut said = format!("controller {controller} on the recorded states of {robot}, {ticks} ticks\n\n");
+    let mut rows =
+        vec![["joint", "ticks that differ", "first difference", "largest difference"].map(str::to_owned)];
+    for Joint { name, outcome: Differences { ticks, first, largest } } in &replay.joints {
+        let name = text::name(name).into_owned();
+        let [first, largest] = [first, largest].map(|apart| apart.as_ref().map_or_else(String::new, told));
+        rows.push([name, ticks.to_string(), first, largest]);
+    }
+    said.push_str(&text::aligned(&rows));
+    if let Some(gave_up) = &replay.gave_up {
+        let same = if gave_up.as_recorded { ", as recorded" } else { "" };
+        said.push_str(&format!("\nthe controller gave up in tick {}{same}: {}\n", gave_up.tick, gave_up.why));
+    }
+    said.push_str(&match replay.same {
+        true => format!("\nsame: every command is within {tolerance:e} of the recorded one\n"),
+        false => format!("\ndifferent: not every command is within {tolerance:e} of the recorded one\n"),
+    });
+    said
+}
+
+fn told(apart: &Apart) -> String {
+    let Apart { place, what, recorded, replayed } = apart;
+    let value =
+        |value: f64| if *what == "kind" { kind(value).to_owned() } else { (value as f32).to_string() };
+    format!("{}: {what} {}, recorded {}", at(place), value(*replayed), value(*recorded))
+}
+
+/// Four digits, whatever its size.
+fn short(value: f64) -> String {
+    if value == 0.0 || value >= 1e-3 { format!("{value:.4}") } else { format!("{value:.1e}") }
+}
+
+fn kind(number: f64) -> &'static str {
+    ["stop", "damp", "position"].get(number as usize).copied().unwrap_or("unknown")
+}
+
+fn at(place: &Place) -> String {
+    format!("tick {} ({:.3} s)", place.tick, place.time_s)
+}
+
+fn body_text(replay: &BodyReplay) -> String {
+    let BodyReplay { robot, ticks, .. } = replay;
+    let mut said = format!(
+        "simulated {robot} under the recorded commands, {ticks} ticks; differences from the recorded joints\n\n"
+    );
+    let heads = ["joint", "position RMS", "largest", "", "velocity RMS", "largest", "torque RMS", "largest"];
+    let mut rows = vec![heads.map(str::to_owned)];
+    for Joint { name, outcome: JointDeviation { position, velocity, torque } } in &replay.joints {
+        let of = |deviation: &Deviation, unit: &str| {
+            [deviation.rms, deviation.largest].map(|value| match value.is_nan() {
+                true => "not reported".to_owned(),
+                false => format!("{} {unit}", short(value)),
+            })
+        };
+        let [position_rms, position_most] = of(position, "rad");
+        let [velocity_rms, velocity_most] = of(velocity, "rad/s");
+        let [torque_rms, torque_most] = of(torque, "N·m");
+        let name = text::name(name).into_owned();
+        rows.push([
+            name,
+            position_rms,
+            position_most,
+            at(&position.place),
+            velocity_rms,
+            velocity_most,
+            torque_rms,
+            torque_most,
+        ]);
+    }
+    said.push_str(&text::aligned(&rows));
+    said
+}

@@ -1,0 +1,299 @@
+//! Replays: a controller on recorded states, or the simulated robot under recorded commands, compared with the log.
+
+mod compare;
+mod recorded;
+
+pub use compare::{Apart, Deviation, Differences, Joint, JointDeviation, Place};
+
+use compare::{Commands, Motion};
+use khz_robot::config::{ControllerConfig, ControllerKind};
+use khz_robot::controller::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
+use khz_robot::replay::{Playback, Rerun};
+use khz_robot::supervisor::Phase;
+use khz_robot::{Controller, RobotConfig, assemble};
+use recorded::Recording;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// Why there is no replay.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The file.
+    #[error("{path}: {why}")]
+    Read {
+        /// Its path.
+        path: String,
+        /// Why it cannot be read.
+        why: String,
+    },
+    /// The log is not that of a run.
+    #[error("{path} has no record `{record}`: a replay needs the log of a run (`khz run`), recorded whole")]
+    NoRecord {
+        /// The log.
+        path: String,
+        /// What is missing.
+        record: &'static str,
+    },
+    /// The log lacks something else.
+    #[error("the log lacks {0}")]
+    Lacks(&'static str),
+    /// A record has other fields.
+    #[error(
+        "the record `{record}` does not have the fields that this version records: the log is of another version"
+    )]
+    Unfit {
+        /// Which.
+        record: &'static str,
+    },
+    /// What is behind the damage cannot be read.
+    #[error("the log is damaged: {0}")]
+    Damaged(String),
+    /// The robot file.
+    #[error("{0}")]
+    Robot(String),
+    /// The robot file is that of another robot.
+    #[error("the log has the joints {log}, the robot file {file}")]
+    Joints {
+        /// Those of the log.
+        log: String,
+        /// Those of the file.
+        file: String,
+    },
+    /// Neither controller nor simulation can be made.
+    #[error(transparent)]
+    Robots(#[from] khz_robot::replay::ReplayError),
+    /// Nothing to compare.
+    #[error("the controller never ran in this log: nothing was compared")]
+    NeverRan,
+    /// Nothing to compare.
+    #[error("no tick of this log is complete: nothing was compared")]
+    NoTick,
+    /// The simulation gave up.
+    #[error("tick {tick}: {why}")]
+    Simulation {
+        /// In which tick.
+        tick: u64,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What is replayed.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The log.
+    pub log: PathBuf,
+    /// Robot file in place of that in the log.
+    pub robot: Option<PathBuf>,
+}
+
+/// How a controller did on the recorded states.
+#[derive(Clone, Debug, Serialize)]
+pub struct ControllerReplay {
+    /// Name of the robot.
+    pub robot: String,
+    /// The controller.
+    pub controller: String,
+    /// It commands what the log has, within the tolerance.
+    pub same: bool,
+    /// Ticks that were compared.
+    pub ticks: u64,
+    /// Ticks that are not complete in the log and were left out.
+    pub incomplete: u64,
+    /// The log begins when the controller was running: it was started at the first tick instead.
+    pub start_missing: bool,
+    /// Differences up to this, relative to numbers above 1, do not count.
+    pub tolerance: f64,
+    /// The controller gave up, and the replay ended.
+    pub gave_up: Option<GaveUp>,
+    /// Joint by joint.
+    pub joints: Vec<Joint<Differences>>,
+}
+
+/// A controller that gave up.
+#[derive(Clone, Debug, Serialize)]
+pub struct GaveUp {
+    /// In which tick.
+    pub tick: u64,
+    /// What it said.
+    pub why: String,
+    /// The recorded controller's commands ended there, too.
+    pub as_recorded: bool,
+}
+
+/// How the simulated robot moved under the recorded commands.
+#[derive(Clone, Debug, Serialize)]
+pub struct BodyReplay {
+    /// Name of the robot.
+    pub robot: String,
+    /// Ticks that were compared.
+    pub ticks: u64,
+    /// Ticks that are not complete in the log; in them the servos got no new command.
+    pub incomplete: u64,
+    /// Joint by joint.
+    pub joints: Vec<Joint<JointDeviation>>,
+}
+
+/// The joints of the log, in its order: those of the states and commands that a controller sees.
+///
+/// # Errors
+/// See [`ReplayError`].
+pub fn joints(log: &Path) -> Result<Vec<String>, ReplayError> {
+    Recording::open(log).map(|recording| recording.joints)
+}
+
+/// Feeds the recorded states to a controller of the program: the robot file's, or that of this name.
+///
+/// # Errors
+/// See [`ReplayError`].
+pub fn controller(
+    source: &Source,
+    kind: Option<ControllerKind>,
+    tolerance: f64,
+) -> Result<ControllerReplay, ReplayError> {
+    let recording = Recording::open(&source.log)?;
+    let mut config = robot(source, &recording)?;
+    choose(&mut config, kind);
+    let controller = assemble::controller(&config.controller);
+    let name = config.controller.kind().word();
+    rerun(recording, config, (name, controller), tolerance)
+}
+
+/// Feeds the recorded states to a controller of your own; `name` is what the outcome calls it.
+///
+/// # Errors
+/// See [`ReplayError`].
+pub fn with_controller(
+    source: &Source,
+    named: (&str, Box<dyn Controller>),
+    tolerance: f64,
+) -> Result<ControllerReplay, ReplayError> {
+    let recording = Recording::open(&source.log)?;
+    let config = robot(source, &recording)?;
+    rerun(recording, config, named, tolerance)
+}
+
+fn rerun(
+    mut recording: Recording,
+    config: RobotConfig,
+    (name, controller): (&str, Box<dyn Controller>),
+    tolerance: f64,
+) -> Result<ControllerReplay, ReplayError> {
+    let mut rerun = Rerun::new(&config, controller)?;
+    let mut commands = Commands::of(&recording.joints, tolerance);
+    let (mut ticks, mut started, mut start_missing, mut gave_up) = (0, false, false, None);
+    let mut first_ns = None;
+    while let Some(recorded) = recording.next(config.timing.period_ns())? {
+        let state = &recorded.state;
+        let since_ns = state.started_ns - *first_ns.get_or_insert(state.started_ns);
+        recorded.changes.iter().for_each(|change| rerun.set(&change.name, change.value));
+        // It is started in the tick before its first update.
+        let starts = !recorded.controller_ran && recorded.phase == Phase::Active;
+        let starts_late = recorded.controller_ran && !started;
+        start_missing |= starts_late;
+        let mut done = Ok(());
+        if starts || starts_late {
+            started = true;
+            done = rerun.start(state);
+        }
+        if recorded.controller_ran && done.is_ok() {
+            done = rerun.update(state).map(|replayed| {
+                ticks += 1;
+                commands.compare((state.tick, since_ns), &recorded.commands, replayed);
+            });
+        }
+        if let Err(error) = done {
+            let as_recorded = recorded.phase != Phase::Active;
+            gave_up = Some(GaveUp { tick: state.tick, why: error.to_string(), as_recorded });
+            break;
+        }
+    }
+    if ticks == 0 && gave_up.is_none() {
+        return Err(ReplayError::NeverRan);
+    }
+    let joints = commands.finish();
+    let same = joints.iter().all(|joint| joint.outcome.ticks == 0)
+        && gave_up.as_ref().is_none_or(|gave_up| gave_up.as_recorded);
+    Ok(ControllerReplay {
+        robot: config.name,
+        controller: name.to_owned(),
+        same,
+        ticks,
+        incomplete: recording.incomplete,
+        start_missing,
+        tolerance,
+        gave_up,
+        joints,
+    })
+}
+
+/// Sends the recorded commands to the simulated servos.
+///
+/// # Errors
+/// See [`ReplayError`].
+pub fn body(source: &Source) -> Result<BodyReplay, ReplayError> {
+    let mut recording = Recording::open(&source.log)?;
+    let config = robot(source, &recording)?;
+    let start = start(&source.log, &recording)?;
+    let mut playback = Playback::new(&config, &start)?;
+    let mut motion = Motion::of(&recording.joints);
+    let (mut ticks, mut first_ns) = (0, None);
+    while let Some(recorded) = recording.next(config.timing.period_ns())? {
+        let state = &recorded.state;
+        let since_ns = state.started_ns - *first_ns.get_or_insert(state.started_ns);
+        let simulated = playback
+            .tick(state.started_ns, &recorded.commands)
+            .map_err(|why| ReplayError::Simulation { tick: state.tick, why })?;
+        motion.compare((state.tick, since_ns), &state.servos, &simulated.servos);
+        ticks += 1;
+    }
+    if ticks == 0 {
+        return Err(ReplayError::NoTick);
+    }
+    Ok(BodyReplay { robot: config.name, ticks, incomplete: recording.incomplete, joints: motion.finish() })
+}
+
+/// Where the joints of a real robot were when their servos first reported, rad. NaN of one that never did, and of all that
+/// were emulated: they started where the robot file says.
+fn start(log: &Path, recording: &Recording) -> Result<Vec<f64>, ReplayError> {
+    let mut start = vec![f64::NAN; recording.joints.len()];
+    if RobotConfig::parse(&recording.text, &recording.name).is_ok_and(|config| config.is_emulated()) {
+        return Ok(start);
+    }
+    let mut recording = Recording::open(log)?;
+    while start.iter().any(|position| !position.is_finite()) {
+        let Some(recorded) = recording.next(0)? else { break };
+        for (start, servo) in start.iter_mut().zip(&recorded.state.servos) {
+            if !start.is_finite() {
+                *start = servo.position;
+            }
+        }
+    }
+    Ok(start)
+}
+
+/// The robot that is replayed: that of the log, or of the file in its place.
+fn robot(source: &Source, recording: &Recording) -> Result<RobotConfig, ReplayError> {
+    let read = match &source.robot {
+        Some(path) => RobotConfig::load(path),
+        None => RobotConfig::parse(&recording.text, &recording.name),
+    };
+    let config = read.map_err(|error| ReplayError::Robot(error.to_string()))?;
+    let file: Vec<&str> = config.servos.iter().map(|servo| servo.name.as_str()).collect();
+    if file != recording.joints {
+        return Err(ReplayError::Joints { log: recording.joints.join(", "), file: file.join(", ") });
+    }
+    Ok(config)
+}
+
+/// Another controller than the robot file's has its default settings.
+fn choose(config: &mut RobotConfig, kind: Option<ControllerKind>) {
+    let Some(kind) = kind.filter(|kind| *kind != config.controller.kind()) else { return };
+    config.controller = match kind {
+        ControllerKind::Hold => ControllerConfig::Hold(HoldParameters::default()),
+        ControllerKind::Sine => ControllerConfig::Sine(SineParameters::default()),
+        ControllerKind::StandAndSquat => ControllerConfig::StandAndSquat(StandAndSquatParameters::default()),
+        ControllerKind::Walk => ControllerConfig::Walk(WalkParameters::default()),
+    };
+    config.parameters.clear();
+}

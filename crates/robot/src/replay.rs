@@ -1,0 +1,234 @@
+//! A recorded run once more: its states for a controller, or its commands for simulated servos.
+
+use crate::assemble;
+use crate::config::{Mode, RobotConfig};
+use crate::controller::{ControlError, Controller, Hold, HoldParameters, RobotInfo, hold_still};
+use crate::parameters::{self, Parameter, ParameterError};
+use crate::ready::NotReady;
+use crate::state::RobotState;
+use crate::supervisor::{Phase, Supervisor};
+use crate::tick::Machine;
+use crate::time::{Time, VirtualTime};
+use khz_servo::ServoCommand;
+
+/// Why a recorded run cannot be repeated.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The controller is not for this robot.
+    #[error("the controller: {0}")]
+    Prepare(ControlError),
+    /// What the robot file says of parameters does not fit the controller.
+    #[error("[parameters] {0}")]
+    Parameter(ParameterError),
+    /// The robot cannot be simulated here.
+    #[error("the robot cannot be simulated: {0}")]
+    Emulate(khz_emu::ConfigError),
+    /// A simulated servo does not start.
+    #[error("in the simulation: {0}")]
+    NotReady(NotReady),
+}
+
+/// A controller that sees recorded states instead of a robot's. The supervisor's limits act on its commands as they did on
+/// the robot, except where the supervisor had lowered the torque for a reason other than heat (`derate`).
+pub struct Rerun {
+    controller: Box<dyn Controller>,
+    parameters: Vec<Parameter>,
+    supervisor: Supervisor,
+    commands: Vec<ServoCommand>,
+    /// What the controller asked for in the tick before, if it runs beside the loop: that is sent one tick later.
+    beside: Option<Vec<ServoCommand>>,
+    is_first: bool,
+}
+
+impl Rerun {
+    /// A controller for the robot of a file.
+    ///
+    /// # Errors
+    /// It is not for this robot.
+    pub fn new(config: &RobotConfig, mut controller: Box<dyn Controller>) -> Result<Self, ReplayError> {
+        let info = RobotInfo::of(config);
+        controller.prepare(&info).map_err(ReplayError::Prepare)?;
+        let parameters = parameters::settle(controller.parameters(), info.parameters, &config.parameters)
+            .map_err(ReplayError::Parameter)?;
+        let stop = vec![ServoCommand::Stop; config.servos.len()];
+        Ok(Self {
+            controller,
+            parameters,
+            supervisor: Supervisor::of(config),
+            beside: (config.timing.mode == Mode::Pipelined).then(|| stop.clone()),
+            commands: stop,
+            is_first: true,
+        })
+    }
+
+    /// Puts a recorded change of a parameter in force. One that the controller does not have is ignored.
+    pub fn set(&mut self, name: &str, value: f64) {
+        let mut list = self.parameters.iter();
+        if let Some(parameter) =
+            list.find(|parameter| parameter.name == name && parameter.check(value).is_ok())
+        {
+            parameter.put(value);
+        }
+    }
+
+    /// The controller starts from this state.
+    ///
+    /// # Errors
+    /// What it says.
+    pub fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
+        self.supervisor.follow(Phase::Armed);
+        self.is_first = true;
+        self.commands.fill(ServoCommand::Stop);
+        self.beside.iter_mut().for_each(|asked| asked.fill(ServoCommand::Stop));
+        self.controller.start(state)
+    }
+
+    /// What would have been sent after this state.
+    ///
+    /// # Errors
+    /// What the controller says.
+    pub fn update(&mut self, state: &RobotState) -> Result<&[ServoCommand], ControlError> {
+        match &mut self.beside {
+            None => self.controller.update(state, &mut self.commands)?,
+            Some(asked) => {
+                match std::mem::take(&mut self.is_first) {
+                    true => hold_still(state, &mut self.commands),
+                    false => self.commands.copy_from_slice(asked),
+                }
+                self.controller.update(state, asked)?;
+            }
+        }
+        self.supervisor.follow(Phase::Active);
+        self.supervisor.govern(&mut self.commands, state);
+        Ok(&self.commands)
+    }
+}
+
+/// The simulated servos of a robot under recorded commands, over the simulated buses, in virtual time.
+pub struct Playback {
+    machine: Machine,
+    time: VirtualTime,
+    period_ns: i64,
+    /// From recorded to virtual time; known from the first tick on.
+    shift_ns: Option<i64>,
+    commands: Vec<ServoCommand>,
+}
+
+impl Playback {
+    /// The robot of a file, whatever its buses are. Its joints start at these angles, rad, if the body's start is not given
+    /// by a MuJoCo model; NaN leaves one where the file says.
+    ///
+    /// # Errors
+    /// It cannot be simulated on this computer.
+    pub fn new(config: &RobotConfig, start: &[f64]) -> Result<Self, ReplayError> {
+        let mut config = config.clone();
+        for (servo, start) in config.servos.iter_mut().zip(start) {
+            if start.is_finite() {
+                servo.settings.joint.start = *start;
+            }
+        }
+        let world = Box::new(config.emulate().map_err(ReplayError::Emulate)?);
+        // The machine needs one; it is never asked.
+        let controller = Box::new(Hold::new(HoldParameters::default()));
+        let mut machine = assemble::machine_on(&config, controller, world);
+        let mut time = VirtualTime::new(0);
+        machine.make_ready(&mut time).map_err(ReplayError::NotReady)?;
+        let commands = vec![ServoCommand::Stop; config.servos.len()];
+        Ok(Self { machine, time, period_ns: config.timing.period_ns(), shift_ns: None, commands })
+    }
+
+    /// A tick that started at this time; then `commands` are what the next one sends. Returns what the servos replied.
+    ///
+    /// # Errors
+    /// Why the simulated body moves no more.
+    pub fn tick(&mut self, started_ns: i64, commands: &[ServoCommand]) -> Result<&RobotState, String> {
+        let first_ns = self.time.now_ns() + self.period_ns;
+        let shift_ns = *self.shift_ns.get_or_insert(first_ns - started_ns);
+        self.time.wait_for_tick(started_ns + shift_ns);
+        self.machine.play(&mut self.time, started_ns + shift_ns, &self.commands);
+        self.commands.copy_from_slice(commands);
+        if self.machine.result().links_down != 0 {
+            let why = self.machine.close_links(self.time.now_ns());
+            return Err(why.join("; "));
+        }
+        Ok(self.machine.state())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{Observer, RunOptions, Tick, run};
+
+    const PENDULUM: &str = r#"
+        [bus.main]
+        link = "emulated"
+        [[servo]]
+        name = "joint"
+        bus = "main"
+        id = 1
+        joint = { start = 0.5, gravity = 1.0 }
+        limits = { position = [-0.45, 0.7], velocity = 3.0, torque = 2.0 }
+        [controller]
+        name = "sine"
+        amplitude = 1.0
+    "#;
+
+    /// What a log would keep of every tick.
+    #[derive(Default)]
+    struct Log(Vec<(RobotState, Vec<ServoCommand>, bool, Phase)>);
+
+    impl Observer for Log {
+        fn tick(&mut self, tick: &Tick<'_>) {
+            let (machine, timing) = (tick.machine, &tick.timing);
+            let state = RobotState { tick: tick.number, ..machine.state().clone() };
+            self.0.push((state, machine.commands().to_vec(), timing.controller_ran, machine.phase()));
+        }
+    }
+
+    fn recorded(config: &RobotConfig) -> Log {
+        let controller = assemble::controller(&config.controller);
+        let mut machine = assemble::machine(config, controller).unwrap();
+        let (mut time, mut log) = (VirtualTime::new(0), Log::default());
+        machine.make_ready(&mut time).unwrap();
+        let options = RunOptions {
+            period_ns: config.timing.period_ns(),
+            overrun: config.timing.overrun,
+            frame_patience_ns: None,
+            duration_ns: Some(1_000_000_000),
+            stop: std::sync::Arc::default(),
+        };
+        run(&mut machine, &mut time, &options, &mut [&mut log]);
+        log
+    }
+
+    #[test]
+    fn a_controller_commands_again_what_it_commanded_limits_included() {
+        let config = RobotConfig::parse(PENDULUM, "pendulum.toml").unwrap();
+        let log = recorded(&config);
+        let mut rerun = Rerun::new(&config, assemble::controller(&config.controller)).unwrap();
+        let mut compared = 0;
+        for (state, commands, ran, phase) in &log.0 {
+            if *ran {
+                let replayed = rerun.update(state).unwrap();
+                // As text, where NaN is NaN.
+                assert_eq!(format!("{replayed:?}"), format!("{commands:?}"), "tick {}", state.tick);
+                compared += 1;
+            } else if *phase == Phase::Active {
+                rerun.start(state).unwrap();
+            }
+        }
+        assert!(compared > 900 && rerun.supervisor.clamped() > 100, "{compared}");
+    }
+
+    #[test]
+    fn a_simulated_joint_moves_again_as_it_moved() {
+        let config = RobotConfig::parse(PENDULUM, "pendulum.toml").unwrap();
+        let log = recorded(&config);
+        let mut playback = Playback::new(&config, &[f64::NAN]).unwrap();
+        for (state, commands, ..) in &log.0 {
+            let simulated = playback.tick(state.started_ns, commands).unwrap();
+            assert_eq!(simulated.servos[0].position.to_bits(), state.servos[0].position.to_bits());
+        }
+    }
+}

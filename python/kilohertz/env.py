@@ -1,0 +1,265 @@
+"""Reinforcement learning: the whole emulated robot as a Gymnasium environment."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native
+from ._native import Command, Mapped, StartError, State
+from .robot import Robot
+
+try:
+    import gymnasium
+    from gymnasium import spaces
+except ImportError as missing:
+    text = "kilohertz.Env needs the package gymnasium: pip install gymnasium"
+    raise ImportError(text, name=missing.name) from missing
+
+Array: TypeAlias = npt.NDArray[np.float32]
+Info: TypeAlias = dict[str, Any]
+Policy: TypeAlias = Callable[[Array], npt.ArrayLike]
+Range: TypeAlias = float | tuple[float, float]
+
+#: What `randomise` may change, with its unit.
+RANDOMISED = {
+    "turnaround": "µs from the end of a request to the start of its reply, on every emulated bus",
+    "loss": "share of frames lost on every bus",
+    "latency": "µs that every reply arrives later",
+    "payload": "kg added to the trunk",
+    "friction": "friction of the ground",
+    "motor_constant": "torque per torque that the servos believe to give",
+}
+
+
+class Controller:
+    """A policy as a controller of the loop: it decides as often as in its environment, from the same observations."""
+
+    def __init__(self, mapped: Mapped, pose: npt.NDArray[np.float64], policy: Policy, every: int, rise: float) -> None:
+        self._mapped, self._pose, self._policy, self._every, self._rise = mapped, pose, policy, every, rise
+        self._tick, self._rise_ticks = 0, 0
+        self._found = pose
+        self._action = np.zeros(len(pose), dtype=np.float32)
+
+    def start(self, state: State) -> None:
+        """Begins anew where the joints are."""
+        self._tick, self._rise_ticks = 0, round(self._rise / state.dt)
+        self._found = state.position.copy()
+        self._action[:] = 0
+
+    def update(self, state: State, command: Command) -> None:
+        """Glides to the pose, then carries out what the policy decides."""
+        if self._tick < self._rise_ticks:
+            share = self._tick / self._rise_ticks
+            command.position = self._found + (self._pose - self._found) * (share * share * (3 - 2 * share))
+        elif (self._tick - self._rise_ticks) % self._every == 0:
+            self._action = self._mapped.command(self._policy(self._mapped.observe(state, self._action)), command)
+        self._tick += 1
+
+
+def forward_speed(info: Info) -> float:
+    """The reward of an `Env` without one of its own: speed forwards, m/s, minus 0.001 per watt of the servos."""
+    return float(info["velocity"][0] - 0.001 * info["power"])
+
+
+class Env(gymnasium.Env[Array, Array]):
+    """An emulated robot, its buses, servos, supervisor and body, in virtual time: one `step` is one decision.
+
+    >>> env = kilohertz.Env("robots/quadruped_mujoco.toml", keyframe="stand")     # doctest: +SKIP
+    >>> observation, info = env.reset(seed=1)                                      # doctest: +SKIP
+    >>> observation, reward, terminated, truncated, info = env.step(env.action_space.sample())     # doctest: +SKIP
+
+    An action has one number from −1 to 1 per servo: 0 is the pose, 1 and −1 are the joint's position limits, or the pose
+    ± `action_scale` rad, within the limits. Actions beyond are clipped. The servos follow the target with their own gains until the
+    next decision, as they would that of a controller in the loop.
+
+    An observation has, in the order of the robot file: joint angles minus the pose (rad), joint velocities (rad/s), the direction
+    of gravity in the trunk's frame (unit vector; upright is 0, 0, −1) and its angular rate (rad/s), these six only with an IMU,
+    and the last action. All are what the loop knows: measured, quantised and as old as their replies.
+
+    An episode is terminated when the supervisor takes the robot away from the controller, when the trunk is tilted by more
+    than `max_tilt`, or is lower than `min_height`; it is truncated after `episode` seconds.
+
+    `info`: `time` (s since the episode began), `end` (None, or why it is terminated), `faults` (by servo, its family's code),
+    `missed` and `late` (replies since the last decision), `power` (W: the servos' torque times velocity, without its sign, as they
+    report it, on average since the last decision), `position` (m), `attitude` (quaternion w, x, y, z), `velocity` (m/s: forwards, to the left, up; on average since
+    the last decision) and `rate` (rad/s) of the trunk as the simulation knows them, and after `reset` `randomised`. A body without
+    a trunk stands still at 0.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}
+
+    def __init__(
+        self,
+        robot: Robot | str | os.PathLike[str],
+        *,
+        decision_hz: float = 50.0,
+        reward: Callable[[Info], float] = forward_speed,
+        pose: npt.ArrayLike | None = None,
+        keyframe: str | None = None,
+        action_scale: npt.ArrayLike | None = None,
+        episode: float | None = 20.0,
+        max_tilt: float = 1.0,
+        min_height: float | None = None,
+        randomise: Mapping[str, Range] | None = None,
+    ) -> None:
+        """The robot of a file, decided about `decision_hz` times a second, a whole number of ticks apart.
+
+        `reward` makes a number of `info`. `pose` is what action 0 stands for, rad; without it, where the joints are at the start.
+        `keyframe` replaces the one in which the model of the robot file starts. `action_scale`: rad, one for all or one per
+        servo. `min_height`: m; without it, half the height at the start. `randomise` maps keys (`turnaround`, `loss`, `latency`,
+        `payload`, `friction`, `motor_constant`: see `RANDOMISED`) to a value or a range, from which each `reset` draws evenly.
+
+        Raises ValueError for what does not fit the robot, StartError if it cannot be emulated."""
+        self.robot = robot if isinstance(robot, Robot) else Robot(robot)
+        self._reward = reward
+        self._keyframe = keyframe
+        self._ranges = _ranges(self.robot, randomise or {})
+        self.ticks = _ticks(self.robot.rate_hz, decision_hz)
+        """Ticks between two decisions."""
+        self.max_tilt, self.min_height = max_tilt, min_height
+        self._cos_tilt = math.cos(max_tilt)
+        self._lowest = -math.inf
+        self._decisions = math.inf if episode is None else max(1, round(episode * self.robot.rate_hz / self.ticks))
+        if pose is None:
+            pose = self._start(None, []).joints
+        self.pose, self._mapped = _mapped(self.robot, pose, action_scale)
+        """Joint angles that action 0 stands for, rad."""
+        self._still = np.zeros(len(self.pose), dtype=np.float32)
+        self.action_space = spaces.Box(-1, 1, self._still.shape, np.float32)
+        self.observation_space = spaces.Box(-np.inf, np.inf, (self._mapped.size,), np.float32)
+        self._stepper: _native.Stepper | None = None
+        self._done = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
+        """Starts the robot anew, under control and at rest, with noise, faults and draws from the seed. `options` replaces draws of
+        `randomise` for this episode: `{"friction": 0.5}`."""
+        super().reset(seed=seed)
+        values = {name: float(self.np_random.uniform(low, high)) for name, (low, high) in self._ranges.items()}
+        values |= {name: float(value) for name, value in (options or {}).items()}
+        stepper = self._start(int(self.np_random.integers(2**63)), list(values.items()))
+        self._stepper, self._done = stepper, 0
+        posture = stepper.posture
+        half = -math.inf if posture is None else 0.5 * posture[1]
+        self._lowest = half if self.min_height is None else self.min_height
+        info: Info = stepper.info()
+        info["end"], info["randomised"] = None, values
+        return self._mapped.observe(stepper.state, self._still), info
+
+    def step(self, action: npt.NDArray[Any]) -> tuple[Array, float, bool, bool, Info]:
+        """Carries out a decision and runs to the next one."""
+        stepper = self._running()
+        action = self._mapped.command(action, stepper.command)
+        stepper.advance(self.ticks)
+        self._done += 1
+        info: Info = stepper.info()
+        end = info["end"] = self._end(stepper)
+        terminated = end is not None
+        truncated = not terminated and self._done >= self._decisions
+        return self._mapped.observe(stepper.state, action), float(self._reward(info)), terminated, truncated, info
+
+    def inject(self, kind: str, servo: str | None = None, value: float = 1.0) -> None:
+        """Puts a fault into the emulated devices of this episode; see `Connection.inject`."""
+        index = 0 if servo is None else self.robot.servos.index(servo)
+        self._running().inject(kind, index, value)
+
+    def controller(self, policy: Policy, *, rise: float = 2.0) -> Controller:
+        """A policy, a function from observation to action, as a controller for `Robot.run`, at the same rate and from the same
+        observations. The robot first glides to the pose, within `rise` seconds."""
+        return Controller(self._mapped, self.pose, policy, self.ticks, rise)
+
+    @property
+    def state(self) -> State:
+        """The robot as the loop knows it; see `State`."""
+        return self._running().state
+
+    @property
+    def qpos(self) -> npt.NDArray[np.float64]:
+        """Positions of all joints of a MuJoCo model, for its own tools."""
+        return self._model()[0]
+
+    @property
+    def qvel(self) -> npt.NDArray[np.float64]:
+        """Velocities of all joints of a MuJoCo model, for its own tools."""
+        return self._model()[1]
+
+    def _model(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        state = self._running().model_state
+        if state is None:
+            raise AttributeError("this robot has no MuJoCo model ([body] kind = \"mujoco\")")
+        return state
+
+    def _running(self) -> _native.Stepper:
+        if self._stepper is None:
+            raise gymnasium.error.ResetNeeded("call reset before anything else")
+        return self._stepper
+
+    def _start(self, seed: int | None, values: list[tuple[str, float]]) -> _native.Stepper:
+        stepper = self.robot._native.stepper(seed=seed, values=values, keyframe=self._keyframe)
+        if not stepper.active:
+            raise StartError(f"the robot did not come under control: {stepper.end}")
+        return stepper
+
+    def _end(self, stepper: _native.Stepper) -> str | None:
+        """Why the episode is over, if it is."""
+        if not stepper.active:
+            return stepper.end or "brought down"
+        posture = stepper.posture
+        if posture is None:
+            return None
+        if posture[0] < self._cos_tilt:
+            return f"tilted by more than {self.max_tilt:g} rad"
+        if posture[1] < self._lowest:
+            return f"lower than {self._lowest:.3g} m"
+        return None
+
+
+def _limits(robot: Robot) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    limits = [limits or (-math.inf, math.inf) for limits in robot._native.limits]
+    low, high = np.array(limits, dtype=float).T
+    return low, high
+
+
+def _mapped(
+    robot: Robot, wanted: npt.ArrayLike, scale: npt.ArrayLike | None
+) -> tuple[npt.NDArray[np.float64], Mapped]:
+    """The pose within the limits, and what actions mean around it."""
+    low, high = _limits(robot)
+    pose: npt.NDArray[np.float64] = np.clip(np.broadcast_to(np.asarray(wanted, dtype=float), low.shape), low, high)
+    if scale is not None:
+        below = above = np.broadcast_to(np.asarray(scale, dtype=float), low.shape)
+    else:
+        for name, least, most in zip(robot.servos, low, high, strict=True):
+            if math.isinf(least) or math.isinf(most):
+                text = f"{name} has no position limits in the robot file: give `action_scale`, rad, or set `limits.position`"
+                raise ValueError(text)
+        below, above = pose - low, high - pose
+    numbers = Mapped(
+        pose.tolist(), below.tolist(), above.tolist(), low.tolist(), high.tolist(), robot._native.has_imu
+    )
+    return pose, numbers
+
+
+def _ticks(rate_hz: float, decision_hz: float) -> int:
+    ticks = round(rate_hz / decision_hz) if decision_hz > 0 else 0
+    if ticks < 1 or abs(rate_hz / ticks - decision_hz) > 1e-6 * decision_hz:
+        raise ValueError(f"decision_hz is {decision_hz:g}; a decision must be a whole number of ticks, of which there are {rate_hz:g} a second")
+    return ticks
+
+
+def _ranges(robot: Robot, randomise: Mapping[str, Range]) -> dict[str, tuple[float, float]]:
+    ranges = {}
+    for name, given in randomise.items():
+        low, high = given if isinstance(given, tuple | list) else (given, given)
+        if not low <= high:
+            raise ValueError(f"randomise: {name} is ({low}, {high}); the smaller number comes first")
+        ranges[name] = (float(low), float(high))
+    # Both ends may be in a robot file, so all between may.
+    for end in (0, 1):
+        robot._native.check_values([(name, values[end]) for name, values in ranges.items()])
+    return ranges

@@ -1,0 +1,100 @@
+"""Models that `khz body` writes, and recorded commands on the robot of a model."""
+
+import csv
+import json
+import math
+import pathlib
+import subprocess
+from collections.abc import Callable
+
+import mujoco
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROBOTS = sorted(path for path in (ROOT / "robots").glob("*.toml") if path.stem != "quadruped_mujoco")
+
+PENDULUM = """
+[robot]
+name = "pendulum"
+[bus.main]
+link = "emulated"
+wire = "instant"
+[[servo]]
+name = "joint"
+bus = "main"
+id = 1
+device = {{ kp = 0.0, kd = 0.0 }}
+query = {{ position = "float", velocity = "float" }}
+joint = {{ inertia = 0.02, viscous = 0.005, coulomb = 0.0, gravity = 1.5, gravity_at = 0.2, start = 1.0 }}
+{body}
+"""
+
+
+def write_model(run_khz: Run, robot: pathlib.Path, model: pathlib.Path) -> None:
+    done = run_khz("body", "--mjcf", str(robot), "-o", str(model))
+    assert done.returncode == 0, done.stderr
+    assert 'kind = "mujoco"' in done.stdout
+
+
+@pytest.mark.parametrize("robot", ROBOTS, ids=lambda robot: robot.stem)
+def test_mujoco_loads_what_is_written_for_every_robot(
+    run_khz: Run, tmp_path: pathlib.Path, robot: pathlib.Path
+) -> None:
+    write_model(run_khz, robot, tmp_path / "robot.xml")
+    servos = json.loads(run_khz("check", str(robot), "--json").stdout)["values"]["servo"]
+    model = mujoco.MjModel.from_xml_path(str(tmp_path / "robot.xml"))
+    names = [model.joint(number).name for number in range(model.njnt)]
+    assert [name for name in names if name != "trunk"] == [servo["name"] for servo in servos]
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, model.key("start").id)
+    for servo in servos:
+        assert math.isclose(data.joint(servo["name"]).qpos[0], servo["joint"]["start"], abs_tol=1e-9)
+
+
+def test_the_quadruped_that_is_written_stands_and_squats(run_khz: Run, tmp_path: pathlib.Path) -> None:
+    robot = ROOT / "robots/quadruped.toml"
+    write_model(run_khz, robot, tmp_path / "model.xml")
+    assert abs(sum(mujoco.MjModel.from_xml_path(str(tmp_path / "model.xml")).body_mass) - 10.0) < 1e-9
+    lines = robot.read_text().splitlines()
+    start = lines.index("[body]")
+    end = next((line for line in range(start + 1, len(lines)) if lines[line].startswith("[")), len(lines))
+    body = ["[body]", 'kind = "mujoco"', 'model = "model.xml"', 'keyframe = "start"']
+    (tmp_path / "robot.toml").write_text("\n".join([*lines[:start], *body, *lines[end:]]))
+    done = run_khz("run", str(tmp_path / "robot.toml"), "--virtual", "--duration", "6s", "--no-report")
+    assert done.returncode == 0 and "finished" in done.stdout, done.stdout + done.stderr
+
+
+def angles(run_khz: Run, folder: pathlib.Path, body: str) -> list[float]:
+    (folder / "robot.toml").write_text(PENDULUM.format(body=body))
+    log, out = str(folder / "run.tlog"), folder / "out"
+    run_khz("run", str(folder / "robot.toml"), "--virtual", "--duration", "1s", "--log", log)
+    run_khz("log", "export", log, "--format", "csv", "--output", str(out))
+    return [float(row["joint.position"]) for row in csv.DictReader((out / "servo.csv").read_text().splitlines())]
+
+
+def test_an_arm_that_is_written_swings_as_the_joint_it_was_written_for(
+    run_khz: Run, tmp_path: pathlib.Path
+) -> None:
+    for name in ("own", "model"):
+        (tmp_path / name).mkdir()
+    own = angles(run_khz, tmp_path / "own", "")
+    write_model(run_khz, tmp_path / "own/robot.toml", tmp_path / "model/model.xml")
+    body = '[body]\nkind = "mujoco"\nmodel = "model.xml"\nkeyframe = "start"'
+    model = angles(run_khz, tmp_path / "model", body)
+    assert max(own[:1000]) - min(own[:1000]) > 1.0
+    # Two integrators of the same joint.
+    assert max(abs(one - two) for one, two in zip(own[:1000], model[:1000], strict=True)) < 2e-3
+
+
+def test_recorded_commands_move_the_model_as_recorded(run_khz: Run, tmp_path: pathlib.Path) -> None:
+    robot, log = str(ROOT / "robots/quadruped_mujoco.toml"), str(tmp_path / "run.tlog")
+    run_khz("run", robot, "--virtual", "--duration", "3s", "--log", log, "--no-report")
+    done = run_khz("replay", log, "--body", "--robot", robot, "--json")
+    assert done.returncode == 0, done.stderr
+    joints = json.loads(done.stdout)["joints"]
+    assert len(joints) == 12 and all(joint["position"]["rms"] < 1e-6 for joint in joints), joints
+    # The log has the file's text, but not where its model is.
+    done = run_khz("replay", log, "--body")
+    assert done.returncode == 2 and "models/quadruped.xml" in done.stderr
