@@ -61,6 +61,23 @@ fn a_simulated_joint_under_the_recorded_commands_moves_as_recorded() {
 }
 
 #[test]
+fn ticks_that_a_damaged_log_lacks_are_reported() {
+    let folder = run();
+    let log = folder.path().join("run.tlog");
+    let mut bytes = std::fs::read(&log).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 3000].iter_mut().for_each(|byte| *byte ^= 0x55);
+    std::fs::write(&log, bytes).unwrap();
+    let (_, outcome) = replay(folder.path(), &[]);
+    assert!(
+        outcome["incomplete"].as_u64().unwrap() > 0 && outcome["ticks"].as_u64().unwrap() > 500,
+        "{outcome}"
+    );
+    let said = stderr(&khz(folder.path(), &["replay", "run.tlog"]));
+    assert!(said.contains("ticks are not in the log, or not all of them"), "{said}");
+}
+
+#[test]
 fn what_cannot_be_replayed_is_refused_with_the_reason() {
     let folder = run();
     let refused = |words: &[&str]| {
@@ -79,5 +96,13 @@ fn what_cannot_be_replayed_is_refused_with_the_reason() {
             .success()
     );
     let said = refused(&["ticks.tlog"]);
-    assert!(said.contains("has no record `robot`: a replay needs the log of a run"), "{said}");
+    assert!(said.contains("has no record `servo`: a replay needs the log of a run"), "{said}");
+    assert!(
+        khz(folder.path(), &["log", "extract", "run.tlog", "--from", "0.5", "-o", "late.tlog"])
+            .status
+            .success()
+    );
+    assert!(refused(&["late.tlog"]).contains("give the file (--robot)"));
+    let late = khz(folder.path(), &["replay", "late.tlog", "--robot", "leg3.toml"]);
+    assert!(stderr(&late).contains("begins when the controller was running"), "{}", stderr(&late));
 }

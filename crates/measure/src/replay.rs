@@ -34,9 +34,9 @@ pub enum ReplayError {
         /// What is missing.
         record: &'static str,
     },
-    /// The log lacks something else.
-    #[error("the log lacks {0}")]
-    Lacks(&'static str),
+    /// The log lacks the robot file, as a part of a log may.
+    #[error("the log has no record `robot`, which contains the robot file: give the file (--robot)")]
+    NoRobot,
     /// A record has other fields.
     #[error(
         "the record `{record}` does not have the fields that this version records: the log is of another version"
@@ -98,7 +98,7 @@ pub struct ControllerReplay {
     pub same: bool,
     /// Ticks that were compared.
     pub ticks: u64,
-    /// Ticks that are not complete in the log and were left out.
+    /// Ticks that the log lacks, or a part of them; they were left out.
     pub incomplete: u64,
     /// The log begins when the controller was running: it was started at the first tick instead.
     pub start_missing: bool,
@@ -128,7 +128,7 @@ pub struct BodyReplay {
     pub robot: String,
     /// Ticks that were compared.
     pub ticks: u64,
-    /// Ticks that are not complete in the log; in them the servos got no new command.
+    /// Ticks that the log lacks, or a part of them; in them the servos got no new command.
     pub incomplete: u64,
     /// Joint by joint.
     pub joints: Vec<Joint<JointDeviation>>,
@@ -276,6 +276,7 @@ fn start(log: &Path, recording: &Recording) -> Result<Vec<f64>, ReplayError> {
 fn robot(source: &Source, recording: &Recording) -> Result<RobotConfig, ReplayError> {
     let read = match &source.robot {
         Some(path) => RobotConfig::load(path),
+        None if recording.text.is_empty() => return Err(ReplayError::NoRobot),
         None => RobotConfig::parse(&recording.text, &recording.name),
     };
     let config = read.map_err(|error| ReplayError::Robot(error.to_string()))?;

@@ -70,7 +70,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 fn left_out(incomplete: u64) {
     if incomplete > 0 {
-        note(format_args!("{incomplete} ticks are not complete in the log and were left out"));
+        note(format_args!(
+            "{incomplete} ticks are not in the log, or not all of them: they were left out, and differences may come from that"
+        ));
     }
 }
 

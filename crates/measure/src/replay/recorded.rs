@@ -12,12 +12,14 @@ use std::path::Path;
 pub struct Recording {
     /// Name of the robot.
     pub name: String,
-    /// Text of its robot file.
+    /// Text of its robot file; empty if the log lacks it.
     pub text: String,
     /// The joints, in the order of the log.
     pub joints: Vec<String>,
-    /// Ticks of which the log lacks a part; they are left out.
+    /// Ticks that the log lacks, or a part of them; they are left out.
     pub incomplete: u64,
+    /// The number of the last tick.
+    last: Option<u64>,
     ticks: Samples<Tick>,
     servos: Samples<Vec<Measured>>,
     commands: Samples<Vec<ServoCommand>>,
@@ -81,9 +83,9 @@ impl Recording {
     /// # Errors
     /// It cannot be read, or it is not the log of a run with all that a replay needs.
     pub fn open(path: &Path) -> Result<Self, ReplayError> {
-        let mut robot = Samples::open(path, "robot", robot)?;
-        let none = || ReplayError::Lacks("the robot file: its record `robot` is not in the log");
-        let (_, (name, text)) = robot.next()?.ok_or_else(none)?;
+        let robot =
+            Samples::open_if_there(path, "robot", robot)?.map(|mut robot| robot.next()).transpose()?;
+        let (name, text) = robot.flatten().map(|(_, robot)| robot).unwrap_or_default();
         let servos = Samples::open(path, "servo", measured)?;
         let joints = servos.joints();
         Ok(Self {
@@ -91,6 +93,7 @@ impl Recording {
             text,
             joints,
             incomplete: 0,
+            last: None,
             ticks: Samples::open(path, "tick", tick)?,
             servos,
             commands: Samples::open(path, "command", commands)?,
@@ -109,6 +112,8 @@ impl Recording {
     pub fn next(&mut self, period_ns: i64) -> Result<Option<Recorded>, ReplayError> {
         loop {
             let Some((time_us, tick)) = self.ticks.next()? else { return Ok(None) };
+            let before = self.last.replace(tick.number);
+            self.incomplete += before.map_or(0, |before| tick.number.saturating_sub(before + 1));
             let (servos, commands) = (self.servos.at(time_us)?, self.commands.at(time_us)?);
             let imu = self.imu.as_mut().map(|imu| imu.at(time_us)).transpose()?;
             let changes = self.changes(tick.number)?;
