@@ -710,7 +710,10 @@
       inForce.textContent = value === null || value === undefined ? "–" : truth ? (value ? "on" : "off") : trimmed(value, 6);
       const can = Boolean(news.is_controllable);
       for (const input of [...inputs, box.querySelector("button")]) if (input.disabled === can) input.disabled = !can;
-      if (!waiting && !inputs.includes(document.activeElement)) put(value);
+      if (waiting || value === null || value === undefined) return;
+      // What is being typed, or held, is left alone; the other of the two follows.
+      if (!truth && ranged && document.activeElement !== slider) slider.value = String(value);
+      if (!inputs.includes(document.activeElement)) put(value);
     });
     // What was typed and is not in force is not left to look as if it were.
     field.addEventListener("blur", showParameters);
