@@ -90,6 +90,15 @@ pub enum DrillError {
     /// Nothing can fall.
     #[error("this robot has no body; add a [body] table, see docs/configuration.md")]
     NoBody,
+    /// Nobody would know how it comes down.
+    #[error(
+        "the body does not tell when its trunk touches the ground: a MuJoCo model needs a free joint and a touch sensor \
+         on its trunk, by the name in `body.trunk_touch`"
+    )]
+    NoTouch,
+    /// What it did is no physics any more.
+    #[error("the simulated body moves no more: {0}")]
+    Failed(String),
     /// Nothing can trot.
     #[error("this robot does not trot; the drill needs `name = \"stand_and_squat\"` in [controller]")]
     NoTrot,
@@ -120,7 +129,13 @@ fn fall(name: &'static str, config: &RobotConfig, fault: Fault) -> Result<Fall, 
         }
         fall.look(&mut rig, begun_ns);
     }
-    Ok(fall)
+    let stage = rig.stage();
+    let body = stage.world.body();
+    match body.failed() {
+        Some(why) => Err(DrillError::Failed(why.to_owned())),
+        None if body.forces().is_none() => Err(DrillError::NoTouch),
+        None => Ok(fall),
+    }
 }
 
 fn begin(rig: &Rig, fault: Fault, now_ns: i64, servos: usize) {

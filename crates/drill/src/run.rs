@@ -365,6 +365,9 @@ impl Run<'_> {
     }
 
     fn check_step(&mut self) -> Result<(), Violated> {
+        if let Some(why) = self.rig.stage().world.body().failed() {
+            return Violated::by(Invariant::Body, format!("the simulated body moves no more: {why}"));
+        }
         if let Some(violated) = lock(&self.witness).take() {
             return Err(violated);
         }

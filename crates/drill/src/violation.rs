@@ -39,6 +39,8 @@ pub enum Invariant {
     Fairness,
     /// The loop keeps its rate, whatever paces it.
     Rate,
+    /// The body moves as physics has it.
+    Body,
     /// Nothing prints within a tick, and nothing panics but a controller.
     Panics,
 }
@@ -78,6 +80,7 @@ impl fmt::Display for Invariant {
             Self::Recording => "recording",
             Self::Fairness => "fairness",
             Self::Rate => "rate",
+            Self::Body => "simulated body",
             Self::Panics => "panics",
         })
     }

@@ -27,8 +27,8 @@ pub struct Plan {
     pub joints: Vec<String>,
     /// Where it starts; `None`: as the model says.
     pub keyframe: Option<String>,
-    /// The site where the IMU is, in line with the trunk.
-    pub imu: String,
+    /// The site where the robot's IMU is, in line with the trunk; `None`: it has none.
+    pub imu: Option<String>,
     /// The touch sensor of the trunk.
     pub trunk_touch: String,
     /// Mass whose weight the trunk carries beside the model's, kg.
@@ -81,15 +81,16 @@ impl Mujoco {
         let places: Result<Vec<Place>, String> =
             plan.joints.iter().map(|name| place(&layout, name)).collect();
         let joints = places.map_err(wrong)?;
+        let imu = plan.imu.as_deref().map(|name| imu_site(&model, name)).transpose().map_err(wrong)?;
         let step_s = own_step_s(&mut model);
         model.reset(key);
         let size = |part| vec![0.0; model.size(part)];
         let mut body = Self {
             step_s,
             states: vec![JointState::default(); joints.len()],
+            free: joints.first().and_then(|joint| layout.trunk_of(joint.velocity)).cloned(),
+            imu,
             joints,
-            free: layout.free().cloned(),
-            imu: model.find(Object::Site, &plan.imu),
             trunk_touch: model.find(Object::Sensor, &plan.trunk_touch),
             position: size(Part::Position),
             velocity: size(Part::Velocity),
@@ -299,8 +300,9 @@ impl Body for Mujoco {
         self.trunk
     }
 
+    /// None without a trunk and a sensor that feels when it touches something.
     fn forces(&self) -> Option<Forces> {
-        self.free.as_ref().map(|_| self.forces)
+        self.free.as_ref().and(self.trunk_touch).map(|_| self.forces)
     }
 
     fn forget_peaks(&mut self) {
@@ -327,13 +329,22 @@ fn keyframe(model: &Loaded, name: &str) -> Result<Id, String> {
     })
 }
 
+fn imu_site(model: &Loaded, name: &str) -> Result<Id, String> {
+    model.find(Object::Site, name).ok_or_else(|| {
+        format!("it has no site `{name}`, where the robot's IMU is: add one to the trunk, or name another in `body.imu_site`")
+    })
+}
+
 fn place(layout: &Layout, name: &str) -> Result<Place, String> {
     let known = || {
         let scalars = layout.joints.iter().filter(|joint| joint.kind == Kind::Scalar);
         scalars.map(|joint| joint.name.as_str()).collect::<Vec<_>>().join("`, `")
     };
     let joint = layout.joint(name).ok_or_else(|| {
-        format!("it has no joint `{name}`; its joints are `{}`: name them in `[body.joints]`", known())
+        format!(
+            "it has no joint `{name}`; its joints are `{}`: name its joint in the servo's `model_joint`",
+            known()
+        )
     })?;
     if joint.kind != Kind::Scalar {
         return Err(format!("its joint `{name}` is no hinge"));

@@ -66,6 +66,10 @@ impl Layout {
         };
         let blocks = blocks(model.size(Part::Velocity), start.len(), moved)?;
         let names = model.names(Object::Joint);
+        // An unnamed joint at the end would leave three slides and a ball looking like a free joint.
+        if names.len() != count(model)? {
+            return Err("some of its joints have no name: give every joint a name".to_owned());
+        }
         Ok(Self { joints: joints(&blocks, names)? })
     }
 
@@ -74,10 +78,24 @@ impl Layout {
         self.joints.iter().find(|joint| joint.name == name)
     }
 
-    /// The first body that nothing holds.
-    pub fn free(&self) -> Option<&Joint> {
-        self.joints.iter().find(|joint| joint.kind == Kind::Free)
+    /// The body that nothing holds and that the joint at `velocity` belongs to: joints are in the order of the model's
+    /// trees, and each tree begins with what holds it.
+    pub fn trunk_of(&self, velocity: usize) -> Option<&Joint> {
+        self.joints.iter().rfind(|joint| joint.kind == Kind::Free && joint.velocity < velocity)
     }
+}
+
+/// How many joints the model has, named or not.
+fn count(model: &Loaded) -> Result<usize, String> {
+    let folder = tempfile::tempdir().map_err(|error| format!("there is no folder to look at it: {error}"))?;
+    let path = folder.path().join("model.xml");
+    model.save(&path).map_err(|error| error.to_string())?;
+    let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+    let document = roxmltree::Document::parse(&text).map_err(|error| error.to_string())?;
+    let is_world = |node: &roxmltree::Node<'_, '_>| node.has_tag_name("worldbody");
+    let is_joint =
+        |node: &roxmltree::Node<'_, '_>| ["joint", "freejoint"].iter().any(|tag| node.has_tag_name(*tag));
+    Ok(document.descendants().filter(is_world).flat_map(|world| world.descendants().filter(is_joint)).count())
 }
 
 /// `moved` says how many positions a velocity moves.

@@ -27,6 +27,10 @@ pub fn load(
 ) -> Result<Loaded, MujocoError> {
     let mut model = Loaded::load(api, path)?;
     let own_s = step_s(&mut model);
+    if !(own_s.is_finite() && own_s > 0.0) {
+        let what = format!("its timestep is {own_s} s: give it one that is greater than 0");
+        return Err(MujocoError::Model { path: path.to_owned(), what });
+    }
     // As many whole steps as come nearest to the model's own, but not longer.
     let steps = (longest_s / own_s - 1e-6).ceil().max(1.0);
     let wanted_s = longest_s / steps;

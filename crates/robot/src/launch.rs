@@ -42,7 +42,7 @@ pub enum LaunchError {
     Session(#[from] SessionError),
     /// A parameter cannot be declared, or the file says something wrong of it.
     #[error("[parameters] {0}")]
-    Parameter(#[from] ParameterError),
+    Parameter(ParameterError),
     /// The live channel has no thread.
     #[error("cannot serve the live view: {0}")]
     Live(std::io::Error),
@@ -61,6 +61,12 @@ pub enum LaunchError {
     /// The controller's thread could not be made.
     #[error("cannot start the controller's thread: {0}")]
     Controller(std::io::Error),
+}
+
+impl From<ParameterError> for LaunchError {
+    fn from(error: ParameterError) -> Self {
+        Self::Parameter(error)
+    }
 }
 
 /// What a run may have besides its robot file.

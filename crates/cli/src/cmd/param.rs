@@ -72,13 +72,11 @@ fn place(text: &str) -> Result<Place, String> {
     if text.starts_with("https:") {
         return Err("a live view speaks http:// and ws://, and encrypts nothing".into());
     }
-    let Some((_, link)) = text.split_once("://") else {
-        let at = viewer::address(text)?;
-        return Ok(Place {
-            at: SocketAddr::new(at.ip(), if at.port() == 0 { PORT } else { at.port() }),
-            token: None,
-        });
-    };
+    if let Ok(at) = viewer::address(text) {
+        let port = if at.port() == 0 { PORT } else { at.port() };
+        return Ok(Place { at: SocketAddr::new(at.ip(), port), token: None });
+    }
+    let link = text.split_once("://").map_or(text, |(_, link)| link);
     let (host, rest) = link.split_once('/').unwrap_or((link, ""));
     let token =
         rest.split_once("token=").map(|(_, token)| token.split('&').next().unwrap_or(token).to_owned());
@@ -213,6 +211,7 @@ mod tests {
         assert_eq!(place("http://127.0.0.1:9000/?token=abcdefgh"), Ok(Place { at, token }));
         assert_eq!(place("ws://localhost:9000").map(|place| place.at.port()), Ok(9000));
         assert_eq!(place("127.0.0.1").map(|place| place.at.port()), Ok(PORT));
+        assert_eq!(place("localhost:9000").map(|place| place.at.port()), Ok(9000));
         assert!(place("http://127.0.0.1/").is_err() && place("robot").is_err());
     }
 

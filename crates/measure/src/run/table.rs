@@ -170,7 +170,7 @@ fn unheard(LiveSummary { view, teleop }: &LiveSummary) -> Option<String> {
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
-    (!told.is_empty()).then(|| format!("{:<15} {}", "live", told.join(", ")))
+    (!told.is_empty()).then(|| format!("{:<15} {}", "live requests", told.join(", ")))
 }
 
 fn row(name: &str, s: &Summary) -> String {

@@ -97,7 +97,7 @@ impl RobotConfig {
             model: PathBuf::from(&body.model),
             joints: self.servos.iter().map(joint).collect(),
             keyframe: body.keyframe.clone(),
-            imu: body.imu_site.clone(),
+            imu: self.imu.as_ref().map(|_| body.imu_site.clone()),
             trunk_touch: body.trunk_touch.clone(),
             payload_kg: body.payload,
             friction: body.friction,

@@ -700,20 +700,26 @@
     if (ranged) bottom.append(slider);
     bottom.append(field, button("default", () => set(parameter.default)));
     const range = truth ? "" : ` Range ${Number.isFinite(min) ? trimmed(min, 6) : "−∞"} to ${Number.isFinite(max) ? trimmed(max, 6) : "∞"}, default ${trimmed(parameter.default ?? NaN, 6)}.`;
-    box.append(top, bottom, element("p", "", (text + range).trim()), refused);
+    const about = text && !/[.!?]$/.test(text) ? `${text}.` : text;
+    box.append(top, bottom, element("p", "", (about + range).trim()), refused);
     const inputs = [field, slider];
+    // What is being typed, or held, is left alone.
+    let typing = false, held = false;
+    field.addEventListener("input", () => { typing = !truth; });
+    for (const end of ["change", "blur"]) field.addEventListener(end, () => { typing = false; });
+    slider.addEventListener("pointerdown", () => { held = true; });
+    for (const end of ["pointerup", "pointercancel", "blur"]) slider.addEventListener(end, () => { held = false; });
     const put = (value) => {
       if (value === null || value === undefined) return;
-      if (truth) field.checked = Boolean(value); else { field.value = String(+value.toPrecision(7)); if (ranged) slider.value = String(value); }
+      if (truth) { field.checked = Boolean(value); return; }
+      if (!typing) field.value = String(+value.toPrecision(7));
+      if (ranged && !held) slider.value = String(value);
     };
     parameters.set(name, (value) => {
       inForce.textContent = value === null || value === undefined ? "–" : truth ? (value ? "on" : "off") : trimmed(value, 6);
       const can = Boolean(news.is_controllable);
       for (const input of [...inputs, box.querySelector("button")]) if (input.disabled === can) input.disabled = !can;
-      if (waiting || value === null || value === undefined) return;
-      // What is being typed, or held, is left alone; the other of the two follows.
-      if (!truth && ranged && document.activeElement !== slider) slider.value = String(value);
-      if (!inputs.includes(document.activeElement)) put(value);
+      if (!waiting) put(value);
     });
     // What was typed and is not in force is not left to look as if it were.
     field.addEventListener("blur", showParameters);
