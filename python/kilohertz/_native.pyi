@@ -33,6 +33,7 @@ __all__ = [
     "State",
     "Teleop",
     "__version__",
+    "replay",
 ]
 
 __version__: str
