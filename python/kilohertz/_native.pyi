@@ -35,6 +35,7 @@ __all__ = [
     "Stepper",
     "Teleop",
     "__version__",
+    "replay",
 ]
 
 __version__: str

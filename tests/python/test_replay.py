@@ -35,7 +35,7 @@ class Swing:
 def log(tmp_path: pathlib.Path) -> pathlib.Path:
     (tmp_path / "robot.toml").write_text(ROBOT)
     path = tmp_path / "run.tlog"
-    robot = kilohertz.Robot.load(tmp_path / "robot.toml")
+    robot = kilohertz.Robot(tmp_path / "robot.toml")
     robot.run(Swing(0.002), duration=1.0, log=path, report=False, virtual_time=True)
     return path
 
