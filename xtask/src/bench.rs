@@ -38,7 +38,7 @@ fn bench(name: &str, quick: bool) -> Result<bool> {
     if quick {
         command.arg("--quick");
     }
-    let with_package = name == "attribution" || name.ends_with("python");
+    let with_package = ["attribution", "sim"].contains(&name) || name.ends_with("python");
     match if with_package { venv::with_package() } else { venv::python() } {
         Ok(python) => {
             // As when the environment is activated: what looks for a package of it finds it.

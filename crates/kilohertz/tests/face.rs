@@ -1,6 +1,6 @@
 //! The way a program of one's own runs a robot.
 
-use khz_robot::config::Mode;
+use khz_robot::config::{Mode, QUADRUPED};
 use khz_tlog::{Type, Width};
 use kilohertz::record::{Plan, RecordId, Tap};
 use kilohertz::{
@@ -204,4 +204,15 @@ fn a_controller_for_another_robot_is_refused_before_anything_starts() {
 fn joints_have_names() {
     let robot = leg();
     assert_eq!((robot.joint("knee"), robot.joint("toe")), (Some(1), None));
+}
+
+#[test]
+fn the_quadruped_came_down_where_one_frame_in_a_hundred_was_lost() {
+    let wire = "wire = \"can_fd\"\n";
+    let lossy = QUADRUPED.replace(wire, &format!("{wire}faults = {{ loss = 0.01 }}\n"));
+    let robot = Robot::parse(&lossy, "lossy.toml").expect("a right file").no_log().virtual_time();
+    let finished = robot.duration(Duration::from_secs(10)).start().unwrap().finish();
+    let summary = finished.unwrap().summary;
+    assert!(summary.missed_replies > 1000, "{}", summary.missed_replies);
+    assert!(summary.ended_well, "{}", summary.end);
 }

@@ -65,7 +65,7 @@ fn play(faults: &str, mut time: Watched) -> RunStats {
     let faults = if faults.is_empty() { String::new() } else { buses.concat() };
     let lenient = "[supervisor.reactions]\nmissed_replies = \"warn\"\nstale = \"warn\"";
     // The replies are in after three quarters of a period; the deadline leaves a good time more.
-    let quadruped = QUADRUPED.replace("bus_deadline_us = 800", "bus_deadline_us = 950");
+    let quadruped = QUADRUPED.replace("bus_deadline_us = 880", "bus_deadline_us = 950");
     let text = format!("{quadruped}\n{faults}{lenient}");
     let config = RobotConfig::parse(&text, "test").unwrap();
     let mut machine = assemble::machine(&config, assemble::controller(&config.controller)).unwrap();

@@ -146,7 +146,7 @@ fn each_late_tick_is_blamed_on_the_part_that_was_late() {
     let silence = "[bus.rear_left.faults]\nevents = \
                    [{ at_s = 1.1, for_s = 0.001, kind = \"silence\", id = 7 }]";
     // Late enough that a tick that waits for a silent servo stands out.
-    let quadruped = QUADRUPED.replace("bus_deadline_us = 800", "bus_deadline_us = 950");
+    let quadruped = QUADRUPED.replace("bus_deadline_us = 880", "bus_deadline_us = 950");
     let config = RobotConfig::parse(&format!("{quadruped}\n{silence}"), "test").unwrap();
     let time = UsedTime { late_wake: 900, ..UsedTime::default() };
     let controller = Slow { hold: Hold::default(), time: time.clone() };

@@ -1,8 +1,9 @@
-//! How long a second of the quadruped in MuJoCo takes in virtual time, without a log, against MuJoCo's steps alone under the same torques.
+//! How long a second of the quadruped in MuJoCo takes in virtual time, without a log, against MuJoCo's steps alone under the same torques;
+//! and a decision of `kilohertz.Env` against MuJoCo alone.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use khz_bench::Bench;
 use khz_emu::body::{Body, Drive, Forces, JointState, Trunk};
 use khz_emu::{World, world::STEP_NS};
@@ -12,10 +13,12 @@ use khz_robot::run::{RunOptions, run};
 use khz_robot::time::VirtualTime;
 use khz_robot::{RobotConfig, assemble};
 use kilohertz::Robot;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const ROBOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/quadruped_mujoco.toml");
+const ENVIRONMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python/env_bench.py");
 const SECONDS: u64 = 10;
 /// What a simulated second may take, s: a fifth of real time.
 const GOAL_S: f64 = 0.2;
@@ -48,6 +51,9 @@ fn main() -> Result<()> {
     bench.figure("sim_second_p50", whole.median() * 1e3, "ms", GOAL_S * 1e3);
     bench.figure("sim_mj_step_p50", alone.median() * simulated_s / steps as f64 * 1e6, "us", f64::INFINITY);
     bench.ratio("sim_over_mj_step_p50", whole.median() / alone.median(), 2.5);
+    let python = std::env::var_os("PYTHON").context("start it with `cargo xtask bench sim`")?;
+    let status = Command::new(python).arg(ENVIRONMENT).args(std::env::args().skip(1)).status()?;
+    ensure!(status.success(), "the measurement of kilohertz.Env failed: {status}");
     Ok(())
 }
 
