@@ -366,7 +366,9 @@ impl Fault {
         let is_simple = member.config.body.is_none();
         let has_registers = member.config.servos[servo].family == FamilyName::Moteus;
         let goes_round = member.config.servos[servo].family == FamilyName::Robstride;
-        let is_limited = member.config.servos[servo].limits.position.is_some();
+        // A MuJoCo model starts where its keyframe has it.
+        let is_placed = member.config.body.as_ref().is_none_or(|body| body.mujoco().is_none());
+        let is_limited = is_placed && member.config.servos[servo].limits.position.is_some();
         match kind {
             0 => Self::Silent(servo),
             1 => Self::Reboot(servo),
