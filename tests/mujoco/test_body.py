@@ -104,6 +104,10 @@ def test_a_model_that_does_not_fit_is_refused_with_what_is_wrong(
     assert "no joint `joint`; its joints are `hinge`" in refused("", PENDULUM.replace("joint name=\"joint\"", "joint name=\"hinge\""))
     assert "axiz" in refused("", PENDULUM.replace("axis", "axiz"))
     assert "no keyframe `raised`" in refused("", PENDULUM.replace("raised", "lowered"))
+    assert "some of its joints have no name" in refused("", PENDULUM.replace("</body>", '<body><joint axis="1 0 0"/>\
+<geom size="0.01"/></body></body>'))
+    assert "its timestep is 0 s" in refused("", PENDULUM.replace("0.00025", "0"))
+    assert "no site `imu`" in refused("[imu]\nlink = \"emulated\"", PENDULUM)
     (tmp_path / "pendulum.xml").unlink()
     done = run_khz("run", str(tmp_path / "robot.toml"), "--virtual", "--duration", "1s")
     assert done.returncode == 2

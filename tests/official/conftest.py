@@ -60,13 +60,13 @@ def robot(buses: dict[str, list[int]]) -> str:
 
 
 @pytest.fixture
-def serve(khz: str, tmp_path: pathlib.Path) -> Iterator[Callable[[dict[str, list[int]]], Served]]:
-    """Starts `khz emulate` for a robot; it ends with the test."""
+def serve(khz: str, tmp_path: pathlib.Path) -> Iterator[Callable[..., Served]]:
+    """Starts `khz emulate` for a robot, with what else its file says; it ends with the test."""
     with contextlib.ExitStack() as stack:
 
-        def start(buses: dict[str, list[int]]) -> Served:
+        def start(buses: dict[str, list[int]], more: str = "") -> Served:
             file = tmp_path / "robot.toml"
-            file.write_text(robot(buses))
+            file.write_text(robot(buses) + more)
             process = stack.enter_context(
                 subprocess.Popen([khz, "emulate", str(file)], stdout=subprocess.PIPE, text=True)
             )

@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         model: model.into(),
         joints: joints.to_vec(),
         keyframe: None,
-        imu: Some("imu".to_owned()),
+        imu: None,
         trunk_touch: "trunk_touch".to_owned(),
         payload_kg: 0.0,
         friction: None,
