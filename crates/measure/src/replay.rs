@@ -6,7 +6,7 @@ mod recorded;
 pub use compare::{Apart, Deviation, Differences, Joint, JointDeviation, Place};
 
 use compare::{Commands, Motion};
-use khz_robot::config::{ControllerConfig, ControllerKind};
+use khz_robot::config::{ControllerConfig, ControllerKind, RobotBody};
 use khz_robot::controller::{HoldParameters, SineParameters, StandAndSquatParameters, WalkParameters};
 use khz_robot::replay::{Playback, Rerun};
 use khz_robot::supervisor::Phase;
@@ -51,6 +51,11 @@ pub enum ReplayError {
     /// The robot file.
     #[error("{0}")]
     Robot(String),
+    /// The log has the robot file, but not the model.
+    #[error(
+        "the robot is simulated in the MuJoCo model {0}, which the log does not contain: give the robot file beside it (--robot)"
+    )]
+    Model(String),
     /// The robot file is that of another robot.
     #[error("the log has the joints {log}, the robot file {file}")]
     Joints {
@@ -100,6 +105,8 @@ pub struct ControllerReplay {
     pub ticks: u64,
     /// Ticks that the log lacks, or a part of them; they were left out.
     pub incomplete: u64,
+    /// The log has no end: it is cut off, or still being written.
+    pub is_cut_off: bool,
     /// The log begins when the controller was running: it was started at the first tick instead.
     pub start_missing: bool,
     /// Differences up to this, relative to numbers above 1, do not count.
@@ -130,6 +137,8 @@ pub struct BodyReplay {
     pub ticks: u64,
     /// Ticks that the log lacks, or a part of them; in them the servos got no new command.
     pub incomplete: u64,
+    /// The log has no end: it is cut off, or still being written.
+    pub is_cut_off: bool,
     /// Joint by joint.
     pub joints: Vec<Joint<JointDeviation>>,
 }
@@ -220,6 +229,7 @@ fn rerun(
         same,
         ticks,
         incomplete: recording.incomplete,
+        is_cut_off: recording.is_cut_off(),
         start_missing,
         tolerance,
         gave_up,
@@ -234,6 +244,12 @@ fn rerun(
 pub fn body(source: &Source) -> Result<BodyReplay, ReplayError> {
     let mut recording = Recording::open(&source.log)?;
     let config = robot(source, &recording)?;
+    if source.robot.is_none()
+        && let Some(body) = config.body.as_ref().and_then(RobotBody::mujoco)
+    {
+        // Its path counts from a folder that the log does not name; another file of that name is another robot.
+        return Err(ReplayError::Model(body.model.clone()));
+    }
     let start = start(&source.log, &recording)?;
     let mut playback = Playback::new(&config, &start)?;
     let mut motion = Motion::of(&recording.joints);
@@ -250,7 +266,13 @@ pub fn body(source: &Source) -> Result<BodyReplay, ReplayError> {
     if ticks == 0 {
         return Err(ReplayError::NoTick);
     }
-    Ok(BodyReplay { robot: config.name, ticks, incomplete: recording.incomplete, joints: motion.finish() })
+    Ok(BodyReplay {
+        robot: config.name,
+        ticks,
+        incomplete: recording.incomplete,
+        is_cut_off: recording.is_cut_off(),
+        joints: motion.finish(),
+    })
 }
 
 /// Where the joints of a real robot were when their servos first reported, rad. NaN of one that never did, and of all that

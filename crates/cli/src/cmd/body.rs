@@ -3,8 +3,9 @@
 use super::output::{self, Output};
 use super::robot_file::RobotFile;
 use super::show;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use khz_robot::RobotConfig;
+use khz_robot::config::RobotBody;
 use khz_robot::draft::mjcf;
 use std::io::Write;
 use std::path::PathBuf;
@@ -38,7 +39,11 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     output::check_all(&args.output, &args.robot, args.force)?;
     let RobotFile { text, name } = RobotFile::read(args.robot.as_deref())?;
-    let model = mjcf(&RobotConfig::parse(&text, &name)?);
+    let robot = RobotConfig::parse(&text, &name)?;
+    if let Some(body) = robot.body.as_ref().and_then(RobotBody::mujoco) {
+        bail!("{name} has a model already, {}: write one for a robot file without it", body.model);
+    }
+    let model = mjcf(&robot);
     let Some(path) = &args.output else {
         show(&model)?;
         return Ok(ExitCode::SUCCESS);
@@ -46,9 +51,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut out = Output::new(path, args.force)?;
     out.write_all(model.as_bytes())?;
     out.keep()?;
-    let path = path.display();
+    // In a robot file a path counts from its folder.
+    let whole = std::path::absolute(path)?;
     show(&format!(
-        "written to {path}; in the robot file:\n\n  [body]\n  kind = \"mujoco\"\n  model = \"{path}\"\n  keyframe = \"start\"\n"
+        "written to {}; in the robot file:\n\n  [body]\n  kind = \"mujoco\"\n  model = \"{}\"\n  keyframe = \"start\"\n",
+        path.display(),
+        whole.display()
     ))?;
     Ok(ExitCode::SUCCESS)
 }

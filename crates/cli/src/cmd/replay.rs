@@ -52,13 +52,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let source = Source { log: args.log, robot: args.robot };
     if args.body {
         let replay = replay::body(&source).map_err(|error| anyhow!(error))?;
-        left_out(replay.incomplete);
+        left_out(replay.incomplete, replay.is_cut_off);
         show(&if args.json { json(serde_json::to_string(&replay)?) } else { body_text(&replay) })?;
         return Ok(ExitCode::SUCCESS);
     }
     let replay =
         replay::controller(&source, args.controller, args.tolerance).map_err(|error| anyhow!(error))?;
-    left_out(replay.incomplete);
+    left_out(replay.incomplete, replay.is_cut_off);
     if replay.start_missing {
         note(
             "the log begins when the controller was running: it was started at the first tick, and may differ for that",
@@ -68,7 +68,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!replay.same)))
 }
 
-fn left_out(incomplete: u64) {
+fn left_out(incomplete: u64, is_cut_off: bool) {
+    if is_cut_off {
+        note("the log has no end: it is cut off, or still being written; what is there was compared");
+    }
     if incomplete > 0 {
         note(format_args!(
             "{incomplete} ticks are not in the log, or not all of them: they were left out, and differences may come from that"

@@ -93,7 +93,8 @@ impl Commands {
                 // As the log keeps it.
                 let replayed = f64::from(replayed as f32);
                 let apart = Apart { place, what, recorded, replayed };
-                if apart.distance() <= self.tolerance * recorded.abs().max(1.0) {
+                let tolerance = if what == "kind" { 0.0 } else { self.tolerance };
+                if apart.distance() <= tolerance * recorded.abs().max(1.0) {
                     continue;
                 }
                 differs = true;

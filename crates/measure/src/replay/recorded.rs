@@ -105,6 +105,11 @@ impl Recording {
         })
     }
 
+    /// The log has no end: it is cut off, or still being written.
+    pub fn is_cut_off(&self) -> bool {
+        !self.ticks.reader.is_finished()
+    }
+
     /// The next tick that is complete; `None` after the last. `period_ns` is the loop's.
     ///
     /// # Errors
