@@ -140,6 +140,9 @@ class Env(gymnasium.Env[Array, Array]):
         """Starts the robot anew, under control and at rest, with noise, faults and draws from the seed. `options` replaces draws of
         `randomise` for this episode: `{"friction": 0.5}`."""
         super().reset(seed=seed)
+        self._stepper = None
+        if options:
+            self.robot._native.check_values([(name, float(value)) for name, value in options.items()])
         values = {name: float(self.np_random.uniform(low, high)) for name, (low, high) in self._ranges.items()}
         values |= {name: float(value) for name, value in (options or {}).items()}
         stepper = self._start(int(self.np_random.integers(2**63)), list(values.items()))
@@ -161,7 +164,9 @@ class Env(gymnasium.Env[Array, Array]):
         end = info["end"] = self._end(stepper)
         terminated = end is not None
         truncated = not terminated and self._done >= self._decisions
-        return self._mapped.observe(stepper.state, action), float(self._reward(info)), terminated, truncated, info
+        # A simulation that has diverged must not pay.
+        reward = 0.0 if stepper.failed else float(self._reward(info))
+        return self._mapped.observe(stepper.state, action), reward, terminated, truncated, info
 
     def inject(self, kind: str, servo: str | None = None, value: float = 1.0) -> None:
         """Puts a fault into the emulated devices of this episode; see `Connection.inject`."""
@@ -202,7 +207,8 @@ class Env(gymnasium.Env[Array, Array]):
     def _start(self, seed: int | None, values: list[tuple[str, float]]) -> _native.Stepper:
         stepper = self.robot._native.stepper(seed=seed, values=values, keyframe=self._keyframe)
         if not stepper.active:
-            raise StartError(f"the robot did not come under control: {stepper.end}")
+            why = stepper.end or "its servos did not all answer for some ticks in a row; is it loss or latency?"
+            raise StartError(f"the robot did not come under control: {why}")
         return stepper
 
     def _end(self, stepper: _native.Stepper) -> str | None:

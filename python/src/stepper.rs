@@ -159,7 +159,11 @@ impl Stepper {
         info.set_item("late", since.late)?;
         let power = if since.lasted > 0.0 { since.energy / since.lasted } else { 0.0 };
         info.set_item("power", power)?;
-        let now = self.world.ask(|world| world.body().forces().map(|_| world.body().trunk()));
+        // What a body does that moves no more is nobody's speed.
+        let now = self.world.ask(|world| {
+            let body = world.body();
+            (body.has_trunk() && body.failed().is_none()).then(|| body.trunk())
+        });
         let (now, velocity) = match now {
             Some(now) => (now, velocity(&inner.trunk, &now, since.lasted)),
             None => (Trunk::UPRIGHT, [0.0; 3]),
@@ -178,6 +182,12 @@ impl Stepper {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).stepped.is_active()
     }
 
+    /// The simulated body cannot go on.
+    #[getter]
+    fn failed(&self) -> bool {
+        self.world.ask(|world| world.body().failed().is_some())
+    }
+
     /// What ended the control, or kept the robot from coming under it.
     #[getter]
     fn end(&self) -> Option<String> {
@@ -194,7 +204,7 @@ impl Stepper {
     fn posture(&self) -> Option<(f64, f64)> {
         self.world.ask(|world| {
             let Trunk { position, attitude: [_, x, y, _], .. } = world.body().trunk();
-            world.body().forces().map(|_| (1.0 - 2.0 * (x * x + y * y), position[2]))
+            world.body().has_trunk().then_some((1.0 - 2.0 * (x * x + y * y), position[2]))
         })
     }
 

@@ -316,7 +316,7 @@ def test_a_log_is_scrubbed(khz: str, tmp_path: pathlib.Path, look: Callable[...,
         # As close as single ticks: read again from the file.
         box = canvas.bounding_box()
         page.mouse.move(box["x"] + 150, box["y"] + 40)
-        for _ in range(16):
+        for _ in range(12):
             page.mouse.wheel(0, -300)
         until(lambda: sum(canvas.evaluate(COLOURED)) > 30, "single ticks are not drawn")
         overview.focus()

@@ -107,7 +107,9 @@ def test_a_model_that_does_not_fit_is_refused_with_what_is_wrong(
     assert "some of its joints have no name" in refused("", PENDULUM.replace("</body>", '<body><joint axis="1 0 0"/>\
 <geom size="0.01"/></body></body>'))
     assert "its timestep is 0 s" in refused("", PENDULUM.replace("0.00025", "0"))
-    assert "no site `imu`" in refused("[imu]\nlink = \"emulated\"", PENDULUM)
+    floating = PENDULUM.replace('<body name="arm">', '<body><freejoint name="trunk"/><geom size="0.1"/><body name="arm">')
+    floating = floating.replace("</worldbody>", "</body></worldbody>").replace('qpos="0.3"', 'qpos="0 0 1 1 0 0 0 0.3"')
+    assert "no site `imu`" in refused('[imu]\nlink = "emulated"', floating)
     (tmp_path / "pendulum.xml").unlink()
     done = run_khz("run", str(tmp_path / "robot.toml"), "--virtual", "--duration", "1s")
     assert done.returncode == 2

@@ -34,6 +34,7 @@ NOT_FROM_THE_LOG = {
     "python_ns": "of Python controllers: not in the log",
     "overhead_ns": "of Python controllers: not in the log",
     "python_threads": "of Python controllers: not in the log",
+    "trunk": "where an emulated robot ended: not in the log",
 }
 
 

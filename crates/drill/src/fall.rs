@@ -129,12 +129,18 @@ fn fall(name: &'static str, config: &RobotConfig, fault: Fault) -> Result<Fall, 
         }
         fall.look(&mut rig, begun_ns);
     }
+    body_is_sound(&rig)?;
+    Ok(fall)
+}
+
+/// What the body says of its fall is so.
+pub(super) fn body_is_sound(rig: &Rig) -> Result<(), DrillError> {
     let stage = rig.stage();
     let body = stage.world.body();
     match body.failed() {
         Some(why) => Err(DrillError::Failed(why.to_owned())),
         None if body.forces().is_none() => Err(DrillError::NoTouch),
-        None => Ok(fall),
+        None => Ok(()),
     }
 }
 

@@ -5,7 +5,7 @@
 //! repeats itself every 0.4 s warms the servos as much per minute of heat either way. From the moment the robot comes down
 //! heat flows at its own speed.
 
-use super::fall::{DrillError, Fall, GOAL, plot};
+use super::fall::{DrillError, Fall, GOAL, body_is_sound, plot};
 use super::rig::Rig;
 use khz_page::{Axis, Cell, Column, Level, Page, Plot, Section, Table, Trace, Verdict};
 use khz_robot::Doing;
@@ -191,6 +191,7 @@ fn walk(config: &RobotConfig, sun: Sun, way: Way, done: &AtomicU64) -> Result<Wa
     let config = exposed(config, sun, way)?;
     let mut rig = Rig::new(&config, controller(&config.controller), &[], VirtualTime::new(0))?;
     (0..RISE).for_each(|_| _ = rig.tick(None, 0));
+    body_is_sound(&rig)?;
     let stood_ns = rig.now_ns();
     begin(&rig, sun.heat_rate, stood_ns);
     let per_tick = config.timing.period_ns() as f64 * 1e-9 / 60.0 * sun.heat_rate;
@@ -219,6 +220,7 @@ fn walk(config: &RobotConfig, sun: Sun, way: Way, done: &AtomicU64) -> Result<Wa
             break;
         }
     }
+    body_is_sound(&rig)?;
     Ok(walk)
 }
 

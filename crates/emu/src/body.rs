@@ -86,6 +86,11 @@ pub trait Body: Send {
     /// Moves on by `dt_s` seconds under one [`Drive`] per joint.
     fn step(&mut self, dt_s: f64, drives: &[Drive]);
 
+    /// It has a trunk that moves: [`Body::trunk`] tells how.
+    fn has_trunk(&self) -> bool {
+        self.forces().is_some()
+    }
+
     /// Where the joints are now.
     fn joints(&self) -> &[JointState];
 

@@ -56,6 +56,14 @@ pub enum ReplayError {
         "the robot is simulated in the MuJoCo model {0}, which the log does not contain: give the robot file beside it (--robot)"
     )]
     Model(String),
+    /// The ticks are of another length.
+    #[error("the log was recorded at {log} Hz, the robot file has {file} Hz")]
+    Rate {
+        /// The log's.
+        log: f64,
+        /// The file's.
+        file: f64,
+    },
     /// The robot file is that of another robot.
     #[error("the log has the joints {log}, the robot file {file}")]
     Joints {
@@ -302,6 +310,11 @@ fn robot(source: &Source, recording: &Recording) -> Result<RobotConfig, ReplayEr
         None => RobotConfig::parse(&recording.text, &recording.name),
     };
     let config = read.map_err(|error| ReplayError::Robot(error.to_string()))?;
+    if let Ok(recorded) = RobotConfig::parse(&recording.text, &recording.name)
+        && recorded.timing.rate_hz != config.timing.rate_hz
+    {
+        return Err(ReplayError::Rate { log: recorded.timing.rate_hz, file: config.timing.rate_hz });
+    }
     let file: Vec<&str> = config.servos.iter().map(|servo| servo.name.as_str()).collect();
     if file != recording.joints {
         return Err(ReplayError::Joints { log: recording.joints.join(", "), file: file.join(", ") });

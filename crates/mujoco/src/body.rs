@@ -81,14 +81,17 @@ impl Mujoco {
         let places: Result<Vec<Place>, String> =
             plan.joints.iter().map(|name| place(&layout, name)).collect();
         let joints = places.map_err(wrong)?;
-        let imu = plan.imu.as_deref().map(|name| imu_site(&model, name)).transpose().map_err(wrong)?;
+        let free = joints.first().and_then(|joint| layout.trunk_of(joint.velocity)).cloned();
+        // Without a trunk nothing moves the IMU.
+        let imu = plan.imu.as_deref().filter(|_| free.is_some());
+        let imu = imu.map(|name| imu_site(&model, name)).transpose().map_err(wrong)?;
         let step_s = own_step_s(&mut model);
         model.reset(key);
         let size = |part| vec![0.0; model.size(part)];
         let mut body = Self {
             step_s,
             states: vec![JointState::default(); joints.len()],
-            free: joints.first().and_then(|joint| layout.trunk_of(joint.velocity)).cloned(),
+            free,
             imu,
             joints,
             trunk_touch: model.find(Object::Sensor, &plan.trunk_touch),
@@ -294,6 +297,10 @@ impl Body for Mujoco {
 
     fn joints(&self) -> &[JointState] {
         &self.states
+    }
+
+    fn has_trunk(&self) -> bool {
+        self.free.is_some()
     }
 
     fn trunk(&self) -> Trunk {

@@ -130,7 +130,17 @@ fn body_text(replay: &BodyReplay) -> String {
     let mut said = format!(
         "simulated {robot} under the recorded commands, {ticks} ticks; differences from the recorded joints\n\n"
     );
-    let heads = ["joint", "position RMS", "largest", "", "velocity RMS", "largest", "torque RMS", "largest"];
+    let heads = [
+        "joint",
+        "replies",
+        "position RMS",
+        "largest",
+        "",
+        "velocity RMS",
+        "largest",
+        "torque RMS",
+        "largest",
+    ];
     let mut rows = vec![heads.map(str::to_owned)];
     for Joint { name, outcome: JointDeviation { position, velocity, torque } } in &replay.joints {
         let of = |deviation: &Deviation, unit: &str| {
@@ -145,6 +155,7 @@ fn body_text(replay: &BodyReplay) -> String {
         let name = text::name(name).into_owned();
         rows.push([
             name,
+            position.samples.to_string(),
             position_rms,
             position_most,
             at(&position.place),

@@ -68,8 +68,8 @@ pub struct Deviation {
     /// When it was.
     #[serde(flatten)]
     pub place: Place,
-    #[serde(skip)]
-    samples: u64,
+    /// Ticks that have both.
+    pub samples: u64,
 }
 
 /// Compares commands.

@@ -479,11 +479,13 @@
     by("main").append(figures, hands);
     always = [];
     buildDrive();
-    buildParameters();
+    if (!run.is_log) buildParameters(hands);
     buildServos();
     buildTiming();
     buildImu();
     buildLists();
+    // Of a log they are only what they were in the end.
+    if (run.is_log) buildParameters(by("main"));
     buildMore();
     for (const [name, { id }] of signalOf) if (/^servo\..*\.(temperature|voltage)$/.test(name)) always.push(id);
     always = always.slice(0, 128);
@@ -645,10 +647,10 @@
   // ---- parameters
 
   const parameters = new Map();
-  const buildParameters = () => {
+  const buildParameters = (parent) => {
     parameters.clear();
     if (!run.parameters.length) return;
-    const made = section("Parameters", "parameters", by("hands")), grid = element("div", "params");
+    const made = section("Parameters", "parameters", parent), grid = element("div", "params");
     made.firstChild.append(element("span", "hint", "a change is a dotted line in all plots"));
     made.append(grid);
     for (const parameter of run.parameters) grid.append(control(parameter));
