@@ -89,6 +89,10 @@ def environment(robot: str) -> kilohertz.Env:
     )
 
 
+env: kilohertz.Env
+"""That of this process."""
+
+
 def begin(robot: str) -> None:
     """Once in each process."""
     global env
