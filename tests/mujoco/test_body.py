@@ -10,6 +10,7 @@ from collections.abc import Callable
 import gymnasium
 import mujoco
 import pytest
+from pendulum import MODEL as PENDULUM
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
@@ -21,20 +22,6 @@ pytestmark = pytest.mark.timeout(900)
 
 Drive = Callable[[pathlib.Path, pathlib.Path, int, float, list[str]], list[float]]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-PENDULUM = """
-<mujoco model="pendulum">
-  <compiler angle="radian"/>
-  <option timestep="0.00025"/>
-  <worldbody>
-    <body name="arm">
-      <joint name="joint" axis="0 1 0"/>
-      <geom type="capsule" fromto="0 0 0 0 0 -0.3" size="0.01" mass="0.5" contype="0" conaffinity="0"/>
-    </body>
-  </worldbody>
-  <keyframe><key name="raised" qpos="0.3"/></keyframe>
-</mujoco>
-"""
 
 ROBOT = """
 [robot]

@@ -8,25 +8,14 @@ from collections.abc import Callable
 
 import mujoco
 import pytest
+from pendulum import MODEL
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 STEP_US = 250.0
 TICK_US = 1000.0
 
-PENDULUM = """
-<mujoco model="pendulum">
-  <compiler angle="radian"/>
-  <option timestep="0.00025"/>
-  <worldbody>
-    <body name="arm">
-      <joint name="joint" axis="0 1 0"/>
-      <geom type="capsule" fromto="0 0 0 0 0 -0.3" size="0.01" mass="0.5" contype="0" conaffinity="0"/>
-    </body>
-  </worldbody>
-  <keyframe><key name="raised" qpos="1.0"/></keyframe>
-</mujoco>
-"""
+PENDULUM = MODEL.replace('qpos="0.3"', 'qpos="1.0"')
 
 ROBOT = """
 [robot]

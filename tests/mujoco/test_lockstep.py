@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import mujoco
 import pytest
+from pendulum import MODEL
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Row = dict[str, str]
@@ -18,19 +19,7 @@ PERIODS = 4
 #: The first tick that is compared: the robot is armed by then.
 FROM, UNTIL = 100, 5100
 
-PENDULUM = """
-<mujoco model="pendulum">
-  <compiler angle="radian"/>
-  <option timestep="0.00025"/>
-  <worldbody>
-    <body name="arm">
-      <joint name="joint" axis="0 1 0" armature="0.01"/>
-      <geom type="capsule" fromto="0 0 0 0 0 -0.3" size="0.01" mass="0.5" contype="0" conaffinity="0"/>
-    </body>
-  </worldbody>
-  <keyframe><key name="raised" qpos="0.3"/></keyframe>
-</mujoco>
-"""
+PENDULUM = MODEL.replace('axis="0 1 0"', 'axis="0 1 0" armature="0.01"')
 
 ROBOT = f"""
 [robot]

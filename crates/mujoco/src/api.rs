@@ -364,6 +364,15 @@ impl Loaded {
         (number >= 0).then_some(Id { object, number })
     }
 
+    /// How far a step goes, s, by the clock: no function tells it. Takes that step; see [`Loaded::reset`].
+    pub fn timestep(&mut self) -> f64 {
+        let mut times = [[0.0]; 2];
+        self.get(Part::Time, &mut times[0]);
+        self.step();
+        self.get(Part::Time, &mut times[1]);
+        times[1][0] - times[0][0]
+    }
+
     /// The names of the first objects of this type, up to one that has none.
     pub fn names(&self, object: Object) -> Vec<String> {
         let name = |number| {

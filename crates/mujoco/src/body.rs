@@ -85,7 +85,7 @@ impl Mujoco {
         // Without a trunk nothing moves the IMU.
         let imu = plan.imu.as_deref().filter(|_| free.is_some());
         let imu = imu.map(|name| imu_site(&model, name)).transpose().map_err(wrong)?;
-        let step_s = own_step_s(&mut model);
+        let step_s = model.timestep();
         model.reset(key);
         let size = |part| vec![0.0; model.size(part)];
         let mut body = Self {
@@ -357,15 +357,6 @@ fn place(layout: &Layout, name: &str) -> Result<Place, String> {
         return Err(format!("its joint `{name}` is no hinge"));
     }
     Ok(Place { position: joint.position, velocity: joint.velocity, mobility: 0.0 })
-}
-
-/// The model's step, from the clock.
-fn own_step_s(model: &mut Loaded) -> f64 {
-    let mut times = [[0.0]; 2];
-    model.get(Part::Time, &mut times[0]);
-    model.step();
-    model.get(Part::Time, &mut times[1]);
-    times[1][0] - times[0][0]
 }
 
 /// A vector of the world in the body's frame.

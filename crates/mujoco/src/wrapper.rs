@@ -5,7 +5,6 @@
 //! links to everything beside the model.
 
 use crate::api::{Api, Loaded, MujocoError};
-use crate::state::Part;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
@@ -26,7 +25,7 @@ pub fn load(
     friction: Option<f64>,
 ) -> Result<Loaded, MujocoError> {
     let mut model = Loaded::load(api, path)?;
-    let own_s = step_s(&mut model);
+    let own_s = model.timestep();
     if !(own_s.is_finite() && own_s > 0.0) {
         let what = format!("its timestep is {own_s} s: give it one that is greater than 0");
         return Err(MujocoError::Model { path: path.to_owned(), what });
@@ -87,11 +86,4 @@ fn wrapped(api: &'static Api, model: &Loaded, path: &Path, option: &str) -> Resu
     let wrapper = folder.path().join("khz-wrapper.xml");
     fs::write(&wrapper, text)?;
     Loaded::load(api, &wrapper).map_err(Wrong::Mujoco)
-}
-
-fn step_s(model: &mut Loaded) -> f64 {
-    let mut time = [0.0];
-    model.step();
-    model.get(Part::Time, &mut time);
-    time[0]
 }
