@@ -32,14 +32,15 @@ fn bench(name: &str, quick: bool) -> Result<bool> {
     if let Err(why) = debian::provide(&format!("{FOLDER}/{name}.rs")) {
         println!("bench {name}: {why}");
     }
-    let build = ["build", "--quiet", "--release", "--package", "kilohertz-cli", "--package", "khz-bench"];
+    let build =
+        ["build", "--quiet", "--profile", "dist", "--package", "kilohertz-cli", "--package", "khz-bench"];
     shell::run(shell::cargo(&build).args(["--bin", "khz", "--bin", name]))?;
-    let mut command = shell::command(shell::release(name), &[]);
+    let mut command = shell::command(shell::program("dist", name), &[]);
     if quick {
         command.arg("--quick");
     }
     let with_package = ["attribution", "sim"].contains(&name) || name.ends_with("python");
-    match if with_package { venv::with_package() } else { venv::python() } {
+    match if with_package { venv::with_package("dist") } else { venv::python() } {
         Ok(python) => {
             // As when the environment is activated: what looks for a package of it finds it.
             let environment =
@@ -49,7 +50,7 @@ fn bench(name: &str, quick: bool) -> Result<bool> {
         }
         Err(error) => println!("bench {name}: no Python environment: {error:#}"),
     }
-    command.env("KHZ", shell::release("khz"));
+    command.env("KHZ", shell::program("dist", "khz"));
     println!("bench {name}: steal {} before", steal());
     let sound = shell::succeeds(&mut command)?;
     println!("bench {name}: steal {} after", steal());

@@ -68,7 +68,7 @@ fn chore(words: &[String]) -> Result<bool> {
         "fuzz" => fuzz::run(rest),
         "prove" => prove::run(rest),
         "site" => site::build(),
-        "wheel" => venv::wheel().map(|wheel| {
+        "wheel" => venv::wheel("dist").map(|wheel| {
             println!("{}", wheel.display());
             true
         }),

@@ -10,10 +10,23 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
-/// Where `cargo build --release` puts a program.
-pub fn release(name: &str) -> PathBuf {
+/// Where cargo puts a program of a profile (`release`, `dist`).
+pub fn program(profile: &str, name: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    root().join(target).join("release").join(name)
+    root().join(target).join(profile).join(name)
+}
+
+/// Keeps the paths of this machine out of what a command compiles: the workspace, and what cargo and rustup keep at
+/// home. Commands that do so share what they compile, and no others do.
+///
+/// # Errors
+/// If `HOME` is not set.
+pub fn remapped(command: &mut Command) -> Result<&mut Command> {
+    let home = std::env::var("HOME").context("HOME is not set")?;
+    let pairs = [(home.as_str(), "home"), (&root().display().to_string(), "kilohertz")]
+        .map(|(from, to)| format!("--remap-path-prefix={from}=/{to}"));
+    // As cargo takes them: a path may have spaces.
+    Ok(command.env("CARGO_ENCODED_RUSTFLAGS", pairs.join("\x1f")))
 }
 
 /// A command that will run in the workspace root, without standard input.

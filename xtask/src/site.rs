@@ -9,8 +9,10 @@ use anyhow::Result;
 /// If what it is made from cannot be built.
 pub fn build() -> Result<bool> {
     let site = shell::root().join("target/site");
-    let mut sphinx =
-        shell::command(venv::with_package()?, &["-m", "sphinx", "--fail-on-warning", "--keep-going"]);
+    let mut sphinx = shell::command(
+        venv::with_package("release")?,
+        &["-m", "sphinx", "--fail-on-warning", "--keep-going"],
+    );
     let sound =
         shell::succeeds(sphinx.args(["--builder", "html", "docs"]).arg(&site).env("KHZ", test::khz()?))?;
     let rust = ["doc", "--quiet", "--workspace", "--no-deps", "--all-features"];

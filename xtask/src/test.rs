@@ -34,7 +34,12 @@ pub fn run(words: &[String]) -> Result<bool> {
         bail!("no part is called `{word}`; there are: {}", parts.join(", "));
     }
     let chosen = parts.iter().filter(|part| words.is_empty() || words.contains(part));
-    Ok(summarise(chosen.map(|part| (part.as_str(), attempt(part))).collect()))
+    let timed = |part: &String| {
+        let start = std::time::Instant::now();
+        let outcome = attempt(part);
+        (format!("{part} ({} s)", start.elapsed().as_secs()), outcome)
+    };
+    Ok(summarise(chosen.map(timed).collect()))
 }
 
 /// Rust first, then one part for each folder with Python tests, then the slow ones.
@@ -90,7 +95,7 @@ fn python(folder: &str) -> Result<Outcome> {
         return Ok(Outcome::NotRun("no python3: install Python 3.11 or newer with its venv module".into()));
     }
     let with_package = ["tests/python", "tests/oracle", "tests/docs"].contains(&folder);
-    let python = if with_package { venv::with_package()? } else { venv::python()? };
+    let python = if with_package { venv::with_package("release")? } else { venv::python()? };
     let mut command = shell::command(&python, &["-m", "pytest", folder]);
     command.env("KHZ", khz()?);
     let (succeeded, text) = shell::tee(&mut command)?;
@@ -107,8 +112,9 @@ fn campaign() -> Result<Outcome> {
 /// The command, built as users have it.
 pub fn khz() -> Result<PathBuf> {
     let build = ["build", "--quiet", "--release", "--package", "kilohertz-cli", "--all-features"];
-    shell::run(&mut shell::cargo(&build))?;
-    Ok(shell::release("khz"))
+    // The Python package is built in the same way, of the same crates: nothing is compiled twice.
+    shell::run(shell::remapped(&mut shell::cargo(&build))?)?;
+    Ok(shell::program("release", "khz"))
 }
 
 fn machine() -> Result<Outcome> {
@@ -127,7 +133,7 @@ fn told_or_broken(succeeded: bool, text: &str) -> Tally {
     tally
 }
 
-fn summarise(outcomes: Vec<(&str, Outcome)>) -> bool {
+fn summarise(outcomes: Vec<(String, Outcome)>) -> bool {
     let mut sum = Tally::default();
     println!("\n── summary ──");
     for (part, outcome) in outcomes {
@@ -162,8 +168,8 @@ mod tests {
 
     #[test]
     fn nothing_run_is_no_success() {
-        assert!(!summarise(vec![("rust", Outcome::Ran(Tally::default()))]));
-        assert!(summarise(vec![("rust", Outcome::Ran(Tally { passed: 1, ..Tally::default() }))]));
+        assert!(!summarise(vec![("rust".into(), Outcome::Ran(Tally::default()))]));
+        assert!(summarise(vec![("rust".into(), Outcome::Ran(Tally { passed: 1, ..Tally::default() }))]));
     }
 
     #[test]

@@ -32,39 +32,29 @@ pub fn python() -> Result<PathBuf> {
     Ok(python)
 }
 
-/// Builds the Python package, with the licences of everything in it; returns the wheel.
+/// Builds the Python package in a profile (`release`, `dist`), with the licences of everything in it; returns the wheel.
 ///
 /// # Errors
 /// As [`python`], or if the package cannot be built.
-pub fn wheel() -> Result<PathBuf> {
+pub fn wheel(profile: &str) -> Result<PathBuf> {
     licences::write()?;
     let python = python()?;
     let wheels = shell::root().join("target/wheels");
     // Wheels of former builds must not be installed instead.
     let _ = std::fs::remove_dir_all(&wheels);
-    let build = ["-m", "maturin", "build", "--quiet", "--release", "--manifest-path", "python/Cargo.toml"];
+    let build =
+        ["-m", "maturin", "build", "--quiet", "--profile", profile, "--manifest-path", "python/Cargo.toml"];
     let mut build = shell::command(&python, &build);
-    shell::run(
-        build.args(["--strip", "--out", "target/wheels"]).env("CARGO_ENCODED_RUSTFLAGS", remapped()?),
-    )?;
+    shell::run(shell::remapped(build.args(["--strip", "--out", "target/wheels"]))?)?;
     shell::entries("target/wheels").pop().context("maturin made no wheel")
-}
-
-/// What keeps the paths of this machine out of what is passed on: the workspace, and what cargo and rustup keep at home.
-fn remapped() -> Result<String> {
-    let home = std::env::var("HOME").context("HOME is not set")?;
-    let pairs = [(home.as_str(), "home"), (&shell::root().display().to_string(), "kilohertz")]
-        .map(|(from, to)| format!("--remap-path-prefix={from}=/{to}"));
-    // As cargo takes them: a path may have spaces.
-    Ok(pairs.join("\x1f"))
 }
 
 /// Builds the Python package and installs it into the environment; returns the environment's Python.
 ///
 /// # Errors
 /// As [`wheel`], or if it cannot be installed.
-pub fn with_package() -> Result<PathBuf> {
-    let (python, wheel) = (python()?, wheel()?);
+pub fn with_package(profile: &str) -> Result<PathBuf> {
+    let (python, wheel) = (python()?, wheel(profile)?);
     let install = ["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"];
     shell::run(shell::command(&python, &install).arg(wheel))?;
     Ok(python)
