@@ -40,14 +40,17 @@ RANDOMISED = {
 class Controller:
     """A policy as a controller of the loop: it decides as often as in its environment, from the same observations."""
 
-    def __init__(self, mapped: Mapped, pose: npt.NDArray[np.float64], policy: Policy, every: int, rise: float) -> None:
-        self._mapped, self._pose, self._policy, self._every, self._rise = mapped, pose, policy, every, rise
-        self._tick, self._rise_ticks = 0, 0
+    def __init__(
+        self, mapped: Mapped, pose: npt.NDArray[np.float64], policy: Policy, decision_hz: float, rise: float
+    ) -> None:
+        self._mapped, self._pose, self._policy, self._decision_hz, self._rise = mapped, pose, policy, decision_hz, rise
+        self._every, self._tick, self._rise_ticks = 1, 0, 0
         self._found = pose
         self._action = np.zeros(len(pose), dtype=np.float32)
 
     def start(self, state: State) -> None:
-        """Begins anew where the joints are."""
+        """Begins anew where the joints are. Raises ValueError if the loop cannot decide as often as the environment did."""
+        self._every = _ticks(1 / state.dt, self._decision_hz)
         self._tick, self._rise_ticks = 0, round(self._rise / state.dt)
         self._found = state.position.copy()
         self._action[:] = 0
@@ -112,7 +115,7 @@ class Env(gymnasium.Env[Array, Array]):
 
         `reward` makes a number of `info`. `pose` is what action 0 stands for, rad; without it, where the joints are at the start.
         `keyframe` replaces the one in which the model of the robot file starts. `action_scale`: rad, one for all or one per
-        servo. `min_height`: m; without it, half the height at the start. `randomise` maps keys (`turnaround`, `loss`, `latency`,
+        servo. `max_tilt`: rad, up to π, which is never reached. `min_height`: m; without it, half the height at the start. `randomise` maps keys (`turnaround`, `loss`, `latency`,
         `payload`, `friction`, `motor_constant`: see `RANDOMISED`) to a value or a range, from which each `reset` draws evenly.
 
         Raises ValueError for what does not fit the robot, StartError if it cannot be emulated."""
@@ -122,6 +125,12 @@ class Env(gymnasium.Env[Array, Array]):
         self._ranges = _ranges(self.robot, randomise or {})
         self.ticks = _ticks(self.robot.rate_hz, decision_hz)
         """Ticks between two decisions."""
+        if not 0 < max_tilt <= math.pi:
+            raise ValueError(f"max_tilt is {max_tilt:g}; it is an angle from 0 to π, rad")
+        if min_height is not None and not math.isfinite(min_height):
+            raise ValueError(f"min_height is {min_height:g}; it is a height in m")
+        if episode is not None and not 0 < episode < math.inf:
+            raise ValueError(f"episode is {episode:g}; it is a time in seconds, or None for no end")
         self.max_tilt, self.min_height = max_tilt, min_height
         self._cos_tilt = math.cos(max_tilt)
         self._lowest = -math.inf
@@ -175,8 +184,11 @@ class Env(gymnasium.Env[Array, Array]):
 
     def controller(self, policy: Policy, *, rise: float = 2.0) -> Controller:
         """A policy, a function from observation to action, as a controller for `Robot.run`, at the same rate and from the same
-        observations. The robot first glides to the pose, within `rise` seconds."""
-        return Controller(self._mapped, self.pose, policy, self.ticks, rise)
+        observations. The robot first glides to the pose, within `rise` seconds. Its loop may have another rate than the
+        environment's, of which the decisions are a whole number of ticks apart."""
+        if not 0 <= rise < math.inf:
+            raise ValueError(f"rise is {rise:g}; it is a time in seconds")
+        return Controller(self._mapped, self.pose, policy, self.robot.rate_hz / self.ticks, rise)
 
     @property
     def state(self) -> State:
@@ -236,9 +248,11 @@ def _mapped(
 ) -> tuple[npt.NDArray[np.float64], Mapped]:
     """The pose within the limits, and what actions mean around it."""
     low, high = _limits(robot)
-    pose: npt.NDArray[np.float64] = np.clip(np.broadcast_to(np.asarray(wanted, dtype=float), low.shape), low, high)
+    pose = np.clip(_each(robot, "pose", wanted), low, high)
     if scale is not None:
-        below = above = np.broadcast_to(np.asarray(scale, dtype=float), low.shape)
+        below = above = _each(robot, "action_scale", scale)
+        if (below <= 0).any():
+            raise ValueError("action_scale: an angle greater than 0, rad")
     else:
         for name, least, most in zip(robot.servos, low, high, strict=True):
             if math.isinf(least) or math.isinf(most):
@@ -249,6 +263,16 @@ def _mapped(
         pose.tolist(), below.tolist(), above.tolist(), low.tolist(), high.tolist(), robot._native.has_imu
     )
     return pose, numbers
+
+
+def _each(robot: Robot, what: str, given: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """One number for each servo, rad."""
+    numbers = np.asarray(given, dtype=float)
+    if numbers.shape not in ((), (len(robot.servos),)):
+        raise ValueError(f"{what} has the shape {numbers.shape}; it is one number, or one for each of the {len(robot.servos)} servos")
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{what} is {numbers}; it is angles in rad")
+    return np.broadcast_to(numbers, (len(robot.servos),))
 
 
 def _ticks(rate_hz: float, decision_hz: float) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -32,8 +33,10 @@ def replay(
     >>> outcome["same"], outcome["joints"][0]["first"]                         # doctest: +SKIP
     (False, {'tick': 812, 'time_s': 0.812, 'what': 'position', 'recorded': 0.25, 'replayed': 0.3})
 
-    Raises what the controller raised, LogError if the log has no run, ConfigError if the robot file is wrong.
+    Raises what the controller raised, ValueError for a tolerance that is none, LogError if the log has no run, ConfigError if the robot file is wrong.
     """
+    if not 0 <= tolerance < math.inf:
+        raise ValueError(f"tolerance is {tolerance:g}; it is a number from 0 up")
     if isinstance(controller, Mapping):
         controller = dict(controller)
     path = None if robot is None else os.fspath(robot)

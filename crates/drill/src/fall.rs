@@ -93,7 +93,7 @@ pub enum DrillError {
     /// Nobody would know how it comes down.
     #[error(
         "the body does not tell when its trunk touches the ground: a MuJoCo model needs a free joint and a touch sensor \
-         on its trunk, by the name in `body.trunk_touch`"
+         on its trunk, by the name in `body.trunk_touch`, and MuJoCo 3.5 or newer to read it"
     )]
     NoTouch,
     /// What it did is no physics any more.

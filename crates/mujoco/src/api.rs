@@ -149,6 +149,9 @@ impl Api {
 
     fn open_once() -> Result<Self, MujocoError> {
         let path = find::library().map_err(MujocoError::Named)?;
+        if find::is_cut_off(&path) {
+            return Err(MujocoError::Unfit { path, what: "the file is cut off".to_owned() });
+        }
         // SAFETY: what libmujoco does when it is loaded is nothing but setting up its tables.
         let library =
             unsafe { Library::new(&path) }.map_err(|error| MujocoError::Missing(error.to_string()))?;
@@ -432,6 +435,11 @@ impl Loaded {
             );
         }
         out[0]
+    }
+
+    /// Whether [`Loaded::scalar`] reads anything.
+    pub fn reads_sensors(&self) -> bool {
+        self.api.functions.mj_readSensor.is_some()
     }
 
     /// A sensor of one number, as of the last [`Loaded::forward`]. `None` before 3.5.0.

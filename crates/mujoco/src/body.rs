@@ -82,6 +82,11 @@ impl Mujoco {
             plan.joints.iter().map(|name| place(&layout, name)).collect();
         let joints = places.map_err(wrong)?;
         let free = joints.first().and_then(|joint| layout.trunk_of(joint.velocity)).cloned();
+        if free.is_none() && plan.payload_kg != 0.0 {
+            return Err(wrong(
+                "it has no trunk, a body with a free joint, that could carry `body.payload`".to_owned(),
+            ));
+        }
         // Without a trunk nothing moves the IMU.
         let imu = plan.imu.as_deref().filter(|_| free.is_some());
         let imu = imu.map(|name| imu_site(&model, name)).transpose().map_err(wrong)?;
@@ -94,7 +99,7 @@ impl Mujoco {
             free,
             imu,
             joints,
-            trunk_touch: model.find(Object::Sensor, &plan.trunk_touch),
+            trunk_touch: model.find(Object::Sensor, &plan.trunk_touch).filter(|_| model.reads_sensors()),
             position: size(Part::Position),
             velocity: size(Part::Velocity),
             applied: size(Part::Applied),

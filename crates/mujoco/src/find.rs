@@ -2,6 +2,8 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -12,7 +14,7 @@ pub const VARIABLE: &str = "KHZ_MUJOCO";
 const ASK_PYTHON: &str = "import importlib.util as u; s = u.find_spec('mujoco'); \
      print(s.submodule_search_locations[0] if s else '')";
 
-/// Where to look, the first that is there wins. `Err`: the variable names nothing.
+/// Where to look, the first that is there wins. `Err`: the variable names no file.
 pub fn library() -> Result<PathBuf, PathBuf> {
     if let Some(named) = env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
         let named = PathBuf::from(named);
@@ -23,7 +25,22 @@ pub fn library() -> Result<PathBuf, PathBuf> {
 }
 
 fn exists(path: PathBuf) -> Result<PathBuf, PathBuf> {
-    if path.exists() { Ok(path) } else { Err(path) }
+    if path.is_file() { Ok(path) } else { Err(path) }
+}
+
+/// Whether a file is a part of a library: the loader would map what is not there, and the process end by a signal.
+pub fn is_cut_off(path: &Path) -> bool {
+    let Ok(mut file) = File::open(path) else { return false };
+    let mut head = [0; 64];
+    if file.read_exact(&mut head).is_err() || !head.starts_with(b"\x7fELF\x02\x01") {
+        return false;
+    }
+    // Of the header of a 64-bit file, little-endian: where the table of sections begins, its entries' size and their number. It
+    // is at the end of the file.
+    let small = |at: usize| u64::from(u16::from_le_bytes([head[at], head[at + 1]]));
+    let start = head[0x28..0x30].iter().rev().fold(0, |sum: u64, &byte| (sum << 8) | u64::from(byte));
+    let end = start.saturating_add(small(0x3a) * small(0x3c));
+    file.metadata().is_ok_and(|file| file.len() < end)
 }
 
 /// The library of the `mujoco` package of the active Python environment, or of `python3`.
@@ -56,6 +73,17 @@ fn within(folder: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_library_that_is_cut_off_is_noticed() {
+        let whole = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("libmujoco.so");
+        for (length, is_part) in [(whole.len(), false), (whole.len() - 1, true), (64, true), (63, false)] {
+            std::fs::write(&path, &whole[..length]).unwrap();
+            assert_eq!(is_cut_off(&path), is_part, "{length} of {} bytes", whole.len());
+        }
+    }
 
     #[test]
     fn a_library_is_found_in_the_folder_of_a_package_and_of_a_release() {

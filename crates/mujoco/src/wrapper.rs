@@ -2,16 +2,19 @@
 //!
 //! These are no state and cannot be set by a function, so the model is loaded once more within another: an `include` and
 //! an `option` behind it. Paths in a model count from the file that is loaded, which is why the wrapper lies in a folder of
-//! links to everything beside the model.
+//! links to everything beside the model, within folders of links to everything beside those (`meshdir="../assets"`).
 
 use crate::api::{Api, Loaded, MujocoError};
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Torsional and rolling friction, as MuJoCo has them by default.
 const TURNING: &str = "0.005 0.0001 0.0001";
+
+/// Folders above the model's that paths in it may lead through.
+const ABOVE: usize = 3;
 
 /// Loads a model whose step divides `longest_s`, and is its own if that is no longer. `friction` replaces that of all its
 /// contacts.
@@ -66,16 +69,34 @@ fn option(step_s: f64, friction: Option<f64>) -> String {
     )
 }
 
-fn wrapped(api: &'static Api, model: &Loaded, path: &Path, option: &str) -> Result<Loaded, Wrong> {
-    let folder = tempfile::Builder::new().prefix("khz-model-").tempdir()?;
-    let path = path.canonicalize()?;
-    let beside = path.parent().unwrap_or(Path::new("/"));
-    for entry in fs::read_dir(beside)?.flatten() {
-        symlink(entry.path(), folder.path().join(entry.file_name()))?;
+/// Makes a folder within `into` that looks like `folder`, as do the folders above it, and returns it.
+fn mirror(folder: &Path, into: &Path, above: usize) -> io::Result<PathBuf> {
+    let here = match (folder.parent(), folder.file_name()) {
+        (Some(parent), Some(name)) if above > 0 => {
+            let here = mirror(parent, into, above - 1)?.join(name);
+            // A link to the folder itself, made with the others beside it; or none where it may not be listed.
+            if here.is_symlink() {
+                fs::remove_file(&here)?;
+            }
+            fs::create_dir(&here)?;
+            here
+        }
+        _ => into.to_owned(),
+    };
+    // A folder on the way may be one that only lets through.
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        symlink(entry.path(), here.join(entry.file_name()))?;
     }
+    Ok(here)
+}
+
+fn wrapped(api: &'static Api, model: &Loaded, path: &Path, option: &str) -> Result<Loaded, Wrong> {
+    let temporary = tempfile::Builder::new().prefix("khz-model-").tempdir()?;
+    let path = path.canonicalize()?;
+    let folder = mirror(path.parent().unwrap_or(Path::new("/")), temporary.path(), ABOVE)?;
     let is_mjcf =
         fs::read_to_string(&path).is_ok_and(|text| text.contains("<mujoco") && !text.contains("<robot"));
-    let included = folder.path().join("khz-included.xml");
+    let included = folder.join("khz-included.xml");
     if is_mjcf {
         symlink(&path, &included)?;
     } else {
@@ -83,7 +104,29 @@ fn wrapped(api: &'static Api, model: &Loaded, path: &Path, option: &str) -> Resu
         model.save(&included).map_err(Wrong::Mujoco)?;
     }
     let text = format!("<mujoco><include file=\"khz-included.xml\"/>{option}</mujoco>\n");
-    let wrapper = folder.path().join("khz-wrapper.xml");
+    let wrapper = folder.join("khz-wrapper.xml");
     fs::write(&wrapper, text)?;
     Loaded::load(api, &wrapper).map_err(Wrong::Mujoco)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_beside_the_folders_above_is_found() {
+        let robot = tempfile::tempdir().unwrap();
+        let model = robot.path().join("description/models");
+        fs::create_dir_all(&model).unwrap();
+        fs::create_dir(robot.path().join("assets")).unwrap();
+        fs::write(robot.path().join("assets/leg.stl"), "leg").unwrap();
+        fs::write(model.join("leg.xml"), "model").unwrap();
+        let into = tempfile::tempdir().unwrap();
+        let here = mirror(&model, into.path(), ABOVE).unwrap();
+        assert_eq!(fs::read_to_string(here.join("leg.xml")).unwrap(), "model");
+        assert_eq!(fs::read_to_string(here.join("../../assets/leg.stl")).unwrap(), "leg");
+        // The wrapper is written beside the copy's links, not beside the model.
+        fs::write(here.join("new.xml"), "").unwrap();
+        assert!(!model.join("new.xml").exists());
+    }
 }

@@ -56,6 +56,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         show(&if args.json { json(serde_json::to_string(&replay)?) } else { body_text(&replay) })?;
         return Ok(ExitCode::SUCCESS);
     }
+    let is_of_file = args.controller.is_none();
     let replay =
         replay::controller(&source, args.controller, args.tolerance).map_err(|error| anyhow!(error))?;
     left_out(replay.incomplete, replay.is_cut_off);
@@ -63,6 +64,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
         note(
             "the log begins when the controller was running: it was started at the first tick, and may differ for that",
         );
+    }
+    if is_of_file && !replay.same {
+        note(format_args!(
+            "`{}` is what the robot file names; if a controller of your own ran, in Python or Rust, compare it by \
+             `kilohertz.replay(log, controller)` or `khz_measure::replay::with_controller`",
+            replay.controller
+        ));
     }
     show(&if args.json { json(serde_json::to_string(&replay)?) } else { controller_text(&replay) })?;
     Ok(ExitCode::from(u8::from(!replay.same)))

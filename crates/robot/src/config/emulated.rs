@@ -92,10 +92,9 @@ impl RobotConfig {
 
     /// What MuJoCo simulates of the robot.
     pub fn mujoco_plan(&self, body: &MujocoConfig) -> Plan {
-        let joint = |servo: &ServoConfig| servo.model_joint.as_ref().unwrap_or(&servo.name).clone();
         Plan {
             model: PathBuf::from(&body.model),
-            joints: self.servos.iter().map(joint).collect(),
+            joints: self.servos.iter().map(|servo| servo.joint_in_model().to_owned()).collect(),
             keyframe: body.keyframe.clone(),
             imu: self.imu.as_ref().map(|_| body.imu_site.clone()),
             trunk_touch: body.trunk_touch.clone(),

@@ -20,6 +20,11 @@ pub struct ServoConfig {
 }
 
 impl ServoConfig {
+    /// What its joint is called in a MuJoCo model.
+    pub fn joint_in_model(&self) -> &str {
+        self.model_joint.as_ref().unwrap_or(&self.name)
+    }
+
     /// Its family, with what the file says of it in that family's words.
     pub fn family(&self) -> Family {
         match self.family {

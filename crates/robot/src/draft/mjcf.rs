@@ -21,7 +21,7 @@ const ARM: f64 = 0.2;
 const LEAST_MASS: f64 = 1e-3;
 const LEAST_INERTIA: f64 = 1e-7;
 
-/// The model; its joints are called as the servos. MuJoCo loads it, and `[body]` with `kind = "mujoco"` takes it.
+/// The model; its joints are called as the servos, or as their `model_joint`. MuJoCo loads it, and `[body]` with `kind = "mujoco"` takes it.
 pub fn mjcf(config: &RobotConfig) -> String {
     match &config.body {
         Some(RobotBody::Quadruped(body)) => quadruped(config, body),
@@ -63,10 +63,10 @@ fn arm(text: &mut String, servo: &ServoConfig, y: f64) {
     // Straight down when the joint is at `gravity_at`.
     let at = if joint.gravity > 0.0 { [length * sin, -length * cos] } else { [0.0; 2] };
     let armature = (joint.inertia - mass * (at[0] * at[0] + at[1] * at[1]) - LEAST_INERTIA).max(0.0);
-    let name = &servo.name;
+    let name = servo.joint_in_model();
     let _ = write!(
         text,
-        "    <body name=\"{name}\" pos=\"0 {y:.1} 1\">\n      <joint name=\"{name}\" axis=\"0 1 0\"{}/>\n      \
+        "    <body name=\"{name}_link\" pos=\"0 {y:.1} 1\">\n      <joint name=\"{name}\" axis=\"0 1 0\"{}/>\n      \
          <inertial pos=\"{} 0 {}\" mass=\"{}\" diaginertia=\"{LEAST_INERTIA} {LEAST_INERTIA} {LEAST_INERTIA}\"/>\n      \
          <geom type=\"capsule\" fromto=\"0 0 0 {} 0 {}\" size=\"0.01\" contype=\"0\" conaffinity=\"0\"/>\n    </body>\n",
         dynamics(joint, armature, servo.limits.position),
@@ -106,12 +106,13 @@ fn quadruped(config: &RobotConfig, body: &BodyConfig) -> String {
          <geom type=\"sphere\" size=\"{TIP}\" mass=\"0\"/>\n    </default>\n  </default>\n\n  <worldbody>\n    \
          <light pos=\"0 0 3\" dir=\"0 0 -1\"/>\n    \
          <geom name=\"ground\" type=\"plane\" size=\"0 0 1\" contype=\"1\" conaffinity=\"0\"/>\n    \
-         <body name=\"trunk\" pos=\"0 0 {}\">\n      <freejoint name=\"trunk\"/>\n      \
+         <body name=\"trunk\" pos=\"0 0 {}\">\n      <freejoint name=\"{}\"/>\n      \
          <inertial pos=\"0 0 0\" mass=\"{}\" diaginertia=\"{} {} {}\"/>\n      \
          <geom name=\"trunk\" type=\"box\" size=\"{} {} {}\"/>\n      <site name=\"imu\" size=\"0.01\"/>\n      \
          <site name=\"trunk\" type=\"box\" size=\"{} {} {}\" rgba=\"0 0 0 0\"/>\n",
         body.friction,
         height_at_start(config, body),
+        free_joint(config),
         round(mass),
         moment(width, height),
         moment(length, height),
@@ -138,33 +139,42 @@ fn leg(text: &mut String, servos: &[ServoConfig], body: &BodyConfig, number: usi
         (if number < 2 { 1.0 } else { -1.0 }, if number.is_multiple_of(2) { 1.0 } else { -1.0 });
     let joint = |servo: &ServoConfig, axis: &str| {
         let dynamics = dynamics(&servo.joint, servo.joint.inertia, servo.limits.position);
-        format!("<joint name=\"{}\" axis=\"{axis}\"{dynamics}/>", servo.name)
+        format!("<joint name=\"{}\" axis=\"{axis}\"{dynamics}/>", servo.joint_in_model())
     };
     let [hip_mass, thigh_mass, shin_mass] = PARTS.map(|part| round(part * LEG * body.mass));
     let _ = write!(
         text,
-        "\n      <body name=\"{}\" pos=\"{} {} 0\">\n        {}\n        \
+        "\n      <body name=\"{}_link\" pos=\"{} {} 0\">\n        {}\n        \
          <geom class=\"link\" type=\"sphere\" size=\"0.04\" mass=\"{hip_mass}\"/>\n        \
-         <body name=\"{}\" pos=\"{} {} 0\">\n          {}\n          \
+         <body name=\"{}_link\" pos=\"{} {} 0\">\n          {}\n          \
          <geom class=\"link\" type=\"capsule\" fromto=\"0 0 0 0 0 {}\" size=\"0.012\" mass=\"{thigh_mass}\"/>\n          \
-         <body name=\"{}\" pos=\"0 0 {}\">\n            {}\n            <geom class=\"tip\"/>\n            \
+         <body name=\"{}_link\" pos=\"0 0 {}\">\n            {}\n            <geom class=\"tip\"/>\n            \
          <geom class=\"link\" type=\"capsule\" fromto=\"0 0 0 0 0 {}\" size=\"0.01\" mass=\"{shin_mass}\"/>\n            \
          <geom class=\"tip\" pos=\"0 0 {}\"/>\n          </body>\n        </body>\n      </body>\n",
-        hip.name,
+        hip.joint_in_model(),
         front * body.hip[0],
         left * body.hip[1],
         joint(hip, "1 0 0"),
-        thigh.name,
+        thigh.joint_in_model(),
         front * body.offset[0],
         left * body.offset[1],
         joint(thigh, "0 -1 0"),
         -body.thigh,
-        knee.name,
+        knee.joint_in_model(),
         -body.thigh,
         joint(knee, "0 -1 0"),
         -body.shin,
         -body.shin,
     );
+}
+
+/// The trunk's free joint, by a name that none of the servos' joints has.
+fn free_joint(config: &RobotConfig) -> String {
+    let mut name = "trunk".to_owned();
+    while config.servos.iter().any(|servo| servo.joint_in_model() == name) {
+        name.push_str("_free");
+    }
+    name
 }
 
 /// Height of the trunk's middle when its lowest point touches the ground, m.
@@ -224,6 +234,26 @@ mod tests {
         // 0.05 m: half of the inertia is the arm's, 1.962 N·m / 9.81 m/s² / 0.05 m = 4 kg.
         assert!(model.contains(r#"mass="4""#) && model.contains(r#"armature="0.0099999""#), "{model}");
         assert!(model.contains(r#"range="-0.5 0.5""#) && model.contains(r#"qpos="0.25 0""#));
+    }
+
+    #[test]
+    fn no_servo_s_name_is_in_the_way_of_the_model_s_own() {
+        let mut config = RobotConfig::quadruped();
+        config.servos[0].settings.name = "trunk".to_owned();
+        config.servos[1].settings.model_joint = Some("thigh".to_owned());
+        let model = mjcf(&config);
+        for one in [
+            r#"<body name="trunk""#,
+            r#"joint name="trunk""#,
+            r#"<freejoint name="trunk_free"/>"#,
+            r#"<joint name="thigh""#,
+        ] {
+            assert_eq!(model.matches(one).count(), 1, "{one}");
+        }
+        let world = "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"world\"\nbus = \"main\"\nid = 1\n";
+        assert!(
+            mjcf(&RobotConfig::parse(world, "world.toml").unwrap()).contains(r#"<body name="world_link""#)
+        );
     }
 
     #[test]
