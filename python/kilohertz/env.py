@@ -178,7 +178,8 @@ class Env(gymnasium.Env[Array, Array]):
         return self._mapped.observe(stepper.state, action), reward, terminated, truncated, info
 
     def inject(self, kind: str, servo: str | None = None, value: float = 1.0) -> None:
-        """Puts a fault into the emulated devices of this episode; see `Connection.inject`."""
+        """Puts a fault into the emulated devices of this episode; see `Connection.inject`. Before the first `step` a `fault` is cleared at
+        once, by the stop that is on its way to the servo."""
         index = 0 if servo is None else self.robot.servos.index(servo)
         self._running().inject(kind, index, value)
 

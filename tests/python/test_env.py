@@ -129,6 +129,35 @@ def test_a_policy_in_the_loop_sees_and_does_the_same() -> None:
     assert len(within) >= 40 and same(outside, within[:40])
 
 
+def test_a_policy_decides_as_often_in_a_loop_of_another_rate() -> None:
+    env = kilohertz.Env(OWN, pose=STAND, decision_hz=50)
+    decisions: list[np.ndarray] = []
+
+    def policy(seen: np.ndarray) -> np.ndarray:
+        decisions.append(seen)
+        return np.zeros(12)
+
+    slower = kilohertz.Robot.parse(OWN.read_text().replace("rate_hz = 1000", "rate_hz = 500"), "slower.toml")
+    assert slower.rate_hz == 500
+    slower.run(env.controller(policy, rise=0.0), duration=1.0, virtual_time=True, record=False)
+    assert 45 <= len(decisions) <= 51
+    uneven = kilohertz.Robot.parse(OWN.read_text().replace("rate_hz = 1000", "rate_hz = 333"), "uneven.toml")
+    with pytest.raises(ValueError, match="whole number of ticks"):
+        uneven.run(env.controller(policy), duration=1.0, virtual_time=True, record=False)
+    with pytest.raises(ValueError, match="rise"):
+        env.controller(policy, rise=np.nan)
+
+
+def test_a_fault_before_the_first_decision_acts() -> None:
+    env = standing()
+    env.reset(seed=1)
+    env.inject("silent", env.robot.servos[0])
+    assert env.step(np.zeros(12))[4]["missed"] >= 19
+    # A fault is cleared by the stop that is on its way, as that of a servo is; later it stays.
+    env.inject("fault", env.robot.servos[1], 33)
+    assert env.step(np.zeros(12))[4]["end"]
+
+
 def test_over_an_ideal_wire_it_moves_as_mujoco_alone() -> None:
     """Without gains nothing but gravity moves the joints: the machine around them must not either."""
     text = MUJOCO.read_text().replace("models/", f"{MUJOCO.parent}/models/")
@@ -199,6 +228,14 @@ def test_what_does_not_fit_is_refused_with_what_would() -> None:
     assert "whole number of ticks" in refused(decision_hz=300)
     assert "keyframe" in refused(robot=OWN, keyframe="stand")
     assert "`stand`" in refused(keyframe="squat")
+    for wrong in (0.0, 4.0, np.nan):
+        assert "max_tilt" in refused(max_tilt=wrong)
+    assert "min_height" in refused(min_height=np.nan)
+    assert "episode" in refused(episode=np.inf)
+    assert "pose" in refused(pose=[np.nan] * 12)
+    assert "12 servos" in refused(pose=[0.0] * 11)
+    for wrong in (0.0, -1.0, np.inf):
+        assert "action_scale" in refused(action_scale=wrong)
     free = kilohertz.Robot.emulated(2)
     assert "action_scale" in refused(robot=free)
     assert "[body]" in refused(robot=free, action_scale=1.0, randomise={"friction": 1.0})

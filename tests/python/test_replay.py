@@ -68,3 +68,9 @@ def test_what_is_no_log_of_a_run_is_refused(tmp_path: pathlib.Path, log: pathlib
     (tmp_path / "wrong.toml").write_text(ROBOT.replace("emulated", "emulate"))
     with pytest.raises(kilohertz.ConfigError, match="emulate"):
         kilohertz.replay(log, Swing(0.002), robot=tmp_path / "wrong.toml")
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -1.0])
+def test_a_tolerance_that_is_none_is_refused(log: pathlib.Path, wrong: float) -> None:
+    with pytest.raises(ValueError, match="tolerance"):
+        kilohertz.replay(log, Swing(0.002), tolerance=wrong)
