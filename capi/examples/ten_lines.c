@@ -1,0 +1,24 @@
+/* A controller in ten lines: an emulated pan-tilt head swings. Ctrl-C brings the robot down gently. */
+#include <kilohertz.h>
+#include <math.h>
+#include <stdio.h>
+
+static const char *swing(const khz_state *state, khz_command *command, void *user) {
+  (void)user;
+  for (size_t i = 0; i < command->servos; i++) command->position[i] = 0.3 * sin(state->time);
+  return NULL;
+}
+
+int main(int argc, char **argv) {
+  khz_robot *robot = khz_robot_load(argc > 1 ? argv[1] : "robots/pan_tilt.toml");
+  khz_robot_set_controller(robot, NULL, swing, NULL);
+  if (argc > 2) khz_robot_set_virtual_time(robot, true); /* ten_lines ROBOT.toml virtual */
+  khz_robot_set_duration(robot, 5.0);
+  khz_run *run = khz_robot_run(robot);
+  khz_status ended = khz_run_wait(run);
+  if (ended != KHZ_OK) fprintf(stderr, "%s\n", khz_last_error());
+  if (ended == KHZ_OK) printf("%s", khz_run_table(run));
+  khz_run_free(run);
+  khz_robot_free(robot);
+  return ended == KHZ_OK ? 0 : 1;
+}
