@@ -291,7 +291,7 @@ public:
 
 private:
   friend class robot;
-  run(khz_run *run, std::shared_ptr<detail::called> controller) : controller_(std::move(controller)), run_(run) {}
+  run(khz_run *c, std::shared_ptr<detail::called> controller) : controller_(std::move(controller)), run_(c) {}
 
   // Outlives the run.
   std::shared_ptr<detail::called> controller_;
@@ -382,10 +382,14 @@ public:
   }
 
   // Starts the robot and returns.
-  kilohertz::run start() const { return {detail::check(khz_robot_start(robot_.get())), controller_}; }
+  kilohertz::run start() const {
+    forget();
+    return {detail::check(khz_robot_start(robot_.get())), controller_};
+  }
 
   // Runs it to its end, which Ctrl-C brings about, too. Throws what the controller threw, or why the run did not end as planned.
   kilohertz::run run() const {
+    forget();
     kilohertz::run done(detail::check(khz_robot_run(robot_.get())), controller_);
     done.wait();
     return done;
@@ -393,6 +397,11 @@ public:
 
 private:
   explicit robot(khz_robot *c) : robot_(detail::check(c)) {}
+
+  // What was thrown in a run before.
+  void forget() const noexcept {
+    if (controller_) controller_->thrown = nullptr;
+  }
 
   parameter_id declare(const std::string &name, khz_kind kind, double value, double min, double max, const std::string &unit,
                        const std::string &text) {
