@@ -104,7 +104,7 @@ struct watcher {
     is_right &= state.fault_text(0, {text, sizeof text}) == 4 && std::string(text) == "no" && state.fault_text(12, {text, 3}) == 0;
     for (double position : state.position()) highest = std::max(highest, std::abs(position));
     for (double &torque : command.torque()) torque = 0.0;
-    if (state.time() > 1.0) command.finish();
+    if (state.time() > 0.7) command.finish();
   }
 };
 
@@ -121,7 +121,7 @@ void a_controller_sees_the_robot() {
   robot.controller(by_reference{watcher}).virtual_time().no_log();
   auto run = robot.start();
   run.wait();
-  EXPECT(watcher.starts == 1 && watcher.ticks > 500 && watcher.is_right && watcher.highest > 0.1);
+  EXPECT(watcher.starts == 1 && watcher.ticks > 200 && watcher.is_right && watcher.highest > 0.1);
   EXPECT(run.is_over() && run.summary().find("\"ended_well\":true") != std::string::npos && !run.table().empty());
   // Once more, and it repeats exactly.
   const auto ticks = watcher.ticks;
@@ -136,7 +136,7 @@ void parameters_change_while_it_runs() {
   const auto on = robot.switch_parameter("on", false);
   const auto from_file = robot.parameter("from_file");
   std::atomic<double> seen{0.0};
-  robot.no_log().controller([&, gain, steps, on, from_file](const state &state, command &) {
+  robot.no_log().virtual_time().controller([&, gain, steps, on, from_file](const state &state, command &) {
     seen = state[gain] + 10.0 * state[steps] + 100.0 * state[on] + 1000.0 * state[from_file];
   });
   auto run = robot.start();
@@ -165,7 +165,7 @@ void records_go_into_the_log(const std::string &path) {
 void servos_by_hand() {
   auto robot = leg();
   kilohertz::desk desk(robot);
-  EXPECT(desk.scan(0, 3).size() == 2 && desk.query(1, 1.0).voltage > 10.0);
+  EXPECT(desk.scan(0, 3, 0.5).size() == 2 && desk.query(1, 1.0).voltage > 10.0);
   const khz_target target = {0.1, 0.0, 0.0, 1.0, 1.0, std::nan("")};
   desk.position(0, target, std::nan(""), 1.0);
   EXPECT(desk.stop(0, 1.0).fault == 0);

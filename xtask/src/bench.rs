@@ -36,6 +36,10 @@ fn bench(name: &str, quick: bool) -> Result<bool> {
         ["build", "--quiet", "--profile", "dist", "--package", "kilohertz-cli", "--package", "khz-bench"];
     shell::run(shell::cargo(&build).args(["--bin", "khz", "--bin", name]))?;
     let mut command = shell::command(shell::program("dist", name), &[]);
+    if name == "cpp" {
+        shell::run(&mut shell::cargo(&["build", "--quiet", "--profile", "dist", "--package", "khz-capi"]))?;
+        command.env("KHZ_LIBRARY", shell::program("dist", ""));
+    }
     if quick {
         command.arg("--quick");
     }
