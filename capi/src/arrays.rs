@@ -3,9 +3,9 @@
 //! The loop's own state is one structure per servo, whose layout C does not know; a copy of some hundred numbers costs less than
 //! C code that calls for each of them.
 
-use crate::door::{is_in_controller, realtime_door};
+use crate::door::{is_in_controller, put_text, realtime_door};
 use khz_robot::plain::{self, POSITION};
-use khz_tlog::Sink;
+use khz_tlog::{Sink, Slice};
 use kilohertz::record::{RecordId, Tap};
 use kilohertz::{ControlError, Parameter, PositionCommand, RobotState, ServoCommand};
 use std::ffi::c_char;
@@ -269,19 +269,6 @@ pub extern "C" fn khz_state_fault_text(
     })
 }
 
-/// Writes a text and its final 0, as far as there is room; never half a character.
-fn put_text(from: &str, text: *mut c_char, size: usize) {
-    if text.is_null() || size == 0 {
-        return;
-    }
-    let room = from.len().min(size - 1);
-    let len = (0..=room).rev().find(|&at| from.is_char_boundary(at)).unwrap_or(0);
-    // SAFETY: the header has the caller give `size` bytes, and `len` is less.
-    unsafe { ptr::copy_nonoverlapping(from.as_ptr().cast(), text, len) };
-    // SAFETY: as above.
-    unsafe { text.wrapping_add(len).write(0) };
-}
-
 #[unsafe(no_mangle)]
 pub extern "C" fn khz_state_record(
     state: Option<&State>,
@@ -290,20 +277,23 @@ pub extern "C" fn khz_state_record(
     count: usize,
 ) -> bool {
     realtime_door(|| {
-        // SAFETY: the header has the caller give `count` values.
-        let values = (!values.is_null()).then(|| unsafe { std::slice::from_raw_parts(values, count) });
-        Ok(ask(state, |library| library.record(record, values?)).flatten().unwrap_or(false))
+        let push = |library: &mut Library| library.record(record, values, count);
+        Ok(ask(state, push).flatten().unwrap_or(false))
     })
 }
 
 impl Library {
     /// Records a sample; `None` if it is none of that record.
-    fn record(&mut self, record: isize, values: &[f64]) -> Option<bool> {
+    fn record(&mut self, record: isize, values: *const f64, count: usize) -> Option<bool> {
         let Recording { tap, records } = self.recording.as_mut()?;
         let (record, fields) = *records.get(usize::try_from(record).ok()?)?;
-        let put =
-            |out: &mut khz_tlog::Slice<'_>| values.iter().for_each(|value| out.put(&value.to_le_bytes()));
-        (fields == values.len()).then(|| tap.push_with(record, self.now_ns, put))
+        if fields != count || values.is_null() {
+            return None;
+        }
+        // SAFETY: the header has the caller give `count` values, and as many as the record has fields are not too many.
+        let values = unsafe { std::slice::from_raw_parts(values, count) };
+        let put = |out: &mut Slice<'_>| values.iter().for_each(|value| out.put(&value.to_le_bytes()));
+        Some(tap.push_with(record, self.now_ns, put))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `khz_desk`: servos by hand, without a loop.
 
-use crate::door::{Problem, Status, door, there};
+use crate::door::{Problem, Status, door, put_text, there};
 use crate::robot::Robot;
 use khz_robot::assemble::AssembleError;
 use kilohertz::PositionCommand;
@@ -43,12 +43,7 @@ impl Reply {
         let known = |value: Option<f64>| value.unwrap_or(f64::NAN);
         let mut fault_text = [0; TEXT];
         let text = answer.fault.map_or("none", |fault| fault.text);
-        // The last byte stays 0.
-        let room = text.len().min(TEXT - 1);
-        let len = (0..=room).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-        for (to, from) in fault_text.iter_mut().zip(&text.as_bytes()[..len]) {
-            *to = *from as c_char;
-        }
+        put_text(text, fault_text.as_mut_ptr(), TEXT);
         Self {
             position: known(answer.position),
             velocity: known(answer.velocity),

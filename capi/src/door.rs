@@ -155,6 +155,19 @@ pub fn c_string(text: impl Into<Vec<u8>>) -> CString {
     CString::new(bytes).unwrap_or_default()
 }
 
+/// Writes a text and its final 0 for C, which gives `size` bytes, as far as there is room; never half a character.
+pub fn put_text(from: &str, text: *mut c_char, size: usize) {
+    if text.is_null() || size == 0 {
+        return;
+    }
+    let room = from.len().min(size - 1);
+    let len = (0..=room).rev().find(|&at| from.is_char_boundary(at)).unwrap_or(0);
+    // SAFETY: the header has the caller give `size` bytes, and `len` is less.
+    unsafe { ptr::copy_nonoverlapping(from.as_ptr().cast(), text, len) };
+    // SAFETY: as above.
+    unsafe { text.wrapping_add(len).write(0) };
+}
+
 /// An object, or whose pointer was NULL.
 ///
 /// # Errors
