@@ -29,7 +29,7 @@ def tried(words: Sequence[object], folder: pathlib.Path, env: dict[str, str] | N
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=280,
     )
 
 

@@ -17,6 +17,7 @@ def program(compile: Compile, name: str, compiler: str, *flags: str) -> pathlib.
     return compile(HERE / name, compiler, "c11" if name.endswith(".c") else "c++17", *flags)
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["plain", "valgrind", "sanitizers"])
 def test_wrong_use_is_refused(kind: str, compile: Compile, tmp_path: pathlib.Path) -> None:
     built = program(compile, "wrong_use.c", "gcc", *(SANITIZED if kind == "sanitizers" else []))
@@ -24,6 +25,7 @@ def test_wrong_use_is_refused(kind: str, compile: Compile, tmp_path: pathlib.Pat
     assert told.stdout == "refused\n" and told.stderr == ""
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["plain", "valgrind", "sanitizers"])
 def test_cpp_sees_and_commands_a_robot(kind: str, compile: Compile, khz: str, tmp_path: pathlib.Path) -> None:
     built = program(compile, "checks.cpp", "g++", *(SANITIZED if kind == "sanitizers" else []))
