@@ -18,6 +18,7 @@ static int failed(const char *what) {
 
 int main(void) {
   khz_robot *robot = khz_robot_parse(ONE, "one.toml");
+  if (robot == NULL) return failed("robot file");
   khz_desk *desk = khz_desk_open(robot);
   if (desk == NULL) return failed("open");
 

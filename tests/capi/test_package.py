@@ -38,7 +38,7 @@ def test_a_robot_file_that_is_not_there_is_an_error(compile: Compile, tmp_path: 
     for source, compiler, standard in [("ten_lines.c", "gcc", "c11"), ("ten_lines.cpp", "g++", "c++17")]:
         program = compile(EXAMPLES / source, compiler, standard)
         told = subprocess.run([program, "nowhere.toml"], cwd=tmp_path, capture_output=True, text=True)
-        assert told.returncode == 1 and told.stdout == ""
+        assert told.returncode == 1 and told.stdout == "" and told.stderr.startswith("nowhere.toml: ")
 
 
 def test_one_servo_by_hand(compile: Compile, tmp_path: pathlib.Path) -> None:
