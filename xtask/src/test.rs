@@ -99,7 +99,7 @@ fn python(folder: &str) -> Result<Outcome> {
     let mut command = shell::command(&python, &["-m", "pytest", folder]);
     command.env("KHZ", khz()?);
     if folder == "tests/capi" {
-        command.env("KHZ_LIBRARY", library("release")?);
+        command.env("KHZ_LIBRARY", library()?);
     }
     let (succeeded, text) = shell::tee(&mut command)?;
     Ok(Outcome::Ran(told_or_broken(succeeded, &text)))
@@ -120,14 +120,14 @@ pub fn khz() -> Result<PathBuf> {
     Ok(shell::program("release", "khz"))
 }
 
-/// The C library, built of the same crates as the command; where it is.
+/// The C library, built together with the command: so both share what they compile. Gives its folder.
 ///
 /// # Errors
 /// If it cannot be built.
-pub fn library(profile: &str) -> Result<PathBuf> {
-    let build = ["build", "--quiet", "--profile", profile, "--package", "khz-capi"];
-    shell::run(shell::remapped(&mut shell::cargo(&build))?)?;
-    Ok(shell::program(profile, ""))
+pub fn library() -> Result<PathBuf> {
+    let build = ["build", "--quiet", "--release", "--package", "kilohertz-cli", "--all-features"];
+    shell::run(shell::remapped(shell::cargo(&build).args(["--package", "khz-capi"]))?)?;
+    Ok(shell::program("release", ""))
 }
 
 fn machine() -> Result<Outcome> {
