@@ -3,6 +3,7 @@
 use crate::error::CommandError;
 use crate::joint::{JointCommand, JointState, index};
 use crate::parameter::Parameters;
+use khz_robot::plain::{self, DAMP, POSITION, STOP, VELOCITY, Wrong};
 use khz_robot::{PositionCommand, RobotState, ServoCommand};
 use numpy::{Element, PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -207,12 +208,6 @@ pub struct Command {
     pub(crate) max_torque: Array<f64>,
 }
 
-/// What a servo is told to do; see `kilohertz.Mode`.
-const STOP: u8 = 0;
-const DAMP: u8 = 1;
-const POSITION: u8 = 2;
-const VELOCITY: u8 = 3;
-
 #[pymethods]
 impl Command {
     /// One joint by its name.
@@ -373,57 +368,17 @@ impl Command {
                 *value = item(py, field, index)?;
             }
             let mode = mode.get(index).copied().unwrap_or(STOP);
-            *command = servo_command(mode, values).map_err(|wrong| self.told(index, wrong))?;
+            let [position, velocity, torque, kp_scale, kd_scale, max_torque] = values;
+            let target = PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque };
+            *command = plain::read(mode, target).map_err(|wrong| self.told(index, wrong))?;
         }
         Ok(())
     }
 
-    fn told(&self, index: usize, Wrong { field, value, want }: Wrong) -> PyErr {
+    fn told(&self, index: usize, wrong: Wrong) -> PyErr {
         let name = self.names.get(index).map_or("?", String::as_str);
-        CommandError::new_err(format!("{name}: {field} is {value}; {want}"))
+        CommandError::new_err(format!("{name}: {wrong}"))
     }
-}
-
-/// A value no servo can follow.
-struct Wrong {
-    field: &'static str,
-    value: f64,
-    want: &'static str,
-}
-
-fn servo_command(mode: u8, values: [f64; 6]) -> Result<ServoCommand, Wrong> {
-    let [mut position, velocity, torque, mut kp_scale, kd_scale, max_torque] = values;
-    match mode {
-        STOP => return Ok(ServoCommand::Stop),
-        DAMP => return Ok(ServoCommand::Damp),
-        POSITION => {}
-        // Without a position the position gain has nothing to act on, and the supervisor insists that it is 0.
-        VELOCITY => (position, kp_scale) = (f64::NAN, 0.0),
-        other => {
-            let want = "it must be one of kilohertz.Mode";
-            return Err(Wrong { field: "mode", value: f64::from(other), want });
-        }
-    }
-    let finite = "it must be a finite number";
-    let scale = "it must be between 0 and 1";
-    let checks = [
-        ("position", position, mode == VELOCITY || position.is_finite(), finite),
-        ("velocity", velocity, velocity.is_finite(), finite),
-        ("torque", torque, torque.is_finite(), finite),
-        ("kp_scale", kp_scale, (0.0..=1.0).contains(&kp_scale), scale),
-        ("kd_scale", kd_scale, (0.0..=1.0).contains(&kd_scale), scale),
-        (
-            "max_torque",
-            max_torque,
-            max_torque.is_nan() || max_torque >= 0.0,
-            "it must not be negative; NaN is the servo's own limit",
-        ),
-    ];
-    if let Some(&(field, value, _, want)) = checks.iter().find(|(_, _, good, _)| !good) {
-        return Err(Wrong { field, value, want });
-    }
-    let command = PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque };
-    Ok(ServoCommand::Position(command))
 }
 
 /// An array only we write to.

@@ -1,7 +1,7 @@
 """Every command and snippet of the documentation is run, page by page, in a folder of its own.
 
 What a block of code is, is said where it opens: `sh` is run, `python` is run, `toml`, `json` are read, and `title="FILE"` writes the
-block to that file first. A `rust` block is part of the example that its title names, which the Rust tests compile and run. A block
+block to that file first. A `rust`, `c`, `cpp` or `cmake` block is part of the example that its title names, which other tests compile and run. A block
 that cannot run says why in the line before, `<!-- not run: REASON -->`; its commands must still be ones that exist. So does one whose
 commands may fail for what they find: `<!-- may fail: REASON -->`; wrong usage (exit code 2) is a failure all the same.
 """
@@ -30,6 +30,8 @@ TITLE = re.compile(r'title="([^"]+)"')
 EMULATED = re.compile(r"<!-- emulated: (\S+) is a terminal with emulated servos 1, 2 and 3 -->")
 SHOWN = {"", "text", "console", "ini", "cpp", "mermaid"}
 """What is read by people: output, files of other programs."""
+COMPILED = {"rust", "c", "cpp", "cmake"}
+"""What is part of an example, if it has a title."""
 
 LEG = """
 [bus.main]
@@ -94,7 +96,7 @@ def test_every_snippet_of_the_page_works(
         # Files first: a page may show a file after the first command that reads it.
         found = [Block(b.language, b.title, b.note, b.text.replace(port, terminal) if port else b.text) for b in blocks(page)]
         for block in found:
-            if block.title and block.language != "rust":
+            if block.title and block.language not in COMPILED:
                 (work / block.title).write_text(block.text)
         for block in found:
             try_block(block, page, work, shell)
@@ -117,6 +119,8 @@ def try_block(block: Block, page: pathlib.Path, work: pathlib.Path, shell: dict[
             json.loads("{" + block.text + "}")
         case "rust":
             assert_compiled(block, page)
+        case language if language in COMPILED and block.title:
+            assert_compiled(block, page)
         case other:
             assert other in SHOWN, f"no rule says how a block of `{other}` is tried"
 
@@ -128,7 +132,7 @@ def strict(block: Block) -> str:
 
 
 def assert_compiled(block: Block, page: pathlib.Path) -> None:
-    """A block of Rust stands in the example its title names, or in a page that rustdoc compiles."""
+    """Such a block stands in the example its title names, or, of Rust, in a page that rustdoc compiles."""
     if block.title is None:
         included = f'include_str!("../../../{page.relative_to(ROOT)}")'
         sources = (ROOT / "crates").glob("*/src/lib.rs")

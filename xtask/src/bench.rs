@@ -34,7 +34,8 @@ fn bench(name: &str, quick: bool) -> Result<bool> {
     }
     let build =
         ["build", "--quiet", "--profile", "dist", "--package", "kilohertz-cli", "--package", "khz-bench"];
-    shell::run(shell::cargo(&build).args(["--bin", "khz", "--bin", name]))?;
+    let library = if name == "cpp" { &["--package", "khz-capi", "--lib"][..] } else { &[] };
+    shell::run(shell::cargo(&build).args(["--bin", "khz", "--bin", name]).args(library))?;
     let mut command = shell::command(shell::program("dist", name), &[]);
     if quick {
         command.arg("--quick");
@@ -50,7 +51,7 @@ fn bench(name: &str, quick: bool) -> Result<bool> {
         }
         Err(error) => println!("bench {name}: no Python environment: {error:#}"),
     }
-    command.env("KHZ", shell::program("dist", "khz"));
+    command.env("KHZ", shell::program("dist", "khz")).env("KHZ_LIBRARY", shell::program("dist", ""));
     println!("bench {name}: steal {} before", steal());
     let sound = shell::succeeds(&mut command)?;
     println!("bench {name}: steal {} after", steal());

@@ -38,6 +38,7 @@ const CRATES: &[(&str, &str, u8)] = &[
     ("kilohertz", "api", 7),
     ("kilohertz-cli", "cli", 8),
     ("kilohertz-python", "python", 8),
+    ("khz-capi", "capi", 8),
     ("khz-suite", "suite", 9),
     ("khz-bench", "bench", 9),
     ("khz-proofs", "proofs", 9),

@@ -98,6 +98,9 @@ fn python(folder: &str) -> Result<Outcome> {
     let python = if with_package { venv::with_package("release")? } else { venv::python()? };
     let mut command = shell::command(&python, &["-m", "pytest", folder]);
     command.env("KHZ", khz()?);
+    if folder == "tests/capi" {
+        command.env("KHZ_LIBRARY", library()?);
+    }
     let (succeeded, text) = shell::tee(&mut command)?;
     Ok(Outcome::Ran(told_or_broken(succeeded, &text)))
 }
@@ -115,6 +118,16 @@ pub fn khz() -> Result<PathBuf> {
     // The Python package is built in the same way, of the same crates: nothing is compiled twice.
     shell::run(shell::remapped(&mut shell::cargo(&build))?)?;
     Ok(shell::program("release", "khz"))
+}
+
+/// The C library, built together with the command: so both share what they compile. Gives its folder.
+///
+/// # Errors
+/// If it cannot be built.
+pub fn library() -> Result<PathBuf> {
+    let build = ["build", "--quiet", "--release", "--package", "kilohertz-cli", "--all-features"];
+    shell::run(shell::remapped(shell::cargo(&build).args(["--package", "khz-capi"]))?)?;
+    Ok(shell::program("release", ""))
 }
 
 fn machine() -> Result<Outcome> {

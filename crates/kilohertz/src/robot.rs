@@ -226,6 +226,11 @@ impl Robot {
         self.configure(|config| config.log.enabled = false)
     }
 
+    /// Brings the run down gently when it is set, as [`Run::stop`] does: for controllers that know when they are done.
+    pub fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.options.stop)
+    }
+
     /// Starts the robot and returns at once. Signals are left to the program: one that ends it at once (Ctrl-C) leaves the
     /// servos to their watchdogs. [`Robot::run`] catches them.
     ///
@@ -256,9 +261,8 @@ impl Robot {
     ///
     /// # Errors
     /// As [`Robot::start`] and [`Run::finish`]. What brought a robot down is none: [`Finished::ended_well`] tells.
-    pub fn run(mut self) -> Result<Finished, Error> {
-        let caught = Caught::catch().map_err(Error::Signals)?.ok_or(Error::Stopped)?;
-        self.options.stop = Arc::clone(&caught.stop);
+    pub fn run(self) -> Result<Finished, Error> {
+        let _caught = Caught::catch(&self.options.stop).map_err(Error::Signals)?.ok_or(Error::Stopped)?;
         // The live line must not stop a robot that runs in the background.
         khz_rt::ignore_tostop().map_err(Error::Signals)?;
         self.warnings().iter().for_each(|warning| live::show(&format!("{warning}\n")));
@@ -316,6 +320,11 @@ impl Run {
     /// Brings the robot down gently; returns at once.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Brings it down gently when it is set, as [`Run::stop`] does: for whoever cannot hold the run.
+    pub fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
     }
 
     /// The controller's parameters, to be looked at and changed while it runs, from any thread.

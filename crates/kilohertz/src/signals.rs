@@ -55,15 +55,14 @@ static PROCESS: Mutex<Option<Process>> = Mutex::new(None);
 
 /// The signals that ask for an end, caught. When it is dropped they end the program again, as they do any other.
 pub struct Caught {
-    /// Set by each of them.
-    pub stop: Arc<AtomicBool>,
     ids: Vec<SigId>,
     is_idle: Arc<AtomicBool>,
 }
 
 impl Caught {
-    /// Catches them; `None` if one has come while they were caught before: whoever stopped one run wants no next one.
-    pub fn catch() -> io::Result<Option<Self>> {
+    /// Has each of them set `stop`; `None` if one has come while they were caught before: whoever stopped one run wants no
+    /// next one.
+    pub fn catch(stop: &Arc<AtomicBool>) -> io::Result<Option<Self>> {
         let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
         if process.is_none() {
             *process = Some(Process::prepare()?);
@@ -72,11 +71,10 @@ impl Caught {
         if was_asked.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let stop = Arc::<AtomicBool>::default();
-        let register = |signal| flag::register(signal, Arc::clone(&stop));
+        let register = |signal| flag::register(signal, Arc::clone(stop));
         let ids = ending_signals().into_iter().map(register).collect::<Result<_, _>>()?;
         is_idle.store(false, Ordering::Relaxed);
-        Ok(Some(Self { stop, ids, is_idle: Arc::clone(is_idle) }))
+        Ok(Some(Self { ids, is_idle: Arc::clone(is_idle) }))
     }
 }
 

@@ -14,6 +14,7 @@ pub mod operator;
 mod pace;
 pub mod parameters;
 pub mod parts;
+pub mod plain;
 pub mod ready;
 pub mod records;
 pub mod replay;

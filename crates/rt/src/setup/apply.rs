@@ -3,7 +3,6 @@
 use super::{Grade, Granted, Policy, Report, Setting, Setup, SetupError};
 use crate::proc::{Root, cpu_list, field};
 use crate::sys::{SchedAttr, keep_heap, scheduler, set_scheduler};
-use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{
     CpuSet, current_timer_slack, sched_getaffinity, sched_setaffinity, set_current_timer_slack,
@@ -173,7 +172,7 @@ fn lock_memory() -> Setting {
              sudo tee -a /etc/security/limits.d/99-kilohertz.conf and log in again",
             bytes / 1024
         )),
-        _ => mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
+        _ => crate::sys::lock_memory()
             .map_err(|error| format!("mlockall: {error}; container: start it with --ulimit memlock=-1")),
     };
     let locked = status();

@@ -43,6 +43,15 @@ pub(crate) fn scheduler(tid: i32) -> io::Result<SchedAttr> {
     if done == 0 { Ok(attr) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Keeps the process's memory in RAM, what it has and what it will have.
+///
+/// Through libc: the address sanitizer replaces `mlockall` there, because its shadow of the address space would fill the RAM.
+pub(crate) fn lock_memory() -> io::Result<()> {
+    // SAFETY: it takes flags only, and no memory of ours changes.
+    let done = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Sets how long a watchdog waits, s (`WDIOC_SETTIMEOUT`, uapi/linux/watchdog.h).
 pub(crate) fn set_watchdog_timeout(watchdog: BorrowedFd<'_>, seconds: u32) -> io::Result<()> {
     /// `_IOWR('W', 6, int)`

@@ -1,0 +1,451 @@
+// Kilohertz for C++17 and later: kilohertz.h with owners, views and exceptions. What each call does is written there.
+//
+//   kilohertz::robot robot = kilohertz::robot::load("robots/pan_tilt.toml");
+//   robot.controller([](const kilohertz::state &state, kilohertz::command &command) {
+//     for (double &position : command.position()) position = 0.3 * std::sin(state.time());
+//   });
+//   std::cout << robot.run().table();
+//
+// A call that fails throws kilohertz::error. An exception that leaves a controller brings the robot down gently and is thrown again
+// by run::wait() and robot::run(). The loop's rules hold for a controller in C++, too: it must not allocate, lock, print or wait.
+#ifndef KILOHERTZ_HPP
+#define KILOHERTZ_HPP
+
+#include "kilohertz.h"
+
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <initializer_list>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#if __has_include(<version>)
+#include <version>
+#endif
+#ifdef __cpp_lib_span
+#include <span>
+#endif
+
+namespace kilohertz {
+
+#ifdef __cpp_lib_span
+template <typename T> using span = std::span<T>;
+#else
+// What is used of std::span, before C++20.
+template <typename T> class span {
+public:
+  constexpr span() noexcept = default;
+  constexpr span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
+  constexpr T *data() const noexcept { return data_; }
+  constexpr std::size_t size() const noexcept { return size_; }
+  constexpr bool empty() const noexcept { return size_ == 0; }
+  constexpr T *begin() const noexcept { return data_; }
+  constexpr T *end() const noexcept { return data_ + size_; }
+  constexpr T &operator[](std::size_t at) const { return data_[at]; }
+  constexpr T &front() const { return data_[0]; }
+  constexpr T &back() const { return data_[size_ - 1]; }
+
+private:
+  T *data_ = nullptr;
+  std::size_t size_ = 0;
+};
+#endif
+
+// What a call reported that failed.
+class error : public std::runtime_error {
+public:
+  error(khz_status status, const std::string &text) : std::runtime_error(text), status_(status) {}
+  khz_status status() const noexcept { return status_; }
+
+private:
+  khz_status status_;
+};
+
+namespace detail {
+
+[[noreturn]] inline void fail() { throw error(khz_last_status(), khz_last_error()); }
+
+inline void check(khz_status status) {
+  if (status != KHZ_OK) fail();
+}
+
+template <typename T> T *check(T *object) {
+  if (object == nullptr) fail();
+  return object;
+}
+
+inline std::size_t check(std::ptrdiff_t index) {
+  if (index < 0) fail();
+  return static_cast<std::size_t>(index);
+}
+
+} // namespace detail
+
+inline std::string version() { return khz_version(); }
+
+// A record of the log that a program writes to: robot::record().
+enum class record_id : std::ptrdiff_t {};
+
+// A parameter of the controller: robot::parameter().
+enum class parameter_id : std::size_t {};
+
+// The robot as of its newest replies: a view, for the time of one call of the controller.
+class state {
+public:
+  explicit state(const khz_state *c) noexcept : c_(c) {}
+
+  const khz_state &c() const noexcept { return *c_; }
+  std::uint64_t tick() const noexcept { return c_->tick; }
+  double time() const noexcept { return c_->time; }
+  double dt() const noexcept { return c_->dt; }
+  double elapsed() const noexcept { return c_->elapsed; }
+  std::size_t servos() const noexcept { return c_->servos; }
+  span<const double> position() const noexcept { return {c_->position, c_->servos}; }
+  span<const double> velocity() const noexcept { return {c_->velocity, c_->servos}; }
+  span<const double> torque() const noexcept { return {c_->torque, c_->servos}; }
+  span<const double> voltage() const noexcept { return {c_->voltage, c_->servos}; }
+  span<const double> temperature() const noexcept { return {c_->temperature, c_->servos}; }
+  span<const double> age() const noexcept { return {c_->age, c_->servos}; }
+  span<const std::uint32_t> fault() const noexcept { return {c_->fault, c_->servos}; }
+  span<const std::uint8_t> doing() const noexcept { return {c_->doing, c_->servos}; }
+  span<const std::uint8_t> fresh() const noexcept { return {c_->fresh, c_->servos}; }
+  const khz_imu *imu() const noexcept { return c_->imu; }
+  const khz_teleop &teleop() const noexcept { return *c_->teleop; }
+
+  // The value of a parameter that is in force.
+  double operator[](parameter_id parameter) const noexcept { return c_->parameters[static_cast<std::size_t>(parameter)]; }
+
+  // Records a sample; false: it was not.
+  bool record(record_id record, std::initializer_list<double> values) const noexcept {
+    return khz_state_record(c_, static_cast<std::ptrdiff_t>(record), values.begin(), values.size());
+  }
+  bool record(record_id record, span<const double> values) const noexcept {
+    return khz_state_record(c_, static_cast<std::ptrdiff_t>(record), values.data(), values.size());
+  }
+
+  // The fault of a servo in the words of its manual, into memory of the caller.
+  std::size_t fault_text(std::size_t servo, span<char> text) const noexcept {
+    return khz_state_fault_text(c_, servo, text.data(), text.size());
+  }
+
+private:
+  const khz_state *c_;
+};
+
+// What each servo is to do next: a view, for the time of one call of the controller.
+class command {
+public:
+  explicit command(khz_command *c) noexcept : c_(c) {}
+
+  khz_command &c() const noexcept { return *c_; }
+  std::size_t servos() const noexcept { return c_->servos; }
+  span<std::uint8_t> mode() const noexcept { return {c_->mode, c_->servos}; }
+  span<double> position() const noexcept { return {c_->position, c_->servos}; }
+  span<double> velocity() const noexcept { return {c_->velocity, c_->servos}; }
+  span<double> torque() const noexcept { return {c_->torque, c_->servos}; }
+  span<double> kp_scale() const noexcept { return {c_->kp_scale, c_->servos}; }
+  span<double> kd_scale() const noexcept { return {c_->kd_scale, c_->servos}; }
+  span<double> max_torque() const noexcept { return {c_->max_torque, c_->servos}; }
+
+  // Ends the run as planned: the robot comes down gently.
+  void finish() const noexcept { c_->finish = true; }
+
+private:
+  khz_command *c_;
+};
+
+namespace detail {
+
+// A controller and what it threw. Its text is kept in memory of its own: the loop's thread need not allocate.
+class called {
+public:
+  virtual ~called() = default;
+  std::exception_ptr thrown;
+
+  static const char *start(const khz_state *c, void *user) noexcept {
+    called *self = static_cast<called *>(user);
+    return self->guarded([&] { self->begin(state(c)); });
+  }
+
+  static const char *update(const khz_state *c, khz_command *c_command, void *user) noexcept {
+    called *self = static_cast<called *>(user);
+    return self->guarded([&] {
+      command next(c_command);
+      self->tick(state(c), next);
+    });
+  }
+
+private:
+  virtual void begin(const state &) {}
+  virtual void tick(const state &, command &) = 0;
+
+  template <typename F> const char *guarded(F work) noexcept {
+    try {
+      work();
+      return nullptr;
+    } catch (const std::exception &exception) {
+      thrown = std::current_exception();
+      return keep(exception.what());
+    } catch (...) {
+      thrown = std::current_exception();
+      return keep("something that is no std::exception");
+    }
+  }
+
+  const char *keep(const char *what) noexcept {
+    static const char start_of_text[] = "the controller threw ";
+    std::memcpy(text_, start_of_text, sizeof start_of_text);
+    std::strncat(text_, what, sizeof text_ - sizeof start_of_text);
+    return text_;
+  }
+
+  char text_[512];
+};
+
+template <typename F, typename = void> struct has_start : std::false_type {};
+template <typename F>
+struct has_start<F, std::void_t<decltype(std::declval<F &>().start(std::declval<const state &>()))>> : std::true_type {};
+
+template <typename F, typename = void> struct has_update : std::false_type {};
+template <typename F>
+struct has_update<
+    F, std::void_t<decltype(std::declval<F &>().update(std::declval<const state &>(), std::declval<command &>()))>>
+    : std::true_type {};
+
+template <typename F> class controller final : public called {
+public:
+  template <typename G> explicit controller(G &&given) : given_(std::forward<G>(given)) {}
+
+private:
+  void begin([[maybe_unused]] const state &seen) override {
+    if constexpr (has_start<F>::value) given_.start(seen);
+  }
+  void tick(const state &seen, command &next) override {
+    if constexpr (has_update<F>::value) {
+      given_.update(seen, next);
+    } else {
+      given_(seen, next);
+    }
+  }
+
+  F given_;
+};
+
+struct free_robot {
+  void operator()(khz_robot *robot) const noexcept { khz_robot_free(robot); }
+};
+struct free_run {
+  void operator()(khz_run *run) const noexcept { khz_run_free(run); }
+};
+struct free_desk {
+  void operator()(khz_desk *desk) const noexcept { khz_desk_free(desk); }
+};
+struct free_text {
+  void operator()(char *text) const noexcept { khz_string_free(text); }
+};
+
+} // namespace detail
+
+// A robot that runs, or has run. Destroyed, it brings the robot down and blocks until that is done.
+class run {
+public:
+  khz_run *c() const noexcept { return run_.get(); }
+
+  // Brings the robot down gently; returns at once. From any thread.
+  void stop() const noexcept { khz_run_stop(run_.get()); }
+  bool is_over() const noexcept { return khz_run_is_over(run_.get()); }
+  void arm() const { detail::check(khz_run_arm(run_.get())); }
+
+  // Blocks until the robot is down. Throws what the controller threw, or why the run did not end as planned.
+  void wait() const {
+    const khz_status status = khz_run_wait(run_.get());
+    if (controller_ && controller_->thrown && status == KHZ_BROUGHT_DOWN) std::rethrow_exception(controller_->thrown);
+    detail::check(status);
+  }
+
+  // Of a run that was waited for.
+  std::string summary() const { return detail::check(khz_run_summary(run_.get())); }
+  std::string table() const { return detail::check(khz_run_table(run_.get())); }
+  std::string end() const { return detail::check(khz_run_end(run_.get())); }
+  void report(const std::string &path) const { detail::check(khz_run_report(run_.get(), path.c_str())); }
+
+  // The parameters as JSON.
+  std::string parameters() const {
+    const std::unique_ptr<char, detail::free_text> text(detail::check(khz_run_parameters(run_.get())));
+    return text.get();
+  }
+  double parameter(const std::string &name) const {
+    double value = 0.0;
+    detail::check(khz_run_get_parameter(run_.get(), name.c_str(), &value));
+    return value;
+  }
+  // Blocks until a tick has taken the change, 2 s at most.
+  void parameter(const std::string &name, double value) const {
+    detail::check(khz_run_set_parameter(run_.get(), name.c_str(), value));
+  }
+
+private:
+  friend class robot;
+  run(khz_run *c, std::shared_ptr<detail::called> controller) : controller_(std::move(controller)), run_(c) {}
+
+  // Outlives the run.
+  std::shared_ptr<detail::called> controller_;
+  std::unique_ptr<khz_run, detail::free_run> run_;
+};
+
+// A robot file, and what a program adds to it.
+class robot {
+public:
+  static robot load(const std::string &path) { return robot(khz_robot_load(path.c_str())); }
+  static robot parse(const std::string &text, const std::string &name = "robot.toml") {
+    return robot(khz_robot_parse(text.c_str(), name.c_str()));
+  }
+  static robot quadruped() { return robot(khz_robot_quadruped()); }
+
+  khz_robot *c() const noexcept { return robot_.get(); }
+  std::string name() const { return khz_robot_name(robot_.get()); }
+  std::string warnings() const { return khz_robot_warnings(robot_.get()); }
+  double rate_hz() const noexcept { return khz_robot_rate_hz(robot_.get()); }
+  bool has_imu() const noexcept { return khz_robot_has_imu(robot_.get()); }
+  std::size_t servos() const noexcept { return khz_robot_servo_count(robot_.get()); }
+  std::string servo_name(std::size_t servo) const { return detail::check(khz_robot_servo_name(robot_.get(), servo)); }
+  std::size_t servo(const std::string &name) const { return detail::check(khz_robot_servo(robot_.get(), name.c_str())); }
+  std::pair<double, double> limits(std::size_t servo) const {
+    std::pair<double, double> limits;
+    detail::check(khz_robot_limits(robot_.get(), servo, &limits.first, &limits.second));
+    return limits;
+  }
+
+  // A function of (const state &, command &), or an object with update(const state &, command &) and, if it likes, start(const
+  // state &). It is copied or moved; a function that is to be looked at later is passed as std::ref. The runs of this robot share it:
+  // run one after another.
+  template <typename F> robot &controller(F &&given) {
+    auto made = std::make_shared<detail::controller<std::decay_t<F>>>(std::forward<F>(given));
+    detail::check(khz_robot_set_controller(robot_.get(), &detail::called::start, &detail::called::update,
+                                           static_cast<detail::called *>(made.get())));
+    controller_ = std::move(made);
+    return *this;
+  }
+
+  robot &duration(double seconds) {
+    detail::check(khz_robot_set_duration(robot_.get(), seconds));
+    return *this;
+  }
+  template <typename Rep, typename Period> robot &duration(std::chrono::duration<Rep, Period> time) {
+    return duration(std::chrono::duration<double>(time).count());
+  }
+  robot &virtual_time(bool on = true) {
+    detail::check(khz_robot_set_virtual_time(robot_.get(), on));
+    return *this;
+  }
+  robot &log(const std::string &path) {
+    detail::check(khz_robot_set_log(robot_.get(), path.c_str()));
+    return *this;
+  }
+  robot &no_log() {
+    detail::check(khz_robot_set_log(robot_.get(), nullptr));
+    return *this;
+  }
+  robot &seed(std::uint64_t seed) {
+    detail::check(khz_robot_set_seed(robot_.get(), seed));
+    return *this;
+  }
+
+  // Declares a parameter.
+  parameter_id parameter(const std::string &name, double value, double min, double max, const std::string &unit = {},
+                         const std::string &text = {}) {
+    return declare(name, KHZ_FLOAT, value, min, max, unit, text);
+  }
+  parameter_id whole_parameter(const std::string &name, std::int64_t value, std::int64_t min, std::int64_t max,
+                               const std::string &unit = {}, const std::string &text = {}) {
+    return declare(name, KHZ_INTEGER, static_cast<double>(value), static_cast<double>(min), static_cast<double>(max), unit, text);
+  }
+  parameter_id switch_parameter(const std::string &name, bool value, const std::string &text = {}) {
+    return declare(name, KHZ_BOOLEAN, value ? 1.0 : 0.0, 0.0, 1.0, {}, text);
+  }
+  // One that was declared, here or in the robot file.
+  parameter_id parameter(const std::string &name) const {
+    return static_cast<parameter_id>(detail::check(khz_robot_parameter(robot_.get(), name.c_str())));
+  }
+
+  // Declares a record of the log: names and units of its fields.
+  record_id record(const std::string &name, const std::vector<std::pair<std::string, std::string>> &fields) {
+    std::vector<khz_field> c_fields;
+    for (const auto &[field, unit] : fields) c_fields.push_back({field.c_str(), unit.empty() ? nullptr : unit.c_str()});
+    return static_cast<record_id>(
+        detail::check(khz_robot_add_record(robot_.get(), name.c_str(), c_fields.data(), c_fields.size())));
+  }
+
+  // Starts the robot and returns.
+  kilohertz::run start() const {
+    forget();
+    return {detail::check(khz_robot_start(robot_.get())), controller_};
+  }
+
+  // Runs it to its end, which Ctrl-C brings about, too. Throws what the controller threw, or why the run did not end as planned.
+  kilohertz::run run() const {
+    forget();
+    kilohertz::run done(detail::check(khz_robot_run(robot_.get())), controller_);
+    done.wait();
+    return done;
+  }
+
+private:
+  explicit robot(khz_robot *c) : robot_(detail::check(c)) {}
+
+  // What was thrown in a run before.
+  void forget() const noexcept {
+    if (controller_) controller_->thrown = nullptr;
+  }
+
+  parameter_id declare(const std::string &name, khz_kind kind, double value, double min, double max, const std::string &unit,
+                       const std::string &text) {
+    return static_cast<parameter_id>(detail::check(khz_robot_add_parameter(robot_.get(), name.c_str(), kind, value, min, max,
+                                                                           unit.c_str(), text.c_str())));
+  }
+
+  std::shared_ptr<detail::called> controller_;
+  std::unique_ptr<khz_robot, detail::free_robot> robot_;
+};
+
+// Servos by hand, without a loop and without a supervisor.
+class desk {
+public:
+  explicit desk(const robot &robot) : desk_(detail::check(khz_desk_open(robot.c()))) {}
+
+  khz_desk *c() const noexcept { return desk_.get(); }
+  // The ids up to `last` that answer on a bus.
+  std::vector<std::uint8_t> scan(std::size_t bus, std::uint8_t last, double timeout = 0.05) {
+    std::vector<std::uint8_t> ids(256);
+    const std::size_t found = detail::check(khz_desk_scan(desk_.get(), bus, last, timeout, ids.data(), ids.size()));
+    ids.resize(found < ids.size() ? found : ids.size());
+    return ids;
+  }
+  khz_reply query(std::size_t servo, double timeout = 0.02) {
+    khz_reply reply;
+    detail::check(khz_desk_query(desk_.get(), servo, timeout, &reply));
+    return reply;
+  }
+  khz_reply stop(std::size_t servo, double timeout = 0.02) {
+    khz_reply reply;
+    detail::check(khz_desk_stop(desk_.get(), servo, timeout, &reply));
+    return reply;
+  }
+  khz_reply position(std::size_t servo, const khz_target &target, double watchdog, double timeout = 0.02) {
+    khz_reply reply;
+    detail::check(khz_desk_position(desk_.get(), servo, &target, watchdog, timeout, &reply));
+    return reply;
+  }
+
+private:
+  std::unique_ptr<khz_desk, detail::free_desk> desk_;
+};
+
+} // namespace kilohertz
+
+#endif

@@ -1,0 +1,160 @@
+//! A C function in the tick.
+
+use crate::arrays::{Arrays, Command, Recording, State};
+use crate::door::in_controller;
+use kilohertz::{ControlError, Controller, Parameter, RobotInfo, RobotState, ServoCommand};
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// `khz_start`.
+pub type Start = extern "C" fn(*const State, *mut c_void) -> *const c_char;
+/// `khz_update`.
+pub type Update = extern "C" fn(*const State, *mut Command, *mut c_void) -> *const c_char;
+
+/// The functions of a program, and what they are called with.
+#[derive(Clone, Copy)]
+pub struct Functions {
+    pub start: Option<Start>,
+    pub update: Update,
+    pub user: *mut c_void,
+}
+
+// SAFETY: the header has the caller give what may be used on the controller's thread; we only pass it on.
+unsafe impl Send for Functions {}
+
+/// Calls them.
+pub struct CController {
+    functions: Functions,
+    declared: Vec<Parameter>,
+    recording: Option<Recording>,
+    /// Ends the run as planned.
+    stop: Arc<AtomicBool>,
+    arrays: Arrays,
+}
+
+impl CController {
+    /// A controller that declares these parameters and records this.
+    pub fn new(
+        functions: Functions,
+        declared: Vec<Parameter>,
+        recording: Option<Recording>,
+        stop: Arc<AtomicBool>,
+    ) -> Self {
+        let arrays = Arrays::new(Vec::new(), false, Vec::new(), None);
+        Self { functions, declared, recording, stop, arrays }
+    }
+}
+
+impl Controller for CController {
+    fn prepare(&mut self, robot: &RobotInfo) -> Result<(), ControlError> {
+        let names = robot.joints.iter().map(|joint| joint.name.clone()).collect();
+        let parameters = [self.declared.clone(), robot.parameters.clone()].concat();
+        self.arrays = Arrays::new(names, robot.has_imu, parameters, self.recording.take());
+        Ok(())
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        self.declared.clone()
+    }
+
+    fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
+        self.arrays.hold(state);
+        let Functions { start: Some(start), user, .. } = self.functions else { return Ok(()) };
+        self.arrays.look(state);
+        let (seen, _) = self.arrays.for_c(state);
+        told(in_controller(|| start(&seen, user)))
+    }
+
+    fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+        self.arrays.look(state);
+        let (seen, mut command) = self.arrays.for_c(state);
+        let Functions { update, user, .. } = self.functions;
+        told(in_controller(|| update(&seen, &mut command, user)))?;
+        if command.finish {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        self.arrays.read(commands)
+    }
+}
+
+/// What the function returned: NULL, or why it gave up.
+fn told(text: *const c_char) -> Result<(), ControlError> {
+    if text.is_null() {
+        return Ok(());
+    }
+    // SAFETY: the header has the controller return a text that ends by 0 and stays as it is until its next call.
+    let text = unsafe { CStr::from_ptr(text) };
+    Err(ControlError(text.to_string_lossy().into_owned().into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_robot::{RobotConfig, assemble};
+    use khz_rt::alloc_trap::forbid;
+    use kilohertz::PositionCommand;
+    use kilohertz::record::Plan;
+
+    /// Writes every target, asks for a fault and records.
+    extern "C" fn busy(state: *const State, command: *mut Command, user: *mut c_void) -> *const c_char {
+        let mut text = [0 as c_char; 16];
+        // SAFETY: the door gives a state that lives during the call.
+        let seen = unsafe { state.as_ref() };
+        let length = crate::arrays::khz_state_fault_text(seen, 0, text.as_mut_ptr(), text.len());
+        let is_recorded = crate::arrays::khz_state_record(seen, 0, [1.0, 2.0].as_ptr(), 2);
+        // SAFETY: the test gives a place for two numbers.
+        unsafe { user.cast::<[usize; 2]>().write([length, usize::from(is_recorded)]) };
+        // SAFETY: the door gives a command that lives during the call.
+        let command = unsafe { &mut *command };
+        // SAFETY: it has a position for each of twelve servos.
+        unsafe { command.position.wrapping_add(11).write(0.25) };
+        std::ptr::null()
+    }
+
+    extern "C" fn gives_up(_: *const State, _: *mut Command, _: *mut c_void) -> *const c_char {
+        c"no more".as_ptr()
+    }
+
+    fn controller(update: Update, user: *mut c_void) -> (CController, RobotState) {
+        let robot = RobotConfig::quadruped();
+        let mut plan = Plan::default();
+        let fields = khz_tlog::Type::object(["a", "b"].map(|name| (name, khz_tlog::Type::Float64)));
+        let records = vec![(plan.record("mine", &fields).unwrap(), 2)];
+        let recording = Some(Recording { tap: plan.tap(1 << 20), records });
+        let functions = Functions { start: None, update, user };
+        let declared = vec![Parameter::float("gain", 0.5, 0.0..=1.0)];
+        let mut controller = CController::new(functions, declared, recording, Arc::default());
+        controller.prepare(&RobotInfo::of(&robot)).unwrap();
+        let mut state = assemble::state(&robot);
+        state.servos.iter_mut().for_each(|servo| servo.position = 0.5);
+        controller.start(&state).unwrap();
+        (controller, state)
+    }
+
+    #[test]
+    fn a_tick_of_ours_allocates_nothing() {
+        let mut seen = [0_usize; 2];
+        let (mut controller, state) = controller(busy, (&raw mut seen).cast());
+        let mut commands = vec![ServoCommand::Stop; 12];
+        // The first call of a thread makes its locals.
+        controller.update(&state, &mut commands).unwrap();
+        let (result, heap) = forbid(|| (0..100).try_for_each(|_| controller.update(&state, &mut commands)));
+        heap.assert_untouched();
+        assert_eq!((result, seen), (Ok(()), [4, 1]));
+        let ServoCommand::Position(PositionCommand { position, kp_scale, .. }) = commands[11] else {
+            panic!("no position")
+        };
+        assert_eq!((position, kp_scale), (0.25, 1.0));
+        let ServoCommand::Position(first) = commands[0] else { panic!("no position") };
+        assert_eq!((first.position, first.max_torque.is_nan()), (0.5, true));
+    }
+
+    #[test]
+    fn a_controller_that_gives_up_says_why() {
+        let (mut controller, state) = controller(gives_up, std::ptr::null_mut());
+        let mut commands = vec![ServoCommand::Stop; 12];
+        let error = controller.update(&state, &mut commands).unwrap_err();
+        assert_eq!((error.to_string().as_str(), &commands[0]), ("no more", &ServoCommand::Stop));
+    }
+}

@@ -1,0 +1,22 @@
+//! The C library: what `include/kilohertz.h` declares and documents, over [`kilohertz::Robot`].
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `door` | the way in and out: panics caught, errors kept for `khz_last_error`, texts |
+//! | `arrays` | state and command as plain arrays |
+//! | `controller` | a C function in the tick |
+//! | `robot`, `run`, `desk` | the objects of the header |
+//!
+//! Pointers to objects are references and boxes that may be absent, so that a NULL is a value like any other. What C promises
+//! beyond that (the object lives, nobody else uses it meanwhile) is in the header.
+
+mod arrays;
+mod controller;
+mod desk;
+mod door;
+mod robot;
+mod run;
+
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: khz_rt::alloc_trap::CountingAllocator = khz_rt::alloc_trap::CountingAllocator;

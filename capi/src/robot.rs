@@ -1,0 +1,342 @@
+//! `khz_robot`: a robot file, and what a program adds to it.
+
+use crate::arrays::Recording;
+use crate::controller::{CController, Functions, Start, Update};
+use crate::door::{Problem, Status, Text, c_string, door, there};
+use crate::run::Run;
+use khz_robot::config::QUADRUPED;
+use khz_tlog::{Field as LogField, Type};
+use kilohertz::record::Plan;
+use kilohertz::{Parameter, RobotConfig, RobotInfo};
+use std::ffi::{CString, c_char, c_void};
+use std::time::Duration;
+
+/// Memory for the records of a program, between the loop and the recorder.
+const RING_BYTES: usize = 4 << 20;
+
+/// `khz_robot`.
+pub struct Robot {
+    text: String,
+    name: String,
+    config: RobotConfig,
+    /// For C: its name, its warnings, and the names of its servos.
+    called: (CString, CString, Vec<CString>),
+    functions: Option<Functions>,
+    declared: Vec<Declared>,
+    records: Vec<(String, Type, usize)>,
+    duration: Option<Duration>,
+}
+
+/// A parameter that a program declares. Each run has values of its own.
+struct Declared {
+    name: String,
+    kind: Kind,
+    /// Value, least, greatest.
+    numbers: [f64; 3],
+    unit: String,
+    about: String,
+}
+
+/// `khz_kind`, as a number that C may have made up.
+type Kind = i32;
+
+const FLOAT: Kind = 0;
+const INTEGER: Kind = 1;
+const BOOLEAN: Kind = 2;
+
+/// `khz_field`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Field {
+    name: Text<'static>,
+    unit: Text<'static>,
+}
+
+impl Robot {
+    fn parse(text: &str, name: &str) -> Result<Box<Self>, Problem> {
+        let config = RobotConfig::parse(text, name).map_err(kilohertz::Error::from)?;
+        let servos = config.servos.iter().map(|servo| c_string(servo.name.as_str())).collect();
+        let called = (c_string(config.name.as_str()), c_string(config.warnings.join("\n")), servos);
+        Ok(Box::new(Self {
+            text: text.to_owned(),
+            name: name.to_owned(),
+            config,
+            called,
+            functions: None,
+            declared: Vec::new(),
+            records: Vec::new(),
+            duration: None,
+        }))
+    }
+
+    /// What the robot file says, with what the program changed.
+    pub fn config(&self) -> &RobotConfig {
+        &self.config
+    }
+
+    /// The robot as the front door has it: ready to start.
+    fn ready(&self) -> Result<kilohertz::Robot, Problem> {
+        let config = &self.config;
+        let mut robot = kilohertz::Robot::parse(&self.text, &self.name)?.configure(|own| {
+            own.log.clone_from(&config.log);
+            own.timing.clock = config.timing.clock;
+            own.emulation.seed = config.emulation.seed;
+        });
+        if let Some(duration) = self.duration {
+            robot = robot.duration(duration);
+        }
+        let Some(functions) = self.functions else { return Ok(robot) };
+        let mut plan = Plan::default();
+        let declare = |(name, ty, fields): &(String, Type, usize)| Ok((plan.record(name, ty)?, *fields));
+        let records: Result<Vec<_>, kilohertz::record::RecorderError> =
+            self.records.iter().map(declare).collect();
+        let records = records.map_err(|error| Problem::invalid(error.to_string()))?;
+        let is_recording = config.log.enabled && !records.is_empty();
+        let recording = is_recording.then(|| Recording { tap: plan.tap(RING_BYTES), records });
+        let declared = self.declared.iter().map(Declared::parameter).collect();
+        let controller = CController::new(functions, declared, recording, robot.stop_flag());
+        Ok(robot.plan(plan).controller(controller))
+    }
+
+    fn servo(&self, servo: usize) -> Result<usize, Problem> {
+        let count = self.config.servos.len();
+        let text = || format!("servo {servo} is out of range: the robot has {count}, counted from 0");
+        if servo < count { Ok(servo) } else { Err(Problem::invalid(text())) }
+    }
+}
+
+impl Declared {
+    fn parameter(&self) -> Parameter {
+        let Self { name, kind, numbers: [value, min, max], unit, about } = self;
+        let parameter = match *kind {
+            BOOLEAN => Parameter::boolean(name, *value != 0.0),
+            INTEGER => Parameter::integer(name, *value as i64, *min as i64..=*max as i64),
+            _ => Parameter::float(name, *value, *min..=*max),
+        };
+        parameter.in_unit(unit).about(about)
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_load(path: Text<'_>) -> Option<Box<Robot>> {
+    door(|| {
+        let path = path.get("path")?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| kilohertz::Error::File { path: path.into(), source })?;
+        Robot::parse(&text, path).map(Some)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_parse(text: Text<'_>, name: Text<'_>) -> Option<Box<Robot>> {
+    door(|| Robot::parse(text.get("text")?, name.get("name")?).map(Some))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_quadruped() -> Option<Box<Robot>> {
+    door(|| Robot::parse(QUADRUPED, "quadruped.toml").map(Some))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_free(robot: Option<Box<Robot>>) {
+    // Refused within a controller, it must not be freed on the way out either.
+    let mut robot = std::mem::ManuallyDrop::new(robot);
+    door(|| {
+        drop(robot.take());
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_name(robot: Option<&Robot>) -> *const c_char {
+    door(|| Ok(there(robot, "robot")?.called.0.as_ptr()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_rate_hz(robot: Option<&Robot>) -> f64 {
+    door(|| Ok(there(robot, "robot")?.config.timing.rate_hz))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_has_imu(robot: Option<&Robot>) -> bool {
+    door(|| Ok(there(robot, "robot")?.config.imu.is_some()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_warnings(robot: Option<&Robot>) -> *const c_char {
+    door(|| Ok(there(robot, "robot")?.called.1.as_ptr()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_servo_count(robot: Option<&Robot>) -> usize {
+    door(|| Ok(there(robot, "robot")?.config.servos.len()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_servo_name(robot: Option<&Robot>, servo: usize) -> *const c_char {
+    door(|| {
+        let robot = there(robot, "robot")?;
+        Ok(robot.called.2[robot.servo(servo)?].as_ptr())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_servo(robot: Option<&Robot>, name: Text<'_>) -> isize {
+    door(|| {
+        let (robot, name) = (there(robot, "robot")?, name.get("name")?);
+        let found = RobotInfo::of(&robot.config).joint(name);
+        found.map(|at| at as isize).map_err(|error| Problem::invalid(error.to_string()))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_limits(
+    robot: Option<&Robot>,
+    servo: usize,
+    min: Option<&mut f64>,
+    max: Option<&mut f64>,
+) -> Status {
+    door(|| {
+        let robot = there(robot, "robot")?;
+        let limits = robot.config.servos[robot.servo(servo)?].limits.position;
+        [*there(min, "min")?, *there(max, "max")?] = limits.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
+        Ok(Status::Ok)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_set_controller(
+    robot: Option<&mut Robot>,
+    start: Option<Start>,
+    update: Option<Update>,
+    user: *mut c_void,
+) -> Status {
+    door(|| {
+        let (robot, update) = (there(robot, "robot")?, there(update, "update")?);
+        robot.functions = Some(Functions { start, update, user });
+        Ok(Status::Ok)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_set_duration(robot: Option<&mut Robot>, seconds: f64) -> Status {
+    door(|| {
+        let robot = there(robot, "robot")?;
+        let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero());
+        let text = || Problem::invalid(format!("seconds is {seconds}; it must be a number above 0"));
+        robot.duration = Some(duration.ok_or_else(text)?);
+        Ok(Status::Ok)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_set_virtual_time(robot: Option<&mut Robot>, on: bool) -> Status {
+    door(|| {
+        use kilohertz::config::Clock;
+        there(robot, "robot")?.config.timing.clock = if on { Clock::Virtual } else { Clock::Real };
+        Ok(Status::Ok)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_set_log(robot: Option<&mut Robot>, path: Text<'_>) -> Status {
+    door(|| {
+        let (robot, path) = (there(robot, "robot")?, path.maybe("path")?);
+        robot.config.log.enabled = path.is_some();
+        if let Some(path) = path {
+            robot.config.log.path = path.to_owned();
+        }
+        Ok(Status::Ok)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_set_seed(robot: Option<&mut Robot>, seed: u64) -> Status {
+    door(|| {
+        there(robot, "robot")?.config.emulation.seed = seed;
+        Ok(Status::Ok)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_add_parameter(
+    robot: Option<&mut Robot>,
+    name: Text<'_>,
+    kind: Kind,
+    value: f64,
+    min: f64,
+    max: f64,
+    unit: Text<'_>,
+    about: Text<'_>,
+) -> isize {
+    door(|| {
+        let (robot, name) = (there(robot, "robot")?, name.get("name")?.to_owned());
+        if !(FLOAT..=BOOLEAN).contains(&kind) {
+            return Err(Problem::invalid(format!(
+                "kind is {kind}; it must be KHZ_FLOAT, KHZ_INTEGER or KHZ_BOOLEAN"
+            )));
+        }
+        let whole = |number: &f64| number.fract() == 0.0;
+        if kind == INTEGER && ![value, min, max].iter().all(whole) {
+            return Err(Problem::invalid(format!("{name}: value, min and max must be whole numbers")));
+        }
+        let unit = unit.maybe("unit")?.unwrap_or_default().to_owned();
+        let about = about.maybe("text")?.unwrap_or_default().to_owned();
+        robot.declared.push(Declared { name, kind, numbers: [value, min, max], unit, about });
+        Ok(robot.declared.len() as isize - 1)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_parameter(robot: Option<&Robot>, name: Text<'_>) -> isize {
+    door(|| {
+        let (robot, name) = (there(robot, "robot")?, name.get("name")?);
+        if let Some(at) = robot.declared.iter().position(|declared| declared.name == name) {
+            return Ok(at as isize);
+        }
+        let info = RobotInfo::of(&robot.config);
+        info.parameter(name).map_err(|error| Problem::invalid(error.to_string()))?;
+        let at = info.parameters.iter().position(|parameter| parameter.name == name).unwrap_or_default();
+        Ok((robot.declared.len() + at) as isize)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_add_record(
+    robot: Option<&mut Robot>,
+    name: Text<'_>,
+    fields: *const Field,
+    count: usize,
+) -> isize {
+    door(|| {
+        let (robot, name) = (there(robot, "robot")?, name.get("name")?.to_owned());
+        if fields.is_null() || count == 0 {
+            return Err(Problem::invalid(format!("record {name}: it has no fields")));
+        }
+        // SAFETY: the header has the caller give `count` fields.
+        let fields = unsafe { std::slice::from_raw_parts(fields, count) };
+        let field = |field: &Field| -> Result<LogField, Problem> {
+            let made = LogField::new(field.name.get("the name of a field")?, Type::Float64);
+            Ok(field.unit.maybe("the unit of a field")?.map_or(made.clone(), |unit| made.with_unit(unit)))
+        };
+        let ty = Type::Object(fields.iter().map(field).collect::<Result<_, _>>()?);
+        robot.records.push((name, ty, count));
+        Ok(robot.records.len() as isize - 1)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_start(robot: Option<&Robot>) -> Option<Box<Run>> {
+    door(|| {
+        let robot = there(robot, "robot")?.ready()?;
+        Ok(Some(Box::new(Run::running(robot.start()?))))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_run(robot: Option<&Robot>) -> Option<Box<Run>> {
+    door(|| {
+        let robot = there(robot, "robot")?.ready()?;
+        Ok(Some(Box::new(Run::finished(robot.run()?))))
+    })
+}

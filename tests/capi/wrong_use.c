@@ -1,0 +1,272 @@
+/* Wrong use of the C interface: every call is refused with an error, and the robot still comes down. */
+#include <kilohertz.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPECT(condition)                                                                     \
+  do {                                                                                        \
+    if (!(condition)) {                                                                       \
+      fprintf(stderr, "line %d: %s; last error: %s\n", __LINE__, #condition, khz_last_error()); \
+      exit(1);                                                                                \
+    }                                                                                         \
+  } while (0)
+
+static bool says(const char *text) { return strstr(khz_last_error(), text) != NULL; }
+
+static const char *LEG =
+    "[bus.leg]\nlink = \"emulated\"\n[[servo]]\nname = \"hip\"\nbus = \"leg\"\nid = 1\n[[servo]]\nname = \"knee\"\nbus = \"leg\"\nid = 2\n"
+    "[controller]\nname = \"hold\"\n[parameters.from_file]\nvalue = 0.25\nmin = 0.0\nmax = 1.0\n";
+
+/* In virtual time, so that a slow machine is no fault. */
+static khz_robot *endless(void) {
+  khz_robot *robot = khz_robot_parse(LEG, "leg.toml");
+  EXPECT(robot != NULL);
+  EXPECT(khz_robot_set_log(robot, NULL) == KHZ_OK);
+  EXPECT(khz_robot_set_virtual_time(robot, true) == KHZ_OK);
+  return robot;
+}
+
+static khz_robot *leg(void) {
+  khz_robot *robot = endless();
+  EXPECT(khz_robot_set_duration(robot, 0.5) == KHZ_OK);
+  return robot;
+}
+
+static void null_everywhere(void) {
+  double number;
+  uint8_t id;
+  khz_target target = {0};
+  EXPECT(khz_robot_load(NULL) == NULL && khz_last_status() == KHZ_INVALID && says("path is NULL"));
+  EXPECT(khz_robot_parse(NULL, "x") == NULL && khz_robot_parse("", NULL) == NULL);
+  EXPECT(khz_robot_name(NULL) == NULL && isnan(khz_robot_rate_hz(NULL)) && !khz_robot_has_imu(NULL));
+  EXPECT(khz_robot_warnings(NULL) == NULL && khz_robot_servo_count(NULL) == 0 && khz_robot_servo_name(NULL, 0) == NULL);
+  EXPECT(khz_robot_servo(NULL, "hip") == -1 && khz_robot_limits(NULL, 0, &number, &number) == KHZ_INVALID);
+  EXPECT(khz_robot_set_controller(NULL, NULL, NULL, NULL) == KHZ_INVALID && khz_robot_set_duration(NULL, 1.0) == KHZ_INVALID);
+  EXPECT(khz_robot_set_virtual_time(NULL, true) == KHZ_INVALID && khz_robot_set_log(NULL, NULL) == KHZ_INVALID);
+  EXPECT(khz_robot_set_seed(NULL, 1) == KHZ_INVALID && khz_robot_parameter(NULL, "x") == -1);
+  EXPECT(khz_robot_add_parameter(NULL, "x", KHZ_FLOAT, 0, 0, 1, NULL, NULL) == -1 && khz_robot_add_record(NULL, "x", NULL, 0) == -1);
+  EXPECT(khz_robot_start(NULL) == NULL && khz_robot_run(NULL) == NULL && says("robot is NULL"));
+  EXPECT(khz_run_stop(NULL) == KHZ_INVALID && !khz_run_is_over(NULL) && khz_run_arm(NULL) == KHZ_INVALID);
+  EXPECT(khz_run_wait(NULL) == KHZ_INVALID && khz_run_summary(NULL) == NULL && khz_run_table(NULL) == NULL);
+  EXPECT(khz_run_end(NULL) == NULL && khz_run_report(NULL, "x") == KHZ_INVALID && khz_run_parameters(NULL) == NULL);
+  EXPECT(khz_run_get_parameter(NULL, "x", &number) == KHZ_INVALID && khz_run_set_parameter(NULL, "x", 0.0) == KHZ_INVALID);
+  EXPECT(khz_desk_open(NULL) == NULL && khz_desk_scan(NULL, 0, 1, 0.1, &id, 1) == -1);
+  EXPECT(khz_desk_query(NULL, 0, 0.1, NULL) == KHZ_INVALID && khz_desk_stop(NULL, 0, 0.1, NULL) == KHZ_INVALID);
+  EXPECT(khz_desk_position(NULL, 0, &target, NAN, 0.1, NULL) == KHZ_INVALID);
+  EXPECT(khz_state_fault_text(NULL, 0, NULL, 0) == 0 && !khz_state_record(NULL, 0, NULL, 0));
+  khz_robot_free(NULL);
+  khz_run_free(NULL);
+  khz_desk_free(NULL);
+  khz_string_free(NULL);
+}
+
+static void wrong_files_and_values(void) {
+  EXPECT(khz_robot_load("nowhere.toml") == NULL && khz_last_status() == KHZ_ERROR && says("nowhere.toml"));
+  EXPECT(khz_robot_parse("[bus.a]\nlink = \"no such\"\n", "broken.toml") == NULL && khz_last_status() == KHZ_CONFIG);
+  EXPECT(says("broken.toml"));
+  EXPECT(khz_robot_parse("\xff", "x") == NULL && khz_last_status() == KHZ_INVALID && says("UTF-8"));
+  khz_robot *robot = leg();
+  double min = 0.0;
+  double max = 0.0;
+  EXPECT(khz_robot_servo(robot, "knee") == 1 && khz_robot_servo(robot, "ear") == -1 && says("`hip`, `knee`"));
+  EXPECT(khz_robot_servo_name(robot, 2) == NULL && says("out of range"));
+  EXPECT(khz_robot_limits(robot, 9, &min, &max) == KHZ_INVALID && khz_robot_limits(robot, 0, NULL, &max) == KHZ_INVALID);
+  EXPECT(khz_robot_set_duration(robot, -1.0) == KHZ_INVALID && khz_robot_set_duration(robot, NAN) == KHZ_INVALID);
+  EXPECT(khz_robot_set_duration(robot, 0.0) == KHZ_INVALID && khz_robot_set_duration(robot, INFINITY) == KHZ_INVALID);
+  EXPECT(khz_robot_add_parameter(robot, "x", (khz_kind)3, 0, 0, 1, NULL, NULL) == -1 && says("kind is 3"));
+  EXPECT(khz_robot_add_parameter(robot, "x", KHZ_INTEGER, 0.5, 0, 1, NULL, NULL) == -1 && says("whole"));
+  EXPECT(khz_robot_parameter(robot, "from_file") == 0 && khz_robot_parameter(robot, "x") == -1 && says("[parameters]"));
+  EXPECT(khz_robot_add_record(robot, "empty", NULL, 1) == -1 && says("no fields"));
+  khz_robot_free(robot);
+}
+
+struct within {
+  khz_robot *robot;
+  khz_run *run;
+  int calls;
+  khz_status refused[6];
+};
+
+static const char *calls_what_blocks(const khz_state *state, khz_command *command, void *user) {
+  struct within *within = user;
+  (void)command;
+  double value;
+  if (state->time > 0.4 && within->calls == 0) {
+    within->calls = 1;
+    within->refused[0] = khz_run_wait(NULL);
+    within->refused[1] = khz_robot_set_duration(within->robot, 1.0);
+    within->refused[2] = khz_run_get_parameter(NULL, "x", &value);
+    khz_robot_free(within->robot);
+    within->refused[3] = khz_last_status();
+    within->refused[4] = khz_robot_start(within->robot) == NULL ? khz_last_status() : KHZ_OK;
+    within->refused[5] = khz_state_record(state, 0, NULL, 1) || khz_state_record(state, -1, NULL, 1) ? KHZ_OK : KHZ_IN_CONTROLLER;
+  }
+  return NULL;
+}
+
+static void blocking_within_the_controller(void) {
+  struct within within = {.robot = leg()};
+  EXPECT(khz_robot_set_controller(within.robot, NULL, calls_what_blocks, &within) == KHZ_OK);
+  khz_run *run = khz_robot_start(within.robot);
+  EXPECT(run != NULL && khz_run_wait(run) == KHZ_OK && within.calls == 1);
+  for (size_t i = 0; i < 6; i++) EXPECT(within.refused[i] == KHZ_IN_CONTROLLER);
+  khz_run_free(run);
+  khz_robot_free(within.robot);
+}
+
+static const char *stops_itself(const khz_state *state, khz_command *command, void *user) {
+  khz_run **run = user;
+  (void)command;
+  if (state->tick > 100 && *run != NULL) {
+    khz_run_stop(*run);
+    khz_run_stop(*run);
+    khz_run_free(*run); /* refused */
+  }
+  return NULL;
+}
+
+static void stop_from_the_controller_and_twice(void) {
+  khz_run *known = NULL;
+  khz_robot *robot = endless();
+  EXPECT(khz_robot_set_controller(robot, NULL, stops_itself, (void *)&known) == KHZ_OK);
+  khz_run *run = khz_robot_start(robot);
+  EXPECT(run != NULL && khz_run_summary(run) == NULL && khz_last_status() == KHZ_NOT_NOW);
+  __atomic_store_n(&known, run, __ATOMIC_SEQ_CST);
+  EXPECT(khz_run_wait(run) == KHZ_OK && khz_run_is_over(run));
+  EXPECT(khz_run_stop(run) == KHZ_OK && khz_run_stop(run) == KHZ_OK && khz_run_wait(run) == KHZ_OK);
+  EXPECT(khz_run_arm(run) == KHZ_NOT_NOW && strstr(khz_run_summary(run), "\"ended_well\":true") != NULL);
+  khz_run_free(run);
+  khz_robot_free(robot);
+}
+
+static const char *finishes(const khz_state *state, khz_command *command, void *user) {
+  (void)user;
+  command->finish = state->time > 0.3;
+  return NULL;
+}
+
+static void the_controller_finishes(void) {
+  khz_robot *robot = leg();
+  EXPECT(khz_robot_set_duration(robot, 1e6) == KHZ_OK && khz_robot_set_controller(robot, NULL, finishes, NULL) == KHZ_OK);
+  khz_run *run = khz_robot_start(robot);
+  EXPECT(khz_run_wait(run) == KHZ_OK);
+  khz_run_free(run);
+  khz_robot_free(robot);
+}
+
+static const char *gives_up(const khz_state *state, khz_command *command, void *user) {
+  (void)command;
+  (void)user;
+  return state->time > 0.3 ? "the knee smells burnt" : NULL;
+}
+
+static const char *no_number(const khz_state *state, khz_command *command, void *user) {
+  (void)user;
+  if (state->time > 0.3) command->position[1] = NAN;
+  return NULL;
+}
+
+static const char *unknown_mode(const khz_state *state, khz_command *command, void *user) {
+  (void)user;
+  if (state->time > 0.3) command->mode[0] = 17;
+  return NULL;
+}
+
+static const char *not_this_one(const khz_state *state, void *user) {
+  (void)state;
+  (void)user;
+  return "not from here";
+}
+
+static void faults_have_texts(void) {
+  const struct {
+    khz_start start;
+    khz_update update;
+    const char *text;
+  } faults[] = {{NULL, gives_up, "the knee smells burnt"},
+                {NULL, no_number, "knee: position is NaN; it must be a finite number"},
+                {NULL, unknown_mode, "hip: mode is 17"},
+                {not_this_one, gives_up, "not from here"}};
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+    khz_robot *robot = leg();
+    EXPECT(khz_robot_set_controller(robot, faults[i].start, faults[i].update, NULL) == KHZ_OK);
+    khz_run *run = khz_robot_start(robot);
+    EXPECT(khz_run_wait(run) == KHZ_BROUGHT_DOWN && says(faults[i].text));
+    EXPECT(khz_run_wait(run) == KHZ_BROUGHT_DOWN && strstr(khz_run_end(run), faults[i].text) != NULL);
+    khz_run_free(run);
+    khz_robot_free(robot);
+  }
+}
+
+static void what_cannot_start_says_why(void) {
+  khz_robot *robot = leg();
+  EXPECT(khz_robot_set_controller(robot, NULL, gives_up, NULL) == KHZ_OK);
+  EXPECT(khz_robot_add_parameter(robot, "no good", KHZ_FLOAT, 0.0, 0.0, 1.0, NULL, NULL) == 0);
+  EXPECT(khz_robot_start(robot) == NULL && khz_last_status() == KHZ_START && says("no good"));
+  khz_robot_free(robot);
+  robot = leg();
+  khz_field field = {"x", NULL};
+  EXPECT(khz_robot_set_controller(robot, NULL, gives_up, NULL) == KHZ_OK);
+  EXPECT(khz_robot_add_record(robot, "twice", &field, 1) == 0 && khz_robot_add_record(robot, "twice", &field, 1) == 1);
+  EXPECT(khz_robot_start(robot) == NULL && says("twice"));
+  khz_robot_free(robot);
+}
+
+static void parameters_of_a_run(void) {
+  khz_robot *robot = endless();
+  EXPECT( khz_robot_set_controller(robot, NULL, finishes, NULL) == KHZ_OK);
+  EXPECT(khz_robot_add_parameter(robot, "gain", KHZ_FLOAT, 0.5, 0.0, 1.0, "Nm", "How stiff") == 0);
+  khz_run *run = khz_robot_start(robot);
+  double value = 0.0;
+  EXPECT(khz_run_get_parameter(run, "gain", &value) == KHZ_OK && value == 0.5);
+  EXPECT(khz_run_get_parameter(run, "ear", &value) == KHZ_INVALID && says("gain, from_file"));
+  EXPECT(khz_run_set_parameter(run, "ear", 0.1) == KHZ_INVALID && khz_run_set_parameter(run, "gain", 1.5) == KHZ_INVALID);
+  EXPECT(khz_run_set_parameter(run, "gain", NAN) == KHZ_INVALID && says("gain"));
+  EXPECT(khz_run_wait(run) == KHZ_OK && khz_run_set_parameter(run, "gain", 0.1) == KHZ_INVALID && says("down"));
+  char *all = khz_run_parameters(run);
+  EXPECT(all != NULL && strstr(all, "How stiff") != NULL);
+  khz_string_free(all);
+  khz_run_free(run);
+  khz_robot_free(robot);
+}
+
+static void a_run_that_is_only_freed_comes_down(void) {
+  khz_robot *robot = endless();
+  khz_run *run = khz_robot_start(robot);
+  khz_robot_free(robot);
+  khz_run_free(run);
+}
+
+static void servos_by_hand(void) {
+  khz_robot *robot = leg();
+  khz_desk *desk = khz_desk_open(robot);
+  uint8_t ids[1];
+  khz_reply reply;
+  khz_target target = {.position = (double)INFINITY};
+  EXPECT(khz_desk_scan(desk, 0, 3, 0.5, ids, 1) == 2 && ids[0] == 1 && khz_desk_scan(desk, 0, 3, 0.5, NULL, 0) == 2);
+  EXPECT(khz_desk_scan(desk, 1, 3, 0.5, ids, 1) == -1 && says("bus 1") && khz_desk_scan(desk, 0, 3, NAN, ids, 1) == -1);
+  EXPECT(khz_desk_scan(desk, 0, 3, 0.05, NULL, 1) == -1 && khz_desk_query(desk, 2, 0.1, &reply) == KHZ_INVALID && says("servo 2"));
+  EXPECT(khz_desk_position(desk, 0, NULL, NAN, 1.0, NULL) == KHZ_INVALID);
+  EXPECT(khz_desk_position(desk, 0, &target, NAN, 1.0, NULL) == KHZ_INVALID && says("position is inf"));
+  EXPECT(khz_desk_query(desk, 0, -1.0, NULL) == KHZ_INVALID && khz_desk_query(desk, 0, 1.0, NULL) == KHZ_OK);
+  khz_desk_free(desk);
+  khz_robot_free(robot);
+}
+
+int main(void) {
+  EXPECT(strcmp(khz_last_error(), "") == 0 && khz_last_status() == KHZ_OK);
+  null_everywhere();
+  wrong_files_and_values();
+  blocking_within_the_controller();
+  stop_from_the_controller_and_twice();
+  the_controller_finishes();
+  faults_have_texts();
+  what_cannot_start_says_why();
+  parameters_of_a_run();
+  a_run_that_is_only_freed_comes_down();
+  servos_by_hand();
+  puts("refused");
+  return 0;
+}
