@@ -43,26 +43,44 @@ pub fn read(mode: u8, target: PositionCommand) -> Result<ServoCommand, Wrong> {
             return Err(Wrong { field: "mode", value: f64::from(other), want });
         }
     }
+    let command = PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque };
+    match is_good(&command, mode == VELOCITY) {
+        true => Ok(ServoCommand::Position(command)),
+        false => Err(wrong(&command, mode == VELOCITY)),
+    }
+}
+
+/// Whether a servo can follow all of it. Every tick asks this for every servo: texts are for when it cannot.
+fn is_good(command: &PositionCommand, is_free: bool) -> bool {
+    let PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque } = *command;
+    (is_free || position.is_finite())
+        && velocity.is_finite()
+        && torque.is_finite()
+        && (0.0..=1.0).contains(&kp_scale)
+        && (0.0..=1.0).contains(&kd_scale)
+        && (max_torque.is_nan() || max_torque >= 0.0)
+}
+
+/// The first value of it that no servo can follow.
+#[cold]
+fn wrong(command: &PositionCommand, is_free: bool) -> Wrong {
+    let PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque } = *command;
     let finite = "it must be a finite number";
     let scale = "it must be between 0 and 1";
-    let checks = [
-        ("position", position, mode == VELOCITY || position.is_finite(), finite),
-        ("velocity", velocity, velocity.is_finite(), finite),
-        ("torque", torque, torque.is_finite(), finite),
-        ("kp_scale", kp_scale, (0.0..=1.0).contains(&kp_scale), scale),
-        ("kd_scale", kd_scale, (0.0..=1.0).contains(&kd_scale), scale),
-        (
-            "max_torque",
-            max_torque,
-            max_torque.is_nan() || max_torque >= 0.0,
-            "it must not be negative; NaN is the servo's own limit",
-        ),
-    ];
-    if let Some(&(field, value, _, want)) = checks.iter().find(|(_, _, good, _)| !good) {
-        return Err(Wrong { field, value, want });
-    }
-    let command = PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque };
-    Ok(ServoCommand::Position(command))
+    let (field, value, want) = if !(is_free || position.is_finite()) {
+        ("position", position, finite)
+    } else if !velocity.is_finite() {
+        ("velocity", velocity, finite)
+    } else if !torque.is_finite() {
+        ("torque", torque, finite)
+    } else if !(0.0..=1.0).contains(&kp_scale) {
+        ("kp_scale", kp_scale, scale)
+    } else if !(0.0..=1.0).contains(&kd_scale) {
+        ("kd_scale", kd_scale, scale)
+    } else {
+        ("max_torque", max_torque, "it must not be negative; NaN is the servo's own limit")
+    };
+    Wrong { field, value, want }
 }
 
 #[cfg(test)]
