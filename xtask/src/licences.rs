@@ -1,4 +1,4 @@
-//! The licences of everything that is linked into the Python package, as two files for its wheel.
+//! The licences of everything that is linked into the Python package and the command, as two files for what is passed on.
 //!
 //! The texts are those that the crates carry, C sources below them included, and for Rust's standard library and what it
 //! brings along those of the toolchain. Nothing of this is kept in the repository.
@@ -48,7 +48,7 @@ const PERMITTED: &[&str] = &[
     "Zlib",
 ];
 
-const HEAD: &str = "Kilohertz itself is licensed under MIT OR Apache-2.0. Its compiled part contains the packages below, under
+const HEAD: &str = "Kilohertz itself is licensed under MIT OR Apache-2.0. Its compiled parts contain the packages below, under
 the terms that follow their names, and the Rust standard library, whose terms and those of what it brings along are in
 LICENSE-RUST-LIBRARY.html. Most of it is MIT OR Apache-2.0; its compiler_builtins, with parts of LLVM and musl, is
 MIT AND Apache-2.0 WITH LLVM-exception AND (MIT OR Apache-2.0).
@@ -90,6 +90,21 @@ pub fn write() -> Result<()> {
     }
     std::fs::write(shell::root().join(FILE), page(&names_by_text))
         .with_context(|| format!("cannot write {FILE}"))
+}
+
+/// The files that [`write`] makes.
+pub fn files() -> [PathBuf; 2] {
+    [FILE, LIBRARY].map(|file| shell::root().join(file))
+}
+
+/// The terms of the C library in static programs, as zig has them, which brings that library along.
+///
+/// # Errors
+/// If they are not where zig keeps them.
+pub fn musl(python: &Path) -> Result<String> {
+    let find = "import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).parent / 'lib/libc/musl/COPYRIGHT')";
+    let file = shell::output(&mut shell::command(python, &["-c", find]))?;
+    std::fs::read_to_string(file.trim()).with_context(|| format!("cannot read {}", file.trim()))
 }
 
 /// The toolchain's page about its standard library, with what that brings along but the page does not name.
@@ -165,10 +180,11 @@ fn permitted(licence: &str) -> bool {
     plain.split(" AND ").all(|part| part.split(" OR ").any(|each| PERMITTED.contains(&each.trim())))
 }
 
-/// What is linked into the package on this machine; what only runs while it is compiled is not.
+/// What is linked into the package and the command on this machine; what only runs while it is compiled is not.
 fn linked() -> Result<Vec<Linked>> {
-    let arguments = ["-e", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}|{l}"];
-    let tree = shell::output(shell::cargo(&["tree", "--locked", "-p", "kilohertz-python"]).args(arguments))?;
+    let arguments = ["-e", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}|{l}", "--all-features"];
+    let packages = ["tree", "--locked", "-p", "kilohertz-python", "-p", "kilohertz-cli"];
+    let tree = shell::output(shell::cargo(&packages).args(arguments))?;
     let folders = folders()?;
     let lines: BTreeSet<&str> = tree.lines().map(|line| line.trim_end_matches(" (*)")).collect();
     // Our own are shown with their folder.
