@@ -133,6 +133,23 @@ impl Release {
         }
         Ok(())
     }
+
+    /// Packs a tree as `NAME.tar.gz`, so that its bytes depend on its content alone.
+    fn pack(&self, tree: &Tree, name: &str) -> Result<()> {
+        let folder = tree.0.parent().unwrap_or(&tree.0);
+        let archive = shell::root().join(FOLDER).join(format!("{name}.tar.gz"));
+        let words = [
+            "--sort=name",
+            "--owner=0",
+            "--group=0",
+            "--numeric-owner",
+            "--format=gnu",
+            "--use-compress-program=gzip -9n",
+        ];
+        let mut tar = self.dated(shell::command("tar", &words));
+        tar.arg(format!("--mtime=@{}", self.epoch)).arg("--create").arg("--file").arg(archive).arg(name);
+        shell::run(tar.current_dir(folder))
+    }
 }
 
 /// The static command, and its debug symbols in a file of its own.
@@ -152,7 +169,8 @@ fn sbom(release: &Release) -> Result<()> {
         bail!("no cargo-cyclonedx: type `cargo install cargo-cyclonedx --locked`, or name the other parts");
     }
     let name = format!("khz-{}.cdx", release.version);
-    let words = ["cyclonedx", "--manifest-path", "crates/cli/Cargo.toml", "--format", "json", "--all-features"];
+    let words =
+        ["cyclonedx", "--manifest-path", "crates/cli/Cargo.toml", "--format", "json", "--all-features"];
     let mut command = release.dated(shell::cargo(&words));
     shell::run(command.args(["--target", "x86_64-unknown-linux-musl", "--override-filename", &name]))?;
     // It writes one for every package of the workspace.

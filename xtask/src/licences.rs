@@ -34,6 +34,13 @@ const OWN: &[&str] = &[
 /// The texts to which the standard library's own terms refer, as the toolchain has them.
 const TEXTS: &[&str] = &["Apache-2.0", "LLVM-exception", "MIT", "Unicode-3.0"];
 
+/// Packages that carry no text of their licence: the licence, which the toolchain has, and whose work it is by their manifests.
+const WITHOUT_TEXT: &[(&str, &str, &str)] = &[
+    ("binrw ", "MIT", "jam1garner, Colin Snover, Kitlith, roblabla and other contributors"),
+    ("flatbuffers ", "Apache-2.0", "Robert Winslow, the FlatBuffers maintainers"),
+    ("mcap ", "MIT", "Foxglove"),
+];
+
 /// Licences that ask for no more than their text.
 const PERMITTED: &[&str] = &[
     "0BSD",
@@ -80,7 +87,10 @@ pub fn write() -> Result<()> {
                 package.licence
             );
         }
-        let texts = texts(&package.folder)?;
+        let texts = match texts(&package.folder)? {
+            texts if texts.is_empty() => standard(&package.name)?.into_iter().collect(),
+            texts => texts,
+        };
         if texts.is_empty() {
             bail!("{} carries no licence text in {}", package.name, package.folder.display());
         }
@@ -102,26 +112,40 @@ pub fn files() -> [PathBuf; 2] {
 /// # Errors
 /// If they are not where zig keeps them.
 pub fn musl(python: &Path) -> Result<String> {
-    let find = "import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).parent / 'lib/libc/musl/COPYRIGHT')";
+    let find =
+        "import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).parent / 'lib/libc/musl/COPYRIGHT')";
     let file = shell::output(&mut shell::command(python, &["-c", find]))?;
     std::fs::read_to_string(file.trim()).with_context(|| format!("cannot read {}", file.trim()))
 }
 
 /// The toolchain's page about its standard library, with what that brings along but the page does not name.
 fn library() -> Result<String> {
-    let ask = |what: &str| shell::output(&mut shell::command("rustc", &["--print", what]));
-    let folder = Path::new(ask("sysroot")?.trim()).join("share/doc/rust");
-    let read = |name: &str| {
-        let path = folder.join(name);
-        std::fs::read_to_string(&path).with_context(|| format!("the toolchain has no {}", path.display()))
-    };
-    let whole = read("COPYRIGHT.html")?;
-    let mut page =
-        completed(&read("COPYRIGHT-library.html")?, &whole, &brought(ask("target-libdir")?.trim())?)?;
+    let whole = toolchains("COPYRIGHT.html")?;
+    let own = toolchains("COPYRIGHT-library.html")?;
+    let mut page = completed(&own, &whole, &brought(ask("target-libdir")?.trim())?)?;
     for text in TEXTS {
-        page += &format!("<h3>{text}</h3>\n<pre>\n{}</pre>\n", read(&format!("licenses/{text}.txt"))?);
+        page += &format!("<h3>{text}</h3>\n<pre>\n{}</pre>\n", toolchains(&format!("licenses/{text}.txt"))?);
     }
     Ok(page)
+}
+
+fn ask(what: &str) -> Result<String> {
+    shell::output(&mut shell::command("rustc", &["--print", what]))
+}
+
+/// A file of the toolchain's documentation.
+fn toolchains(name: &str) -> Result<String> {
+    let path = Path::new(ask("sysroot")?.trim()).join("share/doc/rust").join(name);
+    std::fs::read_to_string(&path).with_context(|| format!("the toolchain has no {}", path.display()))
+}
+
+/// The text for a package that carries none, if it is known to.
+fn standard(package: &str) -> Result<Option<String>> {
+    let Some((_, licence, whose)) = WITHOUT_TEXT.iter().find(|(name, ..)| package.starts_with(name)) else {
+        return Ok(None);
+    };
+    let text = toolchains(&format!("licenses/{licence}.txt"))?;
+    Ok(Some(format!("Copyright {whose}. The package carries no text; this is that of {licence}:\n\n{text}")))
 }
 
 /// The crates in a toolchain's folder of libraries that are not its own.
@@ -182,7 +206,8 @@ fn permitted(licence: &str) -> bool {
 
 /// What is linked into the package and the command on this machine; what only runs while it is compiled is not.
 fn linked() -> Result<Vec<Linked>> {
-    let arguments = ["-e", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}|{l}", "--all-features"];
+    let arguments =
+        ["-e", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}|{l}", "--all-features"];
     let packages = ["tree", "--locked", "-p", "kilohertz-python", "-p", "kilohertz-cli"];
     let tree = shell::output(shell::cargo(&packages).args(arguments))?;
     let folders = folders()?;
@@ -199,7 +224,13 @@ fn linked() -> Result<Vec<Linked>> {
 
 /// Where the sources of each package are, by name and version as `cargo tree` writes them.
 fn folders() -> Result<BTreeMap<String, PathBuf>> {
-    let json = shell::output(&mut shell::cargo(&["metadata", "--locked", "--format-version", "1"]))?;
+    let json = shell::output(&mut shell::cargo(&[
+        "metadata",
+        "--locked",
+        "--all-features",
+        "--format-version",
+        "1",
+    ]))?;
     let metadata: serde_json::Value = serde_json::from_str(&json).context("cargo metadata")?;
     let packages = metadata["packages"].as_array().context("cargo metadata without packages")?;
     let folder = |package: &serde_json::Value| {

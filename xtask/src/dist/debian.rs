@@ -46,7 +46,9 @@ fn documents(release: &Release, usr: &Tree) -> Result<()> {
     let at = |name: &str| format!("{DOC}/{name}");
     std::fs::remove_file(usr.0.join(at("CHANGELOG.md")))?;
     usr.copy(&shell::root().join("CHANGELOG.md"), &at("NEWS.md"))?;
-    let date = shell::output(shell::command("date", &["--utc", "--rfc-email", "--date"]).arg(format!("@{}", release.epoch)))?;
+    let date = shell::output(
+        shell::command("date", &["--utc", "--rfc-email", "--date"]).arg(format!("@{}", release.epoch)),
+    )?;
     let changelog = format!(
         "khz ({}) unstable; urgency=medium\n\n  * See NEWS.md.\n\n -- {}  {}",
         release.version,
@@ -61,7 +63,9 @@ fn documents(release: &Release, usr: &Tree) -> Result<()> {
     }
     let compressed = |file: &String| {
         let name = file.strip_prefix(&format!("{DOC}/")).unwrap_or_default();
-        file.starts_with("share/man/") || matches!(name, "changelog" | "NEWS.md") || name.starts_with("LICENSE-")
+        file.starts_with("share/man/")
+            || matches!(name, "changelog" | "NEWS.md")
+            || name.starts_with("LICENSE-")
     };
     let files: Vec<String> = usr.files()?.into_iter().filter(compressed).collect();
     usr.compress(&files)
@@ -76,7 +80,8 @@ fn maintainer() -> Result<String> {
 fn control(release: &Release, machine: &Machine, root: &Tree) -> Result<()> {
     let ours = shell::root().join("packaging/deb");
     let files: Vec<String> = root.files()?;
-    let sizes = files.iter().map(|file| std::fs::metadata(root.0.join(file)).map(|data| data.len().div_ceil(1024)));
+    let sizes =
+        files.iter().map(|file| std::fs::metadata(root.0.join(file)).map(|data| data.len().div_ceil(1024)));
     let size = sizes.sum::<std::io::Result<u64>>()?;
     let fields = [
         ("@VERSION@", release.version.clone()),
@@ -95,6 +100,9 @@ fn control(release: &Release, machine: &Machine, root: &Tree) -> Result<()> {
     root.write("DEBIAN/md5sums", sums)?;
     root.copy(&ours.join("conffiles"), "DEBIAN/conffiles")?;
     SCRIPTS.iter().try_for_each(|name| {
-        root.script(&format!("DEBIAN/{name}"), std::fs::read(ours.join(name)).with_context(|| format!("packaging/deb/{name}"))?)
+        root.script(
+            &format!("DEBIAN/{name}"),
+            std::fs::read(ours.join(name)).with_context(|| format!("packaging/deb/{name}"))?,
+        )
     })
 }

@@ -49,12 +49,16 @@ impl Tree {
     /// A folder with all that git tracks in it.
     pub fn copy_all(&self, from: &Path, at: &str) -> Result<()> {
         let listed = shell::output(shell::command("git", &["ls-files", "-z"]).current_dir(from))?;
-        listed.split_terminator('\0').try_for_each(|file| self.copy(&from.join(file), &format!("{at}/{file}")))
+        listed
+            .split_terminator('\0')
+            .try_for_each(|file| self.copy(&from.join(file), &format!("{at}/{file}")))
     }
 
     /// Every file in it, relative and sorted.
     pub fn files(&self) -> Result<Vec<String>> {
-        let found = shell::output(shell::command("find", &[".", "-type", "f", "-printf", r"%P\n"]).current_dir(&self.0))?;
+        let found = shell::output(
+            shell::command("find", &[".", "-type", "f", "-printf", r"%P\n"]).current_dir(&self.0),
+        )?;
         let mut files: Vec<String> = found.lines().map(str::to_owned).collect();
         files.sort();
         Ok(files)

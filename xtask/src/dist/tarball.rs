@@ -1,7 +1,7 @@
 //! `khz-VERSION-MACHINE-linux.tar.gz`: unpacked anywhere, it works.
 
 use super::files::{Tree, executable};
-use super::{FOLDER, Machine, Release, build, c_library, fresh};
+use super::{Machine, Release, build, c_library, fresh};
 use crate::{licences, shell};
 use anyhow::Result;
 
@@ -29,15 +29,5 @@ pub fn make(release: &Release, machine: &Machine) -> Result<()> {
         shell::run(shell::command(capi.join("install.sh"), &[]).arg(&tree.0).arg(libraries))?;
         tree.copy_all(&capi.join("examples"), "share/doc/khz/capi")?;
     }
-    pack(release, &tree, &name)
-}
-
-/// Packs it so that its bytes depend on its content alone.
-fn pack(release: &Release, tree: &Tree, name: &str) -> Result<()> {
-    let folder = tree.0.parent().unwrap_or(&tree.0);
-    let archive = shell::root().join(FOLDER).join(format!("{name}.tar.gz"));
-    let words = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu", "--use-compress-program=gzip -9n"];
-    let mut tar = release.dated(shell::command("tar", &words));
-    tar.arg(format!("--mtime=@{}", release.epoch)).arg("--create").arg("--file").arg(archive).arg(name);
-    shell::run(tar.current_dir(folder))
+    release.pack(&tree, &name)
 }

@@ -1,7 +1,7 @@
 //! The Python package: wheels with the module and the command, and the source distribution.
 
 use super::files::{Tree, executable};
-use super::{FOLDER, Machine, Release, build};
+use super::{FOLDER, Machine, Release, build, fresh};
 use crate::shell;
 use anyhow::Result;
 
@@ -21,12 +21,38 @@ pub fn make(release: &Release, machine: &Machine) -> Result<()> {
 
 fn wheel(release: &Release, target: &str, tag: &str) -> Result<()> {
     let mut maturin = release.build.compiling("maturin")?;
-    maturin.args(["build", "--quiet", "--zig", "--strip", "--manifest-path", "python/Cargo.toml", "--locked"]);
+    maturin.args([
+        "build",
+        "--quiet",
+        "--zig",
+        "--strip",
+        "--manifest-path",
+        "python/Cargo.toml",
+        "--locked",
+    ]);
     maturin.args(["--profile", &release.build.profile, "--target", target, "--compatibility", tag]);
     shell::run(maturin.args(["--out", FOLDER]))
 }
 
+/// maturin packs the module's own crates. The command's are added, and the files that crates take from other folders.
 pub fn source(release: &Release) -> Result<()> {
+    let folder = fresh("sdist")?;
     let mut maturin = release.build.compiling("maturin")?;
-    shell::run(maturin.args(["sdist", "--quiet", "--manifest-path", "python/Cargo.toml", "--out", FOLDER]))
+    shell::run(maturin.args(["sdist", "--manifest-path", "python/Cargo.toml", "--out"]).arg(&folder))?;
+    let name = format!("kilohertz-{}", release.version);
+    let archive = format!("{name}.tar.gz");
+    shell::run(shell::command("tar", &["--extract", "--file", &archive]).current_dir(&folder))?;
+    let tree = Tree(folder.join(&name));
+    for crate_folder in shell::entries("crates").iter().filter(|folder| folder.is_dir()) {
+        let at = format!("crates/{}", shell::stem(crate_folder));
+        // Benches are run in a clone.
+        if at != "crates/bench" && !tree.0.join(&at).exists() {
+            tree.copy_all(crate_folder, &at)?;
+        }
+    }
+    for file in ["docs/reports.md", "docs/log-format.md"] {
+        tree.copy(&shell::root().join(file), file)?;
+    }
+    tree.copy_all(&shell::root().join("robots"), "robots")?;
+    release.pack(&tree, &name)
 }
