@@ -18,8 +18,8 @@ use files::Tree;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where it all goes.
-pub const FOLDER: &str = "dist";
+/// Where it all goes if nobody says otherwise.
+const FOLDER: &str = "dist";
 const SUMS: &str = "SHA256SUMS";
 
 /// A machine it is made for.
@@ -52,7 +52,7 @@ const PARTS: [(&str, Part); 6] = [
     ("sbom", Part::Once(sbom)),
 ];
 
-const USAGE: &str = "usage: cargo xtask dist [PART…] [--machine x86_64|aarch64] [--profile dist|release]
+const USAGE: &str = "usage: cargo xtask dist [PART…] [--machine x86_64|aarch64] [--profile dist|release] [--out FOLDER]
 parts: khz (static, with its debug symbols), tarball, deb, wheel, sdist, sbom; all of them, for all machines, if none is named";
 
 /// What every part needs to know.
@@ -60,21 +60,25 @@ pub struct Release {
     version: String,
     /// Seconds of the commit's time: that of every file.
     epoch: String,
+    /// Where it all goes.
+    out: PathBuf,
     build: Build,
 }
 
-/// Makes the named parts (all if none is named) and the checksums of whatever is then in `dist/`.
+/// Makes the named parts (all if none is named) and the checksums of whatever is then in the folder.
 ///
 /// # Errors
 /// On a wrong name, or if something cannot be built.
 pub fn run(words: &[String]) -> Result<bool> {
-    let (mut parts, mut machines, mut profile) = (Vec::new(), Vec::new(), "dist".to_owned());
+    let (mut parts, mut machines) = (Vec::new(), Vec::new());
+    let (mut profile, mut out) = ("dist".to_owned(), FOLDER.to_owned());
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} needs a value\n{USAGE}"));
         match word.as_str() {
             "--machine" => machines.push(value()?.clone()),
             "--profile" => profile.clone_from(value()?),
+            "--out" => out.clone_from(value()?),
             part if PARTS.iter().any(|(name, _)| *name == part) => parts.push(part.to_owned()),
             other => bail!("no part is called `{other}`\n{USAGE}"),
         }
@@ -85,7 +89,7 @@ pub fn run(words: &[String]) -> Result<bool> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         bail!("a release is made on x86_64 Linux: its programs write their own man pages and completions");
     }
-    let release = Release::new(profile)?;
+    let release = Release::new(profile, &out)?;
     let wanted = |name: &str, names: &[String]| names.is_empty() || names.iter().any(|each| each == name);
     for (name, part) in PARTS.iter().filter(|(name, _)| wanted(name, &parts)) {
         println!("\n── {name} ──");
@@ -98,18 +102,18 @@ pub fn run(words: &[String]) -> Result<bool> {
             }
         }
     }
-    sums()?;
+    sums(&release.out)?;
     Ok(true)
 }
 
 impl Release {
-    fn new(profile: String) -> Result<Self> {
-        let folder = shell::root().join(FOLDER);
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fn new(profile: String, out: &str) -> Result<Self> {
+        let out = shell::root().join(out);
+        std::fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
         licences::write()?;
         let epoch = shell::output(&mut shell::command("git", &["log", "-1", "--format=%ct"]))?;
         let build = Build { profile, epoch: epoch.trim().to_owned(), python: venv::python()? };
-        Ok(Self { version: env!("CARGO_PKG_VERSION").to_owned(), epoch: build.epoch.clone(), build })
+        Ok(Self { version: env!("CARGO_PKG_VERSION").to_owned(), epoch: build.epoch.clone(), out, build })
     }
 
     /// A command with the time that packers give to files.
@@ -137,7 +141,7 @@ impl Release {
     /// Packs a tree as `NAME.tar.gz`, so that its bytes depend on its content alone.
     fn pack(&self, tree: &Tree, name: &str) -> Result<()> {
         let folder = tree.0.parent().unwrap_or(&tree.0);
-        let archive = shell::root().join(FOLDER).join(format!("{name}.tar.gz"));
+        let archive = self.out.join(format!("{name}.tar.gz"));
         let words = [
             "--sort=name",
             "--owner=0",
@@ -155,7 +159,7 @@ impl Release {
 /// The static command, and its debug symbols in a file of its own.
 fn khz(release: &Release, machine: &Machine) -> Result<()> {
     let built = release.build.fixed(machine)?;
-    let stripped = shell::root().join(FOLDER).join(format!("khz-{}-{}-linux", release.version, machine.name));
+    let stripped = release.out.join(format!("khz-{}-{}-linux", release.version, machine.name));
     let symbols = stripped.with_file_name(format!("khz-{}-{}-linux.debug", release.version, machine.name));
     build::split(&built, &stripped, Some(&symbols))?;
     let megabytes = std::fs::metadata(&stripped)?.len() as f64 / 1e6;
@@ -186,20 +190,16 @@ fn sbom(release: &Release) -> Result<()> {
     // Our own packages are named by their folders on this machine.
     let text = std::fs::read_to_string(&written)?.replace(&shell::root().display().to_string(), "");
     std::fs::remove_file(&written)?;
-    std::fs::write(shell::root().join(FOLDER).join(format!("{name}.json")), text)?;
+    std::fs::write(release.out.join(format!("{name}.json")), text)?;
     Ok(())
 }
 
 /// Checksums of everything there, by name, as `sha256sum --check` reads them.
-fn sums() -> Result<()> {
-    let names: Vec<String> = shell::entries(FOLDER)
-        .iter()
-        .filter_map(|file| Some(file.file_name()?.to_str()?.to_owned()))
-        .filter(|name| name != SUMS)
-        .collect();
-    let folder = shell::root().join(FOLDER);
-    let mut command = Command::new("sha256sum");
-    let sums = shell::output(command.args(&names).current_dir(&folder))?;
+fn sums(folder: &Path) -> Result<()> {
+    let files = std::fs::read_dir(folder)?.flatten().map(|entry| entry.file_name());
+    let mut names: Vec<_> = files.filter(|name| name != SUMS).collect();
+    names.sort();
+    let sums = shell::output(Command::new("sha256sum").args(&names).current_dir(folder))?;
     print!("\n{sums}");
     std::fs::write(folder.join(SUMS), sums).context("cannot write the checksums")
 }

@@ -1,7 +1,7 @@
 //! `khz_VERSION_ARCH.deb`: the command with its service, rights and names of adapters.
 
 use super::files::{Tree, executable};
-use super::{FOLDER, Machine, Release, build, fresh};
+use super::{Machine, Release, build, fresh};
 use crate::{licences, shell};
 use anyhow::{Context, Result};
 use std::fmt::Write;
@@ -36,7 +36,7 @@ pub fn make(release: &Release, machine: &Machine) -> Result<()> {
     root.folder("etc/kilohertz")?;
     documents(release, &usr)?;
     control(release, machine, &root)?;
-    let archive = shell::root().join(FOLDER).join(format!("khz_{}_{}.deb", release.version, machine.debian));
+    let archive = release.out.join(format!("khz_{}_{}.deb", release.version, machine.debian));
     let words = ["--root-owner-group", "-Zxz", "--build"];
     shell::run(release.dated(shell::command("dpkg-deb", &words)).arg(&root.0).arg(archive))
 }

@@ -1,7 +1,7 @@
 //! The Python package: wheels with the module and the command, and the source distribution.
 
 use super::files::{Tree, executable};
-use super::{FOLDER, Machine, Release, build, fresh};
+use super::{Machine, Release, build, fresh};
 use crate::shell;
 use anyhow::Result;
 
@@ -31,7 +31,7 @@ fn wheel(release: &Release, target: &str, tag: &str) -> Result<()> {
         "--locked",
     ]);
     maturin.args(["--profile", &release.build.profile, "--target", target, "--compatibility", tag]);
-    shell::run(maturin.args(["--out", FOLDER]))
+    shell::run(maturin.arg("--out").arg(&release.out))
 }
 
 /// maturin packs the module's own crates. The command's are added, and the files that crates take from other folders.
