@@ -2,13 +2,9 @@
 
 import os
 import pathlib
-import subprocess
-from collections.abc import Callable
 
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-Find = Callable[[str], pathlib.Path]
+from release import ROOT, Find
 
 
 @pytest.fixture(scope="session")
@@ -30,27 +26,3 @@ def root() -> None:
     """Only root may change the root directory and install packages."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
-
-
-def run(*words: "str | pathlib.Path", **options: object) -> str:
-    """Runs a command that must succeed; what it printed on both outputs."""
-    done = subprocess.run(
-        [str(word) for word in words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        **options,  # type: ignore[call-overload]
-    )
-    assert done.returncode == 0, f"{words} exited with {done.returncode}:\n{done.stdout}"
-    return str(done.stdout)
-
-
-def within(folder: pathlib.Path, at: str = "/") -> Callable[[], None]:
-    """For `preexec_fn`: makes a folder the root directory."""
-
-    def change() -> None:
-        os.chroot(folder)
-        os.chdir(at)
-
-    return change

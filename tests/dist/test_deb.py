@@ -8,8 +8,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import ROOT
-from dist.conftest import Find, run, within
+from release import ROOT, Find, run, within
 
 DEB = "khz_*_amd64.deb"
 

@@ -14,8 +14,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import ROOT
-from dist.conftest import Find, run
+from release import ROOT, Find, run
 
 UNIT = ROOT / "packaging/khz@.service"
 

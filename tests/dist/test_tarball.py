@@ -6,8 +6,7 @@ import shutil
 import tarfile
 
 import pytest
-from conftest import ROOT
-from dist.conftest import Find, run, within
+from release import ROOT, Find, run, within
 from elftools.elf.elffile import ELFFile
 
 MACHINES = ["x86_64", "aarch64"]

@@ -10,8 +10,7 @@ import tarfile
 import zipfile
 
 import pytest
-from conftest import ROOT
-from dist.conftest import Find, run
+from release import ROOT, Find, run
 
 WHEEL = "kilohertz-*-manylinux_2_17_x86_64*.whl"
 SDIST = "kilohertz-*.tar.gz"
