@@ -74,8 +74,7 @@ def test_from_installation_to_purge(made: Find, debian: pathlib.Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_lintian_has_no_complaint(made: Find) -> None:
-    words = ["lintian", "--allow-root", "--fail-on", "error,warning", "--show-overrides", made(DEB)]
-    said = run(*words)
+    said = run("lintian", "--allow-root", "--fail-on", "error,warning", "--show-overrides", made(DEB))
     # Each override says why.
     overrides = (ROOT / "packaging/deb/lintian-overrides").read_text().splitlines()
     for line, above in zip(overrides[1:], overrides, strict=False):

@@ -71,8 +71,8 @@ def test_the_program_is_static_small_and_its_symbols_are_beside(made: Find, mach
         program, symbols = ELFFile(stream), ELFFile(debug)
         assert all(segment["p_type"] != "PT_INTERP" for segment in program.iter_segments())
         assert program.get_section_by_name(".symtab") is None
-        link = program.get_section_by_name(".gnu_debuglink").data()
-        assert link.split(b"\0")[0].decode() == pathlib.Path(debug.name).name
+        link = program.get_section_by_name(".gnu_debuglink")
+        assert link is not None and link.data().split(b"\0")[0].decode() == pathlib.Path(debug.name).name
         assert symbols.get_section_by_name(".symtab") is not None
 
 

@@ -43,7 +43,13 @@ def test_two_commands_to_a_robot(made: Find, tmp_path: pathlib.Path, version: st
 
 def test_an_old_python_is_refused_with_the_reason(made: Find, tmp_path: pathlib.Path) -> None:
     programs = environment("3.8", tmp_path / "env")
-    words = [programs / "pip", "install", "--no-index", "--no-build-isolation", made(SDIST)]
+    words: "list[str | pathlib.Path]" = [
+        programs / "pip",
+        "install",
+        "--no-index",
+        "--no-build-isolation",
+        made(SDIST),
+    ]
     refused = subprocess.run(words, capture_output=True, text=True, timeout=110)
     assert refused.returncode == 1
     assert "requires a different Python: 3.8" in refused.stderr and "not in '>=3.11'" in refused.stderr
