@@ -8,7 +8,12 @@ import json
 import pathlib
 import shutil
 import subprocess
+import sys
 from typing import Any
+
+if sys.version_info < (3, 11):
+    # pip looks at the version only after this has told it the metadata.
+    sys.exit(f"kilohertz requires Python 3.11 or newer; this is {sys.version.split()[0]}")
 
 import maturin
 from maturin import build_editable, build_sdist, get_requires_for_build_editable, get_requires_for_build_sdist
