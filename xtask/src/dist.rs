@@ -11,7 +11,7 @@ mod files;
 mod tarball;
 mod wheel;
 
-use crate::{licences, shell, venv};
+use crate::{licences, shell};
 use anyhow::{Context, Result, bail};
 use build::Build;
 use files::Tree;
@@ -89,7 +89,7 @@ pub fn run(words: &[String]) -> Result<bool> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         bail!("a release is made on x86_64 Linux: its programs write their own man pages and completions");
     }
-    let release = Release::new(profile, &out)?;
+    let release = Release::new(&profile, &out)?;
     let wanted = |name: &str, names: &[String]| names.is_empty() || names.iter().any(|each| each == name);
     for (name, part) in PARTS.iter().filter(|(name, _)| wanted(name, &parts)) {
         println!("\n── {name} ──");
@@ -106,13 +106,20 @@ pub fn run(words: &[String]) -> Result<bool> {
     Ok(true)
 }
 
+/// The static command of this machine, as `profile` compiles it.
+///
+/// # Errors
+/// If the tests' environment cannot be had, or it cannot be built.
+pub fn program(profile: &str) -> Result<PathBuf> {
+    Build::new(profile)?.fixed(&MACHINES[0])
+}
+
 impl Release {
-    fn new(profile: String, out: &str) -> Result<Self> {
+    fn new(profile: &str, out: &str) -> Result<Self> {
         let out = shell::root().join(out);
         std::fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
         licences::write()?;
-        let epoch = shell::output(&mut shell::command("git", &["log", "-1", "--format=%ct"]))?;
-        let build = Build { profile, epoch: epoch.trim().to_owned(), python: venv::python()? };
+        let build = Build::new(profile)?;
         Ok(Self { version: env!("CARGO_PKG_VERSION").to_owned(), epoch: build.epoch.clone(), out, build })
     }
 

@@ -1,7 +1,7 @@
 //! Compiles for other machines and older C libraries, with zig as the C compiler and linker.
 
 use super::Machine;
-use crate::shell;
+use crate::{shell, venv};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,6 +17,12 @@ pub struct Build {
 }
 
 impl Build {
+    /// With the tests' environment, and the time of the commit.
+    pub fn new(profile: &str) -> Result<Self> {
+        let epoch = shell::output(&mut shell::command("git", &["log", "-1", "--format=%ct"]))?;
+        Ok(Self { profile: profile.to_owned(), epoch: epoch.trim().to_owned(), python: venv::python()? })
+    }
+
     /// The command as one file that needs nothing (musl).
     pub fn fixed(&self, machine: &Machine) -> Result<PathBuf> {
         let target = format!("{}-unknown-linux-musl", machine.name);
