@@ -44,7 +44,7 @@ impl Build {
 
     /// The command for this machine.
     pub fn native(&self) -> Result<PathBuf> {
-        self.dynamic(&super::MACHINES[0])
+        self.fixed(&super::MACHINES[0])
     }
 
     /// A command that compiles, with zig where it looks for it, and without this machine's paths in what it makes.
