@@ -10,7 +10,7 @@ from release import ROOT, Find
 @pytest.fixture(scope="session")
 def made() -> Find:
     """The one file of a release whose name is like a pattern."""
-    folder = pathlib.Path(os.environ.get("KHZ_DIST", ROOT / "dist"))
+    folder = pathlib.Path(os.environ.get("KHZ_DIST", ROOT / "dist")).resolve()
 
     def find(pattern: str) -> pathlib.Path:
         found = sorted(folder.glob(pattern))

@@ -62,11 +62,10 @@ def test_its_bytes_depend_on_the_commit_alone(made: Find) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_the_program_is_static_small_and_its_symbols_are_beside(made: Find, machine: str) -> None:
+def test_the_program_is_static_and_its_symbols_are_beside(made: Find, machine: str) -> None:
     if machine == "aarch64" and "KHZ_DIST" in os.environ:
         pytest.skip("only x86_64 was built for these tests")
     file = made(f"khz-*-{machine}-linux")
-    assert file.stat().st_size < 8_000_000
     with file.open("rb") as stream, made(f"khz-*-{machine}-linux.debug").open("rb") as debug:
         program, symbols = ELFFile(stream), ELFFile(debug)
         assert all(segment["p_type"] != "PT_INTERP" for segment in program.iter_segments())

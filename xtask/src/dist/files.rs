@@ -22,9 +22,7 @@ impl Tree {
 
     /// Where a file goes, its folder made.
     pub fn place(&self, at: &str) -> Result<PathBuf> {
-        if let Some((folder, _)) = at.rsplit_once('/') {
-            self.folder(folder)?;
-        }
+        self.folder(at.rsplit_once('/').map_or("", |(folder, _)| folder))?;
         Ok(self.0.join(at))
     }
 
