@@ -32,7 +32,7 @@ def debian(root: None, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path
 def state(system: pathlib.Path) -> "set[str]":
     """Every path there, and every line of the list of groups."""
     # The package manager's own notes, and the backups of who edits the list of groups.
-    noise = re.compile(r"var/(lib/dpkg|log|cache)/|var/lib/systemd|etc/(group|gshadow|passwd|shadow)-$|etc/\.pwd\.lock")
+    noise = re.compile(r"var/(lib/dpkg|log|cache)/|var/lib/systemd|etc/(group|gshadow|passwd|shadow)-$|etc/\.pwd\.lock|run/")
     paths = {str(path.relative_to(system)) for path in system.rglob("*")}
     groups = (system / "etc/group").read_text() + (system / "etc/gshadow").read_text()
     return {path for path in paths if not noise.search(path)} | set(groups.splitlines())
