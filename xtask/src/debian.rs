@@ -13,6 +13,9 @@ struct Need {
 const NEEDS: &[Need] = &[
     Need { program: "chromium", package: "chromium", wanted_by: "tests/browser" },
     Need { program: "qemu-system-x86_64", package: "qemu-system-x86", wanted_by: "vm" },
+    Need { program: "debootstrap", package: "debootstrap", wanted_by: "tests/dist" },
+    Need { program: "lintian", package: "lintian", wanted_by: "tests/dist" },
+    Need { program: "systemd-analyze", package: "systemd", wanted_by: "tests/dist" },
     Need { program: "tshark", package: "tshark", wanted_by: "tests/links" },
     Need { program: "node", package: "nodejs", wanted_by: "tests/live" },
     Need { program: "npm", package: "npm", wanted_by: "tests/live" },

@@ -1,4 +1,4 @@
-//! The licences of everything that is linked into the Python package, as two files for its wheel.
+//! The licences of everything that is linked into the Python package and the command, as two files for what is passed on.
 //!
 //! The texts are those that the crates carry, C sources below them included, and for Rust's standard library and what it
 //! brings along those of the toolchain. Nothing of this is kept in the repository.
@@ -34,6 +34,13 @@ const OWN: &[&str] = &[
 /// The texts to which the standard library's own terms refer, as the toolchain has them.
 const TEXTS: &[&str] = &["Apache-2.0", "LLVM-exception", "MIT", "Unicode-3.0"];
 
+/// Packages that carry no text of their licence: the licence, which the toolchain has, and whose work it is by their manifests.
+const WITHOUT_TEXT: &[(&str, &str, &str)] = &[
+    ("binrw ", "MIT", "jam1garner, Colin Snover, Kitlith, roblabla and other contributors"),
+    ("flatbuffers ", "Apache-2.0", "Robert Winslow, the FlatBuffers maintainers"),
+    ("mcap ", "MIT", "Foxglove"),
+];
+
 /// Licences that ask for no more than their text.
 const PERMITTED: &[&str] = &[
     "0BSD",
@@ -48,7 +55,7 @@ const PERMITTED: &[&str] = &[
     "Zlib",
 ];
 
-const HEAD: &str = "Kilohertz itself is licensed under MIT OR Apache-2.0. Its compiled part contains the packages below, under
+const HEAD: &str = "Kilohertz itself is licensed under MIT OR Apache-2.0. Its compiled parts contain the packages below, under
 the terms that follow their names, and the Rust standard library, whose terms and those of what it brings along are in
 LICENSE-RUST-LIBRARY.html. Most of it is MIT OR Apache-2.0; its compiler_builtins, with parts of LLVM and musl, is
 MIT AND Apache-2.0 WITH LLVM-exception AND (MIT OR Apache-2.0).
@@ -80,7 +87,10 @@ pub fn write() -> Result<()> {
                 package.licence
             );
         }
-        let texts = texts(&package.folder)?;
+        let texts = match texts(&package.folder)? {
+            texts if texts.is_empty() => standard(&package.name)?.into_iter().collect(),
+            texts => texts,
+        };
         if texts.is_empty() {
             bail!("{} carries no licence text in {}", package.name, package.folder.display());
         }
@@ -92,21 +102,50 @@ pub fn write() -> Result<()> {
         .with_context(|| format!("cannot write {FILE}"))
 }
 
+/// The files that [`write`] makes.
+pub fn files() -> [PathBuf; 2] {
+    [FILE, LIBRARY].map(|file| shell::root().join(file))
+}
+
+/// The terms of the C library in static programs, as zig has them, which brings that library along.
+///
+/// # Errors
+/// If they are not where zig keeps them.
+pub fn musl(python: &Path) -> Result<String> {
+    let find =
+        "import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).parent / 'lib/libc/musl/COPYRIGHT')";
+    let file = shell::output(&mut shell::command(python, &["-c", find]))?;
+    std::fs::read_to_string(file.trim()).with_context(|| format!("cannot read {}", file.trim()))
+}
+
 /// The toolchain's page about its standard library, with what that brings along but the page does not name.
 fn library() -> Result<String> {
-    let ask = |what: &str| shell::output(&mut shell::command("rustc", &["--print", what]));
-    let folder = Path::new(ask("sysroot")?.trim()).join("share/doc/rust");
-    let read = |name: &str| {
-        let path = folder.join(name);
-        std::fs::read_to_string(&path).with_context(|| format!("the toolchain has no {}", path.display()))
-    };
-    let whole = read("COPYRIGHT.html")?;
-    let mut page =
-        completed(&read("COPYRIGHT-library.html")?, &whole, &brought(ask("target-libdir")?.trim())?)?;
+    let whole = toolchains("COPYRIGHT.html")?;
+    let own = toolchains("COPYRIGHT-library.html")?;
+    let mut page = completed(&own, &whole, &brought(ask("target-libdir")?.trim())?)?;
     for text in TEXTS {
-        page += &format!("<h3>{text}</h3>\n<pre>\n{}</pre>\n", read(&format!("licenses/{text}.txt"))?);
+        page += &format!("<h3>{text}</h3>\n<pre>\n{}</pre>\n", toolchains(&format!("licenses/{text}.txt"))?);
     }
     Ok(page)
+}
+
+fn ask(what: &str) -> Result<String> {
+    shell::output(&mut shell::command("rustc", &["--print", what]))
+}
+
+/// A file of the toolchain's documentation.
+fn toolchains(name: &str) -> Result<String> {
+    let path = Path::new(ask("sysroot")?.trim()).join("share/doc/rust").join(name);
+    std::fs::read_to_string(&path).with_context(|| format!("the toolchain has no {}", path.display()))
+}
+
+/// The text for a package that carries none, if it is known to.
+fn standard(package: &str) -> Result<Option<String>> {
+    let Some((_, licence, whose)) = WITHOUT_TEXT.iter().find(|(name, ..)| package.starts_with(name)) else {
+        return Ok(None);
+    };
+    let text = toolchains(&format!("licenses/{licence}.txt"))?;
+    Ok(Some(format!("Copyright {whose}. The package carries no text; this is that of {licence}:\n\n{text}")))
 }
 
 /// The crates in a toolchain's folder of libraries that are not its own.
@@ -165,10 +204,12 @@ fn permitted(licence: &str) -> bool {
     plain.split(" AND ").all(|part| part.split(" OR ").any(|each| PERMITTED.contains(&each.trim())))
 }
 
-/// What is linked into the package on this machine; what only runs while it is compiled is not.
+/// What is linked into the package and the command on this machine; what only runs while it is compiled is not.
 fn linked() -> Result<Vec<Linked>> {
-    let arguments = ["-e", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}|{l}"];
-    let tree = shell::output(shell::cargo(&["tree", "--locked", "-p", "kilohertz-python"]).args(arguments))?;
+    let arguments =
+        ["-e", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}|{l}", "--all-features"];
+    let packages = ["tree", "--locked", "-p", "kilohertz-python", "-p", "kilohertz-cli"];
+    let tree = shell::output(shell::cargo(&packages).args(arguments))?;
     let folders = folders()?;
     let lines: BTreeSet<&str> = tree.lines().map(|line| line.trim_end_matches(" (*)")).collect();
     // Our own are shown with their folder.
@@ -183,7 +224,13 @@ fn linked() -> Result<Vec<Linked>> {
 
 /// Where the sources of each package are, by name and version as `cargo tree` writes them.
 fn folders() -> Result<BTreeMap<String, PathBuf>> {
-    let json = shell::output(&mut shell::cargo(&["metadata", "--locked", "--format-version", "1"]))?;
+    let json = shell::output(&mut shell::cargo(&[
+        "metadata",
+        "--locked",
+        "--all-features",
+        "--format-version",
+        "1",
+    ]))?;
     let metadata: serde_json::Value = serde_json::from_str(&json).context("cargo metadata")?;
     let packages = metadata["packages"].as_array().context("cargo metadata without packages")?;
     let folder = |package: &serde_json::Value| {

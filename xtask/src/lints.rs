@@ -15,6 +15,7 @@ pub fn run() -> Result<bool> {
         ("layers", layers::run()?),
         ("tracked", tracked::run()?),
         ("hazards", hazards::run()?),
+        ("deny", deny()?),
     ];
     let unclean: Vec<&str> = results.iter().filter(|(_, clean)| !clean).map(|(name, _)| *name).collect();
     match unclean.as_slice() {
@@ -32,4 +33,15 @@ fn clippy() -> Result<bool> {
 fn documentation() -> Result<bool> {
     let arguments = ["doc", "--quiet", "--workspace", "--no-deps", "--all-features"];
     shell::succeeds(shell::cargo(&arguments).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Licences, sources and duplicates of what others wrote, where cargo-deny is there to look: to compile it takes longer than
+/// all other lints. Its advisories come over the network, and change while we do not: `docs/releasing.md` has that command.
+fn deny() -> Result<bool> {
+    if shell::which("cargo-deny").is_none() {
+        println!("deny: not run: type `cargo install --locked cargo-deny`");
+        return Ok(true);
+    }
+    let arguments = ["deny", "--offline", "--log-level", "error", "check", "--hide-inclusion-graph"];
+    shell::succeeds(shell::cargo(&arguments).args(["bans", "licenses", "sources"]))
 }

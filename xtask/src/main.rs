@@ -8,6 +8,7 @@
 //! | `bench [NAME…]` | runs benches and their peers interleaved and prints ratios and figures |
 //! | `vm [NAME…]` | boots a real-time kernel in a virtual machine and runs the guest scripts in it |
 //! | `fuzz [TARGET…]` | replays the corpus of each fuzz target, then fuzzes it for a while |
+//! | `dist [PART…]` | builds everything a release has, in `dist/` |
 //! | `wheel` | builds the Python package with the licences of everything in it, as `target/wheels/*.whl` |
 //! | `site` | builds the documentation as a site, with the pages of the Rust crates, in `target/site` |
 //! | `prove [NAME…]` | proofs that are too slow for every commit: exploration, loom, miri, mutants |
@@ -16,6 +17,7 @@
 
 mod bench;
 mod debian;
+mod dist;
 mod fuzz;
 mod hazards;
 mod layers;
@@ -41,6 +43,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
   bench [NAME…] [--quick]    measure against peers (--list names the benches)
   vm [NAME…]                 run guest scripts on a real-time kernel with CAN (--list names them)
   fuzz [TARGET…] [--seconds N]  replay each corpus, then fuzz for N seconds (default 0)
+  dist [PART…]               build everything a release has: dist/ (--help lists the parts)
   wheel                      build the Python package and the licences of what it contains: target/wheels/*.whl
   site                       build the documentation as a site: target/site/index.html
   prove [NAME…]              proofs too slow for every commit (--list names them)";
@@ -67,6 +70,7 @@ fn chore(words: &[String]) -> Result<bool> {
         "vm" => vm::run(rest),
         "fuzz" => fuzz::run(rest),
         "prove" => prove::run(rest),
+        "dist" => dist::run(rest),
         "site" => site::build(),
         "wheel" => venv::wheel("dist").map(|wheel| {
             println!("{}", wheel.display());

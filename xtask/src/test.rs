@@ -4,7 +4,7 @@
 //! it is a failure, so that nothing is silently left out where it matters.
 
 use crate::tally::Tally;
-use crate::{debian, fuzz, shell, venv, vm};
+use crate::{debian, dist, fuzz, shell, venv, vm};
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 
@@ -13,6 +13,9 @@ const SCENARIOS: &str = "10000";
 
 /// Seconds each fuzz target runs after its corpus was replayed.
 const FUZZ_SECONDS: u32 = 5;
+
+/// Where `tests/dist` has its packages from.
+const PACKAGES: &str = "target/packages";
 
 /// What became of a part.
 enum Outcome {
@@ -94,15 +97,26 @@ fn python(folder: &str) -> Result<Outcome> {
     if shell::which("python3").is_none() {
         return Ok(Outcome::NotRun("no python3: install Python 3.11 or newer with its venv module".into()));
     }
+    if folder == "tests/dist" {
+        packages()?;
+    }
     let with_package = ["tests/python", "tests/oracle", "tests/docs"].contains(&folder);
     let python = if with_package { venv::with_package("release")? } else { venv::python()? };
     let mut command = shell::command(&python, &["-m", "pytest", folder]);
-    command.env("KHZ", khz()?);
+    command.env("KHZ", khz()?).env("KHZ_DIST", shell::root().join(PACKAGES));
     if folder == "tests/capi" {
         command.env("KHZ_LIBRARY", library()?);
     }
     let (succeeded, text) = shell::tee(&mut command)?;
     Ok(Outcome::Ran(told_or_broken(succeeded, &text)))
+}
+
+/// What a release has for this machine, in the profile that compiles quickly.
+fn packages() -> Result<()> {
+    let _ = std::fs::remove_dir_all(shell::root().join(PACKAGES));
+    let parts = ["khz", "tarball", "deb", "wheel", "sdist", "--machine", "x86_64"];
+    let words = [parts.as_slice(), &["--profile", "release", "--out", PACKAGES]].concat();
+    dist::run(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()).map(drop)
 }
 
 /// Thousands of runs with faults; prints the reaction times, and the seed of a run in which something did not hold.

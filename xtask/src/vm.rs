@@ -13,7 +13,7 @@
 mod cpio;
 
 use crate::tally::Tally;
-use crate::{debian, shell};
+use crate::{debian, dist, shell};
 use anyhow::{Context, Result, bail};
 use cpio::Archive;
 use std::collections::BTreeSet;
@@ -203,8 +203,8 @@ fn ours(scripts: &[String]) -> Result<Vec<(String, PathBuf)>> {
     for need in needs(scripts)? {
         match need.split_whitespace().collect::<Vec<_>>().as_slice() {
             ["khz"] => {
-                let file = built(&["build", "--package", "kilohertz-cli", "--bin", "khz"])?;
-                binaries.push(("bin/khz".into(), file));
+                // As it is passed on: one file that needs no library.
+                binaries.push(("bin/khz".into(), dist::program("release")?));
             }
             [package, test] => {
                 let file = built(&["test", "--no-run", "--package", package, "--test", test])?;

@@ -1,0 +1,112 @@
+"""The Debian package: in a small Debian of its own, from installation to purge."""
+
+import collections
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+from release import ROOT, Find, run, within
+
+DEB = "khz_*_amd64.deb"
+
+
+@pytest.fixture(scope="session")
+def debian(root: None, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A Debian as small as it comes; made once and copied, for packages come over the network."""
+    kept = ROOT / "target/debian-minbase"
+    if not (kept / "finished").is_file():
+        shutil.rmtree(kept, ignore_errors=True)
+        sources = run("apt-get", "indextargets", "--format", "$(SITE) $(CODENAME) $(SUITE)")
+        # Those that are no updates to another.
+        site, codename = next(words[:2] for line in sources.splitlines() if "-" not in (words := line.split())[1])
+        run("debootstrap", "--variant=minbase", codename, kept, site, timeout=600)
+        (kept / "finished").touch()
+    copied = tmp_path_factory.mktemp("debian") / "root"
+    run("cp", "--archive", "--reflink=auto", kept, copied)
+    return copied
+
+
+def state(system: pathlib.Path) -> "set[str]":
+    """Every path there, and every line of the list of groups."""
+    # The package manager's own notes, and the backups of who edits the list of groups.
+    noise = re.compile(r"var/(lib/dpkg|log|cache)/|var/lib/systemd|etc/(group|gshadow|passwd|shadow)-$|etc/\.pwd\.lock|run/")
+    paths = {str(path.relative_to(system)) for path in system.rglob("*")}
+    groups = (system / "etc/group").read_text() + (system / "etc/gshadow").read_text()
+    return {path for path in paths if not noise.search(path)} | set(groups.splitlines())
+
+
+@pytest.mark.timeout(900)
+def test_from_installation_to_purge(made: Find, debian: pathlib.Path) -> None:
+    before = state(debian)
+    shutil.copy(made(DEB), debian / "khz.deb")
+    inside = {"preexec_fn": within(debian), "env": {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}}
+    run("dpkg", "-i", "/khz.deb", **inside)
+    (debian / "khz.deb").unlink()
+
+    run("khz", "run", "--virtual", "--duration", "1s", **{**inside, "preexec_fn": within(debian, "/tmp")})
+    assert "<html" in (debian / "tmp/run.html").read_text()
+    for file in (debian / "tmp").glob("run*"):
+        file.unlink()
+    run("khz", "check", "/usr/share/doc/khz/robots/pan_tilt.toml", **inside)
+    run("dpkg", "--verify", "khz", **inside)
+    assert "kilohertz:" in (debian / "etc/group").read_text()
+    asked = run("dpkg-query", "--show", "--showformat", "${Conffiles}", "khz", **inside).split()
+    conffiles = [word for word in asked if word.startswith("/")]
+    assert conffiles == ["/etc/security/limits.d/kilohertz.conf", "/etc/sysctl.d/60-kilohertz.conf"]
+    # The manual of every command that another page names.
+    manual = debian / "usr/share/man/man1"
+    assert {"khz.1.gz", "khz-run.1.gz"} <= {page.name for page in manual.iterdir()}
+
+    # Removed, settings stay; upgraded, those that were changed do.
+    changed = debian / conffiles[0][1:]
+    changed.write_text("# mine\n")
+    run("dpkg", "--remove", "khz", **inside)
+    assert changed.read_text() == "# mine\n" and not (debian / "usr/bin/khz").exists()
+    # As khz@.service leaves them.
+    (debian / "var/lib/private/kilohertz/arm").mkdir(parents=True)
+    run("dpkg", "--purge", "khz", **inside)
+    (debian / "var/lib/private").rmdir()
+    assert state(debian) ^ before == set()
+
+
+@pytest.mark.timeout(300)
+def test_lintian_has_no_complaint(made: Find) -> None:
+    said = run("lintian", "--allow-root", "--fail-on", "error,warning", "--show-overrides", made(DEB))
+    # Each override says why.
+    overrides = (ROOT / "packaging/deb/lintian-overrides").read_text().splitlines()
+    for line, above in zip(overrides[1:], overrides, strict=False):
+        assert line.startswith("#") or above.startswith("#"), f"no reason: {line}"
+    assert "E:" not in said and "W:" not in said, said
+
+
+def test_the_service_and_the_rules_are_well_formed(made: Find, tmp_path: pathlib.Path) -> None:
+    run("dpkg-deb", "-x", made(DEB), tmp_path)
+    unit = tmp_path / "lib/systemd/system/khz@.service"
+    # systemd looks for the program where it will be; here it is in the package's folder.
+    unit.write_text(unit.read_text().replace("ExecStart=/usr/bin/khz", f"ExecStart={tmp_path}/usr/bin/khz"))
+    environment = {**os.environ, "SYSTEMD_LOG_LEVEL": "warning"}
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, env=environment, timeout=60
+    )
+    complaints = [line for line in done.stderr.splitlines() if "khz@" in line]
+    assert done.returncode == 0 and not complaints, done.stderr
+
+    rules = (tmp_path / "lib/udev/rules.d/70-kilohertz.rules").read_text()
+    lines = [line for line in rules.splitlines() if line and not line.startswith("#")]
+    word = r'[A-Z_]+(\{[\w]+\})?(==|!=|\+=|=)"[^"]*"'
+    assert [line for line in lines if not re.fullmatch(rf"{word}(, {word})*", line)] == []
+    # A rule may only jump forward to a label that is there.
+    labels = collections.Counter(re.findall(r'LABEL="(\w+)"', rules))
+    assert set(re.findall(r'GOTO="(\w+)"', rules)) == set(labels) and set(labels.values()) == {1}
+    assert set(re.findall(r"GROUP=\"(\w+)\"", rules)) == {"kilohertz"}
+
+
+def test_packages_are_the_same_whenever_they_are_made(made: Find) -> None:
+    """Everything in it is root's and of the commit's time."""
+    listed = run("dpkg-deb", "--contents", made(DEB), env={**os.environ, "TZ": "UTC"})
+    dates = {tuple(line.split()[3:5]) for line in listed.splitlines()}
+    owners = {line.split()[1] for line in listed.splitlines()}
+    assert len(dates) == 1 and owners == {"root/root"}, listed

@@ -1,0 +1,227 @@
+//! Everything a release has, in `dist/`: static commands, wheels and a source distribution, Debian packages, tarballs,
+//! the list of what is in them, and checksums.
+//!
+//! Compilers and linkers for other machines and older C libraries are zig's, which is a Python package: nothing but the
+//! tests' environment is installed. Times of files are those of the commit; packages and archives are the same bytes whenever
+//! and in whichever folder they are made.
+
+mod build;
+mod debian;
+mod files;
+mod tarball;
+mod wheel;
+
+use crate::{licences, shell};
+use anyhow::{Context, Result, bail};
+use build::Build;
+use files::Tree;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where it all goes if nobody says otherwise.
+const FOLDER: &str = "dist";
+const SUMS: &str = "SHA256SUMS";
+
+/// A machine it is made for.
+pub struct Machine {
+    /// As Rust and Linux call it.
+    pub name: &'static str,
+    /// As Debian calls it.
+    debian: &'static str,
+    /// The oldest C library of the wheels, the Debian package and the C library.
+    glibc: &'static str,
+}
+
+const MACHINES: [Machine; 2] = [
+    Machine { name: "x86_64", debian: "amd64", glibc: "2.17" },
+    Machine { name: "aarch64", debian: "arm64", glibc: "2.28" },
+];
+
+/// One kind of thing in `dist/`, made for a machine or once for all.
+enum Part {
+    Each(fn(&Release, &Machine) -> Result<()>),
+    Once(fn(&Release) -> Result<()>),
+}
+
+const PARTS: [(&str, Part); 6] = [
+    ("khz", Part::Each(khz)),
+    ("tarball", Part::Each(tarball::make)),
+    ("deb", Part::Each(debian::make)),
+    ("wheel", Part::Each(wheel::make)),
+    ("sdist", Part::Once(wheel::source)),
+    ("sbom", Part::Once(sbom)),
+];
+
+const USAGE: &str = "usage: cargo xtask dist [PART…] [--machine x86_64|aarch64] [--profile dist|release] [--out FOLDER]
+parts: khz (static, with its debug symbols), tarball, deb, wheel, sdist, sbom; all of them, for all machines, if none is named";
+
+/// What every part needs to know.
+pub struct Release {
+    version: String,
+    /// Seconds of the commit's time: that of every file.
+    epoch: String,
+    /// Where it all goes.
+    out: PathBuf,
+    build: Build,
+}
+
+/// Makes the named parts (all if none is named) and the checksums of whatever is then in the folder.
+///
+/// # Errors
+/// On a wrong name, or if something cannot be built.
+pub fn run(words: &[String]) -> Result<bool> {
+    let (mut parts, mut machines) = (Vec::new(), Vec::new());
+    let (mut profile, mut out) = ("dist".to_owned(), FOLDER.to_owned());
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().with_context(|| format!("{word} needs a value\n{USAGE}"));
+        match word.as_str() {
+            "--machine" => machines.push(value()?.clone()),
+            "--profile" => profile.clone_from(value()?),
+            "--out" => out.clone_from(value()?),
+            part if PARTS.iter().any(|(name, _)| *name == part) => parts.push(part.to_owned()),
+            other => bail!("no part is called `{other}`\n{USAGE}"),
+        }
+    }
+    if let Some(unknown) = machines.iter().find(|name| MACHINES.iter().all(|each| each.name != **name)) {
+        bail!("{unknown} is no machine of a release\n{USAGE}");
+    }
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        bail!("a release is made on x86_64 Linux: its programs write their own man pages and completions");
+    }
+    let release = Release::new(&profile, &out)?;
+    let wanted = |name: &str, names: &[String]| names.is_empty() || names.iter().any(|each| each == name);
+    for (name, part) in PARTS.iter().filter(|(name, _)| wanted(name, &parts)) {
+        println!("\n── {name} ──");
+        match part {
+            Part::Once(make) => make(&release)?,
+            Part::Each(make) => {
+                for machine in MACHINES.iter().filter(|machine| wanted(machine.name, &machines)) {
+                    make(&release, machine).with_context(|| format!("{name} for {}", machine.name))?;
+                }
+            }
+        }
+    }
+    sums(&release.out)?;
+    Ok(true)
+}
+
+/// The static command of this machine, as `profile` compiles it.
+///
+/// # Errors
+/// If the tests' environment cannot be had, or it cannot be built.
+pub fn program(profile: &str) -> Result<PathBuf> {
+    Build::new(profile)?.fixed(&MACHINES[0])
+}
+
+impl Release {
+    fn new(profile: &str, out: &str) -> Result<Self> {
+        let out = shell::root().join(out);
+        std::fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
+        licences::write()?;
+        let build = Build::new(profile)?;
+        Ok(Self { version: env!("CARGO_PKG_VERSION").to_owned(), epoch: build.epoch.clone(), out, build })
+    }
+
+    /// A command with the time that packers give to files.
+    fn dated(&self, mut command: Command) -> Command {
+        command.env("SOURCE_DATE_EPOCH", &self.epoch).env("TZ", "UTC").env("LC_ALL", "C");
+        command
+    }
+
+    /// What both the tarball and the Debian package hold beside the program: manual, completions, robots, licences.
+    fn fill(&self, tree: &Tree, doc: &str, [bash, zsh, fish]: [&str; 3]) -> Result<()> {
+        let own = self.build.native()?;
+        let own = |words: &[&str]| shell::command(&own, words);
+        shell::output(own(&["man"]).arg(tree.folder("share/man/man1")?))?;
+        for (shell, file) in [("bash", bash), ("zsh", zsh), ("fish", fish)] {
+            tree.write(file, shell::output(&mut own(&["completions", shell]))?)?;
+        }
+        let robots = shell::root().join("robots");
+        tree.copy_all(&robots, &format!("{doc}/robots"))?;
+        for file in ["README.md", "CHANGELOG.md"] {
+            tree.copy(&shell::root().join(file), &format!("{doc}/{file}"))?;
+        }
+        Ok(())
+    }
+
+    /// Packs a tree as `NAME.tar.gz`, so that its bytes depend on its content alone.
+    fn pack(&self, tree: &Tree, name: &str) -> Result<()> {
+        let folder = tree.0.parent().unwrap_or(&tree.0);
+        let archive = self.out.join(format!("{name}.tar.gz"));
+        let words = [
+            "--sort=name",
+            "--owner=0",
+            "--group=0",
+            "--numeric-owner",
+            "--format=gnu",
+            "--use-compress-program=gzip -9n",
+        ];
+        let mut tar = self.dated(shell::command("tar", &words));
+        tar.arg(format!("--mtime=@{}", self.epoch)).arg("--create").arg("--file").arg(archive).arg(name);
+        shell::run(tar.current_dir(folder))
+    }
+}
+
+/// The static command, and its debug symbols in a file of its own.
+fn khz(release: &Release, machine: &Machine) -> Result<()> {
+    let built = release.build.fixed(machine)?;
+    let stripped = release.out.join(format!("khz-{}-{}-linux", release.version, machine.name));
+    let symbols = stripped.with_file_name(format!("khz-{}-{}-linux.debug", release.version, machine.name));
+    build::split(&built, &stripped, Some(&symbols))?;
+    let megabytes = std::fs::metadata(&stripped)?.len() as f64 / 1e6;
+    println!("figure static_khz_{} {megabytes:.2} MB goal 8", machine.name);
+    Ok(())
+}
+
+/// What is compiled into the command, as CycloneDX.
+fn sbom(release: &Release) -> Result<()> {
+    if shell::which("cargo-cyclonedx").is_none() {
+        bail!("no cargo-cyclonedx: type `cargo install cargo-cyclonedx --locked`, or name the other parts");
+    }
+    let name = format!("khz-{}.cdx", release.version);
+    let words =
+        ["cyclonedx", "--manifest-path", "crates/cli/Cargo.toml", "--format", "json", "--all-features"];
+    let mut command = release.dated(shell::cargo(&words));
+    shell::run(command.args(["--target", "x86_64-unknown-linux-musl", "--override-filename", &name]))?;
+    // It writes one for every package of the workspace.
+    let mut written = None;
+    let folders = ["crates", "."].into_iter().flat_map(shell::entries).filter(|entry| entry.is_dir());
+    for file in folders.map(|folder| folder.join(format!("{name}.json"))).filter(|file| file.is_file()) {
+        match file.starts_with(shell::root().join("crates/cli")) {
+            true => written = Some(file),
+            false => std::fs::remove_file(file)?,
+        }
+    }
+    let written = written.context("cargo cyclonedx wrote nothing for crates/cli")?;
+    // Our own packages are named by their folders on this machine.
+    let text = std::fs::read_to_string(&written)?.replace(&shell::root().display().to_string(), "");
+    std::fs::remove_file(&written)?;
+    std::fs::write(release.out.join(format!("{name}.json")), text)?;
+    Ok(())
+}
+
+/// Checksums of everything there, by name, as `sha256sum --check` reads them.
+fn sums(folder: &Path) -> Result<()> {
+    let files = std::fs::read_dir(folder)?.flatten().map(|entry| entry.file_name());
+    let mut names: Vec<_> = files.filter(|name| name != SUMS).collect();
+    names.sort();
+    let sums = shell::output(Command::new("sha256sum").args(&names).current_dir(folder))?;
+    print!("\n{sums}");
+    std::fs::write(folder.join(SUMS), sums).context("cannot write the checksums")
+}
+
+/// A new, empty folder below `target/dist`.
+fn fresh(name: &str) -> Result<PathBuf> {
+    let folder = shell::root().join("target/dist-trees").join(name);
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).with_context(|| format!("cannot empty {}", folder.display()))?;
+    }
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// The C library's folder in the workspace, once it is there.
+fn c_library() -> Option<PathBuf> {
+    Some(shell::root().join("capi")).filter(|folder: &PathBuf| Path::new(folder).join("Cargo.toml").is_file())
+}

@@ -1,0 +1,33 @@
+//! `khz-VERSION-MACHINE-linux.tar.gz`: unpacked anywhere, it works.
+
+use super::files::{Tree, executable};
+use super::{Machine, Release, build, c_library, fresh};
+use crate::{licences, shell};
+use anyhow::Result;
+
+pub fn make(release: &Release, machine: &Machine) -> Result<()> {
+    let name = format!("khz-{}-{}-linux", release.version, machine.name);
+    let tree = Tree(fresh("tarball")?.join(&name));
+    let program = tree.place("bin/khz")?;
+    build::split(&release.build.fixed(machine)?, &program, None)?;
+    executable(&program)?;
+    let completions = [
+        "share/bash-completion/completions/khz",
+        "share/zsh/site-functions/_khz",
+        "share/fish/vendor_completions.d/khz.fish",
+    ];
+    release.fill(&tree, "share/doc/khz", completions)?;
+    for licence in ["LICENSE-MIT", "LICENSE-APACHE"].map(|file| shell::root().join(file)) {
+        tree.copy(&licence, &shell::stem(&licence))?;
+    }
+    for file in licences::files() {
+        tree.copy(&file, &file.file_name().unwrap_or_default().to_string_lossy())?;
+    }
+    tree.write("LICENSE-musl.txt", licences::musl(&release.build.python)?)?;
+    if let Some(capi) = c_library() {
+        let libraries = release.build.library(machine)?;
+        shell::run(shell::command(capi.join("install.sh"), &[]).arg(&tree.0).arg(libraries))?;
+        tree.copy_all(&capi.join("examples"), "share/doc/khz/capi")?;
+    }
+    release.pack(&tree, &name)
+}
