@@ -16,6 +16,7 @@
 
 mod bench;
 mod debian;
+mod fleet;
 mod fuzz;
 mod hazards;
 mod layers;
