@@ -137,13 +137,16 @@ def test_an_operator_elsewhere_steers_and_late_inputs_count_for_nothing(world: W
     robot = world.robot("walker", "quadruped_walk", rate=200)
     clock = Heard(judge, robot.key("@clock"))
     taken = Heard(judge, robot.key("teleop"))
-    clock.wait(1, "the clock")
 
-    # Inputs that show no fresh clock: from the future, or decided long ago.
-    old = json.loads(bytes(clock.all()[0].payload))["now_us"]
+    def now() -> int:
+        clock.wait(1, "the clock")
+        return int(json.loads(bytes(clock.all()[-1].payload))["now_us"])
+
+    wait_for(lambda: now() > 3_000_000, "the view has run for 3 s")
+    # Inputs that were decided long ago by what they have seen of the clock, or that claim the future.
     for _ in range(20):
-        for now in (old - 10_000_000 if old > 10_000_000 else 0, old + 10**12):
-            judge.put(robot.key("operator"), json.dumps({"by": "late", "now_us": now, "forward": 0.1}))
+        for shown in (now() - 2_000_000, now() + 10**12):
+            judge.put(robot.key("operator"), json.dumps({"by": "late", "now_us": shown, "forward": 0.1}))
         time.sleep(0.01)
     judge.put(robot.key("operator"), "{")
     time.sleep(1.5)
@@ -153,8 +156,7 @@ def test_an_operator_elsewhere_steers_and_late_inputs_count_for_nothing(world: W
 
     def steer() -> None:
         while not over.wait(0.05):
-            now = json.loads(bytes(clock.all()[-1].payload))["now_us"]
-            judge.put(robot.key("operator"), json.dumps({"by": "ann", "now_us": now, "forward": 0.1}))
+            judge.put(robot.key("operator"), json.dumps({"by": "ann", "now_us": now(), "forward": 0.1}))
 
     thread = threading.Thread(target=steer)
     thread.start()

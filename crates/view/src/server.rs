@@ -5,7 +5,7 @@ use crate::ask::Asking;
 use crate::client::{Speaker, converse};
 use crate::foxglove::Foxglove;
 use crate::http::{self, ASK, MAX_HEAD, PAGE, Request, Status};
-use crate::hub::Hub;
+use crate::hub::{Hub, PROGRAM};
 use crate::page::{self, PageClient};
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, Read, Write};
@@ -303,7 +303,7 @@ fn upgrade(mut stream: TcpStream, request: &Request, behind: Vec<u8>, shared: &S
     let Ok(from) = stream.peer_addr() else { return };
     let what = match protocol {
         PAGE => "page",
-        ASK => "program",
+        ASK => PROGRAM,
         _ => "foxglove",
     };
     let Ok(peer) = hub.join(format!("{what} {from}")) else { return };

@@ -45,6 +45,8 @@ enum Command {
 /// What went wrong.
 pub fn run() -> Result<ExitCode> {
     let Cli { network, command } = Cli::parse();
+    // What Zenoh has to say, to whoever sets RUST_LOG.
+    zenoh::try_init_log_from_env();
     match command {
         Command::Bridge(args) => bridge::run(args, &network),
         Command::Router(args) => router::run(args, &network),
