@@ -50,7 +50,7 @@ impl Options {
         if role == Role::Bridge {
             eprint_line(&format!("connecting to {}", endpoints(&config, "connect").join(", ")));
         }
-        zenoh::open(parsed).wait().map_err(|error| match role {
+        zenoh::open(parsed).wait().map_err(|error| plain(&error)).map_err(|error| match role {
             Role::Router => anyhow!("the router cannot listen at {}: {error}", endpoints(&config, "listen").join(", ")),
             _ => anyhow!(
                 "no router answers at {}: {error}. Start one with `khz-fleet router`, or name it with --router",
@@ -79,6 +79,12 @@ impl Options {
             _ => Ok(config),
         }
     }
+}
+
+/// What Zenoh says, without the places in its sources.
+pub fn plain(error: &zenoh::Error) -> String {
+    let text = error.to_string();
+    text.split(" at /").next().unwrap_or(&text).trim_end_matches('.').to_owned()
 }
 
 fn usual(role: Role, router: &str) -> Value {
