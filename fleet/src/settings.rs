@@ -132,6 +132,14 @@ mod tests {
     }
 
     #[test]
+    fn the_file_of_the_documentation_is_one() {
+        let page = include_str!("../../docs/fleet.md");
+        let block = page.split_once("title=\"bridge.toml\"\n").and_then(|(_, rest)| rest.split("```").next()).unwrap();
+        let settings = read(block).unwrap();
+        assert_eq!((settings.rule("battery"), settings.name.as_deref()), (Rule::Change, Some("quad1")));
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (text, said) in [
             ("nmae = 'x'", "nmae"),
