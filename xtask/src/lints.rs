@@ -1,6 +1,6 @@
 //! Every check that needs no test to run; all of them run even if the first fails.
 
-use crate::{hazards, layers, shell, tracked};
+use crate::{fleet, hazards, layers, shell, tracked};
 use anyhow::Result;
 
 /// Runs them all; true if all are clean.
@@ -12,6 +12,7 @@ pub fn run() -> Result<bool> {
         ("fmt", shell::succeeds(&mut shell::cargo(&["fmt", "--all", "--check"]))?),
         ("clippy", clippy()?),
         ("doc", documentation()?),
+        ("fleet", fleet::is_clean()?),
         ("layers", layers::run()?),
         ("tracked", tracked::run()?),
         ("hazards", hazards::run()?),

@@ -18,6 +18,7 @@
 mod bench;
 mod debian;
 mod dist;
+mod fleet;
 mod fuzz;
 mod hazards;
 mod layers;

@@ -4,7 +4,7 @@
 //! it is a failure, so that nothing is silently left out where it matters.
 
 use crate::tally::Tally;
-use crate::{debian, dist, fuzz, shell, venv, vm};
+use crate::{debian, dist, fleet, fuzz, shell, venv, vm};
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 
@@ -104,11 +104,17 @@ fn python(folder: &str) -> Result<Outcome> {
     let python = if with_package { venv::with_package("release")? } else { venv::python()? };
     let mut command = shell::command(&python, &["-m", "pytest", folder]);
     command.env("KHZ", khz()?).env("KHZ_DIST", shell::root().join(PACKAGES));
+    let mut tally = Tally::default();
     if folder == "tests/capi" {
         command.env("KHZ_LIBRARY", library()?);
     }
+    if folder == fleet::TESTS {
+        tally += fleet::unit_tests()?;
+        command.env("KHZ_FLEET", fleet::program()?);
+    }
     let (succeeded, text) = shell::tee(&mut command)?;
-    Ok(Outcome::Ran(told_or_broken(succeeded, &text)))
+    tally += told_or_broken(succeeded, &text);
+    Ok(Outcome::Ran(tally))
 }
 
 /// What a release has for this machine, in the profile that compiles quickly.
@@ -152,7 +158,7 @@ fn machine() -> Result<Outcome> {
 }
 
 /// What the runner counted; a runner that failed without counting a failure counts as one.
-fn told_or_broken(succeeded: bool, text: &str) -> Tally {
+pub fn told_or_broken(succeeded: bool, text: &str) -> Tally {
     let mut tally = Tally::of(text);
     if !succeeded && tally.failed == 0 {
         tally.failed = 1;

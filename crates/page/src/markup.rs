@@ -2,7 +2,7 @@
 use std::fmt;
 
 /// Writes text so that HTML takes it for text, in an element and in a quoted attribute alike.
-pub(super) struct Text<'a>(pub &'a str);
+pub struct Text<'a>(pub &'a str);
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

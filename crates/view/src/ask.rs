@@ -6,11 +6,14 @@
 //! | `{"parameters":true}` | `{"parameters":[…]}`: as the record `parameters`, with the values in force |
 //! | `{"set":{"kp_scale":0.4}}` | `{"done":true,"tick":48211}` or `{"refused":"why"}` |
 //! | `{"do":"stop"}`, `{"do":"arm"}` | the same |
+//! | `{"now":true}` | `{"now_us":81234567}`: this server's clock |
+//! | `{"steer":{"forward":0.3},"now_us":81234567}` | none, or `{"steer":false,"refused":"why"}` |
 
 use crate::client::Speaker;
-use crate::control::{Answer, Ask, Parameter};
+use crate::control::{Answer, Ask, Parameter, Teleop};
 use crate::hub::Hub;
 use crate::peer::{Notices, Peer, Queued, Reply};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -32,6 +35,16 @@ impl Asking {
                 json!({ "parameters": hub.parameters().iter().map(declaration).collect::<Vec<_>>() }),
             ));
         }
+        if request.get("now").is_some() {
+            return Ok(Some(json!({ "now_us": hub.now_us() })));
+        }
+        if let Some(teleop) = request.get("steer") {
+            let teleop = Teleop::deserialize(teleop).map_err(|error| format!("steer: {error}"))?;
+            let now_us = request.get("now_us").and_then(Value::as_u64).ok_or("an input needs `now_us`")?;
+            // Marked: it answers no request, and may come between one and its answer.
+            let refused = hub.steer(&self.me, &teleop, now_us).err();
+            return Ok(refused.map(|why| json!({ "steer": false, "refused": why })));
+        }
         hub.ask(&self.me, &read(&request)?).map(|_| None)
     }
 }
@@ -41,7 +54,7 @@ fn read(request: &Value) -> Result<Ask, String> {
         (Some(Value::Object(values)), None) => Ok(Ask::Set(values.clone())),
         (None, Some("stop")) => Ok(Ask::Stop),
         (None, Some("arm")) => Ok(Ask::Arm),
-        _ => Err("not understood; one of parameters, set, do".into()),
+        _ => Err("not understood; one of parameters, set, do, now, steer".into()),
     }
 }
 

@@ -1,5 +1,6 @@
-//! The other end: a program that asks a server for parameters and sets them.
+//! The other end: a program that asks a server for parameters and sets them, stops the robot or steers it.
 
+use crate::control::Teleop;
 use crate::http::{self, ASK, MAX_HEAD};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -27,7 +28,7 @@ pub enum AskError {
     Broken(String),
 }
 
-/// A connection to a server, for programs that ask for parameters and set them.
+/// A connection to a server, for programs that ask little of a robot. Every call blocks, 5 s at most.
 pub struct Connection(WebSocket<TcpStream>);
 
 impl Connection {
@@ -66,25 +67,66 @@ impl Connection {
     /// # Errors
     /// The robot refused, or the server does not answer.
     pub fn set(&mut self, values: &serde_json::Map<String, Value>) -> Result<Option<u64>, AskError> {
-        let answer = self.ask(&json!({ "set": values }))?;
-        match answer.get("refused").and_then(Value::as_str) {
-            Some(why) => Err(AskError::Refused(why.to_owned())),
-            None => Ok(answer.get("tick").and_then(Value::as_u64)),
-        }
+        done(&self.ask(&json!({ "set": values }))?)
+    }
+
+    /// Stops the robot, as Ctrl-C does. Returns the tick that obeyed.
+    ///
+    /// # Errors
+    /// The robot refused, or the server does not answer.
+    pub fn stop(&mut self) -> Result<Option<u64>, AskError> {
+        done(&self.ask(&json!({ "do": "stop" }))?)
+    }
+
+    /// The server's clock, µs: what an input of [`steer`](Self::steer) shows its age by.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub fn now_us(&mut self) -> Result<u64, AskError> {
+        let answer = self.ask(&json!({ "now": true }))?;
+        answer
+            .get("now_us")
+            .and_then(Value::as_u64)
+            .ok_or_else(|| AskError::Broken("it said something else".into()))
+    }
+
+    /// Steers the robot. `now_us` is the newest time of [`now_us`](Self::now_us) that the operator had received: the robot takes
+    /// the input as at least that old. A refusal is not reported: whether the robot took an input is in its record `teleop`.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub fn steer(&mut self, teleop: &Teleop, now_us: u64) -> Result<(), AskError> {
+        let request = json!({ "steer": teleop, "now_us": now_us });
+        self.0.send(Message::text(request.to_string())).map_err(broken)
     }
 
     fn ask(&mut self, request: &Value) -> Result<Value, AskError> {
-        let broken = |error: tungstenite::Error| AskError::Broken(error.to_string());
         self.0.send(Message::text(request.to_string())).map_err(broken)?;
         loop {
             match self.0.read().map_err(broken)? {
                 Message::Text(text) => {
-                    return serde_json::from_str(&text).map_err(|error| AskError::Broken(error.to_string()));
+                    let answer: Value =
+                        serde_json::from_str(&text).map_err(|error| AskError::Broken(error.to_string()))?;
+                    if answer.get("steer").is_none() {
+                        return Ok(answer);
+                    }
                 }
                 Message::Close(_) => return Err(AskError::Broken("it ended the connection".into())),
                 _ => {}
             }
         }
+    }
+}
+
+fn broken(error: tungstenite::Error) -> AskError {
+    AskError::Broken(error.to_string())
+}
+
+/// The tick of an answer.
+fn done(answer: &Value) -> Result<Option<u64>, AskError> {
+    match answer.get("refused").and_then(Value::as_str) {
+        Some(why) => Err(AskError::Refused(why.to_owned())),
+        None => Ok(answer.get("tick").and_then(Value::as_u64)),
     }
 }
 

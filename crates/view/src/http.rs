@@ -158,7 +158,9 @@ impl Status {
         let (status, body) = match self {
             Self::BadRequest(why) => ("400 Bad Request", why.as_str()),
             Self::Forbidden(why) => ("403 Forbidden", why.as_str()),
-            Self::NotFound => ("404 Not Found", "there is only /"),
+            Self::NotFound => {
+                ("404 Not Found", "there is only /, and of a fleet /?robot=NAME with a robot that is there")
+            }
             Self::NotAllowed => ("405 Method Not Allowed", "only GET"),
             Self::TooLong => {
                 ("431 Request Header Fields Too Large", "the head of a request has 8192 bytes at the most")

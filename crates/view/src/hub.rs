@@ -20,6 +20,8 @@ const MAX_SCHEMAS: usize = 2 << 20;
 /// How many requests of one client may wait for an answer, and how long they do.
 const MAX_PENDING: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(2);
+/// What the name of a client begins with that only asks.
+pub(crate) const PROGRAM: &str = "program";
 
 /// A robot's run as this server knows it. All of it can be used from any thread.
 ///
@@ -139,6 +141,11 @@ impl Hub {
     /// The clients: who they are, and how many messages each has lost.
     pub fn clients(&self) -> Vec<(String, u64)> {
         self.state().clients.values().map(|client| (client.by.clone(), client.lost())).collect()
+    }
+
+    /// Whether anybody looks: a page or a viewer. Programs that only ask (`khz param`, `khz-fleet`) do not.
+    pub fn is_watched(&self) -> bool {
+        self.state().clients.values().any(|client| !client.by.starts_with(PROGRAM))
     }
 
     /// This server's clock, µs.

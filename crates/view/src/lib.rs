@@ -33,7 +33,7 @@ mod known;
 mod page;
 mod peer;
 mod server;
-mod standard;
+pub mod standard;
 pub mod store;
 mod topics;
 
@@ -43,5 +43,5 @@ pub use hub::{Counts, Hub, Run};
 pub use known::Known;
 pub use page::PageClient;
 pub use peer::{Peer, Reply};
-pub use server::{PORT, Server, Serving};
+pub use server::{Fleet, PORT, Server, Serving};
 pub use store::{Log, Store};

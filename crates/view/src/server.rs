@@ -5,7 +5,7 @@ use crate::ask::Asking;
 use crate::client::{Speaker, converse};
 use crate::foxglove::Foxglove;
 use crate::http::{self, ASK, MAX_HEAD, PAGE, Request, Status};
-use crate::hub::Hub;
+use crate::hub::{Hub, PROGRAM};
 use crate::page::{self, PageClient};
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, Read, Write};
@@ -25,6 +25,41 @@ const MAX_REPORTS: usize = 16;
 /// How long a request's head may take.
 const HEAD_TIME: Duration = Duration::from_secs(5);
 
+/// Several robots behind one port, each at `/?robot=NAME`.
+pub trait Fleet: std::fmt::Debug + Send + Sync {
+    /// The page that lists them, as HTML. Its links need `token`, if there is one.
+    fn page(&self, token: Option<&str>) -> String;
+
+    /// A robot's run. Called for every connection.
+    fn hub(&self, robot: &str) -> Option<Arc<Hub>>;
+
+    /// The runs that anybody may look at.
+    fn hubs(&self) -> Vec<Arc<Hub>>;
+}
+
+#[derive(Debug)]
+enum Shown {
+    Robot(Arc<Hub>),
+    Fleet(Arc<dyn Fleet>),
+}
+
+impl Shown {
+    /// The run that a request is about.
+    fn hub(&self, request: &Request) -> Option<Arc<Hub>> {
+        match self {
+            Self::Robot(hub) => Some(hub.clone()),
+            Self::Fleet(fleet) => fleet.hub(request.query("robot")?),
+        }
+    }
+
+    fn hubs(&self) -> Vec<Arc<Hub>> {
+        match self {
+            Self::Robot(hub) => vec![hub.clone()],
+            Self::Fleet(fleet) => fleet.hubs(),
+        }
+    }
+}
+
 /// A server that does not answer yet.
 #[derive(Debug)]
 pub struct Server {
@@ -36,7 +71,7 @@ pub struct Server {
 #[derive(Debug)]
 struct Shared {
     access: Access,
-    hub: Arc<Hub>,
+    shown: Shown,
     /// Connections that have not said yet what they want, the oldest first.
     new: Mutex<VecDeque<(u64, TcpStream)>>,
     is_over: AtomicBool,
@@ -81,6 +116,18 @@ impl Server {
     /// # Errors
     /// When the address cannot be had, or others can reach it and `access` has no token.
     pub fn bind(at: &SocketAddr, access: Access, hub: Arc<Hub>) -> io::Result<Self> {
+        Self::bind_to(at, access, Shown::Robot(hub))
+    }
+
+    /// The same for several robots.
+    ///
+    /// # Errors
+    /// As for [`bind`](Self::bind).
+    pub fn bind_fleet(at: &SocketAddr, access: Access, fleet: Arc<dyn Fleet>) -> io::Result<Self> {
+        Self::bind_to(at, access, Shown::Fleet(fleet))
+    }
+
+    fn bind_to(at: &SocketAddr, access: Access, shown: Shown) -> io::Result<Self> {
         if !at.ip().is_loopback() && access.token().is_none() {
             return Err(io::Error::other("a server that others can reach needs a token"));
         }
@@ -90,7 +137,7 @@ impl Server {
         };
         let at = listener.local_addr()?;
         let (new, is_over, reported) = (Mutex::default(), AtomicBool::new(false), Mutex::default());
-        Ok(Self { listener, at, shared: Arc::new(Shared { access, hub, new, is_over, reported }) })
+        Ok(Self { listener, at, shared: Arc::new(Shared { access, shown, new, is_over, reported }) })
     }
 
     /// Where it is.
@@ -141,7 +188,7 @@ impl Drop for Serving {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        self.shared.hub.close();
+        self.shared.shown.hubs().iter().for_each(|hub| hub.close());
     }
 }
 
@@ -177,7 +224,7 @@ fn admit(mut stream: &TcpStream, shared: &Shared) -> Option<(Request, Vec<u8>)> 
     let answer = match read_head(stream) {
         Ok(Some((request, behind))) => match shared.access.check(&request) {
             Ok(()) if request.is_upgrade() => return Some((request, behind)),
-            Ok(()) => http::serve(&request, &page::HTML).unwrap_or_else(|status| status.answer()),
+            Ok(()) => serve(&request, shared).unwrap_or_else(|status| status.answer()),
             Err(status) => {
                 shared.report(&status);
                 status.answer()
@@ -192,6 +239,16 @@ fn admit(mut stream: &TcpStream, shared: &Shared) -> Option<(Request, Vec<u8>)> 
     let _ = stream.shutdown(std::net::Shutdown::Write);
     drain(stream);
     None
+}
+
+/// The page of a robot, or the one that lists them.
+fn serve(request: &Request, shared: &Shared) -> Result<Vec<u8>, Status> {
+    match &shared.shown {
+        Shown::Fleet(fleet) if request.query("robot").is_none() => {
+            http::serve(request, &fleet.page(shared.access.token()))
+        }
+        shown => shown.hub(request).ok_or(Status::NotFound).and_then(|_| http::serve(request, &page::HTML)),
+    }
 }
 
 /// Reads on for a moment: a connection closed with bytes unread is reset, and the answer lost.
@@ -234,7 +291,11 @@ fn upgrade(mut stream: TcpStream, request: &Request, behind: Vec<u8>, shared: &S
             return;
         }
     };
-    if shared.hub.client_count() >= MAX_CLIENTS {
+    let Some(hub) = shared.shown.hub(request) else {
+        let _ = stream.write_all(&Status::NotFound.answer());
+        return;
+    };
+    if hub.client_count() >= MAX_CLIENTS {
         let full = http::answer("503 Service Unavailable", "text/plain", "too many clients\n", true);
         let _ = stream.write_all(&full);
         return;
@@ -242,10 +303,10 @@ fn upgrade(mut stream: TcpStream, request: &Request, behind: Vec<u8>, shared: &S
     let Ok(from) = stream.peer_addr() else { return };
     let what = match protocol {
         PAGE => "page",
-        ASK => "program",
+        ASK => PROGRAM,
         _ => "foxglove",
     };
-    let Ok(peer) = shared.hub.join(format!("{what} {from}")) else { return };
+    let Ok(peer) = hub.join(format!("{what} {from}")) else { return };
     if stream.write_all(http::upgraded(&accept, protocol).as_bytes()).is_ok() {
         let speaker: Box<dyn Speaker> = match protocol {
             ASK => Box::new(Asking::new(peer.clone())),
@@ -253,7 +314,7 @@ fn upgrade(mut stream: TcpStream, request: &Request, behind: Vec<u8>, shared: &S
             _ => Box::new(Foxglove::new(peer.clone())),
         };
         // Whatever ended it, the client knows.
-        let _ = converse(stream, behind, &shared.hub, &peer, speaker);
+        let _ = converse(stream, behind, &hub, &peer, speaker);
     }
-    shared.hub.leave(&peer);
+    hub.leave(&peer);
 }

@@ -19,11 +19,16 @@ const TRUNK: &str = "base_link";
 
 /// A message that viewers know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standard {
+pub enum Standard {
+    /// `sensor_msgs/JointState`, of the record `servo`.
     JointStates,
+    /// `sensor_msgs/Imu`, of `imu`.
     Imu,
+    /// `tf2_msgs/TFMessage`, of `imu`.
     Tf,
+    /// `diagnostic_msgs/DiagnosticArray`, of `tick` and the newest `servo`.
     Diagnostics,
+    /// `rcl_interfaces/Log`, of `event`.
     Events,
 }
 
@@ -39,6 +44,7 @@ impl Standard {
         }
     }
 
+    /// Its topic.
     pub fn topic(self) -> &'static str {
         match self {
             Self::JointStates => "/joint_states",
@@ -49,6 +55,7 @@ impl Standard {
         }
     }
 
+    /// The name of its type in ROS 2.
     pub fn message(self) -> &'static str {
         match self {
             Self::JointStates => "sensor_msgs/msg/JointState",
@@ -176,7 +183,7 @@ fn number(value: &Value<'_>, field: &str) -> f64 {
 }
 
 /// Positions, velocities and torques of all joints.
-pub(crate) fn joint_states(time_us: i64, value: &Value<'_>) -> Option<Vec<u8>> {
+pub fn joint_states(time_us: i64, value: &Value<'_>) -> Option<Vec<u8>> {
     let Value::Object(servos) = *value else { return None };
     let joints: Vec<_> = servos.filter(|(_, servo)| !number(servo, "position").is_nan()).collect();
     let all = |field: &str, out: &mut Vec<u8>| {
@@ -207,7 +214,7 @@ fn quaternion(value: &Value<'_>) -> Option<[f64; 4]> {
 }
 
 /// Attitude, rate and acceleration; how exact they are is not known.
-pub(crate) fn imu(time_us: i64, value: &Value<'_>) -> Option<Vec<u8>> {
+pub fn imu(time_us: i64, value: &Value<'_>) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     put_header(time_us, TRUNK, &mut out);
     let unknown = [0.0; 9];
@@ -219,7 +226,7 @@ pub(crate) fn imu(time_us: i64, value: &Value<'_>) -> Option<Vec<u8>> {
 }
 
 /// How the trunk is turned. Where it is nobody knows.
-pub(crate) fn tf(time_us: i64, value: &Value<'_>) -> Option<Vec<u8>> {
+pub fn tf(time_us: i64, value: &Value<'_>) -> Option<Vec<u8>> {
     let rotation = quaternion(value)?;
     // Viewers refuse a transform that turns by no number, as before the first reading.
     if rotation.iter().any(|part| !part.is_finite()) {
@@ -234,7 +241,7 @@ pub(crate) fn tf(time_us: i64, value: &Value<'_>) -> Option<Vec<u8>> {
 }
 
 /// A change of phase as a line of a log.
-pub(crate) fn event(time_us: i64, value: &Value<'_>) -> Option<Vec<u8>> {
+pub fn event(time_us: i64, value: &Value<'_>) -> Option<Vec<u8>> {
     let text = |field: &str| match value.at(field) {
         Some(Value::String(text)) => text,
         _ => "",
@@ -264,22 +271,30 @@ fn log(time_us: i64, level: u8, who: &str, line: &str) -> Option<Vec<u8>> {
 
 /// How one thing is.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Status {
+pub struct Status {
+    /// How bad it is.
     pub level: Level,
+    /// What it is about.
     pub name: String,
+    /// How it is, in a few words.
     pub message: String,
+    /// Names and values.
     pub values: Vec<(String, String)>,
 }
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Level {
+pub enum Level {
+    /// As it should be.
     Ok,
+    /// To be looked at.
     Warn,
+    /// Broken.
     Error,
 }
 
-pub(crate) fn diagnostics(time_us: i64, all: &[Status]) -> Option<Vec<u8>> {
+/// How all these things are, as `diagnostic_msgs/DiagnosticArray`.
+pub fn diagnostics(time_us: i64, all: &[Status]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     put_header(time_us, "", &mut out);
     out.varuint(all.len() as u64);
@@ -298,7 +313,7 @@ pub(crate) fn diagnostics(time_us: i64, all: &[Status]) -> Option<Vec<u8>> {
 
 /// What the ticks of about a second were like.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Ticks {
+pub struct Ticks {
     since_us: Option<i64>,
     ticks: u64,
     overruns: u64,
@@ -308,6 +323,7 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
+    /// Notes a sample of `tick`.
     pub fn add(&mut self, time_us: i64, tick: &Value<'_>) {
         self.since_us.get_or_insert(time_us);
         let Value::Object(tick) = *tick else { return };
@@ -347,7 +363,7 @@ impl Ticks {
 }
 
 /// The status of each servo in a `servo` record.
-pub(crate) fn servos(value: &Value<'_>) -> Vec<Status> {
+pub fn servos(value: &Value<'_>) -> Vec<Status> {
     let Value::Object(servos) = *value else { return Vec::new() };
     servos.map(|(name, servo)| servo_status(name, &servo)).collect()
 }

@@ -4,7 +4,8 @@
 
 use khz_export::ros2::{self, Integers};
 use khz_tlog::{Sink, Type, Width};
-use khz_view::{Access, AskError, Connection, Hub, Server, Serving, feed};
+use khz_view::control::Teleop;
+use khz_view::{Access, AskError, Connection, Fleet, Hub, Server, Serving, feed};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -425,6 +426,68 @@ fn khz_param_lists_and_sets() {
     assert!(matches!(done, Ok(Some(4))));
     assert!(matches!(refused, Err(AskError::Refused(why)) if why == "too large"));
     assert_eq!(after[0]["value"], 0.25, "the value that a tick has taken");
+}
+
+#[test]
+fn programs_stop_and_steer() {
+    let mut bench = Bench::new();
+    let at = bench.at;
+    let asking = std::thread::spawn(move || {
+        let mut connection = Connection::open(at, None).unwrap();
+        let now_us = connection.now_us().unwrap();
+        // From the future: refused, which answers no request.
+        connection.steer(&Teleop { forward: 9.0, ..Teleop::default() }, now_us + 1_000_000_000).unwrap();
+        connection.steer(&Teleop { forward: 0.3, ..Teleop::default() }, now_us).unwrap();
+        (connection.stop(), connection.now_us().unwrap() > now_us)
+    });
+    let steered = bench.robot.asked();
+    assert_eq!(steered["teleop"]["forward"], 0.3);
+    assert!(steered["age_ms"].as_f64().is_some_and(|age| age >= 0.0));
+    let stop = bench.robot.asked();
+    assert_eq!(stop["do"], "stop");
+    assert!(!bench.hub.is_watched(), "who only asks does not look");
+    bench.robot.answer(&json!({ "id": stop["id"], "done": true, "tick": 7 }));
+    assert!(matches!(asking.join().unwrap(), (Ok(Some(7)), true)));
+}
+
+#[derive(Debug)]
+struct Two([Arc<Hub>; 2]);
+
+impl Fleet for Two {
+    fn page(&self, token: Option<&str>) -> String {
+        format!("the list, {token:?}")
+    }
+
+    fn hub(&self, robot: &str) -> Option<Arc<Hub>> {
+        ["one", "two"].iter().position(|name| *name == robot).map(|at| self.0[at].clone())
+    }
+
+    fn hubs(&self) -> Vec<Arc<Hub>> {
+        self.0.to_vec()
+    }
+}
+
+#[test]
+fn several_robots_are_behind_one_port() {
+    let hubs: [Arc<Hub>; 2] = Default::default();
+    let access = Access::default().with_token("s3cret");
+    let server =
+        Server::bind_fleet(&"127.0.0.1:0".parse().unwrap(), access, Arc::new(Two(hubs.clone()))).unwrap();
+    let at = server.at();
+    let serving = server.start().unwrap();
+    let get = |target: &str| {
+        let mut stream = TcpStream::connect(at).unwrap();
+        stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: {at}\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(get("/?token=s3cret").contains("the list, Some(\"s3cret\")"));
+    assert!(get("/?token=s3cret&robot=two").contains("khz.page.v1"));
+    assert!(get("/?token=s3cret&robot=three").starts_with("HTTP/1.1 404"));
+    assert!(get("/?robot=two").starts_with("HTTP/1.1 403"));
+    assert!(hubs.iter().all(|hub| hub.clients().is_empty()));
+    drop(serving);
 }
 
 #[test]

@@ -210,11 +210,11 @@ fn of_run(args: &Args, hub: &Arc<Hub>, serving: Serving, link: &str) -> Result<E
     args.at.open(link);
     feed::socket(std::io::stdin().as_fd().try_clone_to_owned()?, hub)?;
     let mut left: Option<Instant> = None;
-    if !hub.clients().is_empty() {
+    if hub.is_watched() {
         // Whoever read it may be gone.
         let _ = writeln!(out, "{}", viewer::STAYS).and_then(|()| out.flush());
         while left.is_none_or(|left| left.elapsed() < RELOAD) {
-            left = if hub.clients().is_empty() { left.or_else(|| Some(Instant::now())) } else { None };
+            left = if hub.is_watched() { None } else { left.or_else(|| Some(Instant::now())) };
             std::thread::sleep(LOOK);
         }
     }

@@ -1,0 +1,409 @@
+//! The bridge beside a robot: what its recorder sends goes on the network, and what is asked there is answered.
+//!
+//! One thread receives, one puts on the network ([`Bridge::run`]), one puts what is rare, and one each answers what is asked
+//! ([`crate::serve`]). The robot waits for none of them.
+
+use crate::asks::View;
+use crate::claim::Claim;
+use crate::health::{Health, Watch};
+use crate::intake::{Counts, Intake, News};
+use crate::names::RobotName;
+use crate::outlets::Outlets;
+use crate::publication::{Publication, Rare};
+use crate::recent::Recent;
+use crate::settings::Settings;
+use anyhow::{Context, Result, anyhow};
+use khz_tlog::Value;
+use serde::{Deserialize, Serialize};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use zenoh::liveliness::LivelinessToken;
+use zenoh::{Session, Wait};
+
+/// A robot that sends nothing for so long is not alive: its recorder sends many times a second.
+const SILENCE: Duration = Duration::from_secs(1);
+/// Another sender is received when the present one has been silent for so long.
+const OTHER: Duration = Duration::from_secs(2);
+/// How often the bridge tells how things are.
+const STATUS: Duration = Duration::from_millis(500);
+/// How often it looks whether anything is due.
+const LOOK: Duration = Duration::from_millis(50);
+/// How many datagrams may wait to be taken in: half a second of a large robot.
+const WAITING: usize = 2048;
+/// The largest datagram.
+const MAX: usize = 65_536;
+/// What the kernel may keep while the bridge does something else, as far as it grants it.
+const KERNEL_BYTES: usize = 4 << 20;
+
+/// How a robot and its bridge are: what `khz/<robot>/@status` says twice a second.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// The robot's name.
+    pub robot: String,
+    /// The computer's name.
+    pub host: String,
+    /// The bridge's version.
+    pub version: String,
+    /// The robot's process is alive: its samples come.
+    pub up: bool,
+    /// Stop, parameters and steering reach the robot.
+    pub commands: bool,
+    /// The run: the number its recorder drew.
+    pub run: Option<u64>,
+    /// The newest sample's age when this was written, by the clock of the robot's computer, s.
+    pub age_s: Option<f64>,
+    /// How its loop is.
+    pub health: Health,
+    /// In one sentence.
+    pub verdict: String,
+    /// What became of everything received from the robot.
+    pub received: Received,
+    /// Messages put on the network, and rare ones dropped before it.
+    pub sent: u64,
+    /// See [`sent`](Self::sent).
+    pub dropped: u64,
+}
+
+/// What became of everything received from the robot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Received {
+    /// Samples taken in.
+    pub samples: u64,
+    /// Datagrams that never came.
+    pub lost: u64,
+    /// Datagrams dropped because the bridge did not keep up.
+    pub behind: u64,
+    /// Datagrams and samples that cannot be read or go beyond a limit.
+    pub refused: u64,
+    /// Datagrams of other senders.
+    pub others: u64,
+}
+
+/// What is known of the robot.
+#[derive(Debug, Default)]
+pub struct Robot {
+    /// What its recorder sent.
+    pub intake: Intake,
+    /// How its loop is.
+    pub watch: Watch,
+    /// Its last seconds.
+    pub recent: Recent,
+    /// Messages put on the network in runs before.
+    sent: u64,
+    heard: Option<Instant>,
+    is_over: bool,
+}
+
+impl Robot {
+    /// Whether its process is alive.
+    pub fn is_up(&self) -> bool {
+        !self.is_over && self.heard.is_some_and(|heard| heard.elapsed() < SILENCE)
+    }
+}
+
+/// What all threads of a bridge share.
+pub struct Shared {
+    /// The robot's name on the network.
+    pub name: RobotName,
+    /// What the bridge was told.
+    pub settings: Settings,
+    /// The session.
+    pub session: Session,
+    robot: Mutex<Robot>,
+    inbox: Arc<Inbox>,
+    status: Mutex<Option<Status>>,
+}
+
+impl Shared {
+    /// What is known of the robot. Hold it briefly.
+    pub fn robot(&self) -> MutexGuard<'_, Robot> {
+        self.robot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The robot's live view.
+    pub fn view(&self) -> Option<View> {
+        self.settings.view.map(|at| View { at, token: self.settings.token.clone() })
+    }
+
+    /// How things were when it was told last.
+    pub fn status(&self) -> Option<Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Runs a bridge until `stop`. Blocks.
+///
+/// # Errors
+/// It cannot start, or another bridge has the robot's name.
+pub fn run(settings: Settings, session: Session, stop: &AtomicBool) -> Result<()> {
+    let inbox = Arc::new(Inbox::default());
+    let datagrams = receive(settings.listen, inbox.clone())?;
+    eprint_line(&format!("receiving at {}", settings.listen));
+    let mut robot = Robot::default();
+    let Some(name) = name(&settings, &datagrams, &mut robot, stop)? else { return Ok(()) };
+    let Some(claim) = Claim::make(&session, &name, stop)? else { return Ok(()) };
+    let shared = Arc::new(Shared {
+        name,
+        settings,
+        session,
+        robot: Mutex::new(robot),
+        inbox,
+        status: Mutex::new(None),
+    });
+    let mut bridge = Bridge::new(shared.clone(), claim)?;
+    bridge.tell();
+    crate::serve::start(&shared)?;
+    eprint_line(&format!("robot {} is on the network", shared.name));
+    bridge.run(&datagrams, stop)
+}
+
+/// The robot's name, once it is known. `None`: stopped before.
+fn name(
+    settings: &Settings,
+    datagrams: &Receiver<Vec<u8>>,
+    robot: &mut Robot,
+    stop: &AtomicBool,
+) -> Result<Option<RobotName>> {
+    if let Some(name) = &settings.name {
+        return RobotName::new(name).map(Some).map_err(|why| anyhow!(why));
+    }
+    eprint_line("waiting for the robot to say its name (it does every 10 s; --name goes on at once)");
+    while !stop.load(Ordering::Relaxed) {
+        let Ok(datagram) = datagrams.recv_timeout(LOOK) else { continue };
+        robot.intake.take(&datagram, |_, _| ());
+        if let Some(name) = text(&robot.intake, "robot", "name") {
+            return RobotName::new(&name).map(Some).map_err(|why| anyhow!(why));
+        }
+    }
+    Ok(None)
+}
+
+/// A text in the newest sample of a record.
+pub fn text(intake: &Intake, record: &str, field: &str) -> Option<String> {
+    let known = intake.records().iter().find(|known| known.name == record)?;
+    let (_, payload) = known.latest.as_ref()?;
+    match Value::read(&known.ty, payload).ok()?.at(field)? {
+        Value::String(text) => Some(text.to_owned()),
+        _ => None,
+    }
+}
+
+struct Bridge {
+    shared: Arc<Shared>,
+    claim: Claim,
+    rare: Rare,
+    outlets: Option<Outlets>,
+    up: Option<LivelinessToken>,
+    status: Publication,
+    /// Everything as it comes, for whoever shows the robot's page: only while somebody does.
+    stream: Publication,
+    told: Instant,
+    host: String,
+}
+
+impl Bridge {
+    fn new(shared: Arc<Shared>, claim: Claim) -> Result<Self> {
+        let identity = format!("{}/@status", shared.session.zid());
+        let key = shared.name.key("@status");
+        let status = Publication::new(&shared.session, key, &identity, Some("application/json".into()))?;
+        let identity = format!("{}/@stream", shared.session.zid());
+        let stream = Publication::new(&shared.session, shared.name.key("@stream"), &identity, None)?;
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let rare = Rare::start().context("cannot start a thread")?;
+        Ok(Self { shared, claim, rare, outlets: None, up: None, status, stream, told: Instant::now(), host })
+    }
+
+    fn run(mut self, datagrams: &Receiver<Vec<u8>>, stop: &AtomicBool) -> Result<()> {
+        while !stop.load(Ordering::Relaxed) {
+            match datagrams.recv_timeout(LOOK) {
+                Ok(datagram) => {
+                    self.take(&datagram)?;
+                    if self.stream.is_wanted() {
+                        self.stream.put(0, datagram);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(anyhow!(
+                        "nothing can be received at {} any more",
+                        self.shared.settings.listen
+                    ));
+                }
+            }
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    /// Takes in a datagram, and puts on the network what of it is due.
+    fn take(&mut self, datagram: &[u8]) -> Result<()> {
+        let shared = self.shared.clone();
+        let mut due = Vec::new();
+        let mut result = Ok(());
+        {
+            let robot = &mut *shared.robot();
+            let Robot { intake, watch, recent, sent, is_over, .. } = robot;
+            let is_sound = intake.take(datagram, |intake, news| {
+                if result.is_err() {
+                    return;
+                }
+                match news {
+                    News::Run => {
+                        *sent += self.outlets.take().map_or(0, |outlets| outlets.sent());
+                        (*watch, *recent, *is_over) = (Watch::default(), Recent::default(), false);
+                    }
+                    News::Record(_) => {}
+                    News::Sample(place) => {
+                        let known = &intake.records()[place];
+                        let Some((time_us, payload)) = &known.latest else { return };
+                        recent.keep(place, *time_us, payload);
+                        if known.name == "tick"
+                            && let Ok(value) = Value::read(&known.ty, payload)
+                        {
+                            watch.tick(*time_us, &value);
+                        }
+                        match self.outlets(&shared) {
+                            Ok(outlets) => result = outlets.sample(intake, place, &mut due),
+                            Err(error) => result = Err(error),
+                        }
+                    }
+                    News::End => *is_over = true,
+                }
+            });
+            if is_sound {
+                robot.heard = Some(Instant::now());
+            }
+        }
+        result?;
+        // Nobody who asks waits for the network.
+        if let Some(outlets) = &mut self.outlets {
+            due.into_iter().for_each(|message| outlets.put(message));
+        }
+        Ok(())
+    }
+
+    fn outlets(&mut self, shared: &Shared) -> Result<&mut Outlets> {
+        if self.outlets.is_none() {
+            self.outlets = Some(Outlets::new(shared, self.rare.clone())?);
+        }
+        self.outlets.as_mut().ok_or_else(|| anyhow!("no outlets"))
+    }
+
+    /// What is due by time: the token, and the status.
+    fn look(&mut self) -> Result<()> {
+        self.claim.check()?;
+        let is_up = self.shared.robot().is_up();
+        if is_up && self.up.is_none() {
+            let key = self.shared.name.key("@up");
+            let token = self.shared.session.liveliness().declare_token(key).wait();
+            self.up = Some(token.map_err(|error| anyhow!("cannot declare that the robot is up: {error}"))?);
+        }
+        if !is_up && self.up.take().is_some() {
+            // ROS 2's graph shows no publishers of a robot that is gone.
+            let sent = self.outlets.take().map_or(0, |outlets| outlets.sent());
+            self.shared.robot().sent += sent;
+            self.tell();
+        }
+        if self.told.elapsed() >= STATUS {
+            self.tell();
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self) {
+        self.told = Instant::now();
+        let status = self.make_status();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        if let Ok(bytes) = serde_json::to_vec(&status) {
+            self.status.put(now.as_micros() as i64, bytes);
+        }
+        *self.shared.status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+    }
+
+    fn make_status(&self) -> Status {
+        let robot = self.shared.robot();
+        let Counts { samples, lost, refused, unknown, unfit } = robot.intake.counts();
+        let newest_us =
+            robot.intake.records().iter().filter_map(|known| Some(known.latest.as_ref()?.0)).max();
+        let now_us = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64;
+        let health = robot.watch.health();
+        let inbox = &self.shared.inbox;
+        Status {
+            robot: self.shared.name.to_string(),
+            host: self.host.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            up: robot.is_up(),
+            commands: self.shared.settings.view.is_some(),
+            run: robot.intake.session(),
+            age_s: newest_us.map(|newest| (now_us - newest) as f64 / 1e6),
+            verdict: health.verdict(),
+            health,
+            received: Received {
+                samples,
+                lost,
+                behind: inbox.behind.load(Ordering::Relaxed),
+                refused: refused + unknown + unfit,
+                others: inbox.others.load(Ordering::Relaxed),
+            },
+            sent: robot.sent + self.outlets.as_ref().map_or(0, Outlets::sent),
+            dropped: self.rare.dropped(),
+        }
+    }
+}
+
+/// What the receiving thread counts.
+#[derive(Debug, Default)]
+struct Inbox {
+    behind: AtomicU64,
+    others: AtomicU64,
+}
+
+/// Receives on a thread of its own.
+fn receive(at: SocketAddr, inbox: Arc<Inbox>) -> Result<Receiver<Vec<u8>>> {
+    let socket =
+        UdpSocket::bind(at).with_context(|| format!("cannot receive at {at}: is another bridge there?"))?;
+    // Beyond the system's limit only with CAP_NET_ADMIN; else as much as is granted.
+    if rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, KERNEL_BYTES).is_err() {
+        let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, KERNEL_BYTES);
+    }
+    let (queue, datagrams) = sync_channel(WAITING);
+    std::thread::Builder::new()
+        .name("fleet-receive".into())
+        .spawn(move || pass_on(&socket, &queue, &inbox))
+        .context("cannot start a thread")?;
+    Ok(datagrams)
+}
+
+fn pass_on(socket: &UdpSocket, queue: &SyncSender<Vec<u8>>, inbox: &Inbox) {
+    let mut buffer = vec![0; MAX];
+    let mut present: Option<(SocketAddr, Instant)> = None;
+    loop {
+        let (len, from) = match socket.recv_from(&mut buffer) {
+            Ok(received) => received,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            // The other end of the channel sees that it is over.
+            Err(_) => return,
+        };
+        if present.is_some_and(|(known, heard)| known != from && heard.elapsed() < OTHER) {
+            inbox.others.fetch_add(1, Ordering::Relaxed);
+            continue;
+        }
+        present = Some((from, Instant::now()));
+        match queue.try_send(buffer[..len].to_vec()) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                inbox.behind.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(TrySendError::Disconnected(_)) => return,
+        }
+    }
+}
+
+/// Tells the person at the terminal. Whoever closed it does not want to know.
+pub fn eprint_line(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "khz-fleet: {text}");
+}

@@ -1,0 +1,83 @@
+//! The commands.
+
+mod bridge;
+mod demo;
+mod logs;
+mod ls;
+mod router;
+mod stop;
+mod top;
+mod view;
+
+use crate::network;
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Robots of Kilohertz on Zenoh: a bridge beside each robot, and what somebody elsewhere does with them.
+#[derive(Parser)]
+#[command(name = "khz-fleet", version, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    network: network::Options,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Bridge(bridge::Args),
+    Router(router::Args),
+    Ls(ls::Args),
+    Top(top::Args),
+    Stop(stop::Args),
+    Logs(logs::Args),
+    View(view::Args),
+    Demo(demo::Args),
+}
+
+/// Runs what the command line says.
+///
+/// # Errors
+/// What went wrong.
+pub fn run() -> Result<ExitCode> {
+    let Cli { network, command } = Cli::parse();
+    // What Zenoh has to say, to whoever sets RUST_LOG.
+    zenoh::try_init_log_from_env();
+    match command {
+        Command::Bridge(args) => bridge::run(args, &network),
+        Command::Router(args) => router::run(args, &network),
+        Command::Ls(args) => ls::run(&args, &network),
+        Command::Top(args) => top::run(&args, &network),
+        Command::Stop(args) => stop::run(&args, &network),
+        Command::Logs(args) => logs::run(&args, &network),
+        Command::View(args) => view::run(args, &network),
+        Command::Demo(args) => demo::run(&args, &network),
+    }
+}
+
+/// Set by Ctrl-C and SIGTERM; a second one ends the process at once.
+fn stop_on_signal() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())
+            .context("cannot catch signals")?;
+        signal_hook::flag::register(signal, stop.clone()).context("cannot catch signals")?;
+    }
+    Ok(stop)
+}
+
+/// Writes to stdout.
+///
+/// # Errors
+/// Nobody reads it, unless they have left on purpose (`| head`).
+fn show(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        written => written.context("cannot write"),
+    }
+}

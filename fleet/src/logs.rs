@@ -1,0 +1,224 @@
+//! A robot's logs: which there are, and a log or a stretch of one in pieces that the receiver asks for one by one.
+
+use khz_export::{ExportError, Selection, scan};
+use khz_tlog::{Copier, Reader};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
+
+/// Bytes of a piece at most.
+pub const PIECE: u64 = 1 << 20;
+/// How many logs are listed.
+const MAX_LISTED: usize = 1000;
+
+/// A log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// Its file name.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// When it was last written to, s since 1970.
+    pub modified_s: u64,
+}
+
+/// Which part of a log: seconds from its first sample; neither is all of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stretch {
+    /// From this time on.
+    pub from_s: Option<f64>,
+    /// Up to this time.
+    pub to_s: Option<f64>,
+}
+
+/// What a piece is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beside {
+    /// Where the piece begins.
+    pub offset: u64,
+    /// Bytes of the whole.
+    pub size: u64,
+    /// Which whole: it changes when the stretch had to be cut again, and pieces of two do not fit together.
+    pub cut: u64,
+}
+
+/// The logs in a folder.
+#[derive(Debug)]
+pub struct Logs {
+    folder: PathBuf,
+    /// The stretch cut last, without a name in the file system.
+    cut: Option<Cut>,
+    cuts: u64,
+}
+
+#[derive(Debug)]
+struct Cut {
+    name: String,
+    stretch: Stretch,
+    file: File,
+    size: u64,
+}
+
+impl Logs {
+    /// The logs in `folder`.
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder, cut: None, cuts: 0 }
+    }
+
+    /// The logs, the newest first.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn list(&self) -> Result<Vec<Listed>, String> {
+        let cannot = |error| format!("cannot read {}: {error}", self.folder.display());
+        let mut all: Vec<Listed> = std::fs::read_dir(&self.folder)
+            .map_err(cannot)?
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                let name = entry.file_name().into_string().ok().filter(|name| is_log(name))?;
+                let about = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
+                let modified_s = about.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_secs();
+                Some(Listed { name, size: about.len(), modified_s })
+            })
+            .collect();
+        all.sort_by(|a, b| (b.modified_s, &a.name).cmp(&(a.modified_s, &b.name)));
+        all.truncate(MAX_LISTED);
+        Ok(all)
+    }
+
+    /// The piece of a log at `offset`, with what it is part of. A stretch is cut when its first piece is asked for, which
+    /// takes as long as reading it.
+    ///
+    /// # Errors
+    /// There is no such log, or it cannot be read.
+    pub fn piece(&mut self, name: &str, stretch: &Stretch, offset: u64) -> Result<(Vec<u8>, Beside), String> {
+        let path = self.folder.join(name);
+        if !is_log(name) || !path.symlink_metadata().is_ok_and(|about| about.is_file()) {
+            return Err(format!("there is no log `{name}` in {}", self.folder.display()));
+        }
+        let cannot = |error: &dyn std::fmt::Display| format!("cannot read {}: {error}", path.display());
+        let whole = File::open(&path).map_err(|error| cannot(&error))?;
+        if *stretch == Stretch::default() {
+            let size = whole.metadata().map_err(|error| cannot(&error))?.len();
+            return read(&whole, Beside { offset, size, cut: 0 }).map_err(|error| cannot(&error));
+        }
+        let is_ready = self.cut.as_ref().is_some_and(|cut| cut.name == name && cut.stretch == *stretch);
+        // From its beginning it is another download, of a log that may have grown.
+        if !is_ready || offset == 0 {
+            self.cut = None;
+            let (file, size) = cut(whole, stretch).map_err(|error| cannot(&error))?;
+            self.cuts += 1;
+            self.cut = Some(Cut { name: name.to_owned(), stretch: stretch.clone(), file, size });
+        }
+        let Some(cut) = &self.cut else { return Err(cannot(&"the stretch is gone")) };
+        read(&cut.file, Beside { offset, size: cut.size, cut: self.cuts }).map_err(|error| cannot(&error))
+    }
+}
+
+fn is_log(name: &str) -> bool {
+    name.ends_with(".tlog") && crate::names::is_part(name) && !name.starts_with('.')
+}
+
+fn read(file: &File, beside: Beside) -> std::io::Result<(Vec<u8>, Beside)> {
+    let len = beside.size.saturating_sub(beside.offset).min(PIECE);
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, beside.offset)?;
+    Ok((bytes, beside))
+}
+
+/// Copies a stretch to a file without a name; returns it with its size.
+fn cut(log: File, stretch: &Stretch) -> Result<(File, u64), ExportError> {
+    let mut log = Reader::open(log)?;
+    let first_us = log.next()?.and_then(|item| item.time_us).unwrap_or(0);
+    log.rewind();
+    let at = |seconds: f64| first_us.saturating_add((seconds * 1e6) as i64);
+    let selection =
+        Selection { records: Vec::new(), from_us: stretch.from_s.map(at), to_us: stretch.to_s.map(at) };
+    let mut copier = Copier::new(BufWriter::new(tempfile::tempfile()?))?;
+    scan(
+        &mut log,
+        &selection,
+        |_| (),
+        |item| {
+            copier.copy(item)?;
+            Ok(true)
+        },
+    )?;
+    let mut out = copier.finish()?;
+    out.flush()?;
+    let mut file = out.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+    let size = file.seek(SeekFrom::End(0))?;
+    Ok((file, size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_tlog::{Options, Type, Writer};
+
+    fn write(path: &std::path::Path, samples: i64) {
+        let mut log = Writer::new(Vec::new(), Options::default()).unwrap();
+        let ty = Type::object([("n", Type::Float64)]);
+        let id = log.record("n", &ty).unwrap();
+        (0..samples)
+            .for_each(|n| log.write(id, Some(5_000_000 + 1000 * n), &(n as f64).to_le_bytes()).unwrap());
+        std::fs::write(path, log.finish().unwrap()).unwrap();
+    }
+
+    fn all(logs: &mut Logs, name: &str, stretch: &Stretch) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        loop {
+            let (piece, beside) = logs.piece(name, stretch, bytes.len() as u64).unwrap();
+            bytes.extend(piece);
+            if bytes.len() as u64 == beside.size {
+                return bytes;
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_comes_in_pieces() {
+        let folder = tempfile::tempdir().unwrap();
+        write(&folder.path().join("long.tlog"), 100_000);
+        write(&folder.path().join("a b.tlog"), 1);
+        std::fs::write(folder.path().join("notes.txt"), "").unwrap();
+        let mut logs = Logs::new(folder.path().into());
+        let listed = logs.list().unwrap();
+        assert_eq!(listed.len(), 2);
+        let whole = std::fs::read(folder.path().join("long.tlog")).unwrap();
+        assert!(whole.len() as u64 > PIECE);
+        assert_eq!(all(&mut logs, "long.tlog", &Stretch::default()), whole);
+    }
+
+    #[test]
+    fn a_stretch_is_a_log() {
+        let folder = tempfile::tempdir().unwrap();
+        write(&folder.path().join("run.tlog"), 100_000);
+        let mut logs = Logs::new(folder.path().into());
+        let stretch = Stretch { from_s: Some(10.0), to_s: Some(70.5) };
+        let mut log = Reader::open(all(&mut logs, "run.tlog", &stretch)).unwrap();
+        let mut times = Vec::new();
+        while let Some(item) = log.next().unwrap() {
+            times.push(item.time_us.unwrap());
+        }
+        assert_eq!((times.len(), times[0], times[times.len() - 1]), (60_501, 15_000_000, 75_500_000));
+    }
+
+    #[test]
+    fn nothing_else_can_be_had() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("secret.txt"), "x").unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("link.tlog")).unwrap();
+        std::fs::write(folder.path().join("broken.tlog"), "no log").unwrap();
+        let mut logs = Logs::new(folder.path().into());
+        for name in ["secret.txt", "../secret.tlog", "link.tlog", "none.tlog", "", "/etc/passwd"] {
+            assert!(logs.piece(name, &Stretch::default(), 0).is_err(), "{name}");
+        }
+        let stretch = Stretch { from_s: Some(f64::NAN), to_s: Some(f64::INFINITY) };
+        assert!(logs.piece("broken.tlog", &stretch, 0).is_err());
+        assert!(logs.piece("broken.tlog", &Stretch::default(), u64::MAX).unwrap().0.is_empty());
+    }
+}

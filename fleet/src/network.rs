@@ -1,0 +1,223 @@
+//! The Zenoh session: how it finds its router, and who may listen beyond this computer.
+
+use crate::bridge::eprint_line;
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::{Value, json};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use zenoh::{Session, Wait};
+
+/// Where a router is, unless it is said.
+pub const ROUTER: &str = "tcp/127.0.0.1:7447";
+
+/// How a frozen process is noticed: its links are given up after this, ms. A dead one is noticed at once.
+pub const LEASE_MS: u64 = 2000;
+
+/// How to reach the network
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Options {
+    /// Where the router is [default: tcp/127.0.0.1:7447]
+    #[arg(long, value_name = "ENDPOINT", global = true)]
+    pub router: Option<String>,
+    /// A Zenoh configuration (JSON5): TLS, users, access control. What it leaves open is as without it
+    #[arg(long, value_name = "FILE", global = true)]
+    pub zenoh: Option<PathBuf>,
+    /// Allow connections beyond this computer without authentication: anybody there can stop the robots
+    #[arg(long, global = true)]
+    pub open: bool,
+}
+
+/// What a session is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Beside a robot: waits for its router for as long as it takes.
+    Bridge,
+    /// Somebody at a terminal: complains if there is no router.
+    Visitor,
+    /// The router itself.
+    Router,
+}
+
+impl Options {
+    /// Opens a session. Blocks.
+    ///
+    /// # Errors
+    /// The configuration is wrong or open to anybody, or (not for a bridge) the router cannot be reached.
+    pub fn session(&self, role: Role) -> Result<Session> {
+        let config = self.config(role)?;
+        let parsed = zenoh::Config::from_json5(&config.to_string())
+            .map_err(|error| anyhow!("the Zenoh configuration is not valid: {error}"))?;
+        if role == Role::Bridge {
+            eprint_line(&format!("connecting to {}", endpoints(&config, "connect").join(", ")));
+        }
+        zenoh::open(parsed).wait().map_err(|error| plain(&error)).map_err(|error| match role {
+            Role::Router => anyhow!("the router cannot listen at {}: {error}", endpoints(&config, "listen").join(", ")),
+            _ => anyhow!(
+                "no router answers at {}: {error}. Start one with `khz-fleet router`, or name it with --router",
+                endpoints(&config, "connect").join(", ")
+            ),
+        })
+    }
+
+    /// The configuration as JSON.
+    fn config(&self, role: Role) -> Result<Value> {
+        let mut config = usual(role, self.router.as_deref().unwrap_or(ROUTER));
+        if let Some(path) = &self.zenoh {
+            merge(&mut config, read(path)?);
+            // Said on the command line counts more than a file.
+            if let Some(router) = &self.router {
+                let side = if role == Role::Router { "listen" } else { "connect" };
+                config[side]["endpoints"] = json!([router]);
+            }
+        }
+        match exposed(&config) {
+            Some(endpoint) if !self.open => bail!(
+                "{endpoint} reaches beyond this computer, and nothing says who may do what there. Give a configuration with TLS \
+                 client certificates or users and passwords (--zenoh FILE; docs/fleet.md has one), or --open if everybody \
+                 on that network may stop the robots"
+            ),
+            _ => Ok(config),
+        }
+    }
+}
+
+/// What Zenoh says, without the places in its sources.
+pub fn plain(error: &zenoh::Error) -> String {
+    let text = error.to_string();
+    text.split(" at /").next().unwrap_or(&text).trim_end_matches('.').to_owned()
+}
+
+fn usual(role: Role, router: &str) -> Value {
+    let (mode, waits) = match role {
+        Role::Bridge => ("client", -1),
+        Role::Visitor => ("client", 2000),
+        Role::Router => ("router", -1),
+    };
+    let (listen, connect) =
+        if role == Role::Router { (vec![router], vec![]) } else { (vec![], vec![router]) };
+    json!({
+        "mode": mode,
+        "listen": { "endpoints": listen },
+        "connect": {
+            "endpoints": connect,
+            "timeout_ms": waits,
+            "exit_on_failure": role == Role::Visitor,
+            "retry": { "period_init_ms": 200, "period_max_ms": 1000, "period_increase_factor": 2 },
+        },
+        // Whoever is to be found is named: a robot does not join what happens to be on the network.
+        "scouting": { "multicast": { "enabled": false }, "gossip": { "enabled": role == Role::Router } },
+        "transport": { "link": { "tx": {
+            "lease": LEASE_MS,
+            // A bridge puts on a thread for which nobody waits: a computer that is busy for a moment need not cost samples.
+            "queue": { "congestion_control": { "drop": { "wait_before_drop": 5000 } } },
+        } } },
+    })
+}
+
+fn read(path: &Path) -> Result<Value> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    json5::from_str(&text).with_context(|| format!("{} is no JSON5", path.display()))
+}
+
+/// Puts `over` on top of `config`, table by table.
+fn merge(config: &mut Value, over: Value) {
+    match (config, over) {
+        (Value::Object(config), Value::Object(over)) => {
+            over.into_iter().for_each(|(key, value)| merge(config.entry(key).or_insert(Value::Null), value));
+        }
+        (config, over) => *config = over,
+    }
+}
+
+fn endpoints(config: &Value, side: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    texts(&config[side]["endpoints"], &mut found);
+    found
+}
+
+/// All texts in a value: endpoints may be listed per mode.
+fn texts(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) => found.push(text.clone()),
+        Value::Array(items) => items.iter().for_each(|item| texts(item, found)),
+        Value::Object(fields) => fields.values().for_each(|item| texts(item, found)),
+        _ => {}
+    }
+}
+
+/// An endpoint that reaches beyond this computer although nobody has to prove who they are.
+fn exposed(config: &Value) -> Option<String> {
+    let auth = &config["transport"]["auth"]["usrpwd"];
+    let tls = &config["transport"]["link"]["tls"];
+    let has_users = auth["dictionary_file"].is_string() || auth["user"].is_string();
+    let has_certificates = tls["enable_mtls"] == true || tls["connect_certificate"].is_string();
+    let is_proof = |endpoint: &str| has_users || (endpoint.starts_with("tls/") && has_certificates);
+    let all = endpoints(config, "listen").into_iter().chain(endpoints(config, "connect"));
+    all.into_iter().find(|endpoint| !is_local(endpoint) && !is_proof(endpoint))
+}
+
+/// Whether an endpoint such as `tcp/127.0.0.1:7447` is on this computer alone.
+fn is_local(endpoint: &str) -> bool {
+    let Some((protocol, address)) = endpoint.split_once('/') else { return false };
+    if protocol.starts_with("unix") {
+        return true;
+    }
+    let address = address.split(['?', '#']).next().unwrap_or_default();
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn refused(options: &Options, role: Role) -> bool {
+        options.config(role).is_err_and(|error| error.to_string().contains("beyond this computer"))
+    }
+
+    #[test]
+    fn without_configuration_nothing_reaches_beyond_this_computer() {
+        let of = |router: &str| Options { router: Some(router.into()), ..Options::default() };
+        for role in [Role::Bridge, Role::Visitor, Role::Router] {
+            assert!(!refused(&Options::default(), role));
+            for local in
+                ["tcp/localhost:7447", "tcp/[::1]:7447", "udp/127.0.0.2:1", "unixsock-stream//run/khz"]
+            {
+                assert!(!refused(&of(local), role), "{local}");
+            }
+            for far in [
+                "tcp/0.0.0.0:7447",
+                "tcp/[::]:7447",
+                "tls/robots.example:7447",
+                "tcp/192.168.1.5:7447",
+                "odd",
+            ] {
+                assert!(refused(&of(far), role), "{far}");
+                assert!(!refused(&Options { open: true, ..of(far) }, role), "{far}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_configuration_that_asks_who_is_there_may() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"{ listen: { endpoints: ['tls/[::]:7447'] }, // all\n transport: { link: { tls: { enable_mtls: true } } } }")
+            .unwrap();
+        let options = Options { zenoh: Some(file.path().into()), ..Options::default() };
+        let config = options.config(Role::Router).unwrap();
+        assert_eq!(config["listen"]["endpoints"], json!(["tls/[::]:7447"]));
+        assert_eq!(config["scouting"]["multicast"]["enabled"], false, "what it leaves open stays");
+        let plain = Options { router: Some("tcp/0.0.0.0:7447".into()), ..options };
+        assert!(refused(&plain, Role::Router), "certificates prove nothing on a link without TLS");
+    }
+
+    #[test]
+    fn every_role_has_a_configuration_that_zenoh_takes() {
+        for role in [Role::Bridge, Role::Visitor, Role::Router] {
+            let config = Options::default().config(role).unwrap();
+            zenoh::Config::from_json5(&config.to_string()).unwrap();
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Steering from elsewhere. How old an input is, the robot's own side finds out: the bridge publishes the clock of the robot's
+//! live view, an operator repeats the newest value received in each input, and the view subtracts. An operator's clock, and
+//! what the network does to a message, therefore do not matter.
+
+use crate::asks::Asker;
+use crate::bridge::Shared;
+use anyhow::{Result, anyhow};
+use khz_view::control::Teleop;
+use serde::Deserialize;
+use serde_json::json;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+use zenoh::Wait;
+use zenoh::qos::{CongestionControl, Priority};
+
+/// How often the clock is published while somebody may steer.
+const CLOCK: Duration = Duration::from_millis(50);
+/// How long a bridge waits before it looks for the view again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// An operator this silent has let go, and another may take over.
+const LET_GO: Duration = Duration::from_secs(1);
+/// How many inputs may wait. They are old soon.
+const WAITING: usize = 8;
+const MAX_INPUT: usize = 1024;
+
+/// An input as it comes by `khz/<robot>/operator`.
+#[derive(Debug, Deserialize)]
+struct Input {
+    /// Who steers: any text that no other operator uses.
+    by: String,
+    /// The newest time of `khz/<robot>/@clock` that was received.
+    now_us: u64,
+    #[serde(flatten)]
+    teleop: Teleop,
+}
+
+/// Who steers: one at a time.
+#[derive(Debug, Default)]
+struct Seat(Option<(String, Instant)>);
+
+impl Seat {
+    /// Whether this operator may steer now.
+    fn take(&mut self, by: &str, now: Instant) -> bool {
+        let is_free =
+            self.0.as_ref().is_none_or(|(who, heard)| who == by || now.duration_since(*heard) > LET_GO);
+        if is_free {
+            self.0 = Some((by.to_owned(), now));
+        }
+        is_free
+    }
+}
+
+/// Passes inputs on to the robot, and publishes its view's clock, until the process ends. Blocks.
+///
+/// # Errors
+/// The session is closed.
+pub fn drive(shared: &Shared) -> Result<()> {
+    if shared.view().is_none() {
+        return Ok(());
+    }
+    let (queue, inputs) = sync_channel::<Input>(WAITING);
+    let callback = move |sample: zenoh::sample::Sample| {
+        let bytes = sample.payload();
+        if bytes.len() <= MAX_INPUT
+            && let Ok(input) = serde_json::from_slice(&bytes.to_bytes())
+        {
+            // One that finds no room is too old when there is.
+            let _ = queue.try_send(input);
+        }
+    };
+    let failed = |error: zenoh::Error| anyhow!("{error}");
+    let _inputs = shared
+        .session
+        .declare_subscriber(shared.name.key("operator"))
+        .callback(callback)
+        .wait()
+        .map_err(failed)?;
+    let clock = shared.session.declare_publisher(shared.name.key("@clock"));
+    let clock =
+        clock.congestion_control(CongestionControl::Drop).priority(Priority::InteractiveHigh).express(true);
+    let clock = clock.wait().map_err(failed)?;
+    let (mut view, mut seat) = (Asker::new(shared.view()), Seat::default());
+    let mut due = Instant::now();
+    loop {
+        // Before any input: without the clock all of them are too old.
+        if Instant::now() >= due {
+            let now = view.ask(khz_view::Connection::now_us);
+            due = Instant::now() + if now.is_ok() { CLOCK } else { AGAIN };
+            if let Ok(now_us) = now {
+                let by = seat.0.as_ref().filter(|(_, heard)| heard.elapsed() <= LET_GO).map(|(by, _)| by);
+                clock.put(json!({ "now_us": now_us, "by": by }).to_string()).wait().map_err(failed)?;
+            }
+        }
+        match inputs.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            Ok(input) if seat.take(&input.by, Instant::now()) => {
+                // The robot stands still by itself when inputs stay away.
+                let _ = view.ask(|connection| connection.steer(&input.teleop, input.now_us));
+            }
+            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_operator_at_a_time() {
+        let (mut seat, begun) = (Seat::default(), Instant::now());
+        let at = |ms| begun + Duration::from_millis(ms);
+        assert!(seat.take("ann", at(0)));
+        assert!(!seat.take("bob", at(900)));
+        assert!(seat.take("ann", at(950)));
+        assert!(!seat.take("bob", at(1900)));
+        assert!(seat.take("bob", at(1960)));
+    }
+
+    #[test]
+    fn an_input_shows_its_age() {
+        let input: Input = serde_json::from_str(r#"{"by": "ann", "now_us": 7, "forward": 0.3}"#).unwrap();
+        assert_eq!((input.teleop.forward, input.now_us), (0.3, 7));
+        assert!(serde_json::from_str::<Input>(r#"{"by": "ann", "forward": 0.3}"#).is_err());
+    }
+}

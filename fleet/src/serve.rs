@@ -1,0 +1,277 @@
+//! What may be asked of a robot over the network, and what it answers. Every kind of question has a thread: a log that is
+//! read keeps nobody from Stop.
+
+use crate::asks::Asker;
+use crate::bridge::{Shared, eprint_line, text};
+use crate::logs::{Logs, Stretch};
+use crate::operator::drive;
+use crate::outlets::cdr;
+use crate::ros::{Gid, attachment};
+use anyhow::{Context, Result, anyhow};
+use khz_export::ros2::{Integers, Messages};
+use serde_json::{Map, Value, json};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+use zenoh::Wait;
+use zenoh::bytes::Encoding;
+use zenoh::query::{Query, Queryable};
+
+/// How many questions of one kind may wait; further ones are refused at once.
+const WAITING: usize = 32;
+/// The longest payload of a question.
+const MAX_PAYLOAD: usize = 4096;
+/// How long findings of the doctor are good for.
+const FINDINGS: Duration = Duration::from_secs(60);
+/// How many seconds of the log are meant if nobody says so.
+const RECENT_S: f64 = 5.0;
+
+const JSON: &str = "application/json";
+
+/// What is answered: bytes of a kind, and what is told beside them.
+struct Answer {
+    bytes: Vec<u8>,
+    kind: String,
+    beside: Option<Vec<u8>>,
+}
+
+impl Answer {
+    fn json(value: &Value) -> Self {
+        Self { bytes: value.to_string().into_bytes(), kind: JSON.into(), beside: None }
+    }
+
+    fn of(bytes: impl Into<Vec<u8>>, kind: &str) -> Self {
+        Self { bytes: bytes.into(), kind: kind.into(), beside: None }
+    }
+}
+
+/// Starts to answer, until the process ends.
+///
+/// # Errors
+/// The session is closed, or there can be no threads.
+pub fn start(shared: &Arc<Shared>) -> Result<()> {
+    let mut stopper = Asker::new(shared.view());
+    answer(shared, "stop", move |_, _| stop(&mut stopper))?;
+    let mut setter = Asker::new(shared.view());
+    answer(shared, "param/*", move |shared, query| parameter(shared, &mut setter, query))?;
+    let mut asker = Asker::new(shared.view());
+    answer(shared, "param", move |shared, query| parameters(shared, &mut asker, query))?;
+    let mut logs = shared.settings.logs.clone().map(Logs::new);
+    answer(shared, "log/*", move |shared, query| piece(shared, logs.as_mut(), query))?;
+    answer(shared, "log", |shared, _| {
+        let logs = shared.settings.logs.clone().map(Logs::new).ok_or(NO_LOGS)?;
+        Ok(Answer::json(&json!(logs.list()?)))
+    })?;
+    answer(shared, "recent", recent)?;
+    answer(shared, "file", |shared, _| {
+        let file = text(&shared.robot().intake, "robot", "file");
+        file.map(|file| Answer::of(file, "application/toml"))
+            .ok_or("the robot has not sent its file yet; it does every 10 s".into())
+    })?;
+    answer(shared, "summary", |shared, _| summary(shared))?;
+    let mut findings = None;
+    answer(shared, "doctor", move |_, _| doctor(&mut findings))?;
+    answer(shared, "schema/*", schema)?;
+    answer(shared, "newest/*", newest)?;
+    answer(shared, "@beginning", |shared, _| beginning(shared))?;
+    let driver = shared.clone();
+    std::thread::Builder::new()
+        .name("fleet-operator".into())
+        .spawn(move || {
+            if let Err(error) = drive(&driver) {
+                eprint_line(&format!("nobody can steer: {error:#}"));
+            }
+        })
+        .context("cannot start a thread")?;
+    Ok(())
+}
+
+const NO_LOGS: &str = "this bridge has no logs: start it with --logs FOLDER";
+
+/// Answers what is asked at a key of the robot, on a thread of its own.
+fn answer(
+    shared: &Arc<Shared>,
+    rest: &'static str,
+    mut how: impl FnMut(&Shared, &Query) -> Result<Answer, String> + Send + 'static,
+) -> Result<()> {
+    let (queue, questions) = sync_channel::<Query>(WAITING);
+    let callback = move |query| {
+        if let Err(TrySendError::Full(query)) = queue.try_send(query) {
+            refuse(&query, "too many ask at the same time; try again");
+        }
+    };
+    let key = shared.name.key(rest);
+    let queryable = shared.session.declare_queryable(key.clone()).callback(callback).wait();
+    let queryable = queryable.map_err(|error| anyhow!("cannot answer at {key}: {error}"))?;
+    let shared = shared.clone();
+    let work = move || serve(&queryable, &questions, &shared, &mut how);
+    let name = format!("fleet-{}", rest.split('/').next().unwrap_or(rest));
+    std::thread::Builder::new().name(name).spawn(work).context("cannot start a thread")?;
+    Ok(())
+}
+
+fn serve(
+    _keep: &Queryable<()>,
+    questions: &Receiver<Query>,
+    shared: &Shared,
+    how: &mut impl FnMut(&Shared, &Query) -> Result<Answer, String>,
+) {
+    for query in questions {
+        if query.payload().is_some_and(|payload| payload.len() > MAX_PAYLOAD) {
+            refuse(&query, &format!("a question has {MAX_PAYLOAD} bytes at the most"));
+            continue;
+        }
+        match how(shared, &query) {
+            Ok(answer) => reply(shared, &query, answer),
+            Err(why) => refuse(&query, &why),
+        }
+    }
+}
+
+/// The key of a reply: that of the question, unless it asked of several robots at once.
+fn reply(shared: &Shared, query: &Query, answer: Answer) {
+    let asked = query.key_expr();
+    let key = if asked.is_wild() { shared.name.key(own_part(asked.as_str())) } else { asked.to_string() };
+    let reply = query.reply(key, answer.bytes).encoding(Encoding::from(answer.kind));
+    // Who asked may be gone.
+    let _ = match answer.beside {
+        Some(beside) => reply.attachment(beside).wait(),
+        None => reply.wait(),
+    };
+}
+
+fn own_part(key: &str) -> &str {
+    key.splitn(3, '/').nth(2).unwrap_or_default()
+}
+
+fn refuse(query: &Query, why: &str) {
+    let _ = query.reply_err(json!({ "refused": why }).to_string()).encoding(Encoding::from(JSON)).wait();
+}
+
+fn stop(robot: &mut Asker) -> Result<Answer, String> {
+    let begun = Instant::now();
+    let tick = robot.ask(khz_view::Connection::stop)?;
+    let took_ms = begun.elapsed().as_secs_f64() * 1000.0;
+    Ok(Answer::json(&json!({ "done": true, "tick": tick, "robot_ms": took_ms })))
+}
+
+/// All parameters, or with a payload several new values: all are taken, or none.
+fn parameters(_: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, String> {
+    match payload(query)? {
+        Some(Value::Object(values)) => set(robot, &values),
+        Some(_) => Err("write the new values as a JSON object: {\"kp_scale\": 0.4}".into()),
+        None => Ok(Answer::json(&Value::Array(robot.ask(khz_view::Connection::parameters)?))),
+    }
+}
+
+/// One parameter, or with a payload its new value.
+fn parameter(_: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, String> {
+    let name = last_part(query)?;
+    if let Some(value) = payload(query)? {
+        return set(robot, &Map::from_iter([(name.to_owned(), value)]));
+    }
+    let all = robot.ask(khz_view::Connection::parameters)?;
+    let one = all.into_iter().find(|known| known.get("name").and_then(Value::as_str) == Some(name));
+    one.map(|one| Answer::json(&one)).ok_or_else(|| format!("the robot has no parameter `{name}`"))
+}
+
+fn set(robot: &mut Asker, values: &Map<String, Value>) -> Result<Answer, String> {
+    let tick = robot.ask(|connection| connection.set(values))?;
+    Ok(Answer::json(&json!({ "done": true, "tick": tick })))
+}
+
+fn payload(query: &Query) -> Result<Option<Value>, String> {
+    let Some(payload) = query.payload().filter(|payload| !payload.is_empty()) else { return Ok(None) };
+    let value = serde_json::from_slice(&payload.to_bytes());
+    value.map(Some).map_err(|error| format!("the payload is no JSON: {error}"))
+}
+
+/// What a question's key ends with.
+fn last_part(query: &Query) -> Result<&str, String> {
+    let key = query.key_expr();
+    match key.as_str().rsplit('/').next() {
+        Some(part) if !part.is_empty() && !part.contains('*') => Ok(part),
+        _ => Err("ask for one at a time: the key ends with a name".into()),
+    }
+}
+
+fn piece(_: &Shared, logs: Option<&mut Logs>, query: &Query) -> Result<Answer, String> {
+    let logs = logs.ok_or(NO_LOGS)?;
+    let stretch = Stretch { from_s: number(query, "from")?, to_s: number(query, "to")? };
+    let offset = number(query, "offset")?.unwrap_or(0.0);
+    let (bytes, beside) = logs.piece(last_part(query)?, &stretch, offset as u64)?;
+    Ok(Answer {
+        bytes,
+        kind: "application/octet-stream".into(),
+        beside: Some(json!(beside).to_string().into_bytes()),
+    })
+}
+
+fn number(query: &Query, name: &str) -> Result<Option<f64>, String> {
+    let Some(text) = query.parameters().get(name) else { return Ok(None) };
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+    number.map(Some).ok_or_else(|| format!("`{name}={text}`: {text} is no number"))
+}
+
+fn recent(shared: &Shared, query: &Query) -> Result<Answer, String> {
+    let seconds = number(query, "s")?.unwrap_or(RECENT_S);
+    let robot = shared.robot();
+    let log = robot.recent.log(robot.intake.records(), seconds);
+    log.map(|log| Answer::of(log, "application/octet-stream")).map_err(|error| error.to_string())
+}
+
+fn summary(shared: &Shared) -> Result<Answer, String> {
+    let status = shared.status().ok_or("nothing is known yet; try again in a second")?;
+    Ok(Answer::json(&json!(status)))
+}
+
+/// The doctor's findings for the bridge's computer, which is the robot's.
+fn doctor(known: &mut Option<(Instant, Value)>) -> Result<Answer, String> {
+    if known.as_ref().is_none_or(|(since, _)| since.elapsed() > FINDINGS) {
+        let khz = crate::programs::khz();
+        let out = Command::new(&khz).args(["doctor", "--json"]).stdin(std::process::Stdio::null()).output();
+        let out = out.map_err(|error| format!("cannot start {}: {error}", khz.display()))?;
+        let findings = serde_json::from_slice(&out.stdout)
+            .map_err(|error| format!("{} doctor --json: {error}", khz.display()))?;
+        *known = Some((Instant::now(), findings));
+    }
+    known.as_ref().map(|(_, findings)| Answer::json(findings)).ok_or_else(|| "no findings".into())
+}
+
+/// The definition of a record's messages (ros2msg).
+fn schema(shared: &Shared, query: &Query) -> Result<Answer, String> {
+    let name = last_part(query)?;
+    let robot = shared.robot();
+    let mut messages = Messages::default();
+    for known in robot.intake.records() {
+        let (message, definition) = messages.declare(&known.name, &known.ty, Integers::Rounded);
+        if khz_export::plain(&known.name) == name {
+            let beside = Some(json!({ "name": message }).to_string().into_bytes());
+            return Ok(Answer { bytes: definition.into_bytes(), kind: "text/plain;ros2msg".into(), beside });
+        }
+    }
+    Err(format!("the robot has no record `{name}`"))
+}
+
+/// What a viewer that comes late needs to read the datagrams of `@stream`: each with its length in front (u32, little endian).
+fn beginning(shared: &Shared) -> Result<Answer, String> {
+    let datagrams = shared.robot().intake.beginning();
+    let framed = datagrams.iter().flat_map(|one| [&(one.len() as u32).to_le_bytes()[..], one].concat());
+    Ok(Answer::of(framed.collect::<Vec<u8>>(), "application/octet-stream"))
+}
+
+/// The newest sample of a record, for whoever came late.
+fn newest(shared: &Shared, query: &Query) -> Result<Answer, String> {
+    let name = last_part(query)?;
+    let robot = shared.robot();
+    let known = robot.intake.records().iter().find(|known| khz_export::plain(&known.name) == name);
+    let known = known.ok_or_else(|| format!("the robot has no record `{name}`"))?;
+    let (time_us, payload) =
+        known.latest.as_ref().ok_or_else(|| format!("no sample of `{name}` has come yet"))?;
+    let bytes =
+        cdr(&known.ty, payload).ok_or_else(|| format!("the newest sample of `{name}` cannot be read"))?;
+    let beside =
+        attachment(known.samples as i64, time_us.saturating_mul(1000), Gid::of(query.key_expr().as_str()));
+    Ok(Answer { bytes, kind: "application/cdr".into(), beside: Some(beside.to_vec()) })
+}

@@ -1,0 +1,214 @@
+//! A robot elsewhere behind a live view here: its samples come over the network, and what a page asks goes back.
+
+use crate::names::RobotName;
+use anyhow::{Result, anyhow};
+use khz_view::Hub;
+use khz_view::control::{Answer, MAX_REQUEST, Robot};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+use serde_json::{Map, Value, json};
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use zenoh::pubsub::Subscriber;
+use zenoh::qos::Priority;
+use zenoh::query::Reply;
+use zenoh::{Session, Wait};
+
+/// How long a robot may take to answer.
+const ANSWER: Duration = Duration::from_secs(2);
+/// How long clock values are kept: an input older than 0.3 s counts for nothing anyway.
+const KEPT: Duration = Duration::from_secs(2);
+
+/// A robot elsewhere, shown here until this is dropped.
+pub struct Viewed {
+    /// Its run.
+    pub hub: Arc<Hub>,
+    _subscribers: [Subscriber<()>; 2],
+}
+
+impl Viewed {
+    /// Begins to show a robot.
+    ///
+    /// # Errors
+    /// The session is closed, or the system has no socket or thread left.
+    pub fn start(session: &Session, robot: &RobotName) -> Result<Self> {
+        let failed = |error: zenoh::Error| anyhow!("the network: {error}");
+        let hub = Arc::new(Hub::default());
+        let clock = Arc::new(Mutex::new(Clock::default()));
+        let noted = clock.clone();
+        let clocks = session
+            .declare_subscriber(robot.key("@clock"))
+            .callback(move |sample| {
+                let now_us = serde_json::from_slice::<Value>(&sample.payload().to_bytes());
+                if let Some(now_us) = now_us.ok().and_then(|value| value.get("now_us")?.as_u64()) {
+                    noted.lock().unwrap_or_else(PoisonError::into_inner).note(now_us, Instant::now());
+                }
+            })
+            .wait()
+            .map_err(failed)?;
+        let (here, there) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let asked =
+            Asked { session: session.clone(), robot: robot.clone(), hub: Arc::downgrade(&hub), clock };
+        std::thread::Builder::new().name("fleet-asked".into()).spawn(move || asked.serve(&there))?;
+        let taking = hub.clone();
+        let stream = session
+            .declare_subscriber(robot.key("@stream"))
+            .callback(move |sample| {
+                // The datagrams have numbers of their own: the hub sees what is missing.
+                taking.datagram(&sample.payload().to_bytes());
+            })
+            .wait()
+            .map_err(failed)?;
+        let beginning = hub.clone();
+        let callback = move |reply: Reply| {
+            if let Ok(sample) = reply.result() {
+                framed(&sample.payload().to_bytes(), |datagram| beginning.datagram(datagram));
+            }
+        };
+        session.get(robot.key("@beginning")).timeout(ANSWER).callback(callback).wait().map_err(failed)?;
+        hub.connect(Robot::new(here));
+        Ok(Self { hub, _subscribers: [clocks, stream] })
+    }
+}
+
+/// Gives each datagram that has its length in front to `each`, as far as they are whole.
+fn framed(mut bytes: &[u8], mut each: impl FnMut(&[u8])) {
+    while let Some((len, rest)) = bytes.split_first_chunk() {
+        let Some((datagram, rest)) = rest.split_at_checked(u32::from_le_bytes(*len) as usize) else { return };
+        each(datagram);
+        bytes = rest;
+    }
+}
+
+/// The clock of the robot's own view, as it came.
+#[derive(Debug, Default)]
+struct Clock(VecDeque<(Instant, u64)>);
+
+impl Clock {
+    fn note(&mut self, now_us: u64, at: Instant) {
+        self.0.push_back((at, now_us));
+        while self.0.front().is_some_and(|(came, _)| at.duration_since(*came) > KEPT) {
+            self.0.pop_front();
+        }
+    }
+
+    /// The newest value that was here when an input was decided.
+    fn at(&self, decided: Instant) -> Option<u64> {
+        self.0.iter().rev().find(|(came, _)| *came <= decided).map(|(_, now_us)| *now_us)
+    }
+}
+
+/// Passes on what pages ask.
+struct Asked {
+    session: Session,
+    robot: RobotName,
+    /// Weak: the hub has the other end of the socket, and whoever shows it keeps it.
+    hub: Weak<Hub>,
+    clock: Arc<Mutex<Clock>>,
+}
+
+impl Asked {
+    /// Until the hub is gone, which has the other end of the socket.
+    fn serve(self, socket: &OwnedFd) {
+        let mut bytes = [0; MAX_REQUEST + 1];
+        while let Ok((len @ 1.., _)) = recv(socket, &mut bytes, RecvFlags::empty()) {
+            if let Ok(request) = serde_json::from_slice::<Map<String, Value>>(&bytes[..len.min(MAX_REQUEST)])
+            {
+                self.pass_on(&request);
+            }
+        }
+    }
+
+    fn pass_on(&self, request: &Map<String, Value>) {
+        if let Some(teleop) = request.get("teleop") {
+            return self.steer(request, teleop);
+        }
+        let Some(id) = request.get("id").and_then(Value::as_u64) else { return };
+        match (request.get("set"), request.get("do").and_then(Value::as_str)) {
+            (Some(values), _) => self.ask(id, "param", Some(values.to_string()), Priority::InteractiveHigh),
+            (_, Some("stop")) => self.ask(id, "stop", None, Priority::RealTime),
+            _ => self.refuse(id, "a robot is armed by somebody who stands beside it, not over the network"),
+        }
+    }
+
+    fn ask(&self, id: u64, what: &str, payload: Option<String>, priority: Priority) {
+        let hub = self.hub.clone();
+        let callback = move |reply: Reply| {
+            let bytes = match reply.result() {
+                Ok(sample) => sample.payload().to_bytes().into_owned(),
+                Err(error) => error.payload().to_bytes().into_owned(),
+            };
+            let answer: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+            let answer = match (answer.get("done"), answer.get("refused").and_then(Value::as_str)) {
+                (Some(_), None) => Answer::Done(answer.get("tick").and_then(Value::as_u64)),
+                (_, Some(why)) => Answer::Refused(why.to_owned()),
+                _ => Answer::Refused("the robot cannot be reached".to_owned()),
+            };
+            answered(&hub, id, &answer);
+        };
+        let get = self.session.get(self.robot.key(what)).priority(priority).express(true).timeout(ANSWER);
+        let asked = match payload {
+            Some(payload) => get.payload(payload).callback(callback).wait(),
+            None => get.callback(callback).wait(),
+        };
+        if let Err(error) = asked {
+            self.refuse(id, &format!("the network: {error}"));
+        }
+    }
+
+    fn refuse(&self, id: u64, why: &str) {
+        answered(&self.hub, id, &Answer::Refused(why.to_owned()));
+    }
+
+    /// An input says how old it is here; what it was decided on is what the robot measures its age by.
+    fn steer(&self, request: &Map<String, Value>, teleop: &Value) {
+        let age_ms = request.get("age_ms").and_then(Value::as_f64).filter(|age| (0.0..1e6).contains(age));
+        let Some(decided) =
+            age_ms.and_then(|ms| Instant::now().checked_sub(Duration::from_secs_f64(ms / 1000.0)))
+        else {
+            return;
+        };
+        let now_us = self.clock.lock().unwrap_or_else(PoisonError::into_inner).at(decided);
+        let Some((now_us, Value::Object(teleop))) = now_us.zip(Some(teleop)) else { return };
+        let by = request.get("by").and_then(Value::as_str).unwrap_or("viewer");
+        let mut input = teleop.clone();
+        // Two viewers may have pages with the same address.
+        input.insert("by".into(), json!(format!("{by} {}", self.session.zid())));
+        input.insert("now_us".into(), json!(now_us));
+        let put = self.session.put(self.robot.key("operator"), Value::Object(input).to_string());
+        // The robot stands still when inputs stay away.
+        let _ = put.priority(Priority::InteractiveHigh).express(true).wait();
+    }
+}
+
+fn answered(hub: &Weak<Hub>, id: u64, answer: &Answer) {
+    if let Some(hub) = hub.upgrade() {
+        hub.datagram(answer.json(id).as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_is_as_old_as_what_it_was_decided_on() {
+        let (mut clock, begun) = (Clock::default(), Instant::now());
+        let at = |ms| begun + Duration::from_millis(ms);
+        (0..5).for_each(|n| clock.note(1_000_000 + 50_000 * n, at(50 * n)));
+        assert_eq!(clock.at(at(120)), Some(1_100_000));
+        assert_eq!(clock.at(at(1000)), Some(1_200_000));
+        clock.note(9, at(5000));
+        assert_eq!((clock.at(at(4000)), clock.0.len()), (None, 1));
+    }
+
+    #[test]
+    fn datagrams_are_framed() {
+        let mut all = Vec::new();
+        framed(&[2, 0, 0, 0, 7, 8, 1, 0, 0, 0, 9, 5, 0, 0, 0, 1], |one| all.push(one.to_vec()));
+        assert_eq!(all, [vec![7, 8], vec![9]]);
+        framed(&[255; 9], |_| panic!("none is whole"));
+    }
+}

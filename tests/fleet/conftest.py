@@ -1,0 +1,222 @@
+"""Robots, bridges and a router as processes of their own, and PyPI's eclipse-zenoh as the judge."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pytest
+import zenoh
+
+T = TypeVar("T")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# Nothing here is asserted to be fast: this is how long a test waits before it gives up.
+PATIENCE = 30.0
+
+
+def wait_for(what: Callable[[], T], why: str, patience: float = PATIENCE) -> T:
+    """Asks until the answer is one."""
+    until = time.monotonic() + patience
+    while time.monotonic() < until:
+        if answer := what():
+            return answer
+        time.sleep(0.02)
+    pytest.fail(f"waited {patience} s for this: {why}")
+
+
+def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
+    with socket.socket(socket.AF_INET, kind) as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def fleet() -> str:
+    """Path of `khz-fleet`: $KHZ_FLEET, or what `cargo build --release` made in `fleet/`."""
+    path = pathlib.Path(os.environ.get("KHZ_FLEET", ROOT / "fleet/target/release/khz-fleet"))
+    if not path.is_file():
+        pytest.fail(f"{path} is not there: run `cargo build --release` in fleet/, or set KHZ_FLEET")
+    return str(path)
+
+
+@dataclass
+class World:
+    """The processes of a test, ended with it."""
+
+    khz: str
+    fleet: str
+    folder: pathlib.Path
+    endpoint: str = field(default_factory=lambda: f"tcp/127.0.0.1:{free_port()}")
+    processes: list[subprocess.Popen[str]] = field(default_factory=list)
+    sessions: list[zenoh.Session] = field(default_factory=list)
+
+    def start(self, *words: str, name: str, cwd: pathlib.Path | None = None) -> subprocess.Popen[str]:
+        """Starts a program; what it says is in NAME.out."""
+        with open(self.folder / f"{name}.out", "a") as out:
+            process = subprocess.Popen(
+                words,
+                cwd=cwd or self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                text=True,
+                env=os.environ | {"KHZ": self.khz},
+            )
+        self.processes.append(process)
+        return process
+
+    def said(self, name: str) -> str:
+        return (self.folder / f"{name}.out").read_text()
+
+    def router(self, *more: str) -> subprocess.Popen[str]:
+        process = self.start(self.fleet, "--router", self.endpoint, *more, "router", name="router")
+        host, port = self.endpoint.split("/")[1].rsplit(":", 1)
+
+        def listens() -> bool:
+            with socket.socket() as probe:
+                return probe.connect_ex((host, int(port))) == 0
+
+        wait_for(listens, "the router listens")
+        return process
+
+    def run(self, *words: str, code: int | None = 0) -> "subprocess.CompletedProcess[str]":
+        """Runs `khz-fleet` to its end."""
+        done = subprocess.run(
+            [self.fleet, "--router", self.endpoint, *words],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert code is None or done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        return done
+
+    def judge(self, **more: Any) -> zenoh.Session:
+        config = {
+            "mode": "client",
+            "connect": {"endpoints": [self.endpoint], "timeout_ms": 5000},
+            "scouting": {"multicast": {"enabled": False}},
+        } | more
+        session = zenoh.open(zenoh.Config.from_json5(json.dumps(config)))
+        self.sessions.append(session)
+        return session
+
+    def robot(self, name: str, template: str = "leg3", **more: Any) -> "Robot":
+        return Robot(self, name, template, **more)
+
+    def end(self) -> None:
+        for session in self.sessions:
+            session.close()
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.wait()
+
+
+class Robot:
+    """An emulated robot and its bridge."""
+
+    def __init__(self, world: World, name: str, template: str, rate: int = 200, **more: str) -> None:
+        self.world, self.name = world, name
+        self.stream, self.view = free_port(socket.SOCK_DGRAM), free_port()
+        self.logs = world.folder / f"logs-{name}-{self.stream}"
+        self.logs.mkdir()
+        text = (ROOT / "robots" / f"{template}.toml").read_text()
+        text = re.sub(r'^name = ".*"$', f'name = "{name}"', text, count=1, flags=re.M)
+        text = re.sub(r"^rate_hz = .*$", f"rate_hz = {rate}", text, count=1, flags=re.M)
+        for old, new in more.items():
+            text = text.replace(old, new)
+        self.file = world.folder / f"{name}-{self.stream}.toml"
+        self.file.write_text(text)
+        self.process = self.run()
+        self.bridge = self.start_bridge()
+
+    def run(self) -> subprocess.Popen[str]:
+        at = f"127.0.0.1:{self.stream}"
+        return self.world.start(
+            self.world.khz, "run", str(self.file), "--no-report", "--duration", "300s", "--log", "run.tlog",
+            "--stream", at, f"--view=127.0.0.1:{self.view}", name=f"robot-{self.name}", cwd=self.logs,
+        )  # fmt: skip
+
+    def start_bridge(self, *more: str) -> subprocess.Popen[str]:
+        return self.world.start(
+            self.world.fleet, "--router", self.world.endpoint, "bridge", "--name", self.name,
+            "--listen", f"127.0.0.1:{self.stream}", "--view", f"127.0.0.1:{self.view}", "--logs", str(self.logs), *more,
+            name=f"bridge-{self.name}",
+        )  # fmt: skip
+
+    def key(self, rest: str) -> str:
+        return f"khz/{self.name}/{rest}"
+
+
+class Heard:
+    """Everything that comes at a key expression."""
+
+    def __init__(self, session: zenoh.Session, key: str) -> None:
+        self.samples: list[zenoh.Sample] = []
+        self.lock = threading.Lock()
+        self.subscriber = session.declare_subscriber(key, self.take)
+
+    def take(self, sample: zenoh.Sample) -> None:
+        with self.lock:
+            self.samples.append(sample)
+
+    def all(self) -> list[zenoh.Sample]:
+        with self.lock:
+            return list(self.samples)
+
+    def wait(self, count: int, why: str) -> list[zenoh.Sample]:
+        return wait_for(lambda: (got := self.all()) and len(got) >= count and got, why)
+
+    def clear(self) -> None:
+        with self.lock:
+            self.samples.clear()
+
+
+class Tokens:
+    """Which liveliness tokens there are."""
+
+    def __init__(self, session: zenoh.Session, *keys: str) -> None:
+        self.now: set[str] = set()
+        watch = session.liveliness().declare_subscriber
+        self.subscribers = [watch(key, self.take, history=True) for key in keys]
+
+    def take(self, sample: zenoh.Sample) -> None:
+        if sample.kind == zenoh.SampleKind.PUT:
+            self.now = self.now | {str(sample.key_expr)}
+        else:
+            self.now = self.now - {str(sample.key_expr)}
+
+
+def ask(session: zenoh.Session, key: str, payload: object = None) -> tuple[bool, bytes]:
+    """One answer, and whether it is not a refusal."""
+    body = None if payload is None else json.dumps(payload)
+    for reply in session.get(key, payload=body, timeout=10.0):
+        if reply.ok is not None:
+            return True, bytes(reply.ok.payload)
+        return False, bytes(reply.err.payload)
+    pytest.fail(f"nobody answers at {key}")
+
+
+def number(sample: zenoh.Sample) -> int:
+    """The sample's number, from its attachment."""
+    assert sample.attachment is not None
+    return int.from_bytes(bytes(sample.attachment)[:8], "little")
+
+
+@pytest.fixture
+def world(khz: str, fleet: str, tmp_path: pathlib.Path) -> Iterator[World]:
+    world = World(khz, fleet, tmp_path)
+    yield world
+    world.end()

@@ -1,0 +1,168 @@
+"""What goes back to a robot: stop, parameters, steering; and what can be asked of it."""
+
+import json
+import pathlib
+import re
+import subprocess
+import threading
+import time
+
+from conftest import Heard, World, ask, wait_for
+
+
+def listed(world: World) -> dict[str, dict[str, object]]:
+    return {robot["name"]: robot for robot in json.loads(world.run("ls", "--json", code=None).stdout)}
+
+
+def up(world: World, *names: str) -> None:
+    wait_for(
+        lambda: (robots := listed(world)) and all(robots.get(name, {}).get("up") for name in names),
+        f"{names} are up",
+    )
+
+
+def test_robots_are_listed_watched_and_stopped(world: World) -> None:
+    world.router()
+    assert "no robot" in world.run("ls", code=1).stdout
+    robots = [world.robot("one"), world.robot("two")]
+    up(world, "one", "two")
+
+    def runs() -> bool:
+        return world.run("ls", code=None).stdout.count(" active ") == 2
+
+    wait_for(runs, "both are active")
+    table = world.run("ls").stdout.splitlines()
+    assert table[0].split()[:4] == ["ROBOT", "STATE", "PHASE", "RATE"]
+    assert [line.split()[:3] for line in table[1:]] == [["one", "up", "active"], ["two", "up", "active"]]
+    assert world.run("top", "--duration", "2").stdout.count("active") >= 4
+
+    (outcome,) = map(json.loads, world.run("stop", "one", "--json").stdout.splitlines())
+    assert outcome["done"] and outcome["tick"] > 0 and outcome["ms"] > 0
+    robots[0].process.wait(30)
+    assert robots[1].process.poll() is None
+    wait_for(lambda: not listed(world)["one"]["up"], "one is down")
+    assert listed(world)["one"]["state"] == "down", "its bridge is there"
+    done = world.run("stop", "--all", "--timeout", "1", code=1)
+    assert re.search(r"^one: NOT STOPPED: ", done.stdout, re.M)
+    assert re.search(r"^two: stopped by tick \d+, [\d.]+ ms$", done.stdout, re.M)
+    done = world.run("stop", "nobody", "--timeout", "0.3", code=1)
+    assert "nobody: NOT STOPPED: no reply" in done.stdout
+
+
+def test_parameters_are_read_and_set(world: World) -> None:
+    world.router()
+    judge = world.judge()
+    robot = world.robot("leg")
+    up(world, "leg")
+    fine, answer = ask(judge, robot.key("param"))
+    assert fine
+    names = {parameter["name"]: parameter for parameter in json.loads(answer)}
+    assert "kp_scale" in names
+
+    fine, answer = ask(judge, robot.key("param/kp_scale"), 0.75)
+    assert fine and json.loads(answer)["tick"] > 0
+    fine, answer = ask(judge, robot.key("param/kp_scale"))
+    assert fine and json.loads(answer)["value"] == 0.75
+    fine, answer = ask(judge, robot.key("param"), {"kp_scale": 0.5})
+    assert fine
+
+    for key, payload in (("param/kp_scale", 7), ("param", {"kp_scale": 0.4, "nothing": 1}), ("param", [1])):
+        fine, answer = ask(judge, robot.key(key), payload)
+        assert not fine and json.loads(answer)["refused"]
+    fine, answer = ask(judge, robot.key("param/kp_scale"))
+    assert json.loads(answer)["value"] == 0.5, "all or none"
+
+
+def test_a_bridge_without_a_view_only_tells(world: World) -> None:
+    world.router()
+    judge = world.judge()
+    robot = world.robot("leg")
+    robot.bridge.kill()
+    robot.bridge.wait()
+    world.start(
+        world.fleet, "--router", world.endpoint, "bridge", "--name", "leg", "--listen", f"127.0.0.1:{robot.stream}",
+        name="alone",
+    )  # fmt: skip
+    up(world, "leg")
+    fine, answer = ask(judge, robot.key("stop"))
+    assert not fine and b"--view" in answer
+    fine, answer = ask(judge, robot.key("log"))
+    assert not fine and b"--logs" in answer
+    done = world.run("stop", "leg", code=1)
+    assert "NOT STOPPED: refused" in done.stdout
+    assert robot.process.poll() is None
+
+
+def test_logs_are_listed_and_downloaded(world: World) -> None:
+    world.router()
+    judge = world.judge()
+    robot = world.robot("leg", rate=1000)
+    up(world, "leg")
+    seconds = lambda: json.loads(ask(judge, robot.key("summary"))[1])["health"]["run"]["ticks"] / 1000  # noqa: E731
+    wait_for(lambda: seconds() > 6, "six seconds of log")
+    output = world.folder / "recent.tlog"
+    world.run("logs", "leg", "--recent", "2", "-o", str(output))
+    about = info(world, output)
+    assert {"tick", "servo", "command", "robot"} <= about.keys()
+    assert 1000 <= about["servo"] <= 3000 and about["robot"] == 1
+
+    world.run("stop", "leg")
+    robot.process.wait(30)
+    assert "run.tlog" in world.run("logs", "leg").stdout
+    world.run("logs", "leg", "run.tlog")
+    assert (world.folder / "leg-run.tlog").read_bytes() == (robot.logs / "run.tlog").read_bytes()
+    world.run("logs", "leg", "run.tlog", "--from", "2", "--to", "4", "-o", "part.tlog")
+    part = info(world, world.folder / "part.tlog")
+    # The time of a log is that of its samples, whatever this computer was busy with.
+    assert 0 < part["servo"] < info(world, robot.logs / "run.tlog")["servo"]
+
+    assert "cannot make" in world.run("logs", "leg", "run.tlog", code=2).stderr, "nothing is overwritten"
+    done = world.run("logs", "leg", "none.tlog", "-o", "none.tlog", code=2)
+    assert "there is no log" in done.stderr and not (world.folder / "none.tlog").exists()
+    fine, answer = ask(judge, robot.key("file"))
+    assert fine and answer.decode() == robot.file.read_text()
+    fine, answer = ask(judge, robot.key("doctor"))
+    assert fine and json.loads(answer)["findings"]
+
+
+def info(world: World, path: pathlib.Path) -> dict[str, int]:
+    """How many samples of each record a log has, as `khz` reads it."""
+    done = subprocess.run([world.khz, "log", "info", "--json", str(path)], capture_output=True, text=True, check=True)
+    return {record["name"]: record["samples"] for record in json.loads(done.stdout)["records"]}
+
+
+def test_an_operator_elsewhere_steers_and_late_inputs_count_for_nothing(world: World) -> None:
+    world.router()
+    judge = world.judge()
+    robot = world.robot("walker", "quadruped_walk", rate=200)
+    clock = Heard(judge, robot.key("@clock"))
+    taken = Heard(judge, robot.key("teleop"))
+
+    def now() -> int:
+        clock.wait(1, "the clock")
+        return int(json.loads(bytes(clock.all()[-1].payload))["now_us"])
+
+    wait_for(lambda: now() > 3_000_000, "the view has run for 3 s")
+    # Inputs that were decided long ago by what they have seen of the clock, or that claim the future.
+    for _ in range(20):
+        for shown in (now() - 2_000_000, now() + 10**12):
+            judge.put(robot.key("operator"), json.dumps({"by": "late", "now_us": shown, "forward": 0.1}))
+        time.sleep(0.01)
+    judge.put(robot.key("operator"), "{")
+    time.sleep(1.5)
+    assert not taken.all()
+
+    over = threading.Event()
+
+    def steer() -> None:
+        while not over.wait(0.05):
+            judge.put(robot.key("operator"), json.dumps({"by": "ann", "now_us": now(), "forward": 0.1}))
+
+    thread = threading.Thread(target=steer)
+    thread.start()
+    try:
+        taken.wait(10, "the robot takes inputs")
+        assert json.loads(bytes(clock.all()[-1].payload))["by"] == "ann"
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,204 @@
+"""What breaks: router, bridge, robot, a reader that never reads, two robots of one name. Nobody else may notice, and
+everything lost is counted."""
+
+import json
+import multiprocessing
+import os
+import pathlib
+import signal
+import socket
+import struct
+import time
+
+import zenoh
+from conftest import Heard, Robot, Tokens, World, ask, number, wait_for
+
+
+def status(heard: Heard) -> dict[str, object]:
+    sample = heard.wait(1, "a status")[-1]
+    answer: dict[str, object] = json.loads(bytes(sample.payload))
+    return answer
+
+
+def ticks(heard: Heard) -> int:
+    return int(status(heard)["health"]["run"]["ticks"])  # type: ignore[index]
+
+
+def runs_on(robot: Robot, heard: Heard) -> None:
+    """The robot's loop still ticks, and as it should."""
+    before = ticks(heard)
+    wait_for(lambda: ticks(heard) > before + 50, "the loop goes on")
+    assert status(heard)["health"]["phase"] == "active"  # type: ignore[index]
+    assert robot.process.poll() is None
+
+
+def test_a_router_that_dies_and_comes_back(world: World) -> None:
+    router = world.router()
+    robots = [world.robot("one"), world.robot("two")]
+    judge = world.judge(connect={"endpoints": [world.endpoint], "timeout_ms": -1, "exit_on_failure": False})
+    tokens = Tokens(judge, "khz/*/@up")
+    statuses = {robot.name: Heard(judge, robot.key("@status")) for robot in robots}
+    samples = Heard(judge, "khz/one/servo")
+    wait_for(lambda: tokens.now == {"khz/one/@up", "khz/two/@up"}, "both are up")
+    last = number(samples.wait(20, "samples")[-1])
+
+    router.kill()
+    router.wait()
+    wait_for(lambda: not tokens.now, "neither can be reached")
+    wait_for(lambda: "no router answers" in world.run("ls", code=2).stderr, "ls says so")
+    time.sleep(1.0)
+    samples.clear()
+    before = {name: int(status(heard)["sent"]) for name, heard in statuses.items()}  # type: ignore[call-overload]
+    for heard in statuses.values():
+        heard.clear()
+    world.router()
+    wait_for(lambda: tokens.now == {"khz/one/@up", "khz/two/@up"}, "both are up again")
+    for robot in robots:
+        runs_on(robot, statuses[robot.name])
+    # What was put meanwhile is lost without an error; the numbers tell how much. The bridge counted on.
+    after = samples.wait(20, "samples again")
+    numbers = [number(sample) for sample in after]
+    assert numbers == sorted(set(numbers)) and numbers[0] > last + 1
+    assert all(int(status(heard)["sent"]) > before[name] for name, heard in statuses.items())  # type: ignore[call-overload]
+
+
+def test_a_bridge_that_dies(world: World) -> None:
+    world.router()
+    judge = world.judge()
+    robot = world.robot("leg")
+    tokens = Tokens(judge, "khz/leg/@up", "khz/leg/@bridge/*")
+    heard = Heard(judge, robot.key("@status"))
+    wait_for(lambda: "khz/leg/@up" in tokens.now, "it is up")
+    ticks_before = ticks(heard)
+    robot.bridge.kill()
+    robot.bridge.wait()
+    wait_for(lambda: not tokens.now, "bridge and robot are gone from the network")
+    assert robot.process.poll() is None
+    heard.clear()
+    robot.bridge = robot.start_bridge()
+    wait_for(lambda: "khz/leg/@up" in tokens.now, "it is up again")
+    runs_on(robot, heard)
+    assert ticks(heard) != ticks_before
+    fine, answer = ask(judge, robot.key("newest/robot"))
+    assert fine or b"no sample" in answer or b"no record" in answer
+
+
+def test_a_robot_that_dies_freezes_and_comes_back(world: World) -> None:
+    world.router()
+    judge = world.judge()
+    robot = world.robot("leg")
+    tokens = Tokens(judge, "khz/leg/@up")
+    wait_for(lambda: tokens.now, "it is up")
+    robot.process.send_signal(signal.SIGSTOP)
+    wait_for(lambda: not tokens.now, "a frozen one is not up")
+    robot.process.send_signal(signal.SIGCONT)
+    wait_for(lambda: tokens.now, "up again")
+    robot.process.kill()
+    robot.process.wait()
+    wait_for(lambda: not tokens.now, "a dead one is not up")
+    (robot.logs / "run.tlog").rename(robot.logs / "first.tlog")
+    robot.process = robot.run()
+    wait_for(lambda: tokens.now, "its next run is up")
+    fine, answer = ask(judge, robot.key("param"))
+    assert fine and json.loads(answer), "the bridge has found the view of the next run"
+
+
+def test_two_robots_of_one_name(world: World) -> None:
+    world.router()
+    judge = world.judge()
+    first = world.robot("leg")
+    tokens = Tokens(judge, "khz/leg/@up", "khz/leg/@bridge/*")
+    heard = Heard(judge, first.key("@status"))
+    wait_for(lambda: "khz/leg/@up" in tokens.now, "the first is up")
+    (bridge,) = (token for token in tokens.now if "@bridge" in token)
+    second = world.robot("leg")
+    assert second.bridge.wait(30) == 2
+    said = world.said("bridge-leg")
+    assert "another bridge has the name leg" in said and "--name" in said
+    assert tokens.now == {"khz/leg/@up", bridge}, "the first keeps its name"
+    runs_on(first, heard)
+    assert second.process.poll() is None, "the second runs on, but not on this network"
+
+
+def frozen_reader(endpoint: str, ready: pathlib.Path) -> None:
+    """Subscribes to everything, and stops itself."""
+    config = {"mode": "client", "connect": {"endpoints": [endpoint]}, "scouting": {"multicast": {"enabled": False}}}
+    session = zenoh.open(zenoh.Config.from_json5(json.dumps(config)))
+    session.declare_subscriber("**", lambda _: None)
+    time.sleep(0.5)
+    ready.write_text("")
+    os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(600)
+
+
+def memory_kib(pid: int) -> int:
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+
+
+def test_a_reader_that_never_reads(world: World) -> None:
+    router = world.router()
+    robot = world.robot("quad", "quadruped", rate=200)
+    judge = world.judge()
+    heard, samples = Heard(judge, robot.key("@status")), Heard(judge, robot.key("servo"))
+    samples.wait(10, "samples")
+    ready = world.folder / "ready"
+    reader = multiprocessing.get_context("spawn").Process(target=frozen_reader, args=(world.endpoint, ready))
+    reader.start()
+    try:
+        wait_for(ready.exists, "the reader is there")
+        before = {process.pid: memory_kib(process.pid) for process in (router, robot.bridge)}
+        first = len(samples.all())
+        wait_for(lambda: len(samples.all()) > first + 400, "others go on")
+        numbers = [number(sample) for sample in samples.all()]
+        missing = numbers[-1] - numbers[0] + 1 - len(numbers)
+        assert missing >= 0 and len(set(numbers)) == len(numbers)
+        runs_on(robot, heard)
+        for pid, kib in before.items():
+            assert memory_kib(pid) < kib + 64 * 1024, "what the reader does not take is not kept"
+    finally:
+        if reader.pid:
+            os.kill(reader.pid, signal.SIGKILL)
+        reader.join()
+
+
+def test_everything_lost_is_counted(world: World) -> None:
+    """Datagrams as the recorder sends them (docs/log-format.md), with gaps and nonsense."""
+    world.router()
+    judge = world.judge()
+    port, other = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+    port.bind(("127.0.0.1", 0))
+    other.bind(("127.0.0.1", 0))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        to = probe.getsockname()
+    world.start(
+        world.fleet, "--router", world.endpoint, "bridge", "--name", "made-up", "--listen", f"127.0.0.1:{to[1]}",
+        name="bridge",
+    )  # fmt: skip
+    heard = Heard(judge, "khz/made-up/@status")
+    samples = Heard(judge, "khz/made-up/battery")
+    heard.wait(1, "the bridge is there")
+
+    def datagram(at: int, *messages: bytes) -> bytes:
+        return b"KLOG\x01" + struct.pack("<QQ", 7, at) + b"".join(messages)
+
+    def sample(record: int, volts: float, time_us: int) -> bytes:
+        return bytes([2, record]) + struct.pack("<qB", time_us, 8) + struct.pack("<d", volts)
+
+    # An object (16) of one field, `volts`, a float64 (8).
+    schema = bytes([16, 0, 0, 5]) + b"volts" + bytes([0, 8, 0]) + bytes(5)
+    announced = bytes([1, 3, 7]) + b"battery" + bytes([len(schema)]) + schema
+    port.sendto(datagram(0, announced, sample(3, 24.0, 0)), to)
+    wait_for(lambda: samples.all(), "the first sample")
+    for at in (1, 2, 5, 9):
+        port.sendto(datagram(at, sample(3, 24.0 - at, 1_000_000 * at)), to)
+    port.sendto(datagram(10, sample(4, 1.0, 0)), to)
+    port.sendto(datagram(11, b"\x02\x03" + bytes(8) + b"\x01\x00"), to)
+    port.sendto(b"nonsense", to)
+    other.sendto(datagram(12, sample(3, 1.0, 0)), to)
+    counted = {"samples": 5, "lost": 5, "behind": 0, "refused": 3, "others": 1}
+    wait_for(lambda: status(heard)["received"] == counted, f"the counts {counted}")
+    assert len(samples.wait(5, "five samples")) == 5
+    for one in (port, other):
+        one.close()

@@ -1,0 +1,115 @@
+"""The pages of all robots through one port, and the demo that shows them."""
+
+import base64
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import struct
+import subprocess
+import urllib.error
+import urllib.request
+
+from conftest import World, wait_for
+
+
+def get(link: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(link, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+class Asking:
+    """The language of `khz param` (docs/live.md): a websocket with one JSON object for each request and answer."""
+
+    def __init__(self, port: int, target: str) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        key = base64.b64encode(os.urandom(16)).decode()
+        self.socket.sendall(
+            f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Protocol: khz.ask.v1\r\n\r\n".encode()
+        )
+        self.file = self.socket.makefile("rb")
+        self.status = int(self.file.readline().split()[1])
+        while self.file.readline().strip():
+            pass
+
+    def ask(self, request: object) -> dict[str, object]:
+        body = json.dumps(request).encode()
+        assert len(body) < 126
+        self.socket.sendall(bytes([0x81, 0x80 | len(body)]) + bytes(4) + body)
+        _, size = self.file.read(2)
+        if size == 126:
+            (size,) = struct.unpack(">H", self.file.read(2))
+        answer: dict[str, object] = json.loads(self.file.read(size))
+        return answer
+
+
+def test_every_robot_has_its_page_behind_one_port(world: World) -> None:
+    world.router()
+    robots = [world.robot("one"), world.robot("two")]
+    view = world.start(world.fleet, "--router", world.endpoint, "view", "--at", "127.0.0.1:0", name="view")
+    (link,) = wait_for(lambda: re.findall(r"^http://127.0.0.1:\d+/$", world.said("view"), re.M), "the link")
+    wait_for(lambda: get(link)[1].count("<td>up") == 2, "both robots in the list")
+    status, page = get(link + "?robot=one")
+    assert status == 200 and "khz.page.v1" in page
+    assert get(link + "?robot=three")[0] == 404
+
+    port = int(link.rsplit(":", 1)[1].rstrip("/"))
+    asking = Asking(port, "/?robot=one")
+    assert asking.status == 101
+    assert Asking(port, "/?robot=three").status == 404
+
+    def names() -> list[object]:
+        parameters = asking.ask({"parameters": True})["parameters"]
+        assert isinstance(parameters, list)
+        return [parameter["name"] for parameter in parameters]
+
+    wait_for(lambda: "kp_scale" in names(), "the robot's parameters")
+    answer = asking.ask({"set": {"kp_scale": 0.5}})
+    assert answer["done"] is True and isinstance(answer["tick"], int)
+    assert "outside" in str(asking.ask({"set": {"kp_scale": 7}})["refused"])
+    assert "beside it" in str(asking.ask({"do": "arm"})["refused"])
+    assert asking.ask({"do": "stop"})["done"] is True
+    robots[0].process.wait(30)
+    assert robots[1].process.poll() is None
+    view.send_signal(signal.SIGTERM)
+    assert view.wait(20) == 0
+
+
+def test_beyond_this_computer_pages_need_a_token_and_routers_a_configuration(world: World) -> None:
+    world.router()
+    world.start(
+        world.fleet, "--router", world.endpoint, "view", "--at", "0.0.0.0:0", "--token", "s3cret-s3cret", name="view"
+    )
+    (port,) = wait_for(lambda: re.findall(r":(\d+)/\?token=s3cret-s3cret$", world.said("view"), re.M), "the link")
+    assert get(f"http://127.0.0.1:{port}/")[0] == 403
+    assert get(f"http://127.0.0.1:{port}/?token=s3cret-s3cret")[0] == 200
+    for words in (["router"], ["bridge", "--name", "leg"], ["ls"]):
+        done = subprocess.run(
+            [world.fleet, "--router", "tcp/0.0.0.0:0", *words], capture_output=True, text=True, timeout=30
+        )
+        assert done.returncode == 2 and "beyond this computer" in done.stderr
+
+
+def children(pid: int) -> list[int]:
+    text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in text.split()]
+
+
+def test_the_demo(world: World) -> None:
+    demo = world.start(world.fleet, "--router", world.endpoint, "demo", name="demo")
+    (link,) = wait_for(lambda: re.findall(r"^http://127.0.0.1:\d+/$", world.said("demo"), re.M), "the link")
+    wait_for(lambda: get(link)[1].count("<td>up") == 5, f"five robots in the list:\n{world.said('demo')}")
+    assert world.run("ls").stdout.count(" up ") == 5
+    started = children(demo.pid)
+    assert len(started) == 10
+    world.run("stop", "arm")
+    wait_for(lambda: "robot arm has ended" in world.said("demo"), "the demo says so")
+    demo.send_signal(signal.SIGINT)
+    assert demo.wait(60) == 0
+    assert not any(pathlib.Path(f"/proc/{pid}").exists() for pid in started)
