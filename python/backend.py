@@ -1,6 +1,6 @@
 """Builds the package with maturin, and the command `khz` into its wheel.
 
-maturin packs the module or a program, not both. What lies in `kilohertz.data/scripts` it installs beside the interpreter; a
+maturin packs the module or a program, not both. What lies in `kilohertz._native.data/scripts` it installs beside the interpreter; a
 release puts the program there itself, for the machine of the wheel.
 """
 
@@ -30,7 +30,7 @@ __all__ = [
     "prepare_metadata_for_build_wheel",
 ]
 
-DATA = pathlib.Path("kilohertz.data")
+DATA = pathlib.Path("kilohertz._native.data")
 
 
 def build_wheel(

@@ -14,7 +14,7 @@ import zipfile
 import pytest
 from release import ROOT, Find, run
 
-WHEEL = "kilohertz-*-manylinux_2_17_x86_64*.whl"
+WHEEL = "kilohertz-*manylinux_2_17_x86_64*.whl"
 SDIST = "kilohertz-*.tar.gz"
 
 

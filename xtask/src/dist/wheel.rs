@@ -6,7 +6,7 @@ use crate::shell;
 use anyhow::Result;
 
 /// The command's place for maturin, which installs what is there into `bin`.
-const SCRIPTS: &str = "python/kilohertz.data/scripts";
+const SCRIPTS: &str = "python/kilohertz._native.data/scripts";
 
 pub fn make(release: &Release, machine: &Machine) -> Result<()> {
     let program = Tree(shell::root().join(SCRIPTS)).place("khz")?;
@@ -15,7 +15,7 @@ pub fn make(release: &Release, machine: &Machine) -> Result<()> {
     let target = format!("{}-unknown-linux-gnu", machine.name);
     let made = wheel(release, &target, &format!("manylinux_{}", machine.glibc.replace('.', "_")));
     // Another machine's must not get into the next wheel, nor into those of the tests.
-    std::fs::remove_dir_all(shell::root().join("python/kilohertz.data"))?;
+    std::fs::remove_dir_all(shell::root().join("python/kilohertz._native.data"))?;
     made
 }
 
