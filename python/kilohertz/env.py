@@ -26,6 +26,9 @@ Info: TypeAlias = dict[str, Any]
 Policy: TypeAlias = Callable[[Array], npt.ArrayLike]
 Range: TypeAlias = float | tuple[float, float]
 
+#: A decision takes no longer: a day at 1 kHz.
+_MOST_TICKS = 86_400_000
+
 #: What `randomise` may change, with its unit.
 RANDOMISED = {
     "turnaround": "µs from the end of a request to the start of its reply, on every emulated bus",
@@ -41,15 +44,19 @@ class Controller:
     """A policy as a controller of the loop: it decides as often as in its environment, from the same observations."""
 
     def __init__(
-        self, mapped: Mapped, pose: npt.NDArray[np.float64], policy: Policy, decision_hz: float, rise: float
+        self, robot: Robot, mapped: Mapped, pose: npt.NDArray[np.float64], policy: Policy, decision_hz: float, rise: float
     ) -> None:
-        self._mapped, self._pose, self._policy, self._decision_hz, self._rise = mapped, pose, policy, decision_hz, rise
+        self._servos, self._mapped, self._pose, self._policy = robot.servos, mapped, pose, policy
+        self._decision_hz, self._rise = decision_hz, rise
         self._every, self._tick, self._rise_ticks = 1, 0, 0
         self._found = pose
         self._action = np.zeros(len(pose), dtype=np.float32)
 
     def start(self, state: State) -> None:
-        """Begins anew where the joints are. Raises ValueError if the loop cannot decide as often as the environment did."""
+        """Begins anew where the joints are. Raises ValueError if the robot's servos are not the environment's, in their order, or
+        the loop cannot decide as often as the environment did."""
+        if state.servos != self._servos:
+            raise ValueError(f"the policy is for the servos {', '.join(self._servos)}; this robot has {', '.join(state.servos)}")
         self._every = _ticks(1 / state.dt, self._decision_hz)
         self._tick, self._rise_ticks = 0, round(self._rise / state.dt)
         self._found = state.position.copy()
@@ -113,7 +120,7 @@ class Env(gymnasium.Env[Array, Array]):
     ) -> None:
         """The robot of a file, decided about `decision_hz` times a second, a whole number of ticks apart.
 
-        `reward` makes a number of `info`. `pose` is what action 0 stands for, rad; without it, where the joints are at the start.
+        `reward` makes a number of `info`. `pose` is what action 0 stands for, rad, within the position limits; without it, where the joints are at the start.
         `keyframe` replaces the one in which the model of the robot file starts. `action_scale`: rad, one for all or one per
         servo. `max_tilt`: rad, up to π, which is never reached. `min_height`: m; without it, half the height at the start. `randomise` maps keys (`turnaround`, `loss`, `latency`,
         `payload`, `friction`, `motor_constant`: see `RANDOMISED`) to a value or a range, from which each `reset` draws evenly.
@@ -136,7 +143,7 @@ class Env(gymnasium.Env[Array, Array]):
         self._lowest = -math.inf
         self._decisions = math.inf if episode is None else max(1, round(episode * self.robot.rate_hz / self.ticks))
         if pose is None:
-            pose = self._start(None, []).joints
+            pose = np.clip(self._start(None, []).joints, *_limits(self.robot))
         self.pose, self._mapped = _mapped(self.robot, pose, action_scale)
         """Joint angles that action 0 stands for, rad."""
         self._still = np.zeros(len(self.pose), dtype=np.float32)
@@ -189,7 +196,7 @@ class Env(gymnasium.Env[Array, Array]):
         environment's, of which the decisions are a whole number of ticks apart."""
         if not 0 <= rise < math.inf:
             raise ValueError(f"rise is {rise:g}; it is a time in seconds")
-        return Controller(self._mapped, self.pose, policy, self.robot.rate_hz / self.ticks, rise)
+        return Controller(self.robot, self._mapped, self.pose, policy, self.robot.rate_hz / self.ticks, rise)
 
     @property
     def state(self) -> State:
@@ -249,7 +256,10 @@ def _mapped(
 ) -> tuple[npt.NDArray[np.float64], Mapped]:
     """The pose within the limits, and what actions mean around it."""
     low, high = _limits(robot)
-    pose = np.clip(_each(robot, "pose", wanted), low, high)
+    pose = _each(robot, "pose", wanted)
+    for name, least, angle, most in zip(robot.servos, low, pose, high, strict=True):
+        if not least <= angle <= most:
+            raise ValueError(f"pose: {name} at {angle:g} rad is beyond its limits, {least:g} to {most:g} rad")
     if scale is not None:
         below = above = _each(robot, "action_scale", scale)
         if (below <= 0).any():
@@ -277,7 +287,7 @@ def _each(robot: Robot, what: str, given: npt.ArrayLike) -> npt.NDArray[np.float
 
 
 def _ticks(rate_hz: float, decision_hz: float) -> int:
-    ticks = round(rate_hz / decision_hz) if decision_hz > 0 else 0
+    ticks = round(rate_hz / decision_hz) if decision_hz > rate_hz / _MOST_TICKS else 0
     if ticks < 1 or abs(rate_hz / ticks - decision_hz) > 1e-6 * decision_hz:
         raise ValueError(f"decision_hz is {decision_hz:g}; a decision must be a whole number of ticks, of which there are {rate_hz:g} a second")
     return ticks
@@ -286,7 +296,10 @@ def _ticks(rate_hz: float, decision_hz: float) -> int:
 def _ranges(robot: Robot, randomise: Mapping[str, Range]) -> dict[str, tuple[float, float]]:
     ranges = {}
     for name, given in randomise.items():
-        low, high = given if isinstance(given, tuple | list) else (given, given)
+        ends = given if isinstance(given, tuple | list) else (given, given)
+        if len(ends) != 2:
+            raise ValueError(f"randomise: {name} is {given}; it is a number, or the smallest and the largest")
+        low, high = ends
         if not low <= high:
             raise ValueError(f"randomise: {name} is ({low}, {high}); the smaller number comes first")
         ranges[name] = (float(low), float(high))

@@ -147,6 +147,12 @@ impl State {
         Ok(JointState::new(slf.unbind(), index))
     }
 
+    /// The names of the servos, in the order of the arrays. A new list with each call.
+    #[getter]
+    fn servos(&self) -> Vec<String> {
+        self.names.clone()
+    }
+
     fn __repr__(&self) -> String {
         format!("<State: tick {}, {:.3} s, of {}>", self.tick, self.time, self.names.join(", "))
     }

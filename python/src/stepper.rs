@@ -37,6 +37,9 @@ pub fn varied(
     config.log.enabled = false;
     config.emulation.seed = seed.unwrap_or(config.emulation.seed);
     for (name, value) in values {
+        if !value.is_finite() {
+            return Err(PyValueError::new_err(format!("{name} is {value}; it is a number")));
+        }
         let what: Variable = name.parse().map_err(PyValueError::new_err)?;
         config.vary(what, *value).map_err(PyValueError::new_err)?;
     }

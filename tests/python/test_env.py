@@ -148,6 +148,16 @@ def test_a_policy_decides_as_often_in_a_loop_of_another_rate() -> None:
         env.controller(policy, rise=np.nan)
 
 
+def test_a_policy_does_not_move_the_joints_of_another_robot() -> None:
+    head, *servos = OWN.read_text().split("[[servo]]")
+    turned = kilohertz.Robot.parse("[[servo]]".join([head, *[text + "\n" for text in reversed(servos)]]), "turned.toml")
+    env = kilohertz.Env(OWN, pose=STAND)
+    assert turned.servos == env.robot.servos[::-1]
+    for other in (turned, kilohertz.Robot.emulated(2)):
+        with pytest.raises(ValueError, match=f"this robot has {other.servos[0]}"):
+            other.run(env.controller(lambda seen: np.zeros(12)), duration=0.5, virtual_time=True, record=False)
+
+
 def test_a_fault_before_the_first_decision_acts() -> None:
     env = standing()
     env.reset(seed=1)
@@ -233,6 +243,13 @@ def test_what_does_not_fit_is_refused_with_what_would() -> None:
     assert "min_height" in refused(min_height=np.nan)
     assert "episode" in refused(episode=np.inf)
     assert "pose" in refused(pose=[np.nan] * 12)
+    assert "front_left_hip at 100 rad is beyond its limits" in refused(pose=100)
+    assert "smallest and the largest" in refused(randomise={"payload": (0, 1, 2)})
+    assert "payload is inf" in refused(randomise={"payload": (0, np.inf)})
+    assert "friction" in refused(randomise={"friction": 0.0})
+    with pytest.raises(ValueError, match="latency is nan"):
+        standing().reset(options={"latency": np.nan})
+    assert "decision_hz" in refused(decision_hz=1e-9)
     assert "12 servos" in refused(pose=[0.0] * 11)
     for wrong in (0.0, -1.0, np.inf):
         assert "action_scale" in refused(action_scale=wrong)

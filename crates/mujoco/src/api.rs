@@ -137,6 +137,16 @@ pub struct Api {
     path: PathBuf,
 }
 
+impl MujocoError {
+    /// The library cannot be opened: it is not there, or it is no library.
+    fn unopened(path: &Path, what: &str) -> Self {
+        match path.is_file() {
+            true => Self::Unfit { path: path.to_owned(), what: what.to_owned() },
+            false => Self::Missing(what.to_owned()),
+        }
+    }
+}
+
 impl Api {
     /// Opens the library, the first time; looks at the environment only then.
     ///
@@ -153,8 +163,8 @@ impl Api {
             return Err(MujocoError::Unfit { path, what: "the file is cut off".to_owned() });
         }
         // SAFETY: what libmujoco does when it is loaded is nothing but setting up its tables.
-        let library =
-            unsafe { Library::new(&path) }.map_err(|error| MujocoError::Missing(error.to_string()))?;
+        let library = unsafe { Library::new(&path) }
+            .map_err(|error| MujocoError::unopened(&path, &error.to_string()))?;
         let unfit =
             |error: libloading::Error| MujocoError::Unfit { path: path.clone(), what: error.to_string() };
         // The version before the rest: an old library has not all functions.

@@ -66,7 +66,8 @@ fn within(folder: &Path) -> Option<PathBuf> {
     };
     [folder.to_owned(), folder.join("lib"), folder.join("mujoco")].iter().find_map(|folder| {
         let files = folder.read_dir().ok()?.flatten().map(|entry| entry.path());
-        files.filter(is_library).max()
+        // What waits for somebody to write, as a FIFO does, is none.
+        files.filter(|path| path.is_file() && is_library(path)).max()
     })
 }
 

@@ -71,8 +71,9 @@ section! {
         imu_site: String = "imu".to_owned(), "";
         /// Mass that the trunk carries beside the model's; its inertia is left out.
         payload: f64 = 0.0, "kg", 0.0 => 1000.0;
-        /// Friction of all contacts, instead of the model's. Their `solref` and `solimp` then are MuJoCo's defaults.
-        friction: Option<f64> = None, "", 0.0 => 10.0;
+        /// Friction of all contacts, instead of the model's. Their `solref` and `solimp` then are MuJoCo's defaults. With less than
+        /// the smallest value MuJoCo's contacts become unstable.
+        friction: Option<f64> = None, "", 0.001 => 10.0;
         /// Touch sensor of the trunk, by which a drill notices that it fell. Read by MuJoCo 3.5 and later.
         trunk_touch: String = "trunk_touch".to_owned(), "";
     }
