@@ -247,7 +247,7 @@ def test_what_does_not_fit_is_refused_with_what_would() -> None:
     assert "smallest and the largest" in refused(randomise={"payload": (0, 1, 2)})
     assert "payload is inf" in refused(randomise={"payload": (0, np.inf)})
     assert "friction" in refused(randomise={"friction": 0.0})
-    with pytest.raises(ValueError, match="latency is nan"):
+    with pytest.raises(ValueError, match="latency is NaN"):
         standing().reset(options={"latency": np.nan})
     assert "decision_hz" in refused(decision_hz=1e-9)
     assert "12 servos" in refused(pose=[0.0] * 11)
