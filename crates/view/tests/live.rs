@@ -471,7 +471,8 @@ impl Fleet for Two {
 fn several_robots_are_behind_one_port() {
     let hubs: [Arc<Hub>; 2] = Default::default();
     let access = Access::default().with_token("s3cret");
-    let server = Server::bind_fleet(&"127.0.0.1:0".parse().unwrap(), access, Arc::new(Two(hubs.clone()))).unwrap();
+    let server =
+        Server::bind_fleet(&"127.0.0.1:0".parse().unwrap(), access, Arc::new(Two(hubs.clone()))).unwrap();
     let at = server.at();
     let serving = server.start().unwrap();
     let get = |target: &str| {
