@@ -27,7 +27,8 @@ pub struct Seen {
     pub status: Option<(Status, Instant)>,
     /// Statuses that did not come.
     pub lost: u64,
-    number: Option<i64>,
+    /// The number of its last status.
+    pub number: Option<i64>,
 }
 
 impl Seen {

@@ -27,6 +27,8 @@ const FINDINGS: Duration = Duration::from_secs(60);
 /// How many seconds of the log are meant if nobody says so.
 const RECENT_S: f64 = 5.0;
 
+/// What may be asked of several robots at once.
+const SUMMARY: &str = "summary";
 const JSON: &str = "application/json";
 
 /// What is answered: bytes of a kind, and what is told beside them.
@@ -69,7 +71,7 @@ pub fn start(shared: &Arc<Shared>) -> Result<()> {
         file.map(|file| Answer::of(file, "application/toml"))
             .ok_or("the robot has not sent its file yet; it does every 10 s".into())
     })?;
-    answer(shared, "summary", |shared, _| summary(shared))?;
+    answer(shared, SUMMARY, |shared, _| summary(shared))?;
     let mut findings = None;
     answer(shared, "doctor", move |_, _| doctor(&mut findings))?;
     answer(shared, "schema/*", schema)?;
@@ -105,7 +107,8 @@ fn answer(
     let queryable = shared.session.declare_queryable(key.clone()).callback(callback).wait();
     let queryable = queryable.map_err(|error| anyhow!("cannot answer at {key}: {error}"))?;
     let shared = shared.clone();
-    let work = move || serve(&queryable, &questions, &shared, &mut how);
+    let looks = rest == SUMMARY;
+    let work = move || serve(&queryable, &questions, &shared, looks, &mut how);
     let name = format!("fleet-{}", rest.split('/').next().unwrap_or(rest));
     std::thread::Builder::new().name(name).spawn(work).context("cannot start a thread")?;
     Ok(())
@@ -115,9 +118,14 @@ fn serve(
     _keep: &Queryable<()>,
     questions: &Receiver<Query>,
     shared: &Shared,
+    looks: bool,
     how: &mut impl FnMut(&Shared, &Query) -> Result<Answer, String>,
 ) {
     for query in questions {
+        // Whoever asks everything of everybody (`khz/**`) wants to look: it must stop or set nothing.
+        if query.key_expr().is_wild() && !looks {
+            continue;
+        }
         if query.payload().is_some_and(|payload| payload.len() > MAX_PAYLOAD) {
             refuse(&query, &format!("a question has {MAX_PAYLOAD} bytes at the most"));
             continue;
@@ -129,20 +137,16 @@ fn serve(
     }
 }
 
-/// The key of a reply: that of the question, unless it asked of several robots at once.
+/// The key of a reply is that of the question, unless that asked of several robots at once: only the summary is told then.
 fn reply(shared: &Shared, query: &Query, answer: Answer) {
     let asked = query.key_expr();
-    let key = if asked.is_wild() { shared.name.key(own_part(asked.as_str())) } else { asked.to_string() };
+    let key = if asked.is_wild() { shared.name.key(SUMMARY) } else { asked.to_string() };
     let reply = query.reply(key, answer.bytes).encoding(Encoding::from(answer.kind));
     // Who asked may be gone.
     let _ = match answer.beside {
         Some(beside) => reply.attachment(beside).wait(),
         None => reply.wait(),
     };
-}
-
-fn own_part(key: &str) -> &str {
-    key.splitn(3, '/').nth(2).unwrap_or_default()
 }
 
 fn refuse(query: &Query, why: &str) {

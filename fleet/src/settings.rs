@@ -134,7 +134,10 @@ mod tests {
     #[test]
     fn the_file_of_the_documentation_is_one() {
         let page = include_str!("../../docs/fleet.md");
-        let block = page.split_once("title=\"bridge.toml\"\n").and_then(|(_, rest)| rest.split("```").next()).unwrap();
+        let block = page
+            .split_once("title=\"bridge.toml\"\n")
+            .and_then(|(_, rest)| rest.split("```").next())
+            .unwrap();
         let settings = read(block).unwrap();
         assert_eq!((settings.rule("battery"), settings.name.as_deref()), (Rule::Change, Some("quad1")));
     }

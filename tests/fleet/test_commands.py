@@ -36,6 +36,13 @@ def test_robots_are_listed_watched_and_stopped(world: World) -> None:
     assert [line.split()[:3] for line in table[1:]] == [["one", "up", "active"], ["two", "up", "active"]]
     assert world.run("top", "--duration", "2").stdout.count("active") >= 4
 
+    # Who asks everything of everybody stops nobody.
+    judge = world.judge()
+    for key in ("khz/**", "khz/one/*", "khz/*/stop", "**"):
+        replies = [reply for reply in judge.get(key, timeout=2.0) if reply.ok is not None]
+        assert {str(reply.ok.key_expr).split("/")[-1] for reply in replies if reply.ok} <= {"summary"}
+    assert world.run("ls").stdout.count(" active ") == 2
+
     (outcome,) = map(json.loads, world.run("stop", "one", "--json").stdout.splitlines())
     assert outcome["done"] and outcome["tick"] > 0 and outcome["ms"] > 0
     robots[0].process.wait(30)

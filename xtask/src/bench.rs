@@ -1,6 +1,6 @@
 //! Benches: each is one file of `crates/bench/src/bin`, run alone, its figures printed with the steal time.
 
-use crate::{debian, shell, venv};
+use crate::{debian, fleet, shell, venv};
 use anyhow::{Result, bail};
 
 const FOLDER: &str = "crates/bench/src/bin";
@@ -52,6 +52,9 @@ fn bench(name: &str, quick: bool) -> Result<bool> {
         Err(error) => println!("bench {name}: no Python environment: {error:#}"),
     }
     command.env("KHZ", shell::program("dist", "khz")).env("KHZ_LIBRARY", shell::program("dist", ""));
+    if name == "fleet" {
+        command.env("KHZ_FLEET", fleet::program()?);
+    }
     println!("bench {name}: steal {} before", steal());
     let sound = shell::succeeds(&mut command)?;
     println!("bench {name}: steal {} after", steal());

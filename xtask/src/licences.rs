@@ -102,7 +102,7 @@ pub fn write() -> Result<()> {
         .with_context(|| format!("cannot write {FILE}"))
 }
 
-/// The files that [`write`] makes.
+/// The files that [`write()`] makes.
 pub fn files() -> [PathBuf; 2] {
     [FILE, LIBRARY].map(|file| shell::root().join(file))
 }
