@@ -64,6 +64,21 @@ fn replies_shortly_before_the_bus_deadline_come_too_late() {
 }
 
 #[test]
+fn a_deadline_without_room_for_a_lost_reply_is_noticed() {
+    let mut robot = shipped("quadruped");
+    assert_eq!(Plan::advice_for_loss(&robot, Inputs::of(&robot)), None);
+    // Too little room is what had one lost frame in a hundred bring the quadruped down.
+    let usual_ns = Plan::of(&robot, Inputs::of(&robot)).durations_ns()[0];
+    let longer_ns = Plan::after_loss(&robot, Inputs::of(&robot)).durations_ns()[0];
+    assert!(longer_ns > usual_ns, "{longer_ns} {usual_ns}");
+    robot.timing.bus_deadline_us = Some(usual_ns as f64 / 1e3 + 25.0);
+    let said = Plan::advice_for_loss(&robot, Inputs::of(&robot)).unwrap();
+    let least: f64 = said.split_whitespace().rev().nth(2).unwrap().parse().unwrap();
+    robot.timing.bus_deadline_us = Some(least);
+    assert_eq!(Plan::advice_for_loss(&robot, Inputs::of(&robot)), None, "{said}");
+}
+
+#[test]
 fn nothing_overlaps_on_a_wire_and_the_critical_path_has_no_way_back() {
     for robot in [RobotConfig::quadruped(), rs485(2, 12, 3_000_000), shipped("published/pi3hat")] {
         let timeline = Plan::of(&robot, Inputs::REAL).timeline();

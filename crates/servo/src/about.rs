@@ -16,6 +16,11 @@ pub trait FamilySettings {
     /// real one.
     fn exchange(&self, id: u8) -> [Frame; 2];
 
+    /// The longest exchange: as [`Self::exchange`], for families whose frames are longer for some ticks after a lost reply.
+    fn exchange_after_loss(&self, id: u8) -> [Frame; 2] {
+        self.exchange(id)
+    }
+
     /// The id of the servo that a frame is a reply of, whichever it is; `None` if no servo of this family replies so. For
     /// the tick: does not allocate.
     fn replier(&self, frame: &Frame) -> Option<u8>;

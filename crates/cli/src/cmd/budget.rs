@@ -63,7 +63,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     robot.warnings.iter().for_each(|warning| tell_line(format_args!("{warning}\n")));
     match predict(&robot, &args) {
-        Ok((prediction, sweep)) => tell(&args, &prediction, sweep.as_ref()),
+        Ok((prediction, sweep)) => {
+            if let Some(advice) = Plan::advice_for_loss(&robot, Inputs::of(&robot)) {
+                tell_line(format_args!("warning: {advice}\n"));
+            }
+            tell(&args, &prediction, sweep.as_ref())
+        }
         Err(error) => {
             tell_line(format_args!("khz budget: {error}"));
             Ok(ExitCode::from(BAD_INPUT))

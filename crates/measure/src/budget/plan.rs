@@ -1,8 +1,9 @@
 //! A robot as the model sees it: buses with their exchanges.
 
 use super::costs::{Inputs, Medium};
+use khz_page::duration;
 use khz_robot::RobotConfig;
-use khz_robot::config::{ImuLink, LinkConfig, Mode, usual_deadline_ns};
+use khz_robot::config::{ImuLink, LinkConfig, Mode, ServoConfig, usual_deadline_ns};
 use khz_robot::links::{Adapter, WireKind};
 use khz_robot::time::LAST_LOOK_NS;
 use khz_wire::Frame;
@@ -81,9 +82,22 @@ impl Line {
 impl Plan {
     /// The plan of a robot file.
     pub fn of(robot: &RobotConfig, inputs: Inputs) -> Self {
+        Self::with(robot, inputs, |_, servo| servo.family().settings().exchange(servo.id))
+    }
+
+    /// The plan of a tick in which the first servo of each bus is asked as after a lost reply: a family that tells its queries from
+    /// each other needs longer frames then.
+    pub fn after_loss(robot: &RobotConfig, inputs: Inputs) -> Self {
+        Self::with(robot, inputs, |number, servo| match number {
+            0 => servo.family().settings().exchange_after_loss(servo.id),
+            _ => servo.family().settings().exchange(servo.id),
+        })
+    }
+
+    fn with(robot: &RobotConfig, inputs: Inputs, frames: impl Fn(usize, &ServoConfig) -> [Frame; 2]) -> Self {
         let line = |(index, bus): (usize, &khz_robot::config::BusConfig)| {
-            let exchanges = robot.servos_on(index).map(|(_, servo)| {
-                let [command, reply] = servo.family().settings().exchange(servo.id);
+            let exchanges = robot.servos_on(index).enumerate().map(|(number, (_, servo))| {
+                let [command, reply] = frames(number, servo);
                 let (command, reply) = match inputs.payload {
                     Some((sent, back)) => (resized(&command, sent), resized(&reply, back)),
                     None => (command, reply),
@@ -112,6 +126,22 @@ impl Plan {
     /// How long after the start of a tick replies count, ns.
     pub fn counts_until_ns(&self) -> i64 {
         self.deadline_ns.unwrap_or_else(|| usual_deadline_ns(self.period_ns)) - LAST_LOOK_NS
+    }
+
+    /// What is to be changed if the replies to queries of such a robot count, and after a lost one do not; `None` if they count, or do not
+    /// anyway.
+    pub fn advice_for_loss(robot: &RobotConfig, inputs: Inputs) -> Option<String> {
+        let usual = Self::of(robot, inputs.clone());
+        let (until_ns, usual_ns) = (usual.counts_until_ns(), usual.durations_ns()[0]);
+        let longer_ns = Self::after_loss(robot, inputs).durations_ns()[0];
+        (usual_ns <= until_ns && longer_ns > until_ns).then(|| {
+            let [longer, until] = [longer_ns, until_ns].map(|ns| duration(ns as f64));
+            let least_us = (longer_ns + LAST_LOOK_NS + 999) / 1000;
+            format!(
+                "after a lost reply a servo's queries are longer for some ticks: the last reply is then read after {longer}, and replies \
+                 count until {until}; one loss makes further replies late. Set `loop.bus_deadline_us` to {least_us} at least"
+            )
+        })
     }
 
     /// The highest rate at which such a cycle and tick fit: with the bus deadline as it is set (0 if replies miss it at any rate),

@@ -16,17 +16,22 @@ use khz_wire::{
 use std::f64::consts::TAU;
 
 /// The frames of one exchange in these formats, as they travel on CAN: a position command with its query, and
-/// the reply to it. Lengths and identifiers are those of a real exchange; the reply's contents are zero.
-pub fn exchange(address: Address, settings: &Settings) -> [Frame; 2] {
+/// the reply to it. Lengths and identifiers are those of a real exchange; the reply's contents are zero. With a mark, if its queries
+/// can have one.
+pub fn exchange(address: Address, settings: &Settings, is_marked: bool) -> [Frame; 2] {
     let frame = |address: Address, len: usize| {
         Frame::new(address.id(), &[0; MAX_PAYLOAD][..len])
             .unwrap_or_else(|| unreachable!("a reply to any query format fits a frame"))
     };
     let mut sent = frame(address, 0);
     let hold = ServoCommand::Position(PositionCommand::hold(0.0));
-    Codec::new(address, settings, Mounting::default(), 0.1).encode(&hold, 0, &mut sent);
+    let mut codec = Codec::new(address, settings, Mounting::default(), 0.1);
+    let (rotations, marks) = codec.symbols();
+    let is_marked = is_marked && marks > 0;
+    codec.encode(&hold, if is_marked { rotations as Symbol } else { 0 }, &mut sent);
     let answer = address.answered_by(address.destination);
-    let mut reply = frame(answer, query_format(&settings.query).reply_len());
+    let marked_len = if is_marked { MARKED_LEN } else { 0 };
+    let mut reply = frame(answer, query_format(&settings.query).reply_len() + marked_len);
     reply.pad();
     [sent, reply]
 }
@@ -41,6 +46,8 @@ const MARKS: [u8; 41] = [
 
 /// A mark's read in the query: opcode and register.
 const MARK_LEN: usize = 2;
+/// A mark in the reply: opcode, register and value.
+const MARKED_LEN: usize = 3;
 
 /// Frames and replies of one servo.
 #[derive(Debug)]
@@ -97,7 +104,8 @@ impl Codec {
             .collect();
         let reads_len = query.query_len();
         let longest = rotations.iter().map(|rotation| rotation.position.frame().payload().len()).max();
-        let fits = longest.is_some_and(|len| len + MARK_LEN <= MAX_PAYLOAD) && query.is_answerable_after(3);
+        let fits =
+            longest.is_some_and(|len| len + MARK_LEN <= MAX_PAYLOAD) && query.is_answerable_after(MARKED_LEN);
         Self { mounting, watchdog_s, saturated, rotations, reads_len, marks: if fits { &MARKS } else { &[] } }
     }
 

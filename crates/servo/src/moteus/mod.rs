@@ -67,7 +67,11 @@ impl FamilySettings for Settings {
     }
 
     fn exchange(&self, id: u8) -> [Frame; 2] {
-        codec::exchange(Address { prefix: PREFIX, source: HOST, destination: id, reply: true }, self)
+        codec::exchange(host_to(id), self, false)
+    }
+
+    fn exchange_after_loss(&self, id: u8) -> [Frame; 2] {
+        codec::exchange(host_to(id), self, true)
     }
 
     fn replier(&self, frame: &Frame) -> Option<u8> {
@@ -81,6 +85,10 @@ impl FamilySettings for Settings {
     fn modes(&self) -> Vec<(u64, &'static str)> {
         Mode::ALL.map(|mode| (mode as u64, mode.name())).to_vec()
     }
+}
+
+fn host_to(id: u8) -> Address {
+    Address { prefix: PREFIX, source: HOST, destination: id, reply: true }
 }
 
 /// The servos of one bus.

@@ -1,6 +1,6 @@
 //! What is right in a robot file, and still will not work or is not safe.
 
-use khz_measure::budget::{Cure, Prediction};
+use khz_measure::budget::{Cure, Inputs, Plan, Prediction};
 use khz_page::duration;
 use khz_robot::RobotConfig;
 use khz_robot::config::{FamilyName, ServoConfig, Simulation};
@@ -21,6 +21,8 @@ impl Checked {
         let mut warnings = self.robot.warnings.clone();
         warnings.extend(missing_limits(&self.robot));
         warnings.extend(self.does_not_fit());
+        let loss = Plan::advice_for_loss(&self.robot, Inputs::of(&self.robot));
+        warnings.extend(loss.map(|advice| format!("warning: {advice}")));
         warnings.extend(self.suspicious_body());
         warnings
     }
