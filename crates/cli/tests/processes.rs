@@ -94,9 +94,11 @@ impl Stand {
         self.folder.path().join("robot.toml")
     }
 
-    /// A program that tells this stand how it is.
+    /// A program that tells this stand how it is. SIGHUP does to it what it does to programs, even if whoever runs the tests has it
+    /// ignored, as `nohup` does.
     fn program(&self, path: impl AsRef<Path>, words: &[&str]) -> Command {
-        let mut command = Command::new(path.as_ref());
+        let mut command = Command::new("env");
+        command.arg("--default-signal=HUP").arg(path.as_ref());
         command.args(words).env("NOTIFY_SOCKET", self.folder.path().join("notify"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
