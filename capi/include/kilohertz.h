@@ -194,8 +194,19 @@ ptrdiff_t khz_robot_servo(const khz_robot *robot, const char *name);
 khz_status khz_robot_limits(const khz_robot *robot, size_t servo, double *min, double *max);
 
 /* Replaces the controller that the file names. start may be NULL. user is passed on and stays the caller's; it must live, as the code of
- * the functions, until every run of this robot is freed. */
+ * the functions, until every run of this robot is freed. With loop.mode = "pipelined" that is not enough: a controller that does not
+ * return within 0.1 s of the end of its run is left behind on its thread, and khz_run_wait and khz_run_free do not wait for it. Then use
+ * khz_robot_set_controller_owned, which says when user is free. */
 khz_status khz_robot_set_controller(khz_robot *robot, khz_start start, khz_update update, void *user);
+
+/* Called once with user, when nobody calls the controller any more and nobody will: after the robot was freed or got another controller,
+ * and all its runs are freed or were waited for, and the controller has returned. Called on the thread that did the last of these: one of
+ * the caller's, or the controller's own if it returned late. It must not use that robot or its runs. */
+typedef void (*khz_release)(void *user);
+
+/* As khz_robot_set_controller, and user is the library's until it calls release (NULL: it is not told). On error user stays the
+ * caller's. */
+khz_status khz_robot_set_controller_owned(khz_robot *robot, khz_start start, khz_update update, void *user, khz_release release);
 
 /* Brings the robot down after this time, s; without it, it runs until it is stopped. */
 khz_status khz_robot_set_duration(khz_robot *robot, double seconds);
@@ -278,7 +289,8 @@ khz_status khz_run_get_parameter(const khz_run *run, const char *name, double *v
 /* Changes a parameter, and blocks until a tick has taken the change, 2 s at most. */
 khz_status khz_run_set_parameter(khz_run *run, const char *name, double value);
 
-/* Frees a run. One that was not waited for is brought down first; that blocks until the log is written. NULL is fine. */
+/* Frees a run. One that was not waited for is brought down first; that blocks until the log is written. NULL is fine. Within a controller
+ * it is refused: the run goes on and stays the caller's. */
 void khz_run_free(khz_run *run);
 
 /* ---- Servos by hand, without a loop ------------------------------------------------------------------------------------- */

@@ -12,16 +12,43 @@ pub type Start = extern "C" fn(*const State, *mut c_void) -> *const c_char;
 /// `khz_update`.
 pub type Update = extern "C" fn(*const State, *mut Command, *mut c_void) -> *const c_char;
 
+/// `khz_release`.
+pub type Release = extern "C" fn(*mut c_void);
+
 /// The functions of a program, and what they are called with.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Functions {
     pub start: Option<Start>,
     pub update: Update,
-    pub user: *mut c_void,
+    pub user: Arc<User>,
 }
 
-// SAFETY: the header has the caller give what may be used on the controller's thread; we only pass it on.
-unsafe impl Send for Functions {}
+/// What the functions are called with. The robot and every controller made for a run share it. A controller that has not
+/// returned when its run ends (pipelined mode) keeps its share until it does: only then is it released.
+pub struct User {
+    user: *mut c_void,
+    release: Option<Release>,
+}
+
+impl User {
+    /// Released by this function, if there is one, when the last share is gone.
+    pub fn new(user: *mut c_void, release: Option<Release>) -> Arc<Self> {
+        Arc::new(Self { user, release })
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        if let Some(release) = self.release {
+            release(self.user);
+        }
+    }
+}
+
+// SAFETY: the header has the caller give what may be used on the controller's thread, and released on any; we only pass it on.
+unsafe impl Send for User {}
+// SAFETY: as above; nothing of it changes.
+unsafe impl Sync for User {}
 
 /// Calls them.
 pub struct CController {
@@ -60,17 +87,17 @@ impl Controller for CController {
 
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         self.arrays.hold(state);
-        let Functions { start: Some(start), user, .. } = self.functions else { return Ok(()) };
+        let Functions { start: Some(start), user, .. } = &self.functions else { return Ok(()) };
         self.arrays.look(state);
         let (seen, _) = self.arrays.for_c(state);
-        told(in_controller(|| start(&seen, user)))
+        told(in_controller(|| start(&seen, user.user)))
     }
 
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
         self.arrays.look(state);
         let (seen, mut command) = self.arrays.for_c(state);
-        let Functions { update, user, .. } = self.functions;
-        told(in_controller(|| update(&seen, &mut command, user)))?;
+        let Functions { update, user, .. } = &self.functions;
+        told(in_controller(|| update(&seen, &mut command, user.user)))?;
         if command.finish {
             self.stop.store(true, Ordering::Relaxed);
         }
@@ -122,7 +149,7 @@ mod tests {
         let fields = khz_tlog::Type::object(["a", "b"].map(|name| (name, khz_tlog::Type::Float64)));
         let records = vec![(plan.record("mine", &fields).unwrap(), 2)];
         let recording = Some(Recording { tap: plan.tap(1 << 20), records });
-        let functions = Functions { start: None, update, user };
+        let functions = Functions { start: None, update, user: User::new(user, None) };
         let declared = vec![Parameter::float("gain", 0.5, 0.0..=1.0)];
         let mut controller = CController::new(functions, declared, recording, Arc::default());
         controller.prepare(&RobotInfo::of(&robot)).unwrap();

@@ -1,7 +1,7 @@
 //! `khz_robot`: a robot file, and what a program adds to it.
 
 use crate::arrays::Recording;
-use crate::controller::{CController, Functions, Start, Update};
+use crate::controller::{CController, Functions, Release, Start, Update, User};
 use crate::door::{Problem, Status, Text, c_string, door, there};
 use crate::run::Run;
 use khz_robot::config::QUADRUPED;
@@ -85,7 +85,7 @@ impl Robot {
         if let Some(duration) = self.duration {
             robot = robot.duration(duration);
         }
-        let Some(functions) = self.functions else { return Ok(robot) };
+        let Some(functions) = self.functions.clone() else { return Ok(robot) };
         let mut plan = Plan::default();
         let declare = |(name, ty, fields): &(String, Type, usize)| Ok((plan.record(name, ty)?, *fields));
         let records: Result<Vec<_>, kilohertz::record::RecorderError> =
@@ -211,9 +211,20 @@ extern "C" fn khz_robot_set_controller(
     update: Option<Update>,
     user: *mut c_void,
 ) -> Status {
+    khz_robot_set_controller_owned(robot, start, update, user, None)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_set_controller_owned(
+    robot: Option<&mut Robot>,
+    start: Option<Start>,
+    update: Option<Update>,
+    user: *mut c_void,
+    release: Option<Release>,
+) -> Status {
     door(|| {
         let (robot, update) = (there(robot, "robot")?, there(update, "update")?);
-        robot.functions = Some(Functions { start, update, user });
+        robot.functions = Some(Functions { start, update, user: User::new(user, release) });
         Ok(Status::Ok)
     })
 }

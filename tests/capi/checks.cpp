@@ -5,6 +5,8 @@
 #include <functional>
 #include <iostream>
 #include <kilohertz.hpp>
+#include <memory>
+#include <optional>
 #include <thread>
 
 #define EXPECT(condition)                                                                          \
@@ -171,15 +173,113 @@ void servos_by_hand() {
   EXPECT(desk.stop(0, 1.0).fault == 0);
 }
 
+template <typename F> bool comes_true(F condition) {
+  for (int i = 0; i < 10000 && !condition(); i++) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return condition();
+}
+
+// A run whose controller reads memory that goes when the controller does.
+kilohertz::run started(double seconds, std::weak_ptr<double> &kept) {
+  auto robot = leg();
+  auto value = std::make_shared<double>(0.1);
+  kept = value;
+  robot.duration(seconds).controller([value](const state &, command &command) { command.position()[0] = *value; });
+  return robot.start();
+}
+
+void a_run_that_replaces_another_frees_that_before_its_controller() {
+  std::weak_ptr<double> first;
+  std::weak_ptr<double> second;
+  auto run = started(1e9, first);
+  run = started(0.5, second);
+  EXPECT(first.expired());
+  run.wait();
+  EXPECT(run.end() == "finished");
+}
+
+// Blocks in its first tick until it is let go.
+struct stuck {
+  std::shared_ptr<std::atomic<bool>> is_inside;
+  std::shared_ptr<std::atomic<bool>> may_go;
+  std::shared_ptr<double> mine;
+
+  void update(const state &, command &command) {
+    *is_inside = true;
+    while (!*may_go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    command.position()[0] = *mine;
+  }
+};
+
+void a_controller_that_returns_late_lives_until_then() {
+  auto is_inside = std::make_shared<std::atomic<bool>>(false);
+  auto may_go = std::make_shared<std::atomic<bool>>(false);
+  std::weak_ptr<double> kept;
+  {
+    auto robot = kilohertz::robot::parse(std::string("[loop]\nmode = \"pipelined\"\n") + leg_text, "leg.toml");
+    auto mine = std::make_shared<double>(0.1);
+    kept = mine;
+    robot.no_log().controller(stuck{is_inside, may_go, std::move(mine)});
+    auto run = robot.start();
+    EXPECT(comes_true([&] { return is_inside->load(); }));
+    try {
+      run.wait();
+      EXPECT(false);
+    } catch (const kilohertz::error &error) {
+      EXPECT(error.status() == KHZ_BROUGHT_DOWN);
+    }
+  }
+  EXPECT(!kept.expired());
+  *may_go = true;
+  EXPECT(comes_true([&] { return kept.expired(); }));
+}
+
+void a_run_that_its_controller_destroys_comes_down_and_keeps_the_controller() {
+  static std::atomic<bool> is_known{false};
+  static std::optional<kilohertz::run> run;
+  std::atomic<std::uint64_t> ticks{0};
+  std::atomic<bool> is_gone{false};
+  std::weak_ptr<double> kept;
+  {
+    auto robot = leg();
+    auto value = std::make_shared<double>(0.1);
+    kept = value;
+    robot.duration(1e9).controller([&, value](const state &, command &command) {
+      command.position()[0] = *value;
+      if (is_known && !is_gone) {
+        run.reset();
+        is_gone = true;
+      }
+      ticks++;
+    });
+    run.emplace(robot.start());
+  }
+  is_known = true;
+  EXPECT(comes_true([&] { return is_gone.load(); }));
+  // It comes down: in virtual time at once, and then it is called no more.
+  EXPECT(comes_true([&] {
+    const auto before = ticks.load();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    return before == ticks;
+  }));
+  EXPECT(!run && *kept.lock() == 0.1);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
   EXPECT(argc == 2);
+  if (std::string(argv[1]) == "destroyed-within") {
+    a_run_that_its_controller_destroys_comes_down_and_keeps_the_controller();
+    std::cout << "checked\n";
+    return 0;
+  }
   an_exception_of_a_controller_comes_out_of_the_run();
   an_error_is_an_exception();
   a_controller_sees_the_robot();
   parameters_change_while_it_runs();
   records_go_into_the_log(argv[1]);
   servos_by_hand();
+  a_run_that_replaces_another_frees_that_before_its_controller();
+  a_controller_that_returns_late_lives_until_then();
   std::cout << "checked\n";
 }
