@@ -251,8 +251,10 @@ typedef struct khz_run khz_run;
 khz_run *khz_robot_start(const khz_robot *robot);
 
 /* Runs the robot until its duration is over, the controller finishes it, or a signal comes (Ctrl-C, SIGTERM), which brings it down
- * gently; shows a live line on a terminal, and writes the report beside the log. For a program's main thread. What it returns has been
- * waited for: khz_run_wait says how it ended. NULL: it could not be started. Blocks for the whole run. */
+ * gently; shows a live line on a terminal, and writes the report beside the log. For a program's main thread. Signals do meanwhile what
+ * this says, and not what the program had them do; afterwards they do that again. Once a signal has come in one run, KHZ_START: no next
+ * one is started by this function. What it returns has been waited for: khz_run_wait says how it ended. NULL: it could not be started.
+ * Blocks for the whole run. */
 khz_run *khz_robot_run(const khz_robot *robot);
 
 /* Brings the robot down gently; returns at once. A second time changes nothing. Neither allocates nor blocks. */

@@ -1,6 +1,8 @@
 // The C++ interface: views, exceptions that leave a controller, parameters, records, servos by hand.
 #include <atomic>
+#include <array>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -8,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <unistd.h>
 
 #define EXPECT(condition)                                                                          \
   do {                                                                                             \
@@ -264,6 +267,59 @@ void a_run_that_its_controller_destroys_comes_down_and_keeps_the_controller() {
   EXPECT(!run && *kept.lock() == 0.1);
 }
 
+volatile std::sig_atomic_t came = 0;
+
+extern "C" void mine(int) { came = came + 1; }
+
+// What the signals do that a run catches.
+std::array<void (*)(int), 5> handlers() {
+  std::array<void (*)(int), 5> found{};
+  const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGXFSZ, SIGTTOU};
+  for (std::size_t i = 0; i < found.size(); i++) {
+    struct sigaction now = {};
+    EXPECT(sigaction(signals[i], nullptr, &now) == 0);
+    found[i] = now.sa_handler;
+  }
+  return found;
+}
+
+kilohertz::robot still() {
+  auto robot = leg();
+  robot.controller([](const state &, command &) {});
+  return robot;
+}
+
+void every_run_catches_signals_and_gives_them_back() {
+  std::signal(SIGINT, mine);
+  auto before = handlers();
+  still().run();
+  EXPECT(handlers() == before && before[0] == mine);
+  // What the program has set since the first run counts no more during the second than before the first.
+  for (auto handler : {SIG_DFL, &mine}) {
+    std::signal(SIGINT, handler);
+    before = handlers();
+    still().run();
+    EXPECT(handlers() == before && before[0] == handler);
+  }
+  auto robot = leg();
+  robot.duration(1e9).controller([](const state &state, command &) {
+    if (state.time() > 0.4) kill(getpid(), SIGINT);
+  });
+  EXPECT(robot.run().end() == "stopped by the operator" && handlers() == before && came == 0);
+  // Whoever stopped one run wants no next one; start() leaves signals alone.
+  try {
+    robot.run();
+    EXPECT(false);
+  } catch (const kilohertz::error &error) {
+    EXPECT(error.status() == KHZ_START && std::string(error.what()).find("asked to stop") != std::string::npos);
+  }
+  EXPECT(handlers() == before);
+  std::raise(SIGINT);
+  EXPECT(came == 1);
+  still().start().wait();
+  EXPECT(handlers() == before);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -281,5 +337,6 @@ int main(int argc, char **argv) {
   servos_by_hand();
   a_run_that_replaces_another_frees_that_before_its_controller();
   a_controller_that_returns_late_lives_until_then();
+  every_run_catches_signals_and_gives_them_back();
   std::cout << "checked\n";
 }
