@@ -200,6 +200,48 @@ static void faults_have_texts(void) {
   }
 }
 
+/* An index one too far, or one too few, in one of the arrays. */
+struct beyond {
+  size_t array;
+  bool is_before;
+  int calls_after;
+};
+
+static const char *writes_beyond(const khz_state *state, khz_command *command, void *user) {
+  struct beyond *beyond = user;
+  if (state->time < 0.3) return NULL;
+  beyond->calls_after++;
+  double *const arrays[] = {command->position, command->velocity, command->torque,
+                            command->kp_scale, command->kd_scale, command->max_torque};
+  const ptrdiff_t at = beyond->is_before ? -1 : (ptrdiff_t)command->servos;
+  if (beyond->array < 6) {
+    arrays[beyond->array][at] = 0.5;
+  } else {
+    command->mode[at] = KHZ_POSITION;
+  }
+  return NULL;
+}
+
+static void an_index_one_too_far_moves_no_other_servo(void) {
+  const char *names[] = {"position", "velocity", "torque", "kp_scale", "kd_scale", "max_torque", "mode"};
+  for (size_t array = 0; array < 7; array++) {
+    for (int is_before = 0; is_before < 2; is_before++) {
+      struct beyond beyond = {.array = array, .is_before = is_before};
+      char text[80];
+      /* Between two arrays it is the first whose end is named. */
+      const char *name = is_before && array > 0 && array < 6 ? names[array - 1] : names[array];
+      const char *where = is_before && (array == 0 || array == 6) ? "before the start" : "past the end";
+      snprintf(text, sizeof text, "the controller wrote %s of `%s`", where, name);
+      khz_robot *robot = leg();
+      EXPECT(khz_robot_set_controller(robot, NULL, writes_beyond, &beyond) == KHZ_OK);
+      khz_run *run = khz_robot_start(robot);
+      EXPECT(khz_run_wait(run) == KHZ_BROUGHT_DOWN && says(text) && beyond.calls_after == 1);
+      khz_run_free(run);
+      khz_robot_free(robot);
+    }
+  }
+}
+
 static void what_cannot_start_says_why(void) {
   khz_robot *robot = leg();
   EXPECT(khz_robot_set_controller(robot, NULL, gives_up, NULL) == KHZ_OK);
@@ -263,6 +305,7 @@ int main(void) {
   stop_from_the_controller_and_twice();
   the_controller_finishes();
   faults_have_texts();
+  an_index_one_too_far_moves_no_other_servo();
   what_cannot_start_says_why();
   parameters_of_a_run();
   a_run_that_is_only_freed_comes_down();
