@@ -420,6 +420,9 @@ impl Finished {
 
 /// A new file of this name, or of the first with a number that is free.
 fn create_new(path: &Path) -> io::Result<(PathBuf, File)> {
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        return Err(io::Error::other("it is a folder, a device or a pipe, and a report needs a file"));
+    }
     for number in 0..NAMES {
         let path = numbered(path, number);
         match File::create_new(&path) {
