@@ -18,6 +18,7 @@
 #include <cstring>
 #include <exception>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -118,8 +119,11 @@ public:
   const khz_imu *imu() const noexcept { return c_->imu; }
   const khz_teleop &teleop() const noexcept { return *c_->teleop; }
 
-  // The value of a parameter that is in force.
-  double operator[](parameter_id parameter) const noexcept { return c_->parameters[static_cast<std::size_t>(parameter)]; }
+  // The value of a parameter that is in force; NaN if this robot has none of that id. As a command NaN ends the run gently.
+  double operator[](parameter_id parameter) const noexcept {
+    const auto at = static_cast<std::size_t>(parameter);
+    return at < c_->parameter_count ? c_->parameters[at] : std::numeric_limits<double>::quiet_NaN();
+  }
 
   // Records a sample; false: it was not.
   bool record(record_id record, std::initializer_list<double> values) const noexcept {

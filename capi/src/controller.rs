@@ -5,7 +5,6 @@ use crate::door::in_controller;
 use kilohertz::{ControlError, Controller, Parameter, RobotInfo, RobotState, ServoCommand};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `khz_start`.
 pub type Start = extern "C" fn(*const State, *mut c_void) -> *const c_char;
@@ -55,28 +54,28 @@ pub struct CController {
     functions: Functions,
     declared: Vec<Parameter>,
     recording: Option<Recording>,
-    /// Ends the run as planned.
-    stop: Arc<AtomicBool>,
+    /// The run is to end as planned.
+    is_finished: bool,
     arrays: Arrays,
 }
 
 impl CController {
     /// A controller that declares these parameters and records this.
-    pub fn new(
-        functions: Functions,
-        declared: Vec<Parameter>,
-        recording: Option<Recording>,
-        stop: Arc<AtomicBool>,
-    ) -> Self {
+    pub fn new(functions: Functions, declared: Vec<Parameter>, recording: Option<Recording>) -> Self {
         let arrays = Arrays::new(Vec::new(), false, Vec::new(), None);
-        Self { functions, declared, recording, stop, arrays }
+        Self { functions, declared, recording, is_finished: false, arrays }
     }
 }
 
 impl Controller for CController {
     fn prepare(&mut self, robot: &RobotInfo) -> Result<(), ControlError> {
         let names = robot.joints.iter().map(|joint| joint.name.clone()).collect();
-        let parameters = [self.declared.clone(), robot.parameters.clone()].concat();
+        // Those of the file first: an index that was given out stays what it is when more are declared. One that the program
+        // declares, too, is the program's, with the file's value.
+        let of_file = robot.parameters.iter().map(|of_file| {
+            self.declared.iter().find(|declared| declared.name == of_file.name).unwrap_or(of_file)
+        });
+        let parameters = of_file.chain(&self.declared).cloned().collect();
         self.arrays = Arrays::new(names, robot.has_imu, parameters, self.recording.take());
         Ok(())
     }
@@ -87,6 +86,7 @@ impl Controller for CController {
 
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         self.arrays.hold(state);
+        self.is_finished = false;
         let Functions { start: Some(start), user, .. } = &self.functions else { return Ok(()) };
         self.arrays.look(state);
         let (seen, _) = self.arrays.for_c(state);
@@ -98,10 +98,12 @@ impl Controller for CController {
         let (seen, mut command) = self.arrays.for_c(state);
         let Functions { update, user, .. } = &self.functions;
         told(in_controller(|| update(&seen, &mut command, user.user)))?;
-        if command.finish {
-            self.stop.store(true, Ordering::Relaxed);
-        }
+        self.is_finished = command.finish;
         self.arrays.read(commands)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.is_finished
     }
 }
 
@@ -151,7 +153,7 @@ mod tests {
         let recording = Some(Recording { tap: plan.tap(1 << 20), records });
         let functions = Functions { start: None, update, user: User::new(user, None) };
         let declared = vec![Parameter::float("gain", 0.5, 0.0..=1.0)];
-        let mut controller = CController::new(functions, declared, recording, Arc::default());
+        let mut controller = CController::new(functions, declared, recording);
         controller.prepare(&RobotInfo::of(&robot)).unwrap();
         let mut state = assemble::state(&robot);
         state.servos.iter_mut().for_each(|servo| servo.position = 0.5);

@@ -127,7 +127,7 @@ void a_controller_sees_the_robot() {
   auto run = robot.start();
   run.wait();
   EXPECT(watcher.starts == 1 && watcher.ticks > 200 && watcher.is_right && watcher.highest > 0.1);
-  EXPECT(run.is_over() && run.summary().find("\"ended_well\":true") != std::string::npos && !run.table().empty());
+  EXPECT(run.is_over() && run.end() == "finished" && run.summary().find("\"ended_well\":true") != std::string::npos && !run.table().empty());
   // Once more, and it repeats exactly.
   const auto ticks = watcher.ticks;
   robot.start().wait();
@@ -140,8 +140,10 @@ void parameters_change_while_it_runs() {
   const auto steps = robot.whole_parameter("steps", 2, 0, 9);
   const auto on = robot.switch_parameter("on", false);
   const auto from_file = robot.parameter("from_file");
+  const auto of_another_robot = static_cast<kilohertz::parameter_id>(4);
   std::atomic<double> seen{0.0};
-  robot.no_log().virtual_time().controller([&, gain, steps, on, from_file](const state &state, command &) {
+  robot.no_log().virtual_time().controller([&, gain, steps, on, from_file, of_another_robot](const state &state, command &) {
+    if (!std::isnan(state[of_another_robot])) throw std::out_of_range("parameter");
     seen = state[gain] + 10.0 * state[steps] + 100.0 * state[on] + 1000.0 * state[from_file];
   });
   auto run = robot.start();
