@@ -122,7 +122,8 @@ typedef struct khz_state {
 } khz_state;
 
 /* What each servo is to do next. The arrays are the library's, have one value per servo, and keep what is written to them from tick
- * to tick. What is written just before or after one of them ends the run, and the commands of that tick are not sent. When the robot comes under control they hold every joint where it is. */
+ * to tick. What is written just before or after one of them ends the run, and the commands of that tick are not sent. When the robot comes
+ * under control they hold every joint where it is. */
 typedef struct khz_command {
   size_t servos;
   uint8_t *mode;      /* enum khz_mode */

@@ -179,6 +179,39 @@ mod tests {
         assert_eq!((first.position, first.max_torque.is_nan()), (0.5, true));
     }
 
+    extern "C" fn finishes(_: *const State, command: *mut Command, _: *mut c_void) -> *const c_char {
+        // SAFETY: the door gives a command that lives during the call.
+        unsafe { &mut *command }.finish = true;
+        std::ptr::null()
+    }
+
+    #[test]
+    fn a_controller_that_finishes_has_finished() {
+        let (mut controller, state) = controller(finishes, std::ptr::null_mut());
+        assert!(!controller.is_finished());
+        controller.update(&state, &mut vec![ServoCommand::Stop; 12]).unwrap();
+        assert!(controller.is_finished());
+        controller.start(&state).unwrap();
+        assert!(!controller.is_finished());
+    }
+
+    extern "C" fn counts(user: *mut c_void) {
+        // SAFETY: the test gives a number that lives.
+        unsafe { *user.cast::<u32>() += 1 };
+    }
+
+    #[test]
+    fn what_a_controller_is_called_with_is_released_once_after_the_last_share() {
+        let mut released = 0_u32;
+        let user = User::new((&raw mut released).cast(), Some(counts));
+        let functions = Functions { start: None, update: finishes, user };
+        let controller = CController::new(functions.clone(), Vec::new(), None);
+        drop(functions);
+        assert_eq!(released, 0);
+        drop(controller);
+        assert_eq!(released, 1);
+    }
+
     #[test]
     fn a_controller_that_gives_up_says_why() {
         let (mut controller, state) = controller(gives_up, std::ptr::null_mut());

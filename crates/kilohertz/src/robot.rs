@@ -226,7 +226,8 @@ impl Robot {
         self.configure(|config| config.log.enabled = false)
     }
 
-    /// Brings the run down gently when it is set, as [`Run::stop`] does: for controllers that know when they are done.
+    /// Brings the run down gently when it is set, as [`Run::stop`] does; the run is then "stopped by the operator". A controller that
+    /// is done says so by [`Controller::is_finished`].
     pub fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.options.stop)
     }

@@ -301,6 +301,39 @@ mod tests {
         assert_eq!(rig.update(4), Err("three".into()));
     }
 
+    /// Has done what it was to do in tick 2.
+    struct Brief(u64);
+
+    impl Controller for Brief {
+        fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+            self.0 = state.tick;
+            commands.fill(ServoCommand::Position(PositionCommand::hold(0.0)));
+            Ok(())
+        }
+
+        fn is_finished(&self) -> bool {
+            self.0 == 2
+        }
+    }
+
+    #[test]
+    fn what_is_finished_is_known_one_tick_later_and_until_the_next_start() {
+        let mut rig = Rig::new();
+        rig.pipelined = Pipelined::new(Box::new(Brief(0)), &rig.state, || ()).unwrap();
+        rig.pipelined.start(&rig.state).unwrap();
+        let mut seen = Vec::new();
+        for tick in 1..=3 {
+            rig.update(tick).unwrap();
+            seen.push(rig.pipelined.is_finished());
+        }
+        assert_eq!(seen, [false, false, true]);
+        while !rig.pipelined.job.is_back() {
+            thread::yield_now();
+        }
+        rig.pipelined.start(&rig.state).unwrap();
+        assert!(!rig.pipelined.is_finished());
+    }
+
     /// Commands what its parameter says.
     struct Tuned(Parameter);
 
