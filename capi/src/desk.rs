@@ -168,7 +168,8 @@ extern "C" fn khz_desk_position(
             let text = "position is NaN, which leaves the joint where it is and needs kp_scale 0";
             return Err(Problem::invalid(format!("{text}; kp_scale is {kp_scale}")));
         }
-        if !watchdog.is_nan() && !(watchdog.is_finite() && watchdog > 0.0) {
+        let is_time = watchdog.is_finite() && watchdog > 0.0;
+        if !is_time && !watchdog.is_nan() {
             let text = "it must be a time in seconds above 0, or NaN for none";
             return Err(Problem::invalid(format!("watchdog is {watchdog}; {text}")));
         }
