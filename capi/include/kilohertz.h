@@ -197,11 +197,11 @@ khz_status khz_robot_limits(const khz_robot *robot, size_t servo, double *min, d
 /* Replaces the controller that the file names. start may be NULL. user is passed on and stays the caller's; it must live, as the code of
  * the functions, until every run of this robot is freed. With loop.mode = "pipelined" that is not enough: a controller that does not
  * return within 0.1 s of the end of its run is left behind on its thread, and khz_run_wait and khz_run_free do not wait for it. Then use
- * khz_robot_set_controller_owned, which says when user is free. */
+ * khz_robot_set_controller_owned, which says when user is free, and start the robot again only when the controller has returned. */
 khz_status khz_robot_set_controller(khz_robot *robot, khz_start start, khz_update update, void *user);
 
 /* Called once with user, when nobody calls the controller any more and nobody will: after the robot was freed or got another controller,
- * and all its runs are freed or were waited for, and the controller has returned. Called on the thread that did the last of these: one of
+ * all its runs were freed, and the controller has returned. Called on the thread that did the last of these: one of
  * the caller's, or the controller's own if it returned late. It must not use that robot or its runs. */
 typedef void (*khz_release)(void *user);
 
