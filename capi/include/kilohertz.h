@@ -122,7 +122,8 @@ typedef struct khz_state {
 } khz_state;
 
 /* What each servo is to do next. The arrays are the library's, have one value per servo, and keep what is written to them from tick
- * to tick. When the robot comes under control they hold every joint where it is. */
+ * to tick. What is written just before or after one of them ends the run, and the commands of that tick are not sent. When the robot comes
+ * under control they hold every joint where it is. */
 typedef struct khz_command {
   size_t servos;
   uint8_t *mode;      /* enum khz_mode */
@@ -132,7 +133,7 @@ typedef struct khz_command {
   double *kp_scale;   /* share of the servo's position gain, 0 to 1 */
   double *kd_scale;   /* share of the servo's velocity gain, 0 to 1 */
   double *max_torque; /* N·m; NaN: the servo's own limit */
-  bool finish;        /* set it to end the run as planned: the robot comes down gently */
+  bool finish;        /* set it to end the run as planned ("finished"): the robot comes down gently */
 } khz_command;
 
 /* The controller: called in every tick, on the loop's thread (or, with loop.mode = "pipelined", on its own). Returns NULL to go on, or
@@ -194,8 +195,19 @@ ptrdiff_t khz_robot_servo(const khz_robot *robot, const char *name);
 khz_status khz_robot_limits(const khz_robot *robot, size_t servo, double *min, double *max);
 
 /* Replaces the controller that the file names. start may be NULL. user is passed on and stays the caller's; it must live, as the code of
- * the functions, until every run of this robot is freed. */
+ * the functions, until every run of this robot is freed. With loop.mode = "pipelined" that is not enough: a controller that does not
+ * return within 0.1 s of the end of its run is left behind on its thread, and khz_run_wait and khz_run_free do not wait for it. Then use
+ * khz_robot_set_controller_owned, which says when user is free, and start the robot again only when the controller has returned. */
 khz_status khz_robot_set_controller(khz_robot *robot, khz_start start, khz_update update, void *user);
+
+/* Called once with user, when nobody calls the controller any more and nobody will: after the robot was freed or got another controller,
+ * all its runs were freed, and the controller has returned. Called on the thread that did the last of these: one of
+ * the caller's, or the controller's own if it returned late. It must not use that robot or its runs. */
+typedef void (*khz_release)(void *user);
+
+/* As khz_robot_set_controller, and user is the library's until it calls release (NULL: it is not told). On error user stays the
+ * caller's. */
+khz_status khz_robot_set_controller_owned(khz_robot *robot, khz_start start, khz_update update, void *user, khz_release release);
 
 /* Brings the robot down after this time, s; without it, it runs until it is stopped. */
 khz_status khz_robot_set_duration(khz_robot *robot, double seconds);
@@ -203,7 +215,8 @@ khz_status khz_robot_set_duration(khz_robot *robot, double seconds);
 /* Runs in virtual time, as fast as the CPU computes it: for emulated robots. The run repeats exactly. */
 khz_status khz_robot_set_virtual_time(khz_robot *robot, bool on);
 
-/* Writes the log there instead of where the file says; NULL: no log. A log that is there is kept, and a number added. */
+/* Writes the log there instead of where the file says; NULL: no log. A log that is there is kept, and a number added; a folder or a device
+ * is refused when the robot is started. */
 khz_status khz_robot_set_log(khz_robot *robot, const char *path);
 
 /* The seed of the emulated devices. */
@@ -213,12 +226,12 @@ khz_status khz_robot_set_seed(khz_robot *robot, uint64_t seed);
 typedef enum khz_kind { KHZ_FLOAT = 0, KHZ_INTEGER = 1, KHZ_BOOLEAN = 2 } khz_kind;
 
 /* Declares a number of the controller that a person may change while it runs: [A-Za-z_][A-Za-z0-9_.]*. unit and text may be NULL; min
- * and max of a boolean are ignored. Returns its index in state->parameters; -1 on error. */
+ * and max of a boolean are ignored. A robot with a parameter of this name in its file takes value and range from there. Returns its index
+ * in state->parameters, which stays when more are declared; -1 on error. khz_robot_start refuses parameters without a controller. */
 ptrdiff_t khz_robot_add_parameter(khz_robot *robot, const char *name, khz_kind kind, double value, double min, double max,
                                   const char *unit, const char *text);
 
-/* The index in state->parameters of one that was added or that the robot file declares. After the last khz_robot_add_parameter; -1 on
- * error. */
+/* The index in state->parameters of one that was added or that the robot file declares; -1 on error. */
 ptrdiff_t khz_robot_parameter(const khz_robot *robot, const char *name);
 
 /* One number of a record: its name and unit, such as "rad" (NULL: none). */
@@ -227,7 +240,9 @@ typedef struct khz_field {
   const char *unit;
 } khz_field;
 
-/* Declares a record of the log, whose samples are numbers (float64). Returns what khz_state_record wants; -1 on error. */
+/* Declares a record of the log, whose samples are numbers (float64). Names must not be empty, have control characters or be there already,
+ * in the log (tick, servo, …) or in the record. Returns what khz_state_record wants; -1 on error. khz_robot_start refuses records without
+ * a controller. */
 ptrdiff_t khz_robot_add_record(khz_robot *robot, const char *name, const khz_field *fields, size_t count);
 
 /* ---- A run -------------------------------------------------------------------------------------------------------------- */
@@ -240,8 +255,10 @@ typedef struct khz_run khz_run;
 khz_run *khz_robot_start(const khz_robot *robot);
 
 /* Runs the robot until its duration is over, the controller finishes it, or a signal comes (Ctrl-C, SIGTERM), which brings it down
- * gently; shows a live line on a terminal, and writes the report beside the log. For a program's main thread. What it returns has been
- * waited for: khz_run_wait says how it ended. NULL: it could not be started. Blocks for the whole run. */
+ * gently; shows a live line on a terminal, and writes the report beside the log. For a program's main thread. Signals do meanwhile what
+ * this says, and not what the program had them do; afterwards they do that again. Once a signal has come in one run, KHZ_START: no next
+ * one is started by this function. What it returns has been waited for: khz_run_wait says how it ended. NULL: it could not be started.
+ * Blocks for the whole run. */
 khz_run *khz_robot_run(const khz_robot *robot);
 
 /* Brings the robot down gently; returns at once. A second time changes nothing. Neither allocates nor blocks. */
@@ -266,7 +283,8 @@ const char *khz_run_table(const khz_run *run);
 /* Why the run ended, in words: "finished", or what brought the robot down. */
 const char *khz_run_end(const khz_run *run);
 
-/* Writes the report of a run that was waited for, a page of HTML. A file that is there is kept, and a number added. */
+/* Writes the report of a run that was waited for, a page of HTML. A file that is there is kept, and a number added; a folder or a device is
+ * refused. */
 khz_status khz_run_report(khz_run *run, const char *path);
 
 /* The parameters as JSON: name, type, unit, min, max, default, text, value in force. The caller frees it: khz_string_free. */
@@ -278,7 +296,8 @@ khz_status khz_run_get_parameter(const khz_run *run, const char *name, double *v
 /* Changes a parameter, and blocks until a tick has taken the change, 2 s at most. */
 khz_status khz_run_set_parameter(khz_run *run, const char *name, double value);
 
-/* Frees a run. One that was not waited for is brought down first; that blocks until the log is written. NULL is fine. */
+/* Frees a run. One that was not waited for is brought down first; that blocks until the log is written. NULL is fine. Within a controller
+ * it is refused: the run goes on and stays the caller's. */
 void khz_run_free(khz_run *run);
 
 /* ---- Servos by hand, without a loop ------------------------------------------------------------------------------------- */
@@ -323,7 +342,8 @@ khz_status khz_desk_query(khz_desk *desk, size_t servo, double timeout, khz_repl
 /* Switches its output off; clears a fault. */
 khz_status khz_desk_stop(khz_desk *desk, size_t servo, double timeout, khz_reply *reply);
 
-/* Has it follow a position. It stops by itself when it gets no command for watchdog, s; NaN: never. */
+/* Has it follow a position, also one outside the limits of the robot file: those count in a run only. It stops by itself when it gets no
+ * command for watchdog, s (finite and above 0); NaN: never. */
 khz_status khz_desk_position(khz_desk *desk, size_t servo, const khz_target *target, double watchdog, double timeout,
                              khz_reply *reply);
 

@@ -13,10 +13,12 @@
 
 #include "kilohertz.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <exception>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -117,8 +119,11 @@ public:
   const khz_imu *imu() const noexcept { return c_->imu; }
   const khz_teleop &teleop() const noexcept { return *c_->teleop; }
 
-  // The value of a parameter that is in force.
-  double operator[](parameter_id parameter) const noexcept { return c_->parameters[static_cast<std::size_t>(parameter)]; }
+  // The value of a parameter that is in force; NaN if this robot has none of that id. As a command NaN ends the run gently.
+  double operator[](parameter_id parameter) const noexcept {
+    const auto at = static_cast<std::size_t>(parameter);
+    return at < c_->parameter_count ? c_->parameters[at] : std::numeric_limits<double>::quiet_NaN();
+  }
 
   // Records a sample; false: it was not.
   bool record(record_id record, std::initializer_list<double> values) const noexcept {
@@ -165,20 +170,31 @@ namespace detail {
 class called {
 public:
   virtual ~called() = default;
-  std::exception_ptr thrown;
+
+  // What the library is given: a share of its own, which it gives back when the controller has returned for good. That may be after
+  // run::wait() and after the run is gone.
+  using share = std::shared_ptr<called>;
 
   static const char *start(const khz_state *c, void *user) noexcept {
-    called *self = static_cast<called *>(user);
+    called *self = static_cast<share *>(user)->get();
     return self->guarded([&] { self->begin(state(c)); });
   }
 
   static const char *update(const khz_state *c, khz_command *c_command, void *user) noexcept {
-    called *self = static_cast<called *>(user);
+    called *self = static_cast<share *>(user)->get();
     return self->guarded([&] {
       command next(c_command);
       self->tick(state(c), next);
     });
   }
+
+  static void release(void *user) noexcept { delete static_cast<share *>(user); }
+
+  // Throws what the controller threw, if it did. A controller that is left behind may throw at any time, hence the flag.
+  void rethrow() const {
+    if (has_thrown_.load(std::memory_order_acquire)) std::rethrow_exception(thrown_);
+  }
+  void forget() noexcept { has_thrown_.store(false, std::memory_order_relaxed); }
 
 private:
   virtual void begin(const state &) {}
@@ -189,21 +205,23 @@ private:
       work();
       return nullptr;
     } catch (const std::exception &exception) {
-      thrown = std::current_exception();
       return keep(exception.what());
     } catch (...) {
-      thrown = std::current_exception();
       return keep("something that is no std::exception");
     }
   }
 
   const char *keep(const char *what) noexcept {
+    thrown_ = std::current_exception();
+    has_thrown_.store(true, std::memory_order_release);
     static const char start_of_text[] = "the controller threw ";
     std::memcpy(text_, start_of_text, sizeof start_of_text);
     std::strncat(text_, what, sizeof text_ - sizeof start_of_text);
     return text_;
   }
 
+  std::exception_ptr thrown_;
+  std::atomic<bool> has_thrown_{false};
   char text_[512];
 };
 
@@ -240,7 +258,11 @@ struct free_robot {
   void operator()(khz_robot *robot) const noexcept { khz_robot_free(robot); }
 };
 struct free_run {
-  void operator()(khz_run *run) const noexcept { khz_run_free(run); }
+  void operator()(khz_run *run) const noexcept {
+    // Within the controller it cannot be freed, but stopped.
+    khz_run_stop(run);
+    khz_run_free(run);
+  }
 };
 struct free_desk {
   void operator()(khz_desk *desk) const noexcept { khz_desk_free(desk); }
@@ -251,7 +273,9 @@ struct free_text {
 
 } // namespace detail
 
-// A robot that runs, or has run. Destroyed, it brings the robot down and blocks until that is done.
+// A robot that runs, or has run. Destroyed, or when another is assigned to it, it brings the robot down and blocks until that is done.
+// Destroyed within its own controller it cannot wait for that: the robot comes down gently, nobody learns how the run ended, and its
+// memory and the controller are never freed.
 class run {
 public:
   khz_run *c() const noexcept { return run_.get(); }
@@ -261,10 +285,11 @@ public:
   bool is_over() const noexcept { return khz_run_is_over(run_.get()); }
   void arm() const { detail::check(khz_run_arm(run_.get())); }
 
-  // Blocks until the robot is down. Throws what the controller threw, or why the run did not end as planned.
+  // Blocks until the robot is down. Throws what the controller threw, or why the run did not end as planned. In pipelined mode it does
+  // not wait for a controller that does not return: what that refers to must live on. The controller object itself does.
   void wait() const {
     const khz_status status = khz_run_wait(run_.get());
-    if (controller_ && controller_->thrown && status == KHZ_BROUGHT_DOWN) std::rethrow_exception(controller_->thrown);
+    if (controller_ && status == KHZ_BROUGHT_DOWN) controller_->rethrow();
     detail::check(status);
   }
 
@@ -293,7 +318,7 @@ private:
   friend class robot;
   run(khz_run *c, std::shared_ptr<detail::called> controller) : controller_(std::move(controller)), run_(c) {}
 
-  // Outlives the run.
+  // For what it threw; the library has a share of its own.
   std::shared_ptr<detail::called> controller_;
   std::unique_ptr<khz_run, detail::free_run> run_;
 };
@@ -323,11 +348,13 @@ public:
 
   // A function of (const state &, command &), or an object with update(const state &, command &) and, if it likes, start(const
   // state &). It is copied or moved; a function that is to be looked at later is passed as std::ref. The runs of this robot share it:
-  // run one after another.
+  // run one after another. It is destroyed when robot and runs are gone and it has returned.
   template <typename F> robot &controller(F &&given) {
     auto made = std::make_shared<detail::controller<std::decay_t<F>>>(std::forward<F>(given));
-    detail::check(khz_robot_set_controller(robot_.get(), &detail::called::start, &detail::called::update,
-                                           static_cast<detail::called *>(made.get())));
+    auto share = std::make_unique<detail::called::share>(made);
+    detail::check(khz_robot_set_controller_owned(robot_.get(), &detail::called::start, &detail::called::update, share.get(),
+                                                 &detail::called::release));
+    static_cast<void>(share.release()); // the library's now
     controller_ = std::move(made);
     return *this;
   }
@@ -400,7 +427,7 @@ private:
 
   // What was thrown in a run before.
   void forget() const noexcept {
-    if (controller_) controller_->thrown = nullptr;
+    if (controller_) controller_->forget();
   }
 
   parameter_id declare(const std::string &name, khz_kind kind, double value, double min, double max, const std::string &unit,

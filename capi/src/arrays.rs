@@ -102,10 +102,19 @@ pub struct Arrays {
     imu: Option<Imu>,
     teleop: Teleop,
     values: Vec<f64>,
+    /// With a guard before and after it.
     mode: Vec<u8>,
-    /// Position, velocity, torque, kp_scale, kd_scale, max_torque: one after another.
+    /// [`TARGETS`], one after another, with a guard before each of them and after the last.
     targets: Vec<f64>,
 }
+
+/// The arrays of numbers of a command.
+const TARGETS: [&str; 6] = ["position", "velocity", "torque", "kp_scale", "kd_scale", "max_torque"];
+
+/// What lies between the arrays of a command: an index one too far changes it instead of moving another servo. No value that
+/// a controller comes to: a NaN that no arithmetic makes, and no mode.
+const GUARD: f64 = f64::from_bits(0x7ffc_6b68_7a5f_7761);
+const MODE_GUARD: u8 = 0xa5;
 
 impl Arrays {
     /// Room for a robot with these servos.
@@ -132,8 +141,8 @@ impl Arrays {
             imu: has_imu.then_some(unread),
             teleop: Teleop::default(),
             values: vec![0.0; parameters.len()],
-            mode: vec![POSITION; servos],
-            targets: vec![0.0; 6 * servos],
+            mode: vec![MODE_GUARD; servos + 2],
+            targets: vec![GUARD; TARGETS.len() * (servos + 1) + 1],
             names,
             parameters,
         }
@@ -173,7 +182,7 @@ impl Arrays {
         let measured = self.measured.as_ptr();
         let column = |field: usize| measured.wrapping_add(field * servos);
         let targets = self.targets.as_mut_ptr();
-        let target = |field: usize| targets.wrapping_add(field * servos);
+        let target = |field: usize| targets.wrapping_add(place(field, 0, servos));
         let state = State {
             tick: state.tick,
             time: state.time(),
@@ -198,7 +207,7 @@ impl Arrays {
         };
         let command = Command {
             servos,
-            mode: self.mode.as_mut_ptr(),
+            mode: self.mode.as_mut_ptr().wrapping_add(1),
             position: target(0),
             velocity: target(1),
             torque: target(2),
@@ -213,13 +222,15 @@ impl Arrays {
     /// Makes the command: hold every joint where it is. Allocates nothing.
     pub fn hold(&mut self, state: &RobotState) {
         let servos = self.names.len();
+        self.mode.fill(MODE_GUARD);
+        self.targets.fill(GUARD);
         for (at, servo) in state.servos.iter().enumerate().take(servos) {
             let PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque } =
                 PositionCommand::hold(servo.position);
-            self.mode[at] = POSITION;
+            self.mode[1 + at] = POSITION;
             let values = [position, velocity, torque, kp_scale, kd_scale, max_torque];
             for (field, value) in values.into_iter().enumerate() {
-                self.targets[field * servos + at] = value;
+                self.targets[place(field, at, servos)] = value;
             }
         }
     }
@@ -227,11 +238,12 @@ impl Arrays {
     /// Takes the commands out of the arrays. Allocates nothing unless something is wrong.
     ///
     /// # Errors
-    /// The servo, and the value that it cannot follow.
+    /// The array that was written beyond, or the servo and the value that it cannot follow.
     pub fn read(&self, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
         let servos = self.names.len();
+        self.check_guards()?;
         for (at, command) in commands.iter_mut().enumerate().take(servos) {
-            let value = |field: usize| self.targets[field * servos + at];
+            let value = |field: usize| self.targets[place(field, at, servos)];
             let target = PositionCommand {
                 position: value(0),
                 velocity: value(1),
@@ -241,10 +253,38 @@ impl Arrays {
                 max_torque: value(5),
             };
             let wrong = |wrong| ControlError(format!("{}: {wrong}", self.names[at]).into());
-            *command = plain::read(self.mode[at], target).map_err(wrong)?;
+            *command = plain::read(self.mode[1 + at], target).map_err(wrong)?;
         }
         Ok(())
     }
+
+    /// Whether the controller has kept to the arrays of the command. Allocates nothing unless it has not.
+    fn check_guards(&self) -> Result<(), ControlError> {
+        let wrote = |where_: &str, name: &str| {
+            Err(ControlError(
+                format!("the controller wrote {where_} of `{name}`: its indices go up to servos - 1").into(),
+            ))
+        };
+        let servos = self.names.len();
+        if self.mode[0] != MODE_GUARD {
+            return wrote("before the start", "mode");
+        }
+        if self.mode[1 + servos] != MODE_GUARD {
+            return wrote("past the end", "mode");
+        }
+        let is_whole = |at: usize| self.targets[at].to_bits() == GUARD.to_bits();
+        if !is_whole(0) {
+            return wrote("before the start", TARGETS[0]);
+        }
+        // A guard between two arrays is more often one too far for the first than one too few for the second.
+        let damaged = (0..TARGETS.len()).find(|&field| !is_whole(place(field, servos, servos)));
+        damaged.map_or(Ok(()), |field| wrote("past the end", TARGETS[field]))
+    }
+}
+
+/// Where the target of a servo is; the guard after an array is where one servo more would be.
+fn place(field: usize, servo: usize, servos: usize) -> usize {
+    1 + field * (servos + 1) + servo
 }
 
 /// Asks what is behind the state of a controller that is being called; `None` anywhere else.

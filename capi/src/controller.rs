@@ -5,51 +5,77 @@ use crate::door::in_controller;
 use kilohertz::{ControlError, Controller, Parameter, RobotInfo, RobotState, ServoCommand};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `khz_start`.
 pub type Start = extern "C" fn(*const State, *mut c_void) -> *const c_char;
 /// `khz_update`.
 pub type Update = extern "C" fn(*const State, *mut Command, *mut c_void) -> *const c_char;
 
+/// `khz_release`.
+pub type Release = extern "C" fn(*mut c_void);
+
 /// The functions of a program, and what they are called with.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Functions {
     pub start: Option<Start>,
     pub update: Update,
-    pub user: *mut c_void,
+    pub user: Arc<User>,
 }
 
-// SAFETY: the header has the caller give what may be used on the controller's thread; we only pass it on.
-unsafe impl Send for Functions {}
+/// What the functions are called with. The robot and every controller made for a run share it. A controller that has not
+/// returned when its run ends (pipelined mode) keeps its share until it does: only then is it released.
+pub struct User {
+    user: *mut c_void,
+    release: Option<Release>,
+}
+
+impl User {
+    /// Released by this function, if there is one, when the last share is gone.
+    pub fn new(user: *mut c_void, release: Option<Release>) -> Arc<Self> {
+        Arc::new(Self { user, release })
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        if let Some(release) = self.release {
+            release(self.user);
+        }
+    }
+}
+
+// SAFETY: the header has the caller give what may be used on the controller's thread, and released on any; we only pass it on.
+unsafe impl Send for User {}
+// SAFETY: as above; nothing of it changes.
+unsafe impl Sync for User {}
 
 /// Calls them.
 pub struct CController {
     functions: Functions,
     declared: Vec<Parameter>,
     recording: Option<Recording>,
-    /// Ends the run as planned.
-    stop: Arc<AtomicBool>,
+    /// The run is to end as planned.
+    is_finished: bool,
     arrays: Arrays,
 }
 
 impl CController {
     /// A controller that declares these parameters and records this.
-    pub fn new(
-        functions: Functions,
-        declared: Vec<Parameter>,
-        recording: Option<Recording>,
-        stop: Arc<AtomicBool>,
-    ) -> Self {
+    pub fn new(functions: Functions, declared: Vec<Parameter>, recording: Option<Recording>) -> Self {
         let arrays = Arrays::new(Vec::new(), false, Vec::new(), None);
-        Self { functions, declared, recording, stop, arrays }
+        Self { functions, declared, recording, is_finished: false, arrays }
     }
 }
 
 impl Controller for CController {
     fn prepare(&mut self, robot: &RobotInfo) -> Result<(), ControlError> {
         let names = robot.joints.iter().map(|joint| joint.name.clone()).collect();
-        let parameters = [self.declared.clone(), robot.parameters.clone()].concat();
+        // Those of the file first: an index that was given out stays what it is when more are declared. One that the program
+        // declares, too, is the program's, with the file's value.
+        let of_file = robot.parameters.iter().map(|of_file| {
+            self.declared.iter().find(|declared| declared.name == of_file.name).unwrap_or(of_file)
+        });
+        let parameters = of_file.chain(&self.declared).cloned().collect();
         self.arrays = Arrays::new(names, robot.has_imu, parameters, self.recording.take());
         Ok(())
     }
@@ -60,21 +86,24 @@ impl Controller for CController {
 
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         self.arrays.hold(state);
-        let Functions { start: Some(start), user, .. } = self.functions else { return Ok(()) };
+        self.is_finished = false;
+        let Functions { start: Some(start), user, .. } = &self.functions else { return Ok(()) };
         self.arrays.look(state);
         let (seen, _) = self.arrays.for_c(state);
-        told(in_controller(|| start(&seen, user)))
+        told(in_controller(|| start(&seen, user.user)))
     }
 
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
         self.arrays.look(state);
         let (seen, mut command) = self.arrays.for_c(state);
-        let Functions { update, user, .. } = self.functions;
-        told(in_controller(|| update(&seen, &mut command, user)))?;
-        if command.finish {
-            self.stop.store(true, Ordering::Relaxed);
-        }
+        let Functions { update, user, .. } = &self.functions;
+        told(in_controller(|| update(&seen, &mut command, user.user)))?;
+        self.is_finished = command.finish;
         self.arrays.read(commands)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.is_finished
     }
 }
 
@@ -122,9 +151,9 @@ mod tests {
         let fields = khz_tlog::Type::object(["a", "b"].map(|name| (name, khz_tlog::Type::Float64)));
         let records = vec![(plan.record("mine", &fields).unwrap(), 2)];
         let recording = Some(Recording { tap: plan.tap(1 << 20), records });
-        let functions = Functions { start: None, update, user };
+        let functions = Functions { start: None, update, user: User::new(user, None) };
         let declared = vec![Parameter::float("gain", 0.5, 0.0..=1.0)];
-        let mut controller = CController::new(functions, declared, recording, Arc::default());
+        let mut controller = CController::new(functions, declared, recording);
         controller.prepare(&RobotInfo::of(&robot)).unwrap();
         let mut state = assemble::state(&robot);
         state.servos.iter_mut().for_each(|servo| servo.position = 0.5);
@@ -148,6 +177,39 @@ mod tests {
         assert_eq!((position, kp_scale), (0.25, 1.0));
         let ServoCommand::Position(first) = commands[0] else { panic!("no position") };
         assert_eq!((first.position, first.max_torque.is_nan()), (0.5, true));
+    }
+
+    extern "C" fn finishes(_: *const State, command: *mut Command, _: *mut c_void) -> *const c_char {
+        // SAFETY: the door gives a command that lives during the call.
+        unsafe { &mut *command }.finish = true;
+        std::ptr::null()
+    }
+
+    #[test]
+    fn a_controller_that_finishes_has_finished() {
+        let (mut controller, state) = controller(finishes, std::ptr::null_mut());
+        assert!(!controller.is_finished());
+        controller.update(&state, &mut vec![ServoCommand::Stop; 12]).unwrap();
+        assert!(controller.is_finished());
+        controller.start(&state).unwrap();
+        assert!(!controller.is_finished());
+    }
+
+    extern "C" fn counts(user: *mut c_void) {
+        // SAFETY: the test gives a number that lives.
+        unsafe { *user.cast::<u32>() += 1 };
+    }
+
+    #[test]
+    fn what_a_controller_is_called_with_is_released_once_after_the_last_share() {
+        let mut released = 0_u32;
+        let user = User::new((&raw mut released).cast(), Some(counts));
+        let functions = Functions { start: None, update: finishes, user };
+        let controller = CController::new(functions.clone(), Vec::new(), None);
+        drop(functions);
+        assert_eq!(released, 0);
+        drop(controller);
+        assert_eq!(released, 1);
     }
 
     #[test]

@@ -164,6 +164,15 @@ extern "C" fn khz_desk_position(
         let &Target { position, velocity, torque, kp_scale, kd_scale, max_torque } = there(target, "target")?;
         let command = PositionCommand { position, velocity, torque, kp_scale, kd_scale, max_torque };
         // What no servo can follow is refused here, by name; some families would send it.
+        if position.is_nan() && kp_scale != 0.0 {
+            let text = "position is NaN, which leaves the joint where it is and needs kp_scale 0";
+            return Err(Problem::invalid(format!("{text}; kp_scale is {kp_scale}")));
+        }
+        let is_time = watchdog.is_finite() && watchdog > 0.0;
+        if !is_time && !watchdog.is_nan() {
+            let text = "it must be a time in seconds above 0, or NaN for none";
+            return Err(Problem::invalid(format!("watchdog is {watchdog}; {text}")));
+        }
         let mode = if position.is_nan() { khz_robot::plain::VELOCITY } else { khz_robot::plain::POSITION };
         khz_robot::plain::read(mode, command).map_err(|wrong| Problem::invalid(wrong.to_string()))?;
         exchange(desk, servo, Some(&Order::Position { command, watchdog_s: watchdog }), timeout, reply)

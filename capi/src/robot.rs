@@ -1,18 +1,24 @@
 //! `khz_robot`: a robot file, and what a program adds to it.
 
 use crate::arrays::Recording;
-use crate::controller::{CController, Functions, Start, Update};
+use crate::controller::{CController, Functions, Release, Start, Update, User};
 use crate::door::{Problem, Status, Text, c_string, door, there};
 use crate::run::Run;
 use khz_robot::config::QUADRUPED;
+use khz_robot::parameters::settings::ParametersConfig;
+use khz_robot::parameters::settle;
 use khz_tlog::{Field as LogField, Type};
-use kilohertz::record::Plan;
+use kilohertz::record::{Plan, RecorderError};
 use kilohertz::{Parameter, RobotConfig, RobotInfo};
+use std::collections::HashSet;
 use std::ffi::{CString, c_char, c_void};
 use std::time::Duration;
 
 /// Memory for the records of a program, between the loop and the recorder.
 const RING_BYTES: usize = 4 << 20;
+
+const NO_CONTROLLER: &str = "parameters or records were declared, but the robot has no controller of the program's own to use \
+     them: give it one by khz_robot_set_controller";
 
 /// `khz_robot`.
 pub struct Robot {
@@ -85,16 +91,20 @@ impl Robot {
         if let Some(duration) = self.duration {
             robot = robot.duration(duration);
         }
-        let Some(functions) = self.functions else { return Ok(robot) };
+        let Some(functions) = self.functions.clone() else {
+            return match self.declared.is_empty() && self.records.is_empty() {
+                true => Ok(robot),
+                false => Err(Problem(Status::Start, NO_CONTROLLER.to_owned())),
+            };
+        };
         let mut plan = Plan::default();
         let declare = |(name, ty, fields): &(String, Type, usize)| Ok((plan.record(name, ty)?, *fields));
-        let records: Result<Vec<_>, kilohertz::record::RecorderError> =
-            self.records.iter().map(declare).collect();
-        let records = records.map_err(|error| Problem::invalid(error.to_string()))?;
+        let records: Result<Vec<_>, RecorderError> = self.records.iter().map(declare).collect();
+        let records = records.map_err(refused_record)?;
         let is_recording = config.log.enabled && !records.is_empty();
         let recording = is_recording.then(|| Recording { tap: plan.tap(RING_BYTES), records });
         let declared = self.declared.iter().map(Declared::parameter).collect();
-        let controller = CController::new(functions, declared, recording, robot.stop_flag());
+        let controller = CController::new(functions, declared, recording);
         Ok(robot.plan(plan).controller(controller))
     }
 
@@ -211,9 +221,20 @@ extern "C" fn khz_robot_set_controller(
     update: Option<Update>,
     user: *mut c_void,
 ) -> Status {
+    khz_robot_set_controller_owned(robot, start, update, user, None)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn khz_robot_set_controller_owned(
+    robot: Option<&mut Robot>,
+    start: Option<Start>,
+    update: Option<Update>,
+    user: *mut c_void,
+    release: Option<Release>,
+) -> Status {
     door(|| {
         let (robot, update) = (there(robot, "robot")?, there(update, "update")?);
-        robot.functions = Some(Functions { start, update, user });
+        robot.functions = Some(Functions { start, update, user: User::new(user, release) });
         Ok(Status::Ok)
     })
 }
@@ -276,14 +297,22 @@ extern "C" fn khz_robot_add_parameter(
                 "kind is {kind}; it must be KHZ_FLOAT, KHZ_INTEGER or KHZ_BOOLEAN"
             )));
         }
+        if kind == BOOLEAN && ![0.0, 1.0].contains(&value) {
+            return Err(Problem::invalid(format!("{name}: value is {value}; it must be 0 or 1")));
+        }
         let whole = |number: &f64| number.fract() == 0.0;
         if kind == INTEGER && ![value, min, max].iter().all(whole) {
             return Err(Problem::invalid(format!("{name}: value, min and max must be whole numbers")));
         }
         let unit = unit.maybe("unit")?.unwrap_or_default().to_owned();
         let about = about.maybe("text")?.unwrap_or_default().to_owned();
-        robot.declared.push(Declared { name, kind, numbers: [value, min, max], unit, about });
-        Ok(robot.declared.len() as isize - 1)
+        let declared = Declared { name, kind, numbers: [value, min, max], unit, about };
+        // As a start does it; what the robot file says of them is looked at there.
+        let all = robot.declared.iter().chain([&declared]).map(Declared::parameter).collect();
+        settle(all, Vec::new(), &ParametersConfig::default())
+            .map_err(|error| Problem::invalid(error.to_string()))?;
+        robot.declared.push(declared);
+        Ok((RobotInfo::of(&robot.config).parameters.len() + robot.declared.len()) as isize - 1)
     })
 }
 
@@ -291,13 +320,14 @@ extern "C" fn khz_robot_add_parameter(
 extern "C" fn khz_robot_parameter(robot: Option<&Robot>, name: Text<'_>) -> isize {
     door(|| {
         let (robot, name) = (there(robot, "robot")?, name.get("name")?);
-        if let Some(at) = robot.declared.iter().position(|declared| declared.name == name) {
-            return Ok(at as isize);
+        let of_file = RobotInfo::of(&robot.config);
+        let mut of_program = robot.declared.iter().map(|declared| &declared.name);
+        if let Some(at) = of_program.position(|declared| declared == name) {
+            return Ok((of_file.parameters.len() + at) as isize);
         }
-        let info = RobotInfo::of(&robot.config);
-        info.parameter(name).map_err(|error| Problem::invalid(error.to_string()))?;
-        let at = info.parameters.iter().position(|parameter| parameter.name == name).unwrap_or_default();
-        Ok((robot.declared.len() + at) as isize)
+        of_file.parameter(name).map_err(|error| Problem::invalid(error.to_string()))?;
+        let at = of_file.parameters.iter().position(|parameter| parameter.name == name);
+        Ok(at.map_or(-1, |at| at as isize))
     })
 }
 
@@ -319,10 +349,41 @@ extern "C" fn khz_robot_add_record(
             let made = LogField::new(field.name.get("the name of a field")?, Type::Float64);
             Ok(field.unit.maybe("the unit of a field")?.map_or(made.clone(), |unit| made.with_unit(unit)))
         };
-        let ty = Type::Object(fields.iter().map(field).collect::<Result<_, _>>()?);
+        let fields: Vec<_> = fields.iter().map(field).collect::<Result<_, _>>()?;
+        check_record(robot, &name, &fields)?;
+        let ty = Type::Object(fields);
         robot.records.push((name, ty, count));
         Ok(robot.records.len() as isize - 1)
     })
+}
+
+/// Whether the log can have such a record beside those it has.
+fn check_record(robot: &Robot, name: &str, fields: &[LogField]) -> Result<(), Problem> {
+    let is_name = |name: &str| !name.is_empty() && !name.contains(char::is_control);
+    if !is_name(name) {
+        return Err(Problem::invalid(format!(
+            "{name:?} cannot name a record: it is empty or has control characters"
+        )));
+    }
+    let mut names = HashSet::new();
+    for LogField { name: field, .. } in fields {
+        if !is_name(field) {
+            let why = "it is empty or has control characters";
+            return Err(Problem::invalid(format!("record {name}: {field:?} cannot name a field: {why}")));
+        }
+        if !names.insert(field) {
+            return Err(Problem::invalid(format!("record {name}: two fields are called `{field}`")));
+        }
+    }
+    let mut plan = Plan::default();
+    let mut declare = |name: &str| plan.record(name, &Type::Null).map(drop).map_err(refused_record);
+    robot.config.record_names().try_for_each(&mut declare)?;
+    robot.records.iter().try_for_each(|(name, ..)| declare(name))?;
+    declare(name)
+}
+
+fn refused_record(error: RecorderError) -> Problem {
+    Problem::invalid(error.to_string())
 }
 
 #[unsafe(no_mangle)]

@@ -36,6 +36,15 @@ def test_cpp_sees_and_commands_a_robot(kind: str, compile: Compile, khz: str, tm
     assert len(rows) > 300 and all(float(row[-1]) == 2.0 * float(row[-2]) for row in rows)
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", ["plain", "sanitizers"])
+def test_a_run_that_its_controller_destroys_comes_down(kind: str, compile: Compile, tmp_path: pathlib.Path) -> None:
+    """What it leaves behind is never freed: that is documented, and no leak to look for."""
+    built = program(compile, "checks.cpp", "g++", *(SANITIZED if kind == "sanitizers" else []))
+    told = run([built, "destroyed-within"], tmp_path, env={"ASAN_OPTIONS": "detect_leaks=0"})
+    assert told.stdout == "checked\n" and told.stderr == ""
+
+
 def test_a_missing_check_would_be_noticed(compile: Compile, tmp_path: pathlib.Path) -> None:
     """The judges judge: a use after free in a controller's program fails both."""
     source = tmp_path / "wrong.c"

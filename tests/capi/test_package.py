@@ -46,6 +46,13 @@ def test_one_servo_by_hand(compile: Compile, tmp_path: pathlib.Path) -> None:
     assert told.stdout == "id 1 answers\nat 0.3 rad, 24 V, fault: none\n"
 
 
+def test_a_parameter_changes_while_it_runs(compile: Compile, khz: str, tmp_path: pathlib.Path) -> None:
+    told = run([compile(EXAMPLES / "parameter.cpp", "g++", "c++17")], tmp_path)
+    assert told.stdout == "width 0.2 rad\n24 V\n"
+    table = run([khz, "log", "cat", "parameter.tlog", "--record", "wanted", "--csv"], tmp_path).stdout
+    assert table.startswith("time,position\n") and table.count("\n") > 100
+
+
 def test_pkg_config_gives_the_flags(prefix: pathlib.Path, tmp_path: pathlib.Path) -> None:
     environment = {"PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}
     source = EXAMPLES / "ten_lines.c"

@@ -151,7 +151,7 @@ static void the_controller_finishes(void) {
   khz_robot *robot = leg();
   EXPECT(khz_robot_set_duration(robot, 1e6) == KHZ_OK && khz_robot_set_controller(robot, NULL, finishes, NULL) == KHZ_OK);
   khz_run *run = khz_robot_start(robot);
-  EXPECT(khz_run_wait(run) == KHZ_OK);
+  EXPECT(khz_run_wait(run) == KHZ_OK && strcmp(khz_run_end(run), "finished") == 0);
   khz_run_free(run);
   khz_robot_free(robot);
 }
@@ -200,24 +200,154 @@ static void faults_have_texts(void) {
   }
 }
 
+/* An index one too far, or one too few, in one of the arrays. */
+struct beyond {
+  size_t array;
+  bool is_before;
+  int calls_after;
+};
+
+static const char *writes_beyond(const khz_state *state, khz_command *command, void *user) {
+  struct beyond *beyond = user;
+  if (state->time < 0.3) return NULL;
+  beyond->calls_after++;
+  double *const arrays[] = {command->position, command->velocity, command->torque,
+                            command->kp_scale, command->kd_scale, command->max_torque};
+  const ptrdiff_t at = beyond->is_before ? -1 : (ptrdiff_t)command->servos;
+  if (beyond->array < 6) {
+    arrays[beyond->array][at] = 0.5;
+  } else {
+    command->mode[at] = KHZ_POSITION;
+  }
+  return NULL;
+}
+
+static void an_index_one_too_far_moves_no_other_servo(void) {
+  const char *names[] = {"position", "velocity", "torque", "kp_scale", "kd_scale", "max_torque", "mode"};
+  for (size_t array = 0; array < 7; array++) {
+    for (int is_before = 0; is_before < 2; is_before++) {
+      struct beyond beyond = {.array = array, .is_before = is_before};
+      char text[80];
+      /* Between two arrays it is the first whose end is named. */
+      const char *name = is_before && array > 0 && array < 6 ? names[array - 1] : names[array];
+      const char *where = is_before && (array == 0 || array == 6) ? "before the start" : "past the end";
+      snprintf(text, sizeof text, "the controller wrote %s of `%s`", where, name);
+      khz_robot *robot = leg();
+      EXPECT(khz_robot_set_controller(robot, NULL, writes_beyond, &beyond) == KHZ_OK);
+      khz_run *run = khz_robot_start(robot);
+      EXPECT(khz_run_wait(run) == KHZ_BROUGHT_DOWN && says(text) && beyond.calls_after == 1);
+      khz_run_free(run);
+      khz_robot_free(robot);
+    }
+  }
+}
+
 static void what_cannot_start_says_why(void) {
   khz_robot *robot = leg();
   EXPECT(khz_robot_set_controller(robot, NULL, gives_up, NULL) == KHZ_OK);
-  EXPECT(khz_robot_add_parameter(robot, "no good", KHZ_FLOAT, 0.0, 0.0, 1.0, NULL, NULL) == 0);
-  EXPECT(khz_robot_start(robot) == NULL && khz_last_status() == KHZ_START && says("no good"));
+  EXPECT(khz_robot_set_log(robot, "/") == KHZ_OK && khz_robot_start(robot) == NULL && khz_last_status() == KHZ_START);
+  EXPECT(says("a folder"));
+  EXPECT(khz_robot_set_log(robot, "/dev/full") == KHZ_OK && khz_robot_start(robot) == NULL && says("device"));
   khz_robot_free(robot);
-  robot = leg();
+  /* What no controller of the program's own would use. */
   khz_field field = {"x", NULL};
-  EXPECT(khz_robot_set_controller(robot, NULL, gives_up, NULL) == KHZ_OK);
-  EXPECT(khz_robot_add_record(robot, "twice", &field, 1) == 0 && khz_robot_add_record(robot, "twice", &field, 1) == 1);
-  EXPECT(khz_robot_start(robot) == NULL && says("twice"));
+  for (int is_record = 0; is_record < 2; is_record++) {
+    robot = khz_robot_quadruped();
+    EXPECT(khz_robot_set_virtual_time(robot, true) == KHZ_OK && khz_robot_set_log(robot, NULL) == KHZ_OK);
+    if (is_record) {
+      EXPECT(khz_robot_add_record(robot, "mine", &field, 1) == 0);
+    } else {
+      EXPECT(khz_robot_add_parameter(robot, "mine", KHZ_FLOAT, 0.0, 0.0, 1.0, NULL, NULL) == 0);
+    }
+    EXPECT(khz_robot_start(robot) == NULL && khz_last_status() == KHZ_START && says("khz_robot_set_controller"));
+    khz_robot_free(robot);
+  }
+}
+
+static void a_declaration_is_checked_where_it_is_made(void) {
+  khz_robot *robot = leg();
+  const double big = 1e19;
+  const struct {
+    const char *name;
+    khz_kind kind;
+    double value, min, max;
+    const char *text;
+  } parameters[] = {{"no good", KHZ_FLOAT, 0, 0, 1, "no good"},
+                    {"", KHZ_FLOAT, 0, 0, 1, "cannot name"},
+                    {"9a", KHZ_FLOAT, 0, 0, 1, "9a"},
+                    {"x", KHZ_FLOAT, NAN, 0, 1, "x: NaN"},
+                    {"x", KHZ_FLOAT, 0, NAN, 1, "no range"},
+                    {"x", KHZ_FLOAT, 0, 1, 0, "no range"},
+                    {"x", KHZ_FLOAT, 5, 0, 1, "x: 5 is outside 0 to 1"},
+                    {"x", KHZ_FLOAT, 0, -(double)INFINITY, (double)INFINITY, "no range"},
+                    {"x", KHZ_INTEGER, 0, -big, big, "whole numbers go up to"},
+                    {"x", KHZ_BOOLEAN, 2, 0, 0, "must be 0 or 1"},
+                    {"x", KHZ_BOOLEAN, NAN, 0, 0, "must be 0 or 1"},
+                    {"there", KHZ_FLOAT, 0, 0, 1, "two parameters are called `there`"}};
+  EXPECT(khz_robot_add_parameter(robot, "there", KHZ_FLOAT, 0, 0, 1, NULL, NULL) == 1);
+  for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++) {
+    const khz_kind kind = parameters[i].kind;
+    EXPECT(khz_robot_add_parameter(robot, parameters[i].name, kind, parameters[i].value, parameters[i].min, parameters[i].max, NULL,
+                                   NULL) == -1);
+    EXPECT(khz_last_status() == KHZ_INVALID && says(parameters[i].text));
+  }
+  const khz_field good[] = {{"a", "rad"}, {"b", NULL}};
+  const khz_field twins[] = {{"a", "rad"}, {"a", "rad"}};
+  const khz_field unnamed[] = {{"", NULL}};
+  EXPECT(khz_robot_add_record(robot, "there", good, 2) == 0);
+  EXPECT(khz_robot_add_record(robot, "there", good, 2) == -1 && says("declared twice"));
+  EXPECT(khz_robot_add_record(robot, "tick", good, 2) == -1 && says("tick"));
+  EXPECT(khz_robot_add_record(robot, "recorder", good, 2) == -1 && khz_robot_add_record(robot, "", good, 2) == -1);
+  EXPECT(khz_robot_add_record(robot, "a\n", good, 2) == -1 && khz_robot_add_record(robot, "x", unnamed, 1) == -1 && says("name a field"));
+  EXPECT(khz_robot_add_record(robot, "x", twins, 2) == -1 && khz_last_status() == KHZ_INVALID && says("two fields are called `a`"));
+  /* What was refused has left nothing behind. */
+  EXPECT(khz_robot_add_record(robot, "x", good, 2) == 1 && khz_robot_add_parameter(robot, "x", KHZ_BOOLEAN, 1, 0, 0, NULL, NULL) == 2);
+  khz_robot_free(robot);
+}
+
+struct seen {
+  ptrdiff_t indices[3];
+  double values[3];
+};
+
+static const char *reads_parameters(const khz_state *state, khz_command *command, void *user) {
+  struct seen *seen = user;
+  (void)command;
+  for (size_t i = 0; i < 3; i++) seen->values[i] = state->parameters[seen->indices[i]];
+  return NULL;
+}
+
+static void an_index_stays_when_more_parameters_are_declared(void) {
+  khz_robot *robot = leg();
+  struct seen seen;
+  seen.indices[0] = khz_robot_parameter(robot, "from_file");
+  seen.indices[1] = khz_robot_add_parameter(robot, "gain", KHZ_FLOAT, 50.0, 0.0, 100.0, NULL, NULL);
+  EXPECT(khz_robot_parameter(robot, "from_file") == seen.indices[0] && khz_robot_parameter(robot, "gain") == seen.indices[1]);
+  /* The program's, with the value of the file. */
+  seen.indices[2] = khz_robot_add_parameter(robot, "from_file", KHZ_FLOAT, 0.75, 0.0, 1.0, NULL, NULL);
+  EXPECT(khz_robot_set_controller(robot, NULL, reads_parameters, &seen) == KHZ_OK);
+  khz_run *run = khz_robot_start(robot);
+  EXPECT(run != NULL && khz_run_wait(run) == KHZ_OK);
+  EXPECT(seen.values[0] == 0.25 && seen.values[1] == 50.0 && seen.values[2] == 0.25);
+  khz_run_free(run);
+  khz_robot_free(robot);
+}
+
+static void a_report_needs_a_file(void) {
+  khz_robot *robot = leg();
+  EXPECT(khz_robot_set_controller(robot, NULL, finishes, NULL) == KHZ_OK);
+  khz_run *run = khz_robot_start(robot);
+  EXPECT(khz_run_wait(run) == KHZ_OK);
+  EXPECT(khz_run_report(run, "/dev/full") == KHZ_ERROR && says("/dev/full: it is a folder, a device"));
+  EXPECT(khz_run_report(run, "/tmp") == KHZ_ERROR && says("/tmp: it is a folder, a device"));
+  khz_run_free(run);
   khz_robot_free(robot);
 }
 
 static void parameters_of_a_run(void) {
   khz_robot *robot = endless();
   EXPECT( khz_robot_set_controller(robot, NULL, finishes, NULL) == KHZ_OK);
-  EXPECT(khz_robot_add_parameter(robot, "gain", KHZ_FLOAT, 0.5, 0.0, 1.0, "Nm", "How stiff") == 0);
+  EXPECT(khz_robot_add_parameter(robot, "gain", KHZ_FLOAT, 0.5, 0.0, 1.0, "Nm", "How stiff") == 1);
   khz_run *run = khz_robot_start(robot);
   double value = 0.0;
   EXPECT(khz_run_get_parameter(run, "gain", &value) == KHZ_OK && value == 0.5);
@@ -250,6 +380,15 @@ static void servos_by_hand(void) {
   EXPECT(khz_desk_scan(desk, 0, 3, 0.05, NULL, 1) == -1 && khz_desk_query(desk, 2, 0.1, &reply) == KHZ_INVALID && says("servo 2"));
   EXPECT(khz_desk_position(desk, 0, NULL, NAN, 1.0, NULL) == KHZ_INVALID);
   EXPECT(khz_desk_position(desk, 0, &target, NAN, 1.0, NULL) == KHZ_INVALID && says("position is inf"));
+  const double watchdogs[] = {0.0, -1.0, (double)INFINITY};
+  const khz_target here = {.position = 0.0, .kp_scale = 1.0, .kd_scale = 1.0, .max_torque = NAN};
+  for (size_t i = 0; i < 3; i++) {
+    EXPECT(khz_desk_position(desk, 0, &here, watchdogs[i], 1.0, NULL) == KHZ_INVALID && says("watchdog is"));
+  }
+  khz_target anywhere = {.position = NAN, .kp_scale = 1.0, .kd_scale = 1.0, .max_torque = NAN};
+  EXPECT(khz_desk_position(desk, 0, &anywhere, 0.1, 1.0, NULL) == KHZ_INVALID && says("kp_scale 0"));
+  anywhere.kp_scale = 0.0;
+  EXPECT(khz_desk_position(desk, 0, &anywhere, 0.1, 1.0, NULL) == KHZ_OK && khz_desk_position(desk, 0, &here, NAN, 1.0, NULL) == KHZ_OK);
   EXPECT(khz_desk_query(desk, 0, -1.0, NULL) == KHZ_INVALID && khz_desk_query(desk, 0, 1.0, NULL) == KHZ_OK);
   khz_desk_free(desk);
   khz_robot_free(robot);
@@ -263,7 +402,11 @@ int main(void) {
   stop_from_the_controller_and_twice();
   the_controller_finishes();
   faults_have_texts();
+  an_index_one_too_far_moves_no_other_servo();
   what_cannot_start_says_why();
+  a_declaration_is_checked_where_it_is_made();
+  an_index_stays_when_more_parameters_are_declared();
+  a_report_needs_a_file();
   parameters_of_a_run();
   a_run_that_is_only_freed_comes_down();
   servos_by_hand();

@@ -1,7 +1,7 @@
 //! A robot file and a controller become a run, the run a summary, a log and a report.
 
 use crate::live;
-use crate::signals::Caught;
+use crate::signals;
 use khz_measure::run::{RunSummary, page_data};
 use khz_robot::config::{Clock, ConfigError, QUADRUPED, RobotConfig};
 use khz_robot::controller::{ControlError, Controller};
@@ -226,7 +226,8 @@ impl Robot {
         self.configure(|config| config.log.enabled = false)
     }
 
-    /// Brings the run down gently when it is set, as [`Run::stop`] does: for controllers that know when they are done.
+    /// Brings the run down gently when it is set, as [`Run::stop`] does; the run is then "stopped by the operator". A controller that
+    /// is done says so by [`Controller::is_finished`].
     pub fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.options.stop)
     }
@@ -256,15 +257,14 @@ impl Robot {
     /// [`crate::ending_signals`]), which brings it down gently. Warnings of the file go to stderr, and a live line if that
     /// is a terminal. Where a log is written, the report is written beside it.
     ///
-    /// When it returns, signals do again what they do to any program. A program that was asked to end in one run starts no
-    /// next one: [`Error::Stopped`].
+    /// When it returns, signals do again what they did before; a handler of the program's own is not called meanwhile. A program that
+    /// was asked to end in one run starts no next one by this function: [`Error::Stopped`].
     ///
     /// # Errors
     /// As [`Robot::start`] and [`Run::finish`]. What brought a robot down is none: [`Finished::ended_well`] tells.
     pub fn run(self) -> Result<Finished, Error> {
-        let _caught = Caught::catch(&self.options.stop).map_err(Error::Signals)?.ok_or(Error::Stopped)?;
-        // The live line must not stop a robot that runs in the background.
-        khz_rt::ignore_tostop().map_err(Error::Signals)?;
+        // SIGTTOU with them: the live line must not stop a robot that runs in the background.
+        let _caught = signals::catch(&self.options.stop).map_err(Error::Signals)?.ok_or(Error::Stopped)?;
         self.warnings().iter().for_each(|warning| live::show(&format!("{warning}\n")));
         let mut run = self.start()?;
         let view = run.view.take();
@@ -421,6 +421,9 @@ impl Finished {
 
 /// A new file of this name, or of the first with a number that is free.
 fn create_new(path: &Path) -> io::Result<(PathBuf, File)> {
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        return Err(io::Error::other("it is a folder, a device or a pipe, and a report needs a file"));
+    }
     for number in 0..NAMES {
         let path = numbered(path, number);
         match File::create_new(&path) {

@@ -1,11 +1,11 @@
 //! Signals that ask for an end.
 
-use signal_hook::SigId;
+use khz_rt::Caught;
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ};
-use signal_hook::{flag, low_level};
+use signal_hook::flag;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// A flag that is set by what asks for an end ([`ending_signals`]); these signals do nothing else from now on.
 ///
@@ -43,57 +43,8 @@ fn is_ignored(signal: i32) -> bool {
     mask >> (signal - 1) & 1 == 1
 }
 
-/// What all runs of a process share.
-struct Process {
-    /// Nobody has caught the signals: they do what they do to any program.
-    is_idle: Arc<AtomicBool>,
-    /// One came while they were caught.
-    was_asked: Arc<AtomicBool>,
-}
-
-static PROCESS: Mutex<Option<Process>> = Mutex::new(None);
-
-/// The signals that ask for an end, caught. When it is dropped they end the program again, as they do any other.
-pub struct Caught {
-    ids: Vec<SigId>,
-    is_idle: Arc<AtomicBool>,
-}
-
-impl Caught {
-    /// Has each of them set `stop`; `None` if one has come while they were caught before: whoever stopped one run wants no
-    /// next one.
-    pub fn catch(stop: &Arc<AtomicBool>) -> io::Result<Option<Self>> {
-        let mut process = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-        if process.is_none() {
-            *process = Some(Process::prepare()?);
-        }
-        let Some(Process { is_idle, was_asked }) = &*process else { return Ok(None) };
-        if was_asked.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        let register = |signal| flag::register(signal, Arc::clone(stop));
-        let ids = ending_signals().into_iter().map(register).collect::<Result<_, _>>()?;
-        is_idle.store(false, Ordering::Relaxed);
-        Ok(Some(Self { ids, is_idle: Arc::clone(is_idle) }))
-    }
-}
-
-impl Process {
-    fn prepare() -> io::Result<Self> {
-        let process = Self { is_idle: Arc::new(AtomicBool::new(true)), was_asked: Arc::default() };
-        for signal in ending_signals() {
-            // What is registered first is done first: an idle program ends here.
-            flag::register_conditional_default(signal, Arc::clone(&process.is_idle))?;
-            flag::register(signal, Arc::clone(&process.was_asked))?;
-        }
-        outlive_size_limits()?;
-        Ok(process)
-    }
-}
-
-impl Drop for Caught {
-    fn drop(&mut self) {
-        self.is_idle.store(true, Ordering::Relaxed);
-        self.ids.drain(..).for_each(|id| _ = low_level::unregister(id));
-    }
+/// The signals that ask for an end, caught for one run: each sets `stop`. When it is dropped they do what they did before.
+/// `None` if one has come while they were caught before: whoever stopped one run wants no next one.
+pub(crate) fn catch(stop: &Arc<AtomicBool>) -> io::Result<Option<Caught>> {
+    Caught::catch(&ending_signals(), stop)
 }

@@ -52,6 +52,9 @@ pub enum LaunchError {
     /// Its log would have the name of a robot file.
     #[error("log.path is {0}, the name of a robot file: give the log another ending, such as .tlog")]
     LogName(String),
+    /// Its log would be a folder.
+    #[error("log.path is {0}, a folder: name the file in it, such as {0}/run.tlog")]
+    LogFolder(String),
     /// It cannot run in virtual time.
     #[error("not in virtual time: {0}")]
     VirtualTime(String),
@@ -252,6 +255,9 @@ impl Drop for Launch {
 fn check(config: &RobotConfig) -> Result<(), LaunchError> {
     if config.log.enabled && Path::new(&config.log.path).extension().is_some_and(|ending| ending == "toml") {
         return Err(LaunchError::LogName(config.log.path.clone()));
+    }
+    if config.log.enabled && Path::new(&config.log.path).is_dir() {
+        return Err(LaunchError::LogFolder(config.log.path.clone()));
     }
     match (config.timing.clock, config.why_not_virtual()) {
         (Clock::Virtual, Some(why)) => Err(LaunchError::VirtualTime(why)),

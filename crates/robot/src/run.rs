@@ -114,7 +114,10 @@ impl Ticks {
             self.overran = Some(Cause::Overruns { count: 1 });
             self.pace.resume(machine, time)
         });
-        let stop = stop_cause(options, start.planned_ns - self.first_ns, self.overran);
+        let elapsed_ns = start.planned_ns - self.first_ns;
+        let is_over =
+            machine.is_finished() || options.duration_ns.is_some_and(|most_ns| elapsed_ns >= most_ns);
+        let stop = stop_cause(options, is_over, self.overran);
         let (number, mut timing) = (machine.state().tick, start.timing(self.ready_ns));
         time.woke(timing.started_ns, timing.wake_latency_ns().max(0), timing.previous_ns());
         machine.look(time, &mut timing, stop);
@@ -170,11 +173,9 @@ impl Start {
 }
 
 /// Who asks to stop. The operator first, whose reaction may be the graver one.
-fn stop_cause(options: &RunOptions, elapsed_ns: i64, overran: Option<Cause>) -> Option<Cause> {
+fn stop_cause(options: &RunOptions, is_over: bool, overran: Option<Cause>) -> Option<Cause> {
     if options.stop.load(Ordering::Relaxed) {
         return Some(Cause::OperatorStop);
     }
-    overran.or_else(|| {
-        options.duration_ns.is_some_and(|duration_ns| elapsed_ns >= duration_ns).then_some(Cause::TimeOver)
-    })
+    overran.or(is_over.then_some(Cause::TimeOver))
 }

@@ -139,6 +139,8 @@ pub struct Machine {
     wheel: Option<Wheel>,
     /// Who looks at it from beside the loop.
     console: Option<Arc<Console>>,
+    /// The controller has done what it was to do.
+    is_finished: bool,
     /// Why the controller gave up.
     failure: Option<Failure>,
     /// Memory for what it says when it panics.
@@ -176,6 +178,7 @@ impl Machine {
             intake: None,
             wheel: None,
             console: None,
+            is_finished: false,
             failure: None,
             panic: Panic::new(),
             result: CycleResult::default(),
@@ -359,12 +362,14 @@ impl Machine {
     fn control(&mut self) -> i64 {
         let phase = self.supervisor.phase();
         let (controller, state, commands) = (&mut self.controller, &self.state, &mut self.commands);
+        let is_finished = &mut self.is_finished;
         let mut elsewhere_ns = 0;
         let outcome = match phase {
             Phase::Armed => panics::catch(&mut self.panic, || controller.start(state)),
             Phase::Active => panics::catch(&mut self.panic, || {
                 let outcome = controller.update(state, commands);
                 elsewhere_ns = controller.elsewhere_ns();
+                *is_finished = controller.is_finished();
                 outcome
             }),
             _ => return 0,
@@ -407,6 +412,11 @@ impl Machine {
     /// The phase now.
     pub fn phase(&self) -> Phase {
         self.supervisor.phase()
+    }
+
+    /// The controller has done what it was to do, as of its last update: see [`Controller::is_finished`].
+    pub fn is_finished(&self) -> bool {
+        self.is_finished
     }
 
     /// The robot is at rest and the servos have been commanded to stop.

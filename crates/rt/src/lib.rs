@@ -33,7 +33,7 @@ pub use passport::{Passport, Usage};
 pub use proc::Root;
 pub use profile::{Profile, RunningMedian, SectionId, SectionSummary};
 pub use setup::{Grade, Granted, Policy, Report, Setting, Setup, SetupError, unlock_memory};
-pub use sys::{Reader, Writer, ignore_tostop, newest, touch};
+pub use sys::{Caught, Reader, Writer, ignore_tostop, newest, touch};
 pub use threads::{Thread, threads};
 pub use trace::KernelTrace;
 pub use wait::{Guard, Paced, Waiter, Wake, wait_readable};

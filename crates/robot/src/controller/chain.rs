@@ -86,6 +86,11 @@ impl Controller for Chain {
         self.modules.iter().map(|module| module.controller.elsewhere_ns()).max().unwrap_or(0)
     }
 
+    /// One of its modules is.
+    fn is_finished(&self) -> bool {
+        self.modules.iter().any(|module| module.controller.is_finished())
+    }
+
     /// The modules in order, then what they tell of themselves.
     fn profile(&mut self) -> Vec<SectionSummary> {
         let mut sections = self.profile.summary();

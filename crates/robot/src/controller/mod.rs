@@ -90,6 +90,11 @@ pub trait Controller: Send {
         0
     }
 
+    /// It has done what it was to do: the run ends as planned, as when its time is over. Called once per tick, after the update.
+    fn is_finished(&self) -> bool {
+        false
+    }
+
     /// Where its time went, by named sections (see [`khz_rt::Profile`]), for the summary of the run. Called once,
     /// after the last update and off the loop.
     fn profile(&mut self) -> Vec<SectionSummary> {

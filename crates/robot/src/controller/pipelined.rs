@@ -32,6 +32,8 @@ pub struct Pipelined {
     took_ns: i64,
     worker: Option<JoinHandle<Box<dyn Controller>>>,
     starting: bool,
+    /// What the controller said after its last job.
+    is_finished: bool,
     /// The job, after it came back with an error and until the next start.
     idle: Option<Box<Job>>,
     /// The controller's parameters as this thread sees them; their values travel with the job.
@@ -46,6 +48,7 @@ struct Job {
     values: Vec<f64>,
     commands: Vec<ServoCommand>,
     outcome: Result<(), ControlError>,
+    is_finished: bool,
     /// When it was handed over, and how long it took from then on.
     given_ns: i64,
     took_ns: i64,
@@ -87,6 +90,7 @@ impl Pipelined {
             values: vec![0.0; inner.len()],
             commands: vec![ServoCommand::Stop; state.servos.len()],
             outcome: Ok(()),
+            is_finished: false,
             given_ns: 0,
             took_ns: 0,
         };
@@ -97,7 +101,17 @@ impl Pipelined {
         };
         let worker = thread::Builder::new().name("khz-controller".to_owned()).spawn(work)?;
         let worker = Some(worker);
-        Ok(Self { job, waited: 0, given_ns: 0, took_ns: 0, worker, starting: false, idle: None, parameters })
+        Ok(Self {
+            job,
+            waited: 0,
+            given_ns: 0,
+            took_ns: 0,
+            worker,
+            starting: false,
+            is_finished: false,
+            idle: None,
+            parameters,
+        })
     }
 
     /// Hands the job over.
@@ -118,6 +132,7 @@ impl Controller for Pipelined {
 
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         self.starting = true;
+        self.is_finished = false;
         (self.waited, self.took_ns) = (0, 0);
         let job = self.idle.take().or_else(|| self.job.take());
         let job = job.ok_or("the controller is still busy with its last run")?;
@@ -148,6 +163,7 @@ impl Controller for Pipelined {
         }
         if !job.start {
             commands.copy_from_slice(&job.commands);
+            self.is_finished = job.is_finished;
         }
         self.submit(job, false, state);
         Ok(())
@@ -155,6 +171,10 @@ impl Controller for Pipelined {
 
     fn elsewhere_ns(&self) -> i64 {
         self.took_ns
+    }
+
+    fn is_finished(&self) -> bool {
+        self.is_finished
     }
 
     /// Ends the worker and asks its controller. One that does not return within 0.1 s is left behind with its thread
@@ -207,10 +227,15 @@ fn work(
     jobs: Worker<Job>,
 ) -> Box<dyn Controller> {
     let mut panic = Panic::new();
-    jobs.serve(|Job { start, state, values, commands, outcome, given_ns, took_ns }| {
+    jobs.serve(|Job { start, state, values, commands, outcome, is_finished, given_ns, took_ns }| {
         parameters.iter().zip(&*values).for_each(|(parameter, value)| parameter.put(*value));
         let done = panics::catch(&mut panic, || {
-            if *start { controller.start(state) } else { controller.update(state, commands) }
+            if *start {
+                return controller.start(state);
+            }
+            let outcome = controller.update(state, commands);
+            *is_finished = controller.is_finished();
+            outcome
         });
         // On this thread a message may be allocated.
         *outcome =
@@ -274,6 +299,39 @@ mod tests {
         assert_eq!(rig.update(2), Ok(1.0));
         assert_eq!(rig.update(3), Ok(2.0));
         assert_eq!(rig.update(4), Err("three".into()));
+    }
+
+    /// Has done what it was to do in tick 2.
+    struct Brief(u64);
+
+    impl Controller for Brief {
+        fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
+            self.0 = state.tick;
+            commands.fill(ServoCommand::Position(PositionCommand::hold(0.0)));
+            Ok(())
+        }
+
+        fn is_finished(&self) -> bool {
+            self.0 == 2
+        }
+    }
+
+    #[test]
+    fn what_is_finished_is_known_one_tick_later_and_until_the_next_start() {
+        let mut rig = Rig::new();
+        rig.pipelined = Pipelined::new(Box::new(Brief(0)), &rig.state, || ()).unwrap();
+        rig.pipelined.start(&rig.state).unwrap();
+        let mut seen = Vec::new();
+        for tick in 1..=3 {
+            rig.update(tick).unwrap();
+            seen.push(rig.pipelined.is_finished());
+        }
+        assert_eq!(seen, [false, false, true]);
+        while !rig.pipelined.job.is_back() {
+            thread::yield_now();
+        }
+        rig.pipelined.start(&rig.state).unwrap();
+        assert!(!rig.pipelined.is_finished());
     }
 
     /// Commands what its parameter says.

@@ -15,7 +15,7 @@ pub enum Cause {
     ArmRequested,
     /// The controller accepted the measured positions.
     ControllerStarted,
-    /// The run's time is over.
+    /// The run's time is over, or its controller has done what it was to do.
     TimeOver,
     /// Ctrl-C, SIGTERM, or a stop asked for by the operator.
     OperatorStop,

@@ -1,10 +1,12 @@
 //! The system calls no safe crate offers, each made safe here.
 
 mod alloc;
+mod caught;
 mod newest;
 mod signal_timer;
 
 pub use alloc::CountingAllocator;
+pub use caught::Caught;
 pub use newest::{Reader, Writer, newest};
 pub(crate) use signal_timer::SignalTimer;
 
