@@ -40,7 +40,7 @@ def test_two_commands_to_a_robot(made: Find, tmp_path: pathlib.Path, version: st
     run(programs / "khz", "run", "--virtual", "--duration", "1s", cwd=tmp_path, env={"PATH": "/usr/bin:/bin"})
     assert "<html" in (tmp_path / "run.html").read_text()
     program = "import kilohertz; print(kilohertz.Robot.quadruped().run(duration=0.2, virtual_time=True))"
-    assert "quadruped" in run(programs / "python", "-c", program, cwd=tmp_path)
+    assert "; finished;" in run(programs / "python", "-c", program, cwd=tmp_path)
 
 
 def test_an_old_python_is_refused_with_the_reason(made: Find, tmp_path: pathlib.Path) -> None:

@@ -53,7 +53,10 @@ impl Build {
         let mut command = shell::command(folder.join(program), &[]);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path));
-        command.env("PATH", std::env::join_paths(folders)?).env("SOURCE_DATE_EPOCH", &self.epoch);
+        command
+            .env("PATH", std::env::join_paths(folders)?)
+            .env("SOURCE_DATE_EPOCH", &self.epoch)
+            .env("KHZ_PASSED_ON", "1");
         shell::remapped(&mut command)?;
         Ok(command)
     }

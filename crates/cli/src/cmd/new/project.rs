@@ -8,8 +8,11 @@ const MAIN: &str = include_str!("../../../../kilohertz/examples/new_project.rs")
 /// Run by the tests of the Python package.
 const CONTROLLER: &str = include_str!("controller.py");
 
-/// Where the crate was when this program was built.
-const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kilohertz");
+/// Where the crate was when this program was built; not in one that is passed on, where nobody has that folder.
+const BUILT_FROM: Option<&str> = match option_env!("KHZ_PASSED_ON") {
+    None => Some(concat!(env!("CARGO_MANIFEST_DIR"), "/../kilohertz")),
+    Some(_) => None,
+};
 
 /// Files and what is in them; and what to do next.
 pub type Project = (Vec<(PathBuf, String)>, String);
@@ -19,7 +22,9 @@ pub type Project = (Vec<(PathBuf, String)>, String);
 /// # Errors
 /// The crate is not where it should be.
 pub fn rust(folder: &Path, robot: String, kilohertz: Option<&Path>) -> Result<Project> {
-    let kilohertz = kilohertz.unwrap_or(Path::new(BUILT_FROM));
+    let kilohertz = kilohertz.or(BUILT_FROM.map(Path::new)).context(
+        "where is the crate `kilohertz`? Give its folder, crates/kilohertz of the sources, with --kilohertz",
+    )?;
     let missing = || format!("{}: no crate there; give its folder with --kilohertz", kilohertz.display());
     kilohertz.join("Cargo.toml").metadata().with_context(missing)?;
     let kilohertz = kilohertz.canonicalize().with_context(missing)?;
