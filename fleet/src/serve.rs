@@ -31,7 +31,7 @@ const RECENT_S: f64 = 5.0;
 const SUMMARY: &str = "summary";
 const JSON: &str = "application/json";
 
-/// What is answered: bytes of a kind, and what is told beside them.
+/// An answer: bytes of a kind, and what is attached to them.
 struct Answer {
     bytes: Vec<u8>,
     kind: String,
@@ -137,7 +137,7 @@ fn serve(
     }
 }
 
-/// The key of a reply is that of the question, unless that asked of several robots at once: only the summary is told then.
+/// The key of a reply is that of the question, unless that asked of several robots at once: only the summary answers then.
 fn reply(shared: &Shared, query: &Query, answer: Answer) {
     let asked = query.key_expr();
     let key = if asked.is_wild() { shared.name.key(SUMMARY) } else { asked.to_string() };

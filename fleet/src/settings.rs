@@ -1,4 +1,4 @@
-//! What a bridge is told: by its file, and by its command line.
+//! Settings of a bridge: from its file, and from its command line.
 
 use crate::names::RobotName;
 use crate::thin::Rule;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The greatest rate of ROS topics, Hz: `docs/fleet.md` says why.
 const MAX_ROS_HZ: f64 = 200.0;
 
-/// What a bridge is told.
+/// Settings of a bridge.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {

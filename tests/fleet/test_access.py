@@ -53,11 +53,11 @@ def test_three_roles(world: World) -> None:
     other = world.folder / "other"
     other.mkdir()
     subprocess.run([str(EXAMPLES / "certificates.sh"), "127.0.0.1"], cwd=other, check=True, capture_output=True)
-    stranger = (folder / "operator.json5").read_text()
+    outsider = (folder / "operator.json5").read_text()
     for name in ("operator.pem", "operator.key"):
-        stranger = stranger.replace(str(folder / name), str(other / name))
-    (folder / "stranger.json5").write_text(stranger)
-    done = run("stranger", "stop", "leg", "--timeout", "1")
+        outsider = outsider.replace(str(folder / name), str(other / name))
+    (folder / "outsider.json5").write_text(outsider)
+    done = run("outsider", "stop", "leg", "--timeout", "1")
     assert done.returncode != 0 and "stopped by" not in done.stdout
     assert robot.process.poll() is None
 

@@ -90,7 +90,7 @@ pub trait Controller: Send {
         0
     }
 
-    /// It has done what it was to do: the run ends as planned, as when its time is over. Called once per tick, after the update.
+    /// The controller is done: the run ends as planned, as at the end of its duration. Called once per tick, after the update.
     fn is_finished(&self) -> bool {
         false
     }
