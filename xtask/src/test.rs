@@ -134,9 +134,7 @@ fn campaign() -> Result<Outcome> {
 
 /// The command, built as users have it.
 pub fn khz() -> Result<PathBuf> {
-    let build = ["build", "--quiet", "--release", "--package", "kilohertz-cli", "--all-features"];
-    // The Python package is built in the same way, of the same crates: nothing is compiled twice.
-    shell::run(shell::remapped(&mut shell::cargo(&build))?)?;
+    build_with(&[])?;
     Ok(shell::program("release", "khz"))
 }
 
@@ -145,9 +143,15 @@ pub fn khz() -> Result<PathBuf> {
 /// # Errors
 /// If it cannot be built.
 pub fn library() -> Result<PathBuf> {
-    let build = ["build", "--quiet", "--release", "--package", "kilohertz-cli", "--all-features"];
-    shell::run(shell::remapped(shell::cargo(&build).args(["--package", "khz-capi"]))?)?;
+    build_with(&["--package", "khz-capi"])?;
     Ok(shell::program("release", ""))
+}
+
+/// Builds the command, and what `more` names. The Python package is built in the same way, of the same crates: nothing is compiled
+/// twice.
+fn build_with(more: &[&str]) -> Result<()> {
+    let build = ["build", "--quiet", "--release", "--package", "kilohertz-cli", "--all-features"];
+    shell::run(shell::remapped(shell::cargo(&build).args(more))?)
 }
 
 fn machine() -> Result<Outcome> {
