@@ -1,5 +1,5 @@
 //! `fleet/`, the program `khz-fleet`: a workspace of its own, because what Zenoh needs takes longer to build than all of
-//! Kilohertz.
+//! Kilohertz. Lints and tests share what they compile of it.
 
 use crate::tally::Tally;
 use crate::{shell, test};
@@ -16,27 +16,46 @@ pub const TESTS: &str = "tests/fleet";
 /// If it cannot be built.
 pub fn program() -> Result<PathBuf> {
     shell::run(&mut cargo(&["build", "--quiet", "--release"]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    Ok(shell::root().join("fleet").join(target).join("release/khz-fleet"))
+    Ok(built("release"))
 }
 
-/// Its unit tests, in release as the program is: nothing of Zenoh is compiled twice.
+/// The program as tests have it: not optimised, built of what [`is_clean`] and [`unit_tests`] compiled.
+///
+/// # Errors
+/// If it cannot be built.
+pub fn debug_program() -> Result<PathBuf> {
+    shell::run(&mut cargo(&["build", "--quiet"]))?;
+    Ok(built("debug"))
+}
+
+/// Its unit tests.
 ///
 /// # Errors
 /// If cargo cannot be started.
 pub fn unit_tests() -> Result<Tally> {
-    let (succeeded, text) = shell::tee(&mut cargo(&["test", "--release", "--no-fail-fast"]))?;
+    let (succeeded, text) = shell::tee(&mut cargo(&["test", "--no-fail-fast"]))?;
     Ok(test::told_or_broken(succeeded, &text))
 }
 
 /// Whether it is formatted, and clippy finds nothing.
 ///
+/// `cargo clippy` would check Zenoh and all that it needs, which shares nothing with compiling them for the tests. So clippy is the
+/// compiler of our own crate here, in the way `cargo clippy` makes it so.
+///
 /// # Errors
 /// If a tool cannot be started.
 pub fn is_clean() -> Result<bool> {
     let formatted = shell::succeeds(&mut cargo(&["fmt", "--check"]))?;
-    let mut clippy = cargo(&["clippy", "--quiet", "--release", "--all-targets", "--"]);
-    Ok(shell::succeeds(clippy.args(["-D", "warnings"]))? && formatted)
+    let mut compile = cargo(&["test", "--quiet", "--no-run"]);
+    compile
+        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
+        .env("CLIPPY_ARGS", "-Dwarnings__CLIPPY_HACKERY__");
+    Ok(shell::succeeds(&mut compile)? && formatted)
+}
+
+fn built(profile: &str) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    shell::root().join("fleet").join(target).join(profile).join("khz-fleet")
 }
 
 fn cargo(arguments: &[&str]) -> Command {

@@ -110,7 +110,7 @@ fn python(folder: &str) -> Result<Outcome> {
     }
     if folder == fleet::TESTS {
         tally += fleet::unit_tests()?;
-        command.env("KHZ_FLEET", fleet::program()?);
+        command.env("KHZ_FLEET", fleet::debug_program()?);
     }
     let (succeeded, text) = shell::tee(&mut command)?;
     tally += told_or_broken(succeeded, &text);
