@@ -9,7 +9,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -41,10 +41,10 @@ def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
 
 @pytest.fixture(scope="session")
 def fleet() -> str:
-    """Path of `khz-fleet`: $KHZ_FLEET, or what `cargo build --release` made in `fleet/`."""
-    path = pathlib.Path(os.environ.get("KHZ_FLEET", ROOT / "fleet/target/release/khz-fleet"))
+    """Path of `khz-fleet`: $KHZ_FLEET, or what `cargo build` made in `fleet/`."""
+    path = pathlib.Path(os.environ.get("KHZ_FLEET", ROOT / "fleet/target/debug/khz-fleet"))
     if not path.is_file():
-        pytest.fail(f"{path} is not there: run `cargo build --release` in fleet/, or set KHZ_FLEET")
+        pytest.fail(f"{path} is not there: run `cargo build` in fleet/, or set KHZ_FLEET")
     return str(path)
 
 
@@ -56,6 +56,8 @@ class World:
     fleet: str
     folder: pathlib.Path
     endpoint: str = field(default_factory=lambda: f"tcp/127.0.0.1:{free_port()}")
+    # Whether the endpoint is on another network than this computer's own.
+    is_open: bool = False
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
     sessions: list[zenoh.Session] = field(default_factory=list)
 
@@ -74,11 +76,15 @@ class World:
         self.processes.append(process)
         return process
 
+    def program(self) -> list[str]:
+        """`khz-fleet` on this world's network."""
+        return [self.fleet, "--router", self.endpoint, *(["--open"] if self.is_open else [])]
+
     def said(self, name: str) -> str:
         return (self.folder / f"{name}.out").read_text()
 
     def router(self, *more: str) -> subprocess.Popen[str]:
-        process = self.start(self.fleet, "--router", self.endpoint, *more, "router", name="router")
+        process = self.start(*self.program(), *more, "router", name="router")
         host, port = self.endpoint.split("/")[1].rsplit(":", 1)
 
         def listens() -> bool:
@@ -88,11 +94,12 @@ class World:
         wait_for(listens, "the router listens")
         return process
 
-    def run(self, *words: str, code: int | None = 0) -> "subprocess.CompletedProcess[str]":
+    def run(self, *words: str, code: int | None = 0, **env: str) -> "subprocess.CompletedProcess[str]":
         """Runs `khz-fleet` to its end."""
         done = subprocess.run(
-            [self.fleet, "--router", self.endpoint, *words],
+            [*self.program(), *words],
             cwd=self.folder,
+            env=os.environ | env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -127,8 +134,11 @@ class World:
 class Robot:
     """An emulated robot and its bridge."""
 
-    def __init__(self, world: World, name: str, template: str, rate: int = 200, **more: str) -> None:
-        self.world, self.name = world, name
+    def __init__(
+        self, world: World, name: str, template: str, rate: int = 200, within: Sequence[str] = (), **more: str
+    ) -> None:
+        """`within` is what both commands begin with, to run elsewhere."""
+        self.world, self.name, self.within = world, name, within
         self.stream, self.view = free_port(socket.SOCK_DGRAM), free_port()
         self.logs = world.folder / f"logs-{name}-{self.stream}"
         self.logs.mkdir()
@@ -145,13 +155,13 @@ class Robot:
     def run(self) -> subprocess.Popen[str]:
         at = f"127.0.0.1:{self.stream}"
         return self.world.start(
-            self.world.khz, "run", str(self.file), "--no-report", "--duration", "300s", "--log", "run.tlog",
+            *self.within, self.world.khz, "run", str(self.file), "--no-report", "--duration", "300s", "--log", "run.tlog",
             "--stream", at, f"--view=127.0.0.1:{self.view}", name=f"robot-{self.name}", cwd=self.logs,
         )  # fmt: skip
 
     def start_bridge(self, *more: str) -> subprocess.Popen[str]:
         return self.world.start(
-            self.world.fleet, "--router", self.world.endpoint, "bridge", "--name", self.name,
+            *self.within, *self.world.program(), "bridge", "--name", self.name,
             "--listen", f"127.0.0.1:{self.stream}", "--view", f"127.0.0.1:{self.view}", "--logs", str(self.logs), *more,
             name=f"bridge-{self.name}",
         )  # fmt: skip

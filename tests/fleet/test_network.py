@@ -1,0 +1,145 @@
+"""What networks do: cut, slow, lossy; clocks that differ; many robots. No robot may notice, what is said of a robot is true,
+and everything lost is counted."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+from conftest import Heard, Robot, Tokens, World, number, wait_for
+from test_faults import memory_kib, runs_on, status, ticks
+from wire import Wire
+
+
+@pytest.fixture
+def wire() -> Iterator[Wire]:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: network namespaces")
+    wire = Wire()
+    yield wire
+    wire.end()
+
+
+@pytest.fixture
+def far(wire: Wire, world: World) -> Iterator[Robot]:
+    """A robot with its bridge on the other side of the network; router and judge are on this one."""
+    world.endpoint = world.endpoint.replace("127.0.0.1", wire.here)
+    world.is_open = True
+    world.router()
+    yield world.robot("far", within=wire.within)
+    # Sessions are closed over a network that is good.
+    wire.be()
+
+
+def test_a_network_cut_for_ten_seconds(wire: Wire, world: World, far: Robot) -> None:
+    judge = world.judge()
+    tokens = Tokens(judge, "khz/far/@up")
+    heard, samples = Heard(judge, far.key("@status")), Heard(judge, far.key("servo"))
+    wait_for(lambda: tokens.now, "it is up")
+    last = number(samples.wait(20, "samples")[-1])
+    ticks_before = ticks(heard)
+
+    wire.be(cut=True)
+    began = time.monotonic()
+    wait_for(lambda: not tokens.now, "out of reach after the lease")
+    stop = world.run("stop", "far", code=None)
+    assert stop.returncode != 0 and "far" in stop.stdout + stop.stderr, "nobody says that it stopped"
+    time.sleep(max(0.0, began + 10.0 - time.monotonic()))
+    heard.clear()
+    samples.clear()
+    wire.be()
+    wait_for(lambda: tokens.now, "up again")
+    runs_on(far, heard)
+    # A robot at 200 Hz has not stood still meanwhile, nor did it stop on an order that nobody got an answer to.
+    assert ticks(heard) > ticks_before + 1000
+    after = [number(sample) for sample in samples.wait(20, "samples again")]
+    assert after == sorted(set(after)) and after[0] > last + 1, "the numbers tell what was lost"
+
+
+def test_a_slow_network(wire: Wire, world: World, far: Robot) -> None:
+    judge = world.judge()
+    tokens = Tokens(judge, "khz/far/@up")
+    heard, samples = Heard(judge, far.key("@status")), Heard(judge, far.key("servo"))
+    samples.wait(20, "samples")
+    before = memory_kib(far.bridge.pid)
+    wire.be(bytes_per_s=16e3, delay_s=0.1)
+    time.sleep(3.0)
+    samples.clear()
+    got = [number(sample) for sample in samples.wait(10, "samples, however slowly")]
+    assert got == sorted(set(got))
+    assert tokens.now, "slow is not gone"
+    heard.clear()
+    runs_on(far, heard)
+    assert memory_kib(far.bridge.pid) < before + 64 * 1024, "what does not get through is not kept"
+    assert "stopped" in world.run("stop", "far").stdout
+    wait_for(lambda: far.process.poll() is not None, "it has stopped")
+
+
+def test_a_lossy_network(wire: Wire, world: World, far: Robot) -> None:
+    judge = world.judge()
+    heard, samples = Heard(judge, far.key("@status")), Heard(judge, far.key("servo"))
+    samples.wait(20, "samples")
+    wire.be(loss=0.1, delay_s=0.02)
+    samples.clear()
+    got = [number(sample) for sample in samples.wait(100, "samples in spite of it")]
+    assert got == sorted(set(got))
+    heard.clear()
+    runs_on(far, heard)
+    assert "stopped" in world.run("stop", "far").stdout
+    wait_for(lambda: far.process.poll() is not None, "it has stopped")
+
+
+def test_clocks_an_hour_apart(world: World) -> None:
+    """Ages come from when something arrived: whoever looks may have any time of day."""
+    world.router()
+    robot = world.robot("leg")
+    judge = world.judge()
+    heard = Heard(judge, robot.key("@status"))
+    heard.wait(1, "it is up")
+
+    def listed(**env: str) -> tuple[bool, str, float]:
+        (line,) = json.loads(world.run("ls", "--json", **env).stdout)
+        return line["up"], line["status"]["health"]["phase"], line["status"]["age_s"]
+
+    wait_for(lambda: listed()[1] == "active", "it runs")
+    for offset in ("+3600", "-3600"):
+        up, phase, age_s = listed(LD_PRELOAD=faketime(), FAKETIME=offset, FAKETIME_DONT_FAKE_MONOTONIC="1")
+        assert up and phase == "active" and 0.0 <= age_s < 60.0
+    runs_on(robot, heard)
+
+
+def faketime() -> str:
+    for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"):
+        library = f"{folder}/faketime/libfaketime.so.1"
+        if os.path.isfile(library):
+            return library
+    pytest.fail("no libfaketime: apt-get install faketime")
+
+
+def test_twenty_robots(world: World) -> None:
+    """Twenty with twelve servos each, at a rate that two cores can emulate."""
+    world.router()
+    robots = [world.robot(f"quad{index}", "quadruped", rate=50) for index in range(20)]
+    judge = world.judge()
+    tokens = Tokens(judge, "khz/*/@up")
+    wait_for(lambda: len(tokens.now) == 20, "all are up", patience=60)
+    heard = {robot.name: Heard(judge, robot.key("@status")) for robot in robots}
+    samples = Heard(judge, "khz/*/servo")
+
+    def numbers() -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for sample in samples.all():
+            found.setdefault(str(sample.key_expr).split("/")[1], []).append(number(sample))
+        return found
+
+    names = {robot.name for robot in robots}
+    wait_for(lambda: (got := numbers()).keys() == names and min(map(len, got.values())) >= 20, "samples of each", 60)
+    for got in numbers().values():
+        assert got == list(range(got[0], got[-1] + 1)), "nothing is lost on this computer"
+    for robot in robots:
+        runs_on(robot, heard[robot.name])
+        assert status(heard[robot.name])["received"]["lost"] == 0  # type: ignore[index]
+    said = world.run("stop", "--all").stdout
+    assert said.count("stopped") == 20, said
+    wait_for(lambda: all(robot.process.poll() is not None for robot in robots), "all have stopped")
