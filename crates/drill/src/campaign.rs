@@ -167,7 +167,7 @@ fn runs(
     plant: Option<Plant>,
     begun: &AtomicU64,
 ) -> Result<Campaign, ConfigError> {
-    fleet.members.iter().try_for_each(|member| member.config.emulate().map(drop))?;
+    fleet.emulate()?;
     let work = || {
         let mut results = Vec::new();
         loop {
@@ -188,7 +188,7 @@ fn runs(
 }
 
 /// A run that panics is a bug, and one violation more.
-fn run_caught(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict {
+pub(super) fn run_caught(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict {
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(fleet, scenario, plant)));
     caught.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);

@@ -173,6 +173,11 @@ impl Fleet {
         Self { members: vec![Member::new(robot, 1, false)] }
     }
 
+    /// Tries whether every robot can be emulated.
+    pub(super) fn emulate(&self) -> Result<(), ConfigError> {
+        self.members.iter().try_for_each(|member| member.config.emulate().map(drop))
+    }
+
     /// The built-in quadruped, arm and camera head, single joints and wheels, and robots of all other families.
     ///
     /// # Panics

@@ -13,6 +13,7 @@ mod faulty_controller;
 pub mod fleet;
 pub mod heat;
 mod line;
+mod outcomes;
 mod paced;
 #[doc(hidden)]
 pub mod plant;
@@ -25,6 +26,7 @@ mod violation;
 mod witness;
 
 pub use fleet::Fleet;
+pub use outcomes::{Outcome, outcomes};
 pub use prints::watch_prints;
 pub use scenario::{Event, Fault, Formats, Queue, Scenario, Style};
 pub use violation::Invariant;

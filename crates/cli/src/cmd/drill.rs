@@ -87,6 +87,9 @@ enum Drill {
         /// Print one JSON object.
         #[arg(long)]
         json: bool,
+        /// Run one scenario after the other, on one CPU, and print each result as a line of JSON.
+        #[arg(long, conflicts_with = "json")]
+        each: bool,
     },
 }
 
@@ -121,7 +124,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             show(&if json { value() } else { walks_text(&walks, sun) })?;
             Ok(ExitCode::SUCCESS)
         }
-        Drill::Campaign { robot, scenarios, seed, json } => {
+        Drill::Campaign { robot, scenarios, seed, json, each } => {
             // Controllers panic by the hundred here, and none may be printed.
             watch_prints();
             let fleet = match robot.clone() {
@@ -130,6 +133,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
             };
             if let (Some(path), Some(why)) = (&robot, idle(&fleet)) {
                 bail!("{}: {why}", path.display());
+            }
+            if each {
+                return print_each(&fleet, scenarios, seed);
             }
             let result =
                 counted(scenarios, "scenarios", |begun| campaign_watched(&fleet, scenarios, seed, begun))?;
@@ -235,6 +241,20 @@ fn walks_text(walks: &[Walk], sun: Sun) -> String {
         }
     }
     text + "\n"
+}
+
+/// First what the lines are and whose, so that a reader knows that the robot is in order; then the scenarios.
+fn print_each(fleet: &Fleet, scenarios: u64, seed: u64) -> Result<ExitCode> {
+    let seeds = (0..scenarios).map(|index| seed.wrapping_add(index));
+    let outcomes = khz_drill::outcomes(fleet, seeds)?;
+    let head = json!({ "format": "khz-campaign", "version": 1, "khz": env!("CARGO_PKG_VERSION") });
+    show(&format!("{head}\n"))?;
+    let mut held = true;
+    for outcome in outcomes {
+        held &= outcome.invariant.is_none();
+        show(&format!("{}\n", json!(outcome)))?;
+    }
+    Ok(ExitCode::from(u8::from(!held)))
 }
 
 fn campaign_json(campaign: &Campaign) -> String {
