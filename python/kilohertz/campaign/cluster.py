@@ -1,0 +1,171 @@
+"""Ray: a small one of our own on this computer, or one that is there; and chunks on it, each until it has a result."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import CampaignError, needed
+from .parts import Seeds
+from .task import Row, Task
+
+#: Bytes for objects that workers share, the least Ray accepts: rows are small.
+_OBJECTS = 80 << 20
+#: Our own Ray's folders.
+_PREFIX = "khz-ray-"
+#: Sockets in the folder have paths of at most 107 bytes, of which Ray needs this many for itself.
+_LONGEST = 35
+#: Chunks handed to Ray at a time, per CPU: enough that none is idle, and few enough to be lost.
+_AHEAD = 3
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A chunk without a result."""
+
+    seeds: Seeds
+    why: str
+
+
+@contextlib.contextmanager
+def cluster(workers: int | None, address: str | None) -> Iterator[Any]:
+    """Ray, initialised. One of our own has `workers` processes, nothing of it listens beyond this computer or reports to anybody, and
+    it is gone afterwards, even if this process is killed. Raises ImportError without Ray, CampaignError if it does not start."""
+    ours = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        # Ray's own switch for computers without a cluster: all its servers then listen at 127.0.0.1 only. It is read when Ray is imported.
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        # Otherwise Ray leaves a secret of its own in the home folder.
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+    }
+    with _environment(ours if address is None else {}):
+        ray = needed("ray")
+        if ray.is_initialized():
+            yield ray
+            return
+        with _folder() as folder:
+            try:
+                if address is not None:
+                    ray.init(address=address, log_to_driver=False, logging_level="error")
+                else:
+                    ray.init(
+                        address="local",
+                        num_cpus=workers,
+                        num_gpus=0,
+                        include_dashboard=False,
+                        object_store_memory=_OBJECTS,
+                        log_to_driver=False,
+                        logging_level="error",
+                        _temp_dir=folder,
+                    )
+                    _check_local(ray)
+            except (OSError, RuntimeError, ValueError, ConnectionError) as error:
+                ray.shutdown()
+                raise CampaignError(f"Ray does not start: {error}") from error
+            try:
+                yield ray
+            finally:
+                ray.shutdown()
+
+
+def _check_local(ray: Any) -> None:
+    if ray.util.get_node_ip_address() not in ("127.0.0.1", "::1"):
+        text = "it was imported before and would listen on all networks: set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before `import ray`"
+        raise RuntimeError(f"{text}, or call `ray.init` yourself")
+
+
+@contextlib.contextmanager
+def _environment(ours: dict[str, str]) -> Iterator[None]:
+    """These variables, for Ray's processes too; what somebody has set stays."""
+    new = {name: value for name, value in ours.items() if name not in os.environ}
+    os.environ.update(new)
+    try:
+        yield
+    finally:
+        for name in new:
+            os.environ.pop(name, None)
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[str]:
+    """A folder for Ray's sockets and logs. It is removed afterwards, and what killed campaigns left is removed now: a lock, which the
+    kernel releases when its process ends, says whether one is in use."""
+    base = tempfile.gettempdir()
+    base = base if len(base) <= _LONGEST else "/tmp"
+    for left in Path(base).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError), _locked(left):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = tempfile.mkdtemp(prefix=_PREFIX, dir=base)
+    try:
+        with _locked(Path(folder)):
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Raises OSError if another process has it."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(handle).st_uid != os.getuid():
+            raise PermissionError(folder)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
+def on_ray(
+    ray: Any, task: Task, chunks: list[Seeds], attempts: int, failed: list[Failed], notify: Callable[[str], None]
+) -> Iterator[tuple[Seeds, list[Row]]]:
+    """The rows of each chunk, once, in whatever order they are ready. A chunk that fails `attempts` times goes to `failed`."""
+    # Ray's own retries would not say why a worker ended.
+    remote = ray.remote(num_cpus=1, max_retries=0)(_rows)
+    queue = deque((seeds, 1) for seeds in chunks)
+    pending: dict[Any, tuple[Seeds, int]] = {}
+    while queue or pending:
+        while queue and len(pending) < _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1))):
+            seeds, attempt = queue.popleft()
+            pending[remote.remote(task, seeds.first, seeds.last)] = (seeds, attempt)
+        ready, _ = ray.wait(list(pending), num_returns=1, timeout=1.0)
+        for reference in ready:
+            seeds, attempt = pending.pop(reference)
+            try:
+                rows = ray.get(reference)
+            except ray.exceptions.RayError as error:
+                why = _why(ray, error)
+                if attempt < attempts:
+                    notify(f"seeds {seeds}: {why}; they run again ({attempt + 1} of {attempts})")
+                    queue.append((seeds, attempt + 1))
+                else:
+                    failed.append(Failed(seeds, f"{why} ({attempts} attempts)"))
+                    notify(f"seeds {seeds}: {failed[-1].why}; given up, the others go on")
+                continue
+            yield seeds, rows
+
+
+def _rows(task: Task, first: int, last: int) -> list[Row]:
+    """Runs in a worker."""
+    return task.rows(first, last)
+
+
+def _why(ray: Any, error: Exception) -> str:
+    """What went wrong in a worker, in a line."""
+    if isinstance(error, ray.exceptions.RayTaskError):
+        return str(error.cause)
+    if isinstance(error, ray.exceptions.OutOfMemoryError):
+        return "its worker was killed: the computer was out of memory"
+    if isinstance(error, ray.exceptions.WorkerCrashedError):
+        return "its worker was killed"
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"

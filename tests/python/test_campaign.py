@@ -1,0 +1,404 @@
+"""Campaigns on Ray: whatever is killed in the middle, every seed is in the dataset once, with the result it has alone."""
+
+import collections
+import json
+import os
+import pathlib
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow
+import pyarrow.dataset
+import pytest
+
+from kilohertz import campaign
+from kilohertz.campaign.cluster import cluster
+from kilohertz.campaign.parts import Folder, Seeds
+from kilohertz.campaign.task import Task
+
+# Ray takes up to ten seconds to start where others use the CPUs, too.
+pytestmark = pytest.mark.timeout(300)
+
+JOINT = """
+[robot]
+name = "joint"
+[loop]
+rate_hz = 500
+[bus.main]
+link = "emulated"
+[[servo]]
+name = "joint"
+bus = "main"
+id = 1
+limits = { position = [-1.0, 1.0], velocity = 2.0, torque = 3.0 }
+"""
+
+#: This one is driven too fast in some scenarios: nothing stops it at five times its limit.
+FAST = JOINT + "[supervisor]\nvelocity_factor = 5.0\n"
+
+EPISODES = """
+import os, pathlib, signal, time
+import kilohertz
+import neighbour
+
+HERE = pathlib.Path(__file__).parent
+
+
+def wanted(what: str) -> bool:
+    return (HERE / what).exists()
+
+
+class Policy:
+    def __init__(self, env):
+        self.env, self.decisions = env, 0
+
+    def __call__(self, observation):
+        self.decisions += 1
+        assert self.decisions <= 5, "a policy is new in every episode"
+        seed = int(1e6 * self.env.np_random_seed) // 1000000
+        if seed == 4 and wanted("kill-worker-always"):
+            os.kill(os.getppid(), signal.SIGKILL)
+        if seed == 4 and wanted("kill-worker-once"):
+            (HERE / "kill-worker-once").unlink()
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(1000)
+        if seed == 4 and wanted("kill-episode-once"):
+            (HERE / "kill-episode-once").unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if wanted("trouble"):
+            print("a policy may print")
+            if seed == 3:
+                time.sleep(1000)
+            if seed == 5:
+                os.abort()
+            if seed == 7:
+                raise RuntimeError("no idea")
+            if seed == 8:
+                os._exit(3)
+            if seed == 9 and self.decisions == 3:
+                self.env.inject("fault", "joint", 33)
+        return neighbour.GAIN * observation[:1]
+
+
+def make(robot: str):
+    env = kilohertz.Env(robot, episode=0.1, randomise={"latency": (0, 20)}, reward=lambda info: info["power"] + info["time"])
+    return env, Policy(env)
+
+
+def endless(robot: str):
+    return kilohertz.Env(robot, episode=None), None
+"""
+
+
+@pytest.fixture
+def robot(tmp_path: pathlib.Path) -> pathlib.Path:
+    path = tmp_path / "joint.toml"
+    path.write_text(JOINT)
+    return path
+
+
+@pytest.fixture
+def episodes(tmp_path: pathlib.Path) -> str:
+    (tmp_path / "neighbour.py").write_text("GAIN = -0.3\n")
+    (tmp_path / "policy.py").write_text(EPISODES)
+    return f"{tmp_path}/policy.py:make"
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    """One for all campaigns in this process."""
+    began = time.monotonic()
+    with cluster(2, None) as ray:
+        print(f"\n[Ray {ray.__version__} started in {time.monotonic() - began:.1f} s]")
+        yield ray
+
+
+def seeds_of(folder: pathlib.Path) -> list[int]:
+    """The seeds of a dataset, as anybody reads it."""
+    column = pyarrow.dataset.dataset(folder, format="parquet").to_table()["seed"]
+    return sorted(column.to_pylist())
+
+
+def alone(robot: pathlib.Path, first: int, last: int, khz: str | None = None, episodes: str | None = None) -> list[dict[str, Any]]:
+    """The rows without Ray, in one process."""
+    return Task.of(robot, episodes, 60.0, khz).rows(first, last)
+
+
+def marked(mark: str) -> dict[int, str]:
+    """Processes with this mark in their environment."""
+    found = {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (folder / "environ").read_bytes():
+                found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            pass
+    return found
+
+
+def listening(processes: dict[int, str]) -> list[str]:
+    """Local addresses of the sockets on which these processes accept connections."""
+    sockets = set()
+    for process in processes:
+        for handle in pathlib.Path(f"/proc/{process}/fd").glob("*"):
+            try:
+                sockets.add(os.readlink(handle))
+            except OSError:
+                pass
+    addresses = []
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in pathlib.Path(table).read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and f"socket:[{words[9]}]" in sockets:
+                addresses.append(words[1].split(":")[0])
+    return addresses
+
+
+def until(holds: Callable[[], Any], within: float = 60.0) -> Any:
+    end = time.monotonic() + within
+    while time.monotonic() < end:
+        if result := holds():
+            return result
+        time.sleep(0.02)
+    pytest.fail("waited in vain")
+
+
+def test_a_campaign_that_is_killed_and_interrupted_goes_on_and_its_failures_replay(khz: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "fast.toml").write_text(FAST)
+    out = tmp_path / "out"
+    mark = f"KHZ_TEST_MARK={uuid.uuid4()}"
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    # Sockets in a folder with a long path cannot be.
+    short = pathlib.Path(f"/tmp/khz-test-{os.getpid()}")
+    short.symlink_to(temporary)
+    environment = {**os.environ, **dict([mark.split("=")]), "TMPDIR": str(short)}
+    words = [sys.executable, "-m", "kilohertz.campaign", "fast.toml", "--out", "out", "--workers", "2"]
+    words += ["--seed", "60", "--scenarios", "80", "--chunk", "5", "--khz", khz]
+
+    def begin() -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            words, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+
+    def parts() -> dict[str, int]:
+        return {path.name: path.stat().st_mtime_ns for path in out.glob("part-*.parquet")}
+
+    try:
+        with begin() as driver:
+            until(parts)
+            addresses = listening(marked(mark))
+            driver.kill()
+        kept = parts()
+        until(lambda: not marked(mark))
+        # IPv4 and IPv6 loopback, as the kernel writes them.
+        assert addresses and set(addresses) <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+        assert 0 < len(kept) < 16
+        with begin() as driver:
+            until(lambda: len(parts()) > len(kept))
+            # As a terminal does: to everybody in the group.
+            os.killpg(driver.pid, signal.SIGINT)
+            told = driver.communicate()[1]
+        assert driver.returncode == 130 and "the same command goes on" in told, told
+        until(lambda: not marked(mark))
+        assert parts().items() > kept.items()
+        with begin() as driver:
+            text, told = driver.communicate()
+        assert driver.returncode == 1, text + told
+        assert "of 80 scenarios are in out already" in told
+        until(lambda: not marked(mark))
+        assert not list(temporary.iterdir())
+    finally:
+        for process in marked(mark):
+            os.kill(process, signal.SIGKILL)
+        short.unlink()
+    assert parts().items() >= kept.items() and seeds_of(out) == list(range(60, 140))
+
+    command = [khz, "drill", "campaign", "fast.toml", "--seed", "60", "--scenarios", "80", "--json"]
+    direct = json.loads(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout)
+    rows = Folder(out).table(Seeds(60, 139)).to_pylist()
+    assert [row["seed"] for row in rows] == list(range(60, 140))
+    for name in ("armed", "brought_down"):
+        assert sum(row[name] for row in rows) == direct[name]
+    found = [(row["seed"], row["violated"], row["what"], row["scenario"]) for row in rows if row["verdict"] != "held"]
+    assert found == [(each["seed"], each["invariant"], each["what"], each["scenario"]) for each in direct["violations"]]
+
+    replays = re.findall(r"^seed (\d+): (\w+): (.*)\n.*\n  replay: (.*)$", text, re.M)
+    assert len(replays) == len(found) > 0
+    for seed, _, what, replay in replays:
+        done = subprocess.run(replay, cwd=tmp_path, shell=True, capture_output=True, text=True)
+        assert done.returncode == 1 and what in done.stdout and f"seed {seed}: " in done.stdout, done.stdout
+
+
+def test_results_are_the_same_in_chunks_of_any_size(ray: Any, khz: str, robot: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    expected = alone(robot, 11, 30, khz)
+    for chunk in (3, 7, 50):
+        done = campaign.run(robot, out=tmp_path / str(chunk), seed=11, scenarios=20, chunk=chunk, khz=khz)
+        assert done.held and done.verdicts == {"held": 20}
+        names = pyarrow.schema(done.table().schema).names
+        assert [{name: row.get(name) for name in names} for row in expected] == done.table().to_pylist()
+    again = tmp_path / "again"
+    campaign.run(robot, out=again, seed=11, scenarios=20, chunk=7, khz=khz)
+    for part in again.glob("part-*"):
+        assert part.read_bytes() == (tmp_path / "7" / part.name).read_bytes()
+    # More seeds, other chunks: only what is missing runs.
+    more = campaign.run(robot, out=again, seed=8, scenarios=30, chunk=4, khz=khz)
+    assert sum(more.verdicts.values()) == 30 and seeds_of(again) == list(range(8, 38))
+
+
+def test_episodes_that_hang_crash_or_fail_have_a_row_that_says_so(ray: Any, robot: pathlib.Path, episodes: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "trouble").touch()
+    tables = []
+    for chunk in (4, 10):
+        done = campaign.run(robot, out=tmp_path / str(chunk), episodes=episodes, seed=1, scenarios=10, chunk=chunk, timeout=4.0)
+        tables.append(done.table().to_pylist())
+    assert tables[0] == tables[1]
+    rows = {row["seed"]: row for row in tables[0]}
+    assert list(rows) == list(range(1, 11))
+    failed = {seed: (row["verdict"], row["what"]) for seed, row in rows.items() if row["verdict"] != "held"}
+    assert failed.keys() == {3, 5, 7, 8, 9}
+    assert failed[3] == ("timeout", "no result after 4 s") and failed[5] == ("crashed", "killed by SIGABRT")
+    assert failed[7][0] == "error" and re.fullmatch(r"RuntimeError: no idea \(policy.py, line \d+\)", failed[7][1])
+    assert failed[8] == ("crashed", "ended with code 3")
+    assert failed[9][0] == "violated" and "servo fault 33" in failed[9][1] and rows[9]["violated"] == "terminated"
+    assert rows[1]["length"] == 5 and rows[1]["reward"] > 0 and "latency" in rows[1]["scenario"]
+    assert rows[1]["reward"] != rows[2]["reward"]
+
+    replay = {row["seed"]: row["replay"] for row in done.failures}
+    shown = subprocess.run(replay[7], shell=True, capture_output=True, text=True)
+    assert shown.returncode == 1 and failed[7][1] in shown.stdout and "Traceback" in shown.stderr, shown
+    shown = subprocess.run(replay[9], shell=True, capture_output=True, text=True)
+    assert failed[9][1] in shown.stdout and f"reward: {rows[9]['reward']}" in shown.stdout, shown
+
+
+def test_a_worker_that_is_killed_loses_nothing(ray: Any, robot: pathlib.Path, episodes: str, tmp_path: pathlib.Path) -> None:
+    for what in ("kill-worker-once", "kill-episode-once"):
+        (tmp_path / what).touch()
+        told: list[str] = []
+        out = tmp_path / f"out-{what}"
+        done = campaign.run(robot, out=out, episodes=episodes, scenarios=8, chunk=4, notify=told.append)
+        assert not (tmp_path / what).exists()
+        assert done.held and seeds_of(out) == list(range(1, 9))
+        assert any("its worker was killed" in line for line in told) == (what == "kill-worker-once"), told
+        expected = alone(robot, 1, 8, episodes=episodes)
+        assert [row["reward"] for row in done.table().to_pylist()] == [row["reward"] for row in expected]
+
+
+def test_a_chunk_that_keeps_failing_is_named_and_the_others_go_on(ray: Any, robot: pathlib.Path, episodes: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "kill-worker-always").touch()
+    out = tmp_path / "out"
+    done = campaign.run(robot, out=out, episodes=episodes, scenarios=9, chunk=3, attempts=2)
+    assert not done.held and [failed.seeds for failed in done.failed] == [Seeds(4, 6)]
+    assert "NOT DONE, seeds 4 to 6: its worker was killed (2 attempts)" in str(done)
+    assert seeds_of(out) == [1, 2, 3, 7, 8, 9]
+    (tmp_path / "kill-worker-always").unlink()
+    done = campaign.run(robot, out=out, episodes=episodes, scenarios=9, chunk=3)
+    assert done.held and seeds_of(out) == list(range(1, 10))
+
+
+def test_a_full_disk_ends_it_with_what_is_written(ray: Any, khz: str, robot: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "out"
+
+    def fill(line: str) -> None:
+        """From the first part on the folder is on a full disk."""
+        for first in range(1, 13, 3):
+            name = f"part-{first:010}-{first + 2:010}.parquet"
+            if not (out / name).exists():
+                (out / f"_writing-{name}").symlink_to("/dev/full")
+
+    with pytest.raises(campaign.CampaignError, match=r"part-.*: No space left on device; free some space and start again"):
+        campaign.run(robot, out=out, scenarios=12, chunk=3, khz=khz, notify=fill)
+    assert len(seeds_of(out)) == 3
+    done = campaign.run(robot, out=out, scenarios=12, chunk=3, khz=khz)
+    assert done.held and seeds_of(out) == list(range(1, 13))
+    assert {path.name for path in out.iterdir() if not path.name.startswith("part-")} == {"_campaign.json"}
+
+
+def test_a_damaged_part_is_put_aside_and_run_again(ray: Any, khz: str, robot: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "out"
+    first = campaign.run(robot, out=out, scenarios=6, chunk=3, khz=khz)
+    rows = first.table()
+    cut, renamed = sorted(out.glob("part-*"))
+    cut.write_bytes(cut.read_bytes()[:-20])
+    renamed.rename(out / "part-0000000005-0000000007.parquet")
+    told: list[str] = []
+    again = campaign.run(robot, out=out, scenarios=6, chunk=3, khz=khz, notify=told.append)
+    assert again.table().equals(rows) and seeds_of(out) == list(range(1, 7))
+    assert sum("put aside" in line for line in told) == 2 and len(list(out.glob("_damaged-*"))) == 2
+
+
+def test_a_folder_of_another_campaign_is_refused(ray: Any, khz: str, robot: pathlib.Path, episodes: str, tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "out"
+
+    def refused(match: str, **words: Any) -> None:
+        with pytest.raises(campaign.CampaignError, match=match):
+            campaign.run(words.pop("robot", robot), **{"out": out, "scenarios": 4, "khz": khz, **words})
+
+    campaign.run(robot, out=out, scenarios=4, chunk=2, khz=khz)
+    other = tmp_path / "other.toml"
+    other.write_text(JOINT + "# changed\n")
+    refused("the robot file differs", robot=other)
+    copy = tmp_path / "khz"
+    copy.write_bytes(pathlib.Path(khz).read_bytes() + b" ")
+    copy.chmod(0o755)
+    refused("the program khz differs", khz=copy)
+    refused("the kind of campaign", episodes=episodes)
+    with Folder(out).locked():
+        refused("another process runs a campaign into this folder")
+    double = out / "part-0000000002-0000000003.parquet"
+    double.write_bytes((out / "part-0000000001-0000000002.parquet").read_bytes())
+    refused("is of another campaign|would count twice", scenarios=5)
+    double.unlink()
+    elsewhere = tmp_path / "elsewhere"
+    campaign.run(other, out=elsewhere, seed=5, scenarios=2, chunk=2, khz=khz)
+    (elsewhere / "part-0000000005-0000000006.parquet").rename(out / "part-0000000005-0000000006.parquet")
+    refused("part-0000000005.*is of another campaign")
+
+
+def test_what_cannot_begin_says_why(ray: Any, khz: str, robot: pathlib.Path, episodes: str, tmp_path: pathlib.Path) -> None:
+    def refused(robot: pathlib.Path, match: str, **words: Any) -> None:
+        with pytest.raises((campaign.CampaignError, ValueError), match=match):
+            campaign.run(robot, **{"out": tmp_path / uuid.uuid4().hex, "khz": khz, **words})
+
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text(JOINT.replace("id = 1", "id = 1000"))
+    refused(wrong, "khz does not begin: ended with code 2: error: .*id")
+    refused(tmp_path / "nowhere.toml", "nowhere.toml: No such file")
+    refused(robot, "nokhz: No such file", khz=tmp_path / "nokhz")
+    refused(robot, "FILE.py:NAME or MODULE:NAME", episodes="policy.py")
+    refused(robot, "has no attribute 'nothing'", episodes=episodes.replace(":make", ":nothing"))
+    refused(robot, "has no end", episodes=episodes.replace(":make", ":endless"))
+    refused(robot, "timeout is 0", timeout=0.0)
+    refused(robot, "chunk is 0", chunk=0)
+    refused(robot, "0 seeds", scenarios=0)
+
+
+def test_the_text_of_a_robot_file_is_kept_for_replays(ray: Any, khz: str, tmp_path: pathlib.Path) -> None:
+    done = campaign.run(text=FAST, out=tmp_path / "out", seed=71, scenarios=1, khz=khz)
+    replay = shlex.split(done.failures[0]["replay"])
+    again = subprocess.run(replay, capture_output=True, text=True)
+    assert again.returncode == 1 and done.failures[0]["what"] in again.stdout
+    with pytest.raises(campaign.CampaignError, match="another robot"):
+        campaign.run(text=JOINT, out=tmp_path / "out", seed=71, scenarios=1, khz=khz)
+
+
+def test_without_ray_the_message_says_what_to_install(khz: str, robot: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "ray.py").write_text("raise ImportError(name='ray')")
+    words = [sys.executable, "-m", "kilohertz.campaign", robot, "--out", "out", "--khz", khz]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2 and "pip install 'kilohertz[campaign]'" in done.stderr, done.stderr
+
+
+def test_missing_seeds_are_what_no_part_has() -> None:
+    wanted = Seeds.of(5, 20)
+    assert list(wanted.without([Seeds(1, 6), Seeds(20, 30), Seeds(10, 12)])) == [Seeds(7, 9), Seeds(13, 19)]
+    assert list(wanted.without([Seeds(1, 40)])) == [] and list(wanted.without([])) == [wanted]
+    pieces = list(wanted.cut(7))
+    assert collections.Counter(map(len, pieces)) == {7: 2, 6: 1} and (pieces[0].first, pieces[-1].last) == (5, 24)
