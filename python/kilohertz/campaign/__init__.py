@@ -71,7 +71,7 @@ class Campaign:
             kind = row["violated"] or row["verdict"]
             yield f"\nseed {row['seed']}: {kind}: {row['what']}\n  {row['scenario'] or row['robot'] or ''}\n  replay: {row['replay']}"
         if len(self.failures) > _SHOWN:
-            yield f"\n{len(self.failures) - _SHOWN:,} more: see the dataset, column `replay`"
+            yield f"\n{len(self.failures) - _SHOWN:,} more: those of the dataset whose `verdict` is not `held`"
         for failed in self.failed:
             yield f"\nNOT DONE, seeds {failed.seeds}: {failed.why}"
         if self.failed:
