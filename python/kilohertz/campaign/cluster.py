@@ -160,7 +160,7 @@ def _rows(task: Task, first: int, last: int) -> list[Row]:
     return task.rows(first, last)
 
 
-def _why(ray: Any, error: Exception) -> str:
+def _why(ray: Any, error: Any) -> str:
     """What went wrong in a worker, in a line."""
     if isinstance(error, ray.exceptions.RayTaskError):
         return str(error.cause)
@@ -168,4 +168,4 @@ def _why(ray: Any, error: Exception) -> str:
         return "its worker was killed: the computer was out of memory"
     if isinstance(error, ray.exceptions.WorkerCrashedError):
         return "its worker was killed"
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or ['no reason given'])[0]}"

@@ -86,13 +86,12 @@ def episode(make: Make, robot: str, seed: int) -> dict[str, Any]:
 def _play(env: Any, policy: Policy, seed: int, row: dict[str, Any]) -> None:
     observation, info = env.reset(seed=seed)
     row["scenario"] = json.dumps(info.get("randomised", {}), sort_keys=True)
-    over = False
-    while not over:
+    terminated = truncated = False
+    while not terminated and not truncated:
         observation, reward, terminated, truncated, info = env.step(policy(observation))
         row["reward"] += float(reward)
         row["length"] += 1
         row["time_s"] = float(info["time"])
-        over = terminated or truncated
     if terminated:
         row |= {"invariant": "terminated", "what": info["end"]}
 
