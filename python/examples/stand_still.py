@@ -1,6 +1,6 @@
 """Episodes for a campaign: a quadruped of which nobody knows exactly what it carries and how its bus is today stands for two seconds.
 
-python -m kilohertz.campaign robots/quadruped.toml --episodes stand_still.py:make --scenarios 100 --out standing
+python -m kilohertz.campaign robots/quadruped_mujoco.toml --episodes stand_still.py:make --scenarios 100 --out standing
 """
 
 from typing import Any
@@ -26,5 +26,5 @@ def upright(info: dict[str, Any]) -> float:
 
 def make(robot: str) -> tuple[kilohertz.Env, Any]:
     """The environment and the policy of one episode: a campaign calls this anew for each."""
-    env = kilohertz.Env(robot, pose=POSE, episode=2.0, max_tilt=0.5, reward=upright, randomise=RANDOMISE)
+    env = kilohertz.Env(robot, keyframe="stand", pose=POSE, episode=2.0, max_tilt=0.5, reward=upright, randomise=RANDOMISE)
     return env, policy

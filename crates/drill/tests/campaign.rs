@@ -5,7 +5,7 @@
 use khz_drill::campaign::{Violation, campaign, campaign_with, idle};
 use khz_drill::fleet::Member;
 use khz_drill::plant::Plant;
-use khz_drill::{Fleet, Invariant, watch_prints};
+use khz_drill::{Fleet, Invariant, Outcome, outcomes, watch_prints};
 use khz_robot::RobotConfig;
 
 /// The robots on which a plant shows soonest: none on legs, which takes longest to emulate. Only joints without limits are
@@ -48,6 +48,28 @@ fn nothing_is_violated_in_a_short_campaign() {
     let campaign = campaign(&Fleet::built_in(), 60, 1).unwrap();
     assert!(campaign.violations.is_empty(), "{:#?}", campaign.violations);
     assert!(campaign.brought_down > 25, "{}", campaign.brought_down);
+}
+
+#[test]
+fn scenarios_one_by_one_have_the_results_of_the_campaign() {
+    watch_prints();
+    // At five times its limit nothing stops the joint.
+    let fleet = joint(
+        500,
+        "limits = { position = [-1.0, 1.0], velocity = 2.0, torque = 3.0 }\n[supervisor]\nvelocity_factor = 5.0",
+    );
+    let together = campaign(&fleet, 80, 60).unwrap();
+    let each: Vec<_> = outcomes(&fleet, 60..140).unwrap().collect();
+    assert!(each.iter().map(|outcome| outcome.seed).eq(60..140));
+    let count = |is: fn(&Outcome) -> bool| each.iter().filter(|outcome| is(outcome)).count() as u64;
+    assert_eq!(count(|outcome| outcome.armed), together.armed);
+    assert_eq!(count(|outcome| outcome.brought_down), together.brought_down);
+    let found =
+        each.iter().filter_map(|outcome| Some((outcome.seed, outcome.invariant?, outcome.what.clone()?)));
+    let violations =
+        together.violations.iter().map(|found| (found.seed, found.invariant, found.what.clone()));
+    assert!(violations.eq(found) && !together.violations.is_empty(), "{:#?}", together.violations);
+    assert_eq!(outcomes(&fleet, [71]).unwrap().next().as_ref(), each.get(11));
 }
 
 /// A joint alone on its bus, and what its file says besides.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import signal
 import sys
 import time
 
@@ -19,6 +20,8 @@ _EVERY_S = 5.0
 def main() -> int:
     """0: everything held; 1: something did not, or has no result; 2: it cannot begin or go on; 130: interrupted."""
     words = _parser().parse_args()
+    # As Ctrl-C: what Ray has in the folder for temporary files is to be removed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if words.out is None:
             return _here(words)

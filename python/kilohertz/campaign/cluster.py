@@ -7,7 +7,9 @@ import fcntl
 import os
 import secrets
 import shutil
+import signal
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -53,7 +55,7 @@ def cluster(workers: int | None, address: str | None) -> Iterator[Any]:
         if ray.is_initialized():
             yield ray
             return
-        with _folder() as folder:
+        with _folder() as folder, _sigterm() as keep_sigterm:
             try:
                 if address is not None:
                     ray.init(address=address, log_to_driver=False, logging_level="error")
@@ -69,6 +71,7 @@ def cluster(workers: int | None, address: str | None) -> Iterator[Any]:
                         _temp_dir=folder,
                     )
                     _check_local(ray)
+                keep_sigterm()
             except (OSError, RuntimeError, ValueError, ConnectionError) as error:
                 ray.shutdown()
                 raise CampaignError(f"Ray does not start: {error}") from error
@@ -82,6 +85,21 @@ def _check_local(ray: Any) -> None:
     if ray.util.get_node_ip_address() not in ("127.0.0.1", "::1"):
         text = "it was imported before and would listen on all networks: set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before `import ray`"
         raise RuntimeError(f"{text}, or call `ray.init` yourself")
+
+
+@contextlib.contextmanager
+def _sigterm() -> Iterator[Callable[[], None]]:
+    """SIGTERM does what it did before Ray, whose own handler aborts the process: after a call of what this returns, and afterwards."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def keep() -> None:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+    try:
+        yield keep
+    finally:
+        keep()
 
 
 @contextlib.contextmanager
