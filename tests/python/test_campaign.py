@@ -161,6 +161,14 @@ def listening(processes: dict[int, str]) -> list[str]:
     return addresses
 
 
+def ended(mark: str) -> None:
+    """Waits for the end of all processes with this mark."""
+    end = time.monotonic() + 60
+    while left := marked(mark):
+        assert time.monotonic() < end, left
+        time.sleep(0.1)
+
+
 def until(holds: Callable[[], Any], within: float = 60.0) -> Any:
     end = time.monotonic() + within
     while time.monotonic() < end:
@@ -197,7 +205,8 @@ def test_a_campaign_that_is_killed_and_interrupted_goes_on_and_its_failures_repl
             addresses = listening(marked(mark))
             driver.kill()
         kept = parts()
-        until(lambda: not marked(mark))
+        ended(mark)
+        assert not list(temporary.iterdir())
         # IPv4 and IPv6 loopback, as the kernel writes them.
         assert addresses and set(addresses) <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
         assert 0 < len(kept) < 16
@@ -207,13 +216,13 @@ def test_a_campaign_that_is_killed_and_interrupted_goes_on_and_its_failures_repl
             os.killpg(driver.pid, signal.SIGINT)
             told = driver.communicate()[1]
         assert driver.returncode == 130 and "the same command goes on" in told, told
-        until(lambda: not marked(mark))
+        ended(mark)
         assert parts().items() > kept.items()
         with begin() as driver:
             text, told = driver.communicate()
         assert driver.returncode == 1, text + told
         assert "of 80 scenarios are in out already" in told
-        until(lambda: not marked(mark))
+        ended(mark)
         assert not list(temporary.iterdir())
     finally:
         for process in marked(mark):

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from .cluster import Failed, cluster, on_ray
-from .errors import CampaignError
+from .errors import CampaignError, needed
 from .parts import Folder, Seeds
 from .task import Row, Task
 
@@ -138,6 +138,8 @@ def run(
 
 
 def _outcome(folder: Folder, seeds: Seeds, task: Task, failed: list[Failed]) -> Campaign:
-    rows: list[Row] = folder.table(seeds).to_pylist()
-    failures = [row | {"replay": task.replay(row["seed"])} for row in rows if row["verdict"] != "held"]
-    return Campaign(folder.path, seeds, Counter(row["verdict"] for row in rows), failures, failed)
+    table = folder.table(seeds)
+    verdicts: Counter[str] = Counter(table["verdict"].to_pylist())
+    rows: list[Row] = table.filter(needed("pyarrow.compute").not_equal(table["verdict"], "held")).to_pylist()
+    failures = [row | {"replay": task.replay(row["seed"])} for row in rows]
+    return Campaign(folder.path, seeds, verdicts, failures, failed)

@@ -32,6 +32,8 @@ if os.getppid() == int(sys.argv[1]):
 """
 #: A program takes this much longer for its first line than for a scenario: it starts, and tries the robot.
 _START_S = 60.0
+#: A process that has closed its output ends within this time, unless something in it hangs.
+_END_S = 5.0
 #: The end of what a process said on stderr, as far as it is repeated.
 _STDERR_BYTES = 2000
 
@@ -142,7 +144,10 @@ class Child:
 
     def _how(self) -> str:
         """How the process ended. Without its last words: they may have addresses in them, and a seed has one result."""
-        code = self._process.wait()
+        try:
+            code = self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            return "closed its output"
         if code >= 0:
             return f"ended with code {code}"
         with contextlib.suppress(ValueError):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
-import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from .errors import CampaignError, needed
@@ -22,8 +21,30 @@ from .task import Row, Task
 
 #: Bytes for objects that workers share, the least Ray accepts: rows are small.
 _OBJECTS = 80 << 20
-#: Our own Ray's folders.
-_PREFIX = "khz-ray-"
+#: Our own Ray's folders, and the variable by which its processes are known.
+_PREFIX, _MARK = "khz-ray-", "KHZ_CAMPAIGN_RAY"
+#: Waits for the end of its standard input, which is that of the campaign.
+_SWEEP = """
+import os, pathlib, shutil, signal, sys, time
+sys.stdin.read()
+mark = f"{sys.argv[1]}={sys.argv[2]}".encode()
+def of_ray(process):
+    try:
+        return mark in (process / "environ").read_bytes().split(bytes(1))
+    except OSError:
+        return False
+for _ in range(100):
+    left = [int(process.name) for process in pathlib.Path("/proc").glob("[0-9]*") if of_ray(process)]
+    if not left:
+        break
+    for process in left:
+        try:
+            os.kill(process, signal.SIGKILL)
+        except OSError:
+            pass
+    time.sleep(0.05)
+shutil.rmtree(sys.argv[2], ignore_errors=True)
+"""
 #: Sockets in the folder have paths of at most 107 bytes, of which Ray needs this many for itself.
 _LONGEST = 35
 #: Chunks handed to Ray at a time, per CPU: enough that none is idle, and few enough to be lost.
@@ -60,16 +81,17 @@ def cluster(workers: int | None, address: str | None) -> Iterator[Any]:
                 if address is not None:
                     ray.init(address=address, log_to_driver=False, logging_level="error")
                 else:
-                    ray.init(
-                        address="local",
-                        num_cpus=workers,
-                        num_gpus=0,
-                        include_dashboard=False,
-                        object_store_memory=_OBJECTS,
-                        log_to_driver=False,
-                        logging_level="error",
-                        _temp_dir=folder,
-                    )
+                    with _environment({_MARK: folder}):
+                        ray.init(
+                            address="local",
+                            num_cpus=workers,
+                            num_gpus=0,
+                            include_dashboard=False,
+                            object_store_memory=_OBJECTS,
+                            log_to_driver=False,
+                            logging_level="error",
+                            _temp_dir=folder,
+                        )
                     _check_local(ray)
                 keep_sigterm()
             except (OSError, RuntimeError, ValueError, ConnectionError) as error:
@@ -116,32 +138,15 @@ def _environment(ours: dict[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _folder() -> Iterator[str]:
-    """A folder for Ray's sockets and logs. It is removed afterwards, and what killed campaigns left is removed now: a lock, which the
-    kernel releases when its process ends, says whether one is in use."""
+    """A folder for Ray's sockets and logs. Afterwards a process of its own removes it, and ends what is left of Ray: also if this process is
+    killed, and then Ray's agents, some of which would wait for a minute for the rest of it."""
     base = tempfile.gettempdir()
     base = base if len(base) <= _LONGEST else "/tmp"
-    for left in Path(base).glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError), _locked(left):
-            shutil.rmtree(left, ignore_errors=True)
     folder = tempfile.mkdtemp(prefix=_PREFIX, dir=base)
-    try:
-        with _locked(Path(folder)):
-            yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Raises OSError if another process has it."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        if os.fstat(handle).st_uid != os.getuid():
-            raise PermissionError(folder)
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(handle)
+    words = [sys.executable, "-I", "-S", "-c", _SWEEP, _MARK, folder]
+    # A session of its own: Ctrl-C is not meant for it.
+    with subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True):
+        yield folder
 
 
 def on_ray(
