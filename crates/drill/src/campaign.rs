@@ -95,9 +95,7 @@ impl Campaign {
             held,
             headline: if held { "everything held".into() } else { counted(violated, "violation") },
             cause: most.map(|(invariant, count)| format!("of `{invariant}` ({} runs)", grouped(*count))),
-            remedy: self.violations.first().map(|violation| {
-                format!("replay the first with `khz drill campaign --scenarios 1 --seed {}`", violation.seed)
-            }),
+            remedy: (!held).then(|| "repeat each with the command that is printed with it".into()),
             ..khz_page::Verdict::default()
         };
         verdict.sentence(&match held {
