@@ -28,8 +28,8 @@ FENCE = re.compile(
 )
 TITLE = re.compile(r'title="([^"]+)"')
 EMULATED = re.compile(r"<!-- emulated: (\S+) is a terminal with emulated servos 1, 2 and 3 -->")
-SHOWN = {"", "text", "console", "ini", "cpp", "mermaid"}
-"""What is read by people: output, files of other programs."""
+SHOWN = {"", "text", "console", "ini", "cpp", "mermaid", "sql"}
+"""What is read by people: output, files of other programs, and queries, which `tests/dataset` asks."""
 COMPILED = {"rust", "c", "cpp", "cmake"}
 """What is part of an example, if it has a title."""
 

@@ -6,6 +6,7 @@
 //! | [`CsvWriter`] | a table per record | spreadsheets |
 //! | `mcap` (feature `mcap`) | everything, with its definitions | Foxglove, PlotJuggler, Rerun, rosbag2 |
 //! | `parquet` (feature `parquet`) | a table per record | pandas, polars, DuckDB |
+//! | `dataset` (feature `parquet`) | tables of many logs, by robot and day | DuckDB, Polars, Spark, Ray |
 //!
 //! Everything works sample by sample, on logs larger than memory.
 #![forbid(unsafe_code)]
@@ -14,6 +15,8 @@
 mod arrow;
 mod columns;
 mod csv;
+#[cfg(feature = "parquet")]
+pub mod dataset;
 mod json;
 #[cfg(feature = "mcap")]
 mod mcap;

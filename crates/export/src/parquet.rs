@@ -20,11 +20,8 @@ const GROUP_BYTES: usize = 32 << 20;
 /// Writes the samples of one record as a table. Its first column is `time`, µs since the Unix epoch. The unit of a column is
 /// in its Arrow metadata, under `unit`.
 pub struct ParquetWriter<W: Write + Send> {
-    out: SerializedFileWriter<W>,
+    out: Sheet<W>,
     chosen: Vec<usize>,
-    time: Buffer,
-    buffers: Vec<Buffer>,
-    bytes: usize,
 }
 
 impl<W: Write + Send> ParquetWriter<W> {
@@ -35,20 +32,8 @@ impl<W: Write + Send> ParquetWriter<W> {
     pub fn new(out: W, ty: &LogType, fields: &[String]) -> Result<Self, ExportError> {
         let all = columns(ty);
         let chosen = choose(&all, fields)?;
-        let schema = schema(chosen.iter().map(|&index| &all[index]))?;
-        let arrow =
-            KeyValue::new(arrow::KEY.to_owned(), arrow::schema(chosen.iter().map(|&index| &all[index])));
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_key_value_metadata(Some(vec![arrow]))
-            .build();
-        Ok(Self {
-            out: SerializedFileWriter::new(out, schema, Arc::new(properties))?,
-            time: Buffer::new(Kind::Int),
-            buffers: chosen.iter().map(|&index| Buffer::new(all[index].kind)).collect(),
-            chosen,
-            bytes: 0,
-        })
+        let columns: Vec<&Column> = chosen.iter().map(|&index| &all[index]).collect();
+        Ok(Self { out: Sheet::new(out, &columns)?, chosen })
     }
 
     /// Writes a row.
@@ -58,18 +43,60 @@ impl<W: Write + Send> ParquetWriter<W> {
     pub fn write(&mut self, item: &Item<'_>) -> Result<(), ExportError> {
         let mut row = Vec::new();
         fill_row(item.record.ty(), item.value()?, &mut row);
-        self.bytes += self.time.push(item.time_us.map_or(Cell::Empty, Cell::Int));
-        for (buffer, &index) in self.buffers.iter_mut().zip(&self.chosen) {
-            self.bytes += buffer.push(row.get(index).cloned().unwrap_or(Cell::Empty));
-        }
-        if self.bytes >= GROUP_BYTES { self.write_group() } else { Ok(()) }
+        let cells = self.chosen.iter().map(|&index| row.get(index).cloned().unwrap_or(Cell::Empty));
+        self.out.write(item.time_us, cells)
     }
 
     /// Ends the file.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn finish(mut self) -> Result<W, ExportError> {
+    pub fn finish(self) -> Result<W, ExportError> {
+        self.out.finish()
+    }
+}
+
+/// A Parquet file: a column of times, and others.
+pub(crate) struct Sheet<W: Write + Send> {
+    out: SerializedFileWriter<W>,
+    time: Buffer,
+    buffers: Vec<Buffer>,
+    bytes: usize,
+}
+
+impl<W: Write + Send> Sheet<W> {
+    /// Begins the file.
+    pub(crate) fn new(out: W, columns: &[&Column]) -> Result<Self, ExportError> {
+        let schema = schema(columns.iter().copied())?;
+        let arrow = KeyValue::new(arrow::KEY.to_owned(), arrow::schema(columns.iter().copied()));
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_key_value_metadata(Some(vec![arrow]))
+            .build();
+        Ok(Self {
+            out: SerializedFileWriter::new(out, schema, Arc::new(properties))?,
+            time: Buffer::new(Kind::Int),
+            buffers: columns.iter().map(|column| Buffer::new(column.kind)).collect(),
+            bytes: 0,
+        })
+    }
+
+    /// Writes a row; cells that are missing at its end are empty.
+    pub(crate) fn write<'a>(
+        &mut self,
+        time_us: Option<i64>,
+        cells: impl IntoIterator<Item = Cell<'a>>,
+    ) -> Result<(), ExportError> {
+        self.bytes += self.time.push(time_us.map_or(Cell::Empty, Cell::Int));
+        let cells = cells.into_iter().chain(std::iter::repeat(Cell::Empty));
+        for (buffer, cell) in self.buffers.iter_mut().zip(cells) {
+            self.bytes += buffer.push(cell);
+        }
+        if self.bytes >= GROUP_BYTES { self.write_group() } else { Ok(()) }
+    }
+
+    /// Ends the file.
+    pub(crate) fn finish(mut self) -> Result<W, ExportError> {
         self.write_group()?;
         Ok(self.out.into_inner()?)
     }
@@ -147,7 +174,11 @@ impl Buffer {
             (Cells::Int(all), Cell::Uint(value)) => all.push(value as i64),
             (Cells::Float32(all), Cell::Float32(value)) => all.push(value),
             (Cells::Float64(all), Cell::Float64(value)) => all.push(value),
-            (Cells::Bytes(all), Cell::Text(text)) => all.push(sized(text.as_bytes().to_vec(), &mut size)),
+            // What repeats from row to row is kept once.
+            (Cells::Bytes(all), Cell::Text(text)) => match all.last() {
+                Some(last) if last.data() == text.as_bytes() => all.push(last.clone()),
+                _ => all.push(sized(text.as_bytes().to_vec(), &mut size)),
+            },
             (Cells::Bytes(all), Cell::Made(text)) => all.push(sized(text.into_bytes(), &mut size)),
             (Cells::Bytes(all), Cell::Bytes(bytes)) => all.push(sized(bytes.to_vec(), &mut size)),
             _ => {

@@ -11,21 +11,27 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Convert a log: MCAP for Foxglove, PlotJuggler and Rerun; CSV or Parquet tables
+/// Convert a log: MCAP for Foxglove, PlotJuggler and Rerun; CSV or Parquet tables; many logs: a dataset
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz log export run.tlog -o run.mcap
   khz log export run.tlog --format csv -r servo
-  khz log export run.tlog -o tables.parquet --from 10")]
+  khz log export run.tlog -o tables.parquet --from 10
+  khz log export *.tlog --format dataset -o logs    adds what is not in the dataset yet")]
 pub struct Args {
-    /// The log
-    log: PathBuf,
+    /// The log; several for a dataset
+    #[arg(required = true, value_name = "LOG")]
+    logs: Vec<PathBuf>,
     /// The format; by default that of the --output's ending
     #[arg(long)]
     format: Option<Format>,
-    /// The file (MCAP), or the folder for one table per record (CSV, Parquet). Default: beside the log
+    /// The file (MCAP), or the folder for one table per record (CSV, Parquet) or for the dataset. Default, except for a
+    /// dataset: beside the log
     #[arg(short, long)]
     output: Option<PathBuf>,
+    /// The robot's name, for logs that do not say it; of datasets
+    #[arg(long, value_name = "NAME")]
+    robot: Option<String>,
     #[command(flatten)]
     choice: Choice,
     /// Only these fields, of tables
@@ -48,6 +54,8 @@ enum Format {
     Csv,
     /// A Parquet table per record
     Parquet,
+    /// Parquet tables of many logs, by robot and day, for DuckDB, Polars, Spark and Ray
+    Dataset,
 }
 
 impl Format {
@@ -70,25 +78,35 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let format = args.format.or_else(|| Format::of(args.output.as_deref()?));
     let format =
         format.context("which format? Give --format, or an --output that ends in .mcap, .csv or .parquet")?;
-    let mut log = open(&args.log)?;
-    let selection = args.choice.selection(&mut log)?;
     if args.exact_integers && format != Format::Mcap {
         bail!("--exact-integers is for MCAP; tables keep all digits anyway");
     }
-    let damage = match format {
-        Format::Mcap => mcap(&mut log, &args, &selection)?,
-        Format::Csv => tables(&mut log, &args, &selection, "csv", csv_table)?,
-        Format::Parquet => parquet(&mut log, &args, &selection)?,
+    if format == Format::Dataset {
+        return dataset(&args);
+    }
+    if args.robot.is_some() {
+        bail!("--robot is for datasets");
+    }
+    let [log] = &args.logs[..] else {
+        bail!("only a dataset takes several logs; export one after the other");
     };
-    Ok(conclude(&args.log, &damage))
+    let path = log;
+    let mut log = open(path)?;
+    let selection = args.choice.selection(&mut log)?;
+    let damage = match format {
+        Format::Mcap => mcap(&mut log, path, &args, &selection)?,
+        Format::Csv => tables(&mut log, path, &args, &selection, "csv", csv_table)?,
+        Format::Parquet | Format::Dataset => parquet(&mut log, path, &args, &selection)?,
+    };
+    Ok(conclude(path, &damage))
 }
 
-fn mcap(log: &mut Reader<File>, args: &Args, selection: &Selection) -> Result<Damage> {
+fn mcap(log: &mut Reader<File>, from: &PathBuf, args: &Args, selection: &Selection) -> Result<Damage> {
     if !args.fields.is_empty() {
         bail!("--field is for tables; MCAP files have whole records");
     }
-    let path = args.output.clone().unwrap_or_else(|| args.log.with_extension("mcap"));
-    spare(&path, &[&args.log])?;
+    let path = args.output.clone().unwrap_or_else(|| from.with_extension("mcap"));
+    spare(&path, &[from])?;
     let integers = if args.exact_integers { Integers::Exact } else { Integers::Rounded };
     let mut out = McapWriter::new(Output::new(&path, args.force)?, integers)?;
     let mut progress = Progress::new(log.size());
@@ -147,12 +165,13 @@ fn csv_table(
 /// names become the same, or the schema of which changed on the way, all but the first have a number behind theirs.
 fn tables(
     log: &mut Reader<File>,
+    from: &PathBuf,
     args: &Args,
     selection: &Selection,
     extension: &str,
     begin: Begin,
 ) -> Result<Damage> {
-    let folder = args.output.clone().unwrap_or_else(|| args.log.with_extension(extension));
+    let folder = args.output.clone().unwrap_or_else(|| from.with_extension(extension));
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     log.survey()?;
@@ -163,7 +182,7 @@ fn tables(
             let name = names.unique(&harmless(record.name()));
             let path = folder.join(format!("{name}.{extension}"));
             tell_if_cut(record.name(), &path);
-            spare(&path, &[&args.log])?;
+            spare(&path, &[from])?;
             let table = begin(Output::new(&path, args.force)?, record.ty(), &args.fields)?;
             open.insert(record.position(), (path, table));
         }
@@ -200,15 +219,36 @@ impl Table for khz_export::ParquetWriter<Output> {
 }
 
 #[cfg(feature = "parquet")]
-fn parquet(log: &mut Reader<File>, args: &Args, selection: &Selection) -> Result<Damage> {
-    tables(log, args, selection, "parquet", |out, ty, fields| {
+fn parquet(log: &mut Reader<File>, from: &PathBuf, args: &Args, selection: &Selection) -> Result<Damage> {
+    tables(log, from, args, selection, "parquet", |out, ty, fields| {
         Ok(Box::new(khz_export::ParquetWriter::new(out, ty, fields)?))
     })
 }
 
 #[cfg(not(feature = "parquet"))]
-fn parquet(_: &mut Reader<File>, _: &Args, _: &Selection) -> Result<Damage> {
+fn parquet(_: &mut Reader<File>, _: &PathBuf, _: &Args, _: &Selection) -> Result<Damage> {
     bail!("this khz was built without Parquet: build it with `--features parquet`, or export CSV")
+}
+
+/// Adds logs to a dataset.
+#[cfg(feature = "parquet")]
+fn dataset(args: &Args) -> Result<ExitCode> {
+    let folder = args.output.as_deref().context("which folder has the dataset? Give --output")?;
+    if folder.to_str().is_some_and(|folder| folder.contains("://")) {
+        bail!(
+            "{}: a dataset is written to a folder; `docs/datasets.md` says how it gets into a bucket",
+            folder.display()
+        );
+    }
+    if args.choice != super::shared::Choice::default() || !args.fields.is_empty() {
+        bail!("a dataset has whole logs: --record, --from, --to and --field are for single tables");
+    }
+    super::dataset::add(&args.logs, folder, args.robot.as_deref())
+}
+
+#[cfg(not(feature = "parquet"))]
+fn dataset(_: &Args) -> Result<ExitCode> {
+    bail!("this khz was built without Parquet: build it with `--features parquet`")
 }
 
 /// A file name of letters, digits, `-` and `_`, cut to [`MAX_NAME`].

@@ -1,6 +1,8 @@
 //! `khz log`: work with logs.
 
 mod cat;
+#[cfg(feature = "parquet")]
+mod dataset;
 mod diff;
 mod export;
 mod extract;

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// Which samples of a log.
-#[derive(clap::Args)]
+#[derive(Debug, Default, PartialEq, clap::Args)]
 pub struct Choice {
     /// Only these records
     #[arg(short, long = "record", value_name = "NAME")]

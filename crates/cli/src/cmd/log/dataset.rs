@@ -1,0 +1,80 @@
+//! `khz log export --format dataset`: many logs as one dataset.
+
+use super::shared::{Progress, conclude};
+use crate::cmd::text::{name, shortened};
+use crate::cmd::{complain, note, show, warn};
+use anyhow::{Context, Result};
+use khz_export::dataset::{Added, Change, Dataset, DatasetError};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Adds the logs, one after the other. One that cannot be read does not stop those behind it; a dataset that cannot be written
+/// does.
+pub fn add(logs: &[PathBuf], folder: &Path, robot: Option<&str>) -> Result<ExitCode> {
+    let dataset = Dataset::open(folder)?;
+    let (mut unreadable, mut imperfect) = (0, false);
+    for path in logs {
+        match one(&dataset, path, robot) {
+            Ok(is_perfect) => imperfect |= !is_perfect,
+            Err(error) if is_of_log(&error) => {
+                complain(&error);
+                unreadable += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if unreadable > 0 {
+        note(format_args!("{unreadable} of {} logs could not be read; the others are in", logs.len()));
+        return Ok(ExitCode::from(crate::cmd::BAD_INPUT));
+    }
+    Ok(if imperfect { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// Whether the log is to blame, and not the dataset.
+fn is_of_log(error: &anyhow::Error) -> bool {
+    use khz_export::ExportError::Log;
+    match error.downcast_ref::<DatasetError>() {
+        Some(error) => matches!(error, DatasetError::Empty | DatasetError::Export(Log(_))),
+        // It could not even be opened.
+        None => true,
+    }
+}
+
+/// Adds one log. False if something of it is not in.
+fn one(dataset: &Dataset, path: &Path, robot: Option<&str>) -> Result<bool> {
+    let log = File::open(path).with_context(|| format!("cannot open the log {}", path.display()))?;
+    let mut progress = Progress::new(log.metadata().map_or(0, |about| about.len()));
+    let called = path.file_name().unwrap_or_default().to_string_lossy();
+    let added = dataset.add(&log, &called, robot, |at| progress.at(at));
+    drop(progress);
+    let added = added.map_err(|error| anyhow::Error::new(error).context(path.display().to_string()))?;
+    show(&format!("{}: {}\n", path.display(), told(&added)))?;
+    if added.robots.is_empty() {
+        note("the log does not name its robot, so its rows have none; --robot gives it one");
+    }
+    match added.day.as_deref() {
+        None => note("the log has no time from 1970 to 9999, so its rows have no day"),
+        Some("1970-01-01") => note("the log begins on the day on which clocks begin that were never set"),
+        _ => {}
+    }
+    for (record, why) in &added.left_out {
+        warn(format_args!("{}: the record {} is left out: {why}", path.display(), shortened(record)));
+    }
+    let is_whole = conclude(path, &added.damage) == ExitCode::SUCCESS;
+    Ok(is_whole && added.left_out.is_empty())
+}
+
+fn told(added: &Added) -> String {
+    let robots: Vec<_> = added.robots.iter().map(|robot| name(robot)).collect();
+    let robots = if robots.is_empty() { "no robot".to_owned() } else { robots.join(", ") };
+    let day = added.day.as_deref().unwrap_or("no day");
+    let what = match added.change {
+        Change::New => format!("{} rows", added.rows),
+        Change::Grown => format!("{} rows, in the place of its former state", added.rows),
+        Change::Renewed => format!("{} rows, in the place of those of an older khz", added.rows),
+        Change::Unchanged => "already in".into(),
+        Change::Older => "a longer state of it is already in".into(),
+    };
+    format!("{} {robots} {day}, {what}", added.log)
+}

@@ -1,0 +1,55 @@
+"""The dataset of a month of logs, made once."""
+
+import os
+import pathlib
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import month
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@dataclass
+class Month:
+    """The folder with the logs and, in `logs`, their dataset; and what is known of them."""
+
+    folder: pathlib.Path
+    logs: list[month.Log]
+    said: str
+
+
+@pytest.fixture(scope="session")
+def player() -> pathlib.Path:
+    """The program that plays a script in virtual time: $VIRTUAL_RUN, or just built as `tests/oracle` does."""
+    if there := os.environ.get("VIRTUAL_RUN"):
+        return pathlib.Path(there)
+    build = ["cargo", "build", "--quiet", "--workspace", "--all-features", "--example", "virtual_run"]
+    subprocess.run(build, cwd=ROOT, check=True)
+    return ROOT / "target/debug/examples/virtual_run"
+
+
+@pytest.fixture(scope="session")
+def export(khz: str) -> Callable[..., "subprocess.CompletedProcess[str]"]:
+    """Adds logs to the dataset `logs` in a folder."""
+
+    def run(folder: pathlib.Path, *logs: str) -> "subprocess.CompletedProcess[str]":
+        words = [khz, "log", "export", *logs, "--format", "dataset", "-o", "logs"]
+        return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def march(
+    player: pathlib.Path,
+    export: Callable[..., "subprocess.CompletedProcess[str]"],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Month:
+    folder = tmp_path_factory.mktemp("march")
+    logs = month.make_all(player, folder)
+    done = export(folder, *(log.name for log in logs))
+    assert done.returncode == 0, done.stderr
+    return Month(folder, logs, done.stdout)
