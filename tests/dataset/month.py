@@ -88,9 +88,9 @@ to_hz = 1.0
 """
 
 
-def make(player: pathlib.Path, folder: pathlib.Path, log: Log) -> None:
+def make(player: pathlib.Path, folder: pathlib.Path, log: Log, text: str | None = None) -> None:
     path = folder / log.name
-    path.with_suffix(".toml").write_text(robot_file(log))
+    path.with_suffix(".toml").write_text(text or robot_file(log))
     script = {
         "duration_ns": round(SECONDS * 1000) * MS,
         "freezes": [((tick + 1) * PERIOD_MS * MS, round(late_ms * MS)) for tick, late_ms, _ in log.late],
