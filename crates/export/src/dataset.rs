@@ -23,10 +23,10 @@ mod tables;
 use crate::ExportError;
 use crate::columns::Column;
 use crate::scan::{Damage, Selection, scan};
-use identity::{Identity, Relation};
+use identity::{Begin, Identity, Relation, Samples};
 use khz_tlog::{Reader, Source};
 use manifest::{Manifest, VERSION};
-use staged::{Begin, Part, Plan, Staged, Written};
+use staged::{Part, Plan, Staged, Written};
 use staging::{Lock, Staging};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -73,7 +73,7 @@ pub enum Change {
     Renewed,
     /// Nothing: it is in the dataset.
     Unchanged,
-    /// Nothing: the dataset has a longer state of it.
+    /// Nothing: the dataset has all its samples, or more of them.
     Older,
 }
 
@@ -125,6 +125,7 @@ impl From<khz_tlog::Error> for DatasetError {
 struct About<'a> {
     id: String,
     source: &'a Identity,
+    samples: &'a Samples,
     begin_us: Option<i64>,
     /// The robot's name if the log does not say it.
     robot: Option<&'a str>,
@@ -165,7 +166,7 @@ impl Dataset {
     /// Adds a log, or its new state. Several processes may do so at once. `name` is that of its file, for people; `robot` is
     /// the robot's name if the log does not say it. `progress` gets the position in the log.
     ///
-    /// It reads the log twice, and needs about 32 MiB for each of its records.
+    /// It reads the log three times, and needs about 32 MiB for each of its records.
     ///
     /// # Errors
     /// If the log cannot be read or holds nothing, or the dataset cannot be written. Then nothing of this log is new in the
@@ -180,45 +181,44 @@ impl Dataset {
         let bytes = log.size().map_err(|source| khz_tlog::Error::Io { offset: 0, source })?;
         let log = Upto { file: log, bytes };
         let begin = Begin::of(&log)?;
-        let (id, source) = Identity::read(log.file, name.to_owned(), bytes, begin.head)
-            .map_err(|source| khz_tlog::Error::Io { offset: 0, source })?;
+        let source = Identity::of(&log, name)?;
+        let mut samples = None;
         for _ in 0..ATTEMPTS {
-            let (id, known, relation) = self.known(&id, &source)?;
-            let change = match (&known, relation) {
-                (None, _) => Change::New,
-                (Some(known), Relation::Same) if known.dataset < VERSION => Change::Renewed,
-                (Some(known), Relation::Same) => {
-                    return Ok(told(known, Change::Unchanged, Damage::default()));
-                }
-                (Some(known), Relation::Older) => return Ok(told(known, Change::Older, Damage::default())),
-                _ => Change::Grown,
+            let known = self.known(&begin.id)?;
+            let same = known.iter().find(|known| known.source.is_same(&source));
+            if let Some(same) = same.filter(|same| same.dataset == VERSION) {
+                return Ok(told(same, Change::Unchanged, Damage::default()));
+            }
+            let samples = match &samples {
+                Some(samples) => samples,
+                None => samples.insert(Samples::of(&log)?),
             };
-            let about = About { id, source: &source, begin_us: begin.time_us, robot };
+            let related = known.iter().map(|known| (known, samples.relation(&known.samples)));
+            let related = same
+                .map(|same| (same, Relation::Grown))
+                .or_else(|| related.clone().find(|(_, relation)| *relation != Relation::Other));
+            let (id, former, change) = match related {
+                None => (numbered(&begin.id, known.len() + 1), None, Change::New),
+                Some((known, Relation::Older)) => return Ok(told(known, Change::Older, Damage::default())),
+                Some((known, _)) if same.is_some() => (known.log.clone(), Some(known), Change::Renewed),
+                Some((known, _)) => (known.log.clone(), Some(known), Change::Grown),
+            };
+            let about = About { id, source: &source, samples, begin_us: begin.time_us, robot };
             let (staged, damage) = self.stage(&log, about, &mut progress)?;
-            if let Some(manifest) = self.publish(staged, known.as_ref())? {
+            if let Some(manifest) = self.publish(staged, former)? {
                 return Ok(told(&manifest, change, damage));
             }
         }
         Err(DatasetError::Contended)
     }
 
-    /// The id under which a log is in the dataset, or will be, with what is known of it.
-    fn known(
-        &self,
-        id: &str,
-        source: &Identity,
-    ) -> Result<(String, Option<Manifest>, Relation), DatasetError> {
-        let mut number = 1;
-        loop {
-            let id = if number == 1 { id.to_owned() } else { format!("{id}-{number}") };
-            let Some(known) = Manifest::read(&self.manifest(&id))? else {
-                return Ok((id, None, Relation::Other));
-            };
-            match source.relation(&known.source) {
-                Relation::Other => number += 1,
-                relation => return Ok((id, Some(known), relation)),
-            }
+    /// What is known of the logs that begin with this sample.
+    fn known(&self, id: &str) -> Result<Vec<Manifest>, DatasetError> {
+        let mut all = Vec::new();
+        while let Some(known) = Manifest::read(&self.manifest(&numbered(id, all.len() + 1)))? {
+            all.push(known);
         }
+        Ok(all)
     }
 
     fn manifest(&self, id: &str) -> PathBuf {
@@ -262,6 +262,7 @@ impl Dataset {
             finished: reader.is_finished(),
             damages: damage.places,
             source: about.source.clone(),
+            samples: about.samples.clone(),
             files: Vec::new(),
             left_out,
             khz: env!("CARGO_PKG_VERSION").into(),
@@ -337,6 +338,11 @@ impl Dataset {
         // A newer program may have more columns of its own.
         joined(known, &tables::fixed(table)).map_err(wrong)
     }
+}
+
+/// The id of the n-th log that begins with a sample.
+fn numbered(id: &str, number: usize) -> String {
+    if number == 1 { id.to_owned() } else { format!("{id}-{number}") }
 }
 
 /// What there is to say of a log that is in.

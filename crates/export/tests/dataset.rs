@@ -178,10 +178,16 @@ fn two_logs_that_begin_alike_are_both_in() {
     let of = |name: &str, text: &str| {
         let mut bytes = Vec::new();
         bytes.counted(text.repeat(3000).as_bytes());
-        let noise: Vec<u8> = (0..20_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8 ^ text.as_bytes()[0]).collect();
+        let noise: Vec<u8> = (0..20_000u32)
+            .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8 ^ text.as_bytes()[0])
+            .collect();
         let mut data = Vec::new();
         data.counted(&noise);
-        let all = [beat("first", Some(T0)), ("t", Type::String, Some(T0), bytes), ("b", Type::Bytes, Some(T0), data)];
+        let all = [
+            beat("first", Some(T0)),
+            ("t", Type::String, Some(T0), bytes),
+            ("b", Type::Bytes, Some(T0), data),
+        ];
         log(folder.path(), name, &all)
     };
     let (one, other) = (of("1", "a"), of("2", "b"));

@@ -1,7 +1,7 @@
 //! What is in a dataset: a file of JSON for each log.
 
 use super::DatasetError;
-use super::identity::Identity;
+use super::identity::{Identity, Samples};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -29,6 +29,8 @@ pub(super) struct Manifest {
     pub damages: u64,
     /// The file it came from.
     pub source: Identity,
+    /// What was in it.
+    pub samples: Samples,
     /// Its files.
     pub files: Vec<Table>,
     /// Records that do not fit their tables, and why.

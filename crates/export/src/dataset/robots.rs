@@ -29,6 +29,7 @@ pub(super) fn is_received<S: Source>(log: &Reader<S>) -> bool {
 /// # Errors
 /// If the log cannot be read.
 pub(super) fn names<S: Source>(log: &mut Reader<S>) -> Result<BTreeMap<Option<u32>, String>, ExportError> {
+    log.survey()?;
     let is_received = is_received(log);
     let is_robot = |name: &&str| sender(name, is_received).0 == ROBOT;
     let records: Vec<String> =

@@ -1,42 +1,17 @@
 //! A log's files, before they have their places in a dataset.
 
+use super::DatasetError;
 use super::manifest::{Manifest, Table};
 use super::staging::{self, Staging};
 use super::tables::{self, Layout, Row, joined};
-use super::{DatasetError, Upto};
 use crate::columns::{Column, fill_row};
 use crate::parquet::Sheet;
-use crate::scan::{Selection, scan};
 use crate::{ExportError, plain};
-use khz_tlog::{Item, Reader, RecordInfo};
+use khz_tlog::{Item, RecordInfo};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::PathBuf;
-
-/// How a log begins.
-pub(super) struct Begin {
-    /// The time of its first sample that has one.
-    pub time_us: Option<i64>,
-    /// Where that sample ends, or the first one if none has a time.
-    pub head: u64,
-}
-
-impl Begin {
-    pub fn of(log: &Upto<'_>) -> Result<Self, DatasetError> {
-        let (mut head, mut time_us) = (None, None);
-        let to_first = |item: &Item<'_>| {
-            if item.time_us.is_some() || head.is_none() {
-                head = Some(item.position + item.block_len);
-            }
-            time_us = item.time_us;
-            Ok(time_us.is_none())
-        };
-        // Damage is told by whoever reads the samples.
-        scan(&mut Reader::open(*log)?, &Selection::default(), |_| {}, to_first)?;
-        head.map(|head| Self { time_us, head }).ok_or(DatasetError::Empty)
-    }
-}
 
 /// The rows of a log, of one who sent it, in one table.
 pub(super) struct Part {

@@ -74,7 +74,7 @@ fn told(added: &Added) -> String {
         Change::Grown => format!("{} rows, in the place of its former state", added.rows),
         Change::Renewed => format!("{} rows, in the place of those of an older khz", added.rows),
         Change::Unchanged => "already in".into(),
-        Change::Older => "a longer state of it is already in".into(),
+        Change::Older => "all of it is already in".into(),
     };
     format!("{} {robots} {day}, {what}", added.log)
 }
