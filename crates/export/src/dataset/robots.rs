@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 const ROBOT: &str = "robot";
 
 /// The name of a record without the number of who sent it, and that number: `servo@2`, in a log of what came over the network.
-pub(super) fn sender<'a>(name: &'a str, is_received: bool) -> (&'a str, Option<u32>) {
+pub(super) fn sender(name: &str, is_received: bool) -> (&str, Option<u32>) {
     match name.rsplit_once('@') {
         Some((plain, number)) if is_received && !plain.is_empty() => match number.parse() {
             Ok(number) => (plain, Some(number)),
