@@ -12,6 +12,7 @@
 //! its former state. Files are written in `_tmp` and renamed when they are whole, the manifest last: an export that is
 //! killed leaves a dataset that can be read, and is made good by the next.
 
+mod error;
 mod identity;
 mod manifest;
 mod place;
@@ -19,8 +20,8 @@ mod robots;
 mod staged;
 mod staging;
 mod tables;
+mod upto;
 
-use crate::ExportError;
 use crate::columns::Column;
 use crate::scan::{Damage, Selection, scan};
 use identity::{Begin, Identity, Relation, Samples};
@@ -30,11 +31,12 @@ use staged::{Part, Plan, Staged, Written};
 use staging::{Lock, Staging};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use tables::{described, joined};
+use upto::Upto;
 
+pub use error::DatasetError;
 pub use tables::fixed_tables;
 
 /// A dataset in a folder.
@@ -77,50 +79,6 @@ pub enum Change {
     Older,
 }
 
-/// Why a log was not added.
-#[derive(Debug, thiserror::Error)]
-pub enum DatasetError {
-    /// The log cannot be read, or a table cannot be written.
-    #[error(transparent)]
-    Export(#[from] ExportError),
-    /// A file or folder of the dataset.
-    #[error("cannot {doing} {}: {source}", .path.display())]
-    File {
-        /// What was tried.
-        doing: &'static str,
-        /// With what.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// A file of the dataset is not what it should be.
-    #[error("{} does not belong to a dataset that this program can extend: {why}", .path.display())]
-    Manifest {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// The log has no samples yet.
-    #[error("the log has no samples")]
-    Empty,
-    /// Others add the same log all the time.
-    #[error("other exports keep adding this log; try again when they have ended")]
-    Contended,
-}
-
-impl DatasetError {
-    fn at<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + 'a {
-        move |source| Self::File { doing, path: path.to_owned(), source }
-    }
-}
-
-impl From<khz_tlog::Error> for DatasetError {
-    fn from(error: khz_tlog::Error) -> Self {
-        Self::Export(error.into())
-    }
-}
-
 /// What is known of a log before it is read.
 struct About<'a> {
     id: String,
@@ -129,25 +87,6 @@ struct About<'a> {
     begin_us: Option<i64>,
     /// The robot's name if the log does not say it.
     robot: Option<&'a str>,
-}
-
-/// A log up to where it ended when it was first looked at, although it may grow meanwhile.
-#[derive(Clone, Copy)]
-struct Upto<'a> {
-    file: &'a File,
-    bytes: u64,
-}
-
-impl Source for Upto<'_> {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let rest = usize::try_from(self.bytes.saturating_sub(offset)).unwrap_or(usize::MAX);
-        let len = rest.min(buf.len());
-        FileExt::read_at(self.file, &mut buf[..len], offset)
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        Ok(self.bytes)
-    }
 }
 
 /// Others may add the same log at the same time; so often it is tried again.

@@ -2,7 +2,8 @@
 //!
 //! What counts are the samples, not the bytes they lie in: a repaired log has other blocks than the one that was cut off.
 
-use super::{DatasetError, Upto};
+use super::error::DatasetError;
+use super::upto::Upto;
 use crate::scan::{Selection, scan};
 use khz_tlog::{Error, Item, Reader};
 use serde::{Deserialize, Serialize};

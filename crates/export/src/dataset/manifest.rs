@@ -1,6 +1,6 @@
 //! What is in a dataset: a file of JSON for each log.
 
-use super::DatasetError;
+use super::error::DatasetError;
 use super::identity::{Identity, Samples};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

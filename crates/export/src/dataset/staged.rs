@@ -1,6 +1,6 @@
 //! A log's files, before they have their places in a dataset.
 
-use super::DatasetError;
+use super::error::DatasetError;
 use super::manifest::{Manifest, Table};
 use super::staging::{self, Staging};
 use super::tables::{self, Layout, Row, joined};

@@ -1,6 +1,6 @@
 //! Files that are written beside a dataset and take their places in it when they are whole.
 
-use super::DatasetError;
+use super::error::DatasetError;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
