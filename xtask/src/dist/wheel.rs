@@ -10,10 +10,9 @@ const SCRIPTS: &str = "python/kilohertz._native.data/scripts";
 
 pub fn make(release: &Release, machine: &Machine) -> Result<()> {
     let program = Tree(shell::root().join(SCRIPTS)).place("khz")?;
-    build::split(&release.build.dynamic(machine)?, &program, None)?;
+    build::split(&release.build.dynamic(machine)?.join("khz"), &program, None)?;
     executable(&program)?;
-    let target = format!("{}-unknown-linux-gnu", machine.name);
-    let made = wheel(release, &target, &format!("manylinux_{}", machine.glibc.replace('.', "_")));
+    let made = wheel(release, &machine.gnu(), &format!("manylinux_{}", machine.glibc.replace('.', "_")));
     // Another machine's must not get into the next wheel, nor into those of the tests.
     std::fs::remove_dir_all(shell::root().join("python/kilohertz._native.data"))?;
     made
