@@ -27,14 +27,17 @@ impl Build {
     /// The command as one file that needs nothing (musl).
     pub fn fixed(&self, machine: &Machine) -> Result<PathBuf> {
         let target = format!("{}-unknown-linux-musl", machine.name);
-        Ok(self.packages(&["kilohertz-cli"], &target, &target)?.join("khz"))
+        let command = self.compiling("cargo-zigbuild")?;
+        Ok(self.packages(command, &["kilohertz-cli"], &target, &target)?.join("khz"))
     }
 
     /// The folder with the command and the C library for the glibc of the machine's wheels: they can open others, such as
     /// MuJoCo. Both at once, so that they share what they compile.
     pub fn dynamic(&self, machine: &Machine) -> Result<PathBuf> {
         let target = machine.gnu();
-        self.packages(&["kilohertz-cli", "khz-capi"], &format!("{target}.{}", machine.glibc), &target)
+        let command = self.compiling_for("cargo-zigbuild", machine)?;
+        let packages = ["kilohertz-cli", "khz-capi"];
+        self.packages(command, &packages, &format!("{target}.{}", machine.glibc), &target)
     }
 
     /// The command for this machine.
@@ -52,14 +55,14 @@ impl Build {
             .env("PATH", std::env::join_paths(folders)?)
             .env("SOURCE_DATE_EPOCH", &self.epoch)
             .env("KHZ_PASSED_ON", "1");
-        MACHINES.iter().try_for_each(|machine| self.tools(machine, &mut command))?;
         shell::remapped(&mut command)?;
         Ok(command)
     }
 
-    /// Names the tools for a machine's glibc. cargo-zigbuild and maturin would each take scripts of their own, and cargo compiles
-    /// everything anew for a linker at another path.
-    fn tools(&self, machine: &Machine, command: &mut Command) -> Result<()> {
+    /// As [`Build::compiling`], for a machine's glibc, with tools that it names. cargo-zigbuild and maturin would each take scripts of
+    /// their own, and cargo compiles everything anew for a linker at another path.
+    pub fn compiling_for(&self, program: &str, machine: &Machine) -> Result<Command> {
+        let mut command = self.compiling(program)?;
         let tools = Tree(shell::root().join("target/zig").join(machine.name));
         let zig = self.folder()?.join("cargo-zigbuild");
         // As cargo-zigbuild's own: without `-g` zig drops the symbols, which are wanted in a file of their own.
@@ -72,7 +75,7 @@ impl Build {
             command.env(format!("{name}_{target}"), tools.0.join(tool));
         }
         command.env(format!("CARGO_TARGET_{}_LINKER", target.to_uppercase()), tools.0.join("cc"));
-        Ok(())
+        Ok(command)
     }
 
     /// The folder of the environment's programs.
@@ -81,9 +84,14 @@ impl Build {
     }
 
     /// Compiles packages; the folder with what they are.
-    fn packages(&self, packages: &[&str], target: &str, folder: &str) -> Result<PathBuf> {
+    fn packages(
+        &self,
+        mut command: Command,
+        packages: &[&str],
+        target: &str,
+        folder: &str,
+    ) -> Result<PathBuf> {
         shell::run(&mut shell::command("rustup", &["--quiet", "target", "add", folder]))?;
-        let mut command = self.compiling("cargo-zigbuild")?;
         command.args(["zigbuild", "--locked", "--quiet", "--profile", &self.profile, "--target", target]);
         packages.iter().for_each(|package| {
             command.args(["--package", package]);

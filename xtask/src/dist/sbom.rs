@@ -1,7 +1,7 @@
 //! `khz-VERSION.cdx.json`: what is compiled into the programs and libraries, as CycloneDX.
 //!
-//! Made of what cargo knows and the licences' list takes, so that both name the same packages. (cargo-cyclonedx compiles some 200 crates
-//! to make it, lists the packages of one target, and names the folders of the machine.)
+//! Made of what cargo knows and the licences' list takes, so that both name the same packages. cargo-cyclonedx would have to be compiled
+//! first, lists the packages of one target, and names the folders of this machine.
 
 use super::Release;
 use crate::{licences, shell};
