@@ -34,11 +34,12 @@ const OWN: &[&str] = &[
 /// The texts to which the standard library's own terms refer, as the toolchain has them.
 const TEXTS: &[&str] = &["Apache-2.0", "LLVM-exception", "MIT", "Unicode-3.0"];
 
-/// Packages that carry no text of their licence: the licence, which the toolchain has, and whose work it is by their manifests.
+/// Packages that carry no text of their licence: the licence, which the toolchain has, and the notice of their
+/// repository (binrw), of their source files (flatbuffers) or of other code of the same authors (mcap).
 const WITHOUT_TEXT: &[(&str, &str, &str)] = &[
-    ("binrw ", "MIT", "jam1garner, Colin Snover, Kitlith, roblabla and other contributors"),
-    ("flatbuffers ", "Apache-2.0", "Robert Winslow, the FlatBuffers maintainers"),
-    ("mcap ", "MIT", "Foxglove"),
+    ("binrw ", "MIT", "(c) jam1garner and other contributors"),
+    ("flatbuffers ", "Apache-2.0", "2018 Google Inc. All rights reserved"),
+    ("mcap ", "MIT", "(c) Foxglove Technologies Inc"),
 ];
 
 /// Licences that ask for no more than their text.
