@@ -48,7 +48,7 @@ def test_it_runs_and_reports(khz: "list[str | pathlib.Path]", tmp_path: pathlib.
     assert run(*khz, "--version").startswith("khz ")
     run(*khz, "run", "--virtual", "--duration", "1s", cwd=tmp_path)
     assert "<html" in (tmp_path / "run.html").read_text()
-    assert "servo" in run(*khz, "log", "inspect", "run.tlog", cwd=tmp_path)
+    assert "servo" in run(*khz, "log", "info", "run.tlog", cwd=tmp_path)
     for words in (["-o", "run.mcap"], ["-o", "tables.parquet"], ["--format", "csv", "-r", "servo", "-o", "tables"]):
         run(*khz, "log", "export", "run.tlog", *words, cwd=tmp_path)
     said = json.loads(run(*khz, "drill", "campaign", "--scenarios", "5", "--json", cwd=tmp_path))

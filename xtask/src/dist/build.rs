@@ -7,11 +7,15 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Of what is compiled: C's `__DATE__`, the times in a wheel. No commit's: cargo would compile all C sources, and what uses them, anew for
+/// every commit.
+const EPOCH: &str = "1767225600";
+
 /// How a release is compiled.
 pub struct Build {
     /// Of cargo: `dist`, or `release` where it must go quickly.
     pub profile: String,
-    /// Seconds of the commit's time, for C's `__DATE__`.
+    /// Seconds of the commit's time, for archives.
     pub epoch: String,
     /// Of the environment with cargo-zigbuild, maturin and zig.
     pub python: PathBuf,
@@ -53,7 +57,7 @@ impl Build {
         let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path));
         command
             .env("PATH", std::env::join_paths(folders)?)
-            .env("SOURCE_DATE_EPOCH", &self.epoch)
+            .env("SOURCE_DATE_EPOCH", EPOCH)
             .env("KHZ_PASSED_ON", "1");
         shell::remapped(&mut command)?;
         Ok(command)
