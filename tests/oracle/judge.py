@@ -8,6 +8,8 @@ from scenario import PERIOD_NS, Figures
 
 # What `khz run --json` says and no log can: words, or figures of other sources, with the reason.
 NOT_FROM_THE_LOG = {
+    "format": "a word: what kind of result it is",
+    "version": "of the format of the result",
     "robot": "the robot file",
     "verdict": "words; see verdict()",
     "target_rate_hz": "the robot file",

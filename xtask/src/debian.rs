@@ -15,6 +15,8 @@ const NEEDS: &[Need] = &[
     Need { program: "qemu-system-x86_64", package: "qemu-system-x86", wanted_by: "vm" },
     Need { program: "debootstrap", package: "debootstrap", wanted_by: "tests/dist" },
     Need { program: "lintian", package: "lintian", wanted_by: "tests/dist" },
+    Need { program: "cmake", package: "cmake", wanted_by: "tests/dist" },
+    Need { program: "g++", package: "g++", wanted_by: "tests/dist" },
     Need { program: "systemd-analyze", package: "systemd", wanted_by: "tests/dist" },
     Need { program: "tshark", package: "tshark", wanted_by: "tests/links" },
     Need { program: "node", package: "nodejs", wanted_by: "tests/live" },

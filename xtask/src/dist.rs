@@ -8,6 +8,7 @@
 mod build;
 mod debian;
 mod files;
+mod sbom;
 mod tarball;
 mod wheel;
 
@@ -37,6 +38,13 @@ const MACHINES: [Machine; 2] = [
     Machine { name: "aarch64", debian: "arm64", glibc: "2.28" },
 ];
 
+impl Machine {
+    /// Rust's name of the machine with glibc.
+    fn gnu(&self) -> String {
+        format!("{}-unknown-linux-gnu", self.name)
+    }
+}
+
 /// One kind of thing in `dist/`, made for a machine or once for all.
 enum Part {
     Each(fn(&Release, &Machine) -> Result<()>),
@@ -49,7 +57,7 @@ const PARTS: [(&str, Part); 6] = [
     ("deb", Part::Each(debian::make)),
     ("wheel", Part::Each(wheel::make)),
     ("sdist", Part::Once(wheel::source)),
-    ("sbom", Part::Once(sbom)),
+    ("sbom", Part::Once(sbom::make)),
 ];
 
 const USAGE: &str = "usage: cargo xtask dist [PART…] [--machine x86_64|aarch64] [--profile dist|release] [--out FOLDER]
@@ -171,33 +179,6 @@ fn khz(release: &Release, machine: &Machine) -> Result<()> {
     build::split(&built, &stripped, Some(&symbols))?;
     let megabytes = std::fs::metadata(&stripped)?.len() as f64 / 1e6;
     println!("figure static_khz_{} {megabytes:.2} MB goal 8", machine.name);
-    Ok(())
-}
-
-/// What is compiled into the command, as CycloneDX.
-fn sbom(release: &Release) -> Result<()> {
-    if shell::which("cargo-cyclonedx").is_none() {
-        bail!("no cargo-cyclonedx: type `cargo install cargo-cyclonedx --locked`, or name the other parts");
-    }
-    let name = format!("khz-{}.cdx", release.version);
-    let words =
-        ["cyclonedx", "--manifest-path", "crates/cli/Cargo.toml", "--format", "json", "--all-features"];
-    let mut command = release.dated(shell::cargo(&words));
-    shell::run(command.args(["--target", "x86_64-unknown-linux-musl", "--override-filename", &name]))?;
-    // It writes one for every package of the workspace.
-    let mut written = None;
-    let folders = ["crates", "."].into_iter().flat_map(shell::entries).filter(|entry| entry.is_dir());
-    for file in folders.map(|folder| folder.join(format!("{name}.json"))).filter(|file| file.is_file()) {
-        match file.starts_with(shell::root().join("crates/cli")) {
-            true => written = Some(file),
-            false => std::fs::remove_file(file)?,
-        }
-    }
-    let written = written.context("cargo cyclonedx wrote nothing for crates/cli")?;
-    // Our own packages are named by their folders on this machine.
-    let text = std::fs::read_to_string(&written)?.replace(&shell::root().display().to_string(), "");
-    std::fs::remove_file(&written)?;
-    std::fs::write(release.out.join(format!("{name}.json")), text)?;
     Ok(())
 }
 

@@ -34,11 +34,12 @@ const OWN: &[&str] = &[
 /// The texts to which the standard library's own terms refer, as the toolchain has them.
 const TEXTS: &[&str] = &["Apache-2.0", "LLVM-exception", "MIT", "Unicode-3.0"];
 
-/// Packages that carry no text of their licence: the licence, which the toolchain has, and whose work it is by their manifests.
+/// Packages that carry no text of their licence: the licence, which the toolchain has, and the notice of their
+/// repository (binrw), of their source files (flatbuffers) or of other code of the same authors (mcap).
 const WITHOUT_TEXT: &[(&str, &str, &str)] = &[
-    ("binrw ", "MIT", "jam1garner, Colin Snover, Kitlith, roblabla and other contributors"),
-    ("flatbuffers ", "Apache-2.0", "Robert Winslow, the FlatBuffers maintainers"),
-    ("mcap ", "MIT", "Foxglove"),
+    ("binrw ", "MIT", "(c) jam1garner and other contributors"),
+    ("flatbuffers ", "Apache-2.0", "2018 Google Inc. All rights reserved"),
+    ("mcap ", "MIT", "(c) Foxglove Technologies Inc"),
 ];
 
 /// Licences that ask for no more than their text.
@@ -77,7 +78,7 @@ pub fn write() -> Result<()> {
     let library = library()?;
     std::fs::write(shell::root().join(LIBRARY), library)
         .with_context(|| format!("cannot write {LIBRARY}"))?;
-    let linked = linked()?;
+    let linked = foreign()?;
     let mut names_by_text = BTreeMap::<String, BTreeSet<String>>::new();
     for package in &linked {
         if !permitted(&package.licence) {
@@ -204,34 +205,46 @@ fn permitted(licence: &str) -> bool {
     plain.split(" AND ").all(|part| part.split(" OR ").any(|each| PERMITTED.contains(&each.trim())))
 }
 
-/// What is linked into the package and the command on this machine; what only runs while it is compiled is not.
-fn linked() -> Result<Vec<Linked>> {
-    let arguments =
-        ["-e", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}|{l}", "--all-features"];
-    let packages = ["tree", "--locked", "-p", "kilohertz-python", "-p", "kilohertz-cli"];
-    let tree = shell::output(shell::cargo(&packages).args(arguments))?;
+/// What is linked into what we pass on, ours and others', as `cargo tree` writes it, with its licence; what only runs while it is
+/// compiled is not.
+///
+/// # Errors
+/// If cargo does not know its dependencies.
+pub fn linked() -> Result<BTreeMap<String, String>> {
+    let mut tree = shell::cargo(&["tree", "--locked", "--all-features", "-e", "normal,no-proc-macro"]);
+    tree.args(["--prefix", "none", "--format", "{p}|{l}"]);
+    for package in ["kilohertz-python", "kilohertz-cli", "khz-capi"] {
+        tree.args(["-p", package]);
+    }
+    let tree = shell::output(&mut tree)?;
+    let lines = tree.lines().filter_map(|line| line.trim_end_matches(" (*)").split_once('|'));
+    Ok(lines.map(|(name, licence)| (name.to_owned(), licence.to_owned())).collect())
+}
+
+/// Of these, those of others.
+fn foreign() -> Result<Vec<Linked>> {
     let folders = folders()?;
-    let lines: BTreeSet<&str> = tree.lines().map(|line| line.trim_end_matches(" (*)")).collect();
     // Our own are shown with their folder.
-    let foreign =
-        lines.into_iter().filter_map(|line| line.split_once('|')).filter(|(name, _)| !name.contains('('));
+    let foreign = linked()?.into_iter().filter(|(name, _)| !name.contains('('));
     let linked = foreign.map(|(name, licence)| {
-        let folder = folders.get(name).with_context(|| format!("cargo metadata does not know {name}"))?;
-        Ok(Linked { name: name.to_owned(), licence: licence.to_owned(), folder: folder.clone() })
+        let folder = folders.get(&name).with_context(|| format!("cargo metadata does not know {name}"))?;
+        Ok(Linked { folder: folder.clone(), name, licence })
     });
     linked.collect()
 }
 
+/// What cargo knows of all packages.
+///
+/// # Errors
+/// If it does not.
+pub fn metadata() -> Result<serde_json::Value> {
+    let words = ["metadata", "--locked", "--all-features", "--format-version", "1"];
+    serde_json::from_str(&shell::output(&mut shell::cargo(&words))?).context("cargo metadata")
+}
+
 /// Where the sources of each package are, by name and version as `cargo tree` writes them.
 fn folders() -> Result<BTreeMap<String, PathBuf>> {
-    let json = shell::output(&mut shell::cargo(&[
-        "metadata",
-        "--locked",
-        "--all-features",
-        "--format-version",
-        "1",
-    ]))?;
-    let metadata: serde_json::Value = serde_json::from_str(&json).context("cargo metadata")?;
+    let metadata = metadata()?;
     let packages = metadata["packages"].as_array().context("cargo metadata without packages")?;
     let folder = |package: &serde_json::Value| {
         let text = |key: &str| package[key].as_str();

@@ -35,6 +35,7 @@ fn json_has_every_promised_key_and_the_files_are_there() {
     assert!(bus["time_ns"]["p50"].is_i64() && bus["predicted_ns"].as_i64().unwrap() > 100_000, "{bus}");
     assert_eq!(run["late"]["threshold_ns"], 100_000);
     let verdict = &run["verdict"];
+    assert_eq!((&run["format"], &run["version"]), (&"khz-run".into(), &1.into()));
     let held = run["controlled"]["lost_periods"] == 0 && run["ended_well"] == true;
     assert_eq!(verdict["held"], held, "{verdict}");
     assert_eq!(verdict["headline"].as_str().unwrap().starts_with("held 1000 Hz"), held, "{verdict}");

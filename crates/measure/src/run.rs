@@ -32,9 +32,18 @@ use khz_rt::{Grade, Passport, Policy, Report, SectionSummary, Summary};
 use serde::Serialize;
 use std::path::PathBuf;
 
+/// What marks JSON as the result of a run.
+pub const FORMAT: &str = "khz-run";
+/// Grows when a field is renamed or removed, or when what it means changes; fields may be added without.
+pub const VERSION: u32 = 1;
+
 /// A run in figures. Its fields and their meaning are part of the interface of `khz run --json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunSummary {
+    /// Always [`FORMAT`].
+    pub format: &'static str,
+    /// Always [`VERSION`].
+    pub version: u32,
     /// Name of the robot.
     pub robot: String,
     /// The clock it ran by: `real`, or `virtual`, which says nothing about this computer.
@@ -268,6 +277,8 @@ impl RunSummary {
         let lost = stats.lost;
         let steal_at_most_ns = lost.steal_at_most_ns(steal_loop_cpu_ns.unwrap_or(steal_ns));
         let mut summary = Self {
+            format: FORMAT,
+            version: VERSION,
             robot: config.name.clone(),
             clock: config.timing.clock,
             verdict: Verdict::default(),

@@ -1,16 +1,21 @@
 //! Compiles for other machines and older C libraries, with zig as the C compiler and linker.
 
-use super::Machine;
+use super::files::Tree;
+use super::{MACHINES, Machine};
 use crate::{shell, venv};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Of what is compiled: C's `__DATE__`, the times in a wheel. No commit's: cargo would compile all C sources, and what uses them, anew for
+/// every commit.
+const EPOCH: &str = "1767225600";
+
 /// How a release is compiled.
 pub struct Build {
     /// Of cargo: `dist`, or `release` where it must go quickly.
     pub profile: String,
-    /// Seconds of the commit's time, for C's `__DATE__`.
+    /// Seconds of the commit's time, for archives.
     pub epoch: String,
     /// Of the environment with cargo-zigbuild, maturin and zig.
     pub python: PathBuf,
@@ -26,47 +31,77 @@ impl Build {
     /// The command as one file that needs nothing (musl).
     pub fn fixed(&self, machine: &Machine) -> Result<PathBuf> {
         let target = format!("{}-unknown-linux-musl", machine.name);
-        self.package("kilohertz-cli", &target, &target, "khz")
+        let command = self.compiling("cargo-zigbuild")?;
+        Ok(self.packages(command, &["kilohertz-cli"], &target, &target)?.join("khz"))
     }
 
-    /// The command for the C library of the machine's wheels: it can open others, such as MuJoCo.
+    /// The folder with the command and the C library for the glibc of the machine's wheels: they can open others, such as
+    /// MuJoCo. Both at once, so that they share what they compile.
     pub fn dynamic(&self, machine: &Machine) -> Result<PathBuf> {
-        let target = format!("{}-unknown-linux-gnu", machine.name);
-        self.package("kilohertz-cli", &format!("{target}.{}", machine.glibc), &target, "khz")
-    }
-
-    /// The folder with the C library for the same.
-    pub fn library(&self, machine: &Machine) -> Result<PathBuf> {
-        let target = format!("{}-unknown-linux-gnu", machine.name);
-        let file = self.package("khz-capi", &format!("{target}.{}", machine.glibc), &target, "libkhz.so")?;
-        Ok(file.parent().context("a library in no folder")?.to_owned())
+        let target = machine.gnu();
+        let command = self.compiling_for("cargo-zigbuild", machine)?;
+        let packages = ["kilohertz-cli", "khz-capi"];
+        self.packages(command, &packages, &format!("{target}.{}", machine.glibc), &target)
     }
 
     /// The command for this machine.
     pub fn native(&self) -> Result<PathBuf> {
-        self.fixed(&super::MACHINES[0])
+        self.fixed(&MACHINES[0])
     }
 
     /// A command that compiles, with zig where it looks for it, and without this machine's paths in what it makes.
     pub fn compiling(&self, program: &str) -> Result<Command> {
-        let folder = self.python.parent().context("the environment's Python lies in no folder")?;
+        let folder = self.folder()?;
         let mut command = shell::command(folder.join(program), &[]);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path));
         command
             .env("PATH", std::env::join_paths(folders)?)
-            .env("SOURCE_DATE_EPOCH", &self.epoch)
+            .env("SOURCE_DATE_EPOCH", EPOCH)
             .env("KHZ_PASSED_ON", "1");
         shell::remapped(&mut command)?;
         Ok(command)
     }
 
-    fn package(&self, package: &str, target: &str, folder: &str, file: &str) -> Result<PathBuf> {
+    /// As [`Build::compiling`], for a machine's glibc, with tools that it names. cargo-zigbuild and maturin would each take scripts of
+    /// their own, and cargo compiles everything anew for a linker at another path.
+    pub fn compiling_for(&self, program: &str, machine: &Machine) -> Result<Command> {
+        let mut command = self.compiling(program)?;
+        let tools = Tree(shell::root().join("target/zig").join(machine.name));
+        let zig = self.folder()?.join("cargo-zigbuild");
+        // As cargo-zigbuild's own: without `-g` zig drops the symbols, which are wanted in a file of their own.
+        let c = format!("-- -g -fno-sanitize=all -target {}-linux-gnu.{}", machine.name, machine.glibc);
+        let target = machine.gnu().replace('-', "_");
+        for (name, tool, words) in
+            [("CC", "cc", &*c), ("CXX", "c++", &c), ("AR", "ar", "--"), ("RANLIB", "ranlib", "--")]
+        {
+            tools.script(tool, format!("#!/bin/sh\nexec '{}' zig {tool} {words} \"$@\"\n", zig.display()))?;
+            command.env(format!("{name}_{target}"), tools.0.join(tool));
+        }
+        command.env(format!("CARGO_TARGET_{}_LINKER", target.to_uppercase()), tools.0.join("cc"));
+        Ok(command)
+    }
+
+    /// The folder of the environment's programs.
+    fn folder(&self) -> Result<&Path> {
+        self.python.parent().context("the environment's Python lies in no folder")
+    }
+
+    /// Compiles packages; the folder with what they are.
+    fn packages(
+        &self,
+        mut command: Command,
+        packages: &[&str],
+        target: &str,
+        folder: &str,
+    ) -> Result<PathBuf> {
         shell::run(&mut shell::command("rustup", &["--quiet", "target", "add", folder]))?;
-        let mut command = self.compiling("cargo-zigbuild")?;
         command.args(["zigbuild", "--locked", "--quiet", "--profile", &self.profile, "--target", target]);
-        shell::run(command.args(["--package", package, "--all-features"]))?;
-        Ok(shell::program(&format!("{folder}/{}", self.profile), file))
+        packages.iter().for_each(|package| {
+            command.args(["--package", package]);
+        });
+        shell::run(command.arg("--all-features"))?;
+        Ok(shell::program(&format!("{folder}/{}", self.profile), ""))
     }
 }
 
@@ -81,6 +116,14 @@ pub fn split(program: &Path, stripped: &Path, symbols: Option<&Path>) -> Result<
     let (folder, name) = (symbols.parent(), symbols.file_name());
     let link = format!("--add-gnu-debuglink={}", Path::new(name.context("no name")?).display());
     shell::run(objcopy()?.current_dir(folder.context("no folder")?).arg(link).arg(stripped))
+}
+
+/// Copies both C libraries into a folder, without what only a debugger wants: that names folders of this machine.
+pub fn libraries(from: &Path, to: &Path) -> Result<()> {
+    for (library, strip) in [("libkhz.so", "--strip-all"), ("libkhz.a", "--strip-debug")] {
+        shell::run(objcopy()?.arg(strip).args([from.join(library), to.join(library)]))?;
+    }
+    Ok(())
 }
 
 /// The toolchain's own, which knows every machine's programs.

@@ -21,7 +21,7 @@ pub fn make(release: &Release, machine: &Machine) -> Result<()> {
     let root = Tree(fresh("deb")?);
     let usr = Tree(root.folder("usr")?);
     let program = usr.place("bin/khz")?;
-    build::split(&release.build.dynamic(machine)?, &program, None)?;
+    build::split(&release.build.dynamic(machine)?.join("khz"), &program, None)?;
     executable(&program)?;
     let completions = [
         "share/bash-completion/completions/khz",

@@ -25,7 +25,8 @@ pub fn make(release: &Release, machine: &Machine) -> Result<()> {
     }
     tree.write("LICENSE-musl.txt", licences::musl(&release.build.python)?)?;
     if let Some(capi) = c_library() {
-        let libraries = release.build.library(machine)?;
+        let libraries = fresh("libraries")?;
+        build::libraries(&release.build.dynamic(machine)?, &libraries)?;
         shell::run(shell::command(capi.join("install.sh"), &[]).arg(&tree.0).arg(libraries))?;
         tree.copy_all(&capi.join("examples"), "share/doc/khz/capi")?;
     }

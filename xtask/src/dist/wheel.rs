@@ -10,17 +10,16 @@ const SCRIPTS: &str = "python/kilohertz._native.data/scripts";
 
 pub fn make(release: &Release, machine: &Machine) -> Result<()> {
     let program = Tree(shell::root().join(SCRIPTS)).place("khz")?;
-    build::split(&release.build.dynamic(machine)?, &program, None)?;
+    build::split(&release.build.dynamic(machine)?.join("khz"), &program, None)?;
     executable(&program)?;
-    let target = format!("{}-unknown-linux-gnu", machine.name);
-    let made = wheel(release, &target, &format!("manylinux_{}", machine.glibc.replace('.', "_")));
+    let made = wheel(release, machine, &format!("manylinux_{}", machine.glibc.replace('.', "_")));
     // Another machine's must not get into the next wheel, nor into those of the tests.
     std::fs::remove_dir_all(shell::root().join("python/kilohertz._native.data"))?;
     made
 }
 
-fn wheel(release: &Release, target: &str, tag: &str) -> Result<()> {
-    let mut maturin = release.build.compiling("maturin")?;
+fn wheel(release: &Release, machine: &Machine, tag: &str) -> Result<()> {
+    let mut maturin = release.build.compiling_for("maturin", machine)?;
     maturin.args([
         "build",
         "--quiet",
@@ -30,7 +29,7 @@ fn wheel(release: &Release, target: &str, tag: &str) -> Result<()> {
         "python/Cargo.toml",
         "--locked",
     ]);
-    maturin.args(["--profile", &release.build.profile, "--target", target, "--compatibility", tag]);
+    maturin.args(["--profile", &release.build.profile, "--target", &machine.gnu(), "--compatibility", tag]);
     shell::run(maturin.arg("--out").arg(&release.out))
 }
 

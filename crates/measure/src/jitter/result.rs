@@ -21,6 +21,9 @@ pub const VERSION: u32 = 2;
 /// The definitions of `docs/metrics.md`.
 pub const DEFINITIONS: u32 = 2;
 
+const OF_A_RUN: &str = "is the result of khz run, which writes its page itself; compared are results of `khz jitter --save` and \
+                        `khz rtt send --save`";
+
 /// A file of results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
@@ -197,14 +200,10 @@ impl Results {
         })?;
         match value.get("format").and_then(|format| format.as_str()) {
             Some(FORMAT) => {}
+            Some(crate::run::FORMAT) => return Err(other(OF_A_RUN.into())),
             Some(format) => return Err(other(format!("holds `{format}`, not results of khz jitter"))),
-            None if value.get("ended_well").is_some() => {
-                return Err(other(
-                    "is the result of khz run, which writes its page itself; compared are results of `khz jitter --save` and \
-                     `khz rtt send --save`"
-                        .into(),
-                ));
-            }
+            // Results of runs before they had a format.
+            None if value.get("ended_well").is_some() => return Err(other(OF_A_RUN.into())),
             None => {
                 return Err(other(
                     "holds no results of khz jitter (no \"format\"): write them with --save".into(),
@@ -430,6 +429,7 @@ mod tests {
     fn other_files_are_told_by_what_they_are() {
         let told = |text: &str| Results::parse("a.json", text).unwrap_err().to_string();
         assert!(told("{\"ended_well\":true}").contains("is the result of khz run"));
+        assert!(told("{\"format\":\"khz-run\",\"version\":1}").contains("is the result of khz run"));
         assert!(told("{\"format\":\"khz-jitter\",\"version\":0,\"runs\":[]}").contains("version 0"));
         assert!(told("{\"format\":\"khz-jitter\",\"runs\":[]}").contains("unknown version"));
         assert!(told("{\"format\":\"other\"}").contains("`other`"));

@@ -34,7 +34,8 @@ impl SignalTimer {
         let mut due = once();
         // A value of zero would disarm the timer and sleep for ever.
         let deadline_ns = deadline_ns.max(1);
-        due.it_value.tv_sec = (deadline_ns / 1_000_000_000) as libc::time_t;
+        // Not by its name: musl's `time_t` is deprecated while its width changes.
+        due.it_value.tv_sec = (deadline_ns / 1_000_000_000) as _;
         due.it_value.tv_nsec = (deadline_ns % 1_000_000_000) as libc::c_long;
         // SAFETY: the timer is ours until drop; `due` lives through the call; a null old value is allowed.
         let armed =
