@@ -9,6 +9,7 @@ mod stop;
 mod top;
 mod view;
 
+use crate::bridge::printable;
 use crate::network;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -73,11 +74,17 @@ fn stop_on_signal() -> Result<Arc<AtomicBool>> {
 /// Writes to stdout.
 ///
 /// # Errors
-/// Nobody reads it, unless they have left on purpose (`| head`).
+/// Nobody reads it. Whoever left on purpose (`| head`) does not want to know: see [`is_gone`].
 fn show(text: &str) -> Result<()> {
+    write_raw(&printable(text))
+}
+
+fn write_raw(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
-        written => written.context("cannot write"),
-    }
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write")
+}
+
+/// Whether a command failed because nobody reads what it prints.
+pub fn is_gone(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
