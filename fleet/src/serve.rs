@@ -252,16 +252,22 @@ fn summary(shared: &Shared) -> Result<Answer, String> {
 }
 
 /// The doctor's findings for the bridge's computer, which is the robot's.
-fn doctor(known: &mut Option<(Instant, Value)>) -> Result<Answer, String> {
+fn doctor(known: &mut Option<(Instant, Result<Value, String>)>) -> Result<Answer, String> {
     if known.as_ref().is_none_or(|(since, _)| since.elapsed() > FINDINGS) {
-        let khz = crate::programs::khz();
-        let out = Command::new(&khz).args(["doctor", "--json"]).stdin(std::process::Stdio::null()).output();
-        let out = out.map_err(|error| format!("cannot start {}: {error}", khz.display()))?;
-        let findings = serde_json::from_slice(&out.stdout)
-            .map_err(|error| format!("{} doctor --json: {error}", khz.display()))?;
-        *known = Some((Instant::now(), findings));
+        *known = Some((Instant::now(), examine()));
     }
-    known.as_ref().map(|(_, findings)| Answer::json(findings)).ok_or_else(|| "no findings".into())
+    match known {
+        Some((_, Ok(findings))) => Ok(Answer::json(findings)),
+        Some((_, Err(why))) => Err(why.clone()),
+        None => Err("no findings".into()),
+    }
+}
+
+fn examine() -> Result<Value, String> {
+    let khz = crate::programs::khz();
+    let out = Command::new(&khz).args(["doctor", "--json"]).stdin(std::process::Stdio::null()).output();
+    let out = out.map_err(|error| format!("cannot start {}: {error}", khz.display()))?;
+    serde_json::from_slice(&out.stdout).map_err(|error| format!("{} doctor --json: {error}", khz.display()))
 }
 
 /// The definition of a record's messages (ros2msg).

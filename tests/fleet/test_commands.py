@@ -125,9 +125,16 @@ def test_logs_are_listed_and_downloaded(world: World) -> None:
     # The time of a log is that of its samples, whatever this computer was busy with.
     assert 0 < part["servo"] < info(world, robot.logs / "run.tlog")["servo"]
 
-    assert "cannot make" in world.run("logs", "leg", "run.tlog", code=2).stderr, "nothing is overwritten"
+    assert "is there already" in world.run("logs", "leg", "run.tlog", code=2).stderr, "nothing is overwritten"
     done = world.run("logs", "leg", "none.tlog", "-o", "none.tlog", code=2)
     assert "there is no log" in done.stderr and not (world.folder / "none.tlog").exists()
+    assert not list(world.folder.glob(".khz-fleet*")), "no half downloads"
+    done = world.run("logs", "leg", "run.tlog", "--from", "4000", "-o", "none.tlog", code=2)
+    assert "the log is from 0 to" in done.stderr and not (world.folder / "none.tlog").exists()
+    assert "after --to" in world.run("logs", "leg", "run.tlog", "--from", "4", "--to", "2", "-o", "none.tlog", code=2).stderr
+    assert "outside 0 to 30" in world.run("logs", "leg", "--recent", "100", code=2).stderr
+    assert "there is leg" in world.run("logs", "nope", code=2).stderr
+    assert {"robot", "parameters", "event"} <= part.keys()
     fine, answer = ask(judge, robot.key("file"))
     assert fine and answer.decode() == robot.file.read_text()
     fine, answer = ask(judge, robot.key("doctor"))

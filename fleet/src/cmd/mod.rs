@@ -8,6 +8,7 @@ mod router;
 mod stop;
 mod top;
 mod view;
+mod with_parent;
 
 use crate::bridge::printable;
 use crate::network;
@@ -38,6 +39,7 @@ enum Command {
     Logs(logs::Args),
     View(view::Args),
     Demo(demo::Args),
+    WithParent(with_parent::Args),
 }
 
 /// Runs what the command line says.
@@ -57,6 +59,7 @@ pub fn run() -> Result<ExitCode> {
         Command::Logs(args) => logs::run(&args, &network),
         Command::View(args) => view::run(args, &network),
         Command::Demo(args) => demo::run(&args, &network),
+        Command::WithParent(args) => with_parent::run(&args),
     }
 }
 
@@ -66,6 +69,15 @@ fn stop_on_signal() -> Result<Arc<AtomicBool>> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())
             .context("cannot catch signals")?;
+        signal_hook::flag::register(signal, stop.clone()).context("cannot catch signals")?;
+    }
+    Ok(stop)
+}
+
+/// Set by Ctrl-C and SIGTERM, however often.
+fn signalled() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, stop.clone()).context("cannot catch signals")?;
     }
     Ok(stop)
