@@ -102,10 +102,14 @@ fn uplinks(plan: &mut Plan) -> Result<Vec<Lane>, RecorderError> {
         return Ok(Vec::new());
     }
     // One number for both: who receives the stream and asks the viewer sees that they belong to the same run.
-    let session = new_session()
-        .map_err(|why| RecorderError::Sink { name: STREAM.into(), why: why.to_string() })?;
+    let session =
+        new_session().map_err(|why| RecorderError::Sink { name: STREAM.into(), why: why.to_string() })?;
     let to_network = |to: &String| {
-        Uplink::new(to, session).map_err(|source| RecorderError::Stream { key: STREAM, to: to.clone(), source })
+        Uplink::new(to, session).map_err(|source| RecorderError::Stream {
+            key: STREAM,
+            to: to.clone(),
+            source,
+        })
     };
     let to_viewer = |socket| {
         Uplink::to_viewer(socket, session)
