@@ -262,7 +262,7 @@ pub fn run(settings: Settings, session: Session, stop: &AtomicBool) -> Result<()
     let mut bridge = Bridge::new(shared.clone(), claim)?;
     bridge.tell();
     crate::serve::start(&shared)?;
-    eprint_line(&format!("robot {} is on the network", shared.name));
+    eprint_line(&format!("the bridge of {} is on the network", shared.name));
     bridge.run(&datagrams, stop)
 }
 

@@ -99,7 +99,7 @@ pub fn drive(shared: &Shared) -> Result<()> {
     let clock = shared.session.declare_publisher(shared.name.key("@clock"));
     let clock =
         clock.congestion_control(CongestionControl::Drop).priority(Priority::InteractiveHigh).express(true);
-    let clock = clock.wait().map_err(failed)?;
+    let clock = clock.encoding(zenoh::bytes::Encoding::APPLICATION_JSON).wait().map_err(failed)?;
     let (mut view, mut seat) = (Asker::new(shared.view()), Seat::default());
     let mut known: Option<Clock> = None;
     let mut due = Instant::now();

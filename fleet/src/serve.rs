@@ -304,5 +304,6 @@ fn newest(shared: &Shared, query: &Query) -> Result<Answer, String> {
         cdr(&known.ty, payload).ok_or_else(|| format!("the newest sample of `{name}` cannot be read"))?;
     let beside =
         attachment(known.samples as i64, time_us.saturating_mul(1000), Gid::of(query.key_expr().as_str()));
-    Ok(Answer { bytes, kind: "application/cdr".into(), beside: Some(beside.to_vec()) })
+    let (message, _) = Messages::default().declare(&known.name, &known.ty, Integers::Rounded);
+    Ok(Answer { bytes, kind: format!("application/cdr;{message}"), beside: Some(beside.to_vec()) })
 }
