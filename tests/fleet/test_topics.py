@@ -146,5 +146,5 @@ def test_the_example_of_the_documentation_reads_samples(world: World) -> None:
     Heard(judge, robot.key("tick")).wait(1, "a tick")
     world.start(sys.executable, "watch.py", "leg", world.endpoint, name="watch")
     wait_for(lambda: len(world.said("watch").split()) > 3, "ticks")
-    ticks = [int(word) for word in world.said("watch").split()]
-    assert ticks == sorted(set(ticks))
+    latencies = [float(word) for word in world.said("watch").split()]
+    assert any(latencies), "ns, from the robot's loop"
