@@ -12,6 +12,15 @@ pub struct View {
     pub token: Option<String>,
 }
 
+/// For which run something is asked, and for whom.
+#[derive(Clone, Debug, Default)]
+pub struct Meant {
+    /// The number of the run, as in the datagrams that the bridge receives.
+    pub run: Option<u64>,
+    /// Who asks, for the robot's log.
+    pub by: Option<String>,
+}
+
 /// A connection that is made when it is needed, and made again when it broke.
 pub struct Asker {
     view: Option<View>,
@@ -24,13 +33,14 @@ impl Asker {
         Self { view, connection: None }
     }
 
-    /// Asks. A connection that has broken since the last time, because the robot was started anew, is made again once.
+    /// Asks. The live view refuses what is meant for another run than its own. A connection that has broken since the last time, because the robot was started anew, is made again once.
     /// Blocks, 5 s at most for each attempt.
     ///
     /// # Errors
     /// Why nothing can be asked, or what the robot refused.
     pub fn ask<T>(
         &mut self,
+        meant: &Meant,
         mut what: impl FnMut(&mut Connection) -> Result<T, AskError>,
     ) -> Result<T, String> {
         let Some(view) = &self.view else {
@@ -44,6 +54,8 @@ impl Asker {
                     Connection::open(view.at, view.token.as_deref()).map_err(|error| error.to_string())?
                 }
             };
+            connection.mean(meant.run);
+            connection.ask_for(meant.by.as_deref());
             match what(&mut connection) {
                 Err(AskError::Refused(why)) => {
                     self.connection = Some(connection);
@@ -58,5 +70,50 @@ impl Asker {
             }
         }
         Err("the live view does not answer".into())
+    }
+}
+
+/// A question for the robot, with the run that is meant and who asks.
+pub fn selector(key: &str, run: Option<u64>, by: &str) -> String {
+    // What would end the parameter or begin another one has no place in a name.
+    let by: String =
+        by.chars().filter(|letter| letter.is_alphanumeric() || " @._-:[]".contains(*letter)).collect();
+    let run = run.map(|run| format!("run={run};")).unwrap_or_default();
+    format!("{key}?{run}by={by}")
+}
+
+/// What a robot answered to a request: the tick that took it, or why it was refused. Anything else is no robot's answer.
+pub fn done(answer: &serde_json::Value) -> Option<Result<u64, String>> {
+    if let Some(why) = answer.get("refused").and_then(serde_json::Value::as_str) {
+        return Some(Err(why.to_owned()));
+    }
+    let tick = answer.get("tick").and_then(serde_json::Value::as_u64)?;
+    (answer.get("done") == Some(&true.into())).then_some(Ok(tick))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_a_whole_answer_is_one() {
+        assert_eq!(done(&json!({ "done": true, "tick": 7, "robot_ms": 1.9 })), Some(Ok(7)));
+        assert_eq!(done(&json!({ "refused": "why" })), Some(Err("why".into())));
+        for other in [
+            json!({}),
+            json!({ "done": true }),
+            json!({ "done": false, "tick": 7 }),
+            json!({ "tick": 7 }),
+            json!(7),
+        ] {
+            assert_eq!(done(&other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_name_adds_no_parameters() {
+        assert_eq!(selector("khz/a/stop", Some(7), "ann@host;run=8&x#"), "khz/a/stop?run=7;by=ann@hostrun8x");
+        assert_eq!(selector("khz/a/stop", None, ""), "khz/a/stop?by=");
     }
 }

@@ -51,6 +51,15 @@ pub struct Status {
     pub up: bool,
     /// Stop, parameters and steering reach the robot.
     pub commands: bool,
+    /// Where it stands: see [`Presence`].
+    #[serde(default)]
+    pub state: Presence,
+    /// For how long nothing has come from the robot, s; by the bridge's own clock.
+    #[serde(default)]
+    pub silent_s: Option<f64>,
+    /// Why the robot came down: the cause of its last change of phase for a reason that is trouble, in this run.
+    #[serde(default)]
+    pub cause: Option<String>,
     /// The run: the number its recorder drew.
     pub run: Option<u64>,
     /// The newest sample's age when this was written, by the clock of the robot's computer, s.
@@ -65,6 +74,38 @@ pub struct Status {
     pub sent: u64,
     /// See [`sent`](Self::sent).
     pub dropped: u64,
+}
+
+impl Status {
+    /// Everything that did not come through: samples and messages lost, dropped, refused, or of unexpected senders.
+    pub fn lost(&self) -> u64 {
+        let Received { samples: _, lost, behind, refused, others } = self.received;
+        [lost, behind, refused, others, self.dropped].into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Whether the servos' outputs are off for good in this run: it has stopped, or is in fault.
+    pub fn is_at_rest(&self) -> bool {
+        is_at_rest(&self.health.phase)
+    }
+}
+
+fn is_at_rest(phase: &str) -> bool {
+    ["stopped", "fault"].contains(&phase)
+}
+
+/// Where a robot stands, as its bridge sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Presence {
+    /// No sample has come yet.
+    #[default]
+    Waiting,
+    /// Its samples come.
+    Up,
+    /// It has said that its run is over.
+    Ended,
+    /// Its samples stopped coming, and it has not said why: it is dead, frozen or cut off.
+    Silent,
 }
 
 /// What became of everything received from the robot.
@@ -95,12 +136,77 @@ pub struct Robot {
     sent: u64,
     heard: Option<Instant>,
     is_over: bool,
+    /// The name in the robot file of the first run, once it is known, and whether that of the present run is known to be the
+    /// same.
+    own: Option<String>,
+    is_known: bool,
+    cause: Option<String>,
 }
 
 impl Robot {
     /// Whether its process is alive.
     pub fn is_up(&self) -> bool {
-        !self.is_over && self.heard.is_some_and(|heard| heard.elapsed() < SILENCE)
+        self.presence() == Presence::Up
+    }
+
+    /// Where it stands.
+    pub fn presence(&self) -> Presence {
+        match self.heard {
+            None => Presence::Waiting,
+            Some(_) if self.is_over => Presence::Ended,
+            // Another run, which may be another robot's: its name comes with its first datagrams, or within 10 s.
+            Some(_) if self.own.is_some() && !self.is_known => Presence::Waiting,
+            Some(heard) if heard.elapsed() < SILENCE => Presence::Up,
+            Some(_) => Presence::Silent,
+        }
+    }
+
+    /// The run for which something is asked: the present one.
+    ///
+    /// # Errors
+    /// Why the robot is not asked: it streams nothing, or is not known to be the one of this bridge.
+    pub fn run(&self) -> Result<u64, String> {
+        match (self.intake.session(), self.presence()) {
+            (Some(run), presence) if presence != Presence::Waiting => Ok(run),
+            (Some(_), _) => Err("a new run has begun, and which robot's it is is not known yet; try again".into()),
+            (None, _) => Err("the bridge has received nothing from the robot: start it with --stream to the bridge's address".into()),
+        }
+    }
+
+    /// If the outputs are off for good in this run: how that came, in words.
+    pub fn rest(&self) -> Option<String> {
+        let phase = self.watch.health().phase;
+        let why = self.cause.as_ref().map(|cause| format!(": {cause}")).unwrap_or_default();
+        match phase.as_str() {
+            "fault" => Some(format!("it is in fault and at rest{why}")),
+            "stopped" => Some(format!("it has stopped and is at rest{why}")),
+            _ if self.is_over => Some(format!("its run is over{why}")),
+            _ => None,
+        }
+    }
+
+    /// Notes what a sample says of the robot itself. Returns the name of a robot that is another one.
+    fn note(&mut self, record: &str, value: &Value<'_>) -> Option<String> {
+        let text = |field| match value.at(field)? {
+            Value::String(text) => Some(text.to_owned()),
+            _ => None,
+        };
+        match record {
+            "robot" => {
+                let name = text("name")?;
+                if self.own.get_or_insert_with(|| name.clone()) != &name {
+                    return Some(name);
+                }
+                self.is_known = true;
+            }
+            "event" if matches!(value.at("trouble"), Some(Value::Bool(true))) => {
+                let servo = text("servo").filter(|servo| !servo.is_empty());
+                let servo = servo.map(|servo| format!(" ({servo})")).unwrap_or_default();
+                self.cause = text("cause").map(|cause| format!("{cause}{servo}"));
+            }
+            _ => {}
+        }
+        None
     }
 }
 
@@ -156,7 +262,7 @@ pub fn run(settings: Settings, session: Session, stop: &AtomicBool) -> Result<()
     let mut bridge = Bridge::new(shared.clone(), claim)?;
     bridge.tell();
     crate::serve::start(&shared)?;
-    eprint_line(&format!("robot {} is on the network", shared.name));
+    eprint_line(&format!("the bridge of {} is on the network", shared.name));
     bridge.run(&datagrams, stop)
 }
 
@@ -175,10 +281,21 @@ fn name(
         let Ok(datagram) = datagrams.recv_timeout(LOOK) else { continue };
         robot.intake.take(&datagram, |_, _| ());
         if let Some(name) = text(&robot.intake, "robot", "name") {
+            (robot.own, robot.is_known) = (Some(name.clone()), true);
+            robot.heard = Some(Instant::now());
             return RobotName::new(&name).map(Some).map_err(|why| anyhow!(why));
         }
     }
     Ok(None)
+}
+
+fn other_robot(shared: &Shared, other: &str) -> anyhow::Error {
+    let Shared { name, settings, .. } = shared;
+    anyhow!(
+        "the robot `{other}` sends to {} now, and this bridge is that of {name}: it leaves the network, so that nobody takes one \
+         robot for the other. Start a bridge for `{other}`, best at addresses of its own",
+        settings.listen
+    )
 }
 
 /// A text in the newest sample of a record.
@@ -245,34 +362,48 @@ impl Bridge {
         let mut result = Ok(());
         {
             let robot = &mut *shared.robot();
-            let Robot { intake, watch, recent, sent, is_over, .. } = robot;
+            let mut intake = std::mem::take(&mut robot.intake);
             let is_sound = intake.take(datagram, |intake, news| {
                 if result.is_err() {
                     return;
                 }
                 match news {
                     News::Run => {
-                        *sent += self.outlets.take().map_or(0, |outlets| outlets.sent());
-                        (*watch, *recent, *is_over) = (Watch::default(), Recent::default(), false);
+                        robot.sent += self.outlets.take().map_or(0, |outlets| outlets.sent());
+                        (robot.watch, robot.recent) = (Watch::default(), Recent::default());
+                        (robot.is_over, robot.is_known, robot.cause) = (false, false, None);
                     }
                     News::Record(_) => {}
                     News::Sample(place) => {
                         let known = &intake.records()[place];
                         let Some((time_us, payload)) = &known.latest else { return };
-                        recent.keep(place, *time_us, payload);
-                        if known.name == "tick"
+                        robot.recent.keep(place, *time_us, payload);
+                        if ["tick", "robot", "event"].contains(&known.name.as_str())
                             && let Ok(value) = Value::read(&known.ty, payload)
                         {
-                            watch.tick(*time_us, &value);
+                            match known.name.as_str() {
+                                "tick" => robot.watch.tick(*time_us, &value),
+                                name => {
+                                    if let Some(other) = robot.note(name, &value) {
+                                        result = Err(other_robot(&shared, &other));
+                                        return;
+                                    }
+                                }
+                            }
+                        }
+                        // Nothing goes out under the name of a robot that it may not be of.
+                        if robot.own.is_some() && !robot.is_known {
+                            return;
                         }
                         match self.outlets(&shared) {
                             Ok(outlets) => result = outlets.sample(intake, place, &mut due),
                             Err(error) => result = Err(error),
                         }
                     }
-                    News::End => *is_over = true,
+                    News::End => robot.is_over = true,
                 }
             });
+            robot.intake = intake;
             if is_sound {
                 robot.heard = Some(Instant::now());
             }
@@ -325,6 +456,7 @@ impl Bridge {
 
     fn make_status(&self) -> Status {
         let robot = self.shared.robot();
+        let presence = robot.presence();
         let Counts { samples, lost, refused, unknown, unfit } = robot.intake.counts();
         let newest_us =
             robot.intake.records().iter().filter_map(|known| Some(known.latest.as_ref()?.0)).max();
@@ -335,7 +467,10 @@ impl Bridge {
             robot: self.shared.name.to_string(),
             host: self.host.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            up: robot.is_up(),
+            up: presence == Presence::Up,
+            state: presence,
+            silent_s: robot.heard.map(|heard| heard.elapsed().as_secs_f64()),
+            cause: robot.cause.clone(),
             commands: self.shared.settings.view.is_some(),
             run: robot.intake.session(),
             age_s: newest_us.map(|newest| (now_us - newest) as f64 / 1e6),
@@ -387,11 +522,17 @@ fn pass_on(socket: &UdpSocket, queue: &SyncSender<Vec<u8>>, inbox: &Inbox) {
             // The other end of the channel sees that it is over.
             Err(_) => return,
         };
-        if present.is_some_and(|(known, heard)| known != from && heard.elapsed() < OTHER) {
+        // What is no recorder's datagram makes nobody the present sender.
+        let is_other = present.is_none_or(|(known, _)| known != from);
+        let is_kept = present.is_some_and(|(_, heard)| heard.elapsed() < OTHER);
+        let is_ours = khz_record::Datagram::read(&buffer[..len]).is_some();
+        if is_other && (is_kept || !is_ours) {
             inbox.others.fetch_add(1, Ordering::Relaxed);
             continue;
         }
-        present = Some((from, Instant::now()));
+        if is_ours {
+            present = Some((from, Instant::now()));
+        }
         match queue.try_send(buffer[..len].to_vec()) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
@@ -405,5 +546,18 @@ fn pass_on(socket: &UdpSocket, queue: &SyncSender<Vec<u8>>, inbox: &Inbox) {
 /// Tells the person at the terminal. Whoever closed it does not want to know.
 pub fn eprint_line(text: &str) {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "khz-fleet: {text}");
+    let _ = writeln!(std::io::stderr(), "khz-fleet: {}", printable(text));
+}
+
+/// A text for a terminal: what comes from the network must not move its cursor or colour it.
+pub fn printable(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\n' => plain.push(letter),
+            _ if letter.is_control() => plain.extend(letter.escape_default()),
+            _ => plain.push(letter),
+        }
+    }
+    plain
 }

@@ -1,16 +1,19 @@
 //! A robot's logs: which there are, and a log or a stretch of one in pieces that the receiver asks for one by one.
 
-use khz_export::{ExportError, Selection, scan};
+use anyhow::{Result, anyhow};
 use khz_tlog::{Copier, Reader};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
+use twox_hash::XxHash3_128;
 
 /// Bytes of a piece at most.
 pub const PIECE: u64 = 1 << 20;
+/// How many bytes of its beginning tell one log from another.
+const HEAD: usize = 4096;
 /// How many logs are listed.
 const MAX_LISTED: usize = 1000;
 
@@ -41,7 +44,8 @@ pub struct Beside {
     pub offset: u64,
     /// Bytes of the whole.
     pub size: u64,
-    /// Which whole: it changes when the stretch had to be cut again, and pieces of two do not fit together.
+    /// Which whole: it changes when the stretch had to be cut again, or another file has the log's name. Pieces of two do not fit
+    /// together.
     pub cut: u64,
 }
 
@@ -103,7 +107,8 @@ impl Logs {
         let whole = File::open(&path).map_err(|error| cannot(&error))?;
         if *stretch == Stretch::default() {
             let size = whole.metadata().map_err(|error| cannot(&error))?.len();
-            return read(&whole, Beside { offset, size, cut: 0 }).map_err(|error| cannot(&error));
+            let cut = mark(&whole).map_err(|error| cannot(&error))?;
+            return read(&whole, Beside { offset, size, cut }).map_err(|error| cannot(&error));
         }
         let is_ready = self.cut.as_ref().is_some_and(|cut| cut.name == name && cut.stretch == *stretch);
         // From its beginning it is another download, of a log that may have grown.
@@ -122,6 +127,18 @@ fn is_log(name: &str) -> bool {
     name.ends_with(".tlog") && crate::names::is_part(name) && !name.starts_with('.')
 }
 
+/// Tells a log from another one that gets its name: by the file, and by how it begins, which does not change while it grows.
+fn mark(log: &File) -> std::io::Result<u64> {
+    let mut bytes = vec![0; HEAD];
+    let about = log.metadata()?;
+    match log.read_exact_at(&mut bytes, 0) {
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => bytes.clear(),
+        read => read?,
+    }
+    bytes.extend(about.ino().to_le_bytes());
+    Ok(XxHash3_128::oneshot(&bytes) as u64)
+}
+
 fn read(file: &File, beside: Beside) -> std::io::Result<(Vec<u8>, Beside)> {
     let len = beside.size.saturating_sub(beside.offset).min(PIECE);
     let mut bytes = vec![0; len as usize];
@@ -129,24 +146,34 @@ fn read(file: &File, beside: Beside) -> std::io::Result<(Vec<u8>, Beside)> {
     Ok((bytes, beside))
 }
 
+/// Records of which a stretch has everything before it.
+const BEFORE: [&str; 4] = ["robot", "parameters", "parameter", "event"];
+
 /// Copies a stretch to a file without a name; returns it with its size.
-fn cut(log: File, stretch: &Stretch) -> Result<(File, u64), ExportError> {
+fn cut(log: File, stretch: &Stretch) -> Result<(File, u64)> {
     let mut log = Reader::open(log)?;
     let first_us = log.next()?.and_then(|item| item.time_us).unwrap_or(0);
     log.rewind();
     let at = |seconds: f64| first_us.saturating_add((seconds * 1e6) as i64);
-    let selection =
-        Selection { records: Vec::new(), from_us: stretch.from_s.map(at), to_us: stretch.to_s.map(at) };
+    let (from_us, to_us) = (stretch.from_s.map_or(i64::MIN, at), stretch.to_s.map_or(i64::MAX, at));
     let mut copier = Copier::new(BufWriter::new(tempfile::tempfile()?))?;
-    scan(
-        &mut log,
-        &selection,
-        |_| (),
-        |item| {
-            copier.copy(item)?;
-            Ok(true)
-        },
-    )?;
+    let (mut last_us, mut copied) = (first_us, 0_u64);
+    while let Some(item) = log.next()? {
+        let time_us = item.time_us.unwrap_or(first_us);
+        last_us = last_us.max(time_us);
+        let is_within = (from_us..=to_us).contains(&time_us);
+        copied += u64::from(is_within);
+        // What was said before and explains the stretch: the robot, the parameters in force, the changes of phase.
+        if is_within || time_us < from_us && BEFORE.contains(&item.record.name()) {
+            copier.copy(&item)?;
+        }
+    }
+    if copied == 0 {
+        return Err(anyhow!(
+            "nothing was recorded then: the log is from 0 to {:.1} s",
+            (last_us - first_us) as f64 / 1e6
+        ));
+    }
     let mut out = copier.finish()?;
     out.flush()?;
     let mut file = out.into_inner().map_err(std::io::IntoInnerError::into_error)?;
@@ -194,6 +221,21 @@ mod tests {
     }
 
     #[test]
+    fn another_log_of_the_same_name_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.tlog");
+        write(&path, 100_000);
+        let mut logs = Logs::new(folder.path().into());
+        let mut cut = |offset| logs.piece("run.tlog", &Stretch::default(), offset).unwrap().1.cut;
+        let first = cut(0);
+        let mut growing = File::options().append(true).open(&path).unwrap();
+        growing.write_all(b"more").unwrap();
+        assert_eq!(cut(PIECE), first, "one that grows is the same");
+        std::fs::write(&path, vec![1; 3_000_000]).unwrap();
+        assert_ne!(cut(PIECE), first);
+    }
+
+    #[test]
     fn a_stretch_is_a_log() {
         let folder = tempfile::tempdir().unwrap();
         write(&folder.path().join("run.tlog"), 100_000);
@@ -204,6 +246,9 @@ mod tests {
         while let Some(item) = log.next().unwrap() {
             times.push(item.time_us.unwrap());
         }
+        let stretch = Stretch { from_s: Some(4000.0), to_s: None };
+        let why = logs.piece("run.tlog", &stretch, 0).unwrap_err();
+        assert!(why.contains("from 0 to 100.0 s"), "{why}");
         assert_eq!((times.len(), times[0], times[times.len() - 1]), (60_501, 15_000_000, 75_500_000));
     }
 

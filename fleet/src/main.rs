@@ -28,6 +28,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     match cmd::run() {
         Ok(code) => code,
+        Err(error) if cmd::is_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
             bridge::eprint_line(&format!("{error:#}"));
             ExitCode::from(2)

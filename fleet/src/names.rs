@@ -18,9 +18,9 @@ impl RobotName {
     pub fn new(name: &str) -> Result<Self, String> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
         match name.len() {
-            1..=LONGEST if name.bytes().all(is_plain) => Ok(Self(name.to_owned())),
+            1..=LONGEST if name.bytes().all(is_plain) && !name.starts_with('-') => Ok(Self(name.to_owned())),
             _ => Err(format!(
-                "the robot's name `{name}` cannot be part of a key: use 1 to {LONGEST} letters, digits, `_` and `-` \
+                "the robot's name `{name}` cannot be part of a key: use 1 to {LONGEST} letters, digits, `_` and `-`, no `-` first \
                  (`[robot] name` of the robot file, or --name)"
             )),
         }
@@ -77,7 +77,7 @@ mod tests {
         for good in ["quad1", "a", "Left-Arm_2"] {
             assert_eq!(RobotName::new(good).unwrap().key("@up"), format!("khz/{good}/@up"));
         }
-        for bad in ["", "a/b", "*", "a b", "ä", "@up", "a$*", &"x".repeat(65)] {
+        for bad in ["", "a/b", "*", "a b", "ä", "@up", "a$*", "-all", &"x".repeat(65)] {
             assert!(RobotName::new(bad).is_err(), "{bad}");
         }
     }

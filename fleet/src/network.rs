@@ -70,10 +70,10 @@ impl Options {
                 config[side]["endpoints"] = json!([router]);
             }
         }
-        match exposed(&config) {
+        match exposed(&config, role) {
             Some(endpoint) if !self.open => bail!(
                 "{endpoint} reaches beyond this computer, and nothing says who may do what there. Give a configuration with TLS \
-                 client certificates or users and passwords (--zenoh FILE; docs/fleet.md has one), or --open if everybody \
+                 client certificates or users and passwords (--zenoh FILE; fleet/examples has one, and docs/fleet.md says how to use it), or --open if everybody \
                  on that network may stop the robots"
             ),
             _ => Ok(config),
@@ -145,15 +145,33 @@ fn texts(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// An endpoint that reaches beyond this computer although nobody has to prove who they are.
-fn exposed(config: &Value) -> Option<String> {
+/// What reaches beyond this computer although nobody has to prove who they are.
+fn exposed(config: &Value, role: Role) -> Option<String> {
     let auth = &config["transport"]["auth"]["usrpwd"];
     let tls = &config["transport"]["link"]["tls"];
-    let has_users = auth["dictionary_file"].is_string() || auth["user"].is_string();
-    let has_certificates = tls["enable_mtls"] == true || tls["connect_certificate"].is_string();
-    let is_proof = |endpoint: &str| has_users || (endpoint.starts_with("tls/") && has_certificates);
-    let all = endpoints(config, "listen").into_iter().chain(endpoints(config, "connect"));
-    all.into_iter().find(|endpoint| !is_local(endpoint) && !is_proof(endpoint))
+    // Who listens asks for a proof; who connects brings one.
+    let asks = (auth["dictionary_file"].is_string(), tls["enable_mtls"] == true);
+    let brings = (auth["user"].is_string(), tls["connect_certificate"].is_string());
+    let of = |side: &str, (by_password, by_certificate): (bool, bool)| {
+        let is_proof = |endpoint: &str| by_password || (endpoint.starts_with("tls/") && by_certificate);
+        endpoints(config, side).into_iter().find(|endpoint| !is_local(endpoint) && !is_proof(endpoint))
+    };
+    let is_on =
+        |value: &Value| value == true || value.as_object().is_some_and(|of| of.values().any(|on| on == true));
+    if is_on(&config["scouting"]["multicast"]["enabled"]) {
+        return Some("scouting.multicast joins whatever is on the network, which".into());
+    }
+    let mode = if role == Role::Router { "router" } else { "client" };
+    if config["mode"] != mode {
+        return Some(format!(
+            "mode {} instead of `{mode}` listens or connects by itself, which",
+            config["mode"]
+        ));
+    }
+    if role == Role::Router && endpoints(config, "listen").is_empty() {
+        return Some("a router without listen.endpoints listens everywhere, which".into());
+    }
+    of("listen", asks).or_else(|| of("connect", brings))
 }
 
 /// Whether an endpoint such as `tcp/127.0.0.1:7447` is on this computer alone.
@@ -211,6 +229,30 @@ mod tests {
         assert_eq!(config["scouting"]["multicast"]["enabled"], false, "what it leaves open stays");
         let plain = Options { router: Some("tcp/0.0.0.0:7447".into()), ..options };
         assert!(refused(&plain, Role::Router), "certificates prove nothing on a link without TLS");
+    }
+
+    #[test]
+    fn what_proves_nothing_is_refused() {
+        let is_refused = |text: &str, role: Role| {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+            refused(&Options { zenoh: Some(file.path().into()), ..Options::default() }, role)
+        };
+        let link = |tls: &str| {
+            format!(
+                "{{ listen: {{ endpoints: ['tls/[::]:7447'] }}, transport: {{ link: {{ tls: {{ {tls} }} }} }} }}"
+            )
+        };
+        assert!(is_refused(&link("connect_certificate: 'a.pem', enable_mtls: false"), Role::Router));
+        assert!(!is_refused(&link("enable_mtls: true"), Role::Router));
+        assert!(is_refused("{ scouting: { multicast: { enabled: true } } }", Role::Visitor));
+        assert!(is_refused("{ scouting: { multicast: { enabled: { client: true } } } }", Role::Visitor));
+        assert!(is_refused("{ mode: 'peer' }", Role::Bridge));
+        assert!(is_refused("{ listen: { endpoints: [] } }", Role::Router));
+        assert!(is_refused(
+            "{ connect: { endpoints: ['tls/robots.example:1'] }, transport: { link: { tls: { enable_mtls: true } } } }",
+            Role::Visitor
+        ));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! live view, an operator repeats the newest value received in each input, and the view subtracts. An operator's clock, and
 //! what the network does to a message, therefore do not matter.
 
-use crate::asks::Asker;
+use crate::asks::{Asker, Meant};
 use crate::bridge::Shared;
 use anyhow::{Result, anyhow};
 use khz_view::control::Teleop;
@@ -22,14 +22,17 @@ const LET_GO: Duration = Duration::from_secs(1);
 /// How many inputs may wait. They are old soon.
 const WAITING: usize = 8;
 const MAX_INPUT: usize = 1024;
+/// An input older than this counts for nothing at the robot; and it does not make anybody the one who steers.
+const FRESH: Duration = Duration::from_millis(300);
 
 /// An input as it comes by `khz/<robot>/operator`.
 #[derive(Debug, Deserialize)]
 struct Input {
     /// Who steers: any text that no other operator uses.
     by: String,
-    /// The newest time of `khz/<robot>/@clock` that was received.
+    /// The newest time of `khz/<robot>/@clock` that was received, and the run that came with it.
     now_us: u64,
+    run: u64,
     #[serde(flatten)]
     teleop: Teleop,
 }
@@ -47,6 +50,24 @@ impl Seat {
             self.0 = Some((by.to_owned(), now));
         }
         is_free
+    }
+}
+
+/// The clock of the robot's live view, when it was read last.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    now_us: u64,
+    run: u64,
+    at: Instant,
+}
+
+impl Clock {
+    /// Whether an input belongs to the present run, and is not too old to count. One from the future is none.
+    fn takes(&self, input: &Input, now: Instant) -> bool {
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let here_us = self.now_us.saturating_add(us(now.duration_since(self.at)));
+        let age_us = here_us.checked_sub(input.now_us);
+        input.run == self.run && age_us.is_some_and(|age_us| age_us <= us(FRESH))
     }
 }
 
@@ -78,23 +99,44 @@ pub fn drive(shared: &Shared) -> Result<()> {
     let clock = shared.session.declare_publisher(shared.name.key("@clock"));
     let clock =
         clock.congestion_control(CongestionControl::Drop).priority(Priority::InteractiveHigh).express(true);
-    let clock = clock.wait().map_err(failed)?;
+    let clock = clock.encoding(zenoh::bytes::Encoding::APPLICATION_JSON).wait().map_err(failed)?;
     let (mut view, mut seat) = (Asker::new(shared.view()), Seat::default());
+    let mut known: Option<Clock> = None;
     let mut due = Instant::now();
     loop {
         // Before any input: without the clock all of them are too old.
         if Instant::now() >= due {
-            let now = view.ask(khz_view::Connection::now_us);
+            let run = shared.robot().run();
+            let now = run.and_then(|run| {
+                let at = Instant::now();
+                let (now_us, of_view) = view.ask(&Meant::default(), khz_view::Connection::now)?;
+                // Another robot's view, or a run that has only begun to stream.
+                let clock = Clock { now_us, run, at };
+                if of_view == Some(run) {
+                    Ok(clock)
+                } else {
+                    Err("another run is at the live view".to_owned())
+                }
+            });
             due = Instant::now() + if now.is_ok() { CLOCK } else { AGAIN };
-            if let Ok(now_us) = now {
+            known = now.ok();
+            if let Some(Clock { now_us, run, .. }) = known {
                 let by = seat.0.as_ref().filter(|(_, heard)| heard.elapsed() <= LET_GO).map(|(by, _)| by);
-                clock.put(json!({ "now_us": now_us, "by": by }).to_string()).wait().map_err(failed)?;
+                clock
+                    .put(json!({ "now_us": now_us, "run": run, "by": by }).to_string())
+                    .wait()
+                    .map_err(failed)?;
             }
         }
         match inputs.recv_timeout(due.saturating_duration_since(Instant::now())) {
-            Ok(input) if seat.take(&input.by, Instant::now()) => {
+            // Only what counts at the robot gives or keeps the seat.
+            Ok(input)
+                if known.is_some_and(|clock| clock.takes(&input, Instant::now()))
+                    && seat.take(&input.by, Instant::now()) =>
+            {
                 // The robot stands still by itself when inputs stay away.
-                let _ = view.ask(|connection| connection.steer(&input.teleop, input.now_us));
+                let meant = Meant { run: Some(input.run), by: Some(input.by) };
+                let _ = view.ask(&meant, |connection| connection.steer(&input.teleop, input.now_us));
             }
             Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -118,9 +160,18 @@ mod tests {
     }
 
     #[test]
-    fn an_input_shows_its_age() {
-        let input: Input = serde_json::from_str(r#"{"by": "ann", "now_us": 7, "forward": 0.3}"#).unwrap();
-        assert_eq!((input.teleop.forward, input.now_us), (0.3, 7));
-        assert!(serde_json::from_str::<Input>(r#"{"by": "ann", "forward": 0.3}"#).is_err());
+    fn an_input_shows_its_age_and_its_run() {
+        let read = |now_us: u64, run: u64| {
+            let text = format!(r#"{{"by": "ann", "now_us": {now_us}, "run": {run}, "forward": 0.3}}"#);
+            serde_json::from_str::<Input>(&text).unwrap()
+        };
+        let clock = Clock { now_us: 1_000_000, run: 5, at: Instant::now() };
+        let later = clock.at + Duration::from_millis(100);
+        assert_eq!(read(7, 5).teleop.forward, 0.3);
+        assert!(clock.takes(&read(1_000_000, 5), later) && clock.takes(&read(800_000, 5), later));
+        assert!(!clock.takes(&read(799_999, 5), later), "too old");
+        assert!(!clock.takes(&read(1_100_001, 5), later), "from the future");
+        assert!(!clock.takes(&read(1_000_000, 6), later), "of another run");
+        assert!(serde_json::from_str::<Input>(r#"{"by": "ann", "now_us": 7, "forward": 0.3}"#).is_err());
     }
 }

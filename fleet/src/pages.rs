@@ -87,22 +87,10 @@ fn list(robots: &Robots, token: Option<&str>) -> String {
     let token = token.map(|token| format!("&token={token}")).unwrap_or_default();
     let mut rows = String::new();
     for (name, seen) in robots {
-        let status = seen.status.as_ref().map(|(status, _)| status);
-        let of =
-            |text: &dyn Fn(&crate::bridge::Status) -> String| status.map_or_else(|| "–".to_owned(), text);
-        let lost = |status: &crate::bridge::Status| {
-            status.received.lost + status.received.behind + status.dropped + seen.lost
-        };
-        let cells = [
-            seen.state(),
-            of(&|status| status.host.clone()),
-            of(&|status| status.health.phase.clone()),
-            of(&|status| format!("{:.0} Hz", status.health.rate_hz)),
-            of(&|status| format!("{:.0} µs", status.health.recent.worst_wake_us)),
-            of(&|status| lost(status).to_string()),
-            of(&|status| status.verdict.clone()),
-        ];
-        let class = if seen.is_up { "" } else { " class=gone" };
+        let host = seen.status().map_or_else(|| "–".to_owned(), |status| status.host.clone());
+        let [phase, rate, wake, lost, last] = seen.figures("–");
+        let cells = [seen.state(), host, phase, rate, wake, lost, last];
+        let class = if seen.is_up() { "" } else { " class=gone" };
         _ = write!(
             rows,
             "<tr{class}><td><a href=\"/?robot={}{}\">{}</a>",
@@ -141,11 +129,13 @@ mod tests {
             r#"{"robot":"quad1","host":"<b>","version":"0","up":true,"commands":true,"run":1,"age_s":0.1,
                 "health":{"rate_hz":999.7,"phase":"active","recent":{"ticks":1,"overruns":0,"skipped":0,"missed":0,"worst_wake_us":61.2},
                 "run":{"ticks":1,"overruns":0,"skipped":0,"missed":0,"worst_wake_us":0}},"verdict":"clean",
-                "received":{"samples":1,"lost":2,"behind":1,"refused":0,"others":0},"sent":1,"dropped":0}"#,
+                "state":"up","received":{"samples":1,"lost":2,"behind":1,"refused":0,"others":0},"sent":1,"dropped":0}"#,
         )
         .unwrap();
         status.verdict = "<script>".into();
-        let seen = Seen { is_up: true, status: Some((status, Instant::now())), ..Seen::default() };
+        let bridges = ["7".to_owned()].into();
+        let seen =
+            Seen { has_token: true, bridges, status: Some((status, Instant::now())), ..Seen::default() };
         robots.insert(RobotName::new("quad1").unwrap(), seen);
         robots.insert(RobotName::new("leg").unwrap(), Seen::default());
         let page = list(&robots, Some("s3cret"));

@@ -1,7 +1,7 @@
 //! What may be asked of a robot over the network, and what it answers. Every kind of question has a thread: a log that is
 //! read keeps nobody from Stop.
 
-use crate::asks::Asker;
+use crate::asks::{Asker, Meant};
 use crate::bridge::{Shared, eprint_line, text};
 use crate::logs::{Logs, Stretch};
 use crate::operator::drive;
@@ -54,7 +54,7 @@ impl Answer {
 /// The session is closed, or there can be no threads.
 pub fn start(shared: &Arc<Shared>) -> Result<()> {
     let mut stopper = Asker::new(shared.view());
-    answer(shared, "stop", move |_, _| stop(&mut stopper))?;
+    answer(shared, "stop", move |shared, query| stop(shared, &mut stopper, query))?;
     let mut setter = Asker::new(shared.view());
     answer(shared, "param/*", move |shared, query| parameter(shared, &mut setter, query))?;
     let mut asker = Asker::new(shared.view());
@@ -153,35 +153,56 @@ fn refuse(query: &Query, why: &str) {
     let _ = query.reply_err(json!({ "refused": why }).to_string()).encoding(Encoding::from(JSON)).wait();
 }
 
-fn stop(robot: &mut Asker) -> Result<Answer, String> {
+fn stop(shared: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, String> {
     let begun = Instant::now();
-    let tick = robot.ask(khz_view::Connection::stop)?;
+    let meant = meant(shared, query)?;
+    if let Some(rest) = shared.robot().rest() {
+        return Err(rest);
+    }
+    let tick =
+        robot.ask(&meant, khz_view::Connection::stop)?.ok_or("the robot did not say which tick stops it")?;
     let took_ms = begun.elapsed().as_secs_f64() * 1000.0;
     Ok(Answer::json(&json!({ "done": true, "tick": tick, "robot_ms": took_ms })))
 }
 
+/// What the parameters of a question say of it: `run` is the run that is meant, `by` who asks. A question that was under way
+/// for long, through a bridge or a network that was frozen, does not reach the next run.
+fn meant(shared: &Shared, query: &Query) -> Result<Meant, String> {
+    let run = shared.robot().run()?;
+    let asked = query.parameters();
+    match asked.get("run").map(|text| text.parse::<u64>()) {
+        Some(Err(_)) => Err("`run` is the number that `@status` has".into()),
+        Some(Ok(asked)) if asked != run => {
+            Err("the run that was asked is over; another one has begun".into())
+        }
+        _ => Ok(Meant { run: Some(run), by: asked.get("by").map(str::to_owned) }),
+    }
+}
+
 /// All parameters, or with a payload several new values: all are taken, or none.
-fn parameters(_: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, String> {
+fn parameters(shared: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, String> {
     match payload(query)? {
-        Some(Value::Object(values)) => set(robot, &values),
+        Some(Value::Object(values)) => set(robot, &meant(shared, query)?, &values),
         Some(_) => Err("write the new values as a JSON object: {\"kp_scale\": 0.4}".into()),
-        None => Ok(Answer::json(&Value::Array(robot.ask(khz_view::Connection::parameters)?))),
+        None => Ok(Answer::json(&Value::Array(
+            robot.ask(&meant(shared, query)?, khz_view::Connection::parameters)?,
+        ))),
     }
 }
 
 /// One parameter, or with a payload its new value.
-fn parameter(_: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, String> {
+fn parameter(shared: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, String> {
     let name = last_part(query)?;
     if let Some(value) = payload(query)? {
-        return set(robot, &Map::from_iter([(name.to_owned(), value)]));
+        return set(robot, &meant(shared, query)?, &Map::from_iter([(name.to_owned(), value)]));
     }
-    let all = robot.ask(khz_view::Connection::parameters)?;
+    let all = robot.ask(&meant(shared, query)?, khz_view::Connection::parameters)?;
     let one = all.into_iter().find(|known| known.get("name").and_then(Value::as_str) == Some(name));
     one.map(|one| Answer::json(&one)).ok_or_else(|| format!("the robot has no parameter `{name}`"))
 }
 
-fn set(robot: &mut Asker, values: &Map<String, Value>) -> Result<Answer, String> {
-    let tick = robot.ask(|connection| connection.set(values))?;
+fn set(robot: &mut Asker, meant: &Meant, values: &Map<String, Value>) -> Result<Answer, String> {
+    let tick = robot.ask(meant, |connection| connection.set(values))?;
     Ok(Answer::json(&json!({ "done": true, "tick": tick })))
 }
 
@@ -231,16 +252,22 @@ fn summary(shared: &Shared) -> Result<Answer, String> {
 }
 
 /// The doctor's findings for the bridge's computer, which is the robot's.
-fn doctor(known: &mut Option<(Instant, Value)>) -> Result<Answer, String> {
+fn doctor(known: &mut Option<(Instant, Result<Value, String>)>) -> Result<Answer, String> {
     if known.as_ref().is_none_or(|(since, _)| since.elapsed() > FINDINGS) {
-        let khz = crate::programs::khz();
-        let out = Command::new(&khz).args(["doctor", "--json"]).stdin(std::process::Stdio::null()).output();
-        let out = out.map_err(|error| format!("cannot start {}: {error}", khz.display()))?;
-        let findings = serde_json::from_slice(&out.stdout)
-            .map_err(|error| format!("{} doctor --json: {error}", khz.display()))?;
-        *known = Some((Instant::now(), findings));
+        *known = Some((Instant::now(), examine()));
     }
-    known.as_ref().map(|(_, findings)| Answer::json(findings)).ok_or_else(|| "no findings".into())
+    match known {
+        Some((_, Ok(findings))) => Ok(Answer::json(findings)),
+        Some((_, Err(why))) => Err(why.clone()),
+        None => Err("no findings".into()),
+    }
+}
+
+fn examine() -> Result<Value, String> {
+    let khz = crate::programs::khz();
+    let out = Command::new(&khz).args(["doctor", "--json"]).stdin(std::process::Stdio::null()).output();
+    let out = out.map_err(|error| format!("cannot start {}: {error}", khz.display()))?;
+    serde_json::from_slice(&out.stdout).map_err(|error| format!("{} doctor --json: {error}", khz.display()))
 }
 
 /// The definition of a record's messages (ros2msg).
@@ -277,5 +304,6 @@ fn newest(shared: &Shared, query: &Query) -> Result<Answer, String> {
         cdr(&known.ty, payload).ok_or_else(|| format!("the newest sample of `{name}` cannot be read"))?;
     let beside =
         attachment(known.samples as i64, time_us.saturating_mul(1000), Gid::of(query.key_expr().as_str()));
-    Ok(Answer { bytes, kind: "application/cdr".into(), beside: Some(beside.to_vec()) })
+    let (message, _) = Messages::default().declare(&known.name, &known.ty, Integers::Rounded);
+    Ok(Answer { bytes, kind: format!("application/cdr;{message}"), beside: Some(beside.to_vec()) })
 }

@@ -1,5 +1,6 @@
 //! A robot elsewhere behind a live view here: its samples come over the network, and what a page asks goes back.
 
+use crate::asks::{done, selector};
 use crate::names::RobotName;
 use anyhow::{Result, anyhow};
 use khz_view::Hub;
@@ -40,9 +41,10 @@ impl Viewed {
         let clocks = session
             .declare_subscriber(robot.key("@clock"))
             .callback(move |sample| {
-                let now_us = serde_json::from_slice::<Value>(&sample.payload().to_bytes());
-                if let Some(now_us) = now_us.ok().and_then(|value| value.get("now_us")?.as_u64()) {
-                    noted.lock().unwrap_or_else(PoisonError::into_inner).note(now_us, Instant::now());
+                let Ok(value) = serde_json::from_slice::<Value>(&sample.payload().to_bytes()) else { return };
+                let number = |name| value.get(name).and_then(Value::as_u64);
+                if let (Some(now_us), Some(run)) = (number("now_us"), number("run")) {
+                    noted.lock().unwrap_or_else(PoisonError::into_inner).note(now_us, run, Instant::now());
                 }
             })
             .wait()
@@ -84,19 +86,19 @@ fn framed(mut bytes: &[u8], mut each: impl FnMut(&[u8])) {
 
 /// The clock of the robot's own view, as it came.
 #[derive(Debug, Default)]
-struct Clock(VecDeque<(Instant, u64)>);
+struct Clock(VecDeque<(Instant, u64, u64)>);
 
 impl Clock {
-    fn note(&mut self, now_us: u64, at: Instant) {
-        self.0.push_back((at, now_us));
-        while self.0.front().is_some_and(|(came, _)| at.duration_since(*came) > KEPT) {
+    fn note(&mut self, now_us: u64, run: u64, at: Instant) {
+        self.0.push_back((at, now_us, run));
+        while self.0.front().is_some_and(|(came, ..)| at.duration_since(*came) > KEPT) {
             self.0.pop_front();
         }
     }
 
-    /// The newest value that was here when an input was decided.
-    fn at(&self, decided: Instant) -> Option<u64> {
-        self.0.iter().rev().find(|(came, _)| *came <= decided).map(|(_, now_us)| *now_us)
+    /// The newest value that was here when an input was decided, and its run.
+    fn at(&self, decided: Instant) -> Option<(u64, u64)> {
+        self.0.iter().rev().find(|(came, ..)| *came <= decided).map(|(_, now_us, run)| (*now_us, *run))
     }
 }
 
@@ -126,14 +128,17 @@ impl Asked {
             return self.steer(request, teleop);
         }
         let Some(id) = request.get("id").and_then(Value::as_u64) else { return };
+        let by = request.get("by").and_then(Value::as_str).unwrap_or("viewer");
         match (request.get("set"), request.get("do").and_then(Value::as_str)) {
-            (Some(values), _) => self.ask(id, "param", Some(values.to_string()), Priority::InteractiveHigh),
-            (_, Some("stop")) => self.ask(id, "stop", None, Priority::RealTime),
+            (Some(values), _) => {
+                self.ask(id, by, "param", Some(values.to_string()), Priority::InteractiveHigh)
+            }
+            (_, Some("stop")) => self.ask(id, by, "stop", None, Priority::RealTime),
             _ => self.refuse(id, "a robot is armed by somebody who stands beside it, not over the network"),
         }
     }
 
-    fn ask(&self, id: u64, what: &str, payload: Option<String>, priority: Priority) {
+    fn ask(&self, id: u64, by: &str, what: &str, payload: Option<String>, priority: Priority) {
         let hub = self.hub.clone();
         let callback = move |reply: Reply| {
             let bytes = match reply.result() {
@@ -141,14 +146,17 @@ impl Asked {
                 Err(error) => error.payload().to_bytes().into_owned(),
             };
             let answer: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-            let answer = match (answer.get("done"), answer.get("refused").and_then(Value::as_str)) {
-                (Some(_), None) => Answer::Done(answer.get("tick").and_then(Value::as_u64)),
-                (_, Some(why)) => Answer::Refused(why.to_owned()),
-                _ => Answer::Refused("the robot cannot be reached".to_owned()),
+            let answer = match done(&answer) {
+                Some(Ok(tick)) => Answer::Done(Some(tick)),
+                Some(Err(why)) => Answer::Refused(why),
+                None => Answer::Refused("the robot cannot be reached".to_owned()),
             };
             answered(&hub, id, &answer);
         };
-        let get = self.session.get(self.robot.key(what)).priority(priority).express(true).timeout(ANSWER);
+        // What comes late must not reach another run than the one that the page shows.
+        let run = self.hub.upgrade().and_then(|hub| hub.run().session);
+        let key = selector(&self.robot.key(what), run, by);
+        let get = self.session.get(key).priority(priority).express(true).timeout(ANSWER);
         let asked = match payload {
             Some(payload) => get.payload(payload).callback(callback).wait(),
             None => get.callback(callback).wait(),
@@ -170,13 +178,14 @@ impl Asked {
         else {
             return;
         };
-        let now_us = self.clock.lock().unwrap_or_else(PoisonError::into_inner).at(decided);
-        let Some((now_us, Value::Object(teleop))) = now_us.zip(Some(teleop)) else { return };
+        let seen = self.clock.lock().unwrap_or_else(PoisonError::into_inner).at(decided);
+        let Some(((now_us, run), Value::Object(teleop))) = seen.zip(Some(teleop)) else { return };
         let by = request.get("by").and_then(Value::as_str).unwrap_or("viewer");
         let mut input = teleop.clone();
         // Two viewers may have pages with the same address.
         input.insert("by".into(), json!(format!("{by} {}", self.session.zid())));
         input.insert("now_us".into(), json!(now_us));
+        input.insert("run".into(), json!(run));
         let put = self.session.put(self.robot.key("operator"), Value::Object(input).to_string());
         // The robot stands still when inputs stay away.
         let _ = put.priority(Priority::InteractiveHigh).express(true).wait();
@@ -197,10 +206,10 @@ mod tests {
     fn an_input_is_as_old_as_what_it_was_decided_on() {
         let (mut clock, begun) = (Clock::default(), Instant::now());
         let at = |ms| begun + Duration::from_millis(ms);
-        (0..5).for_each(|n| clock.note(1_000_000 + 50_000 * n, at(50 * n)));
-        assert_eq!(clock.at(at(120)), Some(1_100_000));
-        assert_eq!(clock.at(at(1000)), Some(1_200_000));
-        clock.note(9, at(5000));
+        (0..5).for_each(|n| clock.note(1_000_000 + 50_000 * n, 7, at(50 * n)));
+        assert_eq!(clock.at(at(120)), Some((1_100_000, 7)));
+        assert_eq!(clock.at(at(1000)), Some((1_200_000, 7)));
+        clock.note(9, 7, at(5000));
         assert_eq!((clock.at(at(4000)), clock.0.len()), (None, 1));
     }
 

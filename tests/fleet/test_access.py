@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import pytest
+import zenoh
 from conftest import ROOT, World, free_port, wait_for
 
 EXAMPLES = ROOT / "fleet/examples"
@@ -42,12 +43,28 @@ def test_three_roles(world: World) -> None:
     for who in ("viewer", "operator"):
         wait_for(lambda who=who: re.search(r"leg +up +active", run(who, "ls").stdout), f"the {who} sees the robot")  # type: ignore[misc]
     done = run("viewer", "stop", "leg", "--timeout", "1")
-    assert done.returncode == 1 and "leg: NOT STOPPED: no reply" in done.stdout
+    assert done.returncode == 1 and "leg: NOT STOPPED: no reply to Stop" in done.stdout and "may you stop" in done.stdout
     done = run("viewer", "logs", "leg")
     assert done.returncode == 2 and "may you ask for this" in done.stderr
     time.sleep(0.5)
     assert robot.process.poll() is None
     assert "run.tlog" in run("operator", "logs", "leg").stdout
+
+    # A viewer and an operator cannot pretend to be a robot: no tokens, no answers.
+    for who in ("viewer", "operator"):
+        text = re.sub(r"//.*", "", (folder / f"{who}.json5").read_text())
+        session = zenoh.open(zenoh.Config.from_json5(text.replace("{", "{ mode: 'client',", 1)))
+        world.sessions.append(session)
+        tokens = [session.liveliness().declare_token(f"khz/{key}") for key in ("leg/@bridge/0", "ghost/@up", "ghost/@bridge/1")]
+        session.declare_queryable("khz/*/stop", lambda query: query.reply("khz/leg/stop", '{"done":true,"tick":7}'))
+        time.sleep(1.5)
+        assert "ghost" not in run("operator", "ls").stdout
+        assert re.search(r"leg +up +active", run("operator", "ls").stdout), "the bridge keeps its name"
+        for token in tokens:
+            token.undeclare()
+    # A robot stops no other one.
+    assert "NOT STOPPED" in run("robot", "stop", "leg", "--timeout", "1").stdout
+    assert robot.process.poll() is None
 
     # Without a certificate, or with one of another authority, there is no link.
     other = world.folder / "other"
@@ -58,11 +75,11 @@ def test_three_roles(world: World) -> None:
         outsider = outsider.replace(str(folder / name), str(other / name))
     (folder / "outsider.json5").write_text(outsider)
     done = run("outsider", "stop", "leg", "--timeout", "1")
-    assert done.returncode != 0 and "stopped by" not in done.stdout
+    assert done.returncode != 0 and "taken by" not in done.stdout
     assert robot.process.poll() is None
 
     done = run("operator", "stop", "leg")
-    assert done.returncode == 0 and "leg: stopped by tick" in done.stdout
+    assert done.returncode == 0 and "leg: stop taken by tick" in done.stdout
     robot.process.wait(30)
 
 

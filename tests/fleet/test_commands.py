@@ -44,16 +44,18 @@ def test_robots_are_listed_watched_and_stopped(world: World) -> None:
     assert world.run("ls").stdout.count(" active ") == 2
 
     (outcome,) = map(json.loads, world.run("stop", "one", "--json").stdout.splitlines())
-    assert outcome["done"] and outcome["tick"] > 0 and outcome["ms"] > 0
+    assert outcome["at_rest"] and outcome["tick"] > 0 and outcome["ms"] >= outcome["taken_ms"] > 0
     robots[0].process.wait(30)
     assert robots[1].process.poll() is None
     wait_for(lambda: not listed(world)["one"]["up"], "one is down")
-    assert listed(world)["one"]["state"] == "down", "its bridge is there"
-    done = world.run("stop", "--all", "--timeout", "1", code=1)
-    assert re.search(r"^one: NOT STOPPED: ", done.stdout, re.M)
-    assert re.search(r"^two: stopped by tick \d+, [\d.]+ ms$", done.stdout, re.M)
-    done = world.run("stop", "nobody", "--timeout", "0.3", code=1)
-    assert "nobody: NOT STOPPED: no reply" in done.stdout
+    assert "ended" in str(listed(world)["one"]["state"]), "its bridge is there"
+    (line,) = (line for line in world.run("ls", code=1).stdout.splitlines() if line.startswith("one"))
+    assert re.search(r"^one +ended \d+ s ago +stopped +- +- ", line), "no figures of a robot that has ended"
+    done = world.run("stop", "--all", "--timeout", "10")
+    assert re.search(r"^one: at rest already: stopped, ended \d+ s ago ", done.stdout, re.M)
+    assert re.search(r"^two: stop taken by tick \d+ after [\d.]+ ms, at rest ", done.stdout, re.M)
+    done = world.run("stop", "nobody", "--timeout", "10", code=1)
+    assert "nobody: NOT STOPPED: no robot `nobody` on the network; there are one, two" in done.stdout
 
 
 def test_parameters_are_read_and_set(world: World) -> None:
@@ -107,6 +109,7 @@ def test_logs_are_listed_and_downloaded(world: World) -> None:
     up(world, "leg")
     seconds = lambda: json.loads(ask(judge, robot.key("summary"))[1])["health"]["run"]["ticks"] / 1000  # noqa: E731
     wait_for(lambda: seconds() > 6, "six seconds of log")
+    wait_for(lambda: ask(judge, robot.key("file"))[0], "the robot file, which comes at once or after 10 s")
     output = world.folder / "recent.tlog"
     world.run("logs", "leg", "--recent", "2", "-o", str(output))
     about = info(world, output)
@@ -123,9 +126,16 @@ def test_logs_are_listed_and_downloaded(world: World) -> None:
     # The time of a log is that of its samples, whatever this computer was busy with.
     assert 0 < part["servo"] < info(world, robot.logs / "run.tlog")["servo"]
 
-    assert "cannot make" in world.run("logs", "leg", "run.tlog", code=2).stderr, "nothing is overwritten"
+    assert "is there already" in world.run("logs", "leg", "run.tlog", code=2).stderr, "nothing is overwritten"
     done = world.run("logs", "leg", "none.tlog", "-o", "none.tlog", code=2)
     assert "there is no log" in done.stderr and not (world.folder / "none.tlog").exists()
+    assert not list(world.folder.glob(".khz-fleet*")), "no half downloads"
+    done = world.run("logs", "leg", "run.tlog", "--from", "4000", "-o", "none.tlog", code=2)
+    assert "the log is from 0 to" in done.stderr and not (world.folder / "none.tlog").exists()
+    assert "after --to" in world.run("logs", "leg", "run.tlog", "--from", "4", "--to", "2", "-o", "none.tlog", code=2).stderr
+    assert "outside 0 to 30" in world.run("logs", "leg", "--recent", "100", code=2).stderr
+    assert "there is leg" in world.run("logs", "nope", code=2).stderr
+    assert part["robot"] == 1 and part["parameters"] == 1 and part["event"] > 0
     fine, answer = ask(judge, robot.key("file"))
     assert fine and answer.decode() == robot.file.read_text()
     fine, answer = ask(judge, robot.key("doctor"))
@@ -149,13 +159,19 @@ def test_an_operator_elsewhere_steers_and_late_inputs_count_for_nothing(world: W
         clock.wait(1, "the clock")
         return int(json.loads(bytes(clock.all()[-1].payload))["now_us"])
 
+    def run() -> int:
+        return int(json.loads(bytes(clock.all()[-1].payload))["run"])
+
     wait_for(lambda: now() > 3_000_000, "the view has run for 3 s")
     # Inputs that were decided long ago by what they have seen of the clock, or that claim the future.
     for _ in range(20):
         for shown in (now() - 2_000_000, now() + 10**12):
-            judge.put(robot.key("operator"), json.dumps({"by": "late", "now_us": shown, "forward": 0.1}))
+            judge.put(robot.key("operator"), json.dumps({"by": "late", "now_us": shown, "run": run(), "forward": 0.1}))
         time.sleep(0.01)
+        # Fresh, but of another run.
+        judge.put(robot.key("operator"), json.dumps({"by": "late", "now_us": now(), "run": run() + 1, "forward": 0.1}))
     judge.put(robot.key("operator"), "{")
+    assert json.loads(bytes(clock.all()[-1].payload))["by"] is None, "none of them has the seat"
     time.sleep(1.5)
     assert not taken.all()
 
@@ -163,7 +179,7 @@ def test_an_operator_elsewhere_steers_and_late_inputs_count_for_nothing(world: W
 
     def steer() -> None:
         while not over.wait(0.05):
-            judge.put(robot.key("operator"), json.dumps({"by": "ann", "now_us": now(), "forward": 0.1}))
+            judge.put(robot.key("operator"), json.dumps({"by": "ann", "now_us": now(), "run": run(), "forward": 0.1}))
 
     thread = threading.Thread(target=steer)
     thread.start()
@@ -173,3 +189,52 @@ def test_an_operator_elsewhere_steers_and_late_inputs_count_for_nothing(world: W
     finally:
         over.set()
         thread.join()
+
+
+def test_a_stop_of_another_run_stops_nobody(world: World) -> None:
+    world.router()
+    judge = world.judge()
+    robot = world.robot("leg")
+    up(world, "leg")
+    run = int(str(json.loads(ask(judge, robot.key("summary"))[1])["run"]))
+    fine, answer = ask(judge, robot.key(f"stop?run={run + 1};by=ann"))
+    assert not fine and b"another one" in answer
+    assert robot.process.poll() is None
+    fine, answer = ask(judge, robot.key(f"stop?run={run};by=ann"))
+    assert fine and json.loads(answer)["done"] is True and json.loads(answer)["tick"] > 0
+    robot.process.wait(30)
+
+
+def test_a_view_of_another_robot_is_not_asked(world: World) -> None:
+    """The bridge's --view is that of another robot than the one that streams: nobody stops the wrong one."""
+    world.router()
+    judge = world.judge()
+    one, two = world.robot("one"), world.robot("two")
+    up(world, "one", "two")
+    one.bridge.kill()
+    one.bridge.wait()
+    one.view, own = two.view, one.view
+    one.bridge = one.start_bridge()
+    up(world, "one")
+    for key, payload in (("stop", None), ("param/kp_scale", 0.5)):
+        fine, answer = ask(judge, one.key(key), payload)
+        assert not fine and b"another run" in answer
+    assert one.process.poll() is None and two.process.poll() is None
+    one.view = own
+
+
+def test_another_robot_at_the_same_addresses(world: World) -> None:
+    world.router()
+    robot = world.robot("leg")
+    up(world, "leg")
+    # With the robot's name known: the recorder repeats it every 10 s to a bridge that came late.
+    judge = world.judge()
+    wait_for(lambda: ask(judge, robot.key("file"))[0], "the bridge has the robot file", 60)
+    world.run("stop", "leg")
+    robot.process.wait(30)
+    robot.file.write_text(robot.file.read_text().replace('name = "leg"', 'name = "other"'))
+    (robot.logs / "run.tlog").unlink()
+    robot.process = robot.run()
+    assert robot.bridge.wait(30) == 2
+    assert "the robot `other` sends to" in world.said("bridge-leg")
+    assert robot.process.poll() is None

@@ -2,9 +2,10 @@
 
 import math
 import struct
+import sys
 
 import zenoh
-from conftest import Heard, Robot, Tokens, World, ask, number, wait_for
+from conftest import ROOT, Heard, Robot, Tokens, World, ask, number, wait_for
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 ROS = get_typestore(Stores.ROS2_JAZZY)
@@ -133,3 +134,17 @@ def test_the_rules_of_a_file_decide_what_is_passed_on(world: World) -> None:
     file.write_text("[records]\nservo = { rate_hz = -1.0 }\n")
     done = world.run("bridge", "--config", str(file), code=2)
     assert "records.servo" in done.stderr and str(file) in done.stderr
+
+
+def test_the_example_of_the_documentation_reads_samples(world: World) -> None:
+    page = (ROOT / "docs/fleet.md").read_text()
+    text = page.split('title="watch.py"\n')[1].split("```")[0]
+    (world.folder / "watch.py").write_text(text)
+    world.router()
+    robot = world.robot("leg")
+    judge = world.judge()
+    Heard(judge, robot.key("tick")).wait(1, "a tick")
+    world.start(sys.executable, "watch.py", "leg", world.endpoint, name="watch")
+    wait_for(lambda: len(world.said("watch").split()) > 3, "ticks")
+    latencies = [float(word) for word in world.said("watch").split()]
+    assert any(latencies), "ns, from the robot's loop"

@@ -108,23 +108,26 @@ pub(super) fn udp_to(to: &str) -> io::Result<(UdpSocket, SocketAddr)> {
     Ok((socket, to))
 }
 
+/// A number for a run, drawn at random: 53 bits, so that programs that keep numbers as float64 have all of it.
+pub(super) fn new_session() -> io::Result<u64> {
+    let mut session = [0; 8];
+    rustix::rand::getrandom(&mut session, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from_le_bytes(session) >> 11)
+}
+
 impl Uplink {
-    pub fn new(to: &str) -> io::Result<Self> {
-        Self::on(Wire::Udp(udp_to(to)?.0))
+    pub fn new(to: &str, session: u64) -> io::Result<Self> {
+        Ok(Self::on(Wire::Udp(udp_to(to)?.0), session))
     }
 
     /// To a viewer at the other end of a socket pair.
-    pub fn to_viewer(socket: OwnedFd) -> io::Result<Self> {
+    pub fn to_viewer(socket: OwnedFd, session: u64) -> io::Result<Self> {
         // As much as is granted.
         let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, PAIR_BYTES);
-        Self::on(Wire::Pair(socket))
+        Ok(Self::on(Wire::Pair(socket), session))
     }
 
-    fn on(wire: Wire) -> io::Result<Self> {
-        let mut session = [0; 8];
-        rustix::rand::getrandom(&mut session, rustix::rand::GetRandomFlags::empty())?;
-        // 53 bits, so that programs that keep numbers as float64 have all of it.
-        let session = u64::from_le_bytes(session) >> 11;
+    fn on(wire: Wire, session: u64) -> Self {
         let mut uplink = Self {
             wire,
             session,
@@ -140,7 +143,7 @@ impl Uplink {
             once_ns: None,
         };
         uplink.open();
-        Ok(uplink)
+        uplink
     }
 
     /// Adds the schemas. One that fits no datagram keeps only its own record from being understood.

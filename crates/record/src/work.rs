@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::plotjuggler::{PLOTJUGGLER, Plot};
 use crate::settings::LogConfig;
 use crate::sink::Sink;
-use crate::stream::{STREAM, Uplink, VIEW};
+use crate::stream::{STREAM, Uplink, VIEW, new_session};
 use crate::summary::Summary;
 use crate::tap::{self, Drain};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -98,11 +98,21 @@ fn guard<D: Disk, T>(file: &mut LogFile<D>, action: impl FnOnce(&mut LogFile<D>)
 
 /// To the network, as `log.stream` says, and to a viewer.
 fn uplinks(plan: &mut Plan) -> Result<Vec<Lane>, RecorderError> {
+    if plan.log.stream.is_none() && plan.view.is_none() {
+        return Ok(Vec::new());
+    }
+    // One number for both: who receives the stream and asks the viewer sees that they belong to the same run.
+    let session =
+        new_session().map_err(|why| RecorderError::Sink { name: STREAM.into(), why: why.to_string() })?;
     let to_network = |to: &String| {
-        Uplink::new(to).map_err(|source| RecorderError::Stream { key: STREAM, to: to.clone(), source })
+        Uplink::new(to, session).map_err(|source| RecorderError::Stream {
+            key: STREAM,
+            to: to.clone(),
+            source,
+        })
     };
     let to_viewer = |socket| {
-        Uplink::to_viewer(socket)
+        Uplink::to_viewer(socket, session)
             .map_err(|why| RecorderError::Sink { name: VIEW.into(), why: why.to_string() })
     };
     let stream = plan.log.stream.as_ref().map(to_network).transpose()?;

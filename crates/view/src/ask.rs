@@ -6,16 +6,22 @@
 //! | `{"parameters":true}` | `{"parameters":[…]}`: as the record `parameters`, with the values in force |
 //! | `{"set":{"kp_scale":0.4}}` | `{"done":true,"tick":48211}` or `{"refused":"why"}` |
 //! | `{"do":"stop"}`, `{"do":"arm"}` | the same |
-//! | `{"now":true}` | `{"now_us":81234567}`: this server's clock |
+//! | `{"now":true}` | `{"now_us":81234567,"run":7}`: this server's clock, and the number of the run, null before the first sample |
 //! | `{"steer":{"forward":0.3},"now_us":81234567}` | none, or `{"steer":false,"refused":"why"}` |
+//!
+//! With `"run":7` a request is refused when that is not the present run. `"for":"ann"` says for whom a program asks: the
+//! robot's log has `ann via ADDRESS`.
 
 use crate::client::Speaker;
 use crate::control::{Answer, Ask, Parameter, Teleop};
-use crate::hub::Hub;
+use crate::hub::{Hub, PROGRAM};
 use crate::peer::{Notices, Peer, Queued, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+
+/// Letters of the name of whom a program asks for; further ones are left out.
+const MAX_WHOM: usize = 80;
 
 /// A program that asks.
 pub(crate) struct Asking {
@@ -27,6 +33,17 @@ impl Asking {
         Self { me }
     }
 
+    /// Who asks, for the robot's log.
+    fn by(&self, request: &Value) -> String {
+        let whom: String = request.get("for").and_then(Value::as_str).map_or_else(String::new, |whom| {
+            whom.chars().filter(|letter| !letter.is_control()).take(MAX_WHOM).collect()
+        });
+        match self.me.by.strip_prefix(PROGRAM).map(str::trim_start) {
+            Some(at) if !whom.is_empty() => format!("{whom} via {at}"),
+            _ => self.me.by.clone(),
+        }
+    }
+
     /// The answer, unless it is the robot's.
     fn answer(&self, text: &str, hub: &Hub) -> Result<Option<Value>, String> {
         let request: Value = serde_json::from_str(text).map_err(|error| format!("no JSON: {error}"))?;
@@ -36,16 +53,18 @@ impl Asking {
             ));
         }
         if request.get("now").is_some() {
-            return Ok(Some(json!({ "now_us": hub.now_us() })));
+            return Ok(Some(json!({ "now_us": hub.now_us(), "run": hub.run().session })));
         }
+        let run = request.get("run").and_then(Value::as_u64);
+        let by = self.by(&request);
         if let Some(teleop) = request.get("steer") {
             let teleop = Teleop::deserialize(teleop).map_err(|error| format!("steer: {error}"))?;
             let now_us = request.get("now_us").and_then(Value::as_u64).ok_or("an input needs `now_us`")?;
             // Marked: it answers no request, and may come between one and its answer.
-            let refused = hub.steer(&self.me, &teleop, now_us).err();
+            let refused = hub.steer_by(&self.me, &by, run, &teleop, now_us).err();
             return Ok(refused.map(|why| json!({ "steer": false, "refused": why })));
         }
-        hub.ask(&self.me, &read(&request)?).map(|_| None)
+        hub.ask_by(&self.me, &by, run, &read(&request)?).map(|_| None)
     }
 }
 

@@ -29,7 +29,11 @@ pub enum AskError {
 }
 
 /// A connection to a server, for programs that ask little of a robot. Every call blocks, 5 s at most.
-pub struct Connection(WebSocket<TcpStream>);
+pub struct Connection {
+    socket: WebSocket<TcpStream>,
+    run: Option<u64>,
+    whom: Option<String>,
+}
 
 impl Connection {
     /// Connects.
@@ -48,7 +52,19 @@ impl Connection {
         let key = STANDARD.encode(nonce);
         stream.write_all(request(at, token, &key).as_bytes()).map_err(broken)?;
         let behind = read_answer(&mut stream, &http::accept(&key))?;
-        Ok(Self(WebSocket::from_partially_read(stream, behind, Role::Client, None)))
+        let socket = WebSocket::from_partially_read(stream, behind, Role::Client, None);
+        Ok(Self { socket, run: None, whom: None })
+    }
+
+    /// What is asked from now on is meant for this run (the number in a recorder's datagrams): the server refuses it if it has
+    /// another. `None`: for whichever it has.
+    pub fn mean(&mut self, run: Option<u64>) {
+        self.run = run;
+    }
+
+    /// For whom this program asks from now on: the robot's log has it.
+    pub fn ask_for(&mut self, whom: Option<&str>) {
+        self.whom = whom.map(str::to_owned);
     }
 
     /// The robot's parameters, each as an object with `name`, `type`, `unit`, `min`, `max`, `default`, `text` and `value`.
@@ -56,7 +72,7 @@ impl Connection {
     /// # Errors
     /// The server does not answer.
     pub fn parameters(&mut self) -> Result<Vec<Value>, AskError> {
-        match self.ask(&json!({ "parameters": true }))?.get_mut("parameters").map(Value::take) {
+        match self.ask(json!({ "parameters": true }))?.get_mut("parameters").map(Value::take) {
             Some(Value::Array(all)) => Ok(all),
             _ => Err(AskError::Broken("it said something else".into())),
         }
@@ -67,7 +83,7 @@ impl Connection {
     /// # Errors
     /// The robot refused, or the server does not answer.
     pub fn set(&mut self, values: &serde_json::Map<String, Value>) -> Result<Option<u64>, AskError> {
-        done(&self.ask(&json!({ "set": values }))?)
+        done(&self.ask(json!({ "set": values }))?)
     }
 
     /// Stops the robot, as Ctrl-C does. Returns the tick that obeyed.
@@ -75,7 +91,7 @@ impl Connection {
     /// # Errors
     /// The robot refused, or the server does not answer.
     pub fn stop(&mut self) -> Result<Option<u64>, AskError> {
-        done(&self.ask(&json!({ "do": "stop" }))?)
+        done(&self.ask(json!({ "do": "stop" }))?)
     }
 
     /// The server's clock, µs: what an input of [`steer`](Self::steer) shows its age by.
@@ -83,11 +99,18 @@ impl Connection {
     /// # Errors
     /// The server does not answer.
     pub fn now_us(&mut self) -> Result<u64, AskError> {
-        let answer = self.ask(&json!({ "now": true }))?;
-        answer
-            .get("now_us")
-            .and_then(Value::as_u64)
-            .ok_or_else(|| AskError::Broken("it said something else".into()))
+        Ok(self.now()?.0)
+    }
+
+    /// The server's clock as [`now_us`](Self::now_us), and the number of its run, if it has one yet.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub fn now(&mut self) -> Result<(u64, Option<u64>), AskError> {
+        let answer = self.ask(json!({ "now": true }))?;
+        let number = |name| answer.get(name).and_then(Value::as_u64);
+        let now_us = number("now_us").ok_or_else(|| AskError::Broken("it said something else".into()))?;
+        Ok((now_us, number("run")))
     }
 
     /// Steers the robot. `now_us` is the newest time of [`now_us`](Self::now_us) that the operator had received: the robot takes
@@ -96,14 +119,19 @@ impl Connection {
     /// # Errors
     /// The connection has ended.
     pub fn steer(&mut self, teleop: &Teleop, now_us: u64) -> Result<(), AskError> {
-        let request = json!({ "steer": teleop, "now_us": now_us });
-        self.0.send(Message::text(request.to_string())).map_err(broken)
+        self.send(json!({ "steer": teleop, "now_us": now_us }))
     }
 
-    fn ask(&mut self, request: &Value) -> Result<Value, AskError> {
-        self.0.send(Message::text(request.to_string())).map_err(broken)?;
+    fn send(&mut self, mut request: Value) -> Result<(), AskError> {
+        self.run.into_iter().for_each(|run| request["run"] = run.into());
+        self.whom.iter().for_each(|whom| request["for"] = whom.as_str().into());
+        self.socket.send(Message::text(request.to_string())).map_err(broken)
+    }
+
+    fn ask(&mut self, request: Value) -> Result<Value, AskError> {
+        self.send(request)?;
         loop {
-            match self.0.read().map_err(broken)? {
+            match self.socket.read().map_err(broken)? {
                 Message::Text(text) => {
                     let answer: Value =
                         serde_json::from_str(&text).map_err(|error| AskError::Broken(error.to_string()))?;

@@ -158,15 +158,26 @@ impl Hub {
     /// # Errors
     /// Why the robot cannot be asked.
     pub fn ask(&self, client: &Arc<Peer>, ask: &Ask) -> Result<u64, String> {
+        self.ask_by(client, &client.by, None, ask)
+    }
+
+    /// As [`ask`](Self::ask), with the name of who asks, and the number of the run that is meant.
+    pub(crate) fn ask_by(
+        &self,
+        client: &Arc<Peer>,
+        by: &str,
+        run: Option<u64>,
+        ask: &Ask,
+    ) -> Result<u64, String> {
         let mut state = self.state();
-        let robot = state.robot()?;
+        let robot = state.robot_of(run)?;
         let waiting = state.pending.values().filter(|pending| pending.client.id == client.id).count();
         // Whatever waits, the robot is stopped.
         if waiting >= MAX_PENDING && *ask != Ask::Stop {
             return Err(format!("{MAX_PENDING} requests wait for an answer already"));
         }
         let id = self.next_request.fetch_add(1, Ordering::Relaxed);
-        robot.send(&ask.json(id, &client.by))?;
+        robot.send(&ask.json(id, by))?;
         state.pending.insert(id, Pending { client: client.clone(), since: Instant::now(), ask: ask.clone() });
         Ok(id)
     }
@@ -177,13 +188,25 @@ impl Hub {
     /// # Errors
     /// Why it does not reach the robot.
     pub fn steer(&self, client: &Peer, teleop: &Teleop, now_us: u64) -> Result<(), String> {
+        self.steer_by(client, &client.by, None, teleop, now_us)
+    }
+
+    /// As [`steer`](Self::steer), with the name of who steers, and the number of the run that is meant.
+    pub(crate) fn steer_by(
+        &self,
+        client: &Peer,
+        by: &str,
+        run: Option<u64>,
+        teleop: &Teleop,
+        now_us: u64,
+    ) -> Result<(), String> {
         let here_us = self.now_us();
         let age_us = here_us.checked_sub(now_us).ok_or("the input is from the future")?;
         if !client.may_steer(here_us) {
             return Err("too many inputs within a second".to_owned());
         }
-        let robot = self.state().robot()?;
-        robot.send(&teleop.json(&client.by, age_us as f64 / 1000.0))
+        let robot = self.state().robot_of(run)?;
+        robot.send(&teleop.json(by, age_us as f64 / 1000.0))
     }
 
     pub(crate) fn join(&self, by: String) -> std::io::Result<Arc<Peer>> {
@@ -308,6 +331,16 @@ impl State {
                 "this viewer only receives what the robot sends; use the one that `khz run --view` starts"
                     .into(),
             ),
+        }
+    }
+
+    /// The robot, if the run that is meant is the present one.
+    fn robot_of(&self, run: Option<u64>) -> Result<Arc<Robot>, String> {
+        match run {
+            Some(run) if self.run.session != Some(run) => {
+                Err("another run than the one that is meant is at this live view".into())
+            }
+            _ => self.robot(),
         }
     }
 

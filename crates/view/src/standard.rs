@@ -213,14 +213,24 @@ fn quaternion(value: &Value<'_>) -> Option<[f64; 4]> {
     Some([x, y, z, w])
 }
 
-/// Attitude, rate and acceleration; how exact they are is not known.
+/// Standard gravity, m/s².
+const GRAVITY: f64 = 9.806_65;
+
+/// Attitude, rate and acceleration; how exact they are is not known. Records have the acceleration without gravity; `sensor_msgs/Imu`
+/// has what an accelerometer measures (REP 145): upwards at rest.
 pub fn imu(time_us: i64, value: &Value<'_>) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     put_header(time_us, TRUNK, &mut out);
     let unknown = [0.0; 9];
-    put_floats(quaternion(value)?.into_iter().chain(unknown), &mut out);
+    let attitude = quaternion(value)?;
+    put_floats(attitude.into_iter().chain(unknown), &mut out);
     put_floats(numbers::<3>(value, "rate")?.into_iter().chain(unknown), &mut out);
-    put_floats(numbers::<3>(value, "acceleration")?.into_iter().chain(unknown), &mut out);
+    let [x, y, z, w] = attitude;
+    // Upwards, as the trunk sees it.
+    let up = [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)];
+    let own: [f64; 3] = numbers(value, "acceleration")?;
+    let measured = own.into_iter().zip(up).map(|(own, up)| own + GRAVITY * up);
+    put_floats(measured.chain(unknown), &mut out);
     let parts = [floats::<4>(), floats::<9>(), floats::<3>(), floats::<9>(), floats::<3>(), floats::<9>()];
     cdr(&object(std::iter::once(header()).chain(parts)), &out)
 }
@@ -358,7 +368,15 @@ impl Ticks {
             ("worst wake latency", format!("{:.1} µs", self.worst_wake_ns as f64 / 1000.0)),
         ];
         let values = values.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-        Status { level, name: "loop".into(), message: self.phase.clone(), values }
+        let mut message = self.phase.clone();
+        for (count, one, many) in
+            [(self.overruns, "overrun", "overruns"), (self.missed, "missed reply", "missed replies")]
+        {
+            if count > 0 {
+                message += &format!(", {count} {}", if count == 1 { one } else { many });
+            }
+        }
+        Status { level, name: "loop".into(), message, values }
     }
 }
 
@@ -430,6 +448,25 @@ mod tests {
             pair.iter().for_each(|value| expected.extend(value.to_le_bytes()));
         }
         assert_eq!(bytes, expected);
+    }
+
+    #[test]
+    fn an_accelerometer_at_rest_measures_upwards() {
+        let floats = |count| Type::FixedArray(count, Box::new(Type::Float64));
+        let ty = Type::object([("attitude", floats(4)), ("rate", floats(3)), ("acceleration", floats(3))]);
+        let measured = |attitude: [f64; 4]| {
+            let numbers = attitude.into_iter().chain([0.0; 3]).chain([1.0, 0.0, 0.0]);
+            let payload: Vec<u8> = numbers.flat_map(f64::to_le_bytes).collect();
+            let bytes = imu(0, &Value::read(&ty, &payload).unwrap()).unwrap();
+            // Before the last nine numbers.
+            let at = bytes.len() - 12 * 8;
+            [0, 1, 2].map(|axis| f64::from_le_bytes(bytes[at + 8 * axis..][..8].try_into().unwrap()))
+        };
+        assert_eq!(measured([1.0, 0.0, 0.0, 0.0]), [1.0, 0.0, GRAVITY]);
+        // Rolled by 90° to the right, its left side is up.
+        let half = std::f64::consts::FRAC_1_SQRT_2;
+        let [x, y, z] = measured([half, half, 0.0, 0.0]);
+        assert!((x - 1.0).abs() + (y - GRAVITY).abs() + z.abs() < 1e-9, "{x} {y} {z}");
     }
 
     #[test]

@@ -438,13 +438,19 @@ fn programs_stop_and_steer() {
         // From the future: refused, which answers no request.
         connection.steer(&Teleop { forward: 9.0, ..Teleop::default() }, now_us + 1_000_000_000).unwrap();
         connection.steer(&Teleop { forward: 0.3, ..Teleop::default() }, now_us).unwrap();
-        (connection.stop(), connection.now_us().unwrap() > now_us)
+        let (later_us, run) = connection.now().unwrap();
+        connection.ask_for(Some("ann\u{1b}[2J"));
+        connection.mean(Some(run.unwrap() + 1));
+        assert!(matches!(connection.stop(), Err(AskError::Refused(why)) if why.contains("another run")));
+        connection.mean(run);
+        (connection.stop(), later_us > now_us)
     });
     let steered = bench.robot.asked();
     assert_eq!(steered["teleop"]["forward"], 0.3);
     assert!(steered["age_ms"].as_f64().is_some_and(|age| age >= 0.0));
     let stop = bench.robot.asked();
     assert_eq!(stop["do"], "stop");
+    assert!(stop["by"].as_str().unwrap().starts_with("ann[2J via 127.0.0.1:"), "{}", stop["by"]);
     assert!(!bench.hub.is_watched(), "who only asks does not look");
     bench.robot.answer(&json!({ "id": stop["id"], "done": true, "tick": 7 }));
     assert!(matches!(asking.join().unwrap(), (Ok(Some(7)), true)));

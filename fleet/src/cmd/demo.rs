@@ -1,15 +1,18 @@
 //! `khz-fleet demo`.
 
 use super::view::View;
-use super::{show, stop_on_signal};
+use super::{show, signalled};
 use crate::bridge::eprint_line;
-use crate::network::{Options, Role};
+use crate::network::{Options, ROUTER, Role};
 use crate::programs::khz;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The robots: name and file.
@@ -39,26 +42,28 @@ fn rate(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
-    let stop = stop_on_signal()?;
+    // A second Ctrl-C ends the programs at once, and does not end the demo before them.
+    let stop = signalled()?;
     let folder = tempfile::tempdir().context("cannot make a folder for the robots' logs")?;
     let endpoint = network.router.clone().map_or_else(free_endpoint, Ok)?;
     let local = Options { router: Some(endpoint.clone()), ..network.clone() };
     let _router = local.session(Role::Router)?;
-    let mut programs = Programs { folder: folder.path().to_owned(), all: Vec::new() };
+    let mut programs = Programs { folder: folder.path().to_owned(), all: Vec::new(), stop: stop.clone() };
     for (name, text) in ROBOTS {
         start(&mut programs, folder.path(), name, text, args.rate, &endpoint)?;
     }
     let view = View::start(local.session(Role::Visitor)?, ([127, 0, 0, 1], 8770).into(), None)?;
     show(&format!("{}\n", view.link))?;
-    eprint_line(&format!(
-        "router at {endpoint}: try `khz-fleet --router {endpoint} ls`, top, stop leg3, logs arm"
-    ));
+    eprint_line(&format!("the pages of all robots: {}", view.link));
+    let at = if endpoint == ROUTER { String::new() } else { format!(" --router {endpoint}") };
+    eprint_line(&format!("router at {endpoint}: try `khz-fleet{at} ls`, top, stop leg3, logs arm"));
     eprint_line(&format!("logs in {}; they go with this demo", folder.path().display()));
     let mut told = Vec::new();
     view.wait(&stop, || {
         programs.report(&mut told);
         programs.is_any_left()
     });
+    eprint_line("ending the robots and their bridges; Ctrl-C again ends them at once");
     programs.end();
     Ok(ExitCode::SUCCESS)
 }
@@ -127,16 +132,27 @@ fn free_udp() -> Result<SocketAddr> {
 struct Programs {
     folder: PathBuf,
     all: Vec<(String, Child)>,
+    stop: Arc<AtomicBool>,
 }
 
 impl Programs {
-    fn start(&mut self, what: &str, mut command: Command) -> Result<()> {
-        // A group of its own: Ctrl-C is for the demo, which brings the robots down before their bridges.
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    fn start(&mut self, what: &str, command: Command) -> Result<()> {
         let program = command.get_program().to_owned();
+        // Whatever ends the demo ends them.
+        let own = std::env::current_exe().context("cannot find this program")?;
+        let mut follower = Command::new(own);
+        follower
+            .arg("with-parent")
+            .arg(std::process::id().to_string())
+            .arg(&program)
+            .args(command.get_args());
+        command.get_current_dir().into_iter().for_each(|folder| _ = follower.current_dir(folder));
+        let mut command = follower;
         // What a program said is of interest only when it ends by itself.
         let said = std::fs::File::create(self.folder.join(format!("{what}.txt")))
             .context("cannot keep what programs say")?;
+        // A group of its own: Ctrl-C is for the demo, which brings the robots down before their bridges.
+        command.process_group(0);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn();
         match child {
             Ok(child) => self.all.push((what.to_owned(), child)),
@@ -170,6 +186,8 @@ impl Programs {
 
     /// Ends the robots gently, then the rest.
     fn end(&mut self) {
+        // From now on it is set by the next Ctrl-C.
+        self.stop.store(false, Ordering::Relaxed);
         for what in ["robot", "bridge"] {
             let mut of_kind: Vec<_> = self
                 .all
@@ -180,6 +198,7 @@ impl Programs {
             of_kind.iter().for_each(|child| interrupt(child));
             let until = Instant::now() + PATIENCE;
             while Instant::now() < until
+                && !self.stop.load(Ordering::Relaxed)
                 && of_kind.iter_mut().any(|child| matches!(child.try_wait(), Ok(None)))
             {
                 std::thread::sleep(Duration::from_millis(20));

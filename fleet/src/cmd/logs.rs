@@ -1,6 +1,8 @@
 //! `khz-fleet logs`.
 
-use super::show;
+use super::{show, stop_on_signal};
+use crate::bridge::printable;
+use crate::fleet::{age, names, no_such};
 use crate::logs::{Beside, Listed};
 use crate::names::{RobotName, is_part};
 use crate::network::{Options, Role};
@@ -9,7 +11,9 @@ use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tempfile::NamedTempFile;
 use zenoh::qos::Priority;
 use zenoh::{Session, Wait};
 
@@ -19,13 +23,17 @@ const ANSWER: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_secs(3);
 /// How often a piece is asked for that does not come.
 const ATTEMPTS: u32 = 3;
+/// How often Ctrl-C is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+/// How many seconds a bridge keeps.
+const RECENT_S: f64 = 30.0;
 
 /// List a robot's logs, or download one or a stretch of one
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   khz-fleet logs quad1
   khz-fleet logs quad1 run-7.tlog --from 10 --to 12 -o fall.tlog
-  khz-fleet logs quad1 --recent 5 -o now.tlog          the last 5 s of the present run")]
+  khz-fleet logs quad1 --recent 5                      the last 5 s of the present run")]
 pub struct Args {
     /// The robot
     robot: String,
@@ -38,9 +46,9 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", requires = "log")]
     to: Option<f64>,
     /// The last seconds of the present run, as the bridge has them: 30 s or 16 MiB at most
-    #[arg(long, value_name = "SECONDS", conflicts_with = "log", requires = "output")]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "log", allow_negative_numbers = true)]
     recent: Option<f64>,
-    /// The new file [default: ROBOT-LOG]. It must not be there yet
+    /// The new file [default: ROBOT-LOG, or ROBOT-recent.tlog]. It must not be there yet
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -48,39 +56,94 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
     let robot = RobotName::new(&args.robot).map_err(|why| anyhow!(why))?;
+    if let (Some(from), Some(to)) = (args.from, args.to)
+        && from > to
+    {
+        bail!("--from {from} is after --to {to}");
+    }
+    let stop = stop_on_signal()?;
     let session = network.session(Role::Visitor)?;
+    let there = names(&session)?;
+    if !there.contains(&robot) {
+        bail!(no_such(&robot, &there));
+    }
     match (&args.log, args.recent, &args.output) {
-        (Some(log), ..) => download(&session, &robot, log, args),
-        (None, Some(seconds), Some(output)) => {
-            let (bytes, _) = ask(&session, &robot.key("recent"), &format!("s={seconds}"), ANSWER)?;
-            create(output)?
-                .write_all(&bytes)
-                .with_context(|| format!("cannot write {}", output.display()))?;
-            show(&format!("{}: {} bytes\n", output.display(), bytes.len()))
+        (Some(log), ..) => download(&session, &robot, log, args, &stop),
+        (None, Some(seconds), output) => {
+            if !(0.0..=RECENT_S).contains(&seconds) {
+                bail!("--recent: {seconds} is outside 0 to {RECENT_S} s: a bridge keeps no more");
+            }
+            let output = output.clone().unwrap_or_else(|| format!("{robot}-recent.tlog").into());
+            let mut file = Download::start(output)?;
+            let (bytes, _) = ask(&session, &robot.key("recent"), &format!("s={seconds}"), ANSWER, &stop)?;
+            file.write(&bytes)?;
+            file.finish(bytes.len() as u64)
         }
-        _ => list(&session, &robot),
+        _ => list(&session, &robot, &stop),
     }?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(session: &Session, robot: &RobotName) -> Result<()> {
-    let (bytes, _) = ask(session, &robot.key("log"), "", SOON)?;
+fn list(session: &Session, robot: &RobotName, stop: &AtomicBool) -> Result<()> {
+    let (bytes, _) = ask(session, &robot.key("log"), "", SOON, stop)?;
     let logs: Vec<Listed> = serde_json::from_slice(&bytes).context("an answer that is no list of logs")?;
-    show(&logs.iter().map(|log| format!("{:>14}  {}\n", log.size, log.name)).collect::<String>())
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let line = |log: &Listed| {
+        let ago = age(now_s.saturating_sub(log.modified_s) as f64);
+        format!(
+            "{:>12.1}  {:>12}  {}\n",
+            log.size as f64 / 1e6,
+            format!("{ago} ago"),
+            printable(&log.name).replace('\n', " ")
+        )
+    };
+    let head = format!("{:>12}  {:>12}  {}\n", "SIZE (MB)", "WRITTEN", "LOG");
+    show(&std::iter::once(head).chain(logs.iter().map(line)).collect::<String>())
 }
 
-fn download(session: &Session, robot: &RobotName, log: &str, args: &Args) -> Result<()> {
+fn download(session: &Session, robot: &RobotName, log: &str, args: &Args, stop: &AtomicBool) -> Result<()> {
     if !is_part(log) {
         bail!("`{log}` is no name of a log: `khz-fleet logs {robot}` lists them");
     }
     let output = args.output.clone().unwrap_or_else(|| format!("{robot}-{log}").into());
-    let mut file = create(&output)?;
-    let result = pieces(session, robot, log, args, &mut file);
-    if result.is_err() {
-        // Half a log would be taken for a whole one.
-        let _ = std::fs::remove_file(&output);
+    let mut file = Download::start(output)?;
+    let size = pieces(session, robot, log, args, &mut file, stop)?;
+    file.finish(size)
+}
+
+/// A file that gets its name when it is whole: half a log would be taken for a whole one. Dropped before, it is removed.
+struct Download {
+    file: NamedTempFile,
+    output: PathBuf,
+}
+
+impl Download {
+    fn start(output: PathBuf) -> Result<Self> {
+        if output.symlink_metadata().is_ok() {
+            bail!("{} is there already: remove it, or name another file with -o", output.display());
+        }
+        let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or_else(|| Path::new("."));
+        let usual = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        let file = tempfile::Builder::new()
+            .prefix(".khz-fleet-")
+            .suffix(".part")
+            .permissions(usual)
+            .tempfile_in(folder);
+        let file = file.with_context(|| format!("cannot make a file in {}", folder.display()))?;
+        Ok(Self { file, output })
     }
-    show(&format!("{}: {} bytes\n", output.display(), result?))
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).with_context(|| format!("cannot write {}", self.output.display()))
+    }
+
+    fn finish(self, size: u64) -> Result<()> {
+        let Self { file, output } = self;
+        file.persist_noclobber(&output)
+            .with_context(|| format!("cannot give the download its name {}", output.display()))?;
+        show(&format!("{}: {size} bytes\n", output.display()))
+    }
 }
 
 fn pieces(
@@ -88,7 +151,8 @@ fn pieces(
     robot: &RobotName,
     log: &str,
     args: &Args,
-    file: &mut std::fs::File,
+    file: &mut Download,
+    stop: &AtomicBool,
 ) -> Result<u64> {
     let key = robot.key(&format!("log/{log}"));
     let stretch = [("from", args.from), ("to", args.to)];
@@ -96,16 +160,19 @@ fn pieces(
         stretch.iter().filter_map(|(name, value)| Some(format!("{name}={};", (*value)?))).collect();
     let (mut offset, mut whole): (u64, Option<Beside>) = (0, None);
     loop {
-        let (bytes, beside) = ask_again(session, &key, &format!("{stretch}offset={offset}"))?;
+        let (bytes, beside) = ask_again(session, &key, &format!("{stretch}offset={offset}"), stop)?;
         let beside: Beside =
             serde_json::from_slice(&beside).context("a piece that does not say what it is part of")?;
         let first = *whole.get_or_insert(beside);
         if beside.offset != offset || beside.cut != first.cut {
-            bail!("{robot} has cut {log} anew meanwhile, for somebody else; try again");
+            bail!("{log} has changed on {robot} meanwhile, or was cut anew for somebody else; try again");
+        }
+        if beside.size < first.size {
+            bail!("{log} has become shorter on {robot} meanwhile; try again");
         }
         // A log that still grows ends where it ended when the download began.
         let len = bytes.len().min(usize::try_from(first.size - offset).unwrap_or(usize::MAX));
-        file.write_all(&bytes[..len]).context("cannot write")?;
+        file.write(&bytes[..len])?;
         offset += len as u64;
         if offset >= first.size {
             return Ok(offset);
@@ -116,20 +183,42 @@ fn pieces(
     }
 }
 
-fn ask_again(session: &Session, key: &str, parameters: &str) -> Result<(Vec<u8>, Vec<u8>)> {
+fn ask_again(
+    session: &Session,
+    key: &str,
+    parameters: &str,
+    stop: &AtomicBool,
+) -> Result<(Vec<u8>, Vec<u8>)> {
     for _ in 1..ATTEMPTS {
-        if let Ok(piece) = ask(session, key, parameters, ANSWER) {
+        if let Ok(piece) = ask(session, key, parameters, ANSWER, stop) {
             return Ok(piece);
         }
     }
-    ask(session, key, parameters, ANSWER)
+    ask(session, key, parameters, ANSWER, stop)
 }
 
 /// Asks for one thing; returns it with what was beside it.
-fn ask(session: &Session, key: &str, parameters: &str, patience: Duration) -> Result<(Vec<u8>, Vec<u8>)> {
+fn ask(
+    session: &Session,
+    key: &str,
+    parameters: &str,
+    patience: Duration,
+    stop: &AtomicBool,
+) -> Result<(Vec<u8>, Vec<u8>)> {
     let get = session.get(format!("{key}?{parameters}")).priority(Priority::Background).timeout(patience);
     let replies = get.wait().map_err(|error| anyhow!("the network: {error}"))?;
-    match replies.iter().next().map(|reply| reply.into_result()) {
+    let reply = loop {
+        if stop.load(Ordering::Relaxed) {
+            bail!("interrupted; nothing is kept of the download");
+        }
+        // An error: all have answered, or none can any more.
+        match replies.recv_timeout(LOOK) {
+            Ok(None) => {}
+            Ok(reply) => break reply,
+            Err(_) => break None,
+        }
+    };
+    match reply.map(|reply| reply.into_result()) {
         Some(Ok(sample)) => {
             let beside = sample.attachment().map(|bytes| bytes.to_bytes().into_owned()).unwrap_or_default();
             Ok((sample.payload().to_bytes().into_owned(), beside))
@@ -143,8 +232,4 @@ fn ask(session: &Session, key: &str, parameters: &str, patience: Duration) -> Re
             "{key}: nobody answers; is the robot's bridge on the network (`khz-fleet ls`), and may you ask for this?"
         ),
     }
-}
-
-fn create(path: &Path) -> Result<std::fs::File> {
-    std::fs::File::create_new(path).with_context(|| format!("cannot make {}", path.display()))
 }

@@ -8,7 +8,9 @@ mod router;
 mod stop;
 mod top;
 mod view;
+mod with_parent;
 
+use crate::bridge::printable;
 use crate::network;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -37,6 +39,7 @@ enum Command {
     Logs(logs::Args),
     View(view::Args),
     Demo(demo::Args),
+    WithParent(with_parent::Args),
 }
 
 /// Runs what the command line says.
@@ -56,6 +59,7 @@ pub fn run() -> Result<ExitCode> {
         Command::Logs(args) => logs::run(&args, &network),
         Command::View(args) => view::run(args, &network),
         Command::Demo(args) => demo::run(&args, &network),
+        Command::WithParent(args) => with_parent::run(&args),
     }
 }
 
@@ -70,14 +74,29 @@ fn stop_on_signal() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// Set by Ctrl-C and SIGTERM, however often.
+fn signalled() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, stop.clone()).context("cannot catch signals")?;
+    }
+    Ok(stop)
+}
+
 /// Writes to stdout.
 ///
 /// # Errors
-/// Nobody reads it, unless they have left on purpose (`| head`).
+/// Nobody reads it. Whoever left on purpose (`| head`) does not want to know: see [`is_gone`].
 fn show(text: &str) -> Result<()> {
+    write_raw(&printable(text))
+}
+
+fn write_raw(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
-        written => written.context("cannot write"),
-    }
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot write")
+}
+
+/// Whether a command failed because nobody reads what it prints.
+pub fn is_gone(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

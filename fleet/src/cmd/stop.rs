@@ -1,13 +1,16 @@
 //! `khz-fleet stop`.
 
 use super::show;
-use crate::fleet::look;
+use crate::asks::{done, selector};
+use crate::bridge::{Presence, Status};
+use crate::fleet::{age, names, no_such};
 use crate::names::RobotName;
 use crate::network::{Options, Role};
 use anyhow::{Result, anyhow, bail};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 use zenoh::bytes::Encoding;
 use zenoh::qos::Priority;
@@ -20,17 +23,18 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// Stop robots, as Ctrl-C at the robot does
 ///
 /// A convenience, never an emergency stop: it depends on a network and three processes. A robot that does not answer is asked
-/// again every 50 ms, and named. Exit codes: 0 all have stopped, 1 one has not or did not answer.
+/// again every 50 ms, and named. Ends when all robots say that they are at rest. Exit codes: 0 all are at rest, 1 one is not or
+/// did not answer, 2 nothing could be asked.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The robots
+    /// The robots; or --all
     #[arg(required_unless_present = "all")]
     robots: Vec<String>,
     /// Every robot on the network
     #[arg(long, conflicts_with = "robots")]
     all: bool,
-    /// How long they may take, in seconds
-    #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
+    /// How long they may take to answer and come to rest, in seconds
+    #[arg(long, default_value_t = 5.0, value_name = "SECONDS")]
     timeout: f64,
     /// Print JSON: an object for each robot
     #[arg(long)]
@@ -40,8 +44,12 @@ pub struct Args {
 /// What became of a robot.
 struct Outcome {
     robot: RobotName,
-    /// The tick that obeyed, or why there is none.
-    tick: Result<Option<u64>, String>,
+    /// The tick that took the stop; none if it was at rest before.
+    tick: Option<u64>,
+    /// When that was known.
+    taken: Option<Duration>,
+    /// How the robot is at rest, or why it is not known to be.
+    rest: Result<String, String>,
     took: Duration,
 }
 
@@ -52,22 +60,23 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
     }
     let session = network.session(Role::Visitor)?;
     let robots = match args.all {
-        true => look(&session)?.into_keys().collect(),
+        true => names(&session)?,
         false => args
             .robots
             .iter()
             .map(|name| RobotName::new(name))
-            .collect::<Result<Vec<_>, _>>()
+            .collect::<Result<BTreeSet<_>, _>>()
             .map_err(|why| anyhow!(why))?,
     };
     if robots.is_empty() {
         bail!("no robot is on the network");
     }
     let patience = Duration::from_secs_f64(args.timeout);
+    let by = by();
     let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
-        let session = &session;
+        let (session, by) = (&session, by.as_str());
         let threads: Vec<_> =
-            robots.into_iter().map(|robot| scope.spawn(move || stop(session, robot, patience))).collect();
+            robots.into_iter().map(|robot| scope.spawn(move || stop(session, robot, by, patience))).collect();
         threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
     show(
@@ -76,76 +85,168 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
             .map(|outcome| if args.json { outcome.json() } else { outcome.line() })
             .collect::<String>(),
     )?;
-    Ok(ExitCode::from(u8::from(outcomes.iter().any(|outcome| outcome.tick.is_err()))))
+    Ok(ExitCode::from(u8::from(outcomes.iter().any(|outcome| outcome.rest.is_err()))))
 }
 
-fn stop(session: &Session, robot: RobotName, patience: Duration) -> Outcome {
-    let (answers, answered) = channel();
+/// Who asks, for the robot's log.
+fn by() -> String {
+    let user = std::env::var("USER").unwrap_or_else(|_| "somebody".into());
+    format!("{user}@{}", rustix::system::uname().nodename().to_string_lossy())
+}
+
+/// What came back: how a robot is, or what became of the stop.
+enum News {
+    Status(Box<Status>),
+    Stop(Result<u64, String>),
+}
+
+/// Stops a robot, and waits until it says that it is at rest. Its status comes first: it says which run is there, and a stop that
+/// arrives late must not reach another one.
+fn stop(session: &Session, robot: RobotName, by: &str, patience: Duration) -> Outcome {
     let begun = Instant::now();
-    let key = robot.key("stop");
+    let mut outcome =
+        Outcome { robot, tick: None, taken: None, rest: Err(String::new()), took: Duration::ZERO };
+    outcome.rest = ask_until(session, &mut outcome, by, begun, patience);
+    outcome.took = begun.elapsed();
+    outcome
+}
+
+fn ask_until(
+    session: &Session,
+    outcome: &mut Outcome,
+    by: &str,
+    begun: Instant,
+    patience: Duration,
+) -> Result<String, String> {
+    let robot = outcome.robot.clone();
+    let (news, came) = channel();
+    let (mut run, mut phase) = (None, None);
+    let there = names(session);
+    if let Ok(there) = &there
+        && !there.contains(&robot)
+    {
+        return Err(no_such(&robot, there));
+    }
     loop {
-        if let Err(error) = ask(session, &key, patience, answers.clone()) {
-            return Outcome { robot, tick: Err(error.to_string()), took: begun.elapsed() };
+        let left = patience.saturating_sub(begun.elapsed()).max(AGAIN);
+        ask(session, &robot.key("summary"), left, &news).map_err(|error| error.to_string())?;
+        if let (Some(run), None) = (run, outcome.tick) {
+            ask(session, &selector(&robot.key("stop"), run, by), left, &news)
+                .map_err(|error| error.to_string())?;
         }
-        match answered.recv_timeout(AGAIN) {
-            Ok(tick) => return Outcome { robot, tick, took: begun.elapsed() },
-            Err(RecvTimeoutError::Timeout) if begun.elapsed() < patience => {}
-            Err(_) => return Outcome { robot, tick: Err("no reply".into()), took: begun.elapsed() },
+        let again = Instant::now() + AGAIN;
+        loop {
+            match came.recv_timeout(again.saturating_duration_since(Instant::now())) {
+                Ok(News::Status(status)) if status.robot == robot.as_str() => {
+                    let is_first = run.is_none();
+                    if !is_first && run != Some(status.run) {
+                        return match outcome.tick {
+                            Some(_) => Ok("its run is over, and another one has begun".into()),
+                            None => Err("its run ended meanwhile, and another one has begun".into()),
+                        };
+                    }
+                    if let Some(rest) = rest(&status, is_first) {
+                        return Ok(rest);
+                    }
+                    phase = Some(status.health.phase.clone());
+                    run = Some(status.run);
+                    if is_first {
+                        // Now the stop.
+                        break;
+                    }
+                }
+                Ok(News::Status(_)) => {}
+                // It may have come to rest by itself meanwhile: its next status says so. Otherwise it is refused.
+                Ok(News::Stop(Err(why))) if outcome.tick.is_none() && !why.contains("at rest") => {
+                    return Err(format!("refused: {why}"));
+                }
+                Ok(News::Stop(answer)) => {
+                    if let (Ok(tick), None) = (answer, outcome.tick) {
+                        (outcome.tick, outcome.taken) = (Some(tick), Some(begun.elapsed()));
+                    }
+                }
+                Err(_) => break,
+            }
+        }
+        if begun.elapsed() >= patience {
+            return Err(match (outcome.tick, phase) {
+                (Some(_), phase) => format!("not at rest yet: it is in phase {}", phase.unwrap_or_default()),
+                (None, Some(_)) => "no reply to Stop, though its bridge answers: may you stop robots? \
+                    The router's access control says who may"
+                    .into(),
+                (None, None) => "no reply from its bridge".into(),
+            });
         }
     }
 }
 
-/// Asks once. An answer that says why it was refused is one; silence is none.
-fn ask(
-    session: &Session,
-    key: &str,
-    patience: Duration,
-    answers: Sender<Result<Option<u64>, String>>,
-) -> Result<()> {
+/// How a robot is at rest, if it is.
+fn rest(status: &Status, is_first: bool) -> Option<String> {
+    let why = status.cause.as_ref().map(|cause| format!(": {cause}")).unwrap_or_default();
+    let since = match status.silent_s {
+        Some(s) if is_first && status.state == Presence::Ended => format!(", ended {} ago", age(s)),
+        _ => String::new(),
+    };
+    match status.health.phase.as_str() {
+        "stopped" if is_first => Some(format!("at rest already: stopped{since}")),
+        "stopped" => Some("at rest".into()),
+        "fault" => Some(format!("at rest, in fault{since}{why}")),
+        _ if status.state == Presence::Ended => Some(format!("its run is over{since}{why}")),
+        _ => None,
+    }
+}
+
+/// Asks once. An answer that says why it was refused is one; silence is none, and neither is what no bridge says.
+fn ask(session: &Session, key: &str, patience: Duration, news: &Sender<News>) -> Result<()> {
+    let news = news.clone();
     let callback = move |reply: Reply| {
-        let answer = match reply.result() {
-            Ok(sample) => read(&sample.payload().to_bytes()),
-            Err(error) if *error.encoding() == Encoding::APPLICATION_JSON => {
-                read(&error.payload().to_bytes())
-            }
+        let bytes = match reply.result() {
+            Ok(sample) => sample.payload().to_bytes(),
+            Err(error) if *error.encoding() == Encoding::APPLICATION_JSON => error.payload().to_bytes(),
             // The network's own word: nobody answered in time.
             Err(_) => return,
         };
-        let _ = answers.send(answer);
+        let Ok(answer) = serde_json::from_slice::<Value>(&bytes) else { return };
+        let said = match done(&answer) {
+            Some(answer) => Some(News::Stop(answer)),
+            None => serde_json::from_value(answer).ok().map(|status| News::Status(Box::new(status))),
+        };
+        said.into_iter().for_each(|said| _ = news.send(said));
     };
     let get =
         session.get(key).priority(Priority::RealTime).express(true).timeout(patience).callback(callback);
     get.wait().map_err(|error| anyhow!("the network: {error}"))
 }
 
-fn read(bytes: &[u8]) -> Result<Option<u64>, String> {
-    let answer: Value =
-        serde_json::from_slice(bytes).map_err(|error| format!("an answer that is no JSON: {error}"))?;
-    match answer.get("refused").and_then(Value::as_str) {
-        Some(why) => Err(format!("refused: {why}")),
-        None => Ok(answer.get("tick").and_then(Value::as_u64)),
-    }
-}
-
 impl Outcome {
     fn line(&self) -> String {
-        let ms = self.took.as_secs_f64() * 1000.0;
-        match &self.tick {
-            Ok(Some(tick)) => format!("{}: stopped by tick {tick}, {ms:.1} ms\n", self.robot),
-            Ok(None) => format!("{}: stopped, {ms:.1} ms\n", self.robot),
-            Err(why) => format!("{}: NOT STOPPED: {why} ({ms:.0} ms)\n", self.robot),
+        let s = self.took.as_secs_f64();
+        let taken = match (self.tick, self.taken) {
+            (Some(tick), Some(after)) => {
+                format!("stop taken by tick {tick} after {:.1} ms, ", after.as_secs_f64() * 1000.0)
+            }
+            _ => String::new(),
+        };
+        match &self.rest {
+            Ok(rest) => format!("{}: {taken}{rest} ({s:.1} s)\n", self.robot),
+            Err(why) if self.tick.is_some() => format!("{}: {taken}{why} ({s:.1} s)\n", self.robot),
+            Err(why) => format!("{}: NOT STOPPED: {why} ({s:.1} s)\n", self.robot),
         }
     }
 
     fn json(&self) -> String {
-        let (done, tick, why) = match &self.tick {
-            Ok(tick) => (true, *tick, None),
-            Err(why) => (false, None, Some(why)),
+        let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+        let (rest, why) = match &self.rest {
+            Ok(how) => (true, how),
+            Err(why) => (false, why),
         };
-        let ms = self.took.as_secs_f64() * 1000.0;
+        let taken_ms = self.taken.map(ms);
         format!(
             "{}\n",
-            serde_json::json!({ "robot": self.robot.as_str(), "done": done, "tick": tick, "why": why, "ms": ms })
+            serde_json::json!({
+                "robot": self.robot.as_str(), "at_rest": rest, "tick": self.tick, "why": why, "taken_ms": taken_ms,
+                "ms": ms(self.took)
+            })
         )
     }
 }

@@ -1,6 +1,6 @@
 //! `khz-fleet top`.
 
-use super::{show, stop_on_signal};
+use super::{show, stop_on_signal, write_raw};
 use crate::cmd::ls::table;
 use crate::fleet::Watch;
 use crate::network::{Options, Role};
@@ -32,7 +32,8 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
     while !stop.load(Ordering::Relaxed) && args.duration.is_none_or(|s| begun.elapsed().as_secs_f64() < s) {
         std::thread::sleep(PERIOD);
         let text = table(&watch.robots());
-        show(&format!("{begin}{text}\n"))?;
+        write_raw(begin)?;
+        show(&format!("{text}\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
