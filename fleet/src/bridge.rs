@@ -319,6 +319,8 @@ struct Bridge {
     stream: Publication,
     told: Instant,
     host: String,
+    /// Whether the records that the settings name were compared with the robot's.
+    is_checked: bool,
 }
 
 impl Bridge {
@@ -330,7 +332,19 @@ impl Bridge {
         let stream = Publication::new(&shared.session, shared.name.key("@stream"), &identity, None)?;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let rare = Rare::start().context("cannot start a thread")?;
-        Ok(Self { shared, claim, rare, outlets: None, up: None, status, stream, told: Instant::now(), host })
+        let told = Instant::now();
+        Ok(Self {
+            shared,
+            claim,
+            rare,
+            outlets: None,
+            up: None,
+            status,
+            stream,
+            told,
+            host,
+            is_checked: false,
+        })
     }
 
     fn run(mut self, datagrams: &Receiver<Vec<u8>>, stop: &AtomicBool) -> Result<()> {
@@ -444,7 +458,21 @@ impl Bridge {
         Ok(())
     }
 
+    /// Says once which records of the settings the robot does not have: a name with a slip changes nothing otherwise.
+    fn check_records(&mut self) {
+        let robot = self.shared.robot();
+        if self.is_checked || !robot.is_known {
+            return;
+        }
+        self.is_checked = true;
+        let names: Vec<&str> = robot.intake.records().iter().map(|known| known.name.as_str()).collect();
+        for unknown in self.shared.settings.unknown(&names) {
+            eprint_line(&format!("{unknown}: the robot has no such record; it has {}", names.join(", ")));
+        }
+    }
+
     fn tell(&mut self) {
+        self.check_records();
         self.told = Instant::now();
         let status = self.make_status();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

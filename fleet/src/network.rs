@@ -51,7 +51,11 @@ impl Options {
             eprint_line(&format!("connecting to {}", endpoints(&config, "connect").join(", ")));
         }
         zenoh::open(parsed).wait().map_err(|error| plain(&error)).map_err(|error| match role {
-            Role::Router => anyhow!("the router cannot listen at {}: {error}", endpoints(&config, "listen").join(", ")),
+            Role::Router => anyhow!(
+                "the router cannot listen at {}: {error}. If another router runs there, robots can use that one; otherwise name \
+                 another address with --router",
+                endpoints(&config, "listen").join(", ")
+            ),
             _ => anyhow!(
                 "no router answers at {}: {error}. Start one with `khz-fleet router`, or name it with --router",
                 endpoints(&config, "connect").join(", ")

@@ -98,6 +98,17 @@ impl Settings {
         Ok(self)
     }
 
+    /// The settings that name records which are not among these.
+    pub fn unknown(&self, names: &[&str]) -> Vec<String> {
+        let rules = self.records.keys().map(|name| ("records", name));
+        let ranges = self.ranges.iter().map(|name| ("ranges", name));
+        rules
+            .chain(ranges)
+            .filter(|(_, name)| !names.contains(&name.as_str()))
+            .map(|(key, name)| format!("{key}: `{name}`"))
+            .collect()
+    }
+
     /// How many samples of a record are passed on.
     pub fn rule(&self, record: &str) -> Rule {
         self.records.get(record).copied().unwrap_or_else(|| Rule::usual(record))

@@ -119,7 +119,7 @@ def test_the_rules_of_a_file_decide_what_is_passed_on(world: World) -> None:
     robot.bridge.kill()
     robot.bridge.wait()
     file = world.folder / "bridge.toml"
-    file.write_text('ranges = []\n[records]\nservo = { rate_hz = 10.0 }\ncommand = "off"\ntick = "every"\n[ros]\nenabled = false\n')
+    file.write_text('ranges = []\n[records]\nservo = { rate_hz = 10.0 }\nservoo = "off"\ncommand = "off"\ntick = "every"\n[ros]\nenabled = false\n')
     everything = Heard(judge, "**")
     robot.bridge = robot.start_bridge("--config", str(file))
     wait_for(lambda: sum(str(s.key_expr) == robot.key("servo") for s in everything.all()) >= 20, "servo at 10 Hz")
@@ -130,6 +130,8 @@ def test_the_rules_of_a_file_decide_what_is_passed_on(world: World) -> None:
     assert not any("@least" in key for key in counts)
     # 500 ticks for 10 samples of servo; some of either may be on their way.
     assert 30 < counts[robot.key("tick")] / counts[robot.key("servo")] < 70
+
+    wait_for(lambda: "records: `servoo`: the robot has no such record; it has" in world.said("bridge-leg"), "the slip is told")
 
     file.write_text("[records]\nservo = { rate_hz = -1.0 }\n")
     done = world.run("bridge", "--config", str(file), code=2)

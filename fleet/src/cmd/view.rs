@@ -20,8 +20,9 @@ const PORT: u16 = 8770;
 /// A list, and behind each name the robot's live page, as `khz run --view` has it. Foxglove connects to ws://…/?robot=NAME.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The address to serve at. Other than this computer's own need the token in the printed link
-    #[arg(long, value_name = "ADDR[:PORT]", default_value = "127.0.0.1", value_parser = address)]
+    /// The address to serve at; if port 8770 is taken, another one. Other addresses than this computer's own need the token in the
+    /// printed link
+    #[arg(long, value_name = "ADDR[:PORT]", default_value = "127.0.0.1:8770", value_parser = address)]
     at: SocketAddr,
     /// The token, instead of a random one: 8 or more letters, digits, `-` and `_`
     #[arg(long, env = "KHZ_FLEET_TOKEN", hide_env_values = true, value_parser = token)]
