@@ -65,10 +65,16 @@ def test_from_installation_to_purge(made: Find, debian: pathlib.Path) -> None:
     changed.write_text("# mine\n")
     run("dpkg", "--remove", "khz", **inside)
     assert changed.read_text() == "# mine\n" and not (debian / "usr/bin/khz").exists()
-    # As khz@.service leaves them.
+    # As khz@.service leaves them, beside somebody else's.
     (debian / "var/lib/private/kilohertz/arm").mkdir(parents=True)
+    (debian / "var/lib/kilohertz").mkdir()
+    (debian / "var/lib/kilohertz/arm").symlink_to("../private/kilohertz/arm")
+    mine = debian / "var/lib/kilohertz/mine.tlog"
+    mine.touch()
     run("dpkg", "--purge", "khz", **inside)
     (debian / "var/lib/private").rmdir()
+    mine.unlink()
+    mine.parent.rmdir()
     assert state(debian) ^ before == set()
 
 

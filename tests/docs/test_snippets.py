@@ -111,7 +111,8 @@ def try_block(block: Block, page: pathlib.Path, work: pathlib.Path, shell: dict[
                 script = strict(block) + as_installed(block.text) + "\nexit 0"
                 run(["bash", "-uo", "pipefail", "-c", script], work, shell)
         case "python":
-            if block.title is None:
+            compile(block.text, str(page), "exec")
+            if block.title is None and block.note != "not run":
                 run([sys.executable, "-c", block.text], work, shell)
         case "toml":
             tomllib.loads(block.text)

@@ -72,7 +72,7 @@ def test_a_slow_network(wire: Wire, world: World, far: Robot) -> None:
     heard.clear()
     runs_on(far, heard)
     assert memory_kib(far.bridge.pid) < before + 64 * 1024, "what does not get through is not kept"
-    assert "stopped" in world.run("stop", "far").stdout
+    assert "at rest" in world.run("stop", "--timeout", "30", "far").stdout
     wait_for(lambda: far.process.poll() is not None, "it has stopped")
 
 
@@ -86,7 +86,7 @@ def test_a_lossy_network(wire: Wire, world: World, far: Robot) -> None:
     assert got == sorted(set(got))
     heard.clear()
     runs_on(far, heard)
-    assert "stopped" in world.run("stop", "far").stdout
+    assert "at rest" in world.run("stop", "--timeout", "30", "far").stdout
     wait_for(lambda: far.process.poll() is not None, "it has stopped")
 
 
@@ -99,7 +99,7 @@ def test_clocks_an_hour_apart(world: World) -> None:
     heard.wait(1, "it is up")
 
     def listed(**env: str) -> tuple[bool, str, float]:
-        (line,) = json.loads(world.run("ls", "--json", **env).stdout)
+        (line,) = json.loads(world.run("ls", "--json", code=None, **env).stdout)
         return line["up"], line["status"]["health"]["phase"], line["status"]["age_s"]
 
     wait_for(lambda: listed()[1] == "active", "it runs")
@@ -142,6 +142,6 @@ def test_twenty_robots(world: World) -> None:
     before = {name: ticks(of) for name, of in heard.items()}
     wait_for(lambda: all(ticks(of) > before[name] + 50 for name, of in heard.items()), "all loops go on")
     assert all(robot.process.poll() is None for robot in robots)
-    said = world.run("stop", "--all").stdout
-    assert said.count("stopped") == 20, said
+    said = world.run("stop", "--timeout", "40", *heard).stdout
+    assert said.count("at rest") == 20, said
     wait_for(lambda: all(robot.process.poll() is not None for robot in robots), "all have stopped")

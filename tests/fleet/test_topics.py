@@ -106,7 +106,9 @@ def test_every_record_has_a_key_with_its_schema(world: World) -> None:
 
     causes = [store.deserialize_cdr(bytes(event.payload), "khz_msgs/msg/Event").cause for event in events.all()]
     fine, newest_event = ask(judge, robot.key("newest/event"))
-    assert fine and store.deserialize_cdr(newest_event, "khz_msgs/msg/Event").cause
+    # A bridge that came after the robot's first event has none yet.
+    assert fine or b"no sample" in newest_event, newest_event
+    assert not fine or store.deserialize_cdr(newest_event, "khz_msgs/msg/Event").cause
     assert not causes or causes[-1]
     fine, refused = ask(judge, robot.key("newest/nothing"))
     assert not fine and b"no record `nothing`" in refused

@@ -121,12 +121,6 @@ fn ask_until(
     let robot = outcome.robot.clone();
     let (news, came) = channel();
     let (mut run, mut phase) = (None, None);
-    let there = names(session);
-    if let Ok(there) = &there
-        && !there.contains(&robot)
-    {
-        return Err(no_such(&robot, there));
-    }
     loop {
         let left = patience.saturating_sub(begun.elapsed()).max(AGAIN);
         ask(session, &robot.key("summary"), left, &news).map_err(|error| error.to_string())?;
@@ -174,7 +168,11 @@ fn ask_until(
                 (None, Some(_)) => "no reply to Stop, though its bridge answers: may you stop robots? \
                     The router's access control says who may"
                     .into(),
-                (None, None) => "no reply from its bridge".into(),
+                // Only now: a network that is slow to say who is there must not keep a stop back.
+                (None, None) => match names(session) {
+                    Ok(there) if !there.contains(&robot) => no_such(&robot, &there),
+                    _ => "no reply from its bridge".into(),
+                },
             });
         }
     }
