@@ -47,10 +47,23 @@ pub fn tell_line(text: impl std::fmt::Display) {
 
 /// Reports an error and its causes on stderr.
 pub fn complain(error: &anyhow::Error) {
-    let text = format!("{error:#}");
+    let text = told_once(error);
     // What is wrong in a robot file says itself which is an error and which a warning.
     let is_said = ["error: ", "warning: "].iter().any(|prefix| text.starts_with(prefix));
     tell_line(format_args!("{}{text}", if is_said { "" } else { "error: " }));
+}
+
+/// An error and its causes, without those that it says itself: some libraries do so in their text, and others do not.
+fn told_once(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// Reports on stderr what went wrong and ended nothing.
