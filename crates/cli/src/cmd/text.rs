@@ -195,6 +195,15 @@ fn special(text: &[u8]) -> Special {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = || io::Error::other("disk full");
+        // Some errors say their cause in their own text, and others do not.
+        let error = anyhow::Error::new(khz_tlog::Error::Io { offset: 7, source: cause() }).context("a.tlog");
+        assert_eq!(told_once(&error), "a.tlog: byte 7: disk full");
+        assert_eq!(told_once(&anyhow::Error::new(cause()).context("cannot write")), "cannot write: disk full");
+    }
+
     /// The same whether it is written at once or byte by byte.
     fn printable(text: &str) -> String {
         let mut at_once = Printable::new(Vec::new());
