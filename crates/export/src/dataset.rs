@@ -5,7 +5,7 @@
 //! servo/robot=quad1/day=2026-03-01/0d3c….parquet    a table per record, a file per log
 //! _dataset.json                                     the version of the layout
 //! _manifest/0d3c….json                              which logs are in
-//! _manifest/0d3c….digests                           their samples, to know them again
+//! _samples/0d3c….digests                            their samples, to know them again
 //! _tables/mine.json                                 the columns of records that are not a run's own
 //! _tmp/                                             files being written
 //! ```
@@ -152,7 +152,7 @@ impl Dataset {
             let mut related = same.map(|same| (same, Relation::Grown));
             for known in known.values() {
                 if related.is_none() {
-                    let theirs = self.about_log(&known.log, "digests");
+                    let theirs = self.digests(&known.log);
                     let relation = samples.relation(digests, &known.samples, &theirs)?;
                     related = Some((known, relation)).filter(|_| relation != Relation::Other);
                 }
@@ -191,16 +191,19 @@ impl Dataset {
         });
         for number in numbers {
             let log = numbered(id, number);
-            if let Some(known) = Manifest::read(&self.about_log(&log, "json"), &log)? {
+            if let Some(known) = Manifest::read(&self.manifest(&log), &log)? {
                 all.insert(number, known);
             }
         }
         Ok(all)
     }
 
-    /// The file with what is known of a log.
-    fn about_log(&self, log: &str, what: &str) -> PathBuf {
-        self.folder.join("_manifest").join(format!("{log}.{what}"))
+    fn manifest(&self, log: &str) -> PathBuf {
+        self.folder.join("_manifest").join(format!("{log}.json"))
+    }
+
+    fn digests(&self, log: &str) -> PathBuf {
+        self.folder.join("_samples").join(format!("{log}.digests"))
     }
 
     /// Writes the log's files, not yet in their places.
@@ -305,9 +308,9 @@ impl Dataset {
                 _ => {}
             }
         }
-        let place = self.about_log(&manifest.log, "digests");
+        let place = self.digests(&manifest.log);
         staging.put_from(&place, digests.reader().map_err(DatasetError::at("read", &place))?)?;
-        staging.put(&self.about_log(&manifest.log, "json"), &manifest.text())?;
+        staging.put(&self.manifest(&manifest.log), &manifest.text())?;
         Ok(Some(manifest))
     }
 

@@ -362,7 +362,7 @@ fn logs_are_compared_as_far_as_both_go() {
     }
     let grown = add(&dataset, &of("state", 140, 66, 5000)).unwrap();
     assert_eq!((grown.change, grown.rows), (Change::Grown, 140));
-    std::fs::remove_file(folder.path().join(format!("d0/_manifest/{}.digests", grown.log))).unwrap();
+    std::fs::remove_file(folder.path().join(format!("d0/_samples/{}.digests", grown.log))).unwrap();
     let error = add(&dataset, &of("state", 70, 66, 5000)).unwrap_err().to_string();
     assert!(error.contains(".digests"), "{error}");
 }
@@ -495,7 +495,7 @@ fn a_dataset_of_a_newer_program_is_refused() {
     let of_open = Dataset::open(&folder.path().join("d")).unwrap_err().to_string();
     let of_add = add(&dataset, &log(folder.path(), "y", &[beat("y", Some(T0 + 1))])).unwrap_err().to_string();
     assert!([of_open, of_add].iter().all(|error| error.contains("khz 9.0.0")));
-    assert_eq!(files(&folder.path().join("d/_manifest")).len(), 2);
+    assert_eq!(files(&folder.path().join("d/_manifest")).len(), 1);
 }
 
 #[test]
