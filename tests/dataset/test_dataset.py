@@ -178,4 +178,4 @@ def test_the_same_logs_again_change_nothing(march: Month, export: Export, tmp_pa
     assert done.returncode == 0 and done.stdout.count("already in\n") == len(march.logs) + 1
     assert state() == before
     counted = Counter(path.suffix for path in before)
-    assert counted[".json"] == len(march.logs) + 6 and counted[".part"] == 0
+    assert counted[".json"] == len(march.logs) + 7 and counted[".part"] == 0

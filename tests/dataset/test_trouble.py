@@ -1,17 +1,21 @@
 """Logs and machines in trouble: what is in the dataset is right all the same."""
 
 import json
+import os
 import pathlib
 import resource
 import shutil
 import signal
+import struct
 import subprocess
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import duckdb
 import month
+import polars as pl
 import pytest
 from conftest import ROOT, Month
 
@@ -161,3 +165,76 @@ def test_a_log_that_names_no_robot_has_none_or_the_one_it_is_given(tmp_path: pat
         table = f"read_parquet('{tmp_path}/{folder}/all/*/*/*.parquet')"
         row = duckdb.execute(f"SELECT robot, day::VARCHAR, bo, i2, st, ob_x, en, fa_1, du FROM {table}").fetchall()
         assert row == [(robot, "2020-03-10", True, -2, "hi", False, "B", 1, -1_500_000)]
+
+
+T0 = 1_772_352_000_000_000
+"""2026-03-01 08:00 UTC, µs."""
+
+
+def mine(*names: str) -> bytes:
+    """A log with one sample of the record `mine`, which has integers of these names: 1, 2 and so on."""
+
+    def block(kind: bytes, body: bytes) -> bytes:
+        assert len(body) < 128
+        return kind + bytes([len(body)]) + body
+
+    fields = b"".join(b"\0" + bytes([len(name)]) + name.encode() + b"\0\x03\x08\0" for name in names)
+    schema = b"\x10\0" + fields + bytes(5)
+    record = block(b"\x01", b"\x01\0\x04mine" + schema)
+    payload = struct.pack(f"<{len(names)}q", *range(1, len(names) + 1))
+    head = b"\x01\x06" + struct.pack("<q", T0 + 86_400_000_000 * len(names))
+    empty = block(b"\x02", head + bytes(4) + payload)
+    at = 2 + len(head)
+    crc = struct.pack("<I", zlib.crc32(empty))
+    return b"TLOG0003\0" + record + empty[:at] + crc + empty[at + 4 :]
+
+
+def test_polars_reads_columns_that_were_added_later(tmp_path: pathlib.Path, export: Export, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As docs/datasets.md says."""
+    for names in ["a", "ab", "abc"]:
+        (tmp_path / f"{names}.tlog").write_bytes(mine(*names))
+    done = export(tmp_path, "a.tlog", "ab.tlog", "abc.tlog")
+    assert len(list((tmp_path / "logs/mine").glob("*/*"))) == 3, done.stderr
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs/datasets.md").read_text(encoding="utf-8")
+    [advice] = [block.split("```")[0] for block in page.split("```python\n")[1:] if "diagonal" in block.split("```")[0]]
+    names: dict[str, pl.LazyFrame] = {}
+    exec(advice, names)
+    rows = names["mine"].sort("day").select("robot", "a", "b", "c").collect().rows()
+    assert rows == [(None, 1, None, None), (None, 1, 2, None), (None, 1, 2, 3)]
+    # Why the page does not leave it at this.
+    with pytest.raises(pl.exceptions.SchemaError, match="extra column in file"):
+        pl.scan_parquet("logs/mine/**/*.parquet", missing_columns="insert").collect()
+
+
+def test_a_pipe_is_refused_and_the_other_logs_go_in(march: Month, folder: pathlib.Path, export: Export) -> None:
+    os.mkfifo(folder / "pipe.tlog")
+    done = export(folder, "pipe.tlog", *SOME)
+    assert done.returncode == 2 and done.stderr.count("no regular file") == 1, done.stderr
+    assert rows(folder) == of_month(march, SOME)
+
+
+def test_a_damaged_copy_is_reported_with_the_log_it_is_like(folder: pathlib.Path, export: Export) -> None:
+    whole = bytearray((folder / "arm-02.tlog").read_bytes())
+    whole[len(whole) // 2] ^= 255
+    (folder / "damaged.tlog").write_bytes(whole)
+    done = export(folder, "arm-02.tlog", "damaged.tlog")
+    assert done.returncode == 1 and "count twice" in done.stderr and "(arm-02.tlog)" in done.stderr, done.stderr
+
+
+def test_a_robot_for_a_log_that_is_in_is_not_used(khz: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.tlog").write_bytes(mine("a"))
+    words = [khz, "log", "export", "a.tlog", "--format", "dataset", "-o", "logs", "--robot"]
+    first, second = [
+        subprocess.run([*words, name], cwd=tmp_path, capture_output=True, text=True, timeout=60) for name in ["one", "two"]
+    ]
+    assert "one" in first.stdout and "not used" not in first.stderr
+    assert "one" in second.stdout and "--robot two is not used: the log was in before" in second.stderr, second.stderr
+
+
+def test_a_folder_of_others_is_refused_once(folder: pathlib.Path, export: Export) -> None:
+    (folder / "logs").mkdir()
+    (folder / "logs/notes").write_text("mine")
+    done = export(folder, SOME[0])
+    assert done.returncode == 2 and done.stderr.count("is not empty and no dataset") == 1, done.stderr
+    assert [path.name for path in (folder / "logs").iterdir()] == ["notes"]

@@ -3,7 +3,9 @@
 //!
 //! ```text
 //! servo/robot=quad1/day=2026-03-01/0d3c….parquet    a table per record, a file per log
+//! _dataset.json                                     the version of the layout
 //! _manifest/0d3c….json                              which logs are in
+//! _samples/0d3c….digests                            their samples, to know them again
 //! _tables/mine.json                                 the columns of records that are not a run's own
 //! _tmp/                                             files being written
 //! ```
@@ -24,9 +26,9 @@ mod upto;
 
 use crate::columns::Column;
 use crate::scan::{Damage, Selection, scan};
-use identity::{Begin, Identity, Relation, Samples};
+use identity::{Begin, Digests, Identity, Relation, Samples};
 use khz_tlog::{Reader, Source};
-use manifest::{Manifest, VERSION};
+use manifest::{About, Manifest, VERSION, text_of};
 use staged::{Part, Plan, Staged, Written};
 use staging::{Lock, Staging};
 use std::collections::BTreeMap;
@@ -60,6 +62,9 @@ pub struct Added {
     pub rows: u64,
     /// Records that do not fit their tables in this dataset, and why: not taken in.
     pub left_out: BTreeMap<String, String>,
+    /// Logs with the same first sample that are in, too, and of which this is neither an earlier nor a later state: it may be
+    /// a damaged copy of one. Each with the name of its file. Only if the log is new.
+    pub alike: Vec<(String, String)>,
     /// What was wrong with the log; nothing if it was not read.
     pub damage: Damage,
 }
@@ -79,8 +84,8 @@ pub enum Change {
     Older,
 }
 
-/// What is known of a log before it is read.
-struct About<'a> {
+/// What is known of a log before its tables are written.
+struct Facts<'a> {
     id: String,
     source: &'a Identity,
     samples: &'a Samples,
@@ -89,6 +94,9 @@ struct About<'a> {
     robot: Option<&'a str>,
 }
 
+/// Says which layout a dataset has.
+const ABOUT: &str = "_dataset.json";
+
 /// Others may add the same log at the same time; so often it is tried again.
 const ATTEMPTS: u32 = 5;
 
@@ -96,9 +104,14 @@ impl Dataset {
     /// The dataset in a folder, which is made if it is not there.
     ///
     /// # Errors
-    /// If the folder cannot be made.
+    /// If the folder cannot be made, has files of others and is no dataset, or a newer program has written it.
     pub fn open(folder: &Path) -> Result<Self, DatasetError> {
         std::fs::create_dir_all(folder).map_err(DatasetError::at("make the folder", folder))?;
+        let is_dataset = About::is_said(&folder.join(ABOUT))?
+            || ["_manifest", "_tables"].iter().any(|name| folder.join(name).is_dir());
+        if !is_dataset && !staging::is_unused(folder).map_err(DatasetError::at("read", folder))? {
+            return Err(DatasetError::Foreign(folder.to_owned()));
+        }
         Ok(Self { folder: folder.to_owned() })
     }
 
@@ -117,58 +130,87 @@ impl Dataset {
         robot: Option<&str>,
         mut progress: impl FnMut(u64),
     ) -> Result<Added, DatasetError> {
-        let bytes = log.size().map_err(|source| khz_tlog::Error::Io { offset: 0, source })?;
+        let io = |source| khz_tlog::Error::Io { offset: 0, source };
+        if !log.metadata().map_err(io)?.is_file() {
+            return Err(DatasetError::NoFile);
+        }
+        let bytes = log.size().map_err(io)?;
         let log = Upto { file: log, bytes };
         let begin = Begin::of(&log)?;
         let source = Identity::of(&log, name)?;
         let mut samples = None;
         for _ in 0..ATTEMPTS {
             let known = self.known(&begin.id)?;
-            let same = known.iter().find(|known| known.source.is_same(&source));
+            let same = known.values().find(|known| known.source.is_same(&source));
             if let Some(same) = same.filter(|same| same.dataset == VERSION) {
                 return Ok(told(same, Change::Unchanged, Damage::default()));
             }
-            let samples = match &samples {
+            let (samples, digests) = match &samples {
                 Some(samples) => samples,
-                None => samples.insert(Samples::of(&log)?),
+                None => samples.insert(Samples::of(&log, &staging::folder(&self.folder)?)?),
             };
-            let related = known.iter().map(|known| (known, samples.relation(&known.samples)));
-            let related = same
-                .map(|same| (same, Relation::Grown))
-                .or_else(|| related.clone().find(|(_, relation)| *relation != Relation::Other));
+            let mut related = same.map(|same| (same, Relation::Grown));
+            for known in known.values() {
+                if related.is_none() {
+                    let theirs = self.digests(&known.log);
+                    let relation = samples.relation(digests, &known.samples, &theirs)?;
+                    related = Some((known, relation)).filter(|_| relation != Relation::Other);
+                }
+            }
             let (id, former, change) = match related {
-                None => (numbered(&begin.id, known.len() + 1), None, Change::New),
+                None => {
+                    let free = (1..).find(|number| !known.contains_key(number)).unwrap_or(u32::MAX);
+                    (numbered(&begin.id, free), None, Change::New)
+                }
                 Some((known, Relation::Older)) => return Ok(told(known, Change::Older, Damage::default())),
                 Some((known, _)) if same.is_some() => (known.log.clone(), Some(known), Change::Renewed),
                 Some((known, _)) => (known.log.clone(), Some(known), Change::Grown),
             };
-            let about = About { id, source: &source, samples, begin_us: begin.time_us, robot };
-            let (staged, damage) = self.stage(&log, about, &mut progress)?;
-            if let Some(manifest) = self.publish(staged, former)? {
-                return Ok(told(&manifest, change, damage));
+            let facts = Facts { id, source: &source, samples, begin_us: begin.time_us, robot };
+            let (staged, damage) = self.stage(&log, &facts, &mut progress)?;
+            let is_current = || Ok(self.known(&begin.id)? == known);
+            if let Some(manifest) = self.publish(staged, former, digests, is_current)? {
+                let mut added = told(&manifest, change, damage);
+                if change == Change::New {
+                    let alike = known.values().map(|known| (known.log.clone(), known.source.name.clone()));
+                    added.alike = alike.collect();
+                }
+                return Ok(added);
             }
         }
         Err(DatasetError::Contended)
     }
 
-    /// What is known of the logs that begin with this sample.
-    fn known(&self, id: &str) -> Result<Vec<Manifest>, DatasetError> {
-        let mut all = Vec::new();
-        while let Some(known) = Manifest::read(&self.manifest(&numbered(id, all.len() + 1)))? {
-            all.push(known);
+    /// What is known of the logs that begin with this sample, by their numbers; some may have been removed.
+    fn known(&self, id: &str) -> Result<BTreeMap<u32, Manifest>, DatasetError> {
+        let folder = self.folder.join("_manifest");
+        let mut all = BTreeMap::new();
+        let numbers = names(&folder)?.into_iter().filter_map(|name| {
+            let behind = name.strip_suffix(".json")?.strip_prefix(id)?;
+            if behind.is_empty() { Some(1) } else { behind.strip_prefix('-')?.parse().ok() }
+        });
+        for number in numbers {
+            let log = numbered(id, number);
+            if let Some(known) = Manifest::read(&self.manifest(&log), &log)? {
+                all.insert(number, known);
+            }
         }
         Ok(all)
     }
 
-    fn manifest(&self, id: &str) -> PathBuf {
-        self.folder.join("_manifest").join(format!("{id}.json"))
+    fn manifest(&self, log: &str) -> PathBuf {
+        self.folder.join("_manifest").join(format!("{log}.json"))
+    }
+
+    fn digests(&self, log: &str) -> PathBuf {
+        self.folder.join("_samples").join(format!("{log}.digests"))
     }
 
     /// Writes the log's files, not yet in their places.
     fn stage(
         &self,
         log: &Upto<'_>,
-        about: About<'_>,
+        about: &Facts<'_>,
         progress: &mut impl FnMut(u64),
     ) -> Result<(Staged, Damage), DatasetError> {
         let mut names = robots::names(&mut Reader::open(*log)?)?;
@@ -188,7 +230,7 @@ impl Dataset {
         let day = about.begin_us.and_then(place::day);
         let mut manifest = Manifest {
             dataset: VERSION,
-            log: about.id,
+            log: about.id.clone(),
             robots: names
                 .values()
                 .map(String::as_str)
@@ -217,15 +259,31 @@ impl Dataset {
         Ok((Staged { staging, files, manifest }, damage))
     }
 
-    /// Puts a log's files in their places, and removes those of its former state that have no successor. None if somebody
-    /// else has changed what is known of the log meanwhile.
-    fn publish(&self, staged: Staged, known: Option<&Manifest>) -> Result<Option<Manifest>, DatasetError> {
+    /// Puts a log's files in their places, and removes those of its former state, and of an export that was killed, that have
+    /// no successor. None if what is known of the log is not current any more: somebody else has changed it.
+    fn publish(
+        &self,
+        staged: Staged,
+        former: Option<&Manifest>,
+        digests: &Digests,
+        is_current: impl FnOnce() -> Result<bool, DatasetError>,
+    ) -> Result<Option<Manifest>, DatasetError> {
         let Staged { mut staging, files, mut manifest } = staged;
         let _lock = Lock::wait(&self.folder)?;
-        let place = self.manifest(&manifest.log);
-        if Manifest::read(&place)?.as_ref() != known {
+        if !is_current()? {
             return Ok(None);
         }
+        let about = self.folder.join(ABOUT);
+        if !About::is_said(&about)? {
+            staging.put(&about, &About::text())?;
+        }
+        if let Some(file) = files.iter().find(|file| !place::is_of(&file.table.path, &manifest.log)) {
+            return Err(DatasetError::Outside(file.table.path.clone()));
+        }
+        let mut old = self.files_of(&manifest.log, manifest.day.as_deref())?;
+        old.extend(former.into_iter().flat_map(|former| former.paths(&self.folder)));
+        let is_replaced = |path: &Path| files.iter().any(|file| path == self.folder.join(&file.table.path));
+        old.iter().filter(|path| !is_replaced(path)).try_for_each(|path| self.without_links(path))?;
         for file in files {
             let name = &file.table.table;
             let all = self.columns(name)?;
@@ -241,8 +299,8 @@ impl Dataset {
             }
         }
         let kept: Vec<PathBuf> = manifest.paths(&self.folder).collect();
-        let former = known.into_iter().flat_map(|known| known.paths(&self.folder));
-        for path in former.filter(|path| !kept.contains(path)) {
+        for path in old.into_iter().filter(|path| !kept.contains(path)) {
+            self.without_links(&path)?;
             match std::fs::remove_file(&path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     return Err(DatasetError::at("remove", &path)(error));
@@ -250,8 +308,39 @@ impl Dataset {
                 _ => {}
             }
         }
-        staging.put(&place, &manifest.text())?;
+        let place = self.digests(&manifest.log);
+        staging.put_from(&place, digests.reader().map_err(DatasetError::at("read", &place))?)?;
+        staging.put(&self.manifest(&manifest.log), &manifest.text())?;
         Ok(Some(manifest))
+    }
+
+    /// The files of a log that are there, whether or not a manifest lists them: an export that was killed before it wrote
+    /// the manifest may have had another name for the robot. A log always begins on the same day.
+    fn files_of(&self, log: &str, day: Option<&str>) -> Result<Vec<PathBuf>, DatasetError> {
+        let day = format!("day={}", day.unwrap_or(place::NONE));
+        let mut found = Vec::new();
+        for table in names(&self.folder)?.into_iter().filter(|name| !name.starts_with(['_', '.'])) {
+            let table = self.folder.join(table);
+            for robot in names(&table)?.into_iter().filter(|name| name.starts_with("robot=")) {
+                let folder = table.join(robot).join(&day);
+                let files = names(&folder)?.into_iter().filter(|name| place::is_file_of(name, log));
+                found.extend(files.map(|name| folder.join(name)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Refuses to remove what lies beyond a link: it may be anything.
+    fn without_links(&self, path: &Path) -> Result<(), DatasetError> {
+        let below = |path: &&Path| *path != self.folder;
+        let is_link = |path: &&Path| path.symlink_metadata().is_ok_and(|about| about.is_symlink());
+        match path.ancestors().take_while(below).find(is_link) {
+            None => Ok(()),
+            Some(link) => Err(DatasetError::Manifest {
+                path: link.to_owned(),
+                why: format!("it is a symbolic link, and {} would have to be removed", path.display()),
+            }),
+        }
     }
 
     fn table(&self, name: &str) -> PathBuf {
@@ -261,10 +350,7 @@ impl Dataset {
     /// The columns a table has by now.
     fn columns(&self, table: &str) -> Result<Vec<Column>, DatasetError> {
         let path = self.table(table);
-        let text = match std::fs::read(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(tables::fixed(table)),
-            text => text.map_err(DatasetError::at("read", &path))?,
-        };
+        let Some(text) = text_of(&path)? else { return Ok(tables::fixed(table)) };
         let wrong = |why: String| DatasetError::Manifest { path: path.clone(), why };
         let read: Vec<(String, String)> =
             serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
@@ -280,8 +366,25 @@ impl Dataset {
 }
 
 /// The id of the n-th log that begins with a sample.
-fn numbered(id: &str, number: usize) -> String {
+fn numbered(id: &str, number: u32) -> String {
     if number == 1 { id.to_owned() } else { format!("{id}-{number}") }
+}
+
+/// The names in a folder; none if it is no folder. Ours are all text.
+fn names(folder: &Path) -> Result<Vec<String>, DatasetError> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        entries => entries.map_err(DatasetError::at("read", folder))?,
+    };
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry
+            .map(|entry| entry.file_name().into_string().ok())
+            .map_err(DatasetError::at("read", folder))
+            .transpose()
+    };
+    entries.filter_map(name).collect()
 }
 
 /// What there is to say of a log that is in.
@@ -293,6 +396,7 @@ fn told(manifest: &Manifest, change: Change, damage: Damage) -> Added {
         day: manifest.day.clone(),
         rows: manifest.rows(),
         left_out: manifest.left_out.clone(),
+        alike: Vec::new(),
         damage,
     }
 }

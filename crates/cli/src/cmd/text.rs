@@ -47,10 +47,23 @@ pub fn tell_line(text: impl std::fmt::Display) {
 
 /// Reports an error and its causes on stderr.
 pub fn complain(error: &anyhow::Error) {
-    let text = format!("{error:#}");
+    let text = told_once(error);
     // What is wrong in a robot file says itself which is an error and which a warning.
     let is_said = ["error: ", "warning: "].iter().any(|prefix| text.starts_with(prefix));
     tell_line(format_args!("{}{text}", if is_said { "" } else { "error: " }));
+}
+
+/// An error and its causes, without those that it says itself: some libraries do so in their text, and others do not.
+fn told_once(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// Reports on stderr what went wrong and ended nothing.
@@ -181,6 +194,15 @@ fn special(text: &[u8]) -> Special {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = || io::Error::other("disk full");
+        // Some errors say their cause in their own text, and others do not.
+        let error = anyhow::Error::new(khz_tlog::Error::Io { offset: 7, source: cause() }).context("a.tlog");
+        assert_eq!(told_once(&error), "a.tlog: byte 7: disk full");
+        assert_eq!(told_once(&anyhow::Error::new(cause()).context("cannot write")), "cannot write: disk full");
+    }
 
     /// The same whether it is written at once or byte by byte.
     fn printable(text: &str) -> String {

@@ -11,15 +11,27 @@ pub enum DatasetError {
     #[error(transparent)]
     Export(#[from] ExportError),
     /// A file or folder of the dataset.
-    #[error("cannot {doing} {}: {source}", .path.display())]
+    #[error("cannot {doing} {}: {error}", .path.display())]
     File {
         /// What was tried.
         doing: &'static str,
         /// With what.
         path: PathBuf,
         /// What the system says.
-        source: io::Error,
+        error: io::Error,
     },
+    /// The folder has files of others.
+    #[error(
+        "{} is not empty and no dataset (it has neither _dataset.json nor _manifest nor _tables); name a new or an empty folder",
+        .0.display()
+    )]
+    Foreign(PathBuf),
+    /// The log is a pipe, a device or a folder.
+    #[error("the log is no regular file; a log that comes through a pipe must be written to a file first")]
+    NoFile,
+    /// A name in the log makes a path that is none of a dataset.
+    #[error("the names in the log make the path {0:?}, which is not within the dataset")]
+    Outside(String),
     /// A file of the dataset is not what it should be.
     #[error("{} does not belong to a dataset that this program can extend: {why}", .path.display())]
     Manifest {
@@ -38,7 +50,7 @@ pub enum DatasetError {
 
 impl DatasetError {
     pub(super) fn at<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + 'a {
-        move |source| Self::File { doing, path: path.to_owned(), source }
+        move |error| Self::File { doing, path: path.to_owned(), error }
     }
 }
 

@@ -3,14 +3,22 @@
 //! What counts are the samples, not the bytes they lie in: a repaired log has other blocks than the one that was cut off.
 
 use super::error::DatasetError;
+use super::manifest::regular;
 use super::upto::Upto;
 use crate::scan::{Selection, scan};
 use khz_tlog::{Error, Item, Reader};
 use serde::{Deserialize, Serialize};
 use sha1_smol::Sha1;
+use std::fs::File;
+use std::io::{BufWriter, Read, Seek, Write};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 const PIECE: usize = 256 << 10;
+/// Bytes of a digest that is kept for a sample.
+const SHORT: usize = 4;
+/// Digests that are compared: those of so many last samples that both have.
+const COMPARED: u64 = 64;
 
 /// How a log begins, which stays as it is while the log grows.
 pub(super) struct Begin {
@@ -32,13 +40,17 @@ pub(super) struct Identity {
 }
 
 /// What a state of a log holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Samples {
     /// How many samples.
     pub count: u64,
-    /// Of the first sample, of the first two, of the first four, and so on.
-    pub digests: Vec<String>,
+    /// Of all of them.
+    pub sha1: String,
 }
+
+/// For each sample of a log, the first bytes of the digest of it and all before: states of one log agree in them as far as
+/// both go, wherever one of them ends.
+pub(super) struct Digests(File);
 
 /// How a state of a log compares with one that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,29 +107,63 @@ impl Identity {
 }
 
 impl Samples {
-    /// Reads all samples.
-    pub fn of(log: &Upto<'_>) -> Result<Self, DatasetError> {
-        let (mut whole, mut all) = (Sha1::new(), Self::default());
+    /// Reads all samples. The digests are in a file without a name in `folder`: they are 4 bytes for each sample.
+    pub fn of(log: &Upto<'_>, folder: &Path) -> Result<(Self, Digests), DatasetError> {
+        let digests = tempfile::tempfile_in(folder).map_err(DatasetError::at("write in", folder))?;
+        let mut digests = BufWriter::new(digests);
+        let (mut whole, mut count) = (Sha1::new(), 0);
         let each = |item: &Item<'_>| {
             add(&mut whole, item);
-            all.count += 1;
-            if all.count.is_power_of_two() {
-                all.digests.push(whole.digest().to_string());
-            }
+            count += 1;
+            digests.write_all(&whole.digest().bytes()[..SHORT])?;
             Ok(true)
         };
         scan(&mut Reader::open(*log)?, &Selection::default(), |_| {}, each)?;
-        Ok(all)
+        let digests = digests.into_inner().map_err(|error| error.into_error());
+        let digests = digests.map_err(DatasetError::at("write in", folder))?;
+        Ok((Self { count, sha1: whole.digest().to_string() }, Digests(digests)))
     }
 
-    /// What these are to those that are known. Two states of one log agree as far as both go; that is checked of at least
-    /// half of the shorter one.
-    pub fn relation(&self, known: &Self) -> Relation {
-        match self.digests.iter().zip(&known.digests).any(|(one, other)| one != other) {
-            true => Relation::Other,
-            false if self.count > known.count => Relation::Grown,
-            false => Relation::Older,
+    /// What these are to those that are known, whose digests are in the file `of_known`. Two states of one log agree as far
+    /// as both go.
+    ///
+    /// # Errors
+    /// If digests cannot be read, or there are too few.
+    pub fn relation(&self, own: &Digests, known: &Self, of_known: &Path) -> Result<Relation, DatasetError> {
+        if self.count == known.count {
+            return Ok(if self.sha1 == known.sha1 { Relation::Older } else { Relation::Other });
         }
+        let both = self.count.min(known.count);
+        let short = |why: std::io::Error| DatasetError::Manifest {
+            path: of_known.to_owned(),
+            why: format!(
+                "the digests of the log's samples are missing there ({why}); to take the log in anew, remove it"
+            ),
+        };
+        let theirs = Digests(regular(of_known).map_err(short)?);
+        let (own, theirs) = (own.before(both).map_err(short)?, theirs.before(both).map_err(short)?);
+        Ok(match own == theirs {
+            false => Relation::Other,
+            true if self.count > known.count => Relation::Grown,
+            true => Relation::Older,
+        })
+    }
+}
+
+impl Digests {
+    /// Those of the last of the first `count` samples.
+    fn before(&self, count: u64) -> std::io::Result<Vec<u8>> {
+        let from = count.saturating_sub(COMPARED);
+        let mut bytes = vec![0; (count - from) as usize * SHORT];
+        self.0.read_exact_at(&mut bytes, from * SHORT as u64)?;
+        Ok(bytes)
+    }
+
+    /// All of them, from the first on.
+    pub fn reader(&self) -> std::io::Result<impl Read + '_> {
+        let mut file = &self.0;
+        file.rewind()?;
+        Ok(file)
     }
 }
 

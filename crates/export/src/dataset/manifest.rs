@@ -2,9 +2,14 @@
 
 use super::error::DatasetError;
 use super::identity::{Identity, Samples};
+use super::place;
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 /// What the layout is called. Logs that were taken in under an older one are taken in again.
 pub(super) const VERSION: u32 = 1;
@@ -52,19 +57,19 @@ impl Manifest {
     /// What is known of the log of this id.
     ///
     /// # Errors
-    /// If the file cannot be read, or is no manifest.
-    pub fn read(path: &Path) -> Result<Option<Self>, DatasetError> {
-        let text = match std::fs::read(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            text => text.map_err(DatasetError::at("read", path))?,
-        };
+    /// If the file cannot be read, or is no manifest of this log, or names files that are not the log's.
+    pub fn read(path: &Path, log: &str) -> Result<Option<Self>, DatasetError> {
+        let Some(text) = text_of(path)? else { return Ok(None) };
         let wrong = |why: String| DatasetError::Manifest { path: path.to_owned(), why };
+        is_layout_known(path, &text)?;
         let manifest: Self = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-        if manifest.dataset > VERSION {
-            let (theirs, khz) = (manifest.dataset, manifest.khz);
-            return Err(wrong(format!("its layout {theirs} is of a newer program, khz {khz}")));
+        if manifest.log != log {
+            return Err(wrong(format!("it says that its log is {:?}, and is not called so", manifest.log)));
         }
-        Ok(Some(manifest))
+        match manifest.files.iter().find(|table| !place::is_of(&table.path, log)) {
+            Some(table) => Err(wrong(format!("{:?} is no place for a file of this log", table.path))),
+            None => Ok(Some(manifest)),
+        }
     }
 
     /// As a file has it.
@@ -75,15 +80,71 @@ impl Manifest {
         text
     }
 
-    /// The log's files below `folder`: none outside, whatever the manifest says.
+    /// The log's files below `folder`.
     pub fn paths(&self, folder: &Path) -> impl Iterator<Item = PathBuf> {
-        let is_below =
-            |path: &&Table| Path::new(&path.path).components().all(|c| matches!(c, Component::Normal(_)));
-        self.files.iter().filter(is_below).map(|table| folder.join(&table.path))
+        self.files.iter().map(|table| folder.join(&table.path))
     }
 
     /// All its rows.
     pub fn rows(&self) -> u64 {
         self.files.iter().map(|table| table.rows).sum()
+    }
+}
+
+/// Which layout a dataset has: what its file `_dataset.json` says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct About {
+    dataset: u32,
+    khz: String,
+}
+
+impl About {
+    /// Of this program.
+    pub fn text() -> Vec<u8> {
+        let about = Self { dataset: VERSION, khz: env!("CARGO_PKG_VERSION").into() };
+        // A number and a text can always be written as JSON.
+        serde_json::to_vec(&about).unwrap_or_default()
+    }
+
+    /// Whether a dataset says its layout. A manifest says it, too, but only of its own log.
+    ///
+    /// # Errors
+    /// If the layout is of a newer program, or the file cannot be read.
+    pub fn is_said(path: &Path) -> Result<bool, DatasetError> {
+        text_of(path)?.map(|text| is_layout_known(path, &text)).transpose().map(|said| said.is_some())
+    }
+}
+
+/// Refuses what says that a newer program wrote it.
+fn is_layout_known(path: &Path, text: &[u8]) -> Result<(), DatasetError> {
+    let wrong = |why: String| DatasetError::Manifest { path: path.to_owned(), why };
+    let About { dataset, khz } = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
+    match dataset {
+        0..=VERSION => Ok(()),
+        _ => Err(wrong(format!("its layout {dataset} is of a newer program, khz {khz}"))),
+    }
+}
+
+/// The text of a file of the dataset; none if there is no such file.
+///
+/// # Errors
+/// If it cannot be read, or is no regular file.
+pub(super) fn text_of(path: &Path) -> Result<Option<Vec<u8>>, DatasetError> {
+    let mut text = Vec::new();
+    match regular(path).and_then(|mut file| file.read_to_end(&mut text)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        read => read.map(|_| Some(text)).map_err(DatasetError::at("read", path)),
+    }
+}
+
+/// Opens a file to be read, and refuses a pipe instead of waiting for who writes it.
+///
+/// # Errors
+/// If it cannot be opened, or is no regular file.
+pub(super) fn regular(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no regular file")),
     }
 }

@@ -1,6 +1,7 @@
 //! Where the rows of a log lie: folders in Hive's manner, with names that are safe whatever a log says.
 
 use std::fmt::Write;
+use std::path::{Component, Path};
 
 /// What Hive's readers take for no value.
 pub(super) const NONE: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -12,8 +13,12 @@ const DAY_US: i64 = 86_400_000_000;
 const DAYS_END: i64 = 2_932_897;
 
 /// The name with every byte percent-encoded that is no ASCII letter, digit, `-`, `_` or `.`, and a first `.` or `_`, which
-/// hides a file from readers. Engines decode it. One that is too long is cut, and has a digest behind it.
+/// hides a file from readers. Engines decode it. One that is too long is cut, and has a digest behind it. An empty name
+/// is `~`, which no other becomes.
 pub(super) fn encoded(name: &str) -> String {
+    if name.is_empty() {
+        return "~".into();
+    }
     let mut out = String::new();
     for (at, byte) in name.bytes().enumerate() {
         let hides = at == 0 && b"._".contains(&byte);
@@ -33,6 +38,29 @@ pub(super) fn encoded(name: &str) -> String {
         out.push_str(&digest[..8]);
     }
     out
+}
+
+/// Whether a path below the dataset is one of a log's files: `table/robot=…/day=…/ID.parquet`, or `ID@2.parquet`.
+pub(super) fn is_of(path: &str, log: &str) -> bool {
+    let is_normal = |part: &str| Path::new(part).components().eq([Component::Normal(part.as_ref())]);
+    let parts: Vec<&str> = path.split('/').collect();
+    let [table, robot, day, file] = parts[..] else { return false };
+    parts.iter().all(|part| is_normal(part))
+        && !table.starts_with(['_', '.'])
+        && robot.starts_with("robot=")
+        && day.starts_with("day=")
+        && is_file_of(file, log)
+}
+
+/// Whether a file is called as those of a log are.
+pub(super) fn is_file_of(file: &str, log: &str) -> bool {
+    let Some(behind) = file.strip_suffix(".parquet").and_then(|name| name.strip_prefix(log)) else {
+        return false;
+    };
+    behind.is_empty()
+        || behind
+            .strip_prefix('@')
+            .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The folder of a robot's rows.
@@ -80,8 +108,30 @@ mod tests {
         ];
         assert_eq!(names.map(encoded), expected);
         assert_eq!((robot(None), robot(Some(""))), (format!("robot={NONE}"), format!("robot={NONE}")));
+        assert_eq!(encoded(""), "~");
         // A robot of that name has one all the same.
         assert_eq!(robot(Some(NONE)), "robot=%5F_HIVE_DEFAULT_PARTITION__");
+    }
+
+    #[test]
+    fn only_a_logs_own_places_are_its_files() {
+        let own = ["t/robot=a/day=b/x.parquet", "~/robot=/day=/x@12.parquet"];
+        assert!(own.iter().all(|path| is_of(path, "x")));
+        let others = [
+            "",
+            "/robot=a/day=b/x.parquet",
+            "t/robot=a/day=b/x-2.parquet",
+            "t/robot=a/day=b/x@.parquet",
+            "t/robot=a/day=b/y.parquet",
+            "t/robot=a/day=b/../x.parquet",
+            "../robot=a/day=b/x.parquet",
+            "./robot=a/day=b/x.parquet",
+            "_tmp/robot=a/day=b/x.parquet",
+            "t/a/day=b/x.parquet",
+            "t/robot=a/b/x.parquet",
+            "t/robot=a/day=b/x.json",
+        ];
+        assert_eq!(others.into_iter().find(|path| is_of(path, "x")), None);
     }
 
     #[test]

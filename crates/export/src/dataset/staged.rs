@@ -2,14 +2,13 @@
 
 use super::error::DatasetError;
 use super::manifest::{Manifest, Table};
-use super::staging::{self, Staging};
+use super::staging::{self, Closed, Staging};
 use super::tables::{self, Layout, Row, joined};
 use crate::columns::{Column, fill_row};
 use crate::parquet::Sheet;
 use crate::{ExportError, plain};
 use khz_tlog::{Item, RecordInfo};
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::PathBuf;
 
@@ -47,7 +46,13 @@ impl Plan {
 
     /// Plans for a record, whose table has these columns so far.
     pub fn add(&mut self, record: &RecordInfo, table: &str, sender: Option<u32>, known: Vec<Column>) {
-        let rows = tables::rows(table, record.ty());
+        let rows = match tables::rows(table, record.ty()) {
+            Ok(rows) => rows,
+            Err(why) => {
+                self.left_out.insert(plain(record.name()).into_owned(), why);
+                return;
+            }
+        };
         let is_there = |part: &Part| part.table == table && part.sender == sender;
         let place = self.parts.iter().position(is_there);
         let before = place.and_then(|at| self.parts.get(at)).map_or(known, |part| part.columns.clone());
@@ -80,10 +85,15 @@ impl Plan {
     }
 }
 
+/// Whether a time is one for engines: DuckDB takes the ends of the numbers for infinity.
+fn is_finite(time_us: &i64) -> bool {
+    time_us.unsigned_abs() < i64::MAX.unsigned_abs()
+}
+
 /// A file being written.
 struct Open {
     path: PathBuf,
-    out: Sheet<BufWriter<File>>,
+    out: Sheet<BufWriter<Closed>>,
     rows: u64,
 }
 
@@ -130,7 +140,7 @@ impl<'a> Written<'a> {
             }
         };
         for layout in layouts {
-            open.out.write(item.time_us, layout.cells(&part.log, &cells))?;
+            open.out.write(item.time_us.filter(is_finite), layout.cells(&part.log, &cells))?;
             open.rows += 1;
         }
         self.from_us = self.from_us.into_iter().chain(item.time_us).min();

@@ -1,15 +1,18 @@
 //! Files that are written beside a dataset and take their places in it when they are whole.
 
 use super::error::DatasetError;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// The folder of a dataset in which files are written. Readers of tables never look there.
 const FOLDER: &str = "_tmp";
 const LOCK: &str = "lock";
+/// How the folders in it begin.
+const PREFIX: &str = "export-";
 const ALONE: FlockOperation = FlockOperation::LockExclusive;
 
 /// Whoever has it is the only one that changes the dataset. It ends with the process, however that ends.
@@ -19,17 +22,42 @@ pub(super) struct Lock(#[expect(dead_code, reason = "held until it is dropped")]
 impl Lock {
     /// Waits until nobody else has it: as long as others take to rename their files.
     pub fn wait(dataset: &Path) -> Result<Self, DatasetError> {
-        let folder = dataset.join(FOLDER);
-        std::fs::create_dir_all(&folder).map_err(DatasetError::at("make", &folder))?;
-        let path = folder.join(LOCK);
-        let file = open(&path).map_err(DatasetError::at("write", &path))?;
+        let path = folder(dataset)?.join(LOCK);
+        let file = options().create(true).open(&path).map_err(DatasetError::at("write", &path))?;
         flock(&file, ALONE).map_err(|error| DatasetError::at("lock", &path)(error.into()))?;
         Ok(Self(file))
     }
 }
 
-fn open(path: &Path) -> std::io::Result<File> {
-    File::options().create(true).truncate(false).write(true).open(path)
+/// The folder of a dataset in which files are written, made if it is not there.
+pub(super) fn folder(dataset: &Path) -> Result<PathBuf, DatasetError> {
+    let folder = dataset.join(FOLDER);
+    std::fs::create_dir_all(&folder).map_err(DatasetError::at("make", &folder))?;
+    Ok(folder)
+}
+
+/// How a lock is opened: neither elsewhere through a link, nor waiting for who reads a pipe.
+fn options() -> std::fs::OpenOptions {
+    let mut options = File::options();
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    options.truncate(false).write(true).custom_flags(flags.bits().cast_signed());
+    options
+}
+
+/// Whether a folder has nothing, or nothing but what an export that was killed early has left.
+pub(super) fn is_unused(dataset: &Path) -> std::io::Result<bool> {
+    for entry in std::fs::read_dir(dataset)? {
+        let entry = entry?;
+        if entry.file_name() != FOLDER {
+            return Ok(false);
+        }
+        // Another program's folder of the same name has no such lock.
+        let mut inside = std::fs::read_dir(entry.path())?;
+        if inside.next().is_some() && !entry.path().join(LOCK).is_file() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// A folder for the files of one log, gone when it is dropped. What a killed process has left is removed by the next.
@@ -46,35 +74,56 @@ impl Staging {
         let _lock = Lock::wait(dataset)?;
         let all = dataset.join(FOLDER);
         remove_abandoned(&all).map_err(DatasetError::at("clear", &all))?;
-        let folder = tempfile::Builder::new().prefix("export-").tempdir_in(&all);
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&all);
         let folder =
             folder.map_err(|error| DatasetError::at("make a folder in", &all)(error.kind().into()))?;
         let path = folder.path().join(LOCK);
-        let mine = open(&path).map_err(DatasetError::at("write", &path))?;
+        let mine = options().create(true).open(&path).map_err(DatasetError::at("write", &path))?;
         flock(&mine, ALONE).map_err(|error| DatasetError::at("lock", &path)(error.into()))?;
         Ok(Self { folder, _mine: mine, count: 0 })
     }
 
     /// A new file.
-    pub fn file(&mut self) -> Result<(PathBuf, BufWriter<File>), DatasetError> {
+    pub fn file(&mut self) -> Result<(PathBuf, BufWriter<Closed>), DatasetError> {
         self.count += 1;
         let path = self.folder.path().join(format!("{}.part", self.count));
-        let file = File::create_new(&path).map_err(DatasetError::at("write", &path))?;
-        Ok((path, BufWriter::with_capacity(256 << 10, file)))
+        File::create_new(&path).map_err(DatasetError::at("write", &path))?;
+        Ok((path.clone(), BufWriter::with_capacity(256 << 10, Closed(path))))
     }
 
     /// Writes a whole file and puts it in its place, in the stead of what is there.
     pub fn put(&mut self, place: &Path, bytes: &[u8]) -> Result<(), DatasetError> {
+        self.put_from(place, bytes)
+    }
+
+    /// The same with what a reader gives.
+    pub fn put_from(&mut self, place: &Path, mut from: impl Read) -> Result<(), DatasetError> {
         let (path, mut file) = self.file()?;
-        file.write_all(bytes).map_err(DatasetError::at("write", &path))?;
+        std::io::copy(&mut from, &mut file).map_err(DatasetError::at("write", &path))?;
         whole(&path, file)?;
         in_place(&path, place)
     }
 }
 
+/// A file that is open only while it is written to: a log may have more tables than a process may have files open.
+#[derive(Debug)]
+pub(super) struct Closed(PathBuf);
+
+impl Write for Closed {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        // All at once: each call opens the file.
+        File::options().append(true).open(&self.0)?.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Writes what is left of a file to the disk: its name must not appear sooner.
-pub(super) fn whole(path: &Path, mut file: BufWriter<File>) -> Result<(), DatasetError> {
-    file.flush().and_then(|()| file.get_ref().sync_all()).map_err(DatasetError::at("write", path))
+pub(super) fn whole(path: &Path, mut file: BufWriter<Closed>) -> Result<(), DatasetError> {
+    file.flush().and_then(|()| File::open(path)?.sync_all()).map_err(DatasetError::at("write", path))
 }
 
 /// Gives a file its place, in the stead of what is there.
@@ -86,10 +135,19 @@ pub(super) fn in_place(path: &Path, place: &Path) -> Result<(), DatasetError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(DatasetError::at("write", folder))
 }
 
+/// Removes what killed exports have left, and nothing that others may have put there: only real folders of our names with
+/// a lock that nobody holds.
 fn remove_abandoned(all: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(all)? {
-        let folder = entry?.path();
-        let Ok(lock) = open(&folder.join(LOCK)) else { continue };
+        let entry = entry?;
+        // Not through a link.
+        if !entry.file_type()?.is_dir()
+            || !entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes())
+        {
+            continue;
+        }
+        let folder = entry.path();
+        let Ok(lock) = options().open(folder.join(LOCK)) else { continue };
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             match std::fs::remove_dir_all(&folder) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),

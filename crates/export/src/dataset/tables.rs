@@ -1,6 +1,6 @@
 //! The tables of a dataset: which columns they have, and how samples become their rows.
 
-use crate::columns::{Cell, Column, Kind, Names, columns};
+use crate::columns::{Cell, Column, Kind, columns};
 use crate::names::plain;
 use khz_tlog::Type;
 use std::collections::HashMap;
@@ -145,17 +145,21 @@ pub(super) struct Row {
 }
 
 /// The rows that a sample of a record becomes.
-pub(super) fn rows(table: &str, ty: &Type) -> Vec<Row> {
+///
+/// # Errors
+/// Fields that would be one column: which of them it were would depend on their order.
+pub(super) fn rows(table: &str, ty: &Type) -> Result<Vec<Row>, String> {
     let key = FIXED.iter().find(|fixed| fixed.name == table).and_then(|fixed| fixed.key);
     let Some((key, fields)) = key.zip(members(ty)) else {
-        return vec![Row { member: None, cells: named(table, None, columns(ty), 0) }];
+        return Ok(vec![Row { member: None, cells: named(table, None, columns(ty), 0)? }]);
     };
     let mut begin = 0;
     let row = |field: &khz_tlog::Field| {
         let columns = columns(&field.ty);
         let at = begin;
         begin += columns.len();
-        Row { member: Some(plain(&field.name).into_owned()), cells: named(table, Some(key), columns, at) }
+        let cells = named(table, Some(key), columns, at)?;
+        Ok(Row { member: Some(plain(&field.name).into_owned()), cells })
     };
     fields.iter().map(row).collect()
 }
@@ -167,16 +171,25 @@ fn members(ty: &Type) -> Option<&[khz_tlog::Field]> {
 }
 
 /// The columns as a dataset has them, with their places from `begin` on: underscores for dots, which engines take for parts
-/// of a name, and of a record of one's own the widest kind of number, so that a record that changes its integers or
+/// of a name, a `_2` behind what every table has, and of a record of one's own the widest kind of number, so that a record that changes its integers or
 /// floats keeps its column.
-fn named(table: &str, key: Option<&str>, columns: Vec<Column>, begin: usize) -> Vec<(Column, usize)> {
+fn named(
+    table: &str,
+    key: Option<&str>,
+    columns: Vec<Column>,
+    begin: usize,
+) -> Result<Vec<(Column, usize)>, String> {
     let fixed = fixed(table);
-    let mut names = Names::default();
-    for taken in ["time", LOG, "robot", "day"].into_iter().chain(key) {
-        names.unique(taken);
-    }
+    let mut paths = HashMap::new();
     let one = |(at, column): (usize, Column)| {
-        let name = names.unique(&plain(&column.path).replace('.', "_"));
+        let mut name = plain(&column.path).replace('.', "_");
+        if ["time", LOG, "robot", "day"].iter().chain(&key).any(|taken| name.eq_ignore_ascii_case(taken)) {
+            name.push_str("_2");
+        }
+        if let Some(other) = paths.insert(name.to_lowercase(), column.path.clone()) {
+            let (other, path) = (plain(&other), plain(&column.path));
+            return Err(format!("its fields {other} and {path} would both be the column {name}"));
+        }
         let known = fixed.iter().find(|fixed| fixed.name == name).map(|fixed| fixed.kind);
         let kind = match (column.kind, known) {
             (Kind::Float32 | Kind::Float64, Some(known @ (Kind::Float32 | Kind::Float64))) => known,
@@ -185,7 +198,7 @@ fn named(table: &str, key: Option<&str>, columns: Vec<Column>, begin: usize) -> 
             (Kind::Json, _) => Text,
             (kind, _) => kind,
         };
-        (Column { name, kind, ..column }, begin + at)
+        Ok((Column { name, kind, ..column }, begin + at))
     };
     columns.into_iter().enumerate().map(one).collect()
 }
@@ -198,22 +211,17 @@ impl Row {
 
     /// The row as one of a table of these columns.
     pub fn layout(self, columns: &[Column]) -> Layout {
-        let place = |column: &Column| {
-            let own = self.cells.iter().find(|(own, _)| is_same(own, column));
-            (own.map(|(_, at)| *at), column.kind)
-        };
+        let own: HashMap<String, usize> =
+            self.cells.iter().map(|(column, at)| (column.name.to_lowercase(), *at)).collect();
+        let place = |column: &Column| (own.get(&column.name.to_lowercase()).copied(), column.kind);
         // Behind those that are no cells of the sample.
         let head = 1 + usize::from(self.member.is_some());
         Layout { places: columns.iter().skip(head).map(place).collect(), member: self.member }
     }
 }
 
-/// Names that differ in case only are the same for Spark and DuckDB.
-fn is_same(one: &Column, other: &Column) -> bool {
-    one.name == other.name || one.name.to_lowercase() == other.name.to_lowercase()
-}
-
-/// The columns of a table, and behind them those that are new.
+/// The columns of a table, and behind them those that are new. Names that differ in case only are the same, as they are
+/// for Spark and DuckDB.
 ///
 /// # Errors
 /// A column that is of another kind here.

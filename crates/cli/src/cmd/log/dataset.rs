@@ -5,7 +5,9 @@ use crate::cmd::text::{name, shortened};
 use crate::cmd::{complain, note, show, warn};
 use anyhow::{Context, Result};
 use khz_export::dataset::{Added, Change, Dataset, DatasetError};
+use rustix::fs::OFlags;
 use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -35,7 +37,9 @@ pub fn add(logs: &[PathBuf], folder: &Path, robot: Option<&str>) -> Result<ExitC
 fn is_of_log(error: &anyhow::Error) -> bool {
     use khz_export::ExportError::Log;
     match error.downcast_ref::<DatasetError>() {
-        Some(error) => matches!(error, DatasetError::Empty | DatasetError::Export(Log(_))),
+        Some(error) => {
+            matches!(error, DatasetError::Empty | DatasetError::NoFile | DatasetError::Export(Log(_)))
+        }
         // It could not even be opened.
         None => true,
     }
@@ -43,15 +47,36 @@ fn is_of_log(error: &anyhow::Error) -> bool {
 
 /// Adds one log. False if something of it is not in.
 fn one(dataset: &Dataset, path: &Path, robot: Option<&str>) -> Result<bool> {
-    let log = File::open(path).with_context(|| format!("cannot open the log {}", path.display()))?;
+    // A pipe is refused and not waited for.
+    let mut how = File::options();
+    how.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let log = how.open(path).with_context(|| format!("cannot open the log {}", path.display()))?;
     let mut progress = Progress::new(log.metadata().map_or(0, |about| about.len()));
     let called = path.file_name().unwrap_or_default().to_string_lossy();
     let added = dataset.add(&log, &called, robot, |at| progress.at(at));
     drop(progress);
     let added = added.map_err(|error| anyhow::Error::new(error).context(path.display().to_string()))?;
     show(&format!("{}: {}\n", path.display(), told(&added)))?;
-    if added.robots.is_empty() {
+    if let Some(robot) = robot.filter(|robot| !added.robots.iter().any(|named| named == robot)) {
+        let why = match added.change {
+            Change::Unchanged | Change::Older => {
+                "the log was in before and stays as it is; to add it with another robot, remove it from the dataset first"
+            }
+            _ => "the log names its robot itself",
+        };
+        note(format_args!("--robot {} is not used: {why}", name(robot)));
+    } else if added.robots.is_empty() {
         note("the log does not name its robot, so its rows have none; --robot gives it one");
+    }
+    if !added.alike.is_empty() {
+        let alike: Vec<_> =
+            added.alike.iter().map(|(log, file)| format!("{log} ({})", shortened(file))).collect();
+        warn(format_args!(
+            "{}: it begins as {} does, which is in, and is neither an earlier nor a later state of it: if it is a damaged \
+             copy or an extract, its samples now count twice; then remove one of them (docs/datasets.md)",
+            path.display(),
+            alike.join(", ")
+        ));
     }
     match added.day.as_deref() {
         None => note("the log has no time from 1970 to 9999, so its rows have no day"),
