@@ -6,7 +6,7 @@ import pathlib
 here = pathlib.Path(__file__).parent
 seeds = []
 for path in sorted((here.parent / "vectors").glob("*.json")):
-    for vector in json.loads(path.read_text())["vectors"]:
+    for vector in json.loads(path.read_text()).get("vectors", []):
         for key in ("bytes", "request", "reply", "frame", "payload", "data"):
             if isinstance(vector.get(key), str):
                 seeds.append(bytes.fromhex(vector[key]))
