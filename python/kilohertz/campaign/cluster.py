@@ -29,13 +29,19 @@ import os, pathlib, shutil, signal, sys, time
 sys.stdin.read()
 mark = f"{sys.argv[1]}={sys.argv[2]}".encode()
 def of_ray(process):
+    # Ray's agents write their titles over their environment; what they log lies in the folder.
     try:
-        return mark in (process / "environ").read_bytes().split(bytes(1))
+        if mark in (process / "environ").read_bytes().split(bytes(1)):
+            return True
+        return any(os.readlink(file).startswith(sys.argv[2] + "/") for file in (process / "fd").iterdir())
     except OSError:
         return False
+none = 0
 for _ in range(100):
     left = [int(process.name) for process in pathlib.Path("/proc").glob("[0-9]*") if of_ray(process)]
-    if not left:
+    # One that is just being started has neither yet.
+    none = 0 if left else none + 1
+    if none == 10:
         break
     for process in left:
         try:
