@@ -201,7 +201,10 @@ mod tests {
         // Some errors say their cause in their own text, and others do not.
         let error = anyhow::Error::new(khz_tlog::Error::Io { offset: 7, source: cause() }).context("a.tlog");
         assert_eq!(told_once(&error), "a.tlog: byte 7: disk full");
-        assert_eq!(told_once(&anyhow::Error::new(cause()).context("cannot write")), "cannot write: disk full");
+        assert_eq!(
+            told_once(&anyhow::Error::new(cause()).context("cannot write")),
+            "cannot write: disk full"
+        );
     }
 
     /// The same whether it is written at once or byte by byte.
