@@ -28,12 +28,15 @@ _SWEEP = """
 import os, pathlib, shutil, signal, sys, time
 sys.stdin.read()
 mark = f"{sys.argv[1]}={sys.argv[2]}".encode()
+inside = os.path.realpath(sys.argv[2]) + "/"
 def of_ray(process):
-    # Ray's agents write their titles over their environment; what they log lies in the folder.
     try:
         if mark in (process / "environ").read_bytes().split(bytes(1)):
             return True
-        return any(os.readlink(file).startswith(sys.argv[2] + "/") for file in (process / "fd").iterdir())
+        # Ray's agents write their titles over their environment; what they log lies in the folder. So does what the campaign itself
+        # has open, and whoever reads along: they have no such title.
+        titled = (process / "cmdline").read_bytes().startswith(b"ray::")
+        return titled and any(os.readlink(file).startswith(inside) for file in (process / "fd").iterdir())
     except OSError:
         return False
 none = 0
