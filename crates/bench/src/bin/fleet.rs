@@ -85,7 +85,7 @@ fn stops(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Starts robots with their bridges, stops them, and returns how long each took, ms.
+/// Starts robots with their bridges, stops them, and returns how long it took until each said by which tick, ms.
 fn stopped(router: &str) -> Result<Vec<f64>> {
     let folder = tempfile::tempdir()?;
     let mut all = Vec::new();
@@ -111,8 +111,8 @@ fn stopped(router: &str) -> Result<Vec<f64>> {
     let took: Vec<f64> = lines
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|answer| answer["done"] == true)
-        .filter_map(|answer| answer["ms"].as_f64())
+        .filter(|answer| answer["at_rest"] == true)
+        .filter_map(|answer| answer["taken_ms"].as_f64())
         .collect();
     ensure!(took.len() == ROBOTS, "only {} of {ROBOTS} robots stopped: {lines}", took.len());
     Ok(took)
