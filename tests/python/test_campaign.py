@@ -19,7 +19,7 @@ import pyarrow.dataset
 import pytest
 
 from kilohertz import campaign
-from kilohertz.campaign.cluster import cluster
+from kilohertz.campaign.cluster import _folder, cluster, on_ray
 from kilohertz.campaign.parts import Folder, Seeds
 from kilohertz.campaign.task import Task
 
@@ -84,11 +84,16 @@ class Policy:
                 os._exit(3)
             if seed == 9 and self.decisions == 3:
                 self.env.inject("fault", "joint", 33)
+        if seed == 2 and wanted("bad-text"):
+            raise RuntimeError("no \\udc80 character")
+        if seed == 2 and wanted("touched"):
+            (HERE / "joint.toml").touch()
         return neighbour.GAIN * observation[:1] + random.uniform(-1, 1)
 
 
 def make(robot: str):
-    env = kilohertz.Env(robot, episode=0.1, randomise={"latency": (0, 20)}, reward=lambda info: info["power"] + info["time"])
+    reward = lambda info: float("nan") if wanted("nan") else info["power"] + info["time"]
+    env = kilohertz.Env(robot, episode=0.1, randomise={"latency": (0, 20)}, reward=reward)
     return env, Policy(env)
 
 
@@ -318,7 +323,7 @@ def test_a_full_disk_ends_it_with_what_is_written(ray: Any, khz: str, robot: pat
         for first in range(1, 13, 3):
             name = f"part-{first:010}-{first + 2:010}.parquet"
             if not (out / name).exists():
-                (out / f"_writing-{name}").symlink_to("/dev/full")
+                (out / f"_writing-{name}.part").symlink_to("/dev/full")
 
     with pytest.raises(campaign.CampaignError, match=r"part-.*: No space left on device; free some space and start again"):
         campaign.run(robot, out=out, scenarios=12, chunk=3, khz=khz, notify=fill)
@@ -406,6 +411,109 @@ def test_without_ray_the_message_says_what_to_install(khz: str, robot: pathlib.P
     words = [sys.executable, "-m", "kilohertz.campaign", robot, "--out", "out", "--khz", khz]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2 and "pip install 'kilohertz[campaign]'" in done.stderr, done.stderr
+
+
+def test_files_of_somebody_else_are_not_touched(ray: Any, khz: str, robot: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "mine"
+    (out / "_writing-room").mkdir(parents=True)
+    for name in ("_writing-thesis.txt", "_robot.toml", "part-0000000001-0000000002.parquet"):
+        (out / name).write_text("mine")
+    for words in ({"robot": robot}, {"text": JOINT}):
+        with pytest.raises(campaign.CampaignError, match="has other files .* and no _campaign.json"):
+            campaign.run(**words, out=out, scenarios=2, khz=khz)
+    assert {path.name: path.is_dir() or path.read_text() for path in out.iterdir()} == {
+        "_writing-room": True,
+        "_writing-thesis.txt": "mine",
+        "_robot.toml": "mine",
+        "part-0000000001-0000000002.parquet": "mine",
+    }
+    for name in ("s3://bucket/drills", "s3:/bucket/drills"):
+        with pytest.raises(campaign.CampaignError, match="is an address"):
+            campaign.run(robot, out=name, scenarios=2, khz=khz)
+
+
+def test_a_robot_file_that_is_corrected_goes_into_the_same_folder(ray: Any, khz: str, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "robot.toml"
+    for words in ({"text": "[robt]"}, {"robot": file}):
+        file.write_text("[robt]")
+        with pytest.raises(campaign.CampaignError, match="khz does not begin"):
+            campaign.run(**words, out=tmp_path / "out", scenarios=1, khz=khz)
+        assert not list((tmp_path / "out").iterdir())
+    file.write_text(JOINT)
+    assert campaign.run(file, out=tmp_path / "out", scenarios=1, khz=khz).held
+
+
+def test_a_damaged_column_is_noticed(ray: Any, khz: str, robot: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "out"
+    rows = campaign.run(robot, out=out, scenarios=3, khz=khz).table()
+    (part,) = out.glob("part-*")
+    whole = part.read_bytes()
+    for place in (whole.index(b"held") + 1, whole.index(b"joint") + 2):
+        part.write_bytes(whole[:place] + bytes([whole[place] ^ 8]) + whole[place + 1 :])
+        told: list[str] = []
+        again = campaign.run(robot, out=out, scenarios=3, khz=khz, notify=told.append)
+        assert again.table().equals(rows) and "put aside" in told[0]
+        # Polars takes every file that is called so.
+        assert len(list(out.glob("*.parquet"))) == 1
+
+
+def test_strange_rewards_and_texts_have_a_row(ray: Any, robot: pathlib.Path, episodes: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "bad-text").touch()
+    done = campaign.run(robot, out=tmp_path / "text", episodes=episodes, scenarios=3)
+    assert done.verdicts == {"held": 2, "error": 1} and "no ? character" in done.failures[0]["what"]
+    (tmp_path / "nan").touch()
+    done = campaign.run(robot, out=tmp_path / "nan-rewards", episodes=episodes, seed=5, scenarios=1)
+    assert done.verdicts == {"error": 1} and "the reward of step 1 is nan" in done.failures[0]["what"]
+
+
+def test_a_file_that_was_something_else_meanwhile_gives_no_result(ray: Any, robot: pathlib.Path, episodes: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "touched").touch()
+    done = campaign.run(robot, out=tmp_path / "out", episodes=episodes, scenarios=2, attempts=1)
+    assert not done.held and "was written meanwhile" in done.failed[0].why
+    assert str(done).startswith("NO RESULT of 2 of 2 scenarios\n\nNOT DONE, seeds 1 to 2: ")
+
+
+def test_a_ray_without_processors_is_an_error() -> None:
+    class Idle:
+        def cluster_resources(self) -> dict[str, float]:
+            return {}
+
+    with pytest.raises(campaign.CampaignError, match="Ray has no CPU"):
+        next(on_ray(Idle(), Task(None, None, 1.0, None, {}, ""), iter([Seeds(1, 1)]), 1, [], print))
+
+
+def test_another_child_does_not_keep_a_campaign_from_its_end(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    long = tmp_path / ("é" * 20)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    with _folder() as folder:
+        assert len(folder.encode()) < 50
+        child = os.fork()
+        if child == 0:
+            time.sleep(300)
+            os._exit(0)
+    assert not pathlib.Path(folder).exists()
+    assert os.waitpid(child, os.WNOHANG) == (0, 0)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_output_that_nobody_takes_changes_nothing(khz: str, robot: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    words = shlex.join([sys.executable, "-m", "kilohertz.campaign", str(robot), "--scenarios", "5", "--khz", khz])
+    for ending in ("| head -1", "2>&1 | head -1", "> /dev/full", "2> /dev/full"):
+        done = subprocess.run(["bash", "-c", f"{words} {ending}; exit ${{PIPESTATUS[0]}}"], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    ascii = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    (tmp_path / "fast.toml").write_text(FAST)
+    replay = shlex.split(words.replace(str(robot), "fast.toml").replace("--scenarios 5", "--scenarios 1 --seed 71"))
+    done = subprocess.run(replay, cwd=tmp_path, env=ascii, capture_output=True, text=True)
+    assert done.returncode == 1 and "violated" in done.stdout, done.stderr
+
+
+def test_a_large_campaign_begins_at_once(tmp_path: pathlib.Path) -> None:
+    wanted = Seeds.of(1, 9_000_000_000_000_000_000)
+    assert Folder(tmp_path).missing(wanted, print) == [wanted]
+    assert next(wanted.cut(50)) == Seeds(1, 50)
 
 
 def test_missing_seeds_are_what_no_part_has() -> None:

@@ -15,6 +15,7 @@ a chunk are one Parquet file, which appears when it is complete: no seed is lost
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -64,9 +65,12 @@ class Campaign:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        done = sum(self.verdicts.values())
+        done, wanted = sum(self.verdicts.values()), len(self.seeds)
         others = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(self.verdicts.items()) if verdict != "held")
-        yield f"{others or 'everything held'} in {done:,} scenario{'s' * (done != 1)}"
+        if done < wanted:
+            yield f"NO RESULT of {wanted - done:,} of {wanted:,} scenarios"
+        if done:
+            yield f"{others or 'everything held'} in {done:,} scenario{'s' * (done != 1)}"
         for row in self.failures[:_SHOWN]:
             kind = row["violated"] or row["verdict"]
             yield f"\nseed {row['seed']}: {kind}: {row['what']}\n  {row['scenario'] or row['robot'] or ''}\n  replay: {row['replay']}"
@@ -117,20 +121,20 @@ def run(
     if text is not None and robot is not None:
         raise ValueError("give a robot file or its text, not both")
     folder = Folder(Path(out))
-    with folder.locked():
-        if text is not None:
-            robot = folder.keep_robot(text)
+    with folder.locked(), folder.robot(text) if text is not None else contextlib.nullcontext(robot) as robot:
         task = Task.of(robot, episodes, timeout, khz)
-        folder.claim(task.identity, notify)
-        missing = folder.missing(wanted, chunk, notify)
+        folder.check(task.identity)
+        missing = folder.missing(wanted, notify)
         failed: list[Failed] = []
         if missing:
             task.try_out()
+            folder.claim()
             done = scenarios - sum(map(len, missing))
             if done:
                 notify(f"{done:,} of {scenarios:,} scenarios are in {folder.path} already")
+            chunks = (piece for gap in missing for piece in gap.cut(chunk))
             with cluster(workers, address) as ray:
-                for seeds, rows in on_ray(ray, task, missing, attempts, failed, notify):
+                for seeds, rows in on_ray(ray, task, chunks, attempts, failed, notify):
                     folder.write(seeds, rows)
                     done += len(seeds)
                     notify(f"{done:,} of {scenarios:,} scenarios")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
+import io
+import os
 import signal
 import sys
 import time
+from typing import TextIO
 
 from . import run
 from .errors import CampaignError
@@ -20,6 +22,10 @@ _EVERY_S = 5.0
 def main() -> int:
     """0: everything held; 1: something did not, or has no result; 2: it cannot begin or go on; 130: interrupted."""
     words = _parser().parse_args()
+    # A terminal that cannot show a character ends nothing.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     # As Ctrl-C: what Ray has in the folder for temporary files is to be removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -39,25 +45,35 @@ def main() -> int:
             notify=_Notes().show,
         )
     except (CampaignError, ImportError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        _say(f"error: {error}", sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\ninterrupted; the same command goes on where this one ended", file=sys.stderr)
+        ending = "" if words.out is None else "; the same command goes on where this one ended"
+        _say(f"\ninterrupted{ending}", sys.stderr)
         return 130
-    # Who has read enough (`| head`) has the exit code all the same.
-    with contextlib.suppress(BrokenPipeError):
-        print(done, flush=True)
+    _say(str(done), sys.stdout)
     return 0 if done.held else 1
+
+
+def _say(text: str, stream: TextIO) -> None:
+    """Prints it. Who has read enough (`| head`), or has a full disk, has the results and the exit code all the same."""
+    try:
+        print(text, file=stream, flush=True)
+    except OSError:
+        # Otherwise Python tries once more at its end, and changes the exit code.
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def _here(words: argparse.Namespace) -> int:
     """Without a folder: one after the other in this shell, what each has to say printed. For a seed that failed."""
     task = Task.of(words.robot, words.episodes, words.timeout, words.khz)
     seeds = Seeds.of(words.seed, words.scenarios)
-    rows = task.rows(seeds.first, seeds.last, show=True)
-    for row in rows:
-        print(*(f"{name}: {value}" for name, value in row.items() if value is not None), sep="\n", end="\n\n")
-    return 0 if all(row["verdict"] == "held" for row in rows) else 1
+    verdicts = set()
+    for row in task.each(seeds.first, seeds.last, show=True):
+        _say("".join(f"{name}: {value}\n" for name, value in row.items() if value is not None), sys.stdout)
+        verdicts.add(row["verdict"])
+    return 0 if verdicts == {"held"} else 1
 
 
 class _Notes:
@@ -71,7 +87,7 @@ class _Notes:
         if is_progress and time.monotonic() < self._shown + _EVERY_S:
             return
         self._shown = time.monotonic()
-        print(line, file=sys.stderr, flush=True)
+        _say(line, sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

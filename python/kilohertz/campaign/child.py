@@ -138,7 +138,8 @@ class Child:
                 self._buffer += data
             else:
                 if self._show:
-                    sys.stderr.write(data.decode(errors="replace"))
+                    with contextlib.suppress(OSError):
+                        sys.stderr.write(data.decode(errors="replace"))
                 self._said = (self._said + data)[-_STDERR_BYTES:]
         return bool(ready)
 

@@ -23,10 +23,15 @@ from .task import Row, Task
 _OBJECTS = 80 << 20
 #: Our own Ray's folders, and the variable by which its processes are known.
 _PREFIX, _MARK = "khz-ray-", "KHZ_CAMPAIGN_RAY"
-#: Waits for the end of its standard input, which is that of the campaign.
+#: Waits for a byte, or for the end of the campaign's process: not for that of the pipe, which other children may have, too.
 _SWEEP = """
-import os, pathlib, shutil, signal, sys, time
-sys.stdin.read()
+import os, pathlib, select, shutil, signal, sys, time
+try:
+    campaign = os.pidfd_open(int(sys.argv[3]))
+    if os.getppid() == int(sys.argv[3]):
+        select.select([0, campaign], [], [])
+except ProcessLookupError:
+    pass
 mark = f"{sys.argv[1]}={sys.argv[2]}".encode()
 inside = os.path.realpath(sys.argv[2]) + "/"
 def of_ray(process):
@@ -150,26 +155,35 @@ def _folder() -> Iterator[str]:
     """A folder for Ray's sockets and logs. Afterwards a process of its own removes it, and ends what is left of Ray: also if this process is
     killed, and then Ray's agents, some of which would wait for a minute for the rest of it."""
     base = tempfile.gettempdir()
-    base = base if len(base) <= _LONGEST else "/tmp"
+    base = base if len(os.fsencode(base)) <= _LONGEST else "/tmp"
     folder = tempfile.mkdtemp(prefix=_PREFIX, dir=base)
-    words = [sys.executable, "-I", "-S", "-c", _SWEEP, _MARK, folder]
+    words = [sys.executable, "-I", "-S", "-c", _SWEEP, _MARK, folder, str(os.getpid())]
     # A session of its own: Ctrl-C is not meant for it.
-    with subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True):
-        yield folder
+    with subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True) as sweep:
+        try:
+            yield folder
+        finally:
+            sweep.communicate(b"\n")
 
 
 def on_ray(
-    ray: Any, task: Task, chunks: list[Seeds], attempts: int, failed: list[Failed], notify: Callable[[str], None]
+    ray: Any, task: Task, chunks: Iterator[Seeds], attempts: int, failed: list[Failed], notify: Callable[[str], None]
 ) -> Iterator[tuple[Seeds, list[Row]]]:
-    """The rows of each chunk, once, in whatever order they are ready. A chunk that fails `attempts` times goes to `failed`."""
+    """The rows of each chunk, once, in whatever order they are ready. A chunk that fails `attempts` times goes to `failed`. Raises
+    CampaignError for a Ray without CPUs."""
+    if ray.cluster_resources().get("CPU", 0) < 1:
+        raise CampaignError("Ray has no CPU for a worker here: see `num_cpus` of `ray.init` or `ray start`")
     # Ray's own retries would not say why a worker ended.
     remote = ray.remote(num_cpus=1, max_retries=0)(_rows)
-    queue = deque((seeds, 1) for seeds in chunks)
+    first, again = ((seeds, 1) for seeds in chunks), deque[tuple[Seeds, int]]()
     pending: dict[Any, tuple[Seeds, int]] = {}
-    while queue or pending:
-        while queue and len(pending) < _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1))):
-            seeds, attempt = queue.popleft()
+    while True:
+        cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        while len(pending) < _AHEAD * cpus and (found := again.popleft() if again else next(first, None)):
+            seeds, attempt = found
             pending[remote.remote(task, seeds.first, seeds.last)] = (seeds, attempt)
+        if not pending:
+            return
         ready, _ = ray.wait(list(pending), num_returns=1, timeout=1.0)
         for reference in ready:
             seeds, attempt = pending.pop(reference)
@@ -179,7 +193,7 @@ def on_ray(
                 why = _why(ray, error)
                 if attempt < attempts:
                     notify(f"seeds {seeds}: {why}; they run again ({attempt + 1} of {attempts})")
-                    queue.append((seeds, attempt + 1))
+                    again.append((seeds, attempt + 1))
                 else:
                     failed.append(Failed(seeds, f"{why} ({attempts} attempts)"))
                     notify(f"seeds {seeds}: {failed[-1].why}; given up, the others go on")

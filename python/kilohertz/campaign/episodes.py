@@ -89,11 +89,13 @@ def _play(env: Any, policy: Policy, seed: int, row: dict[str, Any]) -> None:
     terminated = truncated = False
     while not terminated and not truncated:
         observation, reward, terminated, truncated, info = env.step(policy(observation))
-        row["reward"] += float(reward)
         row["length"] += 1
+        if not math.isfinite(reward):
+            raise ValueError(f"the reward of step {row['length']} is {reward}")
+        row["reward"] += float(reward)
         row["time_s"] = float(info["time"])
     if terminated:
-        row |= {"invariant": "terminated", "what": info["end"]}
+        row |= {"invariant": "terminated", "what": str(info["end"])}
 
 
 def _made(make: Make, robot: str) -> tuple[Any, Policy]:

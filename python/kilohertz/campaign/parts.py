@@ -19,6 +19,8 @@ from .task import Identity, Row, text
 _PART = re.compile(r"part-(\d+)-(\d+)\.parquet")
 #: Names that begin like this are no part of a dataset for PyArrow, pandas and Ray.
 _IDENTITY, _ROBOT, _TEMPORARY, _DAMAGED = "_campaign.json", "_robot.toml", "_writing-", "_damaged-"
+#: What it was about to write when it was killed. Without the ending `.parquet`, for engines that take all such files.
+_LEFT = re.compile(r"_writing-(_campaign\.json|_robot\.toml|part-\d+-\d+\.parquet)\.part")
 _KEY = b"kilohertz.campaign"
 _MOST = 2**63
 
@@ -90,7 +92,10 @@ class Folder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else writes to it meanwhile. Creates it. Raises CampaignError if it cannot be written, or somebody does."""
+        """Nobody else writes to it meanwhile. Creates it. Raises CampaignError if it cannot be written, somebody does, or it is not a
+        campaign's: then nothing in it is touched."""
+        if "://" in str(self.path) or re.match(r"\w[\w+.-]+:/[^/]", str(self.path)):
+            raise CampaignError(f"{self.path}: is an address; take a folder of this computer, and copy it there afterwards")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
@@ -101,50 +106,64 @@ class Folder:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise CampaignError(f"{self.path}: another process runs a campaign into this folder; wait for it, or take another folder") from None
-            for left in self.path.glob(f"{_TEMPORARY}*"):
-                left.unlink(missing_ok=True)
+            there = [path for path in self.path.iterdir() if not _LEFT.fullmatch(path.name)]
+            if not (self.path / _IDENTITY).exists() and [path.name for path in there] not in ([], [_ROBOT]):
+                name = min(path.name for path in there)
+                raise CampaignError(f"{self.path}: has other files ({name}) and no {_IDENTITY}; take another folder")
+            for left in self.path.iterdir():
+                if _LEFT.fullmatch(left.name):
+                    left.unlink()
             yield
         finally:
             os.close(handle)
 
-    def keep_robot(self, robot: str) -> Path:
-        """Writes the text of a robot file into the folder; returns its path."""
-        path = self.path / _ROBOT
-        if not path.exists() or path.read_text() != robot:
-            if (self.path / _IDENTITY).exists():
-                raise CampaignError(f"{self.path}: has results of another robot; take another folder")
-            self._save(_ROBOT, lambda file: file.write(robot.encode()))
-        return path
+    @contextlib.contextmanager
+    def robot(self, text: str) -> Iterator[Path]:
+        """The path of a file in the folder with the text of a robot file. It stays if the campaign begins meanwhile."""
+        path, wrote = self.path / _ROBOT, False
+        if not path.exists():
+            self._save(_ROBOT, lambda file: file.write(text.encode()))
+            wrote = True
+        elif path.read_bytes() != text.encode():
+            raise CampaignError(f"{path}: is another robot; take another folder")
+        try:
+            yield path
+        finally:
+            if wrote and not (self.path / _IDENTITY).exists():
+                path.unlink(missing_ok=True)
 
-    def claim(self, identity: Identity, notify: Callable[[str], None]) -> None:
-        """Makes it the folder of this campaign. Raises CampaignError if it is that of another one."""
+    def check(self, identity: Identity) -> None:
+        """Raises CampaignError if it has results of another campaign than this one."""
         self._identity = identity
         path = self.path / _IDENTITY
-        if not path.exists():
-            if self._ranges(notify):
-                raise CampaignError(f"{self.path}: has results but no {_IDENTITY}; take another folder")
-            self._save(_IDENTITY, lambda file: file.write((json.dumps(identity, indent=2, sort_keys=True) + "\n").encode()))
+        if not path.exists() or not self._parts():
             return
         try:
             begun = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
+            is_same = dict(begun) == identity
+        except (OSError, ValueError, TypeError) as error:
             raise CampaignError(f"{path}: cannot be read ({error}); restore it, or take another folder") from None
-        if begun != identity:
+        if not is_same:
             raise CampaignError(f"{self.path}: {_difference(begun, identity)}; take another folder")
 
-    def missing(self, wanted: Seeds, chunk: int, notify: Callable[[str], None]) -> list[Seeds]:
-        """The wanted seeds that no part has, in chunks."""
-        ranges = self._ranges(notify)
-        return [piece for gap in wanted.without(ranges) for piece in gap.cut(chunk)]
+    def claim(self) -> None:
+        """Makes it the folder of the campaign that was checked."""
+        path, words = self.path / _IDENTITY, json.dumps(self._identity, indent=2, sort_keys=True) + "\n"
+        if not path.exists() or path.read_text() != words:
+            self._save(_IDENTITY, lambda file: file.write(words.encode()))
+
+    def missing(self, wanted: Seeds, notify: Callable[[str], None]) -> list[Seeds]:
+        """The wanted seeds that no part has."""
+        return list(wanted.without(self._ranges(notify)))
 
     def write(self, seeds: Seeds, rows: list[Row]) -> None:
         """Writes a part, which appears when it is complete. The same rows give the same bytes. Raises CampaignError if it cannot be written."""
         if [row["seed"] for row in rows] != list(range(seeds.first, seeds.last + 1)):
             raise CampaignError(f"seeds {seeds}: the worker returned other seeds; this is a defect of Kilohertz, please report it")
         arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
-        table = arrow.Table.from_pylist(rows, schema=self._schema(arrow))
+        table = arrow.Table.from_pylist([_fitting(row) for row in rows], schema=self._schema(arrow))
         name = f"part-{seeds.first:010}-{seeds.last:010}.parquet"
-        self._save(name, lambda file: parquet.write_table(table, file, row_group_size=len(seeds)))
+        self._save(name, lambda file: parquet.write_table(table, file, row_group_size=len(seeds), write_page_checksum=True))
 
     def table(self, seeds: Seeds) -> Any:
         """The rows of these seeds, in their order."""
@@ -154,7 +173,7 @@ class Folder:
             arrow = needed("pyarrow")
             identity = json.loads((self.path / _IDENTITY).read_text())
             return _schema(arrow, identity).empty_table()
-        tables = [parquet.read_table(path, partitioning=None) for _, path in parts]
+        tables = [parquet.read_table(path, partitioning=None, page_checksum_verification=True) for _, path in parts]
         table = needed("pyarrow").concat_tables(tables)
         inside = compute.and_(compute.greater_equal(table["seed"], seeds.first), compute.less_equal(table["seed"], seeds.last))
         return table.filter(inside)
@@ -173,8 +192,10 @@ class Folder:
         for seeds, path in self._parts():
             why = self._damage(seeds, path)
             if why is not None:
-                notify(f"{path}: {why}; put aside as {_DAMAGED}{path.name}, its seeds run again")
-                path.rename(path.with_name(_DAMAGED + path.name))
+                # Without the ending `.parquet`: see above.
+                aside = path.with_name(_DAMAGED + path.stem)
+                notify(f"{path}: {why}; put aside as {aside.name}, its seeds run again")
+                path.rename(aside)
                 continue
             if ranges and ranges[-1].last >= seeds.first:
                 raise CampaignError(f"{path}: its seeds are in another part, too; they would count twice: remove one of them")
@@ -185,19 +206,18 @@ class Folder:
         """What is wrong with a part. Raises CampaignError if it is of another campaign."""
         arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
         try:
-            about = parquet.read_metadata(path)
-            group = about.row_group(0).column(0).statistics
-            found = (about.num_rows, about.num_row_groups, group.min, group.max)
-        except (arrow.ArrowException, OSError, AttributeError) as error:
-            return f"not a whole Parquet file ({error})"
-        of = (about.metadata or {}).get(_KEY)
-        if of is None or (self._identity is not None and of.decode() != text(self._identity)):
+            table = parquet.read_table(path, partitioning=None, page_checksum_verification=True)
+        except (arrow.ArrowException, OSError, ValueError) as error:
+            return f"not a whole Parquet file ({' '.join(str(error).split())})"
+        of = (table.schema.metadata or {}).get(_KEY)
+        if of is None or (self._identity is not None and of.decode(errors="replace") != text(self._identity)):
             raise CampaignError(f"{path}: is of another campaign; remove it, or take another folder")
-        return None if found == (len(seeds), 1, seeds.first, seeds.last) else "has other seeds than its name says"
+        found = table["seed"].to_pylist() if "seed" in table.column_names else []
+        return None if found == list(range(seeds.first, seeds.last + 1)) else "has other seeds than its name says"
 
     def _save(self, name: str, write: Callable[[Any], object]) -> None:
         """A file appears under its name when it is complete and on the disk."""
-        temporary = self.path / f"{_TEMPORARY}{name}"
+        temporary = self.path / f"{_TEMPORARY}{name}.part"
         try:
             with temporary.open("wb") as file:
                 write(file)
@@ -215,6 +235,13 @@ class Folder:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             cure = "free some space" if full else "see to it"
             raise CampaignError(f"{self.path / name}: {error.strerror or error}; {cure} and start again: what is written stays") from None
+
+
+def _fitting(row: Row) -> Row:
+    """What episodes put into a text column as a text that can be written: an error's message may have half a character."""
+    texts = {name for columns in _COLUMNS.values() for name, kind in columns.items() if kind == "string"}
+    found = {name: str(value).encode("utf-8", "replace").decode() for name, value in row.items() if name in texts and value is not None}
+    return row | found
 
 
 def _schema(arrow: Any, identity: Identity) -> Any:

@@ -12,6 +12,7 @@ import shutil
 import sys
 import sysconfig
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,14 +53,22 @@ class Task:
         task = Task(words[0], episodes, timeout, words[1], {}, os.getcwd())
         return Task(task.robot, episodes, timeout, task.khz, task._identity(), task.folder)
 
-    def rows(self, first: int, last: int, *, show: bool = False) -> list[Row]:
-        """The rows of the seeds `first` to `last`. `show`: what the program says on stderr is shown. Raises CampaignError if files or program are not those of the campaign."""
+    def rows(self, first: int, last: int) -> list[Row]:
+        """The rows of the seeds `first` to `last`. Raises CampaignError if files or program are not those of the campaign."""
+        return list(self.each(first, last))
+
+    def each(self, first: int, last: int, *, show: bool = False) -> Iterator[Row]:
+        """The same, each when it is there. `show`: what the program says on stderr is shown."""
         here = self._identity()
         for key in self.identity.keys() | here.keys():
             if here.get(key) != self.identity.get(key):
                 text = f"{os.uname().nodename}: {key} is {_brief(here.get(key))}, the campaign began with {_brief(self.identity.get(key))}"
                 raise CampaignError(f"{text}; every computer needs the same, and it must not change meanwhile")
-        return [self._row(line) for line in child.lines(self.command, first, last, self.timeout, show)]
+        changed = self._changed()
+        for line in child.lines(self.command, first, last, self.timeout, show):
+            yield self._row(line)
+        if self._changed() != changed:
+            raise CampaignError(f"{os.uname().nodename}: a file of the campaign was written meanwhile")
 
     def try_out(self) -> None:
         """Raises CampaignError if the program does not begin with this robot."""
@@ -113,6 +122,16 @@ class Task:
             source = _hash(Path(file)) if file.endswith(".py") else file
             identity |= {"episodes": f"{source}:{function}", "native": _hash(Path(_native.__file__))}
         return identity
+
+    def _changed(self) -> list[int]:
+        """When its files were changed the last time, even if they are again what they were."""
+        files = [] if self.robot is None else [self._path(self.robot)]
+        if self.episodes is None:
+            files.append(Path(self._khz()))
+        else:
+            source, _, _ = self._reference(self.episodes).rpartition(":")
+            files += [Path(_native.__file__), *([Path(source)] if source.endswith(".py") else [])]
+        return [file.stat().st_ctime_ns if file.exists() else 0 for file in files]
 
     def _robot(self, path: Path) -> Identity:
         identity: Identity = {"robot": _hash(path)}
