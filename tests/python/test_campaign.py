@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -120,9 +121,28 @@ def episodes(tmp_path: pathlib.Path) -> str:
 def ray() -> Iterator[Any]:
     """One for all campaigns in this process."""
     began = time.monotonic()
-    with cluster(2, None) as ray:
-        print(f"\n[Ray {ray.__version__} started in {time.monotonic() - began:.1f} s]")
-        yield ray
+    others: list["subprocess.Popen[bytes]"] = []
+    started = threading.Event()
+
+    def start_others() -> None:
+        """What this program starts while Ray starts is no part of it."""
+        while not started.wait(0.3):
+            others.append(subprocess.Popen(["sleep", "1000"]))
+
+    starter = threading.Thread(target=start_others)
+    starter.start()
+    try:
+        with cluster(2, None) as ray:
+            print(f"\n[Ray {ray.__version__} started in {time.monotonic() - began:.1f} s]")
+            started.set()
+            yield ray
+        assert others and all(one.poll() is None for one in others), "the campaign's sweeper ended others' processes"
+    finally:
+        started.set()
+        starter.join()
+        for one in others:
+            one.kill()
+            one.wait()
 
 
 def seeds_of(folder: pathlib.Path) -> list[int]:

@@ -1,9 +1,9 @@
 """Thousands of drill scenarios or episodes on Ray, their results as a Parquet dataset.
 
 >>> from kilohertz import campaign                                              # doctest: +SKIP
->>> done = campaign.run("robot.toml", out="results", scenarios=1000)            # doctest: +SKIP
+>>> done = campaign.run("robots/pan_tilt.toml", out="results", scenarios=1000)  # doctest: +SKIP
 >>> print(done)                                                                 # doctest: +SKIP
-everything held in 1,000 scenarios
+everything held in 1,000 scenarios: 826 came under control, 644 were brought down by a fault
 >>> campaign.run("robot.toml", out="walks", episodes="walk.py:make")            # doctest: +SKIP
 
 The same from a shell: `python -m kilohertz.campaign robot.toml --scenarios 1000 --out results`. It needs Ray and PyArrow:
@@ -49,6 +49,10 @@ class Campaign:
     """Scenarios by verdict: `held`, `violated`, `timeout`, `crashed`, `error`."""
     failures: list[Row]
     """The rows that are not `held`, by seed; `replay` of each is the command that repeats it."""
+    armed: int | None = None
+    """Of drills: scenarios whose robot came under control. In the others nothing could go wrong with it."""
+    brought_down: int | None = None
+    """Of drills: scenarios in which a fault brought the robot down."""
     failed: list[Failed] = field(default_factory=list)
     """Chunks without a result, and why. The same call tries them again."""
 
@@ -69,8 +73,9 @@ class Campaign:
         others = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(self.verdicts.items()) if verdict != "held")
         if done < wanted:
             yield f"NO RESULT of {wanted - done:,} of {wanted:,} scenarios"
+        control = "" if self.armed is None else f": {self.armed:,} came under control, {self.brought_down:,} were brought down by a fault"
         if done:
-            yield f"{others or 'everything held'} in {done:,} scenario{'s' * (done != 1)}"
+            yield f"{others or 'everything held'} in {done:,} scenario{'s' * (done != 1)}{control}"
         for row in self.failures[:_SHOWN]:
             kind = row["violated"] or row["verdict"]
             yield f"\nseed {row['seed']}: {kind}: {row['what']}\n  {row['scenario'] or row['robot'] or ''}\n  replay: {row['replay']}"
@@ -146,4 +151,5 @@ def _outcome(folder: Folder, seeds: Seeds, task: Task, failed: list[Failed]) -> 
     verdicts: Counter[str] = Counter(table["verdict"].to_pylist())
     rows: list[Row] = table.filter(needed("pyarrow.compute").not_equal(table["verdict"], "held")).to_pylist()
     failures = [row | {"replay": task.replay(row["seed"])} for row in rows]
-    return Campaign(folder.path, seeds, verdicts, failures, failed)
+    armed, down = (sum(filter(None, table[name].to_pylist())) if name in table.column_names else None for name in ("armed", "brought_down"))
+    return Campaign(folder.path, seeds, verdicts, failures, armed, down, failed)

@@ -21,7 +21,7 @@ from .task import Row, Task
 
 #: Bytes for objects that workers share, the least Ray accepts: rows are small.
 _OBJECTS = 80 << 20
-#: Our own Ray's folders, and the variable by which its processes are known.
+#: Our own Ray's folders, and the variable by which its workers are known, and what they start.
 _PREFIX, _MARK = "khz-ray-", "KHZ_CAMPAIGN_RAY"
 #: Waits for a byte, or for the end of the campaign's process: not for that of the pipe, which other children may have, too.
 _SWEEP = """
@@ -32,16 +32,17 @@ try:
         select.select([0, campaign], [], [])
 except ProcessLookupError:
     pass
-mark = f"{sys.argv[1]}={sys.argv[2]}".encode()
-inside = os.path.realpath(sys.argv[2]) + "/"
+mark, folder = f"{sys.argv[1]}={sys.argv[2]}".encode(), os.path.realpath(sys.argv[2]).encode() + b"/"
 def of_ray(process):
     try:
         if mark in (process / "environ").read_bytes().split(bytes(1)):
             return True
-        # Ray's agents write their titles over their environment; what they log lies in the folder. So does what the campaign itself
-        # has open, and whoever reads along: they have no such title.
-        titled = (process / "cmdline").read_bytes().startswith(b"ray::")
-        return titled and any(os.readlink(file).startswith(inside) for file in (process / "fd").iterdir())
+        # Ray's programs have the folder among their words, or a title in the place of those and their logs in the folder.
+        # The campaign itself has files open there, too.
+        words = (process / "cmdline").read_bytes()
+        if words.startswith(b"ray::"):
+            return any(os.readlink(bytes(file)).startswith(folder) for file in (process / "fd").iterdir())
+        return sys.argv[2].encode() in words and b"/ray/" in words and int(process.name) != os.getpid()
     except OSError:
         return False
 none = 0
@@ -95,17 +96,18 @@ def cluster(workers: int | None, address: str | None) -> Iterator[Any]:
                 if address is not None:
                     ray.init(address=address, log_to_driver=False, logging_level="error")
                 else:
-                    with _environment({_MARK: folder}):
-                        ray.init(
-                            address="local",
-                            num_cpus=workers,
-                            num_gpus=0,
-                            include_dashboard=False,
-                            object_store_memory=_OBJECTS,
-                            log_to_driver=False,
-                            logging_level="error",
-                            _temp_dir=folder,
-                        )
+                    ray.init(
+                        address="local",
+                        num_cpus=workers,
+                        num_gpus=0,
+                        include_dashboard=False,
+                        object_store_memory=_OBJECTS,
+                        log_to_driver=False,
+                        logging_level="error",
+                        _temp_dir=folder,
+                        # Not in our own environment: whatever else this program starts meanwhile would have it.
+                        runtime_env={"env_vars": {_MARK: folder}},
+                    )
                     _check_local(ray)
                 keep_sigterm()
             except (OSError, RuntimeError, ValueError, ConnectionError) as error:
