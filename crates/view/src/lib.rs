@@ -31,6 +31,7 @@ mod http;
 mod hub;
 mod known;
 mod page;
+pub mod parameters;
 mod peer;
 mod server;
 pub mod standard;
