@@ -172,6 +172,28 @@ def test_two_robots_of_one_name(world: World) -> None:
     assert second.process.poll() is None, "the second runs on, but not on this network"
 
 
+def test_two_robots_of_one_ros_name(world: World) -> None:
+    judge, first, tokens, heard = one_robot(world, "left-arm")
+    graph = Tokens(judge, "@ros2_lv/**")
+    second = world.robot("left_arm")
+    assert second.bridge.wait(30) == 2
+    said = world.said("bridge-left_arm")
+    assert "has the same name in ROS 2 as left_arm: left_arm" in said and "--domain" in said
+    assert len({token.split("/")[2] for token in graph.now if "left_arm" in token}) == 1, "one node has the name"
+    assert world.run("ls").stdout.count("left") == 1, "the second is not on this network"
+    runs_on(first, heard)
+    # In another domain, or without topics for ROS 2, nothing is in the way.
+    settings = world.folder / "bridge.toml"
+    settings.write_text("[ros]\nenabled = false\n")
+    others = Tokens(judge, second.key("@up"))
+    for words in (["--domain", "7"], ["--config", str(settings)]):
+        second.bridge = second.start_bridge(*words)
+        wait_for(lambda: others.now, f"it is up with {words}")
+        second.bridge.send_signal(signal.SIGTERM)
+        assert second.bridge.wait(30) == 0
+        wait_for(lambda: not others.now, "it has left")
+
+
 def frozen_reader(endpoint: str, ready: pathlib.Path) -> None:
     """Subscribes to everything, and stops itself."""
     config = {"mode": "client", "connect": {"endpoints": [endpoint]}, "scouting": {"multicast": {"enabled": False}}}
