@@ -6,7 +6,6 @@
 use crate::asks::View;
 use crate::claim::Claim;
 use crate::health::{Health, Watch};
-use crate::intake::{Counts, Intake, News};
 use crate::names::RobotName;
 use crate::outlets::Outlets;
 use crate::publication::{Publication, Rare};
@@ -14,6 +13,7 @@ use crate::recent::Recent;
 use crate::settings::Settings;
 use anyhow::{Context, Result, anyhow};
 use khz_tlog::Value;
+use khz_view::{Counts, Intake, News};
 use serde::{Deserialize, Serialize};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
