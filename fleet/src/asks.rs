@@ -1,7 +1,16 @@
-//! The way to the robot: the live view's connection for programs, the only one by which anything may be asked of it.
+//! The way to the robot. From its bridge: the live view's connection for programs, the only one by which anything may be asked
+//! of it. From elsewhere: questions over the network.
 
 use khz_view::{AskError, Connection};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use zenoh::qos::Priority;
+use zenoh::sample::Sample;
+use zenoh::{Session, Wait};
+
+/// How often Ctrl-C is looked for.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Where a robot's live view is.
 #[derive(Clone, Debug)]
@@ -89,6 +98,70 @@ pub fn done(answer: &serde_json::Value) -> Option<Result<u64, String>> {
     }
     let tick = answer.get("tick").and_then(serde_json::Value::as_u64)?;
     (answer.get("done") == Some(&true.into())).then_some(Ok(tick))
+}
+
+/// Who asks, for the robot's log.
+pub fn by() -> String {
+    let user = std::env::var("USER").unwrap_or_else(|_| "somebody".into());
+    format!("{user}@{}", rustix::system::uname().nodename().to_string_lossy())
+}
+
+/// Why a question over the network has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Unanswered {
+    /// The robot or its bridge refused, and said why.
+    #[error("{0}")]
+    Refused(String),
+    /// Somebody is there, and did not answer in time.
+    #[error("no reply in time")]
+    Late,
+    /// The network knows nobody who may be asked.
+    #[error(
+        "nobody answers; is the robot's bridge on the network (`khz-fleet ls`), and may you ask for this?"
+    )]
+    Nobody,
+    /// `stop` was set.
+    #[error("interrupted")]
+    Interrupted,
+    /// The session is closed.
+    #[error("the network: {0}")]
+    Network(String),
+}
+
+/// Asks for one thing over the network, once. Blocks until the answer is there, `patience` is over or `stop` is set.
+///
+/// # Errors
+/// There is no answer, or a refusal.
+pub fn question(
+    session: &Session,
+    selector: &str,
+    payload: Option<String>,
+    priority: Priority,
+    patience: Duration,
+    stop: &AtomicBool,
+) -> Result<Sample, Unanswered> {
+    let failed = |error: zenoh::Error| Unanswered::Network(error.to_string());
+    let get = session.get(selector).priority(priority).timeout(patience);
+    let replies = match payload {
+        Some(payload) => get.payload(payload).wait().map_err(failed)?,
+        None => get.wait().map_err(failed)?,
+    };
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Unanswered::Interrupted);
+        }
+        let reply = match replies.recv_timeout(LOOK) {
+            Ok(None) => continue,
+            Ok(Some(reply)) => reply,
+            // All have answered, or none can any more.
+            Err(_) => return Err(Unanswered::Nobody),
+        };
+        return reply.into_result().map_err(|error| {
+            let said: Option<serde_json::Value> = serde_json::from_slice(&error.payload().to_bytes()).ok();
+            let why = said.and_then(|said| Some(said.get("refused")?.as_str()?.to_owned()));
+            why.map_or(Unanswered::Late, Unanswered::Refused)
+        });
+    }
 }
 
 #[cfg(test)]

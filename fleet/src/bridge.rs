@@ -6,7 +6,6 @@
 use crate::asks::View;
 use crate::claim::Claim;
 use crate::health::{Health, Watch};
-use crate::intake::{Counts, Intake, News};
 use crate::names::RobotName;
 use crate::outlets::Outlets;
 use crate::publication::{Publication, Rare};
@@ -14,6 +13,7 @@ use crate::recent::Recent;
 use crate::settings::Settings;
 use anyhow::{Context, Result, anyhow};
 use khz_tlog::Value;
+use khz_view::{Counts, Intake, News};
 use serde::{Deserialize, Serialize};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -251,6 +251,11 @@ pub fn run(settings: Settings, session: Session, stop: &AtomicBool) -> Result<()
     let mut robot = Robot::default();
     let Some(name) = name(&settings, &datagrams, &mut robot, stop)? else { return Ok(()) };
     let Some(claim) = Claim::make(&session, &name, stop)? else { return Ok(()) };
+    let mut claims = vec![claim];
+    if settings.ros.enabled {
+        let Some(claim) = Claim::make_ros(&session, &name, settings.ros.domain, stop)? else { return Ok(()) };
+        claims.push(claim);
+    }
     let shared = Arc::new(Shared {
         name,
         settings,
@@ -259,7 +264,7 @@ pub fn run(settings: Settings, session: Session, stop: &AtomicBool) -> Result<()
         inbox,
         status: Mutex::new(None),
     });
-    let mut bridge = Bridge::new(shared.clone(), claim)?;
+    let mut bridge = Bridge::new(shared.clone(), claims)?;
     bridge.tell();
     crate::serve::start(&shared)?;
     eprint_line(&format!("the bridge of {} is on the network", shared.name));
@@ -310,7 +315,7 @@ pub fn text(intake: &Intake, record: &str, field: &str) -> Option<String> {
 
 struct Bridge {
     shared: Arc<Shared>,
-    claim: Claim,
+    claims: Vec<Claim>,
     rare: Rare,
     outlets: Option<Outlets>,
     up: Option<LivelinessToken>,
@@ -324,7 +329,7 @@ struct Bridge {
 }
 
 impl Bridge {
-    fn new(shared: Arc<Shared>, claim: Claim) -> Result<Self> {
+    fn new(shared: Arc<Shared>, claims: Vec<Claim>) -> Result<Self> {
         let identity = format!("{}/@status", shared.session.zid());
         let key = shared.name.key("@status");
         let status = Publication::new(&shared.session, key, &identity, Some("application/json".into()))?;
@@ -335,7 +340,7 @@ impl Bridge {
         let told = Instant::now();
         Ok(Self {
             shared,
-            claim,
+            claims,
             rare,
             outlets: None,
             up: None,
@@ -439,7 +444,7 @@ impl Bridge {
 
     /// What is due by time: the token, and the status.
     fn look(&mut self) -> Result<()> {
-        self.claim.check()?;
+        self.claims.iter().try_for_each(Claim::check)?;
         let is_up = self.shared.robot().is_up();
         if is_up && self.up.is_none() {
             let key = self.shared.name.key("@up");

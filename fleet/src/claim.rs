@@ -1,4 +1,4 @@
-//! A robot's name belongs to one bridge.
+//! A robot's name belongs to one bridge, and so does the name that ROS 2 gets.
 
 use crate::names::RobotName;
 use crate::network::LEASE_MS;
@@ -18,9 +18,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long the network may take to say who has the name.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// The claim of this bridge to its robot's name.
+/// The claim of this bridge to its robot's name, or to the name that ROS 2 gets.
 pub struct Claim {
-    name: RobotName,
+    taken: String,
     own: String,
     others: Arc<Mutex<BTreeSet<String>>>,
     _token: LivelinessToken,
@@ -28,29 +28,57 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claims a name. If another bridge has it, waits for a few seconds for that to go. `None`: stopped meanwhile.
+    /// Claims a robot's name. If another bridge has it, waits for a few seconds for that to go. `None`: stopped meanwhile.
     ///
     /// # Errors
     /// Another bridge has the name.
     pub fn make(session: &Session, name: &RobotName, stop: &AtomicBool) -> Result<Option<Self>> {
+        let taken = format!(
+            "another bridge has the name {name}: this one leaves the network, so that nobody takes one robot for the other. Give \
+             this robot a name of its own: `[robot] name` of its file, or --name"
+        );
+        Self::at(session, &name.key("@bridge"), taken, stop)
+    }
+
+    /// Claims the name that a robot has in a domain of ROS 2, in the same way: several names of robots become one there.
+    ///
+    /// # Errors
+    /// Another bridge has the name.
+    pub fn make_ros(
+        session: &Session,
+        name: &RobotName,
+        domain: u32,
+        stop: &AtomicBool,
+    ) -> Result<Option<Self>> {
+        let ros = name.ros();
+        let taken = format!(
+            "another bridge's robot has the same name in ROS 2 as {name}: {ros}, because names there have only letters, digits and `_`. \
+             This bridge leaves the network, so that their topics do not mix. Give this robot another name (`[robot] name` of its \
+             file, or --name), another domain (--domain), or no topics for ROS 2 (`[ros] enabled = false` in the file of --config)"
+        );
+        Self::at(session, &RobotName::ros_key(domain, &ros), taken, stop)
+    }
+
+    /// Claims what is at `key`; each bridge has its own token below it.
+    fn at(session: &Session, key: &str, taken: String, stop: &AtomicBool) -> Result<Option<Self>> {
         let since = Instant::now();
-        while let Some(other) = present(session, name)? {
+        while let Some(other) = present(session, key)? {
             if stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }
             if since.elapsed() > PATIENCE {
-                return Err(taken(name, &other));
+                bail!("{taken} (Zenoh id {other})");
             }
             std::thread::sleep(LOOK);
         }
         let own = session.zid().to_string();
         let others = Arc::new(Mutex::new(BTreeSet::new()));
-        let token = session.liveliness().declare_token(name.key(&format!("@bridge/{own}"))).wait();
-        let token = token.map_err(|error| anyhow!("cannot claim the name {name}: {error}"))?;
+        let token = session.liveliness().declare_token(format!("{key}/{own}")).wait();
+        let token = token.map_err(|error| anyhow!("cannot claim {key}: {error}"))?;
         let (noted, me) = (others.clone(), own.clone());
         let watch = session
             .liveliness()
-            .declare_subscriber(name.key("@bridge/*"))
+            .declare_subscriber(format!("{key}/*"))
             .history(true)
             .callback(move |sample| {
                 let id = id(sample.key_expr().as_str()).to_owned();
@@ -61,8 +89,8 @@ impl Claim {
                 };
             })
             .wait()
-            .map_err(|error| anyhow!("cannot watch the name {name}: {error}"))?;
-        Ok(Some(Self { name: name.clone(), own, others, _token: token, _watch: watch }))
+            .map_err(|error| anyhow!("cannot watch {key}: {error}"))?;
+        Ok(Some(Self { taken, own, others, _token: token, _watch: watch }))
     }
 
     /// Whether the name is still this bridge's. Two that claimed it at the same time, or on two networks that have become
@@ -73,26 +101,19 @@ impl Claim {
     pub fn check(&self) -> Result<()> {
         let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         match others.first() {
-            Some(other) if *other < self.own => bail!(taken(&self.name, other)),
+            Some(other) if *other < self.own => bail!("{} (Zenoh id {other})", self.taken),
             _ => Ok(()),
         }
     }
-}
-
-fn taken(name: &RobotName, other: &str) -> anyhow::Error {
-    anyhow!(
-        "another bridge has the name {name} (Zenoh id {other}): this one leaves the network, so that nobody takes one robot for \
-         the other. Give this robot a name of its own: `[robot] name` of its file, or --name"
-    )
 }
 
 fn id(key: &str) -> &str {
     key.rsplit('/').next().unwrap_or_default()
 }
 
-/// A bridge that has the name.
-fn present(session: &Session, name: &RobotName) -> Result<Option<String>> {
-    let replies = session.liveliness().get(name.key("@bridge/*")).timeout(ANSWER).wait();
-    let replies = replies.map_err(|error| anyhow!("cannot ask who has the name {name}: {error}"))?;
+/// A bridge that has a token below a key.
+fn present(session: &Session, key: &str) -> Result<Option<String>> {
+    let replies = session.liveliness().get(format!("{key}/*")).timeout(ANSWER).wait();
+    let replies = replies.map_err(|error| anyhow!("cannot ask who has {key}: {error}"))?;
     Ok(replies.iter().find_map(|reply| Some(id(reply.result().ok()?.key_expr().as_str()).to_owned())))
 }

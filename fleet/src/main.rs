@@ -7,7 +7,6 @@ mod claim;
 mod cmd;
 mod fleet;
 mod health;
-mod intake;
 mod logs;
 mod names;
 mod network;

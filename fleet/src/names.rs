@@ -36,6 +36,11 @@ impl RobotName {
         format!("{SPACE}/{}/{rest}", self.0)
     }
 
+    /// Below this key is who has a name in a domain of ROS 2. No robot's keys are there: no name begins with `@`.
+    pub fn ros_key(domain: u32, ros: &str) -> String {
+        format!("{SPACE}/@ros/{domain}/{ros}")
+    }
+
     /// The name as ROS 2 allows it: letters, digits and `_`, with a letter in front.
     pub fn ros(&self) -> String {
         let name = self.0.replace('-', "_");
@@ -95,7 +100,7 @@ mod tests {
     fn a_key_tells_its_robot() {
         let quad = RobotName::new("quad1").unwrap();
         assert_eq!(of_key("khz/quad1/@bridge/7"), Some((quad, "@bridge/7")));
-        for other in ["khz/quad1", "khz//x", "other/quad1/x", "khz/a b/x", "khzquad1/x/y"] {
+        for other in ["khz/quad1", "khz//x", "other/quad1/x", "khz/a b/x", "khzquad1/x/y", "khz/@ros/0/a/7"] {
             assert_eq!(of_key(other), None, "{other}");
         }
     }

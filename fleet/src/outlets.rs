@@ -1,7 +1,6 @@
 //! From the samples of a run to what is put on the network: each record under its own key, and what ROS 2 users know.
 
 use crate::bridge::Shared;
-use crate::intake::Intake;
 use crate::names::{RobotName, is_part};
 use crate::publication::{Publication, Rare};
 use crate::ros::{Node, Topic};
@@ -10,6 +9,7 @@ use crate::thin::{Range, Rule, Thinner};
 use anyhow::{Result, anyhow};
 use khz_export::ros2::{self, Integers, Messages};
 use khz_tlog::{Type, Value};
+use khz_view::Intake;
 use khz_view::standard::{self, Standard, Status, Ticks};
 use zenoh::liveliness::LivelinessToken;
 use zenoh::{Session, Wait};

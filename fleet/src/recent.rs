@@ -1,7 +1,7 @@
 //! The last seconds of a run, as a log.
 
-use crate::intake::Known;
 use khz_tlog::{Options, Writer};
+use khz_view::Known;
 use std::collections::VecDeque;
 use std::io;
 
@@ -66,7 +66,7 @@ mod tests {
 
     fn known(name: &str, samples: u64, latest: (i64, Vec<u8>)) -> Known {
         let ty = Type::object([("value", Type::Float64)]);
-        Known { name: name.into(), schema: ty.to_bytes(), ty, latest: Some(latest), samples }
+        Known { name: name.into(), ty, latest: Some(latest), samples }
     }
 
     #[test]

@@ -9,35 +9,48 @@ import time
 
 import pytest
 import zenoh
-from conftest import ROOT, World, free_port, wait_for
+from conftest import ROOT, Heard, Tokens, World, free_port, wait_for
 
 EXAMPLES = ROOT / "fleet/examples"
 
 
-def test_three_roles(world: World) -> None:
-    folder = world.folder / "site"
+def make(folder: pathlib.Path, port: int, *robots: str) -> None:
+    """A site as docs/fleet.md says, with a router on this computer."""
     folder.mkdir()
-    subprocess.run([str(EXAMPLES / "certificates.sh"), "127.0.0.1"], cwd=folder, check=True, capture_output=True)
-    port = free_port()
     for file in EXAMPLES.glob("*.json5"):
         text = file.read_text()
         text = text.replace("tls/[::]:7447", f"tls/127.0.0.1:{port}").replace("router.example:7447", f"127.0.0.1:{port}")
-        text = re.sub(r'"(\w+\.(?:pem|key))"', lambda found: json.dumps(str(folder / found[1])), text)
         (folder / file.name).write_text(text)
+    for words in (["127.0.0.1"], ["--robot", *robots]):
+        subprocess.run([str(EXAMPLES / "certificates.sh"), *words], cwd=folder, check=True, capture_output=True)
+
+
+def session_of(world: World, folder: pathlib.Path, who: str) -> zenoh.Session:
+    text = re.sub(r"//.*", "", (folder / f"{who}.json5").read_text())
+    text = re.sub(r'"(\w+\.(?:pem|key))"', lambda found: json.dumps(str(folder / found[1])), text)
+    session = zenoh.open(zenoh.Config.from_json5(text.replace("{", "{ mode: 'client',", 1)))
+    world.sessions.append(session)
+    return session
+
+
+def test_three_roles(world: World) -> None:
+    folder = world.folder / "site"
+    port = free_port()
+    make(folder, port, "leg", "arm")
 
     def run(who: str, *words: str) -> "subprocess.CompletedProcess[str]":
-        command = [world.fleet, "--zenoh", str(folder / f"{who}.json5"), *words]
-        return subprocess.run(command, cwd=world.folder, capture_output=True, text=True, timeout=60)
+        command = [world.fleet, "--zenoh", f"{who}.json5", *words]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
 
-    world.start(world.fleet, "--zenoh", str(folder / "router.json5"), "router", name="router")
+    world.start(world.fleet, "--zenoh", "router.json5", "router", name="router", cwd=folder)
     wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, "the router listens")
     robot = world.robot("leg")
     robot.bridge.kill()
     robot.bridge.wait()
     world.start(
-        world.fleet, "--zenoh", str(folder / "robot.json5"), "bridge", "--name", "leg",
+        world.fleet, "--zenoh", "leg.json5", "bridge", "--name", "leg",
         "--listen", f"127.0.0.1:{robot.stream}", "--view", f"127.0.0.1:{robot.view}", "--logs", str(robot.logs),
-        name="bridge",
+        name="bridge", cwd=folder,
     )  # fmt: skip
 
     for who in ("viewer", "operator"):
@@ -46,34 +59,72 @@ def test_three_roles(world: World) -> None:
     assert done.returncode == 1 and "leg: NOT STOPPED: no reply to Stop" in done.stdout and "may you stop" in done.stdout
     done = run("viewer", "logs", "leg")
     assert done.returncode == 2 and "may you ask for this" in done.stderr
+    done = run("viewer", "param", "leg", "kp_scale", "0.5")
+    assert done.returncode == 1 and "may you ask for this" in done.stderr
     time.sleep(0.5)
     assert robot.process.poll() is None
+    assert "taken by tick" in run("operator", "param", "leg", "kp_scale", "0.5").stdout
+    assert float(run("operator", "param", "leg", "kp_scale").stdout) == 0.5
     assert "run.tlog" in run("operator", "logs", "leg").stdout
 
-    # A viewer and an operator cannot pretend to be a robot: no tokens, no answers.
-    for who in ("viewer", "operator"):
-        text = re.sub(r"//.*", "", (folder / f"{who}.json5").read_text())
-        session = zenoh.open(zenoh.Config.from_json5(text.replace("{", "{ mode: 'client',", 1)))
-        world.sessions.append(session)
-        tokens = [session.liveliness().declare_token(f"khz/{key}") for key in ("leg/@bridge/0", "ghost/@up", "ghost/@bridge/1")]
-        session.declare_queryable("khz/*/stop", lambda query: query.reply("khz/leg/stop", '{"done":true,"tick":7}'))
+    # Nobody else can pretend to be a robot, neither a viewer or an operator nor another robot: no tokens, no answers, no samples.
+    viewer, asker = session_of(world, folder, "viewer"), session_of(world, folder, "operator")
+    known = Tokens(viewer, "khz/*/@up", "khz/*/@bridge/*", "khz/@ros/**", "@ros2_lv/**")
+    samples, topics = Heard(viewer, "khz/leg/*"), Heard(viewer, "0/leg/**")
+    own = Heard(viewer, "khz/arm/*")
+    wait_for(lambda: {"khz/leg/@up"} <= known.now and any("joint_states" in token for token in known.now), "the robot's tokens")
+    samples.wait(20, "the robot's samples")
+    honest = known.now
+    for who in ("viewer", "operator", "arm"):
+        session = session_of(world, folder, who)
+        keys = [
+            "khz/leg/@bridge/0", "khz/ghost/@up", "khz/ghost/@bridge/1", "khz/@ros/0/leg/0", "@ros2_lv/0/7/0/0/NN/%/%leg/khz", "khz/*/@bridge/0",
+        ]  # fmt: skip
+        tokens = [session.liveliness().declare_token(key) for key in keys]
+        answered = []
+        for key in ("khz/*/stop", "khz/leg/stop", "khz/leg/summary", "khz/**"):
+            session.declare_queryable(key, lambda query: answered.append(str(query.selector)))
+        for key in ("khz/leg/fake", "khz/*/fake", "khz/**", "khz/leg/operator", "khz/*/operator", "0/leg/fake", "0/**", "*/leg/fake"):
+            if who != "operator" or not key.endswith("operator"):
+                session.put(key, b"fake")
+        session.put("khz/arm/fake", b"own")
         time.sleep(1.5)
-        assert "ghost" not in run("operator", "ls").stdout
-        assert re.search(r"leg +up +active", run("operator", "ls").stdout), "the bridge keeps its name"
+        listed = run("operator", "ls").stdout
+        assert "ghost" not in listed and re.search(r"leg +up +active", listed), "the bridge keeps its name"
+        assert known.now == honest, who
         for token in tokens:
             token.undeclare()
+        # Questions that the robot refuses: it has no such run. Nobody else answers, or knows that it was asked.
+        for key in ("khz/leg/stop?run=1", "khz/leg/summary"):
+            replies = list(asker.get(key, timeout=5.0))
+            assert len(replies) == 1 and (replies[0].ok or b"another one" in bytes(replies[0].err.payload)), who
+        assert not answered, who
+        assert not [str(one.key_expr) for heard in (samples, topics) for one in heard.all() if bytes(one.payload) == b"fake"], who
+    # What a robot says of itself passes; without that all of this would prove little.
+    assert [bytes(one.payload) for one in own.all()] == [b"own"], "of arm alone"
     # A robot stops no other one.
-    assert "NOT STOPPED" in run("robot", "stop", "leg", "--timeout", "1").stdout
+    for words in (["stop", "leg", "--timeout", "1"], ["stop", "arm", "--timeout", "1"]):
+        assert "NOT STOPPED" in run("arm", *words).stdout
     assert robot.process.poll() is None
+    # A second bridge with another robot's certificate has no way to the network as that robot.
+    pretender = world.robot("leg")
+    pretender.bridge.kill()
+    pretender.bridge.wait()
+    world.start(
+        world.fleet, "--zenoh", "arm.json5", "bridge", "--name", "leg",
+        "--listen", f"127.0.0.1:{pretender.stream}", "--view", f"127.0.0.1:{pretender.view}", name="pretender", cwd=folder,
+    )  # fmt: skip
+    time.sleep(3)
+    assert known.now == honest
+    assert "taken by tick" in run("operator", "param", "leg", "kp_scale", "0.75").stdout
+    assert pretender.process.poll() is None
 
     # Without a certificate, or with one of another authority, there is no link.
     other = world.folder / "other"
-    other.mkdir()
-    subprocess.run([str(EXAMPLES / "certificates.sh"), "127.0.0.1"], cwd=other, check=True, capture_output=True)
-    outsider = (folder / "operator.json5").read_text()
+    make(other, port, "leg")
     for name in ("operator.pem", "operator.key"):
-        outsider = outsider.replace(str(folder / name), str(other / name))
-    (folder / "outsider.json5").write_text(outsider)
+        (folder / f"other-{name}").write_bytes((other / name).read_bytes())
+    (folder / "outsider.json5").write_text((folder / "operator.json5").read_text().replace('"operator.', '"other-operator.'))
     done = run("outsider", "stop", "leg", "--timeout", "1")
     assert done.returncode != 0 and "taken by" not in done.stdout
     assert robot.process.poll() is None
@@ -81,6 +132,29 @@ def test_three_roles(world: World) -> None:
     done = run("operator", "stop", "leg")
     assert done.returncode == 0 and "leg: stop taken by tick" in done.stdout
     robot.process.wait(30)
+
+
+def test_certificates_of_robots(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "site"
+    make(folder, 7447, "quad-1", "2legs")
+    rules = (folder / "router.json5").read_text()
+    assert '"khz/quad-1/**"' in rules and '"0/quad_1/**"' in rules and '"0/robot_2legs/**"' in rules
+    assert '"quad-1.pem"' in (folder / "quad-1.json5").read_text()
+
+    def refused(*words: str) -> str:
+        command = [str(EXAMPLES / "certificates.sh"), "--robot", *words]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 1
+        return done.stderr
+
+    assert "another role" in refused("operator")
+    assert "no name of a robot" in refused("a/b")
+    assert "for another robot" in refused("quad_1")
+    assert (folder / "router.json5").read_text() == rules
+    # A new certificate for a robot that is known changes no rule.
+    before = (folder / "2legs.pem").read_text()
+    subprocess.run([str(EXAMPLES / "certificates.sh"), "--robot", "2legs"], cwd=folder, check=True, capture_output=True)
+    assert (folder / "2legs.pem").read_text() != before and (folder / "router.json5").read_text() == rules
 
 
 @pytest.mark.parametrize("name", ["router", "robot", "operator", "viewer"])

@@ -82,6 +82,49 @@ def test_parameters_are_read_and_set(world: World) -> None:
     assert json.loads(answer)["value"] == 0.5, "all or none"
 
 
+def test_parameters_at_the_terminal(world: World) -> None:
+    world.router()
+    judge = world.judge()
+    robot = world.robot("leg")
+    up(world, "leg")
+    table = world.run("param", "leg").stdout.splitlines()
+    assert table[0].split()[:4] == ["name", "value", "unit", "range"]
+    (line,) = (line for line in table if line.startswith("kp_scale "))
+    assert "0.0 to 1.0" in line
+    assert "kp_scale" in {one["name"] for one in json.loads(world.run("param", "leg", "--json").stdout)}
+    done = world.run("param", "leg", "kp_scale", "0.25", USER="ann")
+    (tick,) = re.findall(r"^taken by tick (\d+)$", done.stdout, re.M)
+    assert float(world.run("param", "leg", "kp_scale").stdout) == 0.25
+    one = json.loads(world.run("param", "leg", "kp_scale", "--json").stdout)
+    assert (one["value"], one["max"]) == (0.25, 1.0)
+
+    # The robot's own words, and its value stays.
+    for value in ("7", "-1", "true"):
+        done = world.run("param", "leg", "kp_scale", value, code=1)
+        assert "leg: refused: kp_scale: " in done.stderr and not done.stdout
+    assert "refused: " in world.run("param", "leg", "kp_scal", "0.5", code=1).stderr
+    assert float(world.run("param", "leg", "kp_scale").stdout) == 0.25
+    assert "it has " in world.run("param", "leg", "kp_scal", code=2).stderr
+    assert "neither a number" in world.run("param", "leg", "kp_scale", "fast", code=2).stderr
+    assert "there is leg" in world.run("param", "nope", code=2).stderr
+
+    # A question of another run, as one that a frozen network gives up only when the next run is there.
+    run = int(str(json.loads(ask(judge, robot.key("summary"))[1])["run"]))
+    fine, answer = ask(judge, robot.key(f"param?run={run + 1}"), {"kp_scale": 0.5})
+    assert not fine and b"another one" in answer
+    assert float(world.run("param", "leg", "kp_scale").stdout) == 0.25
+
+    world.run("stop", "leg")
+    robot.process.wait(30)
+    wait_for(lambda: "ended" in str(listed(world)["leg"]["state"]), "its run has ended")
+    assert re.search(r"leg: refused: its run is over, ended \d+ s ago", world.run("param", "leg", code=1).stderr)
+    log = subprocess.run(
+        [world.khz, "log", "cat", str(robot.logs / "run.tlog"), "-r", "parameter", "--json"], capture_output=True, text=True, check=True
+    )  # fmt: skip
+    (change,) = (json.loads(line) for line in log.stdout.splitlines())
+    assert "ann@" in json.dumps(change) and tick in json.dumps(change)
+
+
 def test_a_bridge_without_a_view_only_tells(world: World) -> None:
     world.router()
     judge = world.judge()

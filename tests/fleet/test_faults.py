@@ -8,7 +8,9 @@ import pathlib
 import signal
 import socket
 import struct
+import subprocess
 import time
+from typing import Any
 
 import zenoh
 from conftest import Heard, Robot, Tokens, World, ask, number, wait_for
@@ -30,6 +32,17 @@ def runs_on(robot: Robot, heard: Heard) -> None:
     wait_for(lambda: ticks(heard) > before + 50, "the loop goes on")
     assert status(heard)["health"]["phase"] == "active"  # type: ignore[index]
     assert robot.process.poll() is None
+
+
+def one_robot(world: World, name: str, **more: Any) -> tuple[zenoh.Session, Robot, Tokens, Heard]:
+    """A router and a robot that is up; its tokens and statuses, and somebody who sees them."""
+    world.router()
+    judge = world.judge()
+    robot = world.robot(name, **more)
+    tokens = Tokens(judge, robot.key("@up"), robot.key("@bridge/*"))
+    heard = Heard(judge, robot.key("@status"))
+    wait_for(lambda: robot.key("@up") in tokens.now, "it is up")
+    return judge, robot, tokens, heard
 
 
 def test_a_router_that_dies_and_comes_back(world: World) -> None:
@@ -63,12 +76,7 @@ def test_a_router_that_dies_and_comes_back(world: World) -> None:
 
 
 def test_a_bridge_that_dies(world: World) -> None:
-    world.router()
-    judge = world.judge()
-    robot = world.robot("leg")
-    tokens = Tokens(judge, "khz/leg/@up", "khz/leg/@bridge/*")
-    heard = Heard(judge, robot.key("@status"))
-    wait_for(lambda: "khz/leg/@up" in tokens.now, "it is up")
+    judge, robot, tokens, heard = one_robot(world, "leg")
     ticks_before = ticks(heard)
     robot.bridge.kill()
     robot.bridge.wait()
@@ -84,32 +92,76 @@ def test_a_bridge_that_dies(world: World) -> None:
 
 
 def test_a_robot_that_dies_freezes_and_comes_back(world: World) -> None:
-    world.router()
-    judge = world.judge()
-    robot = world.robot("leg")
-    tokens = Tokens(judge, "khz/leg/@up")
-    wait_for(lambda: tokens.now, "it is up")
+    judge, robot, tokens, _ = one_robot(world, "leg")
+    up = robot.key("@up")
     robot.process.send_signal(signal.SIGSTOP)
-    wait_for(lambda: not tokens.now, "a frozen one is not up")
+    wait_for(lambda: up not in tokens.now, "a frozen one is not up")
     robot.process.send_signal(signal.SIGCONT)
-    wait_for(lambda: tokens.now, "up again")
+    wait_for(lambda: up in tokens.now, "up again")
     robot.process.kill()
     robot.process.wait()
-    wait_for(lambda: not tokens.now, "a dead one is not up")
+    wait_for(lambda: up not in tokens.now, "a dead one is not up")
     (robot.logs / "run.tlog").rename(robot.logs / "first.tlog")
     robot.process = robot.run()
-    wait_for(lambda: tokens.now, "its next run is up")
+    wait_for(lambda: up in tokens.now, "its next run is up")
     fine, answer = ask(judge, robot.key("param"))
     assert fine and json.loads(answer), "the bridge has found the view of the next run"
 
 
+def dropped(port: int) -> int:
+    """Datagrams to a port here for which the kernel had no room."""
+    lines = pathlib.Path("/proc/net/udp").read_text().splitlines()[1:]
+    return sum(int(line.split()[-1]) for line in lines if line.split()[1].endswith(f":{port:04X}"))
+
+
+def test_a_bridge_that_freezes(world: World) -> None:
+    judge, robot, tokens, heard = one_robot(world, "quad", template="quadruped", rate=500)
+    runs_on(robot, heard)
+    before = status(heard)
+
+    robot.bridge.send_signal(signal.SIGSTOP)
+    wait_for(lambda: not tokens.now, "bridge and robot are gone from the network")
+    done = world.run("ls", code=1)
+    assert "no robot is on the network" in done.stdout
+    done = world.run("stop", "quad", "--timeout", "1", code=1)
+    assert "quad: NOT STOPPED: no robot `quad` on the network" in done.stdout
+    wait_for(lambda: dropped(robot.stream) > 0, "there is no room for what the frozen bridge does not take", 60)
+    heard.clear()
+    robot.bridge.send_signal(signal.SIGCONT)
+    wait_for(lambda: "khz/quad/@up" in tokens.now, "it is up again")
+    runs_on(robot, heard)
+    wait_for(lambda: status(heard)["received"]["lost"] > before["received"]["lost"], "what was lost is counted")  # type: ignore[index]
+    assert status(heard)["run"] == before["run"]
+
+    # What was asked of a run while its bridge was frozen reaches no other run. Frozen for less than a lease, the bridge finds
+    # the questions when it goes on.
+    robot.bridge.send_signal(signal.SIGSTOP)
+    run = before["run"]
+    late = [judge.get(robot.key(f"stop?run={run};by=late"), timeout=60.0)]
+    late.append(judge.get(robot.key(f"param?run={run};by=late"), payload='{"kp_scale": 0.5}', timeout=60.0))
+    robot.process.kill()
+    robot.process.wait()
+    (robot.logs / "run.tlog").rename(robot.logs / "first.tlog")
+    robot.process = robot.run()
+    wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", robot.view)) == 0, "the view of the next run")
+    heard.clear()
+    robot.bridge.send_signal(signal.SIGCONT)
+    wait_for(lambda: "khz/quad/@up" in tokens.now and status(heard)["run"] != run, "the next run is up")
+    runs_on(robot, heard)
+    assert not [reply for replies in late for reply in replies if reply.ok is not None]
+    fine, answer = ask(judge, robot.key("param/kp_scale"))
+    assert fine and json.loads(answer)["value"] == 1.0
+    world.run("stop", "quad")
+    robot.process.wait(30)
+    for log in ("first.tlog", "run.tlog"):
+        events = subprocess.run(
+            [world.khz, "log", "cat", str(robot.logs / log), "-r", "event", "-r", "parameter"], capture_output=True, text=True
+        ).stdout  # fmt: skip
+        assert "active" in events and "late" not in events, "the robot's loop noticed nothing, and was asked nothing"
+
+
 def test_two_robots_of_one_name(world: World) -> None:
-    world.router()
-    judge = world.judge()
-    first = world.robot("leg")
-    tokens = Tokens(judge, "khz/leg/@up", "khz/leg/@bridge/*")
-    heard = Heard(judge, first.key("@status"))
-    wait_for(lambda: "khz/leg/@up" in tokens.now, "the first is up")
+    _, first, tokens, heard = one_robot(world, "leg")
     (bridge,) = (token for token in tokens.now if "@bridge" in token)
     second = world.robot("leg")
     assert second.bridge.wait(30) == 2
@@ -118,6 +170,28 @@ def test_two_robots_of_one_name(world: World) -> None:
     assert tokens.now == {"khz/leg/@up", bridge}, "the first keeps its name"
     runs_on(first, heard)
     assert second.process.poll() is None, "the second runs on, but not on this network"
+
+
+def test_two_robots_of_one_ros_name(world: World) -> None:
+    judge, first, tokens, heard = one_robot(world, "left-arm")
+    graph = Tokens(judge, "@ros2_lv/**")
+    second = world.robot("left_arm")
+    assert second.bridge.wait(30) == 2
+    said = world.said("bridge-left_arm")
+    assert "has the same name in ROS 2 as left_arm: left_arm" in said and "--domain" in said
+    assert len({token.split("/")[2] for token in graph.now if "left_arm" in token}) == 1, "one node has the name"
+    assert world.run("ls").stdout.count("left") == 1, "the second is not on this network"
+    runs_on(first, heard)
+    # In another domain, or without topics for ROS 2, nothing is in the way.
+    settings = world.folder / "bridge.toml"
+    settings.write_text("[ros]\nenabled = false\n")
+    others = Tokens(judge, second.key("@up"))
+    for words in (["--domain", "7"], ["--config", str(settings)]):
+        second.bridge = second.start_bridge(*words)
+        wait_for(lambda: others.now, f"it is up with {words}")
+        second.bridge.send_signal(signal.SIGTERM)
+        assert second.bridge.wait(30) == 0
+        wait_for(lambda: not others.now, "it has left")
 
 
 def frozen_reader(endpoint: str, ready: pathlib.Path) -> None:
@@ -137,10 +211,8 @@ def memory_kib(pid: int) -> int:
 
 
 def test_a_reader_that_never_reads(world: World) -> None:
-    router = world.router()
-    robot = world.robot("quad", "quadruped", rate=200)
-    judge = world.judge()
-    heard, samples = Heard(judge, robot.key("@status")), Heard(judge, robot.key("servo"))
+    judge, robot, _, heard = one_robot(world, "quad", template="quadruped")
+    router, samples = world.processes[0], Heard(judge, robot.key("servo"))
     samples.wait(10, "samples")
     ready = world.folder / "ready"
     reader = multiprocessing.get_context("spawn").Process(target=frozen_reader, args=(world.endpoint, ready))

@@ -52,6 +52,10 @@ pub(super) struct LogFile<D> {
     store: Store,
     most_bytes: u64,
     epoch_ns: i64,
+    /// Of the records that each further file begins with: the newest sample.
+    first: Vec<(RecordId, Vec<u8>)>,
+    /// When the newest sample came, by the samples' clock.
+    last_ns: Option<i64>,
     /// Time of the newest sample, if the samples' clock is not the loop's on this computer.
     newest_ns: Option<i64>,
     opened_ns: i64,
@@ -93,6 +97,8 @@ impl<D: Disk> LogFile<D> {
             store: Store::Full,
             most_bytes: plan.most_bytes,
             epoch_ns,
+            first: plan.in_every_file.iter().map(|record| (*record, Vec::new())).collect(),
+            last_ns: None,
             newest_ns: plan.newest_ns,
             opened_ns: now_ns,
             flushed_ns: now_ns,
@@ -225,6 +231,11 @@ impl<D: Disk> LogFile<D> {
             log.record_with(name, &ty.to_bytes(), self.config.compression_of(name))?;
         }
         log.record(OWN_RECORD, &self.own_type())?;
+        // Not after what comes next, which is the file's beginning otherwise.
+        let time_us = self.last_ns.map(|last_ns| last_ns.saturating_add(self.epoch_ns) / 1000);
+        for (record, payload) in self.first.iter().filter(|(_, payload)| !payload.is_empty()) {
+            log.write(log.id(record.index()), time_us, payload)?;
+        }
         log.flush()?;
         self.store = Store::Open(Box::new(log));
         self.opened_ns = self.by_samples(now_ns);
@@ -341,6 +352,11 @@ impl<D: Disk> Sink for LogFile<D> {
         let record = id.index();
         let time_us = time_ns.saturating_add(self.epoch_ns) / 1000;
         self.newest_ns = self.newest_ns.map(|newest_ns| newest_ns.max(time_ns));
+        self.last_ns = self.last_ns.max(Some(time_ns));
+        if let Some((_, kept)) = self.first.iter_mut().find(|(record, _)| *record == id) {
+            kept.clear();
+            kept.extend_from_slice(payload);
+        }
         if self.has_most() {
             self.lost += 1;
             self.counts.drop_one(id);

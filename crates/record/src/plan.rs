@@ -41,6 +41,8 @@ pub struct Plan {
     pub(super) newest_ns: Option<i64>,
     pub(super) most_bytes: u64,
     pub(super) records: Vec<Declared>,
+    /// Whose newest sample begins each further file.
+    pub(super) in_every_file: Vec<RecordId>,
     pub(super) drains: Vec<Drain>,
     pub(super) sinks: Vec<Lane>,
     /// A viewer's end of a socket pair.
@@ -69,6 +71,7 @@ impl Plan {
             newest_ns: None,
             most_bytes: u64::MAX,
             records,
+            in_every_file: Vec::new(),
             drains,
             sinks,
             view: None,
@@ -141,6 +144,12 @@ impl Plan {
         }
         self.records.push(Declared { name: name.into(), ty: ty.clone() });
         Ok(RecordId(self.records.len() as u16 - 1))
+    }
+
+    /// Each further file of the log begins with the newest sample of this record, at the time of the newest sample before it:
+    /// for what says whose log it is. Such copies are in no count.
+    pub fn in_every_file(&mut self, record: RecordId) {
+        self.in_every_file.push(record);
     }
 
     /// Makes the ring for one thread that records. The loop's wants room for the longest time the disk may take. Its

@@ -214,6 +214,71 @@ fn files_rotate_by_size_and_by_time_and_none_is_overwritten() {
     }
 }
 
+/// The samples of a record, with their times.
+fn samples(log: &[u8], record: &str) -> Vec<(Option<i64>, u64)> {
+    let mut reader = Reader::open(log).unwrap();
+    reader.select([record]);
+    let mut samples = Vec::new();
+    while let Ok(Some(item)) = reader.next() {
+        let Value::Uint(value) = item.value().unwrap() else { panic!() };
+        samples.push((item.time_us, value));
+    }
+    samples
+}
+
+#[test]
+fn each_file_begins_with_what_says_whose_it_is() {
+    let options =
+        LogConfig { path: "run.tlog".into(), rotate_s: Some(1.0), keep_free_mib: 1, ..Default::default() };
+    let mut plan = Plan::new(options).epoch_ns(5_000 * MS);
+    let tick = plan.record("tick", &Type::Uint(Width::Four)).unwrap();
+    let robot = plan.record("robot", &Type::Uint(Width::Four)).unwrap();
+    let never = plan.record("never", &Type::Uint(Width::Four)).unwrap();
+    plan.in_every_file(robot);
+    plan.in_every_file(never);
+    let (mut tap, disk) = (plan.tap(0), Memory::default());
+    let mut work = Work::begin(plan, disk.clone(), 0).unwrap();
+    let mut run = |ticks: std::ops::Range<u32>, work: &mut Work<Memory>| {
+        for n in ticks {
+            if n == 0 || n == 1500 {
+                assert!(tap.push_value(robot, i64::from(n) * MS, &(7 + n)));
+            }
+            assert!(tap.push_value(tick, i64::from(n) * MS, &n));
+            // The recorder is a little late, as ever.
+            if n % 10 == 9 {
+                work.step(i64::from(n + 3) * MS);
+            }
+        }
+    };
+    run(0..2500, &mut work);
+    // A disk that was full begins a new file, too.
+    disk.set(|shelf| shelf.free = Some(1000));
+    run(2500..4500, &mut work);
+    disk.set(|shelf| shelf.free = Some(100 << 20));
+    run(4500..6500, &mut work);
+    work.finish(6500 * MS);
+    let summary = work.summary();
+    assert!(summary.paths.len() >= 5, "{:?}", summary.paths);
+    for (at, path) in summary.paths.iter().enumerate() {
+        let log = disk.file(path.to_str().unwrap());
+        let (robots, ticks) = (samples(&log, "robot"), samples(&log, "tick"));
+        let (time_us, value) = robots[0];
+        let begun_us = ticks[0].0;
+        assert_eq!(value, if begun_us.unwrap() <= 6_500_000 { 7 } else { 1507 }, "{path:?}");
+        assert!(time_us <= begun_us, "{path:?}: {time_us:?} {begun_us:?}");
+        // No two files begin alike: the time is that of the newest sample, not of the first file's.
+        assert!(
+            at == 0
+                || time_us
+                    >= samples(&disk.file(summary.paths[at - 1].to_str().unwrap()), "tick").last().unwrap().0
+        );
+        assert!(samples(&log, "never").is_empty());
+    }
+    let written: Vec<u64> = summary.records.iter().map(|record| record.written).collect();
+    assert_eq!((written[1], written[2]), (2, 0), "copies are in no count");
+    assert_eq!(written[0] + summary.records[0].dropped, 6500);
+}
+
 #[test]
 fn a_disk_running_full_ends_the_file_and_a_freed_one_begins_another() {
     let mut bench = bench(|options| options.keep_free_mib = 1);

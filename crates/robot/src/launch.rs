@@ -336,6 +336,7 @@ fn record(
     };
     let log = RunLog::declare(&mut plan, config)?.with_parameters(list);
     let robot = plan.record("robot", &robot_schema())?;
+    plan.in_every_file(robot);
     let parameters = plan.record("parameters", &parameters_schema())?;
     let mut side = plan.tap(SIDE_RING_BYTES);
     let recorder = plan.start()?;

@@ -1,22 +1,18 @@
 //! Where everything meets: what the robot sends, what clients want of it, and what they ask of the robot.
 
 use crate::control::{Answer, Ask, Parameter, Robot, Teleop, answer, number, parameters};
-use crate::known::Known;
+use crate::intake::{Counts, Intake, Known, News};
 use crate::peer::Peer;
 use crate::standard::{Level, Status};
 use crate::store::{DEFAULT_BUDGET, Log, Store};
 use crate::topics::Topics;
-use khz_record::{Datagram, Message};
 use khz_tlog::{RecordInfo, Type, Value};
 use serde_json::json;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many records a run may have, and how many bytes of names and schemas.
-const MAX_RECORDS: usize = 256;
-const MAX_SCHEMAS: usize = 2 << 20;
 /// How many requests of one client may wait for an answer, and how long they do.
 const MAX_PENDING: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -39,19 +35,15 @@ pub struct Hub {
 #[derive(Debug, Default)]
 struct State {
     run: Run,
-    /// The number the sender gives a record, and its place in `records`.
-    numbers: HashMap<u64, usize>,
-    records: Vec<Known>,
-    schema_bytes: usize,
-    /// The number after the last datagram's.
-    next_datagram: Option<u64>,
+    intake: Intake,
     parameters: Vec<Parameter>,
     /// The tick that took the value in force of each.
     taken: Vec<u64>,
     clients: BTreeMap<u64, Arc<Peer>>,
     robot: Option<Arc<Robot>>,
     pending: BTreeMap<u64, Pending>,
-    counts: Counts,
+    /// Answers that cannot be read.
+    refused: u64,
     topics: Topics,
 }
 
@@ -66,21 +58,6 @@ pub struct Run {
     pub is_over: bool,
     /// Requests reach the robot.
     pub can_be_asked: bool,
-}
-
-/// What became of everything received from the robot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Samples taken in.
-    pub samples: u64,
-    /// Datagrams that never came.
-    pub lost: u64,
-    /// Datagrams and messages that cannot be read, or go beyond a limit.
-    pub refused: u64,
-    /// Samples whose schema has not come yet.
-    pub unknown: u64,
-    /// Samples that do not fit their schema.
-    pub unfit: u64,
 }
 
 #[derive(Debug)]
@@ -117,13 +94,13 @@ impl Hub {
 
     /// The records so far, each with its newest sample.
     pub fn records(&self) -> Vec<Known> {
-        self.state().records.clone()
+        self.state().intake.records().to_vec()
     }
 
     /// The newest sample of a record: its time, its type and its bytes.
     pub fn latest(&self, name: &str) -> Option<(i64, Type, Vec<u8>)> {
         let state = self.state();
-        let record = state.records.iter().find(|record| record.name == name)?;
+        let record = state.intake.records().iter().find(|record| record.name == name)?;
         let (time_us, payload) = record.latest.clone()?;
         Some((time_us, record.ty.clone(), payload))
     }
@@ -135,7 +112,8 @@ impl Hub {
 
     /// What became of everything received.
     pub fn counts(&self) -> Counts {
-        self.state().counts
+        let state = self.state();
+        state.counts(&state.intake)
     }
 
     /// The clients: who they are, and how many messages each has lost.
@@ -225,7 +203,7 @@ impl Hub {
     /// Subscribes to a channel. Returns whether there is such a channel.
     pub(crate) fn subscribe(&self, channel: u64, client: &Arc<Peer>) -> bool {
         let state = &mut *self.state();
-        state.topics.subscribe(channel, client, &state.records)
+        state.topics.subscribe(channel, client, state.intake.records())
     }
 
     pub(crate) fn unsubscribe(&self, channel: u64, client: &Peer) {
@@ -277,29 +255,21 @@ impl Hub {
             let mut state = self.state();
             match answer(bytes) {
                 Some((id, answer)) => state.answered(id, answer),
-                None => state.counts.refused += 1,
+                None => state.refused += 1,
             }
             return;
         }
-        let Some(datagram) = Datagram::read(bytes) else {
-            self.state().counts.refused += 1;
-            return;
-        };
         let mut taken = Vec::new();
-        let is_new = self.state().take_in(&datagram, self.now_us(), &mut taken);
+        let is_new = self.state().take_in(bytes, self.now_us(), &mut taken);
         // One lock after the other: a client that searches the store delays nobody who only wants the newest.
         let mut store = self.store();
         if is_new {
             *store = Store::default();
         }
-        for (record, message) in taken {
-            match message {
-                Message::Schema { name, schema, .. } => {
-                    if let Ok(ty) = Type::decode(schema) {
-                        store.declare(record, name, &ty);
-                    }
-                }
-                Message::Sample { time_us, payload, .. } => store.sample(record, time_us, payload),
+        for news in taken {
+            match news {
+                Taken::Record(place, name, ty) => store.declare(place, &name, &ty),
+                Taken::Sample(place, time_us, payload) => store.sample(place, time_us, &payload),
             }
         }
     }
@@ -312,8 +282,9 @@ impl Hub {
     /// Takes in what a sample of a log says of the present; the log's records are numbered by their places.
     pub(crate) fn item(&self, record: &RecordInfo, time_us: i64, payload: &[u8]) {
         let mut state = self.state();
-        state.declare_type(record.position(), record.name(), || Some(record.ty().clone()), 0);
-        state.sample(record.position(), time_us, payload);
+        let mut intake = std::mem::take(&mut state.intake);
+        intake.item(record, time_us, payload, |intake, news| state.note(intake, news));
+        state.intake = intake;
     }
 
     /// The robot sends nothing any more.
@@ -344,128 +315,54 @@ impl State {
         }
     }
 
-    /// Takes in what concerns the present, and lists what the store wants, with its place among the records. Returns
-    /// whether another run has begun.
-    fn take_in<'a>(
-        &mut self,
-        datagram: &Datagram<'a>,
-        now_us: u64,
-        taken: &mut Vec<(usize, Message<'a>)>,
-    ) -> bool {
-        let is_new = self.run.session != Some(datagram.session);
-        if is_new {
-            self.begin(datagram.session);
-        }
-        self.run.heard_us = Some(now_us);
-        let expected = self.next_datagram.unwrap_or(datagram.number);
-        self.counts.lost += datagram.number.saturating_sub(expected);
-        self.next_datagram = Some(datagram.number.saturating_add(1).max(expected));
-        let mut messages = 0;
-        for message in *datagram {
-            messages += 1;
-            match message {
-                Ok(message @ Message::Schema { record, name, schema }) => {
-                    if let Some(place) = self.declare(record, name, schema) {
-                        taken.push((place, message));
-                    }
-                }
-                Ok(message @ Message::Sample { record, time_us, payload }) => {
-                    if let Some(place) = self.sample(record, time_us, payload) {
-                        taken.push((place, message));
-                    }
-                }
-                Err(_) => self.counts.refused += 1,
-            }
-        }
-        if messages == 0 {
-            self.end();
+    /// Takes in what concerns the present, and lists what the store wants. Returns whether another run has begun.
+    fn take_in(&mut self, datagram: &[u8], now_us: u64, taken: &mut Vec<Taken>) -> bool {
+        let mut intake = std::mem::take(&mut self.intake);
+        let mut is_new = false;
+        let is_sound = intake.take(datagram, |intake, news| {
+            is_new |= news == News::Run;
+            self.note(intake, news);
+            taken.extend(Taken::of(intake, news));
+        });
+        self.intake = intake;
+        if is_sound {
+            self.run.heard_us = Some(now_us);
         }
         is_new
     }
 
-    fn begin(&mut self, session: u64) {
-        self.run = Run { session: Some(session), ..Run::default() };
-        self.numbers.clear();
-        self.records.clear();
-        self.parameters.clear();
-        self.topics.clear();
-        (self.schema_bytes, self.next_datagram) = (0, None);
-        self.clients.values().for_each(|client| client.notify(|notices| notices.run = true));
-    }
-
-    /// The place of a record that is new.
-    fn declare(&mut self, record: u64, name: &str, schema: &[u8]) -> Option<usize> {
-        self.declare_type(record, name, || Type::decode(schema).ok(), schema.len())
-    }
-
-    fn declare_type(
-        &mut self,
-        record: u64,
-        name: &str,
-        ty: impl FnOnce() -> Option<Type>,
-        schema_bytes: usize,
-    ) -> Option<usize> {
-        if self.numbers.contains_key(&record) {
-            return None;
-        }
-        let bytes = self.schema_bytes + name.len() + schema_bytes;
-        let ty = ty().filter(|_| self.records.len() < MAX_RECORDS && bytes <= MAX_SCHEMAS);
-        let Some(ty) = ty else {
-            self.counts.refused += 1;
-            return None;
-        };
-        self.schema_bytes = bytes;
-        let place = self.records.len();
-        self.records.push(Known { name: name.to_owned(), ty, latest: None, samples: 0 });
-        self.numbers.insert(record, place);
-        self.topics.declare(&self.records);
-        self.clients.values().for_each(|client| client.notify(|notices| notices.channels = true));
-        Some(place)
-    }
-
-    /// The place of the record of a sample that fits it and was not known yet.
-    fn sample(&mut self, record: u64, time_us: i64, payload: &[u8]) -> Option<usize> {
-        let Some(place) = self.numbers.get(&record).copied() else {
-            self.counts.unknown += 1;
-            return None;
-        };
-        let known = &mut self.records[place];
-        let Ok(value) = Value::read(&known.ty, payload) else {
-            self.counts.unfit += 1;
-            return None;
-        };
-        // Records that are there once are sent again, for receivers that came late.
-        if known.samples == 1
-            && known.latest.as_ref().is_some_and(|(time, bytes)| *time == time_us && bytes == payload)
-        {
-            return None;
-        }
-        self.counts.samples += 1;
-        known.samples += 1;
-        let changed = match known.name.as_str() {
-            "parameters" => value.at("text").and_then(|text| match text {
-                Value::String(text) => Some(Change::All(parameters(text))),
-                _ => None,
-            }),
-            "parameter" => {
-                let number = |field| value.at(field).and_then(|value| value.number());
-                match (value.at("name"), number("value"), number("tick")) {
-                    (Some(Value::String(name)), Some(value), Some(tick)) => {
-                        Some(Change::One(name.to_owned(), value, tick as u64))
-                    }
-                    _ => None,
-                }
+    /// What a datagram or a sample of a log says of the present.
+    fn note(&mut self, intake: &Intake, news: News) {
+        match news {
+            News::Run => {
+                self.run = Run { session: intake.session(), ..Run::default() };
+                self.parameters.clear();
+                self.topics.clear();
+                self.clients.values().for_each(|client| client.notify(|notices| notices.run = true));
             }
-            _ => None,
-        };
-        let (time, bytes) = known.latest.get_or_insert_default();
-        *time = time_us;
-        bytes.clear();
-        bytes.extend_from_slice(payload);
-        changed.into_iter().for_each(|change| self.change(change));
-        let Self { topics, records, counts, clients, .. } = self;
-        topics.sample(place, records, time_us, payload, || about_view(counts, clients));
-        Some(place)
+            News::Record(_) => {
+                self.topics.declare(intake.records());
+                self.clients.values().for_each(|client| client.notify(|notices| notices.channels = true));
+            }
+            News::Sample(place) => self.sample(intake, place),
+            News::End => self.end(),
+        }
+    }
+
+    fn counts(&self, intake: &Intake) -> Counts {
+        let counts = intake.counts();
+        Counts { refused: counts.refused + self.refused, ..counts }
+    }
+
+    fn sample(&mut self, intake: &Intake, place: usize) {
+        let known = &intake.records()[place];
+        let Some((time_us, payload)) = &known.latest else { return };
+        if let Some(change) = Change::of(known, payload) {
+            self.change(change);
+        }
+        let counts = self.counts(intake);
+        let Self { topics, clients, .. } = self;
+        topics.sample(place, intake.records(), *time_us, payload, || about_view(&counts, clients));
     }
 
     fn change(&mut self, change: Change) {
@@ -507,6 +404,28 @@ impl State {
     }
 }
 
+/// What the store wants: a record or a sample, with its place among the records.
+enum Taken {
+    Record(usize, String, Type),
+    Sample(usize, i64, Vec<u8>),
+}
+
+impl Taken {
+    fn of(intake: &Intake, news: News) -> Option<Self> {
+        match news {
+            News::Record(place) => {
+                let known = &intake.records()[place];
+                Some(Self::Record(place, known.name.clone(), known.ty.clone()))
+            }
+            News::Sample(place) => {
+                let (time_us, payload) = intake.records()[place].latest.as_ref()?;
+                Some(Self::Sample(place, *time_us, payload.clone()))
+            }
+            News::Run | News::End => None,
+        }
+    }
+}
+
 /// Whether a datagram is an answer to a request, and no samples.
 pub(crate) fn is_answer(bytes: &[u8]) -> bool {
     bytes.first() == Some(&b'{')
@@ -528,6 +447,24 @@ enum Change {
     All(Vec<Parameter>),
     /// A name, its value, and the tick that took it.
     One(String, f64, u64),
+}
+
+impl Change {
+    /// What a sample says of the parameters.
+    fn of(known: &Known, payload: &[u8]) -> Option<Self> {
+        if !["parameters", "parameter"].contains(&known.name.as_str()) {
+            return None;
+        }
+        let value = Value::read(&known.ty, payload).ok()?;
+        let number = |field| value.at(field).and_then(|value| value.number());
+        match (value.at("text"), value.at("name")) {
+            (Some(Value::String(text)), _) if known.name == "parameters" => Some(Self::All(parameters(text))),
+            (_, Some(Value::String(name))) if known.name == "parameter" => {
+                Some(Self::One(name.to_owned(), number("value")?, number("tick")? as u64))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What an answer looks like to a page: as the robot's, with the number of the request.

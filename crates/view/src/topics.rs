@@ -1,6 +1,6 @@
 //! What can be subscribed to, and by whom it is: each message is encoded once, if anybody wants it.
 
-use crate::known::Known;
+use crate::intake::Known;
 use crate::peer::{Peer, Queued};
 use crate::standard::{self, Standard, Status, Ticks};
 use khz_export::plain;

@@ -1,21 +1,21 @@
 //! `khz-fleet logs`.
 
 use super::{show, stop_on_signal};
+use crate::asks::{Unanswered, question};
 use crate::bridge::printable;
 use crate::fleet::{age, names, no_such};
 use crate::logs::{Beside, Listed};
 use crate::names::{RobotName, is_part};
 use crate::network::{Options, Role};
 use anyhow::{Context, Result, anyhow, bail};
-use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::NamedTempFile;
+use zenoh::Session;
 use zenoh::qos::Priority;
-use zenoh::{Session, Wait};
 
 /// How long a robot may take to answer; cutting a stretch out of a long log takes a while.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -23,8 +23,6 @@ const ANSWER: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_secs(3);
 /// How often a piece is asked for that does not come.
 const ATTEMPTS: u32 = 3;
-/// How often Ctrl-C is looked for.
-const LOOK: Duration = Duration::from_millis(50);
 /// How many seconds a bridge keeps.
 const RECENT_S: f64 = 30.0;
 
@@ -205,31 +203,12 @@ fn ask(
     patience: Duration,
     stop: &AtomicBool,
 ) -> Result<(Vec<u8>, Vec<u8>)> {
-    let get = session.get(format!("{key}?{parameters}")).priority(Priority::Background).timeout(patience);
-    let replies = get.wait().map_err(|error| anyhow!("the network: {error}"))?;
-    let reply = loop {
-        if stop.load(Ordering::Relaxed) {
-            bail!("interrupted; nothing is kept of the download");
-        }
-        // An error: all have answered, or none can any more.
-        match replies.recv_timeout(LOOK) {
-            Ok(None) => {}
-            Ok(reply) => break reply,
-            Err(_) => break None,
-        }
-    };
-    match reply.map(|reply| reply.into_result()) {
-        Some(Ok(sample)) => {
-            let beside = sample.attachment().map(|bytes| bytes.to_bytes().into_owned()).unwrap_or_default();
-            Ok((sample.payload().to_bytes().into_owned(), beside))
-        }
-        Some(Err(error)) => {
-            let said: Option<Value> = serde_json::from_slice(&error.payload().to_bytes()).ok();
-            let why = said.and_then(|said| Some(said.get("refused")?.as_str()?.to_owned()));
-            bail!("{key}: {}", why.unwrap_or_else(|| "no reply in time".into()))
-        }
-        None => bail!(
-            "{key}: nobody answers; is the robot's bridge on the network (`khz-fleet ls`), and may you ask for this?"
-        ),
-    }
+    let selector = format!("{key}?{parameters}");
+    let answer = question(session, &selector, None, Priority::Background, patience, stop);
+    let sample = answer.map_err(|error| match error {
+        Unanswered::Interrupted => anyhow!("interrupted; nothing is kept of the download"),
+        error => anyhow!("{key}: {error}"),
+    })?;
+    let beside = sample.attachment().map(|bytes| bytes.to_bytes().into_owned()).unwrap_or_default();
+    Ok((sample.payload().to_bytes().into_owned(), beside))
 }

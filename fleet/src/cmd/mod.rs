@@ -4,6 +4,7 @@ mod bridge;
 mod demo;
 mod logs;
 mod ls;
+mod param;
 mod router;
 mod stop;
 mod top;
@@ -36,6 +37,7 @@ enum Command {
     Ls(ls::Args),
     Top(top::Args),
     Stop(stop::Args),
+    Param(param::Args),
     Logs(logs::Args),
     View(view::Args),
     Demo(demo::Args),
@@ -56,6 +58,7 @@ pub fn run() -> Result<ExitCode> {
         Command::Ls(args) => ls::run(&args, &network),
         Command::Top(args) => top::run(&args, &network),
         Command::Stop(args) => stop::run(&args, &network),
+        Command::Param(args) => param::run(&args, &network),
         Command::Logs(args) => logs::run(&args, &network),
         Command::View(args) => view::run(args, &network),
         Command::Demo(args) => demo::run(&args, &network),

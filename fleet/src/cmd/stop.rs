@@ -1,7 +1,7 @@
 //! `khz-fleet stop`.
 
 use super::show;
-use crate::asks::{done, selector};
+use crate::asks::{by, done, selector};
 use crate::bridge::{Presence, Status};
 use crate::fleet::{age, names, no_such};
 use crate::names::RobotName;
@@ -86,12 +86,6 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
             .collect::<String>(),
     )?;
     Ok(ExitCode::from(u8::from(outcomes.iter().any(|outcome| outcome.rest.is_err()))))
-}
-
-/// Who asks, for the robot's log.
-fn by() -> String {
-    let user = std::env::var("USER").unwrap_or_else(|_| "somebody".into());
-    format!("{user}@{}", rustix::system::uname().nodename().to_string_lossy())
 }
 
 /// What came back: how a robot is, or what became of the stop.

@@ -1,13 +1,11 @@
 //! `khz param`: a running robot's parameters.
 
 use super::show;
-use super::text::name;
 use anyhow::{Context, Result, anyhow, bail};
 use khz_robot::viewer;
 use khz_settings::nearest;
-use khz_view::{AskError, Connection, PORT};
+use khz_view::{AskError, Connection, PORT, parameters};
 use serde_json::{Map, Value};
-use std::fmt::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
@@ -87,12 +85,7 @@ fn place(text: &str) -> Result<Place, String> {
 /// A name and a number or a truth value.
 fn assignment(text: &str) -> Result<(String, Value), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
-    let value: Value = serde_json::from_str(value.trim())
-        .map_err(|_| format!("{value} is neither a number nor true or false"))?;
-    match value.is_number() || value.is_boolean() {
-        true => Ok((name.trim().to_owned(), value)),
-        false => Err(format!("{value} is neither a number nor true or false")),
-    }
+    Ok((name.trim().to_owned(), parameters::value(value)?))
 }
 
 /// Runs the command.
@@ -102,7 +95,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::List { json } => {
             let all = connection.parameters()?;
-            show(&if *json { serde_json::to_string_pretty(&all)? + "\n" } else { table(&all) })?;
+            show(&if *json { serde_json::to_string_pretty(&all)? + "\n" } else { parameters::table(&all) })?;
         }
         What::Get { name } => show(&format!("{}\n", value(&connection.parameters()?, name)?))?,
         What::Set { values } => return set(&mut connection, values),
@@ -149,47 +142,6 @@ fn value<'a>(all: &'a [Value], name: &str) -> Result<&'a Value> {
     })
 }
 
-fn table(all: &[Value]) -> String {
-    if all.is_empty() {
-        return "the robot has no parameters\n".to_owned();
-    }
-    let text = |one: &Value, key: &str| match &one[key] {
-        Value::String(text) => name(text).into_owned(),
-        Value::Null => "–".to_owned(),
-        // Limits that were computed have no more digits than anybody reads.
-        Value::Number(number) if number.is_f64() => {
-            number.as_f64().map_or_else(String::new, |number| format!("{:?}", (number * 1e6).round() / 1e6))
-        }
-        other => other.to_string(),
-    };
-    let range = |one: &Value| match one["type"] == "boolean" {
-        true => "true or false".to_owned(),
-        false => format!("{} to {}", text(one, "min"), text(one, "max")),
-    };
-    let head = ["name", "value", "unit", "range", "default", "what it does"].map(str::to_owned);
-    let rows = all.iter().map(|one| {
-        [
-            text(one, "name"),
-            text(one, "value"),
-            text(one, "unit"),
-            range(one),
-            text(one, "default"),
-            text(one, "text"),
-        ]
-    });
-    let rows: Vec<[String; 6]> = std::iter::once(head).chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 5] = std::array::from_fn(width);
-    let mut out = String::new();
-    for row in &rows {
-        for (cell, width) in row.iter().zip(widths) {
-            _ = write!(out, "{cell:width$}  ");
-        }
-        _ = writeln!(out, "{}", row[5]);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,14 +173,5 @@ mod tests {
         assert_eq!(value(&all, "kp_scale").unwrap(), &json!(0.5));
         assert!(value(&all, "kp_scal").unwrap_err().to_string().contains("did you mean kp_scale"));
         assert!(value(&[], "x").unwrap_err().to_string().contains("no parameters"));
-    }
-
-    #[test]
-    fn a_table_has_the_ranges() {
-        let all =
-            [json!({ "name": "kp", "type": "float", "unit": "", "min": 0.0, "max": 1.0, "default": 1.0,
-            "value": 0.5, "text": "stiffness" })];
-        let text = table(&all);
-        assert!(text.contains("kp    0.5          0.0 to 1.0  1.0      stiffness"), "{text}");
     }
 }

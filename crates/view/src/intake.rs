@@ -2,8 +2,7 @@
 //! everything that is missing or wrong.
 
 use khz_record::{Datagram, Message};
-use khz_tlog::{Sink, Type, Value};
-use serde::Serialize;
+use khz_tlog::{RecordInfo, Sink, Type, Value};
 use std::collections::HashMap;
 
 /// How many records a run may have, and how many bytes of names and schemas.
@@ -11,14 +10,12 @@ const MAX_RECORDS: usize = 256;
 const MAX_SCHEMAS: usize = 2 << 20;
 
 /// A record of the run.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Known {
     /// Its name.
     pub name: String,
     /// What its samples are.
     pub ty: Type,
-    /// Its encoded type.
-    pub schema: Vec<u8>,
     /// The newest sample: its time, µs since 1970, and its bytes.
     pub latest: Option<(i64, Vec<u8>)>,
     /// How many samples have come.
@@ -26,7 +23,7 @@ pub struct Known {
 }
 
 /// What became of everything received in this run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Samples taken in.
     pub samples: u64,
@@ -75,7 +72,7 @@ impl Intake {
         &self.records
     }
 
-    /// What became of everything received.
+    /// What became of everything received in this run.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -92,7 +89,7 @@ impl Intake {
             let mut bytes = vec![1];
             bytes.varuint(number);
             bytes.counted(known.name.as_bytes());
-            bytes.counted(&known.schema);
+            bytes.counted(&known.ty.to_bytes());
             if let (1, Some((time_us, payload))) = (known.samples, &known.latest) {
                 bytes.push(2);
                 bytes.varuint(number);
@@ -124,7 +121,8 @@ impl Intake {
             messages += 1;
             let news = match message {
                 Ok(Message::Schema { record, name, schema }) => {
-                    self.declare(record, name, schema).map(News::Record)
+                    let ty = || Type::decode(schema).ok();
+                    self.declare(record, name, schema.len(), ty).map(News::Record)
                 }
                 Ok(Message::Sample { record, time_us, payload }) => {
                     self.sample(record, time_us, payload).map(News::Sample)
@@ -142,21 +140,41 @@ impl Intake {
         true
     }
 
-    fn declare(&mut self, record: u64, name: &str, schema: &[u8]) -> Option<usize> {
+    /// Takes in a sample of a log, whose records are numbered by their places in it.
+    pub(crate) fn item(
+        &mut self,
+        record: &RecordInfo,
+        time_us: i64,
+        payload: &[u8],
+        mut each: impl FnMut(&Self, News),
+    ) {
+        let ty = || Some(record.ty().clone());
+        let place = self.declare(record.position(), record.name(), 0, ty);
+        place.into_iter().for_each(|place| each(self, News::Record(place)));
+        let place = self.sample(record.position(), time_us, payload);
+        place.into_iter().for_each(|place| each(self, News::Sample(place)));
+    }
+
+    fn declare(
+        &mut self,
+        record: u64,
+        name: &str,
+        schema_bytes: usize,
+        ty: impl FnOnce() -> Option<Type>,
+    ) -> Option<usize> {
         if self.numbers.contains_key(&record) {
             return None;
         }
-        let bytes = self.schema_bytes + name.len() + schema.len();
+        let bytes = self.schema_bytes + name.len() + schema_bytes;
         let has_room = self.records.len() < MAX_RECORDS && bytes <= MAX_SCHEMAS;
         let is_new = self.records.iter().all(|known| known.name != name);
-        let Some(ty) = Type::decode(schema).ok().filter(|_| has_room && is_new) else {
+        let Some(ty) = ty().filter(|_| has_room && is_new) else {
             self.counts.refused += 1;
             return None;
         };
         self.schema_bytes = bytes;
         let place = self.records.len();
-        let (name, schema) = (name.to_owned(), schema.to_owned());
-        self.records.push(Known { name, ty, schema, latest: None, samples: 0 });
+        self.records.push(Known { name: name.to_owned(), ty, latest: None, samples: 0 });
         self.numbers.insert(record, place);
         Some(place)
     }
@@ -187,23 +205,23 @@ impl Intake {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
 
     /// A datagram as the recorder sends it (`docs/log-format.md`).
-    pub(crate) fn datagram(session: u64, number: u64, messages: &[&[u8]]) -> Vec<u8> {
+    fn datagram(session: u64, number: u64, messages: &[&[u8]]) -> Vec<u8> {
         let head = [&b"KLOG\x01"[..], &session.to_le_bytes(), &number.to_le_bytes()].concat();
         [head, messages.concat()].concat()
     }
 
-    pub(crate) fn schema(record: u8, name: &str, ty: &Type) -> Vec<u8> {
+    fn schema(record: u8, name: &str, ty: &Type) -> Vec<u8> {
         let mut bytes = vec![1, record];
         bytes.counted(name.as_bytes());
         bytes.counted(&ty.to_bytes());
         bytes
     }
 
-    pub(crate) fn sample(record: u8, time_us: i64, payload: &[u8]) -> Vec<u8> {
+    fn sample(record: u8, time_us: i64, payload: &[u8]) -> Vec<u8> {
         let mut bytes = vec![2, record];
         bytes.put(&time_us.to_le_bytes());
         bytes.counted(payload);

@@ -1,0 +1,92 @@
+//! Parameters for people: what [`Connection::parameters`](crate::Connection::parameters) returns as a table, and values as they are typed.
+
+use serde_json::Value;
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// A value as somebody types it: a number, `true` or `false`.
+///
+/// # Errors
+/// It is neither.
+pub fn value(text: &str) -> Result<Value, String> {
+    let value: Option<Value> = serde_json::from_str(text.trim()).ok();
+    value
+        .filter(|value| value.is_number() || value.is_boolean())
+        .ok_or_else(|| format!("{text} is neither a number nor true or false"))
+}
+
+/// A table of parameters with their values in force, units, ranges and defaults, a line each.
+pub fn table(all: &[Value]) -> String {
+    if all.is_empty() {
+        return "the robot has no parameters\n".to_owned();
+    }
+    let text = |one: &Value, key: &str| match &one[key] {
+        Value::String(text) => line(text).into_owned(),
+        Value::Null => "–".to_owned(),
+        // Limits that were computed have no more digits than anybody reads.
+        Value::Number(number) if number.is_f64() => {
+            number.as_f64().map_or_else(String::new, |number| format!("{:?}", (number * 1e6).round() / 1e6))
+        }
+        other => other.to_string(),
+    };
+    let range = |one: &Value| match one["type"] == "boolean" {
+        true => "true or false".to_owned(),
+        false => format!("{} to {}", text(one, "min"), text(one, "max")),
+    };
+    let head = ["name", "value", "unit", "range", "default", "what it does"].map(str::to_owned);
+    let rows = all.iter().map(|one| {
+        [
+            text(one, "name"),
+            text(one, "value"),
+            text(one, "unit"),
+            range(one),
+            text(one, "default"),
+            text(one, "text"),
+        ]
+    });
+    let rows: Vec<[String; 6]> = std::iter::once(head).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 5] = std::array::from_fn(width);
+    let mut out = String::new();
+    for row in &rows {
+        for (cell, width) in row.iter().zip(widths) {
+            _ = write!(out, "{cell:width$}  ");
+        }
+        _ = writeln!(out, "{}", row[5]);
+    }
+    out
+}
+
+/// A robot's text on one line, so that it cannot pass for a line of ours.
+fn line(text: &str) -> Cow<'_, str> {
+    match text.contains(['\n', '\t']) {
+        true => text.replace('\n', "\\u000a").replace('\t', "\\u0009").into(),
+        false => text.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_are_numbers_or_truth() {
+        assert_eq!(value(" 0.4"), Ok(json!(0.4)));
+        assert_eq!(value("-3"), Ok(json!(-3)));
+        assert_eq!(value("true"), Ok(json!(true)));
+        for bad in ["", "fast", "[1]", "NaN", "\"1\"", "null"] {
+            assert!(value(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_table_has_the_ranges() {
+        let all =
+            [json!({ "name": "kp", "type": "float", "unit": "", "min": 0.0, "max": 1.0, "default": 1.0,
+            "value": 0.5, "text": "stiff\nness" })];
+        let text = table(&all);
+        assert!(text.contains("kp    0.5          0.0 to 1.0  1.0      stiff\\u000aness"), "{text}");
+        assert!(table(&[]).contains("no parameters"));
+    }
+}

@@ -1,0 +1,123 @@
+//! `khz-fleet param`.
+
+use super::{show, stop_on_signal};
+use crate::asks::{Unanswered, by, question, selector};
+use crate::bridge::{Presence, Status, eprint_line};
+use crate::fleet::{age, names, no_such};
+use crate::names::RobotName;
+use crate::network::{Options, Role};
+use anyhow::{Context, Result, anyhow, bail};
+use khz_view::parameters;
+use serde_json::{Map, Value};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use zenoh::Session;
+use zenoh::qos::Priority;
+use zenoh::sample::Sample;
+
+/// How long a bridge may take to say how its robot is.
+const SOON: Duration = Duration::from_secs(3);
+/// How long a robot may take to answer: its bridge gives it 5 s, twice if their connection has broken.
+const ANSWER: Duration = Duration::from_secs(11);
+
+/// List, read and set the parameters of a robot
+///
+/// The robot checks a new value, takes it at the start of a tick, and records it with that tick and who asked. Its answer is
+/// printed. A value reaches only the run that was there when it was asked for.
+///
+/// Exit codes: 0 done, 1 the robot refused or did not answer, 2 nothing could be asked.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  khz-fleet param quad1                  all, with their units and ranges
+  khz-fleet param quad1 kp_scale
+  khz-fleet param quad1 kp_scale 0.4")]
+pub struct Args {
+    /// The robot
+    robot: String,
+    /// The parameter
+    parameter: Option<String>,
+    /// Its new value: a number, true or false
+    #[arg(requires = "parameter", value_parser = parameters::value, allow_negative_numbers = true)]
+    value: Option<Value>,
+    /// Print parameters as JSON
+    #[arg(long, conflicts_with = "value")]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
+    let robot = RobotName::new(&args.robot).map_err(|why| anyhow!(why))?;
+    let stop = stop_on_signal()?;
+    let session = network.session(Role::Visitor)?;
+    let there = names(&session)?;
+    if !there.contains(&robot) {
+        bail!(no_such(&robot, &there));
+    }
+    let answer = match ask(&session, &robot, args, &stop) {
+        Ok(sample) => serde_json::from_slice(&sample.payload().to_bytes()).unwrap_or_default(),
+        Err(Unanswered::Network(why)) => bail!("the network: {why}"),
+        Err(why) => {
+            eprint_line(&format!("{robot}: {}", explained(&why, args.value.is_some())));
+            return Ok(ExitCode::from(1));
+        }
+    };
+    show(&text(&answer, args)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks. The robot's status comes first: it says which run is there, and a value that arrives late must not reach another one.
+fn ask(session: &Session, robot: &RobotName, args: &Args, stop: &AtomicBool) -> Result<Sample, Unanswered> {
+    let status = question(session, &robot.key("summary"), None, Priority::InteractiveHigh, SOON, stop)?;
+    let status: Status =
+        serde_json::from_slice(&status.payload().to_bytes()).map_err(|_| Unanswered::Late)?;
+    if status.state == Presence::Ended {
+        let ago = status.silent_s.map(|s| format!(", ended {} ago", age(s))).unwrap_or_default();
+        return Err(Unanswered::Refused(format!("its run is over{ago}")));
+    }
+    let key = selector(&robot.key("param"), status.run, &by());
+    let values = args.parameter.clone().zip(args.value.clone());
+    let values = values.map(|pair| Value::Object(Map::from_iter([pair])).to_string());
+    question(session, &key, values, Priority::InteractiveHigh, ANSWER, stop)
+}
+
+/// What is said to somebody who got no answer.
+fn explained(why: &Unanswered, is_set: bool) -> String {
+    let known = match why {
+        // It was not passed on, or not answered in time; which of them is not known.
+        Unanswered::Late | Unanswered::Interrupted if is_set => {
+            "; whether the value was taken is not known: read it"
+        }
+        _ => "",
+    };
+    match why {
+        Unanswered::Refused(why) => format!("refused: {why}"),
+        why => format!("{why}{known}"),
+    }
+}
+
+/// An answer, as it is printed.
+fn text(answer: &Value, args: &Args) -> Result<String> {
+    if args.value.is_some() {
+        if answer.get("done") != Some(&Value::Bool(true)) {
+            bail!("an answer that is no robot's: {answer}");
+        }
+        let tick = answer.get("tick").and_then(Value::as_u64);
+        return Ok(tick.map_or_else(|| "taken\n".to_owned(), |tick| format!("taken by tick {tick}\n")));
+    }
+    let all = answer.as_array().context("an answer that is no list of parameters")?;
+    let Some(name) = &args.parameter else {
+        return Ok(if args.json { format!("{answer:#}\n") } else { parameters::table(all) });
+    };
+    let known = |one: &&Value| one.get("name").and_then(Value::as_str) == Some(name);
+    let names: Vec<&str> = all.iter().filter_map(|one| one.get("name")?.as_str()).collect();
+    let one = all.iter().find(known).with_context(|| match names.as_slice() {
+        [] => format!("the robot has no parameter `{name}`, nor any other"),
+        _ => format!("the robot has no parameter `{name}`; it has {}", names.join(", ")),
+    })?;
+    Ok(if args.json {
+        format!("{one:#}\n")
+    } else {
+        format!("{}\n", one.get("value").unwrap_or(&Value::Null))
+    })
+}
