@@ -24,6 +24,12 @@ def test_every_crate_whose_sources_the_programs_name_is_listed(made: Find, tmp_p
         assert len(named) > 5 and named - listed == set()
 
 
+def test_the_c_library_of_the_static_command_is_listed(made: Find) -> None:
+    bom = json.loads(made("khz-*.cdx.json").read_text())
+    musl = next(each for each in bom["components"] if each["name"] == "musl")
+    assert re.fullmatch(r"\d+\.\d+\.\d+", musl["version"]) and musl["licenses"] == [{"expression": "MIT"}]
+
+
 def test_it_is_of_one_piece_and_names_no_machine(made: Find) -> None:
     text = made("khz-*.cdx.json").read_text()
     bom = json.loads(text)

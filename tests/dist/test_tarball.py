@@ -53,6 +53,13 @@ def test_manual_completions_and_licences_are_there(unpacked: pathlib.Path) -> No
     assert (unpacked / "LICENSE-MIT").is_file() and (unpacked / "LICENSE-APACHE").is_file()
 
 
+def test_the_licences_of_the_single_file_are_beside_it(made: Find) -> None:
+    with tarfile.open(made("khz-*-licenses.tar.gz")) as archive:
+        names = {pathlib.PurePath(member.name).name for member in archive if member.isfile()}
+    ours, others = {"LICENSE-MIT", "LICENSE-APACHE"}, {"LICENSE-THIRD-PARTY.txt", "LICENSE-RUST-LIBRARY.html"}
+    assert names == ours | others | {"LICENSE-musl.txt"}
+
+
 def test_its_bytes_depend_on_the_commit_alone(made: Find) -> None:
     with tarfile.open(made("khz-*-x86_64-linux.tar.gz")) as archive:
         members = archive.getmembers()

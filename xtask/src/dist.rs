@@ -51,8 +51,9 @@ enum Part {
     Once(fn(&Release) -> Result<()>),
 }
 
-const PARTS: [(&str, Part); 6] = [
+const PARTS: [(&str, Part); 7] = [
     ("khz", Part::Each(khz)),
+    ("licenses", Part::Once(tarball::licences)),
     ("tarball", Part::Each(tarball::make)),
     ("deb", Part::Each(debian::make)),
     ("wheel", Part::Each(wheel::make)),
@@ -61,7 +62,7 @@ const PARTS: [(&str, Part); 6] = [
 ];
 
 const USAGE: &str = "usage: cargo xtask dist [PART…] [--machine x86_64|aarch64] [--profile dist|release] [--out FOLDER]
-parts: khz (static, with its debug symbols), tarball, deb, wheel, sdist, sbom; all of them, for all machines, if none is named";
+parts: khz (static, with its debug symbols), licenses (of all in it), tarball, deb, wheel, sdist, sbom; all of them, for all machines, if none is named";
 
 /// What every part needs to know.
 pub struct Release {

@@ -108,15 +108,29 @@ pub fn files() -> [PathBuf; 2] {
     [FILE, LIBRARY].map(|file| shell::root().join(file))
 }
 
-/// The terms of the C library in static programs, as zig has them, which brings that library along.
+/// The terms of the C library in static programs (musl), as zig has them, which brings that library along.
 ///
 /// # Errors
 /// If they are not where zig keeps them.
 pub fn musl(python: &Path) -> Result<String> {
-    let find =
-        "import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).parent / 'lib/libc/musl/COPYRIGHT')";
-    let file = shell::output(&mut shell::command(python, &["-c", find]))?;
-    std::fs::read_to_string(file.trim()).with_context(|| format!("cannot read {}", file.trim()))
+    of_musl(python, "COPYRIGHT")
+}
+
+/// The version of the C library in static programs, as zig's copy of its sources states it.
+///
+/// # Errors
+/// If it is not where zig keeps it.
+pub fn musl_version(python: &Path) -> Result<String> {
+    let header = of_musl(python, "src/internal/version.h")?;
+    let version = header.split('"').nth(1).context("zig's musl has no version in src/internal/version.h")?;
+    Ok(version.to_owned())
+}
+
+/// A file of zig's sources of musl.
+fn of_musl(python: &Path, name: &str) -> Result<String> {
+    let find = "import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).parent / 'lib/libc/musl')";
+    let file = Path::new(shell::output(&mut shell::command(python, &["-c", find]))?.trim()).join(name);
+    std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
 }
 
 /// The toolchain's page about its standard library, with what that brings along but the page does not name.

@@ -120,7 +120,7 @@ fn python(folder: &str) -> Result<Outcome> {
 /// What a release has for this machine, in the profile that compiles quickly.
 fn packages() -> Result<()> {
     let _ = std::fs::remove_dir_all(shell::root().join(PACKAGES));
-    let parts = ["khz", "tarball", "deb", "wheel", "sdist", "sbom", "--machine", "x86_64"];
+    let parts = ["khz", "licenses", "tarball", "deb", "wheel", "sdist", "sbom", "--machine", "x86_64"];
     let words = [parts.as_slice(), &["--profile", "release", "--out", PACKAGES]].concat();
     dist::run(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()).map(drop)
 }

@@ -32,7 +32,7 @@ pub use pace::{Counts, Overrun, Pacer, PacketCounts, PacketPacer, Tick};
 pub use passport::{Passport, Usage};
 pub use proc::Root;
 pub use profile::{Profile, RunningMedian, SectionId, SectionSummary};
-pub use setup::{Grade, Granted, Policy, Report, Setting, Setup, SetupError, unlock_memory};
+pub use setup::{Advice, Grade, Granted, Place, Policy, Report, Setting, Setup, SetupError, unlock_memory};
 pub use sys::{Caught, Reader, Writer, ignore_tostop, newest, touch};
 pub use threads::{Thread, threads};
 pub use trace::KernelTrace;

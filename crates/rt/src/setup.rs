@@ -1,7 +1,10 @@
 //! Asks the kernel for real-time treatment of the calling thread, reads back what it granted, and says what
 //! to do about the difference.
 
+mod advice;
 mod apply;
+
+pub use advice::{Advice, Place};
 
 use khz_settings::words;
 use serde::{Deserialize, Serialize};

@@ -55,11 +55,11 @@ fn document(
             Some(component)
         })
         .collect();
-    let standard = standard_library()?;
+    let others = [standard_library()?, musl(&licences::musl_version(&release.build.python)?)];
     let roots =
         ["kilohertz-cli", "khz-capi", "kilohertz-python"].map(|name| format!("{name}@{}", release.version));
 
-    let roots: Vec<&str> = roots.iter().map(String::as_str).chain([STANDARD]).collect();
+    let roots: Vec<&str> = roots.iter().map(String::as_str).chain([STANDARD, MUSL]).collect();
     let mut graph = graph(metadata, &references)?;
     graph.push(json!({ "ref": "release", "dependsOn": roots }));
     let when = shell::output(
@@ -79,13 +79,22 @@ fn document(
                 "licenses": [{ "expression": "MIT OR Apache-2.0" }],
             },
         },
-        "components": components.into_iter().chain([standard]).collect::<Vec<_>>(),
+        "components": components.into_iter().chain(others).collect::<Vec<_>>(),
         "dependencies": graph,
     });
     serde_json::to_string_pretty(&document).context("the list of packages")
 }
 
 const STANDARD: &str = "rust-std";
+const MUSL: &str = "musl";
+
+/// The C library in the static commands.
+fn musl(version: &str) -> Value {
+    json!({
+        "type": "library", "bom-ref": MUSL, "name": MUSL, "version": version,
+        "description": "in the static command only", "licenses": [{ "expression": "MIT" }],
+    })
+}
 
 /// The standard library of the toolchain, which cargo does not count.
 fn standard_library() -> Result<Value> {

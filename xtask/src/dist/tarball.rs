@@ -17,13 +17,7 @@ pub fn make(release: &Release, machine: &Machine) -> Result<()> {
         "share/fish/vendor_completions.d/khz.fish",
     ];
     release.fill(&tree, "share/doc/khz", completions)?;
-    for licence in ["LICENSE-MIT", "LICENSE-APACHE"].map(|file| shell::root().join(file)) {
-        tree.copy(&licence, &shell::stem(&licence))?;
-    }
-    for file in licences::files() {
-        tree.copy(&file, &file.file_name().unwrap_or_default().to_string_lossy())?;
-    }
-    tree.write("LICENSE-musl.txt", licences::musl(&release.build.python)?)?;
+    terms(release, &tree)?;
     if let Some(capi) = c_library() {
         let libraries = fresh("libraries")?;
         build::libraries(&release.build.dynamic(machine)?, &libraries)?;
@@ -31,4 +25,21 @@ pub fn make(release: &Release, machine: &Machine) -> Result<()> {
         tree.copy_all(&capi.join("examples"), "share/doc/khz/capi")?;
     }
     release.pack(&tree, &name)
+}
+
+/// `khz-VERSION-licenses.tar.gz`: for whoever passes on the static command alone.
+pub fn licences(release: &Release) -> Result<()> {
+    let name = format!("khz-{}-licenses", release.version);
+    let tree = Tree(fresh("licenses")?.join(&name));
+    terms(release, &tree)?;
+    release.pack(&tree, &name)
+}
+
+/// The licences of the static command and of all that is in it.
+fn terms(release: &Release, tree: &Tree) -> Result<()> {
+    let own = ["LICENSE-MIT", "LICENSE-APACHE"].map(|file| shell::root().join(file));
+    for file in own.into_iter().chain(licences::files()) {
+        tree.copy(&file, &file.file_name().unwrap_or_default().to_string_lossy())?;
+    }
+    tree.write("LICENSE-musl.txt", licences::musl(&release.build.python)?)
 }

@@ -82,10 +82,7 @@ pub(super) fn idle_states(machine: &Machine) -> Vec<Finding> {
         Finding::good("cpu", format!("{what}, and khz may forbid it"), IDLE)
     } else {
         Finding::new("cpu", Level::Warning, format!("{what}, and this user may not forbid it"), IDLE)
-            .mend_but(
-                "sudo chmod o+rw /dev/cpu_dma_latency",
-                "until the next start; khz doctor --setup makes it last",
-            )
+            .advise(super::rights::advice(machine).idle_states())
     }]
 }
 

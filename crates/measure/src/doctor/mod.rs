@@ -298,7 +298,7 @@ mod tests {
         ill.machine.coalescing = vec![("eth0".into(), "Adaptive RX: on\nrx-usecs: 3\n".into())];
         let mends = examine(&ill.machine).into_iter().filter_map(|finding| finding.mend);
         let commands: Vec<_> = mends.filter_map(|mend| mend.command).collect();
-        assert_eq!(commands.len(), 12, "{commands:#?}");
+        assert_eq!(commands.len(), 11, "{commands:#?}");
         for command in commands {
             let read = std::process::Command::new("sh").args(["-n", "-c", &command]).status().unwrap();
             assert!(read.success() && !command.contains(['<', '\n']), "{command}");

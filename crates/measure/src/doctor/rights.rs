@@ -1,6 +1,7 @@
 //! What this user may ask of the kernel, and what a container leaves of it.
 
 use super::{Finding, Level, Machine};
+use khz_rt::Advice;
 use khz_rt::proc::{cpu_list, field};
 
 const CAP_IPC_LOCK: u32 = 14;
@@ -22,7 +23,7 @@ pub(super) fn priority(machine: &Machine) -> Vec<Finding> {
     vec![if enough {
         Finding::good("rights", what, PRIORITY)
     } else {
-        Finding::new("rights", Level::Bad, what, PRIORITY).advise(limits_line("rtprio 98"))
+        Finding::new("rights", Level::Bad, what, PRIORITY).advise(advice(machine).priority())
     }]
 }
 
@@ -39,15 +40,13 @@ pub(super) fn locked_memory(machine: &Machine) -> Vec<Finding> {
     vec![if limit.is_none_or(|bytes| bytes >= MEMORY_WANTED) {
         Finding::good("rights", what, MEMORY)
     } else {
-        Finding::new("rights", Level::Warning, what, MEMORY).advise(limits_line("memlock unlimited"))
+        Finding::new("rights", Level::Warning, what, MEMORY).advise(advice(machine).memory())
     }]
 }
 
-fn limits_line(limit: &str) -> String {
-    format!(
-        "echo \"$USER - {limit}\" | sudo tee -a /etc/security/limits.d/99-kilohertz.conf, then log in again (or \
-         khz doctor --setup)"
-    )
+/// For the shell that it is pasted into, or the service that asked.
+pub(super) fn advice(machine: &Machine) -> Advice {
+    Advice::new(&machine.root, "$USER")
 }
 
 fn shown(limit: Option<u64>) -> String {
@@ -179,7 +178,7 @@ mod tests {
         assert_eq!(told(ALL, LIMITS).0, Level::Good);
         let (level, what, command) = told(NONE, LIMITS);
         assert_eq!((level, what.as_str()), (Level::Bad, "real-time priority up to 0"));
-        assert!(command.contains("rtprio 98"));
+        assert!(command.contains("\"$USER - rtprio 98\""), "{command}");
         assert_eq!(told(NONE, "Max realtime priority     98      98\n").0, Level::Good);
         assert_eq!(told(NONE, "Max realtime priority     unlimited unlimited\n").0, Level::Good);
         assert_eq!(told(NONE, "").0, Level::Bad);
@@ -193,6 +192,22 @@ mod tests {
         assert_eq!(told(NONE, LIMITS).1, "may lock 8192 kB of memory");
         assert_eq!(told(NONE, "Max locked memory unlimited unlimited bytes").0, Level::Good);
         assert_eq!(told(ALL, LIMITS).0, Level::Good);
+    }
+
+    #[test]
+    fn a_service_is_sent_to_its_unit() {
+        let files = [
+            ("/proc/self/status", NONE),
+            ("/proc/self/limits", LIMITS),
+            ("/proc/self/environ", "INVOCATION_ID=0f\0"),
+            ("/proc/self/cgroup", "0::/system.slice/robot.service\n"),
+        ];
+        for (check, line) in
+            [(priority as fn(&Machine) -> _, "LimitRTPRIO=98"), (locked_memory, "LimitMEMLOCK=infinity")]
+        {
+            let command = &found(check, &files)[0].2;
+            assert!(command.contains("systemctl edit robot.service") && command.contains(line), "{command}");
+        }
     }
 
     #[test]

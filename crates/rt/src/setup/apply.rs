@@ -1,5 +1,6 @@
 //! The steps of [`Setup::apply`], each read back from the kernel.
 
+use super::advice::Advice;
 use super::{Grade, Granted, Policy, Report, Setting, Setup, SetupError};
 use crate::proc::{Root, cpu_list, field};
 use crate::sys::{SchedAttr, keep_heap, scheduler, set_scheduler};
@@ -116,8 +117,13 @@ fn describe(attr: &SchedAttr) -> String {
     }
 }
 
+/// How to get a right that is missing. A user without a name in the environment is looked up by whoever types the command.
+fn advice() -> Advice {
+    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
+    Advice::new(&Root::system(), user.as_deref().unwrap_or("$(id -un)"))
+}
+
 fn policy_remedy(setup: &Setup, error: Option<&io::Error>) -> String {
-    let user = std::env::var("USER").unwrap_or_else(|_| "robot".into());
     let denied = error.is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
     match setup.policy {
         Policy::Deadline if denied && setup.cpu.is_some() => {
@@ -125,14 +131,11 @@ fn policy_remedy(setup: &Setup, error: Option<&io::Error>) -> String {
              leave out the CPU, or use fifo"
                 .into()
         }
-        Policy::Deadline if denied => "SCHED_DEADLINE needs root (CAP_SYS_NICE): run with sudo, or use fifo".into(),
+        Policy::Deadline if denied => format!("SCHED_DEADLINE needs CAP_SYS_NICE: {}", advice().deadline()),
         _ if denied && is_capable(23) => "the control group has no real-time share: \
              echo 950000 | sudo tee /sys/fs/cgroup/cpu/<group>/cpu.rt_runtime_us (container: allow it from outside)"
             .into(),
-        _ if denied => format!(
-            "no right to real-time priority: echo '{user} - rtprio 98' | sudo tee -a \
-             /etc/security/limits.d/99-kilohertz.conf and log in again (khz doctor --setup does it)"
-        ),
+        _ if denied => format!("no right to real-time priority: {}", advice().priority()),
         _ => match error {
             Some(error) => format!("the kernel said: {error}"),
             None => "the kernel took the request but did not follow it".into(),
@@ -168,12 +171,15 @@ fn lock_memory() -> Setting {
     let limit = getrlimit(Resource::Memlock).current;
     let result = match limit {
         Some(bytes) if !is_capable(CAP_IPC_LOCK) => Err(format!(
-            "the limit on locked memory is {} kB, and growing past it would fail: echo '* - memlock unlimited' | \
-             sudo tee -a /etc/security/limits.d/99-kilohertz.conf and log in again",
-            bytes / 1024
+            "the limit on locked memory is {} kB, and growing past it would fail: {}",
+            bytes / 1024,
+            advice().memory()
         )),
-        _ => crate::sys::lock_memory()
-            .map_err(|error| format!("mlockall: {error}; container: start it with --ulimit memlock=-1")),
+        _ => crate::sys::lock_memory().map_err(|error| {
+            format!(
+                "mlockall: {error}; free memory, of the machine or its control group (container: --memory)"
+            )
+        }),
     };
     let locked = status();
     let locked = field(&locked, "VmLck").unwrap_or("0 kB").to_owned();
@@ -254,8 +260,7 @@ fn stay_awake(cpu: Option<usize>) -> StayAwake {
     if let Some(held) = cpu.and_then(|cpu| ResumeLatency::hold(cpu).ok()) {
         return (setting("none deep on this CPU", None), None, Some(held));
     }
-    let remedy =
-        format!("{DMA_LATENCY}: {refused}; sudo chmod o+rw {DMA_LATENCY} (khz doctor --setup makes it last)");
+    let remedy = format!("{DMA_LATENCY}: {refused}: {}", advice().idle_states());
     (setting("as the kernel likes", Some(remedy)), None, None)
 }
 
