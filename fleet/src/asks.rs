@@ -2,6 +2,7 @@
 //! of it. From elsewhere: questions over the network.
 
 use khz_view::{AskError, Connection};
+use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -30,6 +31,59 @@ pub struct Meant {
     pub by: Option<String>,
 }
 
+/// Why a bridge has no answer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// The robot or the bridge refused: asking again brings nothing.
+    Refused(String),
+    /// The robot was not reached, or not heard: it may have ended its run just now, or be about to begin one.
+    Unreachable(String),
+}
+
+impl From<String> for Denied {
+    fn from(why: String) -> Self {
+        Self::Refused(why)
+    }
+}
+
+impl From<&str> for Denied {
+    fn from(why: &str) -> Self {
+        Self::Refused(why.to_owned())
+    }
+}
+
+impl From<AskError> for Denied {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Refused(why) => Self::Refused(why),
+            other => Self::Unreachable(other.to_string()),
+        }
+    }
+}
+
+impl std::fmt::Display for Denied {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::Refused(why) | Self::Unreachable(why)) = self;
+        f.write_str(why)
+    }
+}
+
+impl Denied {
+    /// As an answer in JSON.
+    pub fn json(&self) -> Value {
+        match self {
+            Self::Refused(why) => json!({ "refused": why }),
+            Self::Unreachable(why) => json!({ "unreachable": why }),
+        }
+    }
+
+    /// What an answer in JSON says, if it is one of these.
+    pub fn read(answer: &Value) -> Option<Self> {
+        let text = |key: &str| answer.get(key).and_then(Value::as_str).map(str::to_owned);
+        text("refused").map(Self::Refused).or_else(|| text("unreachable").map(Self::Unreachable))
+    }
+}
+
 /// A connection that is made when it is needed, and made again when it broke.
 pub struct Asker {
     view: Option<View>,
@@ -51,7 +105,7 @@ impl Asker {
         &mut self,
         meant: &Meant,
         mut what: impl FnMut(&mut Connection) -> Result<T, AskError>,
-    ) -> Result<T, String> {
+    ) -> Result<T, Denied> {
         let Some(view) = &self.view else {
             return Err("this bridge only passes samples on: start the robot with --view, and the bridge with --view ADDRESS:PORT".into());
         };
@@ -59,18 +113,16 @@ impl Asker {
         for is_last in [!was_open, true] {
             let mut connection = match self.connection.take() {
                 Some(connection) => connection,
-                None => {
-                    Connection::open(view.at, view.token.as_deref()).map_err(|error| error.to_string())?
-                }
+                None => Connection::open(view.at, view.token.as_deref()).map_err(Denied::from)?,
             };
             connection.mean(meant.run);
             connection.ask_for(meant.by.as_deref());
             match what(&mut connection) {
                 Err(AskError::Refused(why)) => {
                     self.connection = Some(connection);
-                    return Err(why);
+                    return Err(Denied::Refused(why));
                 }
-                Err(error) if is_last => return Err(error.to_string()),
+                Err(error) if is_last => return Err(error.into()),
                 Err(_) => {}
                 Ok(answer) => {
                     self.connection = Some(connection);
@@ -78,7 +130,7 @@ impl Asker {
                 }
             }
         }
-        Err("the live view does not answer".into())
+        Err(Denied::Unreachable("the live view does not answer".into()))
     }
 }
 
@@ -91,12 +143,12 @@ pub fn selector(key: &str, run: Option<u64>, by: &str) -> String {
     format!("{key}?{run}by={by}")
 }
 
-/// What a robot answered to a request: the tick that took it, or why it was refused. Anything else is no robot's answer.
-pub fn done(answer: &serde_json::Value) -> Option<Result<u64, String>> {
-    if let Some(why) = answer.get("refused").and_then(serde_json::Value::as_str) {
-        return Some(Err(why.to_owned()));
+/// What a robot answered to a request: the tick that took it, or why it did not. Anything else is no robot's answer.
+pub fn done(answer: &Value) -> Option<Result<u64, Denied>> {
+    if let Some(why) = Denied::read(answer) {
+        return Some(Err(why));
     }
-    let tick = answer.get("tick").and_then(serde_json::Value::as_u64)?;
+    let tick = answer.get("tick").and_then(Value::as_u64)?;
     (answer.get("done") == Some(&true.into())).then_some(Ok(tick))
 }
 
@@ -112,6 +164,9 @@ pub enum Unanswered {
     /// The robot or its bridge refused, and said why.
     #[error("{0}")]
     Refused(String),
+    /// The bridge did not reach its robot.
+    #[error("its bridge does not reach it: {0}")]
+    Unreachable(String),
     /// Somebody is there, and did not answer in time.
     #[error("no reply in time")]
     Late,
@@ -157,9 +212,12 @@ pub fn question(
             Err(_) => return Err(Unanswered::Nobody),
         };
         return reply.into_result().map_err(|error| {
-            let said: Option<serde_json::Value> = serde_json::from_slice(&error.payload().to_bytes()).ok();
-            let why = said.and_then(|said| Some(said.get("refused")?.as_str()?.to_owned()));
-            why.map_or(Unanswered::Late, Unanswered::Refused)
+            let said: Option<Value> = serde_json::from_slice(&error.payload().to_bytes()).ok();
+            match said.and_then(|said| Denied::read(&said)) {
+                Some(Denied::Refused(why)) => Unanswered::Refused(why),
+                Some(Denied::Unreachable(why)) => Unanswered::Unreachable(why),
+                None => Unanswered::Late,
+            }
         });
     }
 }
@@ -167,12 +225,13 @@ pub fn question(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn only_a_whole_answer_is_one() {
         assert_eq!(done(&json!({ "done": true, "tick": 7, "robot_ms": 1.9 })), Some(Ok(7)));
-        assert_eq!(done(&json!({ "refused": "why" })), Some(Err("why".into())));
+        for denied in [Denied::Refused("why".into()), Denied::Unreachable("why".into())] {
+            assert_eq!(done(&denied.json()), Some(Err(denied)));
+        }
         for other in [
             json!({}),
             json!({ "done": true }),

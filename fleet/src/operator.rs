@@ -2,7 +2,7 @@
 //! live view, an operator repeats the newest value received in each input, and the view subtracts. An operator's clock, and
 //! what the network does to a message, therefore do not matter.
 
-use crate::asks::{Asker, Meant};
+use crate::asks::{Asker, Denied, Meant};
 use crate::bridge::Shared;
 use anyhow::{Result, anyhow};
 use khz_view::control::Teleop;
@@ -107,16 +107,12 @@ pub fn drive(shared: &Shared) -> Result<()> {
         // Before any input: without the clock all of them are too old.
         if Instant::now() >= due {
             let run = shared.robot().run();
-            let now = run.and_then(|run| {
+            let now = run.map_err(Denied::from).and_then(|run| {
                 let at = Instant::now();
                 let (now_us, of_view) = view.ask(&Meant::default(), khz_view::Connection::now)?;
                 // Another robot's view, or a run that has only begun to stream.
                 let clock = Clock { now_us, run, at };
-                if of_view == Some(run) {
-                    Ok(clock)
-                } else {
-                    Err("another run is at the live view".to_owned())
-                }
+                if of_view == Some(run) { Ok(clock) } else { Err("another run is at the live view".into()) }
             });
             due = Instant::now() + if now.is_ok() { CLOCK } else { AGAIN };
             known = now.ok();

@@ -1,7 +1,7 @@
 //! What may be asked of a robot over the network, and what it answers. Every kind of question has a thread: a log that is
 //! read keeps nobody from Stop.
 
-use crate::asks::{Asker, Meant};
+use crate::asks::{Asker, Denied, Meant};
 use crate::bridge::{Shared, eprint_line, text};
 use crate::logs::{Logs, Stretch};
 use crate::operator::drive;
@@ -95,12 +95,12 @@ const NO_LOGS: &str = "this bridge has no logs: start it with --logs FOLDER";
 fn answer(
     shared: &Arc<Shared>,
     rest: &'static str,
-    mut how: impl FnMut(&Shared, &Query) -> Result<Answer, String> + Send + 'static,
+    mut how: impl FnMut(&Shared, &Query) -> Result<Answer, Denied> + Send + 'static,
 ) -> Result<()> {
     let (queue, questions) = sync_channel::<Query>(WAITING);
     let callback = move |query| {
         if let Err(TrySendError::Full(query)) = queue.try_send(query) {
-            refuse(&query, "too many ask at the same time; try again");
+            refuse(&query, &"too many ask at the same time; try again".into());
         }
     };
     let key = shared.name.key(rest);
@@ -119,7 +119,7 @@ fn serve(
     questions: &Receiver<Query>,
     shared: &Shared,
     looks: bool,
-    how: &mut impl FnMut(&Shared, &Query) -> Result<Answer, String>,
+    how: &mut impl FnMut(&Shared, &Query) -> Result<Answer, Denied>,
 ) {
     for query in questions {
         // Whoever asks everything of everybody (`khz/**`) wants to look: it must stop or set nothing.
@@ -127,7 +127,7 @@ fn serve(
             continue;
         }
         if query.payload().is_some_and(|payload| payload.len() > MAX_PAYLOAD) {
-            refuse(&query, &format!("a question has {MAX_PAYLOAD} bytes at the most"));
+            refuse(&query, &format!("a question has {MAX_PAYLOAD} bytes at the most").into());
             continue;
         }
         match how(shared, &query) {
@@ -149,15 +149,15 @@ fn reply(shared: &Shared, query: &Query, answer: Answer) {
     };
 }
 
-fn refuse(query: &Query, why: &str) {
-    let _ = query.reply_err(json!({ "refused": why }).to_string()).encoding(Encoding::from(JSON)).wait();
+fn refuse(query: &Query, why: &Denied) {
+    let _ = query.reply_err(why.json().to_string()).encoding(Encoding::from(JSON)).wait();
 }
 
-fn stop(shared: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, String> {
+fn stop(shared: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, Denied> {
     let begun = Instant::now();
     let meant = meant(shared, query)?;
     if let Some(rest) = shared.robot().rest() {
-        return Err(rest);
+        return Err(rest.into());
     }
     let tick =
         robot.ask(&meant, khz_view::Connection::stop)?.ok_or("the robot did not say which tick stops it")?;
@@ -180,7 +180,7 @@ fn meant(shared: &Shared, query: &Query) -> Result<Meant, String> {
 }
 
 /// All parameters, or with a payload several new values: all are taken, or none.
-fn parameters(shared: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, String> {
+fn parameters(shared: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, Denied> {
     match payload(query)? {
         Some(Value::Object(values)) => set(robot, &meant(shared, query)?, &values),
         Some(_) => Err("write the new values as a JSON object: {\"kp_scale\": 0.4}".into()),
@@ -191,17 +191,17 @@ fn parameters(shared: &Shared, robot: &mut Asker, query: &Query) -> Result<Answe
 }
 
 /// One parameter, or with a payload its new value.
-fn parameter(shared: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, String> {
+fn parameter(shared: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, Denied> {
     let name = last_part(query)?;
     if let Some(value) = payload(query)? {
         return set(robot, &meant(shared, query)?, &Map::from_iter([(name.to_owned(), value)]));
     }
     let all = robot.ask(&meant(shared, query)?, khz_view::Connection::parameters)?;
     let one = all.into_iter().find(|known| known.get("name").and_then(Value::as_str) == Some(name));
-    one.map(|one| Answer::json(&one)).ok_or_else(|| format!("the robot has no parameter `{name}`"))
+    one.map(|one| Answer::json(&one)).ok_or_else(|| format!("the robot has no parameter `{name}`").into())
 }
 
-fn set(robot: &mut Asker, meant: &Meant, values: &Map<String, Value>) -> Result<Answer, String> {
+fn set(robot: &mut Asker, meant: &Meant, values: &Map<String, Value>) -> Result<Answer, Denied> {
     let tick = robot.ask(meant, |connection| connection.set(values))?;
     Ok(Answer::json(&json!({ "done": true, "tick": tick })))
 }
@@ -221,7 +221,7 @@ fn last_part(query: &Query) -> Result<&str, String> {
     }
 }
 
-fn piece(_: &Shared, logs: Option<&mut Logs>, query: &Query) -> Result<Answer, String> {
+fn piece(_: &Shared, logs: Option<&mut Logs>, query: &Query) -> Result<Answer, Denied> {
     let logs = logs.ok_or(NO_LOGS)?;
     let stretch = Stretch { from_s: number(query, "from")?, to_s: number(query, "to")? };
     let offset = number(query, "offset")?.unwrap_or(0.0);
@@ -239,26 +239,26 @@ fn number(query: &Query, name: &str) -> Result<Option<f64>, String> {
     number.map(Some).ok_or_else(|| format!("`{name}={text}`: {text} is no number"))
 }
 
-fn recent(shared: &Shared, query: &Query) -> Result<Answer, String> {
+fn recent(shared: &Shared, query: &Query) -> Result<Answer, Denied> {
     let seconds = number(query, "s")?.unwrap_or(RECENT_S);
     let robot = shared.robot();
     let log = robot.recent.log(robot.intake.records(), seconds);
-    log.map(|log| Answer::of(log, "application/octet-stream")).map_err(|error| error.to_string())
+    log.map(|log| Answer::of(log, "application/octet-stream")).map_err(|error| error.to_string().into())
 }
 
-fn summary(shared: &Shared) -> Result<Answer, String> {
+fn summary(shared: &Shared) -> Result<Answer, Denied> {
     let status = shared.status().ok_or("nothing is known yet; try again in a second")?;
     Ok(Answer::json(&json!(status)))
 }
 
 /// The doctor's findings for the bridge's computer, which is the robot's.
-fn doctor(known: &mut Option<(Instant, Result<Value, String>)>) -> Result<Answer, String> {
+fn doctor(known: &mut Option<(Instant, Result<Value, String>)>) -> Result<Answer, Denied> {
     if known.as_ref().is_none_or(|(since, _)| since.elapsed() > FINDINGS) {
         *known = Some((Instant::now(), examine()));
     }
     match known {
         Some((_, Ok(findings))) => Ok(Answer::json(findings)),
-        Some((_, Err(why))) => Err(why.clone()),
+        Some((_, Err(why))) => Err(why.clone().into()),
         None => Err("no findings".into()),
     }
 }
@@ -271,7 +271,7 @@ fn examine() -> Result<Value, String> {
 }
 
 /// The definition of a record's messages (ros2msg).
-fn schema(shared: &Shared, query: &Query) -> Result<Answer, String> {
+fn schema(shared: &Shared, query: &Query) -> Result<Answer, Denied> {
     let name = last_part(query)?;
     let robot = shared.robot();
     let mut messages = Messages::default();
@@ -282,18 +282,18 @@ fn schema(shared: &Shared, query: &Query) -> Result<Answer, String> {
             return Ok(Answer { bytes: definition.into_bytes(), kind: "text/plain;ros2msg".into(), beside });
         }
     }
-    Err(format!("the robot has no record `{name}`"))
+    Err(format!("the robot has no record `{name}`").into())
 }
 
 /// What a viewer that comes late needs to read the datagrams of `@stream`: each with its length in front (u32, little endian).
-fn beginning(shared: &Shared) -> Result<Answer, String> {
+fn beginning(shared: &Shared) -> Result<Answer, Denied> {
     let datagrams = shared.robot().intake.beginning();
     let framed = datagrams.iter().flat_map(|one| [&(one.len() as u32).to_le_bytes()[..], one].concat());
     Ok(Answer::of(framed.collect::<Vec<u8>>(), "application/octet-stream"))
 }
 
 /// The newest sample of a record, for whoever came late.
-fn newest(shared: &Shared, query: &Query) -> Result<Answer, String> {
+fn newest(shared: &Shared, query: &Query) -> Result<Answer, Denied> {
     let name = last_part(query)?;
     let robot = shared.robot();
     let known = robot.intake.records().iter().find(|known| khz_export::plain(&known.name) == name);

@@ -148,7 +148,7 @@ impl Asked {
             let answer: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
             let answer = match done(&answer) {
                 Some(Ok(tick)) => Answer::Done(Some(tick)),
-                Some(Err(why)) => Answer::Refused(why),
+                Some(Err(why)) => Answer::Refused(why.to_string()),
                 None => Answer::Refused("the robot cannot be reached".to_owned()),
             };
             answered(&hub, id, &answer);

@@ -3,11 +3,12 @@
 import json
 import pathlib
 import re
+import signal
 import subprocess
 import threading
 import time
 
-from conftest import Heard, World, ask, wait_for
+from conftest import Heard, World, ask, free_port, wait_for
 
 
 def listed(world: World) -> dict[str, dict[str, object]]:
@@ -246,6 +247,28 @@ def test_a_stop_of_another_run_stops_nobody(world: World) -> None:
     fine, answer = ask(judge, robot.key(f"stop?run={run};by=ann"))
     assert fine and json.loads(answer)["done"] is True and json.loads(answer)["tick"] > 0
     robot.process.wait(30)
+
+
+def test_a_run_that_ends_while_it_is_asked_to_stop_is_stopped(world: World) -> None:
+    """A bridge that does not reach its robot is asked again, until it knows that the run is over."""
+    world.router()
+    robot = world.robot("leg")
+    up(world, "leg")
+    robot.bridge.terminate()
+    robot.bridge.wait()
+    view, robot.view = robot.view, free_port()
+    robot.bridge = robot.start_bridge()
+    up(world, "leg")
+    done = world.run("stop", "--timeout", "1", "leg", code=1)
+    assert re.search(r"leg: NOT STOPPED: its bridge does not reach it: no live view at .*refused", done.stdout)
+    assert "its bridge does not reach it: no live view" in world.run("param", "leg", code=1).stderr
+    assert robot.process.poll() is None and view != robot.view
+    stop = world.start(*world.program(), "stop", "--timeout", "60", "leg", name="stop")
+    time.sleep(1.0)
+    assert stop.poll() is None, "it asks again"
+    robot.process.send_signal(signal.SIGINT)
+    assert stop.wait(60) == 0
+    assert "leg: at rest" in world.said("stop")
 
 
 def test_a_view_of_another_robot_is_not_asked(world: World) -> None:

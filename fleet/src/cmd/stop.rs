@@ -1,7 +1,7 @@
 //! `khz-fleet stop`.
 
 use super::show;
-use crate::asks::{by, done, selector};
+use crate::asks::{Denied, by, done, selector};
 use crate::bridge::{Presence, Status};
 use crate::fleet::{age, names, no_such};
 use crate::names::RobotName;
@@ -91,7 +91,7 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
 /// What came back: how a robot is, or what became of the stop.
 enum News {
     Status(Box<Status>),
-    Stop(Result<u64, String>),
+    Stop(Result<u64, Denied>),
 }
 
 /// Stops a robot, and waits until it says that it is at rest. Its status comes first: it says which run is there, and a stop that
@@ -114,7 +114,7 @@ fn ask_until(
 ) -> Result<String, String> {
     let robot = outcome.robot.clone();
     let (news, came) = channel();
-    let (mut run, mut phase) = (None, None);
+    let (mut run, mut phase, mut unreachable) = (None, None, None);
     loop {
         let left = patience.saturating_sub(begun.elapsed()).max(AGAIN);
         ask(session, &robot.key("summary"), left, &news).map_err(|error| error.to_string())?;
@@ -144,20 +144,24 @@ fn ask_until(
                     }
                 }
                 Ok(News::Status(_)) => {}
-                // It may have come to rest by itself meanwhile: its next status says so. Otherwise it is refused.
-                Ok(News::Stop(Err(why))) if outcome.tick.is_none() && !why.contains("at rest") => {
-                    return Err(format!("refused: {why}"));
+                Ok(News::Stop(_)) if outcome.tick.is_some() => {}
+                Ok(News::Stop(Ok(tick))) => {
+                    (outcome.tick, outcome.taken) = (Some(tick), Some(begun.elapsed()));
                 }
-                Ok(News::Stop(answer)) => {
-                    if let (Ok(tick), None) = (answer, outcome.tick) {
-                        (outcome.tick, outcome.taken) = (Some(tick), Some(begun.elapsed()));
+                // It may have come to rest by itself meanwhile: its next status says so. Otherwise it is refused.
+                Ok(News::Stop(Err(Denied::Refused(why)))) => {
+                    if !why.contains("at rest") {
+                        return Err(format!("refused: {why}"));
                     }
                 }
+                // A run that is just ending has no live view any more: its next status says so, too.
+                Ok(News::Stop(Err(Denied::Unreachable(why)))) => unreachable = Some(why),
                 Err(_) => break,
             }
         }
         if begun.elapsed() >= patience {
             return Err(match (outcome.tick, phase) {
+                (None, _) if let Some(why) = unreachable => format!("its bridge does not reach it: {why}"),
                 (Some(_), phase) => format!("not at rest yet: it is in phase {}", phase.unwrap_or_default()),
                 (None, Some(_)) => "no reply to Stop, though its bridge answers: may you stop robots? \
                     The router's access control says who may"
