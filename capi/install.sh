@@ -33,11 +33,18 @@ for library in libkhz.a libkhz.so; do
   fi
 done
 
+# e_machine of the ELF header, in CMake's words.
+case $(od -An -tx1 -j18 -N1 "$folder/libkhz.so" | tr -d ' ') in
+  3e) machine=x86_64 machine_too=AMD64 ;;
+  b7) machine=aarch64 machine_too=arm64 ;;
+  *) echo "capi/install.sh: $folder/libkhz.so is for neither x86_64 nor aarch64" >&2; exit 1 ;;
+esac
+
 # From the folder of the .pc file, and of the CMake files, back to the prefix.
 up=$(echo "$libdir" | sed 's|[^/][^/]*|..|g')
 fill() {
   sed -e "s|@VERSION@|$version|g" -e "s|@MAJOR@|$major|g" -e "s|@LIBDIR@|$libdir|g" -e "s|@UP@|$up|g" \
-    -e "s|@STATIC_LIBS@|$static_libs|g" "$here/$1.in" >"$2/$1"
+    -e "s|@STATIC_LIBS@|$static_libs|g" -e "s|@MACHINE@|$machine|g" -e "s|@MACHINE_TOO@|$machine_too|g" "$here/$1.in" >"$2/$1"
   chmod 644 "$2/$1"
 }
 

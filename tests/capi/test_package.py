@@ -2,6 +2,7 @@
 
 import ctypes
 import pathlib
+import platform
 import re
 import shlex
 import subprocess
@@ -77,6 +78,24 @@ def test_another_version_is_not_found(prefix: pathlib.Path, tmp_path: pathlib.Pa
     (tmp_path / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.16)\nproject(x NONE)\nfind_package(kilohertz 99.0)\n")
     told = run(["cmake", "-S", tmp_path, "-B", tmp_path / "b", f"-DCMAKE_PREFIX_PATH={prefix}"], tmp_path)
     assert "99.0" in told.stderr and not (tmp_path / "b/kilohertz_DIR").exists()
+
+
+def test_a_library_for_another_machine_is_not_found(prefix: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Only the linker would say so otherwise, and not which package it came from."""
+    (tmp_path / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.16)\nproject(x NONE)\nfind_package(kilohertz)\n")
+
+    def configured(*words: str) -> str:
+        command = ["cmake", "-S", tmp_path, "-B", tmp_path / "b", "--fresh", f"-DCMAKE_PREFIX_PATH={prefix}", *words]
+        told = run(command, tmp_path).stderr
+        found = "kilohertz_DIR:PATH=/" in (tmp_path / "b/CMakeCache.txt").read_text()
+        assert found == (not told)
+        return told
+
+    here, other = sorted(["x86_64", "aarch64"], key=lambda machine: machine != platform.machine())
+    assert not configured()
+    told = configured("-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={other}")
+    assert f"({here}, not {other})" in told
+    assert "(64 bit)" in configured("-DCMAKE_SIZEOF_VOID_P=4")
 
 
 def test_the_library_exports_what_the_header_declares(prefix: pathlib.Path, tmp_path: pathlib.Path) -> None:
