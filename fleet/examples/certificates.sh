@@ -31,11 +31,20 @@ robot() { # NAME
     '' | -* | *[!A-Za-z0-9_-]*) give_up "\`$1\` is no name of a robot: use letters, digits, _ and -, no - first" ;;
     ca | router | operator | viewer | robot) give_up "a robot cannot be named $1 here: that would be another role's certificate" ;;
   esac
+  [ ${#1} -le 64 ] || give_up "\`$1\` is no name of a robot: it has more than 64 letters"
   # The name that ROS 2 gets: docs/fleet.md.
   ros=$(printf %s "$1" | tr - _)
   case $ros in [!A-Za-z]*) ros=robot_$ros ;; esac
-  if ! grep -q "id: \"robot $1\"" router.json5; then
+  is_new=true
+  if grep -q "id: \"robot $1\"" router.json5; then
+    is_new=false
+    grep -q "\"khz/$1/\*/@greatest\", \"khz/@ros/$domain/$ros/\*\"" router.json5 ||
+      give_up "router.json5 has rules of $1 for another ROS_DOMAIN_ID than $domain: remove them first"
+  else
     ! grep -q "\"$domain/$ros/\*\*\"" router.json5 || give_up "ROS 2 would take $1 for another robot here: both are $ros to it"
+  fi
+  certificate "$1" clientAuth "DNS:$1"
+  if $is_new; then
     add 'RULES OF ROBOTS' "      {
         id: \"be $1\",
         permission: \"allow\",
@@ -54,13 +63,13 @@ robot() { # NAME
     add 'SUBJECTS OF ROBOTS' "      { id: \"robot $1\", cert_common_names: [\"$1\"] },"
     add 'POLICIES OF ROBOTS' "      { rules: [\"be $1\", \"be asked\"], subjects: [\"robot $1\"] },"
   fi
-  certificate "$1" clientAuth "DNS:$1"
   sed "s/robot\.\(pem\|key\|json5\)/$1.\1/" robot.json5 > "$1.json5"
 }
 
 if [ "${1-}" = --robot ]; then
   shift
   domain=${ROS_DOMAIN_ID:-0}
+  case $domain in *[!0-9]*) give_up "ROS_DOMAIN_ID is no number: $domain" ;; esac
   [ -e ca.key ] || give_up "no ca.key here: make the authority first, with \`certificates.sh ROUTER\`"
   for name in "$@"; do
     robot "$name"

@@ -170,6 +170,9 @@ pub enum Unanswered {
     /// Somebody is there, and did not answer in time.
     #[error("no reply in time")]
     Late,
+    /// What came is no answer of a bridge.
+    #[error("its bridge's answer cannot be read; is it of another version?")]
+    Nonsense,
     /// The network knows nobody who may be asked.
     #[error(
         "nobody answers; is the robot's bridge on the network (`khz-fleet ls`), and may you ask for this?"

@@ -579,18 +579,5 @@ fn pass_on(socket: &UdpSocket, queue: &SyncSender<Vec<u8>>, inbox: &Inbox) {
 /// Tells the person at the terminal. Whoever closed it does not want to know.
 pub fn eprint_line(text: &str) {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "khz-fleet: {}", printable(text));
-}
-
-/// A text for a terminal: what comes from the network must not move its cursor or colour it.
-pub fn printable(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '\n' => plain.push(letter),
-            _ if letter.is_control() => plain.extend(letter.escape_default()),
-            _ => plain.push(letter),
-        }
-    }
-    plain
+    let _ = writeln!(std::io::stderr(), "khz-fleet: {}", khz_view::text::plain(&khz_view::text::name(text)));
 }

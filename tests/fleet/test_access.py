@@ -1,6 +1,7 @@
 """The example configuration with TLS and three roles, tried with real certificates: who may do what."""
 
 import json
+import os
 import pathlib
 import re
 import socket
@@ -141,15 +142,18 @@ def test_certificates_of_robots(tmp_path: pathlib.Path) -> None:
     assert '"khz/quad-1/**"' in rules and '"0/quad_1/**"' in rules and '"0/robot_2legs/**"' in rules
     assert '"quad-1.pem"' in (folder / "quad-1.json5").read_text()
 
-    def refused(*words: str) -> str:
+    def refused(*words: str, **env: str) -> str:
         command = [str(EXAMPLES / "certificates.sh"), "--robot", *words]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=os.environ | env)
         assert done.returncode == 1
         return done.stderr
 
     assert "another role" in refused("operator")
     assert "no name of a robot" in refused("a/b")
     assert "for another robot" in refused("quad_1")
+    assert "more than 64" in refused("a" * 65)
+    assert "another ROS_DOMAIN_ID" in refused("quad-1", ROS_DOMAIN_ID="7")
+    assert "no number" in refused("quad-2", ROS_DOMAIN_ID="0/**")
     assert (folder / "router.json5").read_text() == rules
     # A new certificate for a robot that is known changes no rule.
     before = (folder / "2legs.pem").read_text()

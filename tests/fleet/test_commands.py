@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 
+import zenoh
 from conftest import Heard, World, ask, free_port, wait_for
 
 
@@ -124,6 +125,43 @@ def test_parameters_at_the_terminal(world: World) -> None:
     )  # fmt: skip
     (change,) = (json.loads(line) for line in log.stdout.splitlines())
     assert "ann@" in json.dumps(change) and tick in json.dumps(change)
+
+
+def test_what_pretends_to_be_a_robot_has_no_hold_on_the_terminal(world: World) -> None:
+    """Texts of any length that move the cursor, answers that are none: said in plain words, and JSON stays JSON."""
+    world.router()
+    judge = world.judge()
+    tokens = [judge.liveliness().declare_token(f"khz/evil/{rest}") for rest in ("@up", "@bridge/1")]
+    tally = {"ticks": 1, "overruns": 0, "skipped": 0, "missed": 0, "worst_wake_us": 1.0}
+    status = {
+        "robot": "evil", "host": "h", "version": "1", "up": True, "commands": True, "state": "up", "age_s": 0.0, "run": 7, "verdict": "v",
+        "health": {"rate_hz": 1e308, "phase": "active", "recent": tally, "run": tally},
+        "received": {"samples": 1, "lost": 0, "behind": 0, "refused": 0, "others": 0}, "sent": 1, "dropped": 0,
+    }  # fmt: skip
+    answers: dict[str, object] = {"summary": status}
+
+    def answer(query: zenoh.Query) -> None:
+        key = str(query.key_expr)
+        query.reply(key, json.dumps(answers[key.rsplit("/", 1)[1]]))
+
+    queryables = [judge.declare_queryable(f"khz/evil/{what}", answer) for what in ("summary", "param")]
+    bad = "\x1b[2J\x9b31m\r\nkhz-fleet: all is well\u202e"
+    answers["param"] = [{"name": bad, "value": bad, "unit": "u" * 100_000, "min": [1], "text": bad}]
+    for words in (["param", "evil"], ["param", "evil", "x"], ["param", "evil", "--json"], ["ls"]):
+        done = world.run(*words, code=None)
+        assert done.returncode in (0, 1, 2) and "panicked" not in done.stderr
+        said = done.stdout + done.stderr
+        assert said and not any(sign in said for sign in "\x1b\x9b\r\u202e") and "\nkhz-fleet: all" not in said
+        if "--json" in words:
+            assert json.loads(done.stdout) == answers["param"]
+    answers["param"] = {"done": "yes"}
+    assert "no robot's" in world.run("param", "evil", "x", "1", code=2).stderr
+    # Nothing was sent to a robot of which the status cannot be read, or that is another one.
+    for summary in ({}, status | {"robot": "other"}):
+        answers["summary"] = summary
+        done = world.run("param", "evil", "x", "1", code=1)
+        assert "cannot be read" in done.stderr and "was taken" not in done.stderr
+    assert len(tokens) == len(queryables) == 2
 
 
 def test_a_bridge_without_a_view_only_tells(world: World) -> None:

@@ -36,6 +36,7 @@ mod peer;
 mod server;
 pub mod standard;
 pub mod store;
+pub mod text;
 mod topics;
 
 pub use access::Access;

@@ -1,7 +1,7 @@
 //! Parameters for people: what [`Connection::parameters`](crate::Connection::parameters) returns as a table, and values as they are typed.
 
+use crate::text::{name, shortened};
 use serde_json::Value;
-use std::borrow::Cow;
 use std::fmt::Write;
 
 /// A value as somebody types it: a number, `true` or `false`.
@@ -21,13 +21,14 @@ pub fn table(all: &[Value]) -> String {
         return "the robot has no parameters\n".to_owned();
     }
     let text = |one: &Value, key: &str| match &one[key] {
-        Value::String(text) => line(text).into_owned(),
+        Value::String(text) if key == "text" => name(text).into_owned(),
+        Value::String(text) => shortened(text).into_owned(),
         Value::Null => "–".to_owned(),
         // Limits that were computed have no more digits than anybody reads.
         Value::Number(number) if number.is_f64() => {
             number.as_f64().map_or_else(String::new, |number| format!("{:?}", (number * 1e6).round() / 1e6))
         }
-        other => other.to_string(),
+        other => shortened(&other.to_string()).into_owned(),
     };
     let range = |one: &Value| match one["type"] == "boolean" {
         true => "true or false".to_owned(),
@@ -57,14 +58,6 @@ pub fn table(all: &[Value]) -> String {
     out
 }
 
-/// A robot's text on one line, so that it cannot pass for a line of ours.
-fn line(text: &str) -> Cow<'_, str> {
-    match text.contains(['\n', '\t']) {
-        true => text.replace('\n', "\\u000a").replace('\t', "\\u0009").into(),
-        false => text.into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,5 +81,11 @@ mod tests {
         let text = table(&all);
         assert!(text.contains("kp    0.5          0.0 to 1.0  1.0      stiff\\u000aness"), "{text}");
         assert!(table(&[]).contains("no parameters"));
+        // The formatter allows no wider column.
+        let long = "a".repeat(70_000);
+        let text = table(&[
+            json!({ "name": long, "unit": long, "min": long, "max": [long], "value": { &long: 1 } }),
+        ]);
+        assert!(text.lines().all(|line| line.len() < 1000), "{text}");
     }
 }

@@ -2,12 +2,12 @@
 
 use super::{show, stop_on_signal};
 use crate::asks::{Unanswered, question};
-use crate::bridge::printable;
 use crate::fleet::{age, names, no_such};
 use crate::logs::{Beside, Listed};
 use crate::names::{RobotName, is_part};
 use crate::network::{Options, Role};
 use anyhow::{Context, Result, anyhow, bail};
+use khz_view::text::{name, plain};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -92,7 +92,7 @@ fn list(session: &Session, robot: &RobotName, stop: &AtomicBool) -> Result<()> {
             "{:>12.1}  {:>12}  {}\n",
             log.size as f64 / 1e6,
             format!("{ago} ago"),
-            printable(&log.name).replace('\n', " ")
+            plain(&name(&log.name))
         )
     };
     let head = format!("{:>12}  {:>12}  {}\n", "SIZE (MB)", "WRITTEN", "LOG");

@@ -1,10 +1,10 @@
 //! `khz-fleet ls`.
 
 use super::show;
-use crate::bridge::printable;
 use crate::fleet::{Robots, look};
 use crate::network::{Options, Role};
 use anyhow::Result;
+use khz_view::text::{name, plain, shortened};
 use serde_json::json;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -46,11 +46,13 @@ pub fn table(robots: &Robots) -> String {
         return "no robot is on the network\n".into();
     }
     let head = ["ROBOT", "STATE", "PHASE", "RATE", "WORST WAKE", "LOST", "LAST 10 S"].map(str::to_owned);
-    let rows = robots.iter().map(|(name, seen)| {
+    let rows = robots.iter().map(|(robot, seen)| {
         let [phase, rate, wake, lost, last] = seen.figures("-");
         // A text of the network has one line, and no control over the terminal: columns line up with what is shown.
-        [name.to_string(), seen.state(), phase, rate, wake, lost, last]
-            .map(|cell| printable(&cell.replace('\n', " ")))
+        let cells = [robot.to_string(), seen.state(), phase, rate, wake, lost]
+            .map(|cell| shortened(&plain(&cell)).into_owned());
+        let [robot, state, phase, rate, wake, lost] = cells;
+        [robot, state, phase, rate, wake, lost, plain(&name(&last))]
     });
     let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
     let widths: Vec<usize> =

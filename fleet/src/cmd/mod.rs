@@ -11,7 +11,6 @@ mod top;
 mod view;
 mod with_parent;
 
-use crate::bridge::printable;
 use crate::network;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -91,7 +90,7 @@ fn signalled() -> Result<Arc<AtomicBool>> {
 /// # Errors
 /// Nobody reads it. Whoever left on purpose (`| head`) does not want to know: see [`is_gone`].
 fn show(text: &str) -> Result<()> {
-    write_raw(&printable(text))
+    write_raw(&khz_view::text::plain(text))
 }
 
 fn write_raw(text: &str) -> Result<()> {

@@ -8,6 +8,7 @@ use crate::names::RobotName;
 use crate::network::{Options, Role};
 use anyhow::{Context, Result, anyhow, bail};
 use khz_view::parameters;
+use khz_view::text::shortened;
 use serde_json::{Map, Value};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -54,11 +55,15 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
     if !there.contains(&robot) {
         bail!(no_such(&robot, &there));
     }
-    let answer = match ask(&session, &robot, args, &stop) {
+    let was_sent = args.value.is_some();
+    let answer = present(&session, &robot, &stop)
+        .map_err(|why| (why, false))
+        .and_then(|run| ask(&session, &robot, run, args, &stop).map_err(|why| (why, was_sent)));
+    let answer = match answer {
         Ok(sample) => serde_json::from_slice(&sample.payload().to_bytes()).unwrap_or_default(),
-        Err(Unanswered::Network(why)) => bail!("the network: {why}"),
-        Err(why) => {
-            eprint_line(&format!("{robot}: {}", explained(&why, args.value.is_some())));
+        Err((Unanswered::Network(why), _)) => bail!("the network: {why}"),
+        Err((why, was_sent)) => {
+            eprint_line(&format!("{robot}: {}", explained(&why, was_sent)));
             return Ok(ExitCode::from(1));
         }
     };
@@ -66,26 +71,39 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks. The robot's status comes first: it says which run is there, and a value that arrives late must not reach another one.
-fn ask(session: &Session, robot: &RobotName, args: &Args, stop: &AtomicBool) -> Result<Sample, Unanswered> {
+/// The robot's present run. A value that arrives late must not reach another one.
+fn present(session: &Session, robot: &RobotName, stop: &AtomicBool) -> Result<Option<u64>, Unanswered> {
     let status = question(session, &robot.key("summary"), None, Priority::InteractiveHigh, SOON, stop)?;
     let status: Status =
-        serde_json::from_slice(&status.payload().to_bytes()).map_err(|_| Unanswered::Late)?;
+        serde_json::from_slice(&status.payload().to_bytes()).map_err(|_| Unanswered::Nonsense)?;
+    if status.robot != robot.as_str() {
+        return Err(Unanswered::Nonsense);
+    }
     if status.state == Presence::Ended {
         let ago = status.silent_s.map(|s| format!(", ended {} ago", age(s))).unwrap_or_default();
         return Err(Unanswered::Refused(format!("its run is over{ago}")));
     }
-    let key = selector(&robot.key("param"), status.run, &by());
+    Ok(status.run)
+}
+
+fn ask(
+    session: &Session,
+    robot: &RobotName,
+    run: Option<u64>,
+    args: &Args,
+    stop: &AtomicBool,
+) -> Result<Sample, Unanswered> {
+    let key = selector(&robot.key("param"), run, &by());
     let values = args.parameter.clone().zip(args.value.clone());
     let values = values.map(|pair| Value::Object(Map::from_iter([pair])).to_string());
     question(session, &key, values, Priority::InteractiveHigh, ANSWER, stop)
 }
 
 /// What is said to somebody who got no answer.
-fn explained(why: &Unanswered, is_set: bool) -> String {
+fn explained(why: &Unanswered, was_sent: bool) -> String {
     let known = match why {
         // It was not passed on, or not answered in time; which of them is not known.
-        Unanswered::Late | Unanswered::Interrupted if is_set => {
+        Unanswered::Late | Unanswered::Unreachable(_) | Unanswered::Interrupted if was_sent => {
             "; whether the value was taken is not known: read it"
         }
         _ => "",
@@ -100,7 +118,7 @@ fn explained(why: &Unanswered, is_set: bool) -> String {
 fn text(answer: &Value, args: &Args) -> Result<String> {
     if args.value.is_some() {
         if answer.get("done") != Some(&Value::Bool(true)) {
-            bail!("an answer that is no robot's: {answer}");
+            bail!("an answer that is no robot's: {}", shortened(&answer.to_string()));
         }
         let tick = answer.get("tick").and_then(Value::as_u64);
         return Ok(tick.map_or_else(|| "taken\n".to_owned(), |tick| format!("taken by tick {tick}\n")));
@@ -110,7 +128,7 @@ fn text(answer: &Value, args: &Args) -> Result<String> {
         return Ok(if args.json { format!("{answer:#}\n") } else { parameters::table(all) });
     };
     let known = |one: &&Value| one.get("name").and_then(Value::as_str) == Some(name);
-    let names: Vec<&str> = all.iter().filter_map(|one| one.get("name")?.as_str()).collect();
+    let names: Vec<_> = all.iter().filter_map(|one| Some(shortened(one.get("name")?.as_str()?))).collect();
     let one = all.iter().find(known).with_context(|| match names.as_slice() {
         [] => format!("the robot has no parameter `{name}`, nor any other"),
         _ => format!("the robot has no parameter `{name}`; it has {}", names.join(", ")),

@@ -1,0 +1,193 @@
+//! Text for terminals. Names in logs, answers of devices, what comes from a network and names of files come from outside, and a
+//! terminal obeys what they contain.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+/// Characters of a name in a table for people.
+const SHOWN: usize = 64;
+/// The widest column that is aligned: a text from outside may be longer than the formatter allows (65535).
+const WIDEST: usize = 256;
+
+/// A name from outside on one line: line breaks and tabs are escaped, too, so that it cannot pass for a line of ours.
+pub fn name(text: &str) -> Cow<'_, str> {
+    match text.contains(['\n', '\t']) {
+        true => text.replace('\n', "\\u000a").replace('\t', "\\u0009").into(),
+        false => text.into(),
+    }
+}
+
+/// Rows with columns of equal width.
+pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0).min(WIDEST);
+    let widths: [usize; N] = std::array::from_fn(width);
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        format!("  {}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+/// A name from outside on one line, as [`name`], and cut where it would make a table too wide to read.
+pub fn shortened(text: &str) -> Cow<'_, str> {
+    let name = name(text);
+    match name.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &name[..end]).into(),
+        None => name,
+    }
+}
+
+/// Escapes what a terminal would obey: control characters but for line breaks and tabs, and those that change the
+/// direction of writing. They become `\u001b`, which is what JSON writes, so JSON stays JSON.
+pub struct Printable<W> {
+    out: W,
+    /// The beginning of a character that a write cut in two.
+    held: Vec<u8>,
+}
+
+/// A text with all of this escaped.
+pub fn plain(text: &str) -> String {
+    let mut printable = Printable::new(Vec::new());
+    // Nothing is written but memory, and a text ends with a whole character.
+    let _ = printable.write_all(text.as_bytes());
+    String::from_utf8_lossy(&printable.out).into_owned()
+}
+
+impl<W: Write> Printable<W> {
+    /// Escapes on the way to `out`.
+    pub fn new(out: W) -> Self {
+        Self { out, held: Vec::new() }
+    }
+}
+
+impl<W: Write> Write for Printable<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.held.is_empty() && bytes.iter().all(|&byte| is_plain(byte)) {
+            self.out.write_all(bytes)?;
+            return Ok(bytes.len());
+        }
+        let mut all = std::mem::take(&mut self.held);
+        all.extend_from_slice(bytes);
+        let mut escaped = Vec::with_capacity(all.len() + 16);
+        let mut rest = all.as_slice();
+        while let [first, ..] = *rest {
+            match special(rest) {
+                Special::No => {
+                    escaped.push(first);
+                    rest = &rest[1..];
+                }
+                Special::Cut => break,
+                Special::Character(code, len) => {
+                    escaped.extend_from_slice(format!("\\u{code:04x}").as_bytes());
+                    rest = &rest[len..];
+                }
+            }
+        }
+        self.held = rest.to_vec();
+        self.out.write_all(&escaped)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// A byte that neither is nor begins anything special.
+const fn is_plain(byte: u8) -> bool {
+    !(byte < b' ' && byte != b'\n' && byte != b'\t' || matches!(byte, 0x7f | 0xc2 | 0xd8 | 0xe2))
+}
+
+/// What UTF-8 text begins with.
+enum Special {
+    No,
+    /// Perhaps something special; the text ends too early.
+    Cut,
+    /// Its number, and its length in bytes.
+    Character(u32, usize),
+}
+
+fn special(text: &[u8]) -> Special {
+    match *text {
+        [b'\n' | b'\t', ..] => Special::No,
+        [byte @ (..b' ' | 0x7f), ..] => Special::Character(byte.into(), 1),
+        [0xc2] | [0xd8] | [0xe2] | [0xe2, 0x80 | 0x81] => Special::Cut,
+        // The controls beyond ASCII.
+        [0xc2, byte @ 0x80..=0x9f, ..] => Special::Character(byte.into(), 2),
+        // Marks that change the direction of writing, and the separators of lines and paragraphs.
+        [0xd8, 0x9c, ..] => Special::Character(0x061c, 2),
+        [0xe2, 0x80, byte @ (0x8e | 0x8f | 0xa8..=0xae), ..] => {
+            Special::Character(0x1f80 + u32::from(byte), 3)
+        }
+        [0xe2, 0x81, byte @ 0xa6..=0xa9, ..] => Special::Character(0x1fc0 + u32::from(byte), 3),
+        _ => Special::No,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same whether it is written at once or byte by byte.
+    fn printable(text: &str) -> String {
+        let mut at_once = Printable::new(Vec::new());
+        at_once.write_all(text.as_bytes()).unwrap();
+        let mut bytes = Printable::new(Vec::new());
+        text.as_bytes().iter().for_each(|byte| bytes.write_all(&[*byte]).unwrap());
+        assert_eq!(at_once.out, bytes.out);
+        String::from_utf8(at_once.out).unwrap()
+    }
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped() {
+        assert_eq!(printable("a\x1b[2Jb\x07\r\x7f\0"), "a\\u001b[2Jb\\u0007\\u000d\\u007f\\u0000");
+        assert_eq!(printable("\u{9b}31m\u{80}\u{9f}"), "\\u009b31m\\u0080\\u009f");
+        let turns = "\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}";
+        let escaped = r"\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069";
+        assert_eq!(printable(turns), escaped);
+    }
+
+    #[test]
+    fn text_stays_as_it_is() {
+        let text = "12.3 µs · 5 °C – größer … ∞ Ø\u{a0}س日本語 🤖\n\ttab";
+        assert_eq!(printable(text), text);
+    }
+
+    #[test]
+    fn every_character_that_controls_is_found() {
+        for character in (0..=0x2fff).filter_map(char::from_u32).filter(|c| c.is_control()) {
+            let kept = printable(&character.to_string()) == character.to_string();
+            assert_eq!(kept, "\n\t".contains(character), "{character:?}");
+        }
+    }
+
+    #[test]
+    fn a_table_has_room_for_any_text() {
+        let rows = [["a".repeat(70_000), "b".into()], ["c".into(), "d".into()]];
+        let text = aligned(&rows);
+        assert!(text.ends_with(&format!("  c{}  d\n", " ".repeat(WIDEST - 1))));
+        assert_eq!(plain("a\u{1b}[2J\u{202e}"), "a\\u001b[2J\\u202e");
+    }
+
+    #[test]
+    fn a_name_is_one_line() {
+        assert_eq!(name("imu"), "imu");
+        assert_eq!(name("a\nb\tc"), r"a\u000ab\u0009c");
+    }
+
+    #[test]
+    fn a_long_name_is_cut_between_characters() {
+        assert_eq!(shortened("imu"), "imu");
+        assert_eq!(shortened(&"µ".repeat(64)), "µ".repeat(64));
+        assert_eq!(shortened(&"µ".repeat(65)), "µ".repeat(64) + "…");
+    }
+
+    #[test]
+    fn json_stays_json() {
+        let value = serde_json::json!({ "name": "\u{9b}31m\u{202e}\u{1b}[0m" });
+        let printed = printable(&value.to_string());
+        assert!(printed.is_ascii());
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&printed).unwrap(), value);
+    }
+}
