@@ -1,11 +1,16 @@
-"""What every Python test shares: the `khz` command under test."""
+"""What every Python test shares: the `khz` command under test, and a browser."""
 
 import os
 import pathlib
+import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -34,3 +39,18 @@ def run_khz(khz: str, tmp_path: pathlib.Path) -> Callable[..., "subprocess.Compl
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Browser"]:
+    """Debian's Chromium, headless, or the one $CHROMIUM names."""
+    from playwright.sync_api import sync_playwright
+
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if path is None:
+        pytest.fail("no chromium: install the Debian package, or set CHROMIUM")
+    with sync_playwright() as playwright:
+        # Chromium's own sandbox cannot run as root, as in a container.
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=120_000)
+        yield started
+        started.close()

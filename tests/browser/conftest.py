@@ -1,14 +1,12 @@
 """A headless Chromium that notes every complaint and every request of the pages it opens."""
 
-import os
 import pathlib
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from live import Robot
 
@@ -22,19 +20,6 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     command = ["cargo", "run", "--quiet", "--package", "khz-measure", "--example", "sample_report", "--", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True)
     return folder
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Debian's Chromium, or the one $CHROMIUM names."""
-    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    if path is None:
-        pytest.fail("no chromium: install the Debian package, or set CHROMIUM")
-    with sync_playwright() as playwright:
-        # Chromium's own sandbox cannot run as root, as in a container.
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=120_000)
-        yield started
-        started.close()
 
 
 @pytest.fixture

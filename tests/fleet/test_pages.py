@@ -12,7 +12,10 @@ import subprocess
 import urllib.error
 import urllib.request
 
-from conftest import World, wait_for
+import zenoh
+from conftest import Heard, World, ask, wait_for
+from playwright.sync_api import Browser, expect
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 
 def get(link: str) -> tuple[int, str]:
@@ -79,6 +82,46 @@ def test_every_robot_has_its_page_behind_one_port(world: World) -> None:
     assert robots[1].process.poll() is None
     view.send_signal(signal.SIGTERM)
     assert view.wait(20) == 0
+
+
+def test_a_robot_is_driven_and_stopped_from_a_browser(world: World, browser: Browser) -> None:
+    """From the list to a robot's page: its samples, its parameters, its sticks and Stop; the robot beside it notices nothing."""
+    world.router()
+    walker, other = world.robot("walker", "quadruped_walk"), world.robot("other", "quadruped_walk")
+    judge = world.judge()
+    driven, beside = Heard(judge, walker.key("teleop")), Heard(judge, other.key("teleop"))
+    view = world.start(world.fleet, "--router", world.endpoint, "view", "--at", "127.0.0.1:0", name="view")
+    (link,) = wait_for(lambda: re.findall(r"^http://127.0.0.1:\d+/$", world.said("view"), re.M), "the link")
+    wait_for(lambda: get(link)[1].count("<td>up") == 2, "both robots in the list")
+    page = browser.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: None if request.url.startswith(link) else complaints.append(request.url))
+    page.goto(link)
+    expect(page.locator("table")).to_contain_text("other")
+    page.get_by_role("link", name="walker").click()
+    expect(page.locator("h1")).to_have_text("walker", timeout=20_000)
+    expect(page.locator("#drive")).to_contain_text("nothing is held", timeout=20_000)
+    store = get_typestore(Stores.EMPTY)
+    store.register(get_types_from_msg(ask(judge, walker.key("schema/teleop"))[1].decode(), "khz_msgs/msg/Teleop"))
+
+    def forward(sample: zenoh.Sample) -> float:
+        return float(store.deserialize_cdr(bytes(sample.payload), "khz_msgs/msg/Teleop").forward)
+
+    page.keyboard.down("KeyW")
+    wait_for(lambda: any(forward(sample) > 0.1 for sample in driven.all()), "the robot takes the inputs")
+    expect(page.locator("#drive")).to_contain_text("m/s forward")
+    page.keyboard.up("KeyW")
+    wait_for(lambda: forward(driven.all()[-1]) == 0.0, "it stands when nothing is held")
+    assert not any(forward(sample) for sample in beside.all())
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator("#said")).to_contain_text("Stopped by you in tick", timeout=20_000)
+    walker.process.wait(30)
+    assert other.process.poll() is None
+    page.goto(link)
+    wait_for(lambda: get(link)[1].count("<td>up") == 1, "one of them has ended")
+    page.close()
+    assert complaints == [] and view.poll() is None
 
 
 def test_beyond_this_computer_pages_need_a_token_and_routers_a_configuration(world: World) -> None:

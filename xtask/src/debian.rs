@@ -30,6 +30,7 @@ const NEEDS: &[Need] = &[
     Need { program: "ip", package: "iproute2", wanted_by: "tests/rtt" },
     Need { program: "ip", package: "iproute2", wanted_by: "tests/fleet" },
     Need { program: "faketime", package: "faketime", wanted_by: "tests/fleet" },
+    Need { program: "chromium", package: "chromium", wanted_by: "tests/fleet" },
     Need { program: "cyclictest", package: "rt-tests", wanted_by: "crates/bench/src/bin/jitter.rs" },
     Need { program: "chromium", package: "chromium", wanted_by: "crates/bench/src/bin/live.rs" },
     Need { program: "sockperf", package: "sockperf", wanted_by: "crates/bench/src/bin/rtt.rs" },

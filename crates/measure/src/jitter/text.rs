@@ -121,7 +121,8 @@ pub fn comparison(runs: &[Run]) -> String {
 
 fn write_comparison(runs: &[Run], out: &mut String) -> std::fmt::Result {
     writeln!(out, "{}", super::page::verdict(runs).text)?;
-    let widest = runs.iter().map(|run| run.name.chars().count()).max().unwrap_or(0);
+    // Names come from files; the formatter allows no more than 65535 columns.
+    let widest = runs.iter().map(|run| run.name.chars().count()).max().unwrap_or(0).min(256);
     writeln!(
         out,
         "{:<widest$} {:>9}{:>9}{:>9}{:>9}{:>9}{:>8}{:>7}{:>7}  thread",
