@@ -1,8 +1,9 @@
 //! The way to the robot. From its bridge: the live view's connection for programs, the only one by which anything may be asked
 //! of it. From elsewhere: questions over the network.
 
+use khz_view::control::Denied;
 use khz_view::{AskError, Connection};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -29,59 +30,6 @@ pub struct Meant {
     pub run: Option<u64>,
     /// Who asks, for the robot's log.
     pub by: Option<String>,
-}
-
-/// Why a bridge has no answer.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Denied {
-    /// The robot or the bridge refused: asking again brings nothing.
-    Refused(String),
-    /// The robot was not reached, or not heard: it may have ended its run just now, or be about to begin one.
-    Unreachable(String),
-}
-
-impl From<String> for Denied {
-    fn from(why: String) -> Self {
-        Self::Refused(why)
-    }
-}
-
-impl From<&str> for Denied {
-    fn from(why: &str) -> Self {
-        Self::Refused(why.to_owned())
-    }
-}
-
-impl From<AskError> for Denied {
-    fn from(error: AskError) -> Self {
-        match error {
-            AskError::Refused(why) => Self::Refused(why),
-            other => Self::Unreachable(other.to_string()),
-        }
-    }
-}
-
-impl std::fmt::Display for Denied {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (Self::Refused(why) | Self::Unreachable(why)) = self;
-        f.write_str(why)
-    }
-}
-
-impl Denied {
-    /// As an answer in JSON.
-    pub fn json(&self) -> Value {
-        match self {
-            Self::Refused(why) => json!({ "refused": why }),
-            Self::Unreachable(why) => json!({ "unreachable": why }),
-        }
-    }
-
-    /// What an answer in JSON says, if it is one of these.
-    pub fn read(answer: &Value) -> Option<Self> {
-        let text = |key: &str| answer.get(key).and_then(Value::as_str).map(str::to_owned);
-        text("refused").map(Self::Refused).or_else(|| text("unreachable").map(Self::Unreachable))
-    }
 }
 
 /// A connection that is made when it is needed, and made again when it broke.
@@ -118,9 +66,9 @@ impl Asker {
             connection.mean(meant.run);
             connection.ask_for(meant.by.as_deref());
             match what(&mut connection) {
-                Err(AskError::Refused(why)) => {
+                Err(error @ (AskError::Refused(_) | AskError::Unanswered(_))) => {
                     self.connection = Some(connection);
-                    return Err(Denied::Refused(why));
+                    return Err(error.into());
                 }
                 Err(error) if is_last => return Err(error.into()),
                 Err(_) => {}
@@ -228,6 +176,7 @@ pub fn question(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn only_a_whole_answer_is_one() {

@@ -2,9 +2,10 @@
 //! live view, an operator repeats the newest value received in each input, and the view subtracts. An operator's clock, and
 //! what the network does to a message, therefore do not matter.
 
-use crate::asks::{Asker, Denied, Meant};
+use crate::asks::{Asker, Meant};
 use crate::bridge::Shared;
 use anyhow::{Result, anyhow};
+use khz_view::control::Denied;
 use khz_view::control::Teleop;
 use serde::Deserialize;
 use serde_json::json;

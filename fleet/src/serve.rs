@@ -1,7 +1,7 @@
 //! What may be asked of a robot over the network, and what it answers. Every kind of question has a thread: a log that is
 //! read keeps nobody from Stop.
 
-use crate::asks::{Asker, Denied, Meant};
+use crate::asks::{Asker, Meant};
 use crate::bridge::{Shared, eprint_line, text};
 use crate::logs::{Logs, Stretch};
 use crate::operator::drive;
@@ -9,6 +9,7 @@ use crate::outlets::cdr;
 use crate::ros::{Gid, attachment};
 use anyhow::{Context, Result, anyhow};
 use khz_export::ros2::{Integers, Messages};
+use khz_view::control::Denied;
 use serde_json::{Map, Value, json};
 use std::process::Command;
 use std::sync::Arc;
@@ -100,7 +101,8 @@ fn answer(
     let (queue, questions) = sync_channel::<Query>(WAITING);
     let callback = move |query| {
         if let Err(TrySendError::Full(query)) = queue.try_send(query) {
-            refuse(&query, &"too many ask at the same time; try again".into());
+            // Whoever repeats Stop while the robot does not answer is not refused by that.
+            refuse(&query, &Denied::Unreachable("too many ask at the same time; try again".into()));
         }
     };
     let key = shared.name.key(rest);

@@ -4,6 +4,7 @@ use crate::asks::{done, selector};
 use crate::names::RobotName;
 use anyhow::{Result, anyhow};
 use khz_view::Hub;
+use khz_view::control::Denied;
 use khz_view::control::{Answer, MAX_REQUEST, Robot};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
 use serde_json::{Map, Value, json};
@@ -148,8 +149,8 @@ impl Asked {
             let answer: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
             let answer = match done(&answer) {
                 Some(Ok(tick)) => Answer::Done(Some(tick)),
-                Some(Err(why)) => Answer::Refused(why.to_string()),
-                None => Answer::Refused("the robot cannot be reached".to_owned()),
+                Some(Err(why)) => Answer::Denied(why),
+                None => Answer::Denied(Denied::Unreachable("the robot cannot be reached".into())),
             };
             answered(&hub, id, &answer);
         };
@@ -167,7 +168,7 @@ impl Asked {
     }
 
     fn refuse(&self, id: u64, why: &str) {
-        answered(&self.hub, id, &Answer::Refused(why.to_owned()));
+        answered(&self.hub, id, &Answer::Denied(why.into()));
     }
 
     /// An input says how old it is here; what it was decided on is what the robot measures its age by.

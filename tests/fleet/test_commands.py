@@ -309,6 +309,19 @@ def test_a_run_that_ends_while_it_is_asked_to_stop_is_stopped(world: World) -> N
     assert "leg: at rest" in world.said("stop")
 
 
+def test_a_robot_that_does_not_answer_is_not_said_to_refuse(world: World) -> None:
+    """Stop is repeated faster than its bridge gives up on a frozen robot."""
+    world.router()
+    robot = world.robot("leg")
+    up(world, "leg")
+    robot.process.send_signal(signal.SIGSTOP)
+    done = world.run("stop", "--timeout", "12", "leg", code=1)
+    assert "leg: NOT STOPPED: its bridge does not reach it" in done.stdout, done.stdout
+    robot.process.send_signal(signal.SIGCONT)
+    # What was asked of this run reaches it now.
+    robot.process.wait(30)
+
+
 def test_a_view_of_another_robot_is_not_asked(world: World) -> None:
     """The bridge's --view is that of another robot than the one that streams: nobody stops the wrong one."""
     world.router()

@@ -4,7 +4,7 @@
 //! | request | answer |
 //! |---|---|
 //! | `{"parameters":true}` | `{"parameters":[…]}`: as the record `parameters`, with the values in force |
-//! | `{"set":{"kp_scale":0.4}}` | `{"done":true,"tick":48211}` or `{"refused":"why"}` |
+//! | `{"set":{"kp_scale":0.4}}` | `{"done":true,"tick":48211}` or `{"refused":"why"}`, or `{"unreachable":"why"}` |
 //! | `{"do":"stop"}`, `{"do":"arm"}` | the same |
 //! | `{"now":true}` | `{"now_us":81234567,"run":7}`: this server's clock, and the number of the run, null before the first sample |
 //! | `{"steer":{"forward":0.3},"now_us":81234567}` | none, or `{"steer":false,"refused":"why"}` |
@@ -13,7 +13,7 @@
 //! robot's log has `ann via ADDRESS`.
 
 use crate::client::Speaker;
-use crate::control::{Answer, Ask, Parameter, Teleop};
+use crate::control::{Answer, Ask, Denied, Parameter, Teleop};
 use crate::hub::{Hub, PROGRAM};
 use crate::peer::{Notices, Peer, Queued, Reply};
 use serde::Deserialize;
@@ -45,7 +45,7 @@ impl Asking {
     }
 
     /// The answer, unless it is the robot's.
-    fn answer(&self, text: &str, hub: &Hub) -> Result<Option<Value>, String> {
+    fn answer(&self, text: &str, hub: &Hub) -> Result<Option<Value>, Denied> {
         let request: Value = serde_json::from_str(text).map_err(|error| format!("no JSON: {error}"))?;
         if request.get("parameters").is_some() {
             return Ok(Some(
@@ -62,7 +62,7 @@ impl Asking {
             let now_us = request.get("now_us").and_then(Value::as_u64).ok_or("an input needs `now_us`")?;
             // Marked: it answers no request, and may come between one and its answer.
             let refused = hub.steer_by(&self.me, &by, run, &teleop, now_us).err();
-            return Ok(refused.map(|why| json!({ "steer": false, "refused": why })));
+            return Ok(refused.map(|why| json!({ "steer": false, "refused": why.to_string() })));
         }
         hub.ask_by(&self.me, &by, run, &read(&request)?).map(|_| None)
     }
@@ -91,8 +91,8 @@ fn declaration(parameter: &Parameter) -> Value {
     })
 }
 
-fn refused(why: impl Into<String>) -> Reply {
-    Reply::Text(json!({ "refused": why.into() }).to_string())
+fn denied(why: &Denied) -> Reply {
+    Reply::Text(why.json().to_string())
 }
 
 impl Speaker for Asking {
@@ -103,18 +103,18 @@ impl Speaker for Asking {
     fn hear_text(&mut self, text: &str, hub: &Hub) -> Vec<Reply> {
         match self.answer(text, hub) {
             Ok(answer) => answer.map(|answer| Reply::Text(answer.to_string())).into_iter().collect(),
-            Err(why) => vec![refused(why)],
+            Err(why) => vec![denied(&why)],
         }
     }
 
     fn hear_binary(&mut self, _: &[u8], _: &Hub) -> Vec<Reply> {
-        vec![refused("only text is understood")]
+        vec![denied(&"only text is understood".into())]
     }
 
     fn notice(&mut self, notices: Notices, _: &Hub) -> Vec<Reply> {
         let reply = |answer| match answer {
             Answer::Done(tick) => Reply::Text(json!({ "done": true, "tick": tick }).to_string()),
-            Answer::Refused(why) => refused(why),
+            Answer::Denied(why) => denied(&why),
         };
         notices.answers.into_iter().map(|(_, answer)| reply(answer)).collect()
     }

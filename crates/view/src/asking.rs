@@ -1,6 +1,6 @@
 //! The other end: a program that asks a server for parameters and sets them, stops the robot or steers it.
 
-use crate::control::Teleop;
+use crate::control::{Denied, Teleop};
 use crate::http::{self, ASK, MAX_HEAD};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -23,9 +23,21 @@ pub enum AskError {
     /// The server does not want to talk.
     #[error("the server refused: {0}")]
     Refused(String),
+    /// The server was heard, but not the robot behind it.
+    #[error("{0}")]
+    Unanswered(String),
     /// The conversation broke off.
     #[error("the live view does not answer: {0}")]
     Broken(String),
+}
+
+impl From<AskError> for Denied {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Refused(why) => Self::Refused(why),
+            other => Self::Unreachable(other.to_string()),
+        }
+    }
 }
 
 /// A connection to a server, for programs that ask little of a robot. Every call blocks, 5 s at most.
@@ -152,8 +164,9 @@ fn broken(error: tungstenite::Error) -> AskError {
 
 /// The tick of an answer.
 fn done(answer: &Value) -> Result<Option<u64>, AskError> {
-    match answer.get("refused").and_then(Value::as_str) {
-        Some(why) => Err(AskError::Refused(why.to_owned())),
+    match Denied::read(answer) {
+        Some(Denied::Refused(why)) => Err(AskError::Refused(why)),
+        Some(Denied::Unreachable(why)) => Err(AskError::Unanswered(why)),
         None => Ok(answer.get("tick").and_then(Value::as_u64)),
     }
 }

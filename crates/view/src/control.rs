@@ -3,6 +3,7 @@
 use rustix::net::{SendFlags, send};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::fmt;
 use std::os::fd::OwnedFd;
 
 /// The longest request.
@@ -114,17 +115,60 @@ impl Ask {
 pub enum Answer {
     /// Done, in this tick.
     Done(Option<u64>),
-    /// Refused, and why.
+    /// It did not.
+    Denied(Denied),
+}
+
+/// Why something that was asked was not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// The robot or what stands before it refused: asking again brings nothing.
     Refused(String),
+    /// The robot was not reached, or not heard: its run may be ending, or another one about to begin.
+    Unreachable(String),
+}
+
+impl Denied {
+    /// As an answer: `{"refused": "why"}`, `{"unreachable": "why"}`.
+    pub fn json(&self) -> Value {
+        match self {
+            Self::Refused(why) => json!({ "refused": why }),
+            Self::Unreachable(why) => json!({ "unreachable": why }),
+        }
+    }
+
+    /// What an answer says, if it is one of these.
+    pub fn read(answer: &Value) -> Option<Self> {
+        let text = |key: &str| answer.get(key).and_then(Value::as_str).map(str::to_owned);
+        text("refused").map(Self::Refused).or_else(|| text("unreachable").map(Self::Unreachable))
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Refused(why) | Self::Unreachable(why)) = self;
+        f.write_str(why)
+    }
+}
+
+impl From<String> for Denied {
+    fn from(why: String) -> Self {
+        Self::Refused(why)
+    }
+}
+
+impl From<&str> for Denied {
+    fn from(why: &str) -> Self {
+        Self::Refused(why.to_owned())
+    }
 }
 
 /// Reads an answer: the request's number, and what became of it.
 pub(crate) fn answer(bytes: &[u8]) -> Option<(u64, Answer)> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
     let id = value.get("id")?.as_u64()?;
-    let refused = value.get("refused").and_then(Value::as_str);
-    match (refused, value.get("done").and_then(Value::as_bool)) {
-        (Some(why), _) => Some((id, Answer::Refused(why.to_owned()))),
+    match (Denied::read(&value), value.get("done").and_then(Value::as_bool)) {
+        (Some(why), _) => Some((id, Answer::Denied(why))),
         (None, Some(true)) => Some((id, Answer::Done(value.get("tick").and_then(Value::as_u64)))),
         _ => None,
     }
@@ -164,16 +208,16 @@ impl Robot {
         Self(socket)
     }
 
-    pub(crate) fn send(&self, text: &str) -> Result<(), String> {
+    pub(crate) fn send(&self, text: &str) -> Result<(), Denied> {
         if text.len() > MAX_REQUEST {
-            return Err(format!("the request has {} bytes; {MAX_REQUEST} are the most", text.len()));
+            return Err(format!("the request has {} bytes; {MAX_REQUEST} are the most", text.len()).into());
         }
         match send(&self.0, text.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(_) => Ok(()),
             Err(rustix::io::Errno::AGAIN) => {
-                Err("the robot takes no more requests at the moment; try again".into())
+                Err(Denied::Unreachable("the robot takes no more requests at the moment; try again".into()))
             }
-            Err(_) => Err("the run has ended".into()),
+            Err(_) => Err(Denied::Unreachable("the run has ended".into())),
         }
     }
 }
@@ -197,7 +241,7 @@ mod tests {
     fn answers_are_read() {
         assert_eq!(answer(br#"{"id":17,"done":true,"tick":48211}"#), Some((17, Answer::Done(Some(48211)))));
         let refused = answer(br#"{"id":18,"refused":"kp: 7 is outside 0 to 2"}"#);
-        assert_eq!(refused, Some((18, Answer::Refused("kp: 7 is outside 0 to 2".into()))));
+        assert_eq!(refused, Some((18, Answer::Denied("kp: 7 is outside 0 to 2".into()))));
         for bad in [&b"{}"[..], b"{", br#"{"id":1}"#, br#"{"id":-1,"done":true}"#, br#"{"id":1,"done":7}"#] {
             assert_eq!(answer(bad), None);
         }

@@ -175,7 +175,7 @@ impl Foxglove {
                 self.waiting.insert(request, Waiting::Set { id, names });
                 Ok(Vec::new())
             }
-            Err(why) => Ok(after_set(hub, &id, &names, Some(&why))),
+            Err(why) => Ok(after_set(hub, &id, &names, Some(&why.to_string()))),
         }
     }
 
@@ -201,15 +201,15 @@ impl Foxglove {
                 self.waiting.insert(request, Waiting::Call { service, call, encoding });
                 Ok(Vec::new())
             }
-            Err(why) => Ok(vec![service_response(service, call, encoding, &Answer::Refused(why))]),
+            Err(why) => Ok(vec![service_response(service, call, encoding, &Answer::Denied(why))]),
         }
     }
 
     fn answered(&mut self, id: u64, answer: &Answer, hub: &Hub) -> Vec<Reply> {
         match (self.waiting.remove(&id), answer) {
             (Some(Waiting::Set { id, names }), Answer::Done(_)) => after_set(hub, &id, &names, None),
-            (Some(Waiting::Set { id, names }), Answer::Refused(why)) => {
-                after_set(hub, &id, &names, Some(why))
+            (Some(Waiting::Set { id, names }), Answer::Denied(why)) => {
+                after_set(hub, &id, &names, Some(&why.to_string()))
             }
             (Some(Waiting::Call { service, call, encoding }), answer) => {
                 vec![service_response(service, call, encoding, answer)]
@@ -287,7 +287,7 @@ fn service_response(service: u32, call: u32, encoding: Encoding, answer: &Answer
     let (success, message) = match answer {
         Answer::Done(Some(tick)) => (true, format!("taken by tick {tick}")),
         Answer::Done(None) => (true, String::new()),
-        Answer::Refused(why) => (false, why.clone()),
+        Answer::Denied(why) => (false, why.to_string()),
     };
     let (name, payload) = match encoding {
         Encoding::Json => {

@@ -1,6 +1,6 @@
 //! Where everything meets: what the robot sends, what clients want of it, and what they ask of the robot.
 
-use crate::control::{Answer, Ask, Parameter, Robot, Teleop, answer, number, parameters};
+use crate::control::{Answer, Ask, Denied, Parameter, Robot, Teleop, answer, number, parameters};
 use crate::intake::{Counts, Intake, Known, News};
 use crate::peer::Peer;
 use crate::standard::{Level, Status};
@@ -135,7 +135,7 @@ impl Hub {
     ///
     /// # Errors
     /// Why the robot cannot be asked.
-    pub fn ask(&self, client: &Arc<Peer>, ask: &Ask) -> Result<u64, String> {
+    pub fn ask(&self, client: &Arc<Peer>, ask: &Ask) -> Result<u64, Denied> {
         self.ask_by(client, &client.by, None, ask)
     }
 
@@ -146,13 +146,13 @@ impl Hub {
         by: &str,
         run: Option<u64>,
         ask: &Ask,
-    ) -> Result<u64, String> {
+    ) -> Result<u64, Denied> {
         let mut state = self.state();
         let robot = state.robot_of(run)?;
         let waiting = state.pending.values().filter(|pending| pending.client.id == client.id).count();
         // Whatever waits, the robot is stopped.
         if waiting >= MAX_PENDING && *ask != Ask::Stop {
-            return Err(format!("{MAX_PENDING} requests wait for an answer already"));
+            return Err(format!("{MAX_PENDING} requests wait for an answer already").into());
         }
         let id = self.next_request.fetch_add(1, Ordering::Relaxed);
         robot.send(&ask.json(id, by))?;
@@ -165,7 +165,7 @@ impl Hub {
     ///
     /// # Errors
     /// Why it does not reach the robot.
-    pub fn steer(&self, client: &Peer, teleop: &Teleop, now_us: u64) -> Result<(), String> {
+    pub fn steer(&self, client: &Peer, teleop: &Teleop, now_us: u64) -> Result<(), Denied> {
         self.steer_by(client, &client.by, None, teleop, now_us)
     }
 
@@ -177,11 +177,11 @@ impl Hub {
         run: Option<u64>,
         teleop: &Teleop,
         now_us: u64,
-    ) -> Result<(), String> {
+    ) -> Result<(), Denied> {
         let here_us = self.now_us();
         let age_us = here_us.checked_sub(now_us).ok_or("the input is from the future")?;
         if !client.may_steer(here_us) {
-            return Err("too many inputs within a second".to_owned());
+            return Err("too many inputs within a second".into());
         }
         let robot = self.state().robot_of(run)?;
         robot.send(&teleop.json(by, age_us as f64 / 1000.0))
@@ -233,8 +233,9 @@ impl Hub {
             .filter(|(_, pending)| pending.since.elapsed() >= PATIENCE)
             .map(|(id, _)| *id)
             .collect();
-        let silent = || Answer::Refused(format!("the robot did not answer within {} s", PATIENCE.as_secs()));
-        old.into_iter().for_each(|id| state.answered(id, silent()));
+        let why = format!("the robot did not answer within {} s", PATIENCE.as_secs());
+        let silent = Answer::Denied(Denied::Unreachable(why));
+        old.into_iter().for_each(|id| state.answered(id, silent.clone()));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -294,9 +295,9 @@ impl Hub {
 }
 
 impl State {
-    fn robot(&self) -> Result<Arc<Robot>, String> {
+    fn robot(&self) -> Result<Arc<Robot>, Denied> {
         match &self.robot {
-            Some(_) if self.run.is_over => Err("the run has ended".into()),
+            Some(_) if self.run.is_over => Err(Denied::Unreachable("the run has ended".into())),
             Some(robot) => Ok(robot.clone()),
             None => Err(
                 "this viewer only receives what the robot sends; use the one that `khz run --view` starts"
@@ -306,7 +307,7 @@ impl State {
     }
 
     /// The robot, if the run that is meant is the present one.
-    fn robot_of(&self, run: Option<u64>) -> Result<Arc<Robot>, String> {
+    fn robot_of(&self, run: Option<u64>) -> Result<Arc<Robot>, Denied> {
         match run {
             Some(run) if self.run.session != Some(run) => {
                 Err("another run than the one that is meant is at this live view".into())
@@ -400,7 +401,8 @@ impl State {
     fn end(&mut self) {
         self.run.is_over = true;
         let waiting: Vec<u64> = self.pending.keys().copied().collect();
-        waiting.into_iter().for_each(|id| self.answered(id, Answer::Refused("the run has ended".into())));
+        let over = Answer::Denied(Denied::Unreachable("the run has ended".into()));
+        waiting.into_iter().for_each(|id| self.answered(id, over.clone()));
     }
 }
 
@@ -471,10 +473,11 @@ impl Change {
 impl Answer {
     /// As JSON.
     pub fn json(&self, id: u64) -> String {
-        match self {
-            Self::Done(tick) => json!({ "id": id, "done": true, "tick": tick }),
-            Self::Refused(why) => json!({ "id": id, "refused": why }),
-        }
-        .to_string()
+        let mut answer = match self {
+            Self::Done(tick) => json!({ "done": true, "tick": tick }),
+            Self::Denied(why) => why.json(),
+        };
+        answer["id"] = id.into();
+        answer.to_string()
     }
 }

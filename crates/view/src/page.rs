@@ -120,7 +120,7 @@ impl PageClient {
             Question::Arm { id } => self.ask(hub, id, &Ask::Arm),
             Question::Steer { now_us, teleop } => {
                 let refused = hub.steer(&self.me, &teleop, now_us).err()?;
-                Some(told(&json!({ "tell": "steering", "refused": refused })))
+                Some(told(&json!({ "tell": "steering", "refused": refused.to_string() })))
             }
         }
     }
@@ -129,14 +129,14 @@ impl PageClient {
     fn ask(&mut self, hub: &Hub, id: f64, ask: &Ask) -> Option<Reply> {
         if self.waiting.len() >= MAX_WAITING {
             // The hub answers every request in the end, so these are answered, too.
-            return Some(of_robot(id, &Answer::Refused("too many requests wait for an answer".into())));
+            return Some(of_robot(id, &Answer::Denied("too many requests wait for an answer".into())));
         }
         match hub.ask(&self.me, ask) {
             Ok(number) => {
                 self.waiting.insert(number, id);
                 None
             }
-            Err(why) => Some(of_robot(id, &Answer::Refused(why))),
+            Err(why) => Some(of_robot(id, &Answer::Denied(why))),
         }
     }
 }
@@ -144,7 +144,7 @@ impl PageClient {
 fn of_robot(id: f64, answer: &Answer) -> Reply {
     told(&match answer {
         Answer::Done(tick) => json!({ "tell": "answer", "id": id, "done": true, "tick": tick }),
-        Answer::Refused(why) => json!({ "tell": "answer", "id": id, "refused": why }),
+        Answer::Denied(why) => json!({ "tell": "answer", "id": id, "refused": why.to_string() }),
     })
 }
 

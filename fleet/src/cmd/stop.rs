@@ -1,12 +1,13 @@
 //! `khz-fleet stop`.
 
 use super::show;
-use crate::asks::{Denied, by, done, selector};
+use crate::asks::{by, done, selector};
 use crate::bridge::{Presence, Status};
 use crate::fleet::{age, names, no_such};
 use crate::names::RobotName;
 use crate::network::{Options, Role};
 use anyhow::{Result, anyhow, bail};
+use khz_view::control::Denied;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::ExitCode;

@@ -117,6 +117,10 @@ fn set(connection: &mut Connection, values: &[(String, Value)]) -> Result<ExitCo
             super::tell_line(format_args!("refused: {why}"));
             return Ok(ExitCode::from(1));
         }
+        Err(AskError::Unanswered(why)) => {
+            super::tell_line(format_args!("{why}; whether the value was taken is not known: read it"));
+            return Ok(ExitCode::from(1));
+        }
         Err(error) => return Err(error.into()),
     }
     Ok(ExitCode::SUCCESS)

@@ -123,7 +123,7 @@ fn requests_reach_the_robot_and_answers_the_page_that_asked() {
     let asked = received(&robot);
     assert_eq!((&asked["set"], &asked["by"]), (&json!({ "kp": 0.4 }), &json!("page test")));
     let id = asked["id"].as_u64().unwrap();
-    let told = json(&client.answered(id, &Answer::Refused("kp: too much".into())));
+    let told = json(&client.answered(id, &Answer::Denied("kp: too much".into())));
     assert_eq!(told, json!({ "tell": "answer", "id": 41.0, "refused": "kp: too much" }));
     assert_eq!(client.answered(id, &Answer::Done(None)), [], "answered before");
     assert_eq!(client.hear(r#"{"ask":"stop","id":42}"#, &hub), []);
