@@ -57,7 +57,8 @@ robot() { # NAME
           // \`**\` does not reach parts that begin with @.
           \"khz/$1/**\", \"khz/$1/@up\", \"khz/$1/@bridge/*\", \"khz/$1/@status\", \"khz/$1/@clock\", \"khz/$1/@stream\", \"khz/$1/@beginning\",
           \"khz/$1/*/@least\", \"khz/$1/*/@greatest\", \"khz/@ros/$domain/$ros/*\",
-          \"$domain/$ros/**\", \"$domain/diagnostics/**\", \"@ros2_lv/$domain/*/*/*/*/%/%$ros/khz/**\",
+          \"$domain/$ros/**\", \"$domain/diagnostics/**\", 
+          \"@ros2_lv/$domain/*/*/*/*/%/%$ros/khz\", \"@ros2_lv/$domain/*/*/*/*/%/%$ros/khz/%$ros%\$*/**\", \"@ros2_lv/$domain/*/*/*/*/%/%$ros/khz/%diagnostics/**\",
         ],
       },"
     add 'SUBJECTS OF ROBOTS' "      { id: \"robot $1\", cert_common_names: [\"$1\"] },"

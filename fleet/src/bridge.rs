@@ -13,6 +13,7 @@ use crate::recent::Recent;
 use crate::settings::Settings;
 use anyhow::{Context, Result, anyhow};
 use khz_tlog::Value;
+use khz_view::control::Denied;
 use khz_view::{Counts, Intake, News};
 use serde::{Deserialize, Serialize};
 use std::net::{SocketAddr, UdpSocket};
@@ -25,8 +26,6 @@ use zenoh::{Session, Wait};
 
 /// A robot that sends nothing for so long is not alive: its recorder sends many times a second.
 const SILENCE: Duration = Duration::from_secs(1);
-/// Another sender is received when the present one has been silent for so long.
-const OTHER: Duration = Duration::from_secs(2);
 /// How often the bridge tells how things are.
 const STATUS: Duration = Duration::from_millis(500);
 /// How often it looks whether anything is due.
@@ -39,7 +38,7 @@ const MAX: usize = 65_536;
 const KERNEL_BYTES: usize = 4 << 20;
 
 /// How a robot and its bridge are: what `khz/<robot>/@status` says twice a second.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Status {
     /// The robot's name.
     pub robot: String,
@@ -81,6 +80,23 @@ impl Status {
     pub fn lost(&self) -> u64 {
         let Received { samples: _, lost, behind, refused, others } = self.received;
         [lost, behind, refused, others, self.dropped].into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// How the robot itself is at this moment.
+    pub fn update(&mut self, robot: &Robot) {
+        self.state = robot.presence();
+        self.up = self.state == Presence::Up;
+        self.silent_s = robot.heard.map(|heard| heard.elapsed().as_secs_f64());
+        self.cause.clone_from(&robot.cause);
+        self.run = robot.intake.session();
+        self.health = robot.watch.health();
+        self.verdict = self.health.verdict();
+        let Counts { samples, lost, refused, unknown, unfit } = robot.intake.counts();
+        self.received = Received { samples, lost, refused: refused + unknown + unfit, ..self.received };
+        let newest_us =
+            robot.intake.records().iter().filter_map(|known| Some(known.latest.as_ref()?.0)).max();
+        let now_us = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64;
+        self.age_s = newest_us.map(|newest| (now_us - newest) as f64 / 1e6);
     }
 
     /// Whether the servos' outputs are off for good in this run: it has stopped, or is in fault.
@@ -165,12 +181,15 @@ impl Robot {
     ///
     /// # Errors
     /// Why the robot is not asked: it streams nothing, or is not known to be the one of this bridge.
-    pub fn run(&self) -> Result<u64, String> {
-        match (self.intake.session(), self.presence()) {
-            (Some(run), presence) if presence != Presence::Waiting => Ok(run),
-            (Some(_), _) => Err("a new run has begun, and which robot's it is is not known yet; try again".into()),
-            (None, _) => Err("the bridge has received nothing from the robot: start it with --stream to the bridge's address".into()),
-        }
+    pub fn run(&self) -> Result<u64, Denied> {
+        let why = match (self.intake.session(), self.presence()) {
+            (Some(run), presence) if presence != Presence::Waiting => return Ok(run),
+            (Some(_), _) => "a new run has begun, and which robot's it is is not known yet; try again",
+            (None, _) => {
+                "the bridge has received nothing from the robot: start it with --stream to the bridge's address"
+            }
+        };
+        Err(Denied::Unreachable(why.into()))
     }
 
     /// If the outputs are off for good in this run: how that came, in words.
@@ -489,36 +508,23 @@ impl Bridge {
 
     fn make_status(&self) -> Status {
         let robot = self.shared.robot();
-        let presence = robot.presence();
-        let Counts { samples, lost, refused, unknown, unfit } = robot.intake.counts();
-        let newest_us =
-            robot.intake.records().iter().filter_map(|known| Some(known.latest.as_ref()?.0)).max();
-        let now_us = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64;
-        let health = robot.watch.health();
         let inbox = &self.shared.inbox;
-        Status {
+        let mut status = Status {
             robot: self.shared.name.to_string(),
             host: self.host.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            up: presence == Presence::Up,
-            state: presence,
-            silent_s: robot.heard.map(|heard| heard.elapsed().as_secs_f64()),
-            cause: robot.cause.clone(),
             commands: self.shared.settings.view.is_some(),
-            run: robot.intake.session(),
-            age_s: newest_us.map(|newest| (now_us - newest) as f64 / 1e6),
-            verdict: health.verdict(),
-            health,
             received: Received {
-                samples,
-                lost,
                 behind: inbox.behind.load(Ordering::Relaxed),
-                refused: refused + unknown + unfit,
                 others: inbox.others.load(Ordering::Relaxed),
+                ..Received::default()
             },
             sent: robot.sent + self.outlets.as_ref().map_or(0, Outlets::sent),
             dropped: self.rare.dropped(),
-        }
+            ..Status::default()
+        };
+        status.update(&robot);
+        status
     }
 }
 
@@ -557,14 +563,16 @@ fn pass_on(socket: &UdpSocket, queue: &SyncSender<Vec<u8>>, inbox: &Inbox) {
         };
         // What is no recorder's datagram makes nobody the present sender.
         let is_other = present.is_none_or(|(known, _)| known != from);
-        let is_kept = present.is_some_and(|(_, heard)| heard.elapsed() < OTHER);
-        let is_ours = khz_record::Datagram::read(&buffer[..len]).is_some();
+        let is_kept = present.is_some_and(|(_, heard)| heard.elapsed() < SILENCE);
+        let datagram = khz_record::Datagram::read(&buffer[..len]);
+        let is_ours = datagram.is_some();
         if is_other && (is_kept || !is_ours) {
             inbox.others.fetch_add(1, Ordering::Relaxed);
             continue;
         }
-        if is_ours {
-            present = Some((from, Instant::now()));
+        if let Some(mut datagram) = datagram {
+            // A run that says that it is over makes room at once: the next one may begin right away.
+            present = datagram.next().map(|_| (from, Instant::now()));
         }
         match queue.try_send(buffer[..len].to_vec()) {
             Ok(()) => {}
@@ -580,4 +588,42 @@ fn pass_on(socket: &UdpSocket, queue: &SyncSender<Vec<u8>>, inbox: &Inbox) {
 pub fn eprint_line(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "khz-fleet: {}", khz_view::text::plain(&khz_view::text::name(text)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_tlog::{Sink, Type};
+
+    fn datagram(session: u64, messages: &[u8]) -> Vec<u8> {
+        [&b"KLOG\x01"[..], &session.to_le_bytes(), &0u64.to_le_bytes(), messages].concat()
+    }
+
+    fn message() -> Vec<u8> {
+        let mut bytes = vec![1, 0];
+        bytes.counted(b"a");
+        bytes.counted(&Type::Bool.to_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_run_begins_right_after_another_has_ended() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let at = socket.local_addr().unwrap();
+        let (queue, datagrams) = sync_channel(WAITING);
+        let inbox = Arc::new(Inbox::default());
+        let counts = inbox.clone();
+        std::thread::spawn(move || pass_on(&socket, &queue, &counts));
+        let [first, second] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let next = || datagrams.recv_timeout(Duration::from_secs(20)).unwrap();
+        first.send_to(&datagram(1, &message()), at).unwrap();
+        assert_eq!(next(), datagram(1, &message()));
+        // Meanwhile nobody else.
+        second.send_to(&datagram(2, &message()), at).unwrap();
+        first.send_to(&datagram(1, &[]), at).unwrap();
+        assert_eq!(next(), datagram(1, &[]));
+        assert_eq!(inbox.others.load(Ordering::Relaxed), 1);
+        second.send_to(&datagram(2, &message()), at).unwrap();
+        assert_eq!(next(), datagram(2, &message()));
+    }
 }

@@ -169,7 +169,7 @@ fn stop(shared: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, Den
 
 /// What the parameters of a question say of it: `run` is the run that is meant, `by` who asks. A question that was under way
 /// for long, through a bridge or a network that was frozen, does not reach the next run.
-fn meant(shared: &Shared, query: &Query) -> Result<Meant, String> {
+fn meant(shared: &Shared, query: &Query) -> Result<Meant, Denied> {
     let run = shared.robot().run()?;
     let asked = query.parameters();
     match asked.get("run").map(|text| text.parse::<u64>()) {
@@ -249,7 +249,11 @@ fn recent(shared: &Shared, query: &Query) -> Result<Answer, Denied> {
 }
 
 fn summary(shared: &Shared) -> Result<Answer, Denied> {
-    let status = shared.status().ok_or("nothing is known yet; try again in a second")?;
+    let status = shared.status();
+    let mut status =
+        status.ok_or(Denied::Unreachable("nothing is known yet; try again in a second".into()))?;
+    // Not as it was half a second ago: a run that has begun since is not at rest.
+    status.update(&shared.robot());
     Ok(Answer::json(&json!(status)))
 }
 

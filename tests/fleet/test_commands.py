@@ -106,7 +106,7 @@ def test_parameters_at_the_terminal(world: World) -> None:
         assert "leg: refused: kp_scale: " in done.stderr and not done.stdout
     assert "refused: " in world.run("param", "leg", "kp_scal", "0.5", code=1).stderr
     assert float(world.run("param", "leg", "kp_scale").stdout) == 0.25
-    assert "it has " in world.run("param", "leg", "kp_scal", code=2).stderr
+    assert "it has " in world.run("param", "leg", "kp_scal", code=1).stderr
     assert "neither a number" in world.run("param", "leg", "kp_scale", "fast", code=2).stderr
     assert "there is leg" in world.run("param", "nope", code=2).stderr
 
@@ -155,7 +155,7 @@ def test_what_pretends_to_be_a_robot_has_no_hold_on_the_terminal(world: World) -
         if "--json" in words:
             assert json.loads(done.stdout) == answers["param"]
     answers["param"] = {"done": "yes"}
-    assert "no robot's" in world.run("param", "evil", "x", "1", code=2).stderr
+    assert "no robot's" in world.run("param", "evil", "x", "1", code=1).stderr
     # Nothing was sent to a robot of which the status cannot be read, or that is another one.
     for summary in ({}, status | {"robot": "other"}):
         answers["summary"] = summary
@@ -307,6 +307,27 @@ def test_a_run_that_ends_while_it_is_asked_to_stop_is_stopped(world: World) -> N
     robot.process.send_signal(signal.SIGINT)
     assert stop.wait(60) == 0
     assert "leg: at rest" in world.said("stop")
+
+
+def test_a_run_that_has_just_begun_is_not_said_to_be_at_rest(world: World) -> None:
+    """What was known of the run before says nothing about the present one."""
+    world.router()
+    judge = world.judge()
+    robot = world.robot("leg")
+    up(world, "leg")
+
+    def run() -> int:
+        return int(json.loads(ask(judge, robot.key("summary"))[1])["run"])
+
+    before = run()
+    robot.process.send_signal(signal.SIGINT)
+    robot.process.wait(30)
+    (robot.logs / "run.tlog").rename(robot.logs / "first.tlog")
+    robot.process = robot.run()
+    wait_for(lambda: run() != before, "the next run")
+    done = world.run("stop", "--timeout", "30", "leg")
+    assert re.search("leg: stop taken by tick .* at rest", done.stdout), done.stdout
+    robot.process.wait(30)
 
 
 def test_a_robot_that_does_not_answer_is_not_said_to_refuse(world: World) -> None:

@@ -9,7 +9,9 @@ use std::fmt::Write;
 /// # Errors
 /// It is neither.
 pub fn value(text: &str) -> Result<Value, String> {
-    let value: Option<Value> = serde_json::from_str(text.trim()).ok();
+    let number = |text: &str| Some(Value::Number(serde_json::Number::from_f64(text.parse().ok()?)?));
+    // `.5` and `+1` are no JSON.
+    let value: Option<Value> = serde_json::from_str(text.trim()).ok().or_else(|| number(text.trim()));
     value
         .filter(|value| value.is_number() || value.is_boolean())
         .ok_or_else(|| format!("{text} is neither a number nor true or false"))
@@ -68,7 +70,8 @@ mod tests {
         assert_eq!(value(" 0.4"), Ok(json!(0.4)));
         assert_eq!(value("-3"), Ok(json!(-3)));
         assert_eq!(value("true"), Ok(json!(true)));
-        for bad in ["", "fast", "[1]", "NaN", "\"1\"", "null"] {
+        assert_eq!([value(".5"), value("+1")], [Ok(json!(0.5)), Ok(json!(1.0))]);
+        for bad in ["", "fast", "[1]", "NaN", "inf", "0x1", "\"1\"", "null"] {
             assert!(value(bad).is_err(), "{bad}");
         }
     }

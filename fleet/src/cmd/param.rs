@@ -67,12 +67,17 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
             return Ok(ExitCode::from(1));
         }
     };
-    show(&text(&answer, args)?)?;
-    Ok(ExitCode::SUCCESS)
+    match text(&answer, args) {
+        Ok(text) => show(&text).map(|()| ExitCode::SUCCESS),
+        Err(why) => {
+            eprint_line(&format!("{robot}: {why:#}"));
+            Ok(ExitCode::from(1))
+        }
+    }
 }
 
 /// The robot's present run. A value that arrives late must not reach another one.
-fn present(session: &Session, robot: &RobotName, stop: &AtomicBool) -> Result<Option<u64>, Unanswered> {
+fn present(session: &Session, robot: &RobotName, stop: &AtomicBool) -> Result<u64, Unanswered> {
     let status = question(session, &robot.key("summary"), None, Priority::InteractiveHigh, SOON, stop)?;
     let status: Status =
         serde_json::from_slice(&status.payload().to_bytes()).map_err(|_| Unanswered::Nonsense)?;
@@ -83,17 +88,17 @@ fn present(session: &Session, robot: &RobotName, stop: &AtomicBool) -> Result<Op
         let ago = status.silent_s.map(|s| format!(", ended {} ago", age(s))).unwrap_or_default();
         return Err(Unanswered::Refused(format!("its run is over{ago}")));
     }
-    Ok(status.run)
+    status.run.ok_or_else(|| Unanswered::Unreachable("it has received nothing from the robot".into()))
 }
 
 fn ask(
     session: &Session,
     robot: &RobotName,
-    run: Option<u64>,
+    run: u64,
     args: &Args,
     stop: &AtomicBool,
 ) -> Result<Sample, Unanswered> {
-    let key = selector(&robot.key("param"), run, &by());
+    let key = selector(&robot.key("param"), Some(run), &by());
     let values = args.parameter.clone().zip(args.value.clone());
     let values = values.map(|pair| Value::Object(Map::from_iter([pair])).to_string());
     question(session, &key, values, Priority::InteractiveHigh, ANSWER, stop)

@@ -8,6 +8,7 @@ use crate::names::RobotName;
 use crate::network::{Options, Role};
 use anyhow::{Result, anyhow, bail};
 use khz_view::control::Denied;
+use khz_view::text::name;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -120,7 +121,7 @@ fn ask_until(
         let left = patience.saturating_sub(begun.elapsed()).max(AGAIN);
         ask(session, &robot.key("summary"), left, &news).map_err(|error| error.to_string())?;
         if let (Some(run), None) = (run, outcome.tick) {
-            ask(session, &selector(&robot.key("stop"), run, by), left, &news)
+            ask(session, &selector(&robot.key("stop"), Some(run), by), left, &news)
                 .map_err(|error| error.to_string())?;
         }
         let again = Instant::now() + AGAIN;
@@ -128,17 +129,19 @@ fn ask_until(
             match came.recv_timeout(again.saturating_duration_since(Instant::now())) {
                 Ok(News::Status(status)) if status.robot == robot.as_str() => {
                     let is_first = run.is_none();
-                    if !is_first && run != Some(status.run) {
-                        return match outcome.tick {
-                            Some(_) => Ok("its run is over, and another one has begun".into()),
-                            None => Err("its run ended meanwhile, and another one has begun".into()),
-                        };
+                    // Nothing has come from the robot yet: which run would be meant?
+                    let Some(present) = status.run else {
+                        unreachable = Some("it has received nothing from the robot".into());
+                        continue;
+                    };
+                    if !is_first && run != Some(present) {
+                        return Err("its run is over, and another one has begun".into());
                     }
                     if let Some(rest) = rest(&status, is_first) {
                         return Ok(rest);
                     }
                     phase = Some(status.health.phase.clone());
-                    run = Some(status.run);
+                    run = Some(present);
                     if is_first {
                         // Now the stop.
                         break;
@@ -225,9 +228,9 @@ impl Outcome {
             _ => String::new(),
         };
         match &self.rest {
-            Ok(rest) => format!("{}: {taken}{rest} ({s:.1} s)\n", self.robot),
-            Err(why) if self.tick.is_some() => format!("{}: {taken}{why} ({s:.1} s)\n", self.robot),
-            Err(why) => format!("{}: NOT STOPPED: {why} ({s:.1} s)\n", self.robot),
+            Ok(rest) => format!("{}: {taken}{} ({s:.1} s)\n", self.robot, name(rest)),
+            Err(why) if self.tick.is_some() => format!("{}: {taken}{} ({s:.1} s)\n", self.robot, name(why)),
+            Err(why) => format!("{}: NOT STOPPED: {} ({s:.1} s)\n", self.robot, name(why)),
         }
     }
 
