@@ -5,7 +5,6 @@
 use crate::asks::{Asker, Meant};
 use crate::bridge::Shared;
 use anyhow::{Result, anyhow};
-use khz_view::control::Denied;
 use khz_view::control::Teleop;
 use serde::Deserialize;
 use serde_json::json;
@@ -108,7 +107,7 @@ pub fn drive(shared: &Shared) -> Result<()> {
         // Before any input: without the clock all of them are too old.
         if Instant::now() >= due {
             let run = shared.robot().run();
-            let now = run.map_err(Denied::from).and_then(|run| {
+            let now = run.and_then(|run| {
                 let at = Instant::now();
                 let (now_us, of_view) = view.ask(&Meant::default(), khz_view::Connection::now)?;
                 // Another robot's view, or a run that has only begun to stream.

@@ -230,3 +230,6 @@ def world(khz: str, fleet: str, tmp_path: pathlib.Path) -> Iterator[World]:
     world = World(khz, fleet, tmp_path)
     yield world
     world.end()
+    # pytest shows this of a test that failed.
+    for out in sorted(tmp_path.glob("*.out")):
+        print(f"{out.name}:", *out.read_text(errors="replace").splitlines()[-8:], sep="\n  ")
