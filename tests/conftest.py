@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 
 
 @pytest.fixture(scope="session")
 def khz() -> str:
     """Path of the `khz` command: $KHZ, or what `cargo build --release` made."""
-    path = pathlib.Path(os.environ.get("KHZ", ROOT / "target/release/khz"))
+    path = pathlib.Path(os.environ.get("KHZ", TARGET / "release/khz"))
     if not path.is_file():
         pytest.fail(f"{path} is not there: run `cargo build --release`, or set KHZ")
     return str(path)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
 
 Compile = Callable[..., pathlib.Path]
@@ -36,7 +37,7 @@ def tried(words: Sequence[object], folder: pathlib.Path, env: dict[str, str] | N
 @pytest.fixture(scope="session")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Where the library is installed."""
-    built = pathlib.Path(os.environ.get("KHZ_LIBRARY", ROOT / "target/release"))
+    built = pathlib.Path(os.environ.get("KHZ_LIBRARY", TARGET / "release"))
     # Installed, then moved: nothing in it may know where it was.
     first = tmp_path_factory.mktemp("first") / "prefix"
     run([ROOT / "capi/install.sh", first, built], ROOT)

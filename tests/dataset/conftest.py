@@ -10,6 +10,7 @@ import month
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 
 
 @dataclass
@@ -28,7 +29,7 @@ def player() -> pathlib.Path:
         return pathlib.Path(there)
     build = ["cargo", "build", "--quiet", "--workspace", "--all-features", "--example", "virtual_run"]
     subprocess.run(build, cwd=ROOT, check=True)
-    return ROOT / "target/debug/examples/virtual_run"
+    return TARGET / "debug/examples/virtual_run"
 
 
 @pytest.fixture(scope="session")

@@ -10,13 +10,15 @@ import subprocess
 import pytest
 from release import ROOT, Find, run, within
 
+TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
+
 DEB = "khz_*_amd64.deb"
 
 
 @pytest.fixture(scope="session")
 def debian(root: None, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A Debian as small as it comes; made once and copied, for packages come over the network."""
-    kept = ROOT / "target/debian-minbase"
+    kept = TARGET / "debian-minbase"
     if not (kept / "finished").is_file():
         shutil.rmtree(kept, ignore_errors=True)
         sources = run("apt-get", "indextargets", "--format", "$(SITE) $(CODENAME) $(SUITE)")

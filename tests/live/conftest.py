@@ -1,5 +1,6 @@
 """Foxglove's own client, in the versions that `package-lock.json` pins, and a robot to look at."""
 
+import os
 import pathlib
 import shutil
 import socket
@@ -9,7 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-MODULES = HERE.parent.parent / "target" / "tests-live"
+TARGET = HERE.parent.parent / os.environ.get("CARGO_TARGET_DIR", "target")
+MODULES = TARGET / "tests-live"
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import mujoco
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 #: The oldest that is tried, that of the environment, and the newest: what `pip install` is told for each.
 VERSIONS = {"3.1.6": ["mujoco==3.1.6"], "3.17.0": [], "4.0.0": ["mujoco==4.0.0", "mujoco-core==4.0.0"]}
 
@@ -32,7 +33,7 @@ def library(request: pytest.FixtureRequest) -> pathlib.Path:
     packages = VERSIONS[request.param]
     if not packages:
         return pathlib.Path(mujoco.__file__).parent
-    folder = ROOT / "target" / "mujoco" / request.param
+    folder = TARGET / "mujoco" / request.param
     if not (folder / "mujoco").is_dir():
         install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder)]
         subprocess.run([*install, *packages], check=True)
@@ -50,7 +51,7 @@ def drive() -> Callable[[pathlib.Path, pathlib.Path, int, float, list[str]], lis
         library: pathlib.Path, model: pathlib.Path, steps: int, torque: float, joints: list[str]
     ) -> list[float]:
         step = mujoco.MjModel.from_xml_path(str(model)).opt.timestep
-        words = [str(ROOT / "target/debug/examples/drive"), str(model), repr(step), str(steps), str(torque)]
+        words = [str(TARGET / "debug/examples/drive"), str(model), repr(step), str(steps), str(torque)]
         environment = os.environ | {"KHZ_MUJOCO": str(library)}
         done = subprocess.run([*words, *joints], env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

@@ -1,5 +1,6 @@
 """The wheel installs into a clean environment, and the tutorial's programs run there as a reader would run them."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -11,13 +12,14 @@ import pytest
 pytestmark = pytest.mark.timeout(900)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 EXAMPLES = ROOT / "python/examples"
 
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The Python of an environment with nothing but the wheel and what it asks for."""
-    wheels = list((ROOT / "target/wheels").glob("kilohertz-*.whl"))
+    wheels = list((TARGET / "wheels").glob("kilohertz-*.whl"))
     if len(wheels) != 1:
         pytest.fail("build the wheel first: cargo xtask test tests/python")
     folder = tmp_path_factory.mktemp("clean")

@@ -1,5 +1,6 @@
 """What a wheel must carry to be passed on: our licences, and those of all that is linked into it."""
 
+import os
 import email
 import pathlib
 import zipfile
@@ -7,11 +8,12 @@ import zipfile
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 
 
 @pytest.fixture(scope="module")
 def wheel() -> zipfile.ZipFile:
-    wheels = list((ROOT / "target/wheels").glob("kilohertz-*.whl"))
+    wheels = list((TARGET / "wheels").glob("kilohertz-*.whl"))
     if len(wheels) != 1:
         pytest.fail("build the wheel first: cargo xtask test tests/python")
     return zipfile.ZipFile(wheels[0])

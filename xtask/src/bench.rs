@@ -1,6 +1,6 @@
 //! Benches: each is one file of `crates/bench/src/bin`, run alone, its figures printed with the steal time.
 
-use crate::{debian, fleet, shell, venv};
+use crate::{debian, fleet, package, shell, venv};
 use anyhow::{Result, bail};
 
 const FOLDER: &str = "crates/bench/src/bin";
@@ -41,7 +41,7 @@ fn bench(name: &str, quick: bool) -> Result<bool> {
         command.arg("--quick");
     }
     let with_package = ["attribution", "sim"].contains(&name) || name.ends_with("python");
-    match if with_package { venv::with_package("dist") } else { venv::python() } {
+    match if with_package { package::with_package("dist") } else { venv::python() } {
         Ok(python) => {
             // As when the environment is activated: what looks for a package of it finds it.
             let environment =

@@ -39,6 +39,15 @@ const MACHINES: [Machine; 2] = [
 ];
 
 impl Machine {
+    /// The one this runs on.
+    fn this() -> Result<&'static Self> {
+        let name = std::env::consts::ARCH;
+        MACHINES
+            .iter()
+            .find(|machine| machine.name == name)
+            .with_context(|| format!("no packages are made for {name}"))
+    }
+
     /// Rust's name of the machine with glibc.
     fn gnu(&self) -> String {
         format!("{}-unknown-linux-gnu", self.name)
@@ -120,7 +129,32 @@ pub fn run(words: &[String]) -> Result<bool> {
 /// # Errors
 /// If the tests' environment cannot be had, or it cannot be built.
 pub fn program(profile: &str) -> Result<PathBuf> {
-    Build::new(profile)?.fixed(&MACHINES[0])
+    Build::new(profile)?.fixed(Machine::this()?)
+}
+
+/// An integration test as one file that needs no library, compiled of what the static command was.
+///
+/// # Errors
+/// As [`program`].
+pub fn test(profile: &str, package: &str, test: &str) -> Result<PathBuf> {
+    Build::new(profile)?.fixed_test(Machine::this()?, package, test)
+}
+
+/// The folder with the command and the C library of this machine's packages: the tests run those, so nothing is compiled
+/// twice.
+///
+/// # Errors
+/// As [`program`].
+pub fn library(profile: &str) -> Result<PathBuf> {
+    Build::new(profile)?.dynamic(Machine::this()?)
+}
+
+/// The Python package for this machine, without the command, in `out`.
+///
+/// # Errors
+/// As [`program`].
+pub fn module(profile: &str, out: &Path) -> Result<()> {
+    wheel::module(&Build::new(profile)?, Machine::this()?, out)
 }
 
 impl Release {
@@ -195,7 +229,7 @@ fn sums(folder: &Path) -> Result<()> {
 
 /// A new, empty folder below `target/dist`.
 fn fresh(name: &str) -> Result<PathBuf> {
-    let folder = shell::root().join("target/dist-trees").join(name);
+    let folder = shell::target().join("dist-trees").join(name);
     if folder.exists() {
         std::fs::remove_dir_all(&folder).with_context(|| format!("cannot empty {}", folder.display()))?;
     }

@@ -1,8 +1,8 @@
 //! `fleet/`, the program `khz-fleet`: a workspace of its own, because what Zenoh needs takes longer to build than all of
 //! Kilohertz. Lints and tests share what they compile of it.
 
+use crate::shell;
 use crate::tally::Tally;
-use crate::{shell, test};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::Command;
@@ -34,7 +34,7 @@ pub fn debug_program() -> Result<PathBuf> {
 /// If cargo cannot be started.
 pub fn unit_tests() -> Result<Tally> {
     let (succeeded, text) = shell::tee(&mut cargo(&["test", "--no-fail-fast"]))?;
-    Ok(test::told_or_broken(succeeded, &text))
+    Ok(Tally::of_runner(succeeded, &text))
 }
 
 /// Whether it is formatted, and clippy finds nothing.
@@ -54,12 +54,19 @@ pub fn is_clean() -> Result<bool> {
 }
 
 fn built(profile: &str) -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    shell::root().join("fleet").join(target).join(profile).join("khz-fleet")
+    folder().join(profile).join("khz-fleet")
+}
+
+/// Its target folder: its own, also where the workspaces are told to share one, because features of what both need differ.
+fn folder() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(target) => shell::root().join(target).join("fleet"),
+        None => shell::root().join("fleet/target"),
+    }
 }
 
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = shell::cargo(arguments);
-    command.current_dir(shell::root().join("fleet"));
+    command.current_dir(shell::root().join("fleet")).env("CARGO_TARGET_DIR", folder());
     command
 }

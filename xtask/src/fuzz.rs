@@ -3,8 +3,12 @@
 
 use crate::shell;
 use crate::tally::Tally;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Cargo's name of this machine: with it, flags do not reach build scripts.
+const HOST: &str = "x86_64-unknown-linux-gnu";
 
 const INSTRUMENTED: &str = "--cfg fuzzing -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks \
     -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -22,7 +26,7 @@ pub fn run(words: &[String]) -> Result<bool> {
     Ok(tally.failed == 0)
 }
 
-/// Replays the corpus of each target, then fuzzes each for some seconds (0 for none).
+/// Replays the corpus of each target, then fuzzes each for some seconds (0 for none). Several run at the same time.
 ///
 /// # Errors
 /// If a name is no target's, or a tool cannot be started.
@@ -32,13 +36,28 @@ pub fn targets(names: &[String], seconds: u32) -> Result<Tally> {
         bail!("no fuzz target is called `{name}`; there are: {}", all.join(", "));
     }
     seed()?;
-    let mut tally = Tally::default();
-    for target in all.iter().filter(|target| names.is_empty() || names.contains(target)) {
-        let sound = shell::succeeds(&mut replay(target))? && (seconds == 0 || fuzz(target, seconds)?);
-        println!("fuzz {target}: {}", if sound { "ok" } else { "FAILED" });
-        tally += Tally { passed: u32::from(sound), failed: u32::from(!sound), skipped: 0 };
-    }
-    Ok(tally)
+    let chosen: Vec<&String> =
+        all.iter().filter(|target| names.is_empty() || names.contains(target)).collect();
+    build(&chosen)?;
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<Tally> {
+        let mut tally = Tally::default();
+        while let Some(target) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let sound = shell::succeeds(&mut replay(target))? && (seconds == 0 || fuzz(target, seconds)?);
+            println!("fuzz {target}: {}", if sound { "ok" } else { "FAILED" });
+            tally += Tally { passed: u32::from(sound), failed: u32::from(!sound), skipped: 0 };
+        }
+        Ok(tally)
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let mut tally = Tally::default();
+        for worker in workers {
+            tally += worker.join().map_err(|_| anyhow!("a worker of the fuzz targets panicked"))??;
+        }
+        Ok(tally)
+    })
 }
 
 /// The names of all targets.
@@ -75,7 +94,7 @@ fn replay(target: &str) -> Command {
 }
 
 fn fuzz(target: &str, seconds: u32) -> Result<bool> {
-    let found = shell::root().join("fuzz/target/found").join(target);
+    let found = folder().join("found").join(target);
     std::fs::create_dir_all(&found).with_context(|| format!("cannot make {}", found.display()))?;
     let artifacts = shell::root().join("fuzz/artifacts").join(target);
     std::fs::create_dir_all(&artifacts).with_context(|| format!("cannot make {}", artifacts.display()))?;
@@ -95,12 +114,23 @@ fn fuzz(target: &str, seconds: u32) -> Result<bool> {
     shell::succeeds(&mut command)
 }
 
-fn runner(target: &str) -> Command {
-    let host = "x86_64-unknown-linux-gnu";
-    let arguments = ["run", "--quiet", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", host];
+/// Compiles all of them at once.
+fn build(targets: &[&String]) -> Result<()> {
+    let arguments = ["build", "--quiet", "--release", "--manifest-path", "fuzz/Cargo.toml", "--target", HOST];
     let mut command = shell::cargo(&arguments);
-    command.args(["--target-dir", "fuzz/target", "--bin", target, "--"]).env("RUSTFLAGS", INSTRUMENTED);
-    command
+    targets.iter().for_each(|target| {
+        command.args(["--bin", target.as_str()]);
+    });
+    shell::run(command.arg("--target-dir").arg(folder()).env("RUSTFLAGS", INSTRUMENTED))
+}
+
+fn runner(target: &str) -> Command {
+    shell::command(folder().join(HOST).join("release").join(target), &[])
+}
+
+/// Where instrumented programs are: flags of their own make everything anew.
+fn folder() -> std::path::PathBuf {
+    shell::target().join("fuzz")
 }
 
 fn corpus(target: &str) -> Option<std::path::PathBuf> {

@@ -78,7 +78,11 @@ fn wrong_names(metadata: &Value) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-fn metadata() -> Result<Value> {
+/// What cargo knows of the workspace's packages.
+///
+/// # Errors
+/// If cargo cannot be run, or what it prints not be read.
+pub fn metadata() -> Result<Value> {
     let text = shell::output(&mut shell::cargo(&["metadata", "--no-deps", "--format-version", "1"]))?;
     serde_json::from_str(&text).context("cargo metadata printed no JSON")
 }

@@ -3,6 +3,8 @@
 //! | chore | does |
 //! |---|---|
 //! | `test [PART…]` | installs what the tests need, builds, runs every test, ends in one plain line |
+//! | `test quick` | lints and tests of what a branch changes |
+//! | `nightly [PART…]` | what is slow by nature |
 //! | `lints` | formatting, clippy, documentation, layers, tracked files, hazards |
 //! | `layers` | fails on a dependency between our crates that does not point to a lower layer |
 //! | `bench [NAME…]` | runs benches and their peers interleaved and prints ratios and figures |
@@ -24,6 +26,8 @@ mod hazards;
 mod layers;
 mod licences;
 mod lints;
+mod nightly;
+mod package;
 mod prove;
 mod shell;
 mod site;
@@ -38,7 +42,10 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask CHORE
 
-  test [PART…]               install what the tests need, build, run every test (--list names the parts)
+  test [PART…]               install what the tests need, build, run every test (--list names the parts, --times
+                             writes the table of their times)
+  test quick [--base REV]    lints and tests of what changed since the branch left main
+  nightly [PART…]            what is slow by nature (--list names the parts, and when each last passed)
   lints                      formatting, clippy, documentation, layers, tracked files, hazards
   layers                     check that dependencies between our crates point downwards
   bench [NAME…] [--quick]    measure against peers (--list names the benches)
@@ -65,6 +72,7 @@ fn chore(words: &[String]) -> Result<bool> {
     let Some((chore, rest)) = words.split_first() else { bail!("which chore?\n{USAGE}") };
     match chore.as_str() {
         "test" => test::run(rest),
+        "nightly" => nightly::run(rest),
         "lints" => lints::run(),
         "layers" => layers::run(),
         "bench" => bench::run(rest),
@@ -73,7 +81,7 @@ fn chore(words: &[String]) -> Result<bool> {
         "prove" => prove::run(rest),
         "dist" => dist::run(rest),
         "site" => site::build(),
-        "wheel" => venv::wheel("dist").map(|wheel| {
+        "wheel" => package::wheel("dist").map(|wheel| {
             println!("{}", wheel.display());
             true
         }),

@@ -93,7 +93,7 @@ fn miri() -> Vec<Command> {
 /// Cargo of the nightly toolchain, in its own folder.
 fn nightly(arguments: &[&str]) -> Command {
     let mut command = shell::command("cargo", &["+nightly"]);
-    command.args(arguments).env("CARGO_TARGET_DIR", shell::root().join("target/miri"));
+    command.args(arguments).env("CARGO_TARGET_DIR", shell::target().join("miri"));
     // Cargo has named itself to this program; another toolchain is another cargo.
     command.env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN");
     command

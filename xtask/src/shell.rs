@@ -4,16 +4,27 @@ use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
-/// The folder that holds the workspace.
+/// The folder that holds the workspace: that of the tree in which `cargo xtask` was typed. Where trees share a target folder, this
+/// program may have been built in another one.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let here =
+            std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        Path::new(&here).parent().unwrap_or(Path::new(".")).to_owned()
+    })
+}
+
+/// Where cargo puts what it makes, and we what we make of that.
+pub fn target() -> PathBuf {
+    root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
 /// Where cargo puts a program of a profile (`release`, `dist`).
 pub fn program(profile: &str, name: &str) -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    root().join(target).join(profile).join(name)
+    target().join(profile).join(name)
 }
 
 /// Keeps the paths of this machine out of what a command compiles: the workspace, and what cargo and rustup keep at

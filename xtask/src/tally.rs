@@ -32,6 +32,15 @@ impl Tally {
         sum
     }
 
+    /// As [`Tally::of`]; a runner that failed without counting a failure counts as one.
+    pub fn of_runner(succeeded: bool, text: &str) -> Self {
+        let mut tally = Self::of(text);
+        if !succeeded && tally.failed == 0 {
+            tally.failed = 1;
+        }
+        tally
+    }
+
     /// Whether any test ran.
     pub fn ran(&self) -> bool {
         self.passed + self.failed > 0
@@ -88,5 +97,11 @@ not ok - can: it came back\r
     fn what_a_test_prints_is_not_counted() {
         let text = "cycle 3 passed 12 failed frames\n=== header ===\nhost: 5 passed\n";
         assert_eq!(Tally::of(text), Tally::default());
+    }
+
+    #[test]
+    fn a_runner_that_breaks_without_a_count_is_a_failure() {
+        assert_eq!(Tally::of_runner(false, "error: could not compile").failed, 1);
+        assert_eq!(Tally::of_runner(true, "2 passed, 0 failed").failed, 0);
     }
 }

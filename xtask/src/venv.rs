@@ -1,12 +1,17 @@
 //! The Python environment of the tests: `.venv`, with exactly what the two files of requirements pin.
 
-use crate::{licences, shell};
+use crate::shell;
 use anyhow::{Context, Result};
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Files of pinned packages, and what else `pip install` is told.
 const REQUIREMENTS: [(&str, &[&str]); 2] =
     [("tests/requirements.txt", &[]), ("tests/requirements-alone.txt", &["--no-deps"])];
+
+/// What is installed in an environment, as its requirements say it.
+const STAMP: &str = "installed.txt";
 
 /// The environment's Python, made and filled if it is not up to date.
 ///
@@ -19,43 +24,82 @@ pub fn python() -> Result<PathBuf> {
         std::fs::read_to_string(shell::root().join(file)).with_context(|| format!("cannot read {file}"))
     };
     let wanted = REQUIREMENTS.iter().map(read).collect::<Result<String>>()?;
-    let stamp = folder.join("installed.txt");
-    if python.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+    let fresh = |folder: &Path| {
+        let installed = std::fs::read_to_string(folder.join(STAMP));
+        folder.join("bin/python").is_file() && installed.is_ok_and(|installed| installed == wanted)
+    };
+    if fresh(&folder) {
         return Ok(python);
     }
-    shell::run(&mut shell::command("python3", &["-m", "venv", "--clear", ".venv"]))?;
+    let _one = lock("environment")?;
+    if fresh(&folder) {
+        return Ok(python);
+    }
+    let kept = cache().map(|cache| cache.join("venv"));
+    if kept.as_deref().is_some_and(|kept| fresh(kept) && copied(kept, &folder)) {
+        return Ok(python);
+    }
+    fill(&folder, &wanted)?;
+    // The next clone takes it from there; where it cannot be kept it is made anew.
+    if let Some(kept) =
+        kept.filter(|kept| kept.parent().is_some_and(|cache| std::fs::create_dir_all(cache).is_ok()))
+    {
+        copied(&folder, &kept);
+    }
+    Ok(python)
+}
+
+/// Makes the environment anew.
+fn fill(folder: &Path, wanted: &str) -> Result<()> {
+    shell::run(shell::command("python3", &["-m", "venv", "--clear"]).arg(folder))?;
     for (file, flags) in REQUIREMENTS {
         let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", file];
-        shell::fetch(shell::command(&python, &install).args(flags))?;
+        shell::fetch(shell::command(folder.join("bin/python"), &install).args(flags))?;
     }
-    std::fs::write(&stamp, wanted).context("cannot write the environment's stamp")?;
-    Ok(python)
+    std::fs::write(folder.join(STAMP), wanted).context("cannot write the environment's stamp")
 }
 
-/// Builds the Python package in a profile (`release`, `dist`), with the licences of everything in it; returns the wheel.
-///
-/// # Errors
-/// As [`python`], or if the package cannot be built.
-pub fn wheel(profile: &str) -> Result<PathBuf> {
-    licences::write()?;
-    let python = python()?;
-    let wheels = shell::root().join("target/wheels");
-    // Wheels of former builds must not be installed instead.
-    let _ = std::fs::remove_dir_all(&wheels);
-    let build =
-        ["-m", "maturin", "build", "--quiet", "--profile", profile, "--manifest-path", "python/Cargo.toml"];
-    let mut build = shell::command(&python, &build);
-    shell::run(shell::remapped(build.args(["--strip", "--out", "target/wheels"]))?)?;
-    shell::entries("target/wheels").pop().context("maturin made no wheel")
+/// Puts a copy of an environment in the place of another; the same files where the file system has links. Programs in it name the Python of the
+/// environment they were installed in, so those are written anew.
+fn copied(from: &Path, to: &Path) -> bool {
+    let _ = std::fs::remove_dir_all(to);
+    let copy = |how: &str| shell::succeeds(Command::new("cp").arg(how).args([from, to])).unwrap_or(false);
+    if !(copy("-al") || copy("-a")) {
+        return false;
+    }
+    let Ok(programs) = std::fs::read_dir(to.join("bin")) else { return false };
+    programs.flatten().for_each(|program| {
+        renamed(&program.path(), from, to);
+    });
+    true
 }
 
-/// Builds the Python package and installs it into the environment; returns the environment's Python.
+/// Lets a script name the Python of its new environment; none if it is no script that names the old one.
+fn renamed(script: &Path, from: &Path, to: &Path) -> Option<()> {
+    let text = std::fs::read_to_string(script).ok()?;
+    let rest = text.strip_prefix(&format!("#!{}/", from.display()))?;
+    let mode = std::fs::metadata(script).ok()?.permissions();
+    // A new file: the old one may be a link to that of the other environment.
+    std::fs::remove_file(script).ok()?;
+    std::fs::write(script, format!("#!{}/{rest}", to.display())).ok()?;
+    std::fs::set_permissions(script, mode).ok()
+}
+
+/// A lock that other processes of ours wait for, held as long as what is returned.
 ///
 /// # Errors
-/// As [`wheel`], or if it cannot be installed.
-pub fn with_package(profile: &str) -> Result<PathBuf> {
-    let (python, wheel) = (python()?, wheel(profile)?);
-    let install = ["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"];
-    shell::run(shell::command(&python, &install).arg(wheel))?;
-    Ok(python)
+/// If it cannot be made or taken.
+pub fn lock(name: &str) -> Result<File> {
+    let folder = shell::target();
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let file = File::create(folder.join(format!("{name}.lock"))).context("cannot make a lock")?;
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).context("cannot take a lock")?;
+    Ok(file)
+}
+
+/// Where environments are kept for other clones of this user, if there is such a place.
+fn cache() -> Option<PathBuf> {
+    let set = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let folder = set.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+    Some(folder.join("kilohertz"))
 }

@@ -53,7 +53,6 @@ const MODULES: [&str; 12] = [
 /// Where they are in their packages; in the guest they lie in `/usr/sbin`, as busybox has its own `ip`.
 const TOOLS: [&str; 6] =
     ["usr/bin/candump", "usr/bin/cansend", "usr/bin/cangen", "usr/bin/canfdtest", "bin/ip", "sbin/tc"];
-const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// The guest's own scripts are limited to 300 s each; a guest that hangs altogether is ended after this.
 const PATIENCE_S: &str = "1200";
 
@@ -98,7 +97,7 @@ pub fn cannot_run() -> Option<String> {
 /// If something needed cannot be downloaded, built or started.
 pub fn boot(scripts: &[String]) -> Result<Tally> {
     let debian = unpacked()?;
-    let disk = shell::root().join("target/vm/initramfs.cpio");
+    let disk = shell::target().join("vm/initramfs.cpio");
     std::fs::write(&disk, initramfs(&debian, scripts)?).context("cannot write the guest's file system")?;
     let kernel = only_entry(&debian.join("boot"), "vmlinuz-")?;
     let (_, console) = shell::tee(&mut qemu(&kernel, &disk))?;
@@ -120,7 +119,7 @@ fn qemu(kernel: &Path, disk: &Path) -> Command {
 
 /// The Debian packages, unpacked into one folder; downloaded when the archive has another version.
 fn unpacked() -> Result<PathBuf> {
-    let folder = shell::root().join("target/vm");
+    let folder = shell::target().join("vm");
     let packages = [&[kernel_package()?], PACKAGES.map(str::to_owned).as_slice()].concat();
     let wanted = versions(&packages)?;
     let (stamp, root) = (folder.join("versions.txt"), folder.join("root"));
@@ -207,8 +206,7 @@ fn ours(scripts: &[String]) -> Result<Vec<(String, PathBuf)>> {
                 binaries.push(("bin/khz".into(), dist::program("release")?));
             }
             [package, test] => {
-                let file = built(&["test", "--no-run", "--package", package, "--test", test])?;
-                binaries.push((format!("tests/{test}"), file));
+                binaries.push((format!("tests/{test}"), dist::test("release", package, test)?));
             }
             _ => bail!("a guest script needs `{need}`: write `khz`, or a package and its test"),
         }
@@ -226,18 +224,6 @@ fn needs(scripts: &[String]) -> Result<BTreeSet<String>> {
         needs.extend(lines.map(|need| need.trim().to_owned()));
     }
     Ok(needs)
-}
-
-/// Builds one statically linked binary and returns its path.
-fn built(arguments: &[&str]) -> Result<PathBuf> {
-    let mut command = shell::cargo(arguments);
-    command.args(["--quiet", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"]);
-    let messages = shell::output(command.env("RUSTFLAGS", "-C target-feature=+crt-static"))?;
-    let mut executables = messages.lines().filter_map(|line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        message["executable"].as_str().map(PathBuf::from)
-    });
-    executables.next_back().with_context(|| format!("cargo {} made no program", arguments.join(" ")))
 }
 
 /// The entry of a folder whose name begins so; there must be one.

@@ -35,6 +35,29 @@ impl Build {
         Ok(self.packages(command, &["kilohertz-cli"], &target, &target)?.join("khz"))
     }
 
+    /// An integration test as one file that needs nothing (musl).
+    pub fn fixed_test(&self, machine: &Machine, package: &str, test: &str) -> Result<PathBuf> {
+        let target = format!("{}-unknown-linux-musl", machine.name);
+        let mut command = self.compiling("cargo-zigbuild")?;
+        command.args([
+            "test",
+            "--no-run",
+            "--locked",
+            "--quiet",
+            "--profile",
+            &self.profile,
+            "--target",
+            &target,
+        ]);
+        command.args(["--package", package, "--test", test, "--message-format", "json-render-diagnostics"]);
+        let messages = shell::output(&mut command)?;
+        let mut executables = messages.lines().filter_map(|line| {
+            let message: serde_json::Value = serde_json::from_str(line).ok()?;
+            message["executable"].as_str().map(PathBuf::from)
+        });
+        executables.next_back().with_context(|| format!("{package} has no test {test}"))
+    }
+
     /// The folder with the command and the C library for the glibc of the machine's wheels: they can open others, such as
     /// MuJoCo. Both at once, so that they share what they compile.
     pub fn dynamic(&self, machine: &Machine) -> Result<PathBuf> {
@@ -67,7 +90,7 @@ impl Build {
     /// their own, and cargo compiles everything anew for a linker at another path.
     pub fn compiling_for(&self, program: &str, machine: &Machine) -> Result<Command> {
         let mut command = self.compiling(program)?;
-        let tools = Tree(shell::root().join("target/zig").join(machine.name));
+        let tools = Tree(shell::target().join("zig").join(machine.name));
         let zig = self.folder()?.join("cargo-zigbuild");
         // As cargo-zigbuild's own: without `-g` zig drops the symbols, which are wanted in a file of their own.
         let c = format!("-- -g -fno-sanitize=all -target {}-linux-gnu.{}", machine.name, machine.glibc);

@@ -12,14 +12,19 @@ pub fn make(release: &Release, machine: &Machine) -> Result<()> {
     let program = Tree(shell::root().join(SCRIPTS)).place("khz")?;
     build::split(&release.build.dynamic(machine)?.join("khz"), &program, None)?;
     executable(&program)?;
-    let made = wheel(release, machine, &format!("manylinux_{}", machine.glibc.replace('.', "_")));
+    let made = module(&release.build, machine, &release.out);
     // Another machine's must not get into the next wheel, nor into those of the tests.
     std::fs::remove_dir_all(shell::root().join("python/kilohertz._native.data"))?;
     made
 }
 
-fn wheel(release: &Release, machine: &Machine, tag: &str) -> Result<()> {
-    let mut maturin = release.build.compiling_for("maturin", machine)?;
+/// The module and what lies in [`SCRIPTS`].
+///
+/// # Errors
+/// If it cannot be built.
+pub fn module(build: &build::Build, machine: &Machine, out: &std::path::Path) -> Result<()> {
+    let tag = format!("manylinux_{}", machine.glibc.replace('.', "_"));
+    let mut maturin = build.compiling_for("maturin", machine)?;
     maturin.args([
         "build",
         "--quiet",
@@ -29,8 +34,8 @@ fn wheel(release: &Release, machine: &Machine, tag: &str) -> Result<()> {
         "python/Cargo.toml",
         "--locked",
     ]);
-    maturin.args(["--profile", &release.build.profile, "--target", &machine.gnu(), "--compatibility", tag]);
-    shell::run(maturin.arg("--out").arg(&release.out))
+    maturin.args(["--profile", &build.profile, "--target", &machine.gnu(), "--compatibility", &tag]);
+    shell::run(maturin.arg("--out").arg(out))
 }
 
 /// maturin packs the module's own crates. The command's are added, and the files that crates take from other folders.

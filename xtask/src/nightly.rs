@@ -1,0 +1,128 @@
+//! What is slow by nature, for a machine that has the night: it prints what it ran, and when each part last passed.
+
+use crate::test::parts;
+use crate::{dist, prove, shell};
+use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
+
+/// Ten times as many as the suite runs, from another seed.
+const SCENARIOS: &str = "100000";
+
+/// What reads datasets, and what the tests of that need.
+const ENGINES: [&str; 7] = [
+    "pyspark==4.3.0",
+    "ray[data]==2.60.0",
+    "duckdb==2.0.0",
+    "polars==2.1.0",
+    "pandas",
+    "pytest",
+    "pytest-timeout",
+];
+
+/// A part, what it does, and how.
+struct Part {
+    name: &'static str,
+    does: &'static str,
+    run: fn() -> Result<bool>,
+}
+
+const PARTS: &[Part] = &[
+    Part { name: "campaign", does: "100,000 runs with faults", run: campaign },
+    Part {
+        name: "dist",
+        does: "everything of a release, in its own profile, for all machines; tried, aarch64 under qemu",
+        run: packages,
+    },
+    Part { name: "engines", does: "datasets read by Spark and Ray", run: engines },
+    Part { name: "prove", does: "exploration with two events, loom, miri, mutants", run: || prove::run(&[]) },
+];
+
+/// Runs the named parts (all if none is named); true if all passed.
+///
+/// # Errors
+/// If a name is no part's.
+pub fn run(words: &[String]) -> Result<bool> {
+    if words.iter().any(|word| word == "--list") {
+        PARTS
+            .iter()
+            .for_each(|part| println!("{:<9} {}; last passed {}", part.name, part.does, last(part.name)));
+        return Ok(true);
+    }
+    if let Some(word) = words.iter().find(|word| PARTS.iter().all(|part| part.name != **word)) {
+        bail!("no part is called `{word}`: cargo xtask nightly --list names them");
+    }
+    let mut passed = true;
+    let mut lines = Vec::new();
+    for part in PARTS.iter().filter(|part| words.is_empty() || words.iter().any(|word| word == part.name)) {
+        println!("\n── {}: {} ──", part.name, part.does);
+        let sound = (part.run)().unwrap_or_else(|error| {
+            eprintln!("{}: {error:#}", part.name);
+            false
+        });
+        lines.push(format!(
+            "{}: {}, before that it last passed {}",
+            part.name,
+            if sound { "passed" } else { "FAILED" },
+            last(part.name)
+        ));
+        if sound {
+            note(part.name)?;
+        }
+        passed &= sound;
+    }
+    println!("\n── summary ──\n{}", lines.join("\n"));
+    Ok(passed)
+}
+
+fn campaign() -> Result<bool> {
+    let words = ["drill", "campaign", "--seed", "1000000", "--scenarios", SCENARIOS];
+    shell::succeeds(&mut shell::command(parts::khz()?, &words))
+}
+
+fn packages() -> Result<bool> {
+    dist::run(&[])?;
+    let mut command = parts::pytest("tests/dist")?;
+    shell::succeeds(command.env("KHZ_SLOW", "1").env("KHZ_DIST", shell::root().join("dist")))
+}
+
+/// In an environment of its own: the two engines are a gigabyte.
+fn engines() -> Result<bool> {
+    let folder = shell::target().join("engines");
+    let python = folder.join("bin/python");
+    if !python.is_file() {
+        shell::run(shell::command("python3", &["-m", "venv"]).arg(&folder))?;
+    }
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    shell::fetch(shell::command(&python, &install).args(ENGINES))?;
+    let tests = ["-m", "pytest", "tests/dataset/test_engines.py"];
+    shell::succeeds(shell::command(&python, &tests).env("KHZ_SLOW", "1").env("KHZ", parts::khz()?))
+}
+
+/// The commit and the day of a part's last success on this machine.
+fn last(part: &str) -> String {
+    let text = std::fs::read_to_string(file(part)).unwrap_or_default();
+    if text.is_empty() { "never on this machine".into() } else { text.trim().to_owned() }
+}
+
+fn note(part: &str) -> Result<()> {
+    let commit = shell::output(&mut shell::command("git", &["log", "-1", "--format=%h"]))?;
+    let day = shell::output(&mut shell::command("date", &["--utc", "+%Y-%m-%d"]))?;
+    std::fs::create_dir_all(file(part).with_file_name("")).context("cannot make the folder of results")?;
+    std::fs::write(file(part), format!("on {} at {}\n", day.trim(), commit.trim()))
+        .context("cannot note the success")
+}
+
+fn file(part: &str) -> PathBuf {
+    shell::target().join("nightly").join(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_part_is_refused() {
+        assert!(run(&["magic".into()]).is_err());
+        assert!(run(&["--list".into()]).unwrap());
+    }
+}

@@ -1,0 +1,40 @@
+//! The Python package: built for the tests, and installed into their environment.
+
+use crate::{dist, licences, shell, venv};
+use anyhow::{Context, Result};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Builds the Python package in a profile (`release`, `dist`), with the licences of everything in it; returns the wheel.
+///
+/// # Errors
+/// As [`venv::python`], or if the package cannot be built.
+pub fn wheel(profile: &str) -> Result<PathBuf> {
+    licences::write()?;
+    let wheels = shell::target().join("wheels");
+    // Wheels of former builds must not be installed instead.
+    let _ = std::fs::remove_dir_all(&wheels);
+    dist::module(profile, &wheels)?;
+    let mut made = std::fs::read_dir(&wheels).context("maturin made no wheel")?.flatten();
+    made.next().map(|wheel| wheel.path()).context("maturin made no wheel")
+}
+
+/// Builds the Python package and installs it into the environment; returns the environment's Python. One process at a time, and
+/// only a package that has changed: others may be using what is installed.
+///
+/// # Errors
+/// As [`wheel`], or if it cannot be installed.
+pub fn with_package(profile: &str) -> Result<PathBuf> {
+    let python = venv::python()?;
+    let _one = venv::lock("package")?;
+    let wheel = wheel(profile)?;
+    let sum = shell::output(Command::new("sha256sum").arg(&wheel))?;
+    let stamp = shell::root().join(".venv/package.txt");
+    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == sum) {
+        return Ok(python);
+    }
+    let install = ["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"];
+    shell::run(shell::command(&python, &install).arg(wheel))?;
+    std::fs::write(&stamp, sum).context("cannot write the package's stamp")?;
+    Ok(python)
+}

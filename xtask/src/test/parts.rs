@@ -1,0 +1,180 @@
+//! The parts of the whole suite: what each runs, and beside what it may run.
+
+use super::done::Outcome;
+use crate::tally::Tally;
+use crate::{debian, dist, fleet, fuzz, package, shell, venv, vm};
+use anyhow::Result;
+use std::path::PathBuf;
+
+/// Runs of `khz drill campaign`.
+const SCENARIOS: &str = "10000";
+
+/// Seconds each fuzz target runs after its corpus was replayed.
+const FUZZ_SECONDS: u32 = 5;
+
+/// Where `tests/dist` has its packages from.
+const PACKAGES: &str = "packages";
+
+/// Parts that compute and read no clock: they run beside the others, at a lower priority. In this order: what others need comes first.
+const BATCH: [&str; 5] = ["packages", "fuzz", "vm", "campaign", "tests/docs"];
+
+/// Folders whose tests measure time themselves: one of them at a time.
+const MEASURING: [&str; 3] = ["tests/oracle", "tests/rtt", "tests/links"];
+
+/// Beside what a part may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Computes only: one at a time, at a lower priority, beside everything else.
+    Batch,
+    /// Has robots that run in real time.
+    Clock,
+    /// Measures time: no other part that does runs beside it.
+    Measuring,
+}
+
+/// Every part: unit tests first, then one for each folder with Python tests, then what is slow.
+pub fn all() -> Vec<String> {
+    let folders = shell::entries("tests").into_iter().filter(|entry| holds_tests(entry));
+    let folders = folders.map(|folder| format!("tests/{}", shell::stem(&folder)));
+    let mut parts: Vec<String> = std::iter::once("rust".into()).chain(folders).collect();
+    parts.extend(BATCH.into_iter().filter(|part| !part.starts_with("tests/")).map(str::to_owned));
+    parts
+}
+
+/// Where a part runs.
+pub fn lane(part: &str) -> Lane {
+    match part {
+        part if BATCH.contains(&part) => Lane::Batch,
+        part if MEASURING.contains(&part) => Lane::Measuring,
+        _ => Lane::Clock,
+    }
+}
+
+/// Parts in the order in which a lane takes them: that of [`BATCH`], then that of the list.
+pub fn rank(part: &str) -> usize {
+    BATCH.iter().position(|batch| *batch == part).unwrap_or(BATCH.len())
+}
+
+/// Runs one part in this process.
+///
+/// # Errors
+/// If what it needs cannot be built or started.
+pub fn run(part: &str) -> Result<Outcome> {
+    match part {
+        "rust" => rust(),
+        "campaign" => campaign(SCENARIOS),
+        "fuzz" => fuzz::targets(&[], FUZZ_SECONDS).map(Outcome::Ran),
+        "packages" => packages(),
+        "vm" => machine(),
+        folder => python(folder),
+    }
+}
+
+fn holds_tests(folder: &std::path::Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    entries.flatten().any(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        name.starts_with("test_") && name.ends_with(".py")
+    })
+}
+
+/// Unit, integration and documentation tests of every crate, with every feature.
+fn rust() -> Result<Outcome> {
+    let arguments = ["test", "--workspace", "--all-features", "--no-fail-fast"];
+    let (succeeded, text) = shell::tee(&mut shell::cargo(&arguments))?;
+    Ok(Outcome::Ran(Tally::of_runner(succeeded, &text)))
+}
+
+/// The tests of a folder, with the command, the package and the libraries they use.
+fn python(folder: &str) -> Result<Outcome> {
+    if let Err(why) = debian::provide(folder) {
+        return Ok(Outcome::NotRun(why));
+    }
+    if shell::which("python3").is_none() {
+        return Ok(Outcome::NotRun("no python3: install Python 3.11 or newer with its venv module".into()));
+    }
+    let mut command = pytest(folder)?;
+    let mut tally = Tally::default();
+    if folder == fleet::TESTS {
+        tally += fleet::unit_tests()?;
+        command.env("KHZ_FLEET", fleet::debug_program()?);
+    }
+    let (succeeded, text) = shell::tee(&mut command)?;
+    tally += Tally::of_runner(succeeded, &text);
+    Ok(Outcome::Ran(tally))
+}
+
+/// `pytest` for what lies in `tests`: a folder, or a file in one. The command, the C library and the package are those that
+/// `packages` built: nothing is compiled twice.
+///
+/// # Errors
+/// If what they need cannot be built.
+pub fn pytest(what: &str) -> Result<std::process::Command> {
+    let with_package =
+        ["tests/python", "tests/oracle", "tests/docs"].iter().any(|folder| what.starts_with(folder));
+    let python = if with_package { package::with_package("release")? } else { venv::python()? };
+    let mut command = shell::command(&python, &["-m", "pytest", what]);
+    let built = built()?;
+    command.env("KHZ", built.join("khz")).env("KHZ_LIBRARY", &built);
+    command.env("KHZ_DIST", shell::target().join(PACKAGES));
+    Ok(command)
+}
+
+/// Builds what a release has for this machine, in the profile that compiles quickly, and the tests' environments.
+fn packages() -> Result<Outcome> {
+    for folder in shell::entries("tests") {
+        // A part that needs what cannot be installed says so itself.
+        let _ = debian::provide(&format!("tests/{}", shell::stem(&folder)));
+    }
+    package::with_package("release")?;
+    let folder = shell::target().join(PACKAGES);
+    let _ = std::fs::remove_dir_all(&folder);
+    let parts = ["khz", "licenses", "tarball", "deb", "wheel", "sdist", "sbom", "--machine", "x86_64"];
+    let mut words: Vec<String> = parts.map(str::to_owned).into();
+    words.extend(["--profile".into(), "release".into(), "--out".into(), folder.display().to_string()]);
+    dist::run(&words)?;
+    Ok(Outcome::Ran(Tally { passed: 1, ..Tally::default() }))
+}
+
+/// Thousands of runs with faults; prints the reaction times, and the seed of a run in which something did not hold.
+///
+/// # Errors
+/// If the command cannot be built or started.
+pub fn campaign(scenarios: &str) -> Result<Outcome> {
+    let words = ["drill", "campaign", "--scenarios", scenarios];
+    let held = shell::succeeds(&mut shell::command(khz()?, &words))?;
+    Ok(Outcome::Ran(Tally { passed: u32::from(held), failed: u32::from(!held), skipped: 0 }))
+}
+
+/// The command as packages have it, in the profile that compiles quickly.
+///
+/// # Errors
+/// If it cannot be built.
+pub fn khz() -> Result<PathBuf> {
+    Ok(built()?.join("khz"))
+}
+
+/// The folder with the command and the C library.
+fn built() -> Result<PathBuf> {
+    dist::library("release")
+}
+
+fn machine() -> Result<Outcome> {
+    match vm::cannot_run() {
+        Some(why) => Ok(Outcome::NotRun(why)),
+        None => vm::boot(&vm::scripts()).map(Outcome::Ran),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_begin_with_rust_and_have_all_of_the_batch() {
+        let parts = all();
+        assert_eq!(parts.first().map(String::as_str), Some("rust"));
+        assert!(BATCH.iter().all(|batch| parts.iter().any(|part| part == batch)));
+        assert!(MEASURING.iter().all(|name| parts.iter().any(|part| part == name)));
+    }
+}
