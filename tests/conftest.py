@@ -25,6 +25,18 @@ def khz() -> str:
     return str(path)
 
 
+@pytest.fixture(scope="session")
+def example() -> Callable[[str], pathlib.Path]:
+    """Builds an example of the workspace as the Rust tests do, so that nothing is compiled twice; gives its path."""
+
+    def build(name: str) -> pathlib.Path:
+        words = ["cargo", "build", "--quiet", "--workspace", "--all-features", "--example", name]
+        subprocess.run(words, cwd=ROOT, check=True)
+        return TARGET / "debug/examples" / name
+
+    return build
+
+
 @pytest.fixture
 def run_khz(khz: str, tmp_path: pathlib.Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
     """Runs `khz` to its end in a folder of its own and returns what it printed."""

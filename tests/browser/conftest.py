@@ -14,11 +14,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture(scope="session")
-def samples(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def samples(tmp_path_factory: pytest.TempPathFactory, example: Callable[[str], pathlib.Path]) -> pathlib.Path:
     """A folder with the sample pages, just made."""
     folder = tmp_path_factory.mktemp("reports")
-    command = ["cargo", "run", "--quiet", "--package", "khz-measure", "--example", "sample_report", "--", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True)
+    subprocess.run([example("sample_report"), folder], cwd=ROOT, check=True)
     return folder
 
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import month
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 
 
 @dataclass
@@ -23,13 +21,11 @@ class Month:
 
 
 @pytest.fixture(scope="session")
-def player() -> pathlib.Path:
+def player(example: Callable[[str], pathlib.Path]) -> pathlib.Path:
     """The program that plays a script in virtual time: $VIRTUAL_RUN, or just built as `tests/oracle` does."""
     if there := os.environ.get("VIRTUAL_RUN"):
         return pathlib.Path(there)
-    build = ["cargo", "build", "--quiet", "--workspace", "--all-features", "--example", "virtual_run"]
-    subprocess.run(build, cwd=ROOT, check=True)
-    return TARGET / "debug/examples/virtual_run"
+    return example("virtual_run")
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,8 @@ import subprocess
 import pytest
 from release import ROOT, Find, run, within
 
-TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
+#: Where what comes over the network is kept.
+CACHE = ROOT / os.environ.get("KHZ_CACHE", "target")
 
 DEB = "khz_*_amd64.deb"
 
@@ -18,7 +19,7 @@ DEB = "khz_*_amd64.deb"
 @pytest.fixture(scope="session")
 def debian(root: None, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A Debian as small as it comes; made once and copied, for packages come over the network."""
-    kept = TARGET / "debian-minbase"
+    kept = CACHE / "debian-minbase"
     if not (kept / "finished").is_file():
         shutil.rmtree(kept, ignore_errors=True)
         sources = run("apt-get", "indextargets", "--format", "$(SITE) $(CODENAME) $(SUITE)")

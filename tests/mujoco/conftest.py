@@ -10,7 +10,8 @@ import mujoco
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
+#: Where what comes over the network is kept.
+CACHE = ROOT / os.environ.get("KHZ_CACHE", "target")
 #: The oldest that is tried, that of the environment, and the newest: what `pip install` is told for each.
 VERSIONS = {"3.1.6": ["mujoco==3.1.6"], "3.17.0": [], "4.0.0": ["mujoco==4.0.0", "mujoco-core==4.0.0"]}
 
@@ -33,25 +34,28 @@ def library(request: pytest.FixtureRequest) -> pathlib.Path:
     packages = VERSIONS[request.param]
     if not packages:
         return pathlib.Path(mujoco.__file__).parent
-    folder = TARGET / "mujoco" / request.param
+    folder = CACHE / "mujoco" / request.param
     if not (folder / "mujoco").is_dir():
-        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder)]
+        # Complete when it has its name: an interrupted installation is none.
+        part = folder.with_name(f"{folder.name}.part-{os.getpid()}")
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(part)]
         subprocess.run([*install, *packages], check=True)
+        part.rename(folder)
     return folder / "mujoco"
 
 
 @pytest.fixture(scope="session")
-def drive() -> Callable[[pathlib.Path, pathlib.Path, int, float, list[str]], list[float]]:
+def drive(
+    example: Callable[[str], pathlib.Path],
+) -> Callable[[pathlib.Path, pathlib.Path, int, float, list[str]], list[float]]:
     """Drives the hinges of a model through the body of emulated servos; the positions where it ends."""
-    # As the Rust tests build it, so that it is there after them.
-    build = ["cargo", "build", "--quiet", "--workspace", "--all-features", "--example", "drive"]
-    subprocess.run(build, cwd=ROOT, check=True)
+    program = example("drive")
 
     def run(
         library: pathlib.Path, model: pathlib.Path, steps: int, torque: float, joints: list[str]
     ) -> list[float]:
         step = mujoco.MjModel.from_xml_path(str(model)).opt.timestep
-        words = [str(TARGET / "debug/examples/drive"), str(model), repr(step), str(steps), str(torque)]
+        words = [str(program), str(model), repr(step), str(steps), str(torque)]
         environment = os.environ | {"KHZ_MUJOCO": str(library)}
         done = subprocess.run([*words, *joints], env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

@@ -5,7 +5,6 @@ ticks pass until every servo has replied often enough, the sixth starts the cont
 number 7 on, which starts at 16 ms; and up to the one planned for 1002 ms, which sees that the run's second is over. These are 494
 periods. The figures are compared with those of the oracle, too."""
 
-import os
 import json
 import pathlib
 import subprocess
@@ -17,18 +16,14 @@ import tlog
 from judge import check_log, compare
 from scenario import PERIOD_NS, Figures, robot
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 MS = 1_000_000
 INSTANT = 'wire = "instant"'
 
 
 @pytest.fixture(scope="session")
-def player() -> pathlib.Path:
+def player(example: Callable[[str], pathlib.Path]) -> pathlib.Path:
     """The program that plays a script in virtual time, just built."""
-    build = ["cargo", "build", "--quiet", "--workspace", "--all-features", "--example", "virtual_run"]
-    subprocess.run(build, cwd=ROOT, check=True)
-    return TARGET / "debug/examples/virtual_run"
+    return example("virtual_run")
 
 
 def play(player: pathlib.Path, folder: pathlib.Path, text: str, script: dict[str, Any]) -> Figures:

@@ -26,7 +26,7 @@ pub fn wheel(profile: &str) -> Result<PathBuf> {
 /// As [`wheel`], or if it cannot be installed.
 pub fn with_package(profile: &str) -> Result<PathBuf> {
     let python = venv::python()?;
-    let _one = venv::lock("package")?;
+    let _one = shell::lock(&shell::target(), "package")?;
     let wheel = wheel(profile)?;
     let sum = shell::output(Command::new("sha256sum").arg(&wheel))?;
     let stamp = shell::root().join(".venv/package.txt");

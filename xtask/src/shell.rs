@@ -1,6 +1,7 @@
 //! Starting other programs: always in the workspace root, always without standard input, always shown.
 
 use anyhow::{Context, Result, bail};
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,6 +21,25 @@ pub fn root() -> &'static Path {
 /// Where cargo puts what it makes, and we what we make of that.
 pub fn target() -> PathBuf {
     root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
+/// Where what takes long to fetch is kept: for all clones of this user, or if there is no such place in [`target`].
+pub fn kept() -> PathBuf {
+    let set = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let folder = set.or_else(home).map(|folder| folder.join("kilohertz"));
+    folder.filter(|folder| std::fs::create_dir_all(folder).is_ok()).unwrap_or_else(target)
+}
+
+/// A lock that other processes of ours wait for, held as long as what is returned.
+///
+/// # Errors
+/// If it cannot be made or taken.
+pub fn lock(folder: &Path, name: &str) -> Result<File> {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let file = File::create(folder.join(format!("{name}.lock"))).context("cannot make a lock")?;
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).context("cannot take a lock")?;
+    Ok(file)
 }
 
 /// Where cargo puts a program of a profile (`release`, `dist`).

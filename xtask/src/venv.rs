@@ -2,7 +2,6 @@
 
 use crate::shell;
 use anyhow::{Context, Result};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -31,21 +30,17 @@ pub fn python() -> Result<PathBuf> {
     if fresh(&folder) {
         return Ok(python);
     }
-    let _one = lock("environment")?;
+    let _one = shell::lock(&shell::kept(), "environment")?;
     if fresh(&folder) {
         return Ok(python);
     }
-    let kept = cache().map(|cache| cache.join("venv"));
-    if kept.as_deref().is_some_and(|kept| fresh(kept) && copied(kept, &folder)) {
+    let kept = shell::kept().join("venv");
+    if fresh(&kept) && copied(&kept, &folder) {
         return Ok(python);
     }
     fill(&folder, &wanted)?;
     // The next clone takes it from there; where it cannot be kept it is made anew.
-    if let Some(kept) =
-        kept.filter(|kept| kept.parent().is_some_and(|cache| std::fs::create_dir_all(cache).is_ok()))
-    {
-        copied(&folder, &kept);
-    }
+    copied(&folder, &kept);
     Ok(python)
 }
 
@@ -62,16 +57,21 @@ fn fill(folder: &Path, wanted: &str) -> Result<()> {
 /// Puts a copy of an environment in the place of another; the same files where the file system has links. Programs in it name the Python of the
 /// environment they were installed in, so those are written anew.
 fn copied(from: &Path, to: &Path) -> bool {
-    let _ = std::fs::remove_dir_all(to);
-    let copy = |how: &str| shell::succeeds(Command::new("cp").arg(how).args([from, to])).unwrap_or(false);
+    // Complete when it has its name: an interrupted copy is none.
+    let part = to.with_extension("part");
+    let emptied = || [to, &part].iter().for_each(|folder| drop(std::fs::remove_dir_all(folder)));
+    let copy = |how: &str| {
+        emptied();
+        shell::succeeds(Command::new("cp").arg(how).args([from, &part])).unwrap_or(false)
+    };
     if !(copy("-al") || copy("-a")) {
         return false;
     }
-    let Ok(programs) = std::fs::read_dir(to.join("bin")) else { return false };
+    let Ok(programs) = std::fs::read_dir(part.join("bin")) else { return false };
     programs.flatten().for_each(|program| {
         renamed(&program.path(), from, to);
     });
-    true
+    std::fs::rename(part, to).is_ok()
 }
 
 /// Lets a script name the Python of its new environment; none if it is no script that names the old one.
@@ -83,23 +83,4 @@ fn renamed(script: &Path, from: &Path, to: &Path) -> Option<()> {
     std::fs::remove_file(script).ok()?;
     std::fs::write(script, format!("#!{}/{rest}", to.display())).ok()?;
     std::fs::set_permissions(script, mode).ok()
-}
-
-/// A lock that other processes of ours wait for, held as long as what is returned.
-///
-/// # Errors
-/// If it cannot be made or taken.
-pub fn lock(name: &str) -> Result<File> {
-    let folder = shell::target();
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let file = File::create(folder.join(format!("{name}.lock"))).context("cannot make a lock")?;
-    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).context("cannot take a lock")?;
-    Ok(file)
-}
-
-/// Where environments are kept for other clones of this user, if there is such a place.
-fn cache() -> Option<PathBuf> {
-    let set = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let folder = set.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
-    Some(folder.join("kilohertz"))
 }

@@ -97,7 +97,7 @@ pub fn cannot_run() -> Option<String> {
 /// If something needed cannot be downloaded, built or started.
 pub fn boot(scripts: &[String]) -> Result<Tally> {
     let debian = unpacked()?;
-    let disk = shell::target().join("vm/initramfs.cpio");
+    let disk = shell::target().join("guest.cpio");
     std::fs::write(&disk, initramfs(&debian, scripts)?).context("cannot write the guest's file system")?;
     let kernel = only_entry(&debian.join("boot"), "vmlinuz-")?;
     let (_, console) = shell::tee(&mut qemu(&kernel, &disk))?;
@@ -119,7 +119,8 @@ fn qemu(kernel: &Path, disk: &Path) -> Command {
 
 /// The Debian packages, unpacked into one folder; downloaded when the archive has another version.
 fn unpacked() -> Result<PathBuf> {
-    let folder = shell::target().join("vm");
+    let _one = shell::lock(&shell::kept(), "guest")?;
+    let folder = shell::kept().join("vm");
     let packages = [&[kernel_package()?], PACKAGES.map(str::to_owned).as_slice()].concat();
     let wanted = versions(&packages)?;
     let (stamp, root) = (folder.join("versions.txt"), folder.join("root"));

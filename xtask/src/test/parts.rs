@@ -117,6 +117,7 @@ pub fn pytest(what: &str) -> Result<std::process::Command> {
     let built = built()?;
     command.env("KHZ", built.join("khz")).env("KHZ_LIBRARY", &built);
     command.env("KHZ_DIST", shell::target().join(PACKAGES));
+    command.env("KHZ_CACHE", shell::kept());
     Ok(command)
 }
 
