@@ -12,6 +12,15 @@ pub enum Outcome {
     NotRun(String),
 }
 
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ran(tally) => tally.fmt(out),
+            Self::NotRun(why) => write!(out, "not run: {why}"),
+        }
+    }
+}
+
 /// A part that is over.
 #[derive(Clone, Debug)]
 pub struct Done {

@@ -111,7 +111,7 @@ fn start(part: &str, batch: bool) -> Result<Done> {
         failures(&text).for_each(|line| println!("{line}"));
         println!("run it alone: cargo xtask test {part}; what it printed: {}", log.display());
     } else {
-        println!("{part}: done in {} s: {:?}", done.wall_s, done.outcome);
+        println!("{part}: {} s, {}", done.wall_s, done.outcome);
     }
     Ok(done)
 }
