@@ -23,6 +23,9 @@ use std::process::Command;
 const FOLDER: &str = "dist";
 const SUMS: &str = "SHA256SUMS";
 
+/// The profile of what the tests run: as a release, but compiled quickly.
+pub const QUICK: &str = "quick";
+
 /// A machine it is made for.
 pub struct Machine {
     /// As Rust and Linux call it.
@@ -70,7 +73,7 @@ const PARTS: [(&str, Part); 7] = [
     ("sbom", Part::Once(sbom::make)),
 ];
 
-const USAGE: &str = "usage: cargo xtask dist [PART…] [--machine x86_64|aarch64] [--profile dist|release] [--out FOLDER]
+const USAGE: &str = "usage: cargo xtask dist [PART…] [--machine x86_64|aarch64] [--profile dist|release|quick] [--out FOLDER]
 parts: khz (static, with its debug symbols), licenses (of all in it), tarball, deb, wheel, sdist, sbom; all of them, for all machines, if none is named";
 
 /// What every part needs to know.

@@ -1,6 +1,6 @@
 //! The documentation as a site: the pages of `docs`, the Python package's and the crates'.
 
-use crate::{package, shell, test};
+use crate::{dist, package, shell, test};
 use anyhow::Result;
 
 /// Builds it in `target/site`; false if a page has a mistake, a broken link for example.
@@ -10,7 +10,7 @@ use anyhow::Result;
 pub fn build() -> Result<bool> {
     let site = shell::target().join("site");
     let mut sphinx = shell::command(
-        package::with_package("release")?,
+        package::with_package(dist::QUICK)?,
         &["-m", "sphinx", "--fail-on-warning", "--keep-going"],
     );
     let sound = shell::succeeds(

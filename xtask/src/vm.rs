@@ -204,10 +204,10 @@ fn ours(scripts: &[String]) -> Result<Vec<(String, PathBuf)>> {
         match need.split_whitespace().collect::<Vec<_>>().as_slice() {
             ["khz"] => {
                 // As it is passed on: one file that needs no library.
-                binaries.push(("bin/khz".into(), dist::program("release")?));
+                binaries.push(("bin/khz".into(), dist::program(dist::QUICK)?));
             }
             [package, test] => {
-                binaries.push((format!("tests/{test}"), dist::test("release", package, test)?));
+                binaries.push((format!("tests/{test}"), dist::test(dist::QUICK, package, test)?));
             }
             _ => bail!("a guest script needs `{need}`: write `khz`, or a package and its test"),
         }

@@ -112,7 +112,7 @@ fn python(folder: &str) -> Result<Outcome> {
 pub fn pytest(what: &str) -> Result<std::process::Command> {
     let with_package =
         ["tests/python", "tests/oracle", "tests/docs"].iter().any(|folder| what.starts_with(folder));
-    let python = if with_package { package::with_package("release")? } else { venv::python()? };
+    let python = if with_package { package::with_package(dist::QUICK)? } else { venv::python()? };
     let mut command = shell::command(&python, &["-m", "pytest", what]);
     let built = built()?;
     command.env("KHZ", built.join("khz")).env("KHZ_LIBRARY", &built);
@@ -127,12 +127,12 @@ fn packages() -> Result<Outcome> {
         // A part that needs what cannot be installed says so itself.
         let _ = debian::provide(&format!("tests/{}", shell::stem(&folder)));
     }
-    package::with_package("release")?;
+    package::with_package(dist::QUICK)?;
     let folder = shell::target().join(PACKAGES);
     let _ = std::fs::remove_dir_all(&folder);
     let parts = ["khz", "licenses", "tarball", "deb", "wheel", "sdist", "sbom", "--machine", "x86_64"];
     let mut words: Vec<String> = parts.map(str::to_owned).into();
-    words.extend(["--profile".into(), "release".into(), "--out".into(), folder.display().to_string()]);
+    words.extend(["--profile".into(), dist::QUICK.into(), "--out".into(), folder.display().to_string()]);
     dist::run(&words)?;
     Ok(Outcome::Ran(Tally { passed: 1, ..Tally::default() }))
 }
@@ -157,7 +157,7 @@ pub fn khz() -> Result<PathBuf> {
 
 /// The folder with the command and the C library.
 fn built() -> Result<PathBuf> {
-    dist::library("release")
+    dist::library(dist::QUICK)
 }
 
 fn machine() -> Result<Outcome> {
