@@ -42,11 +42,13 @@ def test_a_robot_file_that_is_not_there_is_an_error(compile: Compile, tmp_path: 
         assert told.returncode == 1 and told.stdout == "" and told.stderr.startswith("nowhere.toml: ")
 
 
+@pytest.mark.clock
 def test_one_servo_by_hand(compile: Compile, tmp_path: pathlib.Path) -> None:
     told = run([compile(EXAMPLES / "one_servo.c", "clang", "c11")], tmp_path)
     assert told.stdout == "id 1 answers\nat 0.3 rad, 24 V, fault: none\n"
 
 
+@pytest.mark.clock
 def test_a_parameter_changes_while_it_runs(compile: Compile, khz: str, tmp_path: pathlib.Path) -> None:
     told = run([compile(EXAMPLES / "parameter.cpp", "g++", "c++17")], tmp_path)
     assert told.stdout == "width 0.2 rad\n24 V\n"

@@ -16,6 +16,8 @@ import time
 import pytest
 from release import ROOT, Find, run
 
+pytestmark = pytest.mark.clock
+
 UNIT = ROOT / "packaging/khz@.service"
 
 

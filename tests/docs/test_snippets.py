@@ -20,6 +20,8 @@ from dataclasses import dataclass
 
 import pytest
 
+pytestmark = pytest.mark.clock
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "python/README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

@@ -15,34 +15,13 @@ from typing import Any, TypeVar
 
 import pytest
 import zenoh
+from robots import lenient
 
 T = TypeVar("T")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Nothing here is asserted to be fast: this is how long a test waits before it gives up.
 PATIENCE = 60.0
-
-# These robots share their processors with a router, bridges and whatever else runs here: what a robot does that is held up is
-# tried elsewhere. Without this one that had no processor for a second after its start ended its run before the test began.
-LENIENT = """[supervisor]
-answer_s = 60
-missed_replies = 100_000
-stale_ms = 100_000
-imu_silent_ms = 100_000
-overruns = 100_000
-controller_slow = 100_000
-"""
-
-
-def lenient(text: str) -> str:
-    """A robot file in which only an operator, or a frozen process, brings the robot down."""
-    text = re.sub(r"^\[supervisor\]\n[^\[]*", "", text, flags=re.M)
-    # Of a period that is longer here than in the template four fifths are for the bus.
-    text = re.sub(r"^(watchdog_s|bus_deadline_us) = .*\n", "", text, flags=re.M)
-    # The longest that all templates can send.
-    text, found = re.subn(r"^\[servo_defaults\]$", "[servo_defaults]\nwatchdog_s = 1.2", text, flags=re.M)
-    assert found == 1
-    return f"{text}\n{LENIENT}"
 
 
 def wait_for(what: Callable[[], T], why: str, patience: float = PATIENCE) -> T:

@@ -8,8 +8,11 @@ import subprocess
 import threading
 import time
 
+import pytest
 import zenoh
 from conftest import Heard, World, ask, free_port, wait_for
+
+pytestmark = [pytest.mark.clock, pytest.mark.timeout(600)]
 
 
 def listed(world: World) -> dict[str, dict[str, object]]:

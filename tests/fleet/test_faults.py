@@ -12,8 +12,11 @@ import subprocess
 import time
 from typing import Any
 
+import pytest
 import zenoh
 from conftest import Heard, Robot, Tokens, World, ask, number, wait_for
+
+pytestmark = [pytest.mark.clock, pytest.mark.timeout(600)]
 
 
 def status(heard: Heard) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """libmujoco as its Python wheels bring it: the version of the tests' environment, and others that are supported."""
 
+import fcntl
 import os
 import pathlib
 import subprocess
@@ -33,9 +34,14 @@ def library(request: pytest.FixtureRequest) -> pathlib.Path:
     if not packages:
         return pathlib.Path(mujoco.__file__).parent
     folder = ROOT / "target" / "mujoco" / request.param
-    if not (folder / "mujoco").is_dir():
-        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder)]
-        subprocess.run([*install, *packages], check=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    # One of several processes that run these tests installs it, whole.
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "installed").is_file():
+            install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", str(folder)]
+            subprocess.run([*install, *packages], check=True)
+            (folder / "installed").touch()
     return folder / "mujoco"
 
 

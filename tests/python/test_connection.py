@@ -11,6 +11,8 @@ import pytest
 import kilohertz
 from kilohertz import Mode
 
+pytestmark = pytest.mark.clock
+
 
 def test_a_scan_finds_every_servo_on_its_bus() -> None:
     with kilohertz.Robot.quadruped().connect() as robot:

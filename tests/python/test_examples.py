@@ -8,7 +8,7 @@ import venv
 import pytest
 
 # The first one waits for downloads.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.clock, pytest.mark.timeout(900)]
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "python/examples"

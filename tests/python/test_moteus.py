@@ -13,6 +13,8 @@ import pytest
 import kilohertz
 from kilohertz.moteus import buses
 
+pytestmark = pytest.mark.clock
+
 
 def tool(*words: str) -> str:
     command = [sys.executable, "-m", "moteus.moteus_tool", "--kilohertz", "quadruped", *words]

@@ -36,6 +36,7 @@ def test_jitter_as_frames(saved: pathlib.Path) -> None:
     assert result.counts["ticks"].tolist() == [200]
 
 
+@pytest.mark.clock
 def test_the_figures_of_a_run_as_a_frame() -> None:
     summary = kilohertz.Robot.emulated(servos=2, wire="instant").run(
         {"first": kilohertz.Module.hold(), "second": lambda state, command: None}, duration=0.3
