@@ -48,6 +48,13 @@ impl Process {
         });
     }
 
+    /// What it has written to standard output, once it has ended.
+    fn said(&mut self) -> String {
+        let mut text = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        text
+    }
+
     fn ended(&mut self) -> ExitStatus {
         eventually("the process ends", || self.0.try_wait().unwrap())
     }
@@ -245,8 +252,7 @@ fn a_frozen_robot_is_damped_by_its_servos_and_stays_down_when_it_thaws() {
     stand.servos_in(Mode::PositionTimeout);
     robot.signal(Signal::CONT);
     let status = robot.ended();
-    let mut text = String::new();
-    robot.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    let text = robot.said();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("the servo's own watchdog expired"), "{text}");
     assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
@@ -257,9 +263,11 @@ fn signals_that_ask_for_an_end_get_an_orderly_one() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::XCPU, Signal::USR1, Signal::ALARM] {
         let stand = Stand::new("");
         let mut robot = stand.run();
-        stand.hear("STATUS=active");
+        // A run that is asked to end before its first controlled tick has failed.
+        stand.hear_it_hold();
         robot.signal(signal);
-        assert_eq!(robot.ended().code(), Some(0), "{signal:?}");
+        let code = robot.ended().code();
+        assert_eq!(code, Some(0), "{signal:?}: {}", robot.said());
         assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
     }
 }
@@ -558,8 +566,7 @@ fn comes_down_without(from: &str, mut beat: impl FnMut(&mut Process)) {
         message[..len].ends_with(b"STATUS=active").then_some(())
     });
     let status = robot.ended();
-    let mut text = String::new();
-    robot.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    let text = robot.said();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("no operator heartbeat"), "{text}");
     assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
