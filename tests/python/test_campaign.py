@@ -1,6 +1,7 @@
 """Campaigns on Ray: whatever is killed in the middle, every seed is in the dataset once, with the result it has alone."""
 
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -181,11 +182,11 @@ def listening(processes: dict[int, str]) -> list[str]:
     """Local addresses of the sockets on which these processes accept connections."""
     sockets = set()
     for process in processes:
-        for handle in pathlib.Path(f"/proc/{process}/fd").glob("*"):
-            try:
-                sockets.add(os.readlink(handle))
-            except OSError:
-                pass
+        # Some of them have ended meanwhile.
+        with contextlib.suppress(OSError):
+            for handle in os.listdir(f"/proc/{process}/fd"):
+                with contextlib.suppress(OSError):
+                    sockets.add(os.readlink(f"/proc/{process}/fd/{handle}"))
     addresses = []
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in pathlib.Path(table).read_text().splitlines()[1:]:
@@ -228,10 +229,15 @@ def test_a_campaign_that_is_killed_and_interrupted_goes_on_and_its_failures_repl
     held.chmod(0o755)
     words += ["--seed", "60", "--scenarios", "80", "--chunk", "5", "--khz", str(held)]
 
-    def begin() -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            words, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
+    @contextlib.contextmanager
+    def begin() -> Iterator["subprocess.Popen[str]"]:
+        pipe = subprocess.PIPE
+        with subprocess.Popen(words, cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as driver:
+            try:
+                yield driver
+            finally:
+                # A test that has failed does not wait for a campaign that is held.
+                driver.kill()
 
     def parts() -> dict[str, int]:
         return {path.name: path.stat().st_mtime_ns for path in out.glob("part-*.parquet")}
