@@ -6,11 +6,14 @@ import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from live import Robot
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+# A browser on a busy computer draws late. Nothing here is asserted to be fast.
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,9 @@ from playwright.sync_api import Page
 
 from test_reports import COLOURED_PIXELS, drag, plot, view
 
+# The first that needs the sample pages builds the example that writes them.
+pytestmark = pytest.mark.timeout(900)
+
 Visit = Callable[..., Page]
 RunKhz = Callable[..., "subprocess.CompletedProcess[str]"]
 

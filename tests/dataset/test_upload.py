@@ -141,7 +141,8 @@ def test_logs_arrive_once_though_uploader_and_server_die(march: Month, store: St
     ours = {f"robots/quad1/{path.name}" for path in chosen}
 
     copied = 0
-    first = upload(service(logs))
+    # Slower than the page has it, so that it is not done before it is killed, however late this test looks.
+    first = upload(service(logs), "--bwlimit", "100k")
     while len(store.names()) < 3:
         assert first.poll() is None, first.communicate()
         time.sleep(0.02)

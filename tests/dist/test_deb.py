@@ -1,6 +1,7 @@
 """The Debian package: in a small Debian of its own, from installation to purge."""
 
 import collections
+import fcntl
 import os
 import pathlib
 import re
@@ -20,6 +21,17 @@ DEB = "khz_*_amd64.deb"
 def debian(root: None, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A Debian as small as it comes; made once and copied, for packages come over the network."""
     kept = CACHE / "debian-minbase"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    # One of several processes that run these tests makes it.
+    with kept.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        make_debian(kept)
+    copied = tmp_path_factory.mktemp("debian") / "root"
+    run("cp", "--archive", "--reflink=auto", kept, copied)
+    return copied
+
+
+def make_debian(kept: pathlib.Path) -> None:
     if not (kept / "finished").is_file():
         shutil.rmtree(kept, ignore_errors=True)
         sources = run("apt-get", "indextargets", "--format", "$(SITE) $(CODENAME) $(SUITE)")
@@ -27,9 +39,6 @@ def debian(root: None, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path
         site, codename = next(words[:2] for line in sources.splitlines() if "-" not in (words := line.split())[1])
         run("debootstrap", "--variant=minbase", codename, kept, site, timeout=600)
         (kept / "finished").touch()
-    copied = tmp_path_factory.mktemp("debian") / "root"
-    run("cp", "--archive", "--reflink=auto", kept, copied)
-    return copied
 
 
 def state(system: pathlib.Path) -> "set[str]":

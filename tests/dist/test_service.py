@@ -16,6 +16,7 @@ import time
 import pytest
 from release import ROOT, Find, run
 
+
 UNIT = ROOT / "packaging/khz@.service"
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import pytest
 
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "python/README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

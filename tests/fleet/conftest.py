@@ -15,12 +15,13 @@ from typing import Any, TypeVar
 
 import pytest
 import zenoh
+from robots import lenient
 
 T = TypeVar("T")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Nothing here is asserted to be fast: this is how long a test waits before it gives up.
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 def wait_for(what: Callable[[], T], why: str, patience: float = PATIENCE) -> T:
@@ -111,7 +112,7 @@ class World:
     def judge(self, **more: Any) -> zenoh.Session:
         config = {
             "mode": "client",
-            "connect": {"endpoints": [self.endpoint], "timeout_ms": 5000},
+            "connect": {"endpoints": [self.endpoint], "timeout_ms": 30_000},
             "scouting": {"multicast": {"enabled": False}},
         } | more
         session = zenoh.open(zenoh.Config.from_json5(json.dumps(config)))
@@ -148,7 +149,7 @@ class Robot:
         for old, new in more.items():
             text = text.replace(old, new)
         self.file = world.folder / f"{name}-{self.stream}.toml"
-        self.file.write_text(text)
+        self.file.write_text(lenient(text))
         self.process = self.run()
         self.bridge = self.start_bridge()
 
@@ -212,7 +213,7 @@ class Tokens:
 def ask(session: zenoh.Session, key: str, payload: object = None) -> tuple[bool, bytes]:
     """One answer, and whether it is not a refusal."""
     body = None if payload is None else json.dumps(payload)
-    for reply in session.get(key, payload=body, timeout=10.0):
+    for reply in session.get(key, payload=body, timeout=30.0):
         if reply.ok is not None:
             return True, bytes(reply.ok.payload)
         return False, bytes(reply.err.payload)

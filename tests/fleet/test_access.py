@@ -12,6 +12,8 @@ import pytest
 import zenoh
 from conftest import ROOT, Heard, Tokens, World, free_port, wait_for
 
+pytestmark = pytest.mark.timeout(600)
+
 EXAMPLES = ROOT / "fleet/examples"
 
 

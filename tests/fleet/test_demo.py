@@ -9,6 +9,8 @@ import time
 import pytest
 from conftest import World, wait_for
 
+pytestmark = pytest.mark.timeout(600)
+
 
 def children(pid: int) -> list[int]:
     found = []

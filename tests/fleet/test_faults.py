@@ -12,8 +12,11 @@ import subprocess
 import time
 from typing import Any
 
+import pytest
 import zenoh
 from conftest import Heard, Robot, Tokens, World, ask, number, wait_for
+
+pytestmark = pytest.mark.timeout(600)
 
 
 def status(heard: Heard) -> dict[str, object]:
@@ -151,7 +154,7 @@ def test_a_bridge_that_freezes(world: World) -> None:
     assert not [reply for replies in late for reply in replies if reply.ok is not None]
     fine, answer = ask(judge, robot.key("param/kp_scale"))
     assert fine and json.loads(answer)["value"] == 1.0
-    world.run("stop", "quad")
+    world.run("stop", "--timeout", "40", "quad")
     robot.process.wait(30)
     for log in ("first.tlog", "run.tlog"):
         events = subprocess.run(

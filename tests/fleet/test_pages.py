@@ -12,10 +12,16 @@ import subprocess
 import urllib.error
 import urllib.request
 
+import pytest
 import zenoh
 from conftest import Heard, World, ask, wait_for
 from playwright.sync_api import Browser, expect
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+# A browser on a busy computer draws late. Nothing here is asserted to be fast.
+expect.set_options(timeout=60_000)
+
+pytestmark = pytest.mark.timeout(600)
 
 
 def get(link: str) -> tuple[int, str]:
@@ -30,7 +36,7 @@ class Asking:
     """The language of `khz param` (docs/live.md): a websocket with one JSON object for each request and answer."""
 
     def __init__(self, port: int, target: str) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
         key = base64.b64encode(os.urandom(16)).decode()
         self.socket.sendall(
             f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -100,8 +106,8 @@ def test_a_robot_is_driven_and_stopped_from_a_browser(world: World, browser: Bro
     page.goto(link)
     expect(page.locator("table")).to_contain_text("other")
     page.get_by_role("link", name="walker").click()
-    expect(page.locator("h1")).to_have_text("walker", timeout=20_000)
-    expect(page.locator("#drive")).to_contain_text("nothing is held", timeout=20_000)
+    expect(page.locator("h1")).to_have_text("walker")
+    expect(page.locator("#drive")).to_contain_text("nothing is held")
     store = get_typestore(Stores.EMPTY)
     store.register(get_types_from_msg(ask(judge, walker.key("schema/teleop"))[1].decode(), "khz_msgs/msg/Teleop"))
 
@@ -115,7 +121,7 @@ def test_a_robot_is_driven_and_stopped_from_a_browser(world: World, browser: Bro
     wait_for(lambda: forward(driven.all()[-1]) == 0.0, "it stands when nothing is held")
     assert not any(forward(sample) for sample in beside.all())
     page.get_by_role("button", name="Stop").click()
-    expect(page.locator("#said")).to_contain_text("Stopped by you in tick", timeout=20_000)
+    expect(page.locator("#said")).to_contain_text("Stopped by you in tick")
     walker.process.wait(30)
     assert other.process.poll() is None
     page.goto(link)

@@ -116,5 +116,9 @@ def test_a_watchdog_it_sets_switches_a_motor_off_until_it_clears_that(controller
     assert motor.get_states()["status"] == "LOST_COMM", "not enabled before it was cleared"
     motor.clear_error()
     state(motor, "DISABLED")
+    # Longer than this test waits: how late it looks must not matter.
+    motor.set_can_timeout(60_000)
+    motor.request_register_reading(9)
+    until(lambda: motor.registers.get(9) == 1_200_000, f"{motor.registers}")
     motor.enable()
     state(motor, "ENABLED")

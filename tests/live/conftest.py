@@ -8,9 +8,11 @@ import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
+from robots import lenient
 
 HERE = pathlib.Path(__file__).resolve().parent
-TARGET = HERE.parent.parent / os.environ.get("CARGO_TARGET_DIR", "target")
+ROOT = HERE.parent.parent
+TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 MODULES = TARGET / "tests-live"
 
 
@@ -41,7 +43,8 @@ def robot(khz: str, tmp_path: pathlib.Path) -> Iterator[Callable[..., tuple[str,
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             at = f"127.0.0.1:{free.getsockname()[1]}"
-        command = [khz, "run", f"--view={at}", "--duration", "60s", "--no-report", "--log", "run.tlog", *words]
+        (tmp_path / "robot.toml").write_text(lenient((ROOT / "robots/quadruped.toml").read_text()))
+        command = [khz, "run", "robot.toml", f"--view={at}", "--duration", "60s", "--no-report", "--log", "run.tlog", *words]
         run = subprocess.Popen(
             command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )

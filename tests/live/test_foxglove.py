@@ -13,6 +13,7 @@ from mcap.reader import make_reader
 from mcap.writer import CompressionType, Writer
 from mcap_ros2.decoder import DecoderFactory
 
+
 Line = dict[str, Any]
 Robot = Callable[..., tuple[str, "subprocess.Popen[bytes]"]]
 

@@ -20,6 +20,7 @@ from device import Device
 from judge import check_log, compare, same
 from scenario import Figures, Outside, freeze, nothing, result, robot, start, wait_for
 
+
 POLICIES = ["skip", "run_late_once", "re_phase", "stop"]
 
 # Disturbances: what the robot file adds to [loop] and to the bus, and what happens meanwhile.

@@ -17,6 +17,7 @@ import tlog
 from judge import check_log, compare
 from scenario import PERIOD_NS, Figures, Outside, freeze, nothing, result, robot, wait_for
 
+
 PACE_ID = 0x7F00
 FRAME = b"rcv 00007F00 01 E B F\r\n"
 PATIENCE_US = 400

@@ -36,7 +36,7 @@ def log_with_units(run_khz: Run, tmp_path: pathlib.Path) -> pathlib.Path:
     """The log of a short run of the emulated quadruped."""
     path = tmp_path / "run.tlog"
     robot = pathlib.Path(__file__).resolve().parent.parent.parent / "robots" / "quadruped.toml"
-    done = run_khz("run", str(robot), "--duration", "0.2s", "--log", str(path), "--no-report")
+    done = run_khz("run", str(robot), "--virtual", "--duration", "0.2s", "--log", str(path), "--no-report")
     assert path.is_file(), done.stderr
     return path
 

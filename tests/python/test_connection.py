@@ -12,6 +12,7 @@ import kilohertz
 from kilohertz import Mode
 
 
+
 def test_a_scan_finds_every_servo_on_its_bus() -> None:
     with kilohertz.Robot.quadruped().connect() as robot:
         found = robot.scan()

@@ -14,6 +14,7 @@ import kilohertz
 from kilohertz.moteus import buses
 
 
+
 def tool(*words: str) -> str:
     command = [sys.executable, "-m", "moteus.moteus_tool", "--kilohertz", "quadruped", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 UNPACED = ["--rate", "0", "--ticks", "40", "--priority", "0"]
@@ -261,9 +262,11 @@ def test_stalls_of_the_sender_are_not_hidden(start: Callable, khz: str, tmp_path
     """Frozen five times, the sender says how often it did not ask, and its percentiles over planned periods know."""
     _, address = start("echo")
     words = ["rtt", "send", address, "--rate", "1000", "--ticks", "3000", "--priority", "0", "--wake", "sleep", "--json"]
-    sender = subprocess.Popen([khz, *words], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
-    frozen_s = 0.0
-    time.sleep(0.3)
+    sender = subprocess.Popen([khz, *words, "--log", "a.tlog"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    frozen_s, log = 0.0, tmp_path / "a.tlog"
+    # Its log has samples once it measures.
+    while sender.poll() is None and not (log.exists() and log.stat().st_size > 4000):
+        time.sleep(0.01)
     for _ in range(5):
         sender.send_signal(signal.SIGSTOP)
         began = time.monotonic()

@@ -1,4 +1,5 @@
-//! A process that records is killed: what it had told of is in the log, but for the last moment.
+//! A process that records is killed: what it had told of, but for the last moment, is in the log. How long that moment is is tried
+//! where time is an argument (`a_killed_recorder_leaves_all_but_the_last_tenth_of_a_second` in `crates/record`).
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may stop at what it did not expect")]
 
 use khz_robot::recorder::{LogConfig, Plan};
@@ -6,11 +7,12 @@ use khz_tlog::{Reader, Type, Value, Width};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Tells the child where to record.
 const LOG: &str = "KHZ_TEST_LOG";
-/// What may be lost, µs.
-const PROMISE_US: i64 = 250_000;
+/// A busy machine must not fail a test. A test that fails waits so long.
+const GENEROUS: Duration = Duration::from_secs(60);
 
 /// The child: records a number each millisecond, and then tells it with its time.
 #[test]
@@ -24,28 +26,28 @@ fn child() {
     for n in 0..60_000u64 {
         let now_ns = khz_rt::now_ns();
         assert!(tap.push_value(id, now_ns, &n));
-        println!("told {n} {}", now_ns / 1000);
+        println!("told {n}");
         std::io::stdout().flush().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Kills a recording child once it has told `count` numbers. Returns the last number told, and its time in µs.
-fn kill_after(count: u64, log: &Path) -> (u64, i64) {
+/// Kills a recording child once it has told `count` numbers and the log has them. Returns the last number told.
+fn kill_after(count: u64, log: &Path) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture"])
         .env(LOG, log)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut last = (0, 0);
+    let mut last = 0;
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
-        let mut words = line.split(' ').skip_while(|word| *word != "told").skip(1);
-        let (Some(n), Some(us)) = (words.next(), words.next()) else { continue };
-        let Ok(us) = us.parse() else { continue };
-        last = (n.parse().unwrap(), us);
-        if last.0 == count {
+        let told = line.split(' ').skip_while(|word| *word != "told").nth(1).and_then(|n| n.parse().ok());
+        let Some(n) = told else { continue };
+        last = n;
+        if last == count {
+            wait_for(count, log);
             child.kill().unwrap();
         }
     }
@@ -53,29 +55,35 @@ fn kill_after(count: u64, log: &Path) -> (u64, i64) {
     last
 }
 
-/// How many numbers there are, which must be 0, 1, 2, …; and the time of the last.
-fn numbers(log: &Path) -> (u64, i64) {
-    let mut reader = Reader::open(std::fs::File::open(log).unwrap()).unwrap();
+/// Waits until a log that is being written has this number.
+fn wait_for(number: u64, log: &Path) {
+    let begun = Instant::now();
+    while !log.exists() || numbers(log) <= number {
+        assert!(begun.elapsed() < GENEROUS, "{number} was told of and never written");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// How many numbers there are, which must be 0, 1, 2, …; none in a log of which not even the head is written.
+fn numbers(log: &Path) -> u64 {
+    let Ok(mut reader) = Reader::open(std::fs::File::open(log).unwrap()) else { return 0 };
     reader.select(["number"]);
-    let (mut count, mut last_us) = (0, 0);
+    let mut count = 0;
     while let Ok(Some(item)) = reader.next() {
         assert_eq!(item.value().unwrap(), Value::Uint(count));
-        (count, last_us) = (count + 1, item.time_us.unwrap());
+        count += 1;
     }
-    (count, last_us)
+    count
 }
 
 #[test]
-fn a_killed_process_loses_the_last_quarter_of_a_second_at_most() {
+fn what_a_killed_process_recorded_is_soon_in_its_log_and_can_be_repaired() {
     let folder = tempfile::tempdir().unwrap();
-    let mut kept = 0;
     for count in [300, 433, 571, 704, 850] {
         let log = folder.path().join(format!("{count}.tlog"));
-        let (last, told_us) = kill_after(count, &log);
-        assert!(last >= count);
+        let last = kill_after(count, &log);
         let found = numbers(&log);
-        // The writer's thread competes with whatever else runs here, so now and then it may come late.
-        kept += u32::from(told_us - found.1 <= PROMISE_US);
+        assert!(count < found && found <= last + 2, "{count} {found} {last}");
 
         let mended = folder.path().join("mended.tlog");
         let repair = Command::new(env!("CARGO_BIN_EXE_khz"))
@@ -87,5 +95,4 @@ fn a_killed_process_loses_the_last_quarter_of_a_second_at_most() {
         assert!(Reader::open(std::fs::File::open(&mended).unwrap()).unwrap().is_finished());
         assert_eq!(numbers(&mended), found);
     }
-    assert!(kept >= 3, "only {kept} of 5 kept the promise");
 }

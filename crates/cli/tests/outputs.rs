@@ -18,7 +18,7 @@ fn bench() -> tempfile::TempDir {
 }
 
 const JITTER: [&str; 7] = ["jitter", "--ticks", "20", "--policy", "other", "--wake", "sleep"];
-const RUN: [&str; 4] = ["run", "robot.toml", "--duration", "100ms"];
+const RUN: [&str; 5] = ["run", "robot.toml", "--virtual", "--duration", "100ms"];
 
 #[test]
 fn no_command_writes_over_a_file_or_through_a_link_unless_it_is_forced() {
@@ -178,7 +178,7 @@ fn a_log_named_like_its_report_is_not_destroyed() {
     let flag = [&RUN[..], &["--log", "flag.html"]].concat();
     for (words, log, report) in [
         (flag, "flag.html", "flag-1.html"),
-        (vec!["run", "named.toml", "--duration", "100ms"], "file.html", "file-1.html"),
+        (vec!["run", "named.toml", "--virtual", "--duration", "100ms"], "file.html", "file-1.html"),
     ] {
         let output = khz(folder, &words);
         let text = stdout(&output);

@@ -124,7 +124,7 @@ fn a_good_run_is_good_although_its_table_cannot_be_written() {
     let bench = bench();
     for json in [&[][..], &["--json"]] {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-        let words = [&["run", "robot.toml", "--duration", "50ms"], json].concat();
+        let words = [&["run", "robot.toml", "--virtual", "--duration", "50ms"], json].concat();
         let output = khz(bench.path(), &words).stdout(full).stderr(Stdio::piped()).output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{stderr}");

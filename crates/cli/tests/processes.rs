@@ -35,6 +35,26 @@ impl Process {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
     }
 
+    /// Waits until none of its threads runs any more: a stop takes effect when a thread has a processor.
+    fn frozen(&self) {
+        let threads = format!("/proc/{}/task", self.0.id());
+        let stopped = |thread: PathBuf| {
+            let stat = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        };
+        eventually("the process is frozen", || {
+            let mut threads = std::fs::read_dir(&threads).unwrap();
+            threads.all(|thread| stopped(thread.unwrap().path())).then_some(())
+        });
+    }
+
+    /// What it has written to standard output, once it has ended.
+    fn said(&mut self) -> String {
+        let mut text = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        text
+    }
+
     fn ended(&mut self) -> ExitStatus {
         eventually("the process ends", || self.0.try_wait().unwrap())
     }
@@ -82,7 +102,8 @@ impl Stand {
         let robot = format!(
             "[loop]\nrate_hz = 100\npolicy = \"other\"\nlock_memory = false\n[bus.main]\nlink = \"fdcanusb\"\npath = {endpoint:?}\n\
              [servo_defaults]\nwatchdog_s = 3.0\n{SERVOS}\n[log]\nenabled = false\n[supervisor]\nanswer_s = 60\n\
-             damping_s = 0.3\noverruns = 100000\nmissed_replies = 24\nreactions.missed_replies = \"warn\"\nstale_ms = 100000\ncontroller_slow = 100000\n{more}"
+             damping_s = 0.3\noverruns = 100000\nmissed_replies = 24\nstale_ms = 100000\ncontroller_slow = 100000\n\
+             reactions = {{ missed_replies = \"warn\", bus_down = \"warn\" }}\n{more}"
         );
         std::fs::write(folder.path().join("robot.toml"), robot).unwrap();
         let notify = UnixDatagram::bind(folder.path().join("notify")).unwrap();
@@ -132,11 +153,24 @@ impl Stand {
         self.hear("WATCHDOG=1");
     }
 
-    /// Waits until the loop ticks no more. Whoever asks the servos before takes replies away from it.
-    fn hear_nothing(&self) {
-        self.notify.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-        while self.notify.recv(&mut [0; 256]).is_ok() {}
-        self.notify.set_read_timeout(Some(GENEROUS)).unwrap();
+    /// Waits for a moment in which the robot holds its servos, and freezes it then. A servo whose replies are late by 24 ms is damped
+    /// until they come again; damped by a command, it stays so however long no other comes, and has no watchdog that could expire.
+    fn freeze_it_holding(&self, robot: &Process) {
+        self.hear_it_hold();
+        loop {
+            robot.signal(Signal::STOP);
+            robot.frozen();
+            if self
+                .modes()
+                .iter()
+                .all(|mode| [Mode::Position, Mode::PositionTimeout].map(|mode| mode as u8).contains(mode))
+            {
+                return;
+            }
+            robot.signal(Signal::CONT);
+            self.heard();
+            self.hear("WATCHDOG=1");
+        }
     }
 
     /// Messages that are waiting.
@@ -147,48 +181,63 @@ impl Stand {
         count
     }
 
+    /// The wire, past the lock of the robot's process, which does not read any more.
+    fn wire(&self) -> Fdcanusb {
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK;
+        let fd = open(&self.endpoint, flags, rustix::fs::Mode::empty()).unwrap();
+        // Ends what a process was writing when it was killed.
+        rustix::io::write(&fd, b"\n").unwrap();
+        Fdcanusb::from_fd(fd, Dialect::Uart)
+    }
+
+    /// The modes in which the servos are.
+    fn modes(&self) -> [u8; 2] {
+        let mut wire = self.wire();
+        [1, 2].map(|id| ask(&mut wire, id).0)
+    }
+
     /// Waits until every servo says that it is in this mode; tells their torque.
     fn servos_in(&self, mode: Mode) -> [f32; 2] {
-        // Past the lock of the robot's process, which does not read any more.
-        let fd =
-            open(&self.endpoint, OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK, rustix::fs::Mode::empty());
-        let mut wire = Fdcanusb::from_fd(fd.unwrap(), Dialect::Uart);
+        let mut wire = self.wire();
+        let begun = Instant::now();
         [1, 2].map(|id| {
-            eventually(&format!("servo {id} in mode {mode:?}"), || {
-                let (now, torque) = ask(&mut wire, id)?;
-                (now == mode as u8).then_some(torque)
-            })
+            loop {
+                let (now, torque) = ask(&mut wire, id);
+                if now == mode as u8 {
+                    return torque;
+                }
+                assert!(begun.elapsed() < GENEROUS, "servo {id} is in mode {now}, never in {mode:?}");
+                thread::sleep(Duration::from_millis(20));
+            }
         })
     }
 }
 
-/// Mode and torque of a servo, read without commanding anything.
-fn ask(wire: &mut Fdcanusb, id: u8) -> Option<(u8, f32)> {
+/// Mode and torque of a servo, read without commanding anything. Asked once, however long the answer takes: another would be left
+/// on the wire, where a robot that thaws takes it for the reply of a second servo with this id.
+fn ask(wire: &mut Fdcanusb, id: u8) -> (u8, f32) {
     // Read one int8 at register 0, the mode, and one float at register 3, the torque.
     let query = Frame::new(0x8000 | u32::from(id), &[0x11, 0x00, 0x1d, 0x03]).unwrap();
-    wire.send(0, &Address::request(&query), now_ns()).ok()?;
-    wire.flush(now_ns()).ok()?;
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(1) {
-        let Ok(Some(received)) = wire.receive(now_ns()) else {
-            thread::sleep(Duration::from_millis(1));
-            continue;
-        };
-        // Replies to the robot's own queries look different.
-        if received.frame.id == u32::from(id) << 8
-            && let [0x21, 0x00, mode, 0x2d, 0x03, a, b, c, d, ..] = *received.frame.payload()
-        {
-            return Some((mode, f32::from_le_bytes([a, b, c, d])));
+    wire.send(0, &Address::request(&query), now_ns()).unwrap();
+    wire.flush(now_ns()).unwrap();
+    eventually(&format!("servo {id} answers"), || {
+        while let Ok(Some(received)) = wire.receive(now_ns()) {
+            // Replies to the robot's own queries look different.
+            if received.frame.id == u32::from(id) << 8
+                && let [0x21, 0x00, mode, 0x2d, 0x03, a, b, c, d, ..] = *received.frame.payload()
+            {
+                return Some((mode, f32::from_le_bytes([a, b, c, d])));
+            }
         }
-    }
-    None
+        None
+    })
 }
 
 #[test]
 fn a_killed_robot_is_damped_by_its_servos() {
     let stand = Stand::new("");
     let mut robot = stand.run();
-    stand.hear_it_hold();
+    stand.freeze_it_holding(&robot);
     robot.signal(Signal::KILL);
     robot.ended();
     let torque = stand.servos_in(Mode::PositionTimeout);
@@ -199,13 +248,11 @@ fn a_killed_robot_is_damped_by_its_servos() {
 fn a_frozen_robot_is_damped_by_its_servos_and_stays_down_when_it_thaws() {
     let stand = Stand::new("");
     let mut robot = stand.run();
-    stand.hear_it_hold();
-    robot.signal(Signal::STOP);
+    stand.freeze_it_holding(&robot);
     stand.servos_in(Mode::PositionTimeout);
     robot.signal(Signal::CONT);
     let status = robot.ended();
-    let mut text = String::new();
-    robot.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    let text = robot.said();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("the servo's own watchdog expired"), "{text}");
     assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
@@ -216,9 +263,11 @@ fn signals_that_ask_for_an_end_get_an_orderly_one() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::XCPU, Signal::USR1, Signal::ALARM] {
         let stand = Stand::new("");
         let mut robot = stand.run();
-        stand.hear("STATUS=active");
+        // A run that is asked to end before its first controlled tick has failed.
+        stand.hear_it_hold();
         robot.signal(signal);
-        assert_eq!(robot.ended().code(), Some(0), "{signal:?}");
+        let code = robot.ended().code();
+        assert_eq!(code, Some(0), "{signal:?}: {}", robot.said());
         assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
     }
 }
@@ -352,22 +401,32 @@ fn watched_by_the_kernel() -> (Stand, OwnedFd) {
     (stand, pipe)
 }
 
-/// Holds for so many ticks, and then never returns.
-struct Hanging(u32);
+/// Holds for so many ticks in a row in which every servo replied, and then never returns.
+struct Hanging {
+    after: u32,
+    in_a_row: u32,
+}
 
 impl Controller for Hanging {
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
-        let Some(left) = self.0.checked_sub(1) else {
+        self.in_a_row = if state.servos.iter().all(|servo| servo.fresh) { self.in_a_row + 1 } else { 0 };
+        if self.in_a_row > self.after {
+            tell("HANGS");
             loop {
                 thread::park();
             }
-        };
-        self.0 = left;
+        }
         for (command, servo) in commands.iter_mut().zip(&state.servos) {
             *command = ServoCommand::Position(khz_robot::PositionCommand::hold(servo.position));
         }
         Ok(())
     }
+}
+
+/// Tells the stand of this process, as its watchdogs do.
+fn tell(message: &str) {
+    let stand = UnixDatagram::unbound().unwrap();
+    stand.send_to(message.as_bytes(), std::env::var_os("NOTIFY_SOCKET").unwrap()).unwrap();
 }
 
 /// The process of the test below; no test without it.
@@ -378,7 +437,10 @@ fn a_process_whose_loop_hangs() {
     let _robot = Launch::start(
         &config,
         "",
-        LaunchOptions { controller: Some(Box::new(Hanging(300))), ..LaunchOptions::default() },
+        LaunchOptions {
+            controller: Some(Box::new(Hanging { after: 20, in_a_row: 0 })),
+            ..LaunchOptions::default()
+        },
     )
     .unwrap();
     thread::sleep(GENEROUS);
@@ -457,8 +519,8 @@ fn a_robot_whose_loop_hangs_is_damped_by_its_servos_and_feeds_no_watchdog() {
     let words = ["a_process_whose_loop_hangs", "--exact"];
     let mut command = stand.program(std::env::current_exe().unwrap(), &words);
     let mut robot = Process(command.env("HANGING_ROBOT", stand.robot()).spawn().unwrap());
-    stand.hear_it_hold();
-    stand.hear_nothing();
+    // Before it takes no replies any more, whoever asks the servos takes them away from it.
+    stand.hear("HANGS");
     stand.servos_in(Mode::PositionTimeout);
 
     // The process is there, its thread that feeds too, but nobody is fed any more.
@@ -480,7 +542,7 @@ fn the_kernels_watchdog_is_fed_and_called_off_after_an_orderly_end_only() {
     for (signal, good_bye) in [(Signal::TERM, true), (Signal::KILL, false)] {
         let (stand, pipe) = watched_by_the_kernel();
         let mut robot = stand.run();
-        stand.hear("STATUS=active");
+        stand.hear_it_hold();
         robot.signal(signal);
         robot.ended();
         let mut food = Vec::new();
@@ -504,8 +566,7 @@ fn comes_down_without(from: &str, mut beat: impl FnMut(&mut Process)) {
         message[..len].ends_with(b"STATUS=active").then_some(())
     });
     let status = robot.ended();
-    let mut text = String::new();
-    robot.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    let text = robot.said();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("no operator heartbeat"), "{text}");
     assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);

@@ -56,7 +56,9 @@ fn a_robot_file_runs_and_an_existing_log_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("robot.toml"), PAN_TILT).unwrap();
     std::fs::write(folder.path().join("run.tlog"), "someone's").unwrap();
-    let output = khz(folder.path(), &["run", "robot.toml", "--duration", "200ms", "--no-report"]);
+    // Whether a robot comes under control within 0.2 s of a busy machine is another question.
+    let output =
+        khz(folder.path(), &["run", "robot.toml", "--virtual", "--duration", "200ms", "--no-report"]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
     assert!(text.contains("\npan_tilt: ") && text.contains("finished"), "{text}");
@@ -87,11 +89,10 @@ fn a_bus_that_dies_mid_run_is_told_in_summary_and_log() {
     let folder = tempfile::tempdir().unwrap();
     let dying = format!("{PAN_TILT}\n[bus.main.faults]\nevents = [{{ at_s = 0.7, kind = \"bus_off\" }}]");
     std::fs::write(folder.path().join("robot.toml"), dying).unwrap();
-    let output = khz(folder.path(), &["run", "robot.toml", "--duration", "20s", "--json"]);
+    let output = khz(folder.path(), &["run", "robot.toml", "--virtual", "--duration", "20s", "--json"]);
     assert_eq!(output.status.code(), Some(1));
     let run = json(&output);
     assert_eq!(run["ended_well"], false);
-    // A stall of this machine may have been warned of before.
     let down = |event: &&Value| event["trouble"] == true && event["to"] == "damping";
     let trouble = run["events"].as_array().unwrap().iter().find(down).unwrap();
 
@@ -113,7 +114,9 @@ fn a_log_that_could_not_be_written_is_told_in_table_and_figures() {
     // No file may be longer than 100 blocks: a disk that fails in the middle of the log.
     let run = |words: &str| {
         let khz = env!("CARGO_BIN_EXE_khz");
-        let line = format!("trap '' XFSZ; ulimit -f 100; exec {khz} run --duration 1s --no-report {words}");
+        let line = format!(
+            "trap '' XFSZ; ulimit -f 100; exec {khz} run --virtual --duration 3s --no-report {words}"
+        );
         Command::new("sh").args(["-c", &line]).current_dir(folder.path()).output().unwrap()
     };
     let figures = json(&run("--json"));
@@ -194,7 +197,7 @@ const IMU: &str = "[imu]\nlink = \"emulated\"\n";
 #[test]
 fn a_robot_that_never_came_under_control_is_a_failure_that_names_what_was_lacking() {
     let folder = tempfile::tempdir().unwrap();
-    let words = ["run", "robot.toml", "--duration", "300ms", "--no-report", "--json"];
+    let words = ["run", "robot.toml", "--duration", "1s", "--no-report", "--json"];
     let ends = |text: String| {
         std::fs::write(folder.path().join("robot.toml"), text).unwrap();
         let output = khz(folder.path(), &words);
@@ -204,11 +207,13 @@ fn a_robot_that_never_came_under_control_is_a_failure_that_names_what_was_lackin
         run["end"].as_str().unwrap().to_owned()
     };
     let dead = "[bus.main.faults]\nevents = [{ at_s = 0.0, kind = \"bus_off\" }]";
-    let silent = PAN_TILT.replace("[supervisor]", &format!("{dead}\n[supervisor]\nanswer_s = 60"));
+    let silent = PAN_TILT.replace("[supervisor]", &format!("{dead}\n[supervisor]"));
     let end = ends(silent);
     assert_eq!(end, "never under control: no reply during start-up (pan on bus main); finished");
+    // Slow, so that a reply is late only where the machine stands still for most of a period.
+    let pan_tilt = format!("[loop]\nrate_hz = 20\n{PAN_TILT}");
     let heartbeat = "[supervisor]\nheartbeat_ms = 1000\nheartbeat_from = \"udp:127.0.0.1:0\"";
-    let end = ends(PAN_TILT.replace("[supervisor]", heartbeat));
+    let end = ends(pan_tilt.replace("[supervisor]", heartbeat));
     assert_eq!(end, "never under control: no heartbeat from the operator yet; finished");
 }
 

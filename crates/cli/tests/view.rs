@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::khz;
+use common::{SERVOS, khz};
 use kilohertz::{Parameter, PositionCommand, Robot, ServoCommand, viewer};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,6 +13,15 @@ use std::time::{Duration, Instant};
 
 /// Long enough on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A robot that runs until it is told otherwise, however busy this machine is.
+fn robot() -> String {
+    format!(
+        "[loop]\nrate_hz = 100\npolicy = \"other\"\nlock_memory = false\n[bus.main]\nlink = \"emulated\"\n\
+         [servo_defaults]\nwatchdog_s = 30.0\n{SERVOS}\n[supervisor]\nanswer_s = 60\ndamping_s = 0.2\noverruns = 100000\n\
+         missed_replies = 100000\nstale_ms = 100000\ncontroller_slow = 100000\n"
+    )
+}
 
 fn free_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
@@ -24,7 +33,14 @@ fn start(folder: &Path, words: &[&str]) -> (Child, String) {
     khz.args(words).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = khz.spawn().unwrap();
     let link = match words[0] {
-        "run" => first_line(child.stderr.as_mut().unwrap()).replace("live view: ", ""),
+        // After what is warned of.
+        "run" => loop {
+            let line = first_line(child.stderr.as_mut().unwrap());
+            assert!(!line.is_empty(), "no live view");
+            if let Some(link) = line.strip_prefix("live view: ") {
+                break link.to_owned();
+            }
+        },
         _ => first_line(child.stdout.as_mut().unwrap()),
     };
     assert!(link.starts_with("http://"), "{link}");
@@ -55,7 +71,9 @@ fn a_gain_is_tuned_while_the_robot_runs_and_the_log_has_it() {
     let folder = tempfile::tempdir().unwrap();
     let at = free_port().to_string();
     let view = format!("--view={at}");
-    let run = ["run", &view, "--duration", "60s", "--log", "run.tlog", "--no-report", "--json"];
+    std::fs::write(folder.path().join("robot.toml"), robot()).unwrap();
+    let run =
+        ["run", "robot.toml", &view, "--duration", "600s", "--log", "run.tlog", "--no-report", "--json"];
     let (mut child, link) = start(folder.path(), &run);
     assert_eq!(link, format!("http://{at}/"));
     let param = |words: &[&str]| khz(folder.path(), &[&["param"], words, &["--at", &at]].concat());
@@ -93,7 +111,10 @@ fn a_controller_of_a_program_is_watched_and_tuned() {
     let stiffness = Parameter::float("stiffness", 0.5, 0.0..=1.0);
     let used = stiffness.clone();
     let at = free_port();
-    let robot = Robot::quadruped().no_log().view(viewer::Options { at, ..viewer::Options::default() });
+    let robot = Robot::parse(&robot(), "robot.toml")
+        .unwrap()
+        .no_log()
+        .view(viewer::Options { at, ..viewer::Options::default() });
     let run = robot.each_tick_with(vec![stiffness], move |_, commands| {
         let kp_scale = used.get();
         commands.fill(ServoCommand::Position(PositionCommand { kp_scale, ..PositionCommand::hold(0.0) }));

@@ -1,5 +1,6 @@
 //! Whether a panic was printed: within a tick nothing may be, because printing may never return.
 
+use khz_rt::panics;
 use std::cell::Cell;
 use std::sync::Once;
 
@@ -7,11 +8,16 @@ thread_local! {
     static PRINTED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Counts the panics that reach the process's panic hook instead of printing them. Call it before the first machine is
-/// built: a machine's own hook goes before the one that is there.
+/// Counts the panics that would be printed instead of printing them, from now on and for the whole process. It makes no
+/// difference whether a machine was built before: what a machine catches goes to the hook that keeps it, and is not counted.
 pub fn watch_prints() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| std::panic::set_hook(Box::new(|_| count())));
+    ONCE.call_once(|| {
+        // Now, so that a machine that another thread builds meanwhile does not come between the two calls below.
+        panics::install();
+        let keep = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| if panics::is_catching() { keep(info) } else { count() }));
+    });
 }
 
 /// A panic is printed on this thread.

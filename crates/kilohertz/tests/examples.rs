@@ -2,8 +2,8 @@
 
 use signal_hook::consts::SIGINT;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// Cargo builds them beside the tests.
 fn example(name: &str) -> PathBuf {
@@ -54,19 +54,48 @@ fn one_servo_is_moved_by_hand() {
     assert!(told.starts_with("id 1 has firmware ") && told.ends_with("at 0.3 rad, 24 V\n"), "{told}");
 }
 
-/// A folder with the robot files, in which programs run.
+/// Puts one of our robot files into a folder: one that nothing brings down but Ctrl-C, however busy this machine is.
+fn put_lenient(name: &str, into: &Path) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../robots").join(name);
+    let strict = std::fs::read_to_string(file).expect("a robot file");
+    let text = strict.replace("[servo_defaults]\n", "[servo_defaults]\nwatchdog_s = 1.2\n");
+    assert!(text != strict && !text.contains("[supervisor]"), "{text}");
+    let lenient = "answer_s = 60\noverruns = 100000\nmissed_replies = 100000\nstale_ms = 100000\ncontroller_slow = 100000\n";
+    std::fs::write(into, format!("{text}\n[supervisor]\n{lenient}")).expect("a file");
+}
+
+/// A folder with the robot files of the examples, in which they run.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    let robots = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../robots");
-    std::os::unix::fs::symlink(robots, folder.path().join("robots")).expect("a link");
+    let robots = folder.path().join("robots");
+    std::fs::create_dir(&robots).expect("a folder");
+    put_lenient("pan_tilt.toml", &robots.join("pan_tilt.toml"));
     folder
 }
 
-/// What an example says that gets Ctrl-C after some seconds.
+/// Waits until the loop of a program runs.
+fn wait_for_its_loop(child: &mut Child) {
+    let begun = Instant::now();
+    let is_loop = |thread: std::fs::DirEntry| {
+        std::fs::read_to_string(thread.path().join("comm")).is_ok_and(|name| name.trim() == "khz-loop")
+    };
+    loop {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).expect("threads");
+        if threads.flatten().any(is_loop) {
+            return;
+        }
+        assert_eq!(child.try_wait().expect("a process"), None, "it ended before its loop began");
+        assert!(begun.elapsed() < Duration::from_secs(120), "its loop never began");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What an example says that gets Ctrl-C some seconds after its loop began.
 fn interrupted(name: &str, folder: &Path) -> Output {
     let mut command = Command::new(example(name));
     command.current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().expect("the example is built");
+    let mut child = command.spawn().expect("the example is built");
+    wait_for_its_loop(&mut child);
     std::thread::sleep(Duration::from_secs(4));
     let kill = Command::new("kill").args([&format!("-{SIGINT}"), &child.id().to_string()]).status();
     assert!(kill.expect("kill").success());
@@ -87,8 +116,7 @@ fn ctrl_c_brings_the_readmes_program_down_and_leaves_log_and_report() {
 #[test]
 fn the_controller_of_a_new_project_drives_any_robot() {
     let folder = tempfile::tempdir().unwrap();
-    let leg = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../robots/leg3.toml");
-    std::fs::copy(leg, folder.path().join("robot.toml")).unwrap();
+    put_lenient("leg3.toml", &folder.path().join("robot.toml"));
     let ended = interrupted("new_project", folder.path());
     let complained = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(ended.status.success() && folder.path().join("leg3.tlog").exists(), "{complained}");

@@ -12,14 +12,19 @@ use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+/// A busy machine must not fail a test. A test that fails waits so long.
+const GENEROUS: Duration = Duration::from_secs(120);
+
+/// Lenient in everything, because the machine that runs the tests may be busy. `more` ends the robot file.
 fn robot(more: &str) -> RobotConfig {
     let text = format!(
         "[loop]\nrate_hz = 200\npolicy = \"other\"\nlock_memory = false\n[bus.main]\nlink = \"emulated\"\n\
          [log]\nenabled = false\n[[servo]]\nname = \"pan\"\nbus = \"main\"\nid = 1\n\
-         [supervisor]\ndamping_s = 0.2\noverruns = 100000\ncontroller_slow = 100000\nstale_ms = 10000\n\
-         missed_replies = 1000\n{more}"
+watchdog_s = 30.0\n\
+         [supervisor]\nanswer_s = 60\ndamping_s = 0.2\noverruns = 100000\ncontroller_slow = 100000\n\
+         stale_ms = 100000\nmissed_replies = 100000\n{more}"
     );
     RobotConfig::parse(&text, "test").unwrap_or_else(|error| panic!("{error}"))
 }
@@ -67,10 +72,20 @@ fn start(config: &RobotConfig, live: Option<OwnedFd>) -> Launch {
     Launch::start(config, "", LaunchOptions { live, ..LaunchOptions::default() }).unwrap()
 }
 
+#[track_caller]
 fn until(mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
     while !done() {
+        assert!(begun.elapsed() < GENEROUS, "waited in vain");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Waits until the loop has ticked so often.
+#[track_caller]
+fn let_tick(launch: &Launch, ticks: u64) {
+    let from = launch.console().seen().0;
+    until(|| launch.console().seen().0 >= from + ticks);
 }
 
 fn land(launch: Launch) -> Landed {
@@ -159,14 +174,15 @@ fn a_robot_that_an_operator_arms_waits_in_idle() {
     let launch = start(&robot("arming = \"operator\""), Some(live));
     let console = Arc::clone(launch.console());
     until(|| console.seen().1 == Phase::Idle);
-    std::thread::sleep(Duration::from_millis(100));
-    assert_eq!(console.seen().1, Phase::Idle);
-    assert_eq!(viewer.answer(1, json!({"do": "arm"}))["done"], true);
+    let_tick(&launch, 20);
+    // A reply that is missed takes it back to the start-up for a few ticks, in which it cannot be armed.
+    until(|| viewer.answer(1, json!({"do": "arm"}))["done"] == true);
     until(|| console.seen().1 == Phase::Active);
     let reply = viewer.answer(2, json!({"do": "arm"}));
     assert!(reply["refused"].as_str().unwrap().contains("active"), "{reply}");
     let stats = land(launch).outcome.stats;
-    assert!(stats.transitions.iter().any(|change| change.cause == Cause::ArmRequested));
+    let armed: Vec<_> = stats.transitions.iter().filter(|change| change.to == Phase::Armed).collect();
+    assert!(!armed.is_empty() && armed.iter().all(|change| change.cause == Cause::ArmRequested), "{armed:?}");
 }
 
 #[test]
@@ -191,7 +207,7 @@ impl Controller for Seen {
 
 #[test]
 fn a_controller_sees_who_steers_and_silence_is_a_missing_heartbeat() {
-    let config = robot("heartbeat_from = \"teleop\"\nheartbeat_ms = 400\n[teleop]\nmax_forward = 0.2\n");
+    let config = robot("heartbeat_from = \"teleop\"\nheartbeat_ms = 2000\n[teleop]\nmax_forward = 0.2\n");
     let (viewer, live) = Viewer::pair();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let controller = Box::new(Seen(Arc::clone(&seen)));
@@ -278,7 +294,8 @@ fn a_log_has_what_may_be_changed_and_every_change_with_its_tick() {
             khz_rt::now_ns(),
             khz_robot::parameters::Source::from("me").unwrap(),
         );
-        std::thread::sleep(Duration::from_millis(100));
+        // One tick sees the input, and the recorder has all of the ticks before the end.
+        let_tick(&launch, 5);
         let landed = land(launch);
         assert!(parameters.set("kp_scale", 0.3).is_err(), "the robot is down");
         let path = &landed.recording.as_ref().unwrap().paths[0];
@@ -322,7 +339,8 @@ fn a_stop_is_obeyed_whatever_floods_the_robot_and_answered_by_the_tick_that_obey
     let launch = start(&robot(""), Some(of_robot));
     until(|| launch.console().seen().1 == Phase::Active);
     let stick = json!({ "by": "page", "teleop": { "forward": 0.3 }, "age_ms": 9e9 }).to_string();
-    for _ in 0..3000 {
+    // More than are looked at in a second, as long as they do not take half a minute.
+    for _ in 0..30_000 {
         send(&viewer.0, stick.as_bytes(), SendFlags::empty()).unwrap();
     }
     let tick = viewer.answer(1, json!({ "do": "stop" }))["tick"].as_u64().unwrap();

@@ -106,7 +106,7 @@ pub fn install() {
     INSTALLED.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            let kept = DEPTH.get() > 0
+            let kept = is_catching()
                 && LAST.with(|last| last.try_borrow_mut().map(|mut last| last.keep(info)).is_ok());
             if !kept {
                 before(info);
@@ -133,6 +133,12 @@ pub fn catch<T>(panic: &mut Panic, code: impl FnOnce() -> T) -> Option<T> {
             None
         }
     }
+}
+
+/// Whether this thread is in a call of [`catch`]: a panic here is kept once [`install`] was called. For hooks that are set
+/// later. Does not allocate.
+pub fn is_catching() -> bool {
+    DEPTH.get() > 0
 }
 
 #[cfg(test)]

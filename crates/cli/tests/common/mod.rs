@@ -32,6 +32,7 @@ macro_rules! lenient {
 [servo_defaults]
 watchdog_s = 30.0
 [supervisor]
+answer_s = 60
 damping_s = 0.2
 overruns = 100000
 [supervisor.reactions]
