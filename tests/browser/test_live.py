@@ -10,7 +10,6 @@ from playwright.sync_api import Page, expect
 
 from live import Robot, write_log
 
-
 EVIL = "<img src=x onerror=alert(1)>"
 PHONE = {"viewport": {"width": 360, "height": 740}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
 # Pixels of a canvas that have one of the colours of lines, by row of its upper half and its lower half.
