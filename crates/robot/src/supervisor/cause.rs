@@ -182,6 +182,15 @@ pub enum Cause {
         /// How long in the last of them.
         took_ns: i64,
     },
+    /// The controller's thread got no CPU, for so many ticks in a row that its commands are as old as `stale_ms`.
+    ControllerPreempted {
+        /// How many.
+        count: u32,
+        /// How long in the last of them.
+        took_ns: i64,
+        /// Of that, how long it waited for a CPU.
+        waited_ns: i64,
+    },
     /// The supply of a servo is too low.
     VoltageLow {
         /// Which servo.
@@ -295,9 +304,10 @@ impl Cause {
             | Self::CommandOutOfLimits { .. }
             | Self::CommandNotSendable { .. }
             | Self::TorqueNotBraked { .. } => Trigger::Command,
-            Self::ControllerFailed | Self::ControllerPanicked | Self::ControllerSlow { .. } => {
-                Trigger::Controller
-            }
+            Self::ControllerFailed
+            | Self::ControllerPanicked
+            | Self::ControllerSlow { .. }
+            | Self::ControllerPreempted { .. } => Trigger::Controller,
             Self::VoltageLow { .. } => Trigger::Voltage,
             Self::Hot { .. } => Trigger::Temperature,
             Self::AllServosSeen
@@ -455,6 +465,13 @@ impl fmt::Display for Cause {
                     ms(took_ns)
                 )
             }
+            Self::ControllerPreempted { count, took_ns, waited_ns } => write!(
+                f,
+                "the controller's thread was preempted for {count} ticks in a row: of {:.3} ms it waited {:.3} ms for a CPU. Leave \
+                 a CPU free of real-time loops: pin them with `loop.cpu`, or run fewer on this computer",
+                ms(took_ns),
+                ms(waited_ns)
+            ),
             Self::VoltageLow { volts, .. } => write!(f, "supply at {volts:.1} V"),
             Self::Hot { celsius, .. } => write!(f, "{celsius:.1} °C"),
             Self::Still => f.write_str("every joint stands still"),

@@ -70,6 +70,8 @@ pub struct Observation {
     pub held_up_ns: i64,
     /// Time in the controller in the tick before, ns; includes what was stolen from the thread meanwhile.
     pub control_ns: i64,
+    /// Of that, time in which the controller's own thread waited for a CPU, ns, where that is known.
+    pub control_waited_ns: i64,
     /// How long ago the last heartbeat arrived, if one is expected.
     pub heartbeat_age_ns: Option<i64>,
 }

@@ -165,7 +165,7 @@ type Case = (&'static str, fn(&mut Bench), usize, Cause);
 #[test]
 fn every_trigger_damps_after_its_threshold() {
     let quarter = std::f64::consts::FRAC_PI_2;
-    let cases: [Case; 17] = [
+    let cases: [Case; 18] = [
         ("silent", Bench::silence, 9, Cause::MissedReplies { servo: 1, count: 10 }),
         ("timed out", |b| b.state.servos[0].doing = Doing::TimedOut, 0, Cause::ServoTimedOut { servo: 0 }),
         ("reset", |b| b.state.servos[0].doing = Doing::Off, 0, Cause::ServoReset { servo: 0 }),
@@ -206,6 +206,12 @@ fn every_trigger_damps_after_its_threshold() {
             |b| b.seen.control_ns = 500_001,
             9,
             Cause::ControllerSlow { count: 10, took_ns: 500_001 },
+        ),
+        (
+            "controller without a CPU",
+            |b| (b.seen.control_ns, b.seen.control_waited_ns) = (5_800_000, 5_790_000),
+            50,
+            Cause::ControllerPreempted { count: 51, took_ns: 5_800_000, waited_ns: 5_790_000 },
         ),
         ("link down", |b| b.seen.cycle.links_down = 4, 9, Cause::BusDown { link: 2 }),
         (

@@ -64,6 +64,9 @@ pub struct Watch {
     /// Ticks in a row in which the controller took too long, and how long it took in the last of them.
     slow: u32,
     took_ns: i64,
+    /// The same of ticks in which it was late for whatever reason, and how long its thread waited for a CPU in the last.
+    late: u32,
+    waited_ns: i64,
     /// When the joints came to rest.
     still_since_ns: Option<i64>,
     /// How long the loop was held up since the last tick in which every device answered.
@@ -82,6 +85,8 @@ impl Watch {
             twin: 0,
             slow: 0,
             took_ns: 0,
+            late: 0,
+            waited_ns: 0,
             still_since_ns: None,
             held_up_ns: 0,
             complete: false,
@@ -94,7 +99,7 @@ impl Watch {
         self.refusals.fill(0);
         self.overruns = 0;
         self.doubled = 0;
-        self.slow = 0;
+        (self.slow, self.late) = (0, 0);
         self.still_since_ns = None;
     }
 
@@ -109,9 +114,7 @@ impl Watch {
         self.overruns = if seen.overrun { self.overruns.saturating_add(1) } else { 0 };
         self.doubled = seen.cycle.answered_twice.map_or(0, |_| self.doubled.saturating_add(1));
         self.twin = seen.cycle.answered_twice.unwrap_or(self.twin);
-        // One tick proves nothing: whoever takes the CPU within the controller's turn makes it look slow.
-        self.slow = if seen.control_ns > settings.controller_ns() { self.slow.saturating_add(1) } else { 0 };
-        self.took_ns = seen.control_ns;
+        self.count_slow(seen, settings);
         self.held_up_ns = seen.held_up_ns + if self.complete { 0 } else { self.held_up_ns };
         self.complete = seen.cycle.missed == 0 && !seen.cycle.imu_missed;
         self.still_since_ns = if still { self.still_since_ns.or(Some(state.now_ns)) } else { None };
@@ -121,6 +124,21 @@ impl Watch {
         }
         for (link, refusals) in self.refusals.iter_mut().enumerate() {
             *refusals = if down >> link & 1 == 1 { refusals.saturating_add(1) } else { 0 };
+        }
+    }
+
+    /// One tick proves nothing: whoever takes the CPU within the controller's turn makes it look slow. What its own thread is
+    /// known to have waited for a CPU is not the controller's, and neither adds to the count nor begins it anew.
+    fn count_slow(&mut self, seen: &Observation, settings: &SupervisorSettings) {
+        let limit_ns = settings.controller_ns();
+        (self.took_ns, self.waited_ns) = (seen.control_ns, seen.control_waited_ns);
+        if seen.control_ns <= limit_ns {
+            (self.slow, self.late) = (0, 0);
+            return;
+        }
+        self.late = self.late.saturating_add(1);
+        if seen.control_ns - seen.control_waited_ns > limit_ns {
+            self.slow = self.slow.saturating_add(1);
         }
     }
 
@@ -173,7 +191,7 @@ impl Watch {
             find(Cause::DuplicateReplies { servo: self.twin });
         }
         if !forgiving {
-            self.look_at_loop(settings, &mut find);
+            self.look_at_loop(state.period_ns, settings, &mut find);
         }
         look_at_imu(self, state, settings, forgiving, &mut find);
         if let (Some(limit_ns), Some(age_ns)) = (settings.heartbeat_ns(), seen.heartbeat_age_ns)
@@ -191,12 +209,16 @@ impl Watch {
         explains.then_some(Cause::LoopHeldUp { of, held_up_ns })
     }
 
-    fn look_at_loop(&self, settings: &SupervisorSettings, find: &mut impl FnMut(Cause)) {
+    fn look_at_loop(&self, period_ns: i64, settings: &SupervisorSettings, find: &mut impl FnMut(Cause)) {
         if self.overruns >= settings.overruns {
             find(Cause::Overruns { count: self.overruns });
         }
         if self.slow >= settings.controller_slow {
             find(Cause::ControllerSlow { count: self.slow, took_ns: self.took_ns });
+        }
+        if self.late >= settings.controller_late(period_ns) {
+            let (count, took_ns, waited_ns) = (self.late, self.took_ns, self.waited_ns);
+            find(Cause::ControllerPreempted { count, took_ns, waited_ns });
         }
         if let Some(link) = self.refusals.iter().position(|&refusals| refusals >= settings.missed_replies) {
             find(Cause::BusDown { link: link as u16 });

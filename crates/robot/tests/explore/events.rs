@@ -12,6 +12,8 @@ pub enum Event {
     Servo(usize, ServoEvent),
     Overrun,
     SlowController,
+    /// The controller is late because its thread waited for a CPU.
+    PreemptedController,
     LinkDown,
     /// Two replies to one query.
     AnsweredTwice,
@@ -98,6 +100,7 @@ impl Event {
         let mut all = vec![
             Self::Overrun,
             Self::SlowController,
+            Self::PreemptedController,
             Self::LinkDown,
             Self::AnsweredTwice,
             Self::Stop(Cause::OperatorStop),
@@ -120,6 +123,8 @@ impl Event {
     /// Whether both can happen in one tick.
     fn agrees_with(self, other: Self) -> bool {
         match (self, other) {
+            (Self::SlowController, Self::PreemptedController)
+            | (Self::PreemptedController, Self::SlowController) => false,
             (Self::Servo(a, _), Self::Servo(b, _)) | (Self::Command(a, _), Self::Command(b, _)) => a != b,
             (a, b) => std::mem::discriminant(&a) != std::mem::discriminant(&b),
         }
@@ -193,6 +198,10 @@ impl Tick {
             Event::Servo(index, event) => self.servo(index, event, settings),
             Event::Overrun => self.seen.overrun = true,
             Event::SlowController => self.seen.control_ns = settings.controller_ns() + 1,
+            Event::PreemptedController => {
+                let late_ns = settings.controller_ns() + 1;
+                (self.seen.control_ns, self.seen.control_waited_ns) = (late_ns, late_ns);
+            }
             Event::LinkDown => self.seen.cycle.links_down = 1,
             Event::AnsweredTwice => self.seen.cycle.answered_twice = Some(0),
             Event::Stop(cause) => self.seen.stop = Some(cause),

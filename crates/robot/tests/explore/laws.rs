@@ -47,7 +47,9 @@ pub struct Memory {
     /// Ticks in a row without a reply, per servo.
     missed: Vec<u32>,
     overruns: u32,
+    /// Ticks since the controller was last in time in which it was late by itself, and all in which it was late.
     slow: u32,
+    late: u32,
     down: u32,
     /// Ticks in a row in which a servo answered twice.
     doubled: u32,
@@ -69,6 +71,7 @@ impl Memory {
             missed: vec![0; servos],
             overruns: 0,
             slow: 0,
+            late: 0,
             down: 0,
             doubled: 0,
             driven: vec![false; servos],
@@ -227,7 +230,13 @@ fn remember_counts(memory: &mut Memory, step: &Step<'_>) {
         *missed = count(!servo.fresh, *missed, settings.missed_replies);
     }
     memory.overruns = count(step.has(Event::Overrun), memory.overruns, settings.overruns);
-    memory.slow = count(step.has(Event::SlowController), memory.slow, settings.controller_slow);
+    let (slow, preempted) = (step.has(Event::SlowController), step.has(Event::PreemptedController));
+    let late = settings.controller_late(step.tick.state.period_ns);
+    // A tick in which it had no CPU says nothing of the controller.
+    if slow || !preempted || !controlled {
+        memory.slow = count(slow, memory.slow, settings.controller_slow);
+    }
+    memory.late = count(slow || preempted, memory.late, late);
     memory.down = count(step.has(Event::LinkDown), memory.down, settings.missed_replies);
     memory.doubled = count(step.has(Event::AnsweredTwice), memory.doubled, settings.missed_replies);
 }
@@ -265,7 +274,13 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
             }
             Event::Servo(_, ServoEvent::Stale | ServoEvent::Unknown) if !forgiven => Trigger::Stale,
             Event::Overrun if reached(memory.overruns, settings.overruns) => Trigger::Overruns,
-            Event::SlowController if reached(memory.slow, settings.controller_slow) => Trigger::Controller,
+            // It counts on under the grace, and then any late tick shows it.
+            Event::SlowController | Event::PreemptedController
+                if reached(memory.slow, settings.controller_slow)
+                    || reached(memory.late, settings.controller_late(step.tick.state.period_ns)) =>
+            {
+                Trigger::Controller
+            }
             Event::LinkDown if reached(memory.down, settings.missed_replies) => Trigger::BusDown,
             Event::AnsweredTwice if memory.doubled >= settings.missed_replies => Trigger::MissedReplies,
             Event::OperatorSilent => Trigger::Heartbeat,
@@ -324,7 +339,10 @@ fn nothing_else_ends_control(memory: &Memory, step: &Step<'_>) -> Result<(), Str
         Event::Servo(servo, ServoEvent::Missed) => memory.missed[servo] < step.settings.missed_replies,
         Event::AnsweredTwice => memory.doubled < step.settings.missed_replies,
         Event::Overrun => memory.overruns < step.settings.overruns,
-        Event::SlowController => memory.slow < step.settings.controller_slow,
+        Event::SlowController | Event::PreemptedController => {
+            let late = step.settings.controller_late(step.tick.state.period_ns);
+            memory.slow < step.settings.controller_slow && memory.late < late
+        }
         Event::LinkDown => memory.down < step.settings.missed_replies,
         _ => false,
     };
