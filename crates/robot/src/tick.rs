@@ -333,7 +333,7 @@ impl Machine {
     /// The second part of a tick: the controller, and the commands of the next one.
     pub(crate) fn act(&mut self, time: &mut impl Time, timing: &mut TickTiming) {
         let before_ns = time.now_ns();
-        timing.controller_ran = self.supervisor.phase() == Phase::Active;
+        timing.controller_ran = self.supervisor.phase() == Phase::Active && !self.supervisor.is_blind();
         let (elsewhere_ns, waited_ns) = self.control();
         let after_ns = time.now_ns();
         self.supervisor.govern(&mut self.commands, &self.state);
@@ -371,6 +371,7 @@ impl Machine {
         let mut elsewhere = (0, 0);
         let outcome = match phase {
             Phase::Armed => panics::catch(&mut self.panic, || controller.start(state)),
+            Phase::Active if self.supervisor.is_blind() => return elsewhere,
             Phase::Active => panics::catch(&mut self.panic, || {
                 let outcome = controller.update(state, commands);
                 elsewhere = (controller.elsewhere_ns(), controller.waited_ns());

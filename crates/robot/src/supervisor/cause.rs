@@ -134,6 +134,7 @@ pub enum Cause {
     /// meanwhile no device could be queried, and no reply received.
     LoopHeldUp {
         /// What the age of the state would have been called otherwise: [`Trigger::Stale`] or [`Trigger::Imu`].
+        /// [`Trigger::Overruns`]: nothing is too old, and it is only reported.
         of: Trigger,
         /// For how long.
         held_up_ns: i64,

@@ -16,6 +16,14 @@ const STOPPED_REPLIES: u32 = 10;
 /// How long a servo may take to switch its output on; a moteus takes about 10 ms.
 const ENABLING_NS: i64 = 500_000_000;
 
+/// From this much on, and from [`HELD_UP_PERIODS`] on, it is reported that the loop was held up.
+const HELD_UP_NS: i64 = 10_000_000;
+const HELD_UP_PERIODS: i64 = 3;
+
+/// So many ticks devices have to answer after the loop was held up: replies to the cycle it was held up in are lost, and a servo in
+/// MIT mode is asked for a register before its next state counts.
+const BACK_TICKS: u32 = 5;
+
 /// Counts of one servo that outlive a tick.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
@@ -73,6 +81,8 @@ pub struct Watch {
     held_up_ns: i64,
     /// Every device answered in the last tick.
     complete: bool,
+    /// Ticks since the loop was last held up for more than a period while all was well, up to [`BACK_TICKS`].
+    back: u32,
 }
 
 impl Watch {
@@ -90,6 +100,7 @@ impl Watch {
             still_since_ns: None,
             held_up_ns: 0,
             complete: false,
+            back: BACK_TICKS,
         }
     }
 
@@ -116,6 +127,9 @@ impl Watch {
         self.twin = seen.cycle.answered_twice.unwrap_or(self.twin);
         self.count_slow(seen, settings);
         self.held_up_ns = seen.held_up_ns + if self.complete { 0 } else { self.held_up_ns };
+        // A device that is silent while the loop is held up again and again gets no more time by it.
+        let held_up = self.complete && seen.held_up_ns > state.period_ns;
+        self.back = if held_up { 0 } else { (self.back + 1).min(BACK_TICKS) };
         self.complete = seen.cycle.missed == 0 && !seen.cycle.imu_missed;
         self.still_since_ns = if still { self.still_since_ns.or(Some(state.now_ns)) } else { None };
         let down = seen.cycle.links_down;
@@ -152,6 +166,11 @@ impl Watch {
     /// How long every joint has stood still.
     pub fn still_ns(&self, now_ns: i64) -> i64 {
         self.still_since_ns.map_or(0, |since_ns| now_ns - since_ns)
+    }
+
+    /// The loop was held up only just now, and devices had no time yet to answer.
+    pub fn is_just_back(&self) -> bool {
+        self.back < BACK_TICKS
     }
 
     /// Everything that is wrong now. `forgiving`: the robot was armed only just now.
@@ -192,6 +211,9 @@ impl Watch {
         }
         if !forgiving {
             self.look_at_loop(state.period_ns, settings, &mut find);
+        }
+        if seen.held_up_ns >= HELD_UP_NS.max(HELD_UP_PERIODS * state.period_ns) {
+            find(Cause::LoopHeldUp { of: Trigger::Overruns, held_up_ns: seen.held_up_ns });
         }
         look_at_imu(self, state, settings, forgiving, &mut find);
         if let (Some(limit_ns), Some(age_ns)) = (settings.heartbeat_ns(), seen.heartbeat_age_ns)
