@@ -145,7 +145,7 @@ pub(super) fn check(robot: &RobotConfig, reader: &mut Reader) {
 }
 
 /// 0 if the servo is not told.
-fn sent_watchdog(servo: &ServoConfig) -> f64 {
+pub(super) fn sent_watchdog(servo: &ServoConfig) -> f64 {
     if servo.command.watchdog == Format::None { 0.0 } else { servo.watchdog_s }
 }
 

@@ -468,8 +468,7 @@ impl fmt::Display for Cause {
             }
             Self::ControllerPreempted { count, took_ns, waited_ns } => write!(
                 f,
-                "the controller's thread was preempted for {count} ticks in a row: of {:.3} ms it waited {:.3} ms for a CPU. Leave \
-                 a CPU free of real-time loops: pin them with `loop.cpu`, or run fewer on this computer",
+                "the controller was preempted {count} ticks in a row: of {:.3} ms in the last, its thread waited {:.3} ms for a CPU",
                 ms(took_ns),
                 ms(waited_ns)
             ),
