@@ -225,6 +225,21 @@ fn a_device_that_is_silent_is_blamed_although_the_loop_is_held_up_too() {
 }
 
 #[test]
+fn a_device_that_stays_silent_after_a_stall_brings_the_robot_down() {
+    // It falls silent while nobody looks.
+    let silent = "[bus.main.faults]\nevents = [{ at_s = 0.51, kind = \"silence\", id = 1 }]";
+    let config = RobotConfig::parse(&format!("{ROBOT}{silent}"), "test").unwrap();
+    for at in looks().step_by(3) {
+        let (transitions, _) = run_held_up(&config, (at, HELD_UP_NS), false);
+        let cause = end(&transitions);
+        assert!(
+            matches!(cause, Cause::MissedReplies { servo: 0, .. } | Cause::LoopHeldUp { .. }),
+            "{cause:?}"
+        );
+    }
+}
+
+#[test]
 fn servos_that_timed_out_meanwhile_bring_an_emulated_robot_down_too() {
     let at = looks().next().unwrap();
     let (transitions, _) = run_held_up(&robot(), (at, 300_000_000), true);

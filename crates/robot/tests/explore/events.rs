@@ -14,6 +14,8 @@ pub enum Event {
     SlowController,
     /// The controller is late because its thread waited for a CPU.
     PreemptedController,
+    /// The loop was held up before this tick, long enough to be reported.
+    HeldUp,
     LinkDown,
     /// Two replies to one query.
     AnsweredTwice,
@@ -101,6 +103,7 @@ impl Event {
             Self::Overrun,
             Self::SlowController,
             Self::PreemptedController,
+            Self::HeldUp,
             Self::LinkDown,
             Self::AnsweredTwice,
             Self::Stop(Cause::OperatorStop),
@@ -153,6 +156,9 @@ pub fn combinations(servos: usize, most: usize) -> Vec<Vec<Event>> {
     sets
 }
 
+/// So long, in periods, the loop is held up.
+pub const HELD_UP_PERIODS: i64 = 10;
+
 /// The inputs of one tick.
 pub struct Tick {
     pub state: RobotState,
@@ -202,6 +208,7 @@ impl Tick {
                 let late_ns = settings.controller_ns() + 1;
                 (self.seen.control_ns, self.seen.control_waited_ns) = (late_ns, late_ns);
             }
+            Event::HeldUp => self.seen.held_up_ns = HELD_UP_PERIODS * self.state.period_ns,
             Event::LinkDown => self.seen.cycle.links_down = 1,
             Event::AnsweredTwice => self.seen.cycle.answered_twice = Some(0),
             Event::Stop(cause) => self.seen.stop = Some(cause),

@@ -3,7 +3,7 @@
 use crate::events::{CommandEvent, Event, ImuEvent, ServoEvent, Tick};
 use crate::key::Caps;
 use khz_robot::config::Reaction;
-use khz_robot::supervisor::{Phase, Supervisor, SupervisorSettings, Transition, Trigger};
+use khz_robot::supervisor::{Cause, Phase, Supervisor, SupervisorSettings, Transition, Trigger};
 use khz_robot::{Doing, ServoCommand};
 
 /// Stop is sent for so long before the robot counts as settled.
@@ -272,7 +272,8 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
             {
                 Trigger::MissedReplies
             }
-            Event::Servo(_, ServoEvent::Stale | ServoEvent::Unknown) if !forgiven => Trigger::Stale,
+            Event::Servo(_, ServoEvent::Stale) if !forgiven && !explained(step) => Trigger::Stale,
+            Event::Servo(_, ServoEvent::Unknown) if !forgiven => Trigger::Stale,
             Event::Overrun if reached(memory.overruns, settings.overruns) => Trigger::Overruns,
             // It counts on under the grace, and then any late tick shows it.
             Event::SlowController | Event::PreemptedController
@@ -285,6 +286,7 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
             Event::AnsweredTwice if memory.doubled >= settings.missed_replies => Trigger::MissedReplies,
             Event::OperatorSilent => Trigger::Heartbeat,
             Event::Imu(ImuEvent::Tilted) => Trigger::Tilt,
+            Event::Imu(ImuEvent::Silent) if explained(step) => return None,
             Event::Imu(_) if !forgiven => Trigger::Imu,
             _ => return None,
         })
@@ -308,6 +310,12 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
         Some((reaction, *event))
     });
     found.max_by_key(|(reaction, _)| *reaction)
+}
+
+/// In this tick the loop is back, and what is too old is so because nobody looked. In the explored robot every device answers in the
+/// tick before, as far as the loop knows, so this is the tick in which they have time.
+fn explained(step: &Step<'_>) -> bool {
+    step.has(Event::HeldUp)
 }
 
 /// In the same tick: `damp` ends control, `stop` switches off, from damping too.
@@ -346,10 +354,25 @@ fn nothing_else_ends_control(memory: &Memory, step: &Step<'_>) -> Result<(), Str
         Event::LinkDown => memory.down < step.settings.missed_replies,
         _ => false,
     };
+    a_stall_alone_ends_nothing(step, &harmless)?;
     let undisturbed = step.before == Phase::Active && step.events.iter().all(harmless);
     law(!undisturbed || (step.after.phase() == Phase::Active && step.transitions.is_empty()), || {
         format!("out of control without a reason: {:?}", step.transitions)
     })
+}
+
+/// A loop that was held up is a warning, and no reason to end control, even if devices' values are too old by it.
+fn a_stall_alone_ends_nothing(step: &Step<'_>, harmless: &impl Fn(&Event) -> bool) -> Result<(), String> {
+    let by_it = |event: &Event| {
+        matches!(event, Event::HeldUp | Event::Servo(_, ServoEvent::Stale) | Event::Imu(ImuEvent::Silent))
+    };
+    let stalled = step.before == Phase::Active
+        && step.has(Event::HeldUp)
+        && step.events.iter().all(|event| by_it(event) || harmless(event));
+    let warned =
+        |change: &Transition| change.from == change.to && matches!(change.cause, Cause::LoopHeldUp { .. });
+    let goes_on = step.after.phase() == Phase::Active && step.transitions.iter().all(warned);
+    law(!stalled || goes_on, || format!("a stall ended control: {:?}", step.transitions))
 }
 
 /// Not later than the configured time, and not sooner but at rest or by the reaction `stop`.
