@@ -81,7 +81,8 @@ pub struct Watch {
     held_up_ns: i64,
     /// Every device answered in the last tick.
     complete: bool,
-    /// Ticks since the loop was last held up for more than a period while all was well, up to [`BACK_TICKS`].
+    /// Ticks since the loop was last held up for more than a period while all was well; [`BACK_TICKS`] once every device has answered
+    /// since.
     back: u32,
 }
 
@@ -127,10 +128,14 @@ impl Watch {
         self.twin = seen.cycle.answered_twice.unwrap_or(self.twin);
         self.count_slow(seen, settings);
         self.held_up_ns = seen.held_up_ns + if self.complete { 0 } else { self.held_up_ns };
-        // A device that is silent while the loop is held up again and again gets no more time by it.
-        let held_up = self.complete && seen.held_up_ns > state.period_ns;
-        self.back = if held_up { 0 } else { (self.back + 1).min(BACK_TICKS) };
-        self.complete = seen.cycle.missed == 0 && !seen.cycle.imu_missed;
+        let complete = seen.cycle.missed == 0 && !seen.cycle.imu_missed;
+        self.back = match self.complete {
+            true if seen.held_up_ns > state.period_ns => 0,
+            // A device that is silent while the loop is held up again and again gets no more time by it.
+            _ if !complete => (self.back + 1).min(BACK_TICKS),
+            _ => BACK_TICKS,
+        };
+        self.complete = complete;
         self.still_since_ns = if still { self.still_since_ns.or(Some(state.now_ns)) } else { None };
         let down = seen.cycle.links_down;
         if down == 0 && self.refusals == [0; 64] {
