@@ -106,6 +106,25 @@ fn family_model_gains_and_clock_are_shown() {
 }
 
 #[test]
+fn the_longest_stall_that_does_not_end_a_run_follows_from_the_shortest_watchdog() {
+    let bus = "[loop]\nrate_hz = 1000\n[bus.main]\nlink = \"emulated\"\n[servo_defaults]\nbus = \"main\"\n";
+    let servos = "[[servo]]\nname = \"hip\"\nid = 1\nwatchdog_s = 0.5\n[[servo]]\nname = \"knee\"\nid = 2\nwatchdog_s = 0.15\n";
+    for (more, stall_s) in [("", 0.148), ("heartbeat_ms = 80\nheartbeat_from = \"stdin\"\n", 0.078)] {
+        let (_folder, file) = written(&format!("{bus}{servos}[supervisor]\n{more}"));
+        let json: serde_json::Value = serde_json::from_slice(&check(&["--json", &file]).stdout).unwrap();
+        let told = json["bearable_stall_s"].as_f64().unwrap();
+        assert!((told - stall_s).abs() < 1e-9, "{told}");
+        let table = text(&check(&[&file]).stdout);
+        let line = format!("held up for less than {:.0} ms goes on", stall_s * 1e3);
+        assert!(table.contains(&line), "{table}");
+    }
+    // Without a watchdog there is no such time.
+    let unwatched = "[servo_defaults.command]\nwatchdog = \"none\"\n[[servo]]\nname = \"hip\"\nid = 1\n";
+    let (_folder, file) = written(&format!("{bus}{unwatched}"));
+    assert!(!text(&check(&[&file]).stdout).contains("stalls:"));
+}
+
+#[test]
 fn the_example_of_limits_has_a_torque_only_for_servos_that_take_one() {
     let bus = "[bus.main]\nlink = \"emulated\"\n[servo_defaults]\nbus = \"main\"\n";
     for (family, has_torque) in [("", true), ("family = \"robstride\"\nrobstride.model = \"RS02\"\n", false)]

@@ -259,6 +259,28 @@ fn a_frozen_robot_is_damped_by_its_servos_and_stays_down_when_it_thaws() {
 }
 
 #[test]
+fn a_robot_frozen_for_less_than_its_watchdogs_goes_on_and_says_so() {
+    let stand = Stand::new("");
+    let mut robot = stand.run();
+    stand.hear_it_hold();
+    robot.signal(Signal::STOP);
+    // 60 ms or, on a busy machine, longer; the servos wait for 3 s.
+    thread::sleep(Duration::from_millis(60));
+    robot.signal(Signal::CONT);
+    stand.heard();
+    // Enough ticks for a robot that was brought down to be at rest.
+    (0..20).for_each(|_| stand.hear("WATCHDOG=1"));
+    assert_eq!(robot.0.try_wait().unwrap(), None);
+    robot.signal(Signal::TERM);
+    let status = robot.ended();
+    let mut text = String::new();
+    robot.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(status.code(), Some(0), "{text}");
+    assert!(text.contains("the loop was held up for"), "{text}");
+    assert_eq!(stand.servos_in(Mode::Stopped), [0.0; 2]);
+}
+
+#[test]
 fn signals_that_ask_for_an_end_get_an_orderly_one() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::XCPU, Signal::USR1, Signal::ALARM] {
         let stand = Stand::new("");

@@ -469,6 +469,10 @@ fn remedy(cause: Cause) -> Option<&'static str> {
     match cause {
         // They do come, so nothing is wrong with the wiring.
         Cause::NotSeen { late: true, .. } => Some("`khz budget` shows what the buses need"),
+        Cause::ControllerPreempted { .. } => Some(
+            "leave a CPU free of real-time loops: pin them with `loop.cpu`, or run fewer on this computer",
+        ),
+        Cause::LoopHeldUp { .. } => Some(remedy_of(Trigger::Overruns)),
         _ => cause.trigger().map(remedy_of),
     }
 }
@@ -660,6 +664,14 @@ mod tests {
         let told = |late| remedy(Cause::NotSeen { servo: 0, late });
         assert_eq!(told(true), Some("`khz budget` shows what the buses need"));
         assert_eq!(told(false), Some("check power, wiring and ids with `khz bus scan`"));
+    }
+
+    #[test]
+    fn a_loop_that_was_held_up_is_not_blamed_on_the_wiring() {
+        let held_up = Cause::LoopHeldUp { of: Trigger::Stale, held_up_ns: 60_000_000 };
+        assert_eq!(remedy(held_up), Some("run `khz doctor`"));
+        let preempted = Cause::ControllerPreempted { count: 51, took_ns: 51_000_000, waited_ns: 50_900_000 };
+        assert!(remedy(preempted).unwrap().contains("`loop.cpu`"));
     }
 
     #[test]

@@ -302,9 +302,17 @@ fn threaded(
         let _ = setup.apply();
     };
     let pipelined = Pipelined::with_parameters(controller, list, &state, on_thread);
-    let pipelined = pipelined.map_err(LaunchError::Controller)?;
+    let pipelined = pipelined.map_err(LaunchError::Controller)?.patient(patience(config));
     let list = pipelined.parameters();
     Ok((Box::new(pipelined), list))
+}
+
+/// A controller that is late for more ticks in a row than the supervisor would ever bear has failed, whatever the reaction to a
+/// slow one is.
+fn patience(config: &RobotConfig) -> u32 {
+    let (settings, period_ns) = (config.supervisor_settings(), config.timing.period_ns());
+    let grace = u32::try_from(settings.grace_ns() / period_ns).unwrap_or(u32::MAX);
+    settings.controller_late(period_ns).saturating_add(grace)
 }
 
 type Recording = (Option<Recorder>, Option<Box<dyn Observer + Send>>);

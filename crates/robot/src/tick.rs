@@ -129,6 +129,8 @@ pub struct Machine {
     late: bool,
     /// What the last tick spent in the controller, or the controller elsewhere.
     control_ns: i64,
+    /// Of that, what its thread waited for a CPU, where it is known.
+    control_waited_ns: i64,
     /// The last tick began in phase active.
     was_active: bool,
     /// The operator, if one is expected.
@@ -173,6 +175,7 @@ impl Machine {
             bus_deadline_ns,
             late: false,
             control_ns: 0,
+            control_waited_ns: 0,
             was_active: false,
             heartbeat: None,
             intake: None,
@@ -321,6 +324,7 @@ impl Machine {
             overrun,
             held_up_ns,
             control_ns: self.control_ns,
+            control_waited_ns: self.control_waited_ns,
             heartbeat_age_ns: self.heartbeat.as_ref().map(|heartbeat| heartbeat.age_ns(timing.collected_ns)),
         };
         self.supervisor.observe(&self.state, &seen);
@@ -329,8 +333,8 @@ impl Machine {
     /// The second part of a tick: the controller, and the commands of the next one.
     pub(crate) fn act(&mut self, time: &mut impl Time, timing: &mut TickTiming) {
         let before_ns = time.now_ns();
-        timing.controller_ran = self.supervisor.phase() == Phase::Active;
-        let elsewhere_ns = self.control();
+        timing.controller_ran = self.supervisor.phase() == Phase::Active && !self.supervisor.is_blind();
+        let (elsewhere_ns, waited_ns) = self.control();
         let after_ns = time.now_ns();
         self.supervisor.govern(&mut self.commands, &self.state);
         self.transitions = self.supervisor.take_transitions();
@@ -342,6 +346,7 @@ impl Machine {
         self.late = timing.decided_ns > timing.planned_ns + self.state.period_ns;
         timing.control_ns = after_ns - before_ns;
         self.control_ns = timing.control_ns.max(elsewhere_ns);
+        self.control_waited_ns = waited_ns;
         timing.own_ns += timing.decided_ns - timing.collected_ns - timing.control_ns;
     }
 
@@ -358,21 +363,22 @@ impl Machine {
         }
     }
 
-    /// How long the controller took elsewhere; see [`Controller::elsewhere_ns`].
-    fn control(&mut self) -> i64 {
+    /// How long the controller took elsewhere, and waited; see [`Controller::elsewhere_ns`] and [`Controller::waited_ns`].
+    fn control(&mut self) -> (i64, i64) {
         let phase = self.supervisor.phase();
         let (controller, state, commands) = (&mut self.controller, &self.state, &mut self.commands);
         let is_finished = &mut self.is_finished;
-        let mut elsewhere_ns = 0;
+        let mut elsewhere = (0, 0);
         let outcome = match phase {
             Phase::Armed => panics::catch(&mut self.panic, || controller.start(state)),
+            Phase::Active if self.supervisor.is_blind() => return elsewhere,
             Phase::Active => panics::catch(&mut self.panic, || {
                 let outcome = controller.update(state, commands);
-                elsewhere_ns = controller.elsewhere_ns();
+                elsewhere = (controller.elsewhere_ns(), controller.waited_ns());
                 *is_finished = controller.is_finished();
                 outcome
             }),
-            _ => return 0,
+            _ => return elsewhere,
         };
         match outcome {
             Some(Ok(())) if phase == Phase::Armed => self.supervisor.controller_started(&self.state),
@@ -386,7 +392,7 @@ impl Machine {
                 self.supervisor.controller_failed(Cause::ControllerPanicked, &self.state);
             }
         }
-        elsewhere_ns
+        elsewhere
     }
 
     /// The state as of the last tick. Its `tick` is the number of the next one.

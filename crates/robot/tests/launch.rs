@@ -59,15 +59,10 @@ fn a_pipelined_controller_that_is_slow_for_good_is_caught() {
             },
         );
         let landed = launch.unwrap().land().unwrap();
-        let machine = landed.outcome.machine;
         let down = landed.outcome.stats.transitions.iter().find(|change| change.cause.is_trouble());
         match down.map(|change| change.cause) {
             Some(Cause::ControllerSlow { took_ns, .. }) => {
                 assert!(took_ns >= 45_000_000, "{mode}: {took_ns}")
-            }
-            // The machine is so busy that the controller missed six ticks.
-            Some(Cause::ControllerFailed) if mode == "pipelined" => {
-                assert!(machine.failure().unwrap().to_string().contains("does not finish"));
             }
             other => panic!("{mode}: {other:?}"),
         }

@@ -11,6 +11,7 @@ pub mod alloc_trap;
 pub mod clock;
 mod histogram;
 pub mod late;
+mod other;
 mod pace;
 pub mod panics;
 mod passport;
@@ -28,6 +29,7 @@ mod witness;
 
 pub use clock::now_ns;
 pub use histogram::{Histogram, Summary};
+pub use other::OtherThread;
 pub use pace::{Counts, Overrun, Pacer, PacketCounts, PacketPacer, Tick};
 pub use passport::{Passport, Usage};
 pub use proc::Root;

@@ -11,6 +11,7 @@ use khz_robot::RobotConfig;
 use khz_robot::config::{ConfigError, FamilyName, Problem, ServoConfig};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -135,6 +136,7 @@ fn summary(checked: &Checked, warnings: &[String]) -> Value {
         "buses": robot.buses.iter().enumerate().map(bus).collect::<Vec<_>>(),
         "values": robot.values(),
         "clock": robot.timing.clock.word(),
+        "bearable_stall_s": robot.bearable_stall_s(),
         "budget": {
             "fits": prediction.fits(),
             "cycle_ns": prediction.cycle_ns,
@@ -190,6 +192,13 @@ fn table(robot: &RobotConfig) -> String {
         ends.insert(format!("\n  family {}: a servo cut off for {} s {end}", servo.family, servo.watchdog_s));
     }
     text.extend(ends);
+    if let Some(stall_s) = robot.bearable_stall_s() {
+        let stall = khz_page::duration(stall_s * 1e9);
+        let _ = write!(
+            text,
+            "\n  stalls: a loop that is held up for less than {stall} goes on; for longer, the robot comes down"
+        );
+    }
     text.push('\n');
     text
 }

@@ -1,7 +1,7 @@
 //! What a file may say, but what gives up a promise of `docs/safety.md`.
 
 use super::formats::written;
-use super::{Format, Reaction, Reactions, RobotConfig, ServoConfig};
+use super::{FamilyName, Format, Reaction, Reactions, RobotConfig, ServoConfig};
 use khz_settings::{Problem, Reader};
 use std::ops::Range;
 
@@ -42,8 +42,7 @@ const RULES: &[Rule] = &[
     Rule {
         keys: &["watchdog_s"],
         applies: |robot, servo| {
-            let way = sent_watchdog(servo) * servo.limits.velocity.unwrap_or(0.0);
-            let is_far = way > FAR * robot.supervisor.position_tolerance;
+            let is_far = way_cut_off(servo) > FAR * robot.supervisor.position_tolerance;
             servo.limits.position.is_some() && servo.watchdog_s > USUAL_S && is_far
         },
         title: "a servo cut off in motion may go on far beyond its limits: up to `limits.velocity` times `watchdog_s`",
@@ -146,8 +145,18 @@ pub(super) fn check(robot: &RobotConfig, reader: &mut Reader) {
 }
 
 /// 0 if the servo is not told.
-fn sent_watchdog(servo: &ServoConfig) -> f64 {
+pub(super) fn sent_watchdog(servo: &ServoConfig) -> f64 {
     if servo.command.watchdog == Format::None { 0.0 } else { servo.watchdog_s }
+}
+
+/// How far a servo cut off at its greatest speed moves on until its watchdog expires, rad. A moteus moves its target on with the
+/// velocity. One in MIT mode holds its target: with a position gain its velocity leads it no further than kd/kp ahead.
+fn way_cut_off(servo: &ServoConfig) -> f64 {
+    let [kp, kd] = servo.gains();
+    let moves_s = sent_watchdog(servo);
+    let moves_s =
+        if servo.family == FamilyName::Moteus || kp <= 0.0 { moves_s } else { moves_s.min(kd / kp) };
+    moves_s * servo.limits.velocity.unwrap_or(0.0)
 }
 
 /// The first key of the rule that is written, for this servo or for all.

@@ -86,6 +86,12 @@ impl Controller for Chain {
         self.modules.iter().map(|module| module.controller.elsewhere_ns()).max().unwrap_or(0)
     }
 
+    /// That of the module that takes longest.
+    fn waited_ns(&self) -> i64 {
+        let longest = self.modules.iter().max_by_key(|module| module.controller.elsewhere_ns());
+        longest.map_or(0, |module| module.controller.waited_ns())
+    }
+
     /// One of its modules is.
     fn is_finished(&self) -> bool {
         self.modules.iter().any(|module| module.controller.is_finished())

@@ -90,6 +90,12 @@ pub trait Controller: Send {
         0
     }
 
+    /// Of [`Controller::elsewhere_ns`], how long its thread was ready to run but had no CPU, ns. The supervisor does not hold
+    /// that against the controller; see `controller_slow`. Called as often.
+    fn waited_ns(&self) -> i64 {
+        0
+    }
+
     /// The controller is done: the run ends as planned, as at the end of its duration. Called once per tick, after the update.
     fn is_finished(&self) -> bool {
         false

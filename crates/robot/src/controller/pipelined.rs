@@ -4,9 +4,11 @@ use super::handover::{Caller, Worker, handover};
 use super::{ControlError, Controller};
 use crate::parameters::Parameter;
 use crate::state::RobotState;
+use khz_rt::clock::thread_cpu_ns;
 use khz_rt::panics::{self, Panic};
-use khz_rt::{SectionSummary, now_ns};
+use khz_rt::{OtherThread, SectionSummary, now_ns};
 use khz_servo::{PositionCommand, ServoCommand};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -14,22 +16,31 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(1);
 const LOOKS: u32 = 100;
 
+/// From this many periods since the tick before, the loop itself was held up.
+const HELD_UP: i64 = 2;
+
 /// Runs another controller on its own thread. What it computes from tick *n* is sent in tick *n* + 2
 /// instead of *n* + 1; in return it may take nearly a whole period.
 ///
 /// # Realtime contract
 /// One job travels between the two threads, so nothing is allocated or locked; waking
-/// the other thread is one system call (`futex`). If the controller is not done in time the last commands stay,
-/// at most [`Pipelined::PATIENCE`] ticks long. How long it takes is reported as [`Controller::elsewhere_ns`]. Reads the
-/// clock twice per tick.
+/// the other thread is one system call (`futex`). If the controller is not done in time the last commands stay, and the
+/// supervisor decides for how long: how long the controller takes is reported as [`Controller::elsewhere_ns`], and how much of
+/// that its thread waited for a CPU as [`Controller::waited_ns`]. Reads the clock twice per tick; in a tick in which the
+/// controller is not done, two more system calls look at its thread.
 pub struct Pipelined {
     job: Caller<Job>,
-    /// Waited for longer than this many ticks is an error.
-    waited: u32,
-    /// When the job was handed over.
+    /// Ticks in a row in which it was not done, …
+    late: u32,
+    /// … and of how many the next is an error.
+    patience: u32,
+    /// When the job was handed over, or when the loop came back since.
     given_ns: i64,
-    /// How long the last job took.
-    took_ns: i64,
+    /// What the last job took, or takes so far.
+    spent: Spent,
+    /// The job under way, as far as it has been looked at.
+    under_way: UnderWay,
+    thread: Arc<OnceLock<OtherThread>>,
     worker: Option<JoinHandle<Box<dyn Controller>>>,
     starting: bool,
     /// What the controller said after its last job.
@@ -38,6 +49,39 @@ pub struct Pipelined {
     idle: Option<Box<Job>>,
     /// The controller's parameters as this thread sees them; their values travel with the job.
     parameters: Vec<Parameter>,
+}
+
+/// How long a job takes, and how much of that its thread waited for a CPU, ns.
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    took_ns: i64,
+    waited_ns: i64,
+}
+
+/// A job under way, when it was looked at last.
+#[derive(Clone, Copy, Default)]
+struct UnderWay {
+    at_ns: i64,
+    /// CPU time of its thread.
+    cpu_ns: i64,
+    /// What it waited for a CPU up to then.
+    waited_ns: i64,
+}
+
+impl UnderWay {
+    /// Looks once more. Of the time since the last look, what a thread that wants a CPU did not get was spent waiting for one;
+    /// one that sleeps, or cannot be seen, takes its own time.
+    fn look(&mut self, thread: Option<&OtherThread>, now_ns: i64) {
+        let since_ns = now_ns - self.at_ns;
+        self.at_ns = now_ns;
+        let Some((thread, cpu_ns)) = thread.and_then(|thread| Some((thread, thread.cpu_ns()?))) else {
+            return;
+        };
+        let ran_ns = cpu_ns - std::mem::replace(&mut self.cpu_ns, cpu_ns);
+        if thread.is_runnable() {
+            self.waited_ns += (since_ns - ran_ns).max(0);
+        }
+    }
 }
 
 /// State on the way to the worker, commands on the way back.
@@ -52,11 +96,14 @@ struct Job {
     /// When it was handed over, and how long it took from then on.
     given_ns: i64,
     took_ns: i64,
+    /// CPU time of the worker's thread when it was done.
+    cpu_ns: i64,
 }
 
 impl Pipelined {
-    /// Ticks in a row that the controller may be late.
-    pub const PATIENCE: u32 = 5;
+    /// A controller that is not done for more ticks in a row than this has failed, unless [`Pipelined::patient`] says
+    /// otherwise: a bound for a controller that hangs under a supervisor that only warns of it.
+    const PATIENCE: u32 = 1000;
 
     /// Moves `controller` to a new thread, which first calls `on_thread` (to set its scheduling up). `state` is
     /// any state of the same robot; it gives the sizes.
@@ -93,25 +140,42 @@ impl Pipelined {
             is_finished: false,
             given_ns: 0,
             took_ns: 0,
+            cpu_ns: 0,
         };
+        let thread = Arc::new(OnceLock::new());
+        let seen = Arc::clone(&thread);
         let (job, jobs) = handover(Box::new(job));
         let work = move || {
             on_thread();
+            // Where the kernel does not show it, all the time it takes is its own.
+            if let Ok(this) = OtherThread::current() {
+                let _ = seen.set(this);
+            }
             work(controller, &inner, jobs)
         };
         let worker = thread::Builder::new().name("khz-controller".to_owned()).spawn(work)?;
         let worker = Some(worker);
         Ok(Self {
             job,
-            waited: 0,
+            late: 0,
+            patience: Self::PATIENCE,
             given_ns: 0,
-            took_ns: 0,
+            spent: Spent::default(),
+            under_way: UnderWay::default(),
+            thread,
             worker,
             starting: false,
             is_finished: false,
             idle: None,
             parameters,
         })
+    }
+
+    /// Gives a controller that is not done up only after `ticks` ticks in a row; before that the supervisor decides.
+    #[must_use]
+    pub fn patient(mut self, ticks: u32) -> Self {
+        self.patience = ticks;
+        self
     }
 
     /// Hands the job over.
@@ -121,6 +185,7 @@ impl Pipelined {
         job.values.iter_mut().zip(&self.parameters).for_each(|(value, parameter)| *value = parameter.get());
         self.given_ns = now_ns();
         job.given_ns = self.given_ns;
+        self.under_way = UnderWay { at_ns: self.given_ns, cpu_ns: job.cpu_ns, waited_ns: 0 };
         self.job.give(job, self.worker.as_ref().map(JoinHandle::thread));
     }
 }
@@ -133,7 +198,7 @@ impl Controller for Pipelined {
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         self.starting = true;
         self.is_finished = false;
-        (self.waited, self.took_ns) = (0, 0);
+        (self.late, self.spent) = (0, Spent::default());
         let job = self.idle.take().or_else(|| self.job.take());
         let job = job.ok_or("the controller is still busy with its last run")?;
         self.submit(job, true, state);
@@ -144,18 +209,13 @@ impl Controller for Pipelined {
         if std::mem::take(&mut self.starting) {
             hold(state, commands);
         }
-        let Some(mut job) = self.job.take() else {
-            self.waited += 1;
-            // Until it finishes one in time, a slow controller stays slow.
-            self.took_ns = self.took_ns.max(now_ns() - self.given_ns);
-            let patient = self.waited <= Self::PATIENCE;
-            return if patient {
-                Ok(())
-            } else {
-                Err("the controller does not finish within its tick".into())
-            };
-        };
-        (self.waited, self.took_ns) = (0, job.took_ns);
+        if state.elapsed_ns > HELD_UP * state.period_ns {
+            self.begin_anew();
+        }
+        let Some(mut job) = self.job.take() else { return self.wait_on() };
+        // What passed before the loop came back does not count.
+        let took_ns = (job.took_ns - (self.given_ns - job.given_ns)).max(0);
+        (self.late, self.spent) = (0, Spent { took_ns, waited_ns: self.under_way.waited_ns });
         let outcome = std::mem::replace(&mut job.outcome, Ok(()));
         if outcome.is_err() {
             self.idle = Some(job);
@@ -170,7 +230,11 @@ impl Controller for Pipelined {
     }
 
     fn elsewhere_ns(&self) -> i64 {
-        self.took_ns
+        self.spent.took_ns
+    }
+
+    fn waited_ns(&self) -> i64 {
+        self.spent.waited_ns
     }
 
     fn is_finished(&self) -> bool {
@@ -185,6 +249,30 @@ impl Controller for Pipelined {
 }
 
 impl Pipelined {
+    /// Another tick without new commands: the last ones stay.
+    fn wait_on(&mut self) -> Result<(), ControlError> {
+        self.late += 1;
+        let now_ns = now_ns();
+        self.under_way.look(self.thread.get(), now_ns);
+        let took_ns = now_ns - self.given_ns;
+        // Until it finishes one in time, a slow controller stays slow.
+        if took_ns >= self.spent.took_ns {
+            self.spent = Spent { took_ns, waited_ns: self.under_way.waited_ns };
+        }
+        if self.late <= self.patience {
+            Ok(())
+        } else {
+            Err("the controller does not return from its update, or its thread gets no CPU".into())
+        }
+    }
+
+    /// The loop was held up, and whatever held it up may have held the controller up, too: from here on it has its time. Its
+    /// patience does not begin anew, so that a controller that hangs is given up even by a loop that is always late.
+    fn begin_anew(&mut self) {
+        (self.spent, self.given_ns) = (Spent::default(), now_ns());
+        self.under_way = UnderWay { at_ns: self.given_ns, waited_ns: 0, ..self.under_way };
+    }
+
     /// Ends the worker, and gives its controller back the first time, if it returns.
     fn end(&mut self) -> Option<Box<dyn Controller>> {
         let worker = self.worker.take()?;
@@ -227,7 +315,7 @@ fn work(
     jobs: Worker<Job>,
 ) -> Box<dyn Controller> {
     let mut panic = Panic::new();
-    jobs.serve(|Job { start, state, values, commands, outcome, is_finished, given_ns, took_ns }| {
+    jobs.serve(|Job { start, state, values, commands, outcome, is_finished, given_ns, took_ns, cpu_ns }| {
         parameters.iter().zip(&*values).for_each(|(parameter, value)| parameter.put(*value));
         let done = panics::catch(&mut panic, || {
             if *start {
@@ -241,6 +329,7 @@ fn work(
         *outcome =
             done.unwrap_or_else(|| Err(ControlError(format!("the controller panicked: {panic}").into())));
         *took_ns = now_ns() - *given_ns;
+        *cpu_ns = thread_cpu_ns();
     });
     controller
 }
@@ -407,13 +496,77 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_never_finishes_is_an_error() {
+    fn a_controller_that_never_finishes_is_an_error_when_patience_is_over() {
         let (mut rig, release) = stuck();
+        rig.pipelined = rig.pipelined.patient(7);
         let late = |rig: &mut Rig| rig.pipelined.update(&rig.state, &mut rig.commands);
-        for _ in 0..Pipelined::PATIENCE {
+        for tick in 0..7 {
+            // A loop that is always late itself is no excuse.
+            rig.state.elapsed_ns = 1_000_000 * if tick % 2 == 0 { 60 } else { 1 };
             assert_eq!(late(&mut rig), Ok(()));
         }
         assert!(late(&mut rig).is_err());
+        drop(release);
+    }
+
+    #[test]
+    fn a_controller_that_waits_for_something_takes_its_own_time() {
+        let (mut rig, release) = stuck();
+        // It comes to wait, eventually.
+        while rig.pipelined.thread.get().is_none_or(OtherThread::is_runnable) {
+            thread::yield_now();
+        }
+        rig.pipelined.update(&rig.state, &mut rig.commands).unwrap();
+        let before_ns = rig.pipelined.waited_ns();
+        for _ in 0..9 {
+            rig.pipelined.update(&rig.state, &mut rig.commands).unwrap();
+        }
+        assert_eq!(rig.pipelined.waited_ns(), before_ns);
+        drop(release);
+    }
+
+    /// What a look at a job sees.
+    fn look(under_way: UnderWay, thread: Option<&OtherThread>, now_ns: i64) -> i64 {
+        let mut looked = under_way;
+        looked.look(thread, now_ns);
+        looked.waited_ns
+    }
+
+    #[test]
+    fn time_that_a_runnable_thread_did_not_get_was_spent_waiting_for_a_cpu() {
+        // This thread runs, and so it is runnable.
+        let this = OtherThread::current().unwrap();
+        let begun = UnderWay { at_ns: 0, cpu_ns: this.cpu_ns().unwrap(), waited_ns: 0 };
+        let later_ns = 3_600_000_000_000;
+        let waited_ns = look(begun, Some(&this), later_ns);
+        let ran_ns = this.cpu_ns().unwrap() - begun.cpu_ns;
+        assert!(waited_ns < later_ns && waited_ns >= later_ns - ran_ns, "{waited_ns}");
+        // One that cannot be seen takes its own time.
+        assert_eq!(look(begun, None, later_ns), 0);
+    }
+
+    #[test]
+    fn a_controller_has_its_time_again_after_the_loop_was_held_up() {
+        let (mut rig, release) = stuck();
+        let long_ns = 5_000_000;
+        let given_ns = rig.pipelined.given_ns;
+        while now_ns() - given_ns < long_ns {
+            thread::yield_now();
+        }
+        rig.pipelined.update(&rig.state, &mut rig.commands).unwrap();
+        assert!(rig.pipelined.elsewhere_ns() >= long_ns);
+        rig.state.elapsed_ns = 60_000_000;
+        rig.pipelined.update(&rig.state, &mut rig.commands).unwrap();
+        assert!(rig.pipelined.given_ns > given_ns, "it counts from when the loop came back");
+        // What it takes from then on counts, and what passed before does not.
+        rig.state.elapsed_ns = 1_000_000;
+        release.send(()).unwrap();
+        while !rig.pipelined.job.is_back() {
+            thread::yield_now();
+        }
+        let back_ns = rig.pipelined.given_ns;
+        rig.pipelined.update(&rig.state, &mut rig.commands).unwrap();
+        assert!(rig.pipelined.elsewhere_ns() <= now_ns() - back_ns);
         drop(release);
     }
 

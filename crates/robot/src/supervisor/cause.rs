@@ -134,6 +134,7 @@ pub enum Cause {
     /// meanwhile no device could be queried, and no reply received.
     LoopHeldUp {
         /// What the age of the state would have been called otherwise: [`Trigger::Stale`] or [`Trigger::Imu`].
+        /// [`Trigger::Overruns`]: nothing is too old, and it is only reported.
         of: Trigger,
         /// For how long.
         held_up_ns: i64,
@@ -181,6 +182,15 @@ pub enum Cause {
         count: u32,
         /// How long in the last of them.
         took_ns: i64,
+    },
+    /// The controller's thread got no CPU, for so many ticks in a row that its commands are as old as `stale_ms`.
+    ControllerPreempted {
+        /// How many.
+        count: u32,
+        /// How long in the last of them.
+        took_ns: i64,
+        /// Of that, how long it waited for a CPU.
+        waited_ns: i64,
     },
     /// The supply of a servo is too low.
     VoltageLow {
@@ -295,9 +305,10 @@ impl Cause {
             | Self::CommandOutOfLimits { .. }
             | Self::CommandNotSendable { .. }
             | Self::TorqueNotBraked { .. } => Trigger::Command,
-            Self::ControllerFailed | Self::ControllerPanicked | Self::ControllerSlow { .. } => {
-                Trigger::Controller
-            }
+            Self::ControllerFailed
+            | Self::ControllerPanicked
+            | Self::ControllerSlow { .. }
+            | Self::ControllerPreempted { .. } => Trigger::Controller,
             Self::VoltageLow { .. } => Trigger::Voltage,
             Self::Hot { .. } => Trigger::Temperature,
             Self::AllServosSeen
@@ -455,6 +466,12 @@ impl fmt::Display for Cause {
                     ms(took_ns)
                 )
             }
+            Self::ControllerPreempted { count, took_ns, waited_ns } => write!(
+                f,
+                "the controller was preempted {count} ticks in a row: of {:.3} ms in the last, its thread waited {:.3} ms for a CPU",
+                ms(took_ns),
+                ms(waited_ns)
+            ),
             Self::VoltageLow { volts, .. } => write!(f, "supply at {volts:.1} V"),
             Self::Hot { celsius, .. } => write!(f, "{celsius:.1} °C"),
             Self::Still => f.write_str("every joint stands still"),

@@ -70,6 +70,8 @@ pub struct Observation {
     pub held_up_ns: i64,
     /// Time in the controller in the tick before, ns; includes what was stolen from the thread meanwhile.
     pub control_ns: i64,
+    /// Of that, time in which the controller's own thread waited for a CPU, ns, where that is known.
+    pub control_waited_ns: i64,
     /// How long ago the last heartbeat arrived, if one is expected.
     pub heartbeat_age_ns: Option<i64>,
 }
@@ -100,6 +102,8 @@ pub struct Supervisor {
     settled: bool,
     /// See [`Supervisor::forgive_hold_ups`].
     forgives_hold_ups: bool,
+    /// See [`Supervisor::is_blind`].
+    is_blind: bool,
     /// End of the last tick in which nothing was wrong.
     all_good_ns: i64,
     transitions: Transitions,
@@ -133,6 +137,7 @@ impl Supervisor {
             lack: None,
             settled: false,
             forgives_hold_ups: false,
+            is_blind: false,
             all_good_ns: i64::MIN,
             transitions: Transitions::new(),
         }
@@ -227,6 +232,9 @@ impl Supervisor {
     fn react(&mut self, state: &RobotState, seen: &Observation, elapsed_ns: i64) {
         let forgiving = self.phase == Phase::Armed || elapsed_ns < self.settings.grace_ns();
         let findings = self.findings(state, seen, forgiving);
+        self.is_blind = [Trigger::Stale, Trigger::Imu]
+            .into_iter()
+            .any(|trigger| matches!(findings[trigger as usize], Some(Cause::LoopHeldUp { .. })));
         match self.worst(seen, &findings) {
             Some((Reaction::Stop, cause)) => self.rest(cause, state),
             Some((Reaction::Damp, cause)) => self.bring_down(cause, state),
@@ -248,7 +256,8 @@ impl Supervisor {
 
     fn reaction(&self, cause: Cause) -> Reaction {
         match cause {
-            Cause::LoopHeldUp { .. } if self.forgives_hold_ups => Reaction::Warn,
+            Cause::LoopHeldUp { of: Trigger::Overruns, .. } => Reaction::Warn,
+            Cause::LoopHeldUp { .. } if self.forgives_hold_ups || self.watch.is_just_back() => Reaction::Warn,
             _ => cause.trigger().map_or(Reaction::Damp, |trigger| trigger.reaction(&self.settings.reactions)),
         }
     }
@@ -301,12 +310,18 @@ impl Supervisor {
         }
     }
 
-    /// From now on a loop that is held up is only warned of, as long as the devices answer once they are asked again.
+    /// From now on a loop that is held up is only warned of, as long as the devices answer once they are asked again. Otherwise they
+    /// have a few ticks for that.
     ///
-    /// For devices emulated within the loop's own process, which stand still with it. Never for real ones: what is old
-    /// is old, whoever is to blame.
+    /// For devices emulated within the loop's own process, which stand still with it. Never for real ones.
     pub fn forgive_hold_ups(&mut self) {
         self.forgives_hold_ups = true;
+    }
+
+    /// The state is too old for a controller because the loop was held up, and devices are only just being asked again: the last
+    /// commands are to stay.
+    pub const fn is_blind(&self) -> bool {
+        self.is_blind
     }
 
     /// The controller has been started.

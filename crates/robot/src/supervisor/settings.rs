@@ -84,7 +84,8 @@ section! {
         /// The controller took longer than this. Without the key, half a period inline, a whole period
         /// pipelined.
         controller_us: Option<f64> = None, "µs", 1.0 => 1_000_000.0;
-        /// Ticks in a row in which the controller took longer than `controller_us`.
+        /// Ticks in a row in which the controller took longer than `controller_us`. Ticks in which the thread of a pipelined
+        /// controller waited for a CPU do not count; these may last as long as `stale_ms`.
         controller_slow: u32 = 10, "", 1 => 100_000;
         /// No heartbeat from the operator for this long. Without the key no operator is expected.
         heartbeat_ms: Option<f64> = None, "ms", 1.0 => 1_000_000.0;
@@ -192,6 +193,13 @@ impl SupervisorSettings {
     /// Time in the controller.
     pub fn controller_ns(&self) -> i64 {
         self.controller_us.map_or(500_000, |us| nanoseconds(us, 1e3))
+    }
+
+    /// Ticks in a row in which a pipelined controller may be late because its thread gets no CPU: commands may be as old as the
+    /// state. Ticks, not a time, since a loop that is held up may hold the controller up, too.
+    pub fn controller_late(&self, period_ns: i64) -> u32 {
+        let ticks = self.stale_ns() / period_ns.max(1) + 1;
+        u32::try_from(ticks).unwrap_or(u32::MAX).max(self.controller_slow)
     }
 
     /// Age of the operator's heartbeat; `None`: no operator is expected.

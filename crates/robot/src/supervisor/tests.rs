@@ -165,7 +165,7 @@ type Case = (&'static str, fn(&mut Bench), usize, Cause);
 #[test]
 fn every_trigger_damps_after_its_threshold() {
     let quarter = std::f64::consts::FRAC_PI_2;
-    let cases: [Case; 17] = [
+    let cases: [Case; 18] = [
         ("silent", Bench::silence, 9, Cause::MissedReplies { servo: 1, count: 10 }),
         ("timed out", |b| b.state.servos[0].doing = Doing::TimedOut, 0, Cause::ServoTimedOut { servo: 0 }),
         ("reset", |b| b.state.servos[0].doing = Doing::Off, 0, Cause::ServoReset { servo: 0 }),
@@ -206,6 +206,12 @@ fn every_trigger_damps_after_its_threshold() {
             |b| b.seen.control_ns = 500_001,
             9,
             Cause::ControllerSlow { count: 10, took_ns: 500_001 },
+        ),
+        (
+            "controller without a CPU",
+            |b| (b.seen.control_ns, b.seen.control_waited_ns) = (5_800_000, 5_790_000),
+            50,
+            Cause::ControllerPreempted { count: 51, took_ns: 5_800_000, waited_ns: 5_790_000 },
         ),
         ("link down", |b| b.seen.cycle.links_down = 4, 9, Cause::BusDown { link: 2 }),
         (
@@ -754,4 +760,105 @@ fn a_robot_that_an_operator_arms_does_not_move_long_after_it_was_asked() {
     bench.supervisor.arm();
     assert_eq!(bench.run(401, quiet), Phase::Idle);
     assert_eq!(bench.run(100, heard), Phase::Idle, "asked too long ago");
+}
+
+/// One tick in which the controller's thread waited for a CPU.
+fn preempted(bench: &mut Bench) {
+    (bench.seen.control_ns, bench.seen.control_waited_ns) = (5_800_000, 5_790_000);
+}
+
+/// One in which the controller took as long by itself.
+fn slow(bench: &mut Bench) {
+    (bench.seen.control_ns, bench.seen.control_waited_ns) = (5_800_000, 10_000);
+}
+
+#[test]
+fn a_controller_that_waits_for_a_cpu_is_not_a_slow_one() {
+    let mut bench = Bench::active(|_| {});
+    // Its own slowness is counted on, whatever it waits for in between.
+    for _ in 0..9 {
+        assert_eq!(bench.run(1, slow), Phase::Active);
+        assert_eq!(bench.run(3, preempted), Phase::Active);
+    }
+    assert_eq!(bench.run(1, slow), Phase::Damping);
+    assert_eq!(bench.last().cause, Cause::ControllerSlow { count: 10, took_ns: 5_800_000 });
+    // Commands get no older than the state may be, and that is counted anew from each tick that is in time.
+    let mut bench = Bench::active(|settings| settings.stale_ms = Some(20.0));
+    for _ in 0..9 {
+        assert_eq!(bench.run(20, preempted), Phase::Active);
+        assert_eq!(bench.run(1, |_| {}), Phase::Active);
+    }
+    assert_eq!(bench.run(21, preempted), Phase::Damping);
+    // After arming both are forgiven.
+    let mut bench = Bench::new(|_| {});
+    bench.run(20, |_| {});
+    assert_eq!(bench.run(300, preempted), Phase::Active);
+}
+
+/// A tick that ends a stall of 60 ms; both servos missed its cycle.
+fn back(bench: &mut Bench) {
+    bench.seen.held_up_ns = 60 * PERIOD_NS;
+    unheard(bench, 61);
+}
+
+/// Nothing has come from the servos for so many ticks.
+fn unheard(bench: &mut Bench, ticks: i64) {
+    let at_ns = bench.state.now_ns - ticks * PERIOD_NS;
+    bench.state.servos.fill(ServoState { fresh: false, ..well(at_ns) });
+    bench.seen.cycle.missed = 2;
+}
+
+#[test]
+fn devices_have_a_few_ticks_to_answer_after_a_stall_and_no_more() {
+    // Time that passes in a stall passes for the clock, too.
+    let stall = |bench: &mut Bench| {
+        bench.state.now_ns += 59 * PERIOD_NS;
+        bench.tick(back)
+    };
+    let mut bench = Bench::active(|_| {});
+    assert_eq!(stall(&mut bench), Phase::Active);
+    assert!(bench.supervisor.is_blind(), "no controller is asked with such a state");
+    for since in 1..4 {
+        assert_eq!(bench.tick(|bench| unheard(bench, 61 + since)), Phase::Active);
+    }
+    assert_eq!(bench.tick(|_| {}), Phase::Active);
+    assert!(!bench.supervisor.is_blind());
+    assert!(matches!(bench.last().cause, Cause::LoopHeldUp { held_up_ns: 60_000_000, .. }));
+
+    let mut bench = Bench::active(|_| {});
+    stall(&mut bench);
+    for since in 1..5 {
+        assert_eq!(bench.tick(|bench| unheard(bench, 61 + since)), Phase::Active);
+    }
+    assert_eq!(bench.tick(|bench| unheard(bench, 66)), Phase::Damping);
+    assert!(matches!(bench.last().cause, Cause::LoopHeldUp { of: Trigger::Stale, .. }));
+
+    // Stall upon stall is no time to answer in.
+    let mut bench = Bench::active(|_| {});
+    stall(&mut bench);
+    let mut ticks = 0;
+    while bench.supervisor.phase() == Phase::Active {
+        ticks += 1;
+        bench.state.now_ns += 59 * PERIOD_NS;
+        bench.tick(|bench| {
+            back(bench);
+            unheard(bench, 61 + 60 * ticks);
+        });
+    }
+    assert!(ticks <= 5, "{ticks}");
+}
+
+#[test]
+fn a_stall_is_reported_from_ten_milliseconds_on_and_ends_nothing() {
+    let mut bench = Bench::active(|_| {});
+    let before = bench.transitions.len();
+    bench.tick(|bench| bench.seen.held_up_ns = 9_999_999);
+    assert_eq!(bench.transitions.len(), before);
+    for stall in 1..=3 {
+        bench.tick(|bench| bench.seen.held_up_ns = 10_000_000);
+        bench.tick(|_| {});
+        assert_eq!(bench.transitions.len(), before + stall);
+    }
+    let held_up = Cause::LoopHeldUp { of: Trigger::Overruns, held_up_ns: 10_000_000 };
+    assert_eq!((bench.last().cause, bench.last().to), (held_up, Phase::Active));
 }

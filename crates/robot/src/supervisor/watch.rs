@@ -16,6 +16,14 @@ const STOPPED_REPLIES: u32 = 10;
 /// How long a servo may take to switch its output on; a moteus takes about 10 ms.
 const ENABLING_NS: i64 = 500_000_000;
 
+/// From this much on, and from [`HELD_UP_PERIODS`] on, it is reported that the loop was held up.
+const HELD_UP_NS: i64 = 10_000_000;
+const HELD_UP_PERIODS: i64 = 3;
+
+/// So many ticks devices have to answer after the loop was held up: replies to the cycle it was held up in are lost, and a servo in
+/// MIT mode is asked for a register before its next state counts.
+const BACK_TICKS: u32 = 5;
+
 /// Counts of one servo that outlive a tick.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
@@ -64,12 +72,18 @@ pub struct Watch {
     /// Ticks in a row in which the controller took too long, and how long it took in the last of them.
     slow: u32,
     took_ns: i64,
+    /// The same of ticks in which it was late for whatever reason, and how long its thread waited for a CPU in the last.
+    late: u32,
+    waited_ns: i64,
     /// When the joints came to rest.
     still_since_ns: Option<i64>,
     /// How long the loop was held up since the last tick in which every device answered.
     held_up_ns: i64,
     /// Every device answered in the last tick.
     complete: bool,
+    /// Ticks since the loop was last held up for more than a period while all was well; [`BACK_TICKS`] once every device has answered
+    /// since.
+    back: u32,
 }
 
 impl Watch {
@@ -82,9 +96,12 @@ impl Watch {
             twin: 0,
             slow: 0,
             took_ns: 0,
+            late: 0,
+            waited_ns: 0,
             still_since_ns: None,
             held_up_ns: 0,
             complete: false,
+            back: BACK_TICKS,
         }
     }
 
@@ -94,7 +111,7 @@ impl Watch {
         self.refusals.fill(0);
         self.overruns = 0;
         self.doubled = 0;
-        self.slow = 0;
+        (self.slow, self.late) = (0, 0);
         self.still_since_ns = None;
     }
 
@@ -109,11 +126,16 @@ impl Watch {
         self.overruns = if seen.overrun { self.overruns.saturating_add(1) } else { 0 };
         self.doubled = seen.cycle.answered_twice.map_or(0, |_| self.doubled.saturating_add(1));
         self.twin = seen.cycle.answered_twice.unwrap_or(self.twin);
-        // One tick proves nothing: whoever takes the CPU within the controller's turn makes it look slow.
-        self.slow = if seen.control_ns > settings.controller_ns() { self.slow.saturating_add(1) } else { 0 };
-        self.took_ns = seen.control_ns;
+        self.count_slow(seen, settings);
         self.held_up_ns = seen.held_up_ns + if self.complete { 0 } else { self.held_up_ns };
-        self.complete = seen.cycle.missed == 0 && !seen.cycle.imu_missed;
+        let complete = seen.cycle.missed == 0 && !seen.cycle.imu_missed;
+        self.back = match self.complete {
+            true if seen.held_up_ns > state.period_ns => 0,
+            // A device that is silent while the loop is held up again and again gets no more time by it.
+            _ if !complete => (self.back + 1).min(BACK_TICKS),
+            _ => BACK_TICKS,
+        };
+        self.complete = complete;
         self.still_since_ns = if still { self.still_since_ns.or(Some(state.now_ns)) } else { None };
         let down = seen.cycle.links_down;
         if down == 0 && self.refusals == [0; 64] {
@@ -121,6 +143,21 @@ impl Watch {
         }
         for (link, refusals) in self.refusals.iter_mut().enumerate() {
             *refusals = if down >> link & 1 == 1 { refusals.saturating_add(1) } else { 0 };
+        }
+    }
+
+    /// One tick proves nothing: whoever takes the CPU within the controller's turn makes it look slow. What its own thread is
+    /// known to have waited for a CPU is not the controller's, and neither adds to the count nor begins it anew.
+    fn count_slow(&mut self, seen: &Observation, settings: &SupervisorSettings) {
+        let limit_ns = settings.controller_ns();
+        (self.took_ns, self.waited_ns) = (seen.control_ns, seen.control_waited_ns);
+        if seen.control_ns <= limit_ns {
+            (self.slow, self.late) = (0, 0);
+            return;
+        }
+        self.late = self.late.saturating_add(1);
+        if seen.control_ns - seen.control_waited_ns > limit_ns {
+            self.slow = self.slow.saturating_add(1);
         }
     }
 
@@ -134,6 +171,11 @@ impl Watch {
     /// How long every joint has stood still.
     pub fn still_ns(&self, now_ns: i64) -> i64 {
         self.still_since_ns.map_or(0, |since_ns| now_ns - since_ns)
+    }
+
+    /// The loop was held up only just now, and devices had no time yet to answer.
+    pub fn is_just_back(&self) -> bool {
+        self.back < BACK_TICKS
     }
 
     /// Everything that is wrong now. `forgiving`: the robot was armed only just now.
@@ -173,7 +215,10 @@ impl Watch {
             find(Cause::DuplicateReplies { servo: self.twin });
         }
         if !forgiving {
-            self.look_at_loop(settings, &mut find);
+            self.look_at_loop(state.period_ns, settings, &mut find);
+        }
+        if seen.held_up_ns >= HELD_UP_NS.max(HELD_UP_PERIODS * state.period_ns) {
+            find(Cause::LoopHeldUp { of: Trigger::Overruns, held_up_ns: seen.held_up_ns });
         }
         look_at_imu(self, state, settings, forgiving, &mut find);
         if let (Some(limit_ns), Some(age_ns)) = (settings.heartbeat_ns(), seen.heartbeat_age_ns)
@@ -191,12 +236,16 @@ impl Watch {
         explains.then_some(Cause::LoopHeldUp { of, held_up_ns })
     }
 
-    fn look_at_loop(&self, settings: &SupervisorSettings, find: &mut impl FnMut(Cause)) {
+    fn look_at_loop(&self, period_ns: i64, settings: &SupervisorSettings, find: &mut impl FnMut(Cause)) {
         if self.overruns >= settings.overruns {
             find(Cause::Overruns { count: self.overruns });
         }
         if self.slow >= settings.controller_slow {
             find(Cause::ControllerSlow { count: self.slow, took_ns: self.took_ns });
+        }
+        if self.late >= settings.controller_late(period_ns) {
+            let (count, took_ns, waited_ns) = (self.late, self.took_ns, self.waited_ns);
+            find(Cause::ControllerPreempted { count, took_ns, waited_ns });
         }
         if let Some(link) = self.refusals.iter().position(|&refusals| refusals >= settings.missed_replies) {
             find(Cause::BusDown { link: link as u16 });

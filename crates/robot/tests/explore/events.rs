@@ -12,6 +12,10 @@ pub enum Event {
     Servo(usize, ServoEvent),
     Overrun,
     SlowController,
+    /// The controller is late because its thread waited for a CPU.
+    PreemptedController,
+    /// The loop was held up before this tick, long enough to be reported.
+    HeldUp,
     LinkDown,
     /// Two replies to one query.
     AnsweredTwice,
@@ -98,6 +102,8 @@ impl Event {
         let mut all = vec![
             Self::Overrun,
             Self::SlowController,
+            Self::PreemptedController,
+            Self::HeldUp,
             Self::LinkDown,
             Self::AnsweredTwice,
             Self::Stop(Cause::OperatorStop),
@@ -120,6 +126,8 @@ impl Event {
     /// Whether both can happen in one tick.
     fn agrees_with(self, other: Self) -> bool {
         match (self, other) {
+            (Self::SlowController, Self::PreemptedController)
+            | (Self::PreemptedController, Self::SlowController) => false,
             (Self::Servo(a, _), Self::Servo(b, _)) | (Self::Command(a, _), Self::Command(b, _)) => a != b,
             (a, b) => std::mem::discriminant(&a) != std::mem::discriminant(&b),
         }
@@ -147,6 +155,9 @@ pub fn combinations(servos: usize, most: usize) -> Vec<Vec<Event>> {
     }
     sets
 }
+
+/// So long, in periods, the loop is held up.
+pub const HELD_UP_PERIODS: i64 = 10;
 
 /// The inputs of one tick.
 pub struct Tick {
@@ -193,6 +204,11 @@ impl Tick {
             Event::Servo(index, event) => self.servo(index, event, settings),
             Event::Overrun => self.seen.overrun = true,
             Event::SlowController => self.seen.control_ns = settings.controller_ns() + 1,
+            Event::PreemptedController => {
+                let late_ns = settings.controller_ns() + 1;
+                (self.seen.control_ns, self.seen.control_waited_ns) = (late_ns, late_ns);
+            }
+            Event::HeldUp => self.seen.held_up_ns = HELD_UP_PERIODS * self.state.period_ns,
             Event::LinkDown => self.seen.cycle.links_down = 1,
             Event::AnsweredTwice => self.seen.cycle.answered_twice = Some(0),
             Event::Stop(cause) => self.seen.stop = Some(cause),

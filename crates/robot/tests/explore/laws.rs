@@ -3,7 +3,7 @@
 use crate::events::{CommandEvent, Event, ImuEvent, ServoEvent, Tick};
 use crate::key::Caps;
 use khz_robot::config::Reaction;
-use khz_robot::supervisor::{Phase, Supervisor, SupervisorSettings, Transition, Trigger};
+use khz_robot::supervisor::{Cause, Phase, Supervisor, SupervisorSettings, Transition, Trigger};
 use khz_robot::{Doing, ServoCommand};
 
 /// Stop is sent for so long before the robot counts as settled.
@@ -47,7 +47,9 @@ pub struct Memory {
     /// Ticks in a row without a reply, per servo.
     missed: Vec<u32>,
     overruns: u32,
+    /// Ticks since the controller was last in time in which it was late by itself, and all in which it was late.
     slow: u32,
+    late: u32,
     down: u32,
     /// Ticks in a row in which a servo answered twice.
     doubled: u32,
@@ -69,6 +71,7 @@ impl Memory {
             missed: vec![0; servos],
             overruns: 0,
             slow: 0,
+            late: 0,
             down: 0,
             doubled: 0,
             driven: vec![false; servos],
@@ -227,7 +230,13 @@ fn remember_counts(memory: &mut Memory, step: &Step<'_>) {
         *missed = count(!servo.fresh, *missed, settings.missed_replies);
     }
     memory.overruns = count(step.has(Event::Overrun), memory.overruns, settings.overruns);
-    memory.slow = count(step.has(Event::SlowController), memory.slow, settings.controller_slow);
+    let (slow, preempted) = (step.has(Event::SlowController), step.has(Event::PreemptedController));
+    let late = settings.controller_late(step.tick.state.period_ns);
+    // A tick in which it had no CPU says nothing of the controller.
+    if slow || !preempted || !controlled {
+        memory.slow = count(slow, memory.slow, settings.controller_slow);
+    }
+    memory.late = count(slow || preempted, memory.late, late);
     memory.down = count(step.has(Event::LinkDown), memory.down, settings.missed_replies);
     memory.doubled = count(step.has(Event::AnsweredTwice), memory.doubled, settings.missed_replies);
 }
@@ -263,13 +272,21 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
             {
                 Trigger::MissedReplies
             }
-            Event::Servo(_, ServoEvent::Stale | ServoEvent::Unknown) if !forgiven => Trigger::Stale,
+            Event::Servo(_, ServoEvent::Stale) if !forgiven && !explained(step) => Trigger::Stale,
+            Event::Servo(_, ServoEvent::Unknown) if !forgiven => Trigger::Stale,
             Event::Overrun if reached(memory.overruns, settings.overruns) => Trigger::Overruns,
-            Event::SlowController if reached(memory.slow, settings.controller_slow) => Trigger::Controller,
+            // It counts on under the grace, and then any late tick shows it.
+            Event::SlowController | Event::PreemptedController
+                if reached(memory.slow, settings.controller_slow)
+                    || reached(memory.late, settings.controller_late(step.tick.state.period_ns)) =>
+            {
+                Trigger::Controller
+            }
             Event::LinkDown if reached(memory.down, settings.missed_replies) => Trigger::BusDown,
             Event::AnsweredTwice if memory.doubled >= settings.missed_replies => Trigger::MissedReplies,
             Event::OperatorSilent => Trigger::Heartbeat,
             Event::Imu(ImuEvent::Tilted) => Trigger::Tilt,
+            Event::Imu(ImuEvent::Silent) if explained(step) => return None,
             Event::Imu(_) if !forgiven => Trigger::Imu,
             _ => return None,
         })
@@ -293,6 +310,12 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
         Some((reaction, *event))
     });
     found.max_by_key(|(reaction, _)| *reaction)
+}
+
+/// In this tick the loop is back, and what is too old is so because nobody looked. In the explored robot every device answers in the
+/// tick before, as far as the loop knows, so this is the tick in which they have time.
+fn explained(step: &Step<'_>) -> bool {
+    step.has(Event::HeldUp)
 }
 
 /// In the same tick: `damp` ends control, `stop` switches off, from damping too.
@@ -324,14 +347,32 @@ fn nothing_else_ends_control(memory: &Memory, step: &Step<'_>) -> Result<(), Str
         Event::Servo(servo, ServoEvent::Missed) => memory.missed[servo] < step.settings.missed_replies,
         Event::AnsweredTwice => memory.doubled < step.settings.missed_replies,
         Event::Overrun => memory.overruns < step.settings.overruns,
-        Event::SlowController => memory.slow < step.settings.controller_slow,
+        Event::SlowController | Event::PreemptedController => {
+            let late = step.settings.controller_late(step.tick.state.period_ns);
+            memory.slow < step.settings.controller_slow && memory.late < late
+        }
         Event::LinkDown => memory.down < step.settings.missed_replies,
         _ => false,
     };
+    a_stall_alone_ends_nothing(step, &harmless)?;
     let undisturbed = step.before == Phase::Active && step.events.iter().all(harmless);
     law(!undisturbed || (step.after.phase() == Phase::Active && step.transitions.is_empty()), || {
         format!("out of control without a reason: {:?}", step.transitions)
     })
+}
+
+/// A loop that was held up is a warning, and no reason to end control, even if devices' values are too old by it.
+fn a_stall_alone_ends_nothing(step: &Step<'_>, harmless: &impl Fn(&Event) -> bool) -> Result<(), String> {
+    let by_it = |event: &Event| {
+        matches!(event, Event::HeldUp | Event::Servo(_, ServoEvent::Stale) | Event::Imu(ImuEvent::Silent))
+    };
+    let stalled = step.before == Phase::Active
+        && step.has(Event::HeldUp)
+        && step.events.iter().all(|event| by_it(event) || harmless(event));
+    let warned =
+        |change: &Transition| change.from == change.to && matches!(change.cause, Cause::LoopHeldUp { .. });
+    let goes_on = step.after.phase() == Phase::Active && step.transitions.iter().all(warned);
+    law(!stalled || goes_on, || format!("a stall ended control: {:?}", step.transitions))
 }
 
 /// Not later than the configured time, and not sooner but at rest or by the reaction `stop`.

@@ -88,6 +88,30 @@ pub(crate) fn thread_use() -> ThreadUse {
     }
 }
 
+/// The clock of a thread's CPU time, which every thread of the process may read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CpuClock(libc::clockid_t);
+
+/// That of the calling thread.
+pub(crate) fn cpu_clock() -> io::Result<CpuClock> {
+    let mut id = 0;
+    // SAFETY: the calling thread exists, and the id is written to an integer that lives through the call.
+    let error = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut id) };
+    if error == 0 { Ok(CpuClock(id)) } else { Err(io::Error::from_raw_os_error(error)) }
+}
+
+impl CpuClock {
+    /// What the thread has used; `None` once it is gone. One system call.
+    #[expect(clippy::useless_conversion, reason = "time_t and c_long are 32 bits wide on some targets")]
+    pub(crate) fn now_ns(self) -> Option<i64> {
+        // SAFETY: `timespec` is plain integers, for which all-zero bytes are a value.
+        let mut time: libc::timespec = unsafe { zeroed() };
+        // SAFETY: the kernel writes to a struct that lives through the call; it refuses the clock of a thread that is gone.
+        let done = unsafe { libc::clock_gettime(self.0, &raw mut time) };
+        (done == 0).then(|| i64::from(time.tv_sec) * 1_000_000_000 + i64::from(time.tv_nsec))
+    }
+}
+
 /// Has this process ignore SIGTTOU, which stops a background process that writes to a terminal set to `tostop`. Its
 /// threads write all the same then, and processes it starts ignore it, too.
 ///
