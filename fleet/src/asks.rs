@@ -82,6 +82,11 @@ impl Asker {
     }
 }
 
+/// As [`selector`], of what moves the robot: with the newest value of its clock that was received when it was decided.
+pub fn selector_since(key: &str, run: u64, now_us: u64, by: &str) -> String {
+    format!("{};now_us={now_us}", selector(key, Some(run), by))
+}
+
 /// A question for the robot, with the run that is meant and who asks.
 pub fn selector(key: &str, run: Option<u64>, by: &str) -> String {
     // What would end the parameter or begin another one has no place in a name.
@@ -199,5 +204,6 @@ mod tests {
     fn a_name_adds_no_parameters() {
         assert_eq!(selector("khz/a/stop", Some(7), "ann@host;run=8&x#"), "khz/a/stop?run=7;by=ann@hostrun8x");
         assert_eq!(selector("khz/a/stop", None, ""), "khz/a/stop?by=");
+        assert_eq!(selector_since("khz/a/param", 7, 81, "ann"), "khz/a/param?run=7;by=ann;now_us=81");
     }
 }

@@ -184,7 +184,7 @@ fn meant(shared: &Shared, query: &Query) -> Result<Meant, Denied> {
 /// All parameters, or with a payload several new values: all are taken, or none.
 fn parameters(shared: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, Denied> {
     match payload(query)? {
-        Some(Value::Object(values)) => set(robot, &meant(shared, query)?, &values),
+        Some(Value::Object(values)) => set(robot, &meant(shared, query)?, query, &values),
         Some(_) => Err("write the new values as a JSON object: {\"kp_scale\": 0.4}".into()),
         None => Ok(Answer::json(&Value::Array(
             robot.ask(&meant(shared, query)?, khz_view::Connection::parameters)?,
@@ -196,15 +196,23 @@ fn parameters(shared: &Shared, robot: &mut Asker, query: &Query) -> Result<Answe
 fn parameter(shared: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, Denied> {
     let name = last_part(query)?;
     if let Some(value) = payload(query)? {
-        return set(robot, &meant(shared, query)?, &Map::from_iter([(name.to_owned(), value)]));
+        return set(robot, &meant(shared, query)?, query, &Map::from_iter([(name.to_owned(), value)]));
     }
     let all = robot.ask(&meant(shared, query)?, khz_view::Connection::parameters)?;
     let one = all.into_iter().find(|known| known.get("name").and_then(Value::as_str) == Some(name));
     one.map(|one| Answer::json(&one)).ok_or_else(|| format!("the robot has no parameter `{name}`").into())
 }
 
-fn set(robot: &mut Asker, meant: &Meant, values: &Map<String, Value>) -> Result<Answer, Denied> {
-    let tick = robot.ask(meant, |connection| connection.set(values))?;
+/// Changes what moves the robot: how old the question is, its view finds out, as of a steering input.
+fn set(
+    robot: &mut Asker,
+    meant: &Meant,
+    query: &Query,
+    values: &Map<String, Value>,
+) -> Result<Answer, Denied> {
+    let now_us = query.parameters().get("now_us").and_then(|text| text.parse().ok());
+    let now_us = now_us.ok_or("a new value needs `now_us`: the newest one that `@clock` had")?;
+    let tick = robot.ask(meant, |connection| connection.set_since(values, now_us))?;
     Ok(Answer::json(&json!({ "done": true, "tick": tick })))
 }
 

@@ -1,6 +1,6 @@
 //! A robot elsewhere behind a live view here: its samples come over the network, and what a page asks goes back.
 
-use crate::asks::{done, selector};
+use crate::asks::{done, selector, selector_since};
 use crate::names::RobotName;
 use anyhow::{Result, anyhow};
 use khz_view::Hub;
@@ -131,15 +131,24 @@ impl Asked {
         let Some(id) = request.get("id").and_then(Value::as_u64) else { return };
         let by = request.get("by").and_then(Value::as_str).unwrap_or("viewer");
         match (request.get("set"), request.get("do").and_then(Value::as_str)) {
-            (Some(values), _) => {
-                self.ask(id, by, "param", Some(values.to_string()), Priority::InteractiveHigh)
+            (Some(values), _) => match self.seen(request) {
+                Some((now_us, run)) => {
+                    let key = selector_since(&self.robot.key("param"), run, now_us, by);
+                    self.ask(id, key, Some(values.to_string()), Priority::InteractiveHigh);
+                }
+                None => self
+                    .refuse(id, "the request came too late, or the robot's clock is not received; ask again"),
+            },
+            (_, Some("stop")) => {
+                // What comes late must not reach another run than the one that the page shows.
+                let run = self.hub.upgrade().and_then(|hub| hub.run().session);
+                self.ask(id, selector(&self.robot.key("stop"), run, by), None, Priority::RealTime);
             }
-            (_, Some("stop")) => self.ask(id, by, "stop", None, Priority::RealTime),
             _ => self.refuse(id, "a robot is armed by somebody who stands beside it, not over the network"),
         }
     }
 
-    fn ask(&self, id: u64, by: &str, what: &str, payload: Option<String>, priority: Priority) {
+    fn ask(&self, id: u64, key: String, payload: Option<String>, priority: Priority) {
         let hub = self.hub.clone();
         let callback = move |reply: Reply| {
             let bytes = match reply.result() {
@@ -154,9 +163,6 @@ impl Asked {
             };
             answered(&hub, id, &answer);
         };
-        // What comes late must not reach another run than the one that the page shows.
-        let run = self.hub.upgrade().and_then(|hub| hub.run().session);
-        let key = selector(&self.robot.key(what), run, by);
         let get = self.session.get(key).priority(priority).express(true).timeout(ANSWER);
         let asked = match payload {
             Some(payload) => get.payload(payload).callback(callback).wait(),
@@ -171,15 +177,16 @@ impl Asked {
         answered(&self.hub, id, &Answer::Denied(why.into()));
     }
 
-    /// An input says how old it is here; what it was decided on is what the robot measures its age by.
+    /// A request says how old it is here; the robot measures its age by what it was decided on: the newest clock then, and its
+    /// run.
+    fn seen(&self, request: &Map<String, Value>) -> Option<(u64, u64)> {
+        let age_ms = request.get("age_ms").and_then(Value::as_f64).filter(|age| (0.0..1e6).contains(age))?;
+        let decided = Instant::now().checked_sub(Duration::from_secs_f64(age_ms / 1000.0))?;
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).at(decided)
+    }
+
     fn steer(&self, request: &Map<String, Value>, teleop: &Value) {
-        let age_ms = request.get("age_ms").and_then(Value::as_f64).filter(|age| (0.0..1e6).contains(age));
-        let Some(decided) =
-            age_ms.and_then(|ms| Instant::now().checked_sub(Duration::from_secs_f64(ms / 1000.0)))
-        else {
-            return;
-        };
-        let seen = self.clock.lock().unwrap_or_else(PoisonError::into_inner).at(decided);
+        let seen = self.seen(request);
         let Some(((now_us, run), Value::Object(teleop))) = seen.zip(Some(teleop)) else { return };
         let by = request.get("by").and_then(Value::as_str).unwrap_or("viewer");
         let mut input = teleop.clone();

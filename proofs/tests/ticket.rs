@@ -19,6 +19,7 @@ fn whoever_sees_that_a_request_was_taken_sees_its_tick_and_its_effect() {
                     assert_eq!(one, two, "whole");
                     assert_eq!(effect.load(Ordering::Relaxed) + 1, one, "in order");
                     effect.store(one, Ordering::Relaxed);
+                    true
                 });
             }
         });

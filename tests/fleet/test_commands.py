@@ -74,14 +74,27 @@ def test_parameters_are_read_and_set(world: World) -> None:
     assert "kp_scale" in names
 
     fine, answer = ask(judge, robot.key("param/kp_scale"), 0.75)
+    assert not fine and "now_us" in json.loads(answer)["refused"], "how old it is must be said"
+    clock = Heard(judge, robot.key("@clock"))
+
+    def since(key: str) -> str:
+        clock.clear()
+        newest = clock.wait(1, "the clock")[-1]
+        return f"{robot.key(key)}?now_us={json.loads(bytes(newest.payload))['now_us']}"
+
+    old = since("param/kp_scale")
+    time.sleep(1.5)
+    fine, answer = ask(judge, old, 0.75)
+    assert not fine and "too late" in json.loads(answer)["refused"]
+    fine, answer = ask(judge, since("param/kp_scale"), 0.75)
     assert fine and json.loads(answer)["tick"] > 0
     fine, answer = ask(judge, robot.key("param/kp_scale"))
     assert fine and json.loads(answer)["value"] == 0.75
-    fine, answer = ask(judge, robot.key("param"), {"kp_scale": 0.5})
+    fine, answer = ask(judge, since("param"), {"kp_scale": 0.5})
     assert fine
 
     for key, payload in (("param/kp_scale", 7), ("param", {"kp_scale": 0.4, "nothing": 1}), ("param", [1])):
-        fine, answer = ask(judge, robot.key(key), payload)
+        fine, answer = ask(judge, since(key), payload)
         assert not fine and json.loads(answer)["refused"]
     fine, answer = ask(judge, robot.key("param/kp_scale"))
     assert json.loads(answer)["value"] == 0.5, "all or none"

@@ -79,10 +79,14 @@ def test_every_robot_has_its_page_behind_one_port(world: World) -> None:
         return [parameter["name"] for parameter in parameters]
 
     wait_for(lambda: "kp_scale" in names(), "the robot's parameters")
-    answer = asking.ask({"set": {"kp_scale": 0.5}})
+    def fresh(request: dict[str, object]) -> dict[str, object]:
+        return asking.ask({**request, "now_us": asking.ask({"now": True})["now_us"]})
+
+    answer = fresh({"set": {"kp_scale": 0.5}})
     assert answer["done"] is True and isinstance(answer["tick"], int)
-    assert "outside" in str(asking.ask({"set": {"kp_scale": 7}})["refused"])
-    assert "beside it" in str(asking.ask({"do": "arm"})["refused"])
+    assert "outside" in str(fresh({"set": {"kp_scale": 7}})["refused"])
+    assert "beside it" in str(fresh({"do": "arm"})["refused"])
+    assert "now_us" in str(asking.ask({"set": {"kp_scale": 0.5}})["refused"])
     assert asking.ask({"do": "stop"})["done"] is True
     robots[0].process.wait(30)
     assert robots[1].process.poll() is None

@@ -15,6 +15,7 @@ use super::witness::{Witness, lock};
 use khz_emu::injection::{Injection, Refused};
 use khz_emu::noise::Noise;
 use khz_link::faults::{Direction, Fault as WireFault, Kind};
+use khz_robot::config::Clock;
 use khz_robot::parameters::{Intake, LiveParameters};
 use khz_robot::supervisor::{Cause, Phase, Transition};
 use khz_robot::time::VirtualTime;
@@ -79,7 +80,7 @@ pub fn run(fleet: &Fleet, scenario: &Scenario, plant: Option<Plant>) -> Verdict 
         Ok((world, recording)) => {
             let (config, supervised) = (&cast.file, &cast.supervised);
             let set = Set { world, config, supervised, witness: Some(Arc::clone(&witness)), plant };
-            let (intake, parameters) = Intake::new(controller.parameters());
+            let (intake, parameters) = Intake::new(controller.parameters(), Clock::Virtual);
             let mut rig = Rig::on(set, controller, &faults, time);
             rig.machine.tune(intake);
             let span = fleet.members[scenario.robot.0].span(cast.file.timing.rate_hz);

@@ -164,10 +164,10 @@ impl Launch {
         let operator = Listener::start(&config.supervisor)?;
         operator.iter().for_each(|operator| machine.expect(operator.heartbeat()));
         let (steering, receiver) = steer(config, &mut machine)?;
-        let console = Arc::new(Console::default());
+        let console = Arc::new(Console::new(config.timing.clock));
         machine.attend(Arc::clone(&console));
         let (recorder, observer) = record(plan, config, text, &list, live.as_ref())?;
-        let (intake, parameters) = Intake::new(list);
+        let (intake, parameters) = Intake::new(list, config.timing.clock);
         machine.tune(intake);
         let wiring = Wiring {
             parameters: parameters.clone(),

@@ -6,6 +6,7 @@ pub mod config;
 pub mod controller;
 pub mod cycle;
 pub mod desk;
+pub mod door;
 pub mod draft;
 pub mod launch;
 pub mod links;

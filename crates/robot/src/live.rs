@@ -4,6 +4,8 @@
 //! `docs/log-format.md` has the words. A thread at normal priority serves it; a viewer that is stuck or dead
 //! delays nobody, and the robot goes on.
 
+use crate::config::Clock;
+use crate::door::{Made, Request};
 use crate::parameters::{LiveParameters, ParameterError, Receipt, source};
 use crate::steer::Steering;
 use crate::supervisor::Phase;
@@ -15,7 +17,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 /// The longest request.
@@ -29,41 +31,51 @@ const ARMING_NS: i64 = 600_000_000;
 /// Replies that may be due at once.
 const DUE: usize = 256;
 
+/// Nobody has asked.
+const NEVER: i64 = i64::MIN;
+
 /// What people beside the loop see of it, and whether they asked it to arm.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Console {
     tick: AtomicU64,
     phase: AtomicU8,
-    arm: AtomicBool,
+    /// When the request to arm was decided that no tick has taken yet.
+    arm_ns: AtomicI64,
+    clock: Clock,
 }
 
 impl Console {
+    /// Of a loop that has not ticked yet, and runs by this clock.
+    pub const fn new(clock: Clock) -> Self {
+        Self { tick: AtomicU64::new(0), phase: AtomicU8::new(0), arm_ns: AtomicI64::new(NEVER), clock }
+    }
+
     /// The number of the last tick, and the phase after it.
     pub fn seen(&self) -> (u64, Phase) {
         let phase = usize::from(self.phase.load(Ordering::Relaxed));
         (self.tick.load(Ordering::Relaxed), Phase::ALL[phase.min(Phase::ALL.len() - 1)])
     }
 
-    /// Asks the robot to arm, with `supervisor.arming = "operator"`.
+    /// Asks the robot to arm, with `supervisor.arming = "operator"`. Counts for 0.4 s from now.
     ///
     /// # Errors
     /// It does not wait for that.
     pub fn arm(&self) -> Result<(), ParameterError> {
-        match self.seen().1 {
-            Phase::Idle => {
-                self.arm.store(true, Ordering::Relaxed);
-                Ok(())
-            }
-            phase => Err(ParameterError(format!(
-                "the robot is in phase {}; it can be armed in phase idle",
-                phase.name()
-            ))),
-        }
+        let made = Made::now(self.clock);
+        self.arm_as(made, made.decided_ns)
     }
 
-    /// Somebody asked since the last tick. Neither allocates nor waits.
-    pub(crate) fn is_asked_to_arm(&self) -> bool {
-        self.arm.load(Ordering::Relaxed) && self.arm.swap(false, Ordering::Relaxed)
+    /// As [`Console::arm`], of a request that was made some time before `now_ns`.
+    pub(crate) fn arm_as(&self, made: Made, now_ns: i64) -> Result<(), ParameterError> {
+        Request::Arm.admit(made, now_ns, self.seen().1)?;
+        self.arm_ns.store(made.decided_ns, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// When the request to arm was decided that came since the last tick. Neither allocates nor waits.
+    pub(crate) fn asked_to_arm(&self) -> Option<i64> {
+        let is_asked = self.arm_ns.load(Ordering::Relaxed) != NEVER;
+        is_asked.then(|| self.arm_ns.swap(NEVER, Ordering::Relaxed))
     }
 
     /// After a tick. Neither allocates nor waits.
@@ -155,12 +167,12 @@ impl Desk {
 
     /// Until it is over or the viewer is gone.
     fn serve(mut self, over: &AtomicBool) -> LiveCounts {
-        while !over.load(Ordering::Relaxed) {
+        // What comes from now on did not wait before the robot was there.
+        let mut is_there = self.look(now_ns());
+        while is_there && !over.load(Ordering::Relaxed) {
             let is_idle = self.due.is_empty() && self.unsent.is_empty();
             wait(&self.socket, if is_idle { PATIENCE_NS } else { SOON_NS });
-            if !self.look(now_ns()) {
-                break;
-            }
+            is_there = self.look(now_ns());
             self.settle(now_ns());
         }
         self.settle(now_ns());
@@ -217,16 +229,21 @@ impl Desk {
 
     fn steer(&self, request: &Map<String, Value>, input: &Value, now_ns: i64) {
         let Some(steering) = &self.wiring.steering else { return };
-        // Whoever does not say how old it is cannot steer.
+        steering.steer_by(input, self.decided_ns(request, now_ns), now_ns, source(by(request)));
+    }
+
+    /// When a request was decided, at the latest. One that does not say how old it is may be of any age.
+    fn decided_ns(&self, request: &Map<String, Value>, now_ns: i64) -> i64 {
         let age_ms = request.get("age_ms").and_then(Value::as_f64).filter(|age_ms| *age_ms >= 0.0);
         let age_ns = age_ms.map_or(i64::MAX, |age_ms| (age_ms * 1e6) as i64);
-        let age_ns = age_ns.saturating_add(self.waited.at_most_ns(now_ns));
-        steering.steer_by(input, now_ns.saturating_sub(age_ns), now_ns, source(by(request)));
+        now_ns.saturating_sub(age_ns.saturating_add(self.waited.at_most_ns(now_ns)))
     }
 
     fn act(&self, request: &Map<String, Value>, now_ns: i64) -> Result<Due, ParameterError> {
+        let made = Made { decided_ns: self.decided_ns(request, now_ns), phase: None };
         if let Some(changes) = request.get("set").and_then(Value::as_object) {
-            return Ok(Due::Change(self.set(by(request), changes)?));
+            let phase = Some(self.wiring.console.seen().1);
+            return Ok(Due::Change(self.set(by(request), changes, Made { phase, ..made }, now_ns)?));
         }
         match what(request) {
             Some("stop") => {
@@ -234,7 +251,7 @@ impl Desk {
                 Ok(Due::Stopping)
             }
             Some("arm") => {
-                self.wiring.console.arm()?;
+                self.wiring.console.arm_as(made, now_ns)?;
                 Ok(Due::Arming(now_ns))
             }
             _ => {
@@ -243,12 +260,19 @@ impl Desk {
         }
     }
 
-    fn set(&self, by: &str, changes: &Map<String, Value>) -> Result<Receipt, ParameterError> {
+    fn set(
+        &self,
+        by: &str,
+        changes: &Map<String, Value>,
+        made: Made,
+        now_ns: i64,
+    ) -> Result<Receipt, ParameterError> {
+        Request::Change.admit(made, now_ns, self.wiring.console.seen().1)?;
         let parameters = &self.wiring.parameters;
         let number = |(name, value): (&'_ String, &Value)| parameters.read(name, value);
         let values = changes.iter().map(number).collect::<Result<Vec<_>, _>>()?;
         let changes: Vec<_> = changes.keys().map(String::as_str).zip(values).collect();
-        parameters.set_all(by, &changes)
+        parameters.set_all_as(by, &changes, made)
     }
 
     /// Sends the replies whose time has come.
@@ -305,8 +329,8 @@ impl Due {
                 (_, Phase::Idle) if now_ns - since_ns < ARMING_NS => Ok(None),
                 (tick, Phase::Armed | Phase::Active) => Ok(Some(tick)),
                 _ => Err(ParameterError(
-                    "the robot did not arm: every servo must reply, within its limits, and an operator's heartbeat arrive \
-                     if one is expected"
+                    "the robot did not arm within 0.4 s of the request: every servo must reply, within its limits, and an \
+                     operator's heartbeat arrive if one is expected"
                         .to_owned(),
                 )),
             },

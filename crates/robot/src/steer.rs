@@ -11,6 +11,7 @@ mod udp;
 
 pub use udp::Receiver;
 
+use crate::door::Request;
 use crate::operator::Heartbeat;
 use crate::parameters::Source;
 use crate::state::Teleop;
@@ -68,8 +69,63 @@ struct Shared {
     limits: TeleopConfig,
     heartbeat: Heartbeat,
     /// The mutex is between those who steer; the loop does not know it.
-    inputs: Mutex<(Writer<Input>, Input)>,
+    inputs: Mutex<(Writer<Input>, Stick)>,
     counts: [AtomicU64; 4],
+}
+
+/// Who has the stick: one sender at a time, whose inputs come in their order. Only an input that is taken changes it, so no
+/// sender can push another one out or ahead.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stick(Option<Held>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Held {
+    by: Source,
+    seq: Option<u64>,
+    decided_ns: i64,
+}
+
+/// Why an input was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Dropped {
+    /// It was too old when it arrived, or older than the one before.
+    Stale = STALE,
+    /// It was not an input.
+    Invalid = INVALID,
+    /// Another sender has the stick.
+    Other = OTHERS,
+}
+
+impl Stick {
+    /// Takes an input of `by` that was decided at `decided_ns` at the latest, if it counts. `seq` is its number among those of
+    /// its sender, if they have numbers; they begin anew when the sender was silent for so long that it has let go.
+    ///
+    /// # Errors
+    /// Why it does not count; then nothing has changed.
+    pub fn take(
+        &mut self,
+        by: Source,
+        seq: Option<u64>,
+        decided_ns: i64,
+        now_ns: i64,
+    ) -> Result<(), Dropped> {
+        let is_fresh = |decided_ns: i64| Request::Steer.is_fresh(now_ns.saturating_sub(decided_ns));
+        if decided_ns > now_ns || !is_fresh(decided_ns) {
+            return Err(Dropped::Stale);
+        }
+        // One at a time: two sticks would throw the robot to and fro. Whoever steers has it until his input is stale.
+        let held = self.0.as_ref().filter(|held| is_fresh(held.decided_ns));
+        if held.is_some_and(|held| held.by != by) {
+            return Err(Dropped::Other);
+        }
+        let is_behind = |held: &Held| decided_ns < held.decided_ns || held.seq.is_some() && seq <= held.seq;
+        if held.is_some_and(is_behind) {
+            return Err(Dropped::Stale);
+        }
+        self.0 = Some(Held { by, seq, decided_ns });
+        Ok(())
+    }
 }
 
 /// What became of the inputs.
@@ -96,7 +152,7 @@ impl Steering {
         let none = Input { wanted: Teleop::NONE, decided_ns: i64::MIN, by: Source::new(), number: 0 };
         let (writer, inputs) = newest(&none);
         let counts = [const { AtomicU64::new(0) }; 4];
-        let inputs_in = Mutex::new((writer, none));
+        let inputs_in = Mutex::new((writer, Stick::default()));
         let shared = Shared { limits: limits.clone(), heartbeat, inputs: inputs_in, counts };
         (Wheel { inputs, seen: 0, news: None }, Self(Arc::new(shared)))
     }
@@ -104,22 +160,26 @@ impl Steering {
     /// Hands an input over that was decided at `decided_ns` at the latest; returns whether it was taken. An input that is
     /// stale, older than the newest, or says what is no number is dropped and counted.
     pub fn steer(&self, wanted: &Teleop, decided_ns: i64, now_ns: i64, by: Source) -> bool {
+        self.steer_in_order(wanted, None, decided_ns, now_ns, by)
+    }
+
+    /// As [`Steering::steer`], of a sender whose inputs have numbers.
+    fn steer_in_order(
+        &self,
+        wanted: &Teleop,
+        seq: Option<u64>,
+        decided_ns: i64,
+        now_ns: i64,
+        by: Source,
+    ) -> bool {
         let Some(wanted) = self.limited(wanted) else { return self.count(INVALID) };
-        if decided_ns > now_ns || now_ns - decided_ns > Teleop::STALE_NS {
-            return self.count(STALE);
-        }
         let mut inputs = self.0.inputs.lock().unwrap_or_else(PoisonError::into_inner);
-        let (writer, newest) = &mut *inputs;
-        // One at a time: two sticks would throw the robot to and fro. Whoever steers has it until his input is stale.
-        let is_held = newest.number > 0 && now_ns - newest.decided_ns <= Teleop::STALE_NS;
-        if is_held && by != newest.by {
-            return self.count(OTHERS);
+        let (writer, stick) = &mut *inputs;
+        if let Err(why) = stick.take(by, seq, decided_ns, now_ns) {
+            return self.count(why as usize);
         }
-        if decided_ns < newest.decided_ns {
-            return self.count(STALE);
-        }
-        *newest = Input { wanted, decided_ns, by, number: newest.number + 1 };
-        *writer.value() = *newest;
+        let number = self.0.counts[TAKEN].load(Ordering::Relaxed) + 1;
+        *writer.value() = Input { wanted, decided_ns, by, number };
         writer.publish();
         self.0.heartbeat.beat(decided_ns);
         self.count(TAKEN)
@@ -127,8 +187,19 @@ impl Steering {
 
     /// As [`Steering::steer`], of an input as JSON: `{"forward": 0.3, "turn": -0.1}`; what is not named is 0.
     pub fn steer_by(&self, input: &Value, decided_ns: i64, now_ns: i64, by: Source) -> bool {
+        self.steer_by_numbered(input, None, decided_ns, now_ns, by)
+    }
+
+    fn steer_by_numbered(
+        &self,
+        input: &Value,
+        seq: Option<u64>,
+        decided_ns: i64,
+        now_ns: i64,
+        by: Source,
+    ) -> bool {
         match read(input) {
-            Some(wanted) => self.steer(&wanted, decided_ns, now_ns, by),
+            Some(wanted) => self.steer_in_order(&wanted, seq, decided_ns, now_ns, by),
             None => self.count(INVALID),
         }
     }

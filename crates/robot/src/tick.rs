@@ -2,6 +2,7 @@
 
 use crate::controller::{ControlError, Controller};
 use crate::cycle::{Cycle, CycleResult, Paced};
+use crate::door;
 use crate::live::Console;
 use crate::operator::Heartbeat;
 use crate::parameters::{Intake, Taken};
@@ -355,11 +356,12 @@ impl Machine {
         if let Some(wheel) = &mut self.wheel {
             self.state.teleop = wheel.look(self.state.now_ns);
         }
+        let now_ns = self.state.now_ns;
         if let Some(intake) = &mut self.intake {
-            intake.take(self.state.tick);
+            intake.take(self.state.tick, now_ns, self.supervisor.phase());
         }
-        if self.console.as_ref().is_some_and(|console| console.is_asked_to_arm()) {
-            self.supervisor.arm();
+        if let Some(decided_ns) = self.console.as_ref().and_then(|console| console.asked_to_arm()) {
+            door::arm(&mut self.supervisor, decided_ns, now_ns);
         }
     }
 

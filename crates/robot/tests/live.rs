@@ -97,7 +97,9 @@ fn land(launch: Launch) -> Landed {
 fn a_viewer_changes_parameters_together_and_is_told_the_tick_or_why_not() {
     let (viewer, live) = Viewer::pair();
     let launch = start(&robot(""), Some(live));
-    let reply = viewer.answer(1, json!({"by": "test", "set": {"kp_scale": 0.4, "kd_scale": 0.5}}));
+    until(|| launch.console().seen().1 == Phase::Active);
+    let set = json!({"by": "test", "set": {"kp_scale": 0.4, "kd_scale": 0.5}, "age_ms": 1});
+    let reply = viewer.answer(1, set);
     assert_eq!(reply["done"], true, "{reply}");
     assert!(reply["tick"].is_u64(), "{reply}");
     assert_eq!(launch.parameters().get("kp_scale"), Ok(0.4));
@@ -110,7 +112,7 @@ fn a_viewer_changes_parameters_together_and_is_told_the_tick_or_why_not() {
         ),
         (4, json!({"kp_scale": "much"}), "kp_scale: it must be a number, not \"much\""),
     ] {
-        assert_eq!(viewer.answer(id, json!({ "set": set }))["refused"], why);
+        assert_eq!(viewer.answer(id, json!({ "set": set, "age_ms": 1 }))["refused"], why);
     }
     assert_eq!(launch.parameters().get("kd_scale"), Ok(0.5), "all or none");
     assert!(viewer.answer(5, json!({"do": "dance"}))["refused"].is_string());
@@ -128,8 +130,9 @@ fn a_reply_waits_for_room_between_the_samples() {
     let (viewer, live) = Viewer::pair();
     let beside = live.try_clone().unwrap();
     let launch = start(&robot(""), Some(live));
+    until(|| launch.console().seen().1 == Phase::Active);
     while send(&beside, b"KLOG, and no more", SendFlags::DONTWAIT).is_ok() {}
-    viewer.ask(&json!({"id": 1, "by": "test", "set": {"kp_scale": 0.4}}));
+    viewer.ask(&json!({"id": 1, "by": "test", "set": {"kp_scale": 0.4}, "age_ms": 1}));
     until(|| launch.parameters().get("kp_scale") == Ok(0.4));
     let replies = std::iter::repeat_with(|| viewer.receive()).filter(|bytes| bytes.first() == Some(&b'{'));
     let reply: Value = serde_json::from_slice(&replies.take(1).collect::<Vec<_>>()[0]).unwrap();
@@ -141,10 +144,11 @@ fn a_reply_waits_for_room_between_the_samples() {
 fn what_is_no_request_is_dropped_and_counted() {
     let (viewer, live) = Viewer::pair();
     let launch = start(&robot(""), Some(live));
+    until(|| launch.console().seen().1 == Phase::Active);
     for junk in [&b"junk"[..], b"[1]", b"{", &[b' '; 5000], b"\xff\xfe"] {
         send(&viewer.0, junk, SendFlags::empty()).unwrap();
     }
-    assert_eq!(viewer.answer(1, json!({"set": {}}))["done"], true);
+    assert_eq!(viewer.answer(1, json!({"set": {}, "age_ms": 1}))["done"], true);
     let landed = land(launch);
     assert_eq!((landed.live.view.requests, landed.live.view.dropped), (1, 5));
 }
@@ -153,9 +157,10 @@ fn what_is_no_request_is_dropped_and_counted() {
 fn a_viewer_that_reads_nothing_or_dies_delays_nobody() {
     let (viewer, live) = Viewer::pair();
     let launch = start(&robot(""), Some(live));
+    until(|| launch.console().seen().1 == Phase::Active);
     // It never reads. Requests are taken all the same.
     for kp_scale in [0.2, 0.3] {
-        viewer.ask(&json!({"id": 1, "set": {"kp_scale": kp_scale}}));
+        viewer.ask(&json!({"id": 1, "set": {"kp_scale": kp_scale}, "age_ms": 1}));
         until(|| launch.parameters().get("kp_scale") == Ok(kp_scale));
     }
     drop(viewer);
@@ -176,13 +181,42 @@ fn a_robot_that_an_operator_arms_waits_in_idle() {
     until(|| console.seen().1 == Phase::Idle);
     let_tick(&launch, 20);
     // A reply that is missed takes it back to the start-up for a few ticks, in which it cannot be armed.
-    until(|| viewer.answer(1, json!({"do": "arm"}))["done"] == true);
+    until(|| viewer.answer(1, json!({"do": "arm", "age_ms": 1}))["done"] == true);
     until(|| console.seen().1 == Phase::Active);
-    let reply = viewer.answer(2, json!({"do": "arm"}));
+    let reply = viewer.answer(2, json!({"do": "arm", "age_ms": 1}));
     assert!(reply["refused"].as_str().unwrap().contains("active"), "{reply}");
     let stats = land(launch).outcome.stats;
     let armed: Vec<_> = stats.transitions.iter().filter(|change| change.to == Phase::Armed).collect();
     assert!(!armed.is_empty() && armed.iter().all(|change| change.cause == Cause::ArmRequested), "{armed:?}");
+}
+
+/// A connection that was held up for 7 s, or a process that was frozen: told "unreachable" after 2 s, the operator saw the robot
+/// armed and active 7.8 s after he had asked.
+#[test]
+fn an_old_request_to_arm_or_to_change_does_nothing_and_an_old_stop_stops() {
+    let (viewer, live) = Viewer::pair();
+    let launch = start(&robot("arming = \"operator\""), Some(live));
+    let console = Arc::clone(launch.console());
+    until(|| console.seen().1 == Phase::Idle);
+    for (id, age, why) in [
+        (1, json!(7800), "7.8 s old, and counts for 0.4 s"),
+        (2, Value::Null, "its age is unknown"),
+        (3, json!(-1), "its age is unknown"),
+        (4, json!("0"), "its age is unknown"),
+    ] {
+        let reply = viewer.answer(id, json!({"do": "arm", "age_ms": age}));
+        assert!(reply["refused"].as_str().unwrap().contains(why), "{reply}");
+    }
+    let reply = viewer.answer(5, json!({"set": {"kp_scale": 0.1}, "age_ms": 2000}));
+    assert!(reply["refused"].as_str().unwrap().contains("2.0 s old"), "{reply}");
+    let reply = viewer.answer(6, json!({"set": {"kp_scale": 0.1}}));
+    assert!(reply["refused"].is_string(), "{reply}");
+    let seen = console.seen().0;
+    until(|| console.seen().0 > seen + 20);
+    assert_eq!((console.seen().1, launch.parameters().get("kp_scale")), (Phase::Idle, Ok(1.0)));
+    assert_eq!(viewer.answer(7, json!({"do": "stop", "age_ms": 3_600_000}))["done"], true);
+    let landed = launch.land().unwrap();
+    assert!(landed.outcome.stats.transitions.iter().all(|change| change.cause != Cause::ArmRequested));
 }
 
 #[test]

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use khz_robot::assemble;
+use khz_robot::config::Clock;
 use khz_robot::controller::{Controller, Hold};
+use khz_robot::live::Console;
 use khz_robot::operator::Heartbeat;
 use khz_robot::parameters::{Intake, LiveParameters, Source};
 use khz_robot::records::RunLog;
@@ -149,12 +151,12 @@ fn no_tick_touches_the_heap() {
 fn a_tick_that_takes_a_change_and_an_input_does_not_touch_the_heap() {
     let config = RobotConfig::quadruped();
     let controller = assemble::controller(&config.controller);
-    let (intake, live) = Intake::new(controller.parameters());
+    let (intake, live) = Intake::new(controller.parameters(), Clock::Virtual);
     let mut machine = assemble::machine(&config, controller).unwrap();
     let (wheel, steering) = Steering::new(&config.teleop, Heartbeat::new());
     machine.tune(intake);
     machine.steer(wheel);
-    machine.attend(Arc::default());
+    machine.attend(Arc::new(Console::new(Clock::Virtual)));
     let mut time = VirtualTime::new(0);
     (0..50).for_each(|number| _ = machine.tick(&mut time, number * PERIOD_NS, None));
     for number in 50..500 {
@@ -173,12 +175,12 @@ fn no_tick_that_takes_changes_and_inputs_or_records_them_touches_the_heap() {
     let mut config = RobotConfig::quadruped();
     config.log.enabled = false;
     let controller = assemble::controller(&config.controller);
-    let (intake, live) = Intake::new(controller.parameters());
+    let (intake, live) = Intake::new(controller.parameters(), Clock::Virtual);
     let mut machine = assemble::machine(&config, controller).unwrap();
     let (wheel, steering) = Steering::new(&config.teleop, Heartbeat::new());
     machine.tune(intake);
     machine.steer(wheel);
-    machine.attend(Arc::default());
+    machine.attend(Arc::new(Console::new(Clock::Virtual)));
     let mut plan = khz_robot::recorder::Plan::default();
     let log = RunLog::declare(&mut plan, &config).unwrap().with_parameters(live.list());
     let mut people = People { log, live, steering, changes: 0, inputs: 0 };

@@ -4,11 +4,12 @@
 //! | request | answer |
 //! |---|---|
 //! | `{"parameters":true}` | `{"parameters":[…]}`: as the record `parameters`, with the values in force |
-//! | `{"set":{"kp_scale":0.4}}` | `{"done":true,"tick":48211}` or `{"refused":"why"}`, or `{"unreachable":"why"}` |
-//! | `{"do":"stop"}`, `{"do":"arm"}` | the same |
+//! | `{"set":{"kp_scale":0.4},"now_us":81234567}` | `{"done":true,"tick":48211}` or `{"refused":"why"}`, or `{"unreachable":"why"}` |
+//! | `{"do":"stop"}`, `{"do":"arm","now_us":81234567}` | the same |
 //! | `{"now":true}` | `{"now_us":81234567,"run":7}`: this server's clock, and the number of the run, null before the first sample |
 //! | `{"steer":{"forward":0.3},"now_us":81234567}` | none, or `{"steer":false,"refused":"why"}` |
 //!
+//! `now_us` is the newest clock that was received: what moves the robot is at least as old as that, and refused when it is too old.
 //! With `"run":7` a request is refused when that is not the present run. `"for":"ann"` says for whom a program asks: the
 //! robot's log has `ann via ADDRESS`.
 
@@ -64,7 +65,8 @@ impl Asking {
             let refused = hub.steer_by(&self.me, &by, run, &teleop, now_us).err();
             return Ok(refused.map(|why| json!({ "steer": false, "refused": why.to_string() })));
         }
-        hub.ask_by(&self.me, &by, run, &read(&request)?).map(|_| None)
+        let now_us = request.get("now_us").and_then(Value::as_u64);
+        hub.ask_by(&self.me, &by, run, &read(&request)?, now_us).map(|_| None)
     }
 }
 

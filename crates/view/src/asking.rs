@@ -90,12 +90,27 @@ impl Connection {
         }
     }
 
-    /// Sets parameters, all or none of them. Returns the tick that took them.
+    /// Sets parameters, all or none of them. Returns the tick that took them. Asks for the server's clock first: a connection that
+    /// is held up delivers nothing later than a second.
     ///
     /// # Errors
     /// The robot refused, or the server does not answer.
     pub fn set(&mut self, values: &serde_json::Map<String, Value>) -> Result<Option<u64>, AskError> {
-        done(&self.ask(json!({ "set": values }))?)
+        let now_us = self.now_us()?;
+        self.set_since(values, now_us)
+    }
+
+    /// As [`set`](Self::set), for somebody who had received `now_us` as the newest time of [`now_us`](Self::now_us) when it was
+    /// decided: the robot takes the request as at least that old.
+    ///
+    /// # Errors
+    /// As [`set`](Self::set).
+    pub fn set_since(
+        &mut self,
+        values: &serde_json::Map<String, Value>,
+        now_us: u64,
+    ) -> Result<Option<u64>, AskError> {
+        done(&self.ask(json!({ "set": values, "now_us": now_us }))?)
     }
 
     /// Stops the robot, as Ctrl-C does. Returns the tick that obeyed.

@@ -24,12 +24,18 @@ const BREATH: Duration = Duration::from_millis(20);
 const REST: Duration = Duration::from_millis(8);
 /// When a client is asked whether it is still there, and when it is not.
 const PING: Duration = Duration::from_secs(10);
+/// How often one is that proves the age of its requests by the pongs before them.
+const PROOF: Duration = Duration::from_millis(100);
 const GONE: Duration = Duration::from_secs(40);
 
 /// One of the languages that clients speak. What it receives comes from outside and may contain anything.
 pub(crate) trait Speaker {
     /// What is sent to a client first.
     fn begin(&mut self, hub: &Hub) -> Vec<Reply>;
+    /// Its language has no word for the newest time that the client knows: its pongs say it.
+    fn proves_age_by_pongs(&self) -> bool {
+        false
+    }
     fn hear_text(&mut self, text: &str, hub: &Hub) -> Vec<Reply>;
     fn hear_binary(&mut self, bytes: &[u8], hub: &Hub) -> Vec<Reply>;
     fn notice(&mut self, notices: Notices, hub: &Hub) -> Vec<Reply>;
@@ -78,7 +84,8 @@ pub(crate) fn converse(
         .max_write_buffer_size(64 << 20);
     let socket = WebSocket::from_partially_read(stream, behind, Role::Server, Some(config));
     let now = Instant::now();
-    let mut line = Line { socket, is_blocked: false, unsent: 0, heard: now, pinged: now, sent: None };
+    let proves = speaker.proves_age_by_pongs();
+    let mut line = Line { socket, proves, is_blocked: false, unsent: 0, heard: now, pinged: now, sent: None };
     line.say(speaker.begin(hub))?;
     let mut messages = Vec::new();
     while !peer.is_over() {
@@ -86,8 +93,8 @@ pub(crate) fn converse(
         if !line.is_blocked {
             line.send(peer, speaker.as_mut(), hub, &mut messages)?;
         }
-        line.hear(speaker.as_mut(), hub)?;
-        line.check()?;
+        line.hear(peer, speaker.as_mut(), hub)?;
+        line.check(hub)?;
         line.wait(peer)?;
     }
     line.socket.close(None)?;
@@ -96,6 +103,8 @@ pub(crate) fn converse(
 
 struct Line {
     socket: WebSocket<TcpStream>,
+    /// See [`Speaker::proves_age_by_pongs`].
+    proves: bool,
     /// The system takes no more: nothing but answers is sent until it does.
     is_blocked: bool,
     /// Bytes of answers that wait since then.
@@ -153,7 +162,7 @@ impl Line {
         self.flush()
     }
 
-    fn hear(&mut self, speaker: &mut dyn Speaker, hub: &Hub) -> Result<(), Error> {
+    fn hear(&mut self, peer: &Peer, speaker: &mut dyn Speaker, hub: &Hub) -> Result<(), Error> {
         for heard in 0.. {
             if heard == MAX_HEARD {
                 // Whoever says so much waits.
@@ -168,6 +177,14 @@ impl Line {
             let replies = match message {
                 Message::Text(text) => speaker.hear_text(&text, hub),
                 Message::Binary(bytes) => speaker.hear_binary(&bytes, hub),
+                Message::Pong(told) => {
+                    let told_us = (*told).try_into().map(u64::from_le_bytes).unwrap_or(0);
+                    // What follows in this connection was sent after it. A time to come is none.
+                    if told_us <= hub.now_us() {
+                        peer.knows(told_us);
+                    }
+                    Vec::new()
+                }
                 // Pings are answered within, and a close is an error of the next read.
                 _ => Vec::new(),
             };
@@ -176,20 +193,22 @@ impl Line {
         Ok(())
     }
 
-    /// Asks a silent client whether it is there, and gives up one that is not.
-    fn check(&mut self) -> Result<(), Error> {
+    /// Asks a silent client whether it is there, and gives up one that is not. The question is the time.
+    fn check(&mut self, hub: &Hub) -> Result<(), Error> {
         if self.heard.elapsed() > GONE {
             return Err(Error::Io(ErrorKind::TimedOut.into()));
         }
-        if !self.is_blocked && self.heard.elapsed() > PING && self.pinged.elapsed() > PING {
+        let is_silent = self.heard.elapsed() > PING && self.pinged.elapsed() > PING;
+        let is_due = self.proves && self.pinged.elapsed() >= PROOF && hub.run().can_be_asked;
+        if !self.is_blocked && (is_silent || is_due) {
             self.pinged = Instant::now();
-            self.write(Message::Ping(Vec::new().into()))?;
+            self.write(Message::Ping(hub.now_us().to_le_bytes().to_vec().into()))?;
             self.flush()?;
         }
         Ok(())
     }
 
-    /// Waits for the client, for something new for it, or a second.
+    /// Waits for the client, for something new for it, or a second at most.
     fn wait(&mut self, peer: &Peer) -> Result<(), Error> {
         let rest = self.rest();
         let side = if self.is_blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
@@ -197,7 +216,8 @@ impl Line {
         let mut fds = [PollFd::new(self.socket.get_ref(), side), PollFd::new(&bell, PollFlags::IN)];
         // Who rests or cannot be sent anything is not woken by what is new.
         let count = if self.is_blocked || rest.is_some() { 1 } else { 2 };
-        let nanos = rest.unwrap_or(Duration::from_secs(1)).as_nanos().min(1_000_000_000) as i64;
+        let patience = if self.proves { PROOF } else { Duration::from_secs(1) };
+        let nanos = rest.unwrap_or(patience).as_nanos().min(1_000_000_000) as i64;
         let timeout = Timespec { tv_sec: nanos / 1_000_000_000, tv_nsec: nanos % 1_000_000_000 };
         match poll(&mut fds[..count], Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}

@@ -100,11 +100,12 @@ pub enum Ask {
 }
 
 impl Ask {
-    pub(crate) fn json(&self, id: u64, by: &str) -> String {
+    /// As the robot reads it. `age_ms` is how long ago it was decided, at the least recent; without it only a stop counts.
+    pub(crate) fn json(&self, id: u64, by: &str, age_ms: Option<f64>) -> String {
         match self {
-            Self::Set(values) => json!({ "id": id, "by": by, "set": values }),
+            Self::Set(values) => json!({ "id": id, "by": by, "set": values, "age_ms": age_ms }),
             Self::Stop => json!({ "id": id, "by": by, "do": "stop" }),
-            Self::Arm => json!({ "id": id, "by": by, "do": "arm" }),
+            Self::Arm => json!({ "id": id, "by": by, "do": "arm", "age_ms": age_ms }),
         }
         .to_string()
     }

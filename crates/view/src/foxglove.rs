@@ -170,7 +170,7 @@ impl Foxglove {
             wanted.filter_map(|one| Some((one["name"].as_str()?.to_owned(), one["value"].clone()))).collect();
         let names: Vec<String> = wanted.keys().cloned().collect();
         let id = message["id"].as_str().filter(|id| id.len() <= MAX_NAME).map(str::to_owned);
-        match hub.ask(&self.me, &Ask::Set(wanted)) {
+        match hub.ask(&self.me, &Ask::Set(wanted), Some(self.me.knows_us())) {
             Ok(request) => {
                 self.waiting.insert(request, Waiting::Set { id, names });
                 Ok(Vec::new())
@@ -196,7 +196,7 @@ impl Foxglove {
             b"cdr" => Encoding::Cdr,
             _ => return Ok(fail("the encodings are json and cdr")),
         };
-        match hub.ask(&self.me, ask) {
+        match hub.ask(&self.me, ask, Some(self.me.knows_us())) {
             Ok(request) => {
                 self.waiting.insert(request, Waiting::Call { service, call, encoding });
                 Ok(Vec::new())
@@ -232,6 +232,10 @@ impl Speaker for Foxglove {
     fn begin(&mut self, hub: &Hub) -> Vec<Reply> {
         let services = hub.run().can_be_asked.then(services);
         [Self::server_info(hub)].into_iter().chain(self.advertise(hub)).chain(services).collect()
+    }
+
+    fn proves_age_by_pongs(&self) -> bool {
+        true
     }
 
     fn hear_text(&mut self, said: &str, hub: &Hub) -> Vec<Reply> {

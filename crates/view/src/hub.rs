@@ -131,12 +131,14 @@ impl Hub {
         u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Asks something of the robot. Returns the number of the request, which will come back with the answer.
+    /// Asks something of the robot. Returns the number of the request, which will come back with the answer. `now_us` is the
+    /// newest time of [`now_us`](Self::now_us) that the client had received when it was decided: the request is at least as old
+    /// as that. A stop needs none.
     ///
     /// # Errors
     /// Why the robot cannot be asked.
-    pub fn ask(&self, client: &Arc<Peer>, ask: &Ask) -> Result<u64, Denied> {
-        self.ask_by(client, &client.by, None, ask)
+    pub fn ask(&self, client: &Arc<Peer>, ask: &Ask, now_us: Option<u64>) -> Result<u64, Denied> {
+        self.ask_by(client, &client.by, None, ask, now_us)
     }
 
     /// As [`ask`](Self::ask), with the name of who asks, and the number of the run that is meant.
@@ -146,7 +148,15 @@ impl Hub {
         by: &str,
         run: Option<u64>,
         ask: &Ask,
+        now_us: Option<u64>,
     ) -> Result<u64, Denied> {
+        let age_ms = match (ask, now_us) {
+            (Ask::Stop, _) => None,
+            (_, Some(now_us)) => Some(self.age_ms(now_us)?),
+            (_, None) => {
+                return Err("what moves the robot needs `now_us`, the newest time of this live view that was received".into());
+            }
+        };
         let mut state = self.state();
         let robot = state.robot_of(run)?;
         let waiting = state.pending.values().filter(|pending| pending.client.id == client.id).count();
@@ -155,7 +165,7 @@ impl Hub {
             return Err(format!("{MAX_PENDING} requests wait for an answer already").into());
         }
         let id = self.next_request.fetch_add(1, Ordering::Relaxed);
-        robot.send(&ask.json(id, by))?;
+        robot.send(&ask.json(id, by, age_ms))?;
         state.pending.insert(id, Pending { client: client.clone(), since: Instant::now(), ask: ask.clone() });
         Ok(id)
     }
@@ -178,17 +188,24 @@ impl Hub {
         teleop: &Teleop,
         now_us: u64,
     ) -> Result<(), Denied> {
-        let here_us = self.now_us();
-        let age_us = here_us.checked_sub(now_us).ok_or("the input is from the future")?;
-        if !client.may_steer(here_us) {
+        let age_ms = self.age_ms(now_us)?;
+        if !client.may_steer(self.now_us()) {
             return Err("too many inputs within a second".into());
         }
         let robot = self.state().robot_of(run)?;
-        robot.send(&teleop.json(by, age_us as f64 / 1000.0))
+        robot.send(&teleop.json(by, age_ms))
+    }
+
+    /// How old that is at most which was decided when its sender knew this time of the hub.
+    fn age_ms(&self, now_us: u64) -> Result<f64, Denied> {
+        let age_us = self.now_us().checked_sub(now_us).ok_or("the request is from the future")?;
+        Ok(age_us as f64 / 1000.0)
     }
 
     pub(crate) fn join(&self, by: String) -> std::io::Result<Arc<Peer>> {
         let client = Arc::new(Peer::new(self.next_client.fetch_add(1, Ordering::Relaxed), by)?);
+        // It says nothing before it is admitted, which is from now on.
+        client.knows(self.now_us());
         self.state().clients.insert(client.id, client.clone());
         Ok(client)
     }

@@ -70,8 +70,10 @@ enum Question {
         count: usize,
         signals: Vec<u32>,
     },
+    /// What moves the robot has the newest time of the server that the page knew.
     Set {
         id: f64,
+        now_us: u64,
         values: Map<String, Value>,
     },
     Stop {
@@ -79,6 +81,7 @@ enum Question {
     },
     Arm {
         id: f64,
+        now_us: u64,
     },
     /// What the stick says, and the newest time of the server that the page knew.
     Steer {
@@ -115,9 +118,9 @@ impl PageClient {
             Question::Window { id, level, from, count, signals } => {
                 Some(window(hub, id, Span { level, from: from as i64, count }, &signals))
             }
-            Question::Set { id, values } => self.ask(hub, id, &Ask::Set(values)),
-            Question::Stop { id } => self.ask(hub, id, &Ask::Stop),
-            Question::Arm { id } => self.ask(hub, id, &Ask::Arm),
+            Question::Set { id, now_us, values } => self.ask(hub, id, &Ask::Set(values), Some(now_us)),
+            Question::Stop { id } => self.ask(hub, id, &Ask::Stop, None),
+            Question::Arm { id, now_us } => self.ask(hub, id, &Ask::Arm, Some(now_us)),
             Question::Steer { now_us, teleop } => {
                 let refused = hub.steer(&self.me, &teleop, now_us).err()?;
                 Some(told(&json!({ "tell": "steering", "refused": refused.to_string() })))
@@ -126,12 +129,12 @@ impl PageClient {
     }
 
     /// Passes a request on; the answer comes later, unless the robot cannot be asked.
-    fn ask(&mut self, hub: &Hub, id: f64, ask: &Ask) -> Option<Reply> {
+    fn ask(&mut self, hub: &Hub, id: f64, ask: &Ask, now_us: Option<u64>) -> Option<Reply> {
         if self.waiting.len() >= MAX_WAITING {
             // The hub answers every request in the end, so these are answered, too.
             return Some(of_robot(id, &Answer::Denied("too many requests wait for an answer".into())));
         }
-        match hub.ask(&self.me, ask) {
+        match hub.ask(&self.me, ask, now_us) {
             Ok(number) => {
                 self.waiting.insert(number, id);
                 None

@@ -5,7 +5,7 @@ use crate::control::Answer;
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How many bytes of messages wait for a client. Beyond it the oldest are dropped, and counted.
@@ -53,6 +53,8 @@ pub struct Peer {
     inbox: Mutex<Inbox>,
     bell: OwnedFd,
     is_over: AtomicBool,
+    /// See [`Peer::knows`].
+    knows_us: AtomicU64,
     /// The second of the last input of its stick, and how many it sent in that second.
     steered: Mutex<(u64, u32)>,
 }
@@ -74,7 +76,18 @@ impl Peer {
     pub fn new(id: u64, by: String) -> std::io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let (inbox, steered) = (Mutex::default(), Mutex::default());
-        Ok(Self { id, by, inbox, bell, is_over: AtomicBool::new(false), steered })
+        let (is_over, knows_us) = (AtomicBool::new(false), AtomicU64::new(0));
+        Ok(Self { id, by, inbox, bell, is_over, knows_us, steered })
+    }
+
+    /// The client has received what was sent to it at this time of the hub: it said so, and whatever it says next it says later.
+    pub(crate) fn knows(&self, now_us: u64) {
+        self.knows_us.fetch_max(now_us, Ordering::Relaxed);
+    }
+
+    /// The newest such time: for clients whose language has no word for it.
+    pub(crate) fn knows_us(&self) -> u64 {
+        self.knows_us.load(Ordering::Relaxed)
     }
 
     /// Whether another input of its stick may be passed on: a flood of them must not keep others' requests from the robot.

@@ -398,6 +398,63 @@ fn services_stop_and_arm() {
     assert_eq!(client.text()["op"], "serviceCallFailure");
 }
 
+/// A request held up for 7 s armed the robot long after its operator had been told that it is unreachable.
+#[test]
+fn what_moves_the_robot_says_how_old_it_is_and_a_stop_need_not() {
+    let mut bench = Bench::new();
+    let (mut page, mut program) = (bench.client("khz.page.v1"), bench.client("khz.ask.v1"));
+    let before_us = bench.hub.now_us();
+    std::thread::sleep(Duration::from_millis(30));
+    page.say(&json!({ "ask": "arm", "id": 1, "now_us": before_us }));
+    assert!(bench.robot.asked()["age_ms"].as_f64().unwrap() >= 30.0);
+    page.say(&json!({ "ask": "set", "id": 2, "now_us": before_us, "values": { "kp": 1 } }));
+    assert!(bench.robot.asked()["age_ms"].as_f64().unwrap() >= 30.0);
+    program.say(&json!({ "do": "arm", "now_us": before_us }));
+    assert!(bench.robot.asked()["age_ms"].as_f64().unwrap() >= 30.0);
+    program.say(&json!({ "set": { "kp": 1 }, "now_us": before_us }));
+    assert!(bench.robot.asked()["age_ms"].as_f64().unwrap() >= 30.0);
+
+    for request in
+        [json!({ "do": "arm" }), json!({ "set": { "kp": 1 } }), json!({ "do": "arm", "now_us": 1u64 << 60 })]
+    {
+        program.say(&request);
+        assert!(program.text()["refused"].is_string(), "{request}");
+    }
+    page.say(&json!({ "ask": "arm", "id": 3 }));
+    assert_eq!(page.text()["tell"], "mistake");
+    program.say(&json!({ "do": "stop" }));
+    assert_eq!(bench.robot.asked()["do"], "stop", "none of them came through");
+}
+
+/// Its language has no word for a time, but whatever follows a pong was sent after it.
+#[test]
+fn foxglove_proves_the_age_of_its_requests_by_pongs() {
+    let arm = || Message::binary([&[2, 2, 0, 0, 0, 9, 0, 0, 0, 4, 0, 0, 0][..], b"json"].concat());
+    let mut bench = Bench::new();
+    let mut client = bench.foxglove();
+    let begun = Instant::now();
+    std::thread::sleep(Duration::from_millis(300));
+    // It has read no ping, so it has answered none.
+    client.socket.send(arm()).unwrap();
+    let asked = bench.robot.asked();
+    assert!(asked["do"] == "arm" && asked["age_ms"].as_f64().unwrap() >= 300.0, "{asked}");
+    let pinged = loop {
+        if let Message::Ping(told) = client.socket.read().unwrap() {
+            break u64::from_le_bytes((*told).try_into().unwrap());
+        }
+    };
+    client.socket.flush().unwrap();
+    client.socket.send(arm()).unwrap();
+    let age_ms = bench.robot.asked()["age_ms"].as_f64().unwrap();
+    let since_ms = (bench.hub.now_us() - pinged) as f64 / 1e3;
+    assert!(age_ms <= since_ms && age_ms < begun.elapsed().as_secs_f64() * 1e3, "{age_ms} {since_ms}");
+    // A time to come proves nothing.
+    let future = (1u64 << 60).to_le_bytes().to_vec();
+    client.socket.send(Message::Pong(future.into())).unwrap();
+    client.socket.send(arm()).unwrap();
+    assert!(bench.robot.asked()["age_ms"].as_f64().unwrap() >= age_ms);
+}
+
 #[test]
 fn khz_param_lists_and_sets() {
     let mut bench = Bench::new();

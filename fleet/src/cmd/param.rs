@@ -1,7 +1,7 @@
 //! `khz-fleet param`.
 
 use super::{show, stop_on_signal};
-use crate::asks::{Unanswered, by, question, selector};
+use crate::asks::{Unanswered, by, question, selector, selector_since};
 use crate::bridge::{Presence, Status, eprint_line};
 use crate::fleet::{age, names, no_such};
 use crate::names::RobotName;
@@ -12,10 +12,10 @@ use khz_view::text::shortened;
 use serde_json::{Map, Value};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-use zenoh::Session;
+use std::time::{Duration, Instant};
 use zenoh::qos::Priority;
 use zenoh::sample::Sample;
+use zenoh::{Session, Wait};
 
 /// How long a bridge may take to say how its robot is.
 const SOON: Duration = Duration::from_secs(3);
@@ -98,10 +98,29 @@ fn ask(
     args: &Args,
     stop: &AtomicBool,
 ) -> Result<Sample, Unanswered> {
-    let key = selector(&robot.key("param"), Some(run), &by());
     let values = args.parameter.clone().zip(args.value.clone());
     let values = values.map(|pair| Value::Object(Map::from_iter([pair])).to_string());
+    let key = match &values {
+        None => selector(&robot.key("param"), Some(run), &by()),
+        Some(_) => selector_since(&robot.key("param"), run, clock(session, robot, run)?, &by()),
+    };
     question(session, &key, values, Priority::InteractiveHigh, ANSWER, stop)
+}
+
+/// The robot's clock, by which it knows how old the new value is when it arrives.
+fn clock(session: &Session, robot: &RobotName, run: u64) -> Result<u64, Unanswered> {
+    let failed = |error: zenoh::Error| Unanswered::Network(error.to_string());
+    let values = session.declare_subscriber(robot.key("@clock")).wait().map_err(failed)?;
+    let until = Instant::now() + SOON;
+    while let Ok(Some(sample)) = values.recv_deadline(until) {
+        let value: Value = serde_json::from_slice(&sample.payload().to_bytes()).unwrap_or_default();
+        if value["run"].as_u64() == Some(run)
+            && let Some(now_us) = value["now_us"].as_u64()
+        {
+            return Ok(now_us);
+        }
+    }
+    Err(Unanswered::Unreachable("its live view's clock is not received".into()))
 }
 
 /// What is said to somebody who got no answer.

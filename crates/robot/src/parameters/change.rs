@@ -2,6 +2,9 @@
 
 use super::ticket::{Answers, Asking, Fate, Taking, tickets};
 use super::{Parameter, ParameterError, find};
+use crate::config::Clock;
+use crate::door::{Made, Request as Asked};
+use crate::supervisor::Phase;
 use arrayvec::{ArrayString, ArrayVec};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,6 +21,7 @@ pub type Source = ArrayString<96>;
 
 /// Changes that are taken together.
 struct Request {
+    made: Made,
     by: Source,
     changes: ArrayVec<(u16, f64), MOST_CHANGES>,
 }
@@ -47,6 +51,7 @@ pub struct Intake {
 pub struct LiveParameters(Arc<Shared>);
 
 struct Shared {
+    clock: Clock,
     list: Vec<Parameter>,
     /// The mutex is between those who ask; the loop does not know it.
     asking: Mutex<Asking<Request>>,
@@ -61,24 +66,29 @@ pub struct Receipt {
 }
 
 impl Intake {
-    /// Both ends, for these parameters.
-    pub fn new(list: Vec<Parameter>) -> (Self, LiveParameters) {
+    /// Both ends, for these parameters of a loop that runs by this clock.
+    pub fn new(list: Vec<Parameter>, clock: Clock) -> (Self, LiveParameters) {
         let (asking, requests) = tickets(ROOM, REMEMBERED);
         let answers = asking.answers();
-        let shared = Shared { list: list.clone(), asking: Mutex::new(asking), answers };
+        let shared = Shared { clock, list: list.clone(), asking: Mutex::new(asking), answers };
         (Self { list, requests, taken: ArrayVec::new() }, LiveParameters(Arc::new(shared)))
     }
 
-    /// Takes the oldest request, in this tick. Neither allocates nor locks nor waits.
-    pub fn take(&mut self, tick: u64) {
+    /// Takes the oldest request, in this tick, if it still counts: it may have waited while the process was frozen. Neither
+    /// allocates nor locks nor waits.
+    pub fn take(&mut self, tick: u64, now_ns: i64, phase: Phase) {
         let Self { list, requests, taken } = self;
         taken.clear();
         requests.take(tick, |request| {
+            if Asked::Change.admit(request.made, now_ns, phase).is_err() {
+                return false;
+            }
             for &(parameter, value) in &request.changes {
                 let Some(changed) = list.get(usize::from(parameter)) else { continue };
                 taken.push(Taken { parameter, value, before: changed.get(), by: request.by });
                 changed.put(value);
             }
+            true
         });
     }
 
@@ -118,13 +128,24 @@ impl LiveParameters {
         self.set_all("program", &[(name, value)])
     }
 
-    /// Asks for several values that one tick takes together: all of them, or none. `by` is who asks, for the log.
+    /// Asks for several values that one tick takes together: all of them, or none. `by` is who asks, for the log. Counts for 1 s
+    /// from now: no later tick takes it.
     ///
     /// # Errors
     /// An unknown name, a name twice, a value that is not taken, more than [`MOST_CHANGES`], a loop that has not taken
     /// earlier requests yet, or has ended.
     pub fn set_all(&self, by: &str, changes: &[(&str, f64)]) -> Result<Receipt, ParameterError> {
-        let mut request = Request { by: source(by), changes: ArrayVec::new() };
+        self.set_all_as(by, changes, Made::now(self.0.clock))
+    }
+
+    /// As [`LiveParameters::set_all`], of a request that was made before.
+    pub(crate) fn set_all_as(
+        &self,
+        by: &str,
+        changes: &[(&str, f64)],
+        made: Made,
+    ) -> Result<Receipt, ParameterError> {
+        let mut request = Request { made, by: source(by), changes: ArrayVec::new() };
         for (name, value) in changes {
             let (at, parameter) = find(self.list(), name)?;
             parameter.check(*value)?;
@@ -151,11 +172,15 @@ impl Receipt {
     /// The tick that took the request; `None`: none has yet.
     ///
     /// # Errors
-    /// The robot came down before one could.
+    /// The robot came down before one could, or the request did not count any more.
     pub fn tick(&self) -> Result<Option<u64>, ParameterError> {
         match self.answers.fate(self.number) {
             Fate::Waiting => Ok(None),
             Fate::Taken(tick) => Ok(Some(tick)),
+            Fate::Refused => Err(ParameterError(
+                "the change was not taken: it waited for longer than 1 s, or the robot changed its phase meanwhile; ask again"
+                    .to_owned(),
+            )),
             Fate::Over => Err(ParameterError("the robot came down before it took the change".to_owned())),
         }
     }
@@ -174,7 +199,7 @@ mod tests {
 
     fn both() -> (Intake, LiveParameters) {
         let list = vec![Parameter::float("kp", 0.4, 0.0..=2.0), Parameter::boolean("on", false)];
-        Intake::new(list)
+        Intake::new(list, Clock::Virtual)
     }
 
     #[test]
@@ -182,11 +207,11 @@ mod tests {
         let (mut intake, live) = both();
         let receipt = live.set("kp", 0.5).unwrap();
         assert_eq!((live.get("kp"), receipt.tick()), (Ok(0.4), Ok(None)));
-        intake.take(7);
+        intake.take(7, 0, Phase::Active);
         assert_eq!((live.get("kp"), receipt.tick()), (Ok(0.5), Ok(Some(7))));
         let taken = Taken { parameter: 0, value: 0.5, before: 0.4, by: source("program") };
         assert_eq!(intake.taken(), [taken]);
-        intake.take(8);
+        intake.take(8, 0, Phase::Active);
         assert_eq!((intake.taken(), receipt.tick()), (&[][..], Ok(Some(7))));
     }
 
@@ -196,10 +221,10 @@ mod tests {
         let refused = live.set_all("page", &[("kp", 1.0), ("on", 2.0)]).err().unwrap();
         assert_eq!(refused.0, "on: 2 is outside 0 to 1");
         assert!(live.set_all("page", &[("kp", 1.0), ("kp", 1.5)]).is_err());
-        intake.take(1);
+        intake.take(1, 0, Phase::Active);
         assert_eq!(live.get("kp"), Ok(0.4));
         live.set_all("page", &[("kp", 1.0), ("on", 1.0)]).unwrap();
-        intake.take(2);
+        intake.take(2, 0, Phase::Active);
         assert_eq!((live.get("kp"), live.get("on"), intake.taken().len()), (Ok(1.0), Ok(1.0), 2));
     }
 
@@ -212,6 +237,34 @@ mod tests {
         assert!(more.next().unwrap().is_err());
         drop(intake);
         assert!(first.tick().is_err() && live.set("kp", 0.7).err().unwrap().0.contains("down"));
+    }
+
+    #[test]
+    fn a_change_that_waited_while_the_process_was_frozen_is_not_taken() {
+        let (mut intake, live) = both();
+        let made = Made { decided_ns: 0, phase: None };
+        let receipt = live.set_all_as("page", &[("kp", 0.5)], made).unwrap();
+        intake.take(7, 7_800_000_000, Phase::Active);
+        assert_eq!((live.get("kp"), intake.taken().len()), (Ok(0.4), 0));
+        assert!(receipt.tick().err().unwrap().0.contains("waited"));
+        // The next one is not confused with it.
+        let next =
+            live.set_all_as("page", &[("kp", 0.6)], Made { decided_ns: 7_800_000_000, ..made }).unwrap();
+        intake.take(8, 7_801_000_000, Phase::Active);
+        assert_eq!((live.get("kp"), next.tick(), receipt.tick().is_err()), (Ok(0.6), Ok(Some(8)), true));
+    }
+
+    #[test]
+    fn a_change_asked_in_idle_is_not_taken_under_control() {
+        let (mut intake, live) = both();
+        let asked =
+            |phase| live.set_all_as("page", &[("kp", 0.5)], Made { decided_ns: 0, phase: Some(phase) });
+        let receipt = asked(Phase::Idle).unwrap();
+        intake.take(1, 0, Phase::Active);
+        assert!(receipt.tick().is_err() && live.get("kp") == Ok(0.4));
+        let receipt = asked(Phase::Active).unwrap();
+        intake.take(2, 0, Phase::Active);
+        assert_eq!((receipt.tick(), live.get("kp")), (Ok(Some(2)), Ok(0.5)));
     }
 
     #[test]

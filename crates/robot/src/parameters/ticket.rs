@@ -36,9 +36,14 @@ pub enum Fate {
     Waiting,
     /// It was taken in this tick. If nobody asked for long, in this one at the latest.
     Taken(u64),
+    /// It did not count any more when a tick looked at it.
+    Refused,
     /// The loop has ended and did not take it.
     Over,
 }
+
+/// Instead of its tick, of a request that did not count any more.
+const REFUSED: u64 = u64::MAX;
 
 /// Both ends, with room for so many requests; the ticks of so many are remembered.
 pub fn tickets<T>(room: usize, remembered: usize) -> (Asking<T>, Taking<T>) {
@@ -64,10 +69,10 @@ impl<T> Asking<T> {
 }
 
 impl<T> Taking<T> {
-    /// Takes the oldest request and has `act` do what it asks, in this tick.
-    pub fn take(&mut self, tick: u64, act: impl FnOnce(&T)) {
+    /// Takes the oldest request and has `act` do what it asks, in this tick; `act` returns whether it did.
+    pub fn take(&mut self, tick: u64, act: impl FnOnce(&T) -> bool) {
         let Ok(request) = self.ring.pop() else { return };
-        act(&request);
+        let tick = if act(&request) { tick } else { REFUSED };
         self.taken += 1;
         let at = self.taken as usize % self.answers.ticks.len();
         self.answers.ticks[at].store(tick, Ordering::Relaxed);
@@ -87,7 +92,10 @@ impl Answers {
         // In this order: what was taken before the loop ended was taken.
         let over = self.is_over();
         if self.taken.load(Ordering::Acquire) >= number {
-            return Fate::Taken(self.ticks[number as usize % self.ticks.len()].load(Ordering::Relaxed));
+            return match self.ticks[number as usize % self.ticks.len()].load(Ordering::Relaxed) {
+                REFUSED => Fate::Refused,
+                tick => Fate::Taken(tick),
+            };
         }
         if over { Fate::Over } else { Fate::Waiting }
     }

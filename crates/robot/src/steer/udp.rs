@@ -1,14 +1,14 @@
 //! Inputs of own programs by UDP: `[teleop] from`.
 //!
-//! A datagram is JSON: `{"seq": 17, "forward": 0.3, "turn": -0.1}`. `seq` grows from input to input; one that does not is
-//! dropped, unless the sender was silent for so long that it may have started again. Each is answered by `{"now": 123456}`,
+//! A datagram is JSON: `{"seq": 17, "forward": 0.3, "turn": -0.1}`. `seq` is an integer that grows from input to input of a sender; one
+//! that does not is dropped, unless the sender was silent for so long that it may have started again. A sender is an address and a
+//! port. Each is answered by `{"now": 123456}`,
 //! the robot's clock in µs. A sender that repeats the newest `now` it has received proves how old its input is at most; without
 //! it, an input counts as decided when it arrived, and what a network delays goes unnoticed.
 
-use super::Steering;
+use super::{Dropped, Steering};
 use crate::operator::OperatorError;
 use crate::parameters::{Source, source};
-use crate::state::Teleop;
 use crate::waited::{PATIENCE_NS, Waited, wait};
 use khz_rt::now_ns;
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ impl Receiver {
             socket.set_nonblocking(true)?;
             let over = Arc::new(AtomicBool::new(false));
             let ended = Arc::clone(&over);
-            let mut ear = Ear { socket, steering, last: None, waited: Waited::new() };
+            let mut ear = Ear { socket, steering, waited: Waited::new() };
             let work = move || ear.listen(&ended);
             let thread = thread::Builder::new().name("khz-teleop".to_owned()).spawn(work)?;
             Ok(Self { over, thread: Some(thread) })
@@ -61,13 +61,13 @@ impl Drop for Receiver {
 struct Ear {
     socket: UdpSocket,
     steering: Steering,
-    /// Number and time of the newest input.
-    last: Option<(u64, i64)>,
     waited: Waited,
 }
 
 impl Ear {
     fn listen(&mut self, over: &AtomicBool) {
+        // What comes from now on did not wait before the robot was there.
+        self.look(now_ns());
         while !over.load(Ordering::Relaxed) {
             wait(&self.socket, PATIENCE_NS);
             self.look(now_ns());
@@ -87,26 +87,25 @@ impl Ear {
 
     fn take(&mut self, bytes: &[u8], sender: SocketAddr, now_ns: i64) {
         let input: Value = serde_json::from_slice(bytes).unwrap_or_default();
-        if self.is_next(&input, now_ns) {
-            let age_ns = self.waited.at_most_ns(now_ns).saturating_add(proven_age_ns(&input, now_ns));
-            self.steering.steer_by(&input, now_ns.saturating_sub(age_ns), now_ns, by(sender));
-        } else {
-            self.steering.count(super::STALE);
+        match number(&input) {
+            Ok(seq) => {
+                let age_ns = self.waited.at_most_ns(now_ns).saturating_add(proven_age_ns(&input, now_ns));
+                let decided_ns = now_ns.saturating_sub(age_ns);
+                self.steering.steer_by_numbered(&input, seq, decided_ns, now_ns, by(sender));
+            }
+            Err(why) => {
+                self.steering.count(why as usize);
+            }
         }
         let now = json!({ "now": now_ns / 1000 }).to_string();
         // Whoever does not read it is none the worse.
         let _ = self.socket.send_to(now.as_bytes(), sender);
     }
+}
 
-    /// It is newer than the one before, or of a sender that started again.
-    fn is_next(&mut self, input: &Value, now_ns: i64) -> bool {
-        let Some(seq) = input.get("seq").and_then(Value::as_u64) else { return input.is_object() };
-        let is_next = self.last.is_none_or(|(last, at_ns)| seq > last || now_ns - at_ns > Teleop::STALE_NS);
-        if is_next {
-            self.last = Some((seq, now_ns));
-        }
-        is_next
-    }
+/// Its number among those of its sender, if it has one. One that cannot be read would let a repeated input through.
+fn number(input: &Value) -> Result<Option<u64>, Dropped> {
+    input.get("seq").map(|seq| seq.as_u64().ok_or(Dropped::Invalid)).transpose()
 }
 
 /// How old the input is at most by the clock that its sender repeats; a time to come proves nothing.
@@ -126,6 +125,7 @@ fn by(sender: SocketAddr) -> Source {
 mod tests {
     use super::*;
     use crate::operator::Heartbeat;
+    use crate::state::Teleop;
     use crate::steer::{TeleopConfig, Wheel};
 
     const MS: i64 = 1_000_000;
@@ -134,7 +134,7 @@ mod tests {
         let (wheel, steering) = Steering::new(&TeleopConfig::default(), Heartbeat::new());
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sender = socket.local_addr().unwrap();
-        (Ear { socket, steering, last: None, waited: Waited::new() }, wheel, sender)
+        (Ear { socket, steering, waited: Waited::new() }, wheel, sender)
     }
 
     fn send(ear: &mut Ear, sender: SocketAddr, text: &str, now_ns: i64) {
@@ -158,6 +158,59 @@ mod tests {
         assert_eq!(wheel.look(500 * MS).forward, 0.4);
         let counts = ear.steering.counts();
         assert_eq!((counts.taken, counts.stale + counts.invalid), (2, 3));
+    }
+
+    fn other() -> SocketAddr {
+        "127.0.0.1:9".parse().unwrap()
+    }
+
+    /// 53 of 94 inputs taken were the second's: the first had lost its place in the order to inputs that were refused.
+    #[test]
+    fn a_second_sender_does_not_take_the_stick_by_a_greater_number() {
+        let (mut ear, mut wheel, sender) = ear();
+        for round in 1..=20 {
+            let at_ns = round * 50 * MS;
+            send(&mut ear, sender, &format!(r#"{{"seq":{round},"forward":0.1}}"#), at_ns);
+            send(&mut ear, other(), &format!(r#"{{"seq":{},"forward":-0.1}}"#, 1_000 + round), at_ns + MS);
+            assert_eq!(wheel.look(at_ns + MS).forward, 0.1, "round {round}");
+        }
+        let counts = ear.steering.counts();
+        assert_eq!((counts.taken, counts.others, counts.stale), (20, 20, 0));
+    }
+
+    #[test]
+    fn one_datagram_with_the_greatest_number_mutes_nobody() {
+        let (mut ear, mut wheel, sender) = ear();
+        let greatest = format!(r#"{{"seq":{},"forward":"junk"}}"#, u64::MAX);
+        for round in 1..=20 {
+            let at_ns = round * 50 * MS;
+            send(&mut ear, other(), &greatest, at_ns);
+            // From the sender itself, but not taken.
+            send(&mut ear, sender, &greatest, at_ns);
+            send(
+                &mut ear,
+                sender,
+                &format!(r#"{{"seq":{},"forward":9,"now":0}}"#, u64::MAX),
+                at_ns + 400 * MS,
+            );
+            send(&mut ear, sender, &format!(r#"{{"seq":{round},"forward":0.1}}"#), at_ns);
+            assert_eq!(wheel.look(at_ns).forward, 0.1, "round {round}");
+        }
+        assert_eq!(ear.steering.counts().taken, 20);
+    }
+
+    /// It was ignored, and inputs repeated 2 s late were obeyed.
+    #[test]
+    fn a_number_that_is_no_integer_is_refused() {
+        let (mut ear, mut wheel, sender) = ear();
+        for seq in ["17.0", "\"17\"", "-1", "null", "[17]", "1e3", "18446744073709551616"] {
+            send(&mut ear, sender, &format!(r#"{{"seq":{seq},"forward":0.1}}"#), 100 * MS);
+        }
+        assert_eq!((wheel.look(100 * MS), ear.steering.counts().invalid), (Teleop::NONE, 7));
+        // An input without a number is none of a sender that counts.
+        send(&mut ear, sender, r#"{"seq":17,"forward":0.1}"#, 100 * MS);
+        send(&mut ear, sender, r#"{"forward":0.2}"#, 110 * MS);
+        assert_eq!(wheel.look(110 * MS).forward, 0.1);
     }
 
     #[test]

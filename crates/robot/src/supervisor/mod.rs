@@ -38,6 +38,7 @@ pub use settings::{Arming, Descent, OutOfLimits, Reaction, Reactions, Supervisor
 
 use crate::config::RobotConfig;
 use crate::cycle::CycleResult;
+use crate::door::Request;
 use crate::state::RobotState;
 use bring_up::BringUp;
 use guard::Guard;
@@ -49,9 +50,6 @@ use watch::{Findings, Watch};
 /// it is off: some may be lost.
 const SETTLE_NS: i64 = 50_000_000;
 const SETTLE_TICKS: i64 = 5;
-
-/// For so long an operator's request to arm counts, in which every servo may reply and a heartbeat arrive.
-const REQUEST_NS: i64 = 400_000_000;
 
 fn settle_ns(state: &RobotState) -> i64 {
     SETTLE_NS.max(SETTLE_TICKS * state.period_ns)
@@ -190,9 +188,9 @@ impl Supervisor {
         if let Some(cause) = seen.stop {
             self.rest(cause, state);
         } else if state.servos.iter().any(|servo| servo.age_ns(state.now_ns) > stale_ns) {
-            self.enter(Phase::Init, Cause::Rearmed, state);
+            self.back_to_init(Cause::Rearmed, state);
         } else if let Some(cause) = self.servo_trouble(state, seen) {
-            self.enter(Phase::Init, cause, state);
+            self.back_to_init(cause, state);
         } else if self.arm
             && self.operator_is_there(seen)
             && self.bring_up.is_over(self.settings.answer_ticks)
@@ -205,15 +203,22 @@ impl Supervisor {
     fn forget_old_request(&mut self, now_ns: i64) {
         if self.settings.arming == Arming::Automatic || !self.arm {
             self.asked_ns = None;
-        } else if now_ns - *self.asked_ns.get_or_insert(now_ns) >= REQUEST_NS {
+        } else if !Request::Arm.is_fresh(now_ns - *self.asked_ns.get_or_insert(now_ns)) {
             self.arm = false;
         }
+    }
+
+    /// What an operator asked for in idle does not count the next time.
+    fn back_to_init(&mut self, cause: Cause, state: &RobotState) {
+        self.arm &= self.settings.arming == Arming::Automatic;
+        self.asked_ns = None;
+        self.enter(Phase::Init, cause, state);
     }
 
     /// A joint outside its limits would have to be driven back before anything else. Whoever knows why it is there
     /// should decide that: it may have been carried there, but as well its zero, `offset` or `sign` may be wrong.
     fn try_to_arm(&mut self, state: &RobotState, seen: &Observation) {
-        self.arm = false;
+        (self.arm, self.asked_ns) = (false, None);
         if let Some(cause) = self.findings(state, seen, true)[Trigger::Position as usize] {
             self.rest(cause, state);
         } else {
@@ -371,6 +376,15 @@ impl Supervisor {
             self.guard.reset();
         }
         self.phase = phase;
+    }
+
+    /// As [`Supervisor::arm`] in idle, of a request that was decided at `asked_ns` and counts for 0.4 s since then. Ignored
+    /// elsewhere.
+    pub fn arm_since(&mut self, asked_ns: i64) {
+        if self.phase == Phase::Idle {
+            // One that was overtaken does not shorten the time of the newer one.
+            (self.arm, self.asked_ns) = (true, self.asked_ns.max(Some(asked_ns)));
+        }
     }
 
     /// Asks to arm: from idle, or from rest to begin again from measured positions. Ignored elsewhere.

@@ -862,3 +862,38 @@ fn a_stall_is_reported_from_ten_milliseconds_on_and_ends_nothing() {
     let held_up = Cause::LoopHeldUp { of: Trigger::Overruns, held_up_ns: 10_000_000 };
     assert_eq!((bench.last().cause, bench.last().to), (held_up, Phase::Active));
 }
+
+/// A process that was frozen in idle armed its robot in the first tick after 7.8 s.
+#[test]
+fn a_request_to_arm_counts_from_when_it_was_decided() {
+    let ms = |bench: &Bench, ms: i64| bench.state.now_ns - ms * 1_000_000;
+    let waiting = || {
+        let mut bench = Bench::new(|settings| settings.arming = Arming::Operator);
+        assert_eq!(bench.run(10, |_| {}), Phase::Idle);
+        bench
+    };
+    for (age_ms, phase) in [(0, Phase::Active), (399, Phase::Active), (400, Phase::Idle), (7800, Phase::Idle)]
+    {
+        let mut bench = waiting();
+        let decided_ns = ms(&bench, age_ms);
+        bench.supervisor.arm_since(decided_ns);
+        assert_eq!(bench.run(2, |_| {}), phase, "{age_ms} ms");
+    }
+    let mut bench = waiting();
+    let now_ns = bench.state.now_ns;
+    bench.supervisor.arm_since(now_ns);
+    bench.supervisor.arm_since(now_ns - 7_800_000_000);
+    assert_eq!(bench.tick(|_| {}), Phase::Active, "an older one that came later takes nothing back");
+}
+
+#[test]
+fn what_was_asked_in_idle_does_not_arm_a_robot_that_left_idle_meanwhile() {
+    let mut bench = Bench::new(|settings| settings.arming = Arming::Operator);
+    bench.run(10, |_| {});
+    let now_ns = bench.state.now_ns;
+    bench.supervisor.arm_since(now_ns);
+    assert_eq!(bench.tick(fault), Phase::Init);
+    assert_eq!(bench.run(100, |_| {}), Phase::Idle);
+    bench.supervisor.arm();
+    assert_eq!(bench.tick(|_| {}), Phase::Active);
+}

@@ -6,6 +6,7 @@
 //! here holds for them all. After each tick every law ([`laws`]) is checked. [`search`] says how many states there are.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
+mod door;
 mod events;
 mod key;
 mod laws;

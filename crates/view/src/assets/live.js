@@ -111,7 +111,7 @@
     if (!sure) { sure = setTimeout(() => { sure = 0; showCommands(); }, 3000); showCommands(); return; }
     clearTimeout(sure);
     sure = 0;
-    request("arm", { ask: "arm" }, (told) => say(told.refused ? `Not armed: ${told.refused}` : "Armed.", Boolean(told.refused)));
+    request("arm", { ask: "arm", now_us: news.now_us }, (told) => say(told.refused ? `Not armed: ${told.refused}` : "Armed.", Boolean(told.refused)));
     showCommands();
   };
 
@@ -672,12 +672,12 @@
       Object.assign(slider, { min, max, step: whole ? 1 : (max - min) / 400 });
     }
     let last = 0, later = 0, waiting = 0;
-    const set = (value) => {
+    const set = (value, now_us = news?.now_us ?? 0) => {
       clearTimeout(later);
       last = now();
       waiting++;
       refused.textContent = "";
-      request("set", { ask: "set", values: { [name]: value } }, (told) => {
+      request("set", { ask: "set", now_us, values: { [name]: value } }, (told) => {
         waiting--;
         if (!told.refused) return;
         refused.textContent = told.refused;
@@ -688,7 +688,9 @@
     const follow = (value) => {
       clearTimeout(later);
       const wait = 100 - (now() - last);
-      if (wait <= 0) set(value); else later = setTimeout(() => set(value), wait);
+      // What waits in a page that is frozen does not become younger.
+      const now_us = news?.now_us ?? 0;
+      if (wait <= 0) set(value, now_us); else later = setTimeout(() => set(value, now_us), wait);
     };
     slider.addEventListener("input", () => { if (!truth) field.value = slider.value; follow(Number(slider.value)); });
     field.addEventListener("change", () => {

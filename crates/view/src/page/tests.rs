@@ -119,7 +119,7 @@ fn received(robot: &OwnedFd) -> Value {
 fn requests_reach_the_robot_and_answers_the_page_that_asked() {
     let (hub, robot) = with_robot();
     let mut client = client(&hub);
-    assert_eq!(client.hear(r#"{"ask":"set","id":41,"values":{"kp":0.4}}"#, &hub), []);
+    assert_eq!(client.hear(r#"{"ask":"set","id":41,"now_us":0,"values":{"kp":0.4}}"#, &hub), []);
     let asked = received(&robot);
     assert_eq!((&asked["set"], &asked["by"]), (&json!({ "kp": 0.4 }), &json!("page test")));
     let id = asked["id"].as_u64().unwrap();
