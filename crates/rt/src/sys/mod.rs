@@ -95,8 +95,10 @@ pub(crate) struct CpuClock(libc::clockid_t);
 /// That of the calling thread.
 pub(crate) fn cpu_clock() -> io::Result<CpuClock> {
     let mut id = 0;
+    // SAFETY: it only names the calling thread.
+    let this = unsafe { libc::pthread_self() };
     // SAFETY: the calling thread exists, and the id is written to an integer that lives through the call.
-    let error = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut id) };
+    let error = unsafe { libc::pthread_getcpuclockid(this, &raw mut id) };
     if error == 0 { Ok(CpuClock(id)) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
