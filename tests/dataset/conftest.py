@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import month
 import pytest
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @dataclass

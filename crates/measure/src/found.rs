@@ -98,7 +98,9 @@ fn declaration(parameter: &Parameter, value: f64) -> Value {
 mod tests {
     use super::*;
     use khz_robot::RobotConfig;
+    use khz_robot::config::Clock;
     use khz_robot::parameters::{Intake, settle};
+    use khz_robot::supervisor::Phase;
 
     const ROBOT: &str =
         "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"pan\"\nbus = \"main\"\nid = 1\n";
@@ -117,9 +119,9 @@ mod tests {
         let offered: Vec<_> = file.iter().filter_map(|(name, given)| given.declared(name)).collect();
         let _kept = offered.clone();
         let list = settle(declared, offered, &file).unwrap();
-        let (mut intake, live) = Intake::new(list.clone());
+        let (mut intake, live) = Intake::new(list.clone(), Clock::Virtual);
         live.set_all("test", changes).unwrap();
-        intake.take(1);
+        intake.take(1, 0, Phase::Active);
         (list, file)
     }
 

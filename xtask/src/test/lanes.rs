@@ -6,7 +6,7 @@ use crate::shell;
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::process::Command;
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Parts with a clock that run at the same time: such tests wait more than they compute.
 const WITH_A_CLOCK: usize = 2;
@@ -17,10 +17,21 @@ const NICE: &str = "10";
 /// Lines of a failed part that are repeated under its name.
 const NAMED: usize = 12;
 
-/// What has not begun, and whether one that measures is at it.
+/// What has not begun, and what others have to wait for.
 struct Queue {
     waiting: Vec<String>,
+    /// One that measures is at it.
     measuring: bool,
+    /// What others use is being built.
+    building: bool,
+}
+
+impl Queue {
+    /// Whether this part has to wait.
+    fn holds_up(&self, part: &str) -> bool {
+        let measures = parts::lane(part) == Lane::Measuring;
+        self.measuring && measures || self.building && parts::needs_packages(part)
+    }
 }
 
 /// Runs the parts; what became of them, in their order.
@@ -32,14 +43,25 @@ pub fn run(parts: Vec<String>) -> Result<Vec<Done>> {
     let (mut batch, clock): (Vec<String>, Vec<String>) =
         parts.iter().cloned().partition(|part| parts::lane(part) == Lane::Batch);
     batch.sort_by_key(|part| parts::rank(part));
-    let (batch, clock) = (Lanes::of(batch), Lanes::of(clock));
+    let builds = batch.iter().any(|part| part == parts::PACKAGES);
+    let (batch, clock) = (Lanes::of(batch, false), Lanes::of(clock, builds));
     let done = Mutex::new(Vec::new());
+    let compute = || -> Result<()> {
+        while let Some(part) = batch.next() {
+            // Everything else waits for the packages.
+            let nice = part != parts::PACKAGES;
+            let one = start(&part, nice);
+            clock.built();
+            done.lock().unwrap_or_else(PoisonError::into_inner).push(one?);
+        }
+        Ok(())
+    };
     std::thread::scope(|scope| {
-        let mut workers = vec![scope.spawn(|| batch.work(true, &done))];
-        workers.extend((0..WITH_A_CLOCK).map(|_| scope.spawn(|| clock.work(false, &done))));
+        let mut workers = vec![scope.spawn(compute)];
+        workers.extend((0..WITH_A_CLOCK).map(|_| scope.spawn(|| clock.work(&done))));
         workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| Ok(())))
     })?;
-    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|each| parts.iter().position(|part| *part == each.part));
     Ok(done)
 }
@@ -51,54 +73,58 @@ struct Lanes {
 }
 
 impl Lanes {
-    fn of(waiting: Vec<String>) -> Self {
-        Self { queue: Mutex::new(Queue { waiting, measuring: false }), freed: Condvar::new() }
+    fn of(waiting: Vec<String>, building: bool) -> Self {
+        Self { queue: Mutex::new(Queue { waiting, measuring: false, building }), freed: Condvar::new() }
     }
 
-    fn work(&self, batch: bool, done: &Mutex<Vec<Done>>) -> Result<()> {
+    fn work(&self, done: &Mutex<Vec<Done>>) -> Result<()> {
         while let Some(part) = self.next() {
-            let one = start(&part, batch)?;
+            let one = start(&part, false)?;
             if parts::lane(&part) == Lane::Measuring {
                 self.lock().measuring = false;
                 self.freed.notify_all();
             }
-            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(one);
+            done.lock().unwrap_or_else(PoisonError::into_inner).push(one);
         }
         Ok(())
     }
 
-    /// The next part that may run now; waits where all that are left measure and one does already.
+    /// The packages are there, or cannot be built: what needs them says so then.
+    fn built(&self) {
+        self.lock().building = false;
+        self.freed.notify_all();
+    }
+
+    /// The next part that may run now; waits while all that are left have to.
     fn next(&self) -> Option<String> {
         let mut queue = self.lock();
         loop {
             if queue.waiting.is_empty() {
                 return None;
             }
-            let measures = |part: &String| parts::lane(part) == Lane::Measuring;
-            let may = |part: &String| !(queue.measuring && measures(part));
-            if let Some(index) = queue.waiting.iter().position(may) {
+            if let Some(index) = queue.waiting.iter().position(|part| !queue.holds_up(part)) {
                 let part = queue.waiting.remove(index);
-                queue.measuring |= measures(&part);
+                queue.measuring |= parts::lane(&part) == Lane::Measuring;
                 return Some(part);
             }
-            queue = self.freed.wait(queue).unwrap_or_else(std::sync::PoisonError::into_inner);
+            queue = self.freed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Runs a part in a process of its own; says what became of it, and if it failed all that it printed.
-fn start(part: &str, batch: bool) -> Result<Done> {
+fn start(part: &str, nice: bool) -> Result<Done> {
     let log = folder().join(format!("{}.log", file_name(part)));
     let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     let _ = std::fs::remove_file(Done::file(part));
     println!("{part}: begins");
     let this = std::env::current_exe().context("where is this program?")?;
-    let mut command = if batch { shell::command("nice", &["-n", NICE]) } else { shell::command(&this, &[]) };
-    if batch {
+    let mut command = if nice { shell::command("nice", &["-n", NICE]) } else { shell::command(&this, &[]) };
+    if nice {
         command.arg(&this);
     }
     command.args(["test", part]).stdout(file.try_clone()?).stderr(file);
@@ -145,11 +171,19 @@ mod tests {
 
     #[test]
     fn two_that_measure_never_run_at_the_same_time() {
-        let lanes = Lanes::of(vec!["tests/oracle".into(), "tests/rtt".into(), "tests/python".into()]);
+        let lanes = Lanes::of(vec!["tests/oracle".into(), "tests/rtt".into(), "tests/python".into()], false);
         assert_eq!(lanes.next().as_deref(), Some("tests/oracle"));
         assert_eq!(lanes.next().as_deref(), Some("tests/python"));
         lanes.lock().measuring = false;
         assert_eq!(lanes.next().as_deref(), Some("tests/rtt"));
         assert_eq!(lanes.next(), None);
+    }
+
+    #[test]
+    fn what_uses_the_packages_waits_for_them() {
+        let lanes = Lanes::of(vec!["tests/dist".into(), "rust".into()], true);
+        assert_eq!(lanes.next().as_deref(), Some("rust"));
+        lanes.built();
+        assert_eq!(lanes.next().as_deref(), Some("tests/dist"));
     }
 }

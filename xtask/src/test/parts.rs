@@ -12,8 +12,8 @@ const SCENARIOS: &str = "10000";
 /// Seconds each fuzz target runs after its corpus was replayed.
 const FUZZ_SECONDS: u32 = 5;
 
-/// Where `tests/dist` has its packages from.
-const PACKAGES: &str = "packages";
+/// The part that builds what others test, and where `tests/dist` has it from.
+pub const PACKAGES: &str = "packages";
 
 /// Parts that compute and read no clock: they run beside the others, at a lower priority. In this order: what others need comes first.
 const BATCH: [&str; 5] = ["packages", "fuzz", "vm", "campaign", "tests/docs"];
@@ -48,6 +48,11 @@ pub fn lane(part: &str) -> Lane {
         part if MEASURING.contains(&part) => Lane::Measuring,
         _ => Lane::Clock,
     }
+}
+
+/// Whether a part tests what [`PACKAGES`] builds.
+pub fn needs_packages(part: &str) -> bool {
+    part != "rust"
 }
 
 /// Parts in the order in which a lane takes them: that of [`BATCH`], then that of the list.
