@@ -58,6 +58,8 @@ pub struct Bus {
     busy_ns: i64,
     /// The host's frames do not get onto the wire.
     is_stalled: bool,
+    /// What happens next, and when: planned whenever something has changed.
+    next: Option<(i64, Event)>,
     /// What the shortest frame takes.
     shortest_ns: i64,
 }
@@ -75,6 +77,7 @@ impl Bus {
             free_ns: i64::MIN / 2,
             busy_ns: 0,
             is_stalled: false,
+            next: None,
             shortest_ns: shortest_ns(config.wire),
         }
     }
@@ -84,6 +87,7 @@ impl Bus {
         let room = self.host.len() < usize::from(self.config.host_queue);
         if room {
             self.host.push_back(self.transmission(Sender::Host, frame, now_ns));
+            self.plan();
         }
         room
     }
@@ -92,12 +96,16 @@ impl Bus {
     pub fn stall(&mut self, is_stalled: bool, now_ns: i64) {
         self.is_stalled = is_stalled;
         self.host.iter_mut().for_each(|t| t.start_ns = t.start_ns.max(now_ns));
+        self.plan();
     }
 
     /// Takes back the host's frames that are not on the wire yet; how many there were.
     pub fn drop_waiting(&mut self) -> u64 {
         let waiting = self.host.len() as u64;
-        self.host.clear();
+        if waiting > 0 {
+            self.host.clear();
+            self.plan();
+        }
         waiting
     }
 
@@ -119,6 +127,7 @@ impl Bus {
             let before = self.replies.iter().filter(|t| t.sender == sender).map(|t| t.start_ns).max();
             let ready_ns = before.map_or(ready_ns, |before_ns| ready_ns.max(before_ns));
             self.replies.push(self.transmission(sender, frame, ready_ns));
+            self.plan();
         }
         room
     }
@@ -130,41 +139,54 @@ impl Bus {
 
     /// Lets the next thing happen, if something is due by `now_ns`: when, and what arrived if it did.
     pub fn step(&mut self, now_ns: i64) -> Option<(i64, Option<Arrival>)> {
-        let ends = self.next_end();
-        let starts = self.next_start();
-        match (ends, starts) {
-            (Some((end_ns, index)), start) if end_ns <= start.map_or(i64::MAX, |(at_ns, _)| at_ns) => {
-                (end_ns <= now_ns).then(|| (end_ns, Some(self.finish(index))))
+        let (at_ns, event) = self.next.filter(|&(at_ns, _)| at_ns <= now_ns)?;
+        let arrival = match event {
+            Event::End(index) => Some(self.finish(index)),
+            Event::Start(place) => {
+                self.start(at_ns, place);
+                None
             }
-            (_, Some((at_ns, sender))) if at_ns <= now_ns => {
-                self.start(at_ns, sender);
-                Some((at_ns, None))
-            }
-            _ => None,
-        }
+        };
+        self.plan();
+        Some((at_ns, arrival))
     }
 
     /// When the next thing happens.
     pub fn next_ns(&self) -> Option<i64> {
-        let end = self.next_end().map(|(at_ns, _)| at_ns);
-        let start = self.next_start().map(|(at_ns, _)| at_ns);
-        [end, start].into_iter().flatten().min()
+        self.next.map(|(at_ns, _)| at_ns)
+    }
+
+    /// Finds what happens next. What ends makes room before anything starts.
+    fn plan(&mut self) {
+        let end = self.next_end().map(|(at_ns, index)| (at_ns, Event::End(index)));
+        let start = self.next_start().map(|(at_ns, place)| (at_ns, Event::Start(place)));
+        self.next = [end, start].into_iter().flatten().min_by_key(|&(at_ns, _)| at_ns);
     }
 
     /// Before this, nothing can reach the host; `None` if nothing is on its way.
     pub fn next_for_host_ns(&self) -> Option<i64> {
+        self.next?;
         // From the end of a request to the last bit of the shortest reply to it.
         let fastest_ns = self.config.turnaround_ns + self.shortest_ns;
-        let sent = self.on_wire.iter().filter_map(|t| match t.sender {
-            Sender::Servo(_) => Some(t.end_ns()),
-            Sender::Host => wants_reply(t).then(|| t.end_ns() + fastest_ns),
-        });
+        let mut first_ns = i64::MAX;
+        for t in &self.on_wire {
+            match t.sender {
+                Sender::Servo(_) => first_ns = first_ns.min(t.end_ns()),
+                Sender::Host if wants_reply(t) => first_ns = first_ns.min(t.end_ns() + fastest_ns),
+                Sender::Host => {}
+            }
+        }
         let free_ns = self.next_free_ns();
         let end_ns = |t: &Transmission| t.end_ns().max(free_ns + t.frame_ns);
-        let waiting = self.replies.iter().map(end_ns);
-        let first = self.next_of_host().filter(|_| self.host.iter().any(wants_reply));
-        let queued = first.map(|t| end_ns(t) + fastest_ns);
-        sent.chain(waiting).chain(queued).min()
+        for t in &self.replies {
+            first_ns = first_ns.min(end_ns(t));
+        }
+        if let Some(t) = self.next_of_host()
+            && self.host.iter().any(wants_reply)
+        {
+            first_ns = first_ns.min(end_ns(t) + fastest_ns);
+        }
+        (first_ns != i64::MAX).then_some(first_ns)
     }
 
     /// Before this, nobody starts who waits for others.
@@ -303,6 +325,15 @@ fn shortest_ns(wire: WireKind) -> i64 {
 fn wants_reply(transmission: &Transmission) -> bool {
     let frame = &transmission.frame;
     !frame.extended || !frame.fd || Address::from_id(frame.id).reply
+}
+
+/// What happens on a bus.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A frame on the wire, by its index, is over.
+    End(usize),
+    /// A frame that waits goes onto the wire.
+    Start(Waiting),
 }
 
 /// Where a frame waits.

@@ -73,6 +73,8 @@ struct Channel {
     bus: Bus,
     /// Indices of its servos.
     servos: Vec<usize>,
+    /// Of these, the ones that can say something unasked.
+    speakers: Vec<usize>,
     counters: Counters,
     /// When the host has fetched all it has received.
     fetched_ns: i64,
@@ -106,9 +108,10 @@ impl World {
             let servo = ServoConfig { joint, ..servo.clone() };
             switched_on(&servo, seed).map_err(|name| ConfigError::NoSuchSetting { servo: index, name })
         };
+        let servos = config.servos.iter().enumerate().map(build).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
-            buses: (0..config.buses.len()).map(|bus| Channel::new(config, bus)).collect(),
-            servos: config.servos.iter().enumerate().map(build).collect::<Result<_, _>>()?,
+            buses: (0..config.buses.len()).map(|bus| Channel::new(config, bus, &servos)).collect(),
+            servos,
             mountings: config.servos.iter().map(|servo| servo.mounting).collect(),
             motor_constants: config.servos.iter().map(|servo| servo.motor_constant).collect(),
             drives: vec![Drive::default(); config.servos.len()],
@@ -329,8 +332,8 @@ impl World {
     /// What servos say unasked goes to their buses; whether there was something.
     fn speak(&mut self, now_ns: i64) -> bool {
         let mut spoken = false;
-        for Channel { bus, servos, counters, .. } in &mut self.buses {
-            for &servo in &*servos {
+        for Channel { bus, speakers, counters, .. } in &mut self.buses {
+            for &servo in &*speakers {
                 while let Some(frame) = self.servos[servo].speak() {
                     spoken = true;
                     counters.errors += u64::from(!bus.say(servo, &frame, now_ns));
@@ -342,7 +345,7 @@ impl World {
 
     /// Before this, no servo of a bus is heard that was not asked; `None` if none says anything.
     fn unasked_ns(&self, channel: &Channel) -> Option<i64> {
-        let first_ns = channel.servos.iter().filter_map(|&servo| self.servos[servo].unasked_ns()).min()?;
+        let first_ns = channel.speakers.iter().filter_map(|&servo| self.servos[servo].unasked_ns()).min()?;
         Some(channel.bus.earliest_ns(self.stepped_ns? + first_ns))
     }
 }
@@ -366,11 +369,12 @@ fn switched_on(config: &ServoConfig, seed: u64) -> Result<Box<dyn Twin>, String>
 }
 
 impl Channel {
-    fn new(config: &WorldConfig, index: usize) -> Self {
+    fn new(config: &WorldConfig, index: usize, twins: &[Box<dyn Twin>]) -> Self {
         let of_bus = |(servo, c): (usize, &ServoConfig)| (c.bus == index).then_some(servo);
         let servos: Vec<usize> = config.servos.iter().enumerate().filter_map(of_bus).collect();
         Self {
             bus: Bus::new(config.buses[index], servos.len()),
+            speakers: servos.iter().copied().filter(|&servo| twins[servo].can_speak()).collect(),
             servos,
             counters: Counters::default(),
             fetched_ns: i64::MIN / 2,
