@@ -96,6 +96,17 @@ struct LegPoint {
     jacobian: [Vec3; JOINTS],
 }
 
+/// Which leg it is, and how it is bent.
+#[derive(Clone, Copy, Debug)]
+struct Leg {
+    /// 1 front and left, −1 rear and right.
+    side: [f64; 2],
+    /// Sine and cosine of the angles, that of the shin being from straight down.
+    hip: (f64, f64),
+    thigh: (f64, f64),
+    shin: (f64, f64),
+}
+
 impl Quadruped {
     /// Lying or standing on the ground in the joints' start angles, at rest.
     ///
@@ -130,35 +141,40 @@ impl Quadruped {
 
     /// The lowest point of the machine in the trunk's frame.
     fn lowest(&self) -> f64 {
-        let legs = (0..LEGS).flat_map(|leg| [self.foot(leg).at[2], self.knee(leg).at[2]]);
-        legs.fold(-0.5 * self.config.body.trunk[2], f64::min)
+        let legs = (0..LEGS).map(|leg| self.leg(leg));
+        let points = legs.flat_map(|leg| [self.foot(&leg).at[2], self.knee(&leg).at[2]]);
+        points.fold(-0.5 * self.config.body.trunk[2], f64::min)
     }
 
-    fn foot(&self, leg: usize) -> LegPoint {
-        let [_, thigh, knee] = self.angles(leg);
+    fn leg(&self, leg: usize) -> Leg {
+        let [hip, thigh, knee] = std::array::from_fn(|joint| self.joints[leg * JOINTS + joint].position);
+        Leg {
+            side: [if leg < 2 { 1.0 } else { -1.0 }, if leg.is_multiple_of(2) { 1.0 } else { -1.0 }],
+            hip: hip.sin_cos(),
+            thigh: thigh.sin_cos(),
+            shin: (thigh + knee).sin_cos(),
+        }
+    }
+
+    fn foot(&self, leg: &Leg) -> LegPoint {
         let (upper, lower) = (self.config.body.thigh, self.config.body.shin);
-        let (shin_sin, shin_cos) = (thigh + knee).sin_cos();
-        let (thigh_sin, thigh_cos) = thigh.sin_cos();
+        let (shin_sin, shin_cos) = leg.shin;
+        let (thigh_sin, thigh_cos) = leg.thigh;
         let x = upper * thigh_sin + lower * shin_sin;
         let z = -upper * thigh_cos - lower * shin_cos;
         self.leg_point(leg, [x, z], [[-z, x], [lower * shin_cos, lower * shin_sin]])
     }
 
-    fn knee(&self, leg: usize) -> LegPoint {
-        let [_, thigh, _] = self.angles(leg);
-        let (x, z) = (self.config.body.thigh * thigh.sin(), -self.config.body.thigh * thigh.cos());
+    fn knee(&self, leg: &Leg) -> LegPoint {
+        let (thigh_sin, thigh_cos) = leg.thigh;
+        let (x, z) = (self.config.body.thigh * thigh_sin, -self.config.body.thigh * thigh_cos);
         self.leg_point(leg, [x, z], [[-z, x], [0.0, 0.0]])
     }
 
-    fn angles(&self, leg: usize) -> [f64; JOINTS] {
-        std::array::from_fn(|joint| self.joints[leg * JOINTS + joint].position)
-    }
-
     /// A point in the plane of the leg, x and z from the thigh's axis, turned by the hip.
-    fn leg_point(&self, leg: usize, [x, z]: [f64; 2], rates: [[f64; 2]; 2]) -> LegPoint {
-        let [front, left] =
-            [if leg < 2 { 1.0 } else { -1.0 }, if leg.is_multiple_of(2) { 1.0 } else { -1.0 }];
-        let (sin, cos) = self.joints[leg * JOINTS].position.sin_cos();
+    #[inline]
+    fn leg_point(&self, leg: &Leg, [x, z]: [f64; 2], rates: [[f64; 2]; 2]) -> LegPoint {
+        let ([front, left], (sin, cos)) = (leg.side, leg.hip);
         let turned = |[x, y, z]: Vec3| [x, y * cos - z * sin, y * sin + z * cos];
         let arm = turned([front * self.config.body.offset[0] + x, left * self.config.body.offset[1], z]);
         let [thigh, knee] = rates.map(|[x, z]| turned([x, 0.0, z]));
@@ -171,6 +187,11 @@ impl Quadruped {
     fn corner(&self, index: usize) -> Vec3 {
         let side = |bit: usize| if index >> bit & 1 == 0 { 0.5 } else { -0.5 };
         std::array::from_fn(|axis| side(axis) * self.config.body.trunk[axis])
+    }
+
+    /// A point of the trunk's frame is above the ground, which then does nothing to it.
+    fn is_above_ground(&self, at: Vec3) -> bool {
+        self.position[2] + self.rotation.to_world(at)[2] > 0.0
     }
 
     /// Where a point of the trunk's frame is in the world, and how fast, if it moves within the frame too.
@@ -187,12 +208,19 @@ impl Quadruped {
         let mut ground_force = 0.0;
         let mut trunk_touches = false;
         for leg in 0..LEGS {
-            for (point, touch) in [(self.foot(leg), true), (self.knee(leg), false)] {
+            let bent = self.leg(leg);
+            for (point, is_foot) in [(self.foot(&bent), true), (self.knee(&bent), false)] {
+                let above = self.is_above_ground(point.at);
+                let touch = if is_foot { &mut self.feet[leg] } else { &mut self.knees[leg] };
+                if above {
+                    *touch = Touch::default();
+                    continue;
+                }
                 let rates: [f64; JOINTS] = std::array::from_fn(|j| self.joints[leg * JOINTS + j].velocity);
                 let moving =
                     (0..JOINTS).fold([0.0; 3], |sum, j| add(sum, scale(point.jacobian[j], rates[j])));
                 let (at, speed) = self.in_world(point.at, moving);
-                let touch = if touch { &mut self.feet[leg] } else { &mut self.knees[leg] };
+                let touch = if is_foot { &mut self.feet[leg] } else { &mut self.knees[leg] };
                 touch.step(&self.ground, at, speed);
                 let push = self.rotation.to_body(touch.force);
                 ground_force += touch.force[2];
@@ -205,6 +233,10 @@ impl Quadruped {
         }
         for index in 0..self.corners.len() {
             let at = self.corner(index);
+            if self.is_above_ground(at) {
+                self.corners[index] = Touch::default();
+                continue;
+            }
             let (world, speed) = self.in_world(at, [0.0; 3]);
             if world[2] <= 0.0 && self.forces.contact_speed.is_none() {
                 self.forces.contact_speed = Some(-speed[2]);
@@ -342,8 +374,8 @@ mod tests {
         for joint in 0..3 {
             let mut moved = body.clone();
             moved.joints[3 + joint].position += 1e-6;
-            let slope = scale(sub(moved.foot(1).at, body.foot(1).at), 1e6);
-            let error = sub(slope, body.foot(1).jacobian[joint]);
+            let slope = scale(sub(moved.foot(&moved.leg(1)).at, body.foot(&body.leg(1)).at), 1e6);
+            let error = sub(slope, body.foot(&body.leg(1)).jacobian[joint]);
             assert!(dot(error, error).sqrt() < 1e-5, "joint {joint}: {error:?}");
         }
     }
