@@ -232,23 +232,41 @@ impl Bus {
         if !self.on_wire.is_empty() {
             return None;
         }
-        let waiting = || self.waiting();
-        let first_ns = waiting().map(|(_, t)| t.start_ns).min()?;
+        let host = self.next_of_host();
+        // No reply of a servo is ready before those it has queued earlier, so the first of all is a first of its servo.
+        let mut first_ns = host.map_or(i64::MAX, |t| t.start_ns);
+        for t in &self.replies {
+            first_ns = first_ns.min(t.start_ns);
+        }
+        if first_ns == i64::MAX {
+            return None;
+        }
         let at_ns = first_ns.max(self.free_ns);
-        waiting()
-            .filter(|(_, t)| t.start_ns <= at_ns)
-            .min_by_key(|(_, t)| (arbitration_rank(&t.frame), t.start_ns))
-            .map(|(place, _)| (at_ns, place))
+        let rank = |t: &Transmission| (arbitration_rank(&t.frame), t.start_ns);
+        let mut winner = host.filter(|t| t.start_ns <= at_ns).map(|t| (rank(t), Waiting::Host));
+        for (index, t) in self.replies.iter().enumerate() {
+            let may_win = t.start_ns <= at_ns && winner.is_none_or(|(best, _)| rank(t) < best);
+            if may_win && self.is_oldest(index) {
+                winner = Some((rank(t), Waiting::Reply(index)));
+            }
+        }
+        winner.map(|(_, place)| (at_ns, place))
     }
 
     /// Nobody waits for anybody, except for one's own last byte.
     fn next_talker(&self) -> Option<(i64, Waiting)> {
-        let own_end = |sender: Sender| {
-            self.on_wire.iter().filter(move |t| t.sender == sender).map(Transmission::end_ns).max()
+        let start_ns = |t: &Transmission| {
+            let own = self.on_wire.iter().filter(|on_wire| on_wire.sender == t.sender);
+            own.map(Transmission::end_ns).fold(t.start_ns, i64::max)
         };
-        self.waiting()
-            .map(|(place, t)| (own_end(t.sender).map_or(t.start_ns, |end_ns| end_ns.max(t.start_ns)), place))
-            .min_by_key(|&(at_ns, _)| at_ns)
+        let mut first = self.next_of_host().map(|t| (start_ns(t), Waiting::Host));
+        for (index, t) in self.replies.iter().enumerate().filter(|&(index, _)| self.is_oldest(index)) {
+            let at_ns = start_ns(t);
+            if first.is_none_or(|(first_ns, _)| at_ns < first_ns) {
+                first = Some((at_ns, Waiting::Reply(index)));
+            }
+        }
+        first
     }
 
     /// The host's oldest frame, unless the bus is stalled.
@@ -256,14 +274,10 @@ impl Bus {
         self.host.front().filter(|_| !self.is_stalled)
     }
 
-    /// The host's oldest frame and each servo's oldest reply.
-    fn waiting(&self) -> impl Iterator<Item = (Waiting, &Transmission)> {
-        let host = self.next_of_host().map(|t| (Waiting::Host, t));
-        let oldest = move |index: usize, t: &Transmission| {
-            self.replies[..index].iter().all(|earlier| earlier.sender != t.sender)
-        };
-        let replies = self.replies.iter().enumerate().filter(move |&(index, t)| oldest(index, t));
-        host.into_iter().chain(replies.map(|(index, t)| (Waiting::Reply(index), t)))
+    /// Its servo has queued no reply before this one.
+    fn is_oldest(&self, reply: usize) -> bool {
+        let sender = self.replies[reply].sender;
+        self.replies[..reply].iter().all(|earlier| earlier.sender != sender)
     }
 
     fn start(&mut self, at_ns: i64, place: Waiting) {

@@ -350,6 +350,14 @@ impl World {
     }
 }
 
+/// The first of two moments that may not come.
+fn earlier(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        _ => one.or(other),
+    }
+}
+
 /// A joint as the servo mounted on it sees it.
 fn mounted(joint: JointState, mounting: &Mounting) -> JointState {
     JointState { position: mounting.to_servo(joint.position), velocity: mounting.sign * joint.velocity }
@@ -443,9 +451,11 @@ impl Link for World {
     fn next_event_ns(&self) -> Option<i64> {
         let waiting = self.inbox.front().map(|received| received.at_ns);
         let imu = self.imu.as_ref().and_then(Sensor::ready_ns);
-        let coming = self.buses.iter().filter_map(|channel| channel.bus.next_for_host_ns());
-        let unasked = self.buses.iter().filter_map(|channel| self.unasked_ns(channel));
-        coming.chain(unasked).chain(waiting).chain(imu).min()
+        let mut first = earlier(waiting, imu);
+        for channel in &self.buses {
+            first = earlier(first, earlier(channel.bus.next_for_host_ns(), self.unasked_ns(channel)));
+        }
+        first
     }
 
     /// Why the body moves no more, if it does not.

@@ -16,6 +16,7 @@ use khz_settings::section;
 
 const LEGS: usize = 4;
 const JOINTS: usize = 3;
+const CORNERS: usize = 8;
 const GRAVITY: f64 = 9.81;
 /// The ground is stiff: the body moves on in steps no longer than this.
 const LONGEST_STEP_S: f64 = 125e-6;
@@ -73,6 +74,8 @@ impl BodyConfig {
 pub struct Quadruped {
     config: QuadrupedConfig,
     ground: Ground,
+    /// The trunk's, in its frame.
+    corners_at: [Vec3; CORNERS],
     /// Principal moments of the trunk.
     inertia: Vec3,
     position: Vec3,
@@ -85,7 +88,7 @@ pub struct Quadruped {
     joints: [JointState; LEGS * JOINTS],
     feet: [Touch; LEGS],
     knees: [Touch; LEGS],
-    corners: [Touch; 8],
+    corners: [Touch; CORNERS],
     forces: Forces,
 }
 
@@ -112,16 +115,18 @@ impl Quadruped {
     ///
     /// # Panics
     /// If there are not twelve joints.
-    pub fn new(config: QuadrupedConfig) -> Self {
+    pub fn new(mut config: QuadrupedConfig) -> Self {
         assert_eq!(config.joints.len(), LEGS * JOINTS, "twelve joints");
         let [length, width, height] = config.body.trunk;
         let moment = |a: f64, b: f64| config.body.mass / 12.0 * (a * a + b * b);
         let mut joints = [JointState::default(); LEGS * JOINTS];
-        for (state, joint) in joints.iter_mut().zip(&config.joints) {
+        for (state, joint) in joints.iter_mut().zip(&mut config.joints) {
             state.position = joint.start;
+            joint.gravity = 0.0;
         }
         let mut body = Self {
             ground: config.body.ground(),
+            corners_at: std::array::from_fn(|index| corner(config.body.trunk, index)),
             inertia: [moment(width, height), moment(length, height), moment(length, width)],
             position: [0.0; 3],
             velocity: [0.0; 3],
@@ -147,7 +152,10 @@ impl Quadruped {
     }
 
     fn leg(&self, leg: usize) -> Leg {
-        let [hip, thigh, knee] = std::array::from_fn(|joint| self.joints[leg * JOINTS + joint].position);
+        let [hip, thigh, knee] = {
+            let first = leg * JOINTS;
+            [self.joints[first].position, self.joints[first + 1].position, self.joints[first + 2].position]
+        };
         Leg {
             side: [if leg < 2 { 1.0 } else { -1.0 }, if leg.is_multiple_of(2) { 1.0 } else { -1.0 }],
             hip: hip.sin_cos(),
@@ -177,16 +185,12 @@ impl Quadruped {
         let ([front, left], (sin, cos)) = (leg.side, leg.hip);
         let turned = |[x, y, z]: Vec3| [x, y * cos - z * sin, y * sin + z * cos];
         let arm = turned([front * self.config.body.offset[0] + x, left * self.config.body.offset[1], z]);
-        let [thigh, knee] = rates.map(|[x, z]| turned([x, 0.0, z]));
+        let [thigh, knee] = rates;
+        let [thigh, knee] = [turned([thigh[0], 0.0, thigh[1]]), turned([knee[0], 0.0, knee[1]])];
         LegPoint {
             at: add([front * self.config.body.hip[0], left * self.config.body.hip[1], 0.0], arm),
             jacobian: [[0.0, -arm[2], arm[1]], thigh, knee],
         }
-    }
-
-    fn corner(&self, index: usize) -> Vec3 {
-        let side = |bit: usize| if index >> bit & 1 == 0 { 0.5 } else { -0.5 };
-        std::array::from_fn(|axis| side(axis) * self.config.body.trunk[axis])
     }
 
     /// A point of the trunk's frame is above the ground, which then does nothing to it.
@@ -216,9 +220,10 @@ impl Quadruped {
                     *touch = Touch::default();
                     continue;
                 }
-                let rates: [f64; JOINTS] = std::array::from_fn(|j| self.joints[leg * JOINTS + j].velocity);
-                let moving =
-                    (0..JOINTS).fold([0.0; 3], |sum, j| add(sum, scale(point.jacobian[j], rates[j])));
+                let mut moving = [0.0; 3];
+                for (along, joint) in point.jacobian.iter().zip(&self.joints[leg * JOINTS..]) {
+                    moving = add(moving, scale(*along, joint.velocity));
+                }
                 let (at, speed) = self.in_world(point.at, moving);
                 let touch = if is_foot { &mut self.feet[leg] } else { &mut self.knees[leg] };
                 touch.step(&self.ground, at, speed);
@@ -232,7 +237,7 @@ impl Quadruped {
             }
         }
         for index in 0..self.corners.len() {
-            let at = self.corner(index);
+            let at = self.corners_at[index];
             if self.is_above_ground(at) {
                 self.corners[index] = Touch::default();
                 continue;
@@ -264,7 +269,7 @@ impl Quadruped {
 
     fn move_joints(&mut self, dt_s: f64, drives: &[Drive], loads: &[f64; LEGS * JOINTS]) {
         for (i, drive) in drives.iter().enumerate().take(LEGS * JOINTS) {
-            let joint = JointConfig { gravity: 0.0, ..self.config.joints[i] };
+            let joint = &self.config.joints[i];
             let pushed = Drive { torque: drive.torque + loads[i], ..*drive };
             self.joints[i] = joint.step(self.joints[i], dt_s, pushed);
         }
@@ -274,11 +279,20 @@ impl Quadruped {
         self.acceleration = sub(scale(force, 1.0 / self.config.body.mass), [0.0, 0.0, GRAVITY]);
         self.velocity = add(self.velocity, scale(self.acceleration, dt_s));
         self.position = add(self.position, scale(self.velocity, dt_s));
-        let spin: Vec3 = std::array::from_fn(|axis| self.inertia[axis] * self.rate[axis]);
-        let turning = sub(torque, cross(self.rate, spin));
-        self.rate = std::array::from_fn(|axis| self.rate[axis] + turning[axis] / self.inertia[axis] * dt_s);
+        let (inertia, rate) = (self.inertia, self.rate);
+        let spin = [inertia[0] * rate[0], inertia[1] * rate[1], inertia[2] * rate[2]];
+        let turning = sub(torque, cross(rate, spin));
+        for axis in 0..3 {
+            self.rate[axis] += turning[axis] / inertia[axis] * dt_s;
+        }
         self.rotation = self.rotation.turned(self.rate, dt_s);
     }
+}
+
+/// A corner of a box of this size around the origin.
+fn corner(size: Vec3, index: usize) -> Vec3 {
+    let side = |bit: usize| if index >> bit & 1 == 0 { 0.5 } else { -0.5 };
+    std::array::from_fn(|axis| side(axis) * size[axis])
 }
 
 impl Body for Quadruped {
