@@ -57,8 +57,12 @@ impl<'a> Values<'a> {
     /// Register number and value, for as many whole values as the payload really holds.
     pub fn iter(&self) -> impl Iterator<Item = (u32, Value)> + Clone + use<'a> {
         let Run { resolution, start, .. } = self.run;
-        self.bytes.chunks_exact(resolution.size()).enumerate().filter_map(move |(i, bytes)| {
-            Some((start.checked_add(i as u32)?, Value::read(resolution, bytes)?))
+        let (mut rest, mut next) = (self.bytes, Some(start));
+        core::iter::from_fn(move || {
+            let (register, value) = (next?, Value::read(resolution, rest)?);
+            rest = &rest[resolution.size()..];
+            next = register.checked_add(1);
+            Some((register, value))
         })
     }
 

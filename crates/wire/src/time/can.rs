@@ -154,12 +154,18 @@ impl Stuffer {
     }
 
     fn bytes(self, bytes: &[u8]) -> Self {
-        bytes.iter().fold(self, |stuffer, &byte| stuffer.step(byte, 8))
+        let (mut state, mut stuffed) = (usize::from(self.state & 0xf), self.stuffed);
+        for &byte in bytes {
+            let step = STEPS[state][1 << 8 | usize::from(byte)];
+            state = usize::from(step & 0xf);
+            stuffed += u32::from(step >> 4);
+        }
+        Self { state: state as u8, stuffed }
     }
 
     /// At most eight bits; those of `value` above them must be 0.
     fn step(self, value: u8, count: u32) -> Self {
-        let step = STEPS[usize::from(self.state)][1 << count | usize::from(value)];
+        let step = STEPS[usize::from(self.state & 0xf)][1 << count | usize::from(value)];
         Self { state: step & 0xf, stuffed: self.stuffed + u32::from(step >> 4) }
     }
 
@@ -170,8 +176,10 @@ impl Stuffer {
 
 /// What up to eight bits, behind a 1 that tells how many they are, do to each of the ten states: stuff bits in the high
 /// nibble, next state in the low.
-static STEPS: [[u8; 512]; 10] = {
-    let mut steps = [[0; 512]; 10];
+///
+/// There are as many rows as four bits address, so that no index needs to be checked.
+static STEPS: [[u8; 512]; 16] = {
+    let mut steps = [[0; 512]; 16];
     let mut state = 0;
     while state < 10 {
         let mut marked = 1;
