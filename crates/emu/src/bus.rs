@@ -153,14 +153,17 @@ impl Bus {
 
     /// When the next thing happens.
     pub fn next_ns(&self) -> Option<i64> {
-        self.next.map(|(at_ns, _)| at_ns)
+        self.next.as_ref().map(|&(at_ns, _)| at_ns)
     }
 
     /// Finds what happens next. What ends makes room before anything starts.
     fn plan(&mut self) {
-        let end = self.next_end().map(|(at_ns, index)| (at_ns, Event::End(index)));
-        let start = self.next_start().map(|(at_ns, place)| (at_ns, Event::Start(place)));
-        self.next = [end, start].into_iter().flatten().min_by_key(|&(at_ns, _)| at_ns);
+        self.next = match (self.next_end(), self.next_start()) {
+            (Some((end_ns, index)), start) if start.is_none_or(|(start_ns, _)| end_ns <= start_ns) => {
+                Some((end_ns, Event::End(index)))
+            }
+            (_, start) => start.map(|(start_ns, place)| (start_ns, Event::Start(place))),
+        };
     }
 
     /// Before this, nothing can reach the host; `None` if nothing is on its way.
@@ -216,7 +219,13 @@ impl Bus {
     }
 
     fn next_end(&self) -> Option<(i64, usize)> {
-        self.on_wire.iter().enumerate().map(|(index, t)| (t.end_ns(), index)).min()
+        let mut first: Option<(i64, usize)> = None;
+        for (index, t) in self.on_wire.iter().enumerate() {
+            if first.is_none_or(|(end_ns, _)| t.end_ns() < end_ns) {
+                first = Some((t.end_ns(), index));
+            }
+        }
+        first
     }
 
     /// Who starts next, and when.

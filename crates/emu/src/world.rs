@@ -251,8 +251,16 @@ impl World {
 
     /// When and on which bus the next thing happens, if that is due.
     fn next_bus(&self, now_ns: i64) -> Option<(i64, usize)> {
-        let next = |channel: &Channel| channel.bus.next_ns().filter(|&at_ns| at_ns <= now_ns);
-        self.buses.iter().enumerate().filter_map(|(index, c)| Some((next(c)?, index))).min()
+        let mut first: Option<(i64, usize)> = None;
+        for (index, channel) in self.buses.iter().enumerate() {
+            if let Some(at_ns) = channel.bus.next_ns()
+                && at_ns <= now_ns
+                && first.is_none_or(|(first_ns, _)| at_ns < first_ns)
+            {
+                first = Some((at_ns, index));
+            }
+        }
+        first
     }
 
     fn arrive(&mut self, index: usize, at_ns: i64, arrival: &Arrival) {

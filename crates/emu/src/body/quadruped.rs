@@ -20,6 +20,8 @@ const CORNERS: usize = 8;
 const GRAVITY: f64 = 9.81;
 /// The ground is stiff: the body moves on in steps no longer than this.
 const LONGEST_STEP_S: f64 = 125e-6;
+/// Far more than rounding makes of a height.
+const ROUNDING_M: f64 = 1e-6;
 
 section! {
     /// `[body]`: the mechanics of an emulated quadruped of twelve servos, leg by leg (front left, front right, rear
@@ -97,6 +99,28 @@ pub struct Quadruped {
 struct LegPoint {
     at: Vec3,
     jacobian: [Vec3; JOINTS],
+}
+
+/// What the ground does to the machine in one step.
+#[derive(Clone, Copy, Debug, Default)]
+struct Push {
+    /// On the trunk, N, in the world.
+    force: Vec3,
+    /// On the trunk, N·m, in its frame.
+    torque: Vec3,
+    /// On each joint, N·m.
+    loads: [f64; LEGS * JOINTS],
+    /// What the ground carries, N.
+    ground: f64,
+}
+
+impl Push {
+    #[inline]
+    fn add(&mut self, force: Vec3, torque: Vec3) {
+        self.ground += force[2];
+        self.force = add(self.force, force);
+        self.torque = add(self.torque, torque);
+    }
 }
 
 /// Which leg it is, and how it is bent.
@@ -199,6 +223,7 @@ impl Quadruped {
     }
 
     /// Where a point of the trunk's frame is in the world, and how fast, if it moves within the frame too.
+    #[inline]
     fn in_world(&self, at: Vec3, moving: Vec3) -> (Vec3, Vec3) {
         let arm = self.rotation.to_world(at);
         let speed = self.rotation.to_world(add(cross(self.rate, at), moving));
@@ -206,37 +231,61 @@ impl Quadruped {
     }
 
     fn move_on(&mut self, dt_s: f64, drives: &[Drive]) {
-        let mut force = [0.0; 3];
-        let mut torque = [0.0; 3];
-        let mut loads = [0.0; LEGS * JOINTS];
-        let mut ground_force = 0.0;
-        let mut trunk_touches = false;
+        let mut push = Push::default();
         for leg in 0..LEGS {
             let bent = self.leg(leg);
-            for (point, is_foot) in [(self.foot(&bent), true), (self.knee(&bent), false)] {
-                let above = self.is_above_ground(point.at);
-                let touch = if is_foot { &mut self.feet[leg] } else { &mut self.knees[leg] };
-                if above {
-                    *touch = Touch::default();
-                    continue;
-                }
-                let mut moving = [0.0; 3];
-                for (along, joint) in point.jacobian.iter().zip(&self.joints[leg * JOINTS..]) {
-                    moving = add(moving, scale(*along, joint.velocity));
-                }
-                let (at, speed) = self.in_world(point.at, moving);
-                let touch = if is_foot { &mut self.feet[leg] } else { &mut self.knees[leg] };
-                touch.step(&self.ground, at, speed);
-                let push = self.rotation.to_body(touch.force);
-                ground_force += touch.force[2];
-                force = add(force, touch.force);
-                torque = add(torque, cross(point.at, push));
-                for j in 0..JOINTS {
-                    loads[leg * JOINTS + j] += dot(point.jacobian[j], push);
-                }
-            }
+            let (foot, knee) = (self.foot(&bent), self.knee(&bent));
+            self.feet[leg] = if self.is_above_ground(foot.at) {
+                Touch::default()
+            } else {
+                self.touched(leg, &foot, self.feet[leg], &mut push)
+            };
+            self.knees[leg] = if self.is_above_ground(knee.at) {
+                Touch::default()
+            } else {
+                self.touched(leg, &knee, self.knees[leg], &mut push)
+            };
         }
-        for index in 0..self.corners.len() {
+        let mut trunk_touches = false;
+        if self.is_trunk_high() {
+            self.corners = Default::default();
+        } else {
+            trunk_touches = self.touch_corners(&mut push);
+        }
+        self.move_joints(dt_s, drives, &push.loads);
+        self.move_trunk(dt_s, push.force, push.torque);
+        let worst = push.loads.iter().fold(0.0, |worst: f64, load| worst.max(load.abs()));
+        self.forces = Forces {
+            height: self.position[2],
+            vertical_speed: self.velocity[2],
+            ground: push.ground,
+            trunk_touches,
+            peak_ground: self.forces.peak_ground.max(push.ground),
+            peak_joint: self.forces.peak_joint.map(|peak| peak.max(worst)),
+            ..self.forces
+        };
+    }
+
+    /// How a point of a leg that is not above the ground touches it after this step; what the ground does to it is added to `push`.
+    fn touched(&self, leg: usize, point: &LegPoint, mut touch: Touch, push: &mut Push) -> Touch {
+        let mut moving = [0.0; 3];
+        for (along, joint) in point.jacobian.iter().zip(&self.joints[leg * JOINTS..]) {
+            moving = add(moving, scale(*along, joint.velocity));
+        }
+        let (at, speed) = self.in_world(point.at, moving);
+        touch.step(&self.ground, at, speed);
+        let force = self.rotation.to_body(touch.force);
+        push.add(touch.force, cross(point.at, force));
+        for (along, load) in point.jacobian.iter().zip(&mut push.loads[leg * JOINTS..]) {
+            *load += dot(*along, force);
+        }
+        touch
+    }
+
+    /// Lets the trunk's corners touch the ground; whether it pushes any.
+    fn touch_corners(&mut self, push: &mut Push) -> bool {
+        let mut touches = false;
+        for index in 0..CORNERS {
             let at = self.corners_at[index];
             if self.is_above_ground(at) {
                 self.corners[index] = Touch::default();
@@ -247,24 +296,19 @@ impl Quadruped {
                 self.forces.contact_speed = Some(-speed[2]);
             }
             self.corners[index].step(&self.ground, world, speed);
-            let push = self.corners[index].force;
-            trunk_touches |= push[2] > 0.0;
-            ground_force += push[2];
-            force = add(force, push);
-            torque = add(torque, cross(at, self.rotation.to_body(push)));
+            let force = self.corners[index].force;
+            touches |= force[2] > 0.0;
+            push.add(force, cross(at, self.rotation.to_body(force)));
         }
-        self.move_joints(dt_s, drives, &loads);
-        self.move_trunk(dt_s, force, torque);
-        let worst = loads.iter().fold(0.0, |worst: f64, load| worst.max(load.abs()));
-        self.forces = Forces {
-            height: self.position[2],
-            vertical_speed: self.velocity[2],
-            ground: ground_force,
-            trunk_touches,
-            peak_ground: self.forces.peak_ground.max(ground_force),
-            peak_joint: self.forces.peak_joint.map(|peak| peak.max(worst)),
-            ..self.forces
-        };
+        touches
+    }
+
+    /// No corner of the trunk is anywhere near the ground.
+    fn is_trunk_high(&self) -> bool {
+        let up = self.rotation.to_body([0.0, 0.0, 1.0]);
+        let corner = self.corners_at[0];
+        let reach = (up[0] * corner[0]).abs() + (up[1] * corner[1]).abs() + (up[2] * corner[2]).abs();
+        self.position[2] - reach > ROUNDING_M
     }
 
     fn move_joints(&mut self, dt_s: f64, drives: &[Drive], loads: &[f64; LEGS * JOINTS]) {
@@ -365,6 +409,22 @@ mod tests {
         assert!(!forces.trunk_touches && forces.vertical_speed.abs() < 1e-3);
         let [w, ..] = body.trunk().attitude;
         assert!(w > 0.9999, "upright");
+    }
+
+    #[test]
+    fn a_trunk_that_counts_as_high_touches_nowhere_and_is_only_just_so() {
+        let mut body = standing();
+        let (mut high, mut near) = (0, 0);
+        for step in 0..20_000 {
+            let turn = f64::from(step);
+            body.rotation = body.rotation.turned([turn.sin(), turn.cos(), 0.7], 0.3);
+            body.position[2] = 0.1 + 0.15 * (0.37 * turn).sin();
+            let above = body.corners_at.iter().all(|&at| body.is_above_ground(at));
+            assert!(above || !body.is_trunk_high(), "{body:?}");
+            high += u32::from(body.is_trunk_high());
+            near += u32::from(above && !body.is_trunk_high());
+        }
+        assert!(high > 1000 && near < 10, "{high} high, {near} only nearly");
     }
 
     #[test]
