@@ -156,14 +156,18 @@ impl Bus {
         self.next.as_ref().map(|&(at_ns, _)| at_ns)
     }
 
-    /// Finds what happens next. What ends makes room before anything starts.
     fn plan(&mut self) {
-        self.next = match (self.next_end(), self.next_start()) {
+        self.next = self.search();
+    }
+
+    /// Finds what happens next. What ends makes room before anything starts.
+    fn search(&self) -> Option<(i64, Event)> {
+        match (self.next_end(), self.next_start()) {
             (Some((end_ns, index)), start) if start.is_none_or(|(start_ns, _)| end_ns <= start_ns) => {
                 Some((end_ns, Event::End(index)))
             }
             (_, start) => start.map(|(start_ns, place)| (start_ns, Event::Start(place))),
-        };
+        }
     }
 
     /// Before this, nothing can reach the host; `None` if nothing is on its way.
@@ -351,7 +355,7 @@ fn wants_reply(transmission: &Transmission) -> bool {
 }
 
 /// What happens on a bus.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Event {
     /// A frame on the wire, by its index, is over.
     End(usize),
@@ -360,8 +364,41 @@ enum Event {
 }
 
 /// Where a frame waits.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Waiting {
     Host,
     Reply(usize),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::noise::Noise;
+
+    #[test]
+    fn whatever_changes_the_planned_event_is_what_a_search_finds() {
+        for config in [BusConfig::CAN_FD, BusConfig::RS485] {
+            let (mut bus, mut noise, mut now_ns) = (Bus::new(config, 3), Noise::new(1), 0);
+            let mut happened = 0;
+            for _ in 0..20_000 {
+                let bits = noise.bits();
+                let servo = (bits >> 8) as usize % 3;
+                let frame = Frame::new(0x8001 + (bits >> 16) as u32 % 3, &[7; 20]).unwrap();
+                match bits % 16 {
+                    0..4 => drop(bus.send(&frame, now_ns)),
+                    4..6 => drop(bus.reply(servo, &frame, now_ns, (bits >> 24) as i64 % 50_000)),
+                    6 => drop(bus.say(servo, &frame, now_ns)),
+                    7 => bus.stall(bits >> 32 & 1 == 1, now_ns),
+                    8 if bits >> 32 & 7 == 0 => drop(bus.drop_waiting()),
+                    _ => now_ns += (bits >> 40) as i64 % 100_000,
+                }
+                assert_eq!(bus.next, bus.search());
+                while bus.step(now_ns).is_some() {
+                    happened += 1;
+                    assert_eq!(bus.next, bus.search());
+                }
+            }
+            assert!(happened > 1000, "{happened}");
+        }
+    }
 }
