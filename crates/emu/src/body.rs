@@ -147,6 +147,7 @@ impl Body for Joints {
 
 impl JointConfig {
     /// Semi-implicit Euler: the new velocity moves the joint, and all damping acts on the new velocity.
+    #[inline]
     fn step(&self, state: JointState, dt_s: f64, drive: Drive) -> JointState {
         let load =
             if self.gravity == 0.0 { 0.0 } else { -self.gravity * (state.position - self.gravity_at).sin() };

@@ -58,6 +58,8 @@ pub struct Bus {
     busy_ns: i64,
     /// The host's frames do not get onto the wire.
     is_stalled: bool,
+    /// What happens next, and when: planned whenever something has changed.
+    next: Option<(i64, Event)>,
     /// What the shortest frame takes.
     shortest_ns: i64,
 }
@@ -75,6 +77,7 @@ impl Bus {
             free_ns: i64::MIN / 2,
             busy_ns: 0,
             is_stalled: false,
+            next: None,
             shortest_ns: shortest_ns(config.wire),
         }
     }
@@ -84,6 +87,7 @@ impl Bus {
         let room = self.host.len() < usize::from(self.config.host_queue);
         if room {
             self.host.push_back(self.transmission(Sender::Host, frame, now_ns));
+            self.plan();
         }
         room
     }
@@ -92,12 +96,16 @@ impl Bus {
     pub fn stall(&mut self, is_stalled: bool, now_ns: i64) {
         self.is_stalled = is_stalled;
         self.host.iter_mut().for_each(|t| t.start_ns = t.start_ns.max(now_ns));
+        self.plan();
     }
 
     /// Takes back the host's frames that are not on the wire yet; how many there were.
     pub fn drop_waiting(&mut self) -> u64 {
         let waiting = self.host.len() as u64;
-        self.host.clear();
+        if waiting > 0 {
+            self.host.clear();
+            self.plan();
+        }
         waiting
     }
 
@@ -119,6 +127,7 @@ impl Bus {
             let before = self.replies.iter().filter(|t| t.sender == sender).map(|t| t.start_ns).max();
             let ready_ns = before.map_or(ready_ns, |before_ns| ready_ns.max(before_ns));
             self.replies.push(self.transmission(sender, frame, ready_ns));
+            self.plan();
         }
         room
     }
@@ -130,41 +139,61 @@ impl Bus {
 
     /// Lets the next thing happen, if something is due by `now_ns`: when, and what arrived if it did.
     pub fn step(&mut self, now_ns: i64) -> Option<(i64, Option<Arrival>)> {
-        let ends = self.next_end();
-        let starts = self.next_start();
-        match (ends, starts) {
-            (Some((end_ns, index)), start) if end_ns <= start.map_or(i64::MAX, |(at_ns, _)| at_ns) => {
-                (end_ns <= now_ns).then(|| (end_ns, Some(self.finish(index))))
+        let (at_ns, event) = self.next.filter(|&(at_ns, _)| at_ns <= now_ns)?;
+        let arrival = match event {
+            Event::End(index) => Some(self.finish(index)),
+            Event::Start(place) => {
+                self.start(at_ns, place);
+                None
             }
-            (_, Some((at_ns, sender))) if at_ns <= now_ns => {
-                self.start(at_ns, sender);
-                Some((at_ns, None))
-            }
-            _ => None,
-        }
+        };
+        self.plan();
+        Some((at_ns, arrival))
     }
 
     /// When the next thing happens.
     pub fn next_ns(&self) -> Option<i64> {
-        let end = self.next_end().map(|(at_ns, _)| at_ns);
-        let start = self.next_start().map(|(at_ns, _)| at_ns);
-        [end, start].into_iter().flatten().min()
+        self.next.as_ref().map(|&(at_ns, _)| at_ns)
+    }
+
+    fn plan(&mut self) {
+        self.next = self.search();
+    }
+
+    /// Finds what happens next. What ends makes room before anything starts.
+    fn search(&self) -> Option<(i64, Event)> {
+        match (self.next_end(), self.next_start()) {
+            (Some((end_ns, index)), start) if start.is_none_or(|(start_ns, _)| end_ns <= start_ns) => {
+                Some((end_ns, Event::End(index)))
+            }
+            (_, start) => start.map(|(start_ns, place)| (start_ns, Event::Start(place))),
+        }
     }
 
     /// Before this, nothing can reach the host; `None` if nothing is on its way.
     pub fn next_for_host_ns(&self) -> Option<i64> {
+        self.next?;
         // From the end of a request to the last bit of the shortest reply to it.
         let fastest_ns = self.config.turnaround_ns + self.shortest_ns;
-        let sent = self.on_wire.iter().filter_map(|t| match t.sender {
-            Sender::Servo(_) => Some(t.end_ns()),
-            Sender::Host => wants_reply(t).then(|| t.end_ns() + fastest_ns),
-        });
+        let mut first_ns = i64::MAX;
+        for t in &self.on_wire {
+            match t.sender {
+                Sender::Servo(_) => first_ns = first_ns.min(t.end_ns()),
+                Sender::Host if wants_reply(t) => first_ns = first_ns.min(t.end_ns() + fastest_ns),
+                Sender::Host => {}
+            }
+        }
         let free_ns = self.next_free_ns();
         let end_ns = |t: &Transmission| t.end_ns().max(free_ns + t.frame_ns);
-        let waiting = self.replies.iter().map(end_ns);
-        let first = self.next_of_host().filter(|_| self.host.iter().any(wants_reply));
-        let queued = first.map(|t| end_ns(t) + fastest_ns);
-        sent.chain(waiting).chain(queued).min()
+        for t in &self.replies {
+            first_ns = first_ns.min(end_ns(t));
+        }
+        if let Some(t) = self.next_of_host()
+            && self.host.iter().any(wants_reply)
+        {
+            first_ns = first_ns.min(end_ns(t) + fastest_ns);
+        }
+        (first_ns != i64::MAX).then_some(first_ns)
     }
 
     /// Before this, nobody starts who waits for others.
@@ -194,7 +223,13 @@ impl Bus {
     }
 
     fn next_end(&self) -> Option<(i64, usize)> {
-        self.on_wire.iter().enumerate().map(|(index, t)| (t.end_ns(), index)).min()
+        let mut first: Option<(i64, usize)> = None;
+        for (index, t) in self.on_wire.iter().enumerate() {
+            if first.is_none_or(|(end_ns, _)| t.end_ns() < end_ns) {
+                first = Some((t.end_ns(), index));
+            }
+        }
+        first
     }
 
     /// Who starts next, and when.
@@ -210,23 +245,41 @@ impl Bus {
         if !self.on_wire.is_empty() {
             return None;
         }
-        let waiting = || self.waiting();
-        let first_ns = waiting().map(|(_, t)| t.start_ns).min()?;
+        let host = self.next_of_host();
+        // No reply of a servo is ready before those it has queued earlier, so the first of all is a first of its servo.
+        let mut first_ns = host.map_or(i64::MAX, |t| t.start_ns);
+        for t in &self.replies {
+            first_ns = first_ns.min(t.start_ns);
+        }
+        if first_ns == i64::MAX {
+            return None;
+        }
         let at_ns = first_ns.max(self.free_ns);
-        waiting()
-            .filter(|(_, t)| t.start_ns <= at_ns)
-            .min_by_key(|(_, t)| (arbitration_rank(&t.frame), t.start_ns))
-            .map(|(place, _)| (at_ns, place))
+        let rank = |t: &Transmission| (arbitration_rank(&t.frame), t.start_ns);
+        let mut winner = host.filter(|t| t.start_ns <= at_ns).map(|t| (rank(t), Waiting::Host));
+        for (index, t) in self.replies.iter().enumerate() {
+            let may_win = t.start_ns <= at_ns && winner.is_none_or(|(best, _)| rank(t) < best);
+            if may_win && self.is_oldest(index) {
+                winner = Some((rank(t), Waiting::Reply(index)));
+            }
+        }
+        winner.map(|(_, place)| (at_ns, place))
     }
 
     /// Nobody waits for anybody, except for one's own last byte.
     fn next_talker(&self) -> Option<(i64, Waiting)> {
-        let own_end = |sender: Sender| {
-            self.on_wire.iter().filter(move |t| t.sender == sender).map(Transmission::end_ns).max()
+        let start_ns = |t: &Transmission| {
+            let own = self.on_wire.iter().filter(|on_wire| on_wire.sender == t.sender);
+            own.map(Transmission::end_ns).fold(t.start_ns, i64::max)
         };
-        self.waiting()
-            .map(|(place, t)| (own_end(t.sender).map_or(t.start_ns, |end_ns| end_ns.max(t.start_ns)), place))
-            .min_by_key(|&(at_ns, _)| at_ns)
+        let mut first = self.next_of_host().map(|t| (start_ns(t), Waiting::Host));
+        for (index, t) in self.replies.iter().enumerate().filter(|&(index, _)| self.is_oldest(index)) {
+            let at_ns = start_ns(t);
+            if first.is_none_or(|(first_ns, _)| at_ns < first_ns) {
+                first = Some((at_ns, Waiting::Reply(index)));
+            }
+        }
+        first
     }
 
     /// The host's oldest frame, unless the bus is stalled.
@@ -234,14 +287,10 @@ impl Bus {
         self.host.front().filter(|_| !self.is_stalled)
     }
 
-    /// The host's oldest frame and each servo's oldest reply.
-    fn waiting(&self) -> impl Iterator<Item = (Waiting, &Transmission)> {
-        let host = self.next_of_host().map(|t| (Waiting::Host, t));
-        let oldest = move |index: usize, t: &Transmission| {
-            self.replies[..index].iter().all(|earlier| earlier.sender != t.sender)
-        };
-        let replies = self.replies.iter().enumerate().filter(move |&(index, t)| oldest(index, t));
-        host.into_iter().chain(replies.map(|(index, t)| (Waiting::Reply(index), t)))
+    /// Its servo has queued no reply before this one.
+    fn is_oldest(&self, reply: usize) -> bool {
+        let sender = self.replies[reply].sender;
+        self.replies[..reply].iter().all(|earlier| earlier.sender != sender)
     }
 
     fn start(&mut self, at_ns: i64, place: Waiting) {
@@ -305,9 +354,51 @@ fn wants_reply(transmission: &Transmission) -> bool {
     !frame.extended || !frame.fd || Address::from_id(frame.id).reply
 }
 
+/// What happens on a bus.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Event {
+    /// A frame on the wire, by its index, is over.
+    End(usize),
+    /// A frame that waits goes onto the wire.
+    Start(Waiting),
+}
+
 /// Where a frame waits.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Waiting {
     Host,
     Reply(usize),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::noise::Noise;
+
+    #[test]
+    fn whatever_changes_the_planned_event_is_what_a_search_finds() {
+        for config in [BusConfig::CAN_FD, BusConfig::RS485] {
+            let (mut bus, mut noise, mut now_ns) = (Bus::new(config, 3), Noise::new(1), 0);
+            let mut happened = 0;
+            for _ in 0..20_000 {
+                let bits = noise.bits();
+                let servo = (bits >> 8) as usize % 3;
+                let frame = Frame::new(0x8001 + (bits >> 16) as u32 % 3, &[7; 20]).unwrap();
+                match bits % 16 {
+                    0..4 => drop(bus.send(&frame, now_ns)),
+                    4..6 => drop(bus.reply(servo, &frame, now_ns, (bits >> 24) as i64 % 50_000)),
+                    6 => drop(bus.say(servo, &frame, now_ns)),
+                    7 => bus.stall(bits >> 32 & 1 == 1, now_ns),
+                    8 if bits >> 32 & 7 == 0 => drop(bus.drop_waiting()),
+                    _ => now_ns += (bits >> 40) as i64 % 100_000,
+                }
+                assert_eq!(bus.next, bus.search());
+                while bus.step(now_ns).is_some() {
+                    happened += 1;
+                    assert_eq!(bus.next, bus.search());
+                }
+            }
+            assert!(happened > 1000, "{happened}");
+        }
+    }
 }

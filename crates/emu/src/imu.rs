@@ -32,7 +32,10 @@ impl Sensor {
     /// The reading asked for, of a trunk seen at `at_ns`.
     pub(crate) fn take(&mut self, trunk: Trunk, at_ns: i64) -> ImuSample {
         self.ready_ns = None;
-        let mut noisy = |values: [f64; 3], deviation: f64| values.map(|v| v + self.noise.normal(deviation));
+        let mut noisy = |[x, y, z]: [f64; 3], deviation: f64| {
+            let mut noise = || self.noise.normal(deviation);
+            [x + noise(), y + noise(), z + noise()]
+        };
         let tilt = noisy([0.0; 3], self.config.attitude_noise);
         ImuSample {
             at_ns,

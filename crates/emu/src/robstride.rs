@@ -444,6 +444,10 @@ impl Twin for Servo {
         self.delay_ns
     }
 
+    fn can_speak(&self) -> bool {
+        true
+    }
+
     fn speak(&mut self) -> Option<Frame> {
         let unasked = self.unasked()?;
         (self.is_on_bus() && !self.injected.silent).then_some(unasked)

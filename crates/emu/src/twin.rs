@@ -23,6 +23,11 @@ pub trait Twin: Send {
         0
     }
 
+    /// Servos of its family can say something unasked; else neither [`Twin::speak`] nor [`Twin::unasked_ns`] is called.
+    fn can_speak(&self) -> bool {
+        false
+    }
+
     /// What it says unasked at the end of a control period; asked for until it is `None`.
     fn speak(&mut self) -> Option<Frame> {
         None

@@ -73,6 +73,8 @@ struct Channel {
     bus: Bus,
     /// Indices of its servos.
     servos: Vec<usize>,
+    /// Of these, the ones that can say something unasked.
+    speakers: Vec<usize>,
     counters: Counters,
     /// When the host has fetched all it has received.
     fetched_ns: i64,
@@ -106,9 +108,10 @@ impl World {
             let servo = ServoConfig { joint, ..servo.clone() };
             switched_on(&servo, seed).map_err(|name| ConfigError::NoSuchSetting { servo: index, name })
         };
+        let servos = config.servos.iter().enumerate().map(build).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
-            buses: (0..config.buses.len()).map(|bus| Channel::new(config, bus)).collect(),
-            servos: config.servos.iter().enumerate().map(build).collect::<Result<_, _>>()?,
+            buses: (0..config.buses.len()).map(|bus| Channel::new(config, bus, &servos)).collect(),
+            servos,
             mountings: config.servos.iter().map(|servo| servo.mounting).collect(),
             motor_constants: config.servos.iter().map(|servo| servo.motor_constant).collect(),
             drives: vec![Drive::default(); config.servos.len()],
@@ -248,8 +251,16 @@ impl World {
 
     /// When and on which bus the next thing happens, if that is due.
     fn next_bus(&self, now_ns: i64) -> Option<(i64, usize)> {
-        let next = |channel: &Channel| channel.bus.next_ns().filter(|&at_ns| at_ns <= now_ns);
-        self.buses.iter().enumerate().filter_map(|(index, c)| Some((next(c)?, index))).min()
+        let mut first: Option<(i64, usize)> = None;
+        for (index, channel) in self.buses.iter().enumerate() {
+            if let Some(at_ns) = channel.bus.next_ns()
+                && at_ns <= now_ns
+                && first.is_none_or(|(first_ns, _)| at_ns < first_ns)
+            {
+                first = Some((at_ns, index));
+            }
+        }
+        first
     }
 
     fn arrive(&mut self, index: usize, at_ns: i64, arrival: &Arrival) {
@@ -329,8 +340,8 @@ impl World {
     /// What servos say unasked goes to their buses; whether there was something.
     fn speak(&mut self, now_ns: i64) -> bool {
         let mut spoken = false;
-        for Channel { bus, servos, counters, .. } in &mut self.buses {
-            for &servo in &*servos {
+        for Channel { bus, speakers, counters, .. } in &mut self.buses {
+            for &servo in &*speakers {
                 while let Some(frame) = self.servos[servo].speak() {
                     spoken = true;
                     counters.errors += u64::from(!bus.say(servo, &frame, now_ns));
@@ -342,8 +353,16 @@ impl World {
 
     /// Before this, no servo of a bus is heard that was not asked; `None` if none says anything.
     fn unasked_ns(&self, channel: &Channel) -> Option<i64> {
-        let first_ns = channel.servos.iter().filter_map(|&servo| self.servos[servo].unasked_ns()).min()?;
+        let first_ns = channel.speakers.iter().filter_map(|&servo| self.servos[servo].unasked_ns()).min()?;
         Some(channel.bus.earliest_ns(self.stepped_ns? + first_ns))
+    }
+}
+
+/// The first of two moments that may not come.
+fn earlier(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        _ => one.or(other),
     }
 }
 
@@ -366,11 +385,12 @@ fn switched_on(config: &ServoConfig, seed: u64) -> Result<Box<dyn Twin>, String>
 }
 
 impl Channel {
-    fn new(config: &WorldConfig, index: usize) -> Self {
+    fn new(config: &WorldConfig, index: usize, twins: &[Box<dyn Twin>]) -> Self {
         let of_bus = |(servo, c): (usize, &ServoConfig)| (c.bus == index).then_some(servo);
         let servos: Vec<usize> = config.servos.iter().enumerate().filter_map(of_bus).collect();
         Self {
             bus: Bus::new(config.buses[index], servos.len()),
+            speakers: servos.iter().copied().filter(|&servo| twins[servo].can_speak()).collect(),
             servos,
             counters: Counters::default(),
             fetched_ns: i64::MIN / 2,
@@ -439,9 +459,11 @@ impl Link for World {
     fn next_event_ns(&self) -> Option<i64> {
         let waiting = self.inbox.front().map(|received| received.at_ns);
         let imu = self.imu.as_ref().and_then(Sensor::ready_ns);
-        let coming = self.buses.iter().filter_map(|channel| channel.bus.next_for_host_ns());
-        let unasked = self.buses.iter().filter_map(|channel| self.unasked_ns(channel));
-        coming.chain(unasked).chain(waiting).chain(imu).min()
+        let mut first = earlier(waiting, imu);
+        for channel in &self.buses {
+            first = earlier(first, earlier(channel.bus.next_for_host_ns(), self.unasked_ns(channel)));
+        }
+        first
     }
 
     /// Why the body moves no more, if it does not.

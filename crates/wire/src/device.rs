@@ -184,8 +184,11 @@ impl<F: RegisterFile> Exchange<'_, F> {
     /// Without a reply to write to, the device skips a read's opcode only: its operands are taken for
     /// opcodes. What follows such a read.
     fn skipped_read<'r>(&self, rest: &'r [u8]) -> Option<&'r [u8]> {
+        if self.wants_reply {
+            return None;
+        }
         let (opcode, len) = read_varuint(rest)?;
-        (!self.wants_reply && (0x10..0x20).contains(&opcode)).then(|| &rest[len..])
+        (0x10..0x20).contains(&opcode).then(|| &rest[len..])
     }
 
     fn subframe(&mut self, subframe: Subframe<'_>) -> Result<(), Stop> {

@@ -148,11 +148,30 @@ registers! {
     0x158 UUID_MASK_CAPABLE Integer Read "UUID mask capable";
 }
 
+/// One more than the last register of the map.
+const END: usize = MAP[MAP.len() - 1].last.0 as usize + 1;
+
+/// One more than the place of each register's line in [`MAP`]; 0 where there is none.
+static LINES: [u8; END] = {
+    let mut lines = [0; END];
+    let mut index = 0;
+    while index < MAP.len() {
+        let mut register = MAP[index].first.0;
+        while register <= MAP[index].last.0 {
+            lines[register as usize] = index as u8 + 1;
+            register += 1;
+        }
+        index += 1;
+    }
+    lines
+};
+
 impl Register {
     /// The map's line for this register, if it has one.
+    #[inline]
     pub fn entry(self) -> Option<&'static Entry> {
-        let after = MAP.partition_point(|entry| entry.first <= self);
-        MAP[..after].last().filter(|entry| self <= entry.last)
+        let line = *LINES.get(usize::from(self.0))?;
+        MAP.get(usize::from(line).checked_sub(1)?)
     }
 
     /// The register, or the first of several, that the manual calls so.
@@ -174,6 +193,16 @@ mod tests {
     fn the_map_ascends_without_overlap() {
         assert!(MAP.iter().all(|entry| entry.first <= entry.last));
         assert!(MAP.windows(2).all(|pair| pair[0].last < pair[1].first));
+    }
+
+    #[test]
+    fn every_register_has_the_line_that_holds_it() {
+        assert!(MAP.len() < usize::from(u8::MAX));
+        for register in (0..=u16::MAX).map(Register) {
+            let line = MAP.iter().position(|entry| entry.first <= register && register <= entry.last);
+            let found = register.entry().map(|entry| entry.first);
+            assert_eq!(found, line.map(|line| MAP[line].first), "{register:?}");
+        }
     }
 
     #[test]

@@ -57,8 +57,12 @@ impl<'a> Values<'a> {
     /// Register number and value, for as many whole values as the payload really holds.
     pub fn iter(&self) -> impl Iterator<Item = (u32, Value)> + Clone + use<'a> {
         let Run { resolution, start, .. } = self.run;
-        self.bytes.chunks_exact(resolution.size()).enumerate().filter_map(move |(i, bytes)| {
-            Some((start.checked_add(i as u32)?, Value::read(resolution, bytes)?))
+        let (mut rest, mut next) = (self.bytes, Some(start));
+        core::iter::from_fn(move || {
+            let (register, value) = (next?, Value::read(resolution, rest)?);
+            rest = &rest[resolution.size()..];
+            next = register.checked_add(1);
+            Some((register, value))
         })
     }
 
@@ -158,12 +162,14 @@ impl<'a> Subframes<'a> {
         Ok(byte)
     }
 
+    #[inline]
     fn varuint(&mut self) -> Result<u32, SubframeError> {
         let (value, used) = read_varuint(self.rest).ok_or(SubframeError::Truncated)?;
         self.rest = &self.rest[used..];
         Ok(value)
     }
 
+    #[inline]
     fn run(&mut self, opcode: u8) -> Result<Run, SubframeError> {
         let long = opcode & 3 == 0;
         let count = if long { self.varuint()? } else { u32::from(opcode & 3) };
@@ -194,6 +200,7 @@ impl<'a> Subframes<'a> {
         Ok(Stream { channel, data })
     }
 
+    #[inline]
     fn parse(&mut self) -> Result<Subframe<'a>, SubframeError> {
         let code = self.varuint()?;
         let Ok(short) = u8::try_from(code) else { return Err(SubframeError::UnknownOpcode(code)) };
@@ -233,6 +240,7 @@ impl<'a> Subframes<'a> {
 impl<'a> Iterator for Subframes<'a> {
     type Item = Result<Subframe<'a>, SubframeError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if let Some(error) = self.failed.take() {
             self.rest = &[];
@@ -428,7 +436,16 @@ impl<'a> Writer<'a> {
 /// A varuint from the front of `bytes`: its value and length. `None` if it is cut off.
 ///
 /// Five bytes whose last still promises more read as `u32::MAX`, as on the device.
+#[inline]
 pub fn read_varuint(bytes: &[u8]) -> Option<(u32, usize)> {
+    match bytes.first() {
+        // Nearly all there are.
+        Some(&byte) if byte < 0x80 => Some((u32::from(byte), 1)),
+        _ => read_long_varuint(bytes),
+    }
+}
+
+fn read_long_varuint(bytes: &[u8]) -> Option<(u32, usize)> {
     let mut value = 0_u64;
     for (i, &byte) in bytes.iter().take(5).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * i);
@@ -440,7 +457,12 @@ pub fn read_varuint(bytes: &[u8]) -> Option<(u32, usize)> {
 }
 
 /// Writes a varuint to the front of `bytes`; its length, or `None` if it does not fit.
+#[inline]
 pub fn write_varuint(value: u32, bytes: &mut [u8]) -> Option<usize> {
+    if value < 0x80 {
+        *bytes.first_mut()? = value as u8;
+        return Some(1);
+    }
     let len = varuint_len(value);
     let target = bytes.get_mut(..len)?;
     for (i, byte) in target.iter_mut().enumerate() {

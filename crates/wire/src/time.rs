@@ -16,7 +16,12 @@ pub use can::{CanBits, CanFormat, CanRate, Stuffing, arbitration_rank};
 
 /// `units` at `per_second`, in nanoseconds.
 fn duration_ns(units: u64, per_second: u32) -> i64 {
-    let rate = u128::from(per_second.max(1));
+    let rate = u64::from(per_second.max(1));
+    // Every frame there can be stays within 64 bits, which a processor divides at once.
+    if let Some(units_ns) = units.checked_mul(1_000_000_000).and_then(|ns| ns.checked_add(rate / 2)) {
+        return i64::try_from(units_ns / rate).unwrap_or(i64::MAX);
+    }
+    let rate = u128::from(rate);
     let ns = (u128::from(units) * 1_000_000_000 + rate / 2) / rate;
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
@@ -202,6 +207,18 @@ mod tests {
     fn a_pi3hat_transaction() {
         // Receive status: address and 6 bytes, 9 µs + 7 × 0.8 µs.
         assert_eq!(SpiCost::PI3HAT.transaction_with_ns(6), 14_600);
+    }
+
+    #[test]
+    fn durations_go_on_where_64_bits_end() {
+        let last = u64::MAX / 1_000_000_000;
+        for rate in [1, 3, 1_000_000, 3_000_000, u32::MAX] {
+            for units in [0, 1, 7, 640, last - 1, last, last + 1, 2 * last] {
+                let exact = (u128::from(units) * 1_000_000_000 + u128::from(rate) / 2) / u128::from(rate);
+                let expected = i64::try_from(exact).unwrap_or(i64::MAX);
+                assert_eq!(duration_ns(units, rate), expected, "{units} at {rate}");
+            }
+        }
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub struct Rotation(pub [f64; 4]);
 impl Rotation {
     pub const IDENTITY: Self = Self([1.0, 0.0, 0.0, 0.0]);
 
+    #[inline]
     pub fn to_world(self, v: Vec3) -> Vec3 {
         let [w, x, y, z] = self.0;
         let axis = [x, y, z];
@@ -41,6 +42,7 @@ impl Rotation {
         add(add(v, scale(twice, w)), cross(axis, twice))
     }
 
+    #[inline]
     pub fn to_body(self, v: Vec3) -> Vec3 {
         let [w, x, y, z] = self.0;
         Self([w, -x, -y, -z]).to_world(v)
@@ -57,7 +59,8 @@ impl Rotation {
             z + w * r + x * q - y * p,
         ];
         let length = next.iter().map(|c| c * c).sum::<f64>().sqrt();
-        Self(next.map(|c| c / length))
+        let [w, x, y, z] = next;
+        Self([w / length, x / length, y / length, z / length])
     }
 }
 

@@ -16,9 +16,12 @@ use khz_settings::section;
 
 const LEGS: usize = 4;
 const JOINTS: usize = 3;
+const CORNERS: usize = 8;
 const GRAVITY: f64 = 9.81;
 /// The ground is stiff: the body moves on in steps no longer than this.
 const LONGEST_STEP_S: f64 = 125e-6;
+/// Far more than rounding makes of a height.
+const ROUNDING_M: f64 = 1e-6;
 
 section! {
     /// `[body]`: the mechanics of an emulated quadruped of twelve servos, leg by leg (front left, front right, rear
@@ -73,6 +76,8 @@ impl BodyConfig {
 pub struct Quadruped {
     config: QuadrupedConfig,
     ground: Ground,
+    /// The trunk's, in its frame.
+    corners_at: [Vec3; CORNERS],
     /// Principal moments of the trunk.
     inertia: Vec3,
     position: Vec3,
@@ -85,7 +90,7 @@ pub struct Quadruped {
     joints: [JointState; LEGS * JOINTS],
     feet: [Touch; LEGS],
     knees: [Touch; LEGS],
-    corners: [Touch; 8],
+    corners: [Touch; CORNERS],
     forces: Forces,
 }
 
@@ -96,21 +101,56 @@ struct LegPoint {
     jacobian: [Vec3; JOINTS],
 }
 
+/// What the ground does to the machine in one step.
+#[derive(Clone, Copy, Debug, Default)]
+struct Push {
+    /// On the trunk, N, in the world.
+    force: Vec3,
+    /// On the trunk, N·m, in its frame.
+    torque: Vec3,
+    /// On each joint, N·m.
+    loads: [f64; LEGS * JOINTS],
+    /// What the ground carries, N.
+    ground: f64,
+}
+
+impl Push {
+    #[inline]
+    fn add(&mut self, force: Vec3, torque: Vec3) {
+        self.ground += force[2];
+        self.force = add(self.force, force);
+        self.torque = add(self.torque, torque);
+    }
+}
+
+/// Which leg it is, and how it is bent.
+#[derive(Clone, Copy, Debug)]
+struct Leg {
+    /// 1 front and left, −1 rear and right.
+    side: [f64; 2],
+    /// Sine and cosine of the angles, that of the shin being from straight down.
+    hip: (f64, f64),
+    thigh: (f64, f64),
+    shin: (f64, f64),
+}
+
 impl Quadruped {
     /// Lying or standing on the ground in the joints' start angles, at rest.
     ///
     /// # Panics
     /// If there are not twelve joints.
-    pub fn new(config: QuadrupedConfig) -> Self {
+    pub fn new(mut config: QuadrupedConfig) -> Self {
         assert_eq!(config.joints.len(), LEGS * JOINTS, "twelve joints");
         let [length, width, height] = config.body.trunk;
         let moment = |a: f64, b: f64| config.body.mass / 12.0 * (a * a + b * b);
         let mut joints = [JointState::default(); LEGS * JOINTS];
-        for (state, joint) in joints.iter_mut().zip(&config.joints) {
+        for (state, joint) in joints.iter_mut().zip(&mut config.joints) {
             state.position = joint.start;
+            joint.gravity = 0.0;
         }
         let mut body = Self {
             ground: config.body.ground(),
+            corners_at: std::array::from_fn(|index| corner(config.body.trunk, index)),
             inertia: [moment(width, height), moment(length, height), moment(length, width)],
             position: [0.0; 3],
             velocity: [0.0; 3],
@@ -130,50 +170,60 @@ impl Quadruped {
 
     /// The lowest point of the machine in the trunk's frame.
     fn lowest(&self) -> f64 {
-        let legs = (0..LEGS).flat_map(|leg| [self.foot(leg).at[2], self.knee(leg).at[2]]);
-        legs.fold(-0.5 * self.config.body.trunk[2], f64::min)
+        let legs = (0..LEGS).map(|leg| self.leg(leg));
+        let points = legs.flat_map(|leg| [self.foot(&leg).at[2], self.knee(&leg).at[2]]);
+        points.fold(-0.5 * self.config.body.trunk[2], f64::min)
     }
 
-    fn foot(&self, leg: usize) -> LegPoint {
-        let [_, thigh, knee] = self.angles(leg);
+    fn leg(&self, leg: usize) -> Leg {
+        let [hip, thigh, knee] = {
+            let first = leg * JOINTS;
+            [self.joints[first].position, self.joints[first + 1].position, self.joints[first + 2].position]
+        };
+        Leg {
+            side: [if leg < 2 { 1.0 } else { -1.0 }, if leg.is_multiple_of(2) { 1.0 } else { -1.0 }],
+            hip: hip.sin_cos(),
+            thigh: thigh.sin_cos(),
+            shin: (thigh + knee).sin_cos(),
+        }
+    }
+
+    fn foot(&self, leg: &Leg) -> LegPoint {
         let (upper, lower) = (self.config.body.thigh, self.config.body.shin);
-        let (shin_sin, shin_cos) = (thigh + knee).sin_cos();
-        let (thigh_sin, thigh_cos) = thigh.sin_cos();
+        let (shin_sin, shin_cos) = leg.shin;
+        let (thigh_sin, thigh_cos) = leg.thigh;
         let x = upper * thigh_sin + lower * shin_sin;
         let z = -upper * thigh_cos - lower * shin_cos;
         self.leg_point(leg, [x, z], [[-z, x], [lower * shin_cos, lower * shin_sin]])
     }
 
-    fn knee(&self, leg: usize) -> LegPoint {
-        let [_, thigh, _] = self.angles(leg);
-        let (x, z) = (self.config.body.thigh * thigh.sin(), -self.config.body.thigh * thigh.cos());
+    fn knee(&self, leg: &Leg) -> LegPoint {
+        let (thigh_sin, thigh_cos) = leg.thigh;
+        let (x, z) = (self.config.body.thigh * thigh_sin, -self.config.body.thigh * thigh_cos);
         self.leg_point(leg, [x, z], [[-z, x], [0.0, 0.0]])
     }
 
-    fn angles(&self, leg: usize) -> [f64; JOINTS] {
-        std::array::from_fn(|joint| self.joints[leg * JOINTS + joint].position)
-    }
-
     /// A point in the plane of the leg, x and z from the thigh's axis, turned by the hip.
-    fn leg_point(&self, leg: usize, [x, z]: [f64; 2], rates: [[f64; 2]; 2]) -> LegPoint {
-        let [front, left] =
-            [if leg < 2 { 1.0 } else { -1.0 }, if leg.is_multiple_of(2) { 1.0 } else { -1.0 }];
-        let (sin, cos) = self.joints[leg * JOINTS].position.sin_cos();
+    #[inline]
+    fn leg_point(&self, leg: &Leg, [x, z]: [f64; 2], rates: [[f64; 2]; 2]) -> LegPoint {
+        let ([front, left], (sin, cos)) = (leg.side, leg.hip);
         let turned = |[x, y, z]: Vec3| [x, y * cos - z * sin, y * sin + z * cos];
         let arm = turned([front * self.config.body.offset[0] + x, left * self.config.body.offset[1], z]);
-        let [thigh, knee] = rates.map(|[x, z]| turned([x, 0.0, z]));
+        let [thigh, knee] = rates;
+        let [thigh, knee] = [turned([thigh[0], 0.0, thigh[1]]), turned([knee[0], 0.0, knee[1]])];
         LegPoint {
             at: add([front * self.config.body.hip[0], left * self.config.body.hip[1], 0.0], arm),
             jacobian: [[0.0, -arm[2], arm[1]], thigh, knee],
         }
     }
 
-    fn corner(&self, index: usize) -> Vec3 {
-        let side = |bit: usize| if index >> bit & 1 == 0 { 0.5 } else { -0.5 };
-        std::array::from_fn(|axis| side(axis) * self.config.body.trunk[axis])
+    /// A point of the trunk's frame is above the ground, which then does nothing to it.
+    fn is_above_ground(&self, at: Vec3) -> bool {
+        self.position[2] + self.rotation.to_world(at)[2] > 0.0
     }
 
     /// Where a point of the trunk's frame is in the world, and how fast, if it moves within the frame too.
+    #[inline]
     fn in_world(&self, at: Vec3, moving: Vec3) -> (Vec3, Vec3) {
         let arm = self.rotation.to_world(at);
         let speed = self.rotation.to_world(add(cross(self.rate, at), moving));
@@ -181,58 +231,89 @@ impl Quadruped {
     }
 
     fn move_on(&mut self, dt_s: f64, drives: &[Drive]) {
-        let mut force = [0.0; 3];
-        let mut torque = [0.0; 3];
-        let mut loads = [0.0; LEGS * JOINTS];
-        let mut ground_force = 0.0;
-        let mut trunk_touches = false;
+        let mut push = Push::default();
         for leg in 0..LEGS {
-            for (point, touch) in [(self.foot(leg), true), (self.knee(leg), false)] {
-                let rates: [f64; JOINTS] = std::array::from_fn(|j| self.joints[leg * JOINTS + j].velocity);
-                let moving =
-                    (0..JOINTS).fold([0.0; 3], |sum, j| add(sum, scale(point.jacobian[j], rates[j])));
-                let (at, speed) = self.in_world(point.at, moving);
-                let touch = if touch { &mut self.feet[leg] } else { &mut self.knees[leg] };
-                touch.step(&self.ground, at, speed);
-                let push = self.rotation.to_body(touch.force);
-                ground_force += touch.force[2];
-                force = add(force, touch.force);
-                torque = add(torque, cross(point.at, push));
-                for j in 0..JOINTS {
-                    loads[leg * JOINTS + j] += dot(point.jacobian[j], push);
-                }
-            }
+            let bent = self.leg(leg);
+            let (foot, knee) = (self.foot(&bent), self.knee(&bent));
+            self.feet[leg] = if self.is_above_ground(foot.at) {
+                Touch::default()
+            } else {
+                self.touched(leg, &foot, self.feet[leg], &mut push)
+            };
+            self.knees[leg] = if self.is_above_ground(knee.at) {
+                Touch::default()
+            } else {
+                self.touched(leg, &knee, self.knees[leg], &mut push)
+            };
         }
-        for index in 0..self.corners.len() {
-            let at = self.corner(index);
-            let (world, speed) = self.in_world(at, [0.0; 3]);
-            if world[2] <= 0.0 && self.forces.contact_speed.is_none() {
-                self.forces.contact_speed = Some(-speed[2]);
-            }
-            self.corners[index].step(&self.ground, world, speed);
-            let push = self.corners[index].force;
-            trunk_touches |= push[2] > 0.0;
-            ground_force += push[2];
-            force = add(force, push);
-            torque = add(torque, cross(at, self.rotation.to_body(push)));
+        let mut trunk_touches = false;
+        if self.is_trunk_high() {
+            self.corners = Default::default();
+        } else {
+            trunk_touches = self.touch_corners(&mut push);
         }
-        self.move_joints(dt_s, drives, &loads);
-        self.move_trunk(dt_s, force, torque);
-        let worst = loads.iter().fold(0.0, |worst: f64, load| worst.max(load.abs()));
+        self.move_joints(dt_s, drives, &push.loads);
+        self.move_trunk(dt_s, push.force, push.torque);
+        let worst = push.loads.iter().fold(0.0, |worst: f64, load| worst.max(load.abs()));
         self.forces = Forces {
             height: self.position[2],
             vertical_speed: self.velocity[2],
-            ground: ground_force,
+            ground: push.ground,
             trunk_touches,
-            peak_ground: self.forces.peak_ground.max(ground_force),
+            peak_ground: self.forces.peak_ground.max(push.ground),
             peak_joint: self.forces.peak_joint.map(|peak| peak.max(worst)),
             ..self.forces
         };
     }
 
+    /// How a point of a leg that is not above the ground touches it after this step; what the ground does to it is added to `push`.
+    fn touched(&self, leg: usize, point: &LegPoint, mut touch: Touch, push: &mut Push) -> Touch {
+        let mut moving = [0.0; 3];
+        for (along, joint) in point.jacobian.iter().zip(&self.joints[leg * JOINTS..]) {
+            moving = add(moving, scale(*along, joint.velocity));
+        }
+        let (at, speed) = self.in_world(point.at, moving);
+        touch.step(&self.ground, at, speed);
+        let force = self.rotation.to_body(touch.force);
+        push.add(touch.force, cross(point.at, force));
+        for (along, load) in point.jacobian.iter().zip(&mut push.loads[leg * JOINTS..]) {
+            *load += dot(*along, force);
+        }
+        touch
+    }
+
+    /// Lets the trunk's corners touch the ground; whether it pushes any.
+    fn touch_corners(&mut self, push: &mut Push) -> bool {
+        let mut touches = false;
+        for index in 0..CORNERS {
+            let at = self.corners_at[index];
+            if self.is_above_ground(at) {
+                self.corners[index] = Touch::default();
+                continue;
+            }
+            let (world, speed) = self.in_world(at, [0.0; 3]);
+            if world[2] <= 0.0 && self.forces.contact_speed.is_none() {
+                self.forces.contact_speed = Some(-speed[2]);
+            }
+            self.corners[index].step(&self.ground, world, speed);
+            let force = self.corners[index].force;
+            touches |= force[2] > 0.0;
+            push.add(force, cross(at, self.rotation.to_body(force)));
+        }
+        touches
+    }
+
+    /// No corner of the trunk is anywhere near the ground.
+    fn is_trunk_high(&self) -> bool {
+        let up = self.rotation.to_body([0.0, 0.0, 1.0]);
+        let corner = self.corners_at[0];
+        let reach = (up[0] * corner[0]).abs() + (up[1] * corner[1]).abs() + (up[2] * corner[2]).abs();
+        self.position[2] - reach > ROUNDING_M
+    }
+
     fn move_joints(&mut self, dt_s: f64, drives: &[Drive], loads: &[f64; LEGS * JOINTS]) {
         for (i, drive) in drives.iter().enumerate().take(LEGS * JOINTS) {
-            let joint = JointConfig { gravity: 0.0, ..self.config.joints[i] };
+            let joint = &self.config.joints[i];
             let pushed = Drive { torque: drive.torque + loads[i], ..*drive };
             self.joints[i] = joint.step(self.joints[i], dt_s, pushed);
         }
@@ -242,11 +323,20 @@ impl Quadruped {
         self.acceleration = sub(scale(force, 1.0 / self.config.body.mass), [0.0, 0.0, GRAVITY]);
         self.velocity = add(self.velocity, scale(self.acceleration, dt_s));
         self.position = add(self.position, scale(self.velocity, dt_s));
-        let spin: Vec3 = std::array::from_fn(|axis| self.inertia[axis] * self.rate[axis]);
-        let turning = sub(torque, cross(self.rate, spin));
-        self.rate = std::array::from_fn(|axis| self.rate[axis] + turning[axis] / self.inertia[axis] * dt_s);
+        let (inertia, rate) = (self.inertia, self.rate);
+        let spin = [inertia[0] * rate[0], inertia[1] * rate[1], inertia[2] * rate[2]];
+        let turning = sub(torque, cross(rate, spin));
+        for axis in 0..3 {
+            self.rate[axis] += turning[axis] / inertia[axis] * dt_s;
+        }
         self.rotation = self.rotation.turned(self.rate, dt_s);
     }
+}
+
+/// A corner of a box of this size around the origin.
+fn corner(size: Vec3, index: usize) -> Vec3 {
+    let side = |bit: usize| if index >> bit & 1 == 0 { 0.5 } else { -0.5 };
+    std::array::from_fn(|axis| side(axis) * size[axis])
 }
 
 impl Body for Quadruped {
@@ -322,6 +412,22 @@ mod tests {
     }
 
     #[test]
+    fn a_trunk_that_counts_as_high_touches_nowhere_and_is_only_just_so() {
+        let mut body = standing();
+        let (mut high, mut near) = (0, 0);
+        for step in 0..20_000 {
+            let turn = f64::from(step);
+            body.rotation = body.rotation.turned([turn.sin(), turn.cos(), 0.7], 0.3);
+            body.position[2] = 0.1 + 0.15 * (0.37 * turn).sin();
+            let above = body.corners_at.iter().all(|&at| body.is_above_ground(at));
+            assert!(above || !body.is_trunk_high(), "{body:?}");
+            high += u32::from(body.is_trunk_high());
+            near += u32::from(above && !body.is_trunk_high());
+        }
+        assert!(high > 1000 && near < 10, "{high} high, {near} only nearly");
+    }
+
+    #[test]
     fn without_power_it_drops_and_damping_lets_it_down_gently() {
         let fall = |drive: Drive| {
             let mut body = standing();
@@ -342,8 +448,8 @@ mod tests {
         for joint in 0..3 {
             let mut moved = body.clone();
             moved.joints[3 + joint].position += 1e-6;
-            let slope = scale(sub(moved.foot(1).at, body.foot(1).at), 1e6);
-            let error = sub(slope, body.foot(1).jacobian[joint]);
+            let slope = scale(sub(moved.foot(&moved.leg(1)).at, body.foot(&body.leg(1)).at), 1e6);
+            let error = sub(slope, body.foot(&body.leg(1)).jacobian[joint]);
             assert!(dot(error, error).sqrt() < 1e-5, "joint {joint}: {error:?}");
         }
     }

@@ -261,7 +261,9 @@ impl Servo {
             self.status.d_a = 0.0;
         }
         let (d_a, q_a) = (self.status.d_a, if on { self.motor.current(torque) } else { 0.0 });
-        let (sine, cosine) = self.applied.ahead.sin_cos();
+        // Nearly always the servo knows where its rotor is.
+        let ahead = self.applied.ahead;
+        let (sine, cosine) = if ahead == 0.0 { (ahead, 1.0) } else { ahead.sin_cos() };
         self.status.d_a = d_a * cosine + q_a * sine;
         self.status.q_a = q_a * cosine - d_a * sine;
         self.status.torque = self.motor.torque(self.status.q_a);

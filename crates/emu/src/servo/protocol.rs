@@ -19,11 +19,17 @@ impl Servo {
         if self.injected.unpowered {
             return None;
         }
+        // Whoever it is for: a client that is gone is forgotten by the time of the first frame after that.
+        if self.console_abandoned() {
+            let mut server = self.server;
+            server.forget_unacknowledged(self);
+            self.server = server;
+        }
+        if !self.is_addressed(request) {
+            return None;
+        }
         self.commanded = false;
         let mut server = self.server;
-        if self.console_abandoned() {
-            server.forget_unacknowledged(self);
-        }
         let reply = match wire {
             WireKind::Rs485 { .. } => self.answer_serial(&mut server, request),
             WireKind::CanFd { .. } | WireKind::Instant => {

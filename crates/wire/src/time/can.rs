@@ -133,8 +133,8 @@ impl Stuffer {
         self
     }
 
-    /// The low `count` bits, highest first.
-    const fn bits(mut self, value: u32, count: u32) -> Self {
+    /// The low `count` bits, highest first, one after the other: what [`STEPS`] is made of.
+    const fn one_by_one(mut self, value: u64, count: u32) -> Self {
         let mut left = count;
         while left > 0 {
             left -= 1;
@@ -143,11 +143,30 @@ impl Stuffer {
         self
     }
 
+    /// The low `count` bits, highest first.
+    fn bits(mut self, value: u64, count: u32) -> Self {
+        let mut left = count;
+        while left > 8 {
+            left -= 8;
+            self = self.step((value >> left) as u8, 8);
+        }
+        self.step((value & ((1 << left) - 1)) as u8, left)
+    }
+
     fn bytes(self, bytes: &[u8]) -> Self {
-        bytes.iter().fold(self, |stuffer, &byte| {
-            let step = BYTE_STEPS[usize::from(stuffer.state)][usize::from(byte)];
-            Self { state: step & 0xf, stuffed: stuffer.stuffed + u32::from(step >> 4) }
-        })
+        let (mut state, mut stuffed) = (usize::from(self.state & 0xf), self.stuffed);
+        for &byte in bytes {
+            let step = STEPS[state][1 << 8 | usize::from(byte)];
+            state = usize::from(step & 0xf);
+            stuffed += u32::from(step >> 4);
+        }
+        Self { state: state as u8, stuffed }
+    }
+
+    /// At most eight bits; those of `value` above them must be 0.
+    fn step(self, value: u8, count: u32) -> Self {
+        let step = STEPS[usize::from(self.state & 0xf)][1 << count | usize::from(value)];
+        Self { state: step & 0xf, stuffed: self.stuffed + u32::from(step >> 4) }
     }
 
     const fn ends_with_five(self) -> bool {
@@ -155,16 +174,21 @@ impl Stuffer {
     }
 }
 
-/// What a whole byte does to each of the ten states: stuff bits in the high nibble, next state in the low.
-static BYTE_STEPS: [[u8; 256]; 10] = {
-    let mut steps = [[0; 256]; 10];
+/// What up to eight bits, behind a 1 that tells how many they are, do to each of the ten states: stuff bits in the high
+/// nibble, next state in the low.
+///
+/// There are as many rows as four bits address, so that no index needs to be checked.
+static STEPS: [[u8; 512]; 16] = {
+    let mut steps = [[0; 512]; 16];
     let mut state = 0;
     while state < 10 {
-        let mut byte = 0;
-        while byte < 256 {
-            let after = Stuffer { state: state as u8, stuffed: 0 }.bits(byte as u32, 8);
-            steps[state][byte] = (after.stuffed as u8) << 4 | after.state;
-            byte += 1;
+        let mut marked = 1;
+        while marked < 512_usize {
+            let count = marked.ilog2();
+            let value = marked as u64 - (1 << count);
+            let after = Stuffer { state: state as u8, stuffed: 0 }.one_by_one(value, count);
+            steps[state][marked] = (after.stuffed as u8) << 4 | after.state;
+            marked += 1;
         }
         state += 1;
     }
@@ -172,10 +196,10 @@ static BYTE_STEPS: [[u8; 256]; 10] = {
 };
 
 /// The 4-bit length code of a padded length.
-const fn length_code(padded: usize) -> u32 {
+const fn length_code(padded: usize) -> u8 {
     match padded {
-        0..=8 => padded as u32,
-        9..=24 => 6 + padded.div_ceil(4) as u32,
+        0..=8 => padded as u8,
+        9..=24 => 6 + padded.div_ceil(4) as u8,
         25..=32 => 13,
         33..=48 => 14,
         _ => 15,
@@ -187,14 +211,15 @@ fn padding(len: usize) -> &'static [u8] {
     &NOPS[..padded_len(len).saturating_sub(len)]
 }
 
-/// Identifier and the flag bits in it: everything between the start bit and the bit that tells FD.
-const fn identifier(frame: &Frame, rtr: bool) -> Stuffer {
-    let start = Stuffer::after_start();
+/// Identifier and the flag bits in it, everything between the start bit and the bit that tells FD: the bits, and how many.
+const fn identifier(frame: &Frame) -> (u64, u32) {
+    let id = frame.id as u64;
     if frame.extended {
-        start.bits(frame.id >> 18, 11).bits(0b11, 2).bits(frame.id, 18).bit(rtr)
+        // SRR and IDE recessive; RTR (in CAN-FD: RRS) dominant.
+        ((id >> 18 & 0x7ff) << 21 | 0b11 << 19 | (id & 0x3_ffff) << 1, 11 + 2 + 18 + 1)
     } else {
         // RTR (in CAN-FD: RRS), then IDE; both dominant.
-        start.bits(frame.id, 11).bit(rtr).bit(false)
+        ((id & 0x7ff) << 2, 11 + 1 + 1)
     }
 }
 
@@ -221,10 +246,11 @@ const fn fd_split(brs: bool, head: u32, fast: u32) -> CanBits {
 fn fd_bits(frame: &Frame) -> CanBits {
     let payload = frame.payload();
     let padded = padded_len(payload.len());
+    let (identifier, count) = identifier(frame);
     // FDF recessive, res dominant, BRS.
-    let head = identifier(frame, false).bits(0b100 | frame.brs as u32, 3);
+    let head = Stuffer::after_start().bits(identifier << 3 | 0b100 | u64::from(frame.brs), count + 3);
     // ESI dominant (error active), then the length code.
-    let all = head.bits(length_code(padded), 5).bytes(payload).bytes(padding(payload.len()));
+    let all = head.step(length_code(padded), 5).bytes(payload).bytes(padding(payload.len()));
     let head_bits = identifier_len(frame.extended) + 3 + head.stuffed;
     let body = 1 + 4 + 8 * padded as u32 + (all.stuffed - head.stuffed);
     fd_split(frame.brs, head_bits, body + fd_crc_field(padded) + 1)
@@ -253,8 +279,10 @@ const fn classic_reserved(extended: bool) -> u32 {
 fn classic_bits(frame: &Frame) -> CanBits {
     let payload = &frame.payload()[..frame.payload().len().min(8)];
     let reserved = classic_reserved(frame.extended);
-    let head = identifier(frame, false).bits(payload.len() as u32, reserved + 4);
-    let all = head.bytes(payload).bits(u32::from(classic_crc(frame, payload)), 15);
+    let (identifier, count) = identifier(frame);
+    let control = reserved + 4;
+    let head = Stuffer::after_start().bits(identifier << control | payload.len() as u64, count + control);
+    let all = head.bytes(payload).bits(u64::from(classic_crc(frame, payload)), 15);
     let stuffed = all.stuffed + all.ends_with_five() as u32;
     classic_total(frame.extended, payload.len(), stuffed)
 }
@@ -362,22 +390,74 @@ mod tests {
         assert_eq!(CanRate::MOTEUS.frame_ns(&classic), 55_000);
     }
 
-    #[test]
-    fn no_contents_exceed_the_bounds() {
-        // A fixed pseudo-random walk over formats, with runs of equal bits frequent.
+    /// A fixed pseudo-random walk over formats, with runs of equal bits frequent.
+    fn all_kinds() -> impl Iterator<Item = Frame> {
         let mut seed = 1_u32;
-        let mut next = || {
+        let mut next = move || {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             seed >> 8
         };
-        for _ in 0..20_000 {
+        (0..20_000).map(move |_| {
             let (mut data, len) = ([0; 64], next() as usize % 65);
             data.fill_with(|| [0x00, 0xff, 0xf0, 0x07, next() as u8][next() as usize % 5]);
             let mut frame = frame(next() << 8 & 0x1fff_ffff, &data[..len]);
-            if next() % 2 == 0 {
-                (frame.id, frame.extended) = (frame.id & 0x700, false);
+            // Identifiers of long runs, and any others.
+            match next() % 4 {
+                0 => (frame.id, frame.extended) = (frame.id & 0x700, false),
+                1 => (frame.id, frame.extended) = (next() & 0x7ff, false),
+                2 => (frame.id, frame.extended) = (next() ^ next() << 8 & 0x1fff_ffff, true),
+                _ => {}
             }
+            frame.id &= 0x1fff_ffff;
             (frame.fd, frame.brs) = (next() % 4 > 0, next() % 2 == 0);
+            frame
+        })
+    }
+
+    /// [`CanBits::of`] without its tables: every field bit by bit, in the order of the standard.
+    fn bit_by_bit(frame: &Frame) -> CanBits {
+        let start = Stuffer::after_start();
+        let id = u64::from(frame.id);
+        let identifier = if frame.extended {
+            start.one_by_one(id >> 18, 11).one_by_one(0b11, 2).one_by_one(id, 18).bit(false)
+        } else {
+            start.one_by_one(id, 11).bit(false).bit(false)
+        };
+        let bytes = |stuffer: Stuffer, bytes: &[u8]| {
+            bytes.iter().fold(stuffer, |stuffer, &byte| stuffer.one_by_one(u64::from(byte), 8))
+        };
+        if frame.fd {
+            let mut padded = *frame;
+            padded.pad();
+            let payload = padded.payload();
+            let head = identifier.bit(true).bit(false).bit(frame.brs);
+            let length = head.bit(false).one_by_one(u64::from(length_code(payload.len())), 4);
+            let all = bytes(length, payload);
+            let head_bits = identifier_len(frame.extended) + 3 + head.stuffed;
+            let body = 1 + 4 + 8 * payload.len() as u32 + (all.stuffed - head.stuffed);
+            fd_split(frame.brs, head_bits, body + fd_crc_field(payload.len()) + 1)
+        } else {
+            let payload = &frame.payload()[..frame.payload().len().min(8)];
+            let reserved =
+                if frame.extended { identifier.bit(false).bit(false) } else { identifier.bit(false) };
+            let data = bytes(reserved.one_by_one(payload.len() as u64, 4), payload);
+            let all = data.one_by_one(u64::from(classic_crc(frame, payload)), 15);
+            let stuffed = all.stuffed + u32::from(all.ends_with_five());
+            classic_total(frame.extended, payload.len(), stuffed)
+        }
+    }
+
+    #[test]
+    fn the_tables_count_what_counting_bit_by_bit_does() {
+        for frame in all_kinds() {
+            assert_eq!(CanBits::of(&frame), bit_by_bit(&frame), "{frame:?}");
+        }
+    }
+
+    #[test]
+    fn no_contents_exceed_the_bounds() {
+        for frame in all_kinds() {
+            let len = frame.payload().len();
             let format = CanFormat { extended: frame.extended, fd: frame.fd, brs: frame.brs };
             let bound = |stuffing| CanBits::for_length(format, len, stuffing);
             let (least, bits, worst) = (bound(Stuffing::Least), CanBits::of(&frame), bound(Stuffing::Worst));
