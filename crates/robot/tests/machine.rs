@@ -11,7 +11,7 @@ use khz_robot::records::RunLog;
 use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_robot::state::RobotState;
 use khz_robot::steer::Steering;
-use khz_robot::supervisor::{Cause, Phase};
+use khz_robot::supervisor::{Arming, Cause, Phase};
 use khz_robot::tick::Machine;
 use khz_robot::time::{Time, VirtualTime};
 use khz_robot::{ControlError, RobotConfig, ServoCommand, Teleop};
@@ -273,6 +273,34 @@ fn whoever_ticks_a_machine_can_arm_it_again_from_measured_positions() {
         assert_eq!(count.load(Ordering::Relaxed), start);
         until(&mut machine, Machine::is_settled, Some(Cause::OperatorStop));
         machine.arm();
+    }
+}
+
+/// Asked to arm in idle, then frozen before a tick had looked: it was armed and active in the first tick after that.
+#[test]
+fn a_process_frozen_between_a_request_to_arm_and_its_tick_does_not_arm() {
+    let mut config = RobotConfig::quadruped();
+    config.supervisor.arming = Arming::Operator;
+    for (frozen_s, reached) in [(0, Phase::Active), (3600, Phase::Idle)] {
+        let mut machine = machine(&config);
+        let console = Arc::new(Console::new(Clock::Real));
+        machine.attend(Arc::clone(&console));
+        // In idle at the time at which the request is made, or later: it is no older than now.
+        let mut time = VirtualTime::new(khz_rt::now_ns());
+        let mut planned_ns = time.now_ns();
+        let mut ticks = |machine: &mut Machine, time: &mut VirtualTime| {
+            for _ in 0..50 {
+                planned_ns = time.now_ns() + PERIOD_NS;
+                time.wait_for_tick(planned_ns);
+                machine.tick(time, planned_ns, None);
+            }
+        };
+        ticks(&mut machine, &mut time);
+        assert_eq!(machine.phase(), Phase::Idle);
+        console.arm().unwrap();
+        time.elapse(frozen_s * 1_000_000_000);
+        ticks(&mut machine, &mut time);
+        assert_eq!(machine.phase(), reached, "frozen for {frozen_s} s");
     }
 }
 
