@@ -195,6 +195,11 @@ impl Cycle {
         }
     }
 
+    /// Replies of this cycle count until then, and not until what [`Cycle::begin`] was told.
+    pub fn count_until(&mut self, deadline_ns: i64) {
+        self.deadline_ns = deadline_ns;
+    }
+
     /// Hands as many frames to the links as they take now, round robin over the buses, and asks the IMU once
     /// every bus has its frames. The first call of a cycle has the links drop what they hold of the last.
     pub fn send(&mut self, links: &mut [Box<dyn Link>], now_ns: i64) {
