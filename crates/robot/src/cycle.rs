@@ -350,6 +350,11 @@ impl Cycle {
     }
 
     fn late(&mut self, servo: usize, is_duplicate: bool) {
+        // What answers "switch on" may take longer than a cycle: that is no late reply, as it is no missed one.
+        let mut switching_on = self.lanes[self.devices[servo].lane].switching_on();
+        if !is_duplicate && switching_on.any(|other| other == servo) {
+            return;
+        }
         self.devices[servo].late(is_duplicate);
         self.result.late = self.result.late.saturating_add(1);
     }

@@ -322,12 +322,7 @@ impl<P: Protocol> Servo<P> {
             Answer::News { sent_ns, newest } => {
                 state.at_ns = sent_ns;
                 self.codec.decode(&said, newest, state);
-                // What answers "enable" may take longer than a cycle: that is no late reply.
-                if newest || self.switching == 0 {
-                    Taken::State { servo, sent_ns, newest }
-                } else {
-                    Taken::Aside
-                }
+                Taken::State { servo, sent_ns, newest }
             }
             Answer::Duplicate => {
                 self.was_asked_by_another();
