@@ -8,7 +8,7 @@
 mod asked;
 mod settings;
 
-pub use settings::UdpLink;
+pub use settings::{Behind, UdpLink};
 
 use crate::stamp::Clocks;
 use crate::sys::batch::{Batch, Packet};
