@@ -38,7 +38,7 @@ mod mounting;
 pub mod robstride;
 pub mod state;
 
-pub use about::{FamilySettings, Plan};
+pub use about::{FamilySettings, Occasion, Plan};
 pub use by_hand::ByHand;
 pub use carries::{Carries, Quantity};
 pub use command::{PositionCommand, ServoCommand};
