@@ -397,10 +397,13 @@
       if (percentiles && ticks.length < 2) ticks = linearTicks(low, high, most);
       const shared = unit === "s" ? { factor: 1, unit } : readable(unit, Math.max(Math.abs(low), Math.abs(high)));
       let free = -Infinity;
+      // A small plot has no room for the axis's name: its last tick has the unit.
+      const named = this.compact && !percentiles ? ticks.at(-1) : NaN;
       for (const tick of ticks) {
         const x = Math.round(this.toPixel(tick)) + 0.5;
         this.rule(x, this.top, x, this.bottom);
-        const words = percentiles ? percentile(tick) : trimmed(+(tick * shared.factor).toPrecision(10), 8);
+        const number = percentiles ? percentile(tick) : trimmed(+(tick * shared.factor).toPrecision(10), 8);
+        const words = tick === named ? `${number} ${shared.unit}`.trim() : number;
         const half = this.pen.measureText(words).width / 2;
         const inside = Math.min(x, this.right + 10 - half);
         if (inside - half < free) continue;
@@ -423,7 +426,7 @@
     }
 
     drawLimits() {
-      const pen = this.pen, beyond = [];
+      const pen = this.pen, beyond = [], placed = [];
       for (const { y, label } of this.spec.limits) {
         const row = Math.round(this.toRow(y)) + 0.5;
         if (row < this.top || row > this.bottom) { beyond.push(`${label} ${spoken(y, this.spec.y.unit, 3)}`); continue; }
@@ -431,11 +434,22 @@
         pen.strokeStyle = this.ink("bad");
         pen.lineWidth = 1;
         this.rule(this.left, row, this.right, row);
-        const above = row - this.top > 16;
-        if (!this.compact) this.text(label, this.right - 4, row + (above ? -3 : 4), "right", above ? "bottom" : "top", "bad");
+        if (!this.compact) this.limitLabel(label, row, placed);
       }
       pen.setLineDash([]);
-      if (beyond.length) this.text(`not in view: ${beyond.join(", ")}`, this.right - 4, this.top + 2, "right", "top", "muted");
+      // Below a label of a limit that is just under the upper edge.
+      const free = placed.some((other) => other.top < this.top + 16) ? this.top + 18 : this.top + 2;
+      if (beyond.length) this.text(`not in view: ${beyond.join(", ")}`, this.right - 4, free, "right", "top", "muted");
+    }
+
+    // Above its line or below it, to the left of labels that are there.
+    limitLabel(label, row, placed) {
+      const above = row - this.top > 16, top = above ? row - 17 : row + 3;
+      const width = this.pen.measureText(label).width;
+      const beside = placed.filter((other) => Math.abs(other.top - top) < 15).map((other) => other.left);
+      const right = Math.min(this.right - 4, ...beside.map((left) => left - 10));
+      placed.push({ top, left: right - width });
+      this.text(label, right, top + (above ? 14 : 1), "right", above ? "bottom" : "top", "bad");
     }
 
     drawLine(line) {
