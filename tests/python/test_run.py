@@ -338,7 +338,7 @@ assert result.ended_well, result
 _, status = os.waitpid(children[0], 0)
 print(os.waitstatus_to_exitcode(status), len(children))
 """
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30.0)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     ended_itself = end == "os._exit(3)"
     assert ran.stdout.split() == ["3" if ended_itself else "1", "1"], ran
     assert ("must end there" in ran.stderr) is not ended_itself, ran
