@@ -29,6 +29,8 @@ pub struct Done {
     pub wall_s: u64,
     /// Processor time of the part and of all it started.
     pub cpu_s: u64,
+    /// What it printed, if not to this terminal.
+    pub log: Option<PathBuf>,
 }
 
 impl Done {
@@ -59,6 +61,7 @@ impl Done {
             outcome: Outcome::Ran(Tally { failed: 1, ..Tally::default() }),
             wall_s: 0,
             cpu_s: 0,
+            log: None,
         })
     }
 
@@ -74,7 +77,7 @@ impl Done {
             }
             _ => return None,
         };
-        Some(Self { part: part.to_owned(), outcome, wall_s, cpu_s })
+        Some(Self { part: part.to_owned(), outcome, wall_s, cpu_s, log: None })
     }
 
     /// Whether this fails the whole.
