@@ -21,7 +21,7 @@ T = TypeVar("T")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Nothing here is asserted to be fast: this is how long a test waits before it gives up.
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 def wait_for(what: Callable[[], T], why: str, patience: float = PATIENCE) -> T:
@@ -98,7 +98,7 @@ class World:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
         assert code is None or done.returncode == code, (done.returncode, done.stdout, done.stderr)
         return done
@@ -150,7 +150,7 @@ class Robot:
     def run(self) -> subprocess.Popen[str]:
         at = f"127.0.0.1:{self.stream}"
         return self.world.start(
-            *self.within, self.world.khz, "run", str(self.file), "--no-report", "--duration", "300s", "--log", "run.tlog",
+            *self.within, self.world.khz, "run", str(self.file), "--no-report", "--duration", "3600s", "--log", "run.tlog",
             "--stream", at, f"--view=127.0.0.1:{self.view}", name=f"robot-{self.name}", cwd=self.logs,
         )  # fmt: skip
 

@@ -386,7 +386,7 @@ def test_another_robot_at_the_same_addresses(world: World) -> None:
     up(world, "leg")
     # With the robot's name known: the recorder repeats it every 10 s to a bridge that came late.
     judge = world.judge()
-    wait_for(lambda: ask(judge, robot.key("file"))[0], "the bridge has the robot file", 60)
+    wait_for(lambda: ask(judge, robot.key("file"))[0], "the bridge has the robot file")
     world.run("stop", "--timeout", "40", "leg")
     robot.process.wait(60)
     robot.file.write_text(robot.file.read_text().replace('name = "leg"', 'name = "other"'))

@@ -125,7 +125,7 @@ def test_a_bridge_that_freezes(world: World) -> None:
     assert "no robot is on the network" in done.stdout
     done = world.run("stop", "quad", "--timeout", "1", code=1)
     assert "quad: NOT STOPPED: no robot `quad` on the network" in done.stdout
-    wait_for(lambda: dropped(robot.stream) > 0, "there is no room for what the frozen bridge does not take", 60)
+    wait_for(lambda: dropped(robot.stream) > 0, "there is no room for what the frozen bridge does not take")
     heard.clear()
     robot.bridge.send_signal(signal.SIGCONT)
     wait_for(lambda: "khz/quad/@up" in tokens.now, "it is up again")
