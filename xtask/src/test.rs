@@ -4,12 +4,12 @@
 //! with the reason and the remedy; in continuous integration (`CI=true`) it is a failure, so that nothing is silently left
 //! out where it matters.
 
-mod done;
+pub mod done;
 mod failed;
 mod lanes;
 pub mod parts;
 mod quick;
-mod times;
+pub mod times;
 
 use crate::shell;
 use crate::tally::Tally;
@@ -59,13 +59,7 @@ fn one(part: &str) -> Done {
         eprintln!("{part}: {error:#}");
         Outcome::Ran(Tally { failed: 1, ..Tally::default() })
     });
-    let done = Done {
-        part: part.to_owned(),
-        outcome,
-        wall_s: start.elapsed().as_secs(),
-        cpu_s: times::processor_s().unwrap_or(0),
-        log: None,
-    };
+    let done = Done::since(part, outcome, start);
     if let Err(error) = done.leave() {
         eprintln!("{part}: {error:#}");
     }
