@@ -38,6 +38,7 @@ pub mod moteus;
 mod mounting;
 pub mod robstride;
 pub mod state;
+mod track;
 
 pub use about::{FamilySettings, Plan};
 pub use by_hand::ByHand;
@@ -48,6 +49,7 @@ pub use exchange::{Exchange, Heard};
 pub use family::{Family, FamilyName, ServoPlan};
 pub use mounting::Mounting;
 pub use state::{Doing, Fault, Mode, Refused, ServoState};
+pub use track::Track;
 
 use khz_wire::{Frame, Request};
 use std::fmt::Debug;

@@ -54,6 +54,8 @@ impl FamilySettings for Settings {
             kp_scale: command.kp_scale != Format::None,
             kd_scale: command.kd_scale != Format::None,
             velocity_asked: query.velocity != Format::None,
+            voltage_asked: query.voltage != Format::None,
+            temperature_asked: query.temperature != Format::None,
             reported: [query.position.reach(Class::Position), query.velocity.reach(Class::Velocity)],
             reported_steps: [query.position.step(Class::Position), query.velocity.step(Class::Velocity)]
                 .map(|turns| turns * TAU),
