@@ -4,7 +4,7 @@
 
 use super::queries::Symbol;
 use super::{CommandFormat, Format, QueryFormat, Settings};
-use crate::{Doing, Mounting, PositionCommand, Refused, ServoCommand, ServoState};
+use crate::{Doing, Mounting, Occasion, PositionCommand, Refused, ServoCommand, ServoState};
 use arrayvec::ArrayVec;
 use khz_wire::command::{Command, Position, ZeroVelocity};
 use khz_wire::frame::MAX_PAYLOAD;
@@ -15,20 +15,22 @@ use khz_wire::{
 };
 use std::f64::consts::TAU;
 
-/// The frames of one exchange in these formats, as they travel on CAN: a position command with its query, and
-/// the reply to it. Lengths and identifiers are those of a real exchange; the reply's contents are zero. With a mark, if its queries
-/// can have one.
-pub fn exchange(address: Address, settings: &Settings, is_marked: bool) -> [Frame; 2] {
+/// The frames of one exchange in these formats, as they travel on CAN: a command with its query, and the reply to it. Lengths and
+/// identifiers are those of a real exchange; the reply's contents are zero. After a loss with a mark, if its queries can have one.
+pub fn exchange(address: Address, settings: &Settings, occasion: Occasion) -> [Frame; 2] {
     let frame = |address: Address, len: usize| {
         Frame::new(address.id(), &[0; MAX_PAYLOAD][..len])
             .unwrap_or_else(|| unreachable!("a reply to any query format fits a frame"))
     };
     let mut sent = frame(address, 0);
-    let hold = ServoCommand::Position(PositionCommand::hold(0.0));
+    let said = match occasion {
+        Occasion::Stopped => ServoCommand::Stop,
+        _ => ServoCommand::Position(PositionCommand::hold(0.0)),
+    };
     let mut codec = Codec::new(address, settings, Mounting::default(), 0.1);
     let (rotations, marks) = codec.symbols();
-    let is_marked = is_marked && marks > 0;
-    codec.encode(&hold, if is_marked { rotations as Symbol } else { 0 }, &mut sent);
+    let is_marked = occasion == Occasion::AfterLoss && marks > 0;
+    codec.encode(&said, if is_marked { rotations as Symbol } else { 0 }, &mut sent);
     let answer = address.answered_by(address.destination);
     let marked_len = if is_marked { MARKED_LEN } else { 0 };
     let mut reply = frame(answer, query_format(&settings.query).reply_len() + marked_len);

@@ -34,8 +34,9 @@ impl Checked {
 
     /// The prediction in a line.
     pub fn budget(&self) -> String {
-        let Prediction { cycle_ns, tick_ns, period_ns, .. } = self.prediction;
-        let [cycle, tick, period] = [cycle_ns, tick_ns, period_ns].map(|ns| duration(ns as f64));
+        let Prediction { tick_ns, period_ns, .. } = self.prediction;
+        let [tick, period] = [tick_ns, period_ns].map(|ns| duration(ns as f64));
+        let cycle = self.prediction.told_of_cycles();
         let link =
             if self.robot.is_emulated() { "; emulated links: no delays of adapters counted" } else { "" };
         format!("  predicted: cycle {cycle}, tick {tick} of {period} (`khz budget`{link})\n")
