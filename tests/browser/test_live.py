@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from live import Robot, write_log
@@ -26,7 +27,7 @@ COLOURED = """(canvas) => {
 }"""
 
 
-def until(condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
+def until(condition: Callable[[], object], what: str, seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, what
@@ -209,8 +210,12 @@ def test_the_stick_drives_only_while_it_is_held(robot: Callable[..., Robot], loo
     assert spot.did("teleop")[-1]["teleop"]["turn"] == 0
 
 
-def test_the_page_tells_who_drives_and_that_its_own_inputs_are_not_taken(robot: Callable[..., Robot], look: Callable[..., Page]) -> None:
+@pytest.mark.parametrize("way", ["", " 7e5ec7 via 127.0.0.1:9"], ids=["alone", "in a fleet"])
+def test_the_page_tells_who_drives_and_that_its_own_inputs_are_not_taken(
+    robot: Callable[..., Robot], look: Callable[..., Page], way: str
+) -> None:
     spot = robot(["hip"])
+    spot.way = way
     spot.run()
     page = look(spot.link)
     expect(page.locator("#drive")).to_contain_text("nothing is held")
@@ -225,7 +230,7 @@ def test_the_page_tells_who_drives_and_that_its_own_inputs_are_not_taken(robot: 
     page.keyboard.down("KeyW")
     expect(page.locator("#drive")).to_contain_text("NOT DRIVING: the robot takes none of your inputs")
     spot.takes_inputs = True
-    expect(page.locator("#drive")).to_contain_text("driving: 0.30 m/s forward")
+    expect(page.locator("#drive")).to_contain_text(re.compile("(?<!not )driving: 0.30 m/s forward"))
     page.keyboard.up("KeyW")
 
 

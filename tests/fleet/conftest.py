@@ -233,8 +233,12 @@ def ask(session: zenoh.Session, key: str, payload: object = None) -> tuple[bool,
 
 
 def in_time(what: Callable[[], T], text: Callable[[T], object]) -> T:
-    """Asks for a change, as long as the answer is that it came too late: it counts for a second, and this computer may be busy."""
-    return wait_for(lambda: (answer := what()) and "ask again" not in str(text(answer)) and answer, "a change comes in time")
+    """Asks for a change, as long as the answer is that it, or the answer to it, came too late: this computer may be busy."""
+
+    def late(answer: T) -> bool:
+        return any(sign in str(text(answer)) for sign in ("ask again", "unreachable"))
+
+    return wait_for(lambda: not late(answer := what()) and answer, "a change comes in time")
 
 
 def number(sample: zenoh.Sample) -> int:

@@ -57,8 +57,9 @@ pub fn provide(wanted_by: &str) -> Result<(), String> {
     }
 }
 
-/// Installs packages; false if this is not root on Debian or the package manager refuses.
+/// Installs packages, one process at a time; false if this is not root on Debian or the package manager refuses.
 fn install(packages: &[&str]) -> bool {
+    let _one = shell::lock(&shell::kept(), "apt");
     if !refreshed() {
         return false;
     }
