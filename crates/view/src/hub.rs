@@ -220,13 +220,12 @@ impl Hub {
     /// A client comes, and another leaves if there is no seat. Nothing: too many have not left yet that have to.
     pub(crate) fn join(&self, by: String, from: IpAddr) -> std::io::Result<Option<Arc<Peer>>> {
         let client = Arc::new(Peer::new(self.next_client.fetch_add(1, Ordering::Relaxed), by, from)?);
-        // It says nothing before it is admitted, which is from now on.
-        client.knows(self.now_us());
+        client.comes(self.now_us());
         let mut state = self.state();
         if state.clients.len() >= MAX_CLIENTS {
             return Ok(None);
         }
-        state.make_room(Origin::of(from));
+        state.make_room(Origin::of(from), self.now_us());
         state.clients.insert(client.id, client.clone());
         Ok(Some(client))
     }
@@ -331,9 +330,9 @@ impl Hub {
 
 impl State {
     /// Has one leave if there is no seat for one more.
-    fn make_room(&self, from: Origin) {
+    fn make_room(&self, from: Origin, now_us: u64) {
         let staying = self.clients.values().filter(|client| !client.is_over());
-        let seats: Vec<_> = staying.map(|client| client.seat(self.is_stopping(client))).collect();
+        let seats: Vec<_> = staying.map(|client| client.seat(self.is_stopping(client), now_us)).collect();
         let leaving = who_leaves(&seats, from, SEATS).and_then(|id| self.clients.get(&id));
         leaving.into_iter().for_each(|client| client.close());
     }
