@@ -142,7 +142,8 @@ class Robot:
         return made
 
     def run(self) -> None:
-        threading.Thread(target=self.drive, daemon=True).start()
+        self.driver = threading.Thread(target=self.drive, daemon=True)
+        self.driver.start()
 
     def drive(self) -> None:
         with contextlib.suppress(OSError):  # The viewer is gone.
@@ -198,7 +199,7 @@ class Robot:
     def pause(self) -> None:
         """Sends nothing any more; the viewer goes on."""
         self.over.set()
-        time.sleep(0.1)
+        self.driver.join()
 
     def end(self) -> None:
         """The run is over."""

@@ -4,12 +4,9 @@ import math
 import struct
 import sys
 
-import pytest
 import zenoh
 from conftest import ROOT, Heard, Robot, Tokens, World, ask, number, wait_for
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
-
-pytestmark = pytest.mark.timeout(600)
 
 ROS = get_typestore(Stores.ROS2_JAZZY)
 JOINTS = ["hip", "thigh", "knee"]

@@ -43,10 +43,10 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask CHORE
 
   test [PART…]               install what the tests need, build, run every test (--list names the parts, --times
-                             writes the table of their times)
+                             writes the table of their times); of Python also a file, or a test in one
   test quick [--base REV]    lints and tests of what changed since the branch left main
   nightly [PART…]            what is slow by nature (--list names the parts, and when each last passed)
-  lints                      formatting, clippy, documentation, layers, tracked files, hazards
+  lints [--times]            formatting, clippy, documentation, layers, tracked files, hazards
   layers                     check that dependencies between our crates point downwards
   bench [NAME…] [--quick]    measure against peers (--list names the benches)
   vm [NAME…]                 run guest scripts on a real-time kernel with CAN (--list names them)
@@ -73,7 +73,7 @@ fn chore(words: &[String]) -> Result<bool> {
     match chore.as_str() {
         "test" => test::run(rest),
         "nightly" => nightly::run(rest),
-        "lints" => lints::run(),
+        "lints" => lints::run(rest),
         "layers" => layers::run(),
         "bench" => bench::run(rest),
         "vm" => vm::run(rest),

@@ -30,6 +30,7 @@ pub mod carries;
 pub mod command;
 pub mod cubemars;
 pub mod damiao;
+mod doubled;
 pub mod exchange;
 pub mod family;
 pub mod mit;
@@ -43,6 +44,7 @@ pub use about::{FamilySettings, Plan};
 pub use by_hand::ByHand;
 pub use carries::{Carries, Quantity};
 pub use command::{PositionCommand, ServoCommand};
+pub use doubled::Doubled;
 pub use exchange::{Exchange, Heard};
 pub use family::{Family, FamilyName, ServoPlan};
 pub use mounting::Mounting;
@@ -115,9 +117,10 @@ pub enum Taken {
         /// From which servo.
         servo: usize,
     },
-    /// A further reply to a request already answered: two servos may have the same id.
+    /// A further reply to a request already answered, or a command of another program: two servos may have the same id, or
+    /// another program commands this one.
     Duplicate {
-        /// Which servo has that id.
+        /// Which servo.
         servo: usize,
     },
     /// A reply that does not carry state.

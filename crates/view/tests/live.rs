@@ -144,8 +144,7 @@ impl Bench {
     fn with(access: Access) -> Self {
         let hub = Arc::new(Hub::default());
         // A port of its own, whoever else tests.
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let server = Server::bind(&free, access, hub.clone()).unwrap();
+        let server = Server::bind(&([127, 0, 0, 1], 0).into(), access, hub.clone()).unwrap();
         let at = server.at();
         let serving = server.start().unwrap();
         let (robot, view) =

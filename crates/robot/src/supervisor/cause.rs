@@ -131,7 +131,7 @@ pub enum Cause {
         /// It has replied, but not in time.
         late: bool,
     },
-    /// A servo answered a query more than once at the start: most likely two servos have its id.
+    /// A servo answers more than it is asked: most likely two servos have its id, or another program commands it.
     DuplicateReplies {
         /// Which servo.
         servo: u16,
@@ -474,7 +474,9 @@ impl fmt::Display for Cause {
                  predicts the cycle",
             ),
             Self::DuplicateReplies { .. } => {
-                f.write_str("two replies to one query: give each servo on this bus its own id")
+                f.write_str(
+                    "two replies to one query: give each servo on this bus its own id, and end other programs that command it",
+                )
             }
             Self::BusDown { link } => write!(f, "link {link} is down"),
             Self::Overruns { count: 1 } => f.write_str("a tick overran"),

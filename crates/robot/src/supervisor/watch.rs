@@ -173,9 +173,6 @@ pub struct Watch {
     /// Refusals in a row, per link.
     refusals: [u32; 64],
     overruns: u32,
-    /// Ticks in a row in which a servo, the last such, answered twice.
-    doubled: u32,
-    twin: u16,
     /// Ticks in a row in which the controller took too long, and how long it took in the last of them.
     slow: u32,
     took_ns: i64,
@@ -200,8 +197,6 @@ impl Watch {
             tallies: vec![Tally::default(); servos],
             refusals: [0; 64],
             overruns: 0,
-            doubled: 0,
-            twin: 0,
             slow: 0,
             took_ns: 0,
             late: 0,
@@ -219,7 +214,6 @@ impl Watch {
         self.tallies.fill(Tally::default());
         self.refusals.fill(0);
         self.overruns = 0;
-        self.doubled = 0;
         (self.slow, self.late) = (0, 0);
         self.still_since_ns = None;
     }
@@ -241,8 +235,6 @@ impl Watch {
         }
         state.imu.iter().for_each(|imu| self.imu.update(&imu.sample));
         self.overruns = if seen.overrun { self.overruns.saturating_add(1) } else { 0 };
-        self.doubled = seen.cycle.answered_twice.map_or(0, |_| self.doubled.saturating_add(1));
-        self.twin = seen.cycle.answered_twice.unwrap_or(self.twin);
         self.count_slow(seen, settings);
         self.held_up_ns = seen.held_up_ns + if self.complete { 0 } else { self.held_up_ns };
         let complete = seen.cycle.missed == 0 && !seen.cycle.imu_missed;
@@ -353,9 +345,8 @@ impl Watch {
                 find(held_up.unwrap_or(Cause::Stale { servo: at, age_ns }));
             }
         }
-        // A bus that doubles a frame now and then does not do so in every tick; a second servo does.
-        if self.doubled >= settings.missed_replies {
-            find(Cause::DuplicateReplies { servo: self.twin });
+        if let Some(servo) = seen.cycle.intruded {
+            find(Cause::DuplicateReplies { servo });
         }
         if !forgiving {
             self.look_at_loop(state.period_ns, settings, &mut find);

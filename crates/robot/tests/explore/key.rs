@@ -11,7 +11,7 @@ pub const EPOCH_NS: i64 = 1 << 60;
 
 /// Fields that decide nothing: the settings never change, transitions are taken in every tick, of the blame only matters
 /// whether it is trouble (the search adds that), and the others only say something about a transition.
-const IGNORED: [&str; 11] = [
+const IGNORED: [&str; 10] = [
     "settings",
     "transitions",
     "blame",
@@ -19,7 +19,6 @@ const IGNORED: [&str; 11] = [
     "clamped",
     "took_ns",
     "waited_ns",
-    "twin",
     "lack",
     // Ticks are so far apart that no position can have jumped, and every reading of the IMU differs.
     "track",

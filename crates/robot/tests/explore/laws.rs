@@ -53,8 +53,6 @@ pub struct Memory {
     slow: u32,
     late: u32,
     down: u32,
-    /// Ticks in a row in which a servo answered twice.
-    doubled: u32,
     /// It was commanded to move or damp.
     driven: Vec<bool>,
     /// It ran in the tick before, under such a command, and nobody told it to stop.
@@ -80,7 +78,6 @@ impl Memory {
             slow: 0,
             late: 0,
             down: 0,
-            doubled: 0,
             driven: vec![false; servos],
             ran: vec![false; servos],
             off: vec![0; servos],
@@ -238,6 +235,7 @@ fn armed_only_in_health(step: &Step<'_>) -> Result<(), String> {
                         | ServoEvent::Outside
                 )
                 | Event::AnsweredTwice
+                | Event::Intruded
         );
         law(healthy, || format!("armed in a tick with {event:?}"))?;
     }
@@ -270,7 +268,6 @@ fn remember_counts(memory: &mut Memory, step: &Step<'_>) {
     }
     memory.late = count(slow || preempted, memory.late, late);
     memory.down = count(step.has(Event::LinkDown), memory.down, settings.missed_replies);
-    memory.doubled = count(step.has(Event::AnsweredTwice), memory.doubled, settings.missed_replies);
 }
 
 /// The gravest reaction to what is wrong in this tick, by the robot file's own words.
@@ -315,7 +312,7 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
                 Trigger::Controller
             }
             Event::LinkDown if reached(memory.down, settings.missed_replies) => Trigger::BusDown,
-            Event::AnsweredTwice if memory.doubled >= settings.missed_replies => Trigger::MissedReplies,
+            Event::Intruded => Trigger::MissedReplies,
             Event::OperatorSilent => Trigger::Heartbeat,
             Event::Imu(ImuEvent::Tilted) => Trigger::Tilt,
             Event::Imu(ImuEvent::Silent) if explained(step) => return None,
@@ -372,12 +369,12 @@ fn triggers_end_control(memory: &Memory, step: &Step<'_>) -> Result<(), String> 
 fn nothing_else_ends_control(memory: &Memory, step: &Step<'_>) -> Result<(), String> {
     let harmless = |event: &Event| match *event {
         Event::Arm
+        | Event::AnsweredTwice
         | Event::Servo(_, ServoEvent::Still | ServoEvent::Runs)
         | Event::Command(_, CommandEvent::OutOfLimits | CommandEvent::StopJoint | CommandEvent::DampJoint) => {
             true
         }
         Event::Servo(servo, ServoEvent::Missed) => memory.missed[servo] < step.settings.missed_replies,
-        Event::AnsweredTwice => memory.doubled < step.settings.missed_replies,
         Event::Overrun => memory.overruns < step.settings.overruns,
         Event::SlowController | Event::PreemptedController => {
             let late = step.settings.controller_late(step.tick.state.period_ns);

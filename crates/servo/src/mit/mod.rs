@@ -41,7 +41,7 @@ pub(crate) mod queries;
 
 pub use drive::Drive;
 
-use crate::{Fault, Mode, Plan, Request, ServoCommand, ServoState, Servos, Taken};
+use crate::{Doubled, Fault, Mode, Plan, Request, ServoCommand, ServoState, Servos, Taken};
 use codec::Codec;
 use khz_wire::Frame;
 use khz_wire::mit::{Codes, TIMEOUT_PER_S};
@@ -188,16 +188,8 @@ struct Servo<P> {
     verified: bool,
     /// Cycles in which it may still be switching on.
     switching: u8,
-    /// See [`Servo::was_asked_by_another`].
-    doubled: u16,
+    doubled: Doubled,
 }
-
-/// What each answer to somebody else adds to [`Servo::doubled`], …
-const DOUBLED: u16 = 100;
-/// … and what each cycle takes away: less than one in twenty may be disturbances.
-const FORGIVEN: u16 = 5;
-/// Beyond this another host commands the servo.
-const INTRUDED: u16 = 1000;
 
 /// For so long after the frame that switches it on nobody wonders at a missed reply, ns: of 245 times a RobStride servo took 5 ms at most.
 const SWITCHING_NS: i64 = 6_000_000;
@@ -216,7 +208,7 @@ impl<P: Protocol> Bus<P> {
             command: off,
             verified: false,
             switching: 0,
-            doubled: 0,
+            doubled: Doubled::default(),
         });
     }
 
@@ -246,7 +238,7 @@ impl<P: Protocol> Servo<P> {
             self.mark = self.protocol.frame(Say::Mark(mark));
         }
         self.switching = self.switching.saturating_sub(1);
-        self.doubled = self.doubled.saturating_sub(FORGIVEN);
+        self.doubled.forgive();
         if self.turn.command {
             let may_enable = verified && !self.queries.is_doubtful();
             let say = self.codec.encode(command, may_enable);
@@ -287,8 +279,8 @@ impl<P: Protocol> Servo<P> {
     /// It has answered something that we have not asked.
     fn was_asked_by_another(&mut self) {
         self.queries.look_again();
-        self.doubled = self.doubled.saturating_add(DOUBLED);
-        if self.doubled > INTRUDED {
+        self.doubled.count();
+        if self.doubled.is_intruded() {
             self.codec.has_changed(codec::INTRUDED);
             // Damping would take turns with what somebody else commands. Off, it does nothing before it is switched on again.
             self.codec.is_deaf();

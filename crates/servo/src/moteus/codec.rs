@@ -220,6 +220,15 @@ fn mode(number: Option<i32>) -> (Doing, crate::Mode) {
     }
 }
 
+/// The request commands its servo: it writes a mode, without which no register of a command takes effect.
+pub fn commands(request: &Frame) -> bool {
+    let is_mode = |subframe: Subframe<'_>| match subframe {
+        Subframe::Write(values) => values.run.start == u32::from(Register::MODE.0),
+        _ => false,
+    };
+    Subframes::new(request.payload()).flatten().any(is_mode)
+}
+
 /// What a loop has to know of a mode.
 const fn doing(mode: Mode) -> Doing {
     match mode {

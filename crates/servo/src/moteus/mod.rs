@@ -190,11 +190,16 @@ impl Servos for Bus {
 
     fn take(&mut self, frame: &Frame, states: &mut [ServoState]) -> Taken {
         let Address { prefix, source, destination, reply } = Address::from_id(frame.id);
-        let place = self.by_id[usize::from(source & 0x7f)];
-        match place {
-            Some(place) if destination == HOST && prefix == PREFIX && !reply => {
+        let [from, to] = [source, destination].map(|id| self.by_id[usize::from(id & 0x7f)]);
+        match (from, to) {
+            _ if prefix != PREFIX => Taken::Unexpected,
+            (Some(place), _) if destination == HOST && !reply => {
                 let servo = &mut self.servos[place];
                 servo.take(frame, &mut states[servo.number])
+            }
+            // Our own frames do not come back: another program has sent it.
+            (None, Some(place)) if codec::commands(frame) => {
+                Taken::Duplicate { servo: self.servos[place].number }
             }
             _ => Taken::Unexpected,
         }
