@@ -13,7 +13,8 @@ mod times;
 use crate::shell;
 use crate::tally::Tally;
 use anyhow::{Result, bail};
-use done::{Done, Outcome};
+use done::Done;
+pub use done::Outcome;
 use std::time::Instant;
 
 /// Runs the named parts (all if none is named); true if nothing failed.
