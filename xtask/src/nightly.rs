@@ -105,11 +105,6 @@ fn sentences() -> Result<bool> {
     shell::succeeds(command.args(["-s"]).env("KHZ_SLOW", "1"))
 }
 
-fn sentences() -> Result<bool> {
-    let mut command = parts::pytest("tests/oracle/test_sentences.py")?;
-    shell::succeeds(command.args(["-s"]).env("KHZ_SLOW", "1"))
-}
-
 /// In an environment of its own: the two engines are a gigabyte.
 fn engines() -> Result<bool> {
     debian::provide("tests/dataset/test_engines.py").map_err(Error::msg)?;
