@@ -3,6 +3,7 @@
 use crate::code::{Input, Sink, Slice};
 use crate::error::{DecodeError, Flaw};
 use crate::schema::{Type, Width};
+use std::borrow::Cow;
 
 /// A type with a schema: it can be written to a log and read back.
 ///
@@ -151,6 +152,21 @@ impl Record for String {
         let start = *input;
         let bytes = input.counted()?.to_vec();
         String::from_utf8(bytes).map_err(|_| start.error(Flaw::Utf8))
+    }
+}
+
+/// Borrowed where it is written, owned where it is read.
+impl Record for Cow<'_, str> {
+    fn schema() -> Type {
+        Type::String
+    }
+
+    fn encode(&self, out: &mut impl Sink) {
+        out.counted(self.as_bytes());
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        String::decode(input).map(Cow::Owned)
     }
 }
 
