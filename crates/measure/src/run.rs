@@ -203,6 +203,8 @@ pub struct LateTicks {
     pub judged: u64,
     /// How many of these were late, by what the kernel knows of each.
     pub causes: Causes,
+    /// The same and what they cost, by cause, what cost most first. A tick that cost something counts here late or not.
+    pub by_cause: Vec<LateGroup>,
     /// The worst, by number.
     pub worst: Vec<LateReport>,
 }
@@ -390,11 +392,6 @@ impl RunSummary {
             .chain(damaged);
         judge(&Facts { warnings: warnings.collect(), ..self.facts.clone() })
     }
-
-    /// Late ticks and what they cost, by cause.
-    pub fn late_groups(&self) -> &[LateGroup] {
-        &self.facts.late
-    }
 }
 
 /// What starts the ticks of this robot.
@@ -466,6 +463,7 @@ fn late_ticks<'a>(tally: &Tally, window: impl Fn(i64) -> Option<&'a Window>) -> 
         threshold_ns: tally.counter.late_ns(),
         judged: tally.counter.judged(),
         causes: tally.counter.causes(),
+        by_cause: tally.counter.late_groups(),
         worst: tally.worst().iter().map(report).collect(),
     }
 }
@@ -563,6 +561,7 @@ mod tests {
             threshold_ns: 5_000_000,
             judged,
             causes: Causes::default(),
+            by_cause: Vec::new(),
             worst: Vec::new(),
         };
         assert_eq!(late(0).lines(), ["none judged: the first 100 controlled ticks are not"]);

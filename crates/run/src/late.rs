@@ -121,7 +121,7 @@ impl Judge {
         let cause = disturbance.late_cause(response_ns - usual_ns, own);
         let start = Disturbance { away_ns: 0, ..disturbance }.shares().largest().0;
         let followed = |cause| match (cause, self.before) {
-            (Cause::PreviousTick, _) if part == Some(RECORD) => Cause::Compute,
+            (Cause::PreviousTick, _) if tick.record_ns * 2 > tick.previous_ns() => Cause::Compute,
             (Cause::PreviousTick, Some((_, before))) => before,
             _ => cause,
         };

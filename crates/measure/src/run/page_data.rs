@@ -41,7 +41,7 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
         start_delay: Distribution::from_ns(tally.start_delay.values()),
         phases: over_time.phases,
         parts: if summary.clock == Clock::Real { summary.all_parts() } else { Vec::new() },
-        late_groups: summary.late_groups().to_vec(),
+        late_groups: summary.late.by_cause.clone(),
         late: summary.late.worst.clone(),
         late_counts: late_counts(&summary.late),
         joints: over_time.joints,
