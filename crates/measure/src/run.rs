@@ -16,7 +16,7 @@ pub use page_data::page_data;
 
 use crate::budget::{Inputs, Plan};
 use crate::late::{LateReport, lost_lines, tally};
-use crate::require::{Required, Requirements, amended};
+use crate::require::{Extent, Required, Requirements, amended};
 use crate::run::page::PartTimes;
 use facts::{Known, Unlogged, ending, facts};
 use khz_page::{Verdict, duration, grouped};
@@ -359,9 +359,16 @@ impl RunSummary {
         self.servos.iter().map(|servo| servo.duplicates).sum()
     }
 
-    /// Checks what is required of it; what is not met comes first in the verdict.
-    pub fn require(&mut self, requirements: &Requirements<Self>) {
-        self.required = requirements.check(self);
+    /// Checks what is required of it; what is not met comes first in the verdict. A run that was to last for `asked_ns` and ended
+    /// before meets nothing, unless a duration is required.
+    pub fn require(&mut self, requirements: &Requirements<Self>, asked_ns: Option<i64>) {
+        let Ticks { ticks, duration_ns, .. } = self.controlled;
+        let is_over = self.events.iter().any(|event| event.cause == Cause::TimeOver.to_string());
+        let early = asked_ns.filter(|_| !is_over).map(|asked_ns| {
+            let [lasted, asked] = [duration_ns, asked_ns].map(|ns| duration(ns as f64));
+            format!("it ended after {lasted} under control, of {asked}")
+        });
+        self.required = requirements.check_over(self, &Extent { early, ..Extent::of(ticks, duration_ns) });
         self.verdict = amended(std::mem::take(&mut self.verdict), &self.required);
     }
 

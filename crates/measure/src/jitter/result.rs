@@ -3,8 +3,8 @@
 use super::plan::Plan;
 use super::recording::Recording;
 use crate::late::LateReport;
-use crate::require::{Required, Requirements, amended};
-use khz_page::{Trace, Verdict, has_percentile};
+use crate::require::{Extent, Required, Requirements, amended};
+use khz_page::{Trace, Verdict, grouped, has_percentile};
 use khz_rt::late::{Causes, Lost};
 use khz_rt::{Cause, Counts, Grade, Histogram, Overrun, Passport, Policy, Report, Summary, Usage};
 use khz_run::Usual;
@@ -315,7 +315,11 @@ impl Run {
 
     /// Checks what is required of it; what is not met comes first in the verdict.
     pub fn require(&mut self, requirements: &Requirements<Self>) {
-        self.required = requirements.check(self);
+        let (ticks, planned) = (self.counts.ticks, self.plan.ticks);
+        let early = (ticks < planned)
+            .then(|| format!("it ended after {} of {} ticks", grouped(ticks), grouped(planned)));
+        self.required =
+            requirements.check_over(self, &Extent { early, ..Extent::of(ticks, self.duration_ns) });
     }
 
     /// What the thread was granted.

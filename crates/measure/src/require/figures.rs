@@ -1,7 +1,7 @@
 //! The figures that can be required of a run and of a measurement of jitter.
 
-use super::Unit::{Count, Percent, Rate};
-use super::{Figure, Value};
+use super::Unit::{Count, Percent, Rate, Time};
+use super::{DURATION, Figure, Value};
 use crate::jitter::Run;
 use crate::run::RunSummary;
 use khz_page::{has_percentile, share};
@@ -15,6 +15,7 @@ pub fn of_run() -> Vec<Figure<RunSummary>> {
     type Of = Figure<RunSummary>;
     let mut figures = vec![
         Of::at_least("rate", Rate, |run| was_controlled(run).and(Ok(run.rate_hz))),
+        Of::at_least(DURATION, Time, |run| controlled(run, run.controlled.duration_ns.max(0) as u64)),
         Of::at_most("lost", Count, |run| controlled(run, run.controlled.lost_periods)),
         Of::at_most("lost_share", Percent, |run| {
             was_controlled(run).and(Ok(share(run.controlled.lost_periods, run.controlled.periods)))
