@@ -92,7 +92,7 @@ impl Observer for RunLog {
             self.tap.push_value(self.teleop, at_ns, &steered(number, input, age_ns));
         }
         for transition in machine.transitions() {
-            let mut event = [0; 512];
+            let mut event = [0; 1024];
             let mut out = khz_tlog::Slice::new(&mut event);
             write_event(transition, &self.links, self.name(transition.cause.servo()), &mut out);
             if let Some(bytes) = out.written() {
@@ -189,7 +189,7 @@ fn sensed(imu: &ImuState, now_ns: i64) -> record::Imu {
 /// Writes an `event` record; `servo` is the name of the servo it is about, or empty. The only record that
 /// is formatted as text; written once per change of phase.
 fn write_event(transition: &Transition, links: &[String], servo: &str, out: &mut impl Sink) {
-    let mut cause = CutOff(ArrayString::<120>::new());
+    let mut cause = CutOff(ArrayString::<300>::new());
     // It is reported in full elsewhere.
     let _ = write!(cause, "{}", transition.cause.told(links));
     let event = record::Event {
@@ -252,7 +252,7 @@ mod tests {
             deadline_ns: None,
             last_good_ns: 0,
         };
-        let links = [format!("the link of buses {}", "ä".repeat(100))];
+        let links = [format!("the link of buses {}", "ä".repeat(200))];
         let mut out = Vec::new();
         write_event(&transition, &links, "", &mut out);
         let text = String::from_utf8_lossy(&out);
