@@ -1,6 +1,6 @@
 //! Runs ticks of emulated robots in virtual time for callgrind: `instructions [ROW…]`, all rows if none is named.
 //!
-//! Prints each row's name. [`counted`] is what is counted; Before and after a row's ticks
+//! Prints each row's name. [`counted`] is what is counted; before and after a row's ticks
 //! [`boundary`] is called, for a dump. Calls of [`emulator`] and
 //! [`controller`] within are those of the emulated devices and of the user's part. `cargo xtask bench instructions` reads the dumps.
 #![allow(clippy::print_stdout)]
@@ -10,16 +10,17 @@ use khz_robot::config::{Clock, RobotConfig};
 use khz_robot::controller::{Controller, Pipelined};
 use khz_robot::live::Console;
 use khz_robot::parameters::{Intake, LiveParameters, Parameter};
-use khz_robot::parts::TickProfile;
 use khz_robot::recorder::{Plan, Recorder};
 use khz_robot::records::RunLog;
-use khz_robot::run::{Observer, RunStats, Tick};
+use khz_robot::run::{Observer, RunStats, Tick, recorded};
 use khz_robot::state::RobotState;
 use khz_robot::supervisor::Phase;
 use khz_robot::tick::{Machine, TickTiming};
 use khz_robot::time::{Time, VirtualTime};
 use khz_robot::{ControlError, ServoCommand, assemble};
 use khz_rt::Disturbance;
+use khz_run::record;
+use khz_run::tally::Pace;
 use std::error::Error;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -127,7 +128,6 @@ struct Bench {
     machine: Machine,
     time: VirtualTime,
     stats: RunStats,
-    profile: TickProfile,
     log: Option<(RunLog, Recorder)>,
     /// Held, so that changes could be made.
     _viewer: Option<(LiveParameters, Arc<Console>)>,
@@ -161,8 +161,7 @@ impl Bench {
             machine,
             planned_ns: time.now_ns() + period_ns,
             time,
-            stats: RunStats::new(),
-            profile: TickProfile::new(100_000),
+            stats: RunStats::new(100_000),
             updates,
             is_pipelined: row.with.pipelined,
             period_ns,
@@ -213,19 +212,12 @@ impl Bench {
         let timing =
             self.machine.tick_started(&mut self.time, TickTiming::at(self.planned_ns, started_ns), None);
         let tick = Tick {
-            number,
-            timing,
-            disturbance: Disturbance::default(),
-            away_in_cycle_ns: 0,
-            skipped: 0,
-            sensor_paced: false,
-            without_frame: false,
+            record: record::Tick { number, ..recorded(&timing, &Disturbance::default(), 0, &self.machine) },
+            pace: Pace { period_ns: self.period_ns, by_sensor: false },
             early_frames: 0,
-            overrun: false,
             machine: &self.machine,
         };
         self.stats.tick(&tick);
-        self.profile.tick(&tick);
         if let Some((log, _)) = &mut self.log {
             log.tick(&tick);
         }

@@ -1,7 +1,7 @@
 //! The figures that can be required of a run and of a measurement of jitter.
 
-use super::Unit::{Count, Percent, Rate};
-use super::{Figure, Value};
+use super::Unit::{Count, Percent, Rate, Time};
+use super::{DURATION, Figure, Value};
 use crate::jitter::Run;
 use crate::run::RunSummary;
 use khz_page::{has_percentile, share};
@@ -15,6 +15,7 @@ pub fn of_run() -> Vec<Figure<RunSummary>> {
     type Of = Figure<RunSummary>;
     let mut figures = vec![
         Of::at_least("rate", Rate, |run| was_controlled(run).and(Ok(run.rate_hz))),
+        Of::at_least(DURATION, Time, |run| controlled(run, run.controlled.duration_ns.max(0) as u64)),
         Of::at_most("lost", Count, |run| controlled(run, run.controlled.lost_periods)),
         Of::at_most("lost_share", Percent, |run| {
             was_controlled(run).and(Ok(share(run.controlled.lost_periods, run.controlled.periods)))
@@ -114,7 +115,6 @@ mod tests {
     use khz_robot::RobotConfig;
     use khz_robot::assemble;
     use khz_robot::launch::{Landed, LiveSummary};
-    use khz_robot::parts::Parts;
     use khz_robot::run::{RunOptions, RunStats, run};
     use khz_robot::session::Outcome;
     use khz_robot::time::VirtualTime;
@@ -149,15 +149,15 @@ mod tests {
             duration_ns: Some(duration_ns),
             stop: Arc::default(),
         };
-        let mut stats = RunStats::new();
+        let mut stats = RunStats::new(100_000);
         run(&mut machine, &mut VirtualTime::new(0), &options, &mut [&mut stats]);
         let grants = Report { thread: "virtual".into(), grade: Grade::Ordinary, settings: Vec::new() };
         let outcome = Outcome {
             modules: machine.controller_profile(),
             machine,
             stats,
-            parts: Parts::default(),
             windows: Vec::new(),
+            stopped_ns: 0,
             grants,
             passport: Passport::default(),
             usage: Usage::default(),
