@@ -18,6 +18,7 @@ NOT_FROM_THE_LOG = {
     "steal_ns": "the kernel's count",
     "steal_loop_cpu_ns": "the kernel's count",
     "modules": "sections of a controller: not in the log, tested in Rust",
+    "pipelined": "of controllers on their own thread: not in the log, tested in Rust",
     "grade": "what the kernel granted",
     "grants": "what the kernel granted",
     "end": "words",

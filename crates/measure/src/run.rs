@@ -116,7 +116,9 @@ pub struct RunSummary {
     pub cpu_ns: Summary,
     /// Time in the controller, of the ticks in which it computed commands.
     pub control_ns: Summary,
-    /// Of that, by the sections the controller names, or the modules it is a chain of. `max_at` is a tick's number.
+    /// What a controller on its own thread (`loop.mode = "pipelined"`) did; `null` without one.
+    pub pipelined: Option<Pipelined>,
+    /// Of `control_ns`, by the sections the controller names, or the modules it is a chain of. `max_at` is a tick's number.
     pub modules: Vec<SectionSummary>,
     /// The time of the ticks, part by part, beside the prediction. Of `time_ns`, `max_at` is the worst tick's number.
     pub parts: Vec<PartTimes>,
@@ -192,6 +194,19 @@ impl Ticks {
             duration_ns: stretch.span_ns,
         }
     }
+}
+
+/// What a controller on its own thread did, in the ticks in which it was to decide.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pipelined {
+    /// Such ticks.
+    pub ticks: u64,
+    /// Of these, ticks without a new decision: the commands of before stayed.
+    pub without_decision: u64,
+    /// How long its jobs took, of those that were done.
+    pub elsewhere_ns: Summary,
+    /// How old commands were when they were sent, from the start of the tick whose state they are of.
+    pub command_age_ns: Summary,
 }
 
 /// Late ticks and what made them late.
@@ -325,6 +340,7 @@ impl RunSummary {
             loop_compute_ns: tally.loop_compute.summary(),
             cpu_ns: tally.cpu.summary(),
             control_ns: tally.control.summary(),
+            pipelined: pipelined(stats),
             modules: outcome.modules.clone(),
             parts: parts(config, landed),
             wake_latency_outside_ns: tally.wake_latency_outside.summary(),
@@ -401,6 +417,16 @@ impl RunSummary {
     }
 }
 
+fn pipelined(stats: &RunStats) -> Option<Pipelined> {
+    let khz_robot::stats::Pipelined { ticks, without_decision, elsewhere, command_age } = &stats.pipelined;
+    (*ticks > 0).then(|| Pipelined {
+        ticks: *ticks,
+        without_decision: *without_decision,
+        elsewhere_ns: elsewhere.summary(),
+        command_age_ns: command_age.summary(),
+    })
+}
+
 /// What starts the ticks of this robot.
 fn pace(config: &RobotConfig) -> Pace {
     Pace { period_ns: config.timing.period_ns(), by_sensor: config.timing.pace_bus.is_some() }
@@ -416,7 +442,7 @@ fn unlogged(landed: &Landed, servos: &[ServoSummary]) -> Unlogged {
         early_frames: outcome.stats.early_frames,
         duplicates: servos.iter().map(|servo| servo.duplicates).sum(),
         changed: Some((outcome.machine.supervisor().clamped(), commands)),
-        not_done: None,
+        not_done: pipelined(&outcome.stats).map(|of| (of.without_decision, of.ticks, of.command_age_ns.max)),
         granted: Some(outcome.grants.grade),
         stops: Stops {
             throttled_ns: outcome.usage.throttled_ns,

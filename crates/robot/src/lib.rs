@@ -21,7 +21,7 @@ pub mod replay;
 pub mod run;
 pub mod session;
 pub mod state;
-mod stats;
+pub mod stats;
 pub mod steer;
 pub mod stepped;
 pub mod supervisor;

@@ -175,6 +175,11 @@ fn enumeration(name: &Ident, data: &DataEnum) -> Result<TokenStream> {
         const WIDTH: ::core::option::Option<usize> =
             if true #(&& (Self::#idents as u64) < 0x80)* { ::core::option::Option::Some(1) } else { ::core::option::Option::None };
 
+        #[inline(always)]
+        fn pack(&self, out: &mut [u8]) {
+            out[0] = match self { #(Self::#idents => Self::#idents as u64 as u8),* };
+        }
+
         fn schema() -> ::khz_tlog::Type {
             ::khz_tlog::Type::enumeration([#((Self::#idents as u64, #names)),*])
         }

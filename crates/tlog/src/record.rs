@@ -80,9 +80,12 @@ macro_rules! plain {
                 out.put(&self.to_le_bytes());
             }
 
-            #[inline]
+            #[inline(always)]
             fn pack(&self, out: &mut [u8]) {
-                out.copy_from_slice(&self.to_le_bytes());
+                // A store, where a copy of a slice would be a call.
+                if let Some(out) = out.first_chunk_mut() {
+                    *out = self.to_le_bytes();
+                }
             }
 
             fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
@@ -129,7 +132,7 @@ impl Record for bool {
         out.put(&[u8::from(*self)]);
     }
 
-    #[inline]
+    #[inline(always)]
     fn pack(&self, out: &mut [u8]) {
         out[0] = u8::from(*self);
     }
@@ -226,7 +229,7 @@ impl<T: Record, const N: usize> Record for [T; N] {
         self.iter().for_each(|item| item.encode(out));
     }
 
-    #[inline]
+    #[inline(always)]
     fn pack(&self, out: &mut [u8]) {
         let width = T::WIDTH.unwrap_or(1);
         self.iter().zip(out.chunks_exact_mut(width)).for_each(|(item, out)| item.pack(out));

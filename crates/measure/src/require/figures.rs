@@ -3,7 +3,7 @@
 use super::Unit::{Count, Percent, Rate, Time};
 use super::{DURATION, Figure, Value};
 use crate::jitter::Run;
-use crate::run::RunSummary;
+use crate::run::{Pipelined, RunSummary};
 use khz_page::{has_percentile, share};
 use khz_robot::config::Clock;
 use khz_rt::Summary;
@@ -39,6 +39,9 @@ pub fn of_run() -> Vec<Figure<RunSummary>> {
     figures.extend(Of::percentiles("period", |run, q| timing(run, &run.period_ns, q)));
     figures.extend(Of::percentiles("cycle", |run, q| timing(run, &run.cycle_ns, q)));
     figures.extend(Of::percentiles("compute", |run, q| timing(run, &run.loop_compute_ns, q)));
+    figures.extend(Of::percentiles("elsewhere", |run, q| at(&pipelined(run)?.elsewhere_ns, q)));
+    figures.extend(Of::percentiles("command_age", |run, q| at(&pipelined(run)?.command_age_ns, q)));
+    figures.push(Of::at_most("no_decision", Count, |run| Ok(pipelined(run)?.without_decision as f64)));
     figures.extend(Of::percentiles("control", |run, q| timing(run, &run.control_ns, q)));
     figures
 }
@@ -84,6 +87,10 @@ fn late(run: &RunSummary) -> Value {
 /// What is always too slow is not later than usual, so ticks that overran count if there are more of them.
 fn late_or_overran(causes: &Causes, overruns: u64) -> f64 {
     causes.late.max(overruns) as f64
+}
+
+fn pipelined(run: &RunSummary) -> Result<&Pipelined, &'static str> {
+    run.pipelined.as_ref().ok_or("the controller has no thread of its own")
 }
 
 fn timing(run: &RunSummary, s: &Summary, q: f64) -> Value {
