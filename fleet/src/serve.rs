@@ -9,7 +9,7 @@ use crate::outlets::cdr;
 use crate::ros::{Gid, attachment};
 use anyhow::{Context, Result, anyhow};
 use khz_export::ros2::{Integers, Messages};
-use khz_view::control::Denied;
+use khz_run::channel::{self, Denied};
 use serde_json::{Map, Value, json};
 use std::process::Command;
 use std::sync::Arc;
@@ -152,7 +152,8 @@ fn reply(shared: &Shared, query: &Query, answer: Answer) {
 }
 
 fn refuse(query: &Query, why: &Denied) {
-    let _ = query.reply_err(why.json().to_string()).encoding(Encoding::from(JSON)).wait();
+    let _ =
+        query.reply_err(channel::Answer::Denied(why.clone()).json()).encoding(Encoding::from(JSON)).wait();
 }
 
 fn stop(shared: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, Denied> {
@@ -251,9 +252,14 @@ fn number(query: &Query, name: &str) -> Result<Option<f64>, String> {
 
 fn recent(shared: &Shared, query: &Query) -> Result<Answer, Denied> {
     let seconds = number(query, "s")?.unwrap_or(RECENT_S);
-    let robot = shared.robot();
-    let log = robot.recent.log(robot.intake.records(), seconds);
-    log.map(|log| Answer::of(log, "application/octet-stream")).map_err(|error| error.to_string().into())
+    let (last, records) = {
+        let robot = shared.robot();
+        (robot.recent.last(seconds), robot.intake.records().to_vec())
+    };
+    // Stop asks for the robot, too, and must not wait for megabytes.
+    last.log(&records)
+        .map(|log| Answer::of(log, "application/octet-stream"))
+        .map_err(|error| error.to_string().into())
 }
 
 fn summary(shared: &Shared) -> Result<Answer, Denied> {

@@ -3,7 +3,7 @@
 use crate::tally::Tally;
 use crate::test::done::{Done, Outcome};
 use crate::test::times;
-use crate::{fleet, hazards, layers, shell, tracked};
+use crate::{fleet, hazards, layers, performance, shell, tracked};
 use anyhow::{Result, bail};
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -23,6 +23,7 @@ pub fn run(words: &[String]) -> Result<bool> {
         ("layers", layers::run()?),
         ("tracked", tracked::run()?),
         ("hazards", hazards::run()?),
+        ("performance", performance::is_current()?),
         ("deny", deny()?),
         ("clippy", clippy()?),
         ("doc", documentation()?),

@@ -18,6 +18,7 @@ mod paced;
 #[doc(hidden)]
 pub mod plant;
 mod prints;
+pub mod promises;
 mod rig;
 mod run;
 mod scenario;

@@ -78,14 +78,14 @@ fn explored(servos: usize, at_once: usize, reactions: &str, most_states: usize) 
 
 #[test]
 fn every_law_holds_in_every_state() {
-    explored(1, 1, "", 14_000);
-    explored(2, 1, "", 14_000);
+    explored(1, 1, "", 40_000);
+    explored(2, 1, "", 40_000);
 }
 
 #[test]
 fn every_law_holds_whatever_the_reactions() {
-    explored(1, 1, &reactions("warn"), 14_000);
-    explored(1, 1, &(reactions("stop") + "command = \"stop\"\noperator = \"stop\"\n"), 14_000);
+    explored(1, 1, &reactions("warn"), 40_000);
+    explored(1, 1, &(reactions("stop") + "command = \"stop\"\noperator = \"stop\"\n"), 40_000);
 }
 
 /// Minutes: `cargo xtask prove explore`.
