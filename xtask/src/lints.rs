@@ -1,6 +1,6 @@
 //! Every check that needs no test to run; all of them run even if the first fails.
 
-use crate::{fleet, hazards, layers, shell, tracked};
+use crate::{fleet, hazards, layers, performance, shell, tracked};
 use anyhow::Result;
 use std::collections::BTreeSet;
 
@@ -15,6 +15,7 @@ pub fn run() -> Result<bool> {
         ("layers", layers::run()?),
         ("tracked", tracked::run()?),
         ("hazards", hazards::run()?),
+        ("performance", performance::is_current()?),
         ("deny", deny()?),
         ("clippy", clippy()?),
         ("doc", documentation()?),

@@ -8,6 +8,7 @@
 //! | `lints` | formatting, clippy, documentation, layers, tracked files, hazards |
 //! | `layers` | fails on a dependency between our crates that does not point to a lower layer |
 //! | `bench [NAME…]` | runs benches and their peers interleaved and prints ratios and figures |
+//! | `performance` | writes the table of `docs/performance.md` from its results |
 //! | `vm [NAME…]` | boots a real-time kernel in a virtual machine and runs the guest scripts in it |
 //! | `fuzz [TARGET…]` | replays the corpus of each fuzz target, then fuzzes it for a while |
 //! | `dist [PART…]` | builds everything a release has, in `dist/` |
@@ -28,6 +29,7 @@ mod licences;
 mod lints;
 mod nightly;
 mod package;
+mod performance;
 mod prove;
 mod shell;
 mod site;
@@ -49,6 +51,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
   lints                      formatting, clippy, documentation, layers, tracked files, hazards
   layers                     check that dependencies between our crates point downwards
   bench [NAME…] [--quick]    measure against peers (--list names the benches)
+  performance                write the table of docs/performance.md from docs/performance.tsv
   vm [NAME…]                 run guest scripts on a real-time kernel with CAN (--list names them)
   fuzz [TARGET…] [--seconds N]  replay each corpus, then fuzz for N seconds (default 0)
   dist [PART…]               build everything a release has: dist/ (--help lists the parts)
@@ -78,6 +81,7 @@ fn chore(words: &[String]) -> Result<bool> {
         "bench" => bench::run(rest),
         "vm" => vm::run(rest),
         "fuzz" => fuzz::run(rest),
+        "performance" => performance::write(),
         "prove" => prove::run(rest),
         "dist" => dist::run(rest),
         "site" => site::build(),
