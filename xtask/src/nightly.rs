@@ -34,6 +34,11 @@ const PARTS: &[Part] = &[
         run: packages,
     },
     Part { name: "engines", does: "datasets read by Spark and Ray", run: engines },
+    Part {
+        name: "sentences",
+        does: "what runs say of themselves, ten seeds of each case; with UPDATE=1 it writes docs/time.md",
+        run: sentences,
+    },
     Part { name: "prove", does: "exploration with two events, loom, miri, mutants", run: || prove::run(&[]) },
 ];
 
@@ -83,6 +88,11 @@ fn packages() -> Result<bool> {
     dist::run(&[])?;
     let mut command = parts::pytest("tests/dist")?;
     shell::succeeds(command.env("KHZ_SLOW", "1").env("KHZ_DIST", shell::root().join("dist")))
+}
+
+fn sentences() -> Result<bool> {
+    let mut command = parts::pytest("tests/oracle/test_sentences.py")?;
+    shell::succeeds(command.args(["-s"]).env("KHZ_SLOW", "1"))
 }
 
 /// In an environment of its own: the two engines are a gigabyte.
