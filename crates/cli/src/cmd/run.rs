@@ -131,7 +131,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     landed.outcome.unsent.iter().for_each(tell_line);
     let mut summary = RunSummary::of(&config, &landed);
     if let Some(requirements) = &args.require {
-        summary.require(requirements);
+        summary.require(requirements, duration_ns);
     }
     if let Some(Failure::Panic(panic)) = landed.outcome.machine.failure() {
         complain(&anyhow::anyhow!("the controller panicked: {panic}"));
