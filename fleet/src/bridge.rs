@@ -93,7 +93,7 @@ impl Status {
         self.cause.clone_from(&robot.cause);
         self.run = robot.intake.session();
         self.health = robot.watch.health();
-        self.verdict = self.health.verdict();
+        self.verdict.clone_from(&self.health.verdict);
         let Counts { samples, lost, refused, unknown, unfit } = robot.intake.counts();
         self.received = Received { samples, lost, refused: refused + unknown + unfit, ..self.received };
         let newest_us =

@@ -14,7 +14,6 @@ pub mod live;
 pub mod operator;
 mod pace;
 pub mod parameters;
-pub mod parts;
 pub mod plain;
 pub mod ready;
 pub mod records;

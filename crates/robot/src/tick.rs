@@ -86,16 +86,6 @@ impl TickTiming {
     pub fn previous_ns(&self) -> i64 {
         (self.ready_ns - self.waited_for_ns).clamp(0, self.wake_latency_ns().max(0))
     }
-
-    /// From the time the loop waited for to the end of the tick.
-    pub const fn response_ns(&self) -> i64 {
-        self.decided_ns - self.waited_for_ns
-    }
-
-    /// The bus cycle: from the start of encoding to the last reply.
-    pub const fn cycle_ns(&self) -> i64 {
-        self.collected_ns - self.started_ns
-    }
 }
 
 /// Why a controller gave up.

@@ -248,7 +248,7 @@ fn silent(bench: &Bench) -> Result<Vec<Cause>> {
     scenario.robot += &format!("[bus.main.faults]\nevents = [{}]\n", events.join(", "));
     let outcome = scenario.run()?;
     // Silent every 100 ms for 1.5 ms, about from the start of the loop on.
-    let first_ns = outcome.stats.first_ns;
+    let first_ns = outcome.stats.counter.first_ns();
     let meanwhile =
         |tick: &LateTick| !(5 * MS..97 * MS).contains(&(tick.at_ns - first_ns).rem_euclid(100 * MS));
     let long = lasting(MS * 3 / 10..MS * 6 / 10);

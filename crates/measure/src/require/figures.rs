@@ -114,7 +114,6 @@ mod tests {
     use khz_robot::RobotConfig;
     use khz_robot::assemble;
     use khz_robot::launch::{Landed, LiveSummary};
-    use khz_robot::parts::Parts;
     use khz_robot::run::{RunOptions, RunStats, run};
     use khz_robot::session::Outcome;
     use khz_robot::time::VirtualTime;
@@ -149,15 +148,15 @@ mod tests {
             duration_ns: Some(duration_ns),
             stop: Arc::default(),
         };
-        let mut stats = RunStats::new();
+        let mut stats = RunStats::new(100_000);
         run(&mut machine, &mut VirtualTime::new(0), &options, &mut [&mut stats]);
         let grants = Report { thread: "virtual".into(), grade: Grade::Ordinary, settings: Vec::new() };
         let outcome = Outcome {
             modules: machine.controller_profile(),
             machine,
             stats,
-            parts: Parts::default(),
             windows: Vec::new(),
+            stopped_ns: 0,
             grants,
             passport: Passport::default(),
             usage: Usage::default(),

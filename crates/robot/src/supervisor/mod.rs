@@ -23,7 +23,6 @@ mod bring_up;
 mod cause;
 mod guard;
 mod joint;
-mod phase;
 mod reach;
 pub(crate) mod settings;
 #[cfg(test)]
@@ -32,8 +31,8 @@ mod watch;
 
 pub use cause::{Cause, Transition, Transitions, Trigger};
 pub use joint::Bounds;
+pub use khz_run::Phase;
 pub use khz_servo::Quantity;
-pub use phase::Phase;
 pub use settings::{Arming, Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings};
 
 use crate::config::RobotConfig;
