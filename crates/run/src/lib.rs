@@ -10,6 +10,7 @@
 //! | [`costs`] | what late ticks cost, by cause |
 //! | [`watch`] | a run seen from outside, by its records as they come |
 //! | [`verdict`] | the only verdict on a run |
+//! | [`channel`] | what may be asked of a running robot, and what it answers |
 //!
 //! It knows no robot file, no link, no byte of a wire and no Linux: a tick is a tick, whether a loop has just run it or it
 //! comes from a log. `docs/metrics.md` defines every figure.
