@@ -209,9 +209,7 @@ fn counted(so_far: Disturbance, held: &Held) -> Disturbance {
             involuntary: so_far.involuntary + 1,
             ..so_far
         },
-        Cause::Blocked => {
-            Disturbance { away_ns: so_far.away_ns + ns, blocked: so_far.blocked + 1, ..so_far }
-        }
+        Cause::Blocked => Disturbance { away_ns: so_far.away_ns + ns, blocked: so_far.blocked + 1, ..so_far },
         Cause::Unaccounted => Disturbance { away_ns: so_far.away_ns + ns, ..so_far },
         Cause::PageFault => Disturbance {
             faults_ns: so_far.faults_ns + ns,
