@@ -208,7 +208,10 @@ OVERPRINTED = """(canvas) => {
 COLOURED_COLUMN = """(canvas, share) => {
   const ratio = devicePixelRatio, left = 62, right = canvas.clientWidth - 12;
   const x = Math.round((left + share * (right - left)) * ratio);
-  const { data } = canvas.getContext("2d").getImageData(x, 0, 1, canvas.height);
+  const copy = Object.assign(document.createElement("canvas"), { width: 1, height: canvas.height });
+  const pen = copy.getContext("2d", { willReadFrequently: true });
+  pen.drawImage(canvas, -x, 0);
+  const { data } = pen.getImageData(0, 0, 1, copy.height);
   let coloured = 0;
   for (let i = 0; i < data.length; i += 4) {
     const [r, g, b, a] = data.slice(i, i + 4);
@@ -220,11 +223,10 @@ COLOURED_COLUMN = """(canvas, share) => {
 
 @pytest.mark.parametrize("width", [1280, 700])
 def test_no_label_overprints_another(visit: Visit, samples: pathlib.Path, width: int) -> None:
-    page = visit(samples / "run.html")
+    page = visit(samples / "run.html", viewport={"width": 900, "height": 800})
     page.evaluate(RECORD_TEXTS)
     page.set_viewport_size({"width": width, "height": 800})
-    for figure in page.locator("figure.plot").all():
-        canvas = figure.locator("canvas")
+    for canvas in page.locator("figure.plot canvas").all():
         page.wait_for_function("(canvas) => canvas.texts?.length", arg=canvas.element_handle(), timeout=60_000)
         assert canvas.evaluate(OVERPRINTED) == [], canvas.get_attribute("aria-label")
 
@@ -244,7 +246,7 @@ def test_a_hole_and_a_tick_of_88_ms_hide_nothing(visit: Visit, samples: pathlib.
 
 
 def test_small_plots_have_units(visit: Visit, samples: pathlib.Path) -> None:
-    page = visit(samples / "run.html")
+    page = visit(samples / "run.html", viewport={"width": 900, "height": 800})
     page.evaluate(RECORD_TEXTS)
     page.set_viewport_size({"width": 1000, "height": 800})
     canvas = plot(page, "front_left_knee").locator("canvas")

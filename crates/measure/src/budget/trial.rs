@@ -155,9 +155,11 @@ impl Seen {
             return Some(format!("it is brought down{}", because(supervisor.blame(), robot)));
         }
         (self.missed + self.late > 0).then(|| {
-            let (missed, ticks) = (self.missed, self.cycles.len());
+            let (missed, late, ticks) = (self.missed, self.late, self.cycles.len());
             let longest = duration(self.start_ns.max(self.cycles.iter().copied().max().unwrap_or(0)) as f64);
-            format!("{missed} replies are missed in {ticks} ticks; the longest cycle took {longest}")
+            format!(
+                "{missed} replies missed and {late} late in {ticks} ticks; the longest cycle took {longest}"
+            )
         })
     }
 }
