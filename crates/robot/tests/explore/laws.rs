@@ -351,7 +351,7 @@ fn nothing_else_ends_control(memory: &Memory, step: &Step<'_>) -> Result<(), Str
         Event::LinkDown => memory.down < step.settings.missed_replies,
         _ => false,
     };
-    a_stall_alone_ends_nothing(step, &harmless)?;
+    a_stall_alone_ends_nothing(memory, step, &harmless)?;
     let undisturbed = step.before == Phase::Active && step.events.iter().all(harmless);
     law(!undisturbed || (step.after.phase() == Phase::Active && step.transitions.is_empty()), || {
         format!("out of control without a reason: {:?}", step.transitions)
@@ -359,9 +359,15 @@ fn nothing_else_ends_control(memory: &Memory, step: &Step<'_>) -> Result<(), Str
 }
 
 /// A loop that was held up is a warning, and no reason to end control, even if devices' values are too old by it.
-fn a_stall_alone_ends_nothing(step: &Step<'_>, harmless: &impl Fn(&Event) -> bool) -> Result<(), String> {
-    let by_it = |event: &Event| {
-        matches!(event, Event::HeldUp | Event::Servo(_, ServoEvent::Stale) | Event::Imu(ImuEvent::Silent))
+fn a_stall_alone_ends_nothing(
+    memory: &Memory,
+    step: &Step<'_>,
+    harmless: &impl Fn(&Event) -> bool,
+) -> Result<(), String> {
+    let by_it = |event: &Event| match *event {
+        // One that was silent before the stall has missed too many replies with or without it.
+        Event::Servo(servo, ServoEvent::Stale) => memory.missed[servo] < step.settings.missed_replies,
+        event => matches!(event, Event::HeldUp | Event::Imu(ImuEvent::Silent)),
     };
     let stalled = step.before == Phase::Active
         && step.has(Event::HeldUp)
