@@ -205,7 +205,7 @@ const fn is_silence(trigger: Trigger) -> bool {
 }
 
 /// What joints and a body that are moved against the plan lead to.
-const fn moves(trigger: Trigger) -> bool {
+pub const fn moves(trigger: Trigger) -> bool {
     matches!(trigger, Trigger::Tilt | Trigger::Position | Trigger::Velocity)
 }
 

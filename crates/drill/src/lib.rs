@@ -19,6 +19,7 @@ mod paced;
 #[doc(hidden)]
 pub mod plant;
 mod prints;
+pub mod promises;
 mod rig;
 mod run;
 mod scenario;

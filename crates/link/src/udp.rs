@@ -9,7 +9,7 @@ mod asked;
 mod claims;
 mod settings;
 
-pub use settings::UdpLink;
+pub use settings::{Behind, UdpLink};
 
 use crate::claim::Claim;
 use crate::stamp::Clocks;

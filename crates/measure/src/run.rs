@@ -464,6 +464,9 @@ fn broken(events: &[EventSummary], end: &str) -> Broken {
     }
 }
 
+/// What to do about a servo that may still be on.
+const CUT_POWER: &str = "cut its power before you touch the robot, then check its wiring and firmware";
+
 /// What to do about what brought a robot down.
 fn remedy(cause: Cause) -> Option<&'static str> {
     match cause {
@@ -473,6 +476,7 @@ fn remedy(cause: Cause) -> Option<&'static str> {
             "leave a CPU free of real-time loops: pin them with `loop.cpu`, or run fewer on this computer",
         ),
         Cause::LoopHeldUp { .. } => Some(remedy_of(Trigger::Overruns)),
+        Cause::ServoStillOn { .. } | Cause::ServoNotHeardOff { .. } => Some(CUT_POWER),
         _ => cause.trigger().map(remedy_of),
     }
 }
@@ -503,7 +507,19 @@ fn ending(events: &[EventSummary]) -> (String, bool) {
     let trouble = changes.clone().find(|event| event.trouble);
     // What brought the robot down, not that it has arrived there.
     let down = trouble.or_else(|| changes.find(|event| event.from == "active" || event.to == "stopped"));
-    (down.map_or_else(|| "did not end".to_owned(), EventSummary::tell), trouble.is_none())
+    let end = down.map_or_else(|| "did not end".to_owned(), EventSummary::tell);
+    (end + &left_on(events), trouble.is_none())
+}
+
+/// Servos that may still be on at rest, beside one that is the reason itself: nothing else is warned of there.
+fn left_on(events: &[EventSummary]) -> String {
+    let left_on = events.iter().filter(|event| event.from == "fault" && event.to == "fault");
+    let names: Vec<&str> = left_on.filter_map(|event| event.servo.as_deref()).collect();
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!("; may still be on, cut the power: {}", names.join(", "))
+    }
 }
 
 /// How a run ended in which nothing was wrong but that the robot was never armed.
@@ -672,6 +688,24 @@ mod tests {
         assert_eq!(remedy(held_up), Some("run `khz doctor`"));
         let preempted = Cause::ControllerPreempted { count: 51, took_ns: 51_000_000, waited_ns: 50_900_000 };
         assert!(remedy(preempted).unwrap().contains("`loop.cpu`"));
+    }
+
+    #[test]
+    fn servos_that_may_still_be_on_are_named_at_the_end() {
+        let on = |from, servo: &str| EventSummary {
+            servo: Some(servo.to_owned()),
+            ..event(from, "fault", "the servo is still on: cut its power", true)
+        };
+        let mut events = vec![
+            event("active", "damping", "finished", false),
+            event("damping", "stopped", "every joint stands still", false),
+            on("stopped", "knee"),
+        ];
+        let only = ("the servo is still on: cut its power".to_owned(), false);
+        assert_eq!(ending(&events), only, "and no end as planned");
+        events.extend([on("fault", "hip"), on("fault", "ankle")]);
+        assert_eq!(ending(&events).0, only.0 + "; may still be on, cut the power: hip, ankle");
+        assert!(remedy(Cause::ServoNotHeardOff { servo: 0 }).unwrap().starts_with("cut its power"));
     }
 
     #[test]

@@ -198,6 +198,11 @@ impl Cycle {
         }
     }
 
+    /// Replies of this cycle count until then, and not until what [`Cycle::begin`] was told.
+    pub fn count_until(&mut self, deadline_ns: i64) {
+        self.deadline_ns = deadline_ns;
+    }
+
     /// Hands as many frames to the links as they take now, round robin over the buses, and asks the IMU once
     /// every bus has its frames. The first call of a cycle has the links drop what they hold of the last.
     pub fn send(&mut self, links: &mut [Box<dyn Link>], now_ns: i64) {
@@ -345,6 +350,11 @@ impl Cycle {
     }
 
     fn late(&mut self, servo: usize, is_duplicate: bool) {
+        // What answers "switch on" may take longer than a cycle: that is no late reply, as it is no missed one.
+        let mut switching_on = self.lanes[self.devices[servo].lane].switching_on();
+        if !is_duplicate && switching_on.any(|other| other == servo) {
+            return;
+        }
         self.devices[servo].late(is_duplicate);
         self.result.late = self.result.late.saturating_add(1);
     }

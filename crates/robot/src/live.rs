@@ -28,8 +28,9 @@ const PER_SECOND: u32 = 1000;
 const SOON_NS: i64 = 2_000_000;
 /// How long a robot may take to arm before that is refused: longer than its supervisor keeps the request.
 const ARMING_NS: i64 = 600_000_000;
-/// Replies that may be due at once.
+/// Replies that may be due at once, and stops among them for which there is room beside.
 const DUE: usize = 256;
+const STOPS: usize = 1024;
 
 /// Nobody has asked.
 const NEVER: i64 = i64::MIN;
@@ -90,7 +91,7 @@ impl Console {
 pub struct LiveCounts {
     /// Requests that were looked at, inputs included.
     pub requests: u64,
-    /// Requests dropped: too many in a second, too long, or not JSON.
+    /// Requests dropped or refused unread: too many in a second, too long, or not JSON.
     pub dropped: u64,
     /// Replies that the viewer did not take.
     pub replies_lost: u64,
@@ -141,8 +142,6 @@ impl Drop for Channel {
 /// A reply that is due.
 enum Due {
     Change(Receipt),
-    /// Asked to stop: answered when a tick has obeyed.
-    Stopping,
     /// Asked to arm, at this time.
     Arming(i64),
 }
@@ -151,6 +150,8 @@ struct Desk {
     socket: OwnedFd,
     wiring: Wiring,
     due: Vec<(Value, Due)>,
+    /// Who asked to stop: answered when a tick has obeyed, before all others.
+    stops: Vec<Value>,
     /// Replies for which the socket had no room between the samples yet.
     unsent: VecDeque<String>,
     waited: Waited,
@@ -161,8 +162,9 @@ struct Desk {
 
 impl Desk {
     fn new(socket: OwnedFd, wiring: Wiring) -> Self {
-        let (due, unsent, waited) = (Vec::new(), VecDeque::new(), Waited::new());
-        Self { socket, wiring, due, unsent, waited, second: (i64::MIN, 0), counts: LiveCounts::default() }
+        let (due, stops, unsent, waited) = (Vec::new(), Vec::new(), VecDeque::new(), Waited::new());
+        let (second, counts) = ((i64::MIN, 0), LiveCounts::default());
+        Self { socket, wiring, due, stops, unsent, waited, second, counts }
     }
 
     /// Until it is over or the viewer is gone.
@@ -170,7 +172,7 @@ impl Desk {
         // What comes from now on did not wait before the robot was there.
         let mut is_there = self.look(now_ns());
         while is_there && !over.load(Ordering::Relaxed) {
-            let is_idle = self.due.is_empty() && self.unsent.is_empty();
+            let is_idle = self.due.is_empty() && self.stops.is_empty() && self.unsent.is_empty();
             wait(&self.socket, if is_idle { PATIENCE_NS } else { SOON_NS });
             is_there = self.look(now_ns());
             self.settle(now_ns());
@@ -200,22 +202,49 @@ impl Desk {
 
     fn hear(&mut self, bytes: &[u8], now_ns: i64) {
         let is_within_rate = self.is_within_rate(now_ns);
-        let request = if bytes.len() <= MOST { serde_json::from_slice(bytes).ok() } else { None };
-        // A request to stop is always obeyed, however many others there are.
-        let is_due = |request: &Map<String, Value>| is_within_rate || what(request) == Some("stop");
-        let Some(request) = request.filter(is_due) else {
+        let request: Option<Map<String, Value>> =
+            if bytes.len() <= MOST { serde_json::from_slice(bytes).ok() } else { None };
+        let Some(request) = request else {
             self.counts.dropped += 1;
             return;
         };
+        let id = request.get("id").cloned().unwrap_or_default();
+        // A request to stop is always obeyed, however many others there are.
+        if what(&request) == Some("stop") {
+            return self.stop(id);
+        }
+        if !is_within_rate {
+            return self.drop(&request, &id);
+        }
         self.counts.requests += 1;
         if let Some(input) = request.get("teleop") {
             return self.steer(&request, input, now_ns);
         }
-        let id = request.get("id").cloned().unwrap_or_default();
         match self.act(&request, now_ns) {
             Ok(due) if self.due.len() < DUE => self.due.push((id, due)),
             Ok(_) => self.counts.replies_lost += 1,
             Err(error) => self.refuse(&id, &error),
+        }
+    }
+
+    fn stop(&mut self, id: Value) {
+        self.counts.requests += 1;
+        self.wiring.stop.store(true, Ordering::Relaxed);
+        if self.stops.len() < STOPS {
+            self.stops.push(id);
+        } else {
+            self.counts.replies_lost += 1;
+        }
+    }
+
+    /// One beyond the rate; of an input the newest counts, and there will be others.
+    fn drop(&mut self, request: &Map<String, Value>, id: &Value) {
+        self.counts.dropped += 1;
+        if !request.contains_key("teleop") {
+            self.refuse(
+                id,
+                &ParameterError(format!("the robot looks at {PER_SECOND} requests a second; try again")),
+            );
         }
     }
 
@@ -246,10 +275,6 @@ impl Desk {
             return Ok(Due::Change(self.set(by(request), changes, Made { phase, ..made }, now_ns)?));
         }
         match what(request) {
-            Some("stop") => {
-                self.wiring.stop.store(true, Ordering::Relaxed);
-                Ok(Due::Stopping)
-            }
             Some("arm") => {
                 self.wiring.console.arm_as(made, now_ns)?;
                 Ok(Due::Arming(now_ns))
@@ -277,6 +302,7 @@ impl Desk {
 
     /// Sends the replies whose time has come.
     fn settle(&mut self, now_ns: i64) {
+        self.settle_stops();
         self.send();
         for (id, due) in std::mem::take(&mut self.due) {
             match due.fate(&self.wiring.console, now_ns) {
@@ -287,20 +313,29 @@ impl Desk {
         }
     }
 
+    /// Answers the stops when a tick has obeyed, before whatever else waits.
+    fn settle_stops(&mut self) {
+        let (tick, phase) = self.wiring.console.seen();
+        if matches!(phase, Phase::Damping | Phase::Stopped | Phase::Fault) {
+            let replies = self.stops.drain(..).map(|id| done(&id, tick));
+            replies.rev().for_each(|reply| self.unsent.push_front(reply));
+        }
+    }
+
     fn done(&mut self, id: &Value, tick: u64) {
-        self.reply(&json!({ "id": id, "done": true, "tick": tick }));
+        self.reply(done(id, tick));
     }
 
     fn refuse(&mut self, id: &Value, error: &ParameterError) {
-        self.reply(&json!({ "id": id, "refused": error.0 }));
+        self.reply(json!({ "id": id, "refused": error.0 }).to_string());
     }
 
-    fn reply(&mut self, reply: &Value) {
-        if self.unsent.len() == DUE {
+    fn reply(&mut self, reply: String) {
+        if self.unsent.len() >= DUE {
             self.counts.replies_lost += 1;
             return;
         }
-        self.unsent.push_back(reply.to_string());
+        self.unsent.push_back(reply);
         self.send();
     }
 
@@ -321,10 +356,6 @@ impl Due {
     fn fate(&self, console: &Console, now_ns: i64) -> Result<Option<u64>, ParameterError> {
         match self {
             Self::Change(receipt) => receipt.tick(),
-            Self::Stopping => match console.seen() {
-                (_, Phase::Init | Phase::Idle | Phase::Armed | Phase::Active) => Ok(None),
-                (tick, Phase::Damping | Phase::Stopped | Phase::Fault) => Ok(Some(tick)),
-            },
             Self::Arming(since_ns) => match console.seen() {
                 (_, Phase::Idle) if now_ns - since_ns < ARMING_NS => Ok(None),
                 (tick, Phase::Armed | Phase::Active) => Ok(Some(tick)),
@@ -338,6 +369,10 @@ impl Due {
     }
 }
 
+fn done(id: &Value, tick: u64) -> String {
+    json!({ "id": id, "done": true, "tick": tick }).to_string()
+}
+
 /// What a request wants done.
 fn what(request: &Map<String, Value>) -> Option<&str> {
     request.get("do").and_then(Value::as_str)
@@ -345,4 +380,59 @@ fn what(request: &Map<String, Value>) -> Option<&str> {
 
 fn by(request: &Map<String, Value>) -> &str {
     request.get("by").and_then(Value::as_str).unwrap_or("viewer")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameters::{Intake, Parameter};
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    /// A desk, the loop's end of it and the viewer's.
+    fn desk() -> (Desk, Intake, OwnedFd) {
+        let (viewer, robot) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let (intake, parameters) = Intake::new(vec![Parameter::float("kp", 0.4, 0.0..=2.0)], Clock::Real);
+        let (console, stop) = (Arc::new(Console::new(Clock::Real)), Arc::default());
+        (Desk::new(robot, Wiring { parameters, steering: None, console, stop }), intake, viewer)
+    }
+
+    fn replies(viewer: &OwnedFd) -> Vec<String> {
+        let mut bytes = [0; MOST];
+        let mut next =
+            || recv(viewer, &mut bytes, RecvFlags::DONTWAIT).ok().map(|(len, _)| bytes[..len].to_vec());
+        std::iter::from_fn(|| next().map(|reply| String::from_utf8(reply).unwrap())).collect()
+    }
+
+    /// It was dropped without a word, and the viewer said that the robot does not answer.
+    #[test]
+    fn a_request_beyond_the_rate_is_refused() {
+        let (mut desk, _intake, viewer) = desk();
+        let stick = br#"{"teleop": {}, "age_ms": 1}"#;
+        (0..PER_SECOND).for_each(|_| desk.hear(stick, 0));
+        desk.hear(br#"{"id": 1, "set": {"kp": 1}, "age_ms": 1}"#, 0);
+        desk.hear(stick, 0);
+        let replies = replies(&viewer);
+        assert!(replies.len() == 1 && replies[0].contains("1000 requests a second"), "{replies:?}");
+        assert_eq!((desk.counts.requests, desk.counts.dropped), (u64::from(PER_SECOND), 2));
+    }
+
+    /// Its reply was the 257th, and lost.
+    #[test]
+    fn stops_are_answered_first_whatever_else_is_due() {
+        let (mut desk, _intake, viewer) = desk();
+        // A busy viewer: nothing goes out.
+        while send(&desk.socket, b"KLOG", SendFlags::DONTWAIT).is_ok() {}
+        (0..2 * DUE).for_each(|id| desk.hear(json!({ "id": id, "do": "nothing" }).to_string().as_bytes(), 0));
+        (0..2 * STOPS).for_each(|id| desk.hear(json!({ "id": id, "do": "stop" }).to_string().as_bytes(), 0));
+        assert!(desk.wiring.stop.load(Ordering::Relaxed));
+        desk.settle(0);
+        assert_eq!(desk.unsent.len(), DUE, "no tick has obeyed yet");
+        desk.wiring.console.show(7, Phase::Damping);
+        desk.settle(0);
+        assert_eq!(desk.unsent.len(), DUE + STOPS, "as many as there is room for");
+        while recv(&viewer, &mut [0; 16], RecvFlags::DONTWAIT).is_ok() {}
+        desk.settle(0);
+        assert_eq!(replies(&viewer)[..2], [done(&json!(0), 7), done(&json!(1), 7)]);
+    }
 }

@@ -38,8 +38,9 @@ pub mod moteus;
 mod mounting;
 pub mod robstride;
 pub mod state;
+mod track;
 
-pub use about::{FamilySettings, Plan};
+pub use about::{FamilySettings, Occasion, Plan};
 pub use by_hand::ByHand;
 pub use carries::{Carries, Quantity};
 pub use command::{PositionCommand, ServoCommand};
@@ -48,6 +49,7 @@ pub use exchange::{Exchange, Heard};
 pub use family::{Family, FamilyName, ServoPlan};
 pub use mounting::Mounting;
 pub use state::{Doing, Fault, Mode, Refused, ServoState};
+pub use track::Track;
 
 use khz_wire::{Frame, Request};
 use std::fmt::Debug;
@@ -73,6 +75,19 @@ pub trait Servos: Debug + Send {
 
     /// A cycle begins: makes its requests.
     fn begin(&mut self, commands: &[ServoCommand]);
+
+    /// How many turns of the present cycle read a register. Where their frames lose the arbitration to every reply, they are best sent
+    /// before all others, while no reply is ready: later they hold up the requests behind them, and the last reply comes a turnaround
+    /// later.
+    fn reading(&self) -> usize {
+        0
+    }
+
+    /// This turn is one of them.
+    fn is_reading(&self, turn: usize) -> bool {
+        let _ = turn;
+        false
+    }
 
     /// A request of the present cycle, or `None` if the turn has no such part.
     fn request(&self, turn: usize, part: usize) -> Option<Request<'_>>;

@@ -7,7 +7,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use tungstenite::protocol::{Role, WebSocketConfig};
+use tungstenite::protocol::frame::coding::CloseCode;
+use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tungstenite::{Error, Message, WebSocket};
 
 /// The largest message of a client.
@@ -97,8 +98,18 @@ pub(crate) fn converse(
         line.check(hub)?;
         line.wait(peer)?;
     }
-    line.socket.close(None)?;
+    // What it has said already is heard: it may be Stop.
+    line.hear(peer, speaker.as_mut(), hub)?;
+    line.socket.close(Some(leave()))?;
     line.flush()
+}
+
+/// What a client is told that has to leave: the server ends, or others need the seat.
+fn leave() -> CloseFrame {
+    CloseFrame {
+        code: CloseCode::Again,
+        reason: "the live view ends, or needs the seat of a silent client".into(),
+    }
 }
 
 struct Line {
@@ -154,12 +165,17 @@ impl Line {
         }
         peer.take(BATCH, messages);
         self.sent = (!messages.is_empty()).then(Instant::now);
+        let takes_some = !messages.is_empty();
         for message in messages.drain(..) {
             if let Some(bytes) = speaker.message(&message) {
                 self.write(Message::binary(bytes))?;
             }
         }
-        self.flush()
+        self.flush()?;
+        if takes_some && !self.is_blocked {
+            peer.is_active(hub.now_us());
+        }
+        Ok(())
     }
 
     fn hear(&mut self, peer: &Peer, speaker: &mut dyn Speaker, hub: &Hub) -> Result<(), Error> {
@@ -175,8 +191,14 @@ impl Line {
             };
             self.heard = Instant::now();
             let replies = match message {
-                Message::Text(text) => speaker.hear_text(&text, hub),
-                Message::Binary(bytes) => speaker.hear_binary(&bytes, hub),
+                Message::Text(text) => {
+                    peer.is_active(hub.now_us());
+                    speaker.hear_text(&text, hub)
+                }
+                Message::Binary(bytes) => {
+                    peer.is_active(hub.now_us());
+                    speaker.hear_binary(&bytes, hub)
+                }
                 Message::Pong(told) => {
                     let told_us = (*told).try_into().map(u64::from_le_bytes).unwrap_or(0);
                     // What follows in this connection was sent after it. A time to come is none.

@@ -9,7 +9,7 @@ use rustix::net::{RecvFlags, recv};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 /// The largest datagram.
@@ -75,8 +75,16 @@ fn pass_on(
                     Ok(Some(len)) if is_answer(&buffer[..len.min(MAX)]) => {
                         hub.datagram(&buffer[..len.min(MAX)])
                     }
-                    Ok(Some(len)) if sender.send(buffer[..len.min(MAX)].to_vec()).is_ok() => {}
-                    Ok(_) => return Ok(()),
+                    // What does not fit is lost, and counted by its number: answers come behind samples, and one of them
+                    // may be that of Stop.
+                    Ok(Some(len)) => {
+                        if let Err(TrySendError::Disconnected(_)) =
+                            sender.try_send(buffer[..len.min(MAX)].to_vec())
+                        {
+                            return Ok(());
+                        }
+                    }
+                    Ok(None) => return Ok(()),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) => return Err(error),
                 }

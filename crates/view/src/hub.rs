@@ -2,19 +2,27 @@
 
 use crate::control::{Answer, Ask, Denied, Parameter, Robot, Teleop, answer, number, parameters};
 use crate::intake::{Counts, Intake, Known, News};
-use crate::peer::Peer;
+use crate::peer::{CHANGES, Peer};
+use crate::seats::{Limits, Origin, who_leaves};
 use crate::standard::{Level, Status};
 use crate::store::{DEFAULT_BUDGET, Log, Store};
 use crate::topics::Topics;
 use khz_tlog::{RecordInfo, Type, Value};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many requests of one client may wait for an answer, and how long they do.
+/// How many clients there may be, of one address too: everybody at one computer, or behind one tunnel.
+const SEATS: Limits = Limits { seats: 64, of_one: 32 };
+/// Those that have to leave still count until they have left.
+const MAX_CLIENTS: usize = 2 * SEATS.seats;
+/// How many requests may wait for an answer: of one client, of all, and those of one client that stop; and how long they do.
 const MAX_PENDING: usize = 64;
+const MAX_PENDING_OF_ALL: usize = 256;
+const MAX_STOPS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What the name of a client begins with that only asks.
 pub(crate) const PROGRAM: &str = "program";
@@ -150,6 +158,13 @@ impl Hub {
         ask: &Ask,
         now_us: Option<u64>,
     ) -> Result<u64, Denied> {
+        // First of all: a flood of refusals holds up nobody.
+        if *ask != Ask::Stop && !client.may_change(self.now_us()) {
+            return Err(format!(
+                "too many requests: a client may change parameters or arm {CHANGES} times a second"
+            )
+            .into());
+        }
         let age_ms = match (ask, now_us) {
             (Ask::Stop, _) => None,
             (_, Some(now_us)) => Some(self.age_ms(now_us)?),
@@ -159,13 +174,14 @@ impl Hub {
         };
         let mut state = self.state();
         let robot = state.robot_of(run)?;
-        let waiting = state.pending.values().filter(|pending| pending.client.id == client.id).count();
-        // Whatever waits, the robot is stopped.
-        if waiting >= MAX_PENDING && *ask != Ask::Stop {
-            return Err(format!("{MAX_PENDING} requests wait for an answer already").into());
-        }
+        state.may_wait(client, ask)?;
         let id = self.next_request.fetch_add(1, Ordering::Relaxed);
-        robot.send(&ask.json(id, by, age_ms))?;
+        let request = ask.json(id, by, age_ms);
+        if *ask == Ask::Stop {
+            robot.send_stop(&request)?
+        } else {
+            robot.send(&request)?
+        }
         state.pending.insert(id, Pending { client: client.clone(), since: Instant::now(), ask: ask.clone() });
         Ok(id)
     }
@@ -202,12 +218,18 @@ impl Hub {
         Ok(age_us as f64 / 1000.0)
     }
 
-    pub(crate) fn join(&self, by: String) -> std::io::Result<Arc<Peer>> {
-        let client = Arc::new(Peer::new(self.next_client.fetch_add(1, Ordering::Relaxed), by)?);
+    /// A client comes, and another leaves if there is no seat. Nothing: too many have not left yet that have to.
+    pub(crate) fn join(&self, by: String, from: IpAddr) -> std::io::Result<Option<Arc<Peer>>> {
+        let client = Arc::new(Peer::new(self.next_client.fetch_add(1, Ordering::Relaxed), by, from)?);
         // It says nothing before it is admitted, which is from now on.
         client.knows(self.now_us());
-        self.state().clients.insert(client.id, client.clone());
-        Ok(client)
+        let mut state = self.state();
+        if state.clients.len() >= MAX_CLIENTS {
+            return Ok(None);
+        }
+        state.make_room(Origin::of(from));
+        state.clients.insert(client.id, client.clone());
+        Ok(Some(client))
     }
 
     pub(crate) fn leave(&self, client: &Peer) {
@@ -232,10 +254,6 @@ impl Hub {
         self.state().topics.advertised(above)
     }
 
-    pub(crate) fn client_count(&self) -> usize {
-        self.state().clients.len()
-    }
-
     /// Ends every client.
     pub(crate) fn close(&self) {
         self.state().clients.values().for_each(|client| client.close());
@@ -244,10 +262,11 @@ impl Hub {
     /// Answers requests that the robot has not.
     pub(crate) fn expire(&self) {
         let mut state = self.state();
+        // The first ones are the oldest.
         let old: Vec<u64> = state
             .pending
             .iter()
-            .filter(|(_, pending)| pending.since.elapsed() >= PATIENCE)
+            .take_while(|(_, pending)| pending.since.elapsed() >= PATIENCE)
             .map(|(id, _)| *id)
             .collect();
         let why = format!("the robot did not answer within {} s", PATIENCE.as_secs());
@@ -312,6 +331,42 @@ impl Hub {
 }
 
 impl State {
+    /// Has one leave if there is no seat for one more.
+    fn make_room(&self, from: Origin) {
+        let staying = self.clients.values().filter(|client| !client.is_over());
+        let seats: Vec<_> = staying.map(|client| client.seat(self.is_stopping(client))).collect();
+        let leaving = who_leaves(&seats, from, SEATS).and_then(|id| self.clients.get(&id));
+        leaving.into_iter().for_each(|client| client.close());
+    }
+
+    fn pending_of(&self, client: &Peer, is_stop: bool) -> usize {
+        let of_client = self.pending.values().filter(|pending| pending.client.id == client.id);
+        of_client.filter(|pending| (pending.ask == Ask::Stop) == is_stop).count()
+    }
+
+    fn is_stopping(&self, client: &Peer) -> bool {
+        self.pending_of(client, true) > 0
+    }
+
+    /// Whether one more request may wait for an answer. Whatever else waits, the robot is stopped.
+    fn may_wait(&self, client: &Peer, ask: &Ask) -> Result<(), Denied> {
+        let of_client = self.pending_of(client, *ask == Ask::Stop);
+        match ask {
+            Ask::Stop if of_client >= MAX_STOPS => Err(Denied::Unreachable(format!(
+                "{MAX_STOPS} requests of yours to stop are under way, and the robot has answered none of them yet"
+            ))),
+            Ask::Stop => Ok(()),
+            _ if of_client >= MAX_PENDING => {
+                Err(format!("{MAX_PENDING} requests wait for an answer already").into())
+            }
+            _ if self.pending.len() >= MAX_PENDING_OF_ALL => Err(format!(
+                "{MAX_PENDING_OF_ALL} requests of all clients wait for an answer already; try again"
+            )
+            .into()),
+            _ => Ok(()),
+        }
+    }
+
     fn robot(&self) -> Result<Arc<Robot>, Denied> {
         match &self.robot {
             Some(_) if self.run.is_over => Err(Denied::Unreachable("the run has ended".into())),

@@ -33,6 +33,7 @@ mod intake;
 mod page;
 pub mod parameters;
 mod peer;
+mod seats;
 mod server;
 pub mod standard;
 pub mod store;

@@ -41,12 +41,18 @@ pub fn all() -> Vec<String> {
     parts
 }
 
+/// Whether this is the part, or a file or a test of its folder.
+pub fn is_of(word: &str, part: &str) -> bool {
+    word == part || part.starts_with("tests/") && word.starts_with(&format!("{part}/"))
+}
+
 /// Where a part runs.
 pub fn lane(part: &str) -> Lane {
-    match part {
-        part if BATCH.contains(&part) => Lane::Batch,
-        part if MEASURING.contains(&part) => Lane::Measuring,
-        _ => Lane::Clock,
+    let among = |parts: &[&str]| parts.iter().any(|one| is_of(part, one));
+    match () {
+        () if among(&BATCH) => Lane::Batch,
+        () if among(&MEASURING) => Lane::Measuring,
+        () => Lane::Clock,
     }
 }
 
@@ -90,18 +96,21 @@ fn rust() -> Result<Outcome> {
     Ok(Outcome::Ran(Tally::of_runner(succeeded, &text)))
 }
 
-/// The tests of a folder, with the command, the package and the libraries they use.
-fn python(folder: &str) -> Result<Outcome> {
-    if let Err(why) = debian::provide(folder) {
+/// The tests of a folder, of a file in one, or one test, with the command, the package and the libraries they use.
+fn python(what: &str) -> Result<Outcome> {
+    let folder: Vec<&str> = what.split('/').take(2).collect();
+    if let Err(why) = debian::provide(&folder.join("/")) {
         return Ok(Outcome::NotRun(why));
     }
     if shell::which("python3").is_none() {
         return Ok(Outcome::NotRun("no python3: install Python 3.11 or newer with its venv module".into()));
     }
-    let mut command = pytest(folder)?;
+    let mut command = pytest(what)?;
     let mut tally = Tally::default();
-    if folder == fleet::TESTS {
-        tally += fleet::unit_tests()?;
+    if is_of(what, fleet::TESTS) {
+        if what == fleet::TESTS {
+            tally += fleet::unit_tests()?;
+        }
         command.env("KHZ_FLEET", fleet::debug_program()?);
     }
     let (succeeded, text) = shell::tee(&mut command)?;

@@ -140,6 +140,8 @@ fn summary(checked: &Checked, warnings: &[String]) -> Value {
         "budget": {
             "fits": prediction.fits(),
             "cycle_ns": prediction.cycle_ns,
+            "longest_cycle_ns": prediction.longest_cycle_ns,
+            "start_cycle_ns": prediction.start_cycle_ns,
             "tick_ns": prediction.tick_ns,
             "counts_until_ns": prediction.counts_until_ns,
             "cures": checked.cures,

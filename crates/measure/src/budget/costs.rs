@@ -1,5 +1,6 @@
 //! What a frame costs on its wire, and the delays no robot file holds.
 
+use khz_page::duration;
 use khz_robot::RobotConfig;
 use khz_wire::time::{CanBits, CanRate, EthernetRate, SpiCost, UartRate};
 use khz_wire::{Frame, rs485};
@@ -204,6 +205,13 @@ impl Inputs {
             us(self.record_ns)
         )];
         said.extend(uncounted(plan));
+        let exchanges = plan.lines.iter().flat_map(|line| &line.exchanges);
+        if let Some(ns) = exchanges.map(|exchange| exchange.switching_ns).max().filter(|ns| *ns > 0) {
+            said.push(format!(
+                "cycles in which servos are switched on are not counted: the answer may take {}, and no reply counts as missed meanwhile",
+                duration(ns as f64)
+            ));
+        }
         if plan.lines.iter().any(|line| line.is_half_duplex()) {
             said.push(format!("from a reply to the next query {}", us(self.host_gap_ns)));
         }

@@ -23,6 +23,7 @@ mod plan;
 pub mod published;
 mod show;
 mod timeline;
+mod trial;
 
 pub use change::{Change, ChangeError, Sweep, apply};
 pub use costs::{Bridge, Inputs, Medium, Separate};
@@ -31,3 +32,4 @@ pub use fit::{Cure, File, Fit};
 pub use plan::{Exchange, Line, Plan};
 pub use show::{Part, Prediction};
 pub use timeline::{Kind, Span, Timeline};
+pub use trial::Trial;

@@ -15,6 +15,9 @@ pub struct Lane {
     families: Vec<Box<dyn Servos>>,
     /// Turns in the order they are taken.
     order: Vec<Turn>,
+    /// The same before some of them were put first for this cycle; see [`Lane::put_reading_first`].
+    usual: Vec<Turn>,
+    is_reordered: bool,
     /// Turns of `order` already taken in this cycle.
     taken: usize,
     /// Requests of the present turn already sent.
@@ -43,12 +46,15 @@ impl Lane {
             let turn = move |turn| Turn { family, turn };
             (0..servos.turns()).map(turn)
         };
-        let order = families.iter().enumerate().flat_map(|(at, servos)| turns_of(at, &**servos)).collect();
+        let order: Vec<_> =
+            families.iter().enumerate().flat_map(|(at, servos)| turns_of(at, &**servos)).collect();
         Self {
             link,
             channel,
             half_duplex,
             families,
+            usual: order.clone(),
+            is_reordered: false,
             order,
             taken: 0,
             part: 0,
@@ -71,6 +77,23 @@ impl Lane {
         (self.taken, self.part) = (0, 0);
         self.outstanding = None;
         self.down = false;
+        if self.families.iter().any(|servos| servos.reading() > 0) {
+            self.put_reading_first();
+        }
+    }
+
+    /// Turns that read a register are taken before the others; see [`Servos::reading`].
+    fn put_reading_first(&mut self) {
+        self.usual.copy_from_slice(&self.order);
+        self.is_reordered = true;
+        let mut first = 0;
+        for place in 0..self.order.len() {
+            let Turn { family, turn } = self.order[place];
+            if self.families[family].is_reading(turn) {
+                self.order[first..=place].rotate_right(1);
+                first += 1;
+            }
+        }
     }
 
     /// Offers the next frame to the link, if it is this bus's turn. True if the link took it.
@@ -161,6 +184,9 @@ impl Lane {
         // The deadline cut the last one off, unless the bus was its own all the time: then it is silent.
         let cut_off = usize::from(self.outstanding.is_some() && self.taken > 1);
         let served = self.taken - cut_off;
+        if std::mem::take(&mut self.is_reordered) && served == self.order.len() {
+            self.order.copy_from_slice(&self.usual);
+        }
         let is_silent = |turn: &Turn| self.servos(*turn).iter().any(|&servo| devices[servo].was_missed());
         if served < self.order.len() {
             self.order.rotate_left(served);

@@ -284,7 +284,9 @@ fn well(doing: Doing, at_ns: i64) -> ServoState {
 }
 
 fn upright(at_ns: i64) -> ImuState {
-    let sample = ImuSample { at_ns, attitude: [1.0, 0.0, 0.0, 0.0], rate: [0.0; 3], acceleration: [0.0; 3] };
+    // The noise of a sensor.
+    let rate = [(at_ns / 1_000_000 % 1_000) as f64 * 1e-6; 3];
+    let sample = ImuSample { at_ns, attitude: [1.0, 0.0, 0.0, 0.0], rate, acceleration: [0.0; 3] };
     ImuState { sample, fresh: true }
 }
 

@@ -79,14 +79,14 @@ fn explored(servos: usize, at_once: usize, kinds: u32, reactions: &str, most_sta
 
 #[test]
 fn every_law_holds_in_every_state() {
-    explored(1, 1, ALL, "", 14_000);
-    explored(2, 1, ALL, "", 14_000);
+    explored(1, 1, ALL, "", 40_000);
+    explored(2, 1, ALL, "", 40_000);
 }
 
 #[test]
 fn every_law_holds_whatever_the_reactions() {
-    explored(1, 1, ALL, &reactions("warn"), 14_000);
-    explored(1, 1, ALL, &(reactions("stop") + "command = \"stop\"\noperator = \"stop\"\n"), 14_000);
+    explored(1, 1, ALL, &reactions("warn"), 40_000);
+    explored(1, 1, ALL, &(reactions("stop") + "command = \"stop\"\noperator = \"stop\"\n"), 40_000);
 }
 
 /// However many kinds of events.

@@ -210,7 +210,7 @@ impl<'a> Search<'a> {
 
     /// The longest way to a settled robot, of all ways on which somebody asks to stop in every tick.
     fn settles_within(&self) -> Result<usize, String> {
-        let most = laws::ticks_to_settle(&self.scope.settings, self.scope.period_ns);
+        let most = laws::ticks_to_settle(&self.scope.settings, self.scope.period_ns, self.scope.servos);
         let settled = |at: usize| self.nodes[at].supervisor.is_settled();
         let mut left = vec![0; self.nodes.len()];
         loop {
@@ -233,7 +233,7 @@ impl<'a> Search<'a> {
 
     /// When nothing is wrong any more, the robot is soon under control, waits to be armed, or is at rest.
     fn makes_progress(&self) -> Result<(), String> {
-        let most = laws::ticks_to_settle(&self.scope.settings, self.scope.period_ns)
+        let most = laws::ticks_to_settle(&self.scope.settings, self.scope.period_ns, self.scope.servos)
             + (self.scope.settings.answer_ns() / self.scope.period_ns) as usize
             + 4;
         for start in 0..self.nodes.len() {

@@ -165,11 +165,13 @@ pub enum Output {
 #[derive(Debug)]
 pub struct Bus<P> {
     servos: Vec<Servo<P>>,
+    /// So many of them are asked for a register in this cycle.
+    reading: usize,
 }
 
 impl<P> Default for Bus<P> {
     fn default() -> Self {
-        Self { servos: Vec::new() }
+        Self { servos: Vec::new(), reading: 0 }
     }
 }
 
@@ -223,15 +225,23 @@ impl<P: Protocol> Bus<P> {
     }
 }
 
+/// One in so many servos of a bus is verified in a cycle, and then switched on. A register's frames are longer than a state's: all
+/// servos at once would need more of the bus than any other cycle does.
+const VERIFIED_AT_ONCE: usize = 4;
+
 impl<P: Protocol> Servo<P> {
-    fn begin(&mut self, command: &ServoCommand) {
+    /// A cycle begins. `may_verify`: this servo may be verified in it. Returns whether it is.
+    fn begin(&mut self, command: &ServoCommand, may_verify: bool) -> bool {
         if self.queries.has_been_silent() {
             self.codec.has_changed(codec::SILENT);
         }
         self.verified &= *command != ServoCommand::Stop;
         // Where nothing can be read, nothing can be verified.
         let verified = self.verified || P::MARKS == 0;
-        let verify = !verified && self.codec.is_to_be_enabled(command);
+        let unverified = !verified && self.codec.is_to_be_enabled(command);
+        let verify = unverified && may_verify;
+        // Until its turn comes it is told to stop, as before.
+        let command = if unverified && !may_verify { &ServoCommand::Stop } else { command };
         let may_look = self.codec.is_sound() && matches!(command, ServoCommand::Position(_));
         self.turn = self.queries.next(verify, may_look);
         if let Some(mark) = self.turn.mark {
@@ -247,6 +257,7 @@ impl<P: Protocol> Servo<P> {
                 self.switching = self.queries.cycles(SWITCHING_NS);
             }
         }
+        verify
     }
 
     /// The parts of the present turn: the frame, and whether it is the command.
@@ -329,9 +340,20 @@ impl<P: Protocol> Servos for Bus<P> {
     }
 
     fn begin(&mut self, commands: &[ServoCommand]) {
+        let mut turns = self.servos.len().div_ceil(VERIFIED_AT_ONCE);
+        self.reading = 0;
         for servo in &mut self.servos {
-            servo.begin(&commands[servo.number]);
+            turns -= usize::from(servo.begin(&commands[servo.number], turns > 0));
+            self.reading += usize::from(servo.turn.mark.is_some());
         }
+    }
+
+    fn reading(&self) -> usize {
+        self.reading
+    }
+
+    fn is_reading(&self, turn: usize) -> bool {
+        self.servos.get(turn).is_some_and(|servo| servo.turn.mark.is_some())
     }
 
     fn request(&self, turn: usize, part: usize) -> Option<Request<'_>> {
