@@ -77,6 +77,7 @@ impl Plant {
             Self::VelocityTrigger => robot.supervisor.reactions.velocity = Reaction::Warn,
             Self::BlindGrace => robot.supervisor.stale_ms = Some(10_000.0),
             Self::HastyArming => robot.supervisor.answer_ticks = 1,
+            Self::FrozenImu => robot.supervisor.imu_frozen_ms = Some(100_000.0),
             // The same triggers at the same values, but a guard that allows ten times as much.
             Self::TargetJumps => {
                 robot.supervisor.velocity_factor *= 0.1;
