@@ -9,8 +9,8 @@ use khz_robot::assemble::Links;
 use khz_robot::config::{Arming, Clock, Mode};
 use khz_robot::launch::{Launch, LaunchOptions};
 use khz_robot::run::{Observer, Tick};
-use khz_robot::tick::TickTiming;
 use khz_rt::Passport;
+use khz_run::record;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ impl Host {
         let places = (0..robot.buses.len()).map(|bus| (0, bus as u8)).collect();
         let imu = robot.imu.iter().map(|_| 0).collect();
         let links = Links { links: vec![Box::new(world)], places, imu };
-        let ticks = Arc::<Mutex<Vec<TickTiming>>>::default();
+        let ticks = Arc::<Mutex<Vec<record::Tick>>>::default();
         let seen = Seen { ticks: Vec::with_capacity(MOST_TICKS), out: Arc::clone(&ticks) };
         let options = LaunchOptions {
             observers: vec![Box::new(seen)],
@@ -72,8 +72,8 @@ impl Host {
         Self::of(&robot, &ticks).ok_or_else(|| "the robot never came under control".to_owned())
     }
 
-    fn of(robot: &RobotConfig, ticks: &[TickTiming]) -> Option<Self> {
-        let median = |part: fn(&TickTiming) -> i64| {
+    fn of(robot: &RobotConfig, ticks: &[record::Tick]) -> Option<Self> {
+        let median = |part: fn(&record::Tick) -> i64| {
             let mut parts: Vec<_> = ticks.iter().map(part).collect();
             parts.sort_unstable();
             parts.get(parts.len() / 2).copied()
@@ -83,11 +83,11 @@ impl Host {
             machine: machine(),
             program: program(),
             robot: robot.name.clone(),
-            servo_ns: median(|tick| tick.encoded_ns - tick.started_ns)? / servos,
-            emulated_send_ns: median(|tick| tick.sent_ns - tick.encoded_ns)? / servos,
+            servo_ns: median(|tick| tick.encode_ns)? / servos,
+            emulated_send_ns: median(|tick| tick.send_ns)? / servos,
             control_ns: median(|tick| tick.control_ns)?,
             controller: robot.controller.kind().word().to_owned(),
-            supervise_ns: median(|tick| tick.decided_ns - tick.collected_ns - tick.control_ns)?,
+            supervise_ns: median(|tick| tick.decide_ns - tick.control_ns)?,
             record_ns: median(|tick| tick.record_ns)?,
         })
     }
@@ -153,15 +153,16 @@ fn emulated(robot: &RobotConfig) -> RobotConfig {
 
 /// The ticks of a run that were controlled.
 struct Seen {
-    ticks: Vec<TickTiming>,
-    out: Arc<Mutex<Vec<TickTiming>>>,
+    ticks: Vec<record::Tick>,
+    out: Arc<Mutex<Vec<record::Tick>>>,
 }
 
 impl Observer for Seen {
     fn tick(&mut self, tick: &Tick<'_>) {
         // Where there is no room, nothing is allocated within a tick.
-        if tick.timing.controlled && tick.timing.controller_ran && self.ticks.len() < self.ticks.capacity() {
-            self.ticks.push(tick.timing);
+        let tick = &tick.record;
+        if tick.controlled && tick.controller_ran && self.ticks.len() < self.ticks.capacity() {
+            self.ticks.push(*tick);
         }
     }
 }
@@ -213,14 +214,14 @@ mod tests {
     #[test]
     fn medians_are_per_servo() {
         let robot = RobotConfig::quadruped();
-        let tick = TickTiming {
-            encoded_ns: 12_000,
-            sent_ns: 24_000,
-            collected_ns: 700_000,
-            decided_ns: 705_000,
+        let tick = record::Tick {
+            encode_ns: 12_000,
+            send_ns: 12_000,
+            collect_ns: 676_000,
+            decide_ns: 5_000,
             control_ns: 2_000,
             record_ns: 4_000,
-            ..TickTiming::at(0, 0)
+            ..record::Tick::UNKNOWN
         };
         let host = Host::of(&robot, &[tick; 3]).unwrap();
         assert_eq!((host.servo_ns, host.emulated_send_ns), (1_000, 1_000));

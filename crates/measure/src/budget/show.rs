@@ -56,7 +56,7 @@ pub struct Prediction {
 /// A part of the tick.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// Its name, as in [`khz_robot::parts`].
+    /// Its name, as in [`khz_run::late::PARTS`].
     pub name: &'static str,
     /// How long it takes.
     pub ns: i64,

@@ -132,8 +132,8 @@ struct Seen {
 
 impl Observer for Seen {
     fn tick(&mut self, tick: &Tick<'_>) {
-        let cycle_ns = tick.timing.cycle_ns();
-        if tick.timing.controlled {
+        let cycle_ns = tick.record.cycle_ns;
+        if tick.record.controlled {
             let result = tick.machine.result();
             self.cycles.push(cycle_ns);
             self.missed += u64::from(result.missed);

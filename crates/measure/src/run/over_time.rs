@@ -4,13 +4,15 @@ use super::details::Details;
 use super::page::{Joint, ParameterChange};
 use khz_page::{StackedTrace, Trace};
 use khz_robot::RobotConfig;
-use khz_tlog::{Reader, Value};
+use khz_run::late::{PARTS, parts};
+use khz_run::record;
+use khz_tlog::{Columns, Reader, Value};
 use std::error::Error;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Parts of a tick, in their order.
-pub(super) const PHASES: [&str; 7] = ["encode", "send", "bus", "imu", "control", "supervise", "record"];
+/// Parts of a tick, in their order: all but what passed before it started.
+pub(super) const PHASES: &[&str] = PARTS.split_at(2).1;
 
 /// From so many skipped periods on nothing is drawn between two ticks: a line would say that the robot was seen there.
 const HOLE: f64 = 4.0;
@@ -63,7 +65,7 @@ impl OverTime {
         };
         let names: Vec<String> = joints.map(str::to_owned).collect();
         Self {
-            phases: StackedTrace::new(PHASES),
+            phases: StackedTrace::new(PHASES.iter().copied()),
             joints: names.iter().map(|name| joint(name)).collect(),
             details: Details::new(names),
             ..Self::default()
@@ -139,20 +141,17 @@ impl OverTime {
     }
 
     fn tick(&mut self, time_s: f64, value: &Value<'_>) {
-        if value.at("skipped").and_then(|value| value.number()).is_some_and(|skipped| skipped >= HOLE) {
+        let mut tick = record::Tick::UNKNOWN;
+        tick.read(value);
+        if f64::from(tick.skipped) >= HOLE {
             self.hole((self.last_s + time_s) / 2.0);
         }
         self.last_s = time_s;
-        let ns = |name: &str| value.at(name).and_then(|value| value.number()).unwrap_or(f64::NAN);
-        self.wake.push(time_s, ns("wake_latency_ns"));
-        self.cycle.push(time_s, ns("cycle_ns"));
-        // Logs before 2026-11-22 have it by its old name.
-        let compute = value.at("loop_compute_ns").or_else(|| value.at("tick_cpu_ns"));
-        self.cpu.push(time_s, compute.and_then(|value| value.number()).unwrap_or(f64::NAN));
-        let (control, imu) = (ns("control_ns"), ns("imu_ns"));
-        let (bus, supervise) = (ns("collect_ns") - imu, ns("decide_ns") - control);
-        let parts = [ns("encode_ns"), ns("send_ns"), bus, imu, control, supervise, ns("record_ns")];
-        self.phases.push(time_s, &parts.map(|part| part as f32));
+        self.wake.push(time_s, tick.wake_latency_ns as f64);
+        self.cycle.push(time_s, tick.cycle_ns as f64);
+        self.cpu.push(time_s, tick.loop_compute_ns as f64);
+        let parts = parts(&tick).map(|part| part.unwrap_or(0) as f32);
+        self.phases.push(time_s, &parts[parts.len() - PHASES.len()..]);
     }
 
     fn joints(&mut self, time_s: f64, value: &Value<'_>, trace: impl Fn(&mut Joint) -> &mut Trace) {

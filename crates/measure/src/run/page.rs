@@ -1,12 +1,13 @@
 //! The page of one run of a robot.
 pub use super::details::Detail;
 use super::over_time::PHASES;
-use crate::late::{LateGroup, LateReport, blocks};
+use crate::late::{LateReport, blocks};
 use khz_page::{
     Axis, Block, Cell, Column, Distribution, Figure, Gantt, KeyValues, Level, Measured, Page, Plot, Ranges,
     Section, StackedTrace, Stroke, Table, Trace, Verdict, duration,
 };
 use khz_rt::Summary;
+use khz_run::costs::LateGroup;
 use serde::{Deserialize, Serialize};
 
 /// All that the page of a run shows. Fields that stay empty leave their part of the page out.
@@ -317,8 +318,9 @@ impl RunData {
     fn tick(&self) -> Option<Section> {
         let rows = self.whole_ticks();
         let longest = rows.last()?;
-        let mut gantt =
-            Gantt::new("Where a tick goes").note("real ticks of this run, phase after phase").palette(PHASES);
+        let mut gantt = Gantt::new("Where a tick goes")
+            .note("real ticks of this run, phase after phase")
+            .palette(PHASES.iter().copied());
         let predicted =
             self.parts.iter().filter_map(|part| Some((part.name.clone(), part.predicted_ns? as f64)));
         if self.parts.iter().any(|part| part.predicted_ns.is_some()) {
@@ -335,8 +337,8 @@ impl RunData {
             gantt = gantt.cut_at(SHOWN_PERIODS * self.period_ns as f64);
         }
         gantt = self.deadlines().fold(gantt, |gantt, (ns, label)| gantt.mark(ns, label));
-        let stack =
-            Plot::stack("Phases over time", Axis::new("duration", "ns"), &self.phases).palette(PHASES);
+        let stack = Plot::stack("Phases over time", Axis::new("duration", "ns"), &self.phases)
+            .palette(PHASES.iter().copied());
         let stack = self.deadlines().fold(stack, |plot, (ns, label)| plot.limit(ns, label));
         let section = Section::new("The tick")
             .text("What the loop did with its period: how long each phase of a tick took.")
