@@ -245,6 +245,18 @@ def test_a_hole_and_a_tick_of_88_ms_hide_nothing(visit: Visit, samples: pathlib.
     assert figure.locator("canvas").evaluate(COLOURED_COLUMN, (2.5 - low) / (high - low)) > 0
 
 
+def test_a_stack_is_cut_above_the_period_and_whole_where_one_looks_closer(visit: Visit, samples: pathlib.Path) -> None:
+    page = visit(samples / "run.html", viewport={"width": 900, "height": 800})
+    page.evaluate(RECORD_TEXTS)
+    page.set_viewport_size({"width": 1000, "height": 800})
+    canvas = plot(page, "Phases over time").locator("canvas")
+    cut = "(canvas) => canvas.texts?.some((text) => text.words.startsWith('cut: the longest takes 88'))"
+    page.wait_for_function(cut, arg=canvas.element_handle(), timeout=60_000)
+    canvas.focus()
+    page.keyboard.press("+")
+    page.wait_for_function(f"(canvas) => !({cut})(canvas)", arg=canvas.element_handle(), timeout=60_000)
+
+
 def test_small_plots_have_units(visit: Visit, samples: pathlib.Path) -> None:
     page = visit(samples / "run.html", viewport={"width": 900, "height": 800})
     page.evaluate(RECORD_TEXTS)

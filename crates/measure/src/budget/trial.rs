@@ -91,7 +91,7 @@ fn tried(robot: &RobotConfig, mut machine: Machine) -> Trial {
         period_ns,
         overrun: robot.timing.overrun,
         frame_patience_ns: None,
-        duration_ns: Some((LEAST_TICKS * period_ns).max(TRIED_NS).min(MOST_NS)),
+        duration_ns: Some((LEAST_TICKS * period_ns).clamp(TRIED_NS, MOST_NS)),
         stop: Arc::default(),
     };
     let mut seen = Seen::default();

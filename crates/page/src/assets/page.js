@@ -295,7 +295,11 @@
         const first = Math.max(0, lowerBound(line.x, from) - 1), last = Math.min(line.x.length - 1, lowerBound(line.x, to));
         for (let i = first; i <= last; i++) take(line.y[i]);
       }
+      this.cut = 0;
       if (!(low <= high)) return [0, 1];
+      const most = this.cutAt();
+      this.cut = high > most ? high : 0;
+      if (this.cut) return [0, most];
       const inData = [low, high], near = Math.max(high - low, Math.abs(high) * 1e-3) / 4;
       // A limit far away would flatten the curves.
       for (const { y } of this.spec.limits) if (y <= inData[1] + near && y >= inData[0] - near) take(y);
@@ -310,6 +314,12 @@
       if (high === low) { low -= startsAtZero ? 0 : 0.5 * Math.abs(low) || 1; high += 0.5 * Math.abs(high) || 1; }
       const room = (high - low) * 0.06;
       return [startsAtZero && low === 0 ? 0 : low - room, high + room];
+    }
+
+    // Of a whole run, stacks are cut a little above the last of their limits: one long tick would leave nothing to see of the others.
+    cutAt() {
+      const isCut = this.spec.kind === "stack" && this.spec.limits.length && !this.group.view;
+      return isCut ? 1.25 * Math.max(...this.spec.limits.map(({ y }) => y)) : Infinity;
     }
 
     // Sizes are whole pixels of the screen, so that lines are sharp.
@@ -344,7 +354,7 @@
       if (this.spec.kind === "stack") this.drawMarkers();
       const beyond = this.drawLimits();
       this.pen.restore();
-      this.sayBeyond(beyond);
+      if (this.cut) this.markCut(); else this.sayBeyond(beyond);
       const empty = !this.drawn.some((line) => line.y.some(Number.isFinite));
       if (empty) this.text("no values", (this.left + this.right) / 2, (this.top + this.bottom) / 2, "center", "middle");
       this.reset.hidden = !this.group.view;
@@ -453,6 +463,24 @@
       const room = this.right - this.left - this.pen.measureText(this.axisName()).width - 12;
       const fitting = words.find((text) => this.pen.measureText(text).width <= room);
       if (fitting) this.text(fitting, this.right - 4, 1, "right", "top", "muted");
+    }
+
+    // An arrow above each stack that is cut, and how high the highest is.
+    markCut() {
+      const pen = this.pen, sums = this.drawn.at(-1);
+      pen.fillStyle = this.ink("bad");
+      let free = -Infinity;
+      sums.x.forEach((value, at) => {
+        const x = this.toPixel(value);
+        if (!(sums.y[at] > this.range[1]) || x < free) return;
+        free = x + 3;
+        pen.beginPath();
+        pen.moveTo(x - 4, this.top);
+        pen.lineTo(x + 4, this.top);
+        pen.lineTo(x, this.top - 6);
+        pen.fill();
+      });
+      this.text(`cut: the longest takes ${spoken(this.cut, this.spec.y.unit, 3)}`, this.right - 4, 1, "right", "top", "bad");
     }
 
     axisName() {
