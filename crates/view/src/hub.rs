@@ -2,7 +2,7 @@
 
 use crate::control::{Answer, Ask, Denied, Kind, Parameter, Robot, Teleop, answer, input, request};
 use crate::intake::{Counts, Intake, Known, News};
-use crate::peer::{CHANGES, Peer};
+use crate::peer::{CHANGES, Peer, PerSecond};
 use crate::seats::{Limits, Origin, who_leaves};
 use crate::standard::{Level, Status};
 use crate::store::{DEFAULT_BUDGET, Log, Store};
@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 const SEATS: Limits = Limits { seats: 64, of_one: 32 };
 /// Those that have to leave still count until they have left.
 const MAX_CLIENTS: usize = 2 * SEATS.seats;
+/// Requests of all clients together that change something within a second: fewer than the robot looks at.
+const CHANGES_OF_ALL: u32 = 400;
 /// How many requests may wait for an answer: of one client, of all, and those of one client that stop; and how long they do.
 const MAX_PENDING: usize = 64;
 const MAX_PENDING_OF_ALL: usize = 256;
@@ -34,6 +36,8 @@ pub(crate) const PROGRAM: &str = "program";
 pub struct Hub {
     state: Mutex<State>,
     store: Mutex<Store>,
+    /// Apart from the rest: refusing a request takes no lock that others wait for.
+    changes: Mutex<PerSecond>,
     started: Instant,
     next_client: AtomicU64,
     next_request: AtomicU64,
@@ -79,6 +83,7 @@ impl Default for Hub {
         Self {
             state: Mutex::default(),
             store: Mutex::default(),
+            changes: Mutex::default(),
             started: Instant::now(),
             next_client: AtomicU64::new(1),
             next_request: AtomicU64::new(1),
@@ -157,12 +162,8 @@ impl Hub {
         ask: &Ask,
         now_us: Option<u64>,
     ) -> Result<u64, Denied> {
-        // First of all: a flood of refusals holds up nobody.
-        if *ask != Ask::Stop && !client.may_change(self.now_us()) {
-            return Err(format!(
-                "too many requests: a client may change parameters or arm {CHANGES} times a second"
-            )
-            .into());
+        if *ask != Ask::Stop {
+            self.may_change(client)?;
         }
         let age_ms = match (ask, now_us) {
             (Ask::Stop, _) => None,
@@ -209,6 +210,21 @@ impl Hub {
         }
         let robot = self.state().robot_of(run)?;
         robot.send(&input(by, *teleop, age_ms))
+    }
+
+    /// Whether a request that changes something is one too many. First of all: a flood of refusals holds up nobody.
+    fn may_change(&self, client: &Peer) -> Result<(), Denied> {
+        let now_us = self.now_us();
+        if !client.may_change(now_us) {
+            let why =
+                format!("too many requests: a client may change parameters or arm {CHANGES} times a second");
+            return Err(why.into());
+        }
+        let mut all = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.admit(now_us, CHANGES_OF_ALL) {
+            true => Ok(()),
+            false => Err(format!("too many requests of all clients: they may change parameters or arm {CHANGES_OF_ALL} times a second").into()),
+        }
     }
 
     /// How old that is at most which was decided when its sender knew this time of the hub.

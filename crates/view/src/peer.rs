@@ -74,14 +74,14 @@ pub(crate) const CHANGES: u32 = 100;
 
 /// How many there were within a second.
 #[derive(Debug, Default)]
-struct PerSecond {
+pub(crate) struct PerSecond {
     second: u64,
     count: u32,
 }
 
 impl PerSecond {
     /// Counts one more; returns whether it is one of the first `most` of its second.
-    fn admit(&mut self, now_us: u64, most: u32) -> bool {
+    pub fn admit(&mut self, now_us: u64, most: u32) -> bool {
         let second = now_us / 1_000_000;
         if self.second != second {
             *self = Self { second, count: 0 };
