@@ -25,6 +25,7 @@ mod dist;
 mod fleet;
 mod fuzz;
 mod hazards;
+mod instructions;
 mod layers;
 mod licences;
 mod lints;

@@ -1,7 +1,7 @@
 //! What is slow by nature, for a machine that has the night: it prints what it ran, and when each part last passed.
 
 use crate::test::parts;
-use crate::{debian, dist, prove, shell, venv};
+use crate::{debian, dist, instructions, prove, shell, venv};
 use anyhow::{Context, Error, Result, bail};
 use std::path::PathBuf;
 
@@ -35,6 +35,11 @@ const PARTS: &[Part] = &[
     },
     Part { name: "engines", does: "datasets read by Spark and Ray", run: engines },
     Part {
+        name: "instructions",
+        does: "instructions of a tick, every row of the table",
+        run: || instructions::bench(&[]),
+    },
+    Part {
         name: "sentences",
         does: "what runs say of themselves, ten seeds of each case; with UPDATE=1 it writes docs/time.md",
         run: sentences,
@@ -50,7 +55,7 @@ pub fn run(words: &[String]) -> Result<bool> {
     if words.iter().any(|word| word == "--list") {
         PARTS
             .iter()
-            .for_each(|part| println!("{:<9} {}; last passed {}", part.name, part.does, last(part.name)));
+            .for_each(|part| println!("{:<12} {}; last passed {}", part.name, part.does, last(part.name)));
         return Ok(true);
     }
     if let Some(word) = words.iter().find(|word| PARTS.iter().all(|part| part.name != **word)) {

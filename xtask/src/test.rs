@@ -14,7 +14,8 @@ pub mod times;
 use crate::shell;
 use crate::tally::Tally;
 use anyhow::{Result, bail};
-use done::{Done, Outcome};
+use done::Done;
+pub use done::Outcome;
 use std::time::Instant;
 
 /// Runs the named parts (all if none is named); true if nothing failed. A file of Python tests, or a test in one, may be

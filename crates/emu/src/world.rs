@@ -47,6 +47,8 @@ pub struct World {
     seen: Vec<JointState>,
     /// How far body and control loops have come.
     stepped_ns: Option<i64>,
+    /// Nothing happens on a bus before this.
+    quiet_until_ns: i64,
     inbox: VecDeque<Received>,
     imu: Option<Sensor>,
     witness: Option<Witness>,
@@ -125,6 +127,7 @@ impl World {
             seen: vec![JointState::default(); config.servos.len()],
             body,
             stepped_ns: None,
+            quiet_until_ns: i64::MAX,
             inbox: VecDeque::with_capacity(INBOX),
             imu: config.imu.map(|imu| Sensor::new(imu, config.seed)),
             witness: None,
@@ -140,9 +143,17 @@ impl World {
     }
 
     /// Lets everything happen that is due by `now_ns`.
+    #[inline]
     pub fn advance(&mut self, now_ns: i64) {
-        let first_ns = *self.stepped_ns.get_or_insert(now_ns);
-        debug_assert!(first_ns <= now_ns + STEP_NS, "time runs backwards");
+        let stepped_ns = *self.stepped_ns.get_or_insert(now_ns);
+        debug_assert!(stepped_ns <= now_ns + STEP_NS, "time runs backwards");
+        if self.quiet_until_ns <= now_ns || stepped_ns + STEP_NS <= now_ns {
+            self.catch_up(now_ns);
+            self.quiet_until_ns = self.next_bus(i64::MAX).map_or(i64::MAX, |(at_ns, _)| at_ns);
+        }
+    }
+
+    fn catch_up(&mut self, now_ns: i64) {
         loop {
             let next = self.next_bus(now_ns);
             if self.step_to(next.map_or(now_ns, |(at_ns, _)| at_ns)) {
@@ -165,6 +176,7 @@ impl World {
         let channel = self.buses.get_mut(usize::from(channel)).ok_or(LinkError::Unsupported)?;
         if channel.bus.send(frame, now_ns) {
             channel.counters.sent += 1;
+            self.quiet_until_ns = self.quiet_until_ns.min(channel.bus.next_ns().unwrap_or(i64::MAX));
             Ok(())
         } else {
             channel.counters.full += 1;
@@ -189,6 +201,7 @@ impl World {
         self.advance(now_ns);
         if let Some(channel) = self.buses.get_mut(usize::from(bus)) {
             channel.bus.stall(is_stalled, now_ns);
+            self.quiet_until_ns = now_ns;
         }
     }
 

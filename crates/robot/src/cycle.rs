@@ -212,7 +212,7 @@ impl Cycle {
         let mut touched = 0_u64;
         loop {
             let mut progress = false;
-            for lane in &mut self.lanes {
+            for lane in self.lanes.iter_mut().filter(|lane| lane.may_send()) {
                 let sent = lane.send_next(&mut self.devices, links, now_ns, &mut self.result.links_down);
                 touched |= u64::from(sent) << lane.link;
                 progress |= sent;
@@ -404,6 +404,11 @@ impl Cycle {
             self.result.imu_missed = !imu.fresh;
         }
         std::mem::take(&mut self.result)
+    }
+
+    /// The servos that did not reply in the last cycle, by their places in the plan.
+    pub fn missed(&self) -> impl Iterator<Item = usize> {
+        self.devices.iter().enumerate().filter(|(_, device)| device.is_missing()).map(|(servo, _)| servo)
     }
 
     /// The servos of the plan.

@@ -1,6 +1,6 @@
 //! Where everything meets: what the robot sends, what clients want of it, and what they ask of the robot.
 
-use crate::control::{Answer, Ask, Denied, Parameter, Robot, Teleop, answer, number, parameters};
+use crate::control::{Answer, Ask, Denied, Kind, Parameter, Robot, Teleop, answer, input, request};
 use crate::intake::{Counts, Intake, Known, News};
 use crate::peer::{CHANGES, Peer};
 use crate::seats::{Limits, Origin, who_leaves};
@@ -8,7 +8,6 @@ use crate::standard::{Level, Status};
 use crate::store::{DEFAULT_BUDGET, Log, Store};
 use crate::topics::Topics;
 use khz_tlog::{RecordInfo, Type, Value};
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -176,7 +175,7 @@ impl Hub {
         let robot = state.robot_of(run)?;
         state.may_wait(client, ask)?;
         let id = self.next_request.fetch_add(1, Ordering::Relaxed);
-        let request = ask.json(id, by, age_ms);
+        let request = request(id, by, ask.clone(), age_ms);
         if *ask == Ask::Stop {
             robot.send_stop(&request)?
         } else {
@@ -209,7 +208,7 @@ impl Hub {
             return Err("too many inputs within a second".into());
         }
         let robot = self.state().robot_of(run)?;
-        robot.send(&teleop.json(by, age_ms))
+        robot.send(&input(by, *teleop, age_ms))
     }
 
     /// How old that is at most which was decided when its sender knew this time of the hub.
@@ -221,13 +220,12 @@ impl Hub {
     /// A client comes, and another leaves if there is no seat. Nothing: too many have not left yet that have to.
     pub(crate) fn join(&self, by: String, from: IpAddr) -> std::io::Result<Option<Arc<Peer>>> {
         let client = Arc::new(Peer::new(self.next_client.fetch_add(1, Ordering::Relaxed), by, from)?);
-        // It says nothing before it is admitted, which is from now on.
-        client.knows(self.now_us());
+        client.comes(self.now_us());
         let mut state = self.state();
         if state.clients.len() >= MAX_CLIENTS {
             return Ok(None);
         }
-        state.make_room(Origin::of(from));
+        state.make_room(Origin::of(from), self.now_us());
         state.clients.insert(client.id, client.clone());
         Ok(Some(client))
     }
@@ -332,9 +330,9 @@ impl Hub {
 
 impl State {
     /// Has one leave if there is no seat for one more.
-    fn make_room(&self, from: Origin) {
+    fn make_room(&self, from: Origin, now_us: u64) {
         let staying = self.clients.values().filter(|client| !client.is_over());
-        let seats: Vec<_> = staying.map(|client| client.seat(self.is_stopping(client))).collect();
+        let seats: Vec<_> = staying.map(|client| client.seat(self.is_stopping(client), now_us)).collect();
         let leaving = who_leaves(&seats, from, SEATS).and_then(|id| self.clients.get(&id));
         leaving.into_iter().for_each(|client| client.close());
     }
@@ -463,7 +461,7 @@ impl State {
         if let Some(pending) = self.pending.remove(&id) {
             // The sample that says so may still be on its way.
             if let (Ask::Set(values), Answer::Done(Some(tick))) = (&pending.ask, &answer) {
-                let values = values.iter().filter_map(|(name, value)| Some((name, number(value)?)));
+                let values = values.iter().filter_map(|(name, value)| Some((name, Kind::number(value)?)));
                 values.for_each(|(name, value)| self.change(Change::One(name.clone(), value, *tick)));
             }
             pending.client.notify(|notices| notices.answers.push((id, answer)));
@@ -532,24 +530,13 @@ impl Change {
         let value = Value::read(&known.ty, payload).ok()?;
         let number = |field| value.at(field).and_then(|value| value.number());
         match (value.at("text"), value.at("name")) {
-            (Some(Value::String(text)), _) if known.name == "parameters" => Some(Self::All(parameters(text))),
+            (Some(Value::String(text)), _) if known.name == "parameters" => {
+                Some(Self::All(Parameter::list(text)))
+            }
             (_, Some(Value::String(name))) if known.name == "parameter" => {
                 Some(Self::One(name.to_owned(), number("value")?, number("tick")? as u64))
             }
             _ => None,
         }
-    }
-}
-
-/// What an answer looks like to a page: as the robot's, with the number of the request.
-impl Answer {
-    /// As JSON.
-    pub fn json(&self, id: u64) -> String {
-        let mut answer = match self {
-            Self::Done(tick) => json!({ "done": true, "tick": tick }),
-            Self::Denied(why) => why.json(),
-        };
-        answer["id"] = id.into();
-        answer.to_string()
     }
 }

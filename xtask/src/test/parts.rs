@@ -2,7 +2,7 @@
 
 use super::done::Outcome;
 use crate::tally::Tally;
-use crate::{debian, dist, fleet, fuzz, package, shell, venv, vm};
+use crate::{debian, dist, fleet, fuzz, instructions, package, shell, venv, vm};
 use anyhow::Result;
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ const FUZZ_SECONDS: u32 = 5;
 pub const PACKAGES: &str = "packages";
 
 /// Parts that compute and read no clock: they run beside the others, at a lower priority. In this order: what others need comes first.
-const BATCH: [&str; 5] = ["packages", "fuzz", "vm", "campaign", "tests/docs"];
+const BATCH: [&str; 6] = ["packages", "fuzz", "vm", "campaign", "tests/docs", "instructions"];
 
 /// Folders whose tests measure time themselves: one of them at a time.
 const MEASURING: [&str; 3] = ["tests/oracle", "tests/rtt", "tests/links"];
@@ -58,7 +58,7 @@ pub fn lane(part: &str) -> Lane {
 
 /// Whether a part tests what [`PACKAGES`] builds.
 pub fn needs_packages(part: &str) -> bool {
-    part != "rust"
+    !["rust", "instructions"].contains(&part)
 }
 
 /// Parts in the order in which a lane takes them: that of [`BATCH`], then that of the list.
@@ -74,6 +74,7 @@ pub fn run(part: &str) -> Result<Outcome> {
     match part {
         "rust" => rust(),
         "campaign" => campaign(SCENARIOS),
+        "instructions" => instructions::gated(),
         "fuzz" => fuzz::targets(&[], FUZZ_SECONDS).map(Outcome::Ran),
         "packages" => packages(),
         "vm" => machine(),

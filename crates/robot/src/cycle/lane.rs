@@ -96,7 +96,13 @@ impl Lane {
         }
     }
 
-    /// Offers the next frame to the link, if it is this bus's turn. True if the link took it.
+    /// There may be a frame for the link: not all had their turn, and the bus is not waiting for a reply.
+    #[inline]
+    pub fn may_send(&self) -> bool {
+        self.taken < self.order.len() && !self.down && self.outstanding.is_none()
+    }
+
+    /// Offers the next frame to the link, after [`Lane::may_send`]. True if the link took it.
     pub fn send_next(
         &mut self,
         devices: &mut [Device],
@@ -104,45 +110,44 @@ impl Lane {
         now_ns: i64,
         links_down: &mut u64,
     ) -> bool {
-        if self.down || self.outstanding.is_some() {
-            return false;
-        }
-        self.skip_quiet_turns();
-        let Some(&turn) = self.order.get(self.taken) else { return false };
-        let servos = &mut self.families[turn.family];
-        let Some(request) = servos.request(turn.turn, self.part) else { return false };
-        let replies = request.replies;
-        match links[self.link].send(self.channel, &request, now_ns) {
-            Ok(()) => {
-                servos.sent(turn.turn, self.part, now_ns);
-                self.part += 1;
-                let is_over = servos.request(turn.turn, self.part).is_none();
-                if is_over {
-                    servos.servos(turn.turn).iter().for_each(|&servo| devices[servo].asked());
-                    (self.taken, self.part) = (self.taken + 1, 0);
+        while let Some(&turn) = self.order.get(self.taken) {
+            let servos = &mut *self.families[turn.family];
+            let Some(request) = servos.request(turn.turn, self.part) else {
+                // A turn in which nothing is asked.
+                (self.taken, self.part) = (self.taken + 1, 0);
+                continue;
+            };
+            let replies = request.replies;
+            return match links[self.link].send(self.channel, &request, now_ns) {
+                Ok(()) => {
+                    self.sent(turn, replies, devices, now_ns);
+                    true
                 }
-                if self.half_duplex && replies > 0 {
-                    let timeouts =
-                        servos.servos(turn.turn).iter().map(|&servo| devices[servo].reply_timeout_ns());
-                    let until_ns = now_ns + timeouts.max().unwrap_or(0);
-                    self.outstanding = Some(Outstanding { turn, until_ns });
+                Err(LinkError::Full) => false,
+                Err(LinkError::Down { .. } | LinkError::Unsupported) => {
+                    self.down = true;
+                    *links_down |= 1 << self.link;
+                    false
                 }
-                true
-            }
-            Err(LinkError::Full) => false,
-            Err(LinkError::Down { .. } | LinkError::Unsupported) => {
-                self.down = true;
-                *links_down |= 1 << self.link;
-                false
-            }
+            };
         }
+        false
     }
 
-    /// Turns in which nothing is asked.
-    fn skip_quiet_turns(&mut self) {
-        let is_quiet = |turn: &Turn| self.families[turn.family].request(turn.turn, 0).is_none();
-        while self.part == 0 && self.order.get(self.taken).is_some_and(is_quiet) {
-            self.taken += 1;
+    /// The link took a request of this turn.
+    fn sent(&mut self, turn: Turn, replies: u16, devices: &mut [Device], now_ns: i64) {
+        let servos = &mut *self.families[turn.family];
+        servos.sent(turn.turn, self.part, now_ns);
+        self.part += 1;
+        let is_over = servos.request(turn.turn, self.part).is_none();
+        if is_over {
+            servos.servos(turn.turn).iter().for_each(|&servo| devices[servo].asked());
+            (self.taken, self.part) = (self.taken + 1, 0);
+        }
+        if self.half_duplex && replies > 0 {
+            let timeouts = servos.servos(turn.turn).iter().map(|&servo| devices[servo].reply_timeout_ns());
+            let until_ns = now_ns + timeouts.max().unwrap_or(0);
+            self.outstanding = Some(Outstanding { turn, until_ns });
         }
     }
 
@@ -162,20 +167,27 @@ impl Lane {
     }
 
     /// A fresh reply has been read: with the last outstanding one the bus is free for the next query.
+    #[inline]
     pub fn answered(&mut self, devices: &[Device]) {
         let awaited = |outstanding: &Outstanding| {
             self.servos(outstanding.turn).iter().any(|&servo| devices[servo].is_awaited())
         };
-        self.outstanding = self.outstanding.filter(awaited);
+        if self.outstanding.is_some() {
+            self.outstanding = self.outstanding.filter(awaited);
+        }
     }
 
     /// When to stop waiting for the outstanding reply.
+    #[inline]
     pub fn timeout_ns(&self) -> Option<i64> {
         self.outstanding.map(|outstanding| outstanding.until_ns)
     }
 
+    #[inline]
     pub fn time_out(&mut self, now_ns: i64) {
-        self.outstanding = self.outstanding.filter(|outstanding| now_ns < outstanding.until_ns);
+        if self.outstanding.is_some_and(|outstanding| now_ns >= outstanding.until_ns) {
+            self.outstanding = None;
+        }
     }
 
     /// Settles who is asked first in the next cycle: whoever had no turn in this one. Where all had one, on half-duplex buses a
