@@ -19,7 +19,13 @@ const PACKAGE: &str = "crates/robot";
 const FILES: &[&str] =
     &["supervisor/reach.rs", "supervisor/guard.rs", "supervisor/watch.rs", "supervisor/mod.rs"];
 /// The tests that have to notice, cheapest first.
-const TESTS: &[&[&str]] = &[&["--lib"]];
+const TESTS: &[&[&str]] = &[
+    &["--lib"],
+    &["--test", "limits"],
+    &["--test", "held_up"],
+    &["--test", "machine"],
+    &["--test", "explore"],
+];
 /// The number of the mutant that runs.
 const VARIABLE: &str = "KHZ_MUTANT";
 /// After so many times as long as without a change a test counts as failed: it does not end.
@@ -105,8 +111,14 @@ fn copy_of_the_tree() -> Result<PathBuf> {
 fn build(tree: &Path) -> Result<Vec<PathBuf>> {
     let mut programs = Vec::new();
     for test in TESTS {
-        let mut cargo =
-            shell::cargo(&["test", "--package", "khz-robot", "--no-run", "--message-format=json"]);
+        let mut cargo = shell::cargo(&[
+            "test",
+            "--release",
+            "--package",
+            "khz-robot",
+            "--no-run",
+            "--message-format=json",
+        ]);
         cargo.args(*test).current_dir(tree).env("CARGO_TARGET_DIR", shell::target());
         let messages = shell::output(&mut cargo)?;
         let program = messages.lines().filter_map(|line| {

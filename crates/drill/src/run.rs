@@ -364,7 +364,8 @@ impl Run<'_> {
         let start = self.active_since + ticks(config.supervisor.grace_s);
         let begun = if event.fault.has_grace() { begun.max(start) } else { begun };
         // A reading that repeats itself is one that rests, for so long.
-        let frozen_ns = config.supervisor_settings().imu_frozen_ns().filter(|_| event.fault == Fault::ImuFrozen);
+        let frozen_ns =
+            config.supervisor_settings().imu_frozen_ns().filter(|_| event.fault == Fault::ImuFrozen);
         begun + ANSWER_TICKS.max(ticks(ANSWER_S)) + ticks(frozen_ns.unwrap_or(0) as f64 * 1e-9)
     }
 

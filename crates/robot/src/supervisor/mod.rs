@@ -151,6 +151,10 @@ impl Supervisor {
     /// Looks at the tick. Changes are reported by [`Supervisor::take_transitions`].
     pub fn observe(&mut self, state: &RobotState, seen: &Observation) {
         let elapsed_ns = state.now_ns - *self.since_ns.get_or_insert(state.now_ns);
+        if seen.stop.is_some() {
+            // Whoever asks for both at once wants it to stop.
+            (self.arm, self.asked_ns) = (false, None);
+        }
         if self.phase.is_over() {
             self.watch.rest(state);
         } else {
