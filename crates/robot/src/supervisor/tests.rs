@@ -981,6 +981,23 @@ fn a_servo_that_is_on_although_the_controller_stops_it_is_found() {
 }
 
 #[test]
+fn a_servo_that_the_controller_had_stopped_is_not_accused_of_staying_off_while_coming_down() {
+    let mut bench = Bench::active(|_| {});
+    let off = |bench: &mut Bench| {
+        bench.commands[1] = ServoCommand::Stop;
+        bench.state.servos[1].doing = Doing::Off;
+    };
+    bench.tick(|bench| bench.commands[1] = ServoCommand::Stop);
+    assert_eq!(bench.run(20, off), Phase::Active);
+    bench.tick(|bench| {
+        off(bench);
+        bench.seen.stop = Some(Cause::TimeOver);
+    });
+    bench.run(40, says(Doing::Off));
+    assert_eq!((bench.last().to, bench.last().cause), (Phase::Damping, Cause::TimeOver));
+}
+
+#[test]
 fn a_servo_that_does_not_damp_is_stopped_and_named_in_the_end() {
     let mut bench = Bench::active(|_| {});
     bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));

@@ -92,9 +92,13 @@ impl Tally {
     fn update(&mut self, servo: &ServoState, joint: &Joint, now_ns: i64, controlled: bool) {
         self.missed = if servo.fresh { 0 } else { self.missed.saturating_add(1) };
         let driven = self.told != Told::Stop;
-        if !driven || servo.doing.is_on() || servo.doing == Doing::Faulted {
+        let is_on = servo.doing.is_on();
+        if !driven || is_on || servo.doing == Doing::Faulted {
+            self.ran = driven && (self.ran || servo.fresh && is_on);
+        }
+        // A servo that was off is not switched on to damp.
+        if self.told != Told::Follow || is_on || servo.doing == Doing::Faulted {
             (self.stopped, self.off_since_ns) = (0, None);
-            self.ran = driven && (self.ran || servo.fresh && servo.doing.is_on());
         } else if servo.fresh {
             self.stopped = if servo.doing == Doing::Off { self.stopped.saturating_add(1) } else { 0 };
             self.off_since_ns.get_or_insert(now_ns);
