@@ -44,8 +44,8 @@ fn emulated_ns(robot: &RobotConfig, links: Links) -> Cycles {
         match timing.controlled {
             // What the prediction says that it does not count.
             true if is_slow_on && !is_on => {}
-            true => cycles.push(timing.cycle_ns()),
-            false => before_ns = timing.cycle_ns().max(before_ns),
+            true => cycles.push(timing.collected_ns - timing.started_ns),
+            false => before_ns = (timing.collected_ns - timing.started_ns).max(before_ns),
         }
     }
     assert_eq!(machine.phase(), Phase::Active);

@@ -94,7 +94,7 @@ class World:
         done = subprocess.run(
             [*self.program(), *words],
             cwd=self.folder,
-            env=os.environ | env,
+            env=os.environ | {"XDG_STATE_HOME": str(self.folder)} | env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

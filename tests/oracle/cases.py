@@ -40,7 +40,7 @@ CALM: dict[str, Make] = {
     "nothing happens": of(truth=GOOD),
     "nothing happens, on CAN-FD": of(bus=CAN, truth=GOOD),
     "nothing happens, paced by a sensor": of(sensor(2.0), loop=PACED, truth=GOOD),
-    **{f"ten ticks 0.3 ms late: {cause}": of((freeze, cause, 10, 0.2, 0.4), truth=GOOD) for cause in CAUSES},
+    **{f"three ticks 0.3 ms late: {cause}": of((freeze, cause, 3, 0.2, 0.4), truth=GOOD) for cause in CAUSES},
     "the controller takes 0.9 ms in ten ticks": of((hold, "control", "controller", 10, 0.8, 1.0), truth=GOOD),
     "the quadruped": of(file("quadruped.toml"), truth=GOOD),
     "three RobStride and two moteus": of(file("mixed.toml"), truth=GOOD),

@@ -139,23 +139,61 @@ def late_cause(excess: int, lost: dict[str, int], faults_ns: int, own_cause: str
     return own_cause if own >= outside[largest] else largest
 
 
-def late(ticks: list[Row], all_lost: list[dict[str, int]], threshold_ns: int) -> tuple[Figures, dict[int, Row]]:
-    """How many ticks were late, for which causes; and each of them by its number."""
-    usual, blame, worst = Usual(), Blame(), {}
+class Costs:
+    """What late ticks cost, each blamed on what held it up in the end."""
+
+    def __init__(self) -> None:
+        self.by_cause: dict[str, Figures] = {}
+
+    def at(self, cause: str, tick: Row, response: int) -> Figures:
+        nothing = dict.fromkeys(["ticks", "lost_ns", "lost_periods", "overruns", "late_wakes"], 0)
+        cost = self.by_cause.setdefault(cause, {**nothing, "worst_ns": 0, "worst_tick": None})
+        if response > cost["worst_ns"]:
+            cost["worst_ns"], cost["worst_tick"] = response, tick["number"]
+        return cost
+
+    def late(self, cause: str, tick: Row, response: int, beyond: int) -> None:
+        cost = self.at(cause, tick, response)
+        cost["ticks"] += 1
+        cost["lost_ns"] += beyond
+
+    def costly(self, tick: Row, response: int, root: str, start: str, period_ns: int) -> None:
+        if ended_ns(tick) > tick["planned_ns"] + period_ns:
+            self.at(root, tick, response)["overruns"] += 1
+        late_wake = tick["started_ns"] - tick["waited_for_ns"] >= period_ns
+        if tick["skipped"] or late_wake:
+            cost = self.at(start, tick, response)
+            cost["lost_periods"] += tick["skipped"]
+            cost["late_wakes"] += late_wake
+
+
+def late(
+    ticks: list[Row], all_lost: list[dict[str, int]], threshold_ns: int, period_ns: int
+) -> tuple[Figures, dict[int, Row], dict[str, Figures]]:
+    """How many ticks were late, for which causes; each of them by its number; and what each cause cost."""
+    usual, blame, worst, costs = Usual(), Blame(), {}, Costs()
     causes = dict.fromkeys(["judged", "late", *SHARES, "controller", "bus", "compute"], 0)
+    held_up: str | None = None
     for tick, lost in zip(ticks, all_lost):
         response = ended_ns(tick) - tick["waited_for_ns"]
+        excess = response - (usual.value or 0)
         before = usual.ask(response)
         part = blame.part(part_times(tick), tick, before is not None)
         causes["judged"] += before is not None
-        if before is None or response - before <= threshold_ns:
+        cause = late_cause(excess, lost, tick["faults_ns"], Blame.NAMES.get(part or "", "compute"))
+        early = shares(tick["started_ns"] - tick["waited_for_ns"], previous_ns(tick), {**tick, "away_ns": 0})
+        start = max(SHARES, key=lambda name: early[name])
+        followed = "compute" if 2 * tick["record_ns"] > previous_ns(tick) else held_up or "previous_tick"
+        root, start = (followed if name == "previous_tick" else name for name in (cause, start))
+        held_up = root
+        costs.costly(tick, response, root, start, period_ns)
+        if before is None or excess <= threshold_ns:
             continue
-        own = Blame.NAMES.get(part or "", "compute")
-        cause = late_cause(response - before, lost, tick["faults_ns"], own)
+        costs.late(cause, tick, response, excess)
         causes["late"] += 1
         causes[cause] += 1
         worst[tick["number"]] = {"cause": cause, "part": part or "none", "response_ns": response}
-    return causes, worst
+    return causes, worst, costs.by_cause
 
 
 def missed_while_off_cpu(ticks: list[Row]) -> int:
@@ -259,7 +297,7 @@ def run(
         len(inner) * 1e9 / inside["duration_ns"] if inside["duration_ns"]
         else (len(ticks) - 1) * 1e9 / (starts[-1] - starts[0])
     )  # fmt: skip
-    causes, worst = late(inner, all_lost, threshold_ns)
+    causes, worst, costs = late(inner, all_lost, threshold_ns, period_ns)
     started = [(tick["started_ns"], tick["due_ns"], tick["skipped"], tick["started_ns"]) for tick in inner]
     run_figures = {
         "ticks": len(ticks),
@@ -288,7 +326,7 @@ def run(
         # The first active tick is in it, too.
         "control_ns": of(lambda tick: tick["control_ns"], [tick for tick in ticks if tick["controller_ran"]]),
         "parts": parts(inner),
-        "late": causes,
+        "late": {**causes, "by_cause": costs},
         "servos": servos(log),
     }
     return run_figures, worst

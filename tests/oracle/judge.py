@@ -18,6 +18,7 @@ NOT_FROM_THE_LOG = {
     "steal_ns": "the kernel's count",
     "steal_loop_cpu_ns": "the kernel's count",
     "modules": "sections of a controller: not in the log, tested in Rust",
+    "pipelined": "of controllers on their own thread: not in the log, tested in Rust",
     "grade": "what the kernel granted",
     "grants": "what the kernel granted",
     "end": "words",
@@ -50,7 +51,8 @@ def compare(told: Figures, log: dict[str, list[Figures]], sensor_paced: bool = F
     shown = dict(told)
     shown["parts"] = {part["name"]: part["time_ns"] for part in told["parts"]}
     shown["servos"] = {servo["name"]: of(servo, "replied missed missed_in_a_row round_trip_ns") for servo in told["servos"]}
-    shown["late"] = dict(told["late"]["causes"], judged=told["late"]["judged"])
+    by_cause = {group["cause"]: {k: v for k, v in group.items() if k != "cause"} for group in told["late"]["by_cause"]}
+    shown["late"] = dict(told["late"]["causes"], judged=told["late"]["judged"], by_cause=by_cause)
     unknown = set(told) - set(expected) - set(NOT_FROM_THE_LOG)
     assert not unknown, f"figures without an oracle: {sorted(unknown)}"
     arrived_in_its_tick(shown["servos"], expected["servos"], log["tick"])

@@ -6,7 +6,7 @@ from typing import Any
 
 Figures = dict[str, Any]
 
-# How a sentence names a cause. Of several that match the first counts.
+# How a sentence names a cause. That which it names first counts; of two at the same place, the first here.
 CAUSES = {
     "several": r"several reasons",
     "interpreter": r"interpreter|\bGIL\b",
@@ -113,12 +113,18 @@ def read(verdict: Figures, servos: list[str]) -> Claim:
     named = re.search(rf"\bby ({names})\b|\bservo ({names})\b|\(({names}) on bus", text)
     return Claim(
         level=verdict["level"],
-        cause=next((name for name, pattern in CAUSES.items() if re.search(pattern, text)), ""),
+        cause=first_cause(text),
         servo=next(filter(None, named.groups())) if named else "",
         counts={name: number(match) for name, match in found.items() if match},
         worst_ms=number(worst) * UNITS[worst[2]] if worst else None,
         cures=frozenset(name for name, pattern in CURES.items() if advice and re.search(pattern, advice[0])),
     )
+
+
+def first_cause(text: str) -> str:
+    """Several reasons are said before the first of them."""
+    found = {name: match.start() for name, pattern in CAUSES.items() if (match := re.search(pattern, text))}
+    return min(found, key=lambda name: found[name]) if found else ""
 
 
 def number(match: "re.Match[str]") -> Any:

@@ -25,6 +25,7 @@ const CRATES: &[(&str, &str, u8)] = &[
     ("khz-rt", "rt", 1),
     ("khz-page", "page", 1),
     ("khz-servo", "servo", 2),
+    ("khz-run", "run", 2),
     ("khz-record", "record", 2),
     ("khz-link", "link", 2),
     ("khz-emu", "emu", 3),

@@ -14,6 +14,7 @@
 //! | `dist [PART…]` | builds everything a release has, in `dist/` |
 //! | `wheel` | builds the Python package with the licences of everything in it, as `target/wheels/*.whl` |
 //! | `site` | builds the documentation as a site, with the pages of the Rust crates, in `target/site` |
+//! | `mutants [FILE…]` | whether a test fails for every change of one expression in the supervisor |
 //! | `prove [NAME…]` | proofs that are too slow for every commit: exploration, loom, miri, mutants |
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)] // The chores talk to whoever started them.
@@ -28,6 +29,7 @@ mod instructions;
 mod layers;
 mod licences;
 mod lints;
+mod mutants;
 mod nightly;
 mod package;
 mod performance;
@@ -58,6 +60,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
   dist [PART…]               build everything a release has: dist/ (--help lists the parts)
   wheel                      build the Python package and the licences of what it contains: target/wheels/*.whl
   site                       build the documentation as a site: target/site/index.html
+  mutants [FILE…]            try every change of one expression in the supervisor (reach guard watch mod)
   prove [NAME…]              proofs too slow for every commit (--list names them)";
 
 fn main() -> ExitCode {
@@ -82,6 +85,7 @@ fn chore(words: &[String]) -> Result<bool> {
         "bench" => bench::run(rest),
         "vm" => vm::run(rest),
         "fuzz" => fuzz::run(rest),
+        "mutants" => mutants::run(rest),
         "performance" => performance::write(),
         "prove" => prove::run(rest),
         "dist" => dist::run(rest),

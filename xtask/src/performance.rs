@@ -52,7 +52,8 @@ fn renewed() -> Result<String> {
 fn table(results: &str, benches: &[String]) -> Result<String> {
     let mut lines = results.lines();
     ensure!(lines.next() == Some(COLUMNS), "{RESULTS}: the first line is not `{COLUMNS}`");
-    let mut text = "| figure | ours | peer | ratio | goal | met | date, machine | commit | command |\n".to_owned();
+    let mut text =
+        "| figure | ours | peer | ratio | goal | met | date, machine | commit | command |\n".to_owned();
     text += "|---|---|---|---|---|---|---|---|---|\n";
     let mut before = "";
     for line in lines {
@@ -119,9 +120,13 @@ mod tests {
 
     #[test]
     fn a_line_that_is_not_complete_or_names_no_bench_is_refused() {
-        let line = |bench: &str| format!("a\tf\t1 s\t\t\t2 s\tours\td\tm\tc\tcargo xtask bench {bench} --quick");
+        let line =
+            |bench: &str| format!("a\tf\t1 s\t\t\t2 s\tours\td\tm\tc\tcargo xtask bench {bench} --quick");
         let table = one(&line("tick")).unwrap();
-        assert!(table.ends_with("| f | 1 s | | | 2 s | yes | d, m | c | `cargo xtask bench tick --quick` |\n"), "{table}");
+        assert!(
+            table.ends_with("| f | 1 s | | | 2 s | yes | d, m | c | `cargo xtask bench tick --quick` |\n"),
+            "{table}"
+        );
         assert!(one(&line("tock")).is_err());
         assert!(one("a\tf").is_err());
     }

@@ -61,9 +61,9 @@ impl Observer for Ratios {
         let longest_ns = now_ns.iter().zip(before_ns).map(|(now, before)| now - before).max().unwrap_or(0);
         if tick.machine.phase() == Phase::Active && self.ratios.len() < self.ratios.capacity() {
             let bound_ns = longest_ns + self.turnaround_ns;
-            self.ratios.push(tick.timing.cycle_ns() as f64 / bound_ns as f64);
+            self.ratios.push(tick.record.cycle_ns as f64 / bound_ns as f64);
         }
-        if tick.timing.controlled && tick.disturbance.cause().is_none() {
+        if tick.record.controlled && tick.record.cause == khz_run::record::Loss::None {
             self.missed_clean += u64::from(tick.machine.result().missed);
         }
     }

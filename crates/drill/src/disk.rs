@@ -3,9 +3,11 @@
 use khz_robot::RobotConfig;
 use khz_robot::recorder::{Disk, Output, Plan, Recorder, RecorderError};
 use khz_robot::records::RunLog;
-use khz_robot::run::{Observer, Tick};
+use khz_robot::run::{Observer, Tick, recorded};
 use khz_robot::tick::{Machine, TickTiming};
 use khz_rt::Disturbance;
+use khz_run::record;
+use khz_run::tally::Pace;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -38,19 +40,8 @@ impl Recording {
 
     /// A finished tick.
     pub fn tick(&mut self, number: u64, timing: TickTiming, machine: &Machine) {
-        let disturbance = Disturbance::default();
-        self.log.tick(&Tick {
-            number,
-            timing,
-            disturbance,
-            away_in_cycle_ns: 0,
-            skipped: 0,
-            sensor_paced: false,
-            overrun: false,
-            without_frame: false,
-            early_frames: 0,
-            machine,
-        });
+        let record = record::Tick { number, ..recorded(&timing, &Disturbance::default(), 0, machine) };
+        self.log.tick(&Tick { record, pace: Pace::default(), early_frames: 0, machine });
         self.ticks += 1;
     }
 

@@ -25,7 +25,7 @@ struct Starts(Vec<i64>);
 
 impl Observer for Starts {
     fn tick(&mut self, tick: &Tick<'_>) {
-        self.0.push(tick.timing.started_ns);
+        self.0.push(tick.record.started_ns);
     }
 }
 

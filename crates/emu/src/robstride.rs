@@ -488,6 +488,10 @@ impl Twin for Servo {
                 self.offset += f64::from(turns) * TAU / GEAR;
                 self.measure(self.joint);
             }
+            Injection::Jump(milliradians) => {
+                self.offset += f64::from(milliradians) * 1e-3;
+                self.measure(self.joint);
+            }
             Injection::Power(on) => {
                 self.start();
                 self.injected.unpowered = !on;
@@ -499,7 +503,7 @@ impl Twin for Servo {
                 }
             }
             // It has no parameters in its commands and states that it could refuse.
-            Injection::RefuseRead(_) | Injection::RefuseWrite(_) => {}
+            Injection::RefuseRead(_) | Injection::RefuseWrite(_) | Injection::Lie(_) => {}
         }
     }
 

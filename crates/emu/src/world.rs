@@ -7,6 +7,7 @@ use crate::config::{
 };
 use crate::imu::Sensor;
 use crate::injection::Injection;
+use crate::lies::Liar;
 use crate::noise::Noise;
 use crate::servo::Servo;
 use crate::twin::Twin;
@@ -34,6 +35,8 @@ const INBOX: usize = 1024;
 pub struct World {
     buses: Vec<Channel>,
     servos: Vec<Box<dyn Twin>>,
+    /// Between each and its bus.
+    liars: Vec<Liar>,
     /// How each is mounted: here the joint's angles meet the servo's, and nowhere else.
     mountings: Vec<Mounting>,
     /// Of each, the torque at the joint per torque that it believes to give.
@@ -114,6 +117,10 @@ impl World {
         Ok(Self {
             buses: (0..config.buses.len()).map(|bus| Channel::new(config, bus, &servos)).collect(),
             servos,
+            liars: (0..)
+                .zip(&config.servos)
+                .map(|(n, servo)| Liar::new(servo, config.seed ^ n << 16))
+                .collect(),
             mountings: config.servos.iter().map(|servo| servo.mounting).collect(),
             motor_constants: config.servos.iter().map(|servo| servo.motor_constant).collect(),
             drives: vec![Drive::default(); config.servos.len()],
@@ -180,6 +187,9 @@ impl World {
     /// Puts a fault into a servo; without effect if there is no such servo.
     pub fn inject(&mut self, servo: usize, injection: Injection, now_ns: i64) {
         self.advance(now_ns);
+        if let (Injection::Lie(lie), Some(liar)) = (injection, self.liars.get_mut(servo)) {
+            liar.lie(lie);
+        }
         if let Some(servo) = self.servos.get_mut(servo) {
             servo.inject(injection);
         }
@@ -198,6 +208,13 @@ impl World {
     /// Shows every frame of the host that reaches the servos to `witness`: bus, frame and time, ns.
     pub fn watch(&mut self, witness: impl FnMut(u8, &Frame, i64) + Send + 'static) {
         self.witness = Some(Box::new(witness));
+    }
+
+    /// Has the IMU repeat its newest reading to the last bit, or read on.
+    pub fn freeze_imu(&mut self, frozen: bool) {
+        if let Some(imu) = &mut self.imu {
+            imu.frozen = frozen;
+        }
     }
 
     /// Takes the IMU away or gives it back.
@@ -300,8 +317,16 @@ impl World {
             {
                 probe.took(servo, &sent.frame, at_ns);
             }
-            if let Some(reply) = self.servos[servo].answer(&sent.frame, wire)
-                && !channel.bus.reply(servo, &reply, at_ns, self.servos[servo].delay_ns())
+            let (twin, liar) = (&mut self.servos[servo], &mut self.liars[servo]);
+            if !liar.is_honest() {
+                let heard = liar.hears(&sent.frame, &**twin);
+                let Some(reply) = twin.answer(&heard, wire) else { continue };
+                let (said, delay_ns) = (liar.says(&reply), twin.delay_ns() + liar.delay_ns());
+                for _ in 0..liar.times() {
+                    channel.counters.errors += u64::from(!channel.bus.reply(servo, &said, at_ns, delay_ns));
+                }
+            } else if let Some(reply) = twin.answer(&sent.frame, wire)
+                && !channel.bus.reply(servo, &reply, at_ns, twin.delay_ns())
             {
                 channel.counters.errors += 1;
             }

@@ -2,9 +2,11 @@
 //! the wake latency, worst cycle, and why ticks overran.
 
 use khz_robot::config::Clock;
-use khz_robot::session::{LiveTick, Session};
+use khz_robot::session::Session;
 use khz_robot::viewer::Viewer;
-use khz_rt::{Histogram, Summary};
+use khz_rt::Summary;
+use khz_run::record::Tick;
+use khz_run::tally::{Pace, Tally};
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -20,7 +22,7 @@ const CLEAR: &str = "\r\x1b[2K";
 /// Shows the live line on stderr, if that is a terminal, until the loop is over. Blocks.
 pub fn watch(session: &mut Session) {
     let screen = std::io::stderr().is_terminal().then(Screen::open);
-    let mut live = Live::new(session.clock());
+    let mut live = Live::new(session);
     while !session.is_over() {
         thread::sleep(INTERVAL);
         while let Some(tick) = session.live() {
@@ -82,66 +84,57 @@ impl Screen {
 
 struct Live {
     clock: Clock,
-    wake: Histogram,
-    worst_cycle_ns: i64,
-    missed: u64,
-    late: u64,
+    pace: Pace,
+    tally: Tally,
+    first_ns: Option<i64>,
+    last: Option<Tick>,
+    /// Why the last tick that overran did.
     cause: Option<&'static str>,
-    first: Option<LiveTick>,
-    last: Option<LiveTick>,
 }
 
 impl Live {
-    fn new(clock: Clock) -> Self {
-        Self {
-            clock,
-            wake: Histogram::new(),
-            worst_cycle_ns: 0,
-            missed: 0,
-            late: 0,
-            cause: None,
-            first: None,
-            last: None,
-        }
+    fn new(session: &Session) -> Self {
+        let (clock, pace, late_ns) = (session.clock(), session.pace(), session.late_ns());
+        Self { clock, pace, tally: Tally::new(late_ns), first_ns: None, last: None, cause: None }
     }
 
-    fn take(&mut self, tick: &LiveTick) {
-        self.first.get_or_insert(*tick);
+    fn take(&mut self, tick: &Tick) {
+        self.first_ns.get_or_insert(tick.started_ns);
         self.last = Some(*tick);
-        self.wake.record(tick.wake_latency_ns, tick.started_ns);
-        self.worst_cycle_ns = self.worst_cycle_ns.max(tick.cycle_ns);
-        self.missed += u64::from(tick.missed);
-        if tick.overrun {
-            self.late += 1;
-            self.cause = Some(tick.cause.map_or("its own work", khz_rt::Cause::name));
+        let counted = self.tally.count(tick, self.pace);
+        if let Some(judged) = counted.judged.filter(|_| tick.overrun) {
+            self.cause = Some(judged.root.name());
         }
     }
 
     fn line(&self) -> Option<String> {
-        let (first, last) = (self.first?, self.last?);
-        let elapsed_ns = (last.started_ns - first.started_ns).max(1);
+        let (first_ns, last) = (self.first_ns?, self.last?);
+        let elapsed_ns = (last.started_ns - first_ns).max(1);
         if self.clock == Clock::Virtual {
             // Most ticks come faster than anybody looks, and no time of this computer's is measured.
             let seconds = elapsed_ns as f64 * 1e-9;
             return Some(format!("{CLEAR}{seconds:>6.1} s of virtual time  {}", last.phase.name()));
         }
-        let Summary { p99, .. } = self.wake.summary();
+        let (Summary { p99, .. }, Summary { max, .. }) =
+            (self.tally.wake_latency.summary(), self.tally.cycle.summary());
+        let rate_hz = self.tally.counter.rate_hz();
         Some(
             format!(
                 "{CLEAR}{:>6.1} s  {:<8} {:>8.2} Hz  missed {}  wake p99 {}  worst cycle {}",
                 elapsed_ns as f64 * 1e-9,
                 last.phase.name(),
-                (last.number - first.number) as f64 / elapsed_ns as f64 * 1e9,
-                self.missed,
+                if rate_hz.is_nan() { 0.0 } else { rate_hz },
+                self.tally.controlled().missed_replies,
                 micros(p99),
-                micros(self.worst_cycle_ns),
+                micros(max),
             ) + &self.overruns(),
         )
     }
 
     /// How many ticks overran, and why the last did.
     fn overruns(&self) -> String {
-        self.cause.map_or(String::new(), |cause| format!("  overruns {} (last: {cause})", self.late))
+        let overruns = self.tally.controlled().overruns;
+        self.cause.map_or(String::new(), |cause| format!("  overruns {overruns} (last: {cause})"))
     }
 }
 
@@ -157,24 +150,16 @@ fn micros(ns: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use khz_robot::supervisor::Phase;
 
     #[test]
     fn the_line_says_why_ticks_overran() {
-        let mut live = Live::new(Clock::Real);
-        let quiet = LiveTick {
-            number: 1,
-            started_ns: 0,
-            wake_latency_ns: 0,
-            cycle_ns: 0,
-            missed: 0,
-            overrun: false,
-            cause: None,
-            phase: Phase::Active,
-        };
-        live.take(&quiet);
+        let pace = Pace { period_ns: 1_000_000, by_sensor: false };
+        let tally = Tally::new(100_000);
+        let mut live = Live { clock: Clock::Real, pace, tally, first_ns: None, last: None, cause: None };
+        let quiet = |number| Tick { number, started_ns: number as i64 * 1_000_000, ..Tick::UNKNOWN };
+        (0..300).for_each(|number| live.take(&quiet(number)));
         assert!(!live.line().unwrap_or_default().contains("overruns"));
-        live.take(&LiveTick { overrun: true, cause: Some(khz_rt::Cause::Preempted), ..quiet });
+        live.take(&Tick { overrun: true, away_ns: 900_000, queued_ns: 900_000, ..quiet(300) });
         let line = live.line().unwrap_or_default();
         assert!(line.ends_with("  overruns 1 (last: preempted)"), "{line}");
     }

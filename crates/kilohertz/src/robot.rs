@@ -9,10 +9,11 @@ use khz_robot::launch::{Landed, Launch, LaunchError, LaunchOptions};
 use khz_robot::parameters::{LiveParameters, Parameter, ParameterError};
 use khz_robot::recorder::{Plan, numbered};
 use khz_robot::run::Observer;
-use khz_robot::session::{LiveTick, SessionError};
+use khz_robot::session::SessionError;
 use khz_robot::steer::Steering;
 use khz_robot::viewer::{self, Viewer, ViewerError};
 use khz_robot::{RobotState, ServoCommand};
+use khz_run::record::Tick;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -352,7 +353,7 @@ impl Run {
     }
 
     /// The next tick not looked at yet, if any. Some thousand are kept; who looks more rarely misses some.
-    pub fn live(&mut self) -> Option<LiveTick> {
+    pub fn live(&mut self) -> Option<Tick> {
         self.launch.session.live()
     }
 

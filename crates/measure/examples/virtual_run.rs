@@ -13,7 +13,6 @@ use khz_measure::run::{RunSummary, from_log};
 use khz_robot::assemble::{self, Links};
 use khz_robot::controller::Controller;
 use khz_robot::launch::{Landed, LiveSummary};
-use khz_robot::parts::TickProfile;
 use khz_robot::recorder::Plan;
 use khz_robot::records::{RunLog, robot_record, robot_schema};
 use khz_robot::run::{RunOptions, RunStats, run};
@@ -132,14 +131,14 @@ fn play(config: &RobotConfig, text: &str, script: Script) -> Result<Landed, Box<
         duration_ns: Some(script.duration_ns),
         stop: Arc::default(),
     };
-    let (mut stats, mut profile) = (RunStats::new(), TickProfile::new(timing.late_ns()));
-    run(&mut machine, &mut time, &options, &mut [&mut stats, &mut profile, &mut log]);
+    let mut stats = RunStats::new(timing.late_ns());
+    run(&mut machine, &mut time, &options, &mut [&mut stats, &mut log]);
     let outcome = Outcome {
         modules: machine.controller_profile(),
         machine,
         stats,
-        parts: profile.finish(),
         windows: Vec::new(),
+        stopped_ns: 0,
         grants: Report { thread: "virtual".into(), grade: Grade::RealTime, settings: Vec::new() },
         passport: Passport::default(),
         usage: Usage::default(),
@@ -209,9 +208,7 @@ fn counted(so_far: Disturbance, held: &Held) -> Disturbance {
             involuntary: so_far.involuntary + 1,
             ..so_far
         },
-        Cause::Blocked => {
-            Disturbance { away_ns: so_far.away_ns + ns, blocked: so_far.blocked + 1, ..so_far }
-        }
+        Cause::Blocked => Disturbance { away_ns: so_far.away_ns + ns, blocked: so_far.blocked + 1, ..so_far },
         Cause::Unaccounted => Disturbance { away_ns: so_far.away_ns + ns, ..so_far },
         Cause::PageFault => Disturbance {
             faults_ns: so_far.faults_ns + ns,

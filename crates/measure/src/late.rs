@@ -3,6 +3,7 @@
 use khz_page::{Block, Cell, Column, Table, duration, grouped, share};
 use khz_rt::Cause;
 use khz_rt::late::{Causes, LateTick, Lost, Window};
+use khz_run::costs::LateGroup;
 use serde::{Deserialize, Serialize};
 
 /// A late tick and what was different about it.
@@ -145,69 +146,14 @@ impl LateReport {
     }
 }
 
-/// The late ticks of one cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LateGroup {
-    /// The cause.
-    pub cause: Cause,
-    /// How many had it.
-    pub ticks: u64,
-    /// The time they took beyond the usual. Of those that were not kept, only what makes a tick late.
-    #[serde(default)]
-    pub lost_ns: i64,
-    /// The longest of them, from the time it waited for to its end, if it was kept.
-    pub worst_ns: Option<i64>,
-    /// Its number.
-    pub worst_tick: Option<u64>,
-}
-
-/// Late ticks by cause, the one that lost most time first; causes that did not occur are left out. `worst`: those that were
-/// kept, and what each took beyond the usual.
-#[must_use]
-pub fn groups(causes: &Causes, worst: &[(&LateReport, i64)], threshold_ns: i64) -> Vec<LateGroup> {
-    let group = |cause: Cause| {
-        let kept = || worst.iter().filter(move |(late, _)| late.cause == Some(cause));
-        let longest = kept().map(|(late, _)| late).max_by_key(|late| late.response_ns);
-        let not_kept = causes.of(cause).saturating_sub(kept().count() as u64) as i64;
-        let kept_ns: i64 = kept().map(|(_, beyond_ns)| beyond_ns).sum();
-        LateGroup {
-            cause,
-            ticks: causes.of(cause),
-            lost_ns: kept_ns.saturating_add(not_kept.saturating_mul(threshold_ns)),
-            worst_ns: longest.map(|late| late.response_ns),
-            worst_tick: longest.map(|late| late.tick),
-        }
-    };
-    ordered(Cause::ALL.into_iter().map(group))
-}
-
-/// Ticks that lost time, by what took most of it, where no late tick was judged.
-pub(crate) fn disturbed(lost: &Lost) -> Vec<LateGroup> {
-    let (ticks, time) = (&lost.causes, &lost.time_ns);
-    let groups = [
-        (Cause::PreviousTick, ticks.previous_tick, time.previous_tick),
-        (Cause::Preempted, ticks.preempted, time.preempted),
-        (Cause::Blocked, ticks.blocked, time.blocked),
-        (Cause::PageFault, ticks.page_fault, time.page_fault),
-        (Cause::Unaccounted, ticks.unaccounted, time.unaccounted),
-    ];
-    let group =
-        |(cause, ticks, lost_ns)| LateGroup { cause, ticks, lost_ns, worst_ns: None, worst_tick: None };
-    ordered(groups.into_iter().map(group))
-}
-
-fn ordered(groups: impl Iterator<Item = LateGroup>) -> Vec<LateGroup> {
-    let mut groups: Vec<_> = groups.filter(|group| group.ticks > 0).collect();
-    groups.sort_by_key(|group| std::cmp::Reverse((group.lost_ns, group.ticks)));
-    groups
-}
-
 /// Late ticks by cause, as a table, and the worst of them one by one, folded behind it.
 pub(crate) fn blocks(groups: &[LateGroup], worst: Table) -> Vec<Block> {
     let columns = [
         Column::text("cause"),
         Column::number("late ticks", ""),
         Column::number("share", "%"),
+        Column::number("lost periods", "").worst_is_high(),
+        Column::number("overruns", "").worst_is_high(),
         Column::number("worst", "ns").worst_is_high(),
         Column::number("in tick", ""),
     ];
@@ -217,6 +163,8 @@ pub(crate) fn blocks(groups: &[LateGroup], worst: Table) -> Vec<Block> {
             group.cause.name().into(),
             group.ticks.into(),
             share(group.ticks, all).into(),
+            group.lost_periods.into(),
+            group.overruns.into(),
             group.worst_ns.map(|ns| ns as f64).into(),
             group.worst_tick.map(|tick| tick as f64).into(),
         ])
@@ -317,17 +265,6 @@ mod tests {
             "{line}"
         );
         assert!(line.ends_with("15 ms unexplained)"), "{line}");
-    }
-
-    #[test]
-    fn one_long_pause_comes_before_many_short_preemptions() {
-        let blocked = Disturbance { away_ns: 697_000_000, blocked: 1, ..Disturbance::default() };
-        let pause = late(blocked, None);
-        assert_eq!(pause.cause, Some(Cause::Blocked));
-        let causes = Causes { late: 27, preempted: 26, blocked: 1, ..Causes::default() };
-        let groups = groups(&causes, &[(&pause, 697_000_000)], 500_000);
-        let told: Vec<_> = groups.iter().map(|group| (group.cause, group.ticks, group.lost_ns)).collect();
-        assert_eq!(told, [(Cause::Blocked, 1, 697_000_000), (Cause::Preempted, 26, 13_000_000)]);
     }
 
     #[test]

@@ -9,5 +9,3 @@ pub mod late;
 pub mod replay;
 pub mod require;
 pub mod run;
-pub mod usual;
-pub mod verdict;

@@ -45,6 +45,25 @@ pub enum Bound {
     AtMost,
 }
 
+/// The figure that says how long something lasted.
+pub const DURATION: &str = "duration";
+
+/// Over how much was judged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Such as `14 ticks (14 ms)`; empty if it is not said.
+    pub over: String,
+    /// It ended early: `it ended after 3.2 s of 60 s`.
+    pub early: Option<String>,
+}
+
+impl Extent {
+    /// Of so many ticks in so long.
+    pub fn of(ticks: u64, lasted_ns: i64) -> Self {
+        Self { over: format!("{} ({})", counted(ticks, "tick"), duration(lasted_ns as f64)), early: None }
+    }
+}
+
 /// What is required of a `T`.
 #[derive(Clone)]
 pub struct Requirements<T>(Vec<(Figure<T>, f64)>);
@@ -124,7 +143,25 @@ impl<T> Requirements<T> {
     /// Each requirement and what was measured.
     #[must_use]
     pub fn check(&self, of: &T) -> Vec<Required> {
-        self.0.iter().map(|(figure, limit)| figure.check(*limit, (figure.of)(of))).collect()
+        self.check_over(of, &Extent::default())
+    }
+
+    /// As [`Requirements::check`], of what was measured over `extent`. What ended early meets nothing, unless it is required to
+    /// have lasted for some time ([`DURATION`]): then that decides.
+    #[must_use]
+    pub fn check_over(&self, of: &T, extent: &Extent) -> Vec<Required> {
+        let asks = self.0.iter().any(|(figure, _)| figure.name == DURATION);
+        let early = extent.early.as_ref().filter(|_| !asks);
+        let check = |(figure, limit): &(Figure<T>, f64)| {
+            let required = figure.check(*limit, (figure.of)(of), &extent.over);
+            match early {
+                Some(early) => {
+                    Required { met: false, text: format!("{}, and {early}", required.text), ..required }
+                }
+                None => required,
+            }
+        };
+        self.0.iter().map(check).collect()
     }
 }
 
@@ -173,11 +210,12 @@ impl Unit {
 }
 
 impl<T> Figure<T> {
-    fn check(&self, limit: f64, measured: Value) -> Required {
+    fn check(&self, limit: f64, measured: Value, over: &str) -> Required {
         let show = |value| self.unit.show(value);
         let keeps = |value| if self.bound == Bound::AtLeast { value >= limit } else { value <= limit };
         let bound = if self.bound == Bound::AtLeast { "at least" } else { "at most" };
         let measured = measured.and_then(|value| if value.is_finite() { Ok(value) } else { Err("no value") });
+        let over = if over.is_empty() || measured.is_err() { String::new() } else { format!(" over {over}") };
         let found = measured
             .map_or_else(|why| format!("cannot be judged ({why})"), |value| format!("is {}", show(value)));
         Required {
@@ -185,7 +223,7 @@ impl<T> Figure<T> {
             limit,
             measured: measured.ok(),
             met: measured.is_ok_and(keeps),
-            text: format!("{} {found}; {bound} {} is required", self.name, show(limit)),
+            text: format!("{} {found}{over}; {bound} {} is required", self.name, show(limit)),
         }
     }
 }
@@ -282,6 +320,28 @@ mod tests {
             "imu_missed cannot be judged (the robot has no IMU); at most 0 is required"
         );
         assert!(!check("rate=1", f64::NAN)[0].met);
+    }
+
+    #[test]
+    fn what_ended_early_meets_nothing_unless_its_duration_is_required() {
+        let mut figures = figures();
+        figures.push(Figure::at_least(DURATION, Unit::Time, |_| Ok(14e6)));
+        let check = |text: &str, early: Option<&str>| {
+            let extent = Extent { early: early.map(str::to_owned), ..Extent::of(14, 14_000_000) };
+            let requirements = Requirements::parse(text, &figures).unwrap_or_else(|error| panic!("{error}"));
+            requirements.check_over(&0.0, &extent)
+        };
+        let met = &check("missed=0", None)[0];
+        assert!(met.met);
+        assert_eq!(met.text, "missed is 0 over 14 ticks (14 ms); at most 0 is required");
+        let early = &check("missed=0", Some("it ended after 14 ms of 60 s"))[0];
+        assert!(!early.met);
+        assert_eq!(
+            early.text,
+            "missed is 0 over 14 ticks (14 ms); at most 0 is required, and it ended after 14 ms of 60 s"
+        );
+        assert!(check("missed=0,duration=10ms", Some("it ended early")).iter().all(|required| required.met));
+        assert!(!check("missed=0,duration=1s", Some("it ended early"))[1].met);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! also be made long after the run.
 
 mod details;
+mod facts;
 mod from_log;
 mod over_time;
 pub mod page;
@@ -14,21 +15,23 @@ pub use from_log::{FromLog, FromLogError, from_log};
 pub use page_data::page_data;
 
 use crate::budget::{Inputs, Plan};
-use crate::late::{LateGroup, LateReport, disturbed, groups, lost_lines, tally};
-use crate::require::{Required, Requirements, amended};
+use crate::late::{LateReport, lost_lines, tally};
+use crate::require::{Extent, Required, Requirements, amended};
 use crate::run::page::PartTimes;
-use crate::usual::Usual;
-use crate::verdict::{Broken, Facts, Outside, judge};
+use facts::{Known, Unlogged, ending, facts};
 use khz_page::{Verdict, duration, grouped};
 use khz_robot::RobotConfig;
 use khz_robot::config::Clock;
 use khz_robot::launch::{Landed, LiveSummary};
-use khz_robot::parts::LEARNING;
 use khz_robot::recorder::SinkSummary;
-use khz_robot::run::{RunStats, Stretch};
-use khz_robot::supervisor::{Cause, Phase, Trigger};
-use khz_rt::late::{Causes, Lost, window_at};
-use khz_rt::{Grade, Passport, Policy, Report, SectionSummary, Summary};
+use khz_robot::run::RunStats;
+use khz_robot::supervisor::Cause;
+use khz_rt::late::{Causes, Lost, Window, window_at};
+use khz_rt::{Grade, Passport, Report, SectionSummary, Summary};
+use khz_run::costs::LateGroup;
+use khz_run::late::{LEARNING, PARTS};
+use khz_run::tally::{Pace, Stretch, Tally};
+use khz_run::verdict::{Facts, Stops, judge};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -50,6 +53,9 @@ pub struct RunSummary {
     pub clock: Clock,
     /// Whether it held its rate, and why it is no better.
     pub verdict: Verdict,
+    /// What that is made of.
+    #[serde(skip)]
+    facts: Facts,
     /// Ticks run.
     pub ticks: u64,
     /// Ticks per second of the controlled time; of the whole run where there is none.
@@ -110,7 +116,9 @@ pub struct RunSummary {
     pub cpu_ns: Summary,
     /// Time in the controller, of the ticks in which it computed commands.
     pub control_ns: Summary,
-    /// Of that, by the sections the controller names, or the modules it is a chain of. `max_at` is a tick's number.
+    /// What a controller on its own thread (`loop.mode = "pipelined"`) did; `null` without one.
+    pub pipelined: Option<Pipelined>,
+    /// Of `control_ns`, by the sections the controller names, or the modules it is a chain of. `max_at` is a tick's number.
     pub modules: Vec<SectionSummary>,
     /// The time of the ticks, part by part, beside the prediction. Of `time_ns`, `max_at` is the worst tick's number.
     pub parts: Vec<PartTimes>,
@@ -173,8 +181,8 @@ pub struct Ticks {
 }
 
 impl Ticks {
-    fn of(stretch: &Stretch, period_ns: i64) -> Self {
-        let lost_periods = stretch.lost_periods(period_ns);
+    fn of(stretch: &Stretch, pace: Pace) -> Self {
+        let lost_periods = stretch.lost_periods(pace);
         Self {
             ticks: stretch.ticks,
             periods: stretch.ticks + lost_periods,
@@ -188,6 +196,19 @@ impl Ticks {
     }
 }
 
+/// What a controller on its own thread did, in the ticks in which it was to decide.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pipelined {
+    /// Such ticks.
+    pub ticks: u64,
+    /// Of these, ticks without a new decision: the commands of before stayed.
+    pub without_decision: u64,
+    /// How long its jobs took, of those that were done.
+    pub elsewhere_ns: Summary,
+    /// How old commands were when they were sent, from the start of the tick whose state they are of.
+    pub command_age_ns: Summary,
+}
+
 /// Late ticks and what made them late.
 #[derive(Clone, Debug, Serialize)]
 pub struct LateTicks {
@@ -197,6 +218,8 @@ pub struct LateTicks {
     pub judged: u64,
     /// How many of these were late, by what the kernel knows of each.
     pub causes: Causes,
+    /// The same and what they cost, by cause, what cost most first. A tick that cost something counts here late or not.
+    pub by_cause: Vec<LateGroup>,
     /// The worst, by number.
     pub worst: Vec<LateReport>,
 }
@@ -220,9 +243,6 @@ pub struct EventSummary {
     pub bus: Option<String>,
     /// Not part of a run that ends as planned.
     pub trouble: bool,
-    /// What to do about it, if it is trouble.
-    #[serde(skip)]
-    pub remedy: Option<&'static str>,
 }
 
 /// One servo's counts.
@@ -252,29 +272,33 @@ impl RunSummary {
     /// The figures of a run of this robot.
     pub fn of(config: &RobotConfig, landed: &Landed) -> Self {
         let Landed { outcome, recording, .. } = landed;
-        let stats = &outcome.stats;
+        let (stats, tally) = (&outcome.stats, &outcome.stats.tally);
         let links = khz_robot::assemble::link_names(config);
         let events: Vec<EventSummary> =
             stats.transitions.iter().map(|transition| event(config, &links, stats, transition)).collect();
-        let (mut end, mut ended_well) = ending(&events);
-        // Whoever stops it at once may leave it no tick under control.
-        if ended_well && stats.controlled.ticks == 0 {
-            ended_well = false;
-            let was_active = stats.transitions.iter().any(|transition| transition.to == Phase::Active);
-            end = if was_active {
-                format!("never under control: it had only begun; {end}")
-            } else {
-                never_controlled(config, &links, outcome.machine.supervisor().lack(), &end)
-            };
-        }
+        let controlled = tally.controlled();
+        let (mut end, ended_well) =
+            ending(&events, controlled.ticks, lack(config, &links, outcome.machine.supervisor().lack()));
         if let Some(failure) = outcome.machine.failure() {
             end = format!("{end}: {failure}");
         }
-        let period_ns = config.timing.period_ns();
+        let pace = pace(config);
         let steal = &outcome.usage.steal_ns;
         let steal_loop_cpu_ns = config.timing.cpu.and_then(|cpu| steal.get(cpu as usize)).copied();
         let steal_ns = outcome.usage.steal_total_ns();
-        let lost = stats.lost;
+        let (lost, all, servos) = (tally.lost, tally.all(), servos(config, landed));
+        let names: Vec<String> = servos.iter().map(|servo| servo.name.clone()).collect();
+        let known = Known {
+            config: Some(config),
+            tally,
+            pace,
+            virtual_time: config.timing.clock == Clock::Virtual,
+            events: &events,
+            end: &end,
+            ended_well,
+            servos: &names,
+        };
+        let facts = facts(&known, &unlogged(landed, &servos));
         let steal_at_most_ns = lost.steal_at_most_ns(steal_loop_cpu_ns.unwrap_or(steal_ns));
         let mut summary = Self {
             format: FORMAT,
@@ -282,25 +306,26 @@ impl RunSummary {
             robot: config.name.clone(),
             clock: config.timing.clock,
             verdict: Verdict::default(),
-            ticks: stats.ticks,
-            rate_hz: stats.rate_hz(),
+            facts,
+            ticks: all.ticks,
+            rate_hz: tally.counter.rate_hz(),
             target_rate_hz: config.timing.rate_hz,
-            controlled: Ticks::of(&stats.controlled, period_ns),
+            controlled: Ticks::of(&controlled, pace),
             // Its stretches do not follow each other, so what fell between them is no lost period.
             outside: Ticks {
-                duration_ns: stats.outside.span_ns,
-                ..Ticks::of(&Stretch { span_ns: 0, ..stats.outside }, period_ns)
+                duration_ns: tally.outside().span_ns,
+                ..Ticks::of(&Stretch { span_ns: 0, ..tally.outside() }, pace)
             },
-            missed_replies: stats.missed_replies,
-            missed_while_off_cpu: stats.missed_while_off_cpu,
-            late_replies: stats.late_replies,
-            unexpected_frames: stats.foreign_frames,
-            imu_missed: stats.imu_missed,
+            missed_replies: all.missed_replies,
+            missed_while_off_cpu: all.missed_while_off_cpu,
+            late_replies: all.late_replies,
+            unexpected_frames: all.unexpected_frames,
+            imu_missed: all.imu_missed,
             has_imu: config.imu.is_some(),
-            overruns: stats.overruns,
-            skipped: stats.skipped,
-            late_wakes: stats.late_wakes,
-            ticks_without_frame: stats.without_frame,
+            overruns: all.overruns,
+            skipped: all.skipped,
+            late_wakes: all.late_wakes,
+            ticks_without_frame: all.without_frame,
             early_frames: stats.early_frames,
             changed_commands: outcome.machine.supervisor().clamped(),
             lost_time: lost,
@@ -308,16 +333,17 @@ impl RunSummary {
             steal_loop_cpu_ns,
             steal_at_most_ns,
             unexplained_ns: lost.time_ns.unaccounted - steal_at_most_ns,
-            wake_latency_ns: stats.wake_latency.summary(),
-            start_delay_ns: stats.start_delay.summary(),
-            period_ns: stats.period.summary(),
-            cycle_ns: stats.cycle.summary(),
-            loop_compute_ns: stats.loop_compute.summary(),
-            cpu_ns: stats.cpu.summary(),
-            control_ns: stats.control.summary(),
+            wake_latency_ns: tally.wake_latency.summary(),
+            start_delay_ns: tally.start_delay.summary(),
+            period_ns: tally.period.summary(),
+            cycle_ns: tally.cycle.summary(),
+            loop_compute_ns: tally.loop_compute.summary(),
+            cpu_ns: tally.cpu.summary(),
+            control_ns: tally.control.summary(),
+            pipelined: pipelined(stats),
             modules: outcome.modules.clone(),
             parts: parts(config, landed),
-            wake_latency_outside_ns: stats.wake_latency_outside.summary(),
+            wake_latency_outside_ns: tally.wake_latency_outside.summary(),
             late: late(landed),
             grade: outcome.grants.grade,
             grants: outcome.grants.clone(),
@@ -326,7 +352,7 @@ impl RunSummary {
             required: Vec::new(),
             events,
             events_left_out: stats.transitions_left_out,
-            servos: (0..config.servos.len()).map(|index| servo(config, landed, index)).collect(),
+            servos,
             passport: outcome.passport.clone(),
             log_dropped: recording.as_ref().map_or(0, |recording| recording.dropped()),
             log_error: recording.as_ref().and_then(|recording| recording.error.clone()),
@@ -335,7 +361,7 @@ impl RunSummary {
             log: recording.as_ref().and_then(|recording| recording.paths.first().cloned()),
             report: None,
         };
-        summary.verdict = summary.judged(config, &[]);
+        summary.verdict = summary.judged(&[]);
         summary
     }
 
@@ -349,9 +375,16 @@ impl RunSummary {
         self.servos.iter().map(|servo| servo.duplicates).sum()
     }
 
-    /// Checks what is required of it; what is not met comes first in the verdict.
-    pub fn require(&mut self, requirements: &Requirements<Self>) {
-        self.required = requirements.check(self);
+    /// Checks what is required of it; what is not met comes first in the verdict. A run that was to last for `asked_ns` and ended
+    /// before meets nothing, unless a duration is required.
+    pub fn require(&mut self, requirements: &Requirements<Self>, asked_ns: Option<i64>) {
+        let Ticks { ticks, duration_ns, .. } = self.controlled;
+        let is_over = self.events.iter().any(|event| event.cause == Cause::TimeOver.to_string());
+        let early = asked_ns.filter(|_| !is_over).map(|asked_ns| {
+            let [lasted, asked] = [duration_ns, asked_ns].map(|ns| duration(ns as f64));
+            format!("it ended after {lasted} under control, of {asked}")
+        });
+        self.required = requirements.check_over(self, &Extent { early, ..Extent::of(ticks, duration_ns) });
         self.verdict = amended(std::mem::take(&mut self.verdict), &self.required);
     }
 
@@ -361,7 +394,7 @@ impl RunSummary {
     }
 
     /// The verdict. `unread`: what of the log could not be read.
-    fn judged(&self, config: &RobotConfig, unread: &[String]) -> Verdict {
+    fn judged(&self, unread: &[String]) -> Verdict {
         let warned = self.events.iter().find(|event| event.trouble && !event.is_change());
         let dropped =
             (self.log_dropped > 0).then(|| format!("{} samples were not recorded.", self.log_dropped));
@@ -380,155 +413,48 @@ impl RunSummary {
             .chain(lossy)
             .chain(self.log_error.as_ref().map(|error| format!("The log is incomplete: {error}.")))
             .chain(damaged);
-        judge(&Facts {
-            target_hz: self.target_rate_hz,
-            rate_hz: self.rate_hz,
-            sensor_paced: config.timing.pace_bus.is_some(),
-            virtual_time: self.clock == Clock::Virtual,
-            periods: self.controlled.periods,
-            lost: self.controlled.lost_periods,
-            late_wakes: self.controlled.late_wakes,
-            overruns: self.controlled.overruns,
-            without_frame: self.ticks_without_frame,
-            early_frames: self.early_frames,
-            missed_replies: self.controlled.missed_replies,
-            missed_while_off_cpu: self.controlled.missed_while_off_cpu,
-            worst_servo: self.worst_servo(),
-            outside: Outside {
-                lost: self.outside.lost_periods,
-                late_wakes: self.outside.late_wakes,
-                overruns: self.outside.overruns,
-                missed_replies: self.outside.missed_replies,
-            },
-            late: self.late_groups(),
-            usual: self.usual_of_its_own(),
-            granted: (config.timing.policy != Policy::Other).then_some(self.grade),
-            broken: (!self.ended_well).then(|| broken(&self.events, &self.end)),
-            late_replies: self.late_replies.saturating_sub(self.duplicates()),
-            duplicates: self.duplicates(),
-            unexpected_frames: self.unexpected_frames,
-            imu_missed: self.imu_missed,
-            warnings: warnings.collect(),
-            ..Facts::default()
-        })
+        judge(&Facts { warnings: warnings.collect(), ..self.facts.clone() })
     }
 }
 
-impl RunSummary {
-    /// Late ticks by cause. Where none was judged, the ticks that lost time.
-    pub fn late_groups(&self) -> Vec<LateGroup> {
-        if self.late.causes.late == 0 {
-            return disturbed(&self.lost_time);
-        }
-        let usual_ns = self.usual().map_or(0, |usual| usual.tick_ns);
-        let worst = self.late.worst.iter().map(|late| (late, late.response_ns - usual_ns));
-        groups(&self.late.causes, &worst.collect::<Vec<_>>(), self.late.threshold_ns)
-    }
+fn pipelined(stats: &RunStats) -> Option<Pipelined> {
+    let khz_robot::stats::Pipelined { ticks, without_decision, elsewhere, command_age } = &stats.pipelined;
+    (*ticks > 0).then(|| Pipelined {
+        ticks: *ticks,
+        without_decision: *without_decision,
+        elsewhere_ns: elsewhere.summary(),
+        command_age_ns: command_age.summary(),
+    })
+}
 
-    /// What a controlled tick usually takes, up to the end that overruns count from.
-    fn usual(&self) -> Option<Usual> {
-        use khz_rt::Cause;
-        let of = |names: &[&str]| {
-            let parts = self.parts.iter().filter(|part| names.contains(&part.name.as_str()));
-            parts.map(|part| part.time_ns.p50).sum()
-        };
-        let parts = [
-            (Cause::Controller, of(&["control"])),
-            (Cause::Bus, of(&["bus", "imu"])),
-            (Cause::Compute, of(&["encode", "send", "supervise"])),
-        ];
-        Usual::of(&parts, self.late.threshold_ns)
-    }
+/// What starts the ticks of this robot.
+fn pace(config: &RobotConfig) -> Pace {
+    Pace { period_ns: config.timing.period_ns(), by_sensor: config.timing.pace_bus.is_some() }
+}
 
-    /// The same without what others took of it: their time is no fault of the controller's.
-    fn usual_of_its_own(&self) -> Option<Usual> {
-        let lost = &self.lost_time.time_ns;
-        let ticks = self.controlled.ticks.max(1) as i64;
-        self.usual().map(|usual| usual.without((lost.preempted + lost.unaccounted) / ticks))
-    }
-
-    /// The servo that missed most replies of the whole run, and how many.
-    fn worst_servo(&self) -> Option<(String, u64)> {
-        let missing = self.servos.iter().filter(|servo| servo.missed > 0);
-        missing.max_by_key(|servo| servo.missed).map(|servo| (servo.name.clone(), servo.missed))
+/// What of a run its log does not know.
+fn unlogged(landed: &Landed, servos: &[ServoSummary]) -> Unlogged {
+    let outcome = &landed.outcome;
+    let commands = outcome.stats.tally.controlled().ticks * servos.len() as u64;
+    let rt_share = outcome.passport.rt_share_percent;
+    let is_limited = outcome.grants.grade != Grade::Ordinary && rt_share > 0.0 && rt_share < 100.0;
+    Unlogged {
+        early_frames: outcome.stats.early_frames,
+        duplicates: servos.iter().map(|servo| servo.duplicates).sum(),
+        changed: Some((outcome.machine.supervisor().clamped(), commands)),
+        not_done: pipelined(&outcome.stats).map(|of| (of.without_decision, of.ticks, of.command_age_ns.max)),
+        granted: Some(outcome.grants.grade),
+        stops: Stops {
+            throttled_ns: outcome.usage.throttled_ns,
+            stopped_ns: outcome.stopped_ns,
+            rt_runtime_ns: is_limited.then_some((rt_share * 1e7) as i64),
+        },
     }
 }
 
-/// What brought the robot down.
-fn broken(events: &[EventSummary], end: &str) -> Broken {
-    let trouble = events.iter().find(|event| event.is_change() && event.trouble);
-    Broken {
-        after_s: trouble.filter(|event| event.from == Phase::Active.name()).map(|event| event.time_s),
-        what: end.to_owned(),
-        remedy: trouble.and_then(|event| event.remedy),
-    }
-}
-
-/// What to do about a servo that may still be on.
-const CUT_POWER: &str = "cut its power before you touch the robot, then check its wiring and firmware";
-
-/// What to do about what brought a robot down.
-fn remedy(cause: Cause) -> Option<&'static str> {
-    match cause {
-        // They do come, so nothing is wrong with the wiring.
-        Cause::NotSeen { late: true, .. } => Some("`khz budget` shows what the buses need"),
-        Cause::ControllerPreempted { .. } => Some(
-            "leave a CPU free of real-time loops: pin them with `loop.cpu`, or run fewer on this computer",
-        ),
-        Cause::LoopHeldUp { .. } => Some(remedy_of(Trigger::Overruns)),
-        Cause::ServoStillOn { .. } | Cause::ServoNotHeardOff { .. } => Some(CUT_POWER),
-        _ => cause.trigger().map(remedy_of),
-    }
-}
-
-const fn remedy_of(trigger: Trigger) -> &'static str {
-    match trigger {
-        Trigger::Operator | Trigger::Heartbeat => "check the operator's connection",
-        Trigger::ServoFault => {
-            "see its voltage, temperature and torque in the report, and end the cause before a new run"
-        }
-        Trigger::MissedReplies | Trigger::BusDown | Trigger::Stale => {
-            "check power, wiring and ids with `khz bus scan`"
-        }
-        Trigger::Controller => "see its parts with `khz run --budget`, and what it printed",
-        Trigger::Overruns => "run `khz doctor`",
-        Trigger::Imu => "check the IMU's power and connection",
-        Trigger::Tilt => "see the IMU in the report",
-        Trigger::Command => "see the commands in the report, and correct the controller",
-        Trigger::Voltage => "charge the battery, or check the supply under load",
-        Trigger::Temperature => "let the servos cool, and see the torques in the report",
-        Trigger::Position | Trigger::Velocity => "compare the joint in the report with its `limits`",
-    }
-}
-
-/// What ended the run, and whether that was as planned. Warnings end nothing.
-fn ending(events: &[EventSummary]) -> (String, bool) {
-    let mut changes = events.iter().filter(|event| event.is_change());
-    let trouble = changes.clone().find(|event| event.trouble);
-    // What brought the robot down, not that it has arrived there.
-    let down = trouble.or_else(|| changes.find(|event| event.from == "active" || event.to == "stopped"));
-    let end = down.map_or_else(|| "did not end".to_owned(), EventSummary::tell);
-    (end + &left_on(events), trouble.is_none())
-}
-
-/// Servos that may still be on at rest, beside one that is the reason itself: nothing else is warned of there.
-fn left_on(events: &[EventSummary]) -> String {
-    let left_on = events.iter().filter(|event| event.from == "fault" && event.to == "fault");
-    let names: Vec<&str> = left_on.filter_map(|event| event.servo.as_deref()).collect();
-    if names.is_empty() {
-        String::new()
-    } else {
-        format!("; may still be on, cut the power: {}", names.join(", "))
-    }
-}
-
-/// How a run ended in which nothing was wrong but that the robot was never armed.
-fn never_controlled(config: &RobotConfig, links: &[String], lack: Option<Cause>, end: &str) -> String {
-    let lack = lack.map_or_else(
-        || "start-up was not over".to_owned(),
-        |cause| on_servo(cause.told(links).to_string(), servo_and_bus(config, cause)),
-    );
-    format!("never under control: {lack}; {end}")
+/// What a robot that was never armed lacked.
+fn lack(config: &RobotConfig, links: &[String], lack: Option<Cause>) -> Option<String> {
+    lack.map(|cause| on_servo(cause.told(links).to_string(), servo_and_bus(config, cause)))
 }
 
 /// The names of the servo that a cause is about, and of its bus.
@@ -552,22 +478,26 @@ fn parts(config: &RobotConfig, landed: &Landed) -> Vec<PartTimes> {
         time_ns: measured.time,
         predicted_ns: predicted.iter().find(|part| part.name == measured.name).map(|part| part.ns),
     };
-    landed.outcome.parts.parts.iter().filter(|part| part.time.count > 0).map(part).collect()
+    landed.outcome.stats.tally.parts().iter().map(part).collect()
 }
 
 fn late(landed: &Landed) -> LateTicks {
-    let outcome = &landed.outcome;
+    let (outcome, tally) = (&landed.outcome, &landed.outcome.stats.tally);
+    late_ticks(tally, |at_ns| window_at(&outcome.windows, at_ns))
+}
+
+/// The late ticks of a tally, with what the machine did meanwhile where that is known.
+fn late_ticks<'a>(tally: &Tally, window: impl Fn(i64) -> Option<&'a Window>) -> LateTicks {
     let report = |tick: &khz_rt::late::LateTick| {
-        let part = tick.part.and_then(|part| outcome.parts.parts.get(part));
-        let part = part.map_or("none", |part| part.name.as_str());
-        let window = window_at(&outcome.windows, tick.at_ns);
-        LateReport::new(tick, tick.at_ns - outcome.stats.first_ns, part, window)
+        let part = tick.part.map_or("none", |part| PARTS[part]);
+        LateReport::new(tick, tick.at_ns - tally.counter.first_ns(), part, window(tick.at_ns))
     };
     LateTicks {
-        threshold_ns: outcome.parts.threshold_ns,
-        judged: outcome.parts.judged,
-        causes: outcome.parts.causes,
-        worst: outcome.parts.late.iter().map(report).collect(),
+        threshold_ns: tally.counter.late_ns(),
+        judged: tally.counter.judged(),
+        causes: tally.counter.causes(),
+        by_cause: tally.counter.late_groups(),
+        worst: tally.worst().iter().map(report).collect(),
     }
 }
 
@@ -623,7 +553,7 @@ fn event(
 ) -> EventSummary {
     let place = servo_and_bus(config, transition.cause);
     EventSummary {
-        time_s: (transition.at_ns - stats.first_ns) as f64 * 1e-9,
+        time_s: (transition.at_ns - stats.tally.counter.first_ns()) as f64 * 1e-9,
         tick: transition.tick,
         from: transition.from.name(),
         to: transition.to.name(),
@@ -631,8 +561,11 @@ fn event(
         servo: place.map(|(servo, _)| servo.to_owned()),
         bus: place.map(|(_, bus)| bus.to_owned()),
         trouble: transition.cause.is_trouble(),
-        remedy: remedy(transition.cause),
     }
+}
+
+fn servos(config: &RobotConfig, landed: &Landed) -> Vec<ServoSummary> {
+    (0..config.servos.len()).map(|index| servo(config, landed, index)).collect()
 }
 
 fn servo(config: &RobotConfig, landed: &Landed, index: usize) -> ServoSummary {
@@ -655,17 +588,13 @@ fn servo(config: &RobotConfig, landed: &Landed, index: usize) -> ServoSummary {
 mod tests {
     use super::*;
 
-    fn event(from: &'static str, to: &'static str, cause: &str, trouble: bool) -> EventSummary {
-        let cause = cause.to_owned();
-        EventSummary { time_s: 0.0, tick: 0, from, to, cause, servo: None, bus: None, trouble, remedy: None }
-    }
-
     #[test]
     fn a_run_too_short_to_judge_a_tick_does_not_say_that_none_was_late() {
         let late = |judged| LateTicks {
             threshold_ns: 5_000_000,
             judged,
             causes: Causes::default(),
+            by_cause: Vec::new(),
             worst: Vec::new(),
         };
         assert_eq!(late(0).lines(), ["none judged: the first 100 controlled ticks are not"]);
@@ -673,52 +602,5 @@ mod tests {
             late(1_900).lines(),
             ["0 of 1,900 judged (later than usual by more than 5 ms; the first 100 are not judged): none"]
         );
-    }
-
-    #[test]
-    fn late_replies_are_not_blamed_on_the_wiring() {
-        let told = |late| remedy(Cause::NotSeen { servo: 0, late });
-        assert_eq!(told(true), Some("`khz budget` shows what the buses need"));
-        assert_eq!(told(false), Some("check power, wiring and ids with `khz bus scan`"));
-    }
-
-    #[test]
-    fn a_loop_that_was_held_up_is_not_blamed_on_the_wiring() {
-        let held_up = Cause::LoopHeldUp { of: Trigger::Stale, held_up_ns: 60_000_000 };
-        assert_eq!(remedy(held_up), Some("run `khz doctor`"));
-        let preempted = Cause::ControllerPreempted { count: 51, took_ns: 51_000_000, waited_ns: 50_900_000 };
-        assert!(remedy(preempted).unwrap().contains("`loop.cpu`"));
-    }
-
-    #[test]
-    fn servos_that_may_still_be_on_are_named_at_the_end() {
-        let on = |from, servo: &str| EventSummary {
-            servo: Some(servo.to_owned()),
-            ..event(from, "fault", "the servo is still on: cut its power", true)
-        };
-        let mut events = vec![
-            event("active", "damping", "finished", false),
-            event("damping", "stopped", "every joint stands still", false),
-            on("stopped", "knee"),
-        ];
-        let only = ("the servo is still on: cut its power".to_owned(), false);
-        assert_eq!(ending(&events), only, "and no end as planned");
-        events.extend([on("fault", "hip"), on("fault", "ankle")]);
-        assert_eq!(ending(&events).0, only.0 + "; may still be on, cut the power: hip, ankle");
-        assert!(remedy(Cause::ServoNotHeardOff { servo: 0 }).unwrap().starts_with("cut its power"));
-    }
-
-    #[test]
-    fn a_warning_is_not_what_ended_a_run() {
-        let mut events = vec![
-            event("armed", "active", "controller started", false),
-            event("active", "active", "supply at 10.0 V", true),
-            event("active", "damping", "the run's time is over", false),
-            event("damping", "stopped", "every joint stands still", false),
-        ];
-        assert_eq!(ending(&events), ("the run's time is over".to_owned(), true));
-        assert_eq!(ending(&events[..2]), ("did not end".to_owned(), true));
-        events[2] = event("active", "damping", "10 replies missed in a row", true);
-        assert_eq!(ending(&events), ("10 replies missed in a row".to_owned(), false));
     }
 }

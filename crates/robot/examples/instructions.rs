@@ -10,16 +10,17 @@ use khz_robot::config::{Clock, RobotConfig};
 use khz_robot::controller::Controller;
 use khz_robot::live::Console;
 use khz_robot::parameters::{Intake, LiveParameters, Parameter};
-use khz_robot::parts::TickProfile;
 use khz_robot::recorder::{Plan, Recorder};
 use khz_robot::records::RunLog;
-use khz_robot::run::{Observer, RunStats, Tick};
+use khz_robot::run::{Observer, RunStats, Tick, recorded};
 use khz_robot::state::RobotState;
 use khz_robot::supervisor::Phase;
 use khz_robot::tick::{Machine, TickTiming};
 use khz_robot::time::{Time, VirtualTime};
 use khz_robot::{ControlError, ServoCommand, assemble};
 use khz_rt::Disturbance;
+use khz_run::record;
+use khz_run::tally::Pace;
 use std::error::Error;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -120,7 +121,6 @@ struct Bench {
     machine: Machine,
     time: VirtualTime,
     stats: RunStats,
-    profile: TickProfile,
     log: Option<(RunLog, Recorder)>,
     /// Held, so that changes could be made.
     _viewer: Option<(LiveParameters, Arc<Console>)>,
@@ -147,8 +147,7 @@ impl Bench {
             machine,
             planned_ns: time.now_ns() + period_ns,
             time,
-            stats: RunStats::new(),
-            profile: TickProfile::new(100_000),
+            stats: RunStats::new(100_000),
             period_ns,
             _folder: folder,
         })
@@ -189,19 +188,12 @@ impl Bench {
         let timing =
             self.machine.tick_started(&mut self.time, TickTiming::at(self.planned_ns, started_ns), None);
         let tick = Tick {
-            number,
-            timing,
-            disturbance: Disturbance::default(),
-            away_in_cycle_ns: 0,
-            skipped: 0,
-            sensor_paced: false,
-            without_frame: false,
+            record: record::Tick { number, ..recorded(&timing, &Disturbance::default(), 0, &self.machine) },
+            pace: Pace { period_ns: self.period_ns, by_sensor: false },
             early_frames: 0,
-            overrun: false,
             machine: &self.machine,
         };
         self.stats.tick(&tick);
-        self.profile.tick(&tick);
         if let Some((log, _)) = &mut self.log {
             log.tick(&tick);
         }

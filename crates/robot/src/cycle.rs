@@ -406,6 +406,11 @@ impl Cycle {
         std::mem::take(&mut self.result)
     }
 
+    /// The servos that did not reply in the last cycle, by their places in the plan.
+    pub fn missed(&self) -> impl Iterator<Item = usize> {
+        self.devices.iter().enumerate().filter(|(_, device)| device.is_missing()).map(|(servo, _)| servo)
+    }
+
     /// The servos of the plan.
     pub fn devices(&self) -> &[DevicePlan] {
         &self.plan.devices

@@ -1,18 +1,18 @@
 //! The live channel: what a viewer, a process of its own, asks of a running robot, over one socket pair (`SOCK_SEQPACKET`).
 //!
-//! To the viewer go the recorder's datagrams, as by `log.stream`, and replies; from it come requests, all JSON.
-//! `docs/log-format.md` has the words. A thread at normal priority serves it; a viewer that is stuck or dead
+//! To the viewer go the recorder's datagrams, as by `log.stream`, and replies; from it come requests ([`khz_run::channel`]). A thread at normal priority serves it; a viewer that is stuck or dead
 //! delays nobody, and the robot goes on.
 
 use crate::config::Clock;
-use crate::door::{Made, Request};
+use crate::door::{self, Made};
 use crate::parameters::{LiveParameters, ParameterError, Receipt, source};
 use crate::steer::Steering;
 use crate::supervisor::Phase;
 use crate::waited::{PATIENCE_NS, Waited, wait};
 use khz_rt::now_ns;
+use khz_run::channel::{Answer, Ask, MAX_REQUEST, Reply, Request, Teleop, What};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,8 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// The longest request.
-const MOST: usize = 4096;
 /// Requests that are looked at within a second.
 const PER_SECOND: u32 = 1000;
 /// How long the thread waits at most while a reply is due, ns.
@@ -68,7 +66,7 @@ impl Console {
 
     /// As [`Console::arm`], of a request that was made some time before `now_ns`.
     pub(crate) fn arm_as(&self, made: Made, now_ns: i64) -> Result<(), ParameterError> {
-        Request::Arm.admit(made, now_ns, self.seen().1)?;
+        door::Request::Arm.admit(made, now_ns, self.seen().1)?;
         self.arm_ns.store(made.decided_ns, Ordering::Relaxed);
         Ok(())
     }
@@ -185,7 +183,7 @@ impl Desk {
     /// Takes all that waits; returns whether the viewer is there.
     fn look(&mut self, now_ns: i64) -> bool {
         // A longer one is cut off, and looks longer than it may be.
-        let mut bytes = [0; MOST + 1];
+        let mut bytes = [0; MAX_REQUEST + 1];
         for _ in 0..PER_SECOND {
             match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
                 Ok((0, _)) => return false,
@@ -202,28 +200,25 @@ impl Desk {
 
     fn hear(&mut self, bytes: &[u8], now_ns: i64) {
         let is_within_rate = self.is_within_rate(now_ns);
-        let request: Option<Map<String, Value>> =
-            if bytes.len() <= MOST { serde_json::from_slice(bytes).ok() } else { None };
-        let Some(request) = request else {
+        let Some(request) = Request::read(bytes) else {
             self.counts.dropped += 1;
             return;
         };
-        let id = request.get("id").cloned().unwrap_or_default();
         // A request to stop is always obeyed, however many others there are.
-        if what(&request) == Some("stop") {
-            return self.stop(id);
+        if request.what == What::Ask(Ask::Stop) {
+            return self.stop(request.id);
         }
         if !is_within_rate {
-            return self.drop(&request, &id);
+            return self.drop(&request);
         }
         self.counts.requests += 1;
-        if let Some(input) = request.get("teleop") {
+        if let What::Steer(input) = request.what {
             return self.steer(&request, input, now_ns);
         }
         match self.act(&request, now_ns) {
-            Ok(due) if self.due.len() < DUE => self.due.push((id, due)),
+            Ok(due) if self.due.len() < DUE => self.due.push((request.id, due)),
             Ok(_) => self.counts.replies_lost += 1,
-            Err(error) => self.refuse(&id, &error),
+            Err(error) => self.refuse(&request.id, &error),
         }
     }
 
@@ -238,13 +233,11 @@ impl Desk {
     }
 
     /// One beyond the rate; of an input the newest counts, and there will be others.
-    fn drop(&mut self, request: &Map<String, Value>, id: &Value) {
+    fn drop(&mut self, request: &Request) {
         self.counts.dropped += 1;
-        if !request.contains_key("teleop") {
-            self.refuse(
-                id,
-                &ParameterError(format!("the robot looks at {PER_SECOND} requests a second; try again")),
-            );
+        if !matches!(request.what, What::Steer(_)) {
+            let why = format!("the robot looks at {PER_SECOND} requests a second; try again");
+            self.refuse(&request.id, &ParameterError(why));
         }
     }
 
@@ -256,26 +249,24 @@ impl Desk {
         self.second.1 <= PER_SECOND
     }
 
-    fn steer(&self, request: &Map<String, Value>, input: &Value, now_ns: i64) {
+    fn steer(&self, request: &Request, input: Option<Teleop>, now_ns: i64) {
         let Some(steering) = &self.wiring.steering else { return };
-        steering.steer_by(input, self.decided_ns(request, now_ns), now_ns, source(by(request)));
+        steering.steer_as_read(input, self.decided_ns(request, now_ns), now_ns, source(request.by()));
     }
 
     /// When a request was decided, at the latest. One that does not say how old it is may be of any age.
-    fn decided_ns(&self, request: &Map<String, Value>, now_ns: i64) -> i64 {
-        let age_ms = request.get("age_ms").and_then(Value::as_f64).filter(|age_ms| *age_ms >= 0.0);
-        let age_ns = age_ms.map_or(i64::MAX, |age_ms| (age_ms * 1e6) as i64);
-        now_ns.saturating_sub(age_ns.saturating_add(self.waited.at_most_ns(now_ns)))
+    fn decided_ns(&self, request: &Request, now_ns: i64) -> i64 {
+        now_ns.saturating_sub(request.age_ns().saturating_add(self.waited.at_most_ns(now_ns)))
     }
 
-    fn act(&self, request: &Map<String, Value>, now_ns: i64) -> Result<Due, ParameterError> {
+    fn act(&self, request: &Request, now_ns: i64) -> Result<Due, ParameterError> {
         let made = Made { decided_ns: self.decided_ns(request, now_ns), phase: None };
-        if let Some(changes) = request.get("set").and_then(Value::as_object) {
-            let phase = Some(self.wiring.console.seen().1);
-            return Ok(Due::Change(self.set(by(request), changes, Made { phase, ..made }, now_ns)?));
-        }
-        match what(request) {
-            Some("arm") => {
+        match &request.what {
+            What::Ask(Ask::Set(changes)) => {
+                let phase = Some(self.wiring.console.seen().1);
+                Ok(Due::Change(self.set(request.by(), changes, Made { phase, ..made }, now_ns)?))
+            }
+            What::Ask(Ask::Arm) => {
                 self.wiring.console.arm_as(made, now_ns)?;
                 Ok(Due::Arming(now_ns))
             }
@@ -292,7 +283,7 @@ impl Desk {
         made: Made,
         now_ns: i64,
     ) -> Result<Receipt, ParameterError> {
-        Request::Change.admit(made, now_ns, self.wiring.console.seen().1)?;
+        door::Request::Change.admit(made, now_ns, self.wiring.console.seen().1)?;
         let parameters = &self.wiring.parameters;
         let number = |(name, value): (&'_ String, &Value)| parameters.read(name, value);
         let values = changes.iter().map(number).collect::<Result<Vec<_>, _>>()?;
@@ -327,7 +318,8 @@ impl Desk {
     }
 
     fn refuse(&mut self, id: &Value, error: &ParameterError) {
-        self.reply(json!({ "id": id, "refused": error.0 }).to_string());
+        let answer = Answer::Denied(error.0.as_str().into());
+        self.reply(Reply { id: id.clone(), answer }.json());
     }
 
     fn reply(&mut self, reply: String) {
@@ -370,16 +362,7 @@ impl Due {
 }
 
 fn done(id: &Value, tick: u64) -> String {
-    json!({ "id": id, "done": true, "tick": tick }).to_string()
-}
-
-/// What a request wants done.
-fn what(request: &Map<String, Value>) -> Option<&str> {
-    request.get("do").and_then(Value::as_str)
-}
-
-fn by(request: &Map<String, Value>) -> &str {
-    request.get("by").and_then(Value::as_str).unwrap_or("viewer")
+    Reply { id: id.clone(), answer: Answer::Done(Some(tick)) }.json()
 }
 
 #[cfg(test)]
@@ -387,6 +370,7 @@ mod tests {
     use super::*;
     use crate::parameters::{Intake, Parameter};
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use serde_json::json;
 
     /// A desk, the loop's end of it and the viewer's.
     fn desk() -> (Desk, Intake, OwnedFd) {
@@ -398,7 +382,7 @@ mod tests {
     }
 
     fn replies(viewer: &OwnedFd) -> Vec<String> {
-        let mut bytes = [0; MOST];
+        let mut bytes = [0; MAX_REQUEST];
         let mut next =
             || recv(viewer, &mut bytes, RecvFlags::DONTWAIT).ok().map(|(len, _)| bytes[..len].to_vec());
         std::iter::from_fn(|| next().map(|reply| String::from_utf8(reply).unwrap())).collect()

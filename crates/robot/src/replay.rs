@@ -180,8 +180,8 @@ mod tests {
 
     impl Observer for Log {
         fn tick(&mut self, tick: &Tick<'_>) {
-            let (machine, timing) = (tick.machine, &tick.timing);
-            let state = RobotState { tick: tick.number, ..machine.state().clone() };
+            let (machine, timing) = (tick.machine, &tick.record);
+            let state = RobotState { tick: tick.record.number, ..machine.state().clone() };
             self.0.push((state, machine.commands().to_vec(), timing.controller_ran, machine.phase()));
         }
     }

@@ -5,10 +5,12 @@ use crate::supervisor::Cause;
 use crate::tick::{Machine, TickTiming};
 use crate::time::Time;
 use khz_rt::{Disturbance, Overrun};
+use khz_run::record;
+use khz_run::tally::Pace as Paced;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use crate::stats::{RunStats, Stretch};
+pub use crate::stats::RunStats;
 
 /// Someone who wants to know about every tick: the recorder, the statistics, a live view.
 pub trait Observer {
@@ -18,24 +20,12 @@ pub trait Observer {
 
 /// A finished tick.
 pub struct Tick<'a> {
-    /// Its number, from 0.
-    pub number: u64,
-    /// When its parts were done.
-    pub timing: TickTiming,
-    /// What kept the thread from its CPU in it.
-    pub disturbance: Disturbance,
-    /// Of the time away, what fell within the bus cycle, where replies can be missed for it.
-    pub away_in_cycle_ns: i64,
-    /// Periods that were skipped just before it.
-    pub skipped: u64,
-    /// The loop is paced by a sensor's frames, not by the timer.
-    pub sensor_paced: bool,
-    /// The frame that paces the loop did not come, and the timer started it.
-    pub without_frame: bool,
+    /// What is recorded of it.
+    pub record: record::Tick,
+    /// What starts the loop's ticks.
+    pub pace: Paced,
     /// Frames that pace the loop but came too early for a tick, since the tick before.
     pub early_frames: u64,
-    /// Whether it ended after the next one should have started.
-    pub overrun: bool,
     /// The machine after it.
     pub machine: &'a Machine,
 }
@@ -79,7 +69,7 @@ pub(crate) struct Ticks {
     /// What the observers of the tick before took.
     record_ns: i64,
     overran: Option<Cause>,
-    is_sensor_paced: bool,
+    paced: Paced,
 }
 
 /// A tick whose controller has not run yet.
@@ -98,7 +88,7 @@ impl Ticks {
             ready_ns,
             record_ns: 0,
             overran: None,
-            is_sensor_paced: options.frame_patience_ns.is_some(),
+            paced: Paced { period_ns: options.period_ns, by_sensor: options.frame_patience_ns.is_some() },
         }
     }
 
@@ -137,26 +127,71 @@ impl Ticks {
         timing.record_ns = self.record_ns;
         timing.own_ns += self.record_ns;
         let overrun = self.pace.finished(timing.decided_ns);
-        let away_in_cycle_ns = time.away_in_cycle_ns();
-        let (late_ns, previous_ns) = (timing.wake_latency_ns().max(0), timing.previous_ns());
-        let disturbance = Disturbance { late_ns, previous_ns, ..time.disturbance() };
-        let Start { missed: skipped, without_frame, early_frames, .. } = start;
-        let tick = Tick {
+        let record = record::Tick {
             number,
-            timing,
-            disturbance,
-            away_in_cycle_ns,
-            skipped,
-            sensor_paced: self.is_sensor_paced,
-            without_frame,
-            early_frames,
             overrun,
-            machine,
+            skipped: u32::try_from(start.missed).unwrap_or(u32::MAX),
+            without_frame: start.without_frame,
+            ..recorded(&timing, &time.disturbance(), time.away_in_cycle_ns(), machine)
         };
+        let tick = Tick { record, pace: self.paced, early_frames: start.early_frames, machine };
         let from_ns = time.now_ns();
         observers.iter_mut().for_each(|observer| observer.tick(&tick));
         self.ready_ns = time.now_ns();
         self.record_ns = self.ready_ns - from_ns;
+    }
+}
+
+/// What is recorded of a tick, but for how it was paced.
+#[inline]
+pub fn recorded(
+    timing: &TickTiming,
+    counted: &Disturbance,
+    away_in_cycle_ns: i64,
+    machine: &Machine,
+) -> record::Tick {
+    let (late_ns, previous_ns) = (timing.wake_latency_ns().max(0), timing.previous_ns());
+    let lost = Disturbance { late_ns, previous_ns, ..*counted };
+    let result = machine.result();
+    record::Tick {
+        number: 0,
+        planned_ns: timing.planned_ns,
+        waited_for_ns: timing.waited_for_ns,
+        due_ns: timing.due_ns,
+        ready_ns: timing.ready_ns,
+        started_ns: timing.started_ns,
+        wake_latency_ns: timing.wake_latency_ns(),
+        encode_ns: timing.encoded_ns - timing.started_ns,
+        send_ns: timing.sent_ns - timing.encoded_ns,
+        collect_ns: timing.collected_ns - timing.sent_ns,
+        imu_ns: timing.imu_ns,
+        decide_ns: timing.decided_ns - timing.collected_ns,
+        control_ns: timing.control_ns,
+        record_ns: timing.record_ns,
+        loop_compute_ns: timing.own_ns,
+        cycle_ns: timing.collected_ns - timing.started_ns,
+        cpu_ns: lost.cpu_ns,
+        away_ns: lost.away_ns,
+        away_in_cycle_ns,
+        queued_before_ns: lost.queued_before_ns,
+        queued_ns: lost.queued_ns,
+        faults_ns: lost.faults_ns,
+        skipped: 0,
+        missed: result.missed.into(),
+        late: result.late,
+        unexpected: result.foreign,
+        blocked_before: lost.blocked_before,
+        blocked: lost.blocked,
+        involuntary: lost.involuntary,
+        minor_faults: lost.minor_faults,
+        major_faults: lost.major_faults,
+        overrun: false,
+        without_frame: false,
+        imu_missed: result.imu_missed,
+        controlled: timing.controlled,
+        controller_ran: timing.controller_ran,
+        cause: lost.cause().into(),
+        phase: machine.phase(),
     }
 }
 

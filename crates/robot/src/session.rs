@@ -1,17 +1,17 @@
 //! A whole run: opens the links, starts the recorder and the loop's thread, and tells how it went.
 
 use crate::config::Clock;
-use crate::parts::{Parts, TickProfile};
 use crate::ready::NotReady;
 use crate::run::{Observer, RunOptions, RunStats, Tick, run};
-use crate::supervisor::Phase;
 use crate::tick::Machine;
 use crate::time::{RealTime, Receive, VirtualTime};
 use khz_rt::late::{self, Window};
 use khz_rt::panics::{self, Panic};
 use khz_rt::{
-    Cause, Grade, Granted, Overrun, Passport, Report, SectionSummary, Setup, SetupError, Usage, Waiter, Wake,
+    Grade, Granted, Overrun, Passport, Report, SectionSummary, Setup, SetupError, Usage, Waiter, Wake,
 };
+use khz_run::record;
+use khz_run::tally::Pace;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,44 +61,24 @@ pub enum SessionError {
     Panicked(String),
 }
 
-/// What a live view gets of each tick.
-#[derive(Clone, Copy, Debug)]
-pub struct LiveTick {
-    /// Its number.
-    pub number: u64,
-    /// When it started.
-    pub started_ns: i64,
-    /// How late that was.
-    pub wake_latency_ns: i64,
-    /// Its bus cycle.
-    pub cycle_ns: i64,
-    /// Replies missed.
-    pub missed: u16,
-    /// It ended after the next should have begun.
-    pub overrun: bool,
-    /// What it lost 50 µs or more to.
-    pub cause: Option<Cause>,
-    /// The phase after it.
-    pub phase: Phase,
-}
-
 /// A run under way. Dropped, it brings the robot down and blocks until that is done, as [`Session::wait`] does after
 /// [`Session::stop`]: a robot that nobody holds any more could not be stopped.
 pub struct Session {
     stop: Arc<AtomicBool>,
-    live: Consumer<LiveTick>,
+    live: Consumer<record::Tick>,
     /// The loop; `None` once its end was waited for.
     thread: Option<JoinHandle<Result<Finished, SessionError>>>,
     usage: Usage,
     watch: Option<late::Observer>,
     clock: Clock,
+    pace: Pace,
+    late_ns: i64,
 }
 
 /// What the loop's thread gives back.
 struct Finished {
     machine: Machine,
     stats: RunStats,
-    parts: Parts,
     grants: Report,
 }
 
@@ -110,10 +90,10 @@ pub struct Outcome {
     pub stats: RunStats,
     /// Where the controller's time went, by sections it named; those of a [`Chain`](crate::controller::Chain) are its modules.
     pub modules: Vec<SectionSummary>,
-    /// Where the time of the ticks went, and which were late.
-    pub parts: Parts,
     /// What the loop's CPU did meanwhile besides, in short windows; empty if the loop was not bound to one.
     pub windows: Vec<Window>,
+    /// For how long the whole process seems to have been stopped: see [`late::Observer::finish`].
+    pub stopped_ns: i64,
     /// What the loop's thread asked for and was granted.
     pub grants: Report,
     /// The computer it ran on.
@@ -138,9 +118,13 @@ impl Session {
         let usage = Usage::read();
         // Before the loop's thread exists, so that it inherits nothing from it.
         let clock = settings.clock;
-        let watch =
-            settings.setup.cpu.filter(|_| clock == Clock::Real).map(late::Observer::start).transpose()?;
+        let watch = match clock {
+            Clock::Real => Some(late::Observer::start(settings.setup.cpu)?),
+            Clock::Virtual => None,
+        };
         let (producer, live) = RingBuffer::new(LIVE_TICKS);
+        let late_ns = settings.late_ns;
+        let pace = Pace { period_ns: settings.period_ns, by_sensor: settings.frame_patience_ns.is_some() };
         let options = RunOptions {
             period_ns: settings.period_ns,
             overrun: settings.overrun,
@@ -149,10 +133,9 @@ impl Session {
             stop: Arc::clone(&stop),
         };
         let work = move || -> Result<Finished, SessionError> {
-            let mut stats = RunStats::new();
-            let mut profile = TickProfile::new(settings.late_ns);
+            let mut stats = RunStats::new(settings.late_ns);
             let mut live = Live(producer);
-            let mut observers: Vec<&mut dyn Observer> = vec![&mut stats, &mut profile, &mut live];
+            let mut observers: Vec<&mut dyn Observer> = vec![&mut stats, &mut live];
             observers.extend(others.iter_mut().map(|other| -> &mut dyn Observer { other.as_mut() }));
             let grants = match clock {
                 Clock::Real => {
@@ -169,8 +152,7 @@ impl Session {
                     Report { thread: "virtual time".to_owned(), grade: Grade::Ordinary, settings: Vec::new() }
                 }
             };
-            let parts = profile.finish();
-            Ok(Finished { machine, stats, parts, grants })
+            Ok(Finished { machine, stats, grants })
         };
         // A panic is not printed: the thread must end, even when nobody reads what it would say.
         let work = move || {
@@ -178,12 +160,22 @@ impl Session {
             panics::catch(&mut panic, work).unwrap_or_else(|| Err(SessionError::Panicked(panic.to_string())))
         };
         let thread = thread::Builder::new().name("khz-loop".to_owned()).spawn(work)?;
-        Ok(Self { stop, live, thread: Some(thread), usage, watch, clock })
+        Ok(Self { stop, live, thread: Some(thread), usage, watch, clock, pace, late_ns })
     }
 
     /// The clock it runs by.
     pub fn clock(&self) -> Clock {
         self.clock
+    }
+
+    /// What starts its ticks.
+    pub fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    /// From how much over the usual response on a tick is late.
+    pub fn late_ns(&self) -> i64 {
+        self.late_ns
     }
 
     /// Brings the robot down gently.
@@ -192,7 +184,7 @@ impl Session {
     }
 
     /// The next tick not looked at yet, if any.
-    pub fn live(&mut self) -> Option<LiveTick> {
+    pub fn live(&mut self) -> Option<record::Tick> {
         self.live.pop().ok()
     }
 
@@ -211,17 +203,17 @@ impl Session {
 
     /// As [`Session::wait`], once.
     pub(crate) fn end(&mut self) -> Result<Outcome, SessionError> {
-        let Finished { mut machine, stats, parts, grants } = self.join()?;
+        let Finished { mut machine, stats, grants } = self.join()?;
         let unsent = machine.close_links(self.clock.now_ns(&machine));
         let usage = Usage::read().since(&self.usage);
         let modules = machine.controller_profile();
-        let windows = self.watch.take().map(late::Observer::finish).unwrap_or_default();
+        let (windows, stopped_ns) = self.watch.take().map(late::Observer::finish).unwrap_or_default();
         Ok(Outcome {
             machine,
             stats,
             modules,
-            parts,
             windows,
+            stopped_ns,
             grants,
             passport: Passport::read(),
             usage,
@@ -260,21 +252,11 @@ impl Drop for Session {
     }
 }
 
-/// Tells the live view; ticks it has no room for are not told.
-struct Live(Producer<LiveTick>);
+/// Hands ticks to the live line; those it has no room for are dropped.
+struct Live(Producer<record::Tick>);
 
 impl Observer for Live {
     fn tick(&mut self, tick: &Tick<'_>) {
-        let live = LiveTick {
-            number: tick.number,
-            started_ns: tick.timing.started_ns,
-            wake_latency_ns: tick.timing.wake_latency_ns(),
-            cycle_ns: tick.timing.cycle_ns(),
-            missed: tick.machine.result().missed,
-            overrun: tick.overrun,
-            cause: tick.disturbance.cause(),
-            phase: tick.machine.phase(),
-        };
-        let _ = self.0.push(live);
+        let _ = self.0.push(tick.record);
     }
 }

@@ -1,6 +1,6 @@
 //! One tick of the whole machine: cycle, supervisor, controller.
 
-use crate::controller::{ControlError, Controller};
+use crate::controller::{Beside, ControlError, Controller};
 use crate::cycle::{Cycle, CycleResult, Paced};
 use crate::door;
 use crate::live::Console;
@@ -89,16 +89,6 @@ impl TickTiming {
     pub fn previous_ns(&self) -> i64 {
         (self.ready_ns - self.waited_for_ns).clamp(0, self.wake_latency_ns().max(0))
     }
-
-    /// From the time the loop waited for to the end of the tick.
-    pub const fn response_ns(&self) -> i64 {
-        self.decided_ns - self.waited_for_ns
-    }
-
-    /// The bus cycle: from the start of encoding to the last reply.
-    pub const fn cycle_ns(&self) -> i64 {
-        self.collected_ns - self.started_ns
-    }
 }
 
 /// Why a controller gave up.
@@ -135,6 +125,8 @@ pub struct Machine {
     control_ns: i64,
     /// Of that, what its thread waited for a CPU, where it is known.
     control_waited_ns: i64,
+    /// Where a controller on its own thread stood in the last tick in which it was to decide.
+    beside: Option<Beside>,
     /// The last tick began in phase active.
     was_active: bool,
     /// The operator, if one is expected.
@@ -180,6 +172,7 @@ impl Machine {
             late: false,
             control_ns: 0,
             control_waited_ns: 0,
+            beside: None,
             was_active: false,
             heartbeat: None,
             intake: None,
@@ -342,6 +335,7 @@ impl Machine {
     pub(crate) fn act(&mut self, time: &mut impl Time, timing: &mut TickTiming) {
         let before_ns = time.now_ns();
         timing.controller_ran = self.supervisor.phase() == Phase::Active && !self.supervisor.is_blind();
+        self.beside = None;
         let (elsewhere_ns, waited_ns) = self.control();
         let after_ns = time.now_ns();
         self.supervisor.govern(&mut self.commands, &self.state);
@@ -376,7 +370,7 @@ impl Machine {
     fn control(&mut self) -> (i64, i64) {
         let phase = self.supervisor.phase();
         let (controller, state, commands) = (&mut self.controller, &self.state, &mut self.commands);
-        let is_finished = &mut self.is_finished;
+        let (is_finished, beside) = (&mut self.is_finished, &mut self.beside);
         let mut elsewhere = (0, 0);
         let outcome = match phase {
             Phase::Armed => panics::catch(&mut self.panic, || controller.start(state)),
@@ -384,6 +378,7 @@ impl Machine {
             Phase::Active => panics::catch(&mut self.panic, || {
                 let outcome = controller.update(state, commands);
                 elsewhere = (controller.elsewhere_ns(), controller.waited_ns());
+                *beside = controller.beside();
                 *is_finished = controller.is_finished();
                 outcome
             }),
@@ -442,6 +437,11 @@ impl Machine {
     /// The supervisor, for what it has to say.
     pub fn supervisor(&self) -> &Supervisor {
         &self.supervisor
+    }
+
+    /// Where a controller on its own thread stood in this tick; `None`: it has none, or was not to decide.
+    pub fn beside(&self) -> Option<Beside> {
+        self.beside
     }
 
     /// Asks to arm: from idle, or from rest to begin again from measured positions, with the grace of a start. For

@@ -35,7 +35,7 @@ pub struct Pulsing(pub Arc<Pulse>);
 
 impl Observer for Pulsing {
     fn tick(&mut self, tick: &Tick<'_>) {
-        self.0.beat(tick.number + 1, tick.machine.phase());
+        self.0.beat(tick.record.number + 1, tick.machine.phase());
     }
 }
 

@@ -156,7 +156,7 @@ fn run_on(config: &RobotConfig, world: World, script: Script) -> Result<Outcome,
     let mut time = VirtualTime::new(0);
     machine.make_ready(&mut time)?;
     let options = options(config, 2_000);
-    let (mut stats, mut fastest) = (RunStats::new(), Fastest::default());
+    let (mut stats, mut fastest) = (RunStats::new(100_000), Fastest::default());
     run(&mut machine, &mut time, &options, &mut [&mut stats, &mut fastest]);
     Ok(Outcome { machine, stats, fastest: fastest.0, seen })
 }
@@ -188,7 +188,7 @@ fn it_comes_up_runs_and_comes_down_with_every_output_off() {
     let outcome = run_robot(&robot(""), |_, _| {});
     assert_eq!(outcome.machine.phase(), Phase::Stopped);
     assert_eq!(outcome.doing(), [Doing::Off, Doing::Off]);
-    assert!(outcome.stats.ticks > 1900 && outcome.machine.cycle().stats(0).missed == 0);
+    assert!(outcome.stats.all().ticks > 1900 && outcome.machine.cycle().stats(0).missed == 0);
     // Enabled once, while it came up.
     let enables = |id| outcome.codes(id, 0, 10_000).iter().filter(|code| **code == Special::Enable).count();
     assert_eq!([enables(1), enables(2)], [1, 1]);
@@ -382,7 +382,7 @@ fn a_motor_that_lost_its_power_before_the_first_tick_is_not_armed_whatever_is_in
 fn a_start_without_trouble_misses_no_reply() {
     for more in ["", "[[servo]]\nname = \"toe\"\nid = 3"] {
         let outcome = run_robot(&robot(more), |_, _| {});
-        assert_eq!((outcome.stats.missed_replies, outcome.stats.late_replies), (0, 0));
+        assert_eq!((outcome.stats.all().missed_replies, outcome.stats.all().late_replies), (0, 0));
     }
 }
 
@@ -393,7 +393,7 @@ struct Longest([i64; Phase::ALL.len()]);
 impl Observer for Longest {
     fn tick(&mut self, tick: &Tick<'_>) {
         let longest = &mut self.0[tick.machine.phase() as usize];
-        *longest = tick.timing.cycle_ns().max(*longest);
+        *longest = tick.record.cycle_ns.max(*longest);
     }
 }
 

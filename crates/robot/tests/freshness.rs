@@ -340,7 +340,7 @@ fn run_for(machine: &mut Machine, period_ns: i64, seconds: i64) -> (RunStats, u6
         duration_ns: Some(seconds * 1_000_000_000),
         stop: Arc::default(),
     };
-    let (mut stats, mut driven) = (RunStats::new(), Driven::default());
+    let (mut stats, mut driven) = (RunStats::new(100_000), Driven::default());
     run(machine, &mut VirtualTime::new(0), &options, &mut [&mut stats, &mut driven]);
     (stats, driven.ticks)
 }

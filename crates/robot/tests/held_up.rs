@@ -74,7 +74,7 @@ fn frozen(file: &str, offset_ns: i64, for_ms: i64) -> (Cause, bool) {
         duration_ns: Some(900 * MS + for_ms * MS),
         stop: Arc::default(),
     };
-    let mut stats = RunStats::new();
+    let mut stats = RunStats::new(100_000);
     let mut time = Frozen { time: VirtualTime::new(0), at_ns: i64::MAX, for_ns: 0 };
     machine.make_ready(&mut time).unwrap();
     (time.at_ns, time.for_ns) = (time.time.now_ns() + 700 * MS + offset_ns, for_ms * MS);
@@ -171,7 +171,7 @@ fn run_held_up(config: &RobotConfig, (at, for_ns): (u64, i64), forgiving: bool) 
         duration_ns: Some(TICKS as i64 * config.timing.period_ns()),
         stop: Arc::default(),
     };
-    let mut stats = RunStats::new();
+    let mut stats = RunStats::new(100_000);
     let mut time = Stolen { time: VirtualTime::new(0), looks: 0, at, for_ns };
     run(&mut machine, &mut time, &options, &mut [&mut stats]);
     (stats.transitions, time.looks)

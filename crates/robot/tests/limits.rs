@@ -100,7 +100,7 @@ fn run_machine(mut machine: Machine, seconds: i64) -> Outcome {
         duration_ns: Some(seconds * 1_000_000_000),
         stop: Arc::default(),
     };
-    let (mut motion, mut stats) = (Motion::default(), RunStats::new());
+    let (mut motion, mut stats) = (Motion::default(), RunStats::new(100_000));
     run(&mut machine, &mut VirtualTime::new(0), &options, &mut [&mut motion, &mut stats]);
     Outcome { machine, motion, stats }
 }

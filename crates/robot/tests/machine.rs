@@ -43,7 +43,7 @@ fn options(seconds: i64) -> RunOptions {
 }
 
 fn run_stats(machine: &mut Machine, seconds: i64) -> RunStats {
-    let mut stats = RunStats::new();
+    let mut stats = RunStats::new(100_000);
     run(machine, &mut VirtualTime::new(0), &options(seconds), &mut [&mut stats]);
     stats
 }
@@ -60,7 +60,7 @@ struct Tracking {
 
 impl Observer for Tracking {
     fn tick(&mut self, tick: &Tick<'_>) {
-        if tick.machine.phase() != Phase::Active || tick.number < 3000 {
+        if tick.machine.phase() != Phase::Active || tick.record.number < 3000 {
             return;
         }
         for (command, servo) in tick.machine.commands().iter().zip(&tick.machine.state().servos) {
@@ -74,14 +74,19 @@ impl Observer for Tracking {
 #[test]
 fn the_quadruped_stands_and_squats_without_missing_a_reply() {
     let mut machine = machine(&RobotConfig::quadruped());
-    let (mut stats, mut tracking) = (RunStats::new(), Tracking::default());
+    let (mut stats, mut tracking) = (RunStats::new(100_000), Tracking::default());
     run(&mut machine, &mut VirtualTime::new(0), &options(6), &mut [&mut stats, &mut tracking]);
 
     assert_eq!(
-        (stats.missed_replies, stats.late_replies, stats.foreign_frames, stats.imu_missed),
+        (
+            stats.all().missed_replies,
+            stats.all().late_replies,
+            stats.all().unexpected_frames,
+            stats.all().imu_missed
+        ),
         (0, 0, 0, 0)
     );
-    assert!((stats.rate_hz() - 1000.0).abs() < 1e-6);
+    assert!((stats.counter.rate_hz() - 1000.0).abs() < 1e-6);
     let expected =
         [Cause::AllServosSeen, Cause::ArmRequested, Cause::ControllerStarted, Cause::TimeOver, Cause::Still];
     assert_eq!(causes(&stats), expected);
@@ -97,7 +102,7 @@ struct Posture {
 
 impl Observer for Posture {
     fn tick(&mut self, tick: &Tick<'_>) {
-        if tick.machine.phase() != Phase::Active || tick.number < 3000 {
+        if tick.machine.phase() != Phase::Active || tick.record.number < 3000 {
             return;
         }
         let state = tick.machine.state();
@@ -113,7 +118,7 @@ impl Observer for Posture {
 fn the_quadruped_trots_on_the_spot_and_stays_upright() {
     let text = khz_robot::config::QUADRUPED.replace("squat_m = 0.06", "squat_m = 0.0\nlift_m = 0.03");
     let mut machine = machine(&RobotConfig::parse(&text, "trot").unwrap());
-    let (mut stats, mut posture) = (RunStats::new(), Posture::default());
+    let (mut stats, mut posture) = (RunStats::new(100_000), Posture::default());
     run(&mut machine, &mut VirtualTime::new(0), &options(20), &mut [&mut stats, &mut posture]);
     assert_eq!(stats.transitions[3].cause, Cause::TimeOver, "{:?}", causes(&stats));
     assert!(posture.tilt < 0.1, "{} rad", posture.tilt);
@@ -127,10 +132,10 @@ fn every_shipped_robot_keeps_its_rate() {
         let path = format!("{}/../../robots/{file}.toml", env!("CARGO_MANIFEST_DIR"));
         let config = RobotConfig::load(path).unwrap();
         let mut machine = machine(&config);
-        let mut stats = RunStats::new();
+        let mut stats = RunStats::new(100_000);
         let options = RunOptions { period_ns: config.timing.period_ns(), ..options(1) };
         run(&mut machine, &mut VirtualTime::new(0), &options, &mut [&mut stats]);
-        assert_eq!((stats.missed_replies, stats.overruns), (0, 0), "{file}");
+        assert_eq!((stats.all().missed_replies, stats.all().overruns), (0, 0), "{file}");
         assert!(causes(&stats).contains(&Cause::TimeOver), "{file}: {:?}", causes(&stats));
     }
 }
@@ -202,13 +207,13 @@ impl Observer for People {
     fn tick(&mut self, tick: &Tick<'_>) {
         let ((), heap) = khz_rt::alloc_trap::forbid(|| self.log.tick(tick));
         heap.assert_untouched();
-        if tick.number >= 3000 {
+        if tick.record.number >= 3000 {
             return;
         }
         self.changes += tick.machine.changes().len();
         self.inputs += usize::from(tick.machine.input().is_some());
-        if tick.number.is_multiple_of(10) {
-            let share = (tick.number % 100) as f64 / 100.0;
+        if tick.record.number.is_multiple_of(10) {
+            let share = (tick.record.number % 100) as f64 / 100.0;
             self.live
                 .set_all("people", &[("kp_scale", 1.0 - share / 4.0), ("lift_m", share / 50.0)])
                 .unwrap();
@@ -332,7 +337,7 @@ fn what_brought_the_robot_down_is_told_after_any_number_of_warnings() {
         silences.join(", ")
     );
     let mut machine = machine(&quadruped_with(&text));
-    let mut stats = RunStats::new();
+    let mut stats = RunStats::new(100_000);
     let room = stats.transitions.capacity();
     run(&mut machine, &mut VirtualTime::new(0), &options(10), &mut [&mut stats]);
 
@@ -406,7 +411,7 @@ fn end_of_slow(took_ns: fn(u64) -> i64) -> Cause {
     let mut time = VirtualTime::new(0);
     let slow = Slow { inner: Hold::default(), time: time.clone(), took_ns };
     let mut machine = assemble::machine(&RobotConfig::quadruped(), Box::new(slow)).unwrap();
-    let mut stats = RunStats::new();
+    let mut stats = RunStats::new(100_000);
     run(&mut machine, &mut time, &options(3), &mut [&mut stats]);
     let down = stats.transitions.iter().find(|transition| transition.from == Phase::Active);
     assert_eq!(down.unwrap().to, Phase::Damping);

@@ -111,7 +111,7 @@ fn run_on(config: &RobotConfig, world: World, script: Script) -> Result<Outcome,
         duration_ns: Some(3_000 * MS),
         stop: Arc::default(),
     };
-    let (mut stats, mut swing) = (RunStats::new(), Swing(0.0));
+    let (mut stats, mut swing) = (RunStats::new(100_000), Swing(0.0));
     run(&mut machine, &mut time, &options, &mut [&mut stats, &mut swing]);
     let doing = doing.lock().unwrap().clone();
     Ok(Outcome { machine, stats, doing, swing: swing.0 })

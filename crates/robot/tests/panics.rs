@@ -49,7 +49,7 @@ fn panics_within_a_tick_are_reported_and_never_printed() {
         duration_ns: Some(3_000_000_000),
         stop: Arc::default(),
     };
-    let mut stats = RunStats::new();
+    let mut stats = RunStats::new(100_000);
     run(&mut machine, &mut VirtualTime::new(0), &options, &mut [&mut stats]);
     let phases: Vec<Phase> = stats.transitions.iter().map(|change| change.to).collect();
     assert_eq!(phases[3..], [Phase::Damping, Phase::Fault]);

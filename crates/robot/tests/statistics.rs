@@ -4,14 +4,16 @@
 use khz_robot::assemble;
 use khz_robot::config::QUADRUPED;
 use khz_robot::controller::{Controller, Hold};
-use khz_robot::parts::{LEARNING, Parts, TickProfile};
 use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_robot::state::RobotState;
 use khz_robot::time::{Freeze, VirtualTime};
 use khz_robot::{ControlError, RobotConfig, ServoCommand};
 use khz_rt::{Cause, Histogram, Overrun, Summary};
+use khz_run::late::LEARNING;
+use khz_run::tally::Pace;
 
 const PERIOD_NS: i64 = 1_000_000;
+const PACE: Pace = Pace { period_ns: PERIOD_NS, by_sensor: false };
 
 fn options(overrun: Overrun) -> RunOptions {
     RunOptions {
@@ -52,14 +54,13 @@ struct Starts(Vec<(i64, i64, u64)>);
 
 impl Observer for Starts {
     fn tick(&mut self, tick: &Tick<'_>) {
-        let timing = &tick.timing;
-        self.0.push((timing.waited_for_ns, timing.started_ns, tick.skipped));
+        let timing = &tick.record;
+        self.0.push((timing.waited_for_ns, timing.started_ns, tick.record.skipped.into()));
     }
 }
 
 struct Played {
     stats: RunStats,
-    parts: Parts,
     starts: Vec<(i64, i64, u64)>,
 }
 
@@ -68,10 +69,9 @@ fn play(overrun: Overrun, time: VirtualTime, controller: Slow) -> Played {
     let config = RobotConfig::parse(&text, "test").unwrap();
     let controller = Slow { time: time.clone(), ..controller };
     let mut machine = assemble::machine(&config, Box::new(controller)).unwrap();
-    let (mut stats, mut starts) = (RunStats::new(), Starts::default());
-    let mut profile = TickProfile::new(100_000);
-    run(&mut machine, &mut time.clone(), &options(overrun), &mut [&mut stats, &mut profile, &mut starts]);
-    Played { stats, parts: profile.finish(), starts: starts.0 }
+    let (mut stats, mut starts) = (RunStats::new(100_000), Starts::default());
+    run(&mut machine, &mut time.clone(), &options(overrun), &mut [&mut stats, &mut starts]);
+    Played { stats, starts: starts.0 }
 }
 
 /// Frozen for 7.1 ms at the planned starts of ticks 500, 700, … and once for 0.2 ms.
@@ -89,10 +89,10 @@ fn a_frozen_loop_shows_the_whole_freeze_as_wake_latency_under_every_policy() {
         assert_eq!(wake.max, 7_100_000, "{overrun}");
         let late =
             stats.wake_latency.buckets().filter(|(ns, _)| *ns > 50_000).map(|(_, count)| count).sum::<u64>();
-        assert_eq!((late, stats.late_wakes, stats.controlled.late_wakes), (6, 5, 5), "{overrun}");
+        assert_eq!((late, stats.all().late_wakes, stats.controlled().late_wakes), (6, 5, 5), "{overrun}");
         assert_eq!(stats.period.summary().max, 8_100_000, "{overrun}");
-        assert_eq!((stats.skipped, stats.controlled.lost_periods(PERIOD_NS)), (35, 35), "{overrun}");
-        assert_eq!(stats.wake_latency.count(), stats.controlled.ticks);
+        assert_eq!((stats.all().skipped, stats.controlled().lost_periods(PACE)), (35, 35), "{overrun}");
+        assert_eq!(stats.wake_latency.count(), stats.controlled().ticks);
     }
 }
 
@@ -106,7 +106,7 @@ fn every_planned_period_counts_with_its_delay() {
         (Overrun::RePhase, 0, 100_000),
     ] {
         let Played { stats, .. } = play(overrun, frozen(), Slow::default());
-        assert_eq!(stats.start_delay.count(), stats.controlled.ticks + 35, "{overrun}");
+        assert_eq!(stats.start_delay.count(), stats.controlled().ticks + 35, "{overrun}");
         let freeze = |rest_ns: i64| (0..8).map(move |n| rest_ns + n * PERIOD_NS);
         let mut expected = Histogram::new();
         let late = freeze(100_000).chain((0..4).flat_map(|_| freeze(others_ns))).chain([short_ns]);
@@ -129,7 +129,7 @@ fn a_loop_that_stops_on_a_late_wake_shows_it_and_comes_down_at_once() {
     let freeze = Freeze { at_ns: 501 * PERIOD_NS, for_ns: 7_100_000 };
     let time = VirtualTime::new(0).frozen([freeze]);
     let Played { stats, starts, .. } = play(Overrun::Stop, time, Slow::default());
-    assert_eq!((stats.late_wakes, stats.skipped), (1, 7));
+    assert_eq!((stats.all().late_wakes, stats.all().skipped), (1, 7));
     assert_eq!(stats.wake_latency.summary().max, 7_100_000);
     let late = starts.iter().find(|(_, _, skipped)| *skipped > 0);
     assert_eq!(late, Some(&(501 * PERIOD_NS, 508 * PERIOD_NS + 100_000, 7)));
@@ -141,10 +141,10 @@ fn an_overrun_costs_the_periods_it_took_and_the_phase_or_none_of_it() {
     let slow = || Slow { slow: vec![(600, 2_500_000)], ..Slow::default() };
     for (overrun, lost) in [(Overrun::Skip, 3), (Overrun::RunLateOnce, 2), (Overrun::RePhase, 2)] {
         let Played { stats, .. } = play(overrun, VirtualTime::new(0), slow());
-        assert_eq!((stats.overruns, stats.skipped), (1, lost), "{overrun}");
+        assert_eq!((stats.all().overruns, stats.all().skipped), (1, lost), "{overrun}");
         assert_eq!(
-            (stats.late_wakes, stats.controlled.lost_periods(PERIOD_NS)),
-            (0, lost.max(stats.skipped))
+            (stats.all().late_wakes, stats.controlled().lost_periods(PACE)),
+            (0, lost.max(stats.all().skipped))
         );
         let delayed = stats.start_delay.buckets().filter(|(ns, _)| *ns > 0).map(|(_, n)| n).sum::<u64>();
         // Under `skip` the next tick starts in time for the period it waits for.
@@ -158,10 +158,10 @@ fn a_loop_that_gives_up_its_phase_a_little_each_time_does_not_hold_its_rate() {
     // Every tick takes 1.1 ms: no whole period is ever skipped.
     let slow = Slow { slow: (0..3000).map(|tick| (tick, 1_000_000)).collect(), ..Slow::default() };
     let Played { stats, .. } = play(Overrun::RePhase, VirtualTime::new(0), slow);
-    assert_eq!(stats.skipped, 0);
-    let lost = stats.controlled.lost_periods(PERIOD_NS);
-    assert!(lost > 100, "{lost} lost of {:?}", stats.controlled);
-    assert!(stats.rate_hz() < 950.0, "{} Hz", stats.rate_hz());
+    assert_eq!(stats.all().skipped, 0);
+    let lost = stats.controlled().lost_periods(PACE);
+    assert!(lost > 100, "{lost} lost of {:?}", stats.controlled());
+    assert!(stats.counter.rate_hz() < 950.0, "{} Hz", stats.counter.rate_hz());
 }
 
 #[test]
@@ -169,20 +169,23 @@ fn figures_are_of_the_controlled_time_and_the_rest_is_counted_apart() {
     // Starting the controller takes 4.3 ms, and the robot is frozen once while coming down.
     let freeze = Freeze { at_ns: 2_050 * PERIOD_NS, for_ns: 3_200_000 };
     let slow = Slow { start_ns: 4_300_000, ..Slow::default() };
-    let Played { stats, parts, .. } = play(Overrun::Skip, VirtualTime::new(0).frozen([freeze]), slow);
-    assert_eq!((stats.skipped, stats.outside.skipped, stats.controlled.skipped), (7, 7, 0));
-    assert_eq!((stats.late_wakes, stats.outside.late_wakes, stats.controlled.late_wakes), (1, 1, 0));
+    let Played { stats, .. } = play(Overrun::Skip, VirtualTime::new(0).frozen([freeze]), slow);
+    assert_eq!((stats.all().skipped, stats.outside().skipped, stats.controlled().skipped), (7, 7, 0));
+    assert_eq!(
+        (stats.all().late_wakes, stats.outside().late_wakes, stats.controlled().late_wakes),
+        (1, 1, 0)
+    );
     assert_eq!((stats.wake_latency.summary().max, stats.wake_latency_outside.summary().max), (0, 3_200_000));
-    assert_eq!(stats.ticks, stats.controlled.ticks + stats.outside.ticks);
-    assert!((stats.rate_hz() - 1000.0).abs() < 1e-9);
+    assert_eq!(stats.all().ticks, stats.controlled().ticks + stats.outside().ticks);
+    assert!((stats.counter.rate_hz() - 1000.0).abs() < 1e-9);
     for count in [stats.start_delay.count(), stats.period.count(), stats.cycle.count()] {
-        assert_eq!(count, stats.controlled.ticks);
+        assert_eq!(count, stats.controlled().ticks);
     }
     // The controller also ran in the first active tick, whose waiting was part of the start, but not in the last, in which
     // the supervisor took over.
-    assert_eq!(stats.control.count(), stats.controlled.ticks);
-    let part = |name: &str| parts.parts.iter().find(|part| part.name == name).unwrap().time.count;
-    assert_eq!((part("wake"), part("control")), (stats.controlled.ticks, stats.controlled.ticks - 1));
+    assert_eq!(stats.control.count(), stats.controlled().ticks);
+    let part = |name: &str| stats.parts().into_iter().find(|part| part.name == name).unwrap().time.count;
+    assert_eq!((part("wake"), part("control")), (stats.controlled().ticks, stats.controlled().ticks - 1));
 }
 
 #[test]
@@ -190,34 +193,34 @@ fn ticks_that_were_not_judged_are_not_said_to_be_in_time() {
     // Three of the first controlled ticks take three periods each, and so do three of the later ones.
     let Played { stats, .. } = play(Overrun::Skip, VirtualTime::new(0), Slow::default());
     // The robot is controlled until 2 s.
-    let from = 2_000 - stats.controlled.ticks;
+    let from = 2_000 - stats.controlled().ticks;
     let slow = |begin: u64| (0..3).map(move |n| (begin + 20 * n, 3_000_000));
     let controller = Slow { slow: slow(from + 5).chain(slow(from + 200)).collect(), ..Slow::default() };
-    let Played { stats, parts, .. } = play(Overrun::Skip, VirtualTime::new(0), controller);
-    assert_eq!(parts.causes.controller, 3);
-    assert_eq!(parts.judged, stats.controlled.ticks - LEARNING);
+    let Played { stats, .. } = play(Overrun::Skip, VirtualTime::new(0), controller);
+    assert_eq!(stats.counter.causes().controller, 3);
+    assert_eq!(stats.counter.judged(), stats.controlled().ticks - LEARNING);
 }
 
 #[test]
 fn a_tick_late_for_the_one_before_is_not_blamed_on_the_machine() {
     // With `run_late_once` the tick after an overrun starts late, for a reason that is known.
     let slow = Slow { slow: vec![(600, 1_500_000), (900, 200_000)], ..Slow::default() };
-    let Played { stats, parts, .. } = play(Overrun::RunLateOnce, VirtualTime::new(0), slow);
-    let causes = parts.causes;
+    let Played { stats, .. } = play(Overrun::RunLateOnce, VirtualTime::new(0), slow);
+    let causes = stats.counter.causes();
     assert_eq!((causes.late, causes.controller, causes.previous_tick, causes.unaccounted), (3, 2, 1, 0));
     assert_eq!(
         (stats.lost.ticks, stats.lost.causes.previous_tick, stats.lost.time_ns.unaccounted),
         (1, 1, 0)
     );
-    let late: Vec<_> = parts.late.iter().map(|tick| (tick.number, tick.cause())).collect();
+    let late: Vec<_> = stats.worst().iter().map(|tick| (tick.number, tick.cause())).collect();
     let expected = [(600, Cause::Controller), (601, Cause::PreviousTick), (900, Cause::Controller)];
     assert_eq!(late, expected);
 }
 
 #[test]
 fn a_frozen_wait_is_unaccounted_in_virtual_time_where_nobody_else_has_the_cpu() {
-    let Played { stats, parts, .. } = play(Overrun::Skip, frozen(), Slow::default());
-    assert_eq!((parts.causes.late, parts.causes.unaccounted), (6, 6));
+    let Played { stats, .. } = play(Overrun::Skip, frozen(), Slow::default());
+    assert_eq!((stats.counter.causes().late, stats.counter.causes().unaccounted), (6, 6));
     assert_eq!(stats.lost.time_ns.unaccounted, 5 * 7_100_000 + 200_000);
     // The kernel counted one step of steal: of 35.7 ms no more than that can be claimed.
     assert_eq!(stats.lost.steal_at_most_ns(10_000_000), 10_000_000);

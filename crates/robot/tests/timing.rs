@@ -5,12 +5,13 @@ use khz_link::{Link, LinkError, Received};
 use khz_robot::assemble;
 use khz_robot::config::QUADRUPED;
 use khz_robot::controller::{Controller, Hold};
-use khz_robot::parts::TickProfile;
 use khz_robot::run::{Observer, RunOptions, RunStats, Tick, run};
 use khz_robot::state::RobotState;
 use khz_robot::supervisor::{Cause, Phase};
 use khz_robot::time::{Freeze, Time, VirtualTime};
 use khz_robot::{ControlError, RobotConfig, ServoCommand};
+use khz_run::late::PARTS;
+use khz_run::tally::Pace;
 use khz_wire::Frame;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 static ALLOCATOR: khz_rt::alloc_trap::CountingAllocator = khz_rt::alloc_trap::CountingAllocator;
 
 const PERIOD_NS: i64 = 1_000_000;
+const PACE: Pace = Pace { period_ns: PERIOD_NS, by_sensor: false };
 
 fn options(seconds: i64, frame_patience_ns: Option<i64>) -> RunOptions {
     RunOptions {
@@ -92,7 +94,7 @@ struct Cycles(Vec<i64>);
 
 impl Observer for Cycles {
     fn tick(&mut self, tick: &Tick<'_>) {
-        self.0.push(tick.timing.cycle_ns());
+        self.0.push(tick.record.cycle_ns);
     }
 }
 
@@ -127,17 +129,17 @@ impl Controller for Slow {
     }
 }
 
-/// A recorder that takes long in one tick, and watches that the profile stays off the heap.
+/// A recorder that takes long in one tick, and watches that the statistics stay off the heap.
 struct SlowRecorder {
     time: UsedTime,
-    profile: TickProfile,
+    stats: RunStats,
 }
 
 impl Observer for SlowRecorder {
     fn tick(&mut self, tick: &Tick<'_>) {
-        let ((), heap) = khz_rt::alloc_trap::forbid(|| self.profile.tick(tick));
+        let ((), heap) = khz_rt::alloc_trap::forbid(|| self.stats.tick(tick));
         heap.assert_untouched();
-        self.time.use_up(if tick.number == 700 { 900 } else { 2 });
+        self.time.use_up(if tick.record.number == 700 { 900 } else { 2 });
     }
 }
 
@@ -151,16 +153,15 @@ fn each_late_tick_is_blamed_on_the_part_that_was_late() {
     let time = UsedTime { late_wake: 900, ..UsedTime::default() };
     let controller = Slow { hold: Hold::default(), time: time.clone() };
     let mut machine = assemble::machine(&config, Box::new(controller)).unwrap();
-    let mut recorder =
-        SlowRecorder { time: time.clone(), profile: TickProfile::new(config.timing.late_ns()) };
+    let mut recorder = SlowRecorder { time: time.clone(), stats: RunStats::new(config.timing.late_ns()) };
     run(&mut machine, &mut time.clone(), &options(2, None), &mut [&mut recorder]);
 
-    let parts = recorder.profile.finish();
-    let name = |part: Option<usize>| part.map_or("none", |part| parts.parts[part].name.as_str());
-    let late: Vec<_> = parts.late.iter().map(|tick| (tick.number, name(tick.part))).collect();
+    let tally = recorder.stats.tally;
+    let name = |part: Option<usize>| part.map_or("none", |part| PARTS[part]);
+    let late: Vec<_> = tally.worst().iter().map(|tick| (tick.number, name(tick.part))).collect();
     // A period was skipped after the overrun, so from 702 on a tick is one behind its millisecond.
     assert_eq!(late, [(500, "control"), (701, "record"), (898, "wake"), (1098, "bus")]);
-    let causes: Vec<_> = parts.late.iter().map(|tick| tick.cause()).collect();
+    let causes: Vec<_> = tally.worst().iter().map(|tick| tick.cause()).collect();
     // In virtual time nobody else has the CPU while the loop wakes late.
     let expected = [
         khz_rt::Cause::Controller,
@@ -169,8 +170,8 @@ fn each_late_tick_is_blamed_on_the_part_that_was_late() {
         khz_rt::Cause::Bus,
     ];
     assert_eq!(causes, expected);
-    assert_eq!((parts.causes.late, parts.threshold_ns), (4, 100_000));
-    let part = |name: &str| parts.parts.iter().find(|part| part.name == name).unwrap().time;
+    assert_eq!((tally.counter.causes().late, tally.counter.late_ns()), (4, 100_000));
+    let part = |name: &str| tally.parts().into_iter().find(|part| part.name == name).unwrap().time;
     let control = part("control");
     assert!((30_000..=30_030).contains(&control.p50), "{control:?}");
     assert_eq!((control.max, control.max_at), (310_000, 500));
@@ -188,16 +189,15 @@ fn a_loop_that_stops_on_an_overrun_says_so_even_where_overruns_are_only_warned_o
     let config = RobotConfig::parse(&text, "test").unwrap();
     let time = UsedTime { late_wake: -1, ..UsedTime::default() };
     let mut machine = assemble::machine(&config, Box::new(Hold::default())).unwrap();
-    let mut recorder =
-        SlowRecorder { time: time.clone(), profile: TickProfile::new(config.timing.late_ns()) };
+    let mut recorder = SlowRecorder { time: time.clone(), stats: RunStats::new(config.timing.late_ns()) };
     let options = RunOptions { overrun: khz_rt::Overrun::Stop, ..options(60, None) };
-    let mut stats = RunStats::new();
+    let mut stats = RunStats::new(100_000);
     run(&mut machine, &mut time.clone(), &options, &mut [&mut stats, &mut recorder]);
 
     assert_eq!(machine.supervisor().blame(), Some(Cause::Overruns { count: 1 }));
     // The tick that comes down starts at once, so late that it overruns, too.
-    assert_eq!((machine.phase(), stats.overruns), (Phase::Fault, 2));
-    assert!(stats.ticks < 10_000, "{} ticks", stats.ticks);
+    assert_eq!((machine.phase(), stats.all().overruns), (Phase::Fault, 2));
+    assert!(stats.all().ticks < 10_000, "{} ticks", stats.all().ticks);
     assert!(!options.stop.load(Ordering::Relaxed), "the operator asked for nothing");
 }
 
@@ -236,7 +236,7 @@ struct Starts(Vec<(i64, bool)>);
 
 impl Observer for Starts {
     fn tick(&mut self, tick: &Tick<'_>) {
-        self.0.push((tick.timing.planned_ns, tick.without_frame));
+        self.0.push((tick.record.planned_ns, tick.record.without_frame));
     }
 }
 
@@ -262,7 +262,7 @@ fn paced_in(
     let controller = assemble::controller(&config.controller);
     let mut machine = assemble::put_together(&config, controller, links.unwrap());
     let options = options(1, Some(config.timing.pace_patience_ns()));
-    let (mut stats, mut starts) = (RunStats::new(), Starts::default());
+    let (mut stats, mut starts) = (RunStats::new(100_000), Starts::default());
     run(&mut machine, &mut time, &options, &mut [&mut stats, &mut starts]);
     (stats, starts)
 }
@@ -272,7 +272,10 @@ fn a_loop_paced_by_a_sensor_follows_its_clock() {
     // The sensor's clock is 1 % fast, so its frames drift away from the timer's grid.
     let frame_ns = |n: i64| 700_000 + n * 990_000;
     let (stats, starts) = paced((0..3000).map(frame_ns));
-    assert_eq!((stats.without_frame, stats.missed_replies, stats.foreign_frames), (0, 0, 0));
+    assert_eq!(
+        (stats.all().without_frame, stats.all().missed_replies, stats.all().unexpected_frames),
+        (0, 0, 0)
+    );
     assert!(starts.0.len() > 1000);
     for (n, &start) in starts.0.iter().enumerate() {
         assert_eq!(start, (frame_ns(n as i64), false), "tick {n}");
@@ -291,8 +294,8 @@ fn a_silent_sensor_leaves_a_loop_of_the_same_rate_and_is_taken_up_again() {
     // The first comes when the patience is over, the others a period after it each.
     assert_eq!(without.first(), Some(&500_300_000));
     assert!(without.windows(2).all(|pair| pair[1] - pair[0] == PERIOD_NS), "{without:?}");
-    assert_eq!((stats.without_frame, without.len()), (200, 200));
-    assert_eq!((stats.skipped, stats.overruns, stats.missed_replies), (0, 0, 0));
+    assert_eq!((stats.all().without_frame, without.len()), (200, 200));
+    assert_eq!((stats.all().skipped, stats.all().overruns, stats.all().missed_replies), (0, 0, 0));
     let again = starts.0.iter().find(|(at_ns, _)| *at_ns >= 700_000_000);
     assert_eq!(again, Some(&(700_000_000, false)));
 }
@@ -301,8 +304,12 @@ fn a_silent_sensor_leaves_a_loop_of_the_same_rate_and_is_taken_up_again() {
 fn a_loop_paced_by_a_slow_sensor_loses_no_period() {
     for every_ns in [960_000, 1_000_050, 1_001_000, 1_010_000, 1_040_000] {
         let (stats, _) = paced((1..20_000).map(|n| n * every_ns));
-        assert_eq!((stats.skipped, stats.without_frame), (0, 0), "every {every_ns} ns");
-        assert_eq!(stats.controlled.lost_periods(PERIOD_NS), 0, "every {every_ns} ns");
+        assert_eq!((stats.all().skipped, stats.all().without_frame), (0, 0), "every {every_ns} ns");
+        assert_eq!(
+            stats.controlled().lost_periods(Pace { by_sensor: true, ..PACE }),
+            0,
+            "every {every_ns} ns"
+        );
     }
 }
 
@@ -313,12 +320,12 @@ fn a_tick_whose_pace_frame_did_not_come_has_waited_for_it() {
     let delayed = |from_ns: i64| {
         stats.start_delay.buckets().filter(|(ns, _)| *ns >= from_ns).map(|(_, count)| count).sum::<u64>()
     };
-    let tenth = stats.controlled.ticks / 10;
+    let tenth = stats.controlled().ticks / 10;
     assert!((tenth - 1..=tenth + 1).contains(&delayed(299_000)), "{} of {tenth}", delayed(299_000));
     assert_eq!(stats.start_delay.summary().max / 1000, 300);
     // The loop woke about when it wanted to: at the end of its patience.
     assert!(stats.wake_latency.summary().max < 50_000);
-    assert_eq!((stats.skipped, stats.overruns), (0, 0));
+    assert_eq!((stats.all().skipped, stats.all().overruns), (0, 0));
 }
 
 #[test]
@@ -329,7 +336,7 @@ fn a_paced_loop_that_was_frozen_does_not_show_its_lost_periods_as_frames_that_ca
         let time = VirtualTime::new(0).frozen([freeze]);
         let (stats, _) = paced_in(time, (1..3000).map(|n| n * PERIOD_NS), stamped_when_read);
         assert_eq!(
-            (stats.skipped, stats.early_frames),
+            (stats.all().skipped, stats.early_frames),
             (10, early),
             "stamped when read: {stamped_when_read}"
         );
@@ -341,12 +348,16 @@ fn a_paced_loop_that_was_frozen_does_not_show_its_lost_periods_as_frames_that_ca
 fn pacing_frames_that_come_too_often_do_not_speed_the_robot_up() {
     for every_us in [100, 400, 500, 900] {
         let (stats, starts) = paced((1..20_000).map(|n| n * every_us * 1000));
-        let rate_hz = stats.rate_hz();
+        let rate_hz = stats.counter.rate_hz();
         assert!((950.0..=1051.0).contains(&rate_hz), "frames every {every_us} µs: {rate_hz} Hz");
         // Of frames a tenth too fast one is left out now and then, and the timer bridges the gap.
-        assert_eq!((stats.without_frame > 0, stats.skipped), (every_us == 900, 0), "every {every_us} µs");
+        assert_eq!(
+            (stats.all().without_frame > 0, stats.all().skipped),
+            (every_us == 900, 0),
+            "every {every_us} µs"
+        );
         let frames = starts.0.iter().rfind(|(_, without)| !without).unwrap().0 / (every_us * 1000);
-        let started = stats.ticks - stats.without_frame;
+        let started = stats.all().ticks - stats.all().without_frame;
         assert!(
             (0..=1).contains(&(stats.early_frames + started).abs_diff(frames as u64)),
             "every {every_us} µs"

@@ -111,7 +111,7 @@ fn walk(seconds: f64, operator: impl FnMut(f64) -> Teleop + Send + 'static) -> W
     let driven = Driven { walk: Walk::new(parameters), state: assemble::state(&config), operator };
     let mut machine = assemble::machine_on(&config, Box::new(driven), Box::new(link));
     let mut path = Path { place, places: Vec::new() };
-    let mut stats = RunStats::new();
+    let mut stats = RunStats::new(100_000);
     let options = RunOptions {
         period_ns: config.timing.period_ns(),
         overrun: khz_rt::Overrun::Skip,

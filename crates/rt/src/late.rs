@@ -8,7 +8,7 @@ use crate::histogram::HIGHEST_NS;
 use crate::proc::Root;
 use crate::witness::{Cause, Disturbance, Shares};
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -242,8 +242,8 @@ pub struct Window {
     pub interrupts: Vec<(String, u64)>,
 }
 
-/// Watches one CPU's slow counters from an ordinary thread, every [`OBSERVER_PERIOD`], and keeps the windows
-/// asked for. Ends when dropped.
+/// Watches one CPU's slow counters from an ordinary thread, every [`OBSERVER_PERIOD`], keeps the windows asked for, and notices
+/// when it stands still itself. Ends when dropped.
 pub struct Observer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -260,15 +260,16 @@ const MOST_WINDOWS: usize = 36_000;
 struct Shared {
     stop: AtomicBool,
     windows: Mutex<std::collections::VecDeque<Window>>,
+    stopped_ns: AtomicI64,
 }
 
 impl Observer {
-    /// Begins to watch `cpu`. Call it before the calling thread becomes real-time or is tied to a CPU, or the
+    /// Begins to watch `cpu`, or none: then there are no windows. Call it before the calling thread becomes real-time or is tied to a CPU, or the
     /// observer inherits that.
     ///
     /// # Errors
     /// If no thread can be made.
-    pub fn start(cpu: usize) -> std::io::Result<Observer> {
+    pub fn start(cpu: Option<usize>) -> std::io::Result<Observer> {
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
         let thread =
@@ -276,12 +277,13 @@ impl Observer {
         Ok(Observer { shared, thread: Some(thread) })
     }
 
-    /// Stops watching and gives the windows, oldest first.
+    /// Stops watching and gives the windows, oldest first; and for how long the whole process seems to have been stopped (by a
+    /// signal, or frozen with its control group): this thread slept on, and wanted no CPU.
     #[must_use]
-    pub fn finish(mut self) -> Vec<Window> {
+    pub fn finish(mut self) -> (Vec<Window>, i64) {
         self.stop();
         let mut windows = self.shared.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        windows.drain(..).collect()
+        (windows.drain(..).collect(), self.shared.stopped_ns.load(Ordering::Relaxed))
     }
 
     fn stop(&mut self) {
@@ -300,11 +302,19 @@ impl Drop for Observer {
     }
 }
 
-fn observe(cpu: usize, shared: &Shared) {
+/// A sleep that lasts this much longer than asked for, without the thread waiting for a CPU, is a stop.
+const STOPPED_NS: i64 = 20_000_000;
+
+fn observe(cpu: Option<usize>, shared: &Shared) {
     let root = Root::system();
-    let mut before = Counters::read(&root, cpu);
+    let mut before = cpu.map(|cpu| Counters::read(&root, cpu)).unwrap_or_default();
     loop {
-        std::thread::park_timeout(OBSERVER_PERIOD);
+        let stopped_ns = sleep();
+        shared.stopped_ns.fetch_add(if stopped_ns > STOPPED_NS { stopped_ns } else { 0 }, Ordering::Relaxed);
+        if shared.stop.load(Ordering::Relaxed) && cpu.is_none() {
+            return;
+        }
+        let Some(cpu) = cpu else { continue };
         let now = Counters::read(&root, cpu);
         let mut windows = shared.windows.lock().unwrap_or_else(PoisonError::into_inner);
         if windows.len() == MOST_WINDOWS {
@@ -317,6 +327,24 @@ fn observe(cpu: usize, shared: &Shared) {
             return;
         }
     }
+}
+
+/// Sleeps for a window, and returns by how much longer it slept than that without waiting for a CPU.
+fn sleep() -> i64 {
+    let (from_ns, queued_ns) = (crate::now_ns(), queued_ns());
+    std::thread::park_timeout(OBSERVER_PERIOD);
+    let period_ns = OBSERVER_PERIOD.as_nanos() as i64;
+    crate::now_ns() - from_ns - period_ns - (queued_ns_since(queued_ns)).max(0)
+}
+
+/// Time this thread has spent in the run queue, if the kernel says.
+fn queued_ns() -> Option<i64> {
+    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// The same since then. Where the kernel does not say, everything: nothing is called a stop.
+fn queued_ns_since(then_ns: Option<i64>) -> i64 {
+    queued_ns().zip(then_ns).map_or(i64::MAX / 2, |(now_ns, then_ns)| now_ns - then_ns)
 }
 
 /// The window that holds a time, if any does.
@@ -474,6 +502,7 @@ mod tests {
 
     #[test]
     fn an_observer_gives_at_least_the_last_window() {
-        assert!(!Observer::start(0).unwrap().finish().is_empty());
+        assert!(!Observer::start(Some(0)).unwrap().finish().0.is_empty());
+        assert!(Observer::start(None).unwrap().finish().0.is_empty());
     }
 }

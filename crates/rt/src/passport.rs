@@ -149,6 +149,10 @@ pub struct Usage {
     pub major_faults: i64,
     /// System management interrupts since boot, where the machine reports them (Intel, as root).
     pub smi: Option<i64>,
+    /// Time for which the CPU quota of this process's control group, or of one above it, kept its threads off their CPUs; of
+    /// several CPUs the sum.
+    #[serde(default)]
+    pub throttled_ns: i64,
 }
 
 impl Usage {
@@ -169,6 +173,7 @@ impl Usage {
             interrupts: counter(&stat, "intr").unwrap_or(0),
             major_faults: counter(&faults, "pgmajfault").unwrap_or(0),
             smi: smi(root),
+            throttled_ns: throttled_ns(root),
         }
     }
 
@@ -182,6 +187,7 @@ impl Usage {
             interrupts: self.interrupts - before.interrupts,
             major_faults: self.major_faults - before.major_faults,
             smi: self.smi.zip(before.smi).map(|(now, then)| now - then),
+            throttled_ns: self.throttled_ns - before.throttled_ns,
         }
     }
 
@@ -196,6 +202,7 @@ impl Usage {
             interrupts: self.interrupts + other.interrupts,
             major_faults: self.major_faults + other.major_faults,
             smi: self.smi.or(other.smi).map(|_| self.smi.unwrap_or(0) + other.smi.unwrap_or(0)),
+            throttled_ns: self.throttled_ns + other.throttled_ns,
         }
     }
 
@@ -204,6 +211,18 @@ impl Usage {
     pub fn steal_total_ns(&self) -> i64 {
         self.steal_ns.iter().sum()
     }
+}
+
+/// `throttled_usec` of the control group that throttled most: this process's, or one above it. Control groups of version 2.
+fn throttled_ns(root: &Root) -> i64 {
+    let groups = root.read("/proc/self/cgroup").unwrap_or_default();
+    let Some(path) = groups.lines().find_map(|line| line.strip_prefix("0::")) else { return 0 };
+    let of = |group: &std::path::Path| {
+        let stat = root
+            .read(&format!("/sys/fs/cgroup{}/cpu.stat", group.display().to_string().trim_end_matches('/')));
+        counter(&stat.unwrap_or_default(), "throttled_usec").unwrap_or(0) * 1000
+    };
+    std::path::Path::new(path).ancestors().map(of).max().unwrap_or(0)
 }
 
 /// The eighth number of each `cpuN` line is time stolen, in clock ticks (proc_stat(5)).
@@ -284,6 +303,16 @@ mod tests {
         assert_eq!((passport.preemption.as_str(), passport.realtime_kernel), ("full", false));
         assert_eq!(passport.hypervisor.as_deref(), Some("QEMU"));
         assert_eq!(passport.rt_share_percent, 100.0);
+    }
+
+    #[test]
+    fn a_quota_of_a_control_group_above_counts() {
+        let (_keep, root) = machine(&[
+            ("/proc/self/cgroup", "1:name=systemd:/old\n0::/robots/quadruped\n"),
+            ("/sys/fs/cgroup/robots/cpu.stat", "usage_usec 9\nnr_throttled 3\nthrottled_usec 1500\n"),
+            ("/sys/fs/cgroup/robots/quadruped/cpu.stat", "usage_usec 9\nthrottled_usec 20\n"),
+        ]);
+        assert_eq!(Usage::of(&root).throttled_ns, 1_500_000);
     }
 
     #[test]

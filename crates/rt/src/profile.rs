@@ -34,6 +34,12 @@ const MEDIAN_STEPS: i64 = 64;
 pub struct RunningMedian(Option<i64>);
 
 impl RunningMedian {
+    /// Of no value yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(None)
+    }
+
     /// Takes in a value, ns.
     #[inline]
     pub fn record(&mut self, ns: i64) {

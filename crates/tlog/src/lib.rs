@@ -8,6 +8,7 @@
 mod batch;
 mod block;
 mod code;
+mod columns;
 mod error;
 mod links;
 mod reader;
@@ -26,11 +27,16 @@ mod writer;
 
 pub use block::{DATA_START, MAGIC, MAX_BLOCK};
 pub use code::{Input, Sink, Slice};
+pub use columns::{Columns, FieldInfo, Scalar};
 pub use error::{DecodeError, Error, Flaw};
+/// Derives [`trait@Columns`] for structs of numbers, truth values and enums.
+pub use khz_tlog_derive::Columns;
 /// Derives [`trait@Record`] for structs and for enums without data.
 pub use khz_tlog_derive::Record;
 pub use reader::{Item, Reader};
 pub use record::{Bytes, Duration, Record, Timestamp};
+#[doc(hidden)]
+pub use record::{packed, width_of};
 pub use records::{MAX_SCHEMA_BYTES, RecordInfo};
 pub use repair::{Copier, Repair, repair};
 pub use schema::{Field, MAX_DEPTH, MAX_IDLE, MAX_NODES, Type, Width};

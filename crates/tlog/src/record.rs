@@ -1,19 +1,29 @@
 //! Rust types that can be logged.
 
-use crate::code::{Input, Sink};
+use crate::code::{Input, Sink, Slice};
 use crate::error::{DecodeError, Flaw};
 use crate::schema::{Type, Width};
+use std::borrow::Cow;
 
 /// A type with a schema: it can be written to a log and read back.
 ///
 /// Derive it for structs (an object of their fields) and for enums without data (an enum). A type made of numbers,
 /// enums and arrays of them encodes without allocating, into a [`Slice`](crate::Slice) for example.
 pub trait Record: Sized {
+    /// How many bytes it has, if that is always the same and it can be packed with what stands beside it.
+    const WIDTH: Option<usize> = None;
+
     /// What its bytes mean.
     fn schema() -> Type;
 
     /// Appends its bytes.
     fn encode(&self, out: &mut impl Sink);
+
+    /// Writes its bytes, where it has a [`Record::WIDTH`]; `out` has that many.
+    #[inline]
+    fn pack(&self, out: &mut [u8]) {
+        self.encode(&mut Slice::new(out));
+    }
 
     /// Reads it from the front of `input`.
     ///
@@ -29,9 +39,38 @@ pub trait Record: Sized {
     }
 }
 
+/// The bytes of fields that stand side by side; `None` if one of them may have more or fewer.
+#[doc(hidden)]
+pub const fn width_of(fields: &[Option<usize>]) -> Option<usize> {
+    let (mut sum, mut at) = (0, 0);
+    while at < fields.len() {
+        match fields[at] {
+            Some(width) => sum += width,
+            None => return None,
+        }
+        at += 1;
+    }
+    Some(sum)
+}
+
+/// The bytes of those that always have as many.
+#[doc(hidden)]
+pub const fn packed(fields: &[Option<usize>]) -> usize {
+    let (mut sum, mut at) = (0, 0);
+    while at < fields.len() {
+        if let Some(width) = fields[at] {
+            sum += width;
+        }
+        at += 1;
+    }
+    sum
+}
+
 macro_rules! plain {
     ($($rust:ty => $ty:expr;)*) => {$(
         impl Record for $rust {
+            const WIDTH: Option<usize> = Some(size_of::<$rust>());
+
             fn schema() -> Type {
                 $ty
             }
@@ -39,6 +78,14 @@ macro_rules! plain {
             #[inline]
             fn encode(&self, out: &mut impl Sink) {
                 out.put(&self.to_le_bytes());
+            }
+
+            #[inline(always)]
+            fn pack(&self, out: &mut [u8]) {
+                // A store, where a copy of a slice would be a call.
+                if let Some(out) = out.first_chunk_mut() {
+                    *out = self.to_le_bytes();
+                }
             }
 
             fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
@@ -74,12 +121,20 @@ impl Record for () {
 }
 
 impl Record for bool {
+    const WIDTH: Option<usize> = Some(1);
+
     fn schema() -> Type {
         Type::Bool
     }
 
+    #[inline]
     fn encode(&self, out: &mut impl Sink) {
         out.put(&[u8::from(*self)]);
+    }
+
+    #[inline(always)]
+    fn pack(&self, out: &mut [u8]) {
+        out[0] = u8::from(*self);
     }
 
     fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
@@ -100,6 +155,21 @@ impl Record for String {
         let start = *input;
         let bytes = input.counted()?.to_vec();
         String::from_utf8(bytes).map_err(|_| start.error(Flaw::Utf8))
+    }
+}
+
+/// Borrowed where it is written, owned where it is read.
+impl Record for Cow<'_, str> {
+    fn schema() -> Type {
+        Type::String
+    }
+
+    fn encode(&self, out: &mut impl Sink) {
+        out.counted(self.as_bytes());
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        String::decode(input).map(Cow::Owned)
     }
 }
 
@@ -145,6 +215,11 @@ impl<T: Record> Record for Vec<T> {
 }
 
 impl<T: Record, const N: usize> Record for [T; N] {
+    const WIDTH: Option<usize> = match T::WIDTH {
+        Some(width) => Some(N * width),
+        None => None,
+    };
+
     fn schema() -> Type {
         Type::FixedArray(N as u64, Box::new(T::schema()))
     }
@@ -152,6 +227,12 @@ impl<T: Record, const N: usize> Record for [T; N] {
     #[inline]
     fn encode(&self, out: &mut impl Sink) {
         self.iter().for_each(|item| item.encode(out));
+    }
+
+    #[inline(always)]
+    fn pack(&self, out: &mut [u8]) {
+        let width = T::WIDTH.unwrap_or(1);
+        self.iter().zip(out.chunks_exact_mut(width)).for_each(|(item, out)| item.pack(out));
     }
 
     fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {

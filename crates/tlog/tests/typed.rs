@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 use khz_tlog::{
-    Bytes, Duration, Input, Options, Reader, Record, Slice, Timestamp, Type, Value, Width, Writer,
+    Bytes, Columns, Duration, Input, Options, Reader, Record, Slice, Timestamp, Type, Value, Width, Writer,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Record)]
@@ -62,6 +62,51 @@ fn a_derived_field_may_have_a_unit() {
         _slips: bool,
     }
     assert_eq!(Wheel::schema().units(), [("speed".to_owned(), "rad/s")]);
+}
+
+/// Numbers side by side, and between them what has no fixed width.
+#[derive(Clone, Debug, Default, PartialEq, Record)]
+struct Mixed {
+    number: u64,
+    truth: bool,
+    axes: [f32; 3],
+    name: String,
+    half: i16,
+}
+
+#[test]
+fn numbers_side_by_side_have_the_bytes_of_each_by_itself() {
+    let mixed = Mixed { number: 7, truth: true, axes: [1.0, -2.0, 0.5], name: "knee".into(), half: -1 };
+    let axes = mixed.axes.iter().flat_map(Record::to_bytes);
+    let each = [7u64.to_bytes(), vec![1]].concat().into_iter().chain(axes);
+    let each: Vec<u8> = each.chain([4]).chain(*b"knee").chain((-1i16).to_bytes()).collect();
+    assert_eq!(mixed.to_bytes(), each);
+    assert_eq!(Mixed::decode(&mut Input::new(&each)).unwrap(), mixed);
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Record, Columns)]
+struct Flat {
+    /// How far
+    /// it went.
+    #[tlog(unit = "m", alias = "way")]
+    distance: f64,
+    count: u32,
+    mode: Mode,
+    done: bool,
+}
+
+#[test]
+fn fields_are_read_by_their_names_in_any_order_and_as_far_as_they_are_there() {
+    let (float, count) = (Type::Float32, Type::Uint(Width::One));
+    let old =
+        Type::object([("extra", Type::String), ("count", count), ("mode", Mode::schema()), ("way", float)]);
+    let bytes = [&[1, b'x', 9, 6][..], &2.5f32.to_le_bytes()].concat();
+    let mut flat = Flat { distance: 0.0, count: 0, mode: Mode::Idle, done: true };
+    flat.read(&Value::read(&old, &bytes).unwrap());
+    assert_eq!(flat, Flat { distance: 2.5, count: 9, mode: Mode::Walk, done: true });
+    flat.set(2, &Value::Float64(77.0));
+    assert_eq!(flat.mode, Mode::Walk, "what does not fit changes nothing");
+    assert_eq!(Flat::FIELDS[0].about, "How far it went.");
 }
 
 #[test]

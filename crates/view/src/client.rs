@@ -18,9 +18,9 @@ const BATCH: usize = 256 << 10;
 /// How many bytes of answers may wait for a client that the system takes nothing for; further ones are dropped.
 const MAX_UNSENT: usize = 1 << 20;
 /// How many messages of a client are read before it is its turn to be sent something, and how long it then waits: some
-/// thousand in a second.
+/// hundred in a second. 64 that flood must leave the CPU to who stops the robot.
 const MAX_HEARD: usize = 64;
-const BREATH: Duration = Duration::from_millis(20);
+const BREATH: Duration = Duration::from_millis(100);
 /// How long a client that got messages is left alone, so that not every message costs a system call.
 const REST: Duration = Duration::from_millis(8);
 /// When a client is asked whether it is still there, and when it is not.

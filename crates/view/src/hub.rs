@@ -1,14 +1,13 @@
 //! Where everything meets: what the robot sends, what clients want of it, and what they ask of the robot.
 
-use crate::control::{Answer, Ask, Denied, Parameter, Robot, Teleop, answer, number, parameters};
+use crate::control::{Answer, Ask, Denied, Kind, Parameter, Robot, Teleop, answer, input, request};
 use crate::intake::{Counts, Intake, Known, News};
-use crate::peer::{CHANGES, Peer};
+use crate::peer::{CHANGES, Peer, PerSecond};
 use crate::seats::{Limits, Origin, who_leaves};
 use crate::standard::{Level, Status};
 use crate::store::{DEFAULT_BUDGET, Log, Store};
 use crate::topics::Topics;
 use khz_tlog::{RecordInfo, Type, Value};
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +18,8 @@ use std::time::{Duration, Instant};
 const SEATS: Limits = Limits { seats: 64, of_one: 32 };
 /// Those that have to leave still count until they have left.
 const MAX_CLIENTS: usize = 2 * SEATS.seats;
+/// Requests of all clients together that change something within a second: fewer than the robot looks at.
+const CHANGES_OF_ALL: u32 = 400;
 /// How many requests may wait for an answer: of one client, of all, and those of one client that stop; and how long they do.
 const MAX_PENDING: usize = 64;
 const MAX_PENDING_OF_ALL: usize = 256;
@@ -35,6 +36,8 @@ pub(crate) const PROGRAM: &str = "program";
 pub struct Hub {
     state: Mutex<State>,
     store: Mutex<Store>,
+    /// Apart from the rest: refusing a request takes no lock that others wait for.
+    changes: Mutex<PerSecond>,
     started: Instant,
     next_client: AtomicU64,
     next_request: AtomicU64,
@@ -80,6 +83,7 @@ impl Default for Hub {
         Self {
             state: Mutex::default(),
             store: Mutex::default(),
+            changes: Mutex::default(),
             started: Instant::now(),
             next_client: AtomicU64::new(1),
             next_request: AtomicU64::new(1),
@@ -158,12 +162,8 @@ impl Hub {
         ask: &Ask,
         now_us: Option<u64>,
     ) -> Result<u64, Denied> {
-        // First of all: a flood of refusals holds up nobody.
-        if *ask != Ask::Stop && !client.may_change(self.now_us()) {
-            return Err(format!(
-                "too many requests: a client may change parameters or arm {CHANGES} times a second"
-            )
-            .into());
+        if *ask != Ask::Stop {
+            self.may_change(client)?;
         }
         let age_ms = match (ask, now_us) {
             (Ask::Stop, _) => None,
@@ -176,7 +176,7 @@ impl Hub {
         let robot = state.robot_of(run)?;
         state.may_wait(client, ask)?;
         let id = self.next_request.fetch_add(1, Ordering::Relaxed);
-        let request = ask.json(id, by, age_ms);
+        let request = request(id, by, ask.clone(), age_ms);
         if *ask == Ask::Stop {
             robot.send_stop(&request)?
         } else {
@@ -209,7 +209,22 @@ impl Hub {
             return Err("too many inputs within a second".into());
         }
         let robot = self.state().robot_of(run)?;
-        robot.send(&teleop.json(by, age_ms))
+        robot.send(&input(by, *teleop, age_ms))
+    }
+
+    /// Whether a request that changes something is one too many. First of all: a flood of refusals holds up nobody.
+    fn may_change(&self, client: &Peer) -> Result<(), Denied> {
+        let now_us = self.now_us();
+        if !client.may_change(now_us) {
+            let why =
+                format!("too many requests: a client may change parameters or arm {CHANGES} times a second");
+            return Err(why.into());
+        }
+        let mut all = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.admit(now_us, CHANGES_OF_ALL) {
+            true => Ok(()),
+            false => Err(format!("too many requests of all clients: they may change parameters or arm {CHANGES_OF_ALL} times a second").into()),
+        }
     }
 
     /// How old that is at most which was decided when its sender knew this time of the hub.
@@ -221,13 +236,12 @@ impl Hub {
     /// A client comes, and another leaves if there is no seat. Nothing: too many have not left yet that have to.
     pub(crate) fn join(&self, by: String, from: IpAddr) -> std::io::Result<Option<Arc<Peer>>> {
         let client = Arc::new(Peer::new(self.next_client.fetch_add(1, Ordering::Relaxed), by, from)?);
-        // It says nothing before it is admitted, which is from now on.
-        client.knows(self.now_us());
+        client.comes(self.now_us());
         let mut state = self.state();
         if state.clients.len() >= MAX_CLIENTS {
             return Ok(None);
         }
-        state.make_room(Origin::of(from));
+        state.make_room(Origin::of(from), self.now_us());
         state.clients.insert(client.id, client.clone());
         Ok(Some(client))
     }
@@ -332,9 +346,9 @@ impl Hub {
 
 impl State {
     /// Has one leave if there is no seat for one more.
-    fn make_room(&self, from: Origin) {
+    fn make_room(&self, from: Origin, now_us: u64) {
         let staying = self.clients.values().filter(|client| !client.is_over());
-        let seats: Vec<_> = staying.map(|client| client.seat(self.is_stopping(client))).collect();
+        let seats: Vec<_> = staying.map(|client| client.seat(self.is_stopping(client), now_us)).collect();
         let leaving = who_leaves(&seats, from, SEATS).and_then(|id| self.clients.get(&id));
         leaving.into_iter().for_each(|client| client.close());
     }
@@ -463,7 +477,7 @@ impl State {
         if let Some(pending) = self.pending.remove(&id) {
             // The sample that says so may still be on its way.
             if let (Ask::Set(values), Answer::Done(Some(tick))) = (&pending.ask, &answer) {
-                let values = values.iter().filter_map(|(name, value)| Some((name, number(value)?)));
+                let values = values.iter().filter_map(|(name, value)| Some((name, Kind::number(value)?)));
                 values.for_each(|(name, value)| self.change(Change::One(name.clone(), value, *tick)));
             }
             pending.client.notify(|notices| notices.answers.push((id, answer)));
@@ -532,24 +546,13 @@ impl Change {
         let value = Value::read(&known.ty, payload).ok()?;
         let number = |field| value.at(field).and_then(|value| value.number());
         match (value.at("text"), value.at("name")) {
-            (Some(Value::String(text)), _) if known.name == "parameters" => Some(Self::All(parameters(text))),
+            (Some(Value::String(text)), _) if known.name == "parameters" => {
+                Some(Self::All(Parameter::list(text)))
+            }
             (_, Some(Value::String(name))) if known.name == "parameter" => {
                 Some(Self::One(name.to_owned(), number("value")?, number("tick")? as u64))
             }
             _ => None,
         }
-    }
-}
-
-/// What an answer looks like to a page: as the robot's, with the number of the request.
-impl Answer {
-    /// As JSON.
-    pub fn json(&self, id: u64) -> String {
-        let mut answer = match self {
-            Self::Done(tick) => json!({ "done": true, "tick": tick }),
-            Self::Denied(why) => why.json(),
-        };
-        answer["id"] = id.into();
-        answer.to_string()
     }
 }

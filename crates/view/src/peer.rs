@@ -58,12 +58,15 @@ pub struct Peer {
     is_over: AtomicBool,
     /// See [`Peer::knows`].
     knows_us: AtomicU64,
+    came_us: AtomicU64,
     /// When it said or took something last; 0: never.
     active_us: AtomicU64,
     steers: Mutex<PerSecond>,
     changes: Mutex<PerSecond>,
 }
 
+/// How long a client may take to say what it wants, µs.
+const NEW_US: u64 = 1_000_000;
 /// Inputs of a stick that count within a second; one every 50 ms is usual.
 const STEERS: u32 = 200;
 /// Requests to set parameters or to arm that are passed on within a second; a slider of the page sends ten.
@@ -71,14 +74,14 @@ pub(crate) const CHANGES: u32 = 100;
 
 /// How many there were within a second.
 #[derive(Debug, Default)]
-struct PerSecond {
+pub(crate) struct PerSecond {
     second: u64,
     count: u32,
 }
 
 impl PerSecond {
     /// Counts one more; returns whether it is one of the first `most` of its second.
-    fn admit(&mut self, now_us: u64, most: u32) -> bool {
+    pub fn admit(&mut self, now_us: u64, most: u32) -> bool {
         let second = now_us / 1_000_000;
         if self.second != second {
             *self = Self { second, count: 0 };
@@ -104,7 +107,14 @@ impl Peer {
         let (inbox, steers, changes) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (is_over, knows_us, active_us) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
         let from = Origin::of(from);
-        Ok(Self { id, by, from, inbox, bell, is_over, knows_us, active_us, steers, changes })
+        let came_us = AtomicU64::new(0);
+        Ok(Self { id, by, from, inbox, bell, is_over, knows_us, came_us, active_us, steers, changes })
+    }
+
+    /// It is admitted. It has received nothing yet, and says nothing before.
+    pub(crate) fn comes(&self, now_us: u64) {
+        self.came_us.store(now_us, Ordering::Relaxed);
+        self.knows(now_us);
     }
 
     /// It has said something, or has taken what it was sent.
@@ -113,9 +123,10 @@ impl Peer {
     }
 
     /// Its seat among the others.
-    pub(crate) fn seat(&self, is_stopping: bool) -> Seat {
+    pub(crate) fn seat(&self, is_stopping: bool, now_us: u64) -> Seat {
+        let is_new = now_us.saturating_sub(self.came_us.load(Ordering::Relaxed)) < NEW_US;
         let active_us = Some(self.active_us.load(Ordering::Relaxed)).filter(|active_us| *active_us > 0);
-        Seat { client: self.id, from: self.from, active_us, is_stopping }
+        Seat { client: self.id, from: self.from, active_us, is_stopping, is_new }
     }
 
     /// The client has received what was sent to it at this time of the hub: it said so, and whatever it says next it says later.

@@ -34,7 +34,7 @@ use recent::Recent;
 pub use schemas::{MAX_SIGNALS, Signal, SignalKind};
 use schemas::{Rows, Schemas, Unfit};
 use std::collections::HashMap;
-pub use ticks::{Counts, LateTick, RECENT_S, Ticks};
+pub use ticks::{LateTick, Ticks};
 
 /// A live store's memory, bytes, unless something else is asked for.
 pub const DEFAULT_BUDGET: usize = 64 << 20;
@@ -206,6 +206,11 @@ impl Store {
             self.ticks.take(&self.schemas, record, time_us, self.newest.of(record));
         } else if lists::is_listed(name) {
             self.lists.take(name, time_us, &Value::read(ty, payload)?);
+            if name == "robot"
+                && let Some(robot) = &self.lists.robot
+            {
+                self.ticks.know_robot(&robot.file);
+            }
         }
         Ok(())
     }

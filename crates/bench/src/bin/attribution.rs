@@ -160,7 +160,7 @@ impl Drop for Beside {
 
 fn sleeping(bench: &Bench) -> Result<Vec<Cause>> {
     let outcome = Scenario::new(bench, || std::thread::sleep(Duration::from_micros(400))).run()?;
-    Ok(answers(&outcome.parts.late, by_number))
+    Ok(answers(&outcome.stats.worst(), by_number))
 }
 
 fn locked(bench: &Bench) -> Result<Vec<Cause>> {
@@ -176,7 +176,7 @@ fn locked(bench: &Bench) -> Result<Vec<Cause>> {
     let take = move || drop(lock.lock().unwrap_or_else(PoisonError::into_inner));
     let outcome = Scenario::new(bench, take).run()?;
     drop(holder);
-    Ok(answers(&outcome.parts.late, by_number))
+    Ok(answers(&outcome.stats.worst(), by_number))
 }
 
 /// A controller in Python beside a Python thread that holds the interpreter, in its own process.
@@ -195,7 +195,7 @@ fn interpreter(bench: &Bench) -> Result<Vec<Cause>> {
 
 fn computing(bench: &Bench) -> Result<Vec<Cause>> {
     let outcome = Scenario::new(bench, || busy(MS * 4 / 10)).run()?;
-    Ok(answers(&outcome.parts.late, by_number))
+    Ok(answers(&outcome.stats.worst(), by_number))
 }
 
 fn previous(bench: &Bench) -> Result<Vec<Cause>> {
@@ -203,7 +203,7 @@ fn previous(bench: &Bench) -> Result<Vec<Cause>> {
     // Each makes two ticks late, and a hundred late ticks are kept.
     let seconds = scenario.seconds.min(4);
     let outcome = Scenario { overrun: Overrun::RunLateOnce, seconds, ..scenario }.run()?;
-    Ok(answers(&outcome.parts.late, |tick| by_number(&LateTick { number: tick.number - 1, ..*tick })))
+    Ok(answers(&outcome.stats.worst(), |tick| by_number(&LateTick { number: tick.number - 1, ..*tick })))
 }
 
 fn faulting(bench: &Bench) -> Result<Vec<Cause>> {
@@ -214,7 +214,7 @@ fn faulting(bench: &Bench) -> Result<Vec<Cause>> {
         kept.push(fresh);
     };
     let outcome = Scenario::new(bench, grow).run()?;
-    Ok(answers(&outcome.parts.late, by_number))
+    Ok(answers(&outcome.stats.worst(), by_number))
 }
 
 fn preempted(bench: &Bench) -> Result<Vec<Cause>> {
@@ -236,7 +236,7 @@ fn preempted(bench: &Bench) -> Result<Vec<Cause>> {
     });
     let outcome = Scenario::new(bench, || ()).run()?;
     drop(competitor);
-    Ok(answers(&outcome.parts.late, lasting(MS..4 * MS)))
+    Ok(answers(&outcome.stats.worst(), lasting(MS..4 * MS)))
 }
 
 fn silent(bench: &Bench) -> Result<Vec<Cause>> {
@@ -248,16 +248,16 @@ fn silent(bench: &Bench) -> Result<Vec<Cause>> {
     scenario.robot += &format!("[bus.main.faults]\nevents = [{}]\n", events.join(", "));
     let outcome = scenario.run()?;
     // Silent every 100 ms for 1.5 ms, about from the start of the loop on.
-    let first_ns = outcome.stats.first_ns;
+    let first_ns = outcome.stats.counter.first_ns();
     let meanwhile =
         |tick: &LateTick| !(5 * MS..97 * MS).contains(&(tick.at_ns - first_ns).rem_euclid(100 * MS));
     let long = lasting(MS * 3 / 10..MS * 6 / 10);
-    Ok(answers(&outcome.parts.late, |tick| meanwhile(tick) && long(tick)))
+    Ok(answers(&outcome.stats.worst(), |tick| meanwhile(tick) && long(tick)))
 }
 
 /// The loop in its own process, which prints its late ticks at the end.
 fn child(bench: &Bench) -> Result<()> {
-    for tick in Scenario::new(bench, || ()).run()?.parts.late {
+    for tick in Scenario::new(bench, || ()).run()?.stats.worst() {
         println!("{} {}", tick.response_ns - tick.usual_ns, serde_json::to_string(&tick.cause())?);
     }
     Ok(())

@@ -73,9 +73,9 @@ fn cycle_to_wire(bench: &Bench, name: &str, robot: &str, later_ns: i64) -> Resul
     let (own, cycle) = (stats.loop_compute.summary(), stats.cycle.summary());
     bench.ratio(&format!("{name}_cycle_to_wire_bound_p50"), seen.ratios.median(), 1.03);
     bench.figure(&format!("{name}_missed_clean"), seen.missed_clean as f64, "replies", 0.0);
-    let under_control = stats.controlled.missed_replies as f64;
+    let under_control = stats.controlled().missed_replies as f64;
     bench.figure(&format!("{name}_missed_under_control"), under_control, "replies", f64::INFINITY);
-    let outside = stats.outside.missed_replies as f64;
+    let outside = stats.outside().missed_replies as f64;
     bench.figure(&format!("{name}_missed_outside_control"), outside, "replies", f64::INFINITY);
     bench.figure(&format!("{name}_loop_compute_p50"), own.p50 as f64 / 1e3, "us", 15.0);
     bench.figure(&format!("{name}_cycle_p50"), cycle.p50 as f64 / 1e3, "us", f64::INFINITY);

@@ -22,9 +22,9 @@ fn main() -> Result<()> {
     bench.ratio("tick_cycle_to_wire_bound_p50", ratios.median(), 1.1);
     bench.figure("tick_cycle_p50", cycle.p50 as f64 / 1e3, "us", 800.0);
     bench.figure("tick_cycle_max", cycle.max as f64 / 1e3, "us", 1000.0);
-    let clean = stats.missed_replies - stats.missed_while_off_cpu;
+    let clean = stats.all().missed_replies - stats.all().missed_while_off_cpu;
     bench.figure("tick_missed_replies_clean", clean as f64, "replies", 0.0);
-    bench.figure("tick_rate_error", (stats.rate_hz() - 1000.0).abs(), "Hz", 0.1);
+    bench.figure("tick_rate_error", (stats.counter.rate_hz() - 1000.0).abs(), "Hz", 0.1);
     bench.figure("tick_lost_time", stats.lost.ticks as f64, "ticks", f64::INFINITY);
     Ok(())
 }

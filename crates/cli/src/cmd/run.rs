@@ -131,7 +131,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     landed.outcome.unsent.iter().for_each(tell_line);
     let mut summary = RunSummary::of(&config, &landed);
     if let Some(requirements) = &args.require {
-        summary.require(requirements);
+        summary.require(requirements, duration_ns);
     }
     if let Some(Failure::Panic(panic)) = landed.outcome.machine.failure() {
         complain(&anyhow::anyhow!("the controller panicked: {panic}"));
@@ -161,10 +161,10 @@ fn view(args: &Args, config: &RobotConfig) -> Result<Option<(Viewer, OwnedFd)>> 
         return if args.whom.is_default() {
             Ok(None)
         } else {
-            bail!("--token and --allow-origin are for --view")
+            bail!("--token, --token-file and --allow-origin are for --view")
         };
     };
-    let (token, origins) = (args.whom.token.clone(), args.whom.allow_origin.clone());
+    let (token, origins) = (args.whom.token()?, args.whom.allow_origin.clone());
     let itself = std::env::current_exe().context("cannot find the program of this process")?;
     Ok(Some(viewer::Options { at, open: args.open, token, origins }.start(&itself, config)?))
 }

@@ -339,6 +339,13 @@ impl Twin for Servo {
                 self.reboot();
                 self.injected.unpowered = !on;
             }
+            Injection::Jump(milliradians) => {
+                let by = f64::from(milliradians) * 1e-3 / TAU;
+                self.offset += by;
+                self.status.position += by;
+            }
+            // The world has a liar for that.
+            Injection::Lie(_) => {}
             Injection::RefuseRead(what) => self.injected.refused_read = what.map(register_read),
             Injection::RefuseWrite(what) => self.injected.refused_write = what.map(register_written),
             Injection::Asleep(on) => {

@@ -2,134 +2,41 @@
 
 use crate::columns::{Cell, Column, Kind, columns};
 use crate::names::plain;
+use khz_run::record::{KNOWN, Known};
 use khz_tlog::Type;
 use std::collections::HashMap;
 
-/// A table whose columns are the same in every file of every dataset: what a run of a robot records.
-struct Fixed {
-    name: &'static str,
-    /// The column with the names of the record's members, of which each has a row of its own.
-    key: Option<&'static str>,
-    /// Kinds, each with the columns that have it.
-    columns: &'static [(Kind, &'static [&'static str])],
-}
-
 use Kind::{Bool, Float32, Float64, Int, Text};
-
-/// `vectors/dataset.json` pins them: a column may be added at the end of a table, none may change or go.
-const FIXED: &[Fixed] = &[
-    Fixed {
-        name: "tick",
-        key: None,
-        columns: &[
-            (
-                Int,
-                &[
-                    "number",
-                    "planned_ns",
-                    "waited_for_ns",
-                    "due_ns",
-                    "ready_ns",
-                    "started_ns",
-                    "wake_latency_ns",
-                    "encode_ns",
-                    "send_ns",
-                    "collect_ns",
-                    "imu_ns",
-                    "decide_ns",
-                    "control_ns",
-                    "record_ns",
-                    "loop_compute_ns",
-                    "cycle_ns",
-                    "cpu_ns",
-                    "away_ns",
-                    "away_in_cycle_ns",
-                    "queued_before_ns",
-                    "queued_ns",
-                    "faults_ns",
-                    "skipped",
-                    "missed",
-                    "late",
-                    "unexpected",
-                    "blocked_before",
-                    "blocked",
-                    "involuntary",
-                    "minor_faults",
-                    "major_faults",
-                ],
-            ),
-            (Bool, &["overrun", "without_frame", "imu_missed", "controlled", "controller_ran"]),
-            (Text, &["cause", "phase"]),
-        ],
-    },
-    Fixed {
-        name: "servo",
-        key: Some("servo"),
-        columns: &[
-            (Float32, &["position", "velocity", "torque", "voltage", "temperature"]),
-            (Text, &["doing", "mode"]),
-            (Int, &["fault"]),
-            (Bool, &["fresh"]),
-            (Int, &["age_us", "round_trip_ns"]),
-        ],
-    },
-    Fixed {
-        name: "command",
-        key: Some("servo"),
-        columns: &[
-            (Text, &["kind"]),
-            (Float32, &["position", "velocity", "torque", "kp_scale", "kd_scale", "max_torque"]),
-        ],
-    },
-    Fixed {
-        name: "imu",
-        key: None,
-        columns: &[
-            (Float32, &["attitude_0", "attitude_1", "attitude_2", "attitude_3"]),
-            (Float32, &["rate_0", "rate_1", "rate_2", "acceleration_0", "acceleration_1", "acceleration_2"]),
-            (Bool, &["fresh"]),
-            (Int, &["age_us"]),
-        ],
-    },
-    Fixed {
-        name: "event",
-        key: None,
-        columns: &[(Int, &["tick"]), (Text, &["from", "to", "cause", "servo"]), (Bool, &["trouble"])],
-    },
-    Fixed {
-        name: "parameter",
-        key: None,
-        columns: &[(Int, &["tick"]), (Text, &["name"]), (Float64, &["value", "before"]), (Text, &["by"])],
-    },
-    Fixed {
-        name: "teleop",
-        key: None,
-        columns: &[
-            (Int, &["tick"]),
-            (Float32, &["forward", "left", "turn", "height", "roll", "pitch"]),
-            (Int, &["age_us"]),
-            (Text, &["by"]),
-        ],
-    },
-    Fixed { name: "parameters", key: None, columns: &[(Text, &["text"])] },
-    Fixed { name: "robot", key: None, columns: &[(Text, &["name", "file", "passport", "clock"])] },
-];
 
 /// The column with the id of the log that a row is of.
 pub(super) const LOG: &str = "log";
 
+/// A record that every run has. `vectors/dataset.json` pins its columns: one may be added at the end of a table, none may change
+/// or go.
+fn known(table: &str) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| known.name == table)
+}
+
 /// The columns that tables begin with, behind `time`, in a table of this name.
 pub(super) fn fixed(table: &str) -> Vec<Column> {
-    let fixed = FIXED.iter().find(|fixed| fixed.name == table);
-    let head = [(LOG, Text)].into_iter().chain(fixed.and_then(|fixed| fixed.key).map(|key| (key, Text)));
-    let groups = fixed.map_or(&[][..], |fixed| fixed.columns);
-    let rest = groups.iter().flat_map(|(kind, names)| names.iter().map(|name| (*name, *kind)));
-    head.chain(rest).map(|(name, kind)| column(name, kind)).collect()
+    let known = known(table);
+    let head = [LOG].into_iter().chain(known.and_then(|known| known.key)).map(|name| column(name, Text));
+    let rest = known.map_or_else(Vec::new, |known| columns(&(known.schema)()));
+    head.chain(rest.into_iter().map(|of| column(&of.path.replace('.', "_"), widened(of.kind)))).collect()
+}
+
+/// Kinds as every dataset has them.
+fn widened(kind: Kind) -> Kind {
+    match kind {
+        Kind::Uint => Int,
+        Kind::Json => Text,
+        kind => kind,
+    }
 }
 
 /// The tables that every dataset has the same of.
 pub fn fixed_tables() -> impl Iterator<Item = (&'static str, Vec<Column>)> {
-    FIXED.iter().map(|table| (table.name, fixed(table.name)))
+    KNOWN.iter().map(|table| (table.name, fixed(table.name)))
 }
 
 pub(super) fn column(name: &str, kind: Kind) -> Column {
@@ -149,7 +56,7 @@ pub(super) struct Row {
 /// # Errors
 /// Fields that would be one column: which of them it were would depend on their order.
 pub(super) fn rows(table: &str, ty: &Type) -> Result<Vec<Row>, String> {
-    let key = FIXED.iter().find(|fixed| fixed.name == table).and_then(|fixed| fixed.key);
+    let key = known(table).and_then(|known| known.key);
     let Some((key, fields)) = key.zip(members(ty)) else {
         return Ok(vec![Row { member: None, cells: named(table, None, columns(ty), 0)? }]);
     };
@@ -193,10 +100,8 @@ fn named(
         let known = fixed.iter().find(|fixed| fixed.name == name).map(|fixed| fixed.kind);
         let kind = match (column.kind, known) {
             (Kind::Float32 | Kind::Float64, Some(known @ (Kind::Float32 | Kind::Float64))) => known,
-            (Kind::Uint, _) => Int,
             (Kind::Float32, None) => Float64,
-            (Kind::Json, _) => Text,
-            (kind, _) => kind,
+            (kind, _) => widened(kind),
         };
         Ok((Column { name, kind, ..column }, begin + at))
     };

@@ -4,6 +4,7 @@
 
 use super::costs::Inputs;
 use super::edit::{Edit, Lengths, edited};
+use super::host::Host;
 use super::plan::Plan;
 use super::show::Prediction;
 use super::trial::Trial;
@@ -22,6 +23,7 @@ pub struct File<'a> {
     text: &'a str,
     name: &'a str,
     robot: RobotConfig,
+    host: Option<Host>,
 }
 
 /// A proposal.
@@ -90,12 +92,22 @@ impl<'a> File<'a> {
     /// # Errors
     /// Something in it is wrong.
     pub fn read(text: &'a str, name: &'a str) -> Result<Self, ConfigError> {
-        Ok(Self { text, name, robot: RobotConfig::parse(text, name)? })
+        Ok(Self { text, name, robot: RobotConfig::parse(text, name)?, host: None })
+    }
+
+    /// The same, predicted with what this computer takes for its own parts.
+    #[must_use]
+    pub fn on(self, host: Option<Host>) -> Self {
+        Self { host, ..self }
+    }
+
+    fn plan(&self, robot: &RobotConfig) -> Plan {
+        Plan::of(robot, Inputs::of(robot).on(self.host.as_ref(), robot))
     }
 
     /// The prediction of the file as it stands.
     pub fn predict(&self) -> Prediction {
-        plan(&self.robot).predict()
+        self.plan(&self.robot).predict()
     }
 
     /// The least changes that reach this rate, in virtual time as well; if nothing does, those that come nearest.
@@ -174,7 +186,7 @@ impl<'a> File<'a> {
     }
 
     fn one_bus_more(&self) -> Cure {
-        let mut plan = plan(&self.robot);
+        let mut plan = self.plan(&self.robot);
         let buses = plan.lines.len() + 1;
         plan.each(|plan| plan.set_buses(buses));
         let what = format!("{buses} buses like `{}`, the servos spread evenly", self.robot.buses[0].name);
@@ -212,7 +224,7 @@ impl<'a> File<'a> {
             edits.push(self.deadline(&edits, rate_hz)?);
         }
         let (text, changed) = self.changed(&edits)?;
-        let prediction = plan(&changed).predict();
+        let prediction = self.plan(&changed).predict();
         Some(Fit { wanted_hz: rate_hz, rate_hz, edits, text, prediction, trial: None })
     }
 
@@ -230,7 +242,7 @@ impl<'a> File<'a> {
         let period_us = 1e6 / rate_hz;
         let latest = Edit::deadline(&self.robot, (period_us - 1.0).floor());
         let (_, robot) = self.changed(&[edits, &[latest]].concat())?;
-        let plan = plan(&robot);
+        let plan = self.plan(&robot);
         let ([cycle_ns, tick_ns], longest_ns) = (plan.durations_ns(), plan.longest_ns());
         let least_us = (longest_ns + LAST_LOOK_NS) as f64 / 1e3;
         let wanted_us = (least_us + SPARE * longest_ns as f64 / 1e3).max(0.8 * period_us);
@@ -240,10 +252,36 @@ impl<'a> File<'a> {
         Some(Edit::deadline(&self.robot, us.min((period_us - 1.0).floor())))
     }
 
+    /// The move of one servo to another bus that shortens the tick most, or makes the buses more even; `None` if there is none.
+    fn best_move(&self, robot: &RobotConfig) -> Option<(usize, usize)> {
+        let now = self.burden(robot);
+        let buses = 0..robot.buses.len();
+        let ways = buses.clone().flat_map(|from| buses.clone().map(move |to| (from, to)));
+        // Servos of one bus cost much the same: the last that may move stands for all.
+        let movers = ways.filter_map(|(from, to)| {
+            let allowed =
+                robot.servos_on(from).map(|(servo, _)| servo).filter(|&servo| may_be_on(robot, servo, to));
+            allowed.last().map(|servo| (servo, to))
+        });
+        let tried = movers.map(|(servo, bus)| {
+            let mut moved = robot.clone();
+            moved.servos[servo].bus = bus;
+            (self.burden(&moved), servo, bus)
+        });
+        tried.min().filter(|(burden, ..)| *burden < now).map(|(_, servo, bus)| (servo, bus))
+    }
+
+    /// How long the tick is, and how uneven the buses are.
+    fn burden(&self, robot: &RobotConfig) -> (i64, usize) {
+        let plan = self.plan(robot);
+        let uneven = plan.lines.iter().map(|line| line.exchanges.len().pow(2)).sum();
+        (plan.durations_ns()[1], uneven)
+    }
+
     /// Servos to be moved to other buses of the file, so that the tick becomes shorter with every move.
     fn moves(&self, edits: &[Edit]) -> Option<Vec<Edit>> {
         let (_, mut robot) = self.changed(edits).or_else(|| self.changed(&[]))?;
-        while let Some((servo, bus)) = best_move(&robot) {
+        while let Some((servo, bus)) = self.best_move(&robot) {
             robot.servos[servo].bus = bus;
         }
         let to = |(servo, now): (usize, &ServoConfig)| {
@@ -254,42 +292,12 @@ impl<'a> File<'a> {
     }
 }
 
-/// The move of one servo to another bus that shortens the tick most, or makes the buses more even; `None` if there is none.
-fn best_move(robot: &RobotConfig) -> Option<(usize, usize)> {
-    let now = burden(robot);
-    let buses = 0..robot.buses.len();
-    let ways = buses.clone().flat_map(|from| buses.clone().map(move |to| (from, to)));
-    // Servos of one bus cost much the same: the last that may move stands for all.
-    let movers = ways.filter_map(|(from, to)| {
-        let allowed =
-            robot.servos_on(from).map(|(servo, _)| servo).filter(|&servo| may_be_on(robot, servo, to));
-        allowed.last().map(|servo| (servo, to))
-    });
-    let tried = movers.map(|(servo, bus)| {
-        let mut moved = robot.clone();
-        moved.servos[servo].bus = bus;
-        (burden(&moved), servo, bus)
-    });
-    tried.min().filter(|(burden, ..)| *burden < now).map(|(_, servo, bus)| (servo, bus))
-}
-
-/// How long the tick is, and how uneven the buses are.
-fn burden(robot: &RobotConfig) -> (i64, usize) {
-    let plan = plan(robot);
-    let uneven = plan.lines.iter().map(|line| line.exchanges.len().pow(2)).sum();
-    (plan.durations_ns()[1], uneven)
-}
-
 /// Nobody there has its id or is of another family, and the link carries its frames.
 fn may_be_on(robot: &RobotConfig, servo: usize, bus: usize) -> bool {
     let mover = &robot.servos[servo];
     let carries = mover.family == FamilyName::Moteus || robot.buses[bus].link.bus().moteus_only().is_none();
     let gets_on = robot.servos_on(bus).all(|(_, other)| other.id != mover.id && other.family == mover.family);
     mover.bus != bus && carries && gets_on
-}
-
-fn plan(robot: &RobotConfig) -> Plan {
-    Plan::of(robot, Inputs::of(robot))
 }
 
 impl Fit {

@@ -94,7 +94,7 @@ impl Plan {
             // Port and size, two bytes of identifier, the payload.
             Some(_) => self.inputs.spi.transaction_with_ns(3 + exchange.command.payload().len()),
             None if line.is_real => self.inputs.handover_ns,
-            None => 0,
+            None => self.inputs.emulated_send_ns,
         }
     }
 

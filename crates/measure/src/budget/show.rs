@@ -45,6 +45,8 @@ pub struct Prediction {
     pub critical: Vec<Share>,
     /// What to change, the largest gain first.
     pub changes: Vec<Change>,
+    /// The computer's own parts were measured (`khz budget --measure`); otherwise they are assumed.
+    pub host_measured: bool,
     /// What was taken for granted.
     pub assumptions: Vec<String>,
     /// One tick.
@@ -54,7 +56,7 @@ pub struct Prediction {
 /// A part of the tick.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// Its name, as in [`khz_robot::parts`].
+    /// Its name, as in [`khz_run::late::PARTS`].
     pub name: &'static str,
     /// How long it takes.
     pub ns: i64,
@@ -114,6 +116,7 @@ impl Plan {
             buses: self.shares(&timeline),
             critical: critical(&timeline),
             changes: worthwhile(self, tick_ns),
+            host_measured: self.inputs.measured.is_some(),
             assumptions: Inputs::assumptions(&self.inputs, self),
             timeline,
         }

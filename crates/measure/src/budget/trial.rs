@@ -91,7 +91,7 @@ fn tried(robot: &RobotConfig, mut machine: Machine) -> Trial {
         period_ns,
         overrun: robot.timing.overrun,
         frame_patience_ns: None,
-        duration_ns: Some((LEAST_TICKS * period_ns).max(TRIED_NS).min(MOST_NS)),
+        duration_ns: Some((LEAST_TICKS * period_ns).clamp(TRIED_NS, MOST_NS)),
         stop: Arc::default(),
     };
     let mut seen = Seen::default();
@@ -132,8 +132,8 @@ struct Seen {
 
 impl Observer for Seen {
     fn tick(&mut self, tick: &Tick<'_>) {
-        let cycle_ns = tick.timing.cycle_ns();
-        if tick.timing.controlled {
+        let cycle_ns = tick.record.cycle_ns;
+        if tick.record.controlled {
             let result = tick.machine.result();
             self.cycles.push(cycle_ns);
             self.missed += u64::from(result.missed);
@@ -155,9 +155,11 @@ impl Seen {
             return Some(format!("it is brought down{}", because(supervisor.blame(), robot)));
         }
         (self.missed + self.late > 0).then(|| {
-            let (missed, ticks) = (self.missed, self.cycles.len());
+            let (missed, late, ticks) = (self.missed, self.late, self.cycles.len());
             let longest = duration(self.start_ns.max(self.cycles.iter().copied().max().unwrap_or(0)) as f64);
-            format!("{missed} replies are missed in {ticks} ticks; the longest cycle took {longest}")
+            format!(
+                "{missed} replies missed and {late} late in {ticks} ticks; the longest cycle took {longest}"
+            )
         })
     }
 }

@@ -138,7 +138,7 @@ impl Experiment {
 
     fn stretch(&mut self, ticks: u64, watch: &Watch) -> Result<Vec<Window>, JitterError> {
         // Before the measuring thread exists, so that the observer inherits nothing from it.
-        let observer = Observer::start(self.plan.cpu.unwrap_or(0))?;
+        let observer = Observer::start(Some(self.plan.cpu.unwrap_or(0)))?;
         let before = Usage::read();
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name("khz-jitter".into());
@@ -146,7 +146,7 @@ impl Experiment {
             thread.join().map_err(|_| JitterError::Broken)?
         })?;
         self.usage = self.usage.plus(&Usage::read().since(&before));
-        Ok(observer.finish())
+        Ok(observer.finish().0)
     }
 
     /// The measuring thread.
@@ -248,6 +248,7 @@ impl Experiment {
             counts: self.counts,
             late_threshold_ns: self.recording.late.threshold_ns() + self.usual_work_ns,
             causes: self.recording.late.causes(),
+            late_groups: self.recording.costs.groups(),
             lost_time: self.recording.lost,
             late: self.late,
             kernel_events: self.events,

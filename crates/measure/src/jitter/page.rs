@@ -1,13 +1,13 @@
 //! Results as a page: lines over time, histograms, percentile curves, side by side.
 
 use super::result::{Buckets, Run};
-use crate::late::{LateGroup, LateReport, blocks, groups};
+use crate::late::{LateReport, blocks};
 use khz_page::{
     Axis, Better, Block, Cell, Column, Comparison, Distribution, Figure, KeyValues, Level, Page, Plot,
     Section, Stroke, Table, Verdict, alike, duration, grouped, has_percentile, share,
 };
-use khz_rt::late::Causes;
 use khz_rt::{Policy, Summary};
+use khz_run::costs::{LateGroup, merged};
 
 /// One page for one run or several. `bin_ns` is the width of the histograms' bins; chosen by the data if not
 /// given.
@@ -266,9 +266,8 @@ fn late(runs: &[Run]) -> Option<Section> {
 
 /// The late ticks of all runs by cause.
 fn all_groups(runs: &[Run]) -> Vec<LateGroup> {
-    let worst: Vec<_> = runs.iter().flat_map(Run::beyond_usual).collect();
-    let causes = runs.iter().fold(Causes::default(), |all, run| all.and(&run.causes));
-    groups(&causes, &worst, runs.iter().map(Run::late_ns).min().unwrap_or(0))
+    let groups: Vec<_> = runs.iter().flat_map(Run::late_groups).collect();
+    merged(&groups)
 }
 
 /// Late ticks the page lists.

@@ -3,6 +3,7 @@
 use khz_page::Trace;
 use khz_rt::late::{LateLog, LateTick, Lost};
 use khz_rt::{Cause, Disturbance, Histogram, Tick};
+use khz_run::costs::{Costly, Costs};
 use serde::{Deserialize, Serialize};
 
 /// The times of one tick, `i64` nanoseconds of the clock measured.
@@ -94,6 +95,10 @@ pub struct Recording {
     pub response: Histogram,
     /// The late ones.
     pub late: LateLog,
+    /// What they cost.
+    pub costs: Costs,
+    /// What held the tick before up.
+    before: Cause,
     /// Ticks that lost time, and to what.
     pub lost: Lost,
     /// Wake latency over time, seconds and nanoseconds.
@@ -122,6 +127,8 @@ impl Recording {
             execution: Histogram::new(),
             response: Histogram::new(),
             late: LateLog::new(late_ns, 100),
+            costs: Costs::default(),
+            before: Cause::PreviousTick,
             lost: Lost::default(),
             wake_trace: Trace::new(),
             execution_trace: Trace::new(),
@@ -163,7 +170,30 @@ impl Recording {
         let response_ns = sample.response_ns();
         let usual_ns = self.usual_work_ns;
         let (at_ns, own) = (monotonic_ns, Cause::Compute);
-        self.late.record(LateTick { number, at_ns, response_ns, usual_ns, part, own, disturbance })
+        let tick = LateTick { number, at_ns, response_ns, usual_ns, part, own, disturbance };
+        let is_late = self.late.record(tick);
+        self.weigh(&sample, &tick, is_late);
+        is_late
+    }
+
+    /// What a tick cost, as [`khz_run::late`] follows it to what held it up.
+    fn weigh(&mut self, sample: &Sample, tick: &LateTick, is_late: bool) {
+        let (cause, before) = (tick.cause(), self.before);
+        let followed = |cause| if cause == Cause::PreviousTick { before } else { cause };
+        self.before = followed(cause);
+        let late_wake = sample.wake_latency_ns() >= self.period_ns;
+        if is_late || sample.overrun || sample.missed > 0 || late_wake {
+            self.costs.count(&Costly {
+                number: tick.number,
+                response_ns: tick.response_ns,
+                late: is_late.then_some((cause, tick.response_ns - tick.usual_ns)),
+                root: followed(cause),
+                start: followed(Disturbance { away_ns: 0, ..tick.disturbance }.shares().largest().0),
+                lost_periods: sample.missed,
+                late_wake,
+                overrun: sample.overrun,
+            });
+        }
     }
 
     /// What every wake has, also the one that ended the run and did no work: when it was, and what it lost.

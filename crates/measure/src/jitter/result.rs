@@ -3,13 +3,13 @@
 use super::plan::Plan;
 use super::recording::Recording;
 use crate::late::LateReport;
-use crate::late::groups;
-use crate::require::{Required, Requirements, amended};
-use crate::usual::Usual;
-use crate::verdict::{Facts, judge};
-use khz_page::{Trace, Verdict};
+use crate::require::{Extent, Required, Requirements, amended};
+use khz_page::{Trace, Verdict, grouped, has_percentile};
 use khz_rt::late::{Causes, Lost};
 use khz_rt::{Cause, Counts, Grade, Histogram, Overrun, Passport, Policy, Report, Summary, Usage};
+use khz_run::Usual;
+use khz_run::costs::{LateGroup, uncosted};
+use khz_run::verdict::{Facts, judge};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -77,6 +77,9 @@ pub struct Run {
     pub late_threshold_ns: i64,
     /// Late ticks by cause.
     pub causes: Causes,
+    /// The same, and what they cost, what cost most first. None in results before 2026-11-26.
+    #[serde(default)]
+    pub late_groups: Vec<LateGroup>,
     /// Ticks that lost time, and to what.
     #[serde(default)]
     pub lost_time: Lost,
@@ -276,9 +279,12 @@ impl Run {
         of_cpu.unwrap_or_else(|| self.usage.steal_total_ns())
     }
 
-    /// The late ticks that were kept, and what each took beyond the usual.
-    pub(super) fn beyond_usual(&self) -> Vec<(&LateReport, i64)> {
-        self.late.iter().map(|late| (late, late.response_ns - self.usual_work_ns)).collect()
+    /// Late ticks and their costs by cause; of older results without the costs.
+    pub(super) fn late_groups(&self) -> Vec<LateGroup> {
+        match self.late_groups.is_empty() {
+            true => uncosted(&self.causes),
+            false => self.late_groups.clone(),
+        }
     }
 
     /// From how much over the usual on a tick is late.
@@ -297,7 +303,9 @@ impl Run {
             late_wakes: self.counts.late_wakes,
             overruns: self.counts.overruns,
             stopped: self.stopped().then_some((self.counts.ticks, self.plan.ticks)),
-            late: groups(&self.causes, &self.beyond_usual(), self.late_ns()),
+            wake_ns: has_percentile(self.wake_latency_ns.count, 0.99)
+                .then(|| (self.wake_latency_ns.p99, self.late_ns())),
+            late: self.late_groups(),
             usual: Usual::of(&[(Cause::Compute, self.usual_work_ns)], self.late_ns()),
             granted: (self.plan.policy != Policy::Other).then(|| self.grade()),
             ..Facts::default()
@@ -307,7 +315,11 @@ impl Run {
 
     /// Checks what is required of it; what is not met comes first in the verdict.
     pub fn require(&mut self, requirements: &Requirements<Self>) {
-        self.required = requirements.check(self);
+        let (ticks, planned) = (self.counts.ticks, self.plan.ticks);
+        let early = (ticks < planned)
+            .then(|| format!("it ended after {} of {} ticks", grouped(ticks), grouped(planned)));
+        self.required =
+            requirements.check_over(self, &Extent { early, ..Extent::of(ticks, self.duration_ns) });
     }
 
     /// What the thread was granted.

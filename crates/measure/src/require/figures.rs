@@ -1,9 +1,9 @@
 //! The figures that can be required of a run and of a measurement of jitter.
 
-use super::Unit::{Count, Percent, Rate};
-use super::{Figure, Value};
+use super::Unit::{Count, Percent, Rate, Time};
+use super::{DURATION, Figure, Value};
 use crate::jitter::Run;
-use crate::run::RunSummary;
+use crate::run::{Pipelined, RunSummary};
 use khz_page::{has_percentile, share};
 use khz_robot::config::Clock;
 use khz_rt::Summary;
@@ -15,6 +15,7 @@ pub fn of_run() -> Vec<Figure<RunSummary>> {
     type Of = Figure<RunSummary>;
     let mut figures = vec![
         Of::at_least("rate", Rate, |run| was_controlled(run).and(Ok(run.rate_hz))),
+        Of::at_least(DURATION, Time, |run| controlled(run, run.controlled.duration_ns.max(0) as u64)),
         Of::at_most("lost", Count, |run| controlled(run, run.controlled.lost_periods)),
         Of::at_most("lost_share", Percent, |run| {
             was_controlled(run).and(Ok(share(run.controlled.lost_periods, run.controlled.periods)))
@@ -38,6 +39,9 @@ pub fn of_run() -> Vec<Figure<RunSummary>> {
     figures.extend(Of::percentiles("period", |run, q| timing(run, &run.period_ns, q)));
     figures.extend(Of::percentiles("cycle", |run, q| timing(run, &run.cycle_ns, q)));
     figures.extend(Of::percentiles("compute", |run, q| timing(run, &run.loop_compute_ns, q)));
+    figures.extend(Of::percentiles("elsewhere", |run, q| at(&pipelined(run)?.elsewhere_ns, q)));
+    figures.extend(Of::percentiles("command_age", |run, q| at(&pipelined(run)?.command_age_ns, q)));
+    figures.push(Of::at_most("no_decision", Count, |run| Ok(pipelined(run)?.without_decision as f64)));
     figures.extend(Of::percentiles("control", |run, q| timing(run, &run.control_ns, q)));
     figures
 }
@@ -85,6 +89,10 @@ fn late_or_overran(causes: &Causes, overruns: u64) -> f64 {
     causes.late.max(overruns) as f64
 }
 
+fn pipelined(run: &RunSummary) -> Result<&Pipelined, &'static str> {
+    run.pipelined.as_ref().ok_or("the controller has no thread of its own")
+}
+
 fn timing(run: &RunSummary, s: &Summary, q: f64) -> Value {
     of_computer(run).and(at(s, q))
 }
@@ -114,7 +122,6 @@ mod tests {
     use khz_robot::RobotConfig;
     use khz_robot::assemble;
     use khz_robot::launch::{Landed, LiveSummary};
-    use khz_robot::parts::Parts;
     use khz_robot::run::{RunOptions, RunStats, run};
     use khz_robot::session::Outcome;
     use khz_robot::time::VirtualTime;
@@ -149,15 +156,15 @@ mod tests {
             duration_ns: Some(duration_ns),
             stop: Arc::default(),
         };
-        let mut stats = RunStats::new();
+        let mut stats = RunStats::new(100_000);
         run(&mut machine, &mut VirtualTime::new(0), &options, &mut [&mut stats]);
         let grants = Report { thread: "virtual".into(), grade: Grade::Ordinary, settings: Vec::new() };
         let outcome = Outcome {
             modules: machine.controller_profile(),
             machine,
             stats,
-            parts: Parts::default(),
             windows: Vec::new(),
+            stopped_ns: 0,
             grants,
             passport: Passport::default(),
             usage: Usage::default(),

@@ -1,17 +1,21 @@
 //! The page of a run from its log alone. Of a damaged log it shows what is sound, and says what is missing.
 
+use super::facts::{Known, Unlogged, ending, facts};
 use super::over_time::OverTime;
 use super::page::{Device, RunData};
+use super::page_data::late_counts;
 use super::page_data::{computer, page_event};
-use super::{EventSummary, broken, ending};
-use crate::verdict::{Facts, judge};
-use khz_page::{Distribution, Figure, Level, Measured, grouped};
+use super::{EventSummary, late_ticks, pace};
+use crate::run::page::PartTimes;
+use khz_page::{Distribution, Figure, Level, Measured, Verdict, grouped};
 use khz_robot::RobotConfig;
 use khz_robot::config::Clock;
 use khz_robot::supervisor::Phase;
 use khz_rt::{Histogram, Passport};
-use khz_tlog::{Reader, Type, Value};
-use std::collections::BTreeMap;
+use khz_run::record;
+use khz_run::tally::{Pace, Tally};
+use khz_run::verdict::{Facts, judge};
+use khz_tlog::{Columns, Reader, Type, Value};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -55,15 +59,15 @@ pub enum FromLogError {
 pub fn from_log(paths: &[PathBuf]) -> Result<FromLog, FromLogError> {
     let mut replay = Replay::new();
     for path in paths {
-        replay.ticks.after = replay.ticks.last.map(|tick| tick.number);
+        replay.after = replay.last.map(|tick| tick.number);
         let read = replay.read(path);
         let path = path.display().to_string();
-        if replay.ticks.starts_over {
+        if replay.starts_over {
             return Err(FromLogError::TwoRuns { path });
         }
         read.map_err(|why| FromLogError::Read { path, why: why.to_string() })?;
     }
-    if replay.ticks.all == 0 {
+    if replay.last.is_none() {
         return Err(FromLogError::NoRun);
     }
     Ok(replay.finish())
@@ -78,46 +82,17 @@ struct Replay {
     passport: Option<Passport>,
     clock: Clock,
     over_time: OverTime,
-    ticks: Ticks,
-    servos: BTreeMap<String, Servo>,
+    tally: Tally,
+    /// The last tick, which the next record of servos is of.
+    last: Option<record::Tick>,
+    /// The last tick of the files before; the first of this one must be later.
+    after: Option<u64>,
+    starts_over: bool,
+    /// As configured, or as planned from the first tick to the second.
+    pace: Option<Pace>,
+    servos: Vec<Servo>,
     events: Vec<EventSummary>,
     missing: Vec<String>,
-}
-
-/// The ticks, counted.
-#[derive(Default)]
-struct Ticks {
-    all: u64,
-    /// Ticks that are not in the log although later ones are.
-    unrecorded: u64,
-    last: Option<Tick>,
-    /// The last tick of the files before; the first of this one must be later.
-    after: Option<i64>,
-    starts_over: bool,
-    /// As planned; of the first two ticks in a row.
-    period_ns: Option<i64>,
-    missed: u64,
-    late: u64,
-    unexpected: u64,
-    imu_missed: u64,
-    without_frame: u64,
-    /// The controlled ones: how many, from start to start, and what was wrong with them.
-    controlled: u64,
-    span_ns: i64,
-    skipped: u64,
-    late_wakes: u64,
-    overruns: u64,
-    wake: Histogram,
-    cycle: Histogram,
-    compute: Histogram,
-}
-
-/// A tick's number, planned start and start.
-#[derive(Clone, Copy)]
-struct Tick {
-    number: i64,
-    planned_ns: i64,
-    started_ns: i64,
 }
 
 /// What one servo answered.
@@ -137,8 +112,12 @@ impl Replay {
             passport: None,
             clock: Clock::Real,
             over_time: OverTime::of(std::iter::empty()),
-            ticks: Ticks::default(),
-            servos: BTreeMap::new(),
+            tally: Tally::new(0),
+            last: None,
+            after: None,
+            starts_over: false,
+            pace: None,
+            servos: Vec::new(),
             events: Vec::new(),
             missing: Vec::new(),
         }
@@ -186,6 +165,7 @@ impl Replay {
         let Ok(record) = reader.record("servo") else { return };
         if let (Type::Object(servos), true) = (record.ty(), self.over_time.joints.is_empty()) {
             self.over_time = OverTime::of(servos.iter().map(|servo| servo.name.as_str()));
+            self.servos = servos.iter().map(|_| Servo::default()).collect();
         }
     }
 
@@ -193,12 +173,12 @@ impl Replay {
         match record {
             "robot" => {
                 (self.name, self.text) = (text(value, "name"), text(value, "file"));
-                self.config = RobotConfig::parse(&self.text, &self.name).ok();
+                self.know_robot(RobotConfig::parse(&self.text, &self.name).ok());
                 self.passport = serde_json::from_str(&text(value, "passport")).ok();
                 self.clock =
                     if text(value, "clock") == Clock::Virtual.word() { Clock::Virtual } else { Clock::Real };
             }
-            "tick" => self.ticks.count(value),
+            "tick" => self.tick(value),
             "servo" => self.servos(value),
             "event" => {
                 let event = time_us.and_then(|time_us| self.event(value, time_us));
@@ -211,14 +191,45 @@ impl Replay {
         }
     }
 
+    /// The first robot file of a log is its own; every file of it has it.
+    fn know_robot(&mut self, config: Option<RobotConfig>) {
+        if let (Some(config), true) = (&config, self.last.is_none()) {
+            self.tally.late_from(config.timing.late_ns());
+            self.pace = Some(pace(config));
+        }
+        self.config = config;
+    }
+
+    fn tick(&mut self, value: &Value<'_>) {
+        let mut tick = record::Tick::UNKNOWN;
+        tick.read(value);
+        let tick = tick.bounded();
+        self.starts_over |= self.after.take().is_some_and(|after| tick.number <= after);
+        let before = self.last.replace(tick);
+        // A log without its robot file shows its period only from tick to tick.
+        let in_a_row = before.filter(|before| before.number + 1 == tick.number);
+        if let (None, Some(before)) = (self.pace, in_a_row) {
+            let period_ns = tick.planned_ns - before.planned_ns;
+            self.tally.late_from(period_ns / 10);
+            self.pace = Some(Pace { period_ns, by_sensor: false });
+        }
+        self.tally.count(&tick, self.known_pace());
+    }
+
+    fn known_pace(&self) -> Pace {
+        self.pace.unwrap_or_default()
+    }
+
     fn servos(&mut self, value: &Value<'_>) {
-        for joint in &self.over_time.joints {
-            let Some(servo) = value.at(&joint.name) else { continue };
-            let counts = self.servos.entry(joint.name.clone()).or_default();
+        let Value::Object(servos) = value else { return };
+        let has_misses = self.last.is_some_and(|tick| tick.missed > 0);
+        for (index, (counts, (_, servo))) in self.servos.iter_mut().zip(*servos).enumerate() {
             counts.ticks += 1;
             if is(&servo, "fresh") {
                 counts.fresh += 1;
                 counts.round_trip.record(number(&servo, "round_trip_ns"), 0);
+            } else if has_misses {
+                self.tally.missed_by(index);
             }
         }
     }
@@ -238,7 +249,6 @@ impl Replay {
             bus: servo.as_ref().map(|servo| self.bus(servo)),
             servo,
             trouble: is(value, "trouble"),
-            remedy: None,
         })
     }
 
@@ -253,22 +263,29 @@ impl Replay {
 
     fn finish(mut self) -> FromLog {
         self.say_what_is_missing();
-        let period_ns = match &self.config {
-            Some(config) => config.timing.period_ns(),
-            None => self.ticks.period_ns.unwrap_or(0),
-        };
-        let rate_hz = self.ticks.rate_hz();
-        let verdict = judge(&self.facts(period_ns, rate_hz));
+        let facts = self.facts();
+        let verdict = judge(&facts);
+        let period_ns = self.known_pace().period_ns;
         let name = if self.name.is_empty() { "a run" } else { self.name.as_str() };
         let hz = if period_ns > 0 { format!(" at {:.0} Hz", 1e9 / period_ns as f64) } else { String::new() };
+        let late = late_ticks(&self.tally, |_| None);
+        let is_real = self.clock == Clock::Real;
         let data = RunData {
             title: format!("{name}: {} servos{hz}", self.over_time.joints.len()),
-            subtitle: format!("{} ticks, from the log", grouped(self.ticks.all)),
-            figures: self.figures(period_ns, rate_hz),
-            devices: self.servos.iter().map(|(name, servo)| self.device(name, servo)).collect(),
+            subtitle: format!("{} ticks, from the log", grouped(self.tally.all().ticks)),
+            figures: self.figures(&facts),
+            start_delay: Distribution::from_ns(self.tally.start_delay.values()),
+            parts: if is_real { self.parts() } else { Vec::new() },
+            late_counts: late_counts(&late),
+            late_groups: facts.late,
+            late: late.worst,
+            devices: self.devices(),
             events: self.events.iter().map(page_event).collect(),
             passport: self.passport.as_ref().map_or_else(Vec::new, |passport| computer(passport, self.clock)),
-            verdict,
+            verdict: Verdict {
+                reasons: verdict.reasons.into_iter().chain(self.unlogged()).collect(),
+                ..verdict
+            },
             period_ns,
             bus_deadline_ns: self.config.as_ref().map_or(0, |config| config.timing.bus_deadline_ns()),
             ..RunData::default()
@@ -280,9 +297,9 @@ impl Replay {
         let values = |histogram: &Histogram| Distribution::from_ns(histogram.values());
         FromLog {
             data: RunData {
-                wake: Measured::new(over_time.wake, values(&self.ticks.wake)),
-                cycle: Measured::new(over_time.cycle, values(&self.ticks.cycle)),
-                cpu: Measured::new(over_time.cpu, values(&self.ticks.compute)),
+                wake: Measured::new(over_time.wake, values(&self.tally.wake_latency)),
+                cycle: Measured::new(over_time.cycle, values(&self.tally.cycle)),
+                cpu: Measured::new(over_time.cpu, values(&self.tally.loop_compute)),
                 phases: over_time.phases,
                 joints: over_time.joints,
                 details: over_time.details.finish(),
@@ -295,9 +312,24 @@ impl Replay {
         }
     }
 
+    /// What a log cannot know.
+    fn unlogged(&self) -> Option<String> {
+        const REAL: &str = "A log does not say what scheduling the thread was granted, whether the process was throttled or stopped, \
+                            which late replies were duplicates, and how many commands were changed.";
+        const VIRTUAL: &str =
+            "A log does not say which late replies were duplicates, and how many commands were changed.";
+        Some(if self.clock == Clock::Real { REAL } else { VIRTUAL }.to_owned())
+    }
+
+    fn parts(&self) -> Vec<PartTimes> {
+        let parts = self.tally.parts().into_iter();
+        parts.map(|part| PartTimes { name: part.name, time_ns: part.time, predicted_ns: None }).collect()
+    }
+
     fn say_what_is_missing(&mut self) {
-        if self.ticks.unrecorded > 0 {
-            self.missing.push(format!("{} ticks are not in the log.", grouped(self.ticks.unrecorded)));
+        let unrecorded = self.tally.counter.unrecorded;
+        if unrecorded > 0 {
+            self.missing.push(format!("{} ticks are not in the log.", grouped(unrecorded)));
         }
         match (&self.config, self.text.is_empty()) {
             (Some(_), _) => {}
@@ -313,62 +345,52 @@ impl Replay {
         }
     }
 
-    fn facts(&self, period_ns: i64, rate_hz: f64) -> Facts {
-        let (end, ended_well) = ending(&self.events);
-        Facts {
-            target_hz: if period_ns > 0 { 1e9 / period_ns as f64 } else { rate_hz },
-            rate_hz,
-            sensor_paced: self.is_sensor_paced(),
+    fn facts(&self) -> Facts {
+        let controlled = self.tally.controlled();
+        let (end, ended_well) = match self.events.is_empty() {
+            // That is among what is missing.
+            true => (String::new(), true),
+            false => ending(&self.events, controlled.ticks, None),
+        };
+        let servos: Vec<String> = self.over_time.joints.iter().map(|joint| joint.name.clone()).collect();
+        let known = Known {
+            config: self.config.as_ref(),
+            tally: &self.tally,
+            pace: self.known_pace(),
             virtual_time: self.clock == Clock::Virtual,
-            periods: self.ticks.controlled + self.lost_periods(period_ns),
-            lost: self.lost_periods(period_ns),
-            late_wakes: self.ticks.late_wakes,
-            overruns: self.ticks.overruns,
-            without_frame: self.ticks.without_frame,
-            missed_replies: self.ticks.missed,
-            late_replies: self.ticks.late,
-            unexpected_frames: self.ticks.unexpected,
-            imu_missed: self.ticks.imu_missed,
-            broken: (!ended_well).then(|| broken(&self.events, &end)),
-            warnings: self.missing.clone(),
-            ..Facts::default()
-        }
+            events: &self.events,
+            end: &end,
+            ended_well,
+            servos: &servos,
+        };
+        let warned = self.events.iter().find(|event| event.trouble && !event.is_change());
+        let warned = warned.map(|event| format!("Warned of: {}.", event.tell()));
+        let warnings = warned.into_iter().chain(self.missing.iter().cloned()).collect();
+        Facts { warnings, ..facts(&known, &Unlogged::default()) }
     }
 
-    fn is_sensor_paced(&self) -> bool {
-        self.config.as_ref().is_some_and(|config| config.timing.pace_bus.is_some())
-    }
-
-    /// As `RunStats` counts them.
-    fn lost_periods(&self, period_ns: i64) -> u64 {
-        let ticks = &self.ticks;
-        let passed = (ticks.span_ns + period_ns / 2).checked_div(period_ns).unwrap_or(0).max(0) as u64;
-        match self.is_sensor_paced() {
-            true => ticks.skipped,
-            false => ticks.skipped.max(passed.saturating_sub(ticks.controlled)),
-        }
-    }
-
-    fn figures(&self, period_ns: i64, rate_hz: f64) -> Vec<Figure> {
-        let ticks = &self.ticks;
+    fn figures(&self, facts: &Facts) -> Vec<Figure> {
         let count = |label: &str, count: u64| {
             let level = if count == 0 { Level::Good } else { Level::Warning };
             Figure { level, ..Figure::new(label, grouped(count)) }
         };
-        let lost = self.lost_periods(period_ns);
         let mut figures = vec![
-            Figure::new("rate", format!("{rate_hz:.2} Hz")),
-            count("lost periods", lost).note(format!("of {}", grouped(ticks.controlled + lost))),
-            count("missed replies", ticks.missed),
-            count("late replies", ticks.late),
-            count("unexpected frames", ticks.unexpected).note("no reply to a query"),
-            count("missed IMU readings", ticks.imu_missed),
-            count("overruns", ticks.overruns),
+            Figure::new("rate", format!("{:.2} Hz", facts.rate_hz)),
+            count("lost periods", facts.lost).note(format!("of {}", grouped(facts.periods))),
+            count("missed replies", facts.missed_replies).note(format!(
+                "{} while off CPU; {} outside control",
+                facts.missed_while_off_cpu, facts.outside.missed_replies
+            )),
+            count("late replies", facts.late_replies),
+            count("unexpected frames", facts.unexpected_frames).note("no reply to a query"),
+            count("missed IMU readings", facts.imu_missed),
+            count("overruns", facts.overruns).note(format!("{} outside control", facts.outside.overruns)),
         ];
+        let tally = &self.tally;
         for (label, values) in [
-            ("bus cycle", &ticks.cycle),
-            ("wake latency", &ticks.wake),
-            ("loop compute time", &ticks.compute),
+            ("bus cycle", &tally.cycle),
+            ("wake latency", &tally.wake_latency),
+            ("loop compute time", &tally.loop_compute),
         ] {
             let summary = values.summary();
             let us = |ns: i64| format!("{:.1} µs", ns as f64 / 1e3);
@@ -380,63 +402,17 @@ impl Replay {
         figures
     }
 
-    fn device(&self, name: &str, servo: &Servo) -> Device {
-        Device {
-            name: name.to_owned(),
-            bus: self.bus(name),
+    fn devices(&self) -> Vec<Device> {
+        let device = |(joint, servo): (&super::page::Joint, &Servo)| Device {
+            name: joint.name.clone(),
+            bus: self.bus(&joint.name),
             sent: servo.ticks,
             replied: servo.fresh,
             missed: servo.ticks - servo.fresh,
             round_trip: Distribution::from_ns(servo.round_trip.values()),
             ..Device::default()
-        }
-    }
-}
-
-impl Ticks {
-    fn count(&mut self, value: &Value<'_>) {
-        let ns = |name| number(value, name);
-        let tick = Tick { number: ns("number"), planned_ns: ns("planned_ns"), started_ns: ns("started_ns") };
-        self.all += 1;
-        self.missed += ns("missed").max(0) as u64;
-        self.late += ns("late").max(0) as u64;
-        // Logs before 2026-11-22 have them by their old name.
-        self.unexpected += (ns("unexpected") + ns("foreign")).max(0) as u64;
-        self.imu_missed += u64::from(is(value, "imu_missed"));
-        self.without_frame += u64::from(is(value, "without_frame"));
-        self.starts_over |= self.after.take().is_some_and(|after| tick.number <= after);
-        let before = self.last.replace(tick);
-        let in_a_row = before.filter(|before| before.number + 1 == tick.number);
-        if let Some(before) = before.filter(|before| before.number < tick.number) {
-            self.unrecorded += (tick.number - before.number - 1) as u64;
-        }
-        if let Some(before) = in_a_row {
-            self.period_ns.get_or_insert(tick.planned_ns - before.planned_ns);
-        }
-        if is(value, "controlled") {
-            self.controlled(value, in_a_row.map(|before| tick.started_ns - before.started_ns));
-        }
-    }
-
-    /// `gap_ns`: from the start of the tick before, if that is in the log.
-    fn controlled(&mut self, value: &Value<'_>, gap_ns: Option<i64>) {
-        let ns = |name| number(value, name);
-        let compute = if value.at("loop_compute_ns").is_some() { "loop_compute_ns" } else { "tick_cpu_ns" };
-        let wake_ns = ns("wake_latency_ns");
-        let Some(gap_ns) = gap_ns else { return };
-        self.controlled += 1;
-        self.span_ns += gap_ns;
-        self.skipped += ns("skipped").max(0) as u64;
-        self.overruns += u64::from(is(value, "overrun"));
-        self.late_wakes += u64::from(self.period_ns.is_some_and(|period_ns| wake_ns >= period_ns));
-        self.wake.record(wake_ns, 0);
-        self.cycle.record(ns("cycle_ns"), 0);
-        self.compute.record(ns(compute), 0);
-    }
-
-    /// NaN without a controlled tick.
-    fn rate_hz(&self) -> f64 {
-        self.controlled as f64 / self.span_ns as f64 * 1e9
+        };
+        self.over_time.joints.iter().zip(&self.servos).map(device).collect()
     }
 }
 

@@ -2,22 +2,22 @@
 
 use super::over_time::OverTime;
 use super::page::{Device, Event, Fact, Grant, RunData};
-use super::{EventSummary, RunSummary};
-use crate::late::tally;
+use super::{EventSummary, LateTicks, RunSummary};
+use crate::late::tally as causes;
 use crate::require::amended;
 use khz_page::{Distribution, Figure, Level, Measured, counted, duration, grouped};
 use khz_robot::RobotConfig;
 use khz_robot::config::Clock;
 use khz_robot::launch::Landed;
-use khz_robot::parts::LEARNING;
 use khz_rt::{Passport, Report, Summary};
+use khz_run::late::LEARNING;
 
 /// Everything the page of a run shows. `text` is the robot file. Of every file of the log, damage costs only what lies
 /// behind it, and the verdict says so.
 pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &RunSummary) -> RunData {
     let paths = landed.recording.as_ref().map_or(&[][..], |recording| &recording.paths);
     let over_time = OverTime::read(paths, config);
-    let stats = &landed.outcome.stats;
+    let tally = &landed.outcome.stats.tally;
     RunData {
         title: format!(
             "{}: {} at {} Hz",
@@ -31,26 +31,19 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
                 format!("{} ticks of virtual time: nothing here tells of a computer's timing", summary.ticks)
             }
         },
-        verdict: amended(summary.judged(config, &over_time.unread), &summary.required),
+        verdict: amended(summary.judged(&over_time.unread), &summary.required),
         figures: figures(summary),
         period_ns: config.timing.period_ns(),
         bus_deadline_ns: config.timing.bus_deadline_ns(),
-        wake: Measured::new(over_time.wake, Distribution::from_ns(stats.wake_latency.values())),
-        cycle: Measured::new(over_time.cycle, Distribution::from_ns(stats.cycle.values())),
-        cpu: Measured::new(over_time.cpu, Distribution::from_ns(stats.loop_compute.values())),
-        start_delay: Distribution::from_ns(stats.start_delay.values()),
+        wake: Measured::new(over_time.wake, Distribution::from_ns(tally.wake_latency.values())),
+        cycle: Measured::new(over_time.cycle, Distribution::from_ns(tally.cycle.values())),
+        cpu: Measured::new(over_time.cpu, Distribution::from_ns(tally.loop_compute.values())),
+        start_delay: Distribution::from_ns(tally.start_delay.values()),
         phases: over_time.phases,
         parts: if summary.clock == Clock::Real { summary.all_parts() } else { Vec::new() },
-        late_groups: summary.late_groups(),
+        late_groups: summary.late.by_cause.clone(),
         late: summary.late.worst.clone(),
-        late_counts: format!(
-            "{} of {} judged ticks were later than usual by more than {}: {}. The first {LEARNING} controlled ticks are not \
-             judged.",
-            grouped(summary.late.causes.late),
-            grouped(summary.late.judged),
-            duration(summary.late.threshold_ns as f64),
-            tally(&summary.late.causes)
-        ),
+        late_counts: late_counts(&summary.late),
         joints: over_time.joints,
         details: over_time.details.finish(),
         events: summary.events.iter().map(page_event).collect(),
@@ -62,6 +55,17 @@ pub fn page_data(config: &RobotConfig, text: &str, landed: &Landed, summary: &Ru
         grants: grants(&summary.grants),
         config: text.to_owned(),
     }
+}
+
+/// How many ticks were late, in a sentence.
+pub(super) fn late_counts(late: &LateTicks) -> String {
+    format!(
+        "{} of {} judged ticks were later than usual by more than {}: {}. The first {LEARNING} controlled ticks are not judged.",
+        grouped(late.causes.late),
+        grouped(late.judged),
+        duration(late.threshold_ns as f64),
+        causes(&late.causes)
+    )
 }
 
 pub(super) fn page_event(event: &EventSummary) -> Event {
@@ -114,7 +118,8 @@ fn measured(label: &str, s: &Summary) -> Figure {
     let us = |ns: i64| format!("{:.1} µs", ns as f64 / 1e3);
     match s.count {
         0 => Figure::new(label, "–").note("no value"),
-        _ => Figure::new(label, us(s.p50)).note(format!("p99 {}, max {}", us(s.p99), us(s.max))),
+        // The worst is what a reader must not miss: one hole of 88 ms leaves every percentile as it was.
+        _ => Figure::new(label, us(s.max)).note(format!("longest; p50 {}, p99 {}", us(s.p50), us(s.p99))),
     }
 }
 
@@ -256,7 +261,6 @@ mod tests {
             servo: None,
             bus: None,
             trouble: true,
-            remedy: None,
         };
         assert_eq!(
             ["active", "damping"].map(|to| page_event(&event(to)).level),

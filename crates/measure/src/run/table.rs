@@ -97,6 +97,12 @@ fn measured(summary: &RunSummary, budget: bool) -> Vec<String> {
     ];
     let mut lines = vec![head()];
     lines.extend(durations.map(|(name, s)| row(name, s)));
+    if let Some(pipelined) = &summary.pipelined {
+        lines.push(row("its own thread", &pipelined.elsewhere_ns));
+        lines.push(row("command age", &pipelined.command_age_ns));
+        let [without, ticks] = [pipelined.without_decision, pipelined.ticks].map(grouped);
+        lines.push(format!("{:<15} {without:>10} of {ticks} ticks", "no decision"));
+    }
     lines.push(String::new());
     lines.push(format!(
         "{:<15} {:>10} {:>10} {:>10} {:>10} {:>10}",

@@ -1,7 +1,7 @@
 //! Several modules as one controller, one after another in the same tick.
 
 use super::RobotInfo;
-use super::{ControlError, Controller};
+use super::{Beside, ControlError, Controller};
 use crate::parameters::Parameter;
 use crate::state::RobotState;
 use khz_rt::{Profile, SectionId, SectionSummary, now_ns};
@@ -90,6 +90,11 @@ impl Controller for Chain {
     fn waited_ns(&self) -> i64 {
         let longest = self.modules.iter().max_by_key(|module| module.controller.elsewhere_ns());
         longest.map_or(0, |module| module.controller.waited_ns())
+    }
+
+    /// That of the first module that runs beside the loop.
+    fn beside(&self) -> Option<Beside> {
+        self.modules.iter().find_map(|module| module.controller.beside())
     }
 
     /// One of its modules is.

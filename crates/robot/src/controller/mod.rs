@@ -29,6 +29,17 @@ use khz_rt::SectionSummary;
 use khz_servo::ServoCommand;
 use std::borrow::Cow;
 
+/// Where a controller on a thread of its own stands in a tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// How long its last job took, as [`Controller::elsewhere_ns`].
+    pub took_ns: i64,
+    /// It has decided nothing new in this tick.
+    pub is_behind: bool,
+    /// When the tick started whose state the present commands are of; `None`: it has decided nothing yet.
+    pub of_ns: Option<i64>,
+}
+
 /// A control law, called once per tick.
 ///
 /// # Realtime contract
@@ -94,6 +105,12 @@ pub trait Controller: Send {
     /// that against the controller; see `controller_slow`. Called as often.
     fn waited_ns(&self) -> i64 {
         0
+    }
+
+    /// Where a controller on a thread of its own stands, after the update of this tick; `None`: it has decided within it. Called
+    /// as often.
+    fn beside(&self) -> Option<Beside> {
+        None
     }
 
     /// The controller is done: the run ends as planned, as at the end of its duration. Called once per tick, after the update.

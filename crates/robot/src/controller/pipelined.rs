@@ -1,7 +1,7 @@
 //! A controller on its own thread: it computes while the next tick's bus cycle is under way.
 
 use super::handover::{Caller, Worker, handover};
-use super::{ControlError, Controller};
+use super::{Beside, ControlError, Controller};
 use crate::parameters::Parameter;
 use crate::state::RobotState;
 use khz_rt::clock::thread_cpu_ns;
@@ -45,6 +45,8 @@ pub struct Pipelined {
     starting: bool,
     /// What the controller said after its last job.
     is_finished: bool,
+    /// When the tick started that the present commands are of.
+    of_ns: Option<i64>,
     /// The job, after it came back with an error and until the next start.
     idle: Option<Box<Job>>,
     /// The controller's parameters as this thread sees them; their values travel with the job.
@@ -166,6 +168,7 @@ impl Pipelined {
             worker,
             starting: false,
             is_finished: false,
+            of_ns: None,
             idle: None,
             parameters,
         })
@@ -197,7 +200,7 @@ impl Controller for Pipelined {
 
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
         self.starting = true;
-        self.is_finished = false;
+        (self.is_finished, self.of_ns) = (false, None);
         (self.late, self.spent) = (0, Spent::default());
         let job = self.idle.take().or_else(|| self.job.take());
         let job = job.ok_or("the controller is still busy with its last run")?;
@@ -224,6 +227,7 @@ impl Controller for Pipelined {
         if !job.start {
             commands.copy_from_slice(&job.commands);
             self.is_finished = job.is_finished;
+            self.of_ns = Some(job.state.started_ns);
         }
         self.submit(job, false, state);
         Ok(())
@@ -235,6 +239,11 @@ impl Controller for Pipelined {
 
     fn waited_ns(&self) -> i64 {
         self.spent.waited_ns
+    }
+
+    fn beside(&self) -> Option<Beside> {
+        let Spent { took_ns, .. } = self.spent;
+        Some(Beside { took_ns, is_behind: self.late > 0, of_ns: self.of_ns })
     }
 
     fn is_finished(&self) -> bool {
@@ -385,8 +394,13 @@ mod tests {
         let mut rig = Rig::new();
         rig.pipelined.start(&rig.state).unwrap();
         assert_eq!(rig.update(1), Ok(0.5));
+        assert_eq!(rig.pipelined.beside().and_then(|beside| beside.of_ns), None);
+        rig.state.started_ns = 2_000_000;
         assert_eq!(rig.update(2), Ok(1.0));
+        rig.state.started_ns = 3_000_000;
         assert_eq!(rig.update(3), Ok(2.0));
+        let beside = rig.pipelined.beside().unwrap();
+        assert_eq!((beside.is_behind, beside.of_ns), (false, Some(2_000_000)));
         assert_eq!(rig.update(4), Err("three".into()));
     }
 
@@ -500,12 +514,13 @@ mod tests {
         let (mut rig, release) = stuck();
         rig.pipelined = rig.pipelined.patient(7);
         let late = |rig: &mut Rig| rig.pipelined.update(&rig.state, &mut rig.commands);
+        assert!(rig.pipelined.beside().is_some_and(|beside| !beside.is_behind));
         for tick in 0..7 {
             // A loop that is always late itself is no excuse.
             rig.state.elapsed_ns = 1_000_000 * if tick % 2 == 0 { 60 } else { 1 };
             assert_eq!(late(&mut rig), Ok(()));
         }
-        assert!(late(&mut rig).is_err());
+        assert!(late(&mut rig).is_err() && rig.pipelined.beside().is_some_and(|beside| beside.is_behind));
         drop(release);
     }
 

@@ -146,6 +146,11 @@ impl Device {
         self.phase == Phase::Awaited
     }
 
+    /// It did not answer in the last cycle, and had no excuse.
+    pub fn is_missing(&self) -> bool {
+        self.missed_now > 0
+    }
+
     pub fn was_missed(&self) -> bool {
         self.phase == Phase::Ended { missed: true }
     }

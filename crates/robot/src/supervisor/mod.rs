@@ -23,7 +23,6 @@ mod bring_up;
 mod cause;
 mod guard;
 mod joint;
-mod phase;
 mod reach;
 pub(crate) mod settings;
 #[cfg(test)]
@@ -32,8 +31,8 @@ mod watch;
 
 pub use cause::{Cause, Transition, Transitions, Trigger};
 pub use joint::Bounds;
+pub use khz_run::Phase;
 pub use khz_servo::Quantity;
-pub use phase::Phase;
 pub use settings::{Arming, Descent, OutOfLimits, Reaction, Reactions, SupervisorSettings};
 
 use crate::config::RobotConfig;
@@ -152,8 +151,16 @@ impl Supervisor {
     /// Looks at the tick. Changes are reported by [`Supervisor::take_transitions`].
     pub fn observe(&mut self, state: &RobotState, seen: &Observation) {
         let elapsed_ns = state.now_ns - *self.since_ns.get_or_insert(state.now_ns);
-        let controlled = matches!(self.phase, Phase::Active | Phase::Damping);
-        self.watch.update(controlled, &self.joints, state, seen, &self.settings);
+        if seen.stop.is_some() {
+            // Whoever asks for both at once wants it to stop.
+            (self.arm, self.asked_ns) = (false, None);
+        }
+        if self.phase.is_over() {
+            self.watch.rest(state);
+        } else {
+            let controlled = matches!(self.phase, Phase::Active | Phase::Damping);
+            self.watch.update(controlled, &self.joints, state, seen, &self.settings);
+        }
         self.bring_up.update(state, &seen.cycle);
         match self.phase {
             Phase::Init => self.init(state, seen, elapsed_ns),

@@ -549,6 +549,17 @@ fn replies_that_come_late_now_and_then_are_not_told_as_missing() {
 }
 
 #[test]
+fn a_request_to_arm_in_the_tick_of_a_stop_does_not_start_a_robot_at_rest_again() {
+    let mut bench = Bench::active(|_| {});
+    let stop = |bench: &mut Bench| {
+        bench.supervisor.arm();
+        bench.seen.stop = Some(Cause::OperatorStop);
+    };
+    bench.run(6000, stop);
+    assert_eq!((bench.last().to, bench.supervisor.is_settled()), (Phase::Stopped, true));
+}
+
+#[test]
 fn a_robot_in_which_a_servo_answers_twice_is_not_armed() {
     let mut bench = Bench::new(|_| {});
     let twice = |bench: &mut Bench| bench.seen.cycle.answered_twice = Some(1);

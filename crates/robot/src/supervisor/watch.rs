@@ -109,7 +109,7 @@ impl Tally {
     fn read(&mut self, servo: &ServoState, joint: &Joint, controlled: bool) {
         let is_astray = controlled && !self.told.allows(servo.doing);
         self.astray = if is_astray { (self.astray + 1).min(ASTRAY_REPLIES) } else { 0 };
-        self.may_be_on = servo.doing.is_on() || self.may_be_on && self.told != Told::Stop;
+        self.hear_whether_on(servo);
         let carries = &joint.carries;
         let lacks = [
             carries.voltage_asked && servo.voltage.is_nan(),
@@ -129,6 +129,10 @@ impl Tally {
             let jumps = self.track.jumps(servo.at_ns, [to, servo.velocity], [f64::INFINITY; 2]);
             self.jump = jumps.then_some([from, to]);
         }
+    }
+
+    fn hear_whether_on(&mut self, servo: &ServoState) {
+        self.may_be_on = servo.doing.is_on() || self.may_be_on && self.told != Told::Stop;
     }
 
     const fn is_astray(&self) -> bool {
@@ -216,6 +220,18 @@ impl Watch {
         self.overruns = 0;
         (self.slow, self.late) = (0, 0);
         self.still_since_ns = None;
+    }
+
+    /// Takes a tick at rest in: all that counts is whether servos are off.
+    pub fn rest(&mut self, state: &RobotState) {
+        let (tallies, imu) = (std::mem::take(&mut self.tallies), self.imu);
+        *self = Self { tallies, imu, ..Self::new(0) };
+        for (tally, servo) in self.tallies.iter_mut().zip(&state.servos) {
+            *tally = Tally { told: tally.told, may_be_on: tally.may_be_on, ..Tally::default() };
+            if servo.fresh {
+                tally.hear_whether_on(servo);
+            }
+        }
     }
 
     /// Takes a tick in. `controlled`: it began under control, or coming down from there.

@@ -397,8 +397,10 @@ fn a_stall_alone_ends_nothing(
     step: &Step<'_>,
     harmless: &impl Fn(&Event) -> bool,
 ) -> Result<(), String> {
-    let by_it = |event: &Event| {
-        matches!(event, Event::HeldUp | Event::Servo(_, ServoEvent::Stale) | Event::Imu(ImuEvent::Silent))
+    let by_it = |event: &Event| match *event {
+        // One that was silent before the stall has missed too many replies with or without it.
+        Event::Servo(servo, ServoEvent::Stale) => memory.missed[servo] < step.settings.missed_replies,
+        event => matches!(event, Event::HeldUp | Event::Imu(ImuEvent::Silent)),
     };
     let stalled = step.before == Phase::Active
         && step.has(Event::HeldUp)

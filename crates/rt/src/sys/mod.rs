@@ -168,6 +168,30 @@ pub fn touch(memory: &mut [MaybeUninit<u8>]) {
     unsafe { libc::madvise(pages, whole, MADV_COLLAPSE) };
 }
 
+/// Gives `each` so many pages of zeros that are not there yet, also where all memory is locked: touching one of them is a page
+/// fault. None if the kernel refuses.
+pub(crate) fn with_absent_pages<T>(pages: usize, each: impl FnOnce(&mut [u8]) -> T) -> Option<T> {
+    let len = pages * rustix::param::page_size();
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a mapping of its own, at a place that the kernel chooses.
+    let memory = unsafe { libc::mmap(std::ptr::null_mut(), len, access, kind, -1, 0) };
+    if memory == libc::MAP_FAILED {
+        return None;
+    }
+    // In a process that locks its memory the pages are there at once, until they are unlocked and given back.
+    // SAFETY: only the mapping made above; reading what was given back gives zeros.
+    let is_absent = unsafe { libc::munlock(memory, len) } == 0
+        // SAFETY: as above.
+        && unsafe { libc::madvise(memory, len, libc::MADV_DONTNEED) } == 0;
+    let result = is_absent.then(|| {
+        // SAFETY: `len` bytes that can be read and written, known to nobody else, for as long as the mapping lives.
+        each(unsafe { std::slice::from_raw_parts_mut(memory.cast(), len) })
+    });
+    // SAFETY: the mapping made above; what was lent of it has been given back.
+    unsafe { libc::munmap(memory, len) };
+    result
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

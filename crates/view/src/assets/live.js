@@ -419,7 +419,7 @@
     const last = host.extent()[1], level = host.level();
     const all = [];
     if (counts.ticks) {
-      all.push(count("late ticks", news.late.count), count("lost periods", counts.skipped), count("overruns", counts.overruns));
+      all.push(count("late ticks", news.late.count), count("lost periods", counts.lost_periods), count("overruns", counts.overruns));
       if (signalOf.has("tick.missed")) all.push(count("missed replies", counts.missed));
       all.push(figure("ticks", grouped(counts.ticks)));
     }

@@ -45,6 +45,7 @@ pub(super) fn news(hub: &Hub, me: &Peer, seen: [u64; 3]) -> Value {
     let (ticks, losses) = (store.ticks(), store.losses());
     let (level, text) = verdict(&store, run.is_over);
     let counts = ticks.counts();
+    let (all, controlled) = (counts.all(), counts.controlled);
     let values =
         store.parameters().iter().map(|parameter| (parameter.name.clone(), parameter.json(parameter.value)));
     json!({
@@ -57,19 +58,20 @@ pub(super) fn news(hub: &Hub, me: &Peer, seen: [u64; 3]) -> Value {
         "share_read": store.share_read(),
         "extent_us": store.extent_us().map(|(first, last)| [first, last]),
         "verdict": { "level": level, "text": text },
-        "phase": ticks.phase(),
+        "phase": ticks.phase().map(khz_run::Phase::name),
         "rate_hz": ticks.rate_hz(),
         "period_ns": ticks.period_ns(),
         "counts": {
-            "ticks": counts.ticks,
-            "unrecorded": counts.unrecorded,
-            "skipped": counts.skipped,
-            "overruns": counts.overruns,
-            "late_wakes": counts.late_wakes,
-            "missed": counts.missed,
-            "late_replies": counts.late_replies,
-            "unexpected": counts.unexpected,
-            "imu_missed": counts.imu_missed,
+            "ticks": all.ticks,
+            "unrecorded": ticks.unrecorded(),
+            "skipped": controlled.skipped,
+            "lost_periods": ticks.lost_periods(&counts),
+            "overruns": controlled.overruns,
+            "late_wakes": controlled.late_wakes,
+            "missed": controlled.missed_replies,
+            "late_replies": all.late_replies,
+            "unexpected": all.unexpected_frames,
+            "imu_missed": all.imu_missed,
         },
         "parameters": values.collect::<serde_json::Map<_, _>>(),
         "you": me.by,
@@ -126,7 +128,7 @@ fn signal(signal: &Signal) -> Value {
 fn parameter(parameter: &Parameter) -> Value {
     json!({
         "name": parameter.name,
-        "kind": parameter.kind.word(),
+        "kind": parameter.kind,
         "unit": parameter.unit,
         "text": parameter.text,
         "min": parameter.min,
@@ -154,6 +156,7 @@ fn late(late: &LateTick) -> Value {
         "response_ns": late.response_ns,
         "excess_ns": late.excess_ns,
         "wake_ns": late.wake_ns,
+        "part": late.part,
         "cause": late.cause,
         "is_overrun": late.is_overrun,
     })

@@ -182,9 +182,9 @@ fn the_verdict_names_what_brought_the_robot_down_until_it_walks_again() {
         store.sample(0, 0, &event);
         verdict::verdict(store, false)
     };
-    assert_eq!(at(&mut store, event("armed", "active", "controller started", false)).0, "good");
+    assert_eq!(at(&mut store, event("armed", "active", "controller started", false)).0, "note");
     let (level, text) = at(&mut store, event("active", "damping", "no reply", true));
     assert_eq!((level, text.as_str()), ("bad", "damping in tick 9: no reply (hip)"));
     assert_eq!(at(&mut store, event("damping", "fault", "every joint stands still", true)).1, text);
-    assert_eq!(at(&mut store, event("armed", "active", "controller started", false)).0, "good");
+    assert_eq!(at(&mut store, event("armed", "active", "controller started", false)).0, "note");
 }

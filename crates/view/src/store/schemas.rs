@@ -197,7 +197,7 @@ impl Schemas {
         self.records.iter().map(|record| record.width)
     }
 
-    /// The column of a record's field, and the names of its values.
+    /// The column of a record's field.
     pub fn column(&self, record: usize, field: &str) -> Option<usize> {
         let Record { first_signal, width, name, .. } = self.records.get(record)?;
         let is_it = |signal: &Signal| {
@@ -205,17 +205,6 @@ impl Schemas {
             rest == Some(field)
         };
         self.signals[*first_signal..first_signal + width].iter().position(is_it)
-    }
-
-    /// The name of a value of a column.
-    pub fn word(&self, record: usize, column: usize, value: f64) -> Option<&str> {
-        let signal = self.signals.get(self.records.get(record)?.first_signal + column)?;
-        match &signal.kind {
-            SignalKind::Choice(names) => {
-                names.iter().find(|(known, _)| *known == value).map(|(_, name)| name.as_str())
-            }
-            _ => None,
-        }
     }
 
     pub fn signals(&self) -> &[Signal] {

@@ -1,5 +1,7 @@
 use super::*;
-use khz_tlog::{Field, Options, Sink, Writer};
+use khz_run::Phase;
+use khz_run::record::{self, Tick};
+use khz_tlog::{Field, Options, Record, Sink, Writer};
 use proptest::prelude::*;
 use std::io::Write;
 
@@ -291,78 +293,62 @@ fn a_record_called_error_is_the_runs_own() {
     assert_eq!(store.newest(store.signal("error.x").unwrap()), 3.0);
 }
 
-/// A `tick` with the fields that are judged.
-fn tick_type() -> Type {
-    let i64s = [
-        "number",
-        "planned_ns",
-        "waited_for_ns",
-        "started_ns",
-        "wake_latency_ns",
-        "encode_ns",
-        "send_ns",
-        "collect_ns",
-        "imu_ns",
-        "decide_ns",
-        "control_ns",
-        "cycle_ns",
-        "skipped",
-        "missed",
-    ];
-    let fields = i64s.map(|name| Field::new(name, Type::Int(khz_tlog::Width::Eight)));
-    let rest = [
-        Field::new("overrun", Type::Bool),
-        Field::new("controlled", Type::Bool),
-        Field::new("cause", Type::enumeration([(0, "none"), (2, "preempted"), (5, "previous_tick")])),
-        Field::new("phase", Type::enumeration([(1, "idle"), (3, "active")])),
-    ];
-    Type::Object(fields.into_iter().chain(rest).collect())
-}
-
-fn tick(number: i64, late_ns: i64, bus_ns: i64, control_ns: i64, cause: u8) -> Vec<u8> {
-    let planned_ns = number * 1_000_000;
-    let numbers = [
+fn tick(number: u64, late_ns: i64, bus_ns: i64, control_ns: i64) -> Tick {
+    let planned_ns = number as i64 * 1_000_000;
+    Tick {
         number,
         planned_ns,
-        planned_ns,
-        planned_ns + late_ns,
-        late_ns,
-        10_000,
-        10_000,
-        bus_ns,
-        0,
-        control_ns + 5_000,
+        waited_for_ns: planned_ns,
+        started_ns: planned_ns + late_ns,
+        wake_latency_ns: late_ns,
+        collect_ns: bus_ns,
+        cycle_ns: bus_ns,
+        decide_ns: control_ns + 5_000,
         control_ns,
-        20_000 + bus_ns,
-        i64::from(late_ns > 2_000_000),
-        0,
-    ];
-    [numbers.map(i64::to_le_bytes).as_flattened(), &[0, 1, cause, 3]].concat()
+        controller_ran: true,
+        phase: Phase::Active,
+        ..Tick::UNKNOWN
+    }
+}
+
+/// A run in which some ticks are late, and one was not recorded.
+fn late_run(store: &mut Store) {
+    store.declare(0, "tick", &Tick::schema());
+    let preempted = |tick: Tick| Tick { queued_before_ns: tick.wake_latency_ns, ..tick };
+    let of = |number: u64| match number {
+        50 => preempted(tick(number, 900_000, 200_000, 20_000)),
+        2500 => preempted(tick(number, 300_000, 200_000, 20_000)),
+        2600 => tick(number, 5_000, 200_000, 420_000),
+        2700 => tick(number, 5_000, 700_000, 20_000),
+        2800 => tick(number, 80_000, 200_000, 20_000),
+        _ => tick(number, 5_000, 200_000, 20_000),
+    };
+    let recorded = (0..3000).filter(|number| *number != 1000);
+    recorded.for_each(|number| store.sample(0, number as i64 * RATE_US, &of(number).to_bytes()));
 }
 
 #[test]
 fn late_ticks_are_listed_with_what_made_them_late() {
     let mut store = Store::default();
-    store.declare(0, "tick", &tick_type());
-    let of = |number: i64| match number {
-        50 => tick(number, 900_000, 200_000, 20_000, 2),
-        2500 => tick(number, 300_000, 200_000, 20_000, 2),
-        2600 => tick(number, 5_000, 200_000, 420_000, 0),
-        2700 => tick(number, 5_000, 700_000, 20_000, 0),
-        2800 => tick(number, 400_000, 200_000, 20_000, 5),
-        _ => tick(number, 5_000, 200_000, 20_000, 0),
-    };
-    (0..3000)
-        .filter(|number| *number != 1000)
-        .for_each(|number| store.sample(0, number * RATE_US, &of(number)));
+    late_run(&mut store);
     let ticks = store.ticks();
-    let late: Vec<_> = ticks.late().since(0).map(|tick| (tick.tick, tick.cause.as_str())).collect();
-    let expected = [(2500, "preempted"), (2600, "controller"), (2700, "bus"), (2800, "previous tick")];
+    let late: Vec<_> = ticks.late().since(0).map(|tick| (tick.tick, tick.part, tick.cause)).collect();
+    let expected = [(2500, "wake", "preempted"), (2600, "control", "controller"), (2700, "bus", "bus")];
     assert_eq!(late, expected, "the first hundred are not judged");
     let counts = ticks.counts();
-    assert_eq!((counts.ticks, counts.unrecorded, counts.controlled), (2999, 1, 2998));
-    assert_eq!((ticks.phase(), ticks.period_ns()), (Some("active"), Some(1e6)));
+    assert_eq!((counts.all().ticks, ticks.unrecorded(), counts.controlled.ticks), (2999, 1, 2997));
+    assert_eq!((ticks.phase(), ticks.period_ns()), (Some(Phase::Active), Some(1_000_000)));
     assert!((ticks.rate_hz().unwrap() - 1000.0).abs() < 1e-6);
+}
+
+#[test]
+fn a_tick_is_late_by_what_the_robot_file_says() {
+    let mut store = Store::default();
+    let robot = record::Robot { file: "[loop]\nlate_us = 50".into(), ..record::Robot::default() };
+    store.declare(7, "robot", &record::Robot::schema());
+    store.sample(7, 0, &robot.to_bytes());
+    late_run(&mut store);
+    assert_eq!(store.ticks().late().count(), 4);
 }
 
 #[test]
@@ -371,7 +357,7 @@ fn a_log_without_most_fields_of_a_tick_is_counted_as_far_as_it_goes() {
     store.declare(0, "tick", &Type::object([("number", Type::VarUint)]));
     (1..=9).for_each(|number| store.sample(0, i64::from(number) * 10_000, &[number]));
     let ticks = store.ticks();
-    assert_eq!((ticks.counts().ticks, ticks.late().count(), ticks.phase()), (9, 0, None));
+    assert_eq!((ticks.counts().all().ticks, ticks.late().count()), (9, 0));
     assert!((ticks.rate_hz().unwrap() - 100.0).abs() < 1e-6);
 }
 

@@ -39,7 +39,10 @@ impl Checked {
         let cycle = self.prediction.told_of_cycles();
         let link =
             if self.robot.is_emulated() { "; emulated links: no delays of adapters counted" } else { "" };
-        format!("  predicted: cycle {cycle}, tick {tick} of {period} (`khz budget`{link})\n")
+        let host = if self.prediction.host_measured { "measured" } else { "assumed" };
+        format!(
+            "  predicted: cycle {cycle}, tick {tick} of {period} (`khz budget`{link}; this computer's own parts {host})\n"
+        )
     }
 
     /// The simulator in a line.

@@ -1,22 +1,31 @@
 //! Where the robot is on its way from rest to control and back.
 
+use khz_tlog::Record;
+
 /// A state of the supervisor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Record)]
 #[repr(u8)]
 pub enum Phase {
     /// Asking for every servo; outputs off.
+    #[tlog(rename = "init")]
     Init = 0,
     /// Every servo has answered and is healthy; outputs off until someone arms.
+    #[tlog(rename = "idle")]
     Idle = 1,
     /// The controller is being started from measured positions; outputs off.
+    #[tlog(rename = "armed")]
     Armed = 2,
     /// The controller's commands reach the servos, within the limits.
+    #[tlog(rename = "active")]
     Active = 3,
     /// Every servo that can brakes by damping; a faulted one ignores that.
+    #[tlog(rename = "damping")]
     Damping = 4,
     /// Outputs off; the run ended as planned.
+    #[tlog(rename = "stopped")]
     Stopped = 5,
     /// Outputs off; something went wrong.
+    #[tlog(rename = "fault")]
     Fault = 6,
 }
 

@@ -3,7 +3,8 @@
 //! It judges what happened. How the loop's thread was set up (real-time, degraded, ordinary) is said beside it and
 //! lowers no level: a real-time thread can lose periods, and an ordinary one can hold its rate.
 
-use crate::late::LateGroup;
+use crate::costs::LateGroup;
+use crate::tally::{Counts, Pace};
 use crate::usual::Usual;
 use khz_page::{Level, Verdict, counted, duration, grouped};
 use khz_rt::{Cause, Grade};
@@ -35,8 +36,18 @@ pub struct Facts {
     pub missed_replies: u64,
     /// Of these, in ticks that had less of the bus cycle on the CPU than all replies usually take.
     pub missed_while_off_cpu: u64,
-    /// The servo that missed most of them, and how many.
+    /// The servo that missed most of them that nothing excuses, and how many.
     pub worst_servo: Option<(String, u64)>,
+    /// What the longest bus cycle needs by the prediction, and what its deadline leaves, ns.
+    pub cycle_ns: Option<(i64, i64)>,
+    /// The 99th percentile of the wake latency, and from how much on a tick is late, ns.
+    pub wake_ns: Option<(i64, i64)>,
+    /// Commands that were changed to keep joints within their limits, and how many there were.
+    pub changed: Option<(u64, u64)>,
+    /// Ticks in which a controller on its own thread was not done, of how many, and the oldest command that was used, ns.
+    pub not_done: Option<(u64, u64, i64)>,
+    /// What the machine did to the whole process.
+    pub stops: Stops,
     /// What happened before and after the controlled time: switching on and coming down.
     pub outside: Outside,
     /// Replies to older queries.
@@ -59,6 +70,49 @@ pub struct Facts {
     pub broken: Option<Broken>,
     /// What went wrong and did not, as sentences.
     pub warnings: Vec<String>,
+}
+
+impl Facts {
+    /// What counts alone say.
+    #[must_use]
+    pub fn of(counts: &Counts, pace: Pace, rate_hz: f64, late: Vec<LateGroup>) -> Self {
+        let Counts { controlled, outside } = counts;
+        let (all, lost) = (counts.all(), controlled.lost_periods(pace));
+        Self {
+            target_hz: if pace.period_ns > 0 { 1e9 / pace.period_ns as f64 } else { rate_hz },
+            rate_hz,
+            sensor_paced: pace.by_sensor,
+            periods: controlled.ticks + lost,
+            lost,
+            late_wakes: controlled.late_wakes,
+            overruns: controlled.overruns,
+            without_frame: all.without_frame,
+            missed_replies: controlled.missed_replies,
+            missed_while_off_cpu: controlled.missed_while_off_cpu,
+            outside: Outside {
+                lost: outside.skipped,
+                late_wakes: outside.late_wakes,
+                overruns: outside.overruns,
+                missed_replies: outside.missed_replies,
+            },
+            late,
+            late_replies: all.late_replies,
+            unexpected_frames: all.unexpected_frames,
+            imu_missed: all.imu_missed,
+            ..Self::default()
+        }
+    }
+}
+
+/// Time that was taken from the process as a whole, ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stops {
+    /// By the CPU quota of its control group.
+    pub throttled_ns: i64,
+    /// All its threads stood still without wanting a CPU: stopped by a signal, or frozen with their control group.
+    pub stopped_ns: i64,
+    /// Real-time threads may use so much of each second, ns; `None`: all of it, or the thread is not one.
+    pub rt_runtime_ns: Option<i64>,
 }
 
 /// What of it happened outside the controlled time.
@@ -87,12 +141,17 @@ pub struct Broken {
 
 /// A sensor's clock may be off by this share.
 pub const SENSOR_CLOCK: f64 = 0.05;
+/// From this share on it is said.
+const SENSOR_OFF: f64 = 0.02;
 
 /// From this share of lost periods on a run is bad.
 const BAD_SHARE: f64 = 0.01;
+/// From this share of changed commands on the robot does not do what its controller wants.
+const CHANGED_SHARE: f64 = 0.1;
 
 const DOCTOR: &str = "run `khz doctor`";
 const SCAN: &str = "check power, wiring and ids with `khz bus scan`";
+const BUDGET: &str = "`khz budget FILE` shows what the buses need";
 
 /// The verdict on these facts. Whoever lost a period gets no good one.
 #[must_use]
@@ -102,6 +161,7 @@ pub fn judge(facts: &Facts) -> Verdict {
     reasons.extend(lost(facts));
     reasons.extend(late_ticks(facts).map(|reason| (Level::Warning, reason)));
     reasons.extend(missed_replies(facts));
+    reasons.extend(quality(facts).map(|reason| (Level::Warning, reason)));
     reasons.extend(blemishes(facts).map(|reason| (Level::Warning, reason)));
     reasons.extend(facts.warnings.iter().map(|warning| (Level::Warning, warning.clone())));
     // The worst first.
@@ -131,13 +191,24 @@ fn besides(facts: &Facts, verdict: &Verdict) -> Option<String> {
     if verdict.held || facts.broken.is_some() || facts.periods == 0 {
         return None;
     }
-    let clean = has_clean_misses(facts);
     let mut wrong = missed_replies(facts).map(|(_, reason)| reason).chain(blemishes(facts));
     let first = wrong.next()?;
     let more = wrong.count();
     let more = and_more(more);
-    let remedy = if clean { format!("; {SCAN}") } else { String::new() };
+    let remedy = bus_remedy(facts).map_or(String::new(), |remedy| format!("; {remedy}"));
     Some(format!(" Besides, {}{more}{remedy}.", first.trim_end_matches('.')))
+}
+
+/// What to do about replies that were missed.
+fn bus_remedy(facts: &Facts) -> Option<&'static str> {
+    let remedy = if are_late_not_lost(facts) { BUDGET } else { SCAN };
+    has_clean_misses(facts).then_some(remedy)
+}
+
+/// Nearly as many replies came after their tick as were missed: nothing is wrong with the wiring.
+fn are_late_not_lost(facts: &Facts) -> bool {
+    let missed = facts.missed_replies + facts.outside.missed_replies;
+    missed > 0 && facts.late_replies * 10 >= missed * 9
 }
 
 /// Replies were missed that nothing excuses.
@@ -147,8 +218,12 @@ fn has_clean_misses(facts: &Facts) -> bool {
 
 /// Whether the rate was held: no period lost, and the sensor's clock within its tolerance.
 fn held(facts: &Facts) -> bool {
-    let off = (facts.rate_hz / facts.target_hz - 1.0).abs();
-    facts.periods > 0 && facts.lost == 0 && (!facts.sensor_paced || off <= SENSOR_CLOCK)
+    facts.periods > 0 && facts.lost == 0 && (!facts.sensor_paced || off_rate(facts) <= SENSOR_CLOCK)
+}
+
+/// By which share the rate is not the one asked for.
+fn off_rate(facts: &Facts) -> f64 {
+    (facts.rate_hz / facts.target_hz - 1.0).abs()
 }
 
 fn failures(facts: &Facts) -> impl Iterator<Item = String> {
@@ -194,14 +269,19 @@ fn outside(outside: &Outside) -> Option<String> {
 
 fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, String)> {
     let clean = facts.missed_replies.saturating_sub(facts.missed_while_off_cpu);
-    // Of one servo all of the run are known, in whatever tick: a count beside that of the clean ticks would not agree with it.
-    let by = facts.worst_servo.as_ref().map_or(String::new(), |(servo, count)| {
-        let all = *count == facts.missed_replies;
-        if all { format!(" by {servo}") } else { format!(" (most often by {servo})") }
+    let by = facts.worst_servo.as_ref().map_or(String::new(), |(servo, count)| match *count == clean {
+        true => format!(" by {servo}"),
+        false => format!(" (most often by {servo}: {})", grouped(*count)),
     });
     let off = facts.missed_while_off_cpu;
+    let missed = match are_late_not_lost(facts) {
+        true => {
+            format!("{} too late for their tick{by}{}.", were(clean, "reply", "replies"), never_fits(facts))
+        }
+        false => format!("{} missed{by}.", were(clean, "reply", "replies")),
+    };
     let reasons = [
-        (clean, Level::Bad, format!("{} missed{by}.", were(clean, "reply", "replies"))),
+        (clean, Level::Bad, missed),
         (
             off,
             Level::Warning,
@@ -211,16 +291,58 @@ fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, String)> {
     reasons.into_iter().filter(|(count, ..)| *count > 0).map(|(_, level, reason)| (level, reason))
 }
 
+/// The cycle is longer than its deadline.
+fn never_fits(facts: &Facts) -> String {
+    let fits_not = facts.cycle_ns.filter(|(needed_ns, left_ns)| needed_ns > left_ns);
+    fits_not.map_or(String::new(), |(needed_ns, left_ns)| {
+        let [needed, left] = [needed_ns, left_ns].map(|ns| duration(ns as f64));
+        format!(": the bus cycle needs {needed}, its deadline leaves {left}")
+    })
+}
+
+/// What makes a run that lost nothing worse than it looks.
+fn quality(facts: &Facts) -> impl Iterator<Item = String> {
+    [late_starts(facts), sensor_off(facts), changed(facts), not_done(facts)].into_iter().flatten()
+}
+
+fn late_starts(facts: &Facts) -> Option<String> {
+    let (p99_ns, _) = facts.wake_ns.filter(|(p99_ns, late_ns)| p99_ns > late_ns && !facts.virtual_time)?;
+    let (p99, period) = (duration(p99_ns as f64), duration(period_ns(facts) as f64));
+    Some(format!("1 % of the ticks started {p99} late or more, of a period of {period}."))
+}
+
+fn sensor_off(facts: &Facts) -> Option<String> {
+    let is_off = facts.sensor_paced && facts.periods > 0 && off_rate(facts) > SENSOR_OFF && held(facts);
+    is_off
+        .then(|| format!("The sensor paces the loop at {:.1} Hz, not {} Hz.", facts.rate_hz, facts.target_hz))
+}
+
+fn changed(facts: &Facts) -> Option<String> {
+    let (changed, commands) = facts.changed?;
+    (changed > 0 && changed as f64 >= CHANGED_SHARE * commands as f64).then(|| {
+        let (changed, commands) = (grouped(changed), counted(commands, "command"));
+        format!("{changed} of {commands} were changed to keep the joints within their limits.")
+    })
+}
+
+fn not_done(facts: &Facts) -> Option<String> {
+    let (not_done, ticks, age_ns) = facts.not_done.filter(|(not_done, ..)| *not_done > 0)?;
+    let (not_done, ticks, age) = (grouped(not_done), counted(ticks, "tick"), duration(age_ns as f64));
+    Some(format!("The controller was not done in {not_done} of {ticks}: commands were up to {age} old."))
+}
+
 /// What was wrong on the buses though every servo was answered for.
 fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
-    let late = were(facts.late_replies, "reply", "replies");
+    // Those that were missed in time have been told.
+    let late_replies = if are_late_not_lost(facts) { 0 } else { facts.late_replies };
+    let late = were(late_replies, "reply", "replies");
     let duplicates = were(facts.duplicates, "reply", "replies");
     let unexpected = were(facts.unexpected_frames, "frame", "frames");
     let imu = were(facts.imu_missed, "IMU reading", "IMU readings");
     let unpaced = were(facts.without_frame, "tick", "ticks");
     let early = were(facts.early_frames, "pace frame", "pace frames");
     occurred([
-        (facts.late_replies, format!("{late} late: to the query of an earlier tick.")),
+        (late_replies, format!("{late} late: to the query of an earlier tick.")),
         (facts.duplicates, format!("{duplicates} duplicates: two servos may have the same id.")),
         (
             facts.unexpected_frames,
@@ -263,8 +385,11 @@ fn headline(facts: &Facts) -> String {
     }
     let clean = facts.missed_replies.saturating_sub(facts.missed_while_off_cpu);
     // A missed reply is bad, and no badge may say only that the rate was held.
-    let missed =
-        if clean == 1 { ", missed 1 reply".into() } else { format!(", missed {} replies", grouped(clean)) };
+    let replies = if clean == 1 { "reply" } else { "replies" };
+    let missed = match are_late_not_lost(facts) {
+        true => format!(", {} {replies} too late", grouped(clean)),
+        false => format!(", missed {} {replies}", grouped(clean)),
+    };
     rate(facts) + if clean > 0 { &missed } else { "" }
 }
 
@@ -277,6 +402,7 @@ fn rate(facts: &Facts) -> String {
     match (facts.periods, facts.lost) {
         (0, _) => format!("never ran at {target} Hz"),
         (_, 0) if held(facts) && facts.virtual_time => format!("held {target} Hz of virtual time"),
+        (_, 0) if sensor_off(facts).is_some() => format!("held its sensor's rate of {:.1} Hz", facts.rate_hz),
         (_, 0) if held(facts) => format!("held {target} Hz"),
         (_, 0) => format!("did not hold {target} Hz: ran at {:.2} Hz", facts.rate_hz),
         (periods, lost) => {
@@ -313,19 +439,43 @@ fn but(verdict: &Verdict, real_time: bool) -> String {
     // That the thread is not real-time is the last reason, and said before.
     let more = verdict.reasons.len() - 1 - usize::from(!real_time);
     let more = and_more(more);
-    format!(", but {}{more}", first.trim_end_matches('.'))
+    let first = first.trim_end_matches('.');
+    let first = first.strip_prefix("The ").map_or(first.to_owned(), |rest| format!("the {rest}"));
+    format!(", but {first}{more}")
 }
 
-/// Late ticks cost periods: what lost most time. What followed from another late tick is no cause of its own.
+/// What cost most: lost periods, or else overruns, late wakes, or late ticks.
 fn cause(facts: &Facts) -> Option<String> {
     if let Some(usual) = too_slow(facts) {
         return Some(usual.because(period_ns(facts)));
     }
     let group = leading(facts).filter(|_| is_late(facts) && facts.broken.is_none())?;
-    let (ticks, late) = (grouped(group.ticks), counted(late_ticks_judged(facts), "late tick"));
-    let worst = facts.late.iter().filter_map(|group| group.worst_ns).max();
-    let worst = worst.map_or(String::new(), |ns| format!(", worst {}", duration(ns as f64)));
-    Some(format!("{} ({ticks} of {late}{worst})", because(group.cause)))
+    let (share, all) = (grouped(cost(group, facts)), counted(all_costs(facts), weight(facts).1));
+    let worst = group.worst_ns.map_or(String::new(), |ns| format!(", worst {}", duration(ns as f64)));
+    Some(format!("{} ({share} of {all}{worst})", because(facts, group)))
+}
+
+/// What causes are weighed by: the gravest of what happened that late ticks account for. How much of it each cost, its name, and
+/// how often it happened.
+type Weight = (fn(&LateGroup) -> u64, &'static str, u64);
+
+fn weight(facts: &Facts) -> Weight {
+    let weights: [Weight; 3] = [
+        (|group| group.lost_periods, "lost period", facts.lost),
+        (|group| group.overruns, "overrun", facts.overruns),
+        (|group| group.late_wakes, "late wake", facts.late_wakes),
+    ];
+    let found = weights.into_iter().find(|(of, ..)| facts.late.iter().map(of).sum::<u64>() > 0);
+    found.unwrap_or((|group| group.ticks, "late tick", 0))
+}
+
+fn cost(group: &LateGroup, facts: &Facts) -> u64 {
+    weight(facts).0(group)
+}
+
+/// What all causes cost together.
+fn all_costs(facts: &Facts) -> u64 {
+    facts.late.iter().map(weight(facts).0).sum()
 }
 
 /// It lost time.
@@ -333,7 +483,7 @@ fn is_late(facts: &Facts) -> bool {
     facts.lost + facts.late_wakes + facts.overruns > 0
 }
 
-/// The usual tick alone takes longer than a period, or so long that most ticks that overran were not later than usual.
+/// The usual tick alone takes longer than a period, or so long that most ticks that overran were no later than usual.
 fn too_slow(facts: &Facts) -> Option<Usual> {
     let usual = facts.usual.filter(|_| is_late(facts) && facts.broken.is_none())?;
     let most_ns = usual.tick_ns + if are_explained(facts) { 0 } else { usual.threshold_ns };
@@ -353,25 +503,69 @@ fn are_explained(facts: &Facts) -> bool {
     2 * late_ticks_judged(facts) >= facts.overruns.max(facts.late_wakes)
 }
 
-/// The cause of most lost time, if late ticks explain it.
+/// What cost most, if late ticks account for half of what happened; of several as costly ones, what is no mere consequence of
+/// another late tick.
 fn leading(facts: &Facts) -> Option<&LateGroup> {
-    let of_its_own = facts.late.iter().find(|group| group.cause != Cause::PreviousTick);
-    of_its_own.or(facts.late.first()).filter(|_| are_explained(facts))
+    let is_enough = 2 * all_costs(facts) >= weight(facts).2;
+    let by = |group: &&LateGroup| {
+        (cost(group, facts), group.cause != Cause::PreviousTick, group.lost_ns, group.ticks)
+    };
+    facts.late.iter().max_by_key(by).filter(|group| is_enough && cost(group, facts) > 0)
 }
 
-/// No cause of its own lost more than half of the time.
+/// No cause cost more than half of it.
 fn has_several_causes(facts: &Facts) -> bool {
-    let of_their_own = facts.late.iter().filter(|group| group.cause != Cause::PreviousTick);
-    let all_ns: i64 = of_their_own.map(|group| group.lost_ns).sum();
-    let led = leading(facts).filter(|group| group.cause != Cause::PreviousTick);
-    too_slow(facts).is_none() && led.is_some_and(|group| 2 * group.lost_ns <= all_ns)
+    let led = leading(facts);
+    too_slow(facts).is_none() && led.is_some_and(|group| 2 * cost(group, facts) <= all_costs(facts))
 }
 
-fn because(cause: Cause) -> &'static str {
-    match cause {
+/// A cause that the machine explains.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Explained {
+    /// The control group's CPU quota.
+    Quota,
+    /// The limit of real-time threads.
+    RtLimit,
+    /// The process was stopped or frozen.
+    Stopped,
+}
+
+/// What the machine is known to have done, where it accounts for at least half of what a cause took.
+fn explained(facts: &Facts, group: &LateGroup) -> Option<Explained> {
+    let Stops { throttled_ns, stopped_ns, rt_runtime_ns } = facts.stops;
+    let is_most = |ns: i64| ns > 0 && 2 * ns >= group.lost_ns;
+    let worst_ns = group.worst_ns.unwrap_or(0);
+    match group.cause {
+        Cause::Preempted | Cause::Blocked | Cause::Unaccounted if is_most(stopped_ns) => {
+            Some(Explained::Stopped)
+        }
+        Cause::Preempted | Cause::Unaccounted if is_most(throttled_ns) => Some(Explained::Quota),
+        // Nobody else keeps a real-time thread from its CPU for just as long as it is barred in each second.
+        Cause::Preempted => {
+            let barred_ns = 1_000_000_000 - rt_runtime_ns?;
+            (worst_ns > barred_ns * 3 / 5 && worst_ns < barred_ns * 3 / 2).then_some(Explained::RtLimit)
+        }
+        _ => None,
+    }
+}
+
+fn because(facts: &Facts, group: &LateGroup) -> &'static str {
+    match explained(facts, group) {
+        Some(Explained::Quota) => return "the CPU quota of its control group was used up",
+        Some(Explained::RtLimit) => {
+            return "the kernel limits real-time threads (`kernel.sched_rt_runtime_us`)";
+        }
+        Some(Explained::Stopped) => {
+            return "the whole process was stopped (a signal, a debugger, a frozen control group)";
+        }
+        None => {}
+    }
+    match group.cause {
         Cause::PreviousTick => "the tick before overran",
         Cause::Preempted => "other threads had its CPU",
-        Cause::Blocked => "the thread was blocked (a lock, a file, a sleep, or the process was stopped)",
+        Cause::Blocked => {
+            "the thread was blocked (a lock such as Python's, a file, a sleep, or the process was stopped)"
+        }
         Cause::PageFault => "of page faults",
         Cause::Unaccounted => "of time unaccounted for (hypervisor, SMI or interrupts off)",
         Cause::Controller => "the controller took too long",
@@ -387,18 +581,44 @@ fn remedy(facts: &Facts) -> Option<String> {
     if let Some(usual) = too_slow(facts) {
         return Some(usual.remedy().into());
     }
-    let late = is_late(facts) || facts.stopped.is_some();
-    let clean = has_clean_misses(facts);
-    match leading(facts).map(|group| group.cause).filter(|_| late) {
+    let is_late = is_late(facts) || facts.stopped.is_some();
+    let led = leading(facts).filter(|_| is_late);
+    match led.and_then(|group| explained(facts, group)) {
+        Some(Explained::Quota) => {
+            return Some(
+                "raise the quota (`cpu.max`, `CPUQuota=` of systemd, `--cpus` of a container)".into(),
+            );
+        }
+        Some(Explained::RtLimit) => {
+            return Some("let it sleep (`loop.wake`), or set `sysctl kernel.sched_rt_runtime_us=-1`".into());
+        }
+        Some(Explained::Stopped) => {
+            return Some("keep whatever stops or freezes processes away from this one".into());
+        }
+        None => {}
+    }
+    match led.map(|group| group.cause) {
         _ if set_up(facts).is_some() => Some(DOCTOR.into()),
         Some(Cause::Controller) => Some("`khz run --budget` shows its time part by part".into()),
-        Some(Cause::Bus) => Some("`khz budget` shows what the buses need".into()),
+        Some(Cause::Bus) => Some(BUDGET.into()),
         Some(Cause::Blocked) => Some("keep locks, files and sleeps out of the tick".into()),
         Some(_) => Some(DOCTOR.into()),
-        None if late => Some(DOCTOR.into()),
-        None if clean => Some(SCAN.into()),
-        None => None,
+        None if is_late => Some(DOCTOR.into()),
+        None => bus_remedy(facts).or_else(|| quality_remedy(facts)).map(str::to_owned),
     }
+}
+
+fn quality_remedy(facts: &Facts) -> Option<&'static str> {
+    let remedies = [
+        (late_starts(facts), DOCTOR),
+        (sensor_off(facts), "set `loop.rate_hz` to the sensor's rate"),
+        (
+            changed(facts),
+            "see the commands in the report, and correct the controller or the joints' `limits`",
+        ),
+        (not_done(facts), "lower `loop.rate_hz`, or make the controller faster"),
+    ];
+    remedies.into_iter().find(|(found, _)| found.is_some()).map(|(_, remedy)| remedy)
 }
 
 fn were(count: u64, one: &str, many: &str) -> String {
@@ -418,6 +638,9 @@ mod tests {
             cause,
             ticks,
             lost_ns: 1_000_000 * ticks as i64,
+            lost_periods: ticks,
+            overruns: 0,
+            late_wakes: 0,
             worst_ns: Some(3_200_000),
             worst_tick: Some(7),
         }
@@ -459,7 +682,7 @@ mod tests {
             judge(&Facts { lost: 12, late: vec![late(cause, 9), late(Cause::Bus, 5)], ..facts() }).text
         };
         let lost = "Did not hold 1000 Hz: lost 12 of 10,000 periods (0.12 %), mostly because";
-        let worst = "(9 of 14 late ticks, worst 3.2 ms);";
+        let worst = "(9 of 14 lost periods, worst 3.2 ms);";
         for (cause, because, remedy) in [
             (Cause::Preempted, "other threads had its CPU", "run `khz doctor`."),
             (
@@ -470,7 +693,7 @@ mod tests {
             (Cause::PageFault, "of page faults", "run `khz doctor`."),
             (
                 Cause::Blocked,
-                "the thread was blocked (a lock, a file, a sleep, or the process was stopped)",
+                "the thread was blocked (a lock such as Python's, a file, a sleep, or the process was stopped)",
                 "keep locks, files and sleeps out of the tick.",
             ),
             (
@@ -482,8 +705,8 @@ mod tests {
         ] {
             assert_eq!(said(cause), format!("{lost} {because} {worst} {remedy}"));
         }
-        let bus = judge(&Facts { lost: 12, late: vec![late(Cause::Bus, 5)], ..facts() }).text;
-        let because = "replies took too long (5 of 5 late ticks, worst 3.2 ms); `khz budget` shows what the buses need.";
+        let bus = judge(&Facts { lost: 12, late: vec![late(Cause::Bus, 12)], ..facts() }).text;
+        let because = "replies took too long (12 of 12 lost periods, worst 3.2 ms); `khz budget FILE` shows what the buses need.";
         assert_eq!(bus, format!("{lost} {because}"));
     }
 
@@ -513,13 +736,12 @@ mod tests {
 
     #[test]
     fn a_long_pause_is_not_blamed_on_short_preemptions() {
-        let pause =
-            LateGroup { lost_ns: 697_000_000, worst_ns: Some(702_000_000), ..late(Cause::Blocked, 1) };
-        let late = vec![pause, LateGroup { lost_ns: 65_000_000, ..late(Cause::Preempted, 26) }];
+        let pause = LateGroup { lost_periods: 139, worst_ns: Some(702_000_000), ..late(Cause::Blocked, 1) };
+        let late = vec![pause, LateGroup { lost_periods: 0, ..late(Cause::Preempted, 26) }];
         let verdict = judge(&Facts { periods: 594, lost: 139, late, ..facts() });
-        let said = "Did not hold 1000 Hz: lost 139 of 594 periods (23.40 %), mostly because the thread was blocked (a lock, a \
-                    file, a sleep, or the process was stopped) (1 of 27 late ticks, worst 702 ms); keep locks, files and sleeps \
-                    out of the tick.";
+        let said = "Did not hold 1000 Hz: lost 139 of 594 periods (23.40 %), mostly because the thread was blocked (a lock such \
+                    as Python's, a file, a sleep, or the process was stopped) (139 of 139 lost periods, worst 702 ms); keep locks, \
+                    files and sleeps out of the tick.";
         assert_eq!(verdict.text, said);
     }
 
@@ -528,22 +750,22 @@ mod tests {
         let late = vec![late(Cause::Preempted, 4), late(Cause::PageFault, 3), late(Cause::Bus, 2)];
         let verdict = judge(&Facts { lost: 12, late, ..facts() });
         let said = "Did not hold 1000 Hz: lost 12 of 10,000 periods (0.12 %), for several reasons, most of all because other \
-                    threads had its CPU (4 of 9 late ticks, worst 3.2 ms); run `khz doctor`.";
+                    threads had its CPU (4 of 9 lost periods, worst 3.2 ms); run `khz doctor`.";
         assert_eq!(verdict.text, said);
         assert_eq!(
             verdict.cause.as_deref(),
-            Some("other threads had its CPU (4 of 9 late ticks, worst 3.2 ms)")
+            Some("other threads had its CPU (4 of 9 lost periods, worst 3.2 ms)")
         );
     }
 
     #[test]
     fn a_lost_period_does_not_hide_missed_replies() {
         let servo = Some(("knee".to_owned(), 929));
-        let lost = Facts { lost: 49, late: vec![late(Cause::Preempted, 5)], ..facts() };
+        let lost = Facts { lost: 49, late: vec![late(Cause::Preempted, 49)], ..facts() };
         let verdict =
             judge(&Facts { missed_replies: 929, worst_servo: servo, duplicates: 2, ..lost.clone() });
-        let did_not = "Did not hold 1000 Hz: lost 49 of 10,000 periods (0.49 %), mostly because other threads had its CPU (5 of 5 \
-                       late ticks, worst 3.2 ms); run `khz doctor`.";
+        let did_not = "Did not hold 1000 Hz: lost 49 of 10,000 periods (0.49 %), mostly because other threads had its CPU (49 of 49 \
+                       lost periods, worst 3.2 ms); run `khz doctor`.";
         let besides = "Besides, 929 replies were missed by knee (and 1 more problem); check power, wiring and ids with `khz bus scan`.";
         assert_eq!(verdict.text, format!("{did_not} {besides}"));
         let verdict = judge(&Facts { imu_missed: 7, ..lost });
@@ -552,15 +774,16 @@ mod tests {
 
     #[test]
     fn what_follows_from_a_late_tick_is_no_cause_of_its_own() {
-        let late = vec![late(Cause::PreviousTick, 20), late(Cause::Preempted, 3)];
+        let overran = |overruns, group| LateGroup { lost_periods: 0, overruns, ..group };
+        let late = vec![overran(0, late(Cause::PreviousTick, 20)), overran(3, late(Cause::Preempted, 3))];
         let verdict = judge(&Facts { overruns: 3, late, ..facts() });
         assert_eq!(
             verdict.cause.as_deref(),
-            Some("other threads had its CPU (3 of 23 late ticks, worst 3.2 ms)")
+            Some("other threads had its CPU (3 of 3 overruns, worst 3.2 ms)")
         );
         assert_eq!(
             verdict.text,
-            "Held 1000 Hz, but 3 ticks overran, mostly because other threads had its CPU (3 of 23 late ticks, worst 3.2 ms); \
+            "Held 1000 Hz, but 3 ticks overran, mostly because other threads had its CPU (3 of 3 overruns, worst 3.2 ms); \
              run `khz doctor`."
         );
     }
@@ -601,7 +824,7 @@ mod tests {
             (verdict.level, verdict.headline.as_str()),
             (Level::Bad, "held 1000 Hz, missed 5 replies")
         );
-        let said = "Held 1000 Hz, but 5 replies were missed (most often by knee); check power, wiring and ids with `khz bus scan`.";
+        let said = "Held 1000 Hz, but 5 replies were missed (most often by knee: 4); check power, wiring and ids with `khz bus scan`.";
         assert_eq!(verdict.text, said);
         let verdict =
             judge(&Facts { outside: Outside { missed_replies: 5, ..Outside::default() }, ..facts() });
@@ -650,5 +873,76 @@ mod tests {
     fn a_sensor_with_a_clock_of_its_own_is_no_lost_rate() {
         let paced = Facts { sensor_paced: true, rate_hz: 1010.0, ..facts() };
         assert_eq!(judge(&paced).level, Level::Good);
+    }
+
+    #[test]
+    fn a_cycle_that_never_fits_is_not_blamed_on_the_wiring() {
+        let slow = Facts {
+            missed_replies: 3_988,
+            late_replies: 3_990,
+            cycle_ns: Some((922_000, 780_000)),
+            worst_servo: Some(("knee".into(), 997)),
+            ..facts()
+        };
+        let verdict = judge(&slow);
+        assert_eq!(verdict.headline, "held 1000 Hz, 3,988 replies too late");
+        let said = "Held 1000 Hz, but 3,988 replies were too late for their tick (most often by knee: 997): the bus cycle needs \
+                    922 µs, its deadline leaves 780 µs; `khz budget FILE` shows what the buses need.";
+        assert_eq!((verdict.text.as_str(), verdict.reasons.len()), (said, 1));
+        // Some came late, and most never.
+        let lost = judge(&Facts { late_replies: 300, ..slow });
+        assert!(
+            lost.headline.ends_with("missed 3,988 replies") && lost.text.ends_with("`khz bus scan`."),
+            "{lost:?}"
+        );
+    }
+
+    #[test]
+    fn a_run_that_lost_nothing_is_not_good_whatever_else_was_wrong() {
+        let slow = Facts { target_hz: 20.0, rate_hz: 20.0, periods: 200, ..facts() };
+        for (facts, said) in [
+            (
+                Facts { wake_ns: Some((16_000_000, 5_000_000)), ..slow },
+                "Held 20 Hz, but 1 % of the ticks started 16 ms late or more, of a period of 50 ms; run `khz doctor`.",
+            ),
+            (
+                Facts { changed: Some((7_988, 7_988)), ..facts() },
+                "Held 1000 Hz, but 7,988 of 7,988 commands were changed to keep the joints within their limits; see the commands \
+                 in the report, and correct the controller or the joints' `limits`.",
+            ),
+            (
+                Facts { sensor_paced: true, rate_hz: 951.0, ..facts() },
+                "Held its sensor's rate of 951.0 Hz, but the sensor paces the loop at 951.0 Hz, not 1000 Hz; set `loop.rate_hz` \
+                 to the sensor's rate.",
+            ),
+            (
+                Facts { not_done: Some((31, 94, 150_000_000)), ..facts() },
+                "Held 1000 Hz, but the controller was not done in 31 of 94 ticks: commands were up to 150 ms old; lower \
+                 `loop.rate_hz`, or make the controller faster.",
+            ),
+        ] {
+            let verdict = judge(&facts);
+            assert_eq!((verdict.level, verdict.text.as_str()), (Level::Warning, said));
+        }
+        let good = Facts { wake_ns: Some((90_000, 100_000)), changed: Some((5, 7_988)), ..facts() };
+        assert_eq!(judge(&good).level, Level::Good);
+    }
+
+    #[test]
+    fn what_the_machine_did_to_the_whole_process_is_named_with_its_cure() {
+        let lost = |cause, stops| {
+            let group = LateGroup { lost_ns: 400_000_000, worst_ns: Some(50_000_000), ..late(cause, 9) };
+            judge(&Facts { lost: 9, late: vec![group], stops, ..facts() })
+        };
+        let quota = lost(Cause::Preempted, Stops { throttled_ns: 390_000_000, ..Stops::default() });
+        assert!(
+            quota.text.contains("CPU quota") && quota.remedy.is_some_and(|cure| cure.contains("cpu.max"))
+        );
+        let frozen = lost(Cause::Unaccounted, Stops { stopped_ns: 390_000_000, ..Stops::default() });
+        assert!(frozen.text.contains("the whole process was stopped"), "{}", frozen.text);
+        let limited = lost(Cause::Preempted, Stops { rt_runtime_ns: Some(950_000_000), ..Stops::default() });
+        assert!(limited.remedy.is_some_and(|cure| cure.contains("sched_rt_runtime_us")));
+        let other = lost(Cause::Preempted, Stops { throttled_ns: 90_000_000, ..Stops::default() });
+        assert!(other.text.contains("other threads had its CPU"), "{}", other.text);
     }
 }

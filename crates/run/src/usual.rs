@@ -32,7 +32,7 @@ impl Usual {
     }
 
     /// What takes too long.
-    pub(crate) fn because(&self, period_ns: i64) -> String {
+    pub fn because(&self, period_ns: i64) -> String {
         let ns = |ns: i64| duration(ns as f64);
         let most = match self.most {
             Cause::Controller => "the controller",
@@ -50,10 +50,10 @@ impl Usual {
     }
 
     /// What to do about it.
-    pub(crate) const fn remedy(&self) -> &'static str {
+    pub const fn remedy(&self) -> &'static str {
         match self.most {
             Cause::Controller => "`khz run --budget` shows its time part by part",
-            Cause::Bus => "`khz budget` shows what the buses need",
+            Cause::Bus => "`khz budget FILE` shows what the buses need",
             _ => "lower the rate",
         }
     }

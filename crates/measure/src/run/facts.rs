@@ -1,0 +1,288 @@
+//! What the verdict on a run is made of: from the run itself, or from its log.
+
+use super::EventSummary;
+use crate::budget::{Inputs, Plan};
+use khz_page::has_percentile;
+use khz_robot::RobotConfig;
+use khz_robot::supervisor::Phase;
+use khz_rt::{Cause, Grade, Policy};
+use khz_run::Usual;
+use khz_run::tally::{Pace, Tally};
+use khz_run::verdict::{Broken, Facts, Stops};
+
+/// What a run and its log both know.
+pub(super) struct Known<'a> {
+    /// The robot file; a log may lack it.
+    pub config: Option<&'a RobotConfig>,
+    pub tally: &'a Tally,
+    pub pace: Pace,
+    pub virtual_time: bool,
+    pub events: &'a [EventSummary],
+    pub end: &'a str,
+    pub ended_well: bool,
+    /// Names of the servos, in their order.
+    pub servos: &'a [String],
+}
+
+/// What only the run itself knows.
+#[derive(Default)]
+pub(super) struct Unlogged {
+    pub early_frames: u64,
+    /// Further replies to one query: in a log they are among the late replies.
+    pub duplicates: u64,
+    /// Commands changed to keep joints within their limits, of how many.
+    pub changed: Option<(u64, u64)>,
+    /// Ticks without a decision of a controller on its own thread, of how many, and the oldest command used.
+    pub not_done: Option<(u64, u64, i64)>,
+    /// What the loop's thread was granted.
+    pub granted: Option<Grade>,
+    pub stops: Stops,
+}
+
+/// The facts, without warnings.
+pub(super) fn facts(known: &Known<'_>, unlogged: &Unlogged) -> Facts {
+    let Known { config, tally, pace, .. } = *known;
+    let base = Facts::of(&tally.counter.counts, pace, tally.counter.rate_hz(), tally.counter.late_groups());
+    let missed_replies = tally.all().missed_replies;
+    let asked_for_more = config.is_none_or(|config| config.timing.policy != Policy::Other);
+    let wake = tally.wake_latency.summary();
+    Facts {
+        target_hz: config.map_or(base.target_hz, |config| config.timing.rate_hz),
+        virtual_time: known.virtual_time,
+        early_frames: unlogged.early_frames,
+        worst_servo: tally
+            .worst_servo()
+            .and_then(|(servo, count)| Some((known.servos.get(servo)?.clone(), count))),
+        cycle_ns: config.filter(|_| missed_replies > 0).map(cycle_ns),
+        wake_ns: has_percentile(wake.count, 0.99).then(|| (wake.p99, tally.counter.late_ns())),
+        changed: unlogged.changed,
+        not_done: unlogged.not_done,
+        stops: unlogged.stops,
+        usual: usual_of_its_own(tally),
+        granted: unlogged.granted.filter(|_| asked_for_more),
+        broken: (!known.ended_well).then(|| broken(known.events, known.end)),
+        late_replies: base.late_replies.saturating_sub(unlogged.duplicates),
+        duplicates: unlogged.duplicates,
+        ..base
+    }
+}
+
+/// What the longest bus cycle is predicted to need, and until when its replies count.
+fn cycle_ns(config: &RobotConfig) -> (i64, i64) {
+    let prediction = Plan::of(config, Inputs::of(config)).predict();
+    (prediction.cycle_ns, prediction.counts_until_ns)
+}
+
+/// What a controlled tick usually takes, up to the end that overruns count from, without what others took of it: their time
+/// is no fault of the controller's.
+fn usual_of_its_own(tally: &Tally) -> Option<Usual> {
+    let parts = tally.parts();
+    let of = |names: &[&str]| {
+        let parts = parts.iter().filter(|part| names.contains(&part.name.as_str()));
+        parts.map(|part| part.time.p50).sum()
+    };
+    let parts = [
+        (Cause::Controller, of(&["control"])),
+        (Cause::Bus, of(&["bus", "imu"])),
+        (Cause::Compute, of(&["encode", "send", "supervise"])),
+    ];
+    let lost = &tally.lost.time_ns;
+    let taken_ns = lost.preempted + lost.blocked + lost.page_fault + lost.unaccounted;
+    let ticks = tally.controlled().ticks.max(1) as i64;
+    Usual::of(&parts, tally.counter.late_ns()).map(|usual| usual.without(taken_ns / ticks))
+}
+
+/// What brought the robot down.
+fn broken(events: &[EventSummary], end: &str) -> Broken {
+    let trouble = events.iter().find(|event| event.is_change() && event.trouble);
+    let from_control = trouble.filter(|event| event.from == Phase::Active.name());
+    Broken {
+        after_s: from_control.map(|event| event.time_s),
+        what: end.to_owned(),
+        remedy: remedy(trouble.map_or(end, |event| &event.cause)),
+    }
+}
+
+/// How a run ended, and whether that was as planned: nothing brought the robot down, and it came under control. `lack`: what
+/// kept it from that, if it is known.
+pub(super) fn ending(events: &[EventSummary], controlled: u64, lack: Option<String>) -> (String, bool) {
+    let mut changes = events.iter().filter(|event| event.is_change());
+    let trouble = changes.clone().find(|event| event.trouble);
+    // What brought the robot down, not that it has arrived there.
+    let down = trouble.or_else(|| changes.find(|event| event.from == "active" || event.to == "stopped"));
+    let end = down.map_or_else(|| "did not end".to_owned(), EventSummary::tell) + &left_on(events);
+    if trouble.is_some() || controlled > 0 {
+        return (end, trouble.is_none());
+    }
+    // Whoever stops it at once may leave it no tick under control.
+    let had_begun = events.iter().any(|event| event.to == Phase::Active.name());
+    let lack = if had_begun { Some("it had only begun".to_owned()) } else { lack };
+    let lack = lack.unwrap_or_else(|| "start-up was not over".to_owned());
+    (format!("never under control: {lack}; {end}"), false)
+}
+
+/// Servos that may still be on at rest, beside one that is the reason itself: nothing else is warned of there.
+fn left_on(events: &[EventSummary]) -> String {
+    let left_on = events.iter().filter(|event| event.from == "fault" && event.to == "fault");
+    let names: Vec<&str> = left_on.filter_map(|event| event.servo.as_deref()).collect();
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!("; may still be on, cut the power: {}", names.join(", "))
+    }
+}
+
+/// What to do about what brought a robot down, by how the supervisor calls it: a log has no more of it.
+fn remedy(cause: &str) -> Option<&'static str> {
+    const SCAN: &str = "check power, wiring and ids with `khz bus scan`";
+    const SERVO: &str =
+        "see its voltage, temperature and torque in the report, and end the cause before a new run";
+    const COMMAND: &str = "see the commands in the report, and correct the controller";
+    const CUT_POWER: &str = "cut its power before you touch the robot, then check its wiring and firmware";
+    const REMEDIES: [(&str, &str); 35] = [
+        ("may still be on", CUT_POWER),
+        ("the servo is still on", CUT_POWER),
+        ("position jumped", SERVO),
+        ("so nothing can react to it", "update the servo's firmware, or do without the value in `query`"),
+        ("replies come too late", "`khz budget FILE` shows what the buses need"),
+        (
+            "the controller was preempted",
+            "leave a CPU free of real-time loops: pin them with `loop.cpu`, or run fewer on this computer",
+        ),
+        ("the loop was held up", "run `khz doctor`"),
+        ("overran", "run `khz doctor`"),
+        ("overruns in a row", "run `khz doctor`"),
+        ("heartbeat", "check the operator's connection"),
+        ("servo fault", SERVO),
+        ("the servo's own watchdog", SERVO),
+        ("the servo restarted", SERVO),
+        ("the servo reports", SERVO),
+        ("the servo refused", SERVO),
+        ("the servo stays", SERVO),
+        ("beyond what its replies carry", SERVO),
+        ("replies missed in a row", SCAN),
+        ("no reply during start-up", SCAN),
+        ("two replies to one query", SCAN),
+        (" ms old", SCAN),
+        ("the controller failed", "see its parts with `khz run --budget`, and what it printed"),
+        ("the controller panicked", "see its parts with `khz run --budget`, and what it printed"),
+        ("the controller took too long", "see its parts with `khz run --budget`, and what it printed"),
+        ("IMU", "check the IMU's power and connection"),
+        ("the body leans", "see the IMU in the report"),
+        ("a command is", COMMAND),
+        ("a torque on a joint", COMMAND),
+        ("was commanded", COMMAND),
+        ("cannot be sent", COMMAND),
+        ("supply at", "charge the battery, or check the supply under load"),
+        ("°C", "let the servos cool, and see the torques in the report"),
+        ("rad, limit", "compare the joint in the report with its `limits`"),
+        ("rad/s, limit", "compare the joint in the report with its `limits`"),
+        ("is down", SCAN),
+    ];
+    REMEDIES.into_iter().find(|(words, _)| cause.contains(words)).map(|(_, remedy)| remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use khz_robot::Mode;
+    use khz_robot::supervisor::{Cause, Trigger};
+
+    fn event(from: &str, to: &str, cause: &str, trouble: bool) -> EventSummary {
+        let phase =
+            |name| Phase::ALL.map(Phase::name).into_iter().find(|phase| *phase == name).unwrap_or("init");
+        let (from, to, cause) = (phase(from), phase(to), cause.to_owned());
+        EventSummary { time_s: 0.0, tick: 0, from, to, cause, servo: None, bus: None, trouble }
+    }
+
+    #[test]
+    fn what_brings_a_robot_down_has_a_remedy_that_fits() {
+        let told = |cause: Cause| remedy(&cause.to_string()).unwrap_or_default();
+        // Those that come too late do come, so nothing is wrong with the wiring.
+        assert!(told(Cause::NotSeen { servo: 0, late: true }).contains("khz budget"));
+        assert!(told(Cause::NotSeen { servo: 0, late: false }).contains("khz bus scan"));
+        assert_eq!(
+            told(Cause::LoopHeldUp { of: Trigger::Stale, held_up_ns: 60_000_000 }),
+            "run `khz doctor`"
+        );
+        let preempted = Cause::ControllerPreempted { count: 51, took_ns: 51_000_000, waited_ns: 50_900_000 };
+        assert!(told(preempted).contains("`loop.cpu`"));
+        for (cause, words) in [
+            (Cause::HeartbeatLost { age_ns: 1 }, "operator"),
+            (Cause::ServoTimedOut { servo: 0 }, "end the cause"),
+            (Cause::ServoReset { servo: 0 }, "end the cause"),
+            (Cause::ServoNotFinite { servo: 0 }, "end the cause"),
+            (Cause::PositionOutOfLimits { servo: 0, position: 2.0, limit: 1.0 }, "`limits`"),
+            (Cause::TooFast { servo: 0, velocity: 2.0, limit: 1.0 }, "`limits`"),
+            (Cause::MissedReplies { servo: 0, count: 10 }, "khz bus scan"),
+            (Cause::Stale { servo: 0, age_ns: 20_000_000 }, "khz bus scan"),
+            (Cause::DuplicateReplies { servo: 0 }, "khz bus scan"),
+            (Cause::BusDown { link: 0 }, "khz bus scan"),
+            (Cause::Overruns { count: 1 }, "khz doctor"),
+            (Cause::Overruns { count: 5 }, "khz doctor"),
+            (Cause::ImuSilent { age_ns: 1 }, "IMU's power"),
+            (Cause::ImuNotFinite, "IMU's power"),
+            (Cause::Tilt { angle: 1.0 }, "IMU in the report"),
+            (Cause::CommandNotFinite { servo: 0 }, "correct the controller"),
+            (Cause::CommandOutOfLimits { servo: 0 }, "correct the controller"),
+            (Cause::TorqueNotBraked { servo: 0 }, "correct the controller"),
+            (Cause::ControllerFailed, "--budget"),
+            (Cause::ControllerPanicked, "--budget"),
+            (Cause::ControllerSlow { count: 3, took_ns: 1 }, "--budget"),
+            (Cause::VoltageLow { servo: 0, volts: 9.0 }, "battery"),
+            (Cause::Hot { servo: 0, celsius: 90.0 }, "cool"),
+            (Cause::ServoNotHeardOff { servo: 0 }, "cut its power"),
+            (Cause::ServoStillOn { servo: 0, mode: Mode::UNKNOWN }, "cut its power"),
+            (Cause::ServoNotObeying { servo: 0, mode: Mode::UNKNOWN }, "end the cause"),
+            (Cause::PositionJumped { servo: 0, from: 0.0, to: 1.0 }, "end the cause"),
+            (Cause::ImuFrozen { for_ns: 1 }, "IMU's power"),
+            (Cause::VoltageUnknown { servo: 0 }, "firmware"),
+            (Cause::TemperatureUnknown { servo: 0 }, "firmware"),
+        ] {
+            assert!(told(cause).contains(words), "{cause}: {}", told(cause));
+        }
+    }
+
+    #[test]
+    fn servos_that_may_still_be_on_are_named_at_the_end() {
+        let on = |from, servo: &str| EventSummary {
+            servo: Some(servo.to_owned()),
+            ..event(from, "fault", "the servo is still on: cut its power", true)
+        };
+        let mut events = vec![
+            event("active", "damping", "finished", false),
+            event("damping", "stopped", "every joint stands still", false),
+            on("stopped", "knee"),
+        ];
+        let only = ("the servo is still on: cut its power".to_owned(), false);
+        assert_eq!(ending(&events, 9, None), only, "and no end as planned");
+        events.extend([on("fault", "hip"), on("fault", "ankle")]);
+        assert_eq!(ending(&events, 9, None).0, only.0 + "; may still be on, cut the power: hip, ankle");
+    }
+
+    #[test]
+    fn a_warning_is_not_what_ended_a_run() {
+        let mut events = vec![
+            event("armed", "active", "controller started", false),
+            event("active", "active", "supply at 10.0 V", true),
+            event("active", "damping", "finished", false),
+            event("damping", "stopped", "every joint stands still", false),
+        ];
+        assert_eq!(ending(&events, 9, None), ("finished".to_owned(), true));
+        assert_eq!(ending(&events[..2], 9, None), ("did not end".to_owned(), true));
+        events[2] = event("active", "damping", "10 replies missed in a row", true);
+        assert_eq!(ending(&events, 9, None), ("10 replies missed in a row".to_owned(), false));
+    }
+
+    #[test]
+    fn a_run_without_a_controlled_tick_did_not_end_well() {
+        let stopped = [event("init", "stopped", "stopped by the operator", false)];
+        let lack = Some("no reply during start-up (knee on bus left)".to_owned());
+        let (end, well) = ending(&stopped, 0, lack);
+        assert_eq!(
+            end,
+            "never under control: no reply during start-up (knee on bus left); stopped by the operator"
+        );
+        assert!(!well && broken(&stopped, &end).remedy.is_some_and(|remedy| remedy.contains("khz bus scan")));
+    }
+}

@@ -1,0 +1,61 @@
+//! A run and its log are judged alike.
+#![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
+
+use khz_measure::run::{RunSummary, from_log};
+use khz_robot::RobotConfig;
+use khz_robot::launch::{Launch, LaunchOptions};
+
+const ROBOT: &str = r#"
+    [robot]
+    name = "two"
+    [loop]
+    rate_hz = 500
+    clock = "virtual"
+    [bus.main]
+    link = "emulated"
+    [[servo]]
+    name = "hip"
+    bus = "main"
+    id = 1
+    limits = { position = [-1.0, 1.0], velocity = 4.0, torque = 1.0 }
+    [[servo]]
+    name = "knee"
+    bus = "main"
+    id = 2
+    limits = { position = [-1.0, 1.0], velocity = 4.0, torque = 1.0 }
+    [controller]
+    name = "hold"
+"#;
+
+/// The verdicts of a run in virtual time and of its log.
+fn verdicts(more: &str, stopped: bool) -> [khz_page::Verdict; 2] {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.tlog");
+    let text = format!("{ROBOT}\n{more}\n[log]\npath = \"{}\"\n", path.display());
+    let config = RobotConfig::parse(&text, "two.toml").unwrap_or_else(|error| panic!("{error}"));
+    let options = LaunchOptions { duration_ns: Some(1_500_000_000), ..LaunchOptions::default() };
+    options.stop.store(stopped, std::sync::atomic::Ordering::Relaxed);
+    let landed = Launch::start(&config, &text, options).unwrap().land().unwrap();
+    let summary = RunSummary::of(&config, &landed);
+    let log = from_log(&[path]).unwrap();
+    assert_eq!(log.missing, [""; 0], "{more}");
+    [summary.verdict, log.data.verdict]
+}
+
+#[test]
+fn a_log_is_judged_as_its_run() {
+    let lost = "[bus.main.faults]\nloss = 0.01";
+    let silent = "[bus.main.faults]\nevents = [{ at_s = 0.9, kind = \"silence\", id = 2 }]";
+    let slow = "[bus.main.faults]\ndelay_us = 1900";
+    let mut texts = Vec::new();
+    for (more, stopped) in [("", false), (lost, false), (silent, false), (slow, false), ("", true)] {
+        let [run, mut log] = verdicts(more, stopped);
+        let unlogged = log.reasons.pop().unwrap();
+        assert!(unlogged.starts_with("A log does not say"), "{unlogged}");
+        assert_eq!(run, log, "{more}");
+        texts.push(run.text);
+    }
+    assert!(texts[0].starts_with("Held 500 Hz of virtual time"), "{}", texts[0]);
+    assert!(texts[1].contains("missed"), "{}", texts[1]);
+    assert!(texts[2].starts_with("Came down after") && texts[2].contains("knee on bus main"), "{}", texts[2]);
+}

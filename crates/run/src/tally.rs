@@ -1,0 +1,520 @@
+//! What a run was like, counted tick by tick. `docs/metrics.md` defines every figure.
+
+use crate::costs::{Costly, Costs, LateGroup};
+use crate::late::{Judge, Judged, PARTS, parts};
+use crate::record::Tick;
+use khz_rt::late::{Causes, LateLog, LateTick, Lost};
+use khz_rt::{DISTURBED_NS, Histogram, RunningMedian, SectionSummary};
+use std::ops::AddAssign;
+
+/// Late ticks kept.
+const MOST_LATE: usize = 100;
+/// Servos whose misses are counted each.
+const MOST_SERVOS: usize = 1024;
+
+/// What starts the ticks of a loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// The period, as configured.
+    pub period_ns: i64,
+    /// Ticks start by a sensor's frames, and so by its clock.
+    pub by_sensor: bool,
+}
+
+/// Some of the ticks of a run, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stretch {
+    /// Ticks run.
+    pub ticks: u64,
+    /// Periods without a tick before one of these.
+    pub skipped: u64,
+    /// Ticks that started a period or more after the time the loop waited for.
+    pub late_wakes: u64,
+    /// Ticks that ended after the next one should have started.
+    pub overruns: u64,
+    /// Ticks that ended later than usual.
+    pub late: u64,
+    /// Ticks the timer started because the frame that paces the loop did not come.
+    pub without_frame: u64,
+    /// Replies missed, by all servos together.
+    pub missed_replies: u64,
+    /// Of these, in ticks that had less of the bus cycle on the CPU than all replies usually take.
+    pub missed_while_off_cpu: u64,
+    /// Replies to older queries, and further replies to one query.
+    pub late_replies: u64,
+    /// Frames that were no reply to a query.
+    pub unexpected_frames: u64,
+    /// IMU readings missed.
+    pub imu_missed: u64,
+    /// From the start of the tick before each to the start of it, summed.
+    pub span_ns: i64,
+    /// The longest wake latency.
+    pub worst_wake_ns: i64,
+}
+
+impl AddAssign for Stretch {
+    #[inline]
+    fn add_assign(&mut self, more: Self) {
+        self.ticks += more.ticks;
+        self.skipped += more.skipped;
+        self.late_wakes += more.late_wakes;
+        self.overruns += more.overruns;
+        self.late += more.late;
+        self.without_frame += more.without_frame;
+        self.missed_replies += more.missed_replies;
+        self.missed_while_off_cpu += more.missed_while_off_cpu;
+        self.late_replies += more.late_replies;
+        self.unexpected_frames += more.unexpected_frames;
+        self.imu_missed += more.imu_missed;
+        self.span_ns = self.span_ns.saturating_add(more.span_ns);
+        self.worst_wake_ns = self.worst_wake_ns.max(more.worst_wake_ns);
+    }
+}
+
+impl Stretch {
+    /// Ticks per second. NaN without a tick.
+    pub fn rate_hz(&self) -> f64 {
+        if self.span_ns > 0 { self.ticks as f64 / self.span_ns as f64 * 1e9 } else { f64::NAN }
+    }
+
+    /// Planned periods that passed without a tick: those skipped, or those by which the ticks fell behind a clock of this
+    /// period (after changing the phase), if these are more. A sensor plans by its own clock: a slow one loses no period.
+    pub fn lost_periods(&self, pace: Pace) -> u64 {
+        if pace.by_sensor || pace.period_ns <= 0 {
+            return self.skipped;
+        }
+        let passed = self.span_ns.saturating_add(pace.period_ns / 2) / pace.period_ns;
+        self.skipped.max((passed.max(0) as u64).saturating_sub(self.ticks))
+    }
+}
+
+/// The ticks of a run, or of some seconds of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// The controlled ones.
+    pub controlled: Stretch,
+    /// All others: start-up, and coming down. Their stretches do not follow each other.
+    pub outside: Stretch,
+}
+
+impl Counts {
+    /// Both together.
+    pub fn all(&self) -> Stretch {
+        let mut all = self.controlled;
+        all += self.outside;
+        all
+    }
+}
+
+impl AddAssign for Counts {
+    #[inline]
+    fn add_assign(&mut self, more: Self) {
+        self.controlled += more.controlled;
+        self.outside += more.outside;
+    }
+}
+
+impl Counts {
+    /// Adds a tick.
+    #[inline]
+    pub fn add(&mut self, one: Stretch, is_controlled: bool) {
+        *(if is_controlled { &mut self.controlled } else { &mut self.outside }) += one;
+    }
+}
+
+/// Counts ticks and judges them; no figure of time. For the loop, a log and a stream of records alike.
+///
+/// # Realtime contract
+/// [`Counter::count`] allocates nothing.
+#[derive(Clone, Debug)]
+pub struct Counter {
+    /// The ticks so far.
+    pub counts: Counts,
+    /// Ticks that were not seen although later ones were.
+    pub unrecorded: u64,
+    judge: Judge,
+    costs: Costs,
+    /// From the start of a tick to its last reply, of ticks that got all.
+    all_replies: RunningMedian,
+    /// Number and start of the tick before.
+    before: Option<(u64, i64)>,
+    first_ns: i64,
+}
+
+/// What is known of a tick that was counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    /// What it adds to the counts: of the controlled ticks if it was judged, else of the others.
+    pub one: Stretch,
+    /// From the start of the tick before; 0 if that was not seen.
+    pub span_ns: i64,
+    /// Replies it missed are excused: the loop was kept from its CPU.
+    pub off_cpu: bool,
+    /// The judgement, if it was controlled.
+    pub judged: Option<Judged>,
+    /// What it cost, if it was late or cost something.
+    pub costly: Option<Costly>,
+}
+
+impl Counter {
+    /// Nothing counted yet. A tick whose response exceeds the usual one by more than `late_ns` is late.
+    pub fn new(late_ns: i64) -> Self {
+        Self {
+            counts: Counts::default(),
+            unrecorded: 0,
+            judge: Judge::new(late_ns),
+            costs: Costs::default(),
+            all_replies: RunningMedian::new(),
+            before: None,
+            first_ns: 0,
+        }
+    }
+
+    /// Takes in the next tick. One whose predecessor was not seen is outside the controlled time: from when on it was
+    /// waited for is not known.
+    #[inline]
+    pub fn count(&mut self, tick: &Tick, pace: Pace) -> Counted {
+        let before = self.before.replace((tick.number, tick.started_ns));
+        let in_a_row = before.filter(|(number, _)| number.checked_add(1) == Some(tick.number));
+        let span_ns = in_a_row.map_or(0, |(_, started_ns)| tick.started_ns.saturating_sub(started_ns));
+        match before {
+            None => self.first_ns = tick.started_ns,
+            Some((number, _)) => self.unrecorded += tick.number.saturating_sub(number.saturating_add(1)),
+        }
+        let off_cpu = self.was_off_cpu(tick);
+        let is_controlled = tick.controlled && in_a_row.is_some();
+        let late_wake = pace.period_ns > 0 && tick.wake_latency_ns >= pace.period_ns;
+        let (judged, costly) = if is_controlled { self.judge(tick, late_wake) } else { (None, None) };
+        let missed_replies = u64::from(tick.missed);
+        let one = Stretch {
+            ticks: 1,
+            skipped: tick.skipped.into(),
+            late_wakes: late_wake.into(),
+            overruns: tick.overrun.into(),
+            late: judged.is_some_and(|judged| judged.is_late).into(),
+            without_frame: tick.without_frame.into(),
+            missed_replies,
+            missed_while_off_cpu: if off_cpu { missed_replies } else { 0 },
+            late_replies: tick.late.into(),
+            unexpected_frames: tick.unexpected.into(),
+            imu_missed: tick.imu_missed.into(),
+            span_ns,
+            worst_wake_ns: tick.wake_latency_ns,
+        };
+        self.counts.add(one, is_controlled);
+        Counted { one, span_ns, off_cpu, judged, costly }
+    }
+
+    #[inline]
+    fn judge(&mut self, tick: &Tick, late_wake: bool) -> (Option<Judged>, Option<Costly>) {
+        let judged = self.judge.judge(tick);
+        let is_costly = judged.is_late || tick.overrun || tick.skipped > 0 || late_wake;
+        let costly = is_costly.then(|| Costly {
+            number: tick.number,
+            response_ns: judged.response_ns,
+            late: judged.is_late.then(|| (judged.cause, judged.response_ns - judged.usual_ns)),
+            root: judged.root,
+            start: judged.start,
+            lost_periods: tick.skipped.into(),
+            late_wake,
+            overrun: tick.overrun,
+        });
+        if let Some(costly) = &costly {
+            self.costs.count(costly);
+        }
+        (Some(judged), costly)
+    }
+
+    /// From now on a tick is late if its response exceeds the usual one by more than this.
+    pub fn late_from(&mut self, late_ns: i64) {
+        self.judge.late_from(late_ns);
+    }
+
+    /// Whether the loop had less time than all replies usually take, because it was kept from its CPU. A tick that misses a
+    /// reply waits until the bus deadline, many times as long as usual, so being away for a while proves nothing.
+    #[inline]
+    fn was_off_cpu(&mut self, tick: &Tick) -> bool {
+        let usual_ns = self.all_replies.ns();
+        if tick.missed == 0 {
+            self.all_replies.record(tick.cycle_ns - tick.imu_ns);
+        }
+        let away_ns = tick.away_in_cycle_ns;
+        away_ns >= DISTURBED_NS && usual_ns.is_some_and(|usual_ns| tick.cycle_ns - away_ns < usual_ns)
+    }
+
+    /// Ticks per second of the controlled time; of the whole run where there is none. NaN with fewer than two ticks.
+    pub fn rate_hz(&self) -> f64 {
+        let ticks = self.counts.all().ticks;
+        match self.before {
+            _ if self.counts.controlled.ticks > 0 => self.counts.controlled.rate_hz(),
+            Some((_, last_ns)) if ticks > 1 => (ticks - 1) as f64 / (last_ns - self.first_ns) as f64 * 1e9,
+            _ => f64::NAN,
+        }
+    }
+
+    /// Start of the first tick.
+    pub fn first_ns(&self) -> i64 {
+        self.first_ns
+    }
+
+    /// From how much over the usual response on a tick is late.
+    pub fn late_ns(&self) -> i64 {
+        self.judge.late_ns()
+    }
+
+    /// Controlled ticks that were judged: all but the first [`LEARNING`](crate::late::LEARNING).
+    pub fn judged(&self) -> u64 {
+        self.judge.judged()
+    }
+
+    /// How many were late, by cause.
+    pub fn causes(&self) -> Causes {
+        self.costs.causes()
+    }
+
+    /// Late ticks and their costs by cause, what cost most first.
+    pub fn late_groups(&self) -> Vec<LateGroup> {
+        self.costs.groups()
+    }
+}
+
+/// Everything that is counted of a run, and its figures of time. Distributions are of the controlled ticks: the robot's start and
+/// its coming down are counted apart.
+///
+/// # Realtime contract
+/// Allocates only in [`Tally::new`]: some 4 MB.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// The counts.
+    pub counter: Counter,
+    /// From the time the loop waited for to the start, per controlled tick.
+    pub wake_latency: Histogram,
+    /// The same of the other ticks.
+    pub wake_latency_outside: Histogram,
+    /// From each planned time to the start of the first tick at or after it: a period without a tick counts, too.
+    pub start_delay: Histogram,
+    /// From start to start.
+    pub period: Histogram,
+    /// From the start of a tick to its last reply.
+    pub cycle: Histogram,
+    /// Loop compute time per tick, by the clock.
+    pub loop_compute: Histogram,
+    /// CPU time of the thread per tick, waiting for replies by spinning included.
+    pub cpu: Histogram,
+    /// Time in the controller, per tick in which it computed commands.
+    pub control: Histogram,
+    /// Controlled ticks that lost time, and to what.
+    pub lost: Lost,
+    parts: [Histogram; PARTS.len()],
+    worst: LateLog,
+    /// Replies that each servo missed under control, without excuse.
+    missed_by: Vec<u64>,
+    /// What the servos missed in the tick counted last counts against them.
+    misses_count: bool,
+}
+
+impl Tally {
+    /// Nothing counted yet. A tick whose response exceeds the usual one by more than `late_ns` is late.
+    pub fn new(late_ns: i64) -> Self {
+        Self {
+            counter: Counter::new(late_ns),
+            wake_latency: Histogram::new(),
+            wake_latency_outside: Histogram::new(),
+            start_delay: Histogram::new(),
+            period: Histogram::new(),
+            cycle: Histogram::new(),
+            loop_compute: Histogram::new(),
+            cpu: Histogram::new(),
+            control: Histogram::new(),
+            lost: Lost::default(),
+            parts: std::array::from_fn(|_| Histogram::new()),
+            worst: LateLog::new(late_ns, MOST_LATE),
+            missed_by: Vec::with_capacity(MOST_SERVOS),
+            misses_count: false,
+        }
+    }
+
+    /// From now on a tick is late if its response exceeds the usual one by more than this.
+    pub fn late_from(&mut self, late_ns: i64) {
+        self.counter.late_from(late_ns);
+        self.worst = LateLog::new(late_ns, MOST_LATE);
+    }
+
+    /// The counts of all ticks.
+    pub fn all(&self) -> Stretch {
+        self.counter.counts.all()
+    }
+
+    /// The counts of the controlled ticks.
+    pub fn controlled(&self) -> Stretch {
+        self.counter.counts.controlled
+    }
+
+    /// The counts of all others.
+    pub fn outside(&self) -> Stretch {
+        self.counter.counts.outside
+    }
+
+    /// Takes in the next tick.
+    #[inline]
+    pub fn count(&mut self, tick: &Tick, pace: Pace) -> Counted {
+        let counted = self.counter.count(tick, pace);
+        let at_ns = tick.started_ns;
+        if tick.controller_ran {
+            self.control.record(tick.control_ns, at_ns);
+        }
+        self.misses_count = counted.judged.is_some() && !counted.off_cpu;
+        match &counted.judged {
+            Some(judged) => self.measure(tick, pace, counted.span_ns, judged),
+            None => self.wake_latency_outside.record(tick.wake_latency_ns, at_ns),
+        }
+        counted
+    }
+
+    fn measure(&mut self, tick: &Tick, pace: Pace, span_ns: i64, judged: &Judged) {
+        let (at_ns, skipped) = (tick.started_ns, u64::from(tick.skipped));
+        let missed_ns = pace.period_ns.saturating_mul(tick.skipped.into());
+        let delay_ns = at_ns.saturating_sub(tick.due_ns).saturating_sub(missed_ns);
+        self.start_delay.record_corrected(delay_ns, pace.period_ns, skipped, at_ns);
+        self.period.record(span_ns, at_ns);
+        self.wake_latency.record(tick.wake_latency_ns, at_ns);
+        self.cycle.record(tick.cycle_ns, at_ns);
+        self.loop_compute.record(tick.loop_compute_ns, at_ns);
+        self.cpu.record(tick.cpu_ns, at_ns);
+        self.lost.record(&tick.disturbance());
+        for (histogram, ns) in self.parts.iter_mut().zip(parts(tick)) {
+            if let Some(ns) = ns {
+                histogram.record(ns, tick.number as i64);
+            }
+        }
+        if judged.is_late {
+            self.worst.record(judged.late_tick(tick));
+        }
+    }
+
+    /// A servo, by its place among all, missed its reply in the tick counted last.
+    #[inline]
+    pub fn missed_by(&mut self, servo: usize) {
+        if self.misses_count && servo < MOST_SERVOS {
+            if self.missed_by.len() <= servo {
+                // Within its capacity: nothing is allocated.
+                self.missed_by.resize(servo + 1, 0);
+            }
+            self.missed_by[servo] += 1;
+        }
+    }
+
+    /// The servo that missed most replies under control, without excuse, by its place, and how many.
+    pub fn worst_servo(&self) -> Option<(usize, u64)> {
+        let missing = self.missed_by.iter().copied().enumerate().filter(|(_, missed)| *missed > 0);
+        // Of equal ones the first.
+        missing.rev().max_by_key(|(_, missed)| *missed)
+    }
+
+    /// The worst late ticks, by number; [`LateTick::part`] is an index of [`PARTS`]. Allocates.
+    pub fn worst(&self) -> Vec<LateTick> {
+        self.worst.worst()
+    }
+
+    /// The figures of each part that was entered, in the order of a tick. Allocates.
+    pub fn parts(&self) -> Vec<SectionSummary> {
+        let parts = PARTS.iter().zip(&self.parts).filter(|(_, part)| part.count() > 0);
+        parts.map(|(name, part)| SectionSummary { name: (*name).to_owned(), time: part.summary() }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::late::tests::{PERIOD_NS, usual, woke_late};
+    use khz_rt::Cause;
+
+    const PACE: Pace = Pace { period_ns: PERIOD_NS, by_sensor: false };
+
+    fn run(ticks: impl IntoIterator<Item = Tick>) -> Tally {
+        let mut tally = Tally::new(100_000);
+        ticks.into_iter().for_each(|tick| {
+            tally.count(&tick, PACE);
+        });
+        tally
+    }
+
+    #[test]
+    fn a_loop_that_slips_its_phase_loses_the_periods_it_falls_behind() {
+        // Each tick starts 1 % of a period later than planned, and plans on from there: nothing is ever skipped.
+        let slipping =
+            (0..1001).map(|number| Tick { started_ns: number as i64 * 1_010_000, ..usual(number) });
+        let controlled = run(slipping).counter.counts.controlled;
+        assert_eq!((controlled.ticks, controlled.skipped, controlled.lost_periods(PACE)), (1000, 0, 10));
+        assert_eq!(controlled.lost_periods(Pace { by_sensor: true, ..PACE }), 0, "its clock decides");
+    }
+
+    #[test]
+    fn lost_periods_are_blamed_on_what_cost_them_and_not_on_what_is_late_more_often() {
+        let tick = |number| match number {
+            500 => Tick { skipped: 7, overrun: true, ..woke_late(number, 8_050_000, Cause::Preempted) },
+            // Late, as a reply is missed, and on time for the next.
+            number if number % 10 == 7 => {
+                Tick { missed: 1, collect_ns: 780_000, cycle_ns: 780_000, ..usual(number) }
+            }
+            number => usual(number),
+        };
+        let tally = run((0..1000).map(tick));
+        let groups = tally.counter.late_groups();
+        assert_eq!(
+            (groups[0].cause, groups[0].lost_periods, groups[0].worst_ns),
+            (Cause::Preempted, 7, Some(8_270_000))
+        );
+        assert_eq!((groups[1].cause, groups[1].ticks, groups[1].lost_periods), (Cause::Bus, 90, 0));
+    }
+
+    #[test]
+    fn what_the_next_tick_loses_is_blamed_on_the_one_that_overran() {
+        let tick = |number| match number {
+            500 => Tick { decide_ns: 2_600_000, control_ns: 2_600_000, overrun: true, ..usual(number) },
+            501 => Tick { skipped: 2, ..woke_late(number, 1_805_000, Cause::PreviousTick) },
+            number => usual(number),
+        };
+        let groups = run((0..1000).map(tick)).counter.late_groups();
+        let controller = groups[0];
+        assert_eq!(
+            (controller.cause, controller.lost_periods, controller.overruns),
+            (Cause::Controller, 2, 1)
+        );
+        assert_eq!(controller.worst_tick, Some(500));
+    }
+
+    #[test]
+    fn overruns_of_a_thread_that_is_always_blocked_are_no_fault_of_the_controller() {
+        let blocked = |number| Tick {
+            decide_ns: 1_870_000,
+            control_ns: 1_870_000,
+            away_ns: 1_800_000,
+            blocked: 2,
+            overrun: true,
+            ..usual(number)
+        };
+        let groups = run((0..500).map(blocked)).counter.late_groups();
+        assert_eq!((groups[0].cause, groups[0].overruns), (Cause::Blocked, 499));
+    }
+
+    #[test]
+    fn the_servo_is_named_that_missed_most_under_control() {
+        let mut tally = Tally::new(100_000);
+        for number in 0..500 {
+            let controlled = number < 100;
+            tally.count(&Tick { missed: 1, controlled, ..usual(number) }, PACE);
+            tally.missed_by(if controlled && number % 2 == 0 { 1 } else { 0 });
+        }
+        // All of coming down are of the first servo.
+        assert_eq!((tally.worst_servo(), tally.missed_by.as_slice()), (Some((0, 50)), &[50, 49][..]));
+    }
+
+    #[test]
+    fn ticks_that_were_not_seen_are_counted_and_what_follows_them_is_not_controlled() {
+        let tally = run((0..1000).filter(|number| *number < 300 || *number >= 310).map(usual));
+        let Counts { controlled, outside } = tally.counter.counts;
+        assert_eq!((tally.counter.unrecorded, controlled.ticks, outside.ticks), (10, 988, 2));
+        assert!((tally.counter.rate_hz() - 1000.0).abs() < 1e-6);
+    }
+}
