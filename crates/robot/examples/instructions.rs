@@ -1,13 +1,13 @@
 //! Runs ticks of emulated robots in virtual time for callgrind: `instructions [ROW…]`, all rows if none is named.
 //!
-//! Prints each row's name. [`counted`] is what is counted; before and after a row's ticks
-//! [`boundary`] is called, for a dump. Calls of [`emulator`] and
-//! [`controller`] within are those of the emulated devices and of the user's part. `cargo xtask bench instructions` reads the dumps.
+//! Prints each row's name. [`counted`] is what is counted; before and after a row's ticks [`boundary`] is called, for a dump. Calls of
+//! [`emulator`] and [`controller`] within are those of the emulated devices and of the user's part. `cargo xtask bench instructions`
+//! reads the dumps.
 #![allow(clippy::print_stdout)]
 
 use khz_link::{Imu, ImuSample, Link, LinkError, Received, Request};
 use khz_robot::config::{Clock, RobotConfig};
-use khz_robot::controller::{Controller, Pipelined};
+use khz_robot::controller::Controller;
 use khz_robot::live::Console;
 use khz_robot::parameters::{Intake, LiveParameters, Parameter};
 use khz_robot::recorder::{Plan, Recorder};
@@ -24,7 +24,6 @@ use khz_run::tally::Pace;
 use std::error::Error;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Ticks of a row that are counted.
 const COUNTED: u32 = 50;
@@ -51,7 +50,6 @@ struct With {
     recorder: bool,
     /// A viewer's console, and parameters that it may change.
     viewer: bool,
-    pipelined: bool,
 }
 
 /// A robot that is counted.
@@ -64,26 +62,21 @@ struct Row {
 
 /// Every row of the table.
 fn rows() -> Vec<Row> {
-    const BARE: With = With { recorder: false, viewer: false, pipelined: false };
+    const BARE: With = With { recorder: false, viewer: false };
     const RECORDED: With = With { recorder: true, ..BARE };
     let mut rows = vec![Row { robot: "quadruped", servos: 12, with: RECORDED }];
     for robot in ["moteus", "damiao", "robstride", "cubemars"] {
         rows.extend([1, 12, 24, 96].map(|servos| Row { robot, servos, with: RECORDED }));
     }
-    let of_twelve = [
-        BARE,
-        With { viewer: true, ..BARE },
-        With { viewer: true, ..RECORDED },
-        With { pipelined: true, ..RECORDED },
-    ];
+    let of_twelve = [BARE, With { viewer: true, ..BARE }, With { viewer: true, ..RECORDED }];
     rows.extend(of_twelve.map(|with| Row { robot: "moteus", servos: 12, with }));
     rows
 }
 
 impl Row {
     fn name(&self) -> String {
-        let With { recorder, viewer, pipelined } = self.with;
-        let marks = [(recorder, "recorder"), (viewer, "viewer"), (pipelined, "pipelined")];
+        let With { recorder, viewer } = self.with;
+        let marks = [(recorder, "recorder"), (viewer, "viewer")];
         let marks = marks.iter().filter(|(is_on, _)| *is_on).map(|(_, mark)| format!("+{mark}"));
         format!("{}-{}{}", self.robot, self.servos, marks.collect::<String>())
     }
@@ -131,8 +124,6 @@ struct Bench {
     log: Option<(RunLog, Recorder)>,
     /// Held, so that changes could be made.
     _viewer: Option<(LiveParameters, Arc<Console>)>,
-    updates: Arc<AtomicU64>,
-    is_pipelined: bool,
     planned_ns: i64,
     period_ns: i64,
     _folder: tempfile::TempDir,
@@ -143,13 +134,8 @@ impl Bench {
         let (mut config, folder) = (row.config()?, tempfile::tempdir()?);
         config.log.path = folder.path().join("run.tlog").display().to_string();
         let links = assemble::open_links(&config, |world| Box::new(Apart(Box::new(world))))?;
-        let updates = Arc::new(AtomicU64::new(0));
-        let inner = assemble::controller(&config.controller);
-        let mut controller: Box<dyn Controller> = Box::new(Users { inner, updates: Arc::clone(&updates) });
+        let controller = Box::new(Users(assemble::controller(&config.controller)));
         let parameters = controller.parameters();
-        if row.with.pipelined {
-            controller = Box::new(Pipelined::new(controller, &assemble::state(&config), || ())?);
-        }
         let mut machine = assemble::put_together(&config, controller, links);
         machine.forgive_hold_ups();
         let mut time = VirtualTime::new(0);
@@ -162,8 +148,6 @@ impl Bench {
             planned_ns: time.now_ns() + period_ns,
             time,
             stats: RunStats::new(100_000),
-            updates,
-            is_pipelined: row.with.pipelined,
             period_ns,
             _folder: folder,
         })
@@ -194,16 +178,8 @@ impl Bench {
 
     fn step(&mut self, tick: impl FnOnce(&mut Self)) {
         self.time.wait_for_tick(self.planned_ns);
-        let before = self.updates.load(Ordering::Acquire);
         tick(self);
         self.planned_ns += self.period_ns;
-        // Whether a controller beside the loop is done by the next tick is no matter of luck here.
-        while self.is_pipelined
-            && self.machine.phase() == Phase::Active
-            && self.updates.load(Ordering::Acquire) == before
-        {
-            std::thread::yield_now();
-        }
     }
 
     /// A tick, and what a run does with it.
@@ -314,23 +290,18 @@ impl Imu for Apart {
 }
 
 /// The controller, called through [`controller`].
-struct Users {
-    inner: Box<dyn Controller>,
-    updates: Arc<AtomicU64>,
-}
+struct Users(Box<dyn Controller>);
 
 impl Controller for Users {
     fn parameters(&self) -> Vec<Parameter> {
-        self.inner.parameters()
+        self.0.parameters()
     }
 
     fn start(&mut self, state: &RobotState) -> Result<(), ControlError> {
-        self.inner.start(state)
+        self.0.start(state)
     }
 
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
-        let outcome = controller(|| self.inner.update(state, commands));
-        self.updates.fetch_add(1, Ordering::Release);
-        outcome
+        controller(|| self.0.update(state, commands))
     }
 }
