@@ -68,8 +68,8 @@ class Device:
     def take(self, request: bytes, sender: tuple[str, int]) -> None:
         fifth = self.asked % 5 == 2
         self.asked += 1
-        answer = reply(request)
-        if not fifth or self.behaviour in ("calm", "frozen"):
+        answer = request if self.behaviour == "plain echo" else reply(request)
+        if not fifth or self.behaviour in ("calm", "frozen", "plain echo"):
             self.answer(answer, sender)
         elif self.behaviour == "drops":
             self.dropped += 1

@@ -18,17 +18,20 @@ PERIOD_NS = 2_000_000
 LATE_US = 150
 
 
-def robot(loop: str = "", bus: str = "", controller: str = 'name = "sine"\nfrom_hz = 1.0\nto_hz = 2.0') -> str:
+SINE = 'name = "sine"\nfrom_hz = 1.0\nto_hz = 2.0'
+
+
+def robot(loop: str = "", bus: str = "", controller: str = SINE, link: str = "emulated", rate_hz: float = RATE_HZ) -> str:
     """Two servos on one bus, that nothing brings down but what the scenario says."""
     return textwrap.dedent(f"""
         [robot]
         name = "oracle"
         [loop]
-        rate_hz = {RATE_HZ}
-        late_us = {LATE_US}
+        rate_hz = {rate_hz}
+        {f"late_us = {LATE_US}" if rate_hz == RATE_HZ else ""}
         {textwrap.indent(loop, " " * 8).strip()}
         [bus.main]
-        link = "emulated"
+        link = "{link}"
         {textwrap.indent(bus, " " * 8).strip()}
         [servo_defaults]
         bus = "main"
@@ -52,6 +55,8 @@ def robot(loop: str = "", bus: str = "", controller: str = 'name = "sine"\nfrom_
         velocity_factor = 100
         answer_s = 60
         damping_s = 0.4
+        [log]
+        ring_mib = 1
         """)
 
 
@@ -78,9 +83,9 @@ def freeze(process: "subprocess.Popen[str]", begun: pathlib.Path) -> None:
         time.sleep(0.05)
 
 
-def start(khz: str, folder: pathlib.Path, text: str) -> "subprocess.Popen[str]":
+def start(khz: str, folder: pathlib.Path, text: str, duration_s: float = 1.1) -> "subprocess.Popen[str]":
     (folder / "robot.toml").write_text(text)
-    words = [khz, "run", "robot.toml", "--duration", "1100ms", "--log", "run.tlog", "--no-report", "--json"]
+    words = [khz, "run", "robot.toml", "--duration", f"{duration_s}s", "--log", "run.tlog", "--no-report", "--json"]
     return subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

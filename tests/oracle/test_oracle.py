@@ -183,7 +183,7 @@ def test_jitter_says_what_its_rows_say(khz: str, tmp_path: pathlib.Path, words: 
     assert process.returncode == 1 or not stopped
 
 
-RTT = ["calm", "drops", "duplicates", "delays", "corrupts", "reorders", "frozen", "closed port"]
+RTT = ["calm", "drops", "duplicates", "delays", "corrupts", "reorders", "frozen", "closed port", "plain echo"]
 
 
 @pytest.mark.parametrize("behaviour", RTT)
@@ -204,7 +204,10 @@ def test_round_trips_are_what_their_log_and_the_device_say(
     for key in ["answered", "late"]:
         assert counts[key] == expected[key], key
     # What the device did is the truth of what was sent, lost and sent twice.
-    if behaviour != "closed port":
+    if behaviour == "plain echo":
+        assert told["lost"] == counts["sent"] == counts["echoed"] == device.answered == expected["ticks"]
+        assert "unchanged" in told["verdict"]["text"], told["verdict"]
+    elif behaviour != "closed port":
         assert counts["sent"] == expected["ticks"] == device.asked
         assert counts["answered"] == device.answered and told["lost"] == device.dropped
         # The run ends with its last answer. On a busy machine ticks are missed, so that the last may be one that is

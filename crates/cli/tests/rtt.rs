@@ -55,7 +55,7 @@ fn silence_is_said_with_what_to_check_and_durations_have_units() {
     let output = send(&silent, &["--rate", "100", "--duration", "50ms"]).output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(error.contains("nobody answered: ") && error.contains("firewalls"), "{error}");
+    assert!(error.contains("no answer: ") && error.contains("firewalls"), "{error}");
     for wrong in ["-1", "2 parsecs"] {
         let output = send(&silent, &["--duration", wrong]).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{wrong}");

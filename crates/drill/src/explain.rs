@@ -43,6 +43,7 @@ impl Fault {
                 | Self::BusHolds(..)
                 | Self::HostStopped(_)
                 | Self::ControllerFreezes(_)
+                | Self::Jumps(..)
         )
     }
 
@@ -53,7 +54,8 @@ impl Fault {
             | Self::OtherTurn(servo, _)
             | Self::ServoFault(servo)
             | Self::Asleep(servo)
-            | Self::RefusesLimit(servo) => Some(servo),
+            | Self::RefusesLimit(servo)
+            | Self::Jumps(servo, _) => Some(servo),
             _ => None,
         }
     }
@@ -82,7 +84,7 @@ impl Fault {
             | Self::OperatorStop => true,
             Self::BusHolds(_, ticks, _) => ticks > 20,
             Self::HostStopped(ms) | Self::ControllerFreezes(ms) => f64::from(ms) > watchdog_s * 1e3 + 10.0,
-            _ => self.must_not_arm(),
+            _ => self.must_not_arm() || self.is_unbearable_lie(),
         }
     }
 
@@ -91,6 +93,7 @@ impl Fault {
         matches!(
             self,
             Self::ImuGone
+                | Self::ImuFrozen
                 | Self::ControllerSlow(_)
                 | Self::BusDead(_)
                 | Self::BusHolds(..)
@@ -101,7 +104,8 @@ impl Fault {
 
     /// The host does not see, or not at once, what the joints do, or cannot reach them.
     pub const fn blinds(self) -> bool {
-        self.disturbs_the_wire() || matches!(self, Self::Stuck(_) | Self::Lying(_) | Self::WrongSign(_))
+        let is_odd = matches!(self, Self::Stuck(_) | Self::Lying(_) | Self::WrongSign(_) | Self::Jumps(..));
+        self.disturbs_the_wire() || self.unhinges().is_some() || is_odd
     }
 
     /// Frames or ticks come late or not at all, so that an answer cannot be timed.
@@ -120,6 +124,8 @@ impl Fault {
                 | Self::Overloaded
                 | Self::LooseContact(..)
                 | Self::DuplicateId(_)
+                | Self::Echoes(_)
+                | Self::Altered(..)
                 | Self::HostKilled
                 | Self::HostStopped(_)
                 | Self::HostLate(_)
@@ -176,6 +182,7 @@ impl Fault {
             Self::OperatorStop => matches!(cause, Cause::OperatorStop),
             // A robot that stands on soft legs falls.
             Self::ParametersMoved(_) => robot.body.is_some() && moves(trigger),
+            lie => lie.lie_leads_to(trigger, robot),
         }
     }
 }
@@ -198,7 +205,7 @@ const fn is_silence(trigger: Trigger) -> bool {
 }
 
 /// What joints and a body that are moved against the plan lead to.
-const fn moves(trigger: Trigger) -> bool {
+pub const fn moves(trigger: Trigger) -> bool {
     matches!(trigger, Trigger::Tilt | Trigger::Position | Trigger::Velocity)
 }
 
@@ -256,7 +263,8 @@ impl Scenario {
         let stands = matches!(fault, Fault::HostStopped(_) | Fault::ControllerFreezes(_));
         let nobody_obeys = stands && (0..robot.servos.len()).all(is_stopped);
         let obeys = !fault.obeying().is_some_and(is_stopped) && !nobody_obeys;
-        fault.must_end(longest_watchdog_s(robot)) && !has_passed && !is_forgiven && obeys
+        let is_hidden = matches!(fault, Fault::Jumps(..)) && self.may_have_jumped();
+        fault.must_end(longest_watchdog_s(robot)) && !has_passed && !is_forgiven && obeys && !is_hidden
     }
 
     /// The log may name `cause` in this tick.
@@ -307,9 +315,14 @@ impl Scenario {
         }
     }
 
-    /// A servo whose encoder stands still is driven wherever it goes.
+    /// A servo whose encoder stands still is driven wherever it goes, and so is one that lies about it or does not obey.
     pub fn is_stuck(&self, servo: usize) -> bool {
-        self.faults().any(|fault| fault == Fault::Stuck(servo))
+        self.faults().any(|fault| fault.unhinges() == Some(servo))
+    }
+
+    /// What the servo says was never true.
+    pub fn is_untrue(&self, servo: usize) -> bool {
+        self.faults().any(|fault| fault.is_untrue() == Some(servo))
     }
 
     /// A robot on legs falls over under a controller that is not its own, and the ground moves its joints.
@@ -330,7 +343,7 @@ impl Scenario {
             _ => false,
         };
         let is_unheard = || self.faults().any(Fault::disturbs_the_wire);
-        self.faults().any(turns) && (self.rate_hz < RESTART_HZ || is_unheard())
+        self.faults().any(turns) && (self.rate_hz < RESTART_HZ || is_unheard()) || self.may_have_jumped()
     }
 
     /// Torques are commanded beside or instead of positions.

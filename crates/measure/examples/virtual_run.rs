@@ -1,4 +1,5 @@
-//! Plays a run in virtual time and writes its log: `virtual_run ROBOT.toml SCRIPT.json LOG`. Prints what `khz run --json` would.
+//! Plays runs in virtual time and writes their logs: `virtual_run ROBOT.toml SCRIPT.json LOG …`, three words a run. Prints a line for
+//! each: what `khz run --json` would. With `--reports` first, a second line follows: the verdict of `khz log report`.
 //!
 //! The script says what goes wrong and when, so whoever wrote it knows the figures in advance; `tests/oracle` and
 //! `tests/dataset` do.
@@ -8,7 +9,7 @@
 use khz_link::replay::Replay;
 use khz_link::trace::{Traced, Way};
 use khz_link::{Link, Received};
-use khz_measure::run::RunSummary;
+use khz_measure::run::{RunSummary, from_log};
 use khz_robot::assemble::{self, Links};
 use khz_robot::controller::Controller;
 use khz_robot::launch::{Landed, LiveSummary};
@@ -31,27 +32,70 @@ struct Script {
     /// After so long the robot is brought down.
     duration_ns: i64,
     /// Stretches in which the loop does not get the CPU: when they begin, and how long they last.
+    #[serde(default)]
     freezes: Vec<(i64, i64)>,
     /// Why it does not get it, for each of them; without it nobody knows.
     #[serde(default)]
     causes: Vec<Cause>,
     /// Ticks in which the controller takes long: their numbers, and how long.
+    #[serde(default)]
     slow: Vec<(u64, i64)>,
+    /// Ticks in which something else takes long.
+    #[serde(default)]
+    held: Vec<Held>,
     /// When the frames that pace the loop come.
+    #[serde(default)]
     frames: Vec<i64>,
     /// When virtual time begins, in seconds since 1970. With it, the log says which robot it is of.
     begins_s: Option<i64>,
 }
 
+/// A tick in which something takes long.
+#[derive(Clone, Copy, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Held {
+    /// Its number.
+    tick: u64,
+    /// What of it.
+    part: Part,
+    /// How long.
+    for_ns: i64,
+    /// Who took the time, as the kernel counts it: what is no loss of the CPU is the thread's own.
+    cause: Cause,
+}
+
+/// A part of a tick that can take long.
+#[derive(Clone, Copy, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Part {
+    /// Before the first frame is sent.
+    Encode,
+    /// While replies are waited for.
+    Bus,
+    /// In the controller.
+    Control,
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let [robot, script, log] = &words[..] else { return Err("ROBOT.toml SCRIPT.json LOG".into()) };
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let reports = words.first().is_some_and(|word| word == "--reports");
+    words.drain(..usize::from(reports));
+    for run in words.chunks(3) {
+        let [robot, script, log] = run else { return Err("ROBOT.toml SCRIPT.json LOG …".into()) };
+        println!("{}", one(robot, script, log)?);
+        if reports {
+            println!("{}", serde_json::to_string(&from_log(&[log.into()])?.data.verdict)?);
+        }
+    }
+    Ok(())
+}
+
+fn one(robot: &str, script: &str, log: &str) -> Result<String, Box<dyn Error>> {
     let mut config = RobotConfig::parse(&std::fs::read_to_string(robot)?, robot)?;
-    config.log.path.clone_from(log);
+    log.clone_into(&mut config.log.path);
     let script = serde_json::from_str(&std::fs::read_to_string(script)?)?;
     let landed = play(&config, &std::fs::read_to_string(robot)?, script)?;
-    println!("{}", serde_json::to_string(&RunSummary::of(&config, &landed))?);
-    Ok(())
+    Ok(serde_json::to_string(&RunSummary::of(&config, &landed))?)
 }
 
 fn play(config: &RobotConfig, text: &str, script: Script) -> Result<Landed, Box<dyn Error>> {
@@ -59,15 +103,15 @@ fn play(config: &RobotConfig, text: &str, script: Script) -> Result<Landed, Box<
         script.freezes.iter().map(|&(at_ns, for_ns)| Freeze { at_ns, for_ns }).collect();
     let time = VirtualTime::new(0).frozen(freezes.iter().copied());
     let inner = assemble::controller(&config.controller);
-    let controller = Slow { inner, time: time.clone(), slow: script.slow };
-    let mut time = Watched {
-        time,
-        causes: freezes.into_iter().zip(script.causes).collect(),
-        woke: Disturbance::default(),
-    };
+    let slow = |&(tick, for_ns)| Held { tick, part: Part::Control, for_ns, cause: Cause::Controller };
+    let held: Vec<Held> = script.held.iter().copied().chain(script.slow.iter().map(slow)).collect();
+    let controller = Slow { inner, time: time.clone(), held: held.clone() };
+    let causes = freezes.into_iter().zip(script.causes).collect();
+    let mut time = Watched { time, causes, held, ..Watched::default() };
     let links = with_sensor(config, assemble::open_links(config, |world| Box::new(world))?, &script.frames);
     let mut machine = assemble::put_together(config, Box::new(controller), links);
     machine.forgive_hold_ups();
+    machine.make_ready(&mut time)?;
     let mut plan = Plan::new(config.log.clone()).epoch_ns(0);
     if let Some(begins_s) = script.begins_s {
         plan = plan.epoch_ns(begins_s * 1_000_000_000).virtual_time(0);
@@ -95,7 +139,7 @@ fn play(config: &RobotConfig, text: &str, script: Script) -> Result<Landed, Box<
         stats,
         windows: Vec::new(),
         stopped_ns: 0,
-        grants: Report { thread: "virtual".into(), grade: Grade::Ordinary, settings: Vec::new() },
+        grants: Report { thread: "virtual".into(), grade: Grade::RealTime, settings: Vec::new() },
         passport: Passport::default(),
         usage: Usage::default(),
         unsent: Vec::new(),
@@ -130,14 +174,60 @@ fn sensor(id: u32, frames_ns: &[i64]) -> Box<dyn Link> {
 }
 
 /// Virtual time in which the kernel knows why the loop did not get the CPU.
+#[derive(Default)]
 struct Watched {
     time: VirtualTime,
     causes: Vec<(Freeze, Cause)>,
+    held: Vec<Held>,
     woke: Disturbance,
+    /// Ticks that have begun.
+    ticks: u64,
+    /// Looks at the clock, and waits, since the tick began; none after its bus cycle.
+    looks: Option<(u32, u32)>,
+}
+
+impl Watched {
+    /// What is held up in this tick.
+    fn held(&self) -> impl Iterator<Item = &Held> {
+        self.held.iter().filter(|held| held.tick + 1 == self.ticks)
+    }
+
+    fn hold(&self, part: Part) {
+        self.held().filter(|held| held.part == part).for_each(|held| self.time.elapse(held.for_ns));
+    }
+}
+
+/// What the thread's counters say of it.
+fn counted(so_far: Disturbance, held: &Held) -> Disturbance {
+    const FAULT_NS: i64 = 2_500;
+    let ns = held.for_ns;
+    match held.cause {
+        Cause::Preempted => Disturbance {
+            away_ns: so_far.away_ns + ns,
+            queued_ns: so_far.queued_ns + ns,
+            involuntary: so_far.involuntary + 1,
+            ..so_far
+        },
+        Cause::Blocked => Disturbance { away_ns: so_far.away_ns + ns, blocked: so_far.blocked + 1, ..so_far },
+        Cause::Unaccounted => Disturbance { away_ns: so_far.away_ns + ns, ..so_far },
+        Cause::PageFault => Disturbance {
+            faults_ns: so_far.faults_ns + ns,
+            minor_faults: so_far.minor_faults + (ns / FAULT_NS) as u32,
+            ..so_far
+        },
+        _ => so_far,
+    }
 }
 
 impl Time for Watched {
     fn now_ns(&mut self) -> i64 {
+        if let Some((looks, _)) = &mut self.looks {
+            *looks += 1;
+            // The second ends the encoding.
+            if *looks == 2 {
+                self.hold(Part::Encode);
+            }
+        }
         self.time.now_ns()
     }
 
@@ -146,10 +236,26 @@ impl Time for Watched {
     }
 
     fn pass(&mut self, until_ns: i64, links: &[Box<dyn Link>]) {
+        if let Some((_, waits)) = &mut self.looks {
+            *waits += 1;
+            if *waits == 1 {
+                self.hold(Part::Bus);
+            }
+        }
         self.time.pass(until_ns, links);
     }
 
+    fn collected(&mut self) {
+        self.looks = None;
+    }
+
+    fn away_in_cycle_ns(&self) -> i64 {
+        let in_cycle = self.held().filter(|held| held.part != Part::Control);
+        in_cycle.fold(Disturbance::default(), counted).away_ns
+    }
+
     fn woke(&mut self, now_ns: i64, late_ns: i64, _: i64) {
+        (self.ticks, self.looks) = (self.ticks + 1, Some((0, 0)));
         let ended_now = |(freeze, _): &&(Freeze, Cause)| freeze.at_ns + freeze.for_ns == now_ns;
         let cause = self.causes.iter().find(ended_now).map(|(_, cause)| *cause);
         self.woke = match cause {
@@ -163,7 +269,7 @@ impl Time for Watched {
     }
 
     fn disturbance(&mut self) -> Disturbance {
-        self.woke
+        self.held().fold(self.woke, counted)
     }
 }
 
@@ -171,7 +277,7 @@ impl Time for Watched {
 struct Slow {
     inner: Box<dyn Controller>,
     time: VirtualTime,
-    slow: Vec<(u64, i64)>,
+    held: Vec<Held>,
 }
 
 impl Controller for Slow {
@@ -180,8 +286,8 @@ impl Controller for Slow {
     }
 
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
-        let now = self.slow.iter().filter(|(tick, _)| *tick == state.tick);
-        now.for_each(|&(_, ns)| self.time.elapse(ns));
+        let now = self.held.iter().filter(|held| held.part == Part::Control && held.tick == state.tick);
+        now.for_each(|held| self.time.elapse(held.for_ns));
         self.inner.update(state, commands)
     }
 }

@@ -242,7 +242,11 @@ impl Ledger {
         let came = came.into();
         let unexpected = &mut self.tally.unexpected;
         if packet.kind == Kind::Request {
-            return count(&mut unexpected.requests);
+            let echoed = self.by_address.get(&from).filter(|_| packet.run == self.run);
+            let devices = &mut self.tally.devices;
+            return count(
+                echoed.map_or(&mut unexpected.requests, |index| &mut devices[*index].counts.echoed),
+            );
         }
         if packet.run != self.run {
             return count(&mut unexpected.other_runs);

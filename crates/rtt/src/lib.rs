@@ -117,12 +117,20 @@ pub struct Counts {
     /// Questions of which an ICMP message said that there is no way to the device. They are lost, too.
     #[serde(default)]
     pub unreachable: u64,
+    /// Questions that came back unchanged, as from a plain echo. They are lost, too.
+    #[serde(default)]
+    pub echoed: u64,
 }
 
 impl Counts {
     /// Sent and never answered.
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.answered + self.unsent)
+    }
+
+    /// Of the lost ones, those of which nothing at all came back.
+    pub fn silent(&self) -> u64 {
+        self.lost().saturating_sub(self.refused + self.unreachable + self.echoed)
     }
 }
 
@@ -137,6 +145,7 @@ impl std::ops::AddAssign for Counts {
         self.corrupt += other.corrupt;
         self.refused += other.refused;
         self.unreachable += other.unreachable;
+        self.echoed += other.echoed;
     }
 }
 

@@ -46,11 +46,11 @@ impl Results {
     fn cause(&self) -> Option<String> {
         let counts = self.counts();
         let missed = self.planned.as_ref().map_or(0, |planned| planned.missed);
-        let silent = counts.lost().saturating_sub(counts.refused + counts.unreachable);
         let causes = [
             (counts.refused, "no program listens at the address (port unreachable)"),
             (counts.unreachable, "the network has no way to the device"),
-            (silent, "answers were lost on the way or never sent"),
+            (counts.echoed, "the device returned the questions unchanged"),
+            (counts.silent(), "answers were lost on the way or never sent"),
             (missed * self.devices.len() as u64, "this computer was too late to ask"),
             (counts.unsent, "the kernel did not send them"),
             (counts.late, "answers came after their period"),
@@ -72,6 +72,8 @@ impl Results {
             "start the device's program (`khz rtt echo` on a computer), or check the port"
         } else if counts.unreachable > 0 || counts.unsent > 0 {
             "check cable, address and network mask"
+        } else if counts.echoed > counts.silent() {
+            "run `khz rtt echo` on the device: a plain echo marks no answer as one"
         } else if counts.answered == 0 || counts.lost() > 0 {
             "check the address, that the device is on (`khz rtt echo` on a computer), and firewalls on the way"
         } else if counts.late > 0 {
@@ -126,6 +128,13 @@ mod tests {
                 Level::Bad,
                 "No answer to 1,000 questions, mostly because answers were lost on the way or never sent (100 %); check the \
                  address, that the device is on (`khz rtt echo` on a computer), and firewalls on the way.",
+            ),
+            (
+                Grade::RealTime,
+                Counts { echoed: 980, ..sent(0) },
+                Level::Bad,
+                "No answer to 1,000 questions, mostly because the device returned the questions unchanged (98 %); run `khz rtt echo` \
+                 on the device: a plain echo marks no answer as one.",
             ),
             (
                 Grade::Ordinary,

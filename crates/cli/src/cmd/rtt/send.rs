@@ -191,16 +191,21 @@ fn required(args: &Args, results: &Results) -> Vec<Required> {
     args.require.as_ref().map_or_else(Vec::new, |requirements| requirements.check(results))
 }
 
-/// What to do when nobody answered and nothing else says why.
+/// What to do when no answer came and nothing else says why.
 fn silence(results: &Results) -> Option<String> {
     let counts = results.counts();
     let unexplained = counts.answered == 0 && counts.sent > 0 && counts.refused + counts.unreachable == 0;
-    unexplained.then(|| {
-        format!(
-            "nobody answered: {} sent, none came back. Check address and port, that the device is on (`khz rtt echo` on a \
+    unexplained.then(|| match counts.echoed {
+        0 => format!(
+            "no answer: {} sent, none came back. Check address and port, that the device is on (`khz rtt echo` on a \
              computer), and firewalls on the way",
             counts.sent
-        )
+        ),
+        echoed => format!(
+            "no answer: of {} sent, {echoed} came back unchanged, as from a plain echo. Run `khz rtt echo` on the device; a \
+             program of your own must set the kind to reply (docs/ethernet.md)",
+            counts.sent
+        ),
     })
 }
 
@@ -522,6 +527,7 @@ fn headline(results: &Results) -> String {
     for (count, what) in [
         (counts.refused, "refused (ICMP port unreachable)"),
         (counts.unreachable, "unreachable (ICMP)"),
+        (counts.echoed, "returned unchanged (a plain echo)"),
         (counts.unsent, "not sent"),
     ] {
         if count > 0 {

@@ -1,0 +1,186 @@
+"""The runs in virtual time whose sentences are judged: a name, what happens, and what is true of it."""
+
+from scenario import Figures
+from scenes import (
+    GOOD,
+    PACED,
+    Make,
+    always,
+    answers_late,
+    bus_missed,
+    cut,
+    figure,
+    file,
+    freeze,
+    gil,
+    hold,
+    late_freeze,
+    never,
+    of,
+    sensor,
+    servos,
+    silence,
+    slow_rate,
+)
+from sentence import Truth, true
+
+CAUSES = ["preempted", "blocked", "page_fault", "unaccounted"]
+CAN = 'wire = "can_fd"'
+MISSED, LOST, CHANGED = (figure(path) for path in ("controlled.missed_replies", "controlled.lost_periods", "changed_commands"))
+DAMIAO = 'family = "damiao"\ndamiao = { model = "4310" }'
+LATE_ONCE = 'overrun = "run_late_once"'
+
+
+def duplicates(told: Figures) -> int:
+    return sum(servo["duplicates"] for servo in told["servos"])
+
+
+# Nothing is wrong, or nothing that costs anything.
+CALM: dict[str, Make] = {
+    "nothing happens": of(truth=GOOD),
+    "nothing happens, on CAN-FD": of(bus=CAN, truth=GOOD),
+    "nothing happens, paced by a sensor": of(sensor(2.0), loop=PACED, truth=GOOD),
+    **{f"three ticks 0.3 ms late: {cause}": of((freeze, cause, 3, 0.2, 0.4), truth=GOOD) for cause in CAUSES},
+    "the controller takes 0.9 ms in ten ticks": of((hold, "control", "controller", 10, 0.8, 1.0), truth=GOOD),
+    "the quadruped": of(file("quadruped.toml"), truth=GOOD),
+    "three RobStride and two moteus": of(file("mixed.toml"), truth=GOOD),
+    "seven Damiao on CAN-FD": of(file("openarm_like.toml"), truth=GOOD),
+    "three Damiao whose watchdogs are read": of(servos(3, rate_hz=1050, family=DAMIAO), truth=GOOD),
+}
+
+# Periods are lost to one cause.
+ALONE: dict[str, Make] = {
+    **{f"one long hold-up: {cause}": of((freeze, cause, 1, 14, 30)) for cause in CAUSES},
+    **{f"eight hold-ups: {cause}": of((freeze, cause, 8, 3, 6)) for cause in CAUSES},
+    "the controller takes 3 ms in some ticks": of((hold, "control", "controller", 12, 2.5, 3.8)),
+    "the controller takes 9 ms in one tick": of((hold, "control", "controller", 1, 9, 10)),
+    "the controller waits for a file (fsync)": of((hold, "control", "blocked", 9, 3, 5)),
+    "the controller touches fresh memory": of((hold, "control", "page_fault", 9, 3, 5)),
+    "a thread preempts the controller": of((hold, "control", "preempted", 9, 3, 5)),
+    "the hypervisor takes the CPU in the controller": of((hold, "control", "unaccounted", 9, 3, 5)),
+    "the loop itself computes for 3 ms": of((hold, "encode", "compute", 9, 2.5, 3.4)),
+    "one hold-up, run_late_once": of((freeze, "preempted", 1, 14, 30), loop=LATE_ONCE),
+    "one hold-up, re_phase": of((freeze, "preempted", 1, 14, 30), loop='overrun = "re_phase"', counts={"lost": LOST}),
+    "the controller takes 5 ms in one tick, run_late_once": of(
+        (hold, "control", "controller", 1, 4.5, 5.5), loop=LATE_ONCE, counts={"lost": LOST}
+    ),
+}
+
+
+def too_long(cause: str, cure: str) -> Truth:
+    """Every tick is."""
+    return true("bad", cause, cure, counts={"lost": LOST})
+
+
+ALWAYS: dict[str, Make] = {
+    "the controller takes 2.2 ms of 2 in every tick": of(
+        (always, "control", "controller", 2.2), truth=too_long("usual controller", "parts")
+    ),
+    "the controller waits 2.2 ms for a lock in every tick": of(
+        (always, "control", "blocked", 2.2), truth=too_long("blocked|interpreter", "locks|interpreter")
+    ),
+    "another thread holds the interpreter in nearly every tick": of(
+        (gil,), truth=too_long("blocked|interpreter", "locks|interpreter")
+    ),
+    "the loop itself computes 2.2 ms in every tick": of(
+        (always, "encode", "compute", 2.2), truth=true("bad", "usual compute", "rate", servo=None)
+    ),
+    "other threads take 2.2 ms of every tick": of(
+        (always, "control", "preempted", 2.2), truth=too_long("preempted", "doctor|pin")
+    ),
+}
+
+# Two causes in known shares of the lost periods.
+TWO: dict[str, Make] = {
+    "1 % of frames lost beside a hold-up of 8 ms: preempted": of(
+        (freeze, "preempted", 1, 7, 9), bus=CAN + "\nfaults = { loss = 0.01 }", level="bad", servo=None, also="scan"
+    ),
+    "a silent servo beside hold-ups: unaccounted": of(
+        (freeze, "unaccounted", 3, 5, 7), (silence, 2, 20, 300), bus=CAN, servo="tilt", also="scan"
+    ),
+    "3 of 4: preempted, else blocked": of(
+        (freeze, "preempted", 6, 6.5, 7.5), (hold, "control", "blocked", 3, 4.5, 5.5)
+    ),
+    "3 of 4: blocked, else preempted": of(
+        (freeze, "preempted", 2, 6.5, 7.5), (hold, "control", "blocked", 9, 4.5, 5.5)
+    ),
+    "4 of 5: controller, else unaccounted": of(
+        (freeze, "unaccounted", 1, 6.5, 7.5), (hold, "control", "controller", 6, 4.5, 5.5)
+    ),
+    "4 of 5: unaccounted, else controller": of(
+        (freeze, "unaccounted", 6, 6.5, 7.5), (hold, "control", "controller", 2, 4.5, 5.5)
+    ),
+    "3 of 4: page faults, else controller": of(
+        (freeze, "page_fault", 6, 6.5, 7.5), (hold, "control", "controller", 3, 4.5, 5.5)
+    ),
+    "one pause of 40 ms and ten short preemptions": of(
+        (freeze, "blocked", 1, 38, 42), (hold, "control", "preempted", 10, 2.2, 3.5)
+    ),
+    "three causes, none for most": of(
+        (freeze, "preempted", 2, 8.3, 9.7), (freeze, "unaccounted", 2, 8.3, 9.7), (hold, "control", "blocked", 4, 4.3, 5.7)
+    ),
+    "late ticks that cost nothing beside one that does": of(
+        (hold, "control", "controller", 30, 1.2, 1.7), (freeze, "preempted", 1, 5, 7)
+    ),
+}
+
+# Of moteus, a cycle of 922 µs where the deadline leaves 780.
+NOT_FITTING = true("bad", "usual bus|bus", "budget", servo=None)
+
+# Replies that do not come, or not in time.
+BUS: dict[str, Make] = {
+    "1 % of frames lost": of(bus=CAN + "\nfaults = { loss = 0.01 }", truth=bus_missed(None, MISSED)),
+    "20 % of frames lost": of(bus=CAN + "\nfaults = { loss = 0.2 }", truth=bus_missed(None, MISSED)),
+    "a servo is silent for one tick": of((silence, 2, 1), bus=CAN, truth=bus_missed("tilt", 1)),
+    "a servo is silent for 0.2 s": of((silence, 2, 100), bus=CAN, truth=bus_missed("tilt", MISSED)),
+    "the other servo is silent for 0.1 s": of((silence, 1, 50), bus=CAN, truth=bus_missed("pan", MISSED)),
+    "one misses 5 under control, the other 150 while coming down": of(
+        (silence, 2, 5), (silence, 1, 150, 1020), bus=CAN, truth=bus_missed("tilt", MISSED)
+    ),
+    "a servo is not there": of((never,), bus=CAN, truth=true("bad", "", "scan", servo="tilt")),
+    "the bus is off for 0.1 s": of(
+        bus=CAN + '\nfaults = { events = [{ at_s = 0.497, for_s = 0.1, kind = "bus_off" }] }',
+        truth=bus_missed(None, 100, cure=None, cause=None),
+    ),
+    "replies come 1.9 ms late": of((answers_late,), bus=CAN, truth=true("bad", "|bus|usual bus", "budget|rate", servo=None)),
+    "5 % of replies come twice": of(
+        bus=CAN + "\nfaults = { duplicate = 0.05 }",
+        truth=true("warning", None, "scan", servo=None, counts={"duplicates": duplicates}),
+    ),
+    "four moteus that do not fit, borne": of(servos(4, lenient=True), truth=NOT_FITTING),
+    "four moteus that do not fit": of(servos(4), truth=NOT_FITTING),
+    "eight moteus that do not fit": of(servos(8), truth=NOT_FITTING),
+    "twelve moteus that do not fit, borne": of(servos(12, lenient=True), truth=NOT_FITTING),
+    "the loop computes until the replies come too late": of(
+        (hold, "encode", "compute", 12, 1.5, 1.55),
+        bus=CAN,
+        truth=true("warning", "compute", "doctor|rate", counts={"missed": MISSED}),
+    ),
+    "the hypervisor has the CPU until the replies come too late": of(
+        (hold, "encode", "unaccounted", 12, 1.5, 1.55),
+        bus=CAN,
+        truth=true("warning", "unaccounted|off its CPU", "doctor", counts={"missed": MISSED}),
+    ),
+}
+
+# Good at first sight.
+OTHER: dict[str, Make] = {
+    "every command is cut to its limits": of(
+        (cut,), truth=true("warning", None, "limits", counts={"changed": CHANGED})
+    ),
+    "20 Hz, held up for 14 to 44 of 50 ms": of(
+        (slow_rate,), truth=true("warning", "preempted", "doctor|pin", worst_ms=(44, 44))
+    ),
+    "a sensor that is 4.9 % slow": of(
+        sensor(2.103), loop=PACED, truth=true("warning", None, "rate", counts={"rate": (475, 476)})
+    ),
+    "a sensor that is silent for 0.1 s": of(
+        sensor(2.0, range(300, 350)), loop=PACED, truth=true("warning", None, None, counts={"without frame": 50})
+    ),
+    "two replies are missed at start-up": of(
+        (silence, 1, 2, 6), bus=CAN, truth=true("warning", None, None, servo=None, counts={"missed": 2})
+    ),
+    "a hold-up while it comes down": of((late_freeze,), truth=true("warning", None, None)),
+}
+
+CASES = {**CALM, **ALONE, **ALWAYS, **TWO, **BUS, **OTHER}

@@ -1,0 +1,128 @@
+"""Every sentence that a run says of itself, against what was done to it on purpose: level, cause, servo, count, worst and cure.
+
+The cases in virtual time are exact (`cases.py`); those by the computer's clock (`live_cases.py`) are what only a kernel can do. Here few seeds are
+played; `cargo xtask nightly sentences` plays ten, and with UPDATE=1 writes docs/time.md."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+from collections.abc import Callable
+
+import live
+import matrix
+import published
+import pytest
+from cases import CASES
+from live_cases import LIVE
+from matrix import Judged
+from scenario import robot, wait_for
+
+pytestmark = pytest.mark.timeout(1800)
+SLOW = bool(os.environ.get("KHZ_SLOW"))
+SEEDS = range(1, 11) if SLOW else range(1, 4)
+LIVE_SEEDS = range(1, 11) if SLOW else range(1, 2)
+RIGHT = 0.95
+
+
+@pytest.fixture(scope="module")
+def player(example: Callable[[str], pathlib.Path]) -> pathlib.Path:
+    """The program that plays a script in virtual time, just built."""
+    return example("virtual_run")
+
+
+@pytest.fixture(scope="module")
+def judged(player: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> list[Judged]:
+    """Every case in virtual time."""
+    runs = matrix.play(player, tmp_path_factory.mktemp("sentences"), CASES, SEEDS)
+    return said("sentences", runs)
+
+
+@pytest.fixture(scope="module")
+def lived(khz: str, tmp_path_factory: pytest.TempPathFactory) -> list[Judged]:
+    """Every case by the computer's clock that can be produced here."""
+    runs = []
+    for name, case in LIVE.items():
+        if why := case.refused():
+            print(f"not produced: {name}: {why}")
+            continue
+        runs += [live.play(khz, tmp_path_factory.mktemp("live"), name, seed) for seed in LIVE_SEEDS]
+    return said("live sentences", runs)
+
+
+def said(name: str, runs: list[Judged]) -> list[Judged]:
+    """Prints the matrix, and writes it where that is asked for."""
+    print(published.summary(runs))
+    for run in runs:
+        if not run.is_right():
+            print(run.explain())
+    if SLOW and os.environ.get("UPDATE"):
+        published.write(name, runs)
+    return runs
+
+
+def test_nothing_bad_is_called_good(judged: list[Judged], lived: list[Judged]) -> None:
+    assert not [run.explain() for run in judged + lived if "flattering" in run.wrong]
+
+
+def test_sentences_are_right(judged: list[Judged]) -> None:
+    assert sum(run.is_right() for run in judged) >= RIGHT * len(judged)
+
+
+def test_a_log_says_what_its_run_said(judged: list[Judged]) -> None:
+    assert not [f"{run.name}: {run.text}\n{run.report}" for run in judged if "log" in run.wrong]
+
+
+def test_live_sentences_are_right(lived: list[Judged]) -> None:
+    """A computer that does something else besides may disturb a run by itself."""
+    least = RIGHT if SLOW else 0.7
+    assert sum(run.is_right() for run in lived) >= least * len(lived)
+
+
+def test_the_page_shows_what_is_said(judged: list[Judged]) -> None:
+    """The sentence of the first seed; and where all seeds were right or wrong, so are these."""
+    shown, now = published.read("sentences"), published.rows(judged)
+    assert list(shown) == list(now), "UPDATE=1 cargo xtask nightly sentences"
+    for name, (right, runs, text) in now.items():
+        was_right, of, said = shown[name]
+        assert said == text.replace("|", "/"), f"{name}: UPDATE=1 cargo xtask nightly sentences"
+        assert was_right not in (0, of) or right == was_right * runs // of, name
+    assert list(published.read("live sentences")), "no case by the computer's clock was ever published"
+
+
+def test_every_cure_that_is_a_command_runs_as_printed(khz: str, judged: list[Judged], tmp_path: pathlib.Path) -> None:
+    """And is about this robot: without a file a command is about the one that is built in."""
+    (tmp_path / "robot.toml").write_text(robot())
+    printed = {command for run in judged for command in re.findall(r"`(khz [^`]*)`", run.text)}
+    commands = {re.sub(r"\S*robot\.toml", "robot.toml", command) for command in printed}
+    assert commands
+    for command in sorted(commands):
+        words = [khz, *command.split()[1:]]
+        assert "robot.toml" in words or "doctor" in words, f"`{command}` names no robot"
+        words += ["--duration", "300ms", "--no-report"] if words[1] == "run" else []
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode in (0, 1), f"`{command}`: {done.stderr}"
+
+
+def test_a_run_that_ended_early_meets_no_requirement(khz: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "robot.toml").write_text(robot())
+    words = [khz, "run", "robot.toml", "--duration", "60s", "--require", "missed=1000000", "--log", "run.tlog", "--json"]
+    process = subprocess.Popen([*words, "--no-report"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    wait_for(process, tmp_path / "run.tlog")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, out
+
+
+def test_a_requirement_says_over_how_much_it_was_judged(khz: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "robot.toml").write_text(robot('clock = "virtual"'))
+    words = [khz, "run", "robot.toml", "--duration", "20ms", "--require", "missed=0", "--json", "--no-report"]
+    told = json.loads(subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60).stdout)
+    ticks = told["controlled"]["ticks"]
+    assert any(ticks == value or str(ticks) in str(value) for value in told["required"][0].values()), told["required"]
+
+
+def test_there_are_enough_cases() -> None:
+    assert len(CASES) >= 60 and len(LIVE) >= 12
