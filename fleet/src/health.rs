@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn the_last_ten_seconds_count() {
         let (ty, mut watch) = (Tick::schema(), Watch::default());
-        let mut take = |watch: &mut Watch, tick: Tick| {
+        let take = |watch: &mut Watch, tick: Tick| {
             watch.tick(tick.number as i64 * 1000, &Value::read(&ty, &tick.to_bytes()).unwrap());
         };
         let bad = |number| Tick { overrun: true, skipped: 2, missed: 1, wake_latency_ns: 9_000_000, ..tick(number) };
