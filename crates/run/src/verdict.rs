@@ -276,7 +276,7 @@ fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, String)> {
     let off = facts.missed_while_off_cpu;
     let missed = match are_late_not_lost(facts) {
         true => {
-            format!("{} too late for their tick{by}{}.", were(clean, "reply", "replies"), never_fits(facts))
+            format!("{} late{by}{}.", were(clean, "reply", "replies"), never_fits(facts))
         }
         false => format!("{} missed{by}.", were(clean, "reply", "replies")),
     };
@@ -387,7 +387,7 @@ fn headline(facts: &Facts) -> String {
     // A missed reply is bad, and no badge may say only that the rate was held.
     let replies = if clean == 1 { "reply" } else { "replies" };
     let missed = match are_late_not_lost(facts) {
-        true => format!(", {} {replies} too late", grouped(clean)),
+        true => format!(", {} {replies} late", grouped(clean)),
         false => format!(", missed {} {replies}", grouped(clean)),
     };
     rate(facts) + if clean > 0 { &missed } else { "" }
@@ -885,8 +885,8 @@ mod tests {
             ..facts()
         };
         let verdict = judge(&slow);
-        assert_eq!(verdict.headline, "held 1000 Hz, 3,988 replies too late");
-        let said = "Held 1000 Hz, but 3,988 replies were too late for their tick (most often by knee: 997): the bus cycle needs \
+        assert_eq!(verdict.headline, "held 1000 Hz, 3,988 replies late");
+        let said = "Held 1000 Hz, but 3,988 replies were late (most often by knee: 997): the bus cycle needs \
                     922 µs, its deadline leaves 780 µs; `khz budget FILE` shows what the buses need.";
         assert_eq!((verdict.text.as_str(), verdict.reasons.len()), (said, 1));
         // Some came late, and most never.
