@@ -189,6 +189,10 @@ impl Fault {
 
 /// Below this rate a target moves in steps so large that a joint which follows it is too fast between them, Hz.
 pub const SMOOTH_HZ: f64 = 65.0;
+/// In velocity and torque control a joint may reach its limit in this time and two periods, s: the guard's.
+const BRAKING_S: f64 = 0.05;
+/// A joint that goes this share of `position_tolerance` beyond a limit by its lag may go all of it by what else moves it.
+const NEAR: f64 = 0.5;
 /// Below this rate a restart fits between two ticks, Hz.
 const RESTART_HZ: f64 = 100.0;
 /// Below this rate a joint driven by torque alone may gain too much speed before that is measured, Hz.
@@ -222,6 +226,25 @@ fn is_damped(robot: &RobotConfig) -> bool {
         0.5 * kd / (kp * servo.joint.inertia).sqrt().max(f64::MIN_POSITIVE)
     };
     robot.servos.iter().all(|servo| ratio(servo) >= RATIO)
+}
+
+/// How far a joint goes beyond a limit under velocity control, rad: the guard slows it down in proportion to the way that is left, and
+/// its gain has it follow that with a lag, inertia by gain. Without lag it ends at the limit.
+fn overshoot(servo: &ServoConfig, rate_hz: f64) -> f64 {
+    const STEPS: u32 = 1000;
+    let limits = &servo.limits;
+    let Some(fastest) = limits.velocity.filter(|_| limits.position.is_some()) else { return 0.0 };
+    let (inertia, kd) = (servo.joint.inertia, servo.gains()[1].max(1e-3));
+    let (lag_s, braking_s) = (inertia / kd, BRAKING_S + 2.0 / rate_hz);
+    let most = limits.torque.unwrap_or(f64::INFINITY) / inertia;
+    let dt_s = 10.0 * lag_s.max(braking_s) / f64::from(STEPS);
+    let (mut past, mut speed, mut furthest) = (-fastest * braking_s, fastest, 0.0_f64);
+    for _ in 0..STEPS {
+        speed += ((-past / braking_s - speed) / lag_s.max(dt_s)).clamp(-most, most) * dt_s;
+        past += speed * dt_s;
+        furthest = furthest.max(past);
+    }
+    furthest
 }
 
 /// A speed within its limit may be read as one that is too fast.
@@ -290,7 +313,7 @@ impl Scenario {
         let int8 = khz_robot::config::Format::Int8;
         let blurred =
             self.style == Style::Torque && robot.servos.iter().any(|servo| servo.query.position == int8);
-        let overshoots = self.rate_hz < SMOOTH_HZ && self.style == Style::Velocity;
+        let overshoots = self.overshoots(robot);
         let trigger = cause.trigger();
         by_fault
             || races
@@ -323,6 +346,20 @@ impl Scenario {
     /// What the servo says was never true.
     pub fn is_untrue(&self, servo: usize) -> bool {
         self.faults().any(|fault| fault.is_untrue() == Some(servo))
+    }
+
+    /// A joint of this robot may go beyond its limits by more than they tolerate, as its file has its gains, limits and rate.
+    fn overshoots(&self, robot: &RobotConfig) -> bool {
+        let most = NEAR * robot.supervisor.position_tolerance;
+        match self.style {
+            Style::Velocity if self.rate_hz < SMOOTH_HZ => true,
+            Style::Velocity | Style::Torque => {
+                robot.servos.iter().any(|servo| overshoot(servo, self.rate_hz) > most)
+            }
+            // A target that ends at its limit leaves the joint with its speed.
+            Style::Steps => self.rings(robot),
+            Style::Own | Style::Hold => false,
+        }
     }
 
     /// A robot on legs falls over under a controller that is not its own, and the ground moves its joints.
@@ -369,5 +406,27 @@ impl Scenario {
             matches!(fault, Fault::BusHolds(_, _, Queue::Kernel) | Fault::PowerCut(_, Queue::Kernel))
         };
         self.faults().filter(kernel).count() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joint(inertia: f64, kd: f64) -> ServoConfig {
+        let text = format!(
+            "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"joint\"\nbus = \"main\"\nid = 1\njoint.inertia = {inertia}\n\
+             device.kd = {kd}\nlimits = {{ position = [-1.0, 1.0], velocity = 4.0 }}"
+        );
+        RobotConfig::parse(&text, "test").unwrap().servos.remove(0)
+    }
+
+    #[test]
+    fn a_joint_that_lags_goes_beyond_its_limit_and_one_that_does_not_ends_there() {
+        assert!(overshoot(&joint(0.01, 1.0), 1000.0) < 1e-3);
+        let lags = overshoot(&joint(0.05, 1.0), 1000.0);
+        // The step response of a second order with a damping ratio of 0.5.
+        assert!((0.05..0.065).contains(&lags), "{lags} rad");
+        assert!(overshoot(&joint(0.2, 1.0), 1000.0) > 2.0 * lags);
     }
 }

@@ -99,6 +99,15 @@ fn a_joint_far_from_its_servos_zero_and_a_slow_one_violate_nothing() {
     }
 }
 
+/// Reported, too: a joint whose gain brakes it slowly goes beyond its limits by more than they tolerate.
+#[test]
+fn a_joint_that_lags_behind_its_commands_violates_nothing() {
+    watch_prints();
+    let lags = "joint.inertia = 0.05\ndevice = { kp = 50.0, kd = 1.0 }\nlimits = { position = [-1.0, 1.0], velocity = 4.0 }";
+    let campaign = campaign(&joint(1000, lags), 150, 1).unwrap();
+    assert!(campaign.violations.is_empty(), "{:#?}", campaign.violations);
+}
+
 #[test]
 fn a_robot_left_waiting_in_idle_ends_with_its_time() {
     /// Replies are late from the tick on in which it would be armed.

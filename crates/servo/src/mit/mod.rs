@@ -167,11 +167,13 @@ pub struct Bus<P> {
     servos: Vec<Servo<P>>,
     /// So many of them are asked for a register in this cycle.
     reading: usize,
+    /// The first whose turn it is to be verified: one that does not answer must not keep the others waiting.
+    first: usize,
 }
 
 impl<P> Default for Bus<P> {
     fn default() -> Self {
-        Self { servos: Vec::new(), reading: 0 }
+        Self { servos: Vec::new(), reading: 0, first: 0 }
     }
 }
 
@@ -342,8 +344,13 @@ impl<P: Protocol> Servos for Bus<P> {
     fn begin(&mut self, commands: &[ServoCommand]) {
         let mut turns = self.servos.len().div_ceil(VERIFIED_AT_ONCE);
         self.reading = 0;
-        for servo in &mut self.servos {
-            turns -= usize::from(servo.begin(&commands[servo.number], turns > 0));
+        let (count, first) = (self.servos.len(), self.first);
+        for place in (first..count).chain(0..first) {
+            let servo = &mut self.servos[place];
+            if servo.begin(&commands[servo.number], turns > 0) {
+                turns -= 1;
+                self.first = (place + 1) % count;
+            }
             self.reading += usize::from(servo.turn.mark.is_some());
         }
     }
