@@ -222,7 +222,7 @@ impl Run<'_> {
             let timing = self.rig.tick(self.stop(), late_ns);
             let undisturbed = scenario.events.iter().all(|event| event.tick > tick);
             if undisturbed && self.rig.machine.result().missed == 0 {
-                self.cycle_ns = self.cycle_ns.max(timing.cycle_ns());
+                self.cycle_ns = self.cycle_ns.max(timing.collected_ns - timing.started_ns);
             }
             self.recording.iter_mut().for_each(|recording| recording.tick(tick, timing, &self.rig.machine));
             self.check_step()?;

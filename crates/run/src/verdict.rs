@@ -210,7 +210,7 @@ fn are_late_not_lost(facts: &Facts) -> bool {
     let missed = facts.missed_replies + facts.outside.missed_replies;
     // Of a cycle that does not fit, many are not even waited for.
     let fits_not = facts.cycle_ns.is_some_and(|(needed_ns, left_ns)| needed_ns > left_ns);
-    missed > 0 && (facts.late_replies * 10 >= missed * 9 || fits_not && facts.late_replies * 20 >= missed)
+    missed > 0 && (facts.late_replies * 10 >= missed * 9 || fits_not && facts.late_replies * 4 >= missed)
 }
 
 /// Replies were missed that nothing excuses.
