@@ -95,7 +95,8 @@ fn usual_of_its_own(tally: &Tally) -> Option<Usual> {
 /// What brought the robot down.
 fn broken(events: &[EventSummary], end: &str) -> Broken {
     let trouble = events.iter().find(|event| event.is_change() && event.trouble);
-    let from_control = trouble.filter(|event| event.from == Phase::Active.name());
+    // Trouble may also come while the robot comes down as planned.
+    let from_control = events.iter().find(|event| event.is_change() && event.from == Phase::Active.name());
     Broken {
         after_s: from_control.map(|event| event.time_s),
         what: end.to_owned(),
@@ -272,6 +273,17 @@ mod tests {
         assert_eq!(ending(&events[..2], 9, None), ("did not end".to_owned(), true));
         events[2] = event("active", "damping", "10 replies missed in a row", true);
         assert_eq!(ending(&events, 9, None), ("10 replies missed in a row".to_owned(), false));
+    }
+
+    #[test]
+    fn trouble_after_a_planned_end_does_not_mean_that_it_was_never_under_control() {
+        let mut events = [
+            event("active", "damping", "finished", false),
+            event("damping", "fault", "the servo did not reply to any stop", true),
+        ];
+        events[0].time_s = 2.0;
+        let (end, well) = ending(&events, 9, None);
+        assert!(!well && broken(&events, &end).after_s == Some(2.0), "{end}");
     }
 
     #[test]
