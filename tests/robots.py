@@ -1,6 +1,8 @@
-"""Robot files for tests in real time, on a computer that may be busy with something else."""
+"""Robot files and ports for tests in real time, on a computer that may be busy with something else."""
 
+import random
 import re
+import socket
 
 LENIENT = """[supervisor]
 answer_s = 60
@@ -22,3 +24,14 @@ def lenient(text: str) -> str:
     text, found = re.subn(r"^\[servo_defaults\]$", "[servo_defaults]\nwatchdog_s = 1.2", text, flags=re.M)
     assert found == 1
     return f"{text}\n{LENIENT}"
+
+
+def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
+    """A port nobody uses. Not one that the kernel gives to whoever asks for any: by the time it is used another test could have it."""
+    with socket.socket(socket.AF_INET, kind) as taken:
+        while True:
+            try:
+                taken.bind(("127.0.0.1", random.SystemRandom().randrange(20_000, 32_000)))
+                return int(taken.getsockname()[1])
+            except OSError:
+                continue

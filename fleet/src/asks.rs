@@ -1,7 +1,7 @@
 //! The way to the robot. From its bridge: the live view's connection for programs, the only one by which anything may be asked
 //! of it. From elsewhere: questions over the network.
 
-use khz_view::control::Denied;
+use khz_run::channel::{Answer, Denied};
 use khz_view::{AskError, Connection};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -98,11 +98,10 @@ pub fn selector(key: &str, run: Option<u64>, by: &str) -> String {
 
 /// What a robot answered to a request: the tick that took it, or why it did not. Anything else is no robot's answer.
 pub fn done(answer: &Value) -> Option<Result<u64, Denied>> {
-    if let Some(why) = Denied::read(answer) {
-        return Some(Err(why));
+    match Answer::read(answer)? {
+        Answer::Done(tick) => tick.map(Ok),
+        Answer::Denied(why) => Some(Err(why)),
     }
-    let tick = answer.get("tick").and_then(Value::as_u64)?;
-    (answer.get("done") == Some(&true.into())).then_some(Ok(tick))
 }
 
 /// Who asks, for the robot's log.
@@ -169,10 +168,10 @@ pub fn question(
         };
         return reply.into_result().map_err(|error| {
             let said: Option<Value> = serde_json::from_slice(&error.payload().to_bytes()).ok();
-            match said.and_then(|said| Denied::read(&said)) {
-                Some(Denied::Refused(why)) => Unanswered::Refused(why),
-                Some(Denied::Unreachable(why)) => Unanswered::Unreachable(why),
-                None => Unanswered::Late,
+            match said.and_then(|said| Answer::read(&said)) {
+                Some(Answer::Denied(Denied::Refused(why))) => Unanswered::Refused(why),
+                Some(Answer::Denied(Denied::Unreachable(why))) => Unanswered::Unreachable(why),
+                _ => Unanswered::Late,
             }
         });
     }
@@ -187,7 +186,7 @@ mod tests {
     fn only_a_whole_answer_is_one() {
         assert_eq!(done(&json!({ "done": true, "tick": 7, "robot_ms": 1.9 })), Some(Ok(7)));
         for denied in [Denied::Refused("why".into()), Denied::Unreachable("why".into())] {
-            assert_eq!(done(&denied.json()), Some(Err(denied)));
+            assert_eq!(done(&json!(Answer::Denied(denied.clone()))), Some(Err(denied)));
         }
         for other in [
             json!({}),

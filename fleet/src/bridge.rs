@@ -14,7 +14,7 @@ use crate::settings::Settings;
 use anyhow::{Context, Result, anyhow};
 use khz_tlog::Value;
 use khz_view::control::Denied;
-use khz_view::{Counts, Intake, News};
+use khz_view::{Counts, Intake, News, Senders};
 use serde::{Deserialize, Serialize};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,6 +44,9 @@ pub struct Status {
     pub robot: String,
     /// The computer's name.
     pub host: String,
+    /// The bridge: its number on the network, as its token has it.
+    #[serde(default)]
+    pub bridge: String,
     /// The bridge's version.
     pub version: String,
     /// The robot's process is alive: its samples come.
@@ -512,6 +515,7 @@ impl Bridge {
         let mut status = Status {
             robot: self.shared.name.to_string(),
             host: self.host.clone(),
+            bridge: self.shared.session.zid().to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             commands: self.shared.settings.view.is_some(),
             received: Received {
@@ -553,7 +557,7 @@ fn receive(at: SocketAddr, inbox: Arc<Inbox>) -> Result<Receiver<Vec<u8>>> {
 
 fn pass_on(socket: &UdpSocket, queue: &SyncSender<Vec<u8>>, inbox: &Inbox) {
     let mut buffer = vec![0; MAX];
-    let mut present: Option<(SocketAddr, Instant)> = None;
+    let mut senders = Senders::new(None, SILENCE);
     loop {
         let (len, from) = match socket.recv_from(&mut buffer) {
             Ok(received) => received,
@@ -561,18 +565,9 @@ fn pass_on(socket: &UdpSocket, queue: &SyncSender<Vec<u8>>, inbox: &Inbox) {
             // The other end of the channel sees that it is over.
             Err(_) => return,
         };
-        // What is no recorder's datagram makes nobody the present sender.
-        let is_other = present.is_none_or(|(known, _)| known != from);
-        let is_kept = present.is_some_and(|(_, heard)| heard.elapsed() < SILENCE);
-        let datagram = khz_record::Datagram::read(&buffer[..len]);
-        let is_ours = datagram.is_some();
-        if is_other && (is_kept || !is_ours) {
+        if senders.admit(from, &buffer[..len], Instant::now()).is_err() {
             inbox.others.fetch_add(1, Ordering::Relaxed);
             continue;
-        }
-        if let Some(mut datagram) = datagram {
-            // A run that says that it is over makes room at once: the next one may begin right away.
-            present = datagram.next().map(|_| (from, Instant::now()));
         }
         match queue.try_send(buffer[..len].to_vec()) {
             Ok(()) => {}

@@ -1,15 +1,16 @@
 //! A robot's name belongs to one bridge, and so does the name that ROS 2 gets.
 
+use crate::bridge::{Status, eprint_line};
 use crate::names::RobotName;
 use crate::network::LEASE_MS;
 use anyhow::{Result, anyhow, bail};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use zenoh::liveliness::LivelinessToken;
 use zenoh::pubsub::Subscriber;
-use zenoh::sample::SampleKind;
+use zenoh::sample::{Sample, SampleKind};
 use zenoh::{Session, Wait};
 
 /// How long a bridge that seems to have the name may take to go: one that froze goes with its lease.
@@ -22,9 +23,25 @@ const ANSWER: Duration = Duration::from_secs(1);
 pub struct Claim {
     taken: String,
     own: String,
-    others: Arc<Mutex<BTreeSet<String>>>,
+    others: Ids,
+    /// Who says how the robot of this name is: a token without a bridge takes nobody's name. `None`: it is not known who says that.
+    heard: Option<Ids>,
+    /// Of whom it was reported that they are ignored.
+    ignored: Mutex<BTreeSet<String>>,
     _token: LivelinessToken,
     _watch: Subscriber<()>,
+    _statuses: Option<Subscriber<()>>,
+}
+
+/// Some bridges, by their ids.
+type Ids = Arc<Mutex<BTreeSet<String>>>;
+/// How many there may be.
+const MAX_IDS: usize = 64;
+/// The longest status.
+const MAX_STATUS: usize = 8192;
+
+fn lock(ids: &Mutex<BTreeSet<String>>) -> MutexGuard<'_, BTreeSet<String>> {
+    ids.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Claim {
@@ -37,7 +54,7 @@ impl Claim {
             "another bridge has the name {name}: this one leaves the network, so that nobody takes one robot for the other. Give \
              this robot a name of its own: `[robot] name` of its file, or --name"
         );
-        Self::at(session, &name.key("@bridge"), taken, stop)
+        Self::at(session, &name.key("@bridge"), Some(&name.key("@status")), taken, stop)
     }
 
     /// Claims the name that a robot has in a domain of ROS 2, in the same way: several names of robots become one there.
@@ -56,23 +73,33 @@ impl Claim {
              This bridge leaves the network, so that their topics do not mix. Give this robot another name (`[robot] name` of its \
              file, or --name), another domain (--domain), or no topics for ROS 2 (`[ros] enabled = false` in the file of --config)"
         );
-        Self::at(session, &RobotName::ros_key(domain, &ros), taken, stop)
+        Self::at(session, &RobotName::ros_key(domain, &ros), None, taken, stop)
     }
 
-    /// Claims what is at `key`; each bridge has its own token below it.
-    fn at(session: &Session, key: &str, taken: String, stop: &AtomicBool) -> Result<Option<Self>> {
+    /// Claims what is at `key`; each bridge has its own token below it, and says at `status` how the robot is.
+    fn at(
+        session: &Session,
+        key: &str,
+        status: Option<&str>,
+        taken: String,
+        stop: &AtomicBool,
+    ) -> Result<Option<Self>> {
         let since = Instant::now();
+        let (heard, statuses) = status.map(|status| listen(session, status)).transpose()?.unzip();
         while let Some(other) = present(session, key)? {
             if stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }
             if since.elapsed() > PATIENCE {
+                if heard.as_ref().is_some_and(|heard| !lock(heard).contains(&other)) {
+                    break;
+                }
                 bail!("{taken} (Zenoh id {other})");
             }
             std::thread::sleep(LOOK);
         }
         let own = session.zid().to_string();
-        let others = Arc::new(Mutex::new(BTreeSet::new()));
+        let others = Ids::default();
         let token = session.liveliness().declare_token(format!("{key}/{own}")).wait();
         let token = token.map_err(|error| anyhow!("cannot claim {key}: {error}"))?;
         let (noted, me) = (others.clone(), own.clone());
@@ -82,29 +109,67 @@ impl Claim {
             .history(true)
             .callback(move |sample| {
                 let id = id(sample.key_expr().as_str()).to_owned();
-                let mut others = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut others = lock(&noted);
                 match sample.kind() {
-                    SampleKind::Put if id != me => others.insert(id),
+                    SampleKind::Put if id != me && others.len() < MAX_IDS => others.insert(id),
                     _ => others.remove(&id),
                 };
             })
             .wait()
             .map_err(|error| anyhow!("cannot watch {key}: {error}"))?;
-        Ok(Some(Self { taken, own, others, _token: token, _watch: watch }))
+        let ignored = Mutex::default();
+        Ok(Some(Self {
+            taken,
+            own,
+            others,
+            heard,
+            ignored,
+            _token: token,
+            _watch: watch,
+            _statuses: statuses,
+        }))
     }
 
     /// Whether the name is still this bridge's. Two that claimed it at the same time, or on two networks that have become
-    /// one, see each other here; the one with the lesser id stays.
+    /// one, see each other here; the one with the lesser id stays. Who has a token and says nothing is no bridge.
     ///
     /// # Errors
     /// It is the other's.
     pub fn check(&self) -> Result<()> {
-        let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        match others.first() {
-            Some(other) if *other < self.own => bail!("{} (Zenoh id {other})", self.taken),
-            _ => Ok(()),
+        let others = lock(&self.others);
+        for other in others.range::<String, _>(..&self.own) {
+            if self.heard.as_ref().is_none_or(|heard| lock(heard).contains(other)) {
+                bail!("{} (Zenoh id {other})", self.taken);
+            }
+            let mut ignored = lock(&self.ignored);
+            if ignored.len() < MAX_IDS && ignored.insert(other.clone()) {
+                eprint_line(&format!(
+                    "somebody claims this robot's name (Zenoh id {other}), and is ignored: no bridge answers there"
+                ));
+            }
         }
+        Ok(())
     }
+}
+
+/// Notes who says at `status` how a robot is.
+fn listen(session: &Session, status: &str) -> Result<(Ids, Subscriber<()>)> {
+    let heard = Ids::default();
+    let noted = heard.clone();
+    let callback = move |sample: Sample| {
+        if sample.payload().len() > MAX_STATUS {
+            return;
+        }
+        let said: Option<Status> = serde_json::from_slice(&sample.payload().to_bytes()).ok();
+        let mut noted = lock(&noted);
+        if let Some(said) = said
+            && noted.len() < MAX_IDS
+        {
+            noted.insert(said.bridge);
+        }
+    };
+    let subscriber = session.declare_subscriber(status.to_owned()).callback(callback).wait();
+    Ok((heard, subscriber.map_err(|error| anyhow!("cannot watch {status}: {error}"))?))
 }
 
 fn id(key: &str) -> &str {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use zenoh::pubsub::Subscriber;
+use zenoh::query::{ConsolidationMode, QueryTarget};
 use zenoh::sample::{Sample, SampleKind};
 use zenoh::{Session, Wait};
 
@@ -31,6 +32,8 @@ pub struct Seen {
     pub gone: Option<Instant>,
     /// Its bridges: more than one for moments only.
     pub bridges: BTreeSet<String>,
+    /// Who answered for it to one question: more than one is an alarm.
+    pub answering: BTreeSet<String>,
     /// What its bridge said last, and when that came.
     pub status: Option<(Status, Instant)>,
     /// Statuses that did not come.
@@ -47,7 +50,7 @@ impl Seen {
 
     /// Its process is alive and can be reached: its token, its bridge's last word and the age of that say the same.
     pub fn is_up(&self) -> bool {
-        self.has_token && self.status().is_some_and(|status| status.up)
+        self.has_token && self.answering.len() <= 1 && self.status().is_some_and(|status| status.up)
     }
 
     /// In a few words. "Unreachable" says nothing about what the robot does.
@@ -57,6 +60,7 @@ impl Seen {
             None => what.to_owned(),
         };
         match self.status() {
+            _ if self.answering.len() > 1 => format!("ALARM: {} bridges answer", self.answering.len()),
             _ if self.bridges.is_empty() => {
                 ago("unreachable", self.gone.map(|since| since.elapsed().as_secs_f64())).replace(" ago", "")
             }
@@ -117,9 +121,18 @@ pub fn look(session: &Session) -> Result<Robots> {
             note_token(&mut robots, &sample);
         }
     }
-    let replies = session.get("khz/*/summary").timeout(ANSWER).wait().map_err(failed)?;
+    // All of them: one that says it knows everything (`complete`) would else answer instead of the bridges.
+    let replies =
+        session.get("khz/*/summary").target(QueryTarget::All).consolidation(ConsolidationMode::None);
+    let replies = replies.timeout(ANSWER).wait().map_err(failed)?;
     for sample in replies.iter().filter_map(|reply| reply.into_result().ok()) {
-        note_status(&mut robots, &sample);
+        if let Some(bridge) = note_status(&mut robots, &sample)
+            && let Some((name, _)) = of_key(sample.key_expr().as_str())
+            && let Some(seen) = robots.get_mut(&name)
+            && seen.answering.len() < MAX_BRIDGES
+        {
+            seen.answering.insert(bridge);
+        }
     }
     Ok(robots)
 }
@@ -171,7 +184,7 @@ impl Watch {
         let noted = robots.clone();
         let status = session
             .declare_subscriber("khz/*/@status")
-            .callback(move |sample| note_status(&mut lock(&noted), &sample))
+            .callback(move |sample| _ = note_status(&mut lock(&noted), &sample))
             .wait()
             .map_err(failed)?;
         let subscribers = [token("khz/*/@up")?, token("khz/*/@bridge/*")?, status];
@@ -223,25 +236,32 @@ fn note_token(robots: &mut Robots, sample: &Sample) {
     }
 }
 
-fn note_status(robots: &mut Robots, sample: &Sample) {
-    let Some((name, _)) = of_key(sample.key_expr().as_str()) else { return };
+/// Notes what a bridge says of its robot. Returns which bridge that is.
+fn note_status(robots: &mut Robots, sample: &Sample) -> Option<String> {
+    let (name, _) = of_key(sample.key_expr().as_str())?;
     if sample.payload().len() > MAX_STATUS {
-        return;
+        return None;
     }
-    let Ok(status) = serde_json::from_slice::<Status>(&sample.payload().to_bytes()) else { return };
+    let status = serde_json::from_slice::<Status>(&sample.payload().to_bytes()).ok()?;
     if status.robot != name.as_str() {
-        return;
+        return None;
     }
-    let Some(seen) = entry(robots, name) else { return };
+    let seen = entry(robots, name)?;
+    let bridge = status.bridge.clone();
     seen.status = Some((status, Instant::now()));
     let number =
         sample.attachment().and_then(|bytes| read_attachment(&bytes.to_bytes())).map(|(number, _)| number);
     if let (Some(before), Some(number)) = (seen.number, number) {
-        // A bridge that was started anew counts from 1.
-        let missed = number.checked_sub(before).and_then(|gap| u64::try_from(gap - 1).ok());
-        seen.lost = seen.lost.saturating_add(missed.unwrap_or(0));
+        seen.lost = seen.lost.saturating_add(missed(before, number));
     }
     seen.number = number.or(seen.number);
+    Some(bridge)
+}
+
+/// How many statuses did not come between two numbers, which may be any: a bridge that was started anew counts from 1.
+fn missed(before: i64, number: i64) -> u64 {
+    let gap = number.checked_sub(before).and_then(|gap| gap.checked_sub(1));
+    gap.and_then(|gap| u64::try_from(gap).ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -253,6 +273,7 @@ mod tests {
         Status {
             robot: "quad1".into(),
             host: "nuc".into(),
+            bridge: "7".into(),
             version: "0".into(),
             up: state == Presence::Up,
             commands: true,
@@ -266,6 +287,7 @@ mod tests {
                 phase: phase.into(),
                 recent: Tally { worst_wake_us: 61.2, ..Tally::default() },
                 run: Tally::default(),
+                verdict: String::new(),
             },
             verdict: "clean".into(),
             received: crate::bridge::Received { samples: 9, lost: 1, behind: 2, refused: 3, others: 4 },
@@ -303,6 +325,23 @@ mod tests {
         robot.status = None;
         robot.has_token = true;
         assert!(!robot.is_up() && robot.state() == "no answer");
+    }
+
+    /// One of them ended the thread that notes all robots.
+    #[test]
+    fn made_up_numbers_are_no_losses() {
+        assert_eq!([missed(4, 5), missed(4, 7), missed(9, 1)], [0, 2, 0]);
+        for (before, number) in [(0, i64::MIN), (i64::MAX, i64::MIN), (i64::MIN, i64::MAX), (1, i64::MIN + 1)]
+        {
+            assert_eq!(missed(before, number), 0);
+        }
+    }
+
+    #[test]
+    fn several_that_answer_for_one_robot_are_an_alarm() {
+        let mut robot = seen(status(Presence::Up, 0.0, "active", None));
+        robot.answering = ["a", "b"].map(str::to_owned).into();
+        assert_eq!((robot.state().as_str(), robot.is_up()), ("ALARM: 2 bridges answer", false));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 use twox_hash::XxHash3_128;
 
 /// Bytes of a piece at most.
@@ -64,12 +64,22 @@ struct Cut {
     stretch: Stretch,
     file: File,
     size: u64,
+    /// When a piece of it was asked for last.
+    asked: Instant,
 }
+
+/// How long a stretch is kept that nobody asks for: its receiver is gone.
+const KEPT: Duration = Duration::from_secs(30);
 
 impl Logs {
     /// The logs in `folder`.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder, cut: None, cuts: 0 }
+    }
+
+    /// Gives back the room of a stretch whose receiver has gone.
+    pub fn tidy(&mut self, now: Instant) {
+        self.cut.take_if(|cut| now.duration_since(cut.asked) >= KEPT);
     }
 
     /// The logs, the newest first.
@@ -116,9 +126,11 @@ impl Logs {
             self.cut = None;
             let (file, size) = cut(whole, stretch).map_err(|error| cannot(&error))?;
             self.cuts += 1;
-            self.cut = Some(Cut { name: name.to_owned(), stretch: stretch.clone(), file, size });
+            let asked = Instant::now();
+            self.cut = Some(Cut { name: name.to_owned(), stretch: stretch.clone(), file, size, asked });
         }
-        let Some(cut) = &self.cut else { return Err(cannot(&"the stretch is gone")) };
+        let Some(cut) = &mut self.cut else { return Err(cannot(&"the stretch is gone")) };
+        cut.asked = Instant::now();
         read(&cut.file, Beside { offset, size: cut.size, cut: self.cuts }).map_err(|error| cannot(&error))
     }
 }
@@ -250,6 +262,20 @@ mod tests {
         let why = logs.piece("run.tlog", &stretch, 0).unwrap_err();
         assert!(why.contains("from 0 to 100.0 s"), "{why}");
         assert_eq!((times.len(), times[0], times[times.len() - 1]), (60_501, 15_000_000, 75_500_000));
+    }
+
+    /// It stayed in the temporary folder, which may be memory, until the next one was cut.
+    #[test]
+    fn a_stretch_that_nobody_asks_for_is_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        write(&folder.path().join("run.tlog"), 1000);
+        let mut logs = Logs::new(folder.path().to_owned());
+        let stretch = Stretch { from_s: Some(0.1), to_s: None };
+        logs.piece("run.tlog", &stretch, 0).unwrap();
+        logs.tidy(Instant::now());
+        assert!(logs.cut.is_some());
+        logs.tidy(Instant::now() + KEPT);
+        assert!(logs.cut.is_none());
     }
 
     #[test]

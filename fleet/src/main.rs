@@ -7,6 +7,7 @@ mod claim;
 mod cmd;
 mod fleet;
 mod health;
+mod known;
 mod logs;
 mod names;
 mod network;

@@ -1,6 +1,7 @@
 //! The Zenoh session: how it finds its router, and who may listen beyond this computer.
 
 use crate::bridge::eprint_line;
+use crate::known::Known;
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 use std::net::IpAddr;
@@ -64,6 +65,14 @@ impl Options {
     }
 
     /// The configuration as JSON.
+    /// The robots that have answered here before on this network.
+    ///
+    /// # Errors
+    /// The configuration is wrong.
+    pub fn known(&self) -> Result<Known> {
+        Ok(Known::of(&endpoints(&self.config(Role::Visitor)?, "connect").join(" ")))
+    }
+
     fn config(&self, role: Role) -> Result<Value> {
         let mut config = usual(role, self.router.as_deref().unwrap_or(ROUTER));
         if let Some(path) = &self.zenoh {

@@ -4,6 +4,7 @@ use khz_tlog::{Options, Writer};
 use khz_view::Known;
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 
 /// How many bytes are kept, and how many seconds: 6 s of a quadruped at 1 kHz.
 const MAX_BYTES: usize = 16 << 20;
@@ -14,7 +15,7 @@ const BESIDE: usize = 48;
 /// The last seconds.
 #[derive(Debug, Default)]
 pub struct Recent {
-    samples: VecDeque<(usize, i64, Box<[u8]>)>,
+    samples: VecDeque<(usize, i64, Arc<[u8]>)>,
     bytes: usize,
 }
 
@@ -31,13 +32,29 @@ impl Recent {
         }
     }
 
-    /// The last `seconds` as a log. A record with one sample, such as the robot file, is in it however old that is.
+    /// The last `seconds`, apart from this: nobody who asks something else waits until they are a log. Copies no sample.
+    pub fn last(&self, seconds: f64) -> Last {
+        let newest_us = self.samples.back().map_or(0, |(_, time_us, _)| *time_us);
+        let from_us = newest_us.saturating_sub((seconds.clamp(0.0, MAX_US as f64 / 1e6) * 1e6) as i64);
+        let samples = self.samples.iter().filter(|(_, time_us, _)| *time_us >= from_us).cloned().collect();
+        Last { from_us, samples }
+    }
+}
+
+/// Some of the last seconds.
+#[derive(Debug)]
+pub struct Last {
+    from_us: i64,
+    samples: Vec<(usize, i64, Arc<[u8]>)>,
+}
+
+impl Last {
+    /// As a log. A record with one sample, such as the robot file, is in it however old that is.
     ///
     /// # Errors
     /// When a record cannot be written.
-    pub fn log(&self, records: &[Known], seconds: f64) -> io::Result<Vec<u8>> {
-        let newest_us = self.samples.back().map_or(0, |(_, time_us, _)| *time_us);
-        let from_us = newest_us.saturating_sub((seconds.clamp(0.0, MAX_US as f64 / 1e6) * 1e6) as i64);
+    pub fn log(&self, records: &[Known]) -> io::Result<Vec<u8>> {
+        let from_us = self.from_us;
         let mut log = Writer::new(Vec::new(), Options::default())?;
         let ids =
             records.iter().map(|known| log.record(&known.name, &known.ty)).collect::<io::Result<Vec<_>>>()?;
@@ -49,9 +66,7 @@ impl Recent {
             }
         }
         for (place, time_us, payload) in &self.samples {
-            if *time_us >= from_us
-                && let Some(id) = ids.get(*place)
-            {
+            if let Some(id) = ids.get(*place) {
                 log.write(*id, Some(*time_us), payload)?;
             }
         }
@@ -79,7 +94,7 @@ mod tests {
             known("robot", 1, (0, bytes(7.0).to_vec())),
             known("servo", 5000, (4_999_000, bytes(4999.0).to_vec())),
         ];
-        let mut reader = Reader::open(recent.log(&records, 1.0).unwrap()).unwrap();
+        let mut reader = Reader::open(recent.last(1.0).log(&records).unwrap()).unwrap();
         let mut all = Vec::new();
         while let Some(item) = reader.next().unwrap() {
             all.push((item.record.name().to_owned(), item.time_us.unwrap()));
@@ -95,6 +110,6 @@ mod tests {
         assert!(recent.bytes <= MAX_BYTES && recent.samples.len() < 17);
         recent.keep(0, 10 * MAX_US, &[0]);
         assert_eq!(recent.samples.len(), 1);
-        assert!(Recent::default().log(&[], f64::NAN).is_ok());
+        assert!(Recent::default().last(f64::NAN).log(&[]).is_ok());
     }
 }

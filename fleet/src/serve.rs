@@ -9,11 +9,11 @@ use crate::outlets::cdr;
 use crate::ros::{Gid, attachment};
 use anyhow::{Context, Result, anyhow};
 use khz_export::ros2::{Integers, Messages};
-use khz_view::control::Denied;
+use khz_run::channel::{self, Denied};
 use serde_json::{Map, Value, json};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use zenoh::Wait;
 use zenoh::bytes::Encoding;
@@ -25,6 +25,8 @@ const WAITING: usize = 32;
 const MAX_PAYLOAD: usize = 4096;
 /// How long findings of the doctor are good for.
 const FINDINGS: Duration = Duration::from_secs(60);
+/// How often stretches of logs are looked after.
+const TIDY: Duration = Duration::from_secs(10);
 /// How many seconds of the log are meant if nobody says so.
 const RECENT_S: f64 = 5.0;
 
@@ -60,8 +62,9 @@ pub fn start(shared: &Arc<Shared>) -> Result<()> {
     answer(shared, "param/*", move |shared, query| parameter(shared, &mut setter, query))?;
     let mut asker = Asker::new(shared.view());
     answer(shared, "param", move |shared, query| parameters(shared, &mut asker, query))?;
-    let mut logs = shared.settings.logs.clone().map(Logs::new);
-    answer(shared, "log/*", move |shared, query| piece(shared, logs.as_mut(), query))?;
+    let logs = shared.settings.logs.clone().map(|folder| Arc::new(Mutex::new(Logs::new(folder))));
+    logs.iter().try_for_each(tidy)?;
+    answer(shared, "log/*", move |_, query| piece(logs.as_deref(), query))?;
     answer(shared, "log", |shared, _| {
         let logs = shared.settings.logs.clone().map(Logs::new).ok_or(NO_LOGS)?;
         Ok(Answer::json(&json!(logs.list()?)))
@@ -152,7 +155,8 @@ fn reply(shared: &Shared, query: &Query, answer: Answer) {
 }
 
 fn refuse(query: &Query, why: &Denied) {
-    let _ = query.reply_err(why.json().to_string()).encoding(Encoding::from(JSON)).wait();
+    let _ =
+        query.reply_err(channel::Answer::Denied(why.clone()).json()).encoding(Encoding::from(JSON)).wait();
 }
 
 fn stop(shared: &Shared, robot: &mut Asker, query: &Query) -> Result<Answer, Denied> {
@@ -231,8 +235,26 @@ fn last_part(query: &Query) -> Result<&str, String> {
     }
 }
 
-fn piece(_: &Shared, logs: Option<&mut Logs>, query: &Query) -> Result<Answer, Denied> {
-    let logs = logs.ok_or(NO_LOGS)?;
+/// Looks after the stretches of logs that were cut, on a thread of its own.
+fn tidy(logs: &Arc<Mutex<Logs>>) -> Result<()> {
+    let logs = Arc::downgrade(logs);
+    let work = move || {
+        while let Some(logs) = logs.upgrade() {
+            lock(&logs).tidy(Instant::now());
+            drop(logs);
+            std::thread::sleep(TIDY);
+        }
+    };
+    std::thread::Builder::new().name("fleet-tidy".into()).spawn(work).context("cannot start a thread")?;
+    Ok(())
+}
+
+fn lock(logs: &Mutex<Logs>) -> MutexGuard<'_, Logs> {
+    logs.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn piece(logs: Option<&Mutex<Logs>>, query: &Query) -> Result<Answer, Denied> {
+    let mut logs = lock(logs.ok_or(NO_LOGS)?);
     let stretch = Stretch { from_s: number(query, "from")?, to_s: number(query, "to")? };
     let offset = number(query, "offset")?.unwrap_or(0.0);
     let (bytes, beside) = logs.piece(last_part(query)?, &stretch, offset as u64)?;
@@ -251,9 +273,14 @@ fn number(query: &Query, name: &str) -> Result<Option<f64>, String> {
 
 fn recent(shared: &Shared, query: &Query) -> Result<Answer, Denied> {
     let seconds = number(query, "s")?.unwrap_or(RECENT_S);
-    let robot = shared.robot();
-    let log = robot.recent.log(robot.intake.records(), seconds);
-    log.map(|log| Answer::of(log, "application/octet-stream")).map_err(|error| error.to_string().into())
+    let (last, records) = {
+        let robot = shared.robot();
+        (robot.recent.last(seconds), robot.intake.records().to_vec())
+    };
+    // Stop asks for the robot, too, and must not wait for megabytes.
+    last.log(&records)
+        .map(|log| Answer::of(log, "application/octet-stream"))
+        .map_err(|error| error.to_string().into())
 }
 
 fn summary(shared: &Shared) -> Result<Answer, Denied> {

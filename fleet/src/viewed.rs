@@ -3,18 +3,18 @@
 use crate::asks::{done, selector, selector_since};
 use crate::names::RobotName;
 use anyhow::{Result, anyhow};
+use khz_run::channel::{Answer, Ask, Denied, MAX_REQUEST, Reply, Request, Teleop, What};
 use khz_view::Hub;
-use khz_view::control::Denied;
-use khz_view::control::{Answer, MAX_REQUEST, Robot};
+use khz_view::control::Robot;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use zenoh::pubsub::Subscriber;
 use zenoh::qos::Priority;
-use zenoh::query::Reply;
+use zenoh::query::{QueryTarget, Reply as NetworkReply};
 use zenoh::{Session, Wait};
 
 /// How long a robot may take to answer.
@@ -65,7 +65,7 @@ impl Viewed {
             .wait()
             .map_err(failed)?;
         let beginning = hub.clone();
-        let callback = move |reply: Reply| {
+        let callback = move |reply: NetworkReply| {
             if let Ok(sample) = reply.result() {
                 framed(&sample.payload().to_bytes(), |datagram| beginning.datagram(datagram));
             }
@@ -117,29 +117,29 @@ impl Asked {
     fn serve(self, socket: &OwnedFd) {
         let mut bytes = [0; MAX_REQUEST + 1];
         while let Ok((len @ 1.., _)) = recv(socket, &mut bytes, RecvFlags::empty()) {
-            if let Ok(request) = serde_json::from_slice::<Map<String, Value>>(&bytes[..len.min(MAX_REQUEST)])
-            {
+            if let Some(request) = Request::read(&bytes[..len]) {
                 self.pass_on(&request);
             }
         }
     }
 
-    fn pass_on(&self, request: &Map<String, Value>) {
-        if let Some(teleop) = request.get("teleop") {
-            return self.steer(request, teleop);
+    fn pass_on(&self, request: &Request) {
+        if let What::Steer(input) = request.what {
+            return input.into_iter().for_each(|teleop| self.steer(request, teleop));
         }
-        let Some(id) = request.get("id").and_then(Value::as_u64) else { return };
-        let by = request.get("by").and_then(Value::as_str).unwrap_or("viewer");
-        match (request.get("set"), request.get("do").and_then(Value::as_str)) {
-            (Some(values), _) => match self.seen(request) {
+        let Some(id) = request.id.as_u64() else { return };
+        let by = request.by();
+        match &request.what {
+            What::Ask(Ask::Set(values)) => match self.seen(request) {
                 Some((now_us, run)) => {
                     let key = selector_since(&self.robot.key("param"), run, now_us, by);
-                    self.ask(id, key, Some(values.to_string()), Priority::InteractiveHigh);
+                    let values = json!(values).to_string();
+                    self.ask(id, key, Some(values), Priority::InteractiveHigh);
                 }
                 None => self
                     .refuse(id, "the request came too late, or the robot's clock is not received; ask again"),
             },
-            (_, Some("stop")) => {
+            What::Ask(Ask::Stop) => {
                 // What comes late must not reach another run than the one that the page shows.
                 let run = self.hub.upgrade().and_then(|hub| hub.run().session);
                 self.ask(id, selector(&self.robot.key("stop"), run, by), None, Priority::RealTime);
@@ -150,7 +150,7 @@ impl Asked {
 
     fn ask(&self, id: u64, key: String, payload: Option<String>, priority: Priority) {
         let hub = self.hub.clone();
-        let callback = move |reply: Reply| {
+        let callback = move |reply: NetworkReply| {
             let bytes = match reply.result() {
                 Ok(sample) => sample.payload().to_bytes().into_owned(),
                 Err(error) => error.payload().to_bytes().into_owned(),
@@ -163,7 +163,9 @@ impl Asked {
             };
             answered(&hub, id, &answer);
         };
-        let get = self.session.get(key).priority(priority).express(true).timeout(ANSWER);
+        // All who answer there: one that says it knows everything (`complete`) would else be asked instead of the bridge.
+        let get =
+            self.session.get(key).target(QueryTarget::All).priority(priority).express(true).timeout(ANSWER);
         let asked = match payload {
             Some(payload) => get.payload(payload).callback(callback).wait(),
             None => get.callback(callback).wait(),
@@ -179,22 +181,20 @@ impl Asked {
 
     /// A request says how old it is here; the robot measures its age by what it was decided on: the newest clock then, and its
     /// run.
-    fn seen(&self, request: &Map<String, Value>) -> Option<(u64, u64)> {
-        let age_ms = request.get("age_ms").and_then(Value::as_f64).filter(|age| (0.0..1e6).contains(age))?;
+    fn seen(&self, request: &Request) -> Option<(u64, u64)> {
+        let age_ms = request.age_ms.filter(|age| (0.0..1e6).contains(age))?;
         let decided = Instant::now().checked_sub(Duration::from_secs_f64(age_ms / 1000.0))?;
         self.clock.lock().unwrap_or_else(PoisonError::into_inner).at(decided)
     }
 
-    fn steer(&self, request: &Map<String, Value>, teleop: &Value) {
-        let seen = self.seen(request);
-        let Some(((now_us, run), Value::Object(teleop))) = seen.zip(Some(teleop)) else { return };
-        let by = request.get("by").and_then(Value::as_str).unwrap_or("viewer");
-        let mut input = teleop.clone();
+    fn steer(&self, request: &Request, teleop: Teleop) {
+        let Some((now_us, run)) = self.seen(request) else { return };
+        let mut input = json!(teleop);
         // Two viewers may have pages with the same address.
-        input.insert("by".into(), json!(format!("{by} {}", self.session.zid())));
-        input.insert("now_us".into(), json!(now_us));
-        input.insert("run".into(), json!(run));
-        let put = self.session.put(self.robot.key("operator"), Value::Object(input).to_string());
+        input["by"] = json!(format!("{} {}", request.by(), self.session.zid()));
+        input["now_us"] = json!(now_us);
+        input["run"] = json!(run);
+        let put = self.session.put(self.robot.key("operator"), input.to_string());
         // The robot stands still when inputs stay away.
         let _ = put.priority(Priority::InteractiveHigh).express(true).wait();
     }
@@ -202,7 +202,7 @@ impl Asked {
 
 fn answered(hub: &Weak<Hub>, id: u64, answer: &Answer) {
     if let Some(hub) = hub.upgrade() {
-        hub.datagram(answer.json(id).as_bytes());
+        hub.datagram(Reply { id: id.into(), answer: answer.clone() }.json().as_bytes());
     }
 }
 

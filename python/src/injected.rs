@@ -1,7 +1,8 @@
 //! The emulated devices, with faults put into them from Python while a loop uses them.
 
 use crate::error::KilohertzError;
-use khz_emu::{Injection, World};
+pub use khz_emu::Trouble;
+use khz_emu::World;
 use khz_link::{Link, LinkError};
 use khz_wire::Request;
 use pyo3::PyResult;
@@ -11,28 +12,6 @@ use std::sync::{Arc, OnceLock};
 
 /// Faults on their way that nobody has looked at yet.
 const RING: usize = 256;
-
-/// A fault for the emulated devices.
-#[derive(Clone, Copy, Debug)]
-pub enum Trouble {
-    /// For a servo, by its index.
-    Servo(usize, Injection),
-    /// The IMU is gone, or back.
-    Imu(bool),
-    /// A servo's supply, V.
-    Supply(usize, f64),
-}
-
-impl Trouble {
-    /// Into the emulated devices, now.
-    pub fn put_into(self, world: &mut World, now_ns: i64) {
-        match self {
-            Self::Servo(servo, injection) => world.inject(servo, injection, now_ns),
-            Self::Imu(gone) => world.lose_imu(gone),
-            Self::Supply(servo, volts) => world.set_supply(servo, volts, now_ns),
-        }
-    }
-}
 
 /// A [`World`] that takes faults from a ring. As real-time as the world itself.
 pub struct Injected {
@@ -92,20 +71,9 @@ impl Link for Injected {
 /// # Errors
 /// `ValueError` with the names there are.
 pub fn trouble(kind: &str, servo: usize, value: f64) -> PyResult<Trouble> {
-    let on = value != 0.0;
-    Ok(match kind {
-        "silent" => Trouble::Servo(servo, Injection::Silent(on)),
-        "lying" => Trouble::Servo(servo, Injection::Lying(on)),
-        "stuck" => Trouble::Servo(servo, Injection::Stuck(on)),
-        "fault" => Trouble::Servo(servo, Injection::Fault(value as u32)),
-        "reboot" => Trouble::Servo(servo, Injection::Reboot),
-        "imu_gone" => Trouble::Imu(on),
-        "supply" => Trouble::Supply(servo, value),
-        other => {
-            let there = "silent, lying, stuck, fault, reboot, imu_gone, supply";
-            return Err(PyValueError::new_err(format!("no fault is called `{other}`; there are: {there}")));
-        }
-    })
+    let there = Trouble::NAMES;
+    Trouble::named(kind, servo, value)
+        .ok_or_else(|| PyValueError::new_err(format!("no fault is called `{kind}`; there are: {there}")))
 }
 
 /// Puts a fault in, where there are emulated devices.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// What the kernel has not carried over by then is lost, and the case with it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The servos' end, shared between the link and the case. `None`: cut off.
 pub type Far = Share<Option<Server>>;

@@ -13,7 +13,7 @@ from live import Robot
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 # A browser on a busy computer draws late. Nothing here is asserted to be fast.
-expect.set_options(timeout=60_000)
+expect.set_options(timeout=120_000)
 
 
 @pytest.fixture(scope="session")

@@ -91,6 +91,8 @@ class Robot:
         self.late: set[int] = set()
         self.asked: list[dict] = []
         self.takes_inputs = False
+        # What a fleet puts behind a viewer's name.
+        self.way = ""
         self.values = {parameter["name"]: parameter["value"] for parameter in PARAMETERS}
         self.answers = True
         self.lock = threading.Lock()
@@ -142,7 +144,8 @@ class Robot:
         return made
 
     def run(self) -> None:
-        threading.Thread(target=self.drive, daemon=True).start()
+        self.driver = threading.Thread(target=self.drive, daemon=True)
+        self.driver.start()
 
     def drive(self) -> None:
         with contextlib.suppress(OSError):  # The viewer is gone.
@@ -166,7 +169,7 @@ class Robot:
             asked = json.loads(data)
             self.asked.append({**asked, "at": time.monotonic()})
             if "teleop" in asked and self.takes_inputs:
-                self.steered(asked["teleop"]["forward"], asked["by"])
+                self.steered(asked["teleop"]["forward"], asked["by"] + self.way)
             if "id" in asked and self.answers:
                 with self.lock:
                     self.socket.send(json.dumps({"id": asked["id"], **self.answer(asked)}).encode())
@@ -198,7 +201,7 @@ class Robot:
     def pause(self) -> None:
         """Sends nothing any more; the viewer goes on."""
         self.over.set()
-        time.sleep(0.1)
+        self.driver.join()
 
     def end(self) -> None:
         """The run is over."""

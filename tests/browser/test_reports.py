@@ -181,3 +181,87 @@ def test_prints_dark_on_white(visit: Visit, samples: pathlib.Path) -> None:
         }"""
     )
     assert during == "#ffffff"
+
+
+# Where each canvas writes what, from now on: the label, its left and right edge, its middle and its height.
+RECORD_TEXTS = """() => {
+  const fill = CanvasRenderingContext2D.prototype.fillText;
+  const clear = CanvasRenderingContext2D.prototype.clearRect;
+  CanvasRenderingContext2D.prototype.clearRect = function (...rest) { this.canvas.texts = []; return clear.apply(this, rest); };
+  CanvasRenderingContext2D.prototype.fillText = function (words, x, y) {
+    const { width } = this.measureText(words), size = parseFloat(this.font);
+    const left = x - { left: 0, right: width, center: width / 2 }[this.textAlign];
+    const top = y - { top: 0, middle: size / 2, bottom: size }[this.textBaseline];
+    this.canvas.texts.push({ words, left, right: left + width, top, bottom: top + size });
+    return fill.call(this, words, x, y);
+  };
+}"""
+OVERPRINTED = """(canvas) => {
+  const found = [], texts = canvas.texts.filter((text) => text.words);
+  texts.forEach((a, at) => texts.slice(at + 1).forEach((b) => {
+    if (a.left < b.right && b.left < a.right && a.top < b.bottom - 1 && b.top < a.bottom - 1) found.push(`${a.words} over ${b.words}`);
+  }));
+  return found;
+}"""
+
+# Coloured pixels at a share of the plot's width.
+COLOURED_COLUMN = """(canvas, share) => {
+  const ratio = devicePixelRatio, left = 62, right = canvas.clientWidth - 12;
+  const x = Math.round((left + share * (right - left)) * ratio);
+  const copy = Object.assign(document.createElement("canvas"), { width: 1, height: canvas.height });
+  const pen = copy.getContext("2d", { willReadFrequently: true });
+  pen.drawImage(canvas, -x, 0);
+  const { data } = pen.getImageData(0, 0, 1, copy.height);
+  let coloured = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    const [r, g, b, a] = data.slice(i, i + 4);
+    if (a > 128 && Math.max(r, g, b) - Math.min(r, g, b) > 40) coloured++;
+  }
+  return coloured;
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 700])
+def test_no_label_overprints_another(visit: Visit, samples: pathlib.Path, width: int) -> None:
+    page = visit(samples / "run.html", viewport={"width": 900, "height": 800})
+    page.evaluate(RECORD_TEXTS)
+    page.set_viewport_size({"width": width, "height": 800})
+    for canvas in page.locator("figure.plot canvas").all():
+        page.wait_for_function("(canvas) => canvas.texts?.length", arg=canvas.element_handle(), timeout=60_000)
+        assert canvas.evaluate(OVERPRINTED) == [], canvas.get_attribute("aria-label")
+
+
+def test_a_hole_and_a_tick_of_88_ms_hide_nothing(visit: Visit, samples: pathlib.Path) -> None:
+    page = visit(samples / "run.html")
+    bars = page.locator("figure.gantt").first
+    assert "ends at 88" in bars.locator(".cut").inner_text()
+    # The bus takes 0.42 of a period: in a chart of 88 ms it would be a line.
+    widths = bars.locator(".track b").evaluate_all("(bars) => bars.map((bar) => parseFloat(bar.style.width))")
+    assert max(widths) > 30
+    # In the middle of the hole, at 3.044 s, nothing is drawn.
+    figure = plot(page, "Wake latency")
+    low, high = view(figure)
+    assert figure.locator("canvas").evaluate(COLOURED_COLUMN, (3.044 - low) / (high - low)) == 0
+    assert figure.locator("canvas").evaluate(COLOURED_COLUMN, (2.5 - low) / (high - low)) > 0
+
+
+def test_a_stack_is_cut_above_the_period_and_whole_where_one_looks_closer(visit: Visit, samples: pathlib.Path) -> None:
+    page = visit(samples / "run.html", viewport={"width": 900, "height": 800})
+    page.evaluate(RECORD_TEXTS)
+    page.set_viewport_size({"width": 1000, "height": 800})
+    canvas = plot(page, "Phases over time").locator("canvas")
+    cut = "(canvas) => canvas.texts?.some((text) => text.words.startsWith('cut: the longest takes 88'))"
+    page.wait_for_function(cut, arg=canvas.element_handle(), timeout=60_000)
+    canvas.focus()
+    page.keyboard.press("+")
+    page.wait_for_function(f"(canvas) => !({cut})(canvas)", arg=canvas.element_handle(), timeout=60_000)
+
+
+def test_small_plots_have_units(visit: Visit, samples: pathlib.Path) -> None:
+    page = visit(samples / "run.html", viewport={"width": 900, "height": 800})
+    page.evaluate(RECORD_TEXTS)
+    page.set_viewport_size({"width": 1000, "height": 800})
+    canvas = plot(page, "front_left_knee").locator("canvas")
+    page.wait_for_function("(canvas) => canvas.texts?.length", arg=canvas.element_handle(), timeout=60_000)
+    words = canvas.evaluate("(canvas) => canvas.texts.map((text) => text.words)")
+    assert "rad" in words and any(word.endswith(" s") for word in words), words

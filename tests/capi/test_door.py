@@ -17,7 +17,6 @@ def program(compile: Compile, name: str, compiler: str, *flags: str) -> pathlib.
     return compile(HERE / name, compiler, "c11" if name.endswith(".c") else "c++17", *flags)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["plain", "valgrind", "sanitizers"])
 def test_wrong_use_is_refused(kind: str, compile: Compile, tmp_path: pathlib.Path) -> None:
     built = program(compile, "wrong_use.c", "gcc", *(SANITIZED if kind == "sanitizers" else []))
@@ -25,7 +24,6 @@ def test_wrong_use_is_refused(kind: str, compile: Compile, tmp_path: pathlib.Pat
     assert told.stdout == "refused\n" and told.stderr == ""
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["plain", "valgrind", "sanitizers"])
 def test_cpp_sees_and_commands_a_robot(kind: str, compile: Compile, khz: str, tmp_path: pathlib.Path) -> None:
     built = program(compile, "checks.cpp", "g++", *(SANITIZED if kind == "sanitizers" else []))
@@ -36,7 +34,6 @@ def test_cpp_sees_and_commands_a_robot(kind: str, compile: Compile, khz: str, tm
     assert len(rows) > 300 and all(float(row[-1]) == 2.0 * float(row[-2]) for row in rows)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["plain", "sanitizers"])
 def test_a_run_that_its_controller_destroys_comes_down(kind: str, compile: Compile, tmp_path: pathlib.Path) -> None:
     """What it leaves behind is never freed: that is documented, and no leak to look for."""

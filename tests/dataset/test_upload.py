@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 import polars as pl
 import pytest
 from conftest import ROOT, Month
+from robots import free_port
 
 RCLONE = str(pathlib.Path(sys.executable).with_name("rclone"))
 PAGE = (ROOT / "docs/datasets.md").read_text()
@@ -29,9 +30,7 @@ class Store:
 
     def __init__(self, folder: pathlib.Path, log: pathlib.Path) -> None:
         self.folder, self.log = folder, log
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -49,7 +48,7 @@ class Store:
         words = [RCLONE, "serve", "s3", str(self.folder), "--addr", f"127.0.0.1:{self.port}", "--auth-key", f"{KEY},{SECRET}"]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(words, stdout=log, stderr=log, preexec_fn=small)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while self.process.poll() is None and time.monotonic() < end:
             with socket.socket() as one:
                 if one.connect_ex(("127.0.0.1", self.port)) == 0:

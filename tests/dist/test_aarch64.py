@@ -62,7 +62,6 @@ def samples(khz: "list[str | pathlib.Path]", log: str, folder: pathlib.Path) -> 
     return [(each["record"], {**each["value"], "passport": None}) for each in read]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_a_virtual_run_is_the_same_on_both_machines(
     robot: str, qemu: str, tarballs: "dict[str, pathlib.Path]", tmp_path: pathlib.Path

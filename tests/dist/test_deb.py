@@ -90,7 +90,6 @@ def test_from_installation_to_purge(made: Find, debian: pathlib.Path) -> None:
     assert state(debian) ^ before == set()
 
 
-@pytest.mark.timeout(300)
 def test_lintian_has_no_complaint(made: Find) -> None:
     said = run("lintian", "--allow-root", "--fail-on", "error,warning", "--show-overrides", made(DEB))
     # Each override says why.

@@ -75,7 +75,7 @@ class Manager:
                 self.process.send_signal(signal.SIGABRT)
                 # Whoever is stopped takes no signal but this.
                 self.process.send_signal(signal.SIGCONT)
-                self.process.wait(30)
+                self.process.wait(60)
         return self.process.returncode
 
 
@@ -95,7 +95,7 @@ def test_it_is_ready_when_the_loop_runs_and_is_fed_from_then_on(manager: Manager
         manager.until("WATCHDOG=1")
     manager.process.send_signal(manager.stop_signal)
     manager.until("STOPPING=1")
-    assert manager.process.wait(30) == 0
+    assert manager.process.wait(60) == 0
 
 
 def test_killed_and_started_again_a_robot_armed_by_operators_waits(made: Find, tmp_path: pathlib.Path) -> None:
@@ -128,5 +128,5 @@ def test_bad_input_stays_down(made: Find, tmp_path: pathlib.Path) -> None:
     robot = tmp_path / "robot.toml"
     robot.write_text("[robot]\nname = 3\n")
     manager = Manager(tmp_path / "package/usr/bin/khz", robot, tmp_path)
-    assert manager.process.wait(30) == 2
+    assert manager.process.wait(60) == 2
     assert manager.message(0.0) is None

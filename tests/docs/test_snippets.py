@@ -85,7 +85,6 @@ def served(page: pathlib.Path, khz: str, folder: pathlib.Path) -> Iterator[tuple
             machine.terminate()
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_snippet_of_the_page_works(
     page: pathlib.Path, khz: str, shell: dict[str, str], tmp_path: pathlib.Path

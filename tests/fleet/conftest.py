@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 
 import pytest
 import zenoh
-from robots import lenient
+from robots import free_port, lenient
 
 T = TypeVar("T")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Nothing here is asserted to be fast: this is how long a test waits before it gives up.
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 def wait_for(what: Callable[[], T], why: str, patience: float = PATIENCE) -> T:
@@ -32,12 +32,6 @@ def wait_for(what: Callable[[], T], why: str, patience: float = PATIENCE) -> T:
             return answer
         time.sleep(0.02)
     pytest.fail(f"waited {patience} s for this: {why}")
-
-
-def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    with socket.socket(socket.AF_INET, kind) as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 @pytest.fixture(scope="session")
@@ -100,11 +94,11 @@ class World:
         done = subprocess.run(
             [*self.program(), *words],
             cwd=self.folder,
-            env=os.environ | env,
+            env=os.environ | {"XDG_STATE_HOME": str(self.folder)} | env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
         assert code is None or done.returncode == code, (done.returncode, done.stdout, done.stderr)
         return done
@@ -156,7 +150,7 @@ class Robot:
     def run(self) -> subprocess.Popen[str]:
         at = f"127.0.0.1:{self.stream}"
         return self.world.start(
-            *self.within, self.world.khz, "run", str(self.file), "--no-report", "--duration", "300s", "--log", "run.tlog",
+            *self.within, self.world.khz, "run", str(self.file), "--no-report", "--duration", "3600s", "--log", "run.tlog",
             "--stream", at, f"--view=127.0.0.1:{self.view}", name=f"robot-{self.name}", cwd=self.logs,
         )  # fmt: skip
 
@@ -195,6 +189,24 @@ class Heard:
             self.samples.clear()
 
 
+class Repeated:
+    """Sends a value 20 times a second, until its end or that of the test."""
+
+    def __init__(self, session: zenoh.Session, key: str, value: Callable[[], object]) -> None:
+        self.session, self.key, self.value = session, key, value
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.repeat, daemon=True)
+        self.thread.start()
+
+    def repeat(self) -> None:
+        while not self.over.wait(0.05):
+            self.session.put(self.key, json.dumps(self.value()))
+
+    def end(self) -> None:
+        self.over.set()
+        self.thread.join()
+
+
 class Tokens:
     """Which liveliness tokens there are."""
 
@@ -218,6 +230,15 @@ def ask(session: zenoh.Session, key: str, payload: object = None) -> tuple[bool,
             return True, bytes(reply.ok.payload)
         return False, bytes(reply.err.payload)
     pytest.fail(f"nobody answers at {key}")
+
+
+def in_time(what: Callable[[], T], text: Callable[[T], object]) -> T:
+    """Asks for a change, as long as the answer is that it, or the answer to it, came too late: this computer may be busy."""
+
+    def late(answer: T) -> bool:
+        return any(sign in str(text(answer)) for sign in ("ask again", "unreachable"))
+
+    return wait_for(lambda: not late(answer := what()) and answer, "a change comes in time")
 
 
 def number(sample: zenoh.Sample) -> int:

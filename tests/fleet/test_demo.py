@@ -9,8 +9,6 @@ import time
 import pytest
 from conftest import World, wait_for
 
-pytestmark = pytest.mark.timeout(600)
-
 
 def children(pid: int) -> list[int]:
     found = []
@@ -54,7 +52,7 @@ def test_no_process_stays(world: World, end: str) -> None:
             demo.send_signal(signal.SIGINT)
         if end == "kill":
             demo.kill()
-        demo.wait(30)
+        demo.wait(60)
     finally:
         demo.kill()
         demo.wait()

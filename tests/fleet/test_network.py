@@ -11,8 +11,6 @@ from conftest import Heard, Robot, Tokens, World, number, wait_for
 from test_faults import memory_kib, runs_on, ticks
 from wire import Wire
 
-pytestmark = pytest.mark.timeout(600)
-
 
 @pytest.fixture
 def wire() -> Iterator[Wire]:

@@ -4,12 +4,9 @@ import math
 import struct
 import sys
 
-import pytest
 import zenoh
 from conftest import ROOT, Heard, Robot, Tokens, World, ask, number, wait_for
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
-
-pytestmark = pytest.mark.timeout(600)
 
 ROS = get_typestore(Stores.ROS2_JAZZY)
 JOINTS = ["hip", "thigh", "knee"]
@@ -133,8 +130,8 @@ def test_the_rules_of_a_file_decide_what_is_passed_on(world: World) -> None:
         counts[str(sample.key_expr)] = counts.get(str(sample.key_expr), 0) + 1
     assert robot.key("command") not in counts and not any(key.startswith("0/") for key in counts)
     assert not any("@least" in key for key in counts)
-    # 500 ticks for 10 samples of servo; fewer where ticks come too late and are skipped.
-    assert 5 < counts[robot.key("tick")] / counts[robot.key("servo")] < 70
+    # 500 ticks for 10 samples of servo; on a busy computer fewer of both.
+    assert counts[robot.key("tick")] > 5 * counts[robot.key("servo")]
 
     wait_for(lambda: "records: `servoo`: the robot has no such record; it has" in world.said("bridge-leg"), "the slip is told")
 

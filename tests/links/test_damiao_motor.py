@@ -49,7 +49,7 @@ def controller(terminal: str) -> Iterator[DaMiaoController]:
 
 
 def until(said: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not said():
         assert time.monotonic() < end, what
         time.sleep(0.005)

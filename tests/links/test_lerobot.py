@@ -56,7 +56,7 @@ def test_it_moves_the_motors_it_has_enabled_by_connecting(
         motors = {"hip": motor(1, "dm4310"), "knee": motor(2, "dm4340")}
         bus = DamiaoMotorsBus(path, motors, can_interface="slcan", use_can_fd=False)
         bus.connect()
-        goal, positions, end = {"hip": 20.0, "knee": -15.0}, {}, time.monotonic() + 20
+        goal, positions, end = {"hip": 20.0, "knee": -15.0}, {}, time.monotonic() + 60
         # It waits a millisecond for a state and otherwise tells the one of before.
         while not all(abs(positions.get(name, 1000) - goal[name]) < 1 for name in goal):
             bus.sync_write("Goal_Position", goal)

@@ -67,7 +67,7 @@ def mode(bus: RobstrideBus, motor: str) -> int:
 
 def drive(bus: RobstrideBus, motor: str, is_there: Callable[[float, float], bool], **command: float) -> None:
     """Commands until position and velocity are as they should."""
-    state, end = (0.0, 0.0, 0.0, 0.0), time.monotonic() + 20
+    state, end = (0.0, 0.0, 0.0, 0.0), time.monotonic() + 60
     while not is_there(*state[:2]):
         assert time.monotonic() < end, state
         bus.write_operation_frame(motor, **command)

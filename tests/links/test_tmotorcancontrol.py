@@ -68,7 +68,7 @@ def connect(khz: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def drive(motor: TMotorManager_mit_can, is_there: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not is_there():
         assert time.monotonic() < end, (motor.position, motor.velocity, motor.torque)
         motor.update()

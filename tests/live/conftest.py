@@ -3,7 +3,6 @@
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 
@@ -40,11 +39,8 @@ def robot(khz: str, tmp_path: pathlib.Path) -> Iterator[Callable[..., tuple[str,
     runs: list[subprocess.Popen[bytes]] = []
 
     def start(*words: str) -> tuple[str, "subprocess.Popen[bytes]"]:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            at = f"127.0.0.1:{free.getsockname()[1]}"
         (tmp_path / "robot.toml").write_text(lenient((ROOT / "robots/quadruped.toml").read_text()))
-        command = [khz, "run", "robot.toml", f"--view={at}", "--duration", "60s", "--no-report", "--log", "run.tlog", *words]
+        command = [khz, "run", "robot.toml", "--view=127.0.0.1:0", "--duration", "60s", "--no-report", "--log", "run.tlog", *words]
         run = subprocess.Popen(
             command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -40,7 +41,12 @@ def library(request: pytest.FixtureRequest) -> pathlib.Path:
         part = folder.with_name(f"{folder.name}.part-{os.getpid()}")
         install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(part)]
         subprocess.run([*install, *packages], check=True)
-        part.rename(folder)
+        try:
+            part.rename(folder)
+        except OSError:
+            # Another run was quicker.
+            assert (folder / "mujoco").is_dir()
+            shutil.rmtree(part)
     return folder / "mujoco"
 
 

@@ -18,7 +18,7 @@ def test_tview_shows_configuration_and_telemetry(one: Served) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     if "libGL" in done.stderr or "libEGL" in done.stderr or "libxkb" in done.stderr:
         pytest.skip(f"Qt lacks a system library: {done.stderr.strip().splitlines()[-1]}")

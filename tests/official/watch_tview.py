@@ -26,7 +26,7 @@ class Watched(tview.TviewMainWindow):  # type: ignore[misc]
 
     def __init__(self, options: object) -> None:
         super().__init__(options)
-        self.deadline = time.monotonic() + 30.0
+        self.deadline = time.monotonic() + 60.0
         self.timer = QtCore.QTimer()
         self.timer.timeout.connect(self.look)
         self.timer.start(100)

@@ -27,8 +27,6 @@ from kilohertz.campaign.parts import Folder, Seeds
 from kilohertz.campaign.task import Task
 
 # Ray takes up to ten seconds to start where others use the CPUs, too.
-pytestmark = pytest.mark.timeout(300)
-
 JOINT = """
 [robot]
 name = "joint"

@@ -1,7 +1,6 @@
 """Parameters: declared, read in the tick, changed from outside, and never half."""
 
 import pathlib
-import socket
 import subprocess
 import threading
 import time
@@ -9,6 +8,7 @@ import time
 import pytest
 
 import kilohertz
+from robots import free_port
 
 FILE = """
 [robot]
@@ -152,9 +152,7 @@ class Found(Exception):
 
 
 def test_a_controller_in_the_loop_is_watched_and_tuned(khz: str, capfd: pytest.CaptureFixture[str]) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        at = f"127.0.0.1:{free.getsockname()[1]}"
+    at = f"127.0.0.1:{free_port()}"
 
     @kilohertz.parameters(stiffness=kilohertz.Parameter(0.5, min=0.0, max=1.0))
     def controller(state: kilohertz.State, command: kilohertz.Command) -> None:

@@ -45,7 +45,7 @@ def start(khz: str, tmp_path: pathlib.Path) -> Iterator[Callable[..., tuple["sub
 def end(service: "subprocess.Popen[str]") -> dict:
     """Stops a service as Ctrl-C does and returns what it says at the end."""
     service.send_signal(signal.SIGINT)
-    text, _ = service.communicate(timeout=20)
+    text, _ = service.communicate(timeout=60)
     assert service.returncode == 0
     return json.loads(text)
 
@@ -101,7 +101,7 @@ def test_a_recorder_at_its_limit_ends_its_log_and_counts_the_rest(
     recorder, address = start("record", "all.tlog", "--limit-mb", "0")
     assert run_khz("rtt", "send", echo, *UNPACED, "--stream", address).returncode == 0
     recorder.send_signal(signal.SIGINT)
-    text, _ = recorder.communicate(timeout=20)
+    text, _ = recorder.communicate(timeout=60)
     assert recorder.returncode == 1 and json.loads(text)["logged"] == {"written": 0, "dropped": 40}
     assert run_khz("log", "export", "all.tlog", "--format", "csv", "--output", "csv").returncode == 0
     head, *_, last = (tmp_path / "csv" / "recorder.csv").read_text().splitlines()

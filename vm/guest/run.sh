@@ -81,6 +81,10 @@ check "khz run does its job across vcan" contains whole.json '"ended_well":true'
 khz run warn.toml --duration 300s --json --no-report --log cut.tlog >cut.json 2>cut_errors &
 run=$!
 check "the run talks" both_talk
+khz run damp.toml --no-report --log second.tlog >second 2>&1
+check "a second run is refused and told who has the interface" contains second "vcan0: in use by \`khz run warn.toml"
+khz bus watch socketcan:vcan0 --duration 1s >watched 2>&1
+check "who only listens may do so beside it" contains watched "bus 1 socketcan:vcan0"
 ip link set vcan0 down
 sleep 2
 ip link set vcan0 up

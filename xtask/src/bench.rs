@@ -1,6 +1,6 @@
 //! Benches: each is one file of `crates/bench/src/bin`, run alone, its figures printed with the steal time.
 
-use crate::{debian, fleet, package, shell, venv};
+use crate::{debian, fleet, instructions, package, shell, venv};
 use anyhow::{Result, bail};
 
 const FOLDER: &str = "crates/bench/src/bin";
@@ -11,6 +11,9 @@ const FOLDER: &str = "crates/bench/src/bin";
 /// # Errors
 /// On a wrong argument, or if the benches cannot be built.
 pub fn run(words: &[String]) -> Result<bool> {
+    if let Some((_, rest)) = words.split_first().filter(|(name, _)| *name == "instructions") {
+        return instructions::bench(&rest.iter().map(String::as_str).collect::<Vec<_>>());
+    }
     let all: Vec<String> = shell::entries(FOLDER).iter().map(|file| shell::stem(file)).collect();
     let (flags, names): (Vec<&String>, Vec<&String>) = words.iter().partition(|word| word.starts_with('-'));
     if let Some(flag) = flags.iter().find(|flag| !["--list", "--quick"].contains(&flag.as_str())) {
@@ -21,6 +24,10 @@ pub fn run(words: &[String]) -> Result<bool> {
     }
     if flags.iter().any(|flag| *flag == "--list") {
         all.iter().for_each(|name| println!("{name:<12} {}", summary(name)));
+        println!(
+            "instructions [--write] [--cache-sim] [ROW…]  instructions of a tick, against {}",
+            instructions::TABLE
+        );
         return Ok(true);
     }
     let quick = flags.iter().any(|flag| *flag == "--quick");

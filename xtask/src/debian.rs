@@ -3,7 +3,7 @@
 use crate::shell;
 use std::sync::OnceLock;
 
-/// A program some tests use, the package that brings it, and the path in this workspace that wants it.
+/// A program some tests use, the package that brings it, and the path in this workspace, or the chore, that wants it.
 struct Need {
     program: &'static str,
     package: &'static str,
@@ -26,11 +26,14 @@ const NEEDS: &[Need] = &[
     Need { program: "cmake", package: "cmake", wanted_by: "tests/capi" },
     Need { program: "pkg-config", package: "pkg-config", wanted_by: "tests/capi" },
     Need { program: "valgrind", package: "valgrind", wanted_by: "tests/capi" },
+    Need { program: "valgrind", package: "valgrind", wanted_by: "crates/robot/examples/instructions.rs" },
     Need { program: "g++", package: "g++", wanted_by: "crates/bench/src/bin/cpp.rs" },
     Need { program: "ip", package: "iproute2", wanted_by: "tests/rtt" },
     Need { program: "ip", package: "iproute2", wanted_by: "tests/fleet" },
     Need { program: "faketime", package: "faketime", wanted_by: "tests/fleet" },
     Need { program: "chromium", package: "chromium", wanted_by: "tests/fleet" },
+    Need { program: "java", package: "default-jre-headless", wanted_by: "tests/dataset/test_engines.py" },
+    Need { program: "qemu-aarch64-static", package: "qemu-user-static", wanted_by: "nightly" },
     Need { program: "cyclictest", package: "rt-tests", wanted_by: "crates/bench/src/bin/jitter.rs" },
     Need { program: "chromium", package: "chromium", wanted_by: "crates/bench/src/bin/live.rs" },
     Need { program: "sockperf", package: "sockperf", wanted_by: "crates/bench/src/bin/rtt.rs" },
@@ -55,8 +58,9 @@ pub fn provide(wanted_by: &str) -> Result<(), String> {
     }
 }
 
-/// Installs packages; false if this is not root on Debian or the package manager refuses.
+/// Installs packages, one process at a time; false if this is not root on Debian or the package manager refuses.
 fn install(packages: &[&str]) -> bool {
+    let _one = shell::lock(&shell::kept(), "apt");
     if !refreshed() {
         return false;
     }

@@ -1,14 +1,22 @@
 //! Every check that needs no test to run; all of them run even if the first fails.
 
+use crate::tally::Tally;
+use crate::test::done::{Done, Outcome};
+use crate::test::times;
 use crate::{fleet, hazards, layers, performance, shell, tracked};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use std::collections::BTreeSet;
+use std::time::Instant;
 
-/// Runs them all; true if all are clean.
+/// Runs them all; true if all are clean. `--times` writes how long that took into the suite's table.
 ///
 /// # Errors
-/// If a tool cannot be started.
-pub fn run() -> Result<bool> {
+/// On a wrong argument, or if a tool cannot be started.
+pub fn run(words: &[String]) -> Result<bool> {
+    if let Some(word) = words.iter().find(|word| **word != "--times") {
+        bail!("no such option: {word}");
+    }
+    let start = Instant::now();
     // What takes seconds first.
     let results = [
         ("fmt", quick()?),
@@ -25,6 +33,14 @@ pub fn run() -> Result<bool> {
     match unclean.as_slice() {
         [] => println!("lints: clean"),
         names => eprintln!("lints: not clean: {}", names.join(", ")),
+    }
+    let failed = unclean.len() as u32;
+    let tally = Tally { passed: results.len() as u32 - failed, failed, skipped: 0 };
+    let done = Done::since("lints", Outcome::Ran(tally), start);
+    println!("lints ({} s, {} s of processor time)", done.wall_s, done.cpu_s);
+    times::grown(std::slice::from_ref(&done)).iter().for_each(|line| println!("{line}"));
+    if !words.is_empty() {
+        times::write(&[done])?;
     }
     Ok(unclean.is_empty())
 }

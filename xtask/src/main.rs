@@ -14,6 +14,7 @@
 //! | `dist [PART…]` | builds everything a release has, in `dist/` |
 //! | `wheel` | builds the Python package with the licences of everything in it, as `target/wheels/*.whl` |
 //! | `site` | builds the documentation as a site, with the pages of the Rust crates, in `target/site` |
+//! | `mutants [FILE…]` | whether a test fails for every change of one expression in the supervisor |
 //! | `prove [NAME…]` | proofs that are too slow for every commit: exploration, loom, miri, mutants |
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)] // The chores talk to whoever started them.
@@ -24,9 +25,11 @@ mod dist;
 mod fleet;
 mod fuzz;
 mod hazards;
+mod instructions;
 mod layers;
 mod licences;
 mod lints;
+mod mutants;
 mod nightly;
 mod package;
 mod performance;
@@ -45,10 +48,10 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask CHORE
 
   test [PART…]               install what the tests need, build, run every test (--list names the parts, --times
-                             writes the table of their times)
+                             writes the table of their times); of Python also a file, or a test in one
   test quick [--base REV]    lints and tests of what changed since the branch left main
   nightly [PART…]            what is slow by nature (--list names the parts, and when each last passed)
-  lints                      formatting, clippy, documentation, layers, tracked files, hazards
+  lints [--times]            formatting, clippy, documentation, layers, tracked files, hazards
   layers                     check that dependencies between our crates point downwards
   bench [NAME…] [--quick]    measure against peers (--list names the benches)
   performance                write the table of docs/performance.md from docs/performance.tsv
@@ -57,6 +60,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
   dist [PART…]               build everything a release has: dist/ (--help lists the parts)
   wheel                      build the Python package and the licences of what it contains: target/wheels/*.whl
   site                       build the documentation as a site: target/site/index.html
+  mutants [FILE…]            try every change of one expression in the supervisor (reach guard watch mod)
   prove [NAME…]              proofs too slow for every commit (--list names them)";
 
 fn main() -> ExitCode {
@@ -76,11 +80,12 @@ fn chore(words: &[String]) -> Result<bool> {
     match chore.as_str() {
         "test" => test::run(rest),
         "nightly" => nightly::run(rest),
-        "lints" => lints::run(),
+        "lints" => lints::run(rest),
         "layers" => layers::run(),
         "bench" => bench::run(rest),
         "vm" => vm::run(rest),
         "fuzz" => fuzz::run(rest),
+        "mutants" => mutants::run(rest),
         "performance" => performance::write(),
         "prove" => prove::run(rest),
         "dist" => dist::run(rest),

@@ -16,7 +16,7 @@ const PROOFS: &[Proof] = &[
     Proof { name: "explore", lacks: nothing, commands: explore },
     Proof { name: "loom", lacks: nothing, commands: loom },
     Proof { name: "miri", lacks: miri_is_missing, commands: miri },
-    Proof { name: "mutants", lacks: mutants_are_missing, commands: mutants },
+    Proof { name: "mutants", lacks: nothing, commands: mutants },
 ];
 
 /// Runs the named proofs (all if none is named); true if all hold. One that cannot run is no success.
@@ -99,18 +99,9 @@ fn nightly(arguments: &[&str]) -> Command {
     command
 }
 
-fn mutants_are_missing() -> Option<String> {
-    shell::which("cargo-mutants").is_none().then(|| "no cargo-mutants: cargo install cargo-mutants".into())
-}
-
-/// Does a test fail when the supervisor or the cycle is changed?
+/// Does a test fail when an expression of the supervisor is changed? See `mutants`.
 fn mutants() -> Vec<Command> {
-    let mut command = shell::cargo(&["mutants", "--package", "khz-robot", "--jobs", "1", "--all-features"]);
-    for files in ["supervisor/*.rs", "cycle.rs", "cycle/*.rs"] {
-        command.args(["--file".to_owned(), format!("crates/robot/src/{files}")]);
-    }
-    command.args(["--", "--lib", "--test", "explore", "--test", "cycle", "--test", "machine"]);
-    vec![command]
+    vec![shell::cargo(&["xtask", "mutants"])]
 }
 
 #[cfg(test)]

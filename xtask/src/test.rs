@@ -4,19 +4,22 @@
 //! with the reason and the remedy; in continuous integration (`CI=true`) it is a failure, so that nothing is silently left
 //! out where it matters.
 
-mod done;
+pub mod done;
+mod failed;
 mod lanes;
 pub mod parts;
 mod quick;
-mod times;
+pub mod times;
 
 use crate::shell;
 use crate::tally::Tally;
 use anyhow::{Result, bail};
-use done::{Done, Outcome};
+use done::Done;
+pub use done::Outcome;
 use std::time::Instant;
 
-/// Runs the named parts (all if none is named); true if nothing failed.
+/// Runs the named parts (all if none is named); true if nothing failed. A file of Python tests, or a test in one, may be
+/// named as pytest names it.
 ///
 /// # Errors
 /// If a name is no part's.
@@ -32,17 +35,16 @@ pub fn run(words: &[String]) -> Result<bool> {
         _ => {}
     }
     let (flags, names): (Vec<&String>, Vec<&String>) = words.iter().partition(|word| word.starts_with("--"));
-    if let Some(word) = names.iter().find(|word| !parts.contains(word)) {
+    if let Some(word) = names.iter().find(|word| !parts.iter().any(|part| parts::is_of(word, part))) {
         bail!("no part is called `{word}`; there are: quick, {}", parts.join(", "));
     }
     if let Some(flag) = flags.iter().find(|flag| **flag != "--times") {
         bail!("no such option: {flag}");
     }
     let done = match names.as_slice() {
+        [] => lanes::run(parts)?,
         [part] => vec![one(part)],
-        names => {
-            lanes::run(parts.into_iter().filter(|part| names.is_empty() || names.contains(&part)).collect())?
-        }
+        names => lanes::run(names.iter().map(|name| (*name).clone()).collect())?,
     };
     if !flags.is_empty() {
         times::write(&done)?;
@@ -58,12 +60,7 @@ fn one(part: &str) -> Done {
         eprintln!("{part}: {error:#}");
         Outcome::Ran(Tally { failed: 1, ..Tally::default() })
     });
-    let done = Done {
-        part: part.to_owned(),
-        outcome,
-        wall_s: start.elapsed().as_secs(),
-        cpu_s: times::processor_s().unwrap_or(0),
-    };
+    let done = Done::since(part, outcome, start);
     if let Err(error) = done.leave() {
         eprintln!("{part}: {error:#}");
     }
@@ -91,8 +88,9 @@ fn summarise(done: &[Done]) -> bool {
         }
     }
     times::grown(done).iter().for_each(|line| println!("{line}"));
-    for each in done.iter().filter(|each| each.failed()) {
-        println!("failed: run it alone with `cargo xtask test {}`", each.part);
+    // One that ran in this process has said so itself.
+    for each in done.iter().filter(|each| each.failed() && each.log.is_some()) {
+        println!("{}", failed::lines(each));
     }
     println!("{sum}");
     sum.failed == 0 && sum.ran()
@@ -103,7 +101,7 @@ mod tests {
     use super::*;
 
     fn ran(tally: Tally) -> Done {
-        Done { part: "rust".into(), outcome: Outcome::Ran(tally), wall_s: 0, cpu_s: 0 }
+        Done { part: "rust".into(), outcome: Outcome::Ran(tally), wall_s: 0, cpu_s: 0, log: None }
     }
 
     #[test]

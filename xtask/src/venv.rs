@@ -9,7 +9,7 @@ use std::process::Command;
 const REQUIREMENTS: [(&str, &[&str]); 2] =
     [("tests/requirements.txt", &[]), ("tests/requirements-alone.txt", &["--no-deps"])];
 
-/// What is installed in an environment, as its requirements say it.
+/// What is installed in an environment: the version of Python, and the requirements.
 const STAMP: &str = "installed.txt";
 
 /// The environment's Python, made and filled if it is not up to date.
@@ -22,7 +22,8 @@ pub fn python() -> Result<PathBuf> {
     let read = |(file, _): &(&str, _)| {
         std::fs::read_to_string(shell::root().join(file)).with_context(|| format!("cannot read {file}"))
     };
-    let wanted = REQUIREMENTS.iter().map(read).collect::<Result<String>>()?;
+    let interpreter = shell::output(&mut shell::command("python3", &["--version"]))?;
+    let wanted = interpreter + &REQUIREMENTS.iter().map(read).collect::<Result<String>>()?;
     let fresh = |folder: &Path| {
         let installed = std::fs::read_to_string(folder.join(STAMP));
         folder.join("bin/python").is_file() && installed.is_ok_and(|installed| installed == wanted)

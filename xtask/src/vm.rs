@@ -96,10 +96,7 @@ pub fn cannot_run() -> Option<String> {
 /// # Errors
 /// If something needed cannot be downloaded, built or started.
 pub fn boot(scripts: &[String]) -> Result<Tally> {
-    let debian = unpacked()?;
-    let disk = shell::target().join("guest.cpio");
-    std::fs::write(&disk, initramfs(&debian, scripts)?).context("cannot write the guest's file system")?;
-    let kernel = only_entry(&debian.join("boot"), "vmlinuz-")?;
+    let (kernel, disk) = disk(scripts)?;
     let (_, console) = shell::tee(&mut qemu(&kernel, &disk))?;
     let mut tally = Tally::of(&console);
     if !console.contains("# guest done") {
@@ -107,6 +104,19 @@ pub fn boot(scripts: &[String]) -> Result<Tally> {
         tally.failed += 1;
     }
     Ok(tally)
+}
+
+/// The kernel and the guest's file system, written to this clone: what they are made of is shared with others.
+fn disk(scripts: &[String]) -> Result<(PathBuf, PathBuf)> {
+    let ours = ours(scripts)?;
+    let _one = shell::lock(&shell::kept(), "guest")?;
+    let debian = unpacked()?;
+    let (kernel, disk) = (shell::target().join("guest-kernel"), shell::target().join("guest.cpio"));
+    std::fs::copy(only_entry(&debian.join("boot"), "vmlinuz-")?, &kernel)
+        .context("cannot copy the kernel")?;
+    std::fs::write(&disk, initramfs(&debian, scripts, ours)?)
+        .context("cannot write the guest's file system")?;
+    Ok((kernel, disk))
 }
 
 fn qemu(kernel: &Path, disk: &Path) -> Command {
@@ -119,7 +129,6 @@ fn qemu(kernel: &Path, disk: &Path) -> Command {
 
 /// The Debian packages, unpacked into one folder; downloaded when the archive has another version.
 fn unpacked() -> Result<PathBuf> {
-    let _one = shell::lock(&shell::kept(), "guest")?;
     let folder = shell::kept().join("vm");
     let packages = [&[kernel_package()?], PACKAGES.map(str::to_owned).as_slice()].concat();
     let wanted = versions(&packages)?;
@@ -159,7 +168,7 @@ fn kernel_package() -> Result<String> {
     }
 }
 
-fn initramfs(debian: &Path, scripts: &[String]) -> Result<Vec<u8>> {
+fn initramfs(debian: &Path, scripts: &[String], ours: Vec<(String, PathBuf)>) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     let modules = only_entry(&debian.join("lib/modules"), "")?.join("kernel");
     let library = "lib/x86_64-linux-gnu";
@@ -191,7 +200,7 @@ fn initramfs(debian: &Path, scripts: &[String]) -> Result<Vec<u8>> {
     for script in scripts {
         copy(format!("guest/{script}.sh"), shell::root().join(format!("vm/guest/{script}.sh")))?;
     }
-    for (to, from) in ours(scripts)? {
+    for (to, from) in ours {
         copy(to, from)?;
     }
     Ok(archive.finish())

@@ -135,3 +135,18 @@ fn the_example_of_limits_has_a_torque_only_for_servos_that_take_one() {
         assert_eq!(said.contains("torque = 2.0"), has_torque, "{said}");
     }
 }
+
+#[test]
+fn a_setting_that_gives_a_promise_up_is_warned_of_by_what_it_does() {
+    let pan_tilt = include_str!("../../../robots/pan_tilt.toml");
+    let given_up = "[supervisor]\noverruns = 100000\nposition_tolerance = 1.0\nstill_velocity = 10\n";
+    let (_folder, file) = written(&format!("{pan_tilt}\n{given_up}"));
+    let said = text(&check(&[&file]).stderr);
+    for what in [
+        "`supervisor.overruns`: a loop that is late in every tick does not bring the robot down within 1.4 s; 0.070 s is promised",
+        "`supervisor.position_tolerance`: a joint found at",
+        "`supervisor.still_velocity`: outputs are switched off 0.30 s after the robot is to come down, while joints move at 0.5 rad/s",
+    ] {
+        assert!(said.contains(what), "{said}");
+    }
+}

@@ -264,6 +264,7 @@ fn a_robot_frozen_for_less_than_its_watchdogs_goes_on_and_says_so() {
     let mut robot = stand.run();
     stand.hear_it_hold();
     robot.signal(Signal::STOP);
+    robot.frozen();
     // 60 ms or, on a busy machine, longer; the servos wait for 3 s.
     thread::sleep(Duration::from_millis(60));
     robot.signal(Signal::CONT);

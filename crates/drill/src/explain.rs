@@ -43,6 +43,7 @@ impl Fault {
                 | Self::BusHolds(..)
                 | Self::HostStopped(_)
                 | Self::ControllerFreezes(_)
+                | Self::Jumps(..)
         )
     }
 
@@ -53,7 +54,8 @@ impl Fault {
             | Self::OtherTurn(servo, _)
             | Self::ServoFault(servo)
             | Self::Asleep(servo)
-            | Self::RefusesLimit(servo) => Some(servo),
+            | Self::RefusesLimit(servo)
+            | Self::Jumps(servo, _) => Some(servo),
             _ => None,
         }
     }
@@ -82,7 +84,7 @@ impl Fault {
             | Self::OperatorStop => true,
             Self::BusHolds(_, ticks, _) => ticks > 20,
             Self::HostStopped(ms) | Self::ControllerFreezes(ms) => f64::from(ms) > watchdog_s * 1e3 + 10.0,
-            _ => self.must_not_arm(),
+            _ => self.must_not_arm() || self.is_unbearable_lie(),
         }
     }
 
@@ -91,6 +93,7 @@ impl Fault {
         matches!(
             self,
             Self::ImuGone
+                | Self::ImuFrozen
                 | Self::ControllerSlow(_)
                 | Self::BusDead(_)
                 | Self::BusHolds(..)
@@ -101,7 +104,8 @@ impl Fault {
 
     /// The host does not see, or not at once, what the joints do, or cannot reach them.
     pub const fn blinds(self) -> bool {
-        self.disturbs_the_wire() || matches!(self, Self::Stuck(_) | Self::Lying(_) | Self::WrongSign(_))
+        let is_odd = matches!(self, Self::Stuck(_) | Self::Lying(_) | Self::WrongSign(_) | Self::Jumps(..));
+        self.disturbs_the_wire() || self.unhinges().is_some() || is_odd
     }
 
     /// Frames or ticks come late or not at all, so that an answer cannot be timed.
@@ -120,6 +124,8 @@ impl Fault {
                 | Self::Overloaded
                 | Self::LooseContact(..)
                 | Self::DuplicateId(_)
+                | Self::Echoes(_)
+                | Self::Altered(..)
                 | Self::HostKilled
                 | Self::HostStopped(_)
                 | Self::HostLate(_)
@@ -176,12 +182,17 @@ impl Fault {
             Self::OperatorStop => matches!(cause, Cause::OperatorStop),
             // A robot that stands on soft legs falls.
             Self::ParametersMoved(_) => robot.body.is_some() && moves(trigger),
+            lie => lie.lie_leads_to(trigger, robot),
         }
     }
 }
 
 /// Below this rate a target moves in steps so large that a joint which follows it is too fast between them, Hz.
 pub const SMOOTH_HZ: f64 = 65.0;
+/// In velocity and torque control a joint may reach its limit in this time and two periods, s: the guard's.
+const BRAKING_S: f64 = 0.05;
+/// A joint that goes this share of `position_tolerance` beyond a limit by its lag may go all of it by what else moves it.
+const NEAR: f64 = 0.5;
 /// Below this rate a restart fits between two ticks, Hz.
 const RESTART_HZ: f64 = 100.0;
 /// Below this rate a joint driven by torque alone may gain too much speed before that is measured, Hz.
@@ -198,7 +209,7 @@ const fn is_silence(trigger: Trigger) -> bool {
 }
 
 /// What joints and a body that are moved against the plan lead to.
-const fn moves(trigger: Trigger) -> bool {
+pub const fn moves(trigger: Trigger) -> bool {
     matches!(trigger, Trigger::Tilt | Trigger::Position | Trigger::Velocity)
 }
 
@@ -215,6 +226,25 @@ fn is_damped(robot: &RobotConfig) -> bool {
         0.5 * kd / (kp * servo.joint.inertia).sqrt().max(f64::MIN_POSITIVE)
     };
     robot.servos.iter().all(|servo| ratio(servo) >= RATIO)
+}
+
+/// How far a joint goes beyond a limit under velocity control, rad: the guard slows it down in proportion to the way that is left, and
+/// its gain has it follow that with a lag, inertia by gain. Without lag it ends at the limit.
+fn overshoot(servo: &ServoConfig, rate_hz: f64) -> f64 {
+    const STEPS: u32 = 1000;
+    let limits = &servo.limits;
+    let Some(fastest) = limits.velocity.filter(|_| limits.position.is_some()) else { return 0.0 };
+    let (inertia, kd) = (servo.joint.inertia, servo.gains()[1].max(1e-3));
+    let (lag_s, braking_s) = (inertia / kd, BRAKING_S + 2.0 / rate_hz);
+    let most = limits.torque.unwrap_or(f64::INFINITY) / inertia;
+    let dt_s = 10.0 * lag_s.max(braking_s) / f64::from(STEPS);
+    let (mut past, mut speed, mut furthest) = (-fastest * braking_s, fastest, 0.0_f64);
+    for _ in 0..STEPS {
+        speed += ((-past / braking_s - speed) / lag_s.max(dt_s)).clamp(-most, most) * dt_s;
+        past += speed * dt_s;
+        furthest = furthest.max(past);
+    }
+    furthest
 }
 
 /// A speed within its limit may be read as one that is too fast.
@@ -256,7 +286,8 @@ impl Scenario {
         let stands = matches!(fault, Fault::HostStopped(_) | Fault::ControllerFreezes(_));
         let nobody_obeys = stands && (0..robot.servos.len()).all(is_stopped);
         let obeys = !fault.obeying().is_some_and(is_stopped) && !nobody_obeys;
-        fault.must_end(longest_watchdog_s(robot)) && !has_passed && !is_forgiven && obeys
+        let is_hidden = matches!(fault, Fault::Jumps(..)) && self.may_have_jumped();
+        fault.must_end(longest_watchdog_s(robot)) && !has_passed && !is_forgiven && obeys && !is_hidden
     }
 
     /// The log may name `cause` in this tick.
@@ -282,7 +313,7 @@ impl Scenario {
         let int8 = khz_robot::config::Format::Int8;
         let blurred =
             self.style == Style::Torque && robot.servos.iter().any(|servo| servo.query.position == int8);
-        let overshoots = self.rate_hz < SMOOTH_HZ && self.style == Style::Velocity;
+        let overshoots = self.overshoots(robot);
         let trigger = cause.trigger();
         by_fault
             || races
@@ -307,9 +338,28 @@ impl Scenario {
         }
     }
 
-    /// A servo whose encoder stands still is driven wherever it goes.
+    /// A servo whose encoder stands still is driven wherever it goes, and so is one that lies about it or does not obey.
     pub fn is_stuck(&self, servo: usize) -> bool {
-        self.faults().any(|fault| fault == Fault::Stuck(servo))
+        self.faults().any(|fault| fault.unhinges() == Some(servo))
+    }
+
+    /// What the servo says was never true.
+    pub fn is_untrue(&self, servo: usize) -> bool {
+        self.faults().any(|fault| fault.is_untrue() == Some(servo))
+    }
+
+    /// A joint of this robot may go beyond its limits by more than they tolerate, as its file has its gains, limits and rate.
+    fn overshoots(&self, robot: &RobotConfig) -> bool {
+        let most = NEAR * robot.supervisor.position_tolerance;
+        match self.style {
+            Style::Velocity if self.rate_hz < SMOOTH_HZ => true,
+            Style::Velocity | Style::Torque => {
+                robot.servos.iter().any(|servo| overshoot(servo, self.rate_hz) > most)
+            }
+            // A target that ends at its limit leaves the joint with its speed.
+            Style::Steps => self.rings(robot),
+            Style::Own | Style::Hold => false,
+        }
     }
 
     /// A robot on legs falls over under a controller that is not its own, and the ground moves its joints.
@@ -330,7 +380,7 @@ impl Scenario {
             _ => false,
         };
         let is_unheard = || self.faults().any(Fault::disturbs_the_wire);
-        self.faults().any(turns) && (self.rate_hz < RESTART_HZ || is_unheard())
+        self.faults().any(turns) && (self.rate_hz < RESTART_HZ || is_unheard()) || self.may_have_jumped()
     }
 
     /// Torques are commanded beside or instead of positions.
@@ -356,5 +406,27 @@ impl Scenario {
             matches!(fault, Fault::BusHolds(_, _, Queue::Kernel) | Fault::PowerCut(_, Queue::Kernel))
         };
         self.faults().filter(kernel).count() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joint(inertia: f64, kd: f64) -> ServoConfig {
+        let text = format!(
+            "[bus.main]\nlink = \"emulated\"\n[[servo]]\nname = \"joint\"\nbus = \"main\"\nid = 1\njoint.inertia = {inertia}\n\
+             device.kd = {kd}\nlimits = {{ position = [-1.0, 1.0], velocity = 4.0 }}"
+        );
+        RobotConfig::parse(&text, "test").unwrap().servos.remove(0)
+    }
+
+    #[test]
+    fn a_joint_that_lags_goes_beyond_its_limit_and_one_that_does_not_ends_there() {
+        assert!(overshoot(&joint(0.01, 1.0), 1000.0) < 1e-3);
+        let lags = overshoot(&joint(0.05, 1.0), 1000.0);
+        // The step response of a second order with a damping ratio of 0.5.
+        assert!((0.05..0.065).contains(&lags), "{lags} rad");
+        assert!(overshoot(&joint(0.2, 1.0), 1000.0) > 2.0 * lags);
     }
 }

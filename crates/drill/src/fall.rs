@@ -81,6 +81,14 @@ pub fn experiments(config: &RobotConfig) -> Result<Vec<Fall>, DrillError> {
     .collect()
 }
 
+/// One of them: how the robot comes down after a knee's fault.
+///
+/// # Errors
+/// As [`experiments`].
+pub(super) fn after_fault(config: &RobotConfig) -> Result<Fall, DrillError> {
+    fall(OURS, config, Fault::Overheated)
+}
+
 /// Why a drill cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum DrillError {
@@ -297,6 +305,11 @@ mod tests {
         assert!(verdict.held && verdict.text.contains("with Kilohertz's default"), "{verdict:?}");
         assert!(of(OURS).reaction_ms.unwrap() <= 2.0);
         assert!(of(OURS).peak_force < of("power cut to all").peak_force);
+        // Not even a robot that stands for no time is switched off before it has come down.
+        let mut hasty = RobotConfig::quadruped();
+        hasty.supervisor.still_s = 0.0;
+        let hasty = after_fault(&hasty).unwrap().contact_speed.unwrap();
+        assert!(hasty < 1.3 * of(OURS).contact_speed.unwrap(), "{hasty} m/s");
         let fed = of("host crash, servo watchdog");
         assert!(fed.contact_speed.unwrap() < 0.35 * of("power cut to all").contact_speed.unwrap());
     }

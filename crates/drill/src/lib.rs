@@ -12,12 +12,14 @@ pub mod fall;
 mod faulty_controller;
 pub mod fleet;
 pub mod heat;
+mod lies;
 mod line;
 mod outcomes;
 mod paced;
 #[doc(hidden)]
 pub mod plant;
 mod prints;
+pub mod promises;
 mod rig;
 mod run;
 mod scenario;
@@ -26,6 +28,8 @@ mod violation;
 mod witness;
 
 pub use fleet::Fleet;
+#[doc(hidden)]
+pub use lies::LIES;
 pub use outcomes::{Outcome, outcomes};
 pub use prints::watch_prints;
 pub use scenario::{Event, Fault, Formats, Queue, Scenario, Style};

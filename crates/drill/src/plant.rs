@@ -4,11 +4,12 @@
 //! back by giving the supervisor another robot file than the cycle, or by what stands between the machine and its buses.
 
 use super::fleet::Cast;
+use khz_emu::lies::moteus::{copied, rewritten};
 use khz_link::Received;
 use khz_robot::PositionCommand;
 use khz_robot::config::{Format, Reaction};
 use khz_wire::subframe::Run;
-use khz_wire::{Address, Frame, Mode, Register, Subframe, Subframes, Value, Writer};
+use khz_wire::{Address, Class, Frame, Mode, Register, Subframe, Subframes, Value, Writer};
 use std::collections::BTreeMap;
 
 /// A repair that is taken out again.
@@ -52,6 +53,18 @@ pub enum Plant {
     PaceSpeedsUp,
     /// All links share one inbox, and the first that floods fills it.
     SharedInbox,
+    /// A servo in another mode than commanded is taken for one that obeys.
+    OtherModes,
+    /// A servo that stays on is taken for one that is off.
+    StaysOn,
+    /// A voltage and a temperature that are no numbers are taken for good ones.
+    Unmeasured,
+    /// A position that jumps is taken for one that moves.
+    Jumps,
+    /// A servo that answers twice under control is taken for one that answers once.
+    Echoes,
+    /// An IMU that repeats itself is taken for one that rests.
+    FrozenImu,
 }
 
 impl Plant {
@@ -64,6 +77,7 @@ impl Plant {
             Self::VelocityTrigger => robot.supervisor.reactions.velocity = Reaction::Warn,
             Self::BlindGrace => robot.supervisor.stale_ms = Some(10_000.0),
             Self::HastyArming => robot.supervisor.answer_ticks = 1,
+            Self::FrozenImu => robot.supervisor.imu_frozen_ms = Some(100_000.0),
             // The same triggers at the same values, but a guard that allows ten times as much.
             Self::TargetJumps => {
                 robot.supervisor.velocity_factor *= 0.1;
@@ -121,6 +135,8 @@ pub struct Forger {
     queries: Vec<Option<(Frame, u32)>>,
     /// What each servo answered last, by register.
     known: Vec<BTreeMap<u32, Value>>,
+    /// The position each servo told last, rev, and how far it has jumped since.
+    smooth: Vec<[f64; 2]>,
 }
 
 impl Forger {
@@ -134,11 +150,17 @@ impl Forger {
             Plant::SleepingServo,
             Plant::OwnStops,
             Plant::DuplicateIds,
+            Plant::OtherModes,
+            Plant::StaysOn,
+            Plant::Unmeasured,
+            Plant::Jumps,
+            Plant::Echoes,
         ];
         forged.contains(&plant).then(|| Self {
             plant,
             queries: vec![None; 128],
             known: vec![BTreeMap::new(); 128],
+            smooth: vec![[f64::NAN, 0.0]; 128],
         })
     }
 
@@ -158,13 +180,14 @@ impl Forger {
         let id = Address::from_id(received.frame.id).source;
         let Some((query, replies)) = &mut self.queries[usize::from(id & 0x7f)] else { return Some(received) };
         *replies += 1;
-        if self.plant == Plant::DuplicateIds && *replies > 1 {
+        if matches!(self.plant, Plant::DuplicateIds | Plant::Echoes) && *replies > 1 {
             return None;
         }
         let frame = match self.plant {
             Plant::LateReplies => reordered(query, &received.frame),
             Plant::RefusedReads => completed(query, &received.frame, &mut self.known[usize::from(id & 0x7f)]),
-            Plant::DuplicateIds | Plant::OwnStops => received.frame,
+            Plant::DuplicateIds | Plant::Echoes | Plant::OwnStops => received.frame,
+            Plant::Jumps => smoothed(&received.frame, &mut self.smooth[usize::from(id & 0x7f)]),
             plant => copied(&received.frame, |register, value| forged(plant, query, register, value)),
         };
         Some(Received { frame, ..received })
@@ -181,8 +204,44 @@ fn forged(plant: Plant, query: &Frame, register: u32, value: Value) -> Value {
         (Plant::SleepingServo, Value::Int8(mode)) if register == u32::from(Register::MODE.0) => {
             Value::Int8(if is_starting(mode) { commanded(query).unwrap_or(mode) } else { mode })
         }
+        (Plant::OtherModes | Plant::StaysOn, Value::Int8(_)) if register == u32::from(Register::MODE.0) => {
+            Value::Int8(commanded(query).unwrap_or(Mode::Stopped as i8))
+        }
+        (Plant::OtherModes | Plant::StaysOn, Value::Int16(_)) if register == u32::from(Register::MODE.0) => {
+            Value::Int16(commanded(query).unwrap_or(Mode::Stopped as i8).into())
+        }
+        (Plant::Unmeasured, value) if is_unmeasured(value) => {
+            Value::read(value.resolution(), &[30, 0, 0, 0]).unwrap_or(value)
+        }
         _ => value,
     }
+}
+
+/// It is the value of its format for no number.
+fn is_unmeasured(value: Value) -> bool {
+    match value {
+        Value::Int8(value) => value == i8::MIN,
+        Value::Int16(value) => value == i16::MIN,
+        Value::Int32(value) => value == i32::MIN,
+        Value::Float(value) => value.is_nan(),
+    }
+}
+
+/// A reply whose position goes on where it was before it jumped.
+fn smoothed(reply: &Frame, [last, jumped]: &mut [f64; 2]) -> Frame {
+    const JUMP: f64 = 0.02;
+    copied(reply, |register, value| {
+        let resolution = value.resolution();
+        let turns = Class::Position.decode(value);
+        if register != u32::from(Register::POSITION.0) || !turns.is_finite() {
+            return value;
+        }
+        if (turns - *last).abs() > JUMP {
+            *jumped += turns - *last;
+        }
+        *last = turns;
+        Class::Position.encode(turns - *jumped, resolution)
+    })
 }
 
 /// Off, or on the way from there to what is commanded.
@@ -198,25 +257,6 @@ fn commanded(query: &Frame) -> Option<i8> {
         values.iter().find(|(register, _)| *register == u32::from(Register::MODE.0))
     });
     mode.map(|(_, value)| value.integer() as i8).filter(|&mode| mode != Mode::Stopped as i8)
-}
-
-/// A reply with other values, and without the registers the servo refused to write.
-fn copied(reply: &Frame, change: impl Fn(u32, Value) -> Value) -> Frame {
-    rewritten(reply, |writer| {
-        for subframe in Subframes::new(reply.payload()).flatten() {
-            match subframe {
-                Subframe::Reply(values) => {
-                    writer.reply_head(values.run).ok()?;
-                    for (register, value) in values.iter() {
-                        writer.value(change(register, value)).ok()?;
-                    }
-                }
-                Subframe::ReadError(error) => writer.read_error(error).ok()?,
-                _ => {}
-            }
-        }
-        Some(())
-    })
 }
 
 /// A command under which a servo does nothing, and that no controller but a `FaultyController` gives: a stop that the supervisor takes
@@ -302,16 +342,4 @@ fn answer(writer: &mut Writer<'_>, query: &Frame, value: impl Fn(u32, Run) -> Op
         }
     }
     Some(())
-}
-
-/// A frame with another payload; the same where that does not fit.
-fn rewritten(frame: &Frame, write: impl FnOnce(&mut Writer<'_>) -> Option<()>) -> Frame {
-    let mut payload = [0; khz_wire::frame::MAX_PAYLOAD];
-    let mut writer = Writer::new(&mut payload);
-    let written = write(&mut writer).and_then(|()| Frame::new(frame.id, writer.written()));
-    written.map_or(*frame, |mut written| {
-        written.pad();
-        (written.extended, written.fd, written.brs) = (frame.extended, frame.fd, frame.brs);
-        written
-    })
 }

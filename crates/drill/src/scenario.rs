@@ -1,6 +1,7 @@
 //! What goes wrong, when, and with which robot: drawn from a seed.
 
 use super::fleet::{Fleet, Member};
+use super::lies;
 use khz_emu::noise::Noise;
 use khz_robot::config::{FamilyName, Format, ServoConfig};
 use khz_wire::{Class, Resolution};
@@ -93,6 +94,22 @@ pub enum Fault {
     LooseContact(usize, u8),
     /// From the start: frames pace the loop, so many percent of its rate. Nothing else goes wrong in such a run.
     PacedTooFast(u16),
+    /// A servo goes on with the last command it followed: it neither damps nor stops, and says so.
+    StaysOn(usize),
+    /// A servo says that it is in this mode of its family, whatever it does.
+    OtherMode(usize, u8),
+    /// A servo says for ever what it said then.
+    Frozen(usize),
+    /// A servo answers everything twice.
+    Echoes(usize),
+    /// One bit of a servo's replies is altered, in so many percent of them, and checksums hold.
+    Altered(usize, u8),
+    /// A servo's voltage and temperature are no numbers.
+    Unmeasured(usize),
+    /// A servo's position jumps by so many thousandths of a radian.
+    Jumps(usize, i16),
+    /// The IMU repeats its newest reading.
+    ImuFrozen,
 }
 
 /// What happens to commands on a bus that carries none.
@@ -170,10 +187,10 @@ const RATES: [f64; 12] =
     [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 500.0, 1000.0, 1000.0, 1000.0, 2000.0, 2000.0];
 
 /// Random choices.
-struct Dice(Noise);
+pub(super) struct Dice(pub Noise);
 
 impl Dice {
-    fn pick(&mut self, n: u64) -> u64 {
+    pub fn pick(&mut self, n: u64) -> u64 {
         self.0.bits() % n.max(1)
     }
 
@@ -202,6 +219,7 @@ impl Scenario {
             events.push(Event { tick, fault: Fault::ParametersMoved(every) });
         }
         events.sort_by_key(|event| event.tick);
+        lies::draw(seed, &mut events, member, rate_hz);
         Self { seed, robot: (robot, member.config.name.clone()), style, rate_hz, formats, events }
     }
 

@@ -92,6 +92,8 @@ struct Joint {
     offset: f64,
     /// Its servo does not feel it move: it is driven wherever it goes.
     is_stuck: bool,
+    /// What its servo says was never true.
+    is_untrue: bool,
     fastest: f64,
     low: f64,
     high: f64,
@@ -129,7 +131,8 @@ impl Witness {
         let joints = cast.stands_for.iter().map(|&servo| {
             // What the file says counts; what its joint is made of is what is really there.
             let (file, real) = (&cast.file.servos[servo], &cast.real.servos[servo]);
-            Joint { is_stuck: scenario.is_stuck(servo), ..Joint::new(servo, file, real, &drive, blind_s) }
+            let (is_stuck, is_untrue) = (scenario.is_stuck(servo), scenario.is_untrue(servo));
+            Joint { is_stuck, is_untrue, ..Joint::new(servo, file, real, &drive, blind_s) }
         });
         let joints: Vec<_> = joints.collect();
         let servos = cast.file.servos.len();
@@ -171,7 +174,10 @@ impl Witness {
         for index in 0..self.servos.len() {
             let (servo, joint) = (&state.servos[index], &self.joints[index]);
             let age_ns = servo.age_ns(state.now_ns);
-            if !servo.position.is_finite() || age_ns > (self.steps as i64 - 16) * STEP_NS - self.period_ns {
+            if joint.is_untrue
+                || !servo.position.is_finite()
+                || age_ns > (self.steps as i64 - 16) * STEP_NS - self.period_ns
+            {
                 continue;
             }
             let told = (servo.position - joint.offset) * joint.sign / TAU;
@@ -263,6 +269,7 @@ impl Joint {
             sign: f64::from(file.sign),
             offset: file.offset,
             is_stuck: false,
+            is_untrue: false,
             fastest: if blind_s.is_finite() { fastest } else { f64::INFINITY },
             low: low - margin,
             high: high + margin,

@@ -5,7 +5,7 @@
 use khz_drill::campaign::{Violation, campaign, campaign_with, idle};
 use khz_drill::fleet::Member;
 use khz_drill::plant::Plant;
-use khz_drill::{Fleet, Invariant, Outcome, outcomes, watch_prints};
+use khz_drill::{Fleet, Invariant, LIES, Outcome, outcomes, watch_prints};
 use khz_robot::RobotConfig;
 
 /// The robots on which a plant shows soonest: none on legs, which takes longest to emulate. Only joints without limits are
@@ -18,6 +18,10 @@ fn fleet(plant: Plant) -> Fleet {
         // It shows only where a servo falls silent soon after arming: single joints are drawn often and fast.
         Plant::BlindGrace => fleet.members.retain(|member| ["solo", "pair"].contains(&&*member.config.name)),
         Plant::SharedInbox => fleet.members.retain(|member| member.config.buses.len() > 1),
+        // Those of moteus servos: the plants forge their replies.
+        Plant::OtherModes | Plant::StaysOn | Plant::Unmeasured | Plant::Jumps | Plant::Echoes => {
+            fleet.members.retain(|member| ["solo", "pair"].contains(&&*member.config.name));
+        }
         _ => {}
     }
     fleet
@@ -95,6 +99,15 @@ fn a_joint_far_from_its_servos_zero_and_a_slow_one_violate_nothing() {
     }
 }
 
+/// Reported, too: a joint whose gain brakes it slowly goes beyond its limits by more than they tolerate.
+#[test]
+fn a_joint_that_lags_behind_its_commands_violates_nothing() {
+    watch_prints();
+    let lags = "joint.inertia = 0.05\ndevice = { kp = 50.0, kd = 1.0 }\nlimits = { position = [-1.0, 1.0], velocity = 4.0 }";
+    let campaign = campaign(&joint(1000, lags), 150, 1).unwrap();
+    assert!(campaign.violations.is_empty(), "{:#?}", campaign.violations);
+}
+
 #[test]
 fn a_robot_left_waiting_in_idle_ends_with_its_time() {
     /// Replies are late from the tick on in which it would be armed.
@@ -143,6 +156,12 @@ fn shown_by(plant: Plant) -> (&'static str, &'static [Invariant]) {
         Plant::PrintedPanics => ("ControllerPanics", &[Panics]),
         Plant::PaceSpeedsUp => ("PacedTooFast", &[Rate]),
         Plant::SharedInbox => ("BusFlooded", &[Fairness]),
+        Plant::OtherModes => ("OtherMode", &[LeavesControl]),
+        Plant::StaysOn => ("StaysOn", &[OutputsOff]),
+        Plant::Unmeasured => ("Unmeasured", &[LeavesControl]),
+        Plant::Jumps => ("Jumps", &[JointSpeed, LeavesControl]),
+        Plant::Echoes => ("Echoes", &[LeavesControl]),
+        Plant::FrozenImu => ("ImuFrozen", &[LeavesControl]),
     }
 }
 
@@ -253,4 +272,17 @@ fn finds_a_pace_that_speeds_the_loop_up() {
 #[test]
 fn finds_a_flood_that_starves_other_buses() {
     find(Plant::SharedInbox);
+}
+
+/// Servos and sensors that lie: each of these defects is a promise that was not kept.
+#[test]
+fn finds_what_is_believed_of_liars() {
+    if !LIES {
+        return;
+    }
+    for plant in
+        [Plant::OtherModes, Plant::StaysOn, Plant::Unmeasured, Plant::Jumps, Plant::Echoes, Plant::FrozenImu]
+    {
+        find(plant);
+    }
 }

@@ -224,6 +224,11 @@ impl Twin for Servo {
                 self.offset += by;
                 self.measured.position += by;
             }
+            Injection::Jump(milliradians) => {
+                let by = f64::from(milliradians) * 1e-3;
+                self.offset += by;
+                self.measured.position += by;
+            }
             Injection::Power(on) => {
                 self.reboot();
                 self.injected.unpowered = !on;
@@ -233,7 +238,7 @@ impl Twin for Servo {
                 self.is_on &= !on;
             }
             // It has no registers that it could refuse.
-            Injection::RefuseRead(_) | Injection::RefuseWrite(_) => {}
+            Injection::RefuseRead(_) | Injection::RefuseWrite(_) | Injection::Lie(_) => {}
         }
     }
 

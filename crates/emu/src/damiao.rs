@@ -299,8 +299,13 @@ impl Twin for Servo {
                     self.status = status::DISABLED;
                 }
             }
-            // It has no registers in its commands and states that it could refuse.
-            Injection::RefuseRead(_) | Injection::RefuseWrite(_) => {}
+            Injection::Jump(milliradians) => {
+                let by = f64::from(milliradians) * 1e-3;
+                self.offset += by;
+                self.measured.position += by;
+            }
+            // It has no registers in its commands and states that it could refuse; the world has a liar.
+            Injection::RefuseRead(_) | Injection::RefuseWrite(_) | Injection::Lie(_) => {}
         }
     }
 

@@ -13,11 +13,14 @@ pub(crate) struct Sensor {
     ready_ns: Option<i64>,
     /// It no longer answers.
     pub(crate) gone: bool,
+    /// It repeats its newest reading.
+    pub(crate) frozen: bool,
+    newest: Option<ImuSample>,
 }
 
 impl Sensor {
     pub(crate) fn new(config: ImuConfig, seed: u64) -> Self {
-        Self { config, noise: Noise::new(seed), ready_ns: None, gone: false }
+        Self { config, noise: Noise::new(seed), ready_ns: None, gone: false, frozen: false, newest: None }
     }
 
     pub(crate) fn request(&mut self, now_ns: i64) {
@@ -32,6 +35,15 @@ impl Sensor {
     /// The reading asked for, of a trunk seen at `at_ns`.
     pub(crate) fn take(&mut self, trunk: Trunk, at_ns: i64) -> ImuSample {
         self.ready_ns = None;
+        if let Some(newest) = self.newest.filter(|_| self.frozen) {
+            return ImuSample { at_ns, ..newest };
+        }
+        let sample = self.read(trunk, at_ns);
+        self.newest = Some(sample);
+        sample
+    }
+
+    fn read(&mut self, trunk: Trunk, at_ns: i64) -> ImuSample {
         let mut noisy = |[x, y, z]: [f64; 3], deviation: f64| {
             let mut noise = || self.noise.normal(deviation);
             [x + noise(), y + noise(), z + noise()]

@@ -28,6 +28,7 @@ pub mod damiao;
 pub mod hat;
 mod imu;
 pub mod injection;
+pub mod lies;
 mod mit;
 pub mod noise;
 pub mod pl011;
@@ -45,7 +46,8 @@ pub use config::{
     BusConfig, ConfigError, CubemarsMotor, DamiaoMotor, FamilyConfig, HeatConfig, ImuConfig, JointConfig,
     ReceiveBuffers, RobstrideMotor, ServoConfig, WireKind, WorldConfig,
 };
-pub use injection::Injection;
+pub use injection::{Injection, Trouble};
+pub use lies::Lie;
 pub use servo::Servo;
 pub use settings::{DeviceConfig, EmulatedLink, EmulationConfig, WireModel};
 pub use twin::Twin;

@@ -15,6 +15,7 @@ use crate::servo::thermal::Thermal;
 use crate::twin::Twin;
 use crate::world::STEP_NS;
 use khz_servo::Doing;
+use khz_servo::robstride::REPLY_SPREAD_NS;
 use khz_wire::Frame;
 use khz_wire::mit::{Codes, Scale};
 use khz_wire::robstride::{MOST_ID, Reply, Request, State, TIMEOUT_PER_S, kind, mode, parameter, scale};
@@ -78,8 +79,6 @@ const WARNING_K: f64 = 10.0;
 /// Gear between rotor and output.
 const GEAR: f64 = 9.0;
 
-/// What its turnaround varies by, ns.
-const TURNAROUND_SPREAD_NS: f64 = 40_000.0;
 /// What it takes more to switch its output on, at least and at most, ns.
 const ENABLE_NS: [f64; 2] = [1_180_000.0, 1_460_000.0];
 /// A late reply is no later than this, ns.
@@ -432,7 +431,7 @@ impl Twin for Servo {
         let (asked, _, host) = Request::parse(request)?;
         self.host = host.unwrap_or(self.host);
         self.unheard_s = 0.0;
-        self.delay_ns = self.draw_ns([0.0, TURNAROUND_SPREAD_NS]);
+        self.delay_ns = self.draw_ns([0.0, REPLY_SPREAD_NS as f64]);
         if self.noise.uniform() < self.motor.late {
             self.delay_ns += self.draw_ns([0.0, LATE_NS]);
         }
@@ -489,6 +488,10 @@ impl Twin for Servo {
                 self.offset += f64::from(turns) * TAU / GEAR;
                 self.measure(self.joint);
             }
+            Injection::Jump(milliradians) => {
+                self.offset += f64::from(milliradians) * 1e-3;
+                self.measure(self.joint);
+            }
             Injection::Power(on) => {
                 self.start();
                 self.injected.unpowered = !on;
@@ -500,7 +503,7 @@ impl Twin for Servo {
                 }
             }
             // It has no parameters in its commands and states that it could refuse.
-            Injection::RefuseRead(_) | Injection::RefuseWrite(_) => {}
+            Injection::RefuseRead(_) | Injection::RefuseWrite(_) | Injection::Lie(_) => {}
         }
     }
 

@@ -87,6 +87,11 @@ impl EmulatedLink {
 }
 
 impl EmulationConfig {
+    /// Readings of the emulated IMU differ although nothing moves.
+    pub fn imu_has_noise(&self) -> bool {
+        self.imu_rate_noise > 0.0 || self.imu_acceleration_noise > 0.0 || self.imu_attitude_noise > 0.0
+    }
+
     /// The IMU as it is emulated.
     pub fn imu(&self) -> ImuConfig {
         ImuConfig {

@@ -7,6 +7,7 @@ use crate::config::{
 };
 use crate::imu::Sensor;
 use crate::injection::Injection;
+use crate::lies::Liar;
 use crate::noise::Noise;
 use crate::servo::Servo;
 use crate::twin::Twin;
@@ -34,6 +35,8 @@ const INBOX: usize = 1024;
 pub struct World {
     buses: Vec<Channel>,
     servos: Vec<Box<dyn Twin>>,
+    /// Between each and its bus.
+    liars: Vec<Liar>,
     /// How each is mounted: here the joint's angles meet the servo's, and nowhere else.
     mountings: Vec<Mounting>,
     /// Of each, the torque at the joint per torque that it believes to give.
@@ -44,6 +47,8 @@ pub struct World {
     seen: Vec<JointState>,
     /// How far body and control loops have come.
     stepped_ns: Option<i64>,
+    /// Nothing happens on a bus before this.
+    quiet_until_ns: i64,
     inbox: VecDeque<Received>,
     imu: Option<Sensor>,
     witness: Option<Witness>,
@@ -112,12 +117,17 @@ impl World {
         Ok(Self {
             buses: (0..config.buses.len()).map(|bus| Channel::new(config, bus, &servos)).collect(),
             servos,
+            liars: (0..)
+                .zip(&config.servos)
+                .map(|(n, servo)| Liar::new(servo, config.seed ^ n << 16))
+                .collect(),
             mountings: config.servos.iter().map(|servo| servo.mounting).collect(),
             motor_constants: config.servos.iter().map(|servo| servo.motor_constant).collect(),
             drives: vec![Drive::default(); config.servos.len()],
             seen: vec![JointState::default(); config.servos.len()],
             body,
             stepped_ns: None,
+            quiet_until_ns: i64::MAX,
             inbox: VecDeque::with_capacity(INBOX),
             imu: config.imu.map(|imu| Sensor::new(imu, config.seed)),
             witness: None,
@@ -133,9 +143,17 @@ impl World {
     }
 
     /// Lets everything happen that is due by `now_ns`.
+    #[inline]
     pub fn advance(&mut self, now_ns: i64) {
-        let first_ns = *self.stepped_ns.get_or_insert(now_ns);
-        debug_assert!(first_ns <= now_ns + STEP_NS, "time runs backwards");
+        let stepped_ns = *self.stepped_ns.get_or_insert(now_ns);
+        debug_assert!(stepped_ns <= now_ns + STEP_NS, "time runs backwards");
+        if self.quiet_until_ns <= now_ns || stepped_ns + STEP_NS <= now_ns {
+            self.catch_up(now_ns);
+            self.quiet_until_ns = self.next_bus(i64::MAX).map_or(i64::MAX, |(at_ns, _)| at_ns);
+        }
+    }
+
+    fn catch_up(&mut self, now_ns: i64) {
         loop {
             let next = self.next_bus(now_ns);
             if self.step_to(next.map_or(now_ns, |(at_ns, _)| at_ns)) {
@@ -158,6 +176,7 @@ impl World {
         let channel = self.buses.get_mut(usize::from(channel)).ok_or(LinkError::Unsupported)?;
         if channel.bus.send(frame, now_ns) {
             channel.counters.sent += 1;
+            self.quiet_until_ns = self.quiet_until_ns.min(channel.bus.next_ns().unwrap_or(i64::MAX));
             Ok(())
         } else {
             channel.counters.full += 1;
@@ -168,6 +187,9 @@ impl World {
     /// Puts a fault into a servo; without effect if there is no such servo.
     pub fn inject(&mut self, servo: usize, injection: Injection, now_ns: i64) {
         self.advance(now_ns);
+        if let (Injection::Lie(lie), Some(liar)) = (injection, self.liars.get_mut(servo)) {
+            liar.lie(lie);
+        }
         if let Some(servo) = self.servos.get_mut(servo) {
             servo.inject(injection);
         }
@@ -179,12 +201,20 @@ impl World {
         self.advance(now_ns);
         if let Some(channel) = self.buses.get_mut(usize::from(bus)) {
             channel.bus.stall(is_stalled, now_ns);
+            self.quiet_until_ns = now_ns;
         }
     }
 
     /// Shows every frame of the host that reaches the servos to `witness`: bus, frame and time, ns.
     pub fn watch(&mut self, witness: impl FnMut(u8, &Frame, i64) + Send + 'static) {
         self.witness = Some(Box::new(witness));
+    }
+
+    /// Has the IMU repeat its newest reading to the last bit, or read on.
+    pub fn freeze_imu(&mut self, frozen: bool) {
+        if let Some(imu) = &mut self.imu {
+            imu.frozen = frozen;
+        }
     }
 
     /// Takes the IMU away or gives it back.
@@ -287,8 +317,16 @@ impl World {
             {
                 probe.took(servo, &sent.frame, at_ns);
             }
-            if let Some(reply) = self.servos[servo].answer(&sent.frame, wire)
-                && !channel.bus.reply(servo, &reply, at_ns, self.servos[servo].delay_ns())
+            let (twin, liar) = (&mut self.servos[servo], &mut self.liars[servo]);
+            if !liar.is_honest() {
+                let heard = liar.hears(&sent.frame, &**twin);
+                let Some(reply) = twin.answer(&heard, wire) else { continue };
+                let (said, delay_ns) = (liar.says(&reply), twin.delay_ns() + liar.delay_ns());
+                for _ in 0..liar.times() {
+                    channel.counters.errors += u64::from(!channel.bus.reply(servo, &said, at_ns, delay_ns));
+                }
+            } else if let Some(reply) = twin.answer(&sent.frame, wire)
+                && !channel.bus.reply(servo, &reply, at_ns, twin.delay_ns())
             {
                 channel.counters.errors += 1;
             }

@@ -156,10 +156,19 @@ mod tests {
         let pace = Pace { period_ns: 1_000_000, by_sensor: false };
         let tally = Tally::new(100_000);
         let mut live = Live { clock: Clock::Real, pace, tally, first_ns: None, last: None, cause: None };
-        let quiet = |number| Tick { number, started_ns: number as i64 * 1_000_000, ..Tick::UNKNOWN };
+        let quiet = |number| {
+            let started_ns = number as i64 * 1_000_000;
+            Tick { number, started_ns, waited_for_ns: started_ns, ..Tick::UNKNOWN }
+        };
         (0..300).for_each(|number| live.take(&quiet(number)));
         assert!(!live.line().unwrap_or_default().contains("overruns"));
-        live.take(&Tick { overrun: true, away_ns: 900_000, queued_ns: 900_000, ..quiet(300) });
+        live.take(&Tick {
+            overrun: true,
+            decide_ns: 900_000,
+            away_ns: 900_000,
+            queued_ns: 900_000,
+            ..quiet(300)
+        });
         let line = live.line().unwrap_or_default();
         assert!(line.ends_with("  overruns 1 (last: preempted)"), "{line}");
     }

@@ -33,6 +33,7 @@ pub mod trace;
 pub mod udp;
 
 mod buffers;
+mod claim;
 mod forward;
 mod identity;
 mod reopen;
@@ -40,6 +41,7 @@ mod stamp;
 mod stream;
 mod sys;
 
+pub use claim::Role;
 pub use sys::stamps;
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! A serial port as links need it: raw, non-blocking, at any baud rate, opened again after it was unplugged.
 
+use crate::claim::{claim_node, is_taken, taken_node};
 use crate::identity::{Guard, Identity, SYS};
 use crate::reopen::Reopener;
 use crate::sys::tty;
 use crate::{LinkError, OpenError};
 use khz_settings::words;
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::termios::{
     OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr, tcsetattr,
@@ -134,7 +135,7 @@ impl Port {
         greet: impl Fn(BorrowedFd<'_>) -> io::Result<()> + Send + 'static,
     ) -> Result<Self, OpenError> {
         let target = path.display().to_string();
-        let (fd, granted) = open_port(path, settings).map_err(|error| explain(&target, &error))?;
+        let (fd, granted) = open_port(path, settings).map_err(|error| explain(path, &error))?;
         greet(fd.as_fd())
             .map_err(|error| OpenError::new(&target, &error, "is it the adapter that the file names?"))?;
         let identity = Identity::of_tty(sys, fd.as_fd());
@@ -238,13 +239,13 @@ impl Line for Port {
 /// Opens a port for this process alone, and leaves it to the caller.
 pub(crate) fn claim(path: &Path, settings: Settings) -> Result<OwnedFd, OpenError> {
     let opened = open_port(path, settings).map(|(fd, _)| fd);
-    opened.map_err(|error| explain(&path.display().to_string(), &error))
+    opened.map_err(|error| explain(path, &error))
 }
 
 fn open_port(path: &Path, settings: Settings) -> io::Result<(OwnedFd, Granted)> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let fd = open(path, flags, Mode::empty())?;
-    flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
+    claim_node(&fd)?;
     let mut termios = tcgetattr(&fd)?;
     set_raw(&mut termios, settings.baud)?;
     tcsetattr(&fd, OptionalActions::Flush, &termios)?;
@@ -266,7 +267,11 @@ fn set_raw(termios: &mut Termios, baud: u32) -> io::Result<()> {
     Ok(())
 }
 
-fn explain(target: &str, error: &io::Error) -> OpenError {
+fn explain(path: &Path, error: &io::Error) -> OpenError {
+    let target = &path.display().to_string();
+    if is_taken(error) {
+        return taken_node(path);
+    }
     if error.kind() == io::ErrorKind::Unsupported && error.raw_os_error().is_none() {
         let advice = "write `direction = \"adapter\"` if the adapter does it by itself";
         return OpenError::new(target, error, advice);
@@ -274,9 +279,7 @@ fn explain(target: &str, error: &io::Error) -> OpenError {
     let advice = match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOENT) => "is it plugged in? `ls -l /dev/serial/by-id/` lists what there is",
         Some(Errno::ACCESS) => "let your user in: `sudo usermod -aG dialout $USER`, then log in again",
-        Some(Errno::AGAIN) => {
-            return OpenError::new(target, &"in use by another process", "`fuser -v` shows which");
-        }
+        Some(Errno::BUSY) => "another program has it for itself: `fuser -v` shows which",
         Some(Errno::NOTTY) => "this is no serial port",
         Some(Errno::INVAL) => "the driver refuses this baud rate; choose another",
         _ => "see `dmesg | tail`",
@@ -389,7 +392,7 @@ mod tests {
         let _master = plug_in(&name);
         let _first = Port::open(&name, SETTINGS).unwrap();
         let error = Port::open(&name, SETTINGS).map(|_| ()).unwrap_err();
-        assert_eq!(error.problem, "in use by another process");
+        assert_eq!(error.problem, "in use by this program itself");
     }
 
     #[test]

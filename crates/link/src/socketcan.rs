@@ -6,6 +6,7 @@
 mod in_flight;
 pub mod interface;
 
+use crate::claim::{Claim, Role};
 use crate::identity::{Guard, Identity, SYS};
 use crate::reopen::Reopener;
 use crate::stamp::Clocks;
@@ -68,6 +69,8 @@ pub struct SocketCan {
     bit_rate_switch: bool,
     /// How to make the interface carry CAN-FD frames, if it carries classic ones only.
     for_fd: Option<String>,
+    /// The interface is ours, also while it is gone.
+    _claim: Option<Claim>,
     fd: Option<OwnedFd>,
     reopener: Option<Reopener>,
     /// Why another interface under the same name was not taken.
@@ -83,14 +86,23 @@ pub struct SocketCan {
 }
 
 impl SocketCan {
-    /// Opens an interface. What it carries is decided here, by its MTU: over one for classic CAN, CAN-FD frames are refused.
+    /// Opens an interface for its only host. What it carries is decided here, by its MTU: over one for classic CAN, CAN-FD frames are refused.
     ///
     /// # Errors
-    /// There is no such interface, or it is down; each with the command that fixes it.
+    /// There is no such interface, or it is down, each with the command that fixes it; another program commands it.
     pub fn open(link: &SocketcanLink) -> Result<Self, OpenError> {
+        Self::open_as(Role::Host, link)
+    }
+
+    /// The same, for another role.
+    ///
+    /// # Errors
+    /// As [`SocketCan::open`].
+    pub fn open_as(role: Role, link: &SocketcanLink) -> Result<Self, OpenError> {
         let name = &link.interface;
         let interface = Interface::read(name)?;
         interface.require_usable()?;
+        let claim = Claim::new(role, "socketcan", name)?;
         let (again, confirms) = (name.to_owned(), interface.confirms());
         let sys = Path::new(SYS);
         let refusal = Arc::new(OnceLock::new());
@@ -101,6 +113,7 @@ impl SocketCan {
         };
         Self::opened(name, link.bit_rate_switch, confirms, socket)
             .map(|link| Self {
+                _claim: claim,
                 refusal,
                 for_fd: (!interface.carries_fd()).then(|| interface.set_up()),
                 ..link
@@ -132,6 +145,7 @@ impl SocketCan {
             name: name.into(),
             bit_rate_switch,
             for_fd: None,
+            _claim: None,
             fd,
             reopener,
             refusal: Arc::default(),

@@ -6,10 +6,12 @@
 //! if it comes from the address of the device that was asked.
 
 mod asked;
+mod claims;
 mod settings;
 
-pub use settings::UdpLink;
+pub use settings::{Behind, UdpLink};
 
+use crate::claim::Claim;
 use crate::stamp::Clocks;
 use crate::sys::batch::{Batch, Packet};
 use crate::sys::set_option;
@@ -98,6 +100,8 @@ impl Default for Options {
 /// [`Link::flush`]. [`Link::receive`] makes at most one `recvmmsg`.
 pub struct Udp {
     socket: UdpSocket,
+    /// The addresses of the devices are ours.
+    _claims: Vec<Claim>,
     options: Options,
     granted: bool,
     burst: Vec<(u8, Frame)>,
@@ -118,7 +122,7 @@ impl Udp {
     /// Opens the socket. Nothing is sent. `replier` as in [`Replier`].
     ///
     /// # Errors
-    /// The address cannot be bound, or there is no channel.
+    /// The address cannot be bound, another program on this computer commands one of the devices, or there is no channel.
     pub fn open(
         options: Options,
         replier: impl Fn(u8, &Frame) -> Option<u8> + Send + 'static,
@@ -134,12 +138,14 @@ impl Udp {
             };
             OpenError::new(&target, &error, advice)
         };
+        let claims = claims::claim(&options.reach)?;
         let socket = UdpSocket::bind(options.bind).map_err(explain)?;
         let granted = set_up(&socket, &options).map_err(explain)?;
         let counters = vec![Counters::default(); usize::from(options.channels)];
         let asked = Asked::new(options.channels, &options.reach);
         Ok(Self {
             socket,
+            _claims: claims,
             granted,
             burst: Vec::with_capacity(BURST),
             // A hasher of the standard library has a random key, and nothing else is needed of it.
@@ -516,7 +522,9 @@ mod tests {
     #[test]
     fn a_strangers_forged_reply_never_gets_through() {
         let (a, stranger) = (device(), device());
-        for mut link in [unicast(&[&a]), host(Reach::All(a.local_addr().unwrap()))] {
+        let to_all = |a: &UdpSocket| host(Reach::All(a.local_addr().unwrap()));
+        for open in [|a: &_| unicast(&[a]), to_all] {
+            let mut link = open(&a);
             let reading = Sensors { attitude: [1.0, 0.0, 0.0, 0.0], rate: [9.0; 3], acceleration: [0.0; 3] };
             let forged = [(0, frame(0x100, 66)), (0, reading.to_frame().unwrap())];
             for _ in 0..20 {

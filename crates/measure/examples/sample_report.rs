@@ -63,6 +63,7 @@ fn run() -> Page {
         }
         .sentence("held 1000 Hz without real-time scheduling"),
         period_ns: 1_000_000,
+        bus_deadline_ns: 980_000,
         config: "[loop]\nrate_hz = 1000\n".into(),
         ..RunData::default()
     };
@@ -115,14 +116,21 @@ fn ticks(data: &mut RunData) {
     let mut rows = Vec::new();
     let mut times = PHASES.map(|_| khz_rt::Histogram::new());
     data.phases = StackedTrace::new(PHASES.map(|p| p.0));
-    for tick in 0..10_000u32 {
+    // A hole of 88 ms, as of a process that is stopped.
+    for tick in (0..3_000).chain(3_088..10_000u32) {
         let time = f64::from(tick) * 0.001;
+        if tick == 3_088 {
+            data.phases.gap(time - 0.044);
+            rows.push((time - 0.044, vec![f32::NAN; PHASES.len()]));
+        }
         let mut row: Vec<f32> = PHASES
             .iter()
             .map(|(name, ns)| if *name == "bus" { ns + 9e3 * noise.unit() } else { noise.tail(*ns) } as f32)
             .collect();
-        if tick == 6214 {
-            row[0] = 380_000.0;
+        match tick {
+            3_088 => row[0] = 88e6,
+            6_214 => row[0] = 380_000.0,
+            _ => {}
         }
         data.phases.push(time, &row);
         times.iter_mut().zip(&row).for_each(|(times, ns)| times.record(*ns as i64, i64::from(tick)));

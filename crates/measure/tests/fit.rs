@@ -1,7 +1,7 @@
 //! Proposals that make a cycle fit: each is a robot file that holds what was promised, with its comments.
 #![allow(clippy::unwrap_used)]
 
-use khz_measure::budget::{File, Inputs, Plan};
+use khz_measure::budget::{File, Inputs, Plan, Trial};
 use khz_robot::RobotConfig;
 
 /// The commonest first robot: servos on one fdcanusb, everything left as it is.
@@ -21,6 +21,17 @@ fn damiao(can_fd: bool) -> String {
     );
     for id in 1..=4 {
         text += &format!("[[servo]]\nname = \"d{id}\"\nid = {id}\n");
+    }
+    text
+}
+
+/// Three servos on one classic bus, which their start-up frames fill.
+fn robstride(link: &str) -> String {
+    let mut text = format!(
+        "[bus.can]\n{link}\n[servo_defaults]\nfamily = \"robstride\"\nbus = \"can\"\nrobstride = {{ model = \"RS02\" }}\n"
+    );
+    for id in 1..=3 {
+        text += &format!("[[servo]]\nname = \"r{id}\"\nid = {id}\n");
     }
     text
 }
@@ -117,6 +128,71 @@ fn the_highest_rate_is_one_at_which_it_fits() {
             plan.period_ns = (1e9 / (highest_hz * share)) as i64;
             let fixed = plan.deadline_ns.is_some_and(|deadline_ns| deadline_ns >= plan.period_ns);
             assert_eq!(plan.predict().fits() && !fixed, expected, "{} at {share}", robot.name);
+        }
+    }
+}
+
+#[test]
+fn three_robstride_on_one_bus_never_come_under_control_at_1_khz_and_no_file_says_so() {
+    for link in ["link = \"emulated\"", "link = \"socketcan\"\ninterface = \"can0\""] {
+        let text = robstride(link);
+        let file = File::read(&text, "robot.toml").unwrap();
+        // Under control they need 0.86 ms, told to stop 0.98 ms.
+        let prediction = file.predict();
+        assert!(prediction.start_cycle_ns > 950_000 && prediction.deadline_missed);
+        assert!(
+            prediction.told_of_replies().contains("before control after 9"),
+            "{}",
+            prediction.told_of_replies()
+        );
+        let fit = file.fit(1000.0).unwrap();
+        assert!(!fit.is_reached() && fit.works(), "{}", fit.text());
+        assert!(
+            fit.text().contains("the nearest is") && fit.text().contains("no reply missed"),
+            "{}",
+            fit.text()
+        );
+        let nearest = RobotConfig::parse(&fit.text, "nearest.toml").unwrap();
+        assert_eq!(Trial::of(&nearest).failure, None);
+    }
+}
+
+#[test]
+fn a_trial_says_why_a_file_does_not_work() {
+    let mut robot = RobotConfig::parse(&robstride("link = \"emulated\""), "robot.toml").unwrap();
+    robot.timing.bus_deadline_us = Some(924.0);
+    let failure = Trial::of(&robot).failure.unwrap();
+    assert!(
+        failure.contains("does not come under control") && failure.contains("during start-up"),
+        "{failure}"
+    );
+    robot.timing.rate_hz = 500.0;
+    robot.timing.bus_deadline_us = Some(1500.0);
+    assert_eq!(Trial::of(&robot).failure, None);
+}
+
+#[test]
+fn every_fit_is_what_the_robot_does_in_virtual_time() {
+    let damiao =
+        |can_fd| damiao(can_fd).replace("link = \"socketcan\"\ninterface = \"can0\"", "link = \"emulated\"");
+    let files = [
+        damiao(false),
+        damiao(true),
+        robstride("link = \"emulated\""),
+        include_str!("../../../robots/openarm_like.toml").to_owned(),
+        include_str!("../../../robots/mixed.toml").to_owned(),
+        include_str!("../../../robots/arm.toml").to_owned(),
+        include_str!("../../../robots/pan_tilt.toml").to_owned(),
+    ];
+    for text in files {
+        let fit = File::read(&text, "robot.toml").unwrap().fit(1000.0).unwrap();
+        assert!(fit.works(), "{}", fit.text());
+        let (prediction, trial) = (&fit.prediction, fit.trial.as_ref().unwrap());
+        let pairs =
+            [(prediction.cycle_ns, trial.cycle_ns), (prediction.start_cycle_ns, trial.start_cycle_ns)];
+        for (predicted_ns, measured_ns) in pairs {
+            let error = predicted_ns as f64 / measured_ns as f64 - 1.0;
+            assert!(error.abs() < 0.05, "{predicted_ns} {measured_ns}: {}", fit.text());
         }
     }
 }

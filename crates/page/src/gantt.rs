@@ -10,6 +10,7 @@ pub struct Gantt {
     rows: Vec<Row>,
     marks: Vec<(f64, String)>,
     palette: Vec<String>,
+    most_ns: f64,
 }
 
 #[derive(Debug, Clone)]
@@ -48,6 +49,12 @@ impl Bar {
     }
 }
 
+impl Row {
+    fn end_ns(&self) -> f64 {
+        self.bars.iter().map(|bar| bar.end_ns).fold(0.0, f64::max)
+    }
+}
+
 impl Gantt {
     /// A chart without rows.
     pub fn new(title: impl Into<String>) -> Self {
@@ -57,6 +64,7 @@ impl Gantt {
             rows: Vec::new(),
             marks: Vec::new(),
             palette: Vec::new(),
+            most_ns: f64::INFINITY,
         }
     }
 
@@ -101,9 +109,16 @@ impl Gantt {
         self
     }
 
+    /// The axis goes no further than this: bars beyond it are cut, and say where they end.
+    pub fn cut_at(mut self, most_ns: f64) -> Self {
+        self.most_ns = most_ns;
+        self
+    }
+
     fn span_ns(&self) -> f64 {
-        let ends = self.rows.iter().flat_map(|r| r.bars.iter().map(|b| b.end_ns));
-        ends.chain(self.marks.iter().map(|m| m.0 * 1.02)).fold(1.0, f64::max)
+        let ends = self.rows.iter().map(Row::end_ns);
+        let span = ends.chain(self.marks.iter().map(|m| m.0 * 1.02)).fold(1.0, f64::max);
+        span.min(self.most_ns)
     }
 
     /// The kinds in order of their first appearance.
@@ -133,8 +148,15 @@ impl Gantt {
         write!(out, "</figcaption><div class=\"rows\">")?;
         for row in &self.rows {
             write!(out, "<div class=\"label\">{}</div><div class=\"track\">", Text(&row.label))?;
-            for bar in &row.bars {
+            for bar in row.bars.iter().filter(|bar| bar.start_ns < span) {
                 bar.html(out, span, self.colour(&kinds, &bar.kind))?;
+            }
+            if row.end_ns() > span {
+                write!(
+                    out,
+                    "<em class=\"cut\">ends at {}</em><i class=\"beyond\"></i>",
+                    duration(row.end_ns())
+                )?;
             }
             for (at, _) in &self.marks {
                 write!(out, "<i class=\"mark\" style=\"left:{:.3}%\"></i>", at / span * 100.0)?;
@@ -191,6 +213,18 @@ mod tests {
         let parts = [("a", 10.0), ("b", f64::NAN), ("c", 0.0), ("d", 5.0)].map(|(k, v)| (k.to_string(), v));
         let gantt = Gantt::new("t").sequence("r", parts);
         assert_eq!(gantt.rows[0].bars, [Bar::new("a", 0.0, 10.0), Bar::new("d", 10.0, 15.0)]);
+    }
+
+    #[test]
+    fn one_long_row_does_not_squeeze_the_others() {
+        let parts = |ns| [("bus".to_owned(), ns), ("control".to_owned(), 10.0)];
+        let gantt =
+            Gantt::new("t").sequence("usual", parts(700.0)).sequence("longest", parts(88e6)).cut_at(1250.0);
+        assert_eq!(gantt.span_ns(), 1250.0);
+        let mut text = String::new();
+        gantt.html(&mut text).unwrap();
+        assert_eq!(text.matches("class=\"beyond\"").count(), 1);
+        assert!(text.contains("ends at 88 ms"), "{text}");
     }
 
     #[test]

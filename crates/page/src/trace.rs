@@ -84,6 +84,8 @@ impl Trace {
 pub struct StackedTrace {
     names: Vec<String>,
     envelope: Envelope,
+    /// The row of a gap.
+    nothing: Vec<f32>,
 }
 
 impl Default for StackedTrace {
@@ -97,7 +99,7 @@ impl StackedTrace {
     pub fn new(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         let envelope = Envelope::new(names.len(), DEFAULT_BUCKETS);
-        Self { names, envelope }
+        Self { nothing: vec![f32::NAN; names.len()], names, envelope }
     }
 
     /// Adds one row. Parts that are not given are zero, parts too many are left out.
@@ -111,14 +113,20 @@ impl StackedTrace {
         &self.names
     }
 
-    /// The rows kept, in order of `x`, each with one value per name.
+    /// The rows kept, in order of `x`, each with one value per name; in a gap all are NaN.
     pub fn rows(&self) -> Vec<(f64, &[f32])> {
-        self.envelope.points().into_iter().filter_map(|(x, row)| Some((x, row?))).collect()
+        let points = self.envelope.points().into_iter();
+        points.map(|(x, row)| (x, row.unwrap_or(&self.nothing))).collect()
+    }
+
+    /// Adds a gap.
+    pub fn gap(&mut self, x: f64) {
+        self.envelope.push(x, &self.nothing);
     }
 
     /// The same trace with at most `buckets` buckets.
     pub fn thinned(&self, buckets: usize) -> Self {
-        Self { names: self.names.clone(), envelope: self.envelope.thinned(buckets) }
+        Self { envelope: self.envelope.thinned(buckets), ..self.clone() }
     }
 
     /// True while every row that was added is kept.
@@ -150,14 +158,20 @@ struct Envelope {
 struct Bucket {
     low: Extreme,
     high: Extreme,
-    /// Some point of the bucket was not finite.
-    gap: bool,
+    /// Where the first point of the bucket was that is not finite.
+    gap: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Extreme {
     x: f64,
     key: f32,
+}
+
+impl Extreme {
+    fn gap(self) -> Option<f64> {
+        self.key.is_nan().then_some(self.x)
+    }
 }
 
 impl Envelope {
@@ -191,7 +205,7 @@ impl Envelope {
         if self.buckets.len() == self.capacity {
             self.halve();
         }
-        self.buckets.push(Bucket { low: extreme, high: extreme, gap: extreme.key.is_nan() });
+        self.buckets.push(Bucket { low: extreme, high: extreme, gap: extreme.gap() });
         self.rows.resize(self.buckets.len() * 2 * self.width, 0.0);
         let at = self.buckets.len() - 1;
         self.store(2 * at, row);
@@ -202,7 +216,7 @@ impl Envelope {
     fn widen(&mut self, extreme: Extreme, row: &[f32]) {
         let at = self.buckets.len() - 1;
         let bucket = &mut self.buckets[at];
-        bucket.gap |= extreme.key.is_nan();
+        bucket.gap = bucket.gap.or(extreme.gap());
         let (lower, higher) = (below(extreme, bucket.low), above(extreme, bucket.high));
         if lower {
             bucket.low = extreme;
@@ -234,7 +248,7 @@ impl Envelope {
             self.buckets[at] = Bucket {
                 low: if low_from_b { b.low } else { a.low },
                 high: if high_from_b { b.high } else { a.high },
-                gap: a.gap || b.gap,
+                gap: a.gap.or(b.gap),
             };
             self.copy_row(4 * at + 2 * usize::from(low_from_b), 2 * at);
             self.copy_row(4 * at + 1 + 2 * usize::from(high_from_b), 2 * at + 1);
@@ -264,8 +278,9 @@ impl Envelope {
             if first.0 != second.0 {
                 points.push(second);
             }
-            if bucket.gap && !bucket.low.key.is_nan() {
-                points.push((second.0, None));
+            // Where it was, so that the line ends there: behind the bucket's points it would lead across.
+            if let Some(gap) = bucket.gap.filter(|_| !bucket.low.key.is_nan()) {
+                points.push((gap, None));
             }
         }
         // Time that steps back would send the line back with it, and the script's search astray.
@@ -369,6 +384,29 @@ mod tests {
         let points = trace.thinned(16).points();
         assert!(points.len() <= 33);
         assert_eq!(points.iter().filter(|p| p.1.is_nan()).count(), 1);
+    }
+
+    #[test]
+    fn no_line_leads_across_a_gap_however_thin_the_trace() {
+        let mut trace = Trace::with_buckets(16);
+        let mut stack = StackedTrace::new(["bus"]);
+        for i in (0..1000).map(f64::from) {
+            let hole = (500.0..600.0).contains(&i);
+            match hole {
+                false => (trace.push(i, i), stack.push(i, &[1.0])),
+                true if i == 500.0 => (trace.push(550.0, f64::NAN), stack.gap(550.0)),
+                true => continue,
+            };
+        }
+        let stack = stack.thinned(16);
+        let points: [Vec<(f64, bool)>; 2] = [
+            trace.points().iter().map(|point| (point.0, point.1.is_nan())).collect(),
+            stack.rows().iter().map(|row| (row.0, row.1[0].is_nan())).collect(),
+        ];
+        for points in points {
+            let gap = points.iter().position(|point| point.1).unwrap();
+            assert!(points[gap - 1].0 < 500.0 && points[gap + 1].0 >= 600.0, "{points:?}");
+        }
     }
 
     #[test]

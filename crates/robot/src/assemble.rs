@@ -9,7 +9,7 @@ use crate::supervisor::Supervisor;
 use crate::tick::Machine;
 use khz_emu::{EmulatedLink, WireKind, World};
 use khz_link::faults::{Fault, Faults};
-use khz_link::{Link, Replier};
+use khz_link::{Link, Replier, Role};
 use khz_servo::{Family, family};
 
 /// Why the machine could not be put together.
@@ -98,11 +98,24 @@ pub struct Links {
     pub imu: Vec<usize>,
 }
 
-/// Opens every link of a robot file. `make_emulated` makes a link of the emulated devices, if there are any.
+/// Opens every link of a robot file, to command its devices. `make_emulated` makes a link of the emulated devices, if there
+/// are any.
 ///
 /// # Errors
 /// A link that cannot be opened, with its bus.
 pub fn open_links(
+    config: &RobotConfig,
+    make_emulated: impl FnOnce(World) -> Box<dyn Link>,
+) -> Result<Links, AssembleError> {
+    open_links_as(Role::Host, config, make_emulated)
+}
+
+/// The same, for another role.
+///
+/// # Errors
+/// As [`open_links`].
+pub fn open_links_as(
+    role: Role,
     config: &RobotConfig,
     make_emulated: impl FnOnce(World) -> Box<dyn Link>,
 ) -> Result<Links, AssembleError> {
@@ -115,7 +128,7 @@ pub fn open_links(
                 .take()
                 .map_or_else(|| unreachable!("the emulated devices are one link"), |make| make(world)))
         };
-        links.push(group.open(config, &mut emulated)?);
+        links.push(group.open(role, config, &mut emulated)?);
     }
     let places = places(config);
     let of_kind = |kind: &str| {
@@ -159,12 +172,14 @@ fn groups(config: &RobotConfig) -> Vec<Group> {
 impl Group {
     fn open(
         &self,
+        role: Role,
         config: &RobotConfig,
         emulated: &mut dyn FnMut() -> Result<Box<dyn Link>, String>,
     ) -> Result<Box<dyn Link>, AssembleError> {
         let ids = self.buses.iter().flat_map(|&bus| config.servos_on(bus)).map(|(_, servo)| servo.id);
         let mut servos = self.buses.iter().flat_map(|&bus| config.servos_on(bus));
         let around = Around {
+            role,
             ids: Some(ids.collect()),
             speaks_fd: servos.find(|(_, servo)| servo.speaks_fd()).map(|(_, servo)| servo.name.clone()),
             sharing: self.buses.iter().map(|&bus| &config.buses[bus].link).collect(),

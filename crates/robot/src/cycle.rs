@@ -98,8 +98,11 @@ pub struct CycleResult {
     pub late: u32,
     /// Frames from devices that are not in the plan, or that were no reply.
     pub foreign: u32,
-    /// A servo that answered a query more than once, the first of them: two servos may have its id.
+    /// A servo that answered a query more than once in this cycle or one of the last twenty, the first of them: two servos may
+    /// have its id, or another program commands it.
     pub answered_twice: Option<u16>,
+    /// The first that does so again and again, as no disturbance explains.
+    pub intruded: Option<u16>,
     /// The IMU was asked and did not answer in time.
     pub imu_missed: bool,
     /// Links that refused or failed since the cycle before; bit per link.
@@ -195,6 +198,11 @@ impl Cycle {
         }
     }
 
+    /// Replies of this cycle count until then, and not until what [`Cycle::begin`] was told.
+    pub fn count_until(&mut self, deadline_ns: i64) {
+        self.deadline_ns = deadline_ns;
+    }
+
     /// Hands as many frames to the links as they take now, round robin over the buses, and asks the IMU once
     /// every bus has its frames. The first call of a cycle has the links drop what they hold of the last.
     pub fn send(&mut self, links: &mut [Box<dyn Link>], now_ns: i64) {
@@ -204,7 +212,7 @@ impl Cycle {
         let mut touched = 0_u64;
         loop {
             let mut progress = false;
-            for lane in &mut self.lanes {
+            for lane in self.lanes.iter_mut().filter(|lane| lane.may_send()) {
                 let sent = lane.send_next(&mut self.devices, links, now_ns, &mut self.result.links_down);
                 touched |= u64::from(sent) << lane.link;
                 progress |= sent;
@@ -323,10 +331,7 @@ impl Cycle {
                 self.answered(servo, sent_ns, received.at_ns, state);
             }
             Taken::Late { servo } => self.late(servo, false),
-            Taken::Duplicate { servo } => {
-                self.late(servo, true);
-                self.result.answered_twice.get_or_insert(servo as u16);
-            }
+            Taken::Duplicate { servo } => self.late(servo, true),
             Taken::Aside => {}
             Taken::Unexpected => self.result.foreign = self.result.foreign.saturating_add(1),
         }
@@ -345,6 +350,11 @@ impl Cycle {
     }
 
     fn late(&mut self, servo: usize, is_duplicate: bool) {
+        // What answers "switch on" may take longer than a cycle: that is no late reply, as it is no missed one.
+        let mut switching_on = self.lanes[self.devices[servo].lane].switching_on();
+        if !is_duplicate && switching_on.any(|other| other == servo) {
+            return;
+        }
         self.devices[servo].late(is_duplicate);
         self.result.late = self.result.late.saturating_add(1);
     }
@@ -377,7 +387,11 @@ impl Cycle {
         for lane in &self.lanes {
             lane.switching_on().for_each(|servo| self.devices[servo].excuse());
         }
-        for (device, servo) in self.devices.iter_mut().zip(&mut state.servos) {
+        for (number, (device, servo)) in (0..).zip(self.devices.iter_mut().zip(&mut state.servos)) {
+            let doubled = device.doubled();
+            let first = |seen: Option<u16>, is: bool| seen.or(is.then_some(number));
+            self.result.answered_twice = first(self.result.answered_twice, doubled.is_any());
+            self.result.intruded = first(self.result.intruded, doubled.is_intruded());
             let (answered, missed) = device.end();
             servo.fresh = answered;
             self.result.missed += u16::from(missed);

@@ -35,5 +35,5 @@ pub mod watchdogs;
 pub use config::{ConfigError, RobotConfig};
 pub use controller::{ControlError, Controller};
 pub use khz_record as recorder;
-pub use khz_servo::{Doing, Fault, Mode, PositionCommand, Refused, ServoCommand, ServoState};
+pub use khz_servo::{Doing, Fault, Mode, Occasion, PositionCommand, Refused, ServoCommand, ServoState};
 pub use state::{ImuState, RobotState, Teleop};

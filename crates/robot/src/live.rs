@@ -1,18 +1,18 @@
 //! The live channel: what a viewer, a process of its own, asks of a running robot, over one socket pair (`SOCK_SEQPACKET`).
 //!
-//! To the viewer go the recorder's datagrams, as by `log.stream`, and replies; from it come requests, all JSON.
-//! `docs/log-format.md` has the words. A thread at normal priority serves it; a viewer that is stuck or dead
+//! To the viewer go the recorder's datagrams, as by `log.stream`, and replies; from it come requests ([`khz_run::channel`]). A thread at normal priority serves it; a viewer that is stuck or dead
 //! delays nobody, and the robot goes on.
 
 use crate::config::Clock;
-use crate::door::{Made, Request};
+use crate::door::{self, Made};
 use crate::parameters::{LiveParameters, ParameterError, Receipt, source};
 use crate::steer::Steering;
 use crate::supervisor::Phase;
 use crate::waited::{PATIENCE_NS, Waited, wait};
 use khz_rt::now_ns;
+use khz_run::channel::{Answer, Ask, MAX_REQUEST, Reply, Request, Teleop, What};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,16 +20,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// The longest request.
-const MOST: usize = 4096;
 /// Requests that are looked at within a second.
 const PER_SECOND: u32 = 1000;
 /// How long the thread waits at most while a reply is due, ns.
 const SOON_NS: i64 = 2_000_000;
 /// How long a robot may take to arm before that is refused: longer than its supervisor keeps the request.
 const ARMING_NS: i64 = 600_000_000;
-/// Replies that may be due at once.
+/// Replies that may be due at once, and stops among them for which there is room beside.
 const DUE: usize = 256;
+const STOPS: usize = 1024;
 
 /// Nobody has asked.
 const NEVER: i64 = i64::MIN;
@@ -67,7 +66,7 @@ impl Console {
 
     /// As [`Console::arm`], of a request that was made some time before `now_ns`.
     pub(crate) fn arm_as(&self, made: Made, now_ns: i64) -> Result<(), ParameterError> {
-        Request::Arm.admit(made, now_ns, self.seen().1)?;
+        door::Request::Arm.admit(made, now_ns, self.seen().1)?;
         self.arm_ns.store(made.decided_ns, Ordering::Relaxed);
         Ok(())
     }
@@ -90,7 +89,7 @@ impl Console {
 pub struct LiveCounts {
     /// Requests that were looked at, inputs included.
     pub requests: u64,
-    /// Requests dropped: too many in a second, too long, or not JSON.
+    /// Requests dropped or refused unread: too many in a second, too long, or not JSON.
     pub dropped: u64,
     /// Replies that the viewer did not take.
     pub replies_lost: u64,
@@ -141,8 +140,6 @@ impl Drop for Channel {
 /// A reply that is due.
 enum Due {
     Change(Receipt),
-    /// Asked to stop: answered when a tick has obeyed.
-    Stopping,
     /// Asked to arm, at this time.
     Arming(i64),
 }
@@ -151,6 +148,8 @@ struct Desk {
     socket: OwnedFd,
     wiring: Wiring,
     due: Vec<(Value, Due)>,
+    /// Who asked to stop: answered when a tick has obeyed, before all others.
+    stops: Vec<Value>,
     /// Replies for which the socket had no room between the samples yet.
     unsent: VecDeque<String>,
     waited: Waited,
@@ -161,8 +160,9 @@ struct Desk {
 
 impl Desk {
     fn new(socket: OwnedFd, wiring: Wiring) -> Self {
-        let (due, unsent, waited) = (Vec::new(), VecDeque::new(), Waited::new());
-        Self { socket, wiring, due, unsent, waited, second: (i64::MIN, 0), counts: LiveCounts::default() }
+        let (due, stops, unsent, waited) = (Vec::new(), Vec::new(), VecDeque::new(), Waited::new());
+        let (second, counts) = ((i64::MIN, 0), LiveCounts::default());
+        Self { socket, wiring, due, stops, unsent, waited, second, counts }
     }
 
     /// Until it is over or the viewer is gone.
@@ -170,7 +170,7 @@ impl Desk {
         // What comes from now on did not wait before the robot was there.
         let mut is_there = self.look(now_ns());
         while is_there && !over.load(Ordering::Relaxed) {
-            let is_idle = self.due.is_empty() && self.unsent.is_empty();
+            let is_idle = self.due.is_empty() && self.stops.is_empty() && self.unsent.is_empty();
             wait(&self.socket, if is_idle { PATIENCE_NS } else { SOON_NS });
             is_there = self.look(now_ns());
             self.settle(now_ns());
@@ -183,7 +183,7 @@ impl Desk {
     /// Takes all that waits; returns whether the viewer is there.
     fn look(&mut self, now_ns: i64) -> bool {
         // A longer one is cut off, and looks longer than it may be.
-        let mut bytes = [0; MOST + 1];
+        let mut bytes = [0; MAX_REQUEST + 1];
         for _ in 0..PER_SECOND {
             match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
                 Ok((0, _)) => return false,
@@ -200,22 +200,44 @@ impl Desk {
 
     fn hear(&mut self, bytes: &[u8], now_ns: i64) {
         let is_within_rate = self.is_within_rate(now_ns);
-        let request = if bytes.len() <= MOST { serde_json::from_slice(bytes).ok() } else { None };
-        // A request to stop is always obeyed, however many others there are.
-        let is_due = |request: &Map<String, Value>| is_within_rate || what(request) == Some("stop");
-        let Some(request) = request.filter(is_due) else {
+        let Some(request) = Request::read(bytes) else {
             self.counts.dropped += 1;
             return;
         };
+        // A request to stop is always obeyed, however many others there are.
+        if request.what == What::Ask(Ask::Stop) {
+            return self.stop(request.id);
+        }
+        if !is_within_rate {
+            return self.drop(&request);
+        }
         self.counts.requests += 1;
-        if let Some(input) = request.get("teleop") {
+        if let What::Steer(input) = request.what {
             return self.steer(&request, input, now_ns);
         }
-        let id = request.get("id").cloned().unwrap_or_default();
         match self.act(&request, now_ns) {
-            Ok(due) if self.due.len() < DUE => self.due.push((id, due)),
+            Ok(due) if self.due.len() < DUE => self.due.push((request.id, due)),
             Ok(_) => self.counts.replies_lost += 1,
-            Err(error) => self.refuse(&id, &error),
+            Err(error) => self.refuse(&request.id, &error),
+        }
+    }
+
+    fn stop(&mut self, id: Value) {
+        self.counts.requests += 1;
+        self.wiring.stop.store(true, Ordering::Relaxed);
+        if self.stops.len() < STOPS {
+            self.stops.push(id);
+        } else {
+            self.counts.replies_lost += 1;
+        }
+    }
+
+    /// One beyond the rate; of an input the newest counts, and there will be others.
+    fn drop(&mut self, request: &Request) {
+        self.counts.dropped += 1;
+        if !matches!(request.what, What::Steer(_)) {
+            let why = format!("the robot looks at {PER_SECOND} requests a second; try again");
+            self.refuse(&request.id, &ParameterError(why));
         }
     }
 
@@ -227,30 +249,24 @@ impl Desk {
         self.second.1 <= PER_SECOND
     }
 
-    fn steer(&self, request: &Map<String, Value>, input: &Value, now_ns: i64) {
+    fn steer(&self, request: &Request, input: Option<Teleop>, now_ns: i64) {
         let Some(steering) = &self.wiring.steering else { return };
-        steering.steer_by(input, self.decided_ns(request, now_ns), now_ns, source(by(request)));
+        steering.steer_as_read(input, self.decided_ns(request, now_ns), now_ns, source(request.by()));
     }
 
     /// When a request was decided, at the latest. One that does not say how old it is may be of any age.
-    fn decided_ns(&self, request: &Map<String, Value>, now_ns: i64) -> i64 {
-        let age_ms = request.get("age_ms").and_then(Value::as_f64).filter(|age_ms| *age_ms >= 0.0);
-        let age_ns = age_ms.map_or(i64::MAX, |age_ms| (age_ms * 1e6) as i64);
-        now_ns.saturating_sub(age_ns.saturating_add(self.waited.at_most_ns(now_ns)))
+    fn decided_ns(&self, request: &Request, now_ns: i64) -> i64 {
+        now_ns.saturating_sub(request.age_ns().saturating_add(self.waited.at_most_ns(now_ns)))
     }
 
-    fn act(&self, request: &Map<String, Value>, now_ns: i64) -> Result<Due, ParameterError> {
+    fn act(&self, request: &Request, now_ns: i64) -> Result<Due, ParameterError> {
         let made = Made { decided_ns: self.decided_ns(request, now_ns), phase: None };
-        if let Some(changes) = request.get("set").and_then(Value::as_object) {
-            let phase = Some(self.wiring.console.seen().1);
-            return Ok(Due::Change(self.set(by(request), changes, Made { phase, ..made }, now_ns)?));
-        }
-        match what(request) {
-            Some("stop") => {
-                self.wiring.stop.store(true, Ordering::Relaxed);
-                Ok(Due::Stopping)
+        match &request.what {
+            What::Ask(Ask::Set(changes)) => {
+                let phase = Some(self.wiring.console.seen().1);
+                Ok(Due::Change(self.set(request.by(), changes, Made { phase, ..made }, now_ns)?))
             }
-            Some("arm") => {
+            What::Ask(Ask::Arm) => {
                 self.wiring.console.arm_as(made, now_ns)?;
                 Ok(Due::Arming(now_ns))
             }
@@ -267,7 +283,7 @@ impl Desk {
         made: Made,
         now_ns: i64,
     ) -> Result<Receipt, ParameterError> {
-        Request::Change.admit(made, now_ns, self.wiring.console.seen().1)?;
+        door::Request::Change.admit(made, now_ns, self.wiring.console.seen().1)?;
         let parameters = &self.wiring.parameters;
         let number = |(name, value): (&'_ String, &Value)| parameters.read(name, value);
         let values = changes.iter().map(number).collect::<Result<Vec<_>, _>>()?;
@@ -277,6 +293,7 @@ impl Desk {
 
     /// Sends the replies whose time has come.
     fn settle(&mut self, now_ns: i64) {
+        self.settle_stops();
         self.send();
         for (id, due) in std::mem::take(&mut self.due) {
             match due.fate(&self.wiring.console, now_ns) {
@@ -287,20 +304,30 @@ impl Desk {
         }
     }
 
+    /// Answers the stops when a tick has obeyed, before whatever else waits.
+    fn settle_stops(&mut self) {
+        let (tick, phase) = self.wiring.console.seen();
+        if matches!(phase, Phase::Damping | Phase::Stopped | Phase::Fault) {
+            let replies = self.stops.drain(..).map(|id| done(&id, tick));
+            replies.rev().for_each(|reply| self.unsent.push_front(reply));
+        }
+    }
+
     fn done(&mut self, id: &Value, tick: u64) {
-        self.reply(&json!({ "id": id, "done": true, "tick": tick }));
+        self.reply(done(id, tick));
     }
 
     fn refuse(&mut self, id: &Value, error: &ParameterError) {
-        self.reply(&json!({ "id": id, "refused": error.0 }));
+        let answer = Answer::Denied(error.0.as_str().into());
+        self.reply(Reply { id: id.clone(), answer }.json());
     }
 
-    fn reply(&mut self, reply: &Value) {
-        if self.unsent.len() == DUE {
+    fn reply(&mut self, reply: String) {
+        if self.unsent.len() >= DUE {
             self.counts.replies_lost += 1;
             return;
         }
-        self.unsent.push_back(reply.to_string());
+        self.unsent.push_back(reply);
         self.send();
     }
 
@@ -321,10 +348,6 @@ impl Due {
     fn fate(&self, console: &Console, now_ns: i64) -> Result<Option<u64>, ParameterError> {
         match self {
             Self::Change(receipt) => receipt.tick(),
-            Self::Stopping => match console.seen() {
-                (_, Phase::Init | Phase::Idle | Phase::Armed | Phase::Active) => Ok(None),
-                (tick, Phase::Damping | Phase::Stopped | Phase::Fault) => Ok(Some(tick)),
-            },
             Self::Arming(since_ns) => match console.seen() {
                 (_, Phase::Idle) if now_ns - since_ns < ARMING_NS => Ok(None),
                 (tick, Phase::Armed | Phase::Active) => Ok(Some(tick)),
@@ -338,11 +361,62 @@ impl Due {
     }
 }
 
-/// What a request wants done.
-fn what(request: &Map<String, Value>) -> Option<&str> {
-    request.get("do").and_then(Value::as_str)
+fn done(id: &Value, tick: u64) -> String {
+    Reply { id: id.clone(), answer: Answer::Done(Some(tick)) }.json()
 }
 
-fn by(request: &Map<String, Value>) -> &str {
-    request.get("by").and_then(Value::as_str).unwrap_or("viewer")
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameters::{Intake, Parameter};
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use serde_json::json;
+
+    /// A desk, the loop's end of it and the viewer's.
+    fn desk() -> (Desk, Intake, OwnedFd) {
+        let (viewer, robot) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let (intake, parameters) = Intake::new(vec![Parameter::float("kp", 0.4, 0.0..=2.0)], Clock::Real);
+        let (console, stop) = (Arc::new(Console::new(Clock::Real)), Arc::default());
+        (Desk::new(robot, Wiring { parameters, steering: None, console, stop }), intake, viewer)
+    }
+
+    fn replies(viewer: &OwnedFd) -> Vec<String> {
+        let mut bytes = [0; MAX_REQUEST];
+        let mut next =
+            || recv(viewer, &mut bytes, RecvFlags::DONTWAIT).ok().map(|(len, _)| bytes[..len].to_vec());
+        std::iter::from_fn(|| next().map(|reply| String::from_utf8(reply).unwrap())).collect()
+    }
+
+    /// It was dropped without a word, and the viewer said that the robot does not answer.
+    #[test]
+    fn a_request_beyond_the_rate_is_refused() {
+        let (mut desk, _intake, viewer) = desk();
+        let stick = br#"{"teleop": {}, "age_ms": 1}"#;
+        (0..PER_SECOND).for_each(|_| desk.hear(stick, 0));
+        desk.hear(br#"{"id": 1, "set": {"kp": 1}, "age_ms": 1}"#, 0);
+        desk.hear(stick, 0);
+        let replies = replies(&viewer);
+        assert!(replies.len() == 1 && replies[0].contains("1000 requests a second"), "{replies:?}");
+        assert_eq!((desk.counts.requests, desk.counts.dropped), (u64::from(PER_SECOND), 2));
+    }
+
+    /// Its reply was the 257th, and lost.
+    #[test]
+    fn stops_are_answered_first_whatever_else_is_due() {
+        let (mut desk, _intake, viewer) = desk();
+        // A busy viewer: nothing goes out.
+        while send(&desk.socket, b"KLOG", SendFlags::DONTWAIT).is_ok() {}
+        (0..2 * DUE).for_each(|id| desk.hear(json!({ "id": id, "do": "nothing" }).to_string().as_bytes(), 0));
+        (0..2 * STOPS).for_each(|id| desk.hear(json!({ "id": id, "do": "stop" }).to_string().as_bytes(), 0));
+        assert!(desk.wiring.stop.load(Ordering::Relaxed));
+        desk.settle(0);
+        assert_eq!(desk.unsent.len(), DUE, "no tick has obeyed yet");
+        desk.wiring.console.show(7, Phase::Damping);
+        desk.settle(0);
+        assert_eq!(desk.unsent.len(), DUE + STOPS, "as many as there is room for");
+        while recv(&viewer, &mut [0; 16], RecvFlags::DONTWAIT).is_ok() {}
+        desk.settle(0);
+        assert_eq!(replies(&viewer)[..2], [done(&json!(0), 7), done(&json!(1), 7)]);
+    }
 }

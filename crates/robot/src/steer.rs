@@ -16,6 +16,7 @@ use crate::operator::Heartbeat;
 use crate::parameters::Source;
 use crate::state::Teleop;
 use khz_rt::{Reader, Writer, newest};
+use khz_run::channel;
 use khz_settings::section;
 use serde_json::Value;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -185,6 +186,20 @@ impl Steering {
         self.count(TAKEN)
     }
 
+    /// As [`Steering::steer`], of an input as it was read; none is one that could not be.
+    pub(crate) fn steer_as_read(
+        &self,
+        input: Option<channel::Teleop>,
+        decided_ns: i64,
+        now_ns: i64,
+        by: Source,
+    ) -> bool {
+        match input {
+            Some(wanted) => self.steer(&wanted.into(), decided_ns, now_ns, by),
+            None => self.count(INVALID),
+        }
+    }
+
     /// As [`Steering::steer`], of an input as JSON: `{"forward": 0.3, "turn": -0.1}`; what is not named is 0.
     pub fn steer_by(&self, input: &Value, decided_ns: i64, now_ns: i64, by: Source) -> bool {
         self.steer_by_numbered(input, None, decided_ns, now_ns, by)
@@ -198,9 +213,9 @@ impl Steering {
         now_ns: i64,
         by: Source,
     ) -> bool {
-        match read(input) {
-            Some(wanted) => self.steer_in_order(&wanted, seq, decided_ns, now_ns, by),
-            None => self.count(INVALID),
+        match channel::Teleop::read(input) {
+            Ok(wanted) => self.steer_in_order(&wanted.into(), seq, decided_ns, now_ns, by),
+            Err(_) => self.count(INVALID),
         }
     }
 
@@ -256,19 +271,11 @@ impl Wheel {
     }
 }
 
-/// An input; nothing if a value is no number.
-fn read(input: &Value) -> Option<Teleop> {
-    let input = input.as_object()?;
-    let value = |name| input.get(name).map_or(Some(0.0), Value::as_f64);
-    Some(Teleop {
-        forward: value("forward")?,
-        left: value("left")?,
-        turn: value("turn")?,
-        height: value("height")?,
-        roll: value("roll")?,
-        pitch: value("pitch")?,
-        age_ns: i64::MAX,
-    })
+impl From<channel::Teleop> for Teleop {
+    fn from(input: channel::Teleop) -> Self {
+        let channel::Teleop { forward, left, turn, height, roll, pitch } = input;
+        Self { forward, left, turn, height, roll, pitch, age_ns: i64::MAX }
+    }
 }
 
 #[cfg(test)]

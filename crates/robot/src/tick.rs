@@ -18,6 +18,9 @@ use khz_servo::ServoCommand;
 use std::fmt;
 use std::sync::Arc;
 
+/// Encoding takes no longer, as a rule, ns: what it takes beyond that moves the bus deadline.
+const ENCODING_NS: i64 = 20_000;
+
 /// When each part of a tick was done. All in ns of the loop's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TickTiming {
@@ -146,7 +149,7 @@ pub struct Machine {
 
 impl Machine {
     /// Puts the parts together. `bus_deadline_ns`: how long after its start a tick's bus cycle ends at the
-    /// latest.
+    /// latest; where encoding took more than 20 µs, by so much later, and by half of the rest of the period at most.
     pub fn new(
         links: Vec<Box<dyn Link>>,
         cycle: Cycle,
@@ -263,12 +266,16 @@ impl Machine {
         self.cycle.take_in(&mut self.state);
         self.cycle.begin(&self.commands, self.last_look_ns(time, timing));
         timing.encoded_ns = time.now_ns();
+        self.cycle.count_until(self.last_look_ns(time, timing));
         timing.own_ns = timing.encoded_ns - drained_ns;
     }
 
-    /// Until when replies count.
+    /// Until when replies count. Servos are not to be blamed for a computer that took long to encode: they have as much longer, up
+    /// to half of what the deadline leaves of the period.
     fn last_look_ns(&self, time: &impl Time, timing: &TickTiming) -> i64 {
-        timing.started_ns + self.bus_deadline_ns - time.reserve_ns()
+        let spare_ns = (self.state.period_ns - self.bus_deadline_ns).max(0) / 2;
+        let late_ns = (timing.encoded_ns - timing.started_ns - ENCODING_NS).clamp(0, spare_ns);
+        timing.started_ns + self.bus_deadline_ns + late_ns - time.reserve_ns()
     }
 
     fn collect(&mut self, time: &mut impl Time, timing: &mut TickTiming) {

@@ -22,8 +22,13 @@ const VARIABLE: &str = "KHZ";
 /// What the view says when the run is over and a page is still open.
 pub const STAYS: &str = "stays";
 
-/// So long a view may take to start, and to show the rest of a run.
+/// The variable that has the view's token: arguments can be read by everybody at the computer (`ps`).
+pub const TOKEN: &str = "KHZ_VIEW_TOKEN";
+
+/// So long a view may take to start.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// So long it may take to show the rest of a run. One that takes longer may be frozen, and holds nobody up.
+const ENDING: Duration = Duration::from_secs(1);
 /// More than a view says, bytes.
 const LONGEST: u64 = 4096;
 
@@ -86,12 +91,7 @@ impl Options {
         let (robot, view) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(|error| cannot(error.into()))?;
-        let mut command = Command::new(program);
-        command.args(["view", "--socket", "--at", &self.at.to_string()]);
-        command.args(config.timing.cpu.iter().flat_map(|cpu| ["--not-cpu".to_owned(), cpu.to_string()]));
-        command.args(self.open.then_some("--open"));
-        command.args(self.token.iter().flat_map(|token| ["--token", token]));
-        command.args(self.origins.iter().flat_map(|origin| ["--allow-origin", origin]));
+        let mut command = self.command(program, config);
         // A group of its own: Ctrl-C is for the robot, and the view ends after it.
         let mut child =
             command.stdin(view).stdout(Stdio::piped()).process_group(0).spawn().map_err(cannot)?;
@@ -110,6 +110,19 @@ impl Options {
         }
         std::thread::spawn(move || child.wait());
         Ok((Viewer { said, link: link? }, robot))
+    }
+
+    fn command(&self, program: &Path, config: &RobotConfig) -> Command {
+        let mut command = Command::new(program);
+        command.args(["view", "--socket", "--at", &self.at.to_string()]);
+        command.args(config.timing.cpu.iter().flat_map(|cpu| ["--not-cpu".to_owned(), cpu.to_string()]));
+        command.args(self.open.then_some("--open"));
+        match &self.token {
+            Some(token) => command.env(TOKEN, token),
+            None => command.env_remove(TOKEN),
+        };
+        command.args(self.origins.iter().flat_map(|origin| ["--allow-origin", origin]));
+        command
     }
 }
 
@@ -175,9 +188,9 @@ impl Viewer {
         &self.link
     }
 
-    /// Waits until the view has shown the run to its end, 10 s at the most. Tells whether it stays, because somebody looks.
+    /// Waits until the view has shown the run to its end, 1 s at the most. Tells whether it stays, because somebody looks.
     pub fn stays(self) -> bool {
-        self.said.recv_timeout(PATIENCE).is_ok_and(|word| word == STAYS)
+        self.said.recv_timeout(ENDING).is_ok_and(|word| word == STAYS)
     }
 }
 
@@ -198,6 +211,17 @@ mod tests {
         let refused = Options::default().start(Path::new("/nowhere/khz"), &RobotConfig::quadruped());
         let text = refused.map(|_| ()).map_err(|error| error.to_string());
         assert!(text.is_err_and(|text| text.contains("/nowhere/khz")));
+    }
+
+    #[test]
+    fn the_token_is_no_argument_that_everybody_can_read() {
+        let token = Some("s3cret-s3cret".to_owned());
+        let options = Options { token, ..Options::default() };
+        let command = options.command(Path::new("khz"), &RobotConfig::quadruped());
+        assert!(command.get_args().all(|argument| argument != "s3cret-s3cret"));
+        assert!(
+            command.get_envs().any(|(name, value)| name == TOKEN && value == Some("s3cret-s3cret".as_ref()))
+        );
     }
 
     #[test]

@@ -141,17 +141,21 @@ fn machine(config: &RobotConfig, world: World, script: Script) -> (Machine, Arc<
     (assemble::machine_on(config, Box::<Hold>::default(), link), seen)
 }
 
+fn options(config: &RobotConfig, for_ms: i64) -> RunOptions {
+    RunOptions {
+        period_ns: config.timing.period_ns(),
+        overrun: khz_rt::Overrun::Skip,
+        frame_patience_ns: None,
+        duration_ns: Some(for_ms * MS),
+        stop: Arc::default(),
+    }
+}
+
 fn run_on(config: &RobotConfig, world: World, script: Script) -> Result<Outcome, NotReady> {
     let (mut machine, seen) = machine(config, world, script);
     let mut time = VirtualTime::new(0);
     machine.make_ready(&mut time)?;
-    let options = RunOptions {
-        period_ns: config.timing.period_ns(),
-        overrun: khz_rt::Overrun::Skip,
-        frame_patience_ns: None,
-        duration_ns: Some(2_000 * MS),
-        stop: Arc::default(),
-    };
+    let options = options(config, 2_000);
     let (mut stats, mut fastest) = (RunStats::new(100_000), Fastest::default());
     run(&mut machine, &mut time, &options, &mut [&mut stats, &mut fastest]);
     Ok(Outcome { machine, stats, fastest: fastest.0, seen })
@@ -380,4 +384,30 @@ fn a_start_without_trouble_misses_no_reply() {
         let outcome = run_robot(&robot(more), |_, _| {});
         assert_eq!((outcome.stats.all().missed_replies, outcome.stats.all().late_replies), (0, 0));
     }
+}
+
+/// The longest bus cycle of each phase.
+#[derive(Default)]
+struct Longest([i64; Phase::ALL.len()]);
+
+impl Observer for Longest {
+    fn tick(&mut self, tick: &Tick<'_>) {
+        let longest = &mut self.0[tick.machine.phase() as usize];
+        *longest = tick.record.cycle_ns.max(*longest);
+    }
+}
+
+#[test]
+fn motors_that_are_switched_on_need_no_more_of_the_bus_than_when_they_are_off() {
+    let seven = RobotConfig::load(concat!(env!("CARGO_MANIFEST_DIR"), "/../../robots/openarm_like.toml"));
+    let config = seven.unwrap();
+    let (mut machine, _) = machine(&config, config.emulate().unwrap(), Box::new(|_, _| {}));
+    let mut time = VirtualTime::new(0);
+    machine.make_ready(&mut time).unwrap();
+    let options = options(&config, 100);
+    let mut longest = Longest::default();
+    run(&mut machine, &mut time, &options, &mut [&mut longest]);
+    let [off, on] = [Phase::Init, Phase::Active].map(|phase| longest.0[phase as usize] as f64);
+    // Their watchdogs, all read in one cycle, took 6 % more than that, and a reply came too late for the tick.
+    assert!(on < 1.03 * off, "{on} ns switching on, {off} ns off");
 }

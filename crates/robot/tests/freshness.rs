@@ -407,3 +407,80 @@ fn a_robot_with_two_servos_of_one_id_is_not_armed_and_names_the_servo() {
         (0, Phase::Fault, Cause::DuplicateReplies { servo: servo as u16 })
     );
 }
+
+/// A second program on the bus of servo 5, which commands it as we do, in every so many of our cycles, from a time on.
+struct Second {
+    world: khz_emu::World,
+    every: u64,
+    from_ns: i64,
+    cycles: u64,
+    /// Its requests can be seen, as on SocketCAN; only they show it where its id is not ours.
+    shown: Option<Received>,
+    source: u8,
+    /// Our newest command.
+    ours: Option<Frame>,
+}
+
+impl Second {
+    fn of(every: u64, from_ns: i64, source: u8, world: khz_emu::World) -> Box<dyn Link> {
+        Box::new(Self { world, every, from_ns, cycles: 0, shown: None, source, ours: None })
+    }
+}
+
+impl Link for Second {
+    khz_link::forward_link!(it => it.world; capabilities, half_duplex, flush, next_event_ns, imu, counters);
+
+    fn begin_cycle(&mut self, now_ns: i64) {
+        self.world.begin_cycle(now_ns);
+        self.cycles += 1;
+        if now_ns >= self.from_ns && self.cycles % self.every == 2 % self.every {
+            let Some(mut frame) = self.ours else { return };
+            frame.id = Address { source: self.source, ..Address::to(5, true) }.id();
+            let _ = self.world.send(1, &frame, now_ns);
+            self.shown = Some(Received { channel: 1, at_ns: now_ns, frame });
+        }
+    }
+
+    fn send(&mut self, channel: u8, request: &Request<'_>, now_ns: i64) -> Result<(), LinkError> {
+        self.ours = if request.to == Some(5) { Some(*request.frame) } else { self.ours };
+        Link::send(&mut self.world, channel, request, now_ns)
+    }
+
+    fn receive(&mut self, now_ns: i64) -> Result<Option<Received>, LinkError> {
+        let shown = self.shown.take().filter(|_| self.source != 0);
+        shown.map_or_else(|| self.world.receive(now_ns), |shown| Ok(Some(shown)))
+    }
+}
+
+fn beside_a_second_program(every: u64, from_ns: i64, source: u8) -> (RunStats, u64, u16) {
+    let config = RobotConfig::parse(QUADRUPED, "test").unwrap();
+    let links = assemble::open_links(&config, |world| Second::of(every, from_ns, source, world));
+    let controller = assemble::controller(&config.controller);
+    let mut machine = assemble::put_together(&config, controller, links.unwrap());
+    let (stats, driven) = run_for(&mut machine, PERIOD_NS, 3);
+    let servo = config.servos.iter().position(|servo| servo.id == 5).unwrap();
+    (stats, driven, servo as u16)
+}
+
+#[test]
+fn a_robot_beside_a_second_program_is_not_armed() {
+    for (every, source) in [(1, 0), (2, 0), (10, 0), (10, 3)] {
+        let (stats, driven, servo) = beside_a_second_program(every, 0, source);
+        let last = stats.transitions.last().unwrap();
+        assert_eq!(
+            (driven, last.cause),
+            (0, Cause::DuplicateReplies { servo }),
+            "every {every}, {source}: {last:?}"
+        );
+    }
+}
+
+#[test]
+fn a_second_program_that_begins_later_brings_the_robot_down() {
+    for (every, source, ticks) in [(1, 0, 15), (10, 0, 250), (10, 3, 250)] {
+        let (stats, _, servo) = beside_a_second_program(every, 1_000_000_000, source);
+        let down = stats.transitions.iter().find(|t| t.from == Phase::Active).unwrap();
+        assert_eq!(down.cause, Cause::DuplicateReplies { servo }, "every {every}, {source}: {down:?}");
+        assert!(down.tick < 1000 + ticks, "every {every}: in tick {}", down.tick);
+    }
+}

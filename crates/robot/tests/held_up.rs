@@ -245,3 +245,48 @@ fn servos_that_timed_out_meanwhile_bring_an_emulated_robot_down_too() {
     let (transitions, _) = run_held_up(&robot(), (at, 300_000_000), true);
     assert!(matches!(end(&transitions), Cause::ServoTimedOut { .. }), "{transitions:?}");
 }
+
+/// Time in which encoding takes so long in every tick.
+struct SlowEncoding {
+    time: VirtualTime,
+    looks: u32,
+    for_ns: i64,
+}
+
+impl Time for SlowEncoding {
+    fn now_ns(&mut self) -> i64 {
+        self.looks += 1;
+        // The first look of a tick is its start, the next two are before and after encoding.
+        if self.looks == 3 {
+            self.time.elapse(self.for_ns);
+        }
+        self.time.now_ns()
+    }
+
+    fn wait_for_tick(&mut self, at_ns: i64) {
+        self.time.wait_for_tick(at_ns);
+        self.looks = 0;
+    }
+
+    fn pass(&mut self, until_ns: i64, links: &[Box<dyn Link>]) {
+        self.time.pass(until_ns, links);
+    }
+}
+
+#[test]
+fn servos_are_not_blamed_for_a_computer_that_takes_long_to_encode() {
+    let mut config = RobotConfig::quadruped();
+    // Its cycle takes 0.73 ms. Half of the rest of the period is 120 µs.
+    config.timing.bus_deadline_us = Some(760.0);
+    for (for_ns, missed) in [(0, false), (90_000, false), (200_000, true)] {
+        let mut machine = assemble::machine(&config, assemble::controller(&config.controller)).unwrap();
+        let mut time = SlowEncoding { time: VirtualTime::new(0), looks: 0, for_ns };
+        let period_ns = config.timing.period_ns();
+        let missing = (0..50).map(|tick| {
+            time.wait_for_tick(tick * period_ns);
+            machine.tick(&mut time, tick * period_ns, None);
+            u32::from(machine.result().missed)
+        });
+        assert_eq!(missing.sum::<u32>() > 0, missed, "{for_ns} ns");
+    }
+}

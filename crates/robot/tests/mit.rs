@@ -140,6 +140,8 @@ fn they_come_up_run_and_come_down_with_every_output_off() {
         assert_eq!(outcome.doing, [Doing::Off, Doing::Off]);
         let missed = [0, 1].map(|servo| outcome.machine.cycle().stats(servo).missed);
         assert_eq!(missed, [0, 0], "switching on is no miss");
+        let late = [0, 1].map(|servo| outcome.machine.cycle().stats(servo).late);
+        assert_eq!(late, [0, 0], "what answers \"enable\" a cycle later is not late");
         assert!(outcome.swing > 0.9, "{}", outcome.swing);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`channel`] | what may be asked of a running robot, and what it answers |
 //! | [`record`] | the records of a run: schema, bytes, and fields by name come from one struct each |
 //! | [`tally`] | the only counter: fed one `tick` record at a time, by the loop and by every reader of logs |
 //! | [`recent`] | the same of the last ten seconds |
@@ -9,11 +10,13 @@
 //! | [`costs`] | what late ticks cost, by cause |
 //! | [`watch`] | a run seen from outside, by its records as they come |
 //! | [`verdict`] | the only verdict on a run |
+//! | [`channel`] | what may be asked of a running robot, and what it answers |
 //!
 //! It knows no robot file, no link, no byte of a wire and no Linux: a tick is a tick, whether a loop has just run it or it
 //! comes from a log. `docs/metrics.md` defines every figure.
 #![forbid(unsafe_code)]
 
+pub mod channel;
 pub mod costs;
 pub mod late;
 mod phase;

@@ -63,6 +63,8 @@ impl Phase {
                 | (Active, Damping | Stopped | Fault)
                 | (Damping, Stopped | Fault)
                 | (Stopped | Fault, Init)
+                // A servo turns out to be still on.
+                | (Stopped, Fault)
         )
     }
 }

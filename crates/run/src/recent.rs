@@ -36,7 +36,7 @@ impl Recent {
             self.seconds.push_back(Second { number, first_us: time_us, counts, costs });
         }
         if let Some(last) = self.seconds.back_mut() {
-            last.counts += counted.one;
+            last.counts.add(counted.one, counted.judged.is_some());
             counted.costly.iter().for_each(|costly| last.costs.count(costly));
         }
         self.newest_us = time_us;
@@ -60,8 +60,9 @@ impl Recent {
 
     /// Ticks per second, over the second under way and the one before; `None` before there are two ticks.
     pub fn rate_hz(&self) -> Option<f64> {
-        let ticks: u64 = self.seconds.iter().rev().take(2).map(|second| second.counts.all().ticks).sum();
-        let first_us = self.seconds.iter().rev().take(2).last()?.first_us;
+        let lately = self.seconds.iter().skip(self.seconds.len().saturating_sub(2));
+        let first_us = lately.clone().next()?.first_us;
+        let ticks: u64 = lately.map(|second| second.counts.all().ticks).sum();
         let us = self.newest_us.saturating_sub(first_us);
         (us > 0 && ticks > 1).then(|| (ticks - 1) as f64 * 1e6 / us as f64)
     }
@@ -73,8 +74,7 @@ mod tests {
     use crate::tally::Stretch;
 
     fn one(overruns: u64) -> Counted {
-        let controlled = Stretch { ticks: 1, overruns, ..Stretch::default() };
-        let one = Counts { controlled, ..Counts::default() };
+        let one = Stretch { ticks: 1, overruns, ..Stretch::default() };
         Counted { one, span_ns: 0, off_cpu: false, judged: None, costly: None }
     }
 
@@ -85,7 +85,7 @@ mod tests {
         for ms in 0..30_000 {
             recent.add(ms * 1000, &one(u64::from(ms == 1000 || ms == 25_000)));
         }
-        let counts = recent.counts().controlled;
+        let counts = recent.counts().outside;
         assert_eq!((counts.ticks, counts.overruns, recent.rate_hz()), (10_000, 1, Some(1000.0)));
     }
 

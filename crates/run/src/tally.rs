@@ -114,6 +114,14 @@ impl AddAssign for Counts {
     }
 }
 
+impl Counts {
+    /// Adds a tick.
+    #[inline]
+    pub fn add(&mut self, one: Stretch, is_controlled: bool) {
+        *(if is_controlled { &mut self.controlled } else { &mut self.outside }) += one;
+    }
+}
+
 /// Counts ticks and judges them; no figure of time. For the loop, a log and a stream of records alike.
 ///
 /// # Realtime contract
@@ -136,8 +144,8 @@ pub struct Counter {
 /// What is known of a tick that was counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted {
-    /// What it adds to the counts.
-    pub one: Counts,
+    /// What it adds to the counts: of the controlled ticks if it was judged, else of the others.
+    pub one: Stretch,
     /// From the start of the tick before; 0 if that was not seen.
     pub span_ns: i64,
     /// Replies it missed are excused: the loop was kept from its CPU.
@@ -193,11 +201,7 @@ impl Counter {
             span_ns,
             worst_wake_ns: tick.wake_latency_ns,
         };
-        let (of, one) = match is_controlled {
-            true => (&mut self.counts.controlled, Counts { controlled: one, ..Counts::default() }),
-            false => (&mut self.counts.outside, Counts { outside: one, ..Counts::default() }),
-        };
-        *of += if is_controlled { one.controlled } else { one.outside };
+        self.counts.add(one, is_controlled);
         Counted { one, span_ns, off_cpu, judged, costly }
     }
 

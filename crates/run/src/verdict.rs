@@ -208,7 +208,9 @@ fn bus_remedy(facts: &Facts) -> Option<&'static str> {
 /// Nearly as many replies came after their tick as were missed: nothing is wrong with the wiring.
 fn are_late_not_lost(facts: &Facts) -> bool {
     let missed = facts.missed_replies + facts.outside.missed_replies;
-    missed > 0 && facts.late_replies * 10 >= missed * 9
+    // Of a cycle that does not fit, many are not even waited for.
+    let fits_not = facts.cycle_ns.is_some_and(|(needed_ns, left_ns)| needed_ns > left_ns);
+    missed > 0 && (facts.late_replies * 10 >= missed * 9 || fits_not && facts.late_replies * 20 >= missed)
 }
 
 /// Replies were missed that nothing excuses.
@@ -276,7 +278,7 @@ fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, String)> {
     let off = facts.missed_while_off_cpu;
     let missed = match are_late_not_lost(facts) {
         true => {
-            format!("{} too late for their tick{by}{}.", were(clean, "reply", "replies"), never_fits(facts))
+            format!("{} late{by}{}.", were(clean, "reply", "replies"), never_fits(facts))
         }
         false => format!("{} missed{by}.", were(clean, "reply", "replies")),
     };
@@ -298,6 +300,16 @@ fn never_fits(facts: &Facts) -> String {
         let [needed, left] = [needed_ns, left_ns].map(|ns| duration(ns as f64));
         format!(": the bus cycle needs {needed}, its deadline leaves {left}")
     })
+}
+
+/// What brought a robot down, or kept it from control, is that replies come late.
+fn never_came_in_time(facts: &Facts) -> String {
+    let is_of_replies = facts.broken.as_ref().is_some_and(|broken| broken.remedy == Some(SCAN));
+    let late = were(facts.late_replies, "reply", "replies");
+    match is_of_replies && are_late_not_lost(facts) {
+        true => format!("; {late} late{}", never_fits(facts)),
+        false => String::new(),
+    }
 }
 
 /// What makes a run that lost nothing worse than it looks.
@@ -387,7 +399,7 @@ fn headline(facts: &Facts) -> String {
     // A missed reply is bad, and no badge may say only that the rate was held.
     let replies = if clean == 1 { "reply" } else { "replies" };
     let missed = match are_late_not_lost(facts) {
-        true => format!(", {} {replies} too late", grouped(clean)),
+        true => format!(", {} {replies} late", grouped(clean)),
         false => format!(", missed {} {replies}", grouped(clean)),
     };
     rate(facts) + if clean > 0 { &missed } else { "" }
@@ -416,8 +428,11 @@ fn what(facts: &Facts, verdict: &Verdict) -> String {
     let rate = rate(facts);
     let real_time = set_up(facts).filter(|_| verdict.held).map_or("", |_| " without real-time scheduling");
     match &facts.broken {
-        Some(Broken { after_s: None, what, .. }) => what.clone(),
-        Some(broken) => format!("{}: {}; it {rate} until then", verdict.headline, broken.what),
+        Some(Broken { after_s: None, what, .. }) => format!("{what}{}", never_came_in_time(facts)),
+        Some(broken) => {
+            let late = never_came_in_time(facts);
+            format!("{}: {}{late}; it {rate} until then", verdict.headline, broken.what)
+        }
         None if verdict.held => format!("{rate}{real_time}{}", but(verdict, real_time.is_empty())),
         None if facts.lost > 0 && facts.stopped.is_none() => {
             format!("{rate} ({:.2} %)", 100.0 * facts.lost as f64 / facts.periods.max(1) as f64)
@@ -449,7 +464,8 @@ fn cause(facts: &Facts) -> Option<String> {
     if let Some(usual) = too_slow(facts) {
         return Some(usual.because(period_ns(facts)));
     }
-    let group = leading(facts).filter(|_| is_late(facts) && facts.broken.is_none())?;
+    let is_late = is_late(facts) || late_starts(facts).is_some();
+    let group = leading(facts).filter(|_| is_late && facts.broken.is_none())?;
     let (share, all) = (grouped(cost(group, facts)), counted(all_costs(facts), weight(facts).1));
     let worst = group.worst_ns.map_or(String::new(), |ns| format!(", worst {}", duration(ns as f64)));
     Some(format!("{} ({share} of {all}{worst})", because(facts, group)))
@@ -576,12 +592,13 @@ fn because(facts: &Facts, group: &LateGroup) -> &'static str {
 
 fn remedy(facts: &Facts) -> Option<String> {
     if let Some(broken) = &facts.broken {
-        return broken.remedy.map(str::to_owned);
+        let is_of_late_replies = broken.remedy == Some(SCAN) && are_late_not_lost(facts);
+        return if is_of_late_replies { Some(BUDGET) } else { broken.remedy }.map(str::to_owned);
     }
     if let Some(usual) = too_slow(facts) {
         return Some(usual.remedy().into());
     }
-    let is_late = is_late(facts) || facts.stopped.is_some();
+    let is_late = is_late(facts) || facts.stopped.is_some() || late_starts(facts).is_some();
     let led = leading(facts).filter(|_| is_late);
     match led.and_then(|group| explained(facts, group)) {
         Some(Explained::Quota) => {
@@ -609,7 +626,9 @@ fn remedy(facts: &Facts) -> Option<String> {
 }
 
 fn quality_remedy(facts: &Facts) -> Option<&'static str> {
+    let off_cpu = (facts.missed_while_off_cpu > 0).then(String::new);
     let remedies = [
+        (off_cpu, DOCTOR),
         (late_starts(facts), DOCTOR),
         (sensor_off(facts), "set `loop.rate_hz` to the sensor's rate"),
         (
@@ -885,8 +904,8 @@ mod tests {
             ..facts()
         };
         let verdict = judge(&slow);
-        assert_eq!(verdict.headline, "held 1000 Hz, 3,988 replies too late");
-        let said = "Held 1000 Hz, but 3,988 replies were too late for their tick (most often by knee: 997): the bus cycle needs \
+        assert_eq!(verdict.headline, "held 1000 Hz, 3,988 replies late");
+        let said = "Held 1000 Hz, but 3,988 replies were late (most often by knee: 997): the bus cycle needs \
                     922 µs, its deadline leaves 780 µs; `khz budget FILE` shows what the buses need.";
         assert_eq!((verdict.text.as_str(), verdict.reasons.len()), (said, 1));
         // Some came late, and most never.
@@ -895,6 +914,20 @@ mod tests {
             lost.headline.ends_with("missed 3,988 replies") && lost.text.ends_with("`khz bus scan`."),
             "{lost:?}"
         );
+    }
+
+    #[test]
+    fn a_robot_that_came_down_for_late_replies_is_not_blamed_on_the_wiring() {
+        let down = |late_replies| {
+            let broken =
+                Broken { after_s: Some(0.03), what: "24 replies missed in a row".into(), remedy: Some(SCAN) };
+            let cycle_ns = Some((922_000, 780_000));
+            judge(&Facts { missed_replies: 48, late_replies, cycle_ns, broken: Some(broken), ..facts() }).text
+        };
+        let said = "Came down after 30 ms: 24 replies missed in a row; 48 replies were late: the bus cycle needs 922 µs, its deadline \
+                    leaves 780 µs; it held 1000 Hz until then; `khz budget FILE` shows what the buses need.";
+        assert_eq!(down(48), said);
+        assert!(down(3).ends_with("`khz bus scan`."), "{}", down(3));
     }
 
     #[test]

@@ -138,7 +138,9 @@ mod tests {
         let late = |late_ns| {
             let mut watch = Watch::default();
             watch.know(late_ns, false);
-            (0..300).for_each(|number| drop(watch.take(0, &usual(number))));
+            for number in 0..300 {
+                watch.take(0, &usual(number));
+            }
             watch
                 .take(0, &woke_late(300, 300_000, Cause::Blocked))
                 .judged

@@ -3,6 +3,19 @@
 use crate::{Carries, Exchange, Mounting};
 use khz_wire::Frame;
 
+/// When an exchange takes place. Its frames differ, and so does what they cost on the bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion {
+    /// The servo is told to stop: before the robot is controlled, and after.
+    Stopped,
+    /// It is about to be switched on. One servo in four of a bus is at a time.
+    SwitchingOn,
+    /// It follows.
+    Following,
+    /// Its last reply was lost.
+    AfterLoss,
+}
+
 /// What a family can tell of a servo before any frame travels. Not for the tick: allocates.
 pub trait FamilySettings {
     /// What can be sent to the servo and received from it.
@@ -13,12 +26,18 @@ pub trait FamilySettings {
     fn targets(&self, limits: [f64; 2], mounting: &Mounting) -> [f64; 2];
 
     /// The frames of one exchange with the servo of this id, the command and the reply: their lengths and identifiers are those of a
-    /// real one.
-    fn exchange(&self, id: u8) -> [Frame; 2];
+    /// real one of a robot at rest at 0.
+    fn exchange(&self, id: u8, occasion: Occasion) -> [Frame; 2];
 
-    /// The longest exchange: as [`Self::exchange`], for families whose frames are longer for some ticks after a lost reply.
-    fn exchange_after_loss(&self, id: u8) -> [Frame; 2] {
-        self.exchange(id)
+    /// By how much a reply may be later than the fastest one, at random, ns: every delay up to that is as likely.
+    fn reply_spread_ns(&self) -> i64 {
+        0
+    }
+
+    /// How long the answer to the frame that switches its output on may take, ns, if that is longer than for other answers; 0: it is not.
+    /// Meanwhile no reply counts as missed.
+    fn switching_ns(&self) -> i64 {
+        0
     }
 
     /// The id of the servo that a frame is a reply of, whichever it is; `None` if no servo of this family replies so. For

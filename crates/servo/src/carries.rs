@@ -71,6 +71,10 @@ pub struct Carries {
     pub kd_scale: bool,
     /// The servo tells its velocity: then NaN is what it says, otherwise what nobody knows.
     pub velocity_asked: bool,
+    /// The servo is asked for its supply voltage: then NaN is what it says.
+    pub voltage_asked: bool,
+    /// The same of its temperature.
+    pub temperature_asked: bool,
     /// Greatest position (from the servo's zero) and velocity it can report, rad and rad/s.
     pub reported: [f64; 2],
     /// Least differences of position and velocity it can report, rad and rad/s; 0 for floats.
@@ -89,6 +93,8 @@ impl Carries {
         kp_scale: true,
         kd_scale: true,
         velocity_asked: true,
+        voltage_asked: true,
+        temperature_asked: true,
         reported: [f32::MAX as f64; 2],
         reported_steps: [0.0; 2],
     };

@@ -30,6 +30,7 @@ pub mod carries;
 pub mod command;
 pub mod cubemars;
 pub mod damiao;
+mod doubled;
 pub mod exchange;
 pub mod family;
 pub mod mit;
@@ -37,15 +38,18 @@ pub mod moteus;
 mod mounting;
 pub mod robstride;
 pub mod state;
+mod track;
 
-pub use about::{FamilySettings, Plan};
+pub use about::{FamilySettings, Occasion, Plan};
 pub use by_hand::ByHand;
 pub use carries::{Carries, Quantity};
 pub use command::{PositionCommand, ServoCommand};
+pub use doubled::Doubled;
 pub use exchange::{Exchange, Heard};
 pub use family::{Family, FamilyName, ServoPlan};
 pub use mounting::Mounting;
 pub use state::{Doing, Fault, Mode, Refused, ServoState};
+pub use track::Track;
 
 use khz_wire::{Frame, Request};
 use std::fmt::Debug;
@@ -71,6 +75,19 @@ pub trait Servos: Debug + Send {
 
     /// A cycle begins: makes its requests.
     fn begin(&mut self, commands: &[ServoCommand]);
+
+    /// How many turns of the present cycle read a register. Where their frames lose the arbitration to every reply, they are best sent
+    /// before all others, while no reply is ready: later they hold up the requests behind them, and the last reply comes a turnaround
+    /// later.
+    fn reading(&self) -> usize {
+        0
+    }
+
+    /// This turn is one of them.
+    fn is_reading(&self, turn: usize) -> bool {
+        let _ = turn;
+        false
+    }
 
     /// A request of the present cycle, or `None` if the turn has no such part.
     fn request(&self, turn: usize, part: usize) -> Option<Request<'_>>;
@@ -113,9 +130,10 @@ pub enum Taken {
         /// From which servo.
         servo: usize,
     },
-    /// A further reply to a request already answered: two servos may have the same id.
+    /// A further reply to a request already answered, or a command of another program: two servos may have the same id, or
+    /// another program commands this one.
     Duplicate {
-        /// Which servo has that id.
+        /// Which servo.
         servo: usize,
     },
     /// A reply that does not carry state.

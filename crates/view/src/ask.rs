@@ -14,11 +14,10 @@
 //! robot's log has `ann via ADDRESS`.
 
 use crate::client::Speaker;
-use crate::control::{Answer, Ask, Denied, Parameter, Teleop};
+use crate::control::{Answer, Denied};
 use crate::hub::{Hub, PROGRAM};
 use crate::peer::{Notices, Peer, Queued, Reply};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use khz_run::channel::{Program, Question, Told};
 use std::sync::Arc;
 
 /// Letters of the name of whom a program asks for; further ones are left out.
@@ -35,10 +34,9 @@ impl Asking {
     }
 
     /// Who asks, for the robot's log.
-    fn by(&self, request: &Value) -> String {
-        let whom: String = request.get("for").and_then(Value::as_str).map_or_else(String::new, |whom| {
-            whom.chars().filter(|letter| !letter.is_control()).take(MAX_WHOM).collect()
-        });
+    fn by(&self, whom: Option<&str>) -> String {
+        let whom = whom.into_iter().flat_map(str::chars);
+        let whom: String = whom.filter(|letter| !letter.is_control()).take(MAX_WHOM).collect();
         match self.me.by.strip_prefix(PROGRAM).map(str::trim_start) {
             Some(at) if !whom.is_empty() => format!("{whom} via {at}"),
             _ => self.me.by.clone(),
@@ -46,55 +44,27 @@ impl Asking {
     }
 
     /// The answer, unless it is the robot's.
-    fn answer(&self, text: &str, hub: &Hub) -> Result<Option<Value>, Denied> {
-        let request: Value = serde_json::from_str(text).map_err(|error| format!("no JSON: {error}"))?;
-        if request.get("parameters").is_some() {
-            return Ok(Some(
-                json!({ "parameters": hub.parameters().iter().map(declaration).collect::<Vec<_>>() }),
-            ));
+    fn answer(&self, text: &str, hub: &Hub) -> Result<Option<Told>, Denied> {
+        let Program { question, run, whom } = Program::read(text)?;
+        let by = self.by(whom.as_deref());
+        match question {
+            Question::Parameters => Ok(Some(Told::Parameters { parameters: hub.parameters() })),
+            Question::Now => Ok(Some(Told::Now { now_us: hub.now_us(), run: hub.run().session })),
+            Question::Steer(teleop, now_us) => {
+                let refused = hub.steer_by(&self.me, &by, run, &teleop, now_us).err();
+                Ok(refused.map(|why| Told::not_steered(&why)))
+            }
+            Question::Ask(ask, now_us) => hub.ask_by(&self.me, &by, run, &ask, now_us).map(|_| None),
         }
-        if request.get("now").is_some() {
-            return Ok(Some(json!({ "now_us": hub.now_us(), "run": hub.run().session })));
-        }
-        let run = request.get("run").and_then(Value::as_u64);
-        let by = self.by(&request);
-        if let Some(teleop) = request.get("steer") {
-            let teleop = Teleop::deserialize(teleop).map_err(|error| format!("steer: {error}"))?;
-            let now_us = request.get("now_us").and_then(Value::as_u64).ok_or("an input needs `now_us`")?;
-            // Marked: it answers no request, and may come between one and its answer.
-            let refused = hub.steer_by(&self.me, &by, run, &teleop, now_us).err();
-            return Ok(refused.map(|why| json!({ "steer": false, "refused": why.to_string() })));
-        }
-        let now_us = request.get("now_us").and_then(Value::as_u64);
-        hub.ask_by(&self.me, &by, run, &read(&request)?, now_us).map(|_| None)
     }
 }
 
-fn read(request: &Value) -> Result<Ask, String> {
-    match (request.get("set"), request.get("do").and_then(Value::as_str)) {
-        (Some(Value::Object(values)), None) => Ok(Ask::Set(values.clone())),
-        (None, Some("stop")) => Ok(Ask::Stop),
-        (None, Some("arm")) => Ok(Ask::Arm),
-        _ => Err("not understood; one of parameters, set, do, now, steer".into()),
-    }
+fn reply(told: &Told) -> Reply {
+    Reply::Text(told.json())
 }
 
-/// A parameter as the record `parameters` has it, with the value in force.
-fn declaration(parameter: &Parameter) -> Value {
-    json!({
-        "name": parameter.name,
-        "type": parameter.kind.word(),
-        "unit": parameter.unit,
-        "min": parameter.json(parameter.min),
-        "max": parameter.json(parameter.max),
-        "default": parameter.json(parameter.default),
-        "text": parameter.text,
-        "value": parameter.json(parameter.value),
-    })
-}
-
-fn denied(why: &Denied) -> Reply {
-    Reply::Text(why.json().to_string())
+fn denied(why: Denied) -> Reply {
+    reply(&Told::Answer(Answer::Denied(why)))
 }
 
 impl Speaker for Asking {
@@ -104,21 +74,17 @@ impl Speaker for Asking {
 
     fn hear_text(&mut self, text: &str, hub: &Hub) -> Vec<Reply> {
         match self.answer(text, hub) {
-            Ok(answer) => answer.map(|answer| Reply::Text(answer.to_string())).into_iter().collect(),
-            Err(why) => vec![denied(&why)],
+            Ok(told) => told.iter().map(reply).collect(),
+            Err(why) => vec![denied(why)],
         }
     }
 
     fn hear_binary(&mut self, _: &[u8], _: &Hub) -> Vec<Reply> {
-        vec![denied(&"only text is understood".into())]
+        vec![denied("only text is understood".into())]
     }
 
     fn notice(&mut self, notices: Notices, _: &Hub) -> Vec<Reply> {
-        let reply = |answer| match answer {
-            Answer::Done(tick) => Reply::Text(json!({ "done": true, "tick": tick }).to_string()),
-            Answer::Denied(why) => denied(&why),
-        };
-        notices.answers.into_iter().map(|(_, answer)| reply(answer)).collect()
+        notices.answers.into_iter().map(|(_, answer)| reply(&Told::Answer(answer))).collect()
     }
 
     fn message(&mut self, _: &Queued) -> Option<Vec<u8>> {

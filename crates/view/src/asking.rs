@@ -1,10 +1,11 @@
 //! The other end: a program that asks a server for parameters and sets them, stops the robot or steers it.
 
-use crate::control::{Denied, Teleop};
+use crate::control::{Answer, Ask, Denied, Teleop};
 use crate::http::{self, ASK, MAX_HEAD};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use khz_run::channel::{Program, Question, Told};
+use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -84,7 +85,7 @@ impl Connection {
     /// # Errors
     /// The server does not answer.
     pub fn parameters(&mut self) -> Result<Vec<Value>, AskError> {
-        match self.ask(json!({ "parameters": true }))?.get_mut("parameters").map(Value::take) {
+        match self.ask(Question::Parameters)?.get_mut("parameters").map(Value::take) {
             Some(Value::Array(all)) => Ok(all),
             _ => Err(AskError::Broken("it said something else".into())),
         }
@@ -110,7 +111,7 @@ impl Connection {
         values: &serde_json::Map<String, Value>,
         now_us: u64,
     ) -> Result<Option<u64>, AskError> {
-        done(&self.ask(json!({ "set": values, "now_us": now_us }))?)
+        done(&self.ask(Question::Ask(Ask::Set(values.clone()), Some(now_us)))?)
     }
 
     /// Stops the robot, as Ctrl-C does. Returns the tick that obeyed.
@@ -118,7 +119,7 @@ impl Connection {
     /// # Errors
     /// The robot refused, or the server does not answer.
     pub fn stop(&mut self) -> Result<Option<u64>, AskError> {
-        done(&self.ask(json!({ "do": "stop" }))?)
+        done(&self.ask(Question::Ask(Ask::Stop, None))?)
     }
 
     /// The server's clock, µs: what an input of [`steer`](Self::steer) shows its age by.
@@ -134,7 +135,7 @@ impl Connection {
     /// # Errors
     /// The server does not answer.
     pub fn now(&mut self) -> Result<(u64, Option<u64>), AskError> {
-        let answer = self.ask(json!({ "now": true }))?;
+        let answer = self.ask(Question::Now)?;
         let number = |name| answer.get(name).and_then(Value::as_u64);
         let now_us = number("now_us").ok_or_else(|| AskError::Broken("it said something else".into()))?;
         Ok((now_us, number("run")))
@@ -146,23 +147,22 @@ impl Connection {
     /// # Errors
     /// The connection has ended.
     pub fn steer(&mut self, teleop: &Teleop, now_us: u64) -> Result<(), AskError> {
-        self.send(json!({ "steer": teleop, "now_us": now_us }))
+        self.send(Question::Steer(*teleop, now_us))
     }
 
-    fn send(&mut self, mut request: Value) -> Result<(), AskError> {
-        self.run.into_iter().for_each(|run| request["run"] = run.into());
-        self.whom.iter().for_each(|whom| request["for"] = whom.as_str().into());
-        self.socket.send(Message::text(request.to_string())).map_err(broken)
+    fn send(&mut self, question: Question) -> Result<(), AskError> {
+        let program = Program { question, run: self.run, whom: self.whom.clone() };
+        self.socket.send(Message::text(program.json())).map_err(broken)
     }
 
-    fn ask(&mut self, request: Value) -> Result<Value, AskError> {
-        self.send(request)?;
+    fn ask(&mut self, question: Question) -> Result<Value, AskError> {
+        self.send(question)?;
         loop {
             match self.socket.read().map_err(broken)? {
                 Message::Text(text) => {
                     let answer: Value =
                         serde_json::from_str(&text).map_err(|error| AskError::Broken(error.to_string()))?;
-                    if answer.get("steer").is_none() {
+                    if !Told::is_of_steering(&answer) {
                         return Ok(answer);
                     }
                 }
@@ -179,10 +179,11 @@ fn broken(error: tungstenite::Error) -> AskError {
 
 /// The tick of an answer.
 fn done(answer: &Value) -> Result<Option<u64>, AskError> {
-    match Denied::read(answer) {
-        Some(Denied::Refused(why)) => Err(AskError::Refused(why)),
-        Some(Denied::Unreachable(why)) => Err(AskError::Unanswered(why)),
-        None => Ok(answer.get("tick").and_then(Value::as_u64)),
+    match Answer::read(answer) {
+        Some(Answer::Denied(Denied::Refused(why))) => Err(AskError::Refused(why)),
+        Some(Answer::Denied(Denied::Unreachable(why))) => Err(AskError::Unanswered(why)),
+        Some(Answer::Done(tick)) => Ok(tick),
+        None => Err(AskError::Broken("it said something else".into())),
     }
 }
 

@@ -7,7 +7,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
-use tungstenite::protocol::{Role, WebSocketConfig};
+use tungstenite::protocol::frame::coding::CloseCode;
+use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tungstenite::{Error, Message, WebSocket};
 
 /// The largest message of a client.
@@ -17,9 +18,9 @@ const BATCH: usize = 256 << 10;
 /// How many bytes of answers may wait for a client that the system takes nothing for; further ones are dropped.
 const MAX_UNSENT: usize = 1 << 20;
 /// How many messages of a client are read before it is its turn to be sent something, and how long it then waits: some
-/// thousand in a second.
+/// hundred in a second. 64 that flood must leave the CPU to who stops the robot.
 const MAX_HEARD: usize = 64;
-const BREATH: Duration = Duration::from_millis(20);
+const BREATH: Duration = Duration::from_millis(100);
 /// How long a client that got messages is left alone, so that not every message costs a system call.
 const REST: Duration = Duration::from_millis(8);
 /// When a client is asked whether it is still there, and when it is not.
@@ -97,8 +98,18 @@ pub(crate) fn converse(
         line.check(hub)?;
         line.wait(peer)?;
     }
-    line.socket.close(None)?;
+    // What it has said already is heard: it may be Stop.
+    line.hear(peer, speaker.as_mut(), hub)?;
+    line.socket.close(Some(leave()))?;
     line.flush()
+}
+
+/// What a client is told that has to leave: the server ends, or others need the seat.
+fn leave() -> CloseFrame {
+    CloseFrame {
+        code: CloseCode::Again,
+        reason: "the live view ends, or needs the seat of a silent client".into(),
+    }
 }
 
 struct Line {
@@ -154,12 +165,17 @@ impl Line {
         }
         peer.take(BATCH, messages);
         self.sent = (!messages.is_empty()).then(Instant::now);
+        let takes_some = !messages.is_empty();
         for message in messages.drain(..) {
             if let Some(bytes) = speaker.message(&message) {
                 self.write(Message::binary(bytes))?;
             }
         }
-        self.flush()
+        self.flush()?;
+        if takes_some && !self.is_blocked {
+            peer.is_active(hub.now_us());
+        }
+        Ok(())
     }
 
     fn hear(&mut self, peer: &Peer, speaker: &mut dyn Speaker, hub: &Hub) -> Result<(), Error> {
@@ -175,8 +191,14 @@ impl Line {
             };
             self.heard = Instant::now();
             let replies = match message {
-                Message::Text(text) => speaker.hear_text(&text, hub),
-                Message::Binary(bytes) => speaker.hear_binary(&bytes, hub),
+                Message::Text(text) => {
+                    peer.is_active(hub.now_us());
+                    speaker.hear_text(&text, hub)
+                }
+                Message::Binary(bytes) => {
+                    peer.is_active(hub.now_us());
+                    speaker.hear_binary(&bytes, hub)
+                }
                 Message::Pong(told) => {
                     let told_us = (*told).try_into().map(u64::from_le_bytes).unwrap_or(0);
                     // What follows in this connection was sent after it. A time to come is none.

@@ -2,14 +2,16 @@
 
 use crate::control::Robot;
 use crate::hub::{Hub, is_answer};
+use crate::senders::{Ignored, Senders};
 use crate::store::Log;
 use khz_tlog::Item;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
+use std::collections::BTreeSet;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 /// The largest datagram.
@@ -18,6 +20,8 @@ const MAX: usize = 65_536;
 const WAITING: usize = 256;
 /// A sender this silent makes room for another.
 const SILENCE: Duration = Duration::from_secs(2);
+/// Of how many senders it is reported that they are ignored.
+const MAX_REPORTS: usize = 16;
 /// How many samples of a log are read before it is the clients' turn.
 const AT_ONCE: usize = 5000;
 /// How often a log that is not finished is looked at.
@@ -40,19 +44,28 @@ pub fn socket(socket: OwnedFd, hub: &Hub) -> io::Result<()> {
     result
 }
 
-/// Takes in what a robot sends to a UDP port (`log.stream` of its robot file), for ever. One sender at a time: another
-/// is heard when the first has been silent for two seconds.
+/// Takes in what a robot sends to a UDP port (`log.stream` of its robot file), for ever; of the address `only` alone, if it is
+/// named. One sender at a time: another is heard when the first has ended its run, or was silent for two seconds. `report` is
+/// called once for each of the senders that are ignored, with the reason.
 ///
 /// # Errors
 /// When the socket cannot be read.
-pub fn udp(socket: &UdpSocket, hub: &Hub) -> io::Result<()> {
-    let mut present: Option<(SocketAddr, Instant)> = None;
+pub fn udp(
+    socket: &UdpSocket,
+    only: Option<IpAddr>,
+    hub: &Hub,
+    mut report: impl FnMut(SocketAddr, Ignored) + Send,
+) -> io::Result<()> {
+    let (mut senders, mut reported) = (Senders::new(only, SILENCE), BTreeSet::new());
     let receive = |buffer: &mut [u8]| {
         loop {
             let (len, from) = socket.recv_from(buffer)?;
-            if present.is_none_or(|(known, heard)| known == from || heard.elapsed() > SILENCE) {
-                present = Some((from, Instant::now()));
-                return Ok(Some(len));
+            match senders.admit(from, &buffer[..len], Instant::now()) {
+                Ok(()) => return Ok(Some(len)),
+                Err(why) if reported.len() < MAX_REPORTS && reported.insert((from.ip(), why)) => {
+                    report(from, why)
+                }
+                Err(_) => {}
             }
         }
     };
@@ -75,8 +88,16 @@ fn pass_on(
                     Ok(Some(len)) if is_answer(&buffer[..len.min(MAX)]) => {
                         hub.datagram(&buffer[..len.min(MAX)])
                     }
-                    Ok(Some(len)) if sender.send(buffer[..len.min(MAX)].to_vec()).is_ok() => {}
-                    Ok(_) => return Ok(()),
+                    // What does not fit is lost, and counted by its number: answers come behind samples, and one of them
+                    // may be that of Stop.
+                    Ok(Some(len)) => {
+                        if let Err(TrySendError::Disconnected(_)) =
+                            sender.try_send(buffer[..len.min(MAX)].to_vec())
+                        {
+                            return Ok(());
+                        }
+                    }
+                    Ok(None) => return Ok(()),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) => return Err(error),
                 }

@@ -23,7 +23,7 @@ pub fn hear<'a>(
     }
     let hub = Hub::default();
     datagrams.for_each(|bytes| hub.datagram(bytes));
-    let Ok(peer) = hub.join("fuzz".into()) else { return };
+    let Ok(Some(peer)) = hub.join("fuzz".into(), [127, 0, 0, 1].into()) else { return };
     let mut speakers: [Box<dyn Speaker>; 3] = [
         Box::new(Foxglove::new(peer.clone())),
         Box::new(PageClient::new(peer.clone())),

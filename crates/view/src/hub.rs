@@ -1,20 +1,29 @@
 //! Where everything meets: what the robot sends, what clients want of it, and what they ask of the robot.
 
-use crate::control::{Answer, Ask, Denied, Parameter, Robot, Teleop, answer, number, parameters};
+use crate::control::{Answer, Ask, Denied, Kind, Parameter, Robot, Teleop, answer, input, request};
 use crate::intake::{Counts, Intake, Known, News};
-use crate::peer::Peer;
+use crate::peer::{CHANGES, Peer, PerSecond};
+use crate::seats::{Limits, Origin, who_leaves};
 use crate::standard::{Level, Status};
 use crate::store::{DEFAULT_BUDGET, Log, Store};
 use crate::topics::Topics;
 use khz_tlog::{RecordInfo, Type, Value};
-use serde_json::json;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many requests of one client may wait for an answer, and how long they do.
+/// How many clients there may be, of one address too: everybody at one computer, or behind one tunnel.
+const SEATS: Limits = Limits { seats: 64, of_one: 32 };
+/// Those that have to leave still count until they have left.
+const MAX_CLIENTS: usize = 2 * SEATS.seats;
+/// Requests of all clients together that change something within a second: fewer than the robot looks at.
+const CHANGES_OF_ALL: u32 = 400;
+/// How many requests may wait for an answer: of one client, of all, and those of one client that stop; and how long they do.
 const MAX_PENDING: usize = 64;
+const MAX_PENDING_OF_ALL: usize = 256;
+const MAX_STOPS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What the name of a client begins with that only asks.
 pub(crate) const PROGRAM: &str = "program";
@@ -27,6 +36,8 @@ pub(crate) const PROGRAM: &str = "program";
 pub struct Hub {
     state: Mutex<State>,
     store: Mutex<Store>,
+    /// Apart from the rest: refusing a request takes no lock that others wait for.
+    changes: Mutex<PerSecond>,
     started: Instant,
     next_client: AtomicU64,
     next_request: AtomicU64,
@@ -72,6 +83,7 @@ impl Default for Hub {
         Self {
             state: Mutex::default(),
             store: Mutex::default(),
+            changes: Mutex::default(),
             started: Instant::now(),
             next_client: AtomicU64::new(1),
             next_request: AtomicU64::new(1),
@@ -150,6 +162,9 @@ impl Hub {
         ask: &Ask,
         now_us: Option<u64>,
     ) -> Result<u64, Denied> {
+        if *ask != Ask::Stop {
+            self.may_change(client)?;
+        }
         let age_ms = match (ask, now_us) {
             (Ask::Stop, _) => None,
             (_, Some(now_us)) => Some(self.age_ms(now_us)?),
@@ -159,13 +174,14 @@ impl Hub {
         };
         let mut state = self.state();
         let robot = state.robot_of(run)?;
-        let waiting = state.pending.values().filter(|pending| pending.client.id == client.id).count();
-        // Whatever waits, the robot is stopped.
-        if waiting >= MAX_PENDING && *ask != Ask::Stop {
-            return Err(format!("{MAX_PENDING} requests wait for an answer already").into());
-        }
+        state.may_wait(client, ask)?;
         let id = self.next_request.fetch_add(1, Ordering::Relaxed);
-        robot.send(&ask.json(id, by, age_ms))?;
+        let request = request(id, by, ask.clone(), age_ms);
+        if *ask == Ask::Stop {
+            robot.send_stop(&request)?
+        } else {
+            robot.send(&request)?
+        }
         state.pending.insert(id, Pending { client: client.clone(), since: Instant::now(), ask: ask.clone() });
         Ok(id)
     }
@@ -193,7 +209,22 @@ impl Hub {
             return Err("too many inputs within a second".into());
         }
         let robot = self.state().robot_of(run)?;
-        robot.send(&teleop.json(by, age_ms))
+        robot.send(&input(by, *teleop, age_ms))
+    }
+
+    /// Whether a request that changes something is one too many. First of all: a flood of refusals holds up nobody.
+    fn may_change(&self, client: &Peer) -> Result<(), Denied> {
+        let now_us = self.now_us();
+        if !client.may_change(now_us) {
+            let why =
+                format!("too many requests: a client may change parameters or arm {CHANGES} times a second");
+            return Err(why.into());
+        }
+        let mut all = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.admit(now_us, CHANGES_OF_ALL) {
+            true => Ok(()),
+            false => Err(format!("too many requests of all clients: they may change parameters or arm {CHANGES_OF_ALL} times a second").into()),
+        }
     }
 
     /// How old that is at most which was decided when its sender knew this time of the hub.
@@ -202,12 +233,17 @@ impl Hub {
         Ok(age_us as f64 / 1000.0)
     }
 
-    pub(crate) fn join(&self, by: String) -> std::io::Result<Arc<Peer>> {
-        let client = Arc::new(Peer::new(self.next_client.fetch_add(1, Ordering::Relaxed), by)?);
-        // It says nothing before it is admitted, which is from now on.
-        client.knows(self.now_us());
-        self.state().clients.insert(client.id, client.clone());
-        Ok(client)
+    /// A client comes, and another leaves if there is no seat. Nothing: too many have not left yet that have to.
+    pub(crate) fn join(&self, by: String, from: IpAddr) -> std::io::Result<Option<Arc<Peer>>> {
+        let client = Arc::new(Peer::new(self.next_client.fetch_add(1, Ordering::Relaxed), by, from)?);
+        client.comes(self.now_us());
+        let mut state = self.state();
+        if state.clients.len() >= MAX_CLIENTS {
+            return Ok(None);
+        }
+        state.make_room(Origin::of(from), self.now_us());
+        state.clients.insert(client.id, client.clone());
+        Ok(Some(client))
     }
 
     pub(crate) fn leave(&self, client: &Peer) {
@@ -232,10 +268,6 @@ impl Hub {
         self.state().topics.advertised(above)
     }
 
-    pub(crate) fn client_count(&self) -> usize {
-        self.state().clients.len()
-    }
-
     /// Ends every client.
     pub(crate) fn close(&self) {
         self.state().clients.values().for_each(|client| client.close());
@@ -244,10 +276,11 @@ impl Hub {
     /// Answers requests that the robot has not.
     pub(crate) fn expire(&self) {
         let mut state = self.state();
+        // The first ones are the oldest.
         let old: Vec<u64> = state
             .pending
             .iter()
-            .filter(|(_, pending)| pending.since.elapsed() >= PATIENCE)
+            .take_while(|(_, pending)| pending.since.elapsed() >= PATIENCE)
             .map(|(id, _)| *id)
             .collect();
         let why = format!("the robot did not answer within {} s", PATIENCE.as_secs());
@@ -312,6 +345,42 @@ impl Hub {
 }
 
 impl State {
+    /// Has one leave if there is no seat for one more.
+    fn make_room(&self, from: Origin, now_us: u64) {
+        let staying = self.clients.values().filter(|client| !client.is_over());
+        let seats: Vec<_> = staying.map(|client| client.seat(self.is_stopping(client), now_us)).collect();
+        let leaving = who_leaves(&seats, from, SEATS).and_then(|id| self.clients.get(&id));
+        leaving.into_iter().for_each(|client| client.close());
+    }
+
+    fn pending_of(&self, client: &Peer, is_stop: bool) -> usize {
+        let of_client = self.pending.values().filter(|pending| pending.client.id == client.id);
+        of_client.filter(|pending| (pending.ask == Ask::Stop) == is_stop).count()
+    }
+
+    fn is_stopping(&self, client: &Peer) -> bool {
+        self.pending_of(client, true) > 0
+    }
+
+    /// Whether one more request may wait for an answer. Whatever else waits, the robot is stopped.
+    fn may_wait(&self, client: &Peer, ask: &Ask) -> Result<(), Denied> {
+        let of_client = self.pending_of(client, *ask == Ask::Stop);
+        match ask {
+            Ask::Stop if of_client >= MAX_STOPS => Err(Denied::Unreachable(format!(
+                "{MAX_STOPS} requests of yours to stop are under way, and the robot has answered none of them yet"
+            ))),
+            Ask::Stop => Ok(()),
+            _ if of_client >= MAX_PENDING => {
+                Err(format!("{MAX_PENDING} requests wait for an answer already").into())
+            }
+            _ if self.pending.len() >= MAX_PENDING_OF_ALL => Err(format!(
+                "{MAX_PENDING_OF_ALL} requests of all clients wait for an answer already; try again"
+            )
+            .into()),
+            _ => Ok(()),
+        }
+    }
+
     fn robot(&self) -> Result<Arc<Robot>, Denied> {
         match &self.robot {
             Some(_) if self.run.is_over => Err(Denied::Unreachable("the run has ended".into())),
@@ -408,7 +477,7 @@ impl State {
         if let Some(pending) = self.pending.remove(&id) {
             // The sample that says so may still be on its way.
             if let (Ask::Set(values), Answer::Done(Some(tick))) = (&pending.ask, &answer) {
-                let values = values.iter().filter_map(|(name, value)| Some((name, number(value)?)));
+                let values = values.iter().filter_map(|(name, value)| Some((name, Kind::number(value)?)));
                 values.for_each(|(name, value)| self.change(Change::One(name.clone(), value, *tick)));
             }
             pending.client.notify(|notices| notices.answers.push((id, answer)));
@@ -477,24 +546,13 @@ impl Change {
         let value = Value::read(&known.ty, payload).ok()?;
         let number = |field| value.at(field).and_then(|value| value.number());
         match (value.at("text"), value.at("name")) {
-            (Some(Value::String(text)), _) if known.name == "parameters" => Some(Self::All(parameters(text))),
+            (Some(Value::String(text)), _) if known.name == "parameters" => {
+                Some(Self::All(Parameter::list(text)))
+            }
             (_, Some(Value::String(name))) if known.name == "parameter" => {
                 Some(Self::One(name.to_owned(), number("value")?, number("tick")? as u64))
             }
             _ => None,
         }
-    }
-}
-
-/// What an answer looks like to a page: as the robot's, with the number of the request.
-impl Answer {
-    /// As JSON.
-    pub fn json(&self, id: u64) -> String {
-        let mut answer = match self {
-            Self::Done(tick) => json!({ "done": true, "tick": tick }),
-            Self::Denied(why) => why.json(),
-        };
-        answer["id"] = id.into();
-        answer.to_string()
     }
 }

@@ -12,7 +12,7 @@
 //! let server = Server::bind(&"127.0.0.1:0".parse()?, Access::default(), hub.clone())?;
 //! println!("{}", server.link("localhost"));
 //! let serving = server.start()?;
-//! feed::udp(&std::net::UdpSocket::bind("127.0.0.1:9870")?, &hub)?;
+//! feed::udp(&std::net::UdpSocket::bind("127.0.0.1:9870")?, None, &hub, |_, _| ())?;
 //! drop(serving);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -33,6 +33,8 @@ mod intake;
 mod page;
 pub mod parameters;
 mod peer;
+mod seats;
+mod senders;
 mod server;
 pub mod standard;
 pub mod store;
@@ -45,5 +47,6 @@ pub use hub::{Hub, Run};
 pub use intake::{Counts, Intake, Known, News};
 pub use page::PageClient;
 pub use peer::{Peer, Reply};
+pub use senders::{Ignored, Senders};
 pub use server::{Fleet, PORT, Server, Serving};
 pub use store::{Log, Store};

@@ -130,8 +130,8 @@ impl PageClient {
 
     /// Passes a request on; the answer comes later, unless the robot cannot be asked.
     fn ask(&mut self, hub: &Hub, id: f64, ask: &Ask, now_us: Option<u64>) -> Option<Reply> {
-        if self.waiting.len() >= MAX_WAITING {
-            // The hub answers every request in the end, so these are answered, too.
+        // The hub answers every request in the end, so these are answered, too; it limits the stops.
+        if self.waiting.len() >= MAX_WAITING && *ask != Ask::Stop {
             return Some(of_robot(id, &Answer::Denied("too many requests wait for an answer".into())));
         }
         match hub.ask(&self.me, ask, now_us) {

@@ -2,8 +2,10 @@
 //! little the client reads.
 
 use crate::control::Answer;
+use crate::seats::{Origin, Seat};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,17 +52,44 @@ pub struct Peer {
     pub id: u64,
     /// Who it is, for the robot's log: what speaks there, and from which address.
     pub by: String,
+    from: Origin,
     inbox: Mutex<Inbox>,
     bell: OwnedFd,
     is_over: AtomicBool,
     /// See [`Peer::knows`].
     knows_us: AtomicU64,
-    /// The second of the last input of its stick, and how many it sent in that second.
-    steered: Mutex<(u64, u32)>,
+    came_us: AtomicU64,
+    /// When it said or took something last; 0: never.
+    active_us: AtomicU64,
+    steers: Mutex<PerSecond>,
+    changes: Mutex<PerSecond>,
 }
 
+/// How long a client may take to say what it wants, µs.
+const NEW_US: u64 = 1_000_000;
 /// Inputs of a stick that count within a second; one every 50 ms is usual.
 const STEERS: u32 = 200;
+/// Requests to set parameters or to arm that are passed on within a second; a slider of the page sends ten.
+pub(crate) const CHANGES: u32 = 100;
+
+/// How many there were within a second.
+#[derive(Debug, Default)]
+pub(crate) struct PerSecond {
+    second: u64,
+    count: u32,
+}
+
+impl PerSecond {
+    /// Counts one more; returns whether it is one of the first `most` of its second.
+    pub fn admit(&mut self, now_us: u64, most: u32) -> bool {
+        let second = now_us / 1_000_000;
+        if self.second != second {
+            *self = Self { second, count: 0 };
+        }
+        self.count = self.count.saturating_add(1);
+        self.count <= most
+    }
+}
 
 #[derive(Debug, Default)]
 struct Inbox {
@@ -73,11 +102,31 @@ impl Peer {
     ///
     /// # Errors
     /// When the system has no file descriptor left.
-    pub fn new(id: u64, by: String) -> std::io::Result<Self> {
+    pub fn new(id: u64, by: String, from: IpAddr) -> std::io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let (inbox, steered) = (Mutex::default(), Mutex::default());
-        let (is_over, knows_us) = (AtomicBool::new(false), AtomicU64::new(0));
-        Ok(Self { id, by, inbox, bell, is_over, knows_us, steered })
+        let (inbox, steers, changes) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (is_over, knows_us, active_us) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+        let from = Origin::of(from);
+        let came_us = AtomicU64::new(0);
+        Ok(Self { id, by, from, inbox, bell, is_over, knows_us, came_us, active_us, steers, changes })
+    }
+
+    /// It is admitted. It has received nothing yet, and says nothing before.
+    pub(crate) fn comes(&self, now_us: u64) {
+        self.came_us.store(now_us, Ordering::Relaxed);
+        self.knows(now_us);
+    }
+
+    /// It has said something, or has taken what it was sent.
+    pub(crate) fn is_active(&self, now_us: u64) {
+        self.active_us.store(now_us.max(1), Ordering::Relaxed);
+    }
+
+    /// Its seat among the others.
+    pub(crate) fn seat(&self, is_stopping: bool, now_us: u64) -> Seat {
+        let is_new = now_us.saturating_sub(self.came_us.load(Ordering::Relaxed)) < NEW_US;
+        let active_us = Some(self.active_us.load(Ordering::Relaxed)).filter(|active_us| *active_us > 0);
+        Seat { client: self.id, from: self.from, active_us, is_stopping, is_new }
     }
 
     /// The client has received what was sent to it at this time of the hub: it said so, and whatever it says next it says later.
@@ -92,13 +141,12 @@ impl Peer {
 
     /// Whether another input of its stick may be passed on: a flood of them must not keep others' requests from the robot.
     pub(crate) fn may_steer(&self, now_us: u64) -> bool {
-        let mut steered = self.steered.lock().unwrap_or_else(PoisonError::into_inner);
-        let second = now_us / 1_000_000;
-        if steered.0 != second {
-            *steered = (second, 0);
-        }
-        steered.1 += 1;
-        steered.1 <= STEERS
+        self.steers.lock().unwrap_or_else(PoisonError::into_inner).admit(now_us, STEERS)
+    }
+
+    /// The same for requests that change something. Refusing one takes no lock that others wait for.
+    pub(crate) fn may_change(&self, now_us: u64) -> bool {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner).admit(now_us, CHANGES)
     }
 
     /// Adds a message; the oldest of the channel with most of the room leave if there is too little.
@@ -255,8 +303,17 @@ mod tests {
     }
 
     #[test]
+    fn so_many_count_within_a_second() {
+        let mut second = PerSecond::default();
+        let admitted = |second: &mut PerSecond, now_us| (0..5).filter(|_| second.admit(now_us, 3)).count();
+        assert_eq!(admitted(&mut second, 0), 3);
+        assert_eq!(admitted(&mut second, 999_999), 0);
+        assert_eq!(admitted(&mut second, 1_000_000), 3);
+    }
+
+    #[test]
     fn a_client_that_never_reads_keeps_the_newest_of_each_channel() {
-        let peer = Peer::new(1, "test".into()).unwrap();
+        let peer = Peer::new(1, "test".into(), [127, 0, 0, 1].into()).unwrap();
         peer.push(message(9, 0, 100));
         (0..100_000).for_each(|at| peer.push(message(at as u64 % 2, at, 1000)));
         let mut out = Vec::new();
@@ -274,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_message_larger_than_all_room_is_dropped() {
-        let peer = Peer::new(1, "test".into()).unwrap();
+        let peer = Peer::new(1, "test".into(), [127, 0, 0, 1].into()).unwrap();
         peer.push(message(1, 0, MAX_QUEUED + 1));
         let mut out = Vec::new();
         peer.take(usize::MAX, &mut out);
@@ -283,7 +340,7 @@ mod tests {
 
     #[test]
     fn what_a_client_does_not_want_any_more_is_forgotten() {
-        let peer = Peer::new(1, "test".into()).unwrap();
+        let peer = Peer::new(1, "test".into(), [127, 0, 0, 1].into()).unwrap();
         (0..10).for_each(|at| peer.push(message(at % 2, at as i64, 8)));
         peer.forget(0);
         let mut out = Vec::new();

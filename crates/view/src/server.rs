@@ -7,7 +7,8 @@ use crate::foxglove::Foxglove;
 use crate::http::{self, ASK, MAX_HEAD, PAGE, Request, Status};
 use crate::hub::{Hub, PROGRAM};
 use crate::page::{self, PageClient};
-use std::collections::{HashSet, VecDeque};
+use crate::seats::{Limits, Origin, Seat, who_leaves};
+use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,9 +18,8 @@ use std::time::{Duration, Instant};
 
 /// The port that PlotJuggler, Foxglove and `khz param` try first.
 pub const PORT: u16 = 8765;
-/// How many clients there may be, and how many connections that have not said yet what they want.
-const MAX_CLIENTS: usize = 64;
-const MAX_NEW: usize = 32;
+/// How many connections there may be that have not said yet what they want, of one address too.
+const NEW: Limits = Limits { seats: 64, of_one: 32 };
 /// How many different reasons are reported.
 const MAX_REPORTS: usize = 16;
 /// How long a request's head may take.
@@ -73,31 +73,42 @@ struct Shared {
     access: Access,
     shown: Shown,
     /// Connections that have not said yet what they want, the oldest first.
-    new: Mutex<VecDeque<(u64, TcpStream)>>,
+    new: Mutex<Vec<(u64, Origin, TcpStream)>>,
     is_over: AtomicBool,
     /// Why somebody was refused: what has been reported.
     reported: Mutex<HashSet<String>>,
 }
 
 impl Shared {
-    /// Notes a new connection. If there are too many, the oldest is ended: whoever says nothing must not keep others out.
+    /// Notes a new connection. If there are too many, the oldest of the address with most of them is ended: whoever says nothing
+    /// must not keep others out.
     fn welcome(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
+        let from = Origin::of(stream.peer_addr()?.ip());
         let mut new = self.newcomers();
-        new.push_back((number, stream.try_clone()?));
-        if new.len() > MAX_NEW
-            && let Some((_, oldest)) = new.pop_front()
+        let seat = |&(client, from, _): &(u64, Origin, TcpStream)| Seat {
+            client,
+            from,
+            active_us: None,
+            is_stopping: false,
+            is_new: false,
+        };
+        let taken: Vec<Seat> = new.iter().map(seat).collect();
+        if let Some(leaving) = who_leaves(&taken, from, NEW)
+            && let Some(at) = new.iter().position(|(number, ..)| *number == leaving)
         {
-            let _ = oldest.shutdown(Shutdown::Both);
+            // What it has said already is still read.
+            let _ = new.remove(at).2.shutdown(Shutdown::Read);
         }
+        new.push((number, from, stream.try_clone()?));
         Ok(())
     }
 
     /// It has said what it wants, or has left.
     fn admitted(&self, number: u64) {
-        self.newcomers().retain(|(new, _)| *new != number);
+        self.newcomers().retain(|(new, ..)| *new != number);
     }
 
-    fn newcomers(&self) -> MutexGuard<'_, VecDeque<(u64, TcpStream)>> {
+    fn newcomers(&self) -> MutexGuard<'_, Vec<(u64, Origin, TcpStream)>> {
         self.new.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -295,18 +306,19 @@ fn upgrade(mut stream: TcpStream, request: &Request, behind: Vec<u8>, shared: &S
         let _ = stream.write_all(&Status::NotFound.answer());
         return;
     };
-    if hub.client_count() >= MAX_CLIENTS {
-        let full = http::answer("503 Service Unavailable", "text/plain", "too many clients\n", true);
-        let _ = stream.write_all(&full);
-        return;
-    }
     let Ok(from) = stream.peer_addr() else { return };
     let what = match protocol {
         PAGE => "page",
         ASK => PROGRAM,
         _ => "foxglove",
     };
-    let Ok(peer) = hub.join(format!("{what} {from}")) else { return };
+    let Ok(peer) = hub.join(format!("{what} {from}"), from.ip()) else { return };
+    let Some(peer) = peer else {
+        let full =
+            http::answer("503 Service Unavailable", "text/plain", "too many clients; try again\n", true);
+        let _ = stream.write_all(&full);
+        return;
+    };
     if stream.write_all(http::upgraded(&accept, protocol).as_bytes()).is_ok() {
         let speaker: Box<dyn Speaker> = match protocol {
             ASK => Box::new(Asking::new(peer.clone())),

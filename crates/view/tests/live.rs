@@ -144,8 +144,7 @@ impl Bench {
     fn with(access: Access) -> Self {
         let hub = Arc::new(Hub::default());
         // A port of its own, whoever else tests.
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let server = Server::bind(&free, access, hub.clone()).unwrap();
+        let server = Server::bind(&([127, 0, 0, 1], 0).into(), access, hub.clone()).unwrap();
         let at = server.at();
         let serving = server.start().unwrap();
         let (robot, view) =
@@ -604,12 +603,29 @@ fn a_client_that_never_reads_costs_the_others_nothing() {
     });
     let mut payload = Vec::new();
     payload.counted(&[7; 8000]);
-    (1..=COUNT).for_each(|at| bench.robot.sample(LARGE, NOW_US + at, &payload));
+    let mut sent = 0;
+    let mut send = |robot: &mut Robot| {
+        sent += 1;
+        robot.sample(LARGE, NOW_US + sent, &payload);
+        sent
+    };
+    // A view that does not keep up loses some; not those that come after it has.
+    wait_until("all are read", || {
+        (0..COUNT).for_each(|_| _ = send(&mut bench.robot));
+        reading.is_finished()
+    });
     reading.join().unwrap();
+    let mut last = 0;
+    let hub = bench.hub.clone();
+    wait_until("the last is there", || {
+        last = send(&mut bench.robot);
+        std::thread::sleep(Duration::from_millis(2));
+        hub.latest("large").is_some_and(|(time_us, ..)| time_us == NOW_US + last)
+    });
     let lost: Vec<u64> = bench.hub.clients().iter().map(|(_, lost)| *lost).collect();
     assert!(lost[0] > 0, "{lost:?}");
     // It is still served when it reads again, with the newest.
-    let newest = (0..COUNT).any(|_| deaf.binary()[5..13] == ((NOW_US + COUNT) as u64 * 1000).to_le_bytes());
+    let newest = (0..last).any(|_| deaf.binary()[5..13] == ((NOW_US + last) as u64 * 1000).to_le_bytes());
     assert!(newest);
 }
 
@@ -793,4 +809,89 @@ fn a_client_with_megabytes_of_unread_answers_was_not_heard() {
     }
     page.socket.send(Message::text(r#"{"ask":"stop","id":2}"#)).unwrap();
     while bench.robot.asked()["do"] != "stop" {}
+}
+
+/// 64 of them kept everybody else out, Stop included.
+#[test]
+fn silent_websockets_keep_nobody_from_stop() {
+    let mut bench = Bench::new();
+    let silent: Vec<_> = (0..150).map(|_| Client::open(bench.at, "khz.ask.v1")).collect();
+    let at = bench.at;
+    let stopping = std::thread::spawn(move || Connection::open(at, None).unwrap().stop());
+    let asked = bench.robot.asked();
+    assert_eq!(asked["do"], "stop");
+    bench.robot.answer(&json!({ "id": asked["id"], "done": true, "tick": 7 }));
+    assert!(matches!(stopping.join().unwrap(), Ok(Some(7))));
+    drop(silent);
+}
+
+#[test]
+fn whoever_reads_and_whoever_waits_for_a_stop_keep_their_seats() {
+    let mut bench = Bench::new();
+    let (mut reader, mut stopper) = (bench.foxglove(), bench.client("khz.ask.v1"));
+    reader.subscribe(1, "/servo");
+    reader.settle();
+    bench.robot.servo(1);
+    reader.binary();
+    stopper.say(&json!({ "do": "stop" }));
+    let asked = bench.robot.asked();
+    let silent: Vec<_> = (0..150).map(|_| Client::open(bench.at, "khz.ask.v1")).collect();
+    bench.robot.answer(&json!({ "id": asked["id"], "done": true, "tick": 7 }));
+    // Either answer; a machine that is busy may have taken longer than the view waits.
+    let answer = stopper.text();
+    assert!(answer["done"] == true || answer["unreachable"].is_string(), "{answer}");
+    bench.robot.servo(2);
+    reader.binary();
+    drop(silent);
+}
+
+/// Its requests filled the socket, and a stop was answered with "takes no more requests at the moment".
+#[test]
+fn a_stop_reaches_a_robot_that_has_read_nothing_for_long() {
+    let mut bench = Bench::new();
+    let mut steering: Vec<Client> = (0..4).map(|_| bench.client("khz.ask.v1")).collect();
+    for client in &mut steering {
+        let steer = json!({ "steer": { "forward": 0.1 }, "now_us": bench.hub.now_us() }).to_string();
+        (0..200).for_each(|_| client.socket.write(Message::text(steer.clone())).unwrap());
+        client.socket.flush().unwrap();
+    }
+    // Refused, because the robot takes no more.
+    let refused = steering[0].text();
+    assert!(refused["refused"].as_str().unwrap().contains("takes no more"), "{refused}");
+    let mut program = bench.client("khz.ask.v1");
+    program.say(&json!({ "do": "stop" }));
+    program.say(&json!({ "now": true }));
+    let next = program.text();
+    assert!(next["now_us"].is_u64(), "the stop was not passed on: {next}");
+    while bench.robot.asked()["do"] != "stop" {}
+}
+
+#[test]
+fn a_client_that_changes_too_much_is_refused_with_the_limit_and_can_still_stop() {
+    let mut bench = Bench::new();
+    let mut client = bench.client("khz.ask.v1");
+    let now_us = bench.hub.now_us();
+    for _ in 0..1000 {
+        client.say(&json!({ "set": { "kp": 1 }, "now_us": now_us }));
+    }
+    client.say(&json!({ "do": "stop" }));
+    while bench.robot.asked()["do"] != "stop" {}
+    while !client.text().to_string().contains("100 times a second") {}
+}
+
+/// Samples that a busy view had not taken in yet were in the way of the answer to a stop.
+#[test]
+fn an_answer_does_not_wait_behind_samples() {
+    let mut bench = Bench::new();
+    let mut client = bench.client("khz.ask.v1");
+    client.say(&json!({ "do": "stop" }));
+    let asked = bench.robot.asked();
+    let hub = bench.hub.clone();
+    // A page searches the history.
+    let store = hub.store();
+    (0..2000).for_each(|at| drop(bench.robot.servo(at)));
+    bench.robot.answer(&json!({ "id": asked["id"], "done": true, "tick": 7 }));
+    let answer = client.text();
+    drop(store);
+    assert_eq!(answer["tick"], 7, "{answer}");
 }

@@ -18,6 +18,8 @@ use crate::value::{Class, Resolution, Value};
 pub struct CommandTemplate {
     frame: Frame,
     numbers: Numbers,
+    /// Of each number, its place among a position command's values, and the bits of the value that is in the frame.
+    written: [(u8, u64); MAX_REGISTERS],
 }
 
 impl CommandTemplate {
@@ -35,17 +37,25 @@ impl CommandTemplate {
         let command = Command::Position(position);
         let frame = command.frame(address, &own, query).map_err(|_| TemplateError::RequestTooLong)?;
         // The mode's write takes the first three bytes.
-        Ok(Self { frame, numbers: Numbers::of(&own, 3) })
+        let numbers = Numbers::of(&own, 3);
+        let mut written = [(0, 0); MAX_REGISTERS];
+        for (number, written) in numbers.iter().zip(&mut written) {
+            let place = Position::REGISTERS.iter().position(|register| *register == number.register);
+            let place = place.unwrap_or_default();
+            *written = (place as u8, position.values()[place].to_bits());
+        }
+        Ok(Self { frame, numbers, written })
     }
 
-    /// Puts the numbers in; the frame to send, not padded.
+    /// Puts the numbers in that are not there yet; the frame to send, not padded.
+    #[inline]
     pub fn fill(&mut self, command: &Position) -> &Frame {
-        let buffer = self.frame.buffer_mut();
-        for number in self.numbers.iter() {
-            if let (Some(value), Some(target)) =
-                (command.value(number.register), buffer.get_mut(usize::from(number.offset)..))
-            {
-                let _ = number.class.encode(value, number.resolution).write(target);
+        let (buffer, values) = (self.frame.buffer_mut(), command.values());
+        for (number, (place, bits)) in self.numbers.iter().zip(&mut self.written) {
+            let Some(value) = values.get(usize::from(*place)).copied() else { continue };
+            if value.to_bits() != *bits {
+                *bits = value.to_bits();
+                let _ = number.class.encode(value, number.resolution).write(number.of_mut(buffer));
             }
         }
         &self.frame
@@ -91,14 +101,7 @@ impl core::error::Error for TemplateError {}
 
 /// What the reply to a query looks like, byte by byte, but for the numbers.
 #[derive(Clone, Debug)]
-pub struct ReplyLayout {
-    /// Bits of the payload that are known, and what they are.
-    mask: [u8; MAX_PAYLOAD],
-    expected: [u8; MAX_PAYLOAD],
-    /// Length before padding.
-    len: usize,
-    numbers: Numbers,
-}
+pub struct ReplyLayout(Layout);
 
 impl ReplyLayout {
     /// Of the replies to `query`.
@@ -109,18 +112,15 @@ impl ReplyLayout {
         if !query.is_answerable() {
             return Err(TemplateError::ReplyTooLong);
         }
-        let numbers = Numbers::of(query, 0);
-        let mut layout =
-            Self { mask: [0; MAX_PAYLOAD], expected: [0; MAX_PAYLOAD], len: query.reply_len(), numbers };
-        let mut at = 0;
+        let mut layout = Layout::EMPTY;
         for run in query.runs() {
-            let head = head_len(run);
-            let mut writer = Writer::new(&mut layout.expected[at..]);
+            let mut head = [0; MAX_PAYLOAD];
+            let mut writer = Writer::new(&mut head);
             writer.reply_head(run).map_err(|_| TemplateError::ReplyTooLong)?;
-            layout.mask[at..at + head].fill(0xff);
-            at += head + run.count as usize * run.resolution.size();
+            layout.known(writer.written());
+            layout.numbers(run).ok_or(TemplateError::ReplyTooLong)?;
         }
-        Ok(layout)
+        Ok(Self(layout))
     }
 
     /// Decodes a reply: straight if it has this layout, by the general parser if not (an error in it, a
@@ -143,10 +143,8 @@ impl ReplyLayout {
         if !self.fits(frame) {
             return false;
         }
-        let buffer = frame.buffer();
-        for number in self.numbers.iter() {
-            let bytes = &buffer[usize::from(number.offset) % MAX_PAYLOAD..];
-            if let Some(value) = Value::read(number.resolution, bytes) {
+        for number in self.0.iter() {
+            if let Some(value) = Value::read(number.resolution, number.of(frame.buffer())) {
                 each(number.register, value.integer(), number.class.decode(value));
             }
         }
@@ -154,22 +152,87 @@ impl ReplyLayout {
     }
 
     /// The payload is long enough, and begins with the same registers as the same type.
+    #[inline]
     pub fn begins(&self, payload: &[u8]) -> bool {
         // The head of a few registers has two bytes, that of more has three.
-        let unequal = |at: usize| (payload[at] & self.mask[at]) ^ self.expected[at];
-        payload.len() >= self.len && unequal(0) | unequal(1) | unequal(2) == 0
+        let Layout { mask, expected, len, .. } = &self.0;
+        let unequal = |at: usize| (payload[at] & mask[at]) ^ expected[at];
+        payload.len() >= *len && unequal(0) | unequal(1) | unequal(2) == 0
     }
 
     /// The frame has exactly this layout, padding aside.
+    #[inline]
     pub fn fits(&self, frame: &Frame) -> bool {
-        let padding = frame.payload().get(self.len..);
-        let unequal = (frame.buffer().iter().zip(&self.mask).zip(&self.expected))
-            .fold(0, |unequal, ((byte, mask), expected)| unequal | (byte & mask ^ expected));
-        unequal == 0 && padding.is_some_and(|rest| rest.iter().all(|&byte| byte == PADDING))
+        let padding = frame.payload().get(self.0.len..);
+        self.0.is_in(frame.buffer()) && padding.is_some_and(|rest| rest.iter().all(|&byte| byte == PADDING))
     }
 }
 
-/// Where a format's numbers are in a payload.
+/// A payload, byte by byte, but for its numbers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    /// Bits that are known, and what they are.
+    mask: [u8; MAX_PAYLOAD],
+    expected: [u8; MAX_PAYLOAD],
+    /// Length before padding.
+    len: usize,
+    numbers: Numbers,
+}
+
+impl Layout {
+    pub const EMPTY: Self =
+        Self { mask: [0; MAX_PAYLOAD], expected: [0; MAX_PAYLOAD], len: 0, numbers: Numbers::NONE };
+
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds bytes that are always the same. There must be room.
+    pub fn known(&mut self, bytes: &[u8]) {
+        let place = self.len..self.len + bytes.len();
+        self.mask[place.clone()].fill(0xff);
+        self.expected[place].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    /// Adds a run's numbers; `None` if there is no room, or a register of a larger number than there is.
+    pub fn numbers(&mut self, run: Run) -> Option<()> {
+        let end = self.len + (run.count as usize).checked_mul(run.resolution.size())?;
+        let last = run.start.checked_add(run.count.saturating_sub(1))?;
+        let fits = end <= MAX_PAYLOAD
+            && self.numbers.len + run.count as usize <= MAX_REGISTERS
+            && last <= u32::from(u16::MAX);
+        fits.then(|| self.len = self.numbers.push(run, self.len))
+    }
+
+    /// The known bytes, and 0 for the numbers.
+    pub const fn bytes(&self) -> &[u8; MAX_PAYLOAD] {
+        &self.expected
+    }
+
+    #[inline]
+    pub fn iter(&self) -> core::slice::Iter<'_, Number> {
+        self.numbers.iter()
+    }
+
+    /// A payload of this length has this layout.
+    #[inline]
+    pub fn fits(&self, payload: &[u8; MAX_PAYLOAD], len: usize) -> bool {
+        len == self.len && self.is_in(payload)
+    }
+
+    #[inline]
+    fn is_in(&self, payload: &[u8; MAX_PAYLOAD]) -> bool {
+        let known = payload.iter().zip(&self.mask).zip(&self.expected);
+        known.fold(0, |unequal, ((byte, mask), expected)| unequal | (byte & mask ^ expected)) == 0
+    }
+}
+
+/// Where the numbers are in a payload.
 #[derive(Clone, Copy, Debug)]
 struct Numbers {
     numbers: [Number; MAX_REGISTERS],
@@ -177,23 +240,36 @@ struct Numbers {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Number {
-    register: Register,
-    class: Class,
-    resolution: Resolution,
+pub(crate) struct Number {
+    pub register: Register,
+    pub class: Class,
+    pub resolution: Resolution,
     offset: u8,
 }
 
+impl Number {
+    const NOWHERE: Self =
+        Self { register: Register::MODE, class: Class::Integer, resolution: Resolution::Int8, offset: 0 };
+
+    /// The payload from this number on.
+    #[inline]
+    pub fn of(self, payload: &[u8; MAX_PAYLOAD]) -> &[u8] {
+        &payload[usize::from(self.offset) % MAX_PAYLOAD..]
+    }
+
+    /// As [`Number::of`], to be written to.
+    #[inline]
+    pub fn of_mut(self, payload: &mut [u8; MAX_PAYLOAD]) -> &mut [u8] {
+        &mut payload[usize::from(self.offset) % MAX_PAYLOAD..]
+    }
+}
+
 impl Numbers {
+    const NONE: Self = Self { numbers: [Number::NOWHERE; MAX_REGISTERS], len: 0 };
+
     /// Of subframes, in the order of `format`, that start at `start`.
     fn of(format: &Format, start: usize) -> Self {
-        let nowhere = Number {
-            register: Register::MODE,
-            class: Class::Integer,
-            resolution: Resolution::Int8,
-            offset: 0,
-        };
-        let mut all = Self { numbers: [nowhere; MAX_REGISTERS], len: 0 };
+        let mut all = Self::NONE;
         let mut offset = start;
         for run in format.runs() {
             offset += head_len(run);
@@ -214,6 +290,7 @@ impl Numbers {
         start + run.count as usize * resolution.size()
     }
 
+    #[inline]
     fn iter(&self) -> core::slice::Iter<'_, Number> {
         self.numbers[..self.len].iter()
     }

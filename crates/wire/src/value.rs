@@ -127,28 +127,28 @@ pub enum Class {
     Word,
 }
 
+/// Of each [`Class`] the value of the least significant bit as int8, int16, int32 and float: a table, because each number of each
+/// frame needs one.
+const LSB: [[f64; 4]; 12] = [
+    [0.01, 0.0001, 0.000_01, 1.0],
+    [0.1, 0.000_25, 0.000_01, 1.0],
+    [0.05, 0.001, 0.000_01, 1.0],
+    [0.5, 0.01, 0.001, 1.0],
+    [1.0, 0.1, 0.001, 1.0],
+    [0.5, 0.1, 0.001, 1.0],
+    [1.0, 0.1, 0.001, 1.0],
+    [0.01, 0.001, 0.000_001, 1.0],
+    [1.0 / 127.0, 1.0 / 32_767.0, 1.0 / 2_147_483_647.0, 1.0],
+    [10.0, 0.05, 0.0001, 1.0],
+    [1.0; 4],
+    [1.0; 4],
+];
+
 impl Class {
     /// The value of the least significant bit of `resolution` (1 for floats).
+    #[inline]
     pub const fn lsb(self, resolution: Resolution) -> f64 {
-        let [int8, int16, int32] = match self {
-            Self::Position => [0.01, 0.0001, 0.000_01],
-            Self::Velocity => [0.1, 0.000_25, 0.000_01],
-            Self::Acceleration => [0.05, 0.001, 0.000_01],
-            Self::Torque => [0.5, 0.01, 0.001],
-            Self::Current => [1.0, 0.1, 0.001],
-            Self::Voltage => [0.5, 0.1, 0.001],
-            Self::Temperature => [1.0, 0.1, 0.001],
-            Self::Time => [0.01, 0.001, 0.000_001],
-            Self::Pwm => [1.0 / 127.0, 1.0 / 32_767.0, 1.0 / 2_147_483_647.0],
-            Self::Power => [10.0, 0.05, 0.0001],
-            Self::Integer | Self::Word => [1.0; 3],
-        };
-        match resolution {
-            Resolution::Int8 => int8,
-            Resolution::Int16 => int16,
-            Resolution::Int32 => int32,
-            Resolution::Float => 1.0,
-        }
+        LSB[self as usize][resolution as usize]
     }
 
     /// The greatest magnitude that can travel: a finite number beyond it would be sent cut. A received integer of this

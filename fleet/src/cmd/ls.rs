@@ -2,6 +2,7 @@
 
 use super::show;
 use crate::fleet::{Robots, look};
+use crate::names::RobotName;
 use crate::network::{Options, Role};
 use anyhow::Result;
 use khz_view::text::{name, plain, shortened};
@@ -12,7 +13,8 @@ use std::process::ExitCode;
 /// List the robots: which are up, their phases, rates and verdicts
 ///
 /// STATE is up while samples come, ended after the robot said that its run is over, silent if they stopped coming without a word
-/// (dead, frozen or cut off), unreachable without a bridge. WORST WAKE is the worst wake latency of the loop in the last 10 s, LOST
+/// (dead, frozen or cut off), unreachable without a bridge: a robot that has answered here within the last 24 h is expected, until
+/// --forget. Several bridges that answer for one robot are an alarm. WORST WAKE is the worst wake latency of the loop in the last 10 s, LOST
 /// what was lost on the way here since the run began. Of a robot that has come down by a fault, the last column has the cause.
 ///
 /// Exit codes: 0 every robot is up, 1 one is not or there is none, 2 the network cannot be reached.
@@ -21,12 +23,18 @@ pub struct Args {
     /// Print JSON: an object for each robot
     #[arg(long)]
     json: bool,
+    /// Expect this robot no longer; may be given several times
+    #[arg(long, value_name = "ROBOT", value_parser = RobotName::new)]
+    forget: Vec<RobotName>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
     let session = network.session(Role::Visitor)?;
-    let robots = look(&session)?;
+    let mut robots = look(&session)?;
+    let mut known = network.known()?;
+    args.forget.iter().for_each(|robot| _ = known.forget(robot));
+    known.complete(&mut robots);
     show(&if args.json { as_json(&robots) } else { table(&robots) })?;
     let all_up = !robots.is_empty() && robots.values().all(crate::fleet::Seen::is_up);
     Ok(ExitCode::from(u8::from(!all_up)))

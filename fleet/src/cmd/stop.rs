@@ -10,22 +10,28 @@ use anyhow::{Result, anyhow, bail};
 use khz_view::control::Denied;
 use khz_view::text::name;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 use zenoh::bytes::Encoding;
 use zenoh::qos::Priority;
-use zenoh::query::Reply;
+use zenoh::query::{ConsolidationMode, QueryTarget, Reply};
 use zenoh::{Session, Wait};
 
 /// How often a robot is asked again until it answers.
 const AGAIN: Duration = Duration::from_millis(50);
+/// How long a robot is asked that was here and is not.
+const AWAY: Duration = Duration::from_secs(1);
+/// For how long nobody may say anything else before a robot counts as at rest.
+const SAID_AGAIN: Duration = Duration::from_millis(100);
+/// How many of those who answer for one robot are told apart.
+const MAX_ANSWERING: usize = 8;
 
 /// Stop robots, as Ctrl-C at the robot does
 ///
 /// A convenience, never an emergency stop: it depends on a network and three processes. A robot that does not answer is asked
-/// again every 50 ms, and named. Ends when all robots say that they are at rest. Exit codes: 0 all are at rest, 1 one is not or
+/// again every 50 ms, and named; with --all also one that has answered here within the last 24 h, and is not there. Ends when all robots say that they are at rest. Exit codes: 0 all are at rest, 1 one is not or
 /// did not answer, 2 nothing could be asked.
 #[derive(clap::Args)]
 pub struct Args {
@@ -70,17 +76,27 @@ pub fn run(args: &Args, network: &Options) -> Result<ExitCode> {
             .collect::<Result<BTreeSet<_>, _>>()
             .map_err(|why| anyhow!(why))?,
     };
+    let patience = Duration::from_secs_f64(args.timeout);
+    let mut known = network.known()?;
+    let mut robots: BTreeMap<RobotName, Duration> =
+        robots.into_iter().map(|robot| (robot, patience)).collect();
+    if args.all {
+        // Those that were here and are not: they may come back, but the others' outcome does not wait for long.
+        known.all().for_each(|(robot, _)| _ = robots.entry(robot).or_insert(patience.min(AWAY)));
+    }
     if robots.is_empty() {
         bail!("no robot is on the network");
     }
-    let patience = Duration::from_secs_f64(args.timeout);
     let by = by();
     let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
         let (session, by) = (&session, by.as_str());
-        let threads: Vec<_> =
-            robots.into_iter().map(|robot| scope.spawn(move || stop(session, robot, by, patience))).collect();
+        let threads: Vec<_> = robots
+            .into_iter()
+            .map(|(robot, patience)| scope.spawn(move || stop(session, robot, by, patience)))
+            .collect();
         threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
+    known.note(outcomes.iter().filter(|outcome| outcome.rest.is_ok()).map(|outcome| &outcome.robot));
     show(
         &outcomes
             .iter()
@@ -100,83 +116,156 @@ enum News {
 /// arrives late must not reach another one.
 fn stop(session: &Session, robot: RobotName, by: &str, patience: Duration) -> Outcome {
     let begun = Instant::now();
-    let mut outcome =
-        Outcome { robot, tick: None, taken: None, rest: Err(String::new()), took: Duration::ZERO };
-    outcome.rest = ask_until(session, &mut outcome, by, begun, patience);
-    outcome.took = begun.elapsed();
-    outcome
+    let outcome = Outcome { robot, tick: None, taken: None, rest: Err(String::new()), took: Duration::ZERO };
+    let mut stopping =
+        Stopping { session, by, begun, patience, outcome, said: Said::default(), unreachable: None };
+    stopping.outcome.rest = stopping.ask_until();
+    stopping.outcome.took = begun.elapsed();
+    stopping.outcome
 }
 
-fn ask_until(
-    session: &Session,
-    outcome: &mut Outcome,
-    by: &str,
+/// A stop under way.
+struct Stopping<'a> {
+    session: &'a Session,
+    by: &'a str,
     begun: Instant,
     patience: Duration,
-) -> Result<String, String> {
-    let robot = outcome.robot.clone();
-    let (news, came) = channel();
-    let (mut run, mut phase, mut unreachable) = (None, None, None);
-    loop {
-        let left = patience.saturating_sub(begun.elapsed()).max(AGAIN);
-        ask(session, &robot.key("summary"), left, &news).map_err(|error| error.to_string())?;
-        if let (Some(run), None) = (run, outcome.tick) {
-            ask(session, &selector(&robot.key("stop"), Some(run), by), left, &news)
-                .map_err(|error| error.to_string())?;
-        }
-        let again = Instant::now() + AGAIN;
+    outcome: Outcome,
+    said: Said,
+    /// Why its bridge does not reach it.
+    unreachable: Option<String>,
+}
+
+impl Stopping<'_> {
+    fn ask_until(&mut self) -> Result<String, String> {
+        let (news, came) = channel();
         loop {
-            match came.recv_timeout(again.saturating_duration_since(Instant::now())) {
-                Ok(News::Status(status)) if status.robot == robot.as_str() => {
-                    let is_first = run.is_none();
-                    // Nothing has come from the robot yet: which run would be meant?
-                    let Some(present) = status.run else {
-                        unreachable = Some("it has received nothing from the robot".into());
-                        continue;
-                    };
-                    if !is_first && run != Some(present) {
-                        return Err("its run is over, and another one has begun".into());
-                    }
-                    if let Some(rest) = rest(&status, is_first) {
-                        return Ok(rest);
-                    }
-                    phase = Some(status.health.phase.clone());
-                    run = Some(present);
-                    if is_first {
-                        // Now the stop.
-                        break;
-                    }
+            self.ask_all(&news).map_err(|error| error.to_string())?;
+            let again = Instant::now() + AGAIN;
+            while let Ok(news) = came.recv_timeout(again.saturating_duration_since(Instant::now())) {
+                let was_known = !self.said.runs.is_empty();
+                if let Some(rest) = self.take(news)? {
+                    return Ok(rest);
                 }
-                Ok(News::Status(_)) => {}
-                Ok(News::Stop(_)) if outcome.tick.is_some() => {}
-                Ok(News::Stop(Ok(tick))) => {
-                    (outcome.tick, outcome.taken) = (Some(tick), Some(begun.elapsed()));
+                // The run is known: now the stop.
+                if !was_known && !self.said.runs.is_empty() {
+                    break;
                 }
-                // It may have come to rest by itself meanwhile: its next status says so. Otherwise it is refused.
-                Ok(News::Stop(Err(Denied::Refused(why)))) => {
-                    if !why.contains("at rest") {
-                        return Err(format!("refused: {why}"));
-                    }
-                }
-                // A run that is just ending has no live view any more: its next status says so, too.
-                Ok(News::Stop(Err(Denied::Unreachable(why)))) => unreachable = Some(why),
-                Err(_) => break,
+            }
+            if self.begun.elapsed() >= self.patience {
+                return Err(self.why_not());
             }
         }
-        if begun.elapsed() >= patience {
-            return Err(match (outcome.tick, phase) {
-                (None, _) if let Some(why) = unreachable => format!("its bridge does not reach it: {why}"),
-                (Some(_), phase) => format!("not at rest yet: it is in phase {}", phase.unwrap_or_default()),
-                (None, Some(_)) => "no reply to Stop, though its bridge answers: may you stop robots? \
-                    The router's access control says who may"
-                    .into(),
-                // Only now: a network that is slow to say who is there must not keep a stop back.
-                (None, None) => match names(session) {
-                    Ok(there) if !there.contains(&robot) => no_such(&robot, &there),
-                    _ => "no reply from its bridge".into(),
-                },
-            });
+    }
+
+    /// Asks how the robot is, and stops it, once it is known which run that is.
+    fn ask_all(&self, news: &Sender<News>) -> Result<()> {
+        let robot = &self.outcome.robot;
+        let left = self.patience.saturating_sub(self.begun.elapsed()).max(AGAIN);
+        ask(self.session, &robot.key("summary"), left, news)?;
+        // When several answer, nobody knows whose answer to a stop it was.
+        if self.outcome.tick.is_none() || self.said.alarm.is_some() {
+            let runs: BTreeSet<u64> = self.said.runs.values().copied().collect();
+            runs.into_iter().try_for_each(|run| {
+                ask(self.session, &selector(&robot.key("stop"), Some(run), self.by), left, news)
+            })?;
         }
+        Ok(())
+    }
+
+    /// How the robot is at rest, when that is known.
+    fn take(&mut self, news: News) -> Result<Option<String>, String> {
+        match news {
+            News::Status(status) if status.robot == self.outcome.robot.as_str() => {
+                if status.run.is_none() {
+                    // Nothing has come from the robot yet: which run would be meant?
+                    self.unreachable = Some("it has received nothing from the robot".into());
+                    return Ok(None);
+                }
+                return self.said.note(&status, Instant::now());
+            }
+            News::Stop(Ok(tick)) if self.outcome.tick.is_none() => {
+                (self.outcome.tick, self.outcome.taken) = (Some(tick), Some(self.begun.elapsed()));
+            }
+            // It may have come to rest by itself meanwhile: its next status says so. Otherwise it is refused, unless that was the
+            // word of somebody else.
+            News::Stop(Err(Denied::Refused(why)))
+                if self.outcome.tick.is_none() && self.said.alarm.is_none() && !why.contains("at rest") =>
+            {
+                return Err(format!("refused: {why}"));
+            }
+            // A run that is just ending has no live view any more: its next status says so, too.
+            News::Stop(Err(Denied::Unreachable(why))) if self.outcome.tick.is_none() => {
+                self.unreachable = Some(why)
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn why_not(&self) -> String {
+        let robot = &self.outcome.robot;
+        match (self.outcome.tick, &self.said.phase) {
+            _ if let Some(alarm) = &self.said.alarm => alarm.clone(),
+            (None, _) if let Some(why) = &self.unreachable => format!("its bridge does not reach it: {why}"),
+            (Some(_), phase) => {
+                format!("not at rest yet: it is in phase {}", phase.as_deref().unwrap_or_default())
+            }
+            (None, Some(_)) => "no reply to Stop, though its bridge answers: may you stop robots? \
+                The router's access control says who may"
+                .into(),
+            // Only now: a network that is slow to say who is there must not keep a stop back.
+            (None, None) => match names(self.session) {
+                Ok(there) if !there.contains(robot) => no_such(robot, &there),
+                _ => "no reply from its bridge".into(),
+            },
+        }
+    }
+}
+
+/// What those said who answer for a robot. On a network without access control that can be anybody.
+#[derive(Debug, Default)]
+struct Said {
+    /// The run that each of them named first.
+    runs: BTreeMap<String, u64>,
+    phase: Option<String>,
+    /// When the robot was first said to be at rest.
+    rest_since: Option<Instant>,
+    /// Why none of it can be believed.
+    alarm: Option<String>,
+}
+
+impl Said {
+    /// Notes a status. Returns how the robot is at rest, when that was said again after a while, and nobody said anything else.
+    fn note(&mut self, status: &Status, now: Instant) -> Result<Option<String>, String> {
+        let Some(run) = status.run else { return Ok(None) };
+        let is_first = self.runs.is_empty();
+        if self.runs.len() < MAX_ANSWERING {
+            self.runs.entry(status.bridge.clone()).or_insert(run);
+        }
+        let rest = rest(status, self.phase.is_none());
+        if self.runs.len() > 1 {
+            self.raise(format!("{} bridges answer for it", self.runs.len()));
+        } else if self.rest_since.is_some() && rest.is_none() {
+            self.raise("it is said to be at rest and not to be, in one run".into());
+        } else if !is_first && self.runs.values().all(|known| *known != run) && self.alarm.is_none() {
+            return Err("its run is over, and another one has begun".into());
+        }
+        if rest.is_none() {
+            self.phase = Some(status.health.phase.clone());
+            return Ok(None);
+        }
+        let since = *self.rest_since.get_or_insert(now);
+        Ok(rest.filter(|_| self.alarm.is_none() && now.duration_since(since) >= SAID_AGAIN))
+    }
+
+    fn raise(&mut self, what: String) {
+        self.alarm.get_or_insert_with(|| {
+            format!(
+                "ALARM: {what}. Somebody on the network may speak for this robot, and whether it stopped is not known: use its \
+                 emergency stop, and a network with access control"
+            )
+        });
     }
 }
 
@@ -213,8 +302,9 @@ fn ask(session: &Session, key: &str, patience: Duration, news: &Sender<News>) ->
         };
         said.into_iter().for_each(|said| _ = news.send(said));
     };
-    let get =
-        session.get(key).priority(Priority::RealTime).express(true).timeout(patience).callback(callback);
+    // All who answer there, and all they say: one that says it knows everything (`complete`) would else be asked instead of the bridge.
+    let get = session.get(key).target(QueryTarget::All).consolidation(ConsolidationMode::None);
+    let get = get.priority(Priority::RealTime).express(true).timeout(patience).callback(callback);
     get.wait().map_err(|error| anyhow!("the network: {error}"))
 }
 
@@ -248,5 +338,53 @@ impl Outcome {
                 "ms": ms(self.took)
             })
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::health::Health;
+
+    fn status(bridge: &str, run: u64, phase: &str) -> Status {
+        let health = Health { phase: phase.into(), ..Health::default() };
+        Status { bridge: bridge.into(), run: Some(run), health, ..Status::default() }
+    }
+
+    /// Takes statuses 60 ms apart.
+    fn said(all: &[(&str, u64, &str)]) -> (Said, Vec<Result<Option<String>, String>>) {
+        let (mut said, begun) = (Said::default(), Instant::now());
+        let note = |(n, &(bridge, run, phase)): (usize, &(&str, u64, &str))| {
+            said.note(&status(bridge, run, phase), begun + Duration::from_millis(60 * n as u64))
+        };
+        let results = all.iter().enumerate().map(note).collect();
+        (said, results)
+    }
+
+    #[test]
+    fn a_robot_is_at_rest_when_nobody_says_otherwise_for_a_while() {
+        let (_, results) =
+            said(&[("a", 7, "active"), ("a", 7, "stopped"), ("a", 7, "stopped"), ("a", 7, "stopped")]);
+        assert_eq!(results[..3], [Ok(None), Ok(None), Ok(None)]);
+        assert_eq!(results[3], Ok(Some("at rest".into())));
+        let (_, results) = said(&[("a", 7, "active"), ("a", 8, "active")]);
+        assert!(results[1].as_ref().is_err_and(|why| why.contains("another one has begun")));
+    }
+
+    /// A forged answer ended `khz-fleet stop` with "at rest" and code 0, while the robot went on.
+    #[test]
+    fn answers_that_differ_are_an_alarm_and_no_rest() {
+        for all in [
+            // Another one answers, too; or says that it is the same one.
+            [("x", 7, "stopped"), ("a", 7, "active"), ("x", 7, "stopped"), ("x", 7, "stopped")],
+            [("a", 7, "stopped"), ("a", 7, "active"), ("a", 7, "stopped"), ("a", 7, "stopped")],
+            [("x", 9, "active"), ("a", 7, "active"), ("a", 7, "stopped"), ("a", 7, "stopped")],
+        ] {
+            let (said, results) = said(&all);
+            assert!(results.iter().all(|result| *result == Ok(None)), "{results:?}");
+            assert!(said.alarm.is_some_and(|alarm| alarm.starts_with("ALARM")), "{all:?}");
+        }
+        let (said, _) = said(&[("x", 9, "active"), ("a", 7, "active")]);
+        assert_eq!(said.runs.into_values().collect::<Vec<_>>(), [7, 9], "each of them is asked to stop");
     }
 }

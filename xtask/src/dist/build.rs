@@ -118,7 +118,7 @@ impl Build {
         target: &str,
         folder: &str,
     ) -> Result<PathBuf> {
-        shell::run(&mut shell::command("rustup", &["--quiet", "target", "add", folder]))?;
+        target_library(folder)?;
         command.args(["zigbuild", "--locked", "--quiet", "--profile", &self.profile, "--target", target]);
         packages.iter().for_each(|package| {
             command.args(["--package", package]);
@@ -126,6 +126,12 @@ impl Build {
         shell::run(command.arg("--all-features"))?;
         Ok(shell::program(&format!("{folder}/{}", self.profile), ""))
     }
+}
+
+/// Has Rust's library for a target installed; several processes at once would be in each other's way.
+fn target_library(target: &str) -> Result<()> {
+    let _one = shell::lock(&shell::kept(), "rustup")?;
+    shell::run(&mut shell::command("rustup", &["--quiet", "target", "add", target]))
 }
 
 /// Copies a program without its symbols; these go to a file of their own, which debuggers find beside it.

@@ -1,9 +1,11 @@
 //! What became of a part, and how a part in a process of its own says so.
 
+use super::times;
 use crate::shell;
 use crate::tally::Tally;
 use anyhow::{Context, Result};
 use std::path::PathBuf;
+use std::time::Instant;
 
 /// What became of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,12 +31,20 @@ pub struct Done {
     pub wall_s: u64,
     /// Processor time of the part and of all it started.
     pub cpu_s: u64,
+    /// What it printed, if not to this terminal.
+    pub log: Option<PathBuf>,
 }
 
 impl Done {
     /// Where a part leaves its result for the process that started it.
     pub fn file(part: &str) -> PathBuf {
         folder().join(format!("{}.result", file_name(part)))
+    }
+
+    /// Of this process, which began with it.
+    pub fn since(part: &str, outcome: Outcome, start: Instant) -> Self {
+        let (wall_s, cpu_s) = (start.elapsed().as_secs(), times::processor_s().unwrap_or(0));
+        Self { part: part.to_owned(), outcome, wall_s, cpu_s, log: None }
     }
 
     /// Leaves the result for the process that started this one.
@@ -59,6 +69,7 @@ impl Done {
             outcome: Outcome::Ran(Tally { failed: 1, ..Tally::default() }),
             wall_s: 0,
             cpu_s: 0,
+            log: None,
         })
     }
 
@@ -74,7 +85,7 @@ impl Done {
             }
             _ => return None,
         };
-        Some(Self { part: part.to_owned(), outcome, wall_s, cpu_s })
+        Some(Self { part: part.to_owned(), outcome, wall_s, cpu_s, log: None })
     }
 
     /// Whether this fails the whole.

@@ -1,11 +1,11 @@
 //! Several parts at the same time, each in a process of its own: what computes fills the time in which what runs in real time waits.
 
 use super::done::{Done, file_name, folder};
+use super::failed;
 use super::parts::{self, Lane};
 use crate::shell;
 use anyhow::{Context, Result};
 use std::fs::File;
-use std::process::Command;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Parts with a clock that run at the same time: such tests wait more than they compute.
@@ -13,9 +13,6 @@ const WITH_A_CLOCK: usize = 2;
 
 /// How much a part of the batch gives way to the others.
 const NICE: &str = "10";
-
-/// Lines of a failed part that are repeated under its name.
-const NAMED: usize = 12;
 
 /// What has not begun, and what others have to wait for.
 struct Queue {
@@ -116,7 +113,8 @@ impl Lanes {
     }
 }
 
-/// Runs a part in a process of its own; says what became of it, and if it failed all that it printed.
+/// Runs a part in a process of its own; says what became of it. In continuous integration all that a failed part printed is repeated:
+/// nothing else is kept there.
 fn start(part: &str, nice: bool) -> Result<Done> {
     let log = folder().join(format!("{}.log", file_name(part)));
     let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
@@ -128,46 +126,19 @@ fn start(part: &str, nice: bool) -> Result<Done> {
         command.arg(&this);
     }
     command.args(["test", part]).stdout(file.try_clone()?).stderr(file);
-    wait(&mut command)?;
-    let done = Done::read(part);
-    let text =
-        std::fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    if done.failed() {
-        println!("{text}\n── {part} FAILED ──");
-        failures(&text).for_each(|line| println!("{line}"));
-        println!("run it alone: cargo xtask test {part}; what it printed: {}", log.display());
-    } else {
-        println!("{part}: {} s, {}", done.wall_s, done.outcome);
+    command.status().context("cannot start a part")?;
+    let done = Done { log: Some(log), ..Done::read(part) };
+    match done.failed() {
+        true if shell::in_ci() => println!("{}\n{}", failed::printed(&done), failed::lines(&done)),
+        true => println!("{}", failed::lines(&done)),
+        false => println!("{part}: {} s, {}", done.wall_s, done.outcome),
     }
     Ok(done)
-}
-
-fn wait(command: &mut Command) -> Result<()> {
-    command.status().map(drop).context("cannot start a part")
-}
-
-/// The lines with which runners name a failed test.
-fn failures(text: &str) -> impl Iterator<Item = &str> {
-    let names = |line: &&str| {
-        (line.starts_with("test ") && line.ends_with("... FAILED"))
-            || line.starts_with("FAILED ")
-            || line.starts_with("ERROR ")
-            || line.starts_with("not ok - ")
-            || line.starts_with("error: could not compile")
-    };
-    text.lines().filter(names).take(NAMED)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn failed_tests_of_every_runner_are_named() {
-        let text =
-            "test a::b ... ok\ntest c ... FAILED\nFAILED tests/x.py::test_y - assert\nnot ok - can: lost\n";
-        assert_eq!(failures(text).count(), 3);
-    }
 
     #[test]
     fn two_that_measure_never_run_at_the_same_time() {

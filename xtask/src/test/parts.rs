@@ -2,7 +2,7 @@
 
 use super::done::Outcome;
 use crate::tally::Tally;
-use crate::{debian, dist, fleet, fuzz, package, shell, venv, vm};
+use crate::{debian, dist, fleet, fuzz, instructions, package, shell, venv, vm};
 use anyhow::Result;
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ const FUZZ_SECONDS: u32 = 5;
 pub const PACKAGES: &str = "packages";
 
 /// Parts that compute and read no clock: they run beside the others, at a lower priority. In this order: what others need comes first.
-const BATCH: [&str; 5] = ["packages", "fuzz", "vm", "campaign", "tests/docs"];
+const BATCH: [&str; 6] = ["packages", "fuzz", "vm", "campaign", "tests/docs", "instructions"];
 
 /// Folders whose tests measure time themselves: one of them at a time.
 const MEASURING: [&str; 3] = ["tests/oracle", "tests/rtt", "tests/links"];
@@ -41,18 +41,24 @@ pub fn all() -> Vec<String> {
     parts
 }
 
+/// Whether this is the part, or a file or a test of its folder.
+pub fn is_of(word: &str, part: &str) -> bool {
+    word == part || part.starts_with("tests/") && word.starts_with(&format!("{part}/"))
+}
+
 /// Where a part runs.
 pub fn lane(part: &str) -> Lane {
-    match part {
-        part if BATCH.contains(&part) => Lane::Batch,
-        part if MEASURING.contains(&part) => Lane::Measuring,
-        _ => Lane::Clock,
+    let among = |parts: &[&str]| parts.iter().any(|one| is_of(part, one));
+    match () {
+        () if among(&BATCH) => Lane::Batch,
+        () if among(&MEASURING) => Lane::Measuring,
+        () => Lane::Clock,
     }
 }
 
 /// Whether a part tests what [`PACKAGES`] builds.
 pub fn needs_packages(part: &str) -> bool {
-    part != "rust"
+    !["rust", "instructions"].contains(&part)
 }
 
 /// Parts in the order in which a lane takes them: that of [`BATCH`], then that of the list.
@@ -68,6 +74,7 @@ pub fn run(part: &str) -> Result<Outcome> {
     match part {
         "rust" => rust(),
         "campaign" => campaign(SCENARIOS),
+        "instructions" => instructions::gated(),
         "fuzz" => fuzz::targets(&[], FUZZ_SECONDS).map(Outcome::Ran),
         "packages" => packages(),
         "vm" => machine(),
@@ -90,18 +97,21 @@ fn rust() -> Result<Outcome> {
     Ok(Outcome::Ran(Tally::of_runner(succeeded, &text)))
 }
 
-/// The tests of a folder, with the command, the package and the libraries they use.
-fn python(folder: &str) -> Result<Outcome> {
-    if let Err(why) = debian::provide(folder) {
+/// The tests of a folder, of a file in one, or one test, with the command, the package and the libraries they use.
+fn python(what: &str) -> Result<Outcome> {
+    let folder: Vec<&str> = what.split('/').take(2).collect();
+    if let Err(why) = debian::provide(&folder.join("/")) {
         return Ok(Outcome::NotRun(why));
     }
     if shell::which("python3").is_none() {
         return Ok(Outcome::NotRun("no python3: install Python 3.11 or newer with its venv module".into()));
     }
-    let mut command = pytest(folder)?;
+    let mut command = pytest(what)?;
     let mut tally = Tally::default();
-    if folder == fleet::TESTS {
-        tally += fleet::unit_tests()?;
+    if is_of(what, fleet::TESTS) {
+        if what == fleet::TESTS {
+            tally += fleet::unit_tests()?;
+        }
         command.env("KHZ_FLEET", fleet::debug_program()?);
     }
     let (succeeded, text) = shell::tee(&mut command)?;

@@ -1,5 +1,6 @@
 //! What a change touches, in minutes: the crates it is in, and what watches their behaviour from outside.
 
+use super::done::Outcome;
 use super::parts;
 use crate::tally::Tally;
 use crate::{fleet, hazards, layers, lints, shell, tracked, venv};
@@ -12,7 +13,8 @@ use std::path::Path;
 const WATCHED_BY: &[(&str, &str)] = &[
     ("docs/", "tests/docs/test_site.py"),
     ("README.md", "tests/docs/test_site.py"),
-    ("crates/view/src/page", "tests/browser/test_live.py"),
+    ("crates/view/src/assets/", "tests/browser/test_live.py"),
+    ("crates/page/src/assets/", "tests/browser/test_live.py"),
     ("crates/page/", "tests/browser/test_reports.py"),
     ("crates/tlog", "tests/python-log"),
     ("tests/", ""),
@@ -126,15 +128,19 @@ fn watchers(files: &[String], crates: &BTreeSet<String>) -> BTreeSet<String> {
     watchers
 }
 
-/// Runs a file or folder of Python tests; what needs no packages is not made to wait for them.
+/// Runs a file or folder of Python tests; the oracle in virtual time needs no packages and does not wait for them.
 fn judge(what: &str) -> Result<Tally> {
-    let alone = [ORACLE, "tests/docs/test_site.py"].contains(&what);
-    let mut command = match alone {
-        true => shell::command(venv::python()?, &["-m", "pytest", what]),
-        false => parts::pytest(what)?,
-    };
-    let (succeeded, text) = shell::tee(&mut command)?;
-    Ok(Tally::of_runner(succeeded, &text))
+    if what == ORACLE {
+        let (succeeded, text) = shell::tee(&mut shell::command(venv::python()?, &["-m", "pytest", what]))?;
+        return Ok(Tally::of_runner(succeeded, &text));
+    }
+    Ok(match parts::run(what)? {
+        Outcome::Ran(tally) => tally,
+        Outcome::NotRun(why) => {
+            println!("{what}: not run: {why}");
+            Tally { skipped: 1, ..Tally::default() }
+        }
+    })
 }
 
 fn listed(crates: &BTreeSet<String>) -> String {

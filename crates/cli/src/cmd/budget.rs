@@ -3,11 +3,11 @@
 use super::robot_file::RobotFile;
 use super::{BAD_INPUT, output, show, tell_line};
 use anyhow::{Context, Result};
-use khz_measure::budget::{ChangeError, File, Inputs, Plan, Prediction, Sweep, apply, published};
+use khz_measure::budget::{ChangeError, File, Host, Inputs, Plan, Prediction, Sweep, apply, published};
 use khz_robot::RobotConfig;
 use serde_json::json;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Predict the cycle of a robot from bytes, bits and delays
@@ -15,6 +15,10 @@ use std::process::ExitCode;
 pub struct Args {
     /// The robot file; without it, the built-in quadruped
     robot: Option<PathBuf>,
+    /// Measure what this computer takes for its own parts of a tick, with the robot's devices emulated, for 2 s, and keep it for
+    /// predictions
+    #[arg(long, conflicts_with = "published")]
+    measure: bool,
     /// Show the published systems and what the model says of them
     #[arg(long, conflicts_with_all = ["robot", "what_if", "sweep", "report"])]
     published: bool,
@@ -50,6 +54,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.published {
         return show_published(args.json);
     }
+    if args.measure
+        && let Err(error) = measure(args.robot.as_deref())
+    {
+        tell_line(format_args!("khz budget --measure: {error}"));
+        return Ok(ExitCode::from(BAD_INPUT));
+    }
     if let Some(rate_hz) = args.fit {
         return fit(&args, rate_hz);
     }
@@ -76,8 +86,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
 }
 
+/// Measures this computer with a robot, and keeps what it takes.
+fn measure(robot: Option<&Path>) -> Result<(), String> {
+    let file = RobotFile::read(robot).map_err(|error| error.to_string())?;
+    let robot = RobotConfig::parse(&file.text, &file.name).map_err(|error| error.to_string())?;
+    let place =
+        Host::measure(&robot, &file.text)?.keep().map_err(|error| format!("cannot be kept: {error}"))?;
+    tell_line(format_args!("measured on this computer with `{}`, kept in {}\n", robot.name, place.display()));
+    Ok(())
+}
+
 fn predict(robot: &RobotConfig, args: &Args) -> Result<(Prediction, Option<Sweep>), ChangeError> {
-    let mut plan = Plan::of(robot, Inputs::of(robot));
+    let mut plan = Plan::of(robot, Inputs::of(robot).on(Host::kept().as_ref(), robot));
     args.what_if.iter().try_for_each(|change| apply(&mut plan, change))?;
     let sweep = args.sweep.as_ref().map(|sweep| Sweep::of(&plan, sweep)).transpose()?;
     Ok((plan.predict(), sweep))
@@ -114,7 +134,8 @@ fn fit(args: &Args, rate_hz: f64) -> Result<ExitCode> {
     let force = args.force || in_place;
     target.map_or(Ok(()), |file| output::check(file, force))?;
     let source = RobotFile::read(args.robot.as_deref());
-    let fit = match source.and_then(|file| File::read(&file.text, &file.name)?.fit(rate_hz)) {
+    let fit = match source.and_then(|file| File::read(&file.text, &file.name)?.on(Host::kept()).fit(rate_hz))
+    {
         Ok(fit) => fit,
         Err(error) => {
             tell_line(&error);

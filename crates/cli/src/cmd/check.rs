@@ -6,7 +6,7 @@ use super::robot_file::RobotFile;
 use super::{BAD_INPUT, show, tell_line, text};
 use advice::Checked;
 use anyhow::Result;
-use khz_measure::budget::File;
+use khz_measure::budget::{File, Host};
 use khz_robot::RobotConfig;
 use khz_robot::config::{ConfigError, FamilyName, Problem, ServoConfig};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let read = RobotFile::read(args.robot.as_deref()).and_then(|source| {
         let robot = heard(RobotConfig::parse(&source.text, &source.name)?)?;
-        let file = File::read(&source.text, &source.name)?;
+        let file = File::read(&source.text, &source.name)?.on(Host::kept());
         let (prediction, cures) =
             (file.predict(), if file.predict().fits() { Vec::new() } else { file.cures() });
         let simulation = robot.simulation();
@@ -140,6 +140,8 @@ fn summary(checked: &Checked, warnings: &[String]) -> Value {
         "budget": {
             "fits": prediction.fits(),
             "cycle_ns": prediction.cycle_ns,
+            "longest_cycle_ns": prediction.longest_cycle_ns,
+            "start_cycle_ns": prediction.start_cycle_ns,
             "tick_ns": prediction.tick_ns,
             "counts_until_ns": prediction.counts_until_ns,
             "cures": checked.cures,

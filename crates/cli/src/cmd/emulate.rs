@@ -1,15 +1,17 @@
 //! `khz emulate`: the devices of a robot file, for any client.
 
 use super::{BAD_INPUT, show, stop_on_signal, tell_line};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use khz_emu::Trouble;
 use khz_emu::serve::{Endpoint, Server};
 use khz_link::socketcan::interface::Interface;
 use khz_measure::jitter::duration_ns;
-use khz_robot::RobotConfig;
 use khz_robot::links::LinkKind;
+use khz_robot::{Doing, RobotConfig};
 use khz_wire::slcan::Answers;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
 /// Serve a robot's emulated devices to other programs: on pseudo terminals, CAN interfaces or UDP ports.
 ///
@@ -34,6 +36,10 @@ pub struct Args {
     /// `socketcan:INTERFACE` or `udp:ADDRESS:PORT`. Once per bus.
     #[arg(long, value_name = "BUS=WHERE", value_parser = at)]
     at: Vec<(String, Endpoint)>,
+    /// Put a fault into the devices as soon as a servo follows a command, or so long after: KIND[=VALUE][:SERVO][@TIME], for example
+    /// `mode=15:pan@1s` (says that it is in mode 15). Repeatable; `help` lists the kinds.
+    #[arg(long, value_name = "FAULT")]
+    fault: Vec<String>,
     /// End after this time, for example 30s.
     #[arg(long, value_parser = duration_ns)]
     duration: Option<i64>,
@@ -58,6 +64,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     };
     let stop = stop_on_signal()?;
+    let mut faults =
+        args.fault.iter().map(|text| Pending::parse(text, &robot)).collect::<Result<Vec<_>>>()?;
     let endpoints = endpoints(&robot, &args.at)?;
     require_fd(&robot, &endpoints)?;
     let mut server = Server::at(robot.emulate()?, &endpoints).context("cannot serve the buses")?;
@@ -66,8 +74,57 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let _links = args.links.map(|folder| Links::make(&folder, &served)).transpose()?;
     announce(&served)?;
     let until = args.duration.map(|duration_ns| khz_rt::now_ns().saturating_add(duration_ns));
+    while !faults.is_empty()
+        && !stop.load(Ordering::Relaxed)
+        && until.is_none_or(|until_ns| khz_rt::now_ns() < until_ns)
+    {
+        server.run(&stop, Some(khz_rt::now_ns() + LOOK_NS))?;
+        put_in(&mut faults, &mut server);
+    }
     server.run(&stop, until)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How often it is looked whether a fault is due, ns.
+const LOOK_NS: i64 = 5_000_000;
+
+/// A fault that has not begun.
+struct Pending {
+    trouble: Trouble,
+    after_ns: i64,
+    /// When a servo first followed a command.
+    since_ns: Option<i64>,
+}
+
+impl Pending {
+    fn parse(text: &str, robot: &RobotConfig) -> Result<Self> {
+        let (rest, after) = text.rsplit_once('@').map_or((text, None), |(rest, after)| (rest, Some(after)));
+        let (fault, servo) = rest.split_once(':').map_or((rest, None), |(fault, servo)| (fault, Some(servo)));
+        let (kind, value) = fault.split_once('=').unwrap_or((fault, "1"));
+        let value: f64 = value.parse().with_context(|| format!("--fault {text}: `{value}` is not a number"))?;
+        let number = |name: &str| robot.servos.iter().position(|servo| servo.name == name);
+        let servo =
+            servo.map_or(Some(0), number).with_context(|| format!("--fault {text}: no such servo"))?;
+        let trouble = Trouble::named(kind, servo, value)
+            .with_context(|| format!("--fault {text}: no such kind; there are: {}", Trouble::NAMES))?;
+        let after_ns =
+            after.map_or(Ok(0), duration_ns).map_err(|error| anyhow!("--fault {text}: {error}"))?;
+        Ok(Self { trouble, after_ns, since_ns: None })
+    }
+}
+
+/// Puts those faults in that are due.
+fn put_in(faults: &mut Vec<Pending>, server: &mut Server) {
+    let now_ns = khz_rt::now_ns();
+    let follows = server.world().servos().iter().any(|servo| servo.doing() == Doing::Following);
+    faults.retain_mut(|fault| {
+        fault.since_ns = fault.since_ns.or(follows.then_some(now_ns));
+        let is_due = fault.since_ns.is_some_and(|since_ns| now_ns - since_ns >= fault.after_ns);
+        if is_due {
+            fault.trouble.put_into(server.world(), now_ns);
+        }
+        !is_due
+    });
 }
 
 /// Where each bus is served, in the order of the robot file.

@@ -1,6 +1,7 @@
 //! `khz param`: a running robot's parameters.
 
 use super::show;
+use super::view::Secret;
 use anyhow::{Context, Result, anyhow, bail};
 use khz_robot::viewer;
 use khz_settings::nearest;
@@ -24,9 +25,8 @@ pub struct Args {
     /// Where the live view is: an address, or the link that it printed
     #[arg(long, global = true, value_name = "ADDR[:PORT]|LINK", value_parser = place, default_value = "127.0.0.1")]
     at: Place,
-    /// The token in the link of the live view, if it has one and --at is no link
-    #[arg(long, global = true)]
-    token: Option<String>,
+    #[command(flatten)]
+    secret: Secret,
 }
 
 #[derive(clap::Subcommand)]
@@ -90,8 +90,11 @@ fn assignment(text: &str) -> Result<(String, Value), String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let token = args.token.as_deref().or(args.at.token.as_deref());
-    let mut connection = Connection::open(args.at.at, token).map_err(explained)?;
+    let token = match &args.at.token {
+        Some(token) if args.secret.is_default() => Some(token.clone()),
+        _ => args.secret.read()?,
+    };
+    let mut connection = Connection::open(args.at.at, token.as_deref()).map_err(explained)?;
     match &args.what {
         What::List { json } => {
             let all = connection.parameters()?;

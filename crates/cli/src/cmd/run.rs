@@ -161,10 +161,10 @@ fn view(args: &Args, config: &RobotConfig) -> Result<Option<(Viewer, OwnedFd)>> 
         return if args.whom.is_default() {
             Ok(None)
         } else {
-            bail!("--token and --allow-origin are for --view")
+            bail!("--token, --token-file and --allow-origin are for --view")
         };
     };
-    let (token, origins) = (args.whom.token.clone(), args.whom.allow_origin.clone());
+    let (token, origins) = (args.whom.token()?, args.whom.allow_origin.clone());
     let itself = std::env::current_exe().context("cannot find the program of this process")?;
     Ok(Some(viewer::Options { at, open: args.open, token, origins }.start(&itself, config)?))
 }

@@ -1,7 +1,7 @@
 //! `khz view`: the live view, of a robot elsewhere or of a finished log; and the process that `khz run --view` starts.
 
 use super::{stop_on_signal, tell_line, warn};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use khz_robot::viewer;
 use khz_rt::Setup;
 use khz_view::{Access, Hub, Log, PORT, Server, Serving, feed};
@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 #[command(after_help = "Examples:
   khz view run.tlog --open
   khz view --listen 0.0.0.0:7400                   of a robot with log.stream = \"THIS:7400\"
+  khz view --listen 0.0.0.0:7400 --from 10.0.0.7   of this robot, whoever else sends there
   khz view --listen 0.0.0.0:7400 --at 0.0.0.0      for other computers: the link has a token")]
 pub struct Args {
     /// A finished log
@@ -34,6 +35,9 @@ pub struct Args {
     /// The address to receive a robot's samples at, such as 0.0.0.0:7400
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_at)]
     listen: Option<SocketAddr>,
+    /// Receive only what this address sends; by default, what the first robot sends until it ends or is silent
+    #[arg(long, value_name = "ADDR", requires = "listen")]
+    from: Option<IpAddr>,
     #[command(flatten)]
     at: At,
     /// The robot is at standard input, and whoever started this reads the link at standard output
@@ -60,12 +64,48 @@ struct At {
 /// Who may connect.
 #[derive(clap::Args)]
 pub struct Whom {
-    /// The token that everybody needs to connect; by default a random one if other computers can
-    #[arg(long, value_name = "TOKEN", value_parser = token)]
-    pub token: Option<String>,
+    #[command(flatten)]
+    secret: Secret,
     /// Let pages of this origin connect, too, such as http://localhost:8080; may be given several times
-    #[arg(long, value_name = "ORIGIN")]
+    #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     pub allow_origin: Vec<String>,
+}
+
+/// What everybody needs to connect.
+#[derive(clap::Args)]
+pub struct Secret {
+    /// The live view's token; by default it has a random one if other computers can connect. Everybody at this computer can read this
+    /// argument (`ps`): better use --token-file, or the environment variable KHZ_VIEW_TOKEN
+    #[arg(long, global = true, value_name = "TOKEN", value_parser = token, conflicts_with = "token_file")]
+    token: Option<String>,
+    /// A file with the live view's token
+    #[arg(long, global = true, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+impl Secret {
+    /// Nothing was said of it on the command line.
+    pub fn is_default(&self) -> bool {
+        self.token.is_none() && self.token_file.is_none()
+    }
+
+    /// The token, if there is one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or what it or the environment has is no token.
+    pub fn read(&self) -> Result<Option<String>> {
+        let check = |from: &str, text: &str| token(text.trim()).map_err(|why| anyhow!("{from}: {why}"));
+        match (&self.token, &self.token_file, std::env::var(viewer::TOKEN)) {
+            (Some(token), ..) => Ok(Some(token.clone())),
+            (None, Some(path), _) => {
+                let cannot = || format!("cannot read the token in {}", path.display());
+                check(&path.display().to_string(), &std::fs::read_to_string(path).with_context(cannot)?)
+                    .map(Some)
+            }
+            (None, None, Ok(text)) if !text.is_empty() => check(viewer::TOKEN, &text).map(Some),
+            _ => Ok(None),
+        }
+    }
 }
 
 /// After the run nobody but a page that is open keeps the view; one that is loaded anew is away this long at the most.
@@ -102,7 +142,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let stop = stop_on_signal()?;
     let (serving, link) = args.at.serve(&hub)?;
     match (&args.listen, &args.log) {
-        (Some(listen), _) => receive(*listen, hub.clone())?,
+        (Some(listen), _) => receive(*listen, args.from, hub.clone())?,
         (None, Some(log)) => {
             read(log, hub.clone())?;
         }
@@ -120,11 +160,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 /// Takes in what robots send, on a thread.
-fn receive(listen: SocketAddr, hub: Arc<Hub>) -> Result<()> {
+fn receive(listen: SocketAddr, from: Option<IpAddr>, hub: Arc<Hub>) -> Result<()> {
     let socket = UdpSocket::bind(listen).with_context(|| format!("cannot listen at {listen}"))?;
     tell_line(format_args!("listening at {}", socket.local_addr()?));
     std::thread::spawn(move || {
-        if let Err(error) = feed::udp(&socket, &hub) {
+        let report = |sender, why| warn(format_args!("datagrams of {sender} are ignored: {why}"));
+        if let Err(error) = feed::udp(&socket, from, &hub, report) {
             warn(format_args!("receiving ended: {error}"));
         }
     });
@@ -146,19 +187,43 @@ fn read(path: &Path, hub: Arc<Hub>) -> Result<()> {
     Ok(())
 }
 
+/// Where pages come from that may connect: `http://localhost:8080`, or `null`, which is what a page from a file says.
+fn origin(text: &str) -> Result<String, String> {
+    if text.contains('*') {
+        return Err(
+            "any page that is open in the operator's browser could move the robot: name its origin, such as \
+            http://localhost:8080 (the terminal names one that was refused)"
+                .into(),
+        );
+    }
+    let host = text.split_once("://").map_or("", |(_, host)| host);
+    match text == "null" || !host.is_empty() && !host.contains('/') {
+        true => Ok(text.to_owned()),
+        false => Err("an origin is a scheme and a host, without a path: http://localhost:8080".into()),
+    }
+}
+
 impl Whom {
     /// Nothing was said of it.
     pub fn is_default(&self) -> bool {
-        self.token.is_none() && self.allow_origin.is_empty()
+        self.secret.is_default() && self.allow_origin.is_empty()
+    }
+
+    /// The token, if there is one.
+    ///
+    /// # Errors
+    /// As [`Secret::read`].
+    pub fn token(&self) -> Result<Option<String>> {
+        self.secret.read()
     }
 }
 
 impl At {
     fn serve(&self, hub: &Arc<Hub>) -> Result<(Serving, String)> {
-        let token = match &self.whom.token {
+        let token = match self.whom.token()? {
             None if self.at.ip().is_loopback() => None,
             None => Some(Access::random_token()?),
-            given => given.clone(),
+            given => given,
         };
         let report = |why: &str| warn(format_args!("the live view refused a connection: {why}"));
         let access = Access::default().with_origins(self.whom.allow_origin.clone()).with_report(report);
@@ -229,5 +294,33 @@ fn stay_away(cpu: u32) {
         cpus.unset(cpu as usize);
         // A view on the loop's CPU costs it little: it has no priority there.
         let _ = sched_setaffinity(None, &cpus);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It was accepted, and allowed no page to connect.
+    #[test]
+    fn an_origin_that_allows_every_page_is_refused() {
+        for good in ["http://localhost:8080", "https://app.example", "vscode-webview://x", "null"] {
+            assert_eq!(origin(good), Ok(good.to_owned()));
+        }
+        for bad in ["*", "http://*", "https://*.example", "localhost:8080", "http://a/b", "http://", ""] {
+            assert!(origin(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_read_from_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let secret = Secret { token: None, token_file: Some(path.clone()) };
+        assert!(secret.read().unwrap_err().to_string().contains("cannot read the token"));
+        std::fs::write(&path, "s3cret-s3cret\n").unwrap();
+        assert_eq!(secret.read().unwrap().as_deref(), Some("s3cret-s3cret"));
+        std::fs::write(&path, "short").unwrap();
+        assert!(secret.read().unwrap_err().to_string().contains("8 or more"));
     }
 }

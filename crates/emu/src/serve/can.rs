@@ -2,7 +2,7 @@
 
 use super::Port;
 use khz_link::socketcan::{SocketCan, SocketcanLink};
-use khz_link::{Link, OpenError};
+use khz_link::{Link, OpenError, Role};
 use khz_rt::clock::now_ns;
 use khz_wire::{Address, Frame};
 use rustix::event::PollFlags;
@@ -23,7 +23,7 @@ impl CanPort {
     pub(super) fn open(interface: &str) -> Result<Self, OpenError> {
         Ok(Self {
             interface: interface.into(),
-            link: SocketCan::open(&SocketcanLink::at(interface))?,
+            link: SocketCan::open_as(Role::Devices, &SocketcanLink::at(interface))?,
             back: None,
         })
     }

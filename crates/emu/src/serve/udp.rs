@@ -174,7 +174,7 @@ mod tests {
         let address = board.endpoints().next().unwrap().to_str().unwrap().to_owned();
         let host = UdpSocket::bind("127.0.0.1:0").unwrap();
         host.connect(&address).unwrap();
-        host.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        host.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         (board, host)
     }
 

@@ -40,7 +40,7 @@ use command::Command;
 use console::Console;
 use control::Pid;
 use khz_servo::Doing;
-use khz_wire::device::Server;
+use khz_wire::device::{Forms, Server};
 use khz_wire::{Fault, Frame, Mode, Register};
 use motor::{Motor, loss};
 use settings::Settings;
@@ -109,6 +109,8 @@ pub struct Servo {
     aux: [AuxPort; 2],
     injected: Injected,
     server: Server,
+    /// Of requests so far; taken out while one is answered.
+    forms: Option<Box<Forms>>,
     console: Console,
 }
 
@@ -194,6 +196,7 @@ impl Servo {
             aux: Default::default(),
             injected: Injected::default(),
             server: Server::new(),
+            forms: Some(Box::default()),
             console: Console::new(),
         }
     }
@@ -297,7 +300,8 @@ impl Twin for Servo {
             self.measure(joint, dt_s);
             return Drive::default();
         }
-        self.clock.ns += (dt_s * 1e9).round() as i64;
+        // Rounded, without the call that `round` is.
+        self.clock.ns += (dt_s * 1e9 + 0.5) as i64;
         self.measure(joint, dt_s);
         self.count_down(dt_s);
         self.step_mode(dt_s);
@@ -335,6 +339,13 @@ impl Twin for Servo {
                 self.reboot();
                 self.injected.unpowered = !on;
             }
+            Injection::Jump(milliradians) => {
+                let by = f64::from(milliradians) * 1e-3 / TAU;
+                self.offset += by;
+                self.status.position += by;
+            }
+            // The world has a liar for that.
+            Injection::Lie(_) => {}
             Injection::RefuseRead(what) => self.injected.refused_read = what.map(register_read),
             Injection::RefuseWrite(what) => self.injected.refused_write = what.map(register_written),
             Injection::Asleep(on) => {

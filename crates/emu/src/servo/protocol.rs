@@ -34,7 +34,10 @@ impl Servo {
             WireKind::Rs485 { .. } => self.answer_serial(&mut server, request),
             WireKind::CanFd { .. } | WireKind::Instant => {
                 let prefix = self.settings.can.prefix as u16;
-                server.answer_frame(request, self.id(), prefix, self)
+                let mut forms = self.forms.take().unwrap_or_default();
+                let reply = server.answer_frame(request, self.id(), prefix, self, &mut forms);
+                self.forms = Some(forms);
+                reply
             }
         };
         self.server = server;

@@ -1,6 +1,7 @@
 //! The hat through the kernel's SPI devices.
 
 use super::{Pi3hatConfig, Processor, Spi};
+use crate::claim::{claim_node, is_taken, taken_node};
 use crate::sys::spi;
 use crate::{LinkError, OpenError};
 use rustix::fs::{Mode, OFlags, open};
@@ -21,7 +22,7 @@ impl Spidev {
     /// Opens the devices of the two CAN processors and of the third.
     ///
     /// # Errors
-    /// A device is not there, not ours to open, or refuses the mode.
+    /// A device is not there, not ours to open, in use, or refuses the mode.
     pub fn open(hat: &Pi3hatConfig) -> Result<Self, OpenError> {
         let device = |path: &str| {
             let path = Path::new(path);
@@ -37,6 +38,8 @@ impl Spidev {
             };
             let fd = open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
             let fd = fd.map_err(|error| explain(error.into()))?;
+            claim_node(&fd)
+                .map_err(|error| if is_taken(&error) { taken_node(path) } else { explain(error) })?;
             spi::set_mode_0(fd.as_fd()).map_err(explain)?;
             Ok(fd)
         };

@@ -3,6 +3,7 @@
 pub(crate) mod batch;
 pub(crate) mod can;
 pub(crate) mod memory;
+pub(crate) mod peer;
 pub(crate) mod spi;
 pub mod stamps;
 pub(crate) mod tty;

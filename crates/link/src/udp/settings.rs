@@ -1,8 +1,18 @@
 //! A bus behind Ethernet in a robot file.
 
 use super::{Options, Peer, Reach, is_broadcast};
-use khz_settings::section;
+use khz_settings::{section, words};
 use std::net::{SocketAddr, ToSocketAddrs};
+
+words! {
+    /// What an Ethernet port leads to.
+    Behind {
+        /// A servo, or servos that answer at once.
+        Servo = "servo",
+        /// A gateway: all servos of this `[bus.NAME]` share a CAN-FD bus behind it.
+        CanFd = "can_fd",
+    }
+}
 
 section! {
     /// A bus with `link = "udp"`.
@@ -13,6 +23,12 @@ section! {
         listen: String = "0.0.0.0:0".to_owned(), "";
         /// How long the kernel polls the network card for a reply (`SO_BUSY_POLL`); 0 leaves it to interrupts.
         busy_poll_us: u32 = 0, "µs", 0 => 1000;
+        /// What a port leads to: emulated by `khz emulate`, and counted by `khz check` and `khz budget`.
+        behind: Behind = Behind::Servo, "";
+        /// Bit rate of arbitration of a `can_fd` bus behind the port.
+        nominal_bit_rate: u32 = 1_000_000, "bit/s", 10_000 => 1_000_000;
+        /// Bit rate of the data phase of a `can_fd` bus behind the port.
+        data_bit_rate: u32 = 5_000_000, "bit/s", 10_000 => 12_000_000;
     }
 }
 

@@ -108,7 +108,8 @@ pub fn apply(plan: &mut Plan, change: &str) -> Result<(), ChangeError> {
     let fits = |number: &f64| range.contains(number) && (number.fract() == 0.0 || !WHOLE.contains(name));
     let number = value.trim().parse().ok().filter(fits);
     let bad = || ChangeError::BadValue { key: key.to_owned(), value: value.to_owned(), takes };
-    set(plan, number.ok_or_else(bad)?);
+    let number = number.ok_or_else(bad)?;
+    plan.each(|plan| set(plan, number));
     Ok(())
 }
 
@@ -171,12 +172,17 @@ impl Exchange {
     /// The same with another servo of this id.
     fn with_id(&self, id: u8) -> Self {
         let to = Address::to(id, true);
-        let addressed =
-            |frame: &Frame, address: Address| Frame::new(address.id(), frame.payload()).unwrap_or(*frame);
+        // Other families' identifiers differ by a bit or two, which costs a stuff bit at most.
+        let is_moteus = self.command.extended && self.command.fd;
+        let addressed = |frame: &Frame, address: Address| {
+            let addressed = Frame::new(address.id(), frame.payload()).filter(|_| is_moteus);
+            addressed.unwrap_or(*frame)
+        };
         Self {
             name: format!("servo {id}"),
             command: addressed(&self.command, to),
             reply: addressed(&self.reply, to.answered_by(id)),
+            ..*self
         }
     }
 }
@@ -271,9 +277,9 @@ static IDEAS: &[Idea] = &[
 pub(super) fn worthwhile(plan: &Plan, tick_ns: i64) -> Vec<Change> {
     let tried = IDEAS.iter().map(|(what, change)| {
         let mut changed = plan.clone();
-        change(&mut changed);
-        let durations_ns @ [_, after_ns] = changed.durations_ns();
-        let [_, rate_hz] = changed.highest_rates_hz(durations_ns);
+        changed.each(change);
+        let [_, after_ns] = changed.durations_ns();
+        let [_, rate_hz] = changed.highest_rates_hz();
         Change { what: (*what).to_owned(), tick_ns: after_ns, gain_ns: tick_ns - after_ns, rate_hz }
     });
     let mut changes: Vec<_> =

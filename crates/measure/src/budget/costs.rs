@@ -1,5 +1,6 @@
 //! What a frame costs on its wire, and the delays no robot file holds.
 
+use khz_page::duration;
 use khz_robot::RobotConfig;
 use khz_wire::time::{CanBits, CanRate, EthernetRate, SpiCost, UartRate};
 use khz_wire::{Frame, rs485};
@@ -144,6 +145,12 @@ pub struct Inputs {
     pub bridge: Option<Bridge>,
     /// Commands in frames of their own.
     pub separate: Option<Separate>,
+    /// Handing one frame to devices emulated in this process; 0 where it was not measured.
+    pub emulated_send_ns: i64,
+    /// The robot with which the computer's own parts were measured here; `None`: they are assumed.
+    pub measured: Option<String>,
+    /// The controller, too, was measured.
+    pub control_measured: bool,
     /// Payload bytes of query and reply, where another protocol than ours made them.
     pub payload: Option<(usize, usize)>,
 }
@@ -169,6 +176,9 @@ impl Inputs {
         switch_ns: 3_000,
         bridge: None,
         separate: None,
+        emulated_send_ns: 0,
+        measured: None,
+        control_measured: false,
         payload: None,
     };
 
@@ -196,14 +206,27 @@ impl Inputs {
     /// What was taken for granted, for the reader of a prediction.
     pub fn assumptions(&self, plan: &super::Plan) -> Vec<String> {
         let us = |ns: i64| format!("{} µs", khz_page::number(ns as f64 / 1e3));
+        let [servo, control, supervise, record] =
+            [self.servo_ns, self.control_ns, self.supervise_ns, self.record_ns].map(us);
+        let (origin, control_origin) = match &self.measured {
+            None => ("assumed; `khz budget --measure` measures it".to_owned(), ""),
+            Some(robot) if self.control_measured => (format!("measured here with `{robot}`"), ""),
+            Some(robot) => {
+                (format!("measured here with `{robot}`"), " (assumed: another controller was measured)")
+            }
+        };
         let mut said = vec![format!(
-            "host: {} per servo to encode and again to decode, controller {}, supervisor {}, recorder {}",
-            us(self.servo_ns),
-            us(self.control_ns),
-            us(self.supervise_ns),
-            us(self.record_ns)
+            "host, {origin}: {servo} per servo to encode and again to decode, controller {control}{control_origin}, supervisor \
+             {supervise}, recorder {record}"
         )];
         said.extend(uncounted(plan));
+        let exchanges = plan.lines.iter().flat_map(|line| &line.exchanges);
+        if let Some(ns) = exchanges.map(|exchange| exchange.switching_ns).max().filter(|ns| *ns > 0) {
+            said.push(format!(
+                "cycles in which servos are switched on are not counted: the answer may take {}, and no reply counts as missed meanwhile",
+                duration(ns as f64)
+            ));
+        }
         if plan.lines.iter().any(|line| line.is_half_duplex()) {
             said.push(format!("from a reply to the next query {}", us(self.host_gap_ns)));
         }

@@ -4,8 +4,10 @@
 
 use super::costs::Inputs;
 use super::edit::{Edit, Lengths, edited};
+use super::host::Host;
 use super::plan::Plan;
 use super::show::Prediction;
+use super::trial::Trial;
 use khz_page::duration;
 use khz_robot::config::{FamilyName, ServoConfig};
 use khz_robot::time::LAST_LOOK_NS;
@@ -21,6 +23,7 @@ pub struct File<'a> {
     text: &'a str,
     name: &'a str,
     robot: RobotConfig,
+    host: Option<Host>,
 }
 
 /// A proposal.
@@ -37,14 +40,19 @@ pub struct Fit {
     pub text: String,
     /// What the model says of it.
     pub prediction: Prediction,
+    /// How the file with these edits did in virtual time; `None`: it was not tried, as the model says that it does not fit.
+    pub trial: Option<Trial>,
 }
+
+/// So many fits are tried in virtual time, at most.
+const TRIALS: usize = 4;
 
 /// One way to make a cycle fit, tried by itself.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cure {
     /// What to do, in keys of the file.
     pub what: String,
-    /// When the last reply is read then.
+    /// When the last reply is read then, at the latest.
     pub cycle_ns: i64,
     /// The cycle fits then.
     pub fits: bool,
@@ -84,31 +92,58 @@ impl<'a> File<'a> {
     /// # Errors
     /// Something in it is wrong.
     pub fn read(text: &'a str, name: &'a str) -> Result<Self, ConfigError> {
-        Ok(Self { text, name, robot: RobotConfig::parse(text, name)? })
+        Ok(Self { text, name, robot: RobotConfig::parse(text, name)?, host: None })
+    }
+
+    /// The same, predicted with what this computer takes for its own parts.
+    #[must_use]
+    pub fn on(self, host: Option<Host>) -> Self {
+        Self { host, ..self }
+    }
+
+    fn plan(&self, robot: &RobotConfig) -> Plan {
+        Plan::of(robot, Inputs::of(robot).on(self.host.as_ref(), robot))
     }
 
     /// The prediction of the file as it stands.
     pub fn predict(&self) -> Prediction {
-        plan(&self.robot).predict()
+        self.plan(&self.robot).predict()
     }
 
-    /// The least changes that reach this rate; if nothing does, those that come nearest.
+    /// The least changes that reach this rate, in virtual time as well; if nothing does, those that come nearest.
     ///
     /// # Errors
     /// The file is wrong at this rate, whatever else is changed: what is wrong with it then.
     pub fn fit(&self, wanted_hz: f64) -> Result<Fit, ConfigError> {
         let attempts = self.attempts(wanted_hz);
-        if let Some(fit) = best(&attempts) {
-            return Ok(fit.clone());
+        if let Some(fit) = self.tried(&attempts) {
+            return Ok(fit);
         }
         let highest_hz = attempts.iter().map(|fit| fit.prediction.highest_rate_any_deadline_hz);
         let Some(highest_hz) = highest_hz.reduce(f64::max) else { return Err(self.refusal(wanted_hz)) };
         let nearest_hz = (highest_hz / (1.0 + SPARE)).floor().max(1.0);
         let attempts = self.attempts(nearest_hz);
-        match best(&attempts).or(attempts.first()) {
-            Some(nearest) => Ok(Fit { wanted_hz, ..nearest.clone() }),
+        match self.tried(&attempts).or(attempts.first().cloned()) {
+            Some(nearest) => Ok(Fit { wanted_hz, ..nearest }),
             None => Err(self.refusal(nearest_hz)),
         }
+    }
+
+    /// Of the attempts that fit by the model, those with something to spare before the others, the first that does so in virtual time;
+    /// if none does, the first.
+    fn tried(&self, attempts: &[Fit]) -> Option<Fit> {
+        let fitting =
+            |is_tight| attempts.iter().filter(move |fit| fit.prediction.fits() && fit.is_tight() == is_tight);
+        let mut refused = None;
+        for fit in fitting(false).chain(fitting(true)).take(TRIALS) {
+            let robot = RobotConfig::parse(&fit.text, self.name).ok()?;
+            let fit = Fit { trial: Some(Trial::of(&robot)), ..fit.clone() };
+            if fit.works() {
+                return Some(fit);
+            }
+            refused.get_or_insert(fit);
+        }
+        refused
     }
 
     fn attempts(&self, rate_hz: f64) -> Vec<Fit> {
@@ -130,18 +165,18 @@ impl<'a> File<'a> {
         let shortest = Means { lengths: Some(Lengths::Shortest), ..Means::default() };
         let spread = Means { moves: true, ..Means::default() };
         let fits = |fit: &Fit| fit.prediction.fits();
-        let cycle_ns = self.predict().cycle_ns;
+        let cycle_ns = self.predict().needed_ns();
         let tried = [
             alone(Means { deadline: true, ..Means::default() }),
             alone(short).filter(fits).or_else(|| alone(shortest)),
             alone(spread),
             alone(Means { can_fd: true, ..Means::default() }),
         ];
-        let shortens = |fit: &Fit| fits(fit) || fit.prediction.cycle_ns < cycle_ns;
+        let shortens = |fit: &Fit| fits(fit) || fit.prediction.needed_ns() < cycle_ns;
         let mut cures: Vec<_> = tried.into_iter().flatten().filter(shortens).map(|fit| fit.cure()).collect();
         cures.extend(Some(self.one_bus_more()).filter(|cure| cure.cycle_ns < cycle_ns));
         if let Ok(fit) = self.fit(rate_hz)
-            && fit.prediction.fits()
+            && fit.works()
             && !cures.iter().any(|cure| cure.fits)
         {
             cures.push(fit.cure());
@@ -151,9 +186,9 @@ impl<'a> File<'a> {
     }
 
     fn one_bus_more(&self) -> Cure {
-        let mut plan = plan(&self.robot);
+        let mut plan = self.plan(&self.robot);
         let buses = plan.lines.len() + 1;
-        plan.set_buses(buses);
+        plan.each(|plan| plan.set_buses(buses));
         let what = format!("{buses} buses like `{}`, the servos spread evenly", self.robot.buses[0].name);
         let rate_hz = self.robot.timing.rate_hz;
         let fit = Fit {
@@ -162,6 +197,7 @@ impl<'a> File<'a> {
             edits: Vec::new(),
             text: String::new(),
             prediction: plan.predict(),
+            trial: None,
         };
         Cure { what, ..fit.cure() }
     }
@@ -188,7 +224,8 @@ impl<'a> File<'a> {
             edits.push(self.deadline(&edits, rate_hz)?);
         }
         let (text, changed) = self.changed(&edits)?;
-        Some(Fit { wanted_hz: rate_hz, rate_hz, edits, text, prediction: plan(&changed).predict() })
+        let prediction = self.plan(&changed).predict();
+        Some(Fit { wanted_hz: rate_hz, rate_hz, edits, text, prediction, trial: None })
     }
 
     /// The file with these edits, unless they make it wrong, or more suspicious than it is.
@@ -205,19 +242,46 @@ impl<'a> File<'a> {
         let period_us = 1e6 / rate_hz;
         let latest = Edit::deadline(&self.robot, (period_us - 1.0).floor());
         let (_, robot) = self.changed(&[edits, &[latest]].concat())?;
-        let [cycle_ns, tick_ns] = plan(&robot).durations_ns();
-        let least_us = (cycle_ns + LAST_LOOK_NS) as f64 / 1e3;
-        let wanted_us = (least_us + SPARE * cycle_ns as f64 / 1e3).max(0.8 * period_us);
+        let plan = self.plan(&robot);
+        let ([cycle_ns, tick_ns], longest_ns) = (plan.durations_ns(), plan.longest_ns());
+        let least_us = (longest_ns + LAST_LOOK_NS) as f64 / 1e3;
+        let wanted_us = (least_us + SPARE * longest_ns as f64 / 1e3).max(0.8 * period_us);
         let room_us = period_us - (tick_ns - cycle_ns) as f64 / 1e3;
         let us = wanted_us.min(room_us).floor().max(least_us.ceil());
         // Where there is no such deadline, the prediction says so.
         Some(Edit::deadline(&self.robot, us.min((period_us - 1.0).floor())))
     }
 
+    /// The move of one servo to another bus that shortens the tick most, or makes the buses more even; `None` if there is none.
+    fn best_move(&self, robot: &RobotConfig) -> Option<(usize, usize)> {
+        let now = self.burden(robot);
+        let buses = 0..robot.buses.len();
+        let ways = buses.clone().flat_map(|from| buses.clone().map(move |to| (from, to)));
+        // Servos of one bus cost much the same: the last that may move stands for all.
+        let movers = ways.filter_map(|(from, to)| {
+            let allowed =
+                robot.servos_on(from).map(|(servo, _)| servo).filter(|&servo| may_be_on(robot, servo, to));
+            allowed.last().map(|servo| (servo, to))
+        });
+        let tried = movers.map(|(servo, bus)| {
+            let mut moved = robot.clone();
+            moved.servos[servo].bus = bus;
+            (self.burden(&moved), servo, bus)
+        });
+        tried.min().filter(|(burden, ..)| *burden < now).map(|(_, servo, bus)| (servo, bus))
+    }
+
+    /// How long the tick is, and how uneven the buses are.
+    fn burden(&self, robot: &RobotConfig) -> (i64, usize) {
+        let plan = self.plan(robot);
+        let uneven = plan.lines.iter().map(|line| line.exchanges.len().pow(2)).sum();
+        (plan.durations_ns()[1], uneven)
+    }
+
     /// Servos to be moved to other buses of the file, so that the tick becomes shorter with every move.
     fn moves(&self, edits: &[Edit]) -> Option<Vec<Edit>> {
         let (_, mut robot) = self.changed(edits).or_else(|| self.changed(&[]))?;
-        while let Some((servo, bus)) = best_move(&robot) {
+        while let Some((servo, bus)) = self.best_move(&robot) {
             robot.servos[servo].bus = bus;
         }
         let to = |(servo, now): (usize, &ServoConfig)| {
@@ -228,38 +292,6 @@ impl<'a> File<'a> {
     }
 }
 
-/// The first that fits with something to spare, or else the first that fits.
-fn best(attempts: &[Fit]) -> Option<&Fit> {
-    let mut fits = attempts.iter().filter(|fit| fit.prediction.fits());
-    fits.clone().find(|fit| !fit.is_tight()).or_else(|| fits.next())
-}
-
-/// The move of one servo to another bus that shortens the tick most, or makes the buses more even; `None` if there is none.
-fn best_move(robot: &RobotConfig) -> Option<(usize, usize)> {
-    let now = burden(robot);
-    let buses = 0..robot.buses.len();
-    let ways = buses.clone().flat_map(|from| buses.clone().map(move |to| (from, to)));
-    // Servos of one bus cost much the same: the last that may move stands for all.
-    let movers = ways.filter_map(|(from, to)| {
-        let allowed =
-            robot.servos_on(from).map(|(servo, _)| servo).filter(|&servo| may_be_on(robot, servo, to));
-        allowed.last().map(|servo| (servo, to))
-    });
-    let tried = movers.map(|(servo, bus)| {
-        let mut moved = robot.clone();
-        moved.servos[servo].bus = bus;
-        (burden(&moved), servo, bus)
-    });
-    tried.min().filter(|(burden, ..)| *burden < now).map(|(_, servo, bus)| (servo, bus))
-}
-
-/// How long the tick is, and how uneven the buses are.
-fn burden(robot: &RobotConfig) -> (i64, usize) {
-    let plan = plan(robot);
-    let uneven = plan.lines.iter().map(|line| line.exchanges.len().pow(2)).sum();
-    (plan.durations_ns()[1], uneven)
-}
-
 /// Nobody there has its id or is of another family, and the link carries its frames.
 fn may_be_on(robot: &RobotConfig, servo: usize, bus: usize) -> bool {
     let mover = &robot.servos[servo];
@@ -268,25 +300,28 @@ fn may_be_on(robot: &RobotConfig, servo: usize, bus: usize) -> bool {
     mover.bus != bus && carries && gets_on
 }
 
-fn plan(robot: &RobotConfig) -> Plan {
-    Plan::of(robot, Inputs::of(robot))
-}
-
 impl Fit {
     /// The rate that was asked for is reached.
     pub fn is_reached(&self) -> bool {
-        self.prediction.fits() && self.rate_hz == self.wanted_hz
+        self.works() && self.rate_hz == self.wanted_hz
+    }
+
+    /// It fits by the model, and did so in virtual time.
+    pub fn works(&self) -> bool {
+        let failed = |trial: &Trial| trial.failure.is_some();
+        self.prediction.fits() && !self.trial.as_ref().is_none_or(failed)
     }
 
     /// It fits, with less to spare than the model may be wrong by.
     pub fn is_tight(&self) -> bool {
-        let Prediction { cycle_ns, headroom_ns, counts_until_ns, .. } = self.prediction;
-        let spare_ns = headroom_ns.min(counts_until_ns - cycle_ns);
-        self.prediction.fits() && (spare_ns as f64) < SPARE * cycle_ns as f64
+        let Prediction { headroom_ns, counts_until_ns, .. } = self.prediction;
+        let needed_ns = self.prediction.needed_ns();
+        let spare_ns = headroom_ns.min(counts_until_ns - needed_ns);
+        self.prediction.fits() && (spare_ns as f64) < SPARE * needed_ns as f64
     }
 
     fn cure(&self) -> Cure {
-        let Prediction { cycle_ns, .. } = self.prediction;
+        let cycle_ns = self.prediction.needed_ns();
         Cure { what: keys(&self.edits), cycle_ns, fits: self.prediction.fits(), tight: self.is_tight() }
     }
 
@@ -296,10 +331,13 @@ impl Fit {
         let mut text = match self.is_reached() {
             true if self.edits.is_empty() => format!("{wanted_hz} Hz: the file fits as it stands\n"),
             true => format!("{wanted_hz} Hz fits with these changes:\n"),
-            false if prediction.fits() => {
+            false if self.works() => {
                 format!(
                     "nothing in this file reaches {wanted_hz} Hz; the nearest is {rate_hz} Hz, with these changes:\n"
                 )
+            }
+            false if prediction.fits() => {
+                format!("{rate_hz} Hz is predicted to fit with these changes, but it does not:\n")
             }
             false => format!("nothing in this file reaches {wanted_hz} Hz, nor any other rate\n"),
         };
@@ -317,7 +355,8 @@ impl Fit {
         if self.is_tight() {
             text += "  this is tight: less than 5 % to spare, and the model is not exact\n";
         }
-        text + &format!("  cycle {cycle}, tick {tick}; {}\n", prediction.told_of_replies())
+        text += &format!("  cycle {cycle}, tick {tick}; {}\n", prediction.told_of_replies());
+        text + &self.trial.iter().map(|trial| format!("  {}\n", trial.text())).collect::<String>()
     }
 }
 

@@ -94,7 +94,7 @@ impl Plan {
             // Port and size, two bytes of identifier, the payload.
             Some(_) => self.inputs.spi.transaction_with_ns(3 + exchange.command.payload().len()),
             None if line.is_real => self.inputs.handover_ns,
-            None => 0,
+            None => self.inputs.emulated_send_ns,
         }
     }
 
@@ -122,7 +122,9 @@ impl Plan {
         match line.medium {
             Medium::Serial(_) => self.half_duplex(timeline, line, handed),
             Medium::Ethernet(rate) => self.datagrams(timeline, line, handed, rate),
-            Medium::Can(..) | Medium::Instant => self.arbitrated(timeline, line, handed),
+            medium @ (Medium::Can(..) | Medium::Instant) => {
+                self.arbitrated(timeline, line, &line.name, medium, handed)
+            }
         }
     }
 
@@ -145,7 +147,8 @@ impl Plan {
         for exchange in &line.exchanges {
             now = timeline.add(&line.name, Kind::Gap, &exchange.name, now, inputs.host_gap_ns);
             now = self.pass(timeline, line, Kind::Command, exchange, &exchange.command, now);
-            now = timeline.add(&line.name, Kind::Turnaround, &exchange.name, now, line.turnaround_ns);
+            let ns = self.turnaround_ns(line, exchange);
+            now = timeline.add(&line.name, Kind::Turnaround, &exchange.name, now, ns);
             now = self.pass(timeline, line, Kind::Reply, exchange, &exchange.reply, now);
             arrived.push((now, exchange));
         }
@@ -167,11 +170,21 @@ impl Plan {
         timeline.add(&line.name, kind, &detail(exchange, cost), from, ns)
     }
 
+    /// From the end of a request to the start of its reply.
+    fn turnaround_ns(&self, line: &Line, exchange: &Exchange) -> i64 {
+        match line.medium {
+            Medium::Instant => 0,
+            _ => line.turnaround_ns + (exchange.spread_ns as f64 * self.lateness) as i64,
+        }
+    }
+
     /// The host's frames in their order against replies as they become ready: the lowest identifier wins.
     fn arbitrated<'a>(
         &self,
         timeline: &mut Timeline,
         line: &'a Line,
+        wire: &str,
+        medium: Medium,
         handed: &[Moment],
     ) -> Vec<(Moment, &'a Exchange)> {
         let mut queue: VecDeque<_> = line
@@ -179,7 +192,7 @@ impl Plan {
             .iter()
             .zip(handed)
             .map(|(exchange, &ready)| {
-                let ready = timeline.add(&line.name, Kind::Transit, "adapter", ready, line.adapter_ns);
+                let ready = timeline.add(wire, Kind::Transit, "adapter", ready, line.adapter_ns);
                 (ready, exchange)
             })
             .collect();
@@ -199,15 +212,16 @@ impl Plan {
                     (ready, exchange, Kind::Command, &exchange.command)
                 }
             };
-            let cost = line.medium.cost(frame);
-            let end = timeline.add(&line.name, kind, &detail(exchange, cost), ready.max(free), cost.frame_ns);
+            let cost = medium.cost(frame);
+            let end = timeline.add(wire, kind, &detail(exchange, cost), ready.max(free), cost.frame_ns);
             free = Moment { ns: end.ns + cost.occupied_ns - cost.frame_ns, span: end.span };
             if kind == Kind::Command {
-                let row = format!("{} devices", line.name);
-                let ready = timeline.add(&row, Kind::Turnaround, &exchange.name, end, line.turnaround_ns);
+                let row = format!("{wire} devices");
+                let ns = self.turnaround_ns(line, exchange);
+                let ready = timeline.add(&row, Kind::Turnaround, &exchange.name, end, ns);
                 replies.push((ready, exchange));
             } else {
-                let end = timeline.add(&line.name, Kind::Transit, "adapter", end, line.adapter_ns);
+                let end = timeline.add(wire, Kind::Transit, "adapter", end, line.adapter_ns);
                 arrived.push((end, exchange));
             }
         }
@@ -229,11 +243,9 @@ impl Plan {
             timeline.add(&format!("{} switches", line.name), Kind::Transit, "", from, ns)
         };
         let sent = timeline.add(&line.name, Kind::Command, "all commands", last, commands.frame_ns);
-        let ready = through(timeline, sent, commands);
-        let row = format!("{} devices", line.name);
-        let ready = timeline.add(&row, Kind::Turnaround, "all servos", ready, line.turnaround_ns);
+        let there = through(timeline, sent, commands);
         let (mut free, mut arrived) = (Moment::default(), Vec::new());
-        for (at, exchange) in line.exchanges.iter().enumerate() {
+        for (at, (ready, exchange)) in self.behind(timeline, line, there).into_iter().enumerate() {
             let sensors = if self.imu == Some(ImuLink::Udp) && at == 0 { udp::SENSORS_ENTRY } else { 0 };
             let cost = datagram(rate, udp_payload([&exchange.reply]) + sensors);
             let at_port = through(timeline, ready, cost);
@@ -248,6 +260,23 @@ impl Plan {
             arrived.push((end, exchange));
         }
         arrived
+    }
+
+    /// When each reply of the servos behind an Ethernet port is there, if their commands are at `from`.
+    fn behind<'a>(
+        &self,
+        timeline: &mut Timeline,
+        line: &'a Line,
+        from: Moment,
+    ) -> Vec<(Moment, &'a Exchange)> {
+        if let Some(medium) = line.behind {
+            let all = vec![from; line.exchanges.len()];
+            return self.arbitrated(timeline, line, &format!("{} bus", line.name), medium, &all);
+        }
+        let slowest = line.exchanges.iter().map(|exchange| self.turnaround_ns(line, exchange)).max();
+        let row = format!("{} devices", line.name);
+        let ready = timeline.add(&row, Kind::Turnaround, "all servos", from, slowest.unwrap_or(0));
+        line.exchanges.iter().map(|exchange| (ready, exchange)).collect()
     }
 
     /// Reads replies from the processors of a pi3hat: status, then up to six frames, until all are in.

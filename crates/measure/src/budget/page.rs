@@ -31,7 +31,11 @@ impl Prediction {
         Section::new("At a glance").with(vec![
             Figure::new("highest rate", rate(self.highest_rate_hz))
                 .note(format!("{later} with a later bus deadline")),
-            Figure::new("cycle", ns(self.cycle_ns)),
+            Figure::new("cycle", ns(self.cycle_ns)).note(format!(
+                "at the latest {}, before control {}",
+                ns(self.longest_cycle_ns),
+                ns(self.start_cycle_ns)
+            )),
             Figure::new("tick", ns(self.tick_ns)),
             Figure::new("headroom", ns(self.headroom_ns)).note(format!("of {}", ns(self.period_ns))),
         ])

@@ -2,10 +2,10 @@
 
 use super::costs::{Inputs, Medium};
 use khz_page::duration;
-use khz_robot::RobotConfig;
-use khz_robot::config::{ImuLink, LinkConfig, Mode, ServoConfig, usual_deadline_ns};
+use khz_robot::config::{ImuLink, LinkConfig, Mode, usual_deadline_ns};
 use khz_robot::links::{Adapter, WireKind};
 use khz_robot::time::LAST_LOOK_NS;
+use khz_robot::{Occasion, RobotConfig};
 use khz_wire::Frame;
 use khz_wire::time::{CanRate, UartRate};
 
@@ -26,7 +26,15 @@ pub struct Plan {
     pub imu: Option<ImuLink>,
     /// What the robot file does not say.
     pub inputs: Inputs,
+    /// How late replies come within what their servos' delays vary by: 0 is the earliest, 1 the latest, and 0.5 what a usual cycle has.
+    pub lateness: f64,
+    /// The same robot when other frames travel: in a cycle before control, in which every servo is told to stop, and in one in which
+    /// servos are switched on. `None` in these themselves.
+    pub start: Option<Box<[Self; 2]>>,
 }
+
+/// One in so many servos of a bus is switched on at a time; see [`Occasion::SwitchingOn`].
+const SWITCHED_AT_ONCE: usize = 4;
 
 /// One bus.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +47,8 @@ pub struct Line {
     pub turnaround_ns: i64,
     /// Behind a link with delays of its own; not emulated.
     pub is_real: bool,
+    /// Behind an Ethernet port, the bus that the servos share, if they share one.
+    pub behind: Option<Medium>,
     /// What an adapter adds each way, ns.
     pub adapter_ns: i64,
     /// Channel of a pi3hat, 1 to 5.
@@ -56,12 +66,25 @@ pub struct Exchange {
     pub command: Frame,
     /// Its reply.
     pub reply: Frame,
+    /// By how much its replies differ in when they come, ns.
+    pub spread_ns: i64,
+    /// How long it may take to answer the frame that switches it on, if that is longer, ns.
+    pub switching_ns: i64,
 }
 
 impl Line {
     /// Only one query is outstanding at a time.
     pub const fn is_half_duplex(&self) -> bool {
         matches!(self.medium, Medium::Serial(_))
+    }
+
+    /// Becomes the emulated counterpart of this link.
+    fn emulate(&mut self, link: &LinkConfig) {
+        if matches!(self.medium, Medium::Ethernet(_)) {
+            self.medium = self.behind.unwrap_or(Medium::Instant);
+        }
+        self.turnaround_ns = link.bus().emulated().turnaround_ns;
+        (self.is_real, self.adapter_ns, self.hat) = (false, 0, None);
     }
 
     /// What the model does not know of the link, in words.
@@ -74,6 +97,13 @@ impl Line {
             Medium::Can(..) if !is_adapter => Some(
                 "counted as a CAN controller of this computer; an adapter on USB adds delays, which are not counted",
             ),
+            Medium::Ethernet(_) if self.behind.is_none() => Some(
+                "counted as servos with Ethernet ports of their own; a gateway's bus is counted if the file has `behind = \"can_fd\"`. \
+                 What boards, gateways and other traffic take is not counted",
+            ),
+            Medium::Ethernet(_) => {
+                Some("what the gateway and other traffic on the network take is not counted")
+            }
             _ => None,
         }
     }
@@ -82,27 +112,55 @@ impl Line {
 impl Plan {
     /// The plan of a robot file.
     pub fn of(robot: &RobotConfig, inputs: Inputs) -> Self {
-        Self::with(robot, inputs, |_, servo| servo.family().settings().exchange(servo.id))
+        let before = |occasion: fn(usize, usize) -> Occasion| Self {
+            lateness: 1.0,
+            ..Self::with(robot, inputs.clone(), occasion)
+        };
+        let stopped = before(|_, _| Occasion::Stopped);
+        let switching_on = before(|number, servos| match number < servos.div_ceil(SWITCHED_AT_ONCE) {
+            true => Occasion::SwitchingOn,
+            false => Occasion::Stopped,
+        });
+        let start = Some(Box::new([stopped, switching_on]));
+        Self { start, ..Self::with(robot, inputs, |_, _| Occasion::Following) }
+    }
+
+    /// The same robot on the wires as they are emulated, in virtual time: without adapters, SPI and networks.
+    pub fn emulated(robot: &RobotConfig) -> Self {
+        let mut plan = Self::of(robot, Inputs::VIRTUAL);
+        plan.imu = plan.imu.filter(|imu| *imu == ImuLink::Emulated);
+        plan.each(|plan| {
+            plan.lines.iter_mut().zip(&robot.buses).for_each(|(line, bus)| line.emulate(&bus.link))
+        });
+        plan
     }
 
     /// The plan of a tick in which the first servo of each bus is asked as after a lost reply: a family that tells its queries from
     /// each other needs longer frames then.
     pub fn after_loss(robot: &RobotConfig, inputs: Inputs) -> Self {
-        Self::with(robot, inputs, |number, servo| match number {
-            0 => servo.family().settings().exchange_after_loss(servo.id),
-            _ => servo.family().settings().exchange(servo.id),
-        })
+        let occasion = |number, _| if number == 0 { Occasion::AfterLoss } else { Occasion::Following };
+        Self { lateness: 1.0, ..Self::with(robot, inputs, occasion) }
     }
 
-    fn with(robot: &RobotConfig, inputs: Inputs, frames: impl Fn(usize, &ServoConfig) -> [Frame; 2]) -> Self {
+    /// Each servo on its occasion, by its number on its bus and how many there are.
+    fn with(robot: &RobotConfig, inputs: Inputs, occasion: impl Fn(usize, usize) -> Occasion) -> Self {
         let line = |(index, bus): (usize, &khz_robot::config::BusConfig)| {
+            let servos = robot.servos_on(index).count();
             let exchanges = robot.servos_on(index).enumerate().map(|(number, (_, servo))| {
-                let [command, reply] = frames(number, servo);
+                let family = servo.family();
+                let settings = family.settings();
+                let [command, reply] = settings.exchange(servo.id, occasion(number, servos));
                 let (command, reply) = match inputs.payload {
                     Some((sent, back)) => (resized(&command, sent), resized(&reply, back)),
                     None => (command, reply),
                 };
-                Exchange { name: servo.name.clone(), command, reply }
+                Exchange {
+                    name: servo.name.clone(),
+                    command,
+                    reply,
+                    spread_ns: settings.reply_spread_ns(),
+                    switching_ns: settings.switching_ns(),
+                }
             });
             Line { name: bus.name.clone(), exchanges: exchanges.collect(), ..bare(&bus.link, &inputs) }
         };
@@ -120,6 +178,8 @@ impl Plan {
             lines,
             imu,
             inputs: Inputs { imu_ns, ..inputs },
+            lateness: 0.5,
+            start: None,
         }
     }
 
@@ -132,7 +192,7 @@ impl Plan {
     /// anyway.
     pub fn advice_for_loss(robot: &RobotConfig, inputs: Inputs) -> Option<String> {
         let usual = Self::of(robot, inputs.clone());
-        let (until_ns, usual_ns) = (usual.counts_until_ns(), usual.durations_ns()[0]);
+        let (until_ns, usual_ns) = (usual.counts_until_ns(), usual.longest_ns());
         let longer_ns = Self::after_loss(robot, inputs).durations_ns()[0];
         (usual_ns <= until_ns && longer_ns > until_ns).then(|| {
             let [longer, until] = [longer_ns, until_ns].map(|ns| duration(ns as f64));
@@ -146,15 +206,22 @@ impl Plan {
 
     /// The highest rate at which such a cycle and tick fit: with the bus deadline as it is set (0 if replies miss it at any rate),
     /// and with one as late as may be.
-    pub(super) fn highest_rates_hz(&self, [cycle_ns, tick_ns]: [i64; 2]) -> [f64; 2] {
-        let replies_ns = cycle_ns + LAST_LOOK_NS;
+    pub(super) fn highest_rates_hz(&self) -> [f64; 2] {
+        let ([cycle_ns, tick_ns], longest_ns) = (self.durations_ns(), self.longest_ns());
+        let replies_ns = longest_ns + LAST_LOOK_NS;
         // A deadline is less than its period.
-        let least_ns = tick_ns.max(replies_ns + 1);
+        let least_ns = (tick_ns + longest_ns - cycle_ns).max(replies_ns + 1);
         let as_set_ns = match self.deadline_ns {
             None => Some(least_ns.max(replies_ns * 10 / 8 + 10)),
             Some(deadline_ns) => (replies_ns <= deadline_ns).then(|| least_ns.max(deadline_ns + 1)),
         };
         [as_set_ns.map_or(0.0, |ns| 1e9 / ns as f64), 1e9 / least_ns as f64]
+    }
+
+    /// This plan, and those of other frames.
+    pub(super) fn each(&mut self, change: impl Fn(&mut Self)) {
+        self.start.iter_mut().flat_map(|start| start.iter_mut()).for_each(&change);
+        change(self);
     }
 
     /// Servos on all buses.
@@ -184,10 +251,17 @@ fn bare(link: &LinkConfig, inputs: &Inputs) -> Line {
         _ if is_real => inputs.turnaround_ns,
         _ => bus.turnaround_ns,
     };
+    let behind = match (medium, bus.wire) {
+        (Medium::Ethernet(_), WireKind::CanFd { nominal_bps, data_bps }) => {
+            Some(Medium::Can(CanRate { nominal: nominal_bps, data: data_bps }, link.bit_rate_switch()))
+        }
+        _ => None,
+    };
     let (hat, adapter_ns) = match link.adapter() {
         Adapter::Hat(channel) => (Some(channel), 0),
         Adapter::Usb => (None, inputs.adapter_ns),
         Adapter::Emulated | Adapter::None | Adapter::Ethernet => (None, 0),
     };
-    Line { name: String::new(), medium, turnaround_ns, is_real, adapter_ns, hat, exchanges: Vec::new() }
+    let (name, exchanges) = (String::new(), Vec::new());
+    Line { name, medium, turnaround_ns, is_real, behind, adapter_ns, hat, exchanges }
 }

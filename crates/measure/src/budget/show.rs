@@ -17,8 +17,12 @@ pub struct Prediction {
     pub robot: String,
     /// How many servos it has.
     pub servos: usize,
-    /// From the start of a tick until the last reply is decoded.
+    /// From the start of a tick until the last reply is decoded, usually.
     pub cycle_ns: i64,
+    /// The same in the longest cycle under control, without losses: servos are switched on, and replies come as late as they may.
+    pub longest_cycle_ns: i64,
+    /// The same in the longest cycle before control, while every servo is told to stop.
+    pub start_cycle_ns: i64,
     /// Until controller, supervisor and recorder are done too.
     pub tick_ns: i64,
     /// The configured tick.
@@ -41,6 +45,8 @@ pub struct Prediction {
     pub critical: Vec<Share>,
     /// What to change, the largest gain first.
     pub changes: Vec<Change>,
+    /// The computer's own parts were measured (`khz budget --measure`); otherwise they are assumed.
+    pub host_measured: bool,
     /// What was taken for granted.
     pub assumptions: Vec<String>,
     /// One tick.
@@ -50,7 +56,7 @@ pub struct Prediction {
 /// A part of the tick.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// Its name, as in [`khz_robot::parts`].
+    /// Its name, as in [`khz_run::late::PARTS`].
     pub name: &'static str,
     /// How long it takes.
     pub ns: i64,
@@ -90,23 +96,27 @@ impl Plan {
         let mut timeline = Timeline::default();
         let ends = self.cycle(&mut timeline);
         let (cycle_ns, tick_ns) = (ends.over_ns, ends.recorded_ns);
-        let [highest_rate_hz, highest_rate_any_deadline_hz] = self.highest_rates_hz([cycle_ns, tick_ns]);
+        let [highest_rate_hz, highest_rate_any_deadline_hz] = self.highest_rates_hz();
+        let [start_cycle_ns, longest_cycle_ns] = self.longest_cycles_ns();
         let counts_until_ns = self.counts_until_ns();
         Prediction {
             robot: self.name.clone(),
             servos: self.servos(),
             cycle_ns,
+            longest_cycle_ns,
+            start_cycle_ns,
             tick_ns,
             period_ns: self.period_ns,
             headroom_ns: self.period_ns - tick_ns,
             highest_rate_hz,
             highest_rate_any_deadline_hz,
             counts_until_ns,
-            deadline_missed: cycle_ns > counts_until_ns,
+            deadline_missed: longest_cycle_ns.max(start_cycle_ns) > counts_until_ns,
             parts: parts(ends),
             buses: self.shares(&timeline),
             critical: critical(&timeline),
             changes: worthwhile(self, tick_ns),
+            host_measured: self.inputs.measured.is_some(),
             assumptions: Inputs::assumptions(&self.inputs, self),
             timeline,
         }
@@ -116,6 +126,21 @@ impl Plan {
     pub fn durations_ns(&self) -> [i64; 2] {
         let ends = self.cycle(&mut Timeline::default());
         [ends.over_ns, ends.recorded_ns]
+    }
+
+    /// The longest cycle of a run without losses.
+    pub fn longest_ns(&self) -> i64 {
+        self.longest_cycles_ns().into_iter().fold(0, i64::max)
+    }
+
+    /// The longest cycle before control, and under control.
+    fn longest_cycles_ns(&self) -> [i64; 2] {
+        let latest = Self { lateness: 1.0, start: None, ..self.clone() };
+        let controlled_ns = latest.durations_ns()[0];
+        let start = self.start.as_deref().map(|start| start.each_ref().map(|plan| plan.durations_ns()[0]));
+        start.map_or([controlled_ns; 2], |[stopped_ns, switching_ns]| {
+            [stopped_ns, switching_ns.max(controlled_ns)]
+        })
     }
 
     fn shares(&self, timeline: &Timeline) -> Vec<BusShare> {
@@ -235,11 +260,32 @@ impl Prediction {
 
     /// When the last reply comes, and until when replies count.
     pub fn told_of_replies(&self) -> String {
-        let [cycle, until] = [self.cycle_ns, self.counts_until_ns].map(|ns| duration(ns as f64));
+        let until = duration(self.counts_until_ns as f64);
         let late = if self.deadline_missed { ": too late" } else { "" };
+        let read = self.told_of_cycles();
         format!(
-            "the last reply is read after {cycle}, and replies count until {until} (`loop.bus_deadline_us`){late}"
+            "the last reply is read after {read}, and replies count until {until} (`loop.bus_deadline_us`){late}"
         )
+    }
+
+    /// The usual cycle in words, and the longest if that is another.
+    pub fn told_of_cycles(&self) -> String {
+        let Self { cycle_ns, longest_cycle_ns, start_cycle_ns, .. } = *self;
+        let [cycle, longest, start] =
+            [cycle_ns, longest_cycle_ns, start_cycle_ns].map(|ns| duration(ns as f64));
+        if start_cycle_ns > longest_cycle_ns {
+            format!("{cycle}, before control after {start}")
+        } else if cycle == longest {
+            cycle
+        } else {
+            format!("{cycle}, at the latest after {longest}")
+        }
+    }
+
+    /// The longest cycle, before control or under it.
+    pub const fn needed_ns(&self) -> i64 {
+        let (start_ns, longest_ns) = (self.start_cycle_ns, self.longest_cycle_ns);
+        if start_ns > longest_ns { start_ns } else { longest_ns }
     }
 
     /// The highest rates.

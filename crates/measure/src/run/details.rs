@@ -121,6 +121,14 @@ impl Details {
         }
     }
 
+    /// Nothing was recorded for a while.
+    pub(super) fn hole(&mut self, time_s: f64) {
+        let all = self.per_joint.iter_mut().chain(&mut self.of_all).chain(&mut self.imu);
+        for (_, trace) in all.flat_map(|detail| &mut detail.plots).flat_map(|plot| &mut plot.1) {
+            trace.push(time_s, f64::NAN);
+        }
+    }
+
     pub(super) fn finish(self) -> Vec<Detail> {
         self.per_joint
             .into_iter()

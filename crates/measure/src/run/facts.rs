@@ -110,7 +110,7 @@ pub(super) fn ending(events: &[EventSummary], controlled: u64, lack: Option<Stri
     let trouble = changes.clone().find(|event| event.trouble);
     // What brought the robot down, not that it has arrived there.
     let down = trouble.or_else(|| changes.find(|event| event.from == "active" || event.to == "stopped"));
-    let end = down.map_or_else(|| "did not end".to_owned(), EventSummary::tell);
+    let end = down.map_or_else(|| "did not end".to_owned(), EventSummary::tell) + &left_on(events);
     if trouble.is_some() || controlled > 0 {
         return (end, trouble.is_none());
     }
@@ -121,13 +121,29 @@ pub(super) fn ending(events: &[EventSummary], controlled: u64, lack: Option<Stri
     (format!("never under control: {lack}; {end}"), false)
 }
 
+/// Servos that may still be on at rest, beside one that is the reason itself: nothing else is warned of there.
+fn left_on(events: &[EventSummary]) -> String {
+    let left_on = events.iter().filter(|event| event.from == "fault" && event.to == "fault");
+    let names: Vec<&str> = left_on.filter_map(|event| event.servo.as_deref()).collect();
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!("; may still be on, cut the power: {}", names.join(", "))
+    }
+}
+
 /// What to do about what brought a robot down, by how the supervisor calls it: a log has no more of it.
 fn remedy(cause: &str) -> Option<&'static str> {
     const SCAN: &str = "check power, wiring and ids with `khz bus scan`";
     const SERVO: &str =
         "see its voltage, temperature and torque in the report, and end the cause before a new run";
     const COMMAND: &str = "see the commands in the report, and correct the controller";
-    const REMEDIES: [(&str, &str); 31] = [
+    const CUT_POWER: &str = "cut its power before you touch the robot, then check its wiring and firmware";
+    const REMEDIES: [(&str, &str); 35] = [
+        ("may still be on", CUT_POWER),
+        ("the servo is still on", CUT_POWER),
+        ("position jumped", SERVO),
+        ("so nothing can react to it", "update the servo's firmware, or do without the value in `query`"),
         ("replies come too late", "`khz budget FILE` shows what the buses need"),
         (
             "the controller was preempted",
@@ -169,6 +185,7 @@ fn remedy(cause: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use khz_robot::Mode;
     use khz_robot::supervisor::{Cause, Trigger};
 
     fn event(from: &str, to: &str, cause: &str, trouble: bool) -> EventSummary {
@@ -214,9 +231,33 @@ mod tests {
             (Cause::ControllerSlow { count: 3, took_ns: 1 }, "--budget"),
             (Cause::VoltageLow { servo: 0, volts: 9.0 }, "battery"),
             (Cause::Hot { servo: 0, celsius: 90.0 }, "cool"),
+            (Cause::ServoNotHeardOff { servo: 0 }, "cut its power"),
+            (Cause::ServoStillOn { servo: 0, mode: Mode::UNKNOWN }, "cut its power"),
+            (Cause::ServoNotObeying { servo: 0, mode: Mode::UNKNOWN }, "end the cause"),
+            (Cause::PositionJumped { servo: 0, from: 0.0, to: 1.0 }, "end the cause"),
+            (Cause::ImuFrozen { for_ns: 1 }, "IMU's power"),
+            (Cause::VoltageUnknown { servo: 0 }, "firmware"),
+            (Cause::TemperatureUnknown { servo: 0 }, "firmware"),
         ] {
             assert!(told(cause).contains(words), "{cause}: {}", told(cause));
         }
+    }
+
+    #[test]
+    fn servos_that_may_still_be_on_are_named_at_the_end() {
+        let on = |from, servo: &str| EventSummary {
+            servo: Some(servo.to_owned()),
+            ..event(from, "fault", "the servo is still on: cut its power", true)
+        };
+        let mut events = vec![
+            event("active", "damping", "finished", false),
+            event("damping", "stopped", "every joint stands still", false),
+            on("stopped", "knee"),
+        ];
+        let only = ("the servo is still on: cut its power".to_owned(), false);
+        assert_eq!(ending(&events, 9, None), only, "and no end as planned");
+        events.extend([on("fault", "hip"), on("fault", "ankle")]);
+        assert_eq!(ending(&events, 9, None).0, only.0 + "; may still be on, cut the power: hip, ankle");
     }
 
     #[test]

@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 /// Parts of a tick, in their order: all but what passed before it started.
 pub(super) const PHASES: &[&str] = PARTS.split_at(2).1;
 
+/// From so many skipped periods on nothing is drawn between two ticks: a line would say that the robot was seen there.
+const HOLE: f64 = 4.0;
+
 /// So many changes of parameters are kept; a slider makes ten a second.
 const MOST_CHANGES: usize = 1000;
 
@@ -40,6 +43,8 @@ pub(super) struct OverTime {
     pub changes: Vec<ParameterChange>,
     pub changes_left_out: u64,
     first_us: Option<i64>,
+    /// When the last tick was.
+    last_s: f64,
     /// Which files could not be read to their end, and why.
     pub unread: Vec<String>,
 }
@@ -122,9 +127,26 @@ impl OverTime {
         (time_us - *self.first_us.get_or_insert(time_us)) as f64 * 1e-6
     }
 
+    /// No tick was for a while: no line leads there.
+    fn hole(&mut self, time_s: f64) {
+        for trace in [&mut self.wake, &mut self.cycle, &mut self.cpu] {
+            trace.push(time_s, f64::NAN);
+        }
+        self.phases.gap(time_s);
+        for joint in &mut self.joints {
+            joint.measured.push(time_s, f64::NAN);
+            joint.commanded.push(time_s, f64::NAN);
+        }
+        self.details.hole(time_s);
+    }
+
     fn tick(&mut self, time_s: f64, value: &Value<'_>) {
         let mut tick = record::Tick::UNKNOWN;
         tick.read(value);
+        if f64::from(tick.skipped) >= HOLE {
+            self.hole((self.last_s + time_s) / 2.0);
+        }
+        self.last_s = time_s;
         self.wake.push(time_s, tick.wake_latency_ns as f64);
         self.cycle.push(time_s, tick.cycle_ns as f64);
         self.cpu.push(time_s, tick.loop_compute_ns as f64);
@@ -157,6 +179,24 @@ mod tests {
         let bytes = log.finish().unwrap();
         std::fs::write(&path, &bytes[..(bytes.len() as f64 * share) as usize]).unwrap();
         path
+    }
+
+    #[test]
+    fn a_hole_in_the_ticks_is_a_hole_in_the_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.tlog");
+        let mut log = khz_tlog::Writer::new(Vec::new(), khz_tlog::Options::default()).unwrap();
+        let skipped = [("skipped", khz_tlog::Type::Int(khz_tlog::Width::Four))];
+        let tick = log.record("tick", &khz_tlog::Type::object(skipped)).unwrap();
+        for (time_us, skipped) in [(0, 0), (1_000, 0), (90_000, 88_i32), (91_000, 0)] {
+            log.write(tick, Some(time_us), &skipped.to_le_bytes()).unwrap();
+        }
+        std::fs::write(&path, log.finish().unwrap()).unwrap();
+        let page = OverTime::read(&[path], &RobotConfig::quadruped());
+        let is_in_hole = |time_s: f64| (0.002..0.089).contains(&time_s);
+        let points = page.joints[0].measured.points();
+        assert_eq!(points.iter().filter(|point| is_in_hole(point.0) && point.1.is_nan()).count(), 1);
+        assert!(page.phases.rows().iter().any(|row| is_in_hole(row.0) && row.1[0].is_nan()));
     }
 
     #[test]

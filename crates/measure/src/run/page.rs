@@ -216,6 +216,9 @@ pub struct Grant {
 const MEASURES: [&str; 4] = ["cycle", "wake latency", "loop compute time", START_DELAY];
 const START_DELAY: &str = "start delay, all planned periods";
 
+/// Bars of ticks go no further: one tick of 88 ms would leave nothing to see of the others.
+const SHOWN_PERIODS: f64 = 1.25;
+
 /// Events marked in plots; the table has them all.
 const MOST_MARKERS: usize = 200;
 /// Events the table shows.
@@ -276,13 +279,7 @@ impl RunData {
     }
 
     fn curves(&self) -> Plot {
-        let named = [
-            ("cycle", &self.cycle.values),
-            ("wake latency", &self.wake.values),
-            (START_DELAY, &self.start_delay),
-            ("loop compute time", &self.cpu.values),
-        ];
-        named.into_iter().filter(|(_, values)| values.count() > 0).fold(
+        self.distributions().fold(
             Plot::percentiles("Percentiles", Axis::new("duration", "ns").log())
                 .note("of the controlled ticks; the start delay is of all planned periods, with a tick or without")
                 .palette(MEASURES),
@@ -301,11 +298,21 @@ impl RunData {
         ];
         let columns = AT.iter().map(|(label, _)| Column::number(*label, "ns"));
         let table = Table::new(std::iter::once(Column::text("")).chain(columns));
-        let named = [("cycle", &self.cycle), ("wake latency", &self.wake), ("loop compute time", &self.cpu)];
-        named.into_iter().filter(|(_, m)| m.values.count() > 0).fold(table, |table, (name, measured)| {
-            let cells = AT.iter().map(|(_, q)| Cell::from(measured.values.quantile(*q)));
+        self.distributions().fold(table, |table, (name, values)| {
+            let cells = AT.iter().map(|(_, q)| Cell::from(values.quantile(*q)));
             table.row(std::iter::once(Cell::from(name)).chain(cells))
         })
+    }
+
+    /// What was measured of the ticks and their starts, as far as there are values.
+    fn distributions(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {
+        let named = [
+            ("cycle", &self.cycle.values),
+            ("wake latency", &self.wake.values),
+            (START_DELAY, &self.start_delay),
+            ("loop compute time", &self.cpu.values),
+        ];
+        named.into_iter().filter(|(_, values)| values.count() > 0)
     }
 
     fn tick(&self) -> Option<Section> {
@@ -325,6 +332,9 @@ impl RunData {
         {
             let parts = self.phases.names().iter().cloned().zip(tick.parts.iter().map(|v| f64::from(*v)));
             gantt = gantt.sequence(format!("{label} (at {:.3} s)", tick.time_s), parts);
+        }
+        if self.period_ns > 0 {
+            gantt = gantt.cut_at(SHOWN_PERIODS * self.period_ns as f64);
         }
         gantt = self.deadlines().fold(gantt, |gantt, (ns, label)| gantt.mark(ns, label));
         let stack = Plot::stack("Phases over time", Axis::new("duration", "ns"), &self.phases)
@@ -403,8 +413,10 @@ impl RunData {
     }
 
     fn late_rows(&self) -> Option<Section> {
+        let mut worst: Vec<_> = self.late.iter().collect();
+        worst.sort_by_key(|late| std::cmp::Reverse(late.response_ns));
         let table =
-            self.late.iter().fold(Table::new(LateReport::columns()), |table, late| table.row(late.cells()));
+            worst.into_iter().fold(Table::new(LateReport::columns()), |table, late| table.row(late.cells()));
         let section =
             (!self.late_counts.is_empty()).then(|| Section::new("Late ticks").text(&self.late_counts))?;
         Some(blocks(&self.late_groups, table).into_iter().fold(section, Section::with))

@@ -295,7 +295,11 @@
         const first = Math.max(0, lowerBound(line.x, from) - 1), last = Math.min(line.x.length - 1, lowerBound(line.x, to));
         for (let i = first; i <= last; i++) take(line.y[i]);
       }
+      this.cut = 0;
       if (!(low <= high)) return [0, 1];
+      const most = this.cutAt();
+      this.cut = high > most ? high : 0;
+      if (this.cut) return [0, most];
       const inData = [low, high], near = Math.max(high - low, Math.abs(high) * 1e-3) / 4;
       // A limit far away would flatten the curves.
       for (const { y } of this.spec.limits) if (y <= inData[1] + near && y >= inData[0] - near) take(y);
@@ -310,6 +314,12 @@
       if (high === low) { low -= startsAtZero ? 0 : 0.5 * Math.abs(low) || 1; high += 0.5 * Math.abs(high) || 1; }
       const room = (high - low) * 0.06;
       return [startsAtZero && low === 0 ? 0 : low - room, high + room];
+    }
+
+    // Of a whole run, stacks are cut a little above the last of their limits: one long tick would leave nothing to see of the others.
+    cutAt() {
+      const isCut = this.spec.kind === "stack" && this.spec.limits.length && !this.group.view;
+      return isCut ? 1.25 * Math.max(...this.spec.limits.map(({ y }) => y)) : Infinity;
     }
 
     // Sizes are whole pixels of the screen, so that lines are sharp.
@@ -342,8 +352,9 @@
       if (this.spec.kind !== "stack") this.drawMarkers();
       for (const line of this.drawn) this.drawLine(line);
       if (this.spec.kind === "stack") this.drawMarkers();
-      this.drawLimits();
+      const beyond = this.drawLimits();
       this.pen.restore();
+      if (this.cut) this.markCut(); else this.sayBeyond(beyond);
       const empty = !this.drawn.some((line) => line.y.some(Number.isFinite));
       if (empty) this.text("no values", (this.left + this.right) / 2, (this.top + this.bottom) / 2, "center", "middle");
       this.reset.hidden = !this.group.view;
@@ -374,7 +385,7 @@
     }
 
     drawYAxis() {
-      const [low, high] = this.range, { unit, label } = this.spec.y;
+      const [low, high] = this.range, { unit } = this.spec.y;
       const most = Math.max(2, Math.floor((this.bottom - this.top) / (this.compact ? 30 : 42)));
       const ticks = this.log ? logTicks(low, high) : linearTicks(low, high, most);
       const values = ticks.map((t) => this.log ? 10 ** t : t);
@@ -385,8 +396,7 @@
         const words = this.log ? spoken(value, unit, 3) : trimmed(+(value * shared.factor).toPrecision(8), 6);
         this.text(words, this.left - 7, row, "right", "middle", "muted");
       }
-      const name = [this.compact ? "" : label, this.log ? "" : shared.unit].filter(Boolean).join(" / ");
-      this.text(name, this.left, 1, "left", "top", "muted");
+      this.text(this.axisName(), this.left, 1, "left", "top", "muted");
     }
 
     drawXAxis() {
@@ -397,10 +407,13 @@
       if (percentiles && ticks.length < 2) ticks = linearTicks(low, high, most);
       const shared = unit === "s" ? { factor: 1, unit } : readable(unit, Math.max(Math.abs(low), Math.abs(high)));
       let free = -Infinity;
+      // A small plot has no room for the axis's name: its last tick has the unit.
+      const named = this.compact && !percentiles ? ticks.at(-1) : NaN;
       for (const tick of ticks) {
         const x = Math.round(this.toPixel(tick)) + 0.5;
         this.rule(x, this.top, x, this.bottom);
-        const words = percentiles ? percentile(tick) : trimmed(+(tick * shared.factor).toPrecision(10), 8);
+        const number = percentiles ? percentile(tick) : trimmed(+(tick * shared.factor).toPrecision(10), 8);
+        const words = tick === named ? `${number} ${shared.unit}`.trim() : number;
         const half = this.pen.measureText(words).width / 2;
         const inside = Math.min(x, this.right + 10 - half);
         if (inside - half < free) continue;
@@ -422,20 +435,68 @@
       pen.setLineDash([]);
     }
 
+    // Returns those that are not in view.
     drawLimits() {
-      const pen = this.pen, beyond = [];
+      const pen = this.pen, beyond = [], placed = [];
       for (const { y, label } of this.spec.limits) {
         const row = Math.round(this.toRow(y)) + 0.5;
-        if (row < this.top || row > this.bottom) { beyond.push(`${label} ${spoken(y, this.spec.y.unit, 3)}`); continue; }
+        if (row < this.top || row > this.bottom) { beyond.push({ y, label }); continue; }
         pen.setLineDash([6, 4]);
         pen.strokeStyle = this.ink("bad");
         pen.lineWidth = 1;
         this.rule(this.left, row, this.right, row);
-        const above = row - this.top > 16;
-        if (!this.compact) this.text(label, this.right - 4, row + (above ? -3 : 4), "right", above ? "bottom" : "top", "bad");
+        if (!this.compact) this.limitLabel(label, row, placed);
       }
       pen.setLineDash([]);
-      if (beyond.length) this.text(`not in view: ${beyond.join(", ")}`, this.right - 4, this.top + 2, "right", "top", "muted");
+      return beyond;
+    }
+
+    // Limits that are not in view, above the plot, where no line is: in the longest words there is room for beside the axis's name.
+    sayBeyond(limits) {
+      if (!limits.length) return;
+      const unit = this.spec.y.unit, values = limits.map(({ y }) => spoken(y, unit, 3));
+      const words = [
+        `not in view: ${limits.map(({ label }, at) => `${label} ${values[at]}`).join(", ")}`,
+        `limits not in view: ${values.join(", ")}`,
+        "limits not in view",
+      ];
+      const room = this.right - this.left - this.pen.measureText(this.axisName()).width - 12;
+      const fitting = words.find((text) => this.pen.measureText(text).width <= room);
+      if (fitting) this.text(fitting, this.right - 4, 1, "right", "top", "muted");
+    }
+
+    // An arrow above each stack that is cut, and how high the highest is.
+    markCut() {
+      const pen = this.pen, sums = this.drawn.at(-1);
+      pen.fillStyle = this.ink("bad");
+      let free = -Infinity;
+      sums.x.forEach((value, at) => {
+        const x = this.toPixel(value);
+        if (!(sums.y[at] > this.range[1]) || x < free) return;
+        free = x + 3;
+        pen.beginPath();
+        pen.moveTo(x - 4, this.top);
+        pen.lineTo(x + 4, this.top);
+        pen.lineTo(x, this.top - 6);
+        pen.fill();
+      });
+      this.text(`cut: the longest takes ${spoken(this.cut, this.spec.y.unit, 3)}`, this.right - 4, 1, "right", "top", "bad");
+    }
+
+    axisName() {
+      const { unit, label } = this.spec.y, [low, high] = this.range;
+      const shared = readable(unit, Math.max(Math.abs(low), Math.abs(high)));
+      return [this.compact ? "" : label, this.log ? "" : shared.unit].filter(Boolean).join(" / ");
+    }
+
+    // Above its line or below it, to the left of labels that are there.
+    limitLabel(label, row, placed) {
+      const above = row - this.top > 16, top = above ? row - 17 : row + 3;
+      const width = this.pen.measureText(label).width;
+      const beside = placed.filter((other) => Math.abs(other.top - top) < 15).map((other) => other.left);
+      const right = Math.min(this.right - 4, ...beside.map((left) => left - 10));
+      placed.push({ top, left: right - width });
+      this.text(label, right, top + (above ? 14 : 1), "right", above ? "bottom" : "top", "bad");
     }
 
     drawLine(line) {

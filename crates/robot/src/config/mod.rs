@@ -185,7 +185,13 @@ impl RobotConfig {
             Mode::Inline => 0.5,
             Mode::Pipelined => 1.0,
         };
-        self.supervisor.at(self.timing.period_ns(), share)
+        let mut settings = self.supervisor.at(self.timing.period_ns(), share);
+        if self.imu.as_ref().is_some_and(|imu| imu.link == ImuLink::Emulated)
+            && !self.emulation.imu_has_noise()
+        {
+            settings.imu_frozen_ms = Some(0.0);
+        }
+        settings
     }
 
     /// Whether every bus and the IMU are emulated.

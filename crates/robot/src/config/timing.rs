@@ -43,7 +43,8 @@ section! {
         /// Where the controller runs.
         mode: Mode = Mode::Inline, "";
         /// The latest end of a tick's bus cycle, counted from the tick's start; replies count until 20 µs before.
-        /// Must be shorter than the period; without the key it is 80 % of the period.
+        /// Must be shorter than the period; without the key it is 80 % of the period. It is later by what encoding the
+        /// commands takes beyond 20 µs, up to half of what is left of the period.
         bus_deadline_us: Option<f64> = None, "µs", 50.0 => 1_000_000.0;
         /// How the loop waits for the start of a tick.
         wake: Wake = Wake::Hybrid, "";

@@ -1,7 +1,7 @@
 //! One servo within the cycle: whether its reply is outstanding, and its counts.
 
 use khz_rt::Histogram;
-use khz_servo::{ServoPlan, ServoState};
+use khz_servo::{Doubled, ServoPlan, ServoState};
 
 /// One servo of the plan.
 #[derive(Clone, Debug)]
@@ -58,6 +58,7 @@ pub struct Device {
     excused: bool,
     reply_timeout_ns: i64,
     missed_now: u32,
+    doubled: Doubled,
     stats: DeviceStats,
 }
 
@@ -78,6 +79,7 @@ impl Device {
             excused: false,
             reply_timeout_ns,
             missed_now: 0,
+            doubled: Doubled::default(),
             stats,
         }
     }
@@ -85,6 +87,7 @@ impl Device {
     pub fn begin(&mut self) {
         self.phase = Phase::Ready;
         self.excused = false;
+        self.doubled.forgive();
     }
 
     /// It is no miss if it does not answer in this cycle.
@@ -114,6 +117,14 @@ impl Device {
     pub fn late(&mut self, is_duplicate: bool) {
         self.stats.late += 1;
         self.stats.duplicates += u64::from(is_duplicate);
+        if is_duplicate {
+            self.doubled.count();
+        }
+    }
+
+    /// Its further replies of late.
+    pub fn doubled(&self) -> Doubled {
+        self.doubled
     }
 
     /// Ends the cycle: whether the device answered in time, and whether that is a miss if it did not.

@@ -15,6 +15,9 @@ pub struct Lane {
     families: Vec<Box<dyn Servos>>,
     /// Turns in the order they are taken.
     order: Vec<Turn>,
+    /// The same before some of them were put first for this cycle; see [`Lane::put_reading_first`].
+    usual: Vec<Turn>,
+    is_reordered: bool,
     /// Turns of `order` already taken in this cycle.
     taken: usize,
     /// Requests of the present turn already sent.
@@ -43,12 +46,15 @@ impl Lane {
             let turn = move |turn| Turn { family, turn };
             (0..servos.turns()).map(turn)
         };
-        let order = families.iter().enumerate().flat_map(|(at, servos)| turns_of(at, &**servos)).collect();
+        let order: Vec<_> =
+            families.iter().enumerate().flat_map(|(at, servos)| turns_of(at, &**servos)).collect();
         Self {
             link,
             channel,
             half_duplex,
             families,
+            usual: order.clone(),
+            is_reordered: false,
             order,
             taken: 0,
             part: 0,
@@ -71,9 +77,32 @@ impl Lane {
         (self.taken, self.part) = (0, 0);
         self.outstanding = None;
         self.down = false;
+        if self.families.iter().any(|servos| servos.reading() > 0) {
+            self.put_reading_first();
+        }
     }
 
-    /// Offers the next frame to the link, if it is this bus's turn. True if the link took it.
+    /// Turns that read a register are taken before the others; see [`Servos::reading`].
+    fn put_reading_first(&mut self) {
+        self.usual.copy_from_slice(&self.order);
+        self.is_reordered = true;
+        let mut first = 0;
+        for place in 0..self.order.len() {
+            let Turn { family, turn } = self.order[place];
+            if self.families[family].is_reading(turn) {
+                self.order[first..=place].rotate_right(1);
+                first += 1;
+            }
+        }
+    }
+
+    /// There may be a frame for the link: not all had their turn, and the bus is not waiting for a reply.
+    #[inline]
+    pub fn may_send(&self) -> bool {
+        self.taken < self.order.len() && !self.down && self.outstanding.is_none()
+    }
+
+    /// Offers the next frame to the link, after [`Lane::may_send`]. True if the link took it.
     pub fn send_next(
         &mut self,
         devices: &mut [Device],
@@ -81,45 +110,44 @@ impl Lane {
         now_ns: i64,
         links_down: &mut u64,
     ) -> bool {
-        if self.down || self.outstanding.is_some() {
-            return false;
-        }
-        self.skip_quiet_turns();
-        let Some(&turn) = self.order.get(self.taken) else { return false };
-        let servos = &mut self.families[turn.family];
-        let Some(request) = servos.request(turn.turn, self.part) else { return false };
-        let replies = request.replies;
-        match links[self.link].send(self.channel, &request, now_ns) {
-            Ok(()) => {
-                servos.sent(turn.turn, self.part, now_ns);
-                self.part += 1;
-                let is_over = servos.request(turn.turn, self.part).is_none();
-                if is_over {
-                    servos.servos(turn.turn).iter().for_each(|&servo| devices[servo].asked());
-                    (self.taken, self.part) = (self.taken + 1, 0);
+        while let Some(&turn) = self.order.get(self.taken) {
+            let servos = &mut *self.families[turn.family];
+            let Some(request) = servos.request(turn.turn, self.part) else {
+                // A turn in which nothing is asked.
+                (self.taken, self.part) = (self.taken + 1, 0);
+                continue;
+            };
+            let replies = request.replies;
+            return match links[self.link].send(self.channel, &request, now_ns) {
+                Ok(()) => {
+                    self.sent(turn, replies, devices, now_ns);
+                    true
                 }
-                if self.half_duplex && replies > 0 {
-                    let timeouts =
-                        servos.servos(turn.turn).iter().map(|&servo| devices[servo].reply_timeout_ns());
-                    let until_ns = now_ns + timeouts.max().unwrap_or(0);
-                    self.outstanding = Some(Outstanding { turn, until_ns });
+                Err(LinkError::Full) => false,
+                Err(LinkError::Down { .. } | LinkError::Unsupported) => {
+                    self.down = true;
+                    *links_down |= 1 << self.link;
+                    false
                 }
-                true
-            }
-            Err(LinkError::Full) => false,
-            Err(LinkError::Down { .. } | LinkError::Unsupported) => {
-                self.down = true;
-                *links_down |= 1 << self.link;
-                false
-            }
+            };
         }
+        false
     }
 
-    /// Turns in which nothing is asked.
-    fn skip_quiet_turns(&mut self) {
-        let is_quiet = |turn: &Turn| self.families[turn.family].request(turn.turn, 0).is_none();
-        while self.part == 0 && self.order.get(self.taken).is_some_and(is_quiet) {
-            self.taken += 1;
+    /// The link took a request of this turn.
+    fn sent(&mut self, turn: Turn, replies: u16, devices: &mut [Device], now_ns: i64) {
+        let servos = &mut *self.families[turn.family];
+        servos.sent(turn.turn, self.part, now_ns);
+        self.part += 1;
+        let is_over = servos.request(turn.turn, self.part).is_none();
+        if is_over {
+            servos.servos(turn.turn).iter().for_each(|&servo| devices[servo].asked());
+            (self.taken, self.part) = (self.taken + 1, 0);
+        }
+        if self.half_duplex && replies > 0 {
+            let timeouts = servos.servos(turn.turn).iter().map(|&servo| devices[servo].reply_timeout_ns());
+            let until_ns = now_ns + timeouts.max().unwrap_or(0);
+            self.outstanding = Some(Outstanding { turn, until_ns });
         }
     }
 
@@ -139,20 +167,27 @@ impl Lane {
     }
 
     /// A fresh reply has been read: with the last outstanding one the bus is free for the next query.
+    #[inline]
     pub fn answered(&mut self, devices: &[Device]) {
         let awaited = |outstanding: &Outstanding| {
             self.servos(outstanding.turn).iter().any(|&servo| devices[servo].is_awaited())
         };
-        self.outstanding = self.outstanding.filter(awaited);
+        if self.outstanding.is_some() {
+            self.outstanding = self.outstanding.filter(awaited);
+        }
     }
 
     /// When to stop waiting for the outstanding reply.
+    #[inline]
     pub fn timeout_ns(&self) -> Option<i64> {
         self.outstanding.map(|outstanding| outstanding.until_ns)
     }
 
+    #[inline]
     pub fn time_out(&mut self, now_ns: i64) {
-        self.outstanding = self.outstanding.filter(|outstanding| now_ns < outstanding.until_ns);
+        if self.outstanding.is_some_and(|outstanding| now_ns >= outstanding.until_ns) {
+            self.outstanding = None;
+        }
     }
 
     /// Settles who is asked first in the next cycle: whoever had no turn in this one. Where all had one, on half-duplex buses a
@@ -161,6 +196,9 @@ impl Lane {
         // The deadline cut the last one off, unless the bus was its own all the time: then it is silent.
         let cut_off = usize::from(self.outstanding.is_some() && self.taken > 1);
         let served = self.taken - cut_off;
+        if std::mem::take(&mut self.is_reordered) && served == self.order.len() {
+            self.order.copy_from_slice(&self.usual);
+        }
         let is_silent = |turn: &Turn| self.servos(*turn).iter().any(|&servo| devices[servo].was_missed());
         if served < self.order.len() {
             self.order.rotate_left(served);

@@ -2,12 +2,12 @@
 
 use super::Desk;
 use crate::RobotConfig;
-use crate::assemble::open_links;
+use crate::assemble::open_links_as;
 use crate::links::{Around, LinkConfig, LinkKind};
 use khz_emu::hat::Hat;
 use khz_emu::{BusConfig, World};
-use khz_link::Link;
 use khz_link::pi3hat::{Options, Pi3hat, Pi3hatConfig, Spi, Spidev};
+use khz_link::{Link, Role};
 use khz_servo::{Family, family};
 use khz_wire::Frame;
 
@@ -26,19 +26,28 @@ impl Desk {
     /// # Errors
     /// What is no link, or cannot be opened, with what to do.
     pub fn open(words: &[impl AsRef<str>]) -> Result<Self, String> {
+        Self::open_as(Role::Host, words)
+    }
+
+    /// The same, for another role.
+    ///
+    /// # Errors
+    /// As [`Desk::open`].
+    pub fn open_as(role: Role, words: &[impl AsRef<str>]) -> Result<Self, String> {
         let mut desk = Self { links: Vec::new(), buses: Vec::new(), servos: Vec::new() };
-        words.iter().try_for_each(|word| desk.open_one(word.as_ref()))?;
+        words.iter().try_for_each(|word| desk.open_one(role, word.as_ref()))?;
         Ok(desk)
     }
 
-    fn open_one(&mut self, word: &str) -> Result<(), String> {
+    fn open_one(&mut self, role: Role, word: &str) -> Result<(), String> {
         if is_robot_file(word) {
             let robot = RobotConfig::load(word).map_err(|error| error.to_string())?;
-            let links = open_links(&robot, |world| Box::new(world)).map_err(|error| error.to_string())?;
+            let links =
+                open_links_as(role, &robot, |world| Box::new(world)).map_err(|error| error.to_string())?;
             self.add(&robot, links);
             return Ok(());
         }
-        self.add_link(word, open_link(word)?, &carried(word));
+        self.add_link(word, open_link(role, word)?, &carried(word));
         Ok(())
     }
 }
@@ -66,7 +75,7 @@ fn meant(word: &str) -> Option<String> {
     .map(|kind| format!("{kind}:{word}"))
 }
 
-fn open_link(word: &str) -> Result<Box<dyn Link>, String> {
+fn open_link(role: Role, word: &str) -> Result<Box<dyn Link>, String> {
     if word == EMULATED_HAT {
         let hat = Pi3hat::open(hat_spi(word)?, &Options::default(), replier, khz_rt::now_ns());
         return Ok(Box::new(hat.map_err(|error| error.to_string())?));
@@ -83,6 +92,7 @@ fn open_link(word: &str) -> Result<Box<dyn Link>, String> {
     let mut emulated =
         || -> Result<Box<dyn Link>, String> { Ok(Box::new(world(&RobotConfig::quadruped().world())?)) };
     link.bus().open(Around {
+        role,
         ids: None,
         speaks_fd: None,
         sharing: Vec::new(),

@@ -21,7 +21,7 @@ use khz_link::rs485::Rs485Link;
 use khz_link::slcan::SlcanLink;
 use khz_link::socketcan::SocketcanLink;
 use khz_link::udp::UdpLink;
-use khz_link::{Link, Replier};
+use khz_link::{Link, Replier, Role};
 use khz_settings::{Documented, Key, Reader, words};
 use serde::Serialize;
 use toml::de::DeTable;
@@ -177,6 +177,8 @@ pub enum Adapter {
 
 /// What a robot file says of a link beside its own keys.
 pub struct Around<'a> {
+    /// What this program is on the bus.
+    pub role: Role,
     /// The servos on the bus; `None`: nobody knows.
     pub ids: Option<Vec<u8>>,
     /// A servo on the bus that speaks CAN-FD, if there is one and somebody knows.

@@ -12,7 +12,7 @@ impl BusLink for SocketcanLink {
     }
 
     fn open(&self, around: Around<'_>) -> Result<Box<dyn Link>, String> {
-        let link = SocketCan::open(self).map_err(|error| error.to_string())?;
+        let link = SocketCan::open_as(around.role, self).map_err(|error| error.to_string())?;
         // What the kernel's interface carries, no file says.
         if let Some(servo) = around.speaks_fd {
             let interface = Interface::read(&self.interface);

@@ -1,9 +1,9 @@
 //! Devices behind Ethernet.
 
 use super::{Adapter, Around, BusLink, ByHand};
-use khz_emu::BusConfig;
+use khz_emu::{BusConfig, WireKind};
 use khz_link::Link;
-use khz_link::udp::{Udp, UdpLink};
+use khz_link::udp::{Behind, Udp, UdpLink};
 
 impl BusLink for UdpLink {
     fn endpoint(&self) -> String {
@@ -15,9 +15,15 @@ impl BusLink for UdpLink {
         Ok(Box::new(opened.map_err(|error| error.to_string())?))
     }
 
-    /// Each device has an Ethernet port of its own: there is no bus they share.
+    /// Without a gateway each device has an Ethernet port of its own: there is no bus they share.
     fn emulated(&self) -> BusConfig {
-        BusConfig { turnaround_ns: BusConfig::CAN_FD.turnaround_ns, ..BusConfig::INSTANT }
+        let wire = match self.behind {
+            Behind::Servo => WireKind::Instant,
+            Behind::CanFd => {
+                WireKind::CanFd { nominal_bps: self.nominal_bit_rate, data_bps: self.data_bit_rate }
+            }
+        };
+        BusConfig { wire, ..BusConfig::CAN_FD }
     }
 
     fn adapter(&self) -> Adapter {

@@ -40,7 +40,8 @@ pub(crate) use change::source;
 pub use change::{Intake, LiveParameters, MOST_CHANGES, Receipt, Source, Taken};
 pub use settle::settle;
 
-use serde_json::{Value, json};
+use khz_run::channel;
+use serde_json::Value;
 use settings::ParameterKind;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -175,25 +176,23 @@ impl Parameter {
 
     /// A value of it as JSON, by its kind.
     pub fn json(&self, value: f64) -> Value {
-        match self.kind {
-            ParameterKind::Float => json!(value),
-            ParameterKind::Integer => json!(value as i64),
-            ParameterKind::Boolean => json!(value != 0.0),
-        }
+        channel::Kind::from(self.kind).json(Some(value))
     }
 
     /// What it is and its value in force, as in the record `parameters`.
     pub fn described(&self) -> Value {
-        json!({
-            "name": self.name,
-            "type": self.kind,
-            "unit": self.unit,
-            "min": self.json(self.min),
-            "max": self.json(self.max),
-            "default": self.json(self.default),
-            "text": self.text,
-            "value": self.json(self.get()),
-        })
+        let described = channel::Parameter {
+            name: self.name.clone(),
+            kind: self.kind.into(),
+            unit: self.unit.clone(),
+            min: Some(self.min),
+            max: Some(self.max),
+            default: Some(self.default),
+            text: self.text.clone(),
+            value: Some(self.get()),
+        };
+        // It has numbers, texts and nothing else.
+        serde_json::to_value(described).unwrap_or_default()
     }
 
     /// Whether it can be declared.
@@ -212,6 +211,16 @@ impl Parameter {
         self.check(*min)?;
         self.check(*max)?;
         self.check(self.default)
+    }
+}
+
+impl From<ParameterKind> for channel::Kind {
+    fn from(kind: ParameterKind) -> Self {
+        match kind {
+            ParameterKind::Float => Self::Float,
+            ParameterKind::Integer => Self::Integer,
+            ParameterKind::Boolean => Self::Boolean,
+        }
     }
 }
 
@@ -243,6 +252,7 @@ fn unknown(list: &[Parameter], name: &str) -> ParameterError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_value_is_refused_with_what_is_taken() {

@@ -71,6 +71,27 @@ pub enum Cause {
         /// What it does instead.
         mode: Mode,
     },
+    /// A joint is somewhere else than it can have moved to since the reply before: the servo restarted, or has another zero.
+    PositionJumped {
+        /// Which servo.
+        servo: u16,
+        /// Where it was, rad.
+        from: f64,
+        /// Where it is said to be, rad.
+        to: f64,
+    },
+    /// The robot is at rest, and a servo that was commanded to stop says that it is on.
+    ServoStillOn {
+        /// Which servo.
+        servo: u16,
+        /// What it does.
+        mode: Mode,
+    },
+    /// The robot is at rest, and a servo that was on has not replied to any stop.
+    ServoNotHeardOff {
+        /// Which servo.
+        servo: u16,
+    },
     /// A joint is beyond its position limits.
     PositionOutOfLimits {
         /// Which servo.
@@ -110,7 +131,7 @@ pub enum Cause {
         /// It has replied, but not in time.
         late: bool,
     },
-    /// A servo answered a query more than once at the start: most likely two servos have its id.
+    /// A servo answers more than it is asked: most likely two servos have its id, or another program commands it.
     DuplicateReplies {
         /// Which servo.
         servo: u16,
@@ -141,6 +162,11 @@ pub enum Cause {
     },
     /// The IMU's reading is not a number.
     ImuNotFinite,
+    /// The IMU repeats one reading, bit for bit.
+    ImuFrozen {
+        /// For how long.
+        for_ns: i64,
+    },
     /// The body leans too far.
     Tilt {
         /// How far, rad.
@@ -198,6 +224,16 @@ pub enum Cause {
         servo: u16,
         /// What it measures, V.
         volts: f64,
+    },
+    /// A servo that is asked for its supply does not report a number.
+    VoltageUnknown {
+        /// Which servo.
+        servo: u16,
+    },
+    /// A servo that is asked for its temperature does not report a number.
+    TemperatureUnknown {
+        /// Which servo.
+        servo: u16,
     },
     /// A servo is too warm.
     Hot {
@@ -289,17 +325,20 @@ impl Cause {
             | Self::ServoNotFinite { .. }
             | Self::ServoSaturated { .. }
             | Self::RegisterRefused { .. }
-            | Self::ServoNotObeying { .. } => Trigger::ServoFault,
+            | Self::ServoNotObeying { .. }
+            | Self::PositionJumped { .. }
+            | Self::ServoStillOn { .. } => Trigger::ServoFault,
             Self::PositionOutOfLimits { .. } => Trigger::Position,
             Self::TooFast { .. } => Trigger::Velocity,
-            Self::MissedReplies { .. } | Self::NotSeen { .. } | Self::DuplicateReplies { .. } => {
-                Trigger::MissedReplies
-            }
+            Self::MissedReplies { .. }
+            | Self::NotSeen { .. }
+            | Self::DuplicateReplies { .. }
+            | Self::ServoNotHeardOff { .. } => Trigger::MissedReplies,
             Self::Stale { .. } => Trigger::Stale,
             Self::LoopHeldUp { of, .. } => of,
             Self::BusDown { .. } => Trigger::BusDown,
             Self::Overruns { .. } => Trigger::Overruns,
-            Self::ImuSilent { .. } | Self::ImuNotFinite => Trigger::Imu,
+            Self::ImuSilent { .. } | Self::ImuNotFinite | Self::ImuFrozen { .. } => Trigger::Imu,
             Self::Tilt { .. } => Trigger::Tilt,
             Self::CommandNotFinite { .. }
             | Self::CommandOutOfLimits { .. }
@@ -309,8 +348,8 @@ impl Cause {
             | Self::ControllerPanicked
             | Self::ControllerSlow { .. }
             | Self::ControllerPreempted { .. } => Trigger::Controller,
-            Self::VoltageLow { .. } => Trigger::Voltage,
-            Self::Hot { .. } => Trigger::Temperature,
+            Self::VoltageLow { .. } | Self::VoltageUnknown { .. } => Trigger::Voltage,
+            Self::Hot { .. } | Self::TemperatureUnknown { .. } => Trigger::Temperature,
             Self::AllServosSeen
             | Self::ArmRequested
             | Self::ControllerStarted
@@ -343,6 +382,9 @@ impl Cause {
             | Self::ServoSaturated { servo, .. }
             | Self::RegisterRefused { servo, .. }
             | Self::ServoNotObeying { servo, .. }
+            | Self::PositionJumped { servo, .. }
+            | Self::ServoStillOn { servo, .. }
+            | Self::ServoNotHeardOff { servo }
             | Self::PositionOutOfLimits { servo, .. }
             | Self::TooFast { servo, .. }
             | Self::MissedReplies { servo, .. }
@@ -354,6 +396,8 @@ impl Cause {
             | Self::CommandNotSendable { servo, .. }
             | Self::TorqueNotBraked { servo }
             | Self::VoltageLow { servo, .. }
+            | Self::VoltageUnknown { servo }
+            | Self::TemperatureUnknown { servo }
             | Self::Hot { servo, .. } => Some(servo),
             _ => None,
         }
@@ -401,7 +445,19 @@ impl fmt::Display for Cause {
             ),
             Self::RegisterRefused { refused, .. } => write_refused(f, refused),
             Self::ServoNotObeying { mode, .. } => {
-                write!(f, "the servo stays in mode `{}` although it is commanded otherwise", mode.name)
+                write!(f, "the servo stays in mode {} although it is commanded otherwise", Named(mode))
+            }
+            Self::PositionJumped { from, to, .. } => write!(
+                f,
+                "position jumped from {from:.3} to {to:.3} rad: the servo restarted, its zero was changed, or its encoder is loose"
+            ),
+            Self::ServoStillOn { mode, .. } => write!(
+                f,
+                "the servo is still on (mode {}) although it was commanded to stop: cut its power",
+                Named(mode)
+            ),
+            Self::ServoNotHeardOff { .. } => {
+                f.write_str("the servo did not reply to any stop and may still be on: cut its power")
             }
             Self::PositionOutOfLimits { position, limit, .. } => write!(
                 f,
@@ -418,7 +474,9 @@ impl fmt::Display for Cause {
                  predicts the cycle",
             ),
             Self::DuplicateReplies { .. } => {
-                f.write_str("two replies to one query: give each servo on this bus its own id")
+                f.write_str(
+                    "two replies to one query: give each servo on this bus its own id, and end other programs that command it",
+                )
             }
             Self::BusDown { link } => write!(f, "link {link} is down"),
             Self::Overruns { count: 1 } => f.write_str("a tick overran"),
@@ -429,6 +487,9 @@ impl fmt::Display for Cause {
                 write!(f, "the loop was held up for {:.1} ms", ms(held_up_ns))
             }
             Self::ImuNotFinite => f.write_str("the IMU reports a value that is not a number"),
+            Self::ImuFrozen { for_ns } => {
+                write!(f, "the IMU has repeated one reading for {:.1} ms: it hangs", ms(for_ns))
+            }
             Self::Tilt { angle } => write!(f, "the body leans by {angle:.2} rad"),
             Self::CommandNotFinite { .. } => f.write_str("a command is not a number"),
             Self::CommandOutOfLimits { .. } => f.write_str("a command is beyond the limits"),
@@ -473,12 +534,36 @@ impl fmt::Display for Cause {
                 ms(waited_ns)
             ),
             Self::VoltageLow { volts, .. } => write!(f, "supply at {volts:.1} V"),
+            Self::VoltageUnknown { .. } => write_unknown(f, "voltage"),
+            Self::TemperatureUnknown { .. } => write_unknown(f, "temperature"),
             Self::Hot { celsius, .. } => write!(f, "{celsius:.1} °C"),
             Self::Still => f.write_str("every joint stands still"),
             Self::DampingOver => f.write_str("damping time over"),
             Self::Rearmed => f.write_str("begun again"),
         }
     }
+}
+
+/// A mode as its family calls it, or its number.
+struct Named(Mode);
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Mode { number, name } = self.0;
+        if name == Mode::UNKNOWN.name {
+            write!(f, "{number}, which is unknown,")
+        } else {
+            write!(f, "`{name}`")
+        }
+    }
+}
+
+fn write_unknown(f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
+    write!(
+        f,
+        "the servo reports no number for its {what}, so nothing can react to it: update its firmware, or write \
+         `query.{what} = \"none\"` to do without"
+    )
 }
 
 fn write_refused(f: &mut fmt::Formatter<'_>, refused: Refused) -> fmt::Result {

@@ -42,7 +42,7 @@ use crate::state::RobotState;
 use bring_up::BringUp;
 use guard::Guard;
 use joint::Joint;
-use khz_servo::ServoCommand;
+use khz_servo::{ServoCommand, ServoState};
 use watch::{Findings, Watch};
 
 /// Stop is sent for this long, and in so many ticks, before the robot counts as settled, unless every servo says earlier that
@@ -53,6 +53,11 @@ const SETTLE_TICKS: i64 = 5;
 fn settle_ns(state: &RobotState) -> i64 {
     SETTLE_NS.max(SETTLE_TICKS * state.period_ns)
 }
+
+/// Joints that stood still before they are damped begin to sink within this time, and the first reply that can tell of it comes
+/// two periods after the command: sooner nothing shows that they stand by themselves.
+const SINKING_NS: i64 = 50_000_000;
+const SINKING_TICKS: i64 = 2;
 
 /// What happened in a tick, besides the state.
 #[derive(Clone, Copy, Debug, Default)]
@@ -97,6 +102,8 @@ pub struct Supervisor {
     /// See [`Supervisor::lack`].
     lack: Option<Cause>,
     settled: bool,
+    /// At rest: servos up to this one have been looked at whether they are off.
+    looked_at: usize,
     /// See [`Supervisor::forgive_hold_ups`].
     forgives_hold_ups: bool,
     /// See [`Supervisor::is_blind`].
@@ -133,6 +140,7 @@ impl Supervisor {
             asked_ns: None,
             lack: None,
             settled: false,
+            looked_at: 0,
             forgives_hold_ups: false,
             is_blind: false,
             all_good_ns: i64::MIN,
@@ -143,7 +151,16 @@ impl Supervisor {
     /// Looks at the tick. Changes are reported by [`Supervisor::take_transitions`].
     pub fn observe(&mut self, state: &RobotState, seen: &Observation) {
         let elapsed_ns = state.now_ns - *self.since_ns.get_or_insert(state.now_ns);
-        self.watch.update(state, seen, &self.settings);
+        if seen.stop.is_some() {
+            // Whoever asks for both at once wants it to stop.
+            (self.arm, self.asked_ns) = (false, None);
+        }
+        if self.phase.is_over() {
+            self.watch.rest(state);
+        } else {
+            let controlled = matches!(self.phase, Phase::Active | Phase::Damping);
+            self.watch.update(controlled, &self.joints, state, seen, &self.settings);
+        }
         self.bring_up.update(state, &seen.cycle);
         match self.phase {
             Phase::Init => self.init(state, seen, elapsed_ns),
@@ -218,7 +235,13 @@ impl Supervisor {
     /// should decide that: it may have been carried there, but as well its zero, `offset` or `sign` may be wrong.
     fn try_to_arm(&mut self, state: &RobotState, seen: &Observation) {
         (self.arm, self.asked_ns) = (false, None);
-        if let Some(cause) = self.findings(state, seen, true)[Trigger::Position as usize] {
+        let findings = self.findings(state, seen, true);
+        let unmeasured = |cause: &Cause| {
+            let unknown = matches!(cause, Cause::VoltageUnknown { .. } | Cause::TemperatureUnknown { .. });
+            unknown && self.reaction(*cause) >= Reaction::Damp
+        };
+        let unmeasured = findings.iter().flatten().find(|cause| unmeasured(cause)).copied();
+        if let Some(cause) = findings[Trigger::Position as usize].or(unmeasured) {
             self.rest(cause, state);
         } else {
             self.lack = None;
@@ -296,22 +319,56 @@ impl Supervisor {
             self.rest(cause, state);
         } else if elapsed_ns >= self.settings.damping_ns() {
             self.rest(Cause::DampingOver, state);
-        } else if elapsed_ns >= self.settings.still_ns()
-            && self.watch.still_ns(state.now_ns) >= self.settings.still_ns()
-        {
+        } else if self.has_come_down(state, elapsed_ns) {
             self.rest(Cause::Still, state);
+        } else {
+            self.let_go(state);
+            self.warn(&findings, state);
+        }
+    }
+
+    /// Every joint has stood still for long enough, under damping.
+    fn has_come_down(&self, state: &RobotState, elapsed_ns: i64) -> bool {
+        let least_ns = SINKING_NS.max(SINKING_TICKS * state.period_ns);
+        let still_ns = self.settings.still_ns().max(least_ns);
+        let stood = self.watch.still_ns(state.now_ns).is_some_and(|stood_ns| stood_ns >= still_ns);
+        stood && elapsed_ns >= still_ns
+    }
+
+    /// A servo that goes on following while the robot comes down is switched off.
+    fn let_go(&mut self, state: &RobotState) {
+        if let Some(servo) = self.watch.let_go() {
+            let mode = state.servos[usize::from(servo)].mode;
+            self.warned |= 1 << Trigger::ServoFault as u32;
+            self.record(self.phase, self.phase, Cause::ServoNotObeying { servo, mode }, state);
         }
     }
 
     fn settle(&mut self, state: &RobotState, elapsed_ns: i64) {
-        let off = |servo: &khz_servo::ServoState| servo.fresh && !servo.doing.is_on();
-        self.settled = elapsed_ns >= settle_ns(state) || state.servos.iter().all(off);
+        let off = |servo: &ServoState| servo.fresh && !servo.doing.is_on();
+        let all_off = state.servos.iter().all(off);
+        self.settled = all_off || elapsed_ns >= settle_ns(state) && !self.accuse(state);
         if self.settled && self.arm {
             self.blame = None;
             self.settled = false;
             self.watch.reset();
             self.enter(Phase::Init, Cause::Rearmed, state);
         }
+    }
+
+    /// Names a servo, one per tick, that was commanded to stop and did not say that it is off. That is no end as planned.
+    fn accuse(&mut self, state: &RobotState) -> bool {
+        let Some(at) = self.watch.may_be_on(self.looked_at) else { return false };
+        self.looked_at = at + 1;
+        let servo = at as u16;
+        let ServoState { fresh, doing, mode, .. } = state.servos[at];
+        let cause = match fresh && doing.is_on() {
+            true => Cause::ServoStillOn { servo, mode },
+            false => Cause::ServoNotHeardOff { servo },
+        };
+        let from = std::mem::replace(&mut self.phase, Phase::Fault);
+        self.record(from, Phase::Fault, cause, state);
+        true
     }
 
     /// From now on a loop that is held up is only warned of, as long as the devices answer once they are asked again. Otherwise they
@@ -361,7 +418,9 @@ impl Supervisor {
         }
         match self.phase {
             Phase::Active => {}
-            Phase::Damping => commands.fill(ServoCommand::Damp),
+            Phase::Damping => {
+                commands.iter_mut().zip(self.watch.damping()).for_each(|(to, command)| *to = command);
+            }
             Phase::Init | Phase::Idle | Phase::Armed | Phase::Stopped | Phase::Fault => {
                 commands.fill(ServoCommand::Stop);
             }
@@ -396,6 +455,8 @@ impl Supervisor {
         if self.phase == Phase::Active {
             self.blame = Some(cause);
             self.enter(Phase::Damping, cause, state);
+            // What brought it down needs no second record.
+            self.warned = cause.trigger().map_or(0, |trigger| 1 << trigger as u32);
         } else {
             self.rest(cause, state);
         }
@@ -403,7 +464,7 @@ impl Supervisor {
 
     fn rest(&mut self, cause: Cause, state: &RobotState) {
         let trouble = cause.is_trouble() || self.blame.is_some_and(Cause::is_trouble);
-        self.settled = false;
+        (self.settled, self.looked_at) = (false, 0);
         self.arm = false;
         self.enter(if trouble { Phase::Fault } else { Phase::Stopped }, cause, state);
     }

@@ -69,6 +69,10 @@ section! {
         overruns: u32 = 10, "", 1 => 100_000;
         /// No IMU reading for this long. Without the key 20 ms; at rates below 175 Hz three and a half periods.
         imu_silent_ms: Option<f64> = None, "ms", 0.1 => 100_000.0;
+        /// The IMU repeats one reading, bit for bit, for this long: it hangs, as the noise of a real one changes the last
+        /// digits. Without the key 100 ms, and ten and a half periods at rates below 105 Hz; 0: not watched, for a sensor that
+        /// rounds its noise away. Not watched for an emulated IMU without noise.
+        imu_frozen_ms: Option<f64> = None, "ms", 0.0 => 100_000.0;
         /// The body leans more than this.
         tilt: f64 = 1.0, "rad", 0.01 => 3.2;
         /// A joint is measured this far beyond `limits.position`: it cannot be armed, and under control it is a trigger.
@@ -113,7 +117,7 @@ section! {
         damping_s: f64 = 3.0, "s", 0.1 => 60.0;
         /// Damping ends in stop once every joint is slower than this for `still_s`.
         still_velocity: f64 = 0.05, "rad/s", 0.0 => 10.0;
-        /// See `still_velocity`.
+        /// See `still_velocity`. At least 50 ms, and two periods: before that, joints that were held have not begun to sink.
         still_s: f64 = 0.3, "s", 0.0 => 60.0;
         /// The reaction to each trigger.
         reactions: Reactions = Reactions::default(), "";
@@ -124,7 +128,8 @@ section! {
     /// `[supervisor.reactions]`: the reaction to each trigger. A servo that has a fault is left alone; the
     /// reaction applies to the others.
     Reactions {
-        /// A servo reports a fault, timed out, restarted, stays off, refused a register, or reports a value beyond its format.
+        /// A servo reports a fault, timed out, restarted, does not do what it is commanded, refused a register, reports a value
+        /// beyond its format, or its position jumped.
         servo_fault: Reaction = Reaction::Damp, "";
         /// See `missed_replies` of `[supervisor]`.
         missed_replies: Reaction = Reaction::Damp, "";
@@ -132,7 +137,7 @@ section! {
         stale: Reaction = Reaction::Damp, "";
         /// See `overruns`.
         overruns: Reaction = Reaction::Damp, "";
-        /// See `imu_silent_ms`; also a reading that is not a number.
+        /// See `imu_silent_ms` and `imu_frozen_ms`; also a reading that is not a number.
         imu: Reaction = Reaction::Damp, "";
         /// See `tilt`.
         tilt: Reaction = Reaction::Damp, "";
@@ -146,9 +151,9 @@ section! {
         operator: Descent = Descent::Damp, "";
         /// No heartbeat from the operator; see `heartbeat_ms`.
         heartbeat: Reaction = Reaction::Damp, "";
-        /// See `voltage_low_v`.
+        /// See `voltage_low_v`; also a servo that is asked for its voltage and reports no number.
         voltage: Reaction = Reaction::Damp, "";
-        /// See `temperature_hard_c`.
+        /// See `temperature_hard_c`; also a servo that is asked for its temperature and reports no number.
         temperature: Reaction = Reaction::Damp, "";
         /// A joint is beyond `limits.position`; see `position_tolerance`. If it starts there, the robot is not armed,
         /// whatever the reaction is.
@@ -166,6 +171,9 @@ const STALE_MS: f64 = 50.0;
 /// Without `imu_silent_ms`.
 const IMU_SILENT_MS: f64 = 20.0;
 
+/// Without `imu_frozen_ms`.
+const IMU_FROZEN_MS: f64 = 100.0;
+
 /// The times, in ns. Without their keys those that depend on the rate are as at 1 kHz; see [`SupervisorSettings::at`].
 impl SupervisorSettings {
     /// With the keys that depend on the rate; `share`: of a period, that is the controller's.
@@ -176,6 +184,7 @@ impl SupervisorSettings {
         // At low rates one reply that is lost is no silence.
         settings.stale_ms.get_or_insert(STALE_MS.max(3.5 * period_ms));
         settings.imu_silent_ms.get_or_insert(IMU_SILENT_MS.max(3.5 * period_ms));
+        settings.imu_frozen_ms.get_or_insert(IMU_FROZEN_MS.max(10.5 * period_ms));
         settings.controller_us.get_or_insert(share * period_ms * 1e3);
         settings
     }
@@ -188,6 +197,12 @@ impl SupervisorSettings {
     /// Age of the IMU's reading.
     pub fn imu_silent_ns(&self) -> i64 {
         nanoseconds(self.imu_silent_ms.unwrap_or(IMU_SILENT_MS), 1e6)
+    }
+
+    /// How long the IMU may repeat one reading; `None`: it is not watched.
+    pub fn imu_frozen_ns(&self) -> Option<i64> {
+        let ms = self.imu_frozen_ms.unwrap_or(IMU_FROZEN_MS);
+        (ms > 0.0).then(|| nanoseconds(ms, 1e6))
     }
 
     /// Time in the controller.

@@ -67,13 +67,17 @@ impl Bench {
         self.state.now_ns += PERIOD_NS;
         let now_ns = self.state.now_ns;
         self.state.servos.fill(well(now_ns));
-        if matches!(self.supervisor.phase(), Phase::Init | Phase::Idle) {
-            self.state.servos.iter_mut().for_each(|servo| servo.doing = Doing::Off);
-        }
+        let doing = match self.supervisor.phase() {
+            Phase::Armed | Phase::Active => Doing::Following,
+            Phase::Damping => Doing::Damping,
+            _ => Doing::Off,
+        };
+        self.state.servos.iter_mut().for_each(|servo| servo.doing = doing);
         let upright = ImuSample {
             at_ns: now_ns,
             attitude: [1.0, 0.0, 0.0, 0.0],
-            rate: [0.0; 3],
+            // The noise of a sensor.
+            rate: [self.state.tick as f64 * 1e-9; 3],
             acceleration: [0.0; 3],
         };
         self.state.imu = Some(ImuState { sample: upright, fresh: true });
@@ -190,9 +194,10 @@ fn every_trigger_damps_after_its_threshold() {
         ),
         (
             "beyond its limits",
-            |b| b.state.servos[1].position = -0.651,
+            // As far as it may move in a tick without having jumped.
+            |b| b.state.servos[1].position = -0.151,
             0,
-            Cause::PositionOutOfLimits { servo: 1, position: -0.651, limit: -0.6 },
+            Cause::PositionOutOfLimits { servo: 1, position: -0.151, limit: -0.1 },
         ),
         (
             "too fast",
@@ -241,7 +246,7 @@ fn every_trigger_damps_after_its_threshold() {
     for (name, spoil, bearable, cause) in cases {
         let mut bench = Bench::active(|_| {});
         for joint in &mut bench.supervisor.joints {
-            joint.bounds = Bounds { position: [-0.6, 0.6], velocity: 6.0, torque: 1.0 };
+            joint.bounds = Bounds { position: [-0.1, 0.1], velocity: 6.0, torque: 1.0 };
         }
         assert_eq!(bench.run(bearable, spoil), Phase::Active, "{name}");
         assert_eq!(bench.tick(spoil), Phase::Damping, "{name}");
@@ -544,6 +549,17 @@ fn replies_that_come_late_now_and_then_are_not_told_as_missing() {
 }
 
 #[test]
+fn a_request_to_arm_in_the_tick_of_a_stop_does_not_start_a_robot_at_rest_again() {
+    let mut bench = Bench::active(|_| {});
+    let stop = |bench: &mut Bench| {
+        bench.supervisor.arm();
+        bench.seen.stop = Some(Cause::OperatorStop);
+    };
+    bench.run(6000, stop);
+    assert_eq!((bench.last().to, bench.supervisor.is_settled()), (Phase::Stopped, true));
+}
+
+#[test]
 fn a_robot_in_which_a_servo_answers_twice_is_not_armed() {
     let mut bench = Bench::new(|_| {});
     let twice = |bench: &mut Bench| bench.seen.cycle.answered_twice = Some(1);
@@ -554,13 +570,9 @@ fn a_robot_in_which_a_servo_answers_twice_is_not_armed() {
 #[test]
 fn a_servo_whose_twin_appears_under_control_brings_the_robot_down() {
     let mut bench = Bench::active(|_| {});
-    let twice = |bench: &mut Bench| bench.seen.cycle.answered_twice = Some(1);
     // A bus that doubles a frame now and then.
-    for _ in 0..20 {
-        bench.run(9, twice);
-        assert_eq!(bench.tick(|_| {}), Phase::Active);
-    }
-    bench.run(10, twice);
+    assert_eq!(bench.run(200, |bench| bench.seen.cycle.answered_twice = Some(1)), Phase::Active);
+    bench.tick(|bench| bench.seen.cycle.intruded = Some(1));
     assert_eq!((bench.last().to, bench.last().cause), (Phase::Damping, Cause::DuplicateReplies { servo: 1 }));
 }
 
@@ -715,7 +727,10 @@ fn ticks_until_settled(period_ns: i64) -> usize {
     (1..1000)
         .find(|_| {
             // `tick` itself moves time by a period of 1 kHz.
-            bench.tick(|bench| bench.state.now_ns += period_ns - PERIOD_NS);
+            bench.tick(|bench| {
+                bench.state.now_ns += period_ns - PERIOD_NS;
+                bench.state.servos.iter_mut().for_each(|servo| servo.doing = Doing::Following);
+            });
             bench.supervisor.is_settled()
         })
         .unwrap()
@@ -723,17 +738,18 @@ fn ticks_until_settled(period_ns: i64) -> usize {
 
 #[test]
 fn stop_is_sent_for_fifty_milliseconds_and_in_five_ticks_to_servos_that_stay_on() {
-    assert_eq!(ticks_until_settled(PERIOD_NS), 50);
-    assert_eq!(ticks_until_settled(50 * PERIOD_NS), 5);
+    // And a tick for each of two that has to be named.
+    assert_eq!(ticks_until_settled(PERIOD_NS), 50 + 2);
+    assert_eq!(ticks_until_settled(50 * PERIOD_NS), 5 + 2);
 }
 
 #[test]
 fn a_robot_is_settled_as_soon_as_every_servo_says_that_it_is_off() {
     let mut bench = Bench::active(|settings| settings.reactions.operator = Descent::Stop);
     bench.tick(|bench| bench.seen.stop = Some(Cause::OperatorStop));
-    bench.tick(|bench| bench.state.servos[0].doing = Doing::Off);
+    bench.tick(|bench| bench.state.servos[1].doing = Doing::Following);
     assert!(!bench.supervisor.is_settled(), "one of two");
-    bench.tick(|bench| bench.state.servos.iter_mut().for_each(|servo| servo.doing = Doing::Off));
+    bench.tick(|_| {});
     assert!(bench.supervisor.is_settled());
 }
 
@@ -896,4 +912,187 @@ fn what_was_asked_in_idle_does_not_arm_a_robot_that_left_idle_meanwhile() {
     assert_eq!(bench.run(100, |_| {}), Phase::Idle);
     bench.supervisor.arm();
     assert_eq!(bench.tick(|_| {}), Phase::Active);
+}
+
+/// Ticks of damping until the outputs go off, of joints that never move, whose servos have a fault or not.
+fn ticks_of_damping(still_s: f64, still_velocity: f64, period_ns: i64, velocity: f64) -> (usize, Cause) {
+    let mut bench =
+        Bench::active(|settings| (settings.still_s, settings.still_velocity) = (still_s, still_velocity));
+    bench.tick(|bench| bench.seen.stop = Some(Cause::OperatorStop));
+    bench.state.period_ns = period_ns;
+    let ticks = (0..10_000).take_while(|_| {
+        let stands = |bench: &mut Bench| {
+            bench.state.now_ns += period_ns - PERIOD_NS;
+            let now_ns = bench.state.now_ns;
+            bench
+                .state
+                .servos
+                .iter_mut()
+                .for_each(|servo| (servo.velocity, servo.at_ns) = (velocity, now_ns));
+        };
+        bench.tick(stands) == Phase::Damping
+    });
+    (ticks.count() + 1, bench.last().cause)
+}
+
+#[test]
+fn joints_that_move_are_damped_although_they_need_not_stand_still_for_any_time() {
+    // As long as damping may take: a joint that moves does not stand still for 0 s.
+    assert_eq!(ticks_of_damping(0.0, 0.05, PERIOD_NS, 1.0), (3000, Cause::DampingOver));
+    assert_eq!(ticks_of_damping(0.0, 0.0, PERIOD_NS, 0.0), (3000, Cause::DampingOver));
+}
+
+#[test]
+fn joints_that_were_held_have_time_to_sink_before_they_count_as_still() {
+    assert_eq!(ticks_of_damping(0.0, 0.05, PERIOD_NS, 0.0), (51, Cause::Still));
+    assert_eq!(ticks_of_damping(0.0, 0.05, 100 * PERIOD_NS, 0.0), (3, Cause::Still));
+    assert_eq!(ticks_of_damping(0.3, 0.05, PERIOD_NS, 0.0), (301, Cause::Still));
+}
+
+const BRAKE: Mode = Mode { number: 15, name: "brake" };
+
+/// Servo 1 says this, whatever it is commanded.
+fn says(doing: Doing) -> impl Fn(&mut Bench) {
+    move |bench| (bench.state.servos[1].doing, bench.state.servos[1].mode) = (doing, BRAKE)
+}
+
+#[test]
+fn a_servo_in_another_mode_than_commanded_is_found_within_a_few_replies() {
+    for doing in [Doing::Other, Doing::Damping] {
+        let mut bench = Bench::active(|_| {});
+        assert_eq!(bench.run(4, says(doing)), Phase::Active, "the command may have been lost");
+        assert_eq!(bench.tick(says(doing)), Phase::Damping);
+        assert_eq!(bench.last().cause, Cause::ServoNotObeying { servo: 1, mode: BRAKE });
+    }
+}
+
+#[test]
+fn a_servo_that_is_on_although_the_controller_stops_it_is_found() {
+    let mut bench = Bench::active(|_| {});
+    let stopped = |bench: &mut Bench| bench.commands[1] = ServoCommand::Stop;
+    let obeys = |bench: &mut Bench| {
+        stopped(bench);
+        bench.state.servos[1].doing = Doing::Off;
+    };
+    bench.tick(stopped);
+    assert_eq!(bench.run(20, obeys), Phase::Active);
+    bench.run(4, stopped);
+    assert_eq!(bench.tick(stopped), Phase::Damping);
+}
+
+#[test]
+fn a_servo_that_does_not_damp_is_stopped_and_named_in_the_end() {
+    let mut bench = Bench::active(|_| {});
+    bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
+    let follows = says(Doing::Following);
+    bench.run(4, &follows);
+    assert_eq!(bench.commands, [ServoCommand::Damp; 2]);
+    bench.tick(&follows);
+    assert_eq!(bench.commands, [ServoCommand::Damp, ServoCommand::Stop]);
+    let told = bench.last();
+    assert_eq!((told.from, told.to), (Phase::Damping, Phase::Damping));
+    assert_eq!(told.cause, Cause::ServoNotObeying { servo: 1, mode: BRAKE });
+    // It goes on being stopped, also when it says something else meanwhile.
+    bench.tick(|_| {});
+    assert_eq!(bench.commands, [ServoCommand::Damp, ServoCommand::Stop]);
+    bench.run(3100, &follows);
+    assert!(bench.supervisor.is_settled());
+    assert_eq!(bench.supervisor.phase(), Phase::Fault, "no end as planned");
+    assert_eq!((bench.last().from, bench.last().to), (Phase::Stopped, Phase::Fault));
+    assert_eq!(bench.last().cause, Cause::ServoStillOn { servo: 1, mode: BRAKE });
+    assert_eq!(bench.transitions.iter().filter(|told| told.from == Phase::Damping).count(), 2);
+}
+
+#[test]
+fn a_servo_that_is_not_heard_in_the_end_is_named_and_that_is_no_end_as_planned() {
+    let mut bench = Bench::active(|_| {});
+    bench.tick(|bench| bench.seen.stop = Some(Cause::TimeOver));
+    while !bench.supervisor.phase().is_over() {
+        bench.tick(|_| {});
+    }
+    let silent = |bench: &mut Bench| bench.state.servos.iter_mut().for_each(|servo| servo.fresh = false);
+    // One that said that it is off, and is silent then, is off.
+    bench.tick(|bench| bench.state.servos[1].fresh = false);
+    bench.run(60, silent);
+    assert!(bench.supervisor.is_settled());
+    assert_eq!(bench.supervisor.phase(), Phase::Fault);
+    assert_eq!(bench.last().cause, Cause::ServoNotHeardOff { servo: 1 });
+}
+
+#[test]
+fn what_goes_wrong_while_a_robot_comes_down_is_recorded_once() {
+    let mut bench = Bench::active(|_| {});
+    bench.tick(fault);
+    let before = bench.transitions.len();
+    let hot = |bench: &mut Bench| {
+        fault(bench);
+        bench.state.servos[0].temperature = 71.0;
+    };
+    bench.run(100, hot);
+    let told: Vec<_> = bench.transitions[before..].iter().map(|told| (told.to, told.cause)).collect();
+    assert_eq!(told, [(Phase::Damping, Cause::Hot { servo: 0, celsius: 71.0 })]);
+}
+
+#[test]
+fn a_position_that_jumps_under_control_brings_the_robot_down() {
+    let mut bench = Bench::active(|_| {});
+    let jumped = |bench: &mut Bench| bench.state.servos[0].position = 0.9;
+    assert_eq!(bench.tick(jumped), Phase::Damping);
+    assert_eq!(bench.last().cause, Cause::PositionJumped { servo: 0, from: 0.0, to: 0.9 });
+    // A joint that is not driven may be given another zero.
+    let mut bench = Bench::unarmed(|_| {});
+    bench.run(100, |_| {});
+    assert_eq!(bench.run(5, jumped), Phase::Idle);
+}
+
+fn frozen(bench: &mut Bench) {
+    bench.state.imu.as_mut().unwrap().sample.rate = [0.25; 3];
+}
+
+#[test]
+fn an_imu_that_repeats_one_reading_is_as_one_that_is_silent() {
+    let mut bench = Bench::active(|_| {});
+    assert_eq!(bench.run(101, frozen), Phase::Active);
+    assert_eq!(bench.tick(frozen), Phase::Damping);
+    assert_eq!(bench.last().cause, Cause::ImuFrozen { for_ns: 101 * PERIOD_NS });
+    let mut bench = Bench::active(|settings| settings.imu_frozen_ms = Some(0.0));
+    assert_eq!(bench.run(2000, frozen), Phase::Active, "not watched");
+}
+
+#[test]
+fn a_reading_that_is_old_by_itself_is_not_repeated() {
+    let mut bench = Bench::active(|settings| settings.imu_silent_ms = Some(10_000.0));
+    let old = |bench: &mut Bench| {
+        frozen(bench);
+        bench.state.imu.as_mut().unwrap().sample.at_ns = 600 * PERIOD_NS;
+    };
+    assert_eq!(bench.run(500, old), Phase::Active);
+}
+
+#[test]
+fn a_value_that_is_asked_for_and_never_a_number_is_reported() {
+    let spoils: [(fn(&mut Bench), Cause); 2] = [
+        (|bench| bench.state.servos[1].temperature = f64::NAN, Cause::TemperatureUnknown { servo: 1 }),
+        (|bench| bench.state.servos[1].voltage = f64::NAN, Cause::VoltageUnknown { servo: 1 }),
+    ];
+    for (spoil, cause) in spoils {
+        let mut bench = Bench::active(|_| {});
+        assert_eq!(bench.run(4, spoil), Phase::Active);
+        assert_eq!(bench.tick(spoil), Phase::Damping);
+        assert_eq!(bench.last().cause, cause);
+        // Nor is the robot armed.
+        let mut bench = Bench::new(|_| {});
+        assert_eq!(bench.run(20, spoil), Phase::Fault);
+        assert_eq!((bench.last().from, bench.last().cause), (Phase::Idle, cause));
+        // Unless it does not matter, or is not asked for.
+        let mut bench = Bench::new(|settings| {
+            (settings.reactions.temperature, settings.reactions.voltage) = (Reaction::Warn, Reaction::Warn);
+        });
+        assert_eq!(bench.run(20, spoil), Phase::Active);
+        let mut bench = Bench::new(|_| {});
+        for joint in &mut bench.supervisor.joints {
+            (joint.carries.voltage_asked, joint.carries.temperature_asked) = (false, false);
+        }
+        assert_eq!(bench.run(20, spoil), Phase::Active);
+    }
 }

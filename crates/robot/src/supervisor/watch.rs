@@ -3,8 +3,9 @@
 use super::joint::Joint;
 use super::{Cause, Observation, SupervisorSettings, Trigger};
 use crate::config::RESTART_UNSEEN;
-use crate::state::RobotState;
-use khz_servo::{Doing, Quantity, ServoCommand, ServoState};
+use crate::state::{ImuState, RobotState};
+use khz_link::ImuSample;
+use khz_servo::{Doing, Quantity, ServoCommand, ServoState, Track};
 
 /// What is wrong in one tick: at most one cause per trigger.
 pub type Findings = [Option<Cause>; Trigger::COUNT];
@@ -12,6 +13,13 @@ pub type Findings = [Option<Cause>; Trigger::COUNT];
 /// Replies in which a servo may still be stopped after it was commanded to move: the first reads its mode before it takes
 /// the command, and a command may be lost.
 const STOPPED_REPLIES: u32 = 10;
+
+/// Replies in a row in which a servo does something else than it is commanded to, from which on that is no delay: each reads
+/// the mode before it takes the command.
+const ASTRAY_REPLIES: u32 = 5;
+
+/// Replies in a row in which a value that is asked for is not a number, from which on it counts as not measured.
+const UNMEASURED_REPLIES: u32 = 5;
 
 /// How long a servo may take to switch its output on; a moteus takes about 10 ms.
 const ENABLING_NS: i64 = 500_000_000;
@@ -24,37 +32,140 @@ const HELD_UP_PERIODS: i64 = 3;
 /// MIT mode is asked for a register before its next state counts.
 const BACK_TICKS: u32 = 5;
 
+/// What a servo was commanded last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Told {
+    #[default]
+    Stop,
+    Damp,
+    Follow,
+}
+
+impl Told {
+    const fn of(command: &ServoCommand) -> Self {
+        match command {
+            ServoCommand::Stop => Self::Stop,
+            ServoCommand::Damp => Self::Damp,
+            ServoCommand::Position(_) => Self::Follow,
+        }
+    }
+
+    /// What a servo does can be what it was commanded. Whether it stays off although it is to move is counted apart.
+    const fn allows(self, doing: Doing) -> bool {
+        match doing {
+            Doing::Following => matches!(self, Self::Follow),
+            // One that has timed out damps until it is stopped.
+            Doing::Damping | Doing::TimedOut => !matches!(self, Self::Stop | Self::Follow),
+            Doing::Other => false,
+            Doing::Off | Doing::Starting | Doing::Faulted => true,
+        }
+    }
+}
+
 /// Counts of one servo that outlive a tick.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     /// Replies missed in a row.
     missed: u32,
-    /// It was commanded to move or damp, not to stop.
-    driven: bool,
+    told: Told,
     /// It has been seen running since it was so commanded.
     ran: bool,
     /// Replies in a row in which it was stopped although it was so commanded, …
     stopped: u32,
     /// … and since when it has been off, for whatever reason.
     off_since_ns: Option<i64>,
+    /// Replies in a row in which its output was on for something else than it was commanded.
+    astray: u32,
+    /// It does not damp: for the rest of damping it is commanded to stop.
+    let_go: bool,
+    /// It was commanded to be on, or said so, and has not said since that it is off.
+    may_be_on: bool,
+    /// Replies in a row without a number for the voltage and for the temperature, although they are asked for.
+    unmeasured: [u32; 2],
+    /// Where it was.
+    track: Track,
+    /// From where to where it jumped in this tick, rad.
+    jump: Option<[f64; 2]>,
 }
 
 impl Tally {
-    fn update(&mut self, servo: &ServoState, now_ns: i64) {
+    fn update(&mut self, servo: &ServoState, joint: &Joint, now_ns: i64, controlled: bool) {
         self.missed = if servo.fresh { 0 } else { self.missed.saturating_add(1) };
-        if !self.driven || servo.doing.is_on() || servo.doing == Doing::Faulted {
+        let driven = self.told != Told::Stop;
+        if !driven || servo.doing.is_on() || servo.doing == Doing::Faulted {
             (self.stopped, self.off_since_ns) = (0, None);
-            self.ran = self.driven && (self.ran || servo.fresh && servo.doing.is_on());
+            self.ran = driven && (self.ran || servo.fresh && servo.doing.is_on());
         } else if servo.fresh {
             self.stopped = if servo.doing == Doing::Off { self.stopped.saturating_add(1) } else { 0 };
             self.off_since_ns.get_or_insert(now_ns);
         }
+        self.jump = None;
+        if servo.fresh {
+            self.read(servo, joint, controlled);
+        }
+    }
+
+    /// Takes a reply in.
+    fn read(&mut self, servo: &ServoState, joint: &Joint, controlled: bool) {
+        let is_astray = controlled && !self.told.allows(servo.doing);
+        self.astray = if is_astray { (self.astray + 1).min(ASTRAY_REPLIES) } else { 0 };
+        self.hear_whether_on(servo);
+        let carries = &joint.carries;
+        let lacks = [
+            carries.voltage_asked && servo.voltage.is_nan(),
+            carries.temperature_asked && servo.temperature.is_nan(),
+        ];
+        for (count, lacks) in self.unmeasured.iter_mut().zip(lacks) {
+            // What was refused is reported as that.
+            let lacks = lacks && servo.refused.is_none();
+            *count = if lacks { (*count + 1).min(UNMEASURED_REPLIES) } else { 0 };
+        }
+        if self.told == Told::Stop {
+            // A joint that is not driven may be given another zero.
+            self.track = Track::default();
+        } else {
+            let from = self.track.position();
+            let to = servo.position;
+            let jumps = self.track.jumps(servo.at_ns, [to, servo.velocity], [f64::INFINITY; 2]);
+            self.jump = jumps.then_some([from, to]);
+        }
+    }
+
+    fn hear_whether_on(&mut self, servo: &ServoState) {
+        self.may_be_on = servo.doing.is_on() || self.may_be_on && self.told != Told::Stop;
+    }
+
+    const fn is_astray(&self) -> bool {
+        self.astray >= ASTRAY_REPLIES
     }
 
     /// It was commanded often enough, or for long enough, to be on.
     fn stays_off(&self, now_ns: i64) -> bool {
         self.stopped > STOPPED_REPLIES
             || self.off_since_ns.is_some_and(|since_ns| now_ns - since_ns > ENABLING_NS)
+    }
+}
+
+/// Whether the readings of a sensor change: the noise of a real one changes the last digits of each.
+#[derive(Clone, Copy, Debug)]
+struct Changes {
+    last: ImuSample,
+    /// When a reading last differed from the one before.
+    changed_ns: i64,
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Self { last: ImuState::NONE, changed_ns: i64::MIN }
+    }
+}
+
+impl Changes {
+    fn update(&mut self, sample: &ImuSample) {
+        let values = |of: &ImuSample| (of.attitude, of.rate, of.acceleration);
+        if sample.at_ns != self.last.at_ns && values(sample) != values(&self.last) {
+            (self.last, self.changed_ns) = (*sample, sample.at_ns);
+        }
     }
 }
 
@@ -66,9 +177,6 @@ pub struct Watch {
     /// Refusals in a row, per link.
     refusals: [u32; 64],
     overruns: u32,
-    /// Ticks in a row in which a servo, the last such, answered twice.
-    doubled: u32,
-    twin: u16,
     /// Ticks in a row in which the controller took too long, and how long it took in the last of them.
     slow: u32,
     took_ns: i64,
@@ -77,6 +185,7 @@ pub struct Watch {
     waited_ns: i64,
     /// When the joints came to rest.
     still_since_ns: Option<i64>,
+    imu: Changes,
     /// How long the loop was held up since the last tick in which every device answered.
     held_up_ns: i64,
     /// Every device answered in the last tick.
@@ -92,13 +201,12 @@ impl Watch {
             tallies: vec![Tally::default(); servos],
             refusals: [0; 64],
             overruns: 0,
-            doubled: 0,
-            twin: 0,
             slow: 0,
             took_ns: 0,
             late: 0,
             waited_ns: 0,
             still_since_ns: None,
+            imu: Changes::default(),
             held_up_ns: 0,
             complete: false,
             back: BACK_TICKS,
@@ -110,22 +218,39 @@ impl Watch {
         self.tallies.fill(Tally::default());
         self.refusals.fill(0);
         self.overruns = 0;
-        self.doubled = 0;
         (self.slow, self.late) = (0, 0);
         self.still_since_ns = None;
     }
 
-    /// Takes a tick in.
-    pub fn update(&mut self, state: &RobotState, seen: &Observation, settings: &SupervisorSettings) {
-        let mut still = true;
+    /// Takes a tick at rest in: all that counts is whether servos are off.
+    pub fn rest(&mut self, state: &RobotState) {
+        let (tallies, imu) = (std::mem::take(&mut self.tallies), self.imu);
+        *self = Self { tallies, imu, ..Self::new(0) };
         for (tally, servo) in self.tallies.iter_mut().zip(&state.servos) {
-            tally.update(servo, state.now_ns);
+            *tally = Tally { told: tally.told, may_be_on: tally.may_be_on, ..Tally::default() };
+            if servo.fresh {
+                tally.hear_whether_on(servo);
+            }
+        }
+    }
+
+    /// Takes a tick in. `controlled`: it began under control, or coming down from there.
+    pub fn update(
+        &mut self,
+        controlled: bool,
+        joints: &[Joint],
+        state: &RobotState,
+        seen: &Observation,
+        settings: &SupervisorSettings,
+    ) {
+        let mut still = true;
+        for ((tally, servo), joint) in self.tallies.iter_mut().zip(&state.servos).zip(joints) {
+            tally.update(servo, joint, state.now_ns, controlled);
             // A servo nobody hears may move.
             still &= servo.fresh && servo.velocity.abs() < settings.still_velocity;
         }
+        state.imu.iter().for_each(|imu| self.imu.update(&imu.sample));
         self.overruns = if seen.overrun { self.overruns.saturating_add(1) } else { 0 };
-        self.doubled = seen.cycle.answered_twice.map_or(0, |_| self.doubled.saturating_add(1));
-        self.twin = seen.cycle.answered_twice.unwrap_or(self.twin);
         self.count_slow(seen, settings);
         self.held_up_ns = seen.held_up_ns + if self.complete { 0 } else { self.held_up_ns };
         let complete = seen.cycle.missed == 0 && !seen.cycle.imu_missed;
@@ -164,13 +289,33 @@ impl Watch {
     /// Remembers the next commands of the servos.
     pub fn command(&mut self, commands: &[ServoCommand]) {
         for (tally, command) in self.tallies.iter_mut().zip(commands) {
-            tally.driven = *command != ServoCommand::Stop;
+            tally.told = Told::of(command);
+            tally.may_be_on |= tally.told != Told::Stop;
         }
     }
 
-    /// How long every joint has stood still.
-    pub fn still_ns(&self, now_ns: i64) -> i64 {
-        self.still_since_ns.map_or(0, |since_ns| now_ns - since_ns)
+    /// How long every joint has stood still; `None` if one moves, or may.
+    pub fn still_ns(&self, now_ns: i64) -> Option<i64> {
+        self.still_since_ns.map(|since_ns| now_ns - since_ns)
+    }
+
+    /// A servo that does not damp although it is commanded to, if there is another: from now on it is to be commanded to stop.
+    pub fn let_go(&mut self) -> Option<u16> {
+        let astray = |tally: &Tally| tally.told == Told::Damp && tally.is_astray() && !tally.let_go;
+        let at = self.tallies.iter().position(astray)?;
+        self.tallies[at].let_go = true;
+        Some(at as u16)
+    }
+
+    /// What servos are commanded to while the robot comes down.
+    pub fn damping(&self) -> impl Iterator<Item = ServoCommand> + '_ {
+        let command = |let_go| if let_go { ServoCommand::Stop } else { ServoCommand::Damp };
+        self.tallies.iter().map(move |tally| command(tally.let_go))
+    }
+
+    /// The first servo from this one on that may still be on.
+    pub fn may_be_on(&self, from: usize) -> Option<usize> {
+        (from..self.tallies.len()).find(|&at| self.tallies[at].may_be_on)
     }
 
     /// The loop was held up only just now, and devices had no time yet to answer.
@@ -201,6 +346,12 @@ impl Watch {
                 find(cause);
             }
             look_at_values(at, servo, joint, settings, &mut find);
+            if tally.unmeasured[0] >= UNMEASURED_REPLIES {
+                find(Cause::VoltageUnknown { servo: at });
+            }
+            if tally.unmeasured[1] >= UNMEASURED_REPLIES {
+                find(Cause::TemperatureUnknown { servo: at });
+            }
             if tally.missed >= silence {
                 find(Cause::MissedReplies { servo: at, count: tally.missed });
             }
@@ -210,9 +361,8 @@ impl Watch {
                 find(held_up.unwrap_or(Cause::Stale { servo: at, age_ns }));
             }
         }
-        // A bus that doubles a frame now and then does not do so in every tick; a second servo does.
-        if self.doubled >= settings.missed_replies {
-            find(Cause::DuplicateReplies { servo: self.twin });
+        if let Some(servo) = seen.cycle.intruded {
+            find(Cause::DuplicateReplies { servo });
         }
         if !forgiving {
             self.look_at_loop(state.period_ns, settings, &mut find);
@@ -271,6 +421,9 @@ fn servo_trouble(at: u16, servo: &ServoState, joint: &Joint, tally: &Tally, now_
         _ if !servo.is_known() => return None,
         _ => {}
     }
+    if let Some([from, to]) = tally.jump {
+        return Some(Cause::PositionJumped { servo: at, from, to });
+    }
     if let Some(refused) = servo.refused {
         return Some(Cause::RegisterRefused { servo: at, refused });
     }
@@ -282,7 +435,7 @@ fn servo_trouble(at: u16, servo: &ServoState, joint: &Joint, tally: &Tally, now_
         saturated(Quantity::Velocity, velocity)
     } else if servo.position.is_nan() || servo.velocity.is_nan() && joint.carries.velocity_asked {
         Some(Cause::ServoNotFinite { servo: at })
-    } else if tally.stays_off(now_ns) {
+    } else if tally.stays_off(now_ns) || tally.is_astray() {
         Some(Cause::ServoNotObeying { servo: at, mode: servo.mode })
     } else {
         None
@@ -331,6 +484,10 @@ fn look_at_imu(
             find(held_up.unwrap_or(Cause::ImuSilent { age_ns }));
         }
         return;
+    }
+    let repeated_ns = imu.sample.at_ns.saturating_sub(watch.imu.changed_ns);
+    if settings.imu_frozen_ns().is_some_and(|limit_ns| repeated_ns > limit_ns) && !forgiving {
+        find(Cause::ImuFrozen { for_ns: repeated_ns });
     }
     let sample = &imu.sample;
     let mut values = sample.attitude.iter().chain(&sample.rate).chain(&sample.acceleration);

@@ -19,6 +19,8 @@ pub enum Event {
     LinkDown,
     /// Two replies to one query.
     AnsweredTwice,
+    /// Such replies again and again.
+    Intruded,
     Stop(Cause),
     OperatorSilent,
     Imu(ImuEvent),
@@ -106,6 +108,7 @@ impl Event {
             Self::HeldUp,
             Self::LinkDown,
             Self::AnsweredTwice,
+            Self::Intruded,
             Self::Stop(Cause::OperatorStop),
             Self::Stop(Cause::TimeOver),
             Self::OperatorSilent,
@@ -211,6 +214,9 @@ impl Tick {
             Event::HeldUp => self.seen.held_up_ns = HELD_UP_PERIODS * self.state.period_ns,
             Event::LinkDown => self.seen.cycle.links_down = 1,
             Event::AnsweredTwice => self.seen.cycle.answered_twice = Some(0),
+            Event::Intruded => {
+                (self.seen.cycle.answered_twice, self.seen.cycle.intruded) = (Some(0), Some(0));
+            }
             Event::Stop(cause) => self.seen.stop = Some(cause),
             Event::OperatorSilent => {
                 self.seen.heartbeat_age_ns = settings.heartbeat_ns().map(|limit_ns| limit_ns + 1);
@@ -278,7 +284,9 @@ fn well(doing: Doing, at_ns: i64) -> ServoState {
 }
 
 fn upright(at_ns: i64) -> ImuState {
-    let sample = ImuSample { at_ns, attitude: [1.0, 0.0, 0.0, 0.0], rate: [0.0; 3], acceleration: [0.0; 3] };
+    // The noise of a sensor.
+    let rate = [(at_ns / 1_000_000 % 1_000) as f64 * 1e-6; 3];
+    let sample = ImuSample { at_ns, attitude: [1.0, 0.0, 0.0, 0.0], rate, acceleration: [0.0; 3] };
     ImuState { sample, fresh: true }
 }
 

@@ -11,8 +11,19 @@ pub const EPOCH_NS: i64 = 1 << 60;
 
 /// Fields that decide nothing: the settings never change, transitions are taken in every tick, of the blame only matters
 /// whether it is trouble (the search adds that), and the others only say something about a transition.
-const IGNORED: [&str; 9] =
-    ["settings", "transitions", "blame", "all_good_ns", "clamped", "took_ns", "waited_ns", "twin", "lack"];
+const IGNORED: [&str; 10] = [
+    "settings",
+    "transitions",
+    "blame",
+    "all_good_ns",
+    "clamped",
+    "took_ns",
+    "waited_ns",
+    "lack",
+    // Ticks are so far apart that no position can have jumped, and every reading of the IMU differs.
+    "track",
+    "imu",
+];
 
 /// Hashes of 128 bits: of a million states two have the same with a probability of 10⁻²⁷.
 pub type Key = u128;

@@ -14,6 +14,8 @@ fn settle_ns(period_ns: i64) -> i64 {
 /// A servo may take so long to switch its output on, in time and in replies.
 const ENABLING_NS: i64 = 500_000_000;
 const STOPPED_REPLIES: u32 = 10;
+/// Replies in which a servo may do something else than it was commanded.
+const ASTRAY_REPLIES: u32 = 5;
 
 /// One tick, and what came of it.
 pub struct Step<'a> {
@@ -51,14 +53,17 @@ pub struct Memory {
     slow: u32,
     late: u32,
     down: u32,
-    /// Ticks in a row in which a servo answered twice.
-    doubled: u32,
     /// It was commanded to move or damp.
     driven: Vec<bool>,
     /// It ran in the tick before, under such a command, and nobody told it to stop.
     ran: Vec<bool>,
     /// Replies in a row in which it was off although it was so commanded.
     off: Vec<u32>,
+    /// What it was commanded: 0 to stop, 1 to damp, 2 to move; and replies in a row in which it did something else.
+    told: Vec<u8>,
+    astray: Vec<u32>,
+    /// It was commanded to be on, or said so, and has not said since that it is off.
+    may_be_on: Vec<bool>,
     /// Control ended because of trouble.
     trouble: bool,
 }
@@ -73,10 +78,12 @@ impl Memory {
             slow: 0,
             late: 0,
             down: 0,
-            doubled: 0,
             driven: vec![false; servos],
             ran: vec![false; servos],
             off: vec![0; servos],
+            told: vec![0; servos],
+            astray: vec![0; servos],
+            may_be_on: vec![false; servos],
             trouble: false,
         }
     }
@@ -103,17 +110,19 @@ pub fn caps(settings: &SupervisorSettings, period_ns: i64) -> Caps {
     }
 }
 
-/// From a tick in which somebody asks to stop: damping, and its end seen by the tick after; then the time of settling.
-pub fn ticks_to_settle(settings: &SupervisorSettings, period_ns: i64) -> usize {
+/// From a tick in which somebody asks to stop: damping, and its end seen by the tick after; then the time of settling, and a tick for
+/// each servo that is named because it may still be on.
+pub fn ticks_to_settle(settings: &SupervisorSettings, period_ns: i64, servos: usize) -> usize {
     let up = |ns: i64| (ns + period_ns - 1) / period_ns;
-    (1 + up(settings.damping_ns()) + up(settle_ns(period_ns))) as usize
+    (1 + up(settings.damping_ns()) + up(settle_ns(period_ns))) as usize + servos
 }
 
 /// Checks everything, and remembers the tick.
 pub fn hold(memory: &mut Memory, step: &Step<'_>) -> Result<(), String> {
     every_transition_is_recorded(step)?;
     only_along_the_graph(step)?;
-    commands_fit_the_phase(step)?;
+    remember_replies(memory, step);
+    commands_fit_the_phase(memory, step)?;
     remember_arming(memory, step);
     armed_only_when_asked(memory, step)?;
     armed_only_in_health(step)?;
@@ -123,7 +132,7 @@ pub fn hold(memory: &mut Memory, step: &Step<'_>) -> Result<(), String> {
     nothing_else_ends_control(memory, step)?;
     damping_ends(memory, step)?;
     trouble_ends_in_fault(memory, step)?;
-    settled_only_at_rest(step)?;
+    settled_only_at_rest(memory, step)?;
     remember_phase(memory, step);
     Ok(())
 }
@@ -149,22 +158,42 @@ fn every_transition_is_recorded(step: &Step<'_>) -> Result<(), String> {
 }
 
 fn only_along_the_graph(step: &Step<'_>) -> Result<(), String> {
-    let allowed = |t: &Transition| t.from.leads_to(t.to) || (t.from == t.to && t.to == Phase::Active);
+    let warns = |phase| matches!(phase, Phase::Active | Phase::Damping | Phase::Fault);
+    let allowed = |t: &Transition| t.from.leads_to(t.to) || (t.from == t.to && warns(t.to));
     law(step.transitions.iter().all(allowed), || format!("off the graph: {:?}", step.transitions))
 }
 
-fn commands_fit_the_phase(step: &Step<'_>) -> Result<(), String> {
+/// What the servos do, beside what they were commanded.
+fn remember_replies(memory: &mut Memory, step: &Step<'_>) {
+    for (at, servo) in step.tick.state.servos.iter().enumerate().filter(|(_, servo)| servo.fresh) {
+        let told = memory.told[at];
+        let fits = match servo.doing {
+            Doing::Following => told == 2,
+            Doing::Damping | Doing::TimedOut => told == 1,
+            Doing::Other => false,
+            Doing::Off | Doing::Starting | Doing::Faulted => true,
+        };
+        let controlled = matches!(step.before, Phase::Active | Phase::Damping);
+        memory.astray[at] = if fits || !controlled { 0 } else { (memory.astray[at] + 1).min(ASTRAY_REPLIES) };
+        memory.may_be_on[at] = servo.doing.is_on() || (memory.may_be_on[at] && told != 0);
+    }
+}
+
+fn commands_fit_the_phase(memory: &Memory, step: &Step<'_>) -> Result<(), String> {
     let after = step.after.phase();
-    let fits = |command: &ServoCommand| match (after, command) {
+    let fits = |(at, command): (usize, &ServoCommand)| match (after, command) {
         (Phase::Active, ServoCommand::Position(command)) => {
             // NaN is no position to hold; the limits of the explored robot are ±1 rad.
             command.position.abs() <= 1.0 && command.velocity.is_finite() && command.torque.is_finite()
         }
         (Phase::Active, _) => true,
+        (Phase::Damping, ServoCommand::Stop) => memory.astray[at] == ASTRAY_REPLIES || memory.told[at] == 0,
         (Phase::Damping, command) => matches!(command, ServoCommand::Damp),
         (_, command) => matches!(command, ServoCommand::Stop),
     };
-    law(step.tick.commands.iter().all(fits), || format!("in {after:?} it commands {:?}", step.tick.commands))
+    law(step.tick.commands.iter().enumerate().all(fits), || {
+        format!("in {after:?} it commands {:?}", step.tick.commands)
+    })
 }
 
 /// Asking counts in idle and at rest; whoever asks to stop takes it back.
@@ -206,6 +235,7 @@ fn armed_only_in_health(step: &Step<'_>) -> Result<(), String> {
                         | ServoEvent::Outside
                 )
                 | Event::AnsweredTwice
+                | Event::Intruded
         );
         law(healthy, || format!("armed in a tick with {event:?}"))?;
     }
@@ -238,7 +268,6 @@ fn remember_counts(memory: &mut Memory, step: &Step<'_>) {
     }
     memory.late = count(slow || preempted, memory.late, late);
     memory.down = count(step.has(Event::LinkDown), memory.down, settings.missed_replies);
-    memory.doubled = count(step.has(Event::AnsweredTwice), memory.doubled, settings.missed_replies);
 }
 
 /// The gravest reaction to what is wrong in this tick, by the robot file's own words.
@@ -283,7 +312,7 @@ fn due(memory: &Memory, step: &Step<'_>) -> Option<(Reaction, Event)> {
                 Trigger::Controller
             }
             Event::LinkDown if reached(memory.down, settings.missed_replies) => Trigger::BusDown,
-            Event::AnsweredTwice if memory.doubled >= settings.missed_replies => Trigger::MissedReplies,
+            Event::Intruded => Trigger::MissedReplies,
             Event::OperatorSilent => Trigger::Heartbeat,
             Event::Imu(ImuEvent::Tilted) => Trigger::Tilt,
             Event::Imu(ImuEvent::Silent) if explained(step) => return None,
@@ -340,12 +369,12 @@ fn triggers_end_control(memory: &Memory, step: &Step<'_>) -> Result<(), String> 
 fn nothing_else_ends_control(memory: &Memory, step: &Step<'_>) -> Result<(), String> {
     let harmless = |event: &Event| match *event {
         Event::Arm
+        | Event::AnsweredTwice
         | Event::Servo(_, ServoEvent::Still | ServoEvent::Runs)
         | Event::Command(_, CommandEvent::OutOfLimits | CommandEvent::StopJoint | CommandEvent::DampJoint) => {
             true
         }
         Event::Servo(servo, ServoEvent::Missed) => memory.missed[servo] < step.settings.missed_replies,
-        Event::AnsweredTwice => memory.doubled < step.settings.missed_replies,
         Event::Overrun => memory.overruns < step.settings.overruns,
         Event::SlowController | Event::PreemptedController => {
             let late = step.settings.controller_late(step.tick.state.period_ns);
@@ -354,21 +383,29 @@ fn nothing_else_ends_control(memory: &Memory, step: &Step<'_>) -> Result<(), Str
         Event::LinkDown => memory.down < step.settings.missed_replies,
         _ => false,
     };
-    a_stall_alone_ends_nothing(step, &harmless)?;
-    let undisturbed = step.before == Phase::Active && step.events.iter().all(harmless);
+    a_stall_alone_ends_nothing(memory, step, &harmless)?;
+    let astray = memory.astray.contains(&ASTRAY_REPLIES);
+    let undisturbed = step.before == Phase::Active && step.events.iter().all(harmless) && !astray;
     law(!undisturbed || (step.after.phase() == Phase::Active && step.transitions.is_empty()), || {
         format!("out of control without a reason: {:?}", step.transitions)
     })
 }
 
 /// A loop that was held up is a warning, and no reason to end control, even if devices' values are too old by it.
-fn a_stall_alone_ends_nothing(step: &Step<'_>, harmless: &impl Fn(&Event) -> bool) -> Result<(), String> {
-    let by_it = |event: &Event| {
-        matches!(event, Event::HeldUp | Event::Servo(_, ServoEvent::Stale) | Event::Imu(ImuEvent::Silent))
+fn a_stall_alone_ends_nothing(
+    memory: &Memory,
+    step: &Step<'_>,
+    harmless: &impl Fn(&Event) -> bool,
+) -> Result<(), String> {
+    let by_it = |event: &Event| match *event {
+        // One that was silent before the stall has missed too many replies with or without it.
+        Event::Servo(servo, ServoEvent::Stale) => memory.missed[servo] < step.settings.missed_replies,
+        event => matches!(event, Event::HeldUp | Event::Imu(ImuEvent::Silent)),
     };
     let stalled = step.before == Phase::Active
         && step.has(Event::HeldUp)
-        && step.events.iter().all(|event| by_it(event) || harmless(event));
+        && step.events.iter().all(|event| by_it(event) || harmless(event))
+        && !memory.astray.contains(&ASTRAY_REPLIES);
     let warned =
         |change: &Transition| change.from == change.to && matches!(change.cause, Cause::LoopHeldUp { .. });
     let goes_on = step.after.phase() == Phase::Active && step.transitions.iter().all(warned);
@@ -384,11 +421,14 @@ fn damping_ends(memory: &Memory, step: &Step<'_>) -> Result<(), String> {
     let damping = step.after.phase() == Phase::Damping;
     let over = memory.ticks + 1 >= damping_ticks;
     law(!(damping && over), || format!("damping after {} ticks", memory.ticks + 1))?;
-    let still = step.tick.state.servos.iter().all(|servo| servo.fresh && servo.velocity == 0.0);
+    let still =
+        step.tick.state.servos.iter().all(|servo| servo.fresh && servo.velocity == 0.0) && memory.ticks > 0;
     // Mode 0 may be a reset, if the servo ran before.
     let reset = |event: &Event| matches!(event, Event::Servo(_, ServoEvent::Off));
+    let astray = memory.astray.contains(&ASTRAY_REPLIES);
     let stopped = due(memory, step).is_some_and(|(reaction, _)| reaction == Reaction::Stop)
-        || (step.settings.reactions.servo_fault == Reaction::Stop && step.events.iter().any(reset));
+        || (step.settings.reactions.servo_fault == Reaction::Stop
+            && (astray || step.events.iter().any(reset)));
     law(damping || over || still || stopped, || "switched off while it moves".into())
 }
 
@@ -406,9 +446,12 @@ fn trouble_ends_in_fault(memory: &mut Memory, step: &Step<'_>) -> Result<(), Str
     Ok(())
 }
 
-fn settled_only_at_rest(step: &Step<'_>) -> Result<(), String> {
-    let after = step.after.phase();
-    law(!step.after.is_settled() || after.is_over(), || format!("settled in {after:?}"))
+/// And one that ended as planned has no servo that may be on.
+fn settled_only_at_rest(memory: &Memory, step: &Step<'_>) -> Result<(), String> {
+    let (after, settled) = (step.after.phase(), step.after.is_settled());
+    law(!settled || after.is_over(), || format!("settled in {after:?}"))?;
+    let on = memory.may_be_on.iter().any(|&on| on);
+    law(!(settled && on && after == Phase::Stopped), || "ended as planned, and a servo may be on".into())
 }
 
 fn remember_phase(memory: &mut Memory, step: &Step<'_>) {
@@ -417,6 +460,12 @@ fn remember_phase(memory: &mut Memory, step: &Step<'_>) {
     let counted = after == step.before && matches!(after, Phase::Active | Phase::Damping);
     memory.ticks = if counted { (memory.ticks + 1).min(most) } else { 0 };
     for (index, servo) in step.tick.state.servos.iter().enumerate() {
+        memory.told[index] = match step.tick.commands[index] {
+            ServoCommand::Stop => 0,
+            ServoCommand::Damp => 1,
+            ServoCommand::Position(_) => 2,
+        };
+        memory.may_be_on[index] |= memory.told[index] != 0;
         let was_driven = memory.driven[index];
         let runs = servo.fresh && !matches!(servo.doing, Doing::Off | Doing::Faulted | Doing::TimedOut);
         let controlled = step.before == Phase::Active && after == Phase::Active;

@@ -55,7 +55,7 @@ fn reactions(all: &str) -> String {
     triggers.map(|trigger| format!("{trigger} = \"{all}\"\n")).concat()
 }
 
-fn explored(servos: usize, at_once: usize, reactions: &str, most_states: usize) {
+fn explored(servos: usize, at_once: usize, kinds: u32, reactions: &str, most_states: usize) {
     let robot = robot(servos, reactions);
     let scope = Scope {
         supervisor: Supervisor::of(&robot),
@@ -63,6 +63,7 @@ fn explored(servos: usize, at_once: usize, reactions: &str, most_states: usize) 
         servos,
         period_ns: PERIOD_NS,
         at_once,
+        kinds,
         most_states,
     };
     let seen = explore(&scope).unwrap_or_else(|broken| panic!("{broken}"));
@@ -78,22 +79,29 @@ fn explored(servos: usize, at_once: usize, reactions: &str, most_states: usize) 
 
 #[test]
 fn every_law_holds_in_every_state() {
-    explored(1, 1, "", 14_000);
-    explored(2, 1, "", 14_000);
+    explored(1, 1, ALL, "", 40_000);
+    explored(2, 1, ALL, "", 40_000);
 }
 
 #[test]
 fn every_law_holds_whatever_the_reactions() {
-    explored(1, 1, &reactions("warn"), 14_000);
-    explored(1, 1, &(reactions("stop") + "command = \"stop\"\noperator = \"stop\"\n"), 14_000);
+    explored(1, 1, ALL, &reactions("warn"), 40_000);
+    explored(1, 1, ALL, &(reactions("stop") + "command = \"stop\"\noperator = \"stop\"\n"), 40_000);
 }
 
+/// However many kinds of events.
+const ALL: u32 = u32::MAX;
+
 /// Minutes: `cargo xtask prove explore`.
+///
+/// Two events in a tick, of any kinds, in every state; the traces of at most two kinds are in a state at a time. Once what one kind
+/// has left is gone, another may take its place: most counts end with the tick in which nothing adds to them. Without that bound the states
+/// are those of all counts at once, and no computer ends.
 #[test]
 #[ignore = "runs for minutes; `cargo xtask prove explore` runs it"]
 fn every_law_holds_with_two_events_at_once() {
     for all in ["warn", "derate", "damp", "stop"] {
-        explored(1, 2, &reactions(all), 1_000_000);
+        explored(1, 2, 2, &reactions(all), 1_000_000);
     }
-    explored(2, 2, "", 1_000_000);
+    explored(2, 2, 2, "", 1_000_000);
 }

@@ -8,6 +8,16 @@ use khz_robot::supervisor::{Cause, Phase, Supervisor, SupervisorSettings};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+/// The kinds of the events in each set, by bit.
+fn kinds(sets: &[Vec<Event>], servos: usize) -> Vec<u64> {
+    let all = Event::all(servos);
+    let kind = |event: &Event| match event {
+        Event::Stop(_) | Event::Arm => 0,
+        event => all.iter().position(|other| other == event).map_or(0, |place| 1 << place),
+    };
+    sets.iter().map(|set| set.iter().map(kind).fold(0, |all, kind| all | kind)).collect()
+}
+
 /// What is explored.
 pub struct Scope {
     pub supervisor: Supervisor,
@@ -16,6 +26,8 @@ pub struct Scope {
     pub period_ns: i64,
     /// Events in one tick, at most.
     pub at_once: usize,
+    /// Kinds of events that have left traces in a state, at most. Requests leave none: what they do is done at once.
+    pub kinds: u32,
     /// States, at most: a search that grows beyond it has failed.
     pub most_states: usize,
 }
@@ -38,6 +50,8 @@ struct Node {
     parent: usize,
     by: usize,
     depth: usize,
+    /// The kinds of events whose traces may be in it, by bit.
+    kinds: u64,
 }
 
 /// Explores everything. The error is the law that does not hold, with the ticks that lead there.
@@ -55,8 +69,11 @@ struct Search<'a> {
     scope: &'a Scope,
     caps: Caps,
     events: Vec<Vec<Event>>,
+    /// The kinds of each of these.
+    kinds: Vec<u64>,
     nodes: Vec<Node>,
-    known: HashMap<(Key, bool, Memory), usize>,
+    /// The nodes of each state: none has all the kinds of another, for what that may do the other may, too.
+    known: HashMap<(Key, bool, Memory), Vec<usize>>,
     tick: Tick,
     ticks: usize,
     /// From state to state by ticks in which somebody asks to stop.
@@ -73,11 +90,14 @@ impl<'a> Search<'a> {
             parent: 0,
             by: 0,
             depth: 0,
+            kinds: 0,
         };
+        let events = combinations(scope.servos, scope.at_once);
         let mut search = Self {
             scope,
             caps: laws::caps(&scope.settings, scope.period_ns),
-            events: combinations(scope.servos, scope.at_once),
+            kinds: kinds(&events, scope.servos),
+            events,
             nodes: Vec::new(),
             known: HashMap::new(),
             tick: Tick::new(scope.servos, scope.period_ns),
@@ -94,16 +114,21 @@ impl<'a> Search<'a> {
         let now_ns = EPOCH_NS + node.depth as i64 * self.scope.period_ns;
         let blamed = node.supervisor.blame().is_some_and(Cause::is_trouble);
         let name = (key(&node.supervisor, now_ns, self.caps), blamed, node.memory.clone());
-        let next = self.nodes.len();
-        let number = *self.known.entry(name).or_insert(next);
-        if number == next {
-            self.nodes.push(node);
+        let numbers = self.known.entry(name).or_default();
+        let allows = |&&number: &&usize| self.nodes[number].kinds & !node.kinds == 0;
+        if let Some(&known) = numbers.iter().find(allows) {
+            return known;
         }
-        number
+        numbers.push(self.nodes.len());
+        self.nodes.push(node);
+        self.nodes.len() - 1
     }
 
     fn expand(&mut self, at: usize) -> Result<(), String> {
         for by in 0..self.events.len() {
+            if (self.nodes[at].kinds | self.kinds[by]).count_ones() > self.scope.kinds {
+                continue;
+            }
             let node = self.step(at, by)?;
             let to = self.number(node);
             if self.events[by].iter().any(|event| matches!(event, Event::Stop(_))) {
@@ -121,7 +146,8 @@ impl<'a> Search<'a> {
 
     /// One tick, as `Machine` runs it.
     fn step(&mut self, at: usize, by: usize) -> Result<Node, String> {
-        let Node { supervisor, memory, depth, .. } = &self.nodes[at];
+        let Node { supervisor, memory, depth, kinds, .. } = &self.nodes[at];
+        let kinds = kinds | self.kinds[by];
         let (before, depth) = (supervisor, depth + 1);
         let (mut supervisor, mut memory) = (supervisor.clone(), memory.clone());
         let tick = &mut self.tick;
@@ -152,7 +178,7 @@ impl<'a> Search<'a> {
         if let Err(broken) = laws::hold(&mut memory, &step) {
             return Err(format!("{broken}\n{}", self.way(at, Some(by))));
         }
-        Ok(Node { supervisor, memory, parent: at, by, depth })
+        Ok(Node { supervisor, memory, parent: at, by, depth, kinds })
     }
 
     /// The ticks that lead to a state, and one more.
@@ -174,7 +200,7 @@ impl<'a> Search<'a> {
         let mut phases = [0; 7];
         self.nodes.iter().for_each(|node| phases[node.supervisor.phase() as usize] += 1);
         Ok(Seen {
-            states: self.nodes.len(),
+            states: self.known.len(),
             ticks: self.ticks,
             depth: self.nodes.iter().map(|node| node.depth).max().unwrap_or(0),
             phases,
@@ -184,7 +210,7 @@ impl<'a> Search<'a> {
 
     /// The longest way to a settled robot, of all ways on which somebody asks to stop in every tick.
     fn settles_within(&self) -> Result<usize, String> {
-        let most = laws::ticks_to_settle(&self.scope.settings, self.scope.period_ns);
+        let most = laws::ticks_to_settle(&self.scope.settings, self.scope.period_ns, self.scope.servos);
         let settled = |at: usize| self.nodes[at].supervisor.is_settled();
         let mut left = vec![0; self.nodes.len()];
         loop {
@@ -207,7 +233,7 @@ impl<'a> Search<'a> {
 
     /// When nothing is wrong any more, the robot is soon under control, waits to be armed, or is at rest.
     fn makes_progress(&self) -> Result<(), String> {
-        let most = laws::ticks_to_settle(&self.scope.settings, self.scope.period_ns)
+        let most = laws::ticks_to_settle(&self.scope.settings, self.scope.period_ns, self.scope.servos)
             + (self.scope.settings.answer_ns() / self.scope.period_ns) as usize
             + 4;
         for start in 0..self.nodes.len() {

@@ -14,7 +14,9 @@ pub use settings::{CubemarsSettings, Model};
 
 use crate::mit::codec::Codec;
 use crate::mit::{self, Drive, Output, Said, Say};
-use crate::{Carries, Exchange, FamilySettings, Fault, Heard, Mode, Mounting, Plan, PositionCommand};
+use crate::{
+    Carries, Exchange, FamilySettings, Fault, Heard, Mode, Mounting, Occasion, Plan, PositionCommand,
+};
 use khz_wire::Frame;
 use khz_wire::cubemars::{self, State, error_name};
 use khz_wire::mit::Special;
@@ -79,12 +81,18 @@ impl FamilySettings for Settings {
         self.drive.targets(limits, mounting)
     }
 
-    fn exchange(&self, id: u8) -> [Frame; 2] {
+    fn exchange(&self, id: u8, occasion: Occasion) -> [Frame; 2] {
         let codec = Codec::new(self.drive.clone(), Mounting::default());
-        let command = codec.follow(&PositionCommand::hold(0.0));
+        let say = match occasion {
+            Occasion::Stopped => Say::Disable,
+            Occasion::SwitchingOn => Say::Enable,
+            Occasion::Following | Occasion::AfterLoss => {
+                Say::Command(codec.follow(&PositionCommand::hold(0.0)))
+            }
+        };
         let rest =
             State { id, position: 0x7fff, velocity: 0x7ff, torque: 0x7ff, temperature: Some(30), error: 0 };
-        [self.frame(id, Say::Command(command)), cubemars::frame(self.reply_id.into(), rest.to_bytes())]
+        [self.frame(id, say), cubemars::frame(self.reply_id.into(), rest.to_bytes())]
     }
 
     fn replier(&self, frame: &Frame) -> Option<u8> {

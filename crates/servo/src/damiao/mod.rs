@@ -14,7 +14,7 @@ pub use settings::{DamiaoSettings, Model};
 
 use crate::mit::codec::Codec;
 use crate::mit::{self, Drive, Heard, Output, Said, Say};
-use crate::{Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Plan};
+use crate::{Carries, Exchange, FamilySettings, Fault, Mode, Mounting, Occasion, Plan};
 use khz_wire::Frame;
 use khz_wire::damiao::{self, Access, RegisterReply, Special, State, celsius, register, status};
 
@@ -76,22 +76,22 @@ impl FamilySettings for Settings {
         self.drive.targets(limits, mounting)
     }
 
-    fn exchange(&self, id: u8) -> [Frame; 2] {
+    fn exchange(&self, id: u8, occasion: Occasion) -> [Frame; 2] {
         let codec = Codec::new(self.drive.clone(), Mounting::default());
-        let command = codec.follow(&crate::PositionCommand::hold(0.0));
-        let rest = State {
-            id,
-            status: status::ENABLED,
-            position: 0x7fff,
-            velocity: 0x7ff,
-            torque: 0x7ff,
-            board: 30,
-            rotor: 30,
+        let reply = |payload| damiao::frame(self.master_id.into(), self.can_fd, payload);
+        let (say, status) = match occasion {
+            Occasion::Stopped => (Say::Disable, status::DISABLED),
+            Occasion::Following => {
+                (Say::Command(codec.follow(&crate::PositionCommand::hold(0.0))), status::ENABLED)
+            }
+            Occasion::SwitchingOn | Occasion::AfterLoss => {
+                let told = RegisterReply { asked: damiao::READ, register: MARKS[0], value: [0; 4] };
+                return [self.frame(id, Say::Mark(0)), reply(told.to_bytes(id))];
+            }
         };
-        [
-            self.frame(id, Say::Command(command)),
-            damiao::frame(self.master_id.into(), self.can_fd, rest.to_bytes()),
-        ]
+        let rest =
+            State { id, status, position: 0x7fff, velocity: 0x7ff, torque: 0x7ff, board: 30, rotor: 30 };
+        [self.frame(id, say), reply(rest.to_bytes())]
     }
 
     fn replier(&self, frame: &Frame) -> Option<u8> {

@@ -2,7 +2,7 @@
 
 use super::motion::Motion;
 use super::{Drive, Output, Said, Say};
-use crate::{Doing, Fault, Mounting, PositionCommand, ServoCommand, ServoState};
+use crate::{Doing, Fault, Mounting, PositionCommand, ServoCommand, ServoState, Track};
 use khz_wire::mit::Codes;
 
 /// At most how many times a servo is commanded to switch on after a stop.
@@ -39,10 +39,6 @@ pub const LIMP: Fault = Fault {
     text: "it exerts no torque although it is commanded to: another program has switched it off, or it has lost its power; start a new run",
 };
 
-/// A position that jumps by less may be a measurement or a shock, rad; and so much faster than its velocity a servo may be.
-const JUMP: (f64, f64) = (0.15, 1.5);
-/// Between states farther apart, s, a velocity may have been any that there is a code for.
-const NEAR_S: f64 = 0.013;
 /// A commanded torque below this share of the range shows nothing, …
 const SHOWS: f64 = 0.1;
 /// … nor does one if more than this share of the range is exerted, …
@@ -78,10 +74,8 @@ pub struct Codec {
     /// It takes no command but to switch on and off.
     is_deaf: bool,
     motion: Motion,
-    /// The newest position it told, rad, as the servo has it, with its velocity, and when.
-    position: f64,
-    velocity: f64,
-    at_ns: i64,
+    /// Where it was, as the servo has it.
+    track: Track,
     /// Nobody has told what its codes of velocity mean: they are compared with its positions.
     is_compared: bool,
     /// Since when it has exerted next to no torque although it was commanded to.
@@ -104,9 +98,7 @@ impl Codec {
             changed: None,
             is_deaf: false,
             motion: Motion::default(),
-            position: f64::NAN,
-            velocity: 0.0,
-            at_ns: 0,
+            track: Track::default(),
             is_compared: false,
             limp_ns: None,
         }
@@ -266,16 +258,9 @@ impl Codec {
 
     /// Whether what it tells can be.
     fn compare(&mut self, at_ns: i64, position: f64, velocity: f64) {
-        let dt_s = at_ns.saturating_sub(self.at_ns).max(0) as f64 * 1e-9;
-        let near = dt_s < NEAR_S && velocity.is_finite();
-        let fastest = if near { velocity.abs().max(self.velocity.abs()) } else { self.drive.ranges[1] };
-        let possible = (JUMP.0 + JUMP.1 * fastest * dt_s).min(self.drive.ranges[0]);
-        if (position - self.position).abs() > possible && position.is_finite() {
+        let [furthest, fastest, _] = self.drive.ranges;
+        if self.track.jumps(at_ns, [position, velocity], [fastest, furthest]) {
             self.has_changed(JUMPED);
-        }
-        if position.is_finite() {
-            (self.position, self.at_ns) = (position, at_ns);
-            self.velocity = if velocity.is_finite() { velocity } else { self.drive.ranges[1] };
         }
         if self.is_compared && !self.motion.fits(at_ns, position, velocity) {
             self.has_changed(UNFIT);

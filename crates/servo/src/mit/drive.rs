@@ -59,6 +59,9 @@ impl Drive {
             kp_scale: true,
             kd_scale: true,
             velocity_asked: true,
+            // What its states carry is always a number.
+            voltage_asked: false,
+            temperature_asked: false,
             reported: [position, velocity],
             reported_steps: [self.position().step(), self.velocity().step()],
         }

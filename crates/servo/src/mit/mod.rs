@@ -41,7 +41,7 @@ pub(crate) mod queries;
 
 pub use drive::Drive;
 
-use crate::{Fault, Mode, Plan, Request, ServoCommand, ServoState, Servos, Taken};
+use crate::{Doubled, Fault, Mode, Plan, Request, ServoCommand, ServoState, Servos, Taken};
 use codec::Codec;
 use khz_wire::Frame;
 use khz_wire::mit::{Codes, TIMEOUT_PER_S};
@@ -165,11 +165,15 @@ pub enum Output {
 #[derive(Debug)]
 pub struct Bus<P> {
     servos: Vec<Servo<P>>,
+    /// So many of them are asked for a register in this cycle.
+    reading: usize,
+    /// The first whose turn it is to be verified: one that does not answer must not keep the others waiting.
+    first: usize,
 }
 
 impl<P> Default for Bus<P> {
     fn default() -> Self {
-        Self { servos: Vec::new() }
+        Self { servos: Vec::new(), reading: 0, first: 0 }
     }
 }
 
@@ -188,16 +192,8 @@ struct Servo<P> {
     verified: bool,
     /// Cycles in which it may still be switching on.
     switching: u8,
-    /// See [`Servo::was_asked_by_another`].
-    doubled: u16,
+    doubled: Doubled,
 }
-
-/// What each answer to somebody else adds to [`Servo::doubled`], …
-const DOUBLED: u16 = 100;
-/// … and what each cycle takes away: less than one in twenty may be disturbances.
-const FORGIVEN: u16 = 5;
-/// Beyond this another host commands the servo.
-const INTRUDED: u16 = 1000;
 
 /// For so long after the frame that switches it on nobody wonders at a missed reply, ns: of 245 times a RobStride servo took 5 ms at most.
 const SWITCHING_NS: i64 = 6_000_000;
@@ -216,7 +212,7 @@ impl<P: Protocol> Bus<P> {
             command: off,
             verified: false,
             switching: 0,
-            doubled: 0,
+            doubled: Doubled::default(),
         });
     }
 
@@ -231,22 +227,30 @@ impl<P: Protocol> Bus<P> {
     }
 }
 
+/// One in so many servos of a bus is verified in a cycle, and then switched on. A register's frames are longer than a state's: all
+/// servos at once would need more of the bus than any other cycle does.
+const VERIFIED_AT_ONCE: usize = 4;
+
 impl<P: Protocol> Servo<P> {
-    fn begin(&mut self, command: &ServoCommand) {
+    /// A cycle begins. `may_verify`: this servo may be verified in it. Returns whether it is.
+    fn begin(&mut self, command: &ServoCommand, may_verify: bool) -> bool {
         if self.queries.has_been_silent() {
             self.codec.has_changed(codec::SILENT);
         }
         self.verified &= *command != ServoCommand::Stop;
         // Where nothing can be read, nothing can be verified.
         let verified = self.verified || P::MARKS == 0;
-        let verify = !verified && self.codec.is_to_be_enabled(command);
+        let unverified = !verified && self.codec.is_to_be_enabled(command);
+        let verify = unverified && may_verify;
+        // Until its turn comes it is told to stop, as before.
+        let command = if unverified && !may_verify { &ServoCommand::Stop } else { command };
         let may_look = self.codec.is_sound() && matches!(command, ServoCommand::Position(_));
         self.turn = self.queries.next(verify, may_look);
         if let Some(mark) = self.turn.mark {
             self.mark = self.protocol.frame(Say::Mark(mark));
         }
         self.switching = self.switching.saturating_sub(1);
-        self.doubled = self.doubled.saturating_sub(FORGIVEN);
+        self.doubled.forgive();
         if self.turn.command {
             let may_enable = verified && !self.queries.is_doubtful();
             let say = self.codec.encode(command, may_enable);
@@ -255,6 +259,7 @@ impl<P: Protocol> Servo<P> {
                 self.switching = self.queries.cycles(SWITCHING_NS);
             }
         }
+        verify
     }
 
     /// The parts of the present turn: the frame, and whether it is the command.
@@ -287,8 +292,8 @@ impl<P: Protocol> Servo<P> {
     /// It has answered something that we have not asked.
     fn was_asked_by_another(&mut self) {
         self.queries.look_again();
-        self.doubled = self.doubled.saturating_add(DOUBLED);
-        if self.doubled > INTRUDED {
+        self.doubled.count();
+        if self.doubled.is_intruded() {
             self.codec.has_changed(codec::INTRUDED);
             // Damping would take turns with what somebody else commands. Off, it does nothing before it is switched on again.
             self.codec.is_deaf();
@@ -337,9 +342,25 @@ impl<P: Protocol> Servos for Bus<P> {
     }
 
     fn begin(&mut self, commands: &[ServoCommand]) {
-        for servo in &mut self.servos {
-            servo.begin(&commands[servo.number]);
+        let mut turns = self.servos.len().div_ceil(VERIFIED_AT_ONCE);
+        self.reading = 0;
+        let (count, first) = (self.servos.len(), self.first);
+        for place in (first..count).chain(0..first) {
+            let servo = &mut self.servos[place];
+            if servo.begin(&commands[servo.number], turns > 0) {
+                turns -= 1;
+                self.first = (place + 1) % count;
+            }
+            self.reading += usize::from(servo.turn.mark.is_some());
         }
+    }
+
+    fn reading(&self) -> usize {
+        self.reading
+    }
+
+    fn is_reading(&self, turn: usize) -> bool {
+        self.servos.get(turn).is_some_and(|servo| servo.turn.mark.is_some())
     }
 
     fn request(&self, turn: usize, part: usize) -> Option<Request<'_>> {

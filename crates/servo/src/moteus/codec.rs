@@ -4,7 +4,7 @@
 
 use super::queries::Symbol;
 use super::{CommandFormat, Format, QueryFormat, Settings};
-use crate::{Doing, Mounting, PositionCommand, Refused, ServoCommand, ServoState};
+use crate::{Doing, Mounting, Occasion, PositionCommand, Refused, ServoCommand, ServoState};
 use arrayvec::ArrayVec;
 use khz_wire::command::{Command, Position, ZeroVelocity};
 use khz_wire::frame::MAX_PAYLOAD;
@@ -15,20 +15,22 @@ use khz_wire::{
 };
 use std::f64::consts::TAU;
 
-/// The frames of one exchange in these formats, as they travel on CAN: a position command with its query, and
-/// the reply to it. Lengths and identifiers are those of a real exchange; the reply's contents are zero. With a mark, if its queries
-/// can have one.
-pub fn exchange(address: Address, settings: &Settings, is_marked: bool) -> [Frame; 2] {
+/// The frames of one exchange in these formats, as they travel on CAN: a command with its query, and the reply to it. Lengths and
+/// identifiers are those of a real exchange; the reply's contents are zero. After a loss with a mark, if its queries can have one.
+pub fn exchange(address: Address, settings: &Settings, occasion: Occasion) -> [Frame; 2] {
     let frame = |address: Address, len: usize| {
         Frame::new(address.id(), &[0; MAX_PAYLOAD][..len])
             .unwrap_or_else(|| unreachable!("a reply to any query format fits a frame"))
     };
     let mut sent = frame(address, 0);
-    let hold = ServoCommand::Position(PositionCommand::hold(0.0));
+    let said = match occasion {
+        Occasion::Stopped => ServoCommand::Stop,
+        _ => ServoCommand::Position(PositionCommand::hold(0.0)),
+    };
     let mut codec = Codec::new(address, settings, Mounting::default(), 0.1);
     let (rotations, marks) = codec.symbols();
-    let is_marked = is_marked && marks > 0;
-    codec.encode(&hold, if is_marked { rotations as Symbol } else { 0 }, &mut sent);
+    let is_marked = occasion == Occasion::AfterLoss && marks > 0;
+    codec.encode(&said, if is_marked { rotations as Symbol } else { 0 }, &mut sent);
     let answer = address.answered_by(address.destination);
     let marked_len = if is_marked { MARKED_LEN } else { 0 };
     let mut reply = frame(answer, query_format(&settings.query).reply_len() + marked_len);
@@ -201,14 +203,31 @@ impl Codec {
         servo.torque = sign * unsaturated(values.torque, self.saturated[2]);
         servo.voltage = values.voltage;
         servo.temperature = values.temperature;
-        if let Some(mode) = values.mode {
-            servo.doing = doing(mode);
-            servo.mode = crate::Mode { number: mode as u8, name: mode.name() };
+        // What was refused stays as it was last read; anything else that is no mode is one nobody commands.
+        if values.mode.is_some() || values.refused.is_none() {
+            (servo.doing, servo.mode) = mode(values.mode);
         }
         if let Some(fault) = values.fault {
             servo.fault = crate::Fault { code: fault.0.into(), text: fault.name() };
         }
         servo.refused = values.refused;
+    }
+}
+
+/// The request commands its servo: it writes a mode, without which no register of a command takes effect.
+pub fn commands(request: &Frame) -> bool {
+    let is_mode = |subframe: Subframe<'_>| match subframe {
+        Subframe::Write(values) => values.run.start == u32::from(Register::MODE.0),
+        _ => false,
+    };
+    Subframes::new(request.payload()).flatten().any(is_mode)
+}
+
+/// The mode of this number.
+fn mode(number: Option<i32>) -> (Doing, crate::Mode) {
+    match number.and_then(Mode::from_number) {
+        Some(mode) => (doing(mode), crate::Mode { number: mode as u8, name: mode.name() }),
+        None => (Doing::Other, crate::Mode { number: number.unwrap_or(-1) as u8, ..crate::Mode::UNKNOWN }),
     }
 }
 
@@ -239,7 +258,7 @@ struct Values {
     torque: f64,
     voltage: f64,
     temperature: f64,
-    mode: Option<Mode>,
+    mode: Option<i32>,
     fault: Option<Fault>,
     refused: Option<Refused>,
 }
@@ -259,7 +278,7 @@ impl Values {
     fn of(frame: &Frame, layout: &ReplyLayout) -> Self {
         let mut values = Self::NONE;
         let is_whole = layout.read(frame, |register, integer, value| match register {
-            Register::MODE => values.mode = Mode::from_number(integer),
+            Register::MODE => values.mode = Some(integer),
             Register::POSITION => values.position = value,
             Register::VELOCITY => values.velocity = value,
             Register::TORQUE => values.torque = value,
@@ -280,7 +299,7 @@ impl Values {
             torque: known(reply.torque),
             voltage: known(reply.voltage),
             temperature: known(reply.temperature),
-            mode: reply.mode,
+            mode: reply.mode.map(|mode| mode as i32),
             fault: reply.fault,
             refused: refused(reply),
         }
@@ -460,6 +479,20 @@ mod tests {
         assert_eq!(decoded(32_767, -32_767, 32_767), [-infinite, infinite, -infinite]);
         assert!(decoded(32_766, -32_766, 32_766).iter().all(|value| value.is_finite()));
         assert!(decoded(i16::MIN, 0, 0)[0].is_nan());
+    }
+
+    #[test]
+    fn a_number_that_is_no_mode_is_not_the_mode_before_it() {
+        let codec = codec(CommandFormat::default(), QueryFormat::default(), Mounting::default());
+        let motion = [0x2f, 1, 0, 0, 0x80, 0x3e, 0, 0, 0x80, 0x3f, 0xcd, 0xcc, 0xcc, 0x3d];
+        for (number, doing, name) in
+            [(10, Doing::Following, "position"), (15, Doing::Other, "brake"), (42, Doing::Other, "unknown")]
+        {
+            let mut servo = ServoState { doing: Doing::Following, ..ServoState::UNKNOWN };
+            let reply = [&[0x21, 0, number][..], &motion, &[0x23, 0x0d, 0x31, 0x1e, 0x00]].concat();
+            codec.decode(&Frame::new(0x100, &reply).unwrap(), 0, &mut servo);
+            assert_eq!((servo.doing, servo.mode), (doing, crate::Mode { number, name }));
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod settings;
 
 pub use settings::{CommandFormat, Format, QueryFormat};
 
-use crate::{Carries, FamilySettings, Mounting, Plan, ServoCommand, ServoState, Servos, Taken};
+use crate::{Carries, FamilySettings, Mounting, Occasion, Plan, ServoCommand, ServoState, Servos, Taken};
 use codec::{Codec, Read};
 use khz_wire::{Address, Class, Frame, Mode, Request};
 use queries::{Answer, Queries, Symbol};
@@ -54,6 +54,8 @@ impl FamilySettings for Settings {
             kp_scale: command.kp_scale != Format::None,
             kd_scale: command.kd_scale != Format::None,
             velocity_asked: query.velocity != Format::None,
+            voltage_asked: query.voltage != Format::None,
+            temperature_asked: query.temperature != Format::None,
             reported: [query.position.reach(Class::Position), query.velocity.reach(Class::Velocity)],
             reported_steps: [query.position.step(Class::Position), query.velocity.step(Class::Velocity)]
                 .map(|turns| turns * TAU),
@@ -66,12 +68,8 @@ impl FamilySettings for Settings {
         mounting.narrow(limits, |servo| whole_steps(servo.map(|angle| angle / TAU)).map(|turns| turns * TAU))
     }
 
-    fn exchange(&self, id: u8) -> [Frame; 2] {
-        codec::exchange(host_to(id), self, false)
-    }
-
-    fn exchange_after_loss(&self, id: u8) -> [Frame; 2] {
-        codec::exchange(host_to(id), self, true)
+    fn exchange(&self, id: u8, occasion: Occasion) -> [Frame; 2] {
+        codec::exchange(host_to(id), self, occasion)
     }
 
     fn replier(&self, frame: &Frame) -> Option<u8> {
@@ -188,11 +186,16 @@ impl Servos for Bus {
 
     fn take(&mut self, frame: &Frame, states: &mut [ServoState]) -> Taken {
         let Address { prefix, source, destination, reply } = Address::from_id(frame.id);
-        let place = self.by_id[usize::from(source & 0x7f)];
-        match place {
-            Some(place) if destination == HOST && prefix == PREFIX && !reply => {
+        let [from, to] = [source, destination].map(|id| self.by_id[usize::from(id & 0x7f)]);
+        match (from, to) {
+            _ if prefix != PREFIX => Taken::Unexpected,
+            (Some(place), _) if destination == HOST && !reply => {
                 let servo = &mut self.servos[place];
                 servo.take(frame, &mut states[servo.number])
+            }
+            // Our own frames do not come back: another program has sent it.
+            (None, Some(place)) if codec::commands(frame) => {
+                Taken::Duplicate { servo: self.servos[place].number }
             }
             _ => Taken::Unexpected,
         }

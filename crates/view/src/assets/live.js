@@ -827,7 +827,9 @@
   // Who drives, by what the robot says it has taken.
   const told = () => {
     // As old as the news that told of it.
-    const taken = news?.steered?.age_ms + (now() - newsAt) < TAKEN ? news.steered : null, mine = taken !== null && taken.by === news.you;
+    const taken = news?.steered?.age_ms + (now() - newsAt) < TAKEN ? news.steered : null;
+    // Through a fleet a name goes on with the way it came.
+    const mine = taken !== null && `${taken.by} `.startsWith(`${news.you} `);
     if (news?.is_over) return "the run has ended";
     if (!drive.hands.size) return taken && !mine ? `driven by ${taken.by}: ${pace(taken)}` : "nothing is held";
     if (mine) return `driving: ${pace(taken)}`;

@@ -128,7 +128,7 @@ fn signal(signal: &Signal) -> Value {
 fn parameter(parameter: &Parameter) -> Value {
     json!({
         "name": parameter.name,
-        "kind": parameter.kind.word(),
+        "kind": parameter.kind,
         "unit": parameter.unit,
         "text": parameter.text,
         "min": parameter.min,

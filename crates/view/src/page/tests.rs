@@ -5,7 +5,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socke
 use std::os::fd::OwnedFd;
 
 fn client(hub: &Hub) -> PageClient {
-    PageClient::new(hub.join("page test".into()).unwrap())
+    PageClient::new(hub.join("page test".into(), [127, 0, 0, 1].into()).unwrap().unwrap())
 }
 
 /// A datagram of session 1.

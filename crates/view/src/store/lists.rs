@@ -1,6 +1,6 @@
 //! What happened once: changes of phase, changes of parameters, and what the robot says of itself.
 
-use crate::control::{Parameter, parameters};
+use crate::control::Parameter;
 use khz_tlog::Value;
 use std::collections::VecDeque;
 
@@ -138,7 +138,7 @@ impl Lists {
 
     /// The declarations are repeated for who comes late; the values in force are newer than theirs.
     fn declare(&mut self, json: &str) {
-        self.parameters = parameters(json);
+        self.parameters = Parameter::list(json);
         self.parameters.truncate(MAX_PARAMETERS);
         for parameter in &mut self.parameters {
             let newest = self.changes.since(0).rfind(|change| change.name == parameter.name);

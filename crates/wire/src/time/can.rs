@@ -153,14 +153,15 @@ impl Stuffer {
         self.step((value & ((1 << left) - 1)) as u8, left)
     }
 
+    /// At most a frame's payload.
     fn bytes(self, bytes: &[u8]) -> Self {
-        let (mut state, mut stuffed) = (usize::from(self.state & 0xf), self.stuffed);
+        let (mut step, mut sum) = (u16::from(self.state) << 8, 0);
         for &byte in bytes {
-            let step = STEPS[state][1 << 8 | usize::from(byte)];
-            state = usize::from(step & 0xf);
-            stuffed += u32::from(step >> 4);
+            step = BYTES[usize::from(step & 0xf00 | u16::from(byte))];
+            sum += u32::from(step);
         }
-        Self { state: state as u8, stuffed }
+        // A payload has fewer than 256 stuff bits: no carry leaves the low byte.
+        Self { state: (step >> 8) as u8, stuffed: self.stuffed + (sum & 0xff) }
     }
 
     /// At most eight bits; those of `value` above them must be 0.
@@ -191,6 +192,20 @@ static STEPS: [[u8; 512]; 16] = {
             marked += 1;
         }
         state += 1;
+    }
+    steps
+};
+
+/// What eight bits do to a state, by `state << 8 | byte`: next state in the high byte, stuff bits in the low. Both can be summed up without
+/// being taken apart.
+static BYTES: [u16; 16 << 8] = {
+    let mut steps = [0; 16 << 8];
+    let mut index = 0;
+    while index < 10 << 8 {
+        let before = Stuffer { state: (index >> 8) as u8, stuffed: 0 };
+        let after = before.one_by_one(index as u64 & 0xff, 8);
+        steps[index] = (after.state as u16) << 8 | after.stuffed as u16;
+        index += 1;
     }
     steps
 };

@@ -2,6 +2,7 @@
 
 use crate::cmd::show;
 use anyhow::{Result, anyhow};
+use khz_link::Role;
 use khz_robot::desk::{Desk, is_robot_file};
 use khz_robot::links::LinkConfig;
 use serde_json::json;
@@ -51,11 +52,16 @@ pub fn desk(words: &[String]) -> Result<Desk> {
     Desk::open(words).map_err(|error| anyhow!("{error}"))
 }
 
+/// The same, for commands that send nothing: they may run beside a program that commands the devices, where the link allows it.
+pub fn listen(words: &[String]) -> Result<Desk> {
+    Desk::open_as(Role::Listener, words).map_err(|error| anyhow!("{error}"))
+}
+
 /// `khz bus info`.
 pub fn info(args: &Args) -> Result<ExitCode> {
     let links = args.links.all();
     let findings: Vec<_> = links.iter().flat_map(|word| findings(word)).collect();
-    let mut desk = desk(&links);
+    let mut desk = listen(&links);
     let about: Vec<_> = desk.iter_mut().flat_map(about).collect();
     if args.json {
         let error = desk.as_ref().err().map(|error| format!("{error:#}"));

@@ -1,6 +1,6 @@
 //! `khz bus record` and `khz bus replay`: traces in candump text or pcapng.
 
-use super::open::{Links, desk, robots};
+use super::open::{Links, desk, listen, robots};
 use crate::cmd::output::{self, create};
 use crate::cmd::{note, show, stop_on_signal};
 use crate::duration;
@@ -56,7 +56,7 @@ pub fn record(args: RecordArgs) -> Result<ExitCode> {
     let links = args.links.all();
     output::spare(&args.output, &robots(&links).iter().collect::<Vec<_>>())?;
     let mut out = create(&args.output, args.force)?;
-    let mut desk = desk(&links)?;
+    let mut desk = listen(&links)?;
     let names = (1..=desk.buses()).map(|bus| format!("bus{bus}")).collect();
     let mut sink = sink(&args.output, &mut out, names)?;
     let stop = stop_on_signal()?;

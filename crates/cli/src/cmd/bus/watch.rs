@@ -1,6 +1,6 @@
 //! `khz bus watch`: everything on the buses, as a live table.
 
-use super::open::{Links, desk};
+use super::open::{Links, listen};
 use crate::cmd::{show, stop_on_signal};
 use crate::duration;
 use anyhow::Result;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Show every identifier seen, how often, and its last data, once per second.
 ///
-/// Listens only; links that carry nothing unless asked (fdcanusb, RS485, UDP) show replies to others' queries
+/// Listens only, on a CAN interface also beside a program that commands the servos; links that carry nothing unless asked (fdcanusb, RS485, UDP) show replies to others' queries
 /// only where the bus is shared.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -38,7 +38,7 @@ struct Seen {
 
 /// Watches until Ctrl-C.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let mut desk = desk(&args.links.all())?;
+    let mut desk = listen(&args.links.all())?;
     let stop = stop_on_signal()?;
     let mut seen: BTreeMap<(usize, u32), Seen> = BTreeMap::new();
     let started = Instant::now();

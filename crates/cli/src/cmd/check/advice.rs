@@ -1,5 +1,6 @@
 //! What is right in a robot file, and still will not work or is not safe.
 
+use khz_drill::promises::Broken;
 use khz_measure::budget::{Cure, Inputs, Plan, Prediction};
 use khz_page::duration;
 use khz_robot::RobotConfig;
@@ -24,16 +25,24 @@ impl Checked {
         let loss = Plan::advice_for_loss(&self.robot, Inputs::of(&self.robot));
         warnings.extend(loss.map(|advice| format!("warning: {advice}")));
         warnings.extend(self.suspicious_body());
+        let given_up = khz_drill::promises::broken(&self.robot);
+        let is_new = |broken: &Broken| !warnings.iter().any(|warning| names(warning, &broken.keys));
+        let given_up: Vec<_> = given_up.into_iter().filter(is_new).map(|broken| told(&broken)).collect();
+        warnings.extend(given_up);
         warnings
     }
 
     /// The prediction in a line.
     pub fn budget(&self) -> String {
-        let Prediction { cycle_ns, tick_ns, period_ns, .. } = self.prediction;
-        let [cycle, tick, period] = [cycle_ns, tick_ns, period_ns].map(|ns| duration(ns as f64));
+        let Prediction { tick_ns, period_ns, .. } = self.prediction;
+        let [tick, period] = [tick_ns, period_ns].map(|ns| duration(ns as f64));
+        let cycle = self.prediction.told_of_cycles();
         let link =
             if self.robot.is_emulated() { "; emulated links: no delays of adapters counted" } else { "" };
-        format!("  predicted: cycle {cycle}, tick {tick} of {period} (`khz budget`{link})\n")
+        let host = if self.prediction.host_measured { "measured" } else { "assumed" };
+        format!(
+            "  predicted: cycle {cycle}, tick {tick} of {period} (`khz budget`{link}; this computer's own parts {host})\n"
+        )
     }
 
     /// The simulator in a line.
@@ -77,6 +86,19 @@ impl Checked {
             self.robot.timing.rate_hz
         ))
     }
+}
+
+/// A warning has one of these keys.
+fn names(warning: &str, keys: &[String]) -> bool {
+    let short = |key: &String| format!("`{}`", key.trim_start_matches("supervisor."));
+    keys.iter().any(|key| warning.contains(&short(key)) || warning.contains(key))
+}
+
+fn told(Broken { keys, what }: &Broken) -> String {
+    let keys = keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(" and ");
+    format!(
+        "warning: {keys}: {what}\n  tried in virtual time; leave the key out for its default, or know why this robot needs it (docs/safety.md)"
+    )
 }
 
 /// The limits that a servo can have and does not.

@@ -1,0 +1,163 @@
+//! Servos that lie, against the real program: devices in a process of their own, each family on the wire it speaks, and `khz run`
+//! that must not believe them. Nothing is timed.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{stderr, stdout};
+use khz_drill::LIES;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+/// Ends with the test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A family: the servo in a robot file, where its devices are served, and the link to them.
+struct Stand {
+    servo: &'static str,
+    at: &'static str,
+    link: fn(&str) -> String,
+}
+
+const FDCANUSB: Stand =
+    Stand { servo: "", at: "terminal", link: |path| format!("link = \"fdcanusb\"\npath = {path:?}") };
+const UDP: Stand =
+    Stand { at: "udp:127.0.0.1:0", link: |at| format!("link = \"udp\"\naddress = {at:?}"), ..FDCANUSB };
+const DAMIAO: Stand = Stand {
+    servo: "family = \"damiao\"\ndamiao = { model = \"4310\", kp = 30, kd = 1 }\n",
+    at: "slcan",
+    link: |path| format!("link = \"slcan\"\npath = {path:?}"),
+};
+const ROBSTRIDE: Stand =
+    Stand { servo: "family = \"robstride\"\nrobstride = { model = \"RS02\", kp = 30, kd = 1 }\n", ..DAMIAO };
+const CUBEMARS: Stand = Stand {
+    servo: "family = \"cubemars\"\ncubemars = { model = \"AK80-9\", unwatched = true, kp = 30, kd = 1 }\n",
+    ..DAMIAO
+};
+
+impl Stand {
+    /// The robot file; lenient in what a busy machine may do, in nothing that a servo may do.
+    fn robot(&self, link: &str) -> String {
+        format!(
+            "[loop]\nrate_hz = 200\npolicy = \"other\"\nlock_memory = false\n[bus.main]\n{link}\n[log]\nenabled = false\n\
+             [servo_defaults]\nwatchdog_s = 3.0\n[supervisor]\nanswer_s = 60\ndamping_s = 0.3\noverruns = 100000\n\
+             missed_replies = 24\nstale_ms = 3000\ncontroller_slow = 100000\n\
+             reactions = {{ missed_replies = \"warn\", stale = \"warn\", bus_down = \"warn\" }}\n\
+             [[servo]]\nname = \"joint\"\nbus = \"main\"\nid = 1\nlimits = {{ position = [-1.0, 1.0], velocity = 4.0 }}\n{}",
+            self.servo
+        )
+    }
+
+    /// What the real program makes of a servo with this fault, which begins when it first follows a command.
+    fn run(&self, folder: &Path, fault: &str) -> Output {
+        let devices = folder.join("devices.toml");
+        std::fs::write(&devices, self.robot("link = \"emulated\"")).unwrap();
+        let mut khz = Command::new(env!("CARGO_BIN_EXE_khz"));
+        khz.args([
+            "emulate",
+            devices.to_str().unwrap(),
+            "--at",
+            &format!("main={}", self.at),
+            "--fault",
+            fault,
+        ]);
+        let mut served = Process(khz.stdout(Stdio::piped()).spawn().unwrap());
+        let mut line = String::new();
+        BufReader::new(served.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let endpoint = line.trim().strip_prefix("main ").unwrap();
+        let robot = folder.join("robot.toml");
+        std::fs::write(&robot, self.robot(&(self.link)(endpoint))).unwrap();
+        let mut khz = Command::new(env!("CARGO_BIN_EXE_khz"));
+        khz.args(["run", robot.to_str().unwrap(), "--duration", "3s", "--json", "--no-report"])
+            .output()
+            .unwrap()
+    }
+
+    /// It is no success, and the run says why.
+    fn finds(&self, fault: &str, why: &str) {
+        if !LIES {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let ran = self.run(folder.path(), fault);
+        let said = stdout(&ran);
+        assert!(said.contains(why), "{}{fault}: no \"{why}\" in {said}\n{}", self.servo, stderr(&ran));
+        assert_eq!(ran.status.code(), Some(1), "{}{fault}: {said}", self.servo);
+    }
+
+    /// It does no harm, and the run goes on.
+    fn bears(&self, fault: &str) {
+        if !LIES {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let ran = self.run(folder.path(), fault);
+        assert_eq!(ran.status.code(), Some(0), "{}{fault}: {}\n{}", self.servo, stdout(&ran), stderr(&ran));
+    }
+}
+
+#[test]
+fn an_honest_servo_of_every_family_is_driven() {
+    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE, CUBEMARS] {
+        stand.bears("slow=100");
+    }
+}
+
+#[test]
+fn a_servo_that_answers_twice_is_found() {
+    for stand in [FDCANUSB, UDP] {
+        stand.finds("twice", "two replies to one query");
+    }
+    for stand in [DAMIAO, ROBSTRIDE, CUBEMARS] {
+        stand.finds("twice", "answers more than it is asked");
+    }
+}
+
+#[test]
+fn a_servo_whose_values_are_no_numbers_is_found() {
+    for stand in [FDCANUSB, UDP] {
+        stand.finds("lying", "not a number");
+    }
+    for stand in [DAMIAO, ROBSTRIDE, CUBEMARS] {
+        stand.finds("lying", "or more");
+    }
+}
+
+/// What the supervisor did not notice, or noticed and called a success.
+#[test]
+fn a_servo_in_another_mode_than_commanded_is_found() {
+    for stand in [FDCANUSB, UDP] {
+        for mode in [5, 15, 77] {
+            stand.finds(&format!("mode={mode}"), "although it is commanded otherwise");
+        }
+    }
+}
+
+#[test]
+fn a_servo_that_stays_on_ends_in_no_success() {
+    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE] {
+        stand.finds("stays_on", "still on");
+    }
+}
+
+#[test]
+fn a_position_that_jumps_is_found() {
+    for stand in [FDCANUSB, UDP, DAMIAO, ROBSTRIDE, CUBEMARS] {
+        stand.finds("jump=0.6", "jumped");
+    }
+}
+
+#[test]
+fn a_temperature_that_is_no_number_is_found() {
+    for stand in [FDCANUSB, UDP] {
+        stand.finds("unmeasured", "reports no number");
+    }
+}

@@ -1,0 +1,138 @@
+//! Servos and sensors that lie: when they are drawn, and what that may and must lead to.
+
+use super::fleet::Member;
+use super::scenario::{Dice, Event, Fault, Scenario};
+use khz_emu::noise::Noise;
+use khz_emu::{Injection, Lie};
+use khz_robot::config::{FamilyName, RobotConfig, ServoConfig};
+use khz_robot::supervisor::Trigger;
+
+/// Scenarios have lies.
+pub const LIES: bool = false;
+
+/// One scenario in so many has one.
+const RARELY: u64 = 5;
+/// Below this rate a position that jumps is not told from one that moves, Hz.
+const JUMPS_HZ: f64 = 100.0;
+/// Lies are drawn from a stream of their own, so that seeds without one stay as they are.
+const SALT: u64 = 0x11e5;
+
+/// A mode of its family in which no servo under control is, whatever it is commanded.
+fn other_mode(servo: &ServoConfig, size: u64) -> u8 {
+    match servo.family {
+        // PWM, brake, and a number that is no mode.
+        FamilyName::Moteus => [5, 15, 77][(size % 3) as usize],
+        // Calibration, and statuses and errors without a name.
+        FamilyName::Robstride => 1,
+        FamilyName::Damiao | FamilyName::Cubemars => 7,
+    }
+}
+
+/// In a scenario of this seed one of the faults may be a lie instead.
+pub fn draw(seed: u64, events: &mut Vec<Event>, member: &Member, rate_hz: f64) {
+    let mut dice = Dice(Noise::new(seed ^ SALT));
+    let Some(event) = events.first_mut().filter(|event| LIES && !event.fault.is_alone()) else { return };
+    if dice.pick(RARELY) > 0 {
+        return;
+    }
+    let Some(lie) = lie(&mut dice, member, rate_hz) else { return };
+    event.fault = lie;
+    event.tick = event.tick.max(1);
+    // A lie hides what else is wrong with its servo.
+    let of = |fault: Fault| super::run::injection(fault).map(|(servo, _)| servo);
+    let hidden = |event: &Event| of(event.fault).is_some() && of(event.fault) == of(lie);
+    let mut first = true;
+    // What it hides is not drawn; itself is the first.
+    events.retain(|event| std::mem::take(&mut first) || !hidden(event));
+}
+
+fn lie(dice: &mut Dice, member: &Member, rate_hz: f64) -> Option<Fault> {
+    let number = dice.pick(member.config.servos.len() as u64) as usize;
+    let (servo, size) = (&member.config.servos[number], dice.pick(1000));
+    let is_moteus = servo.family == FamilyName::Moteus;
+    match dice.pick(8) {
+        // Whether a CubeMars servo is on it does not tell.
+        0 if servo.family != FamilyName::Cubemars => Some(Fault::StaysOn(number)),
+        1 => Some(Fault::OtherMode(number, other_mode(servo, size))),
+        2 => Some(Fault::Frozen(number)),
+        3 => Some(Fault::Echoes(number)),
+        4 => Some(Fault::Altered(number, (size / 10) as u8)),
+        5 if is_moteus => Some(Fault::Unmeasured(number)),
+        6 if rate_hz >= JUMPS_HZ => {
+            Some(Fault::Jumps(number, if size < 500 { -300 - size as i16 } else { 300 + size as i16 / 2 }))
+        }
+        7 if member.config.imu.is_some() => Some(Fault::ImuFrozen),
+        _ => None,
+    }
+}
+
+impl Fault {
+    /// As the emulated servo knows it.
+    pub(super) const fn lie(self) -> Option<(usize, Injection)> {
+        let (servo, lie) = match self {
+            Self::StaysOn(servo) => (servo, Lie::StaysOn),
+            Self::OtherMode(servo, mode) => (servo, Lie::Mode(mode)),
+            Self::Frozen(servo) => (servo, Lie::Frozen),
+            Self::Echoes(servo) => (servo, Lie::Twice),
+            Self::Altered(servo, percent) => (servo, Lie::Altered(percent)),
+            Self::Unmeasured(servo) => (servo, Lie::Unmeasured),
+            Self::Jumps(servo, milliradians) => return Some((servo, Injection::Jump(milliradians))),
+            _ => return None,
+        };
+        Some((servo, Injection::Lie(Some(lie))))
+    }
+
+    /// The servo goes where nobody can see or keep it: its joint says nothing of the host.
+    pub(super) const fn unhinges(self) -> Option<usize> {
+        match self {
+            Self::Stuck(servo) | Self::StaysOn(servo) | Self::Frozen(servo) | Self::Altered(servo, _) => {
+                Some(servo)
+            }
+            _ => None,
+        }
+    }
+
+    /// What the servo says was never true.
+    pub(super) const fn is_untrue(self) -> Option<usize> {
+        match self {
+            Self::Frozen(servo) | Self::Altered(servo, _) => Some(servo),
+            _ => None,
+        }
+    }
+
+    /// A lie with which the robot must not stay under control.
+    pub(super) const fn is_unbearable_lie(self) -> bool {
+        matches!(
+            self,
+            Self::OtherMode(..) | Self::Echoes(_) | Self::Unmeasured(_) | Self::Jumps(..) | Self::ImuFrozen
+        )
+    }
+
+    /// Whether a lie may lead to what this trigger watches.
+    pub(super) fn lie_leads_to(self, trigger: Trigger, robot: &RobotConfig) -> bool {
+        let moves = matches!(trigger, Trigger::Tilt | Trigger::Position | Trigger::Velocity);
+        let silence = matches!(trigger, Trigger::MissedReplies | Trigger::Stale | Trigger::ServoFault);
+        match self {
+            Self::OtherMode(..) => trigger == Trigger::ServoFault,
+            Self::StaysOn(_) | Self::Jumps(..) => trigger == Trigger::ServoFault || moves,
+            Self::Frozen(_) => silence || moves,
+            Self::Echoes(_) => silence || robot.body.is_some() && moves,
+            Self::Altered(..) => {
+                silence
+                    || moves
+                    || matches!(trigger, Trigger::Voltage | Trigger::Temperature | Trigger::BusDown)
+            }
+            Self::Unmeasured(_) => matches!(trigger, Trigger::Voltage | Trigger::Temperature),
+            Self::ImuFrozen => trigger == Trigger::Imu,
+            _ => false,
+        }
+    }
+}
+
+impl Scenario {
+    /// A position that jumped, and that the host may not have noticed: replies came late or not at all just then.
+    pub(super) fn may_have_jumped(&self) -> bool {
+        let jumps = self.faults().any(|fault| matches!(fault, Fault::Jumps(..)));
+        jumps && self.faults().any(|fault| !matches!(fault, Fault::Jumps(..)) && fault.disturbs_the_wire())
+    }
+}

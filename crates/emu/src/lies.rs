@@ -1,0 +1,122 @@
+//! Servos that lie: they do something else than they are told, or say something else than they do.
+//!
+//! A liar stands between a bus and an honest servo, whichever its family, and changes what the one hears and the other says.
+
+mod mit;
+pub mod moteus;
+
+use crate::config::{FamilyConfig, ServoConfig};
+use crate::noise::Noise;
+use crate::twin::Twin;
+use khz_wire::{Frame, Value};
+
+/// How a servo lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// It goes on with the last command that it followed, whatever it is commanded then: it neither damps nor stops.
+    StaysOn,
+    /// It says that it is in this mode of its family, whatever it does. CubeMars servos tell no mode: it is their error.
+    Mode(u8),
+    /// Position, velocity, torque and temperature are said to be what they were.
+    Frozen,
+    /// It replies twice.
+    Twice,
+    /// Its replies come so many µs later.
+    Slow(u16),
+    /// One bit of its replies is altered on the way, in this share of them, percent; checksums hold.
+    Altered(u8),
+    /// Voltage and temperature are no numbers; only of families that have a value for that.
+    Unmeasured,
+}
+
+/// One servo's lies.
+#[derive(Debug)]
+pub(crate) struct Liar {
+    family: FamilyConfig,
+    lie: Option<Lie>,
+    noise: Noise,
+    /// The newest command that it followed.
+    followed: Option<Frame>,
+    /// What it goes on to say.
+    said: Said,
+}
+
+/// What a servo said when it froze.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Said {
+    /// By register.
+    values: [Option<(u32, Value)>; 8],
+    frame: Option<Frame>,
+}
+
+impl Liar {
+    /// An honest one.
+    pub(crate) fn new(config: &ServoConfig, seed: u64) -> Self {
+        let family = config.family;
+        Self { family, lie: None, noise: Noise::new(seed), followed: None, said: Said::default() }
+    }
+
+    /// From now on it lies so; `None`: it is honest.
+    pub(crate) fn lie(&mut self, lie: Option<Lie>) {
+        (self.lie, self.followed, self.said) = (lie, None, Said::default());
+    }
+
+    pub(crate) const fn is_honest(&self) -> bool {
+        self.lie.is_none()
+    }
+
+    /// What the servo hears of a frame on the bus.
+    pub(crate) fn hears(&mut self, frame: &Frame, servo: &dyn Twin) -> Frame {
+        if self.lie != Some(Lie::StaysOn) || !servo.takes(frame) {
+            return *frame;
+        }
+        let is_moteus = matches!(self.family, FamilyConfig::Moteus);
+        let follows = if is_moteus { moteus::follows(frame) } else { mit::follows(&self.family, frame) };
+        match (follows, &self.followed) {
+            (Some(true), _) => self.followed = Some(*frame),
+            (Some(false), Some(followed)) if is_moteus => return moteus::commanded_by(followed, frame),
+            (Some(false), Some(followed)) => return *followed,
+            _ => {}
+        }
+        *frame
+    }
+
+    /// What the host hears of a reply.
+    pub(crate) fn says(&mut self, reply: &Frame) -> Frame {
+        let is_moteus = matches!(self.family, FamilyConfig::Moteus);
+        match self.lie {
+            Some(Lie::Mode(mode)) if is_moteus => moteus::in_mode(reply, mode),
+            Some(Lie::Mode(mode)) => mit::in_mode(&self.family, reply, mode),
+            Some(Lie::Frozen) if is_moteus => moteus::frozen(reply, &mut self.said.values),
+            Some(Lie::Frozen) => mit::frozen(&self.family, reply, &mut self.said.frame),
+            Some(Lie::Unmeasured) if is_moteus => moteus::unmeasured(reply),
+            Some(Lie::Altered(percent)) if self.noise.uniform() * 100.0 < f64::from(percent) => {
+                self.altered(reply)
+            }
+            _ => *reply,
+        }
+    }
+
+    fn altered(&mut self, reply: &Frame) -> Frame {
+        let mut altered = *reply;
+        let bits = 8 * reply.payload().len() as u64;
+        if bits > 0 {
+            let bit = (self.noise.bits() % bits) as usize;
+            altered.payload_mut()[bit / 8] ^= 1 << (bit % 8);
+        }
+        altered
+    }
+
+    /// How often it says what it says.
+    pub(crate) fn times(&self) -> usize {
+        if self.lie == Some(Lie::Twice) { 2 } else { 1 }
+    }
+
+    /// How much later it says it, ns.
+    pub(crate) fn delay_ns(&self) -> i64 {
+        match self.lie {
+            Some(Lie::Slow(us)) => i64::from(us) * 1000,
+            _ => 0,
+        }
+    }
+}

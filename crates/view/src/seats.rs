@@ -1,0 +1,130 @@
+//! Who leaves when there are more connections than seats, so that nobody keeps others from Stop: of the address with the most
+//! seats, the one that was idle for the longest.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Where a connection comes from. All addresses of this computer are one, and so is a network of IPv6 (/64), of which a
+/// computer may use any address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Origin(IpAddr);
+
+impl Origin {
+    pub fn of(ip: IpAddr) -> Self {
+        match ip.to_canonical() {
+            ip if ip.is_loopback() => Self(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(ip) => {
+                let network = u128::from(ip) & (u128::MAX << 64);
+                Self(Ipv6Addr::from(network).into())
+            }
+            ip => Self(ip),
+        }
+    }
+}
+
+/// A seat that is taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seat {
+    /// Whose it is.
+    pub client: u64,
+    pub from: Origin,
+    /// When it was active last, µs; `None`: it has said nothing yet.
+    pub active_us: Option<u64>,
+    /// It waits for the answer to a stop: others leave first.
+    pub is_stopping: bool,
+    /// It has just come, and could not say yet what it wants, which may be a stop.
+    pub is_new: bool,
+}
+
+/// How many seats there are, and how many of them one address may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub seats: usize,
+    pub of_one: usize,
+}
+
+/// Who leaves for one more connection from `from`. `taken` is in the order in which they came.
+pub(crate) fn who_leaves(taken: &[Seat], from: Origin, limits: Limits) -> Option<u64> {
+    let count = |of: Origin| taken.iter().filter(|seat| seat.from == of).count();
+    let is_over = count(from) >= limits.of_one;
+    if !is_over && taken.len() < limits.seats {
+        return None;
+    }
+    let candidates = taken.iter().filter(|seat| !is_over || seat.from == from);
+    // The first of equals is the one that came first.
+    let leaving = candidates.min_by_key(|seat| {
+        (seat.is_stopping, seat.is_new, std::cmp::Reverse(count(seat.from)), seat.active_us)
+    });
+    leaving.map(|seat| seat.client)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { seats: 4, of_one: 3 };
+
+    fn from(last: u8) -> Origin {
+        Origin::of([192, 0, 2, last].into())
+    }
+
+    fn seats(all: &[(u8, Option<u64>, bool)]) -> Vec<Seat> {
+        let seat = |(client, &(last, active_us, is_stopping)): (usize, &(u8, Option<u64>, bool))| Seat {
+            client: client as u64,
+            from: from(last),
+            active_us,
+            is_stopping,
+            is_new: false,
+        };
+        all.iter().enumerate().map(seat).collect()
+    }
+
+    #[test]
+    fn nobody_leaves_while_there_is_room() {
+        let two = seats(&[(1, None, false), (1, None, false), (2, None, false)]);
+        assert_eq!(who_leaves(&two, from(1), LIMITS), None);
+    }
+
+    #[test]
+    fn an_address_that_has_its_share_makes_room_itself() {
+        let own = seats(&[(2, None, false), (1, Some(9), false), (1, Some(5), false), (1, Some(7), false)]);
+        assert_eq!(who_leaves(&own[1..], from(1), LIMITS), Some(2));
+        assert_eq!(who_leaves(&own, from(1), LIMITS), Some(2), "and not the idle one of another address");
+    }
+
+    #[test]
+    fn the_address_with_the_most_seats_loses_one_that_was_silent() {
+        let full = seats(&[(1, None, false), (2, Some(1), false), (2, None, false), (2, None, false)]);
+        assert_eq!(who_leaves(&full, from(3), LIMITS), Some(2), "the first that never said anything");
+        let each =
+            seats(&[(1, Some(4), false), (2, Some(3), false), (3, Some(2), false), (4, Some(9), false)]);
+        assert_eq!(who_leaves(&each, from(5), LIMITS), Some(2), "idle for the longest");
+    }
+
+    #[test]
+    fn whoever_waits_for_a_stop_leaves_last() {
+        let full = seats(&[(1, None, true), (1, None, true), (2, Some(8), false), (3, Some(9), false)]);
+        assert_eq!(who_leaves(&full, from(4), LIMITS), Some(2));
+        let all = seats(&[(1, Some(3), true), (2, Some(2), true), (3, Some(1), true), (4, Some(4), true)]);
+        assert_eq!(who_leaves(&all, from(5), LIMITS), Some(2), "even then somebody can come in");
+    }
+
+    #[test]
+    fn whoever_has_just_come_may_say_what_it_wants() {
+        let mut full = seats(&[(1, Some(9), false), (1, Some(8), false), (2, None, false), (2, None, false)]);
+        (full[2].is_new, full[3].is_new) = (true, true);
+        assert_eq!(who_leaves(&full, from(3), LIMITS), Some(1), "and not one that said nothing yet");
+        full.iter_mut().for_each(|seat| seat.is_new = true);
+        assert_eq!(who_leaves(&full, from(3), LIMITS), Some(2), "the first of those that all have just come");
+    }
+
+    #[test]
+    fn a_computer_with_many_addresses_is_one() {
+        let of = |text: &str| Origin::of(text.parse().unwrap());
+        assert_eq!(of("127.0.0.1"), of("127.8.9.1"));
+        assert_eq!(of("::1"), of("127.0.0.1"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:0:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    }
+}

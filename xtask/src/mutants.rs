@@ -1,0 +1,159 @@
+//! Does a test fail when one expression is changed? All changes are compiled into one test program, each behind a number, and the
+//! program runs once for each: minutes where a compilation for each takes days.
+//!
+//! Changed are: operators of comparison, arithmetic, logic and bits; `!` and `-` before a value, which are left out; guards, which are
+//! always or never true; arms of a `match` that has another for the rest, which are left out; and functions, which return a
+//! value at once. Not changed are constants, tests, and what stands in a macro.
+
+mod change;
+
+use crate::shell;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The crate, and its files whose mutants are tried.
+const PACKAGE: &str = "crates/robot";
+const FILES: &[&str] =
+    &["supervisor/reach.rs", "supervisor/guard.rs", "supervisor/watch.rs", "supervisor/mod.rs"];
+/// The tests that have to notice, cheapest first.
+const TESTS: &[&[&str]] = &[
+    &["--lib"],
+    &["--test", "limits"],
+    &["--test", "held_up"],
+    &["--test", "machine"],
+    &["--test", "explore"],
+];
+/// The number of the mutant that runs.
+const VARIABLE: &str = "KHZ_MUTANT";
+/// After so many times as long as without a change a test counts as failed: it does not end.
+const PATIENCE: u32 = 20;
+
+/// What the changed crate asks.
+const SWITCH: &str = "
+#[doc(hidden)]
+#[allow(warnings)]
+pub fn mutant(number: u32) -> bool {
+    static RUNS: std::sync::LazyLock<u32> =
+        std::sync::LazyLock::new(|| std::env::var(\"KHZ_MUTANT\").map_or(0, |number| number.parse().unwrap()));
+    *RUNS == number
+}
+";
+
+/// Tries every mutant of the files whose names contain one of `words`, or of all; true if each fails a test.
+///
+/// # Errors
+/// If the changed crate does not compile, or its tests fail without a change.
+pub fn run(words: &[String]) -> Result<bool> {
+    let files: Vec<_> = FILES
+        .iter()
+        .filter(|file| words.is_empty() || words.iter().any(|word| file.contains(word.as_str())))
+        .collect();
+    if files.is_empty() {
+        bail!("none of the files is called so; there are: {}", FILES.join(", "));
+    }
+    let tree = copy_of_the_tree()?;
+    let source = tree.join(PACKAGE).join("src");
+    let mut mutants = vec![String::new()];
+    for file in files {
+        let path = source.join(file);
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        fs::write(&path, change::changed(&text, file, &mut mutants)?)?;
+    }
+    let lib = source.join("lib.rs");
+    fs::write(&lib, fs::read_to_string(&lib)? + SWITCH)?;
+    let programs = build(&tree)?;
+    let usual = programs.iter().map(|program| usual(program, &tree)).collect::<Result<Vec<_>>>()?;
+    let mut survivors = 0;
+    for (number, what) in mutants.iter().enumerate().skip(1) {
+        let kills = |(program, usual): &(&PathBuf, &Duration)| -> Result<bool> {
+            Ok(!passes(program, &tree, number, **usual * PATIENCE + Duration::from_secs(10))?)
+        };
+        let pairs: Vec<_> = programs.iter().zip(&usual).collect();
+        let mut killed = false;
+        for pair in &pairs {
+            killed = kills(pair)?;
+            if killed {
+                break;
+            }
+        }
+        if !killed {
+            survivors += 1;
+            println!("survives: {what}");
+        }
+    }
+    println!("{} mutants, {survivors} survive", mutants.len() - 1);
+    Ok(survivors == 0)
+}
+
+/// The tracked files as they are, in a folder of their own.
+fn copy_of_the_tree() -> Result<PathBuf> {
+    let tree = shell::target().join("mutants");
+    let files = shell::output(&mut shell::command("git", &["ls-files"]))?;
+    for file in files.lines() {
+        let (from, to) = (shell::root().join(file), tree.join(file));
+        if !from.is_file() {
+            continue;
+        }
+        fs::create_dir_all(to.parent().unwrap_or(&tree))?;
+        // What is the same keeps its time, so that it is not compiled again.
+        let bytes = fs::read(&from)?;
+        if fs::read(&to).ok().as_ref() != Some(&bytes) {
+            fs::write(&to, bytes)?;
+        }
+    }
+    Ok(tree)
+}
+
+/// Compiles the tests; their programs.
+fn build(tree: &Path) -> Result<Vec<PathBuf>> {
+    let mut programs = Vec::new();
+    for test in TESTS {
+        let mut cargo = shell::cargo(&[
+            "test",
+            "--release",
+            "--package",
+            "khz-robot",
+            "--no-run",
+            "--message-format=json",
+        ]);
+        cargo.args(*test).current_dir(tree).env("CARGO_TARGET_DIR", shell::target());
+        let messages = shell::output(&mut cargo)?;
+        let program = messages.lines().filter_map(|line| {
+            let message: serde_json::Value = serde_json::from_str(line).ok()?;
+            Some(PathBuf::from(message.get("executable")?.as_str()?))
+        });
+        programs.push(program.last().context("no test program")?);
+    }
+    Ok(programs)
+}
+
+/// How long it takes without a change.
+fn usual(program: &Path, tree: &Path) -> Result<Duration> {
+    let begun = Instant::now();
+    if !passes(program, tree, 0, Duration::from_secs(600))? {
+        bail!("{} fails without a change", program.display());
+    }
+    Ok(begun.elapsed())
+}
+
+/// Whether the tests pass with this mutant, within this time.
+fn passes(program: &Path, tree: &Path, mutant: usize, within: Duration) -> Result<bool> {
+    let mut command = Command::new(program);
+    command.current_dir(tree.join(PACKAGE)).env(VARIABLE, mutant.to_string());
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.success());
+        }
+        if begun.elapsed() > within {
+            child.kill()?;
+            child.wait()?;
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
