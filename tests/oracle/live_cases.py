@@ -2,6 +2,7 @@
 figures, which others judge; how bad a disturbance is depends on the computer, so that only its least is known."""
 
 import contextlib
+import math
 import os
 import pathlib
 import subprocess
@@ -145,7 +146,7 @@ BUSY = "end = time.monotonic() + {s}\n        while time.monotonic() < end: pass
 
 def lost(cause: str, cure: str, at_least_ms: float = 0) -> Truth:
     """Periods were lost, most of them to this. A computer that does something else besides may have lost more."""
-    worst = (at_least_ms, float("inf"))
+    worst = (at_least_ms, math.inf)
     return true(None, cause, cure, also="scan|budget", servo=None, counts={"lost": LOST}, worst_ms=worst)
 
 

@@ -14,7 +14,7 @@ def rows(judged: list[Judged]) -> Rows:
     """Of each case: how many sentences are right, of how many, and the first of them."""
     found: Rows = {}
     for run in judged:
-        right, all_runs, text = found.get(run.name, (0, 0, run.text))
+        right, all_runs, text = found.get(run.name, (0, 0, run.text.replace("|", "/")))
         found[run.name] = (right + run.is_right(), all_runs + 1, text)
     return found
 
@@ -34,7 +34,7 @@ def summary(judged: list[Judged]) -> str:
 
 def table(found: Rows) -> str:
     lines = ["| what happens | right | what the run says |", "|---|---|---|"]
-    lines += [f"| {name} | {right} of {runs} | {text.replace('|', '/')} |" for name, (right, runs, text) in found.items()]
+    lines += [f"| {name} | {right} of {runs} | {text} |" for name, (right, runs, text) in found.items()]
     return "\n".join(lines) + "\n"
 
 

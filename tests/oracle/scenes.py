@@ -234,6 +234,4 @@ def answers_late(scene: Scene) -> None:
 def never(scene: Scene) -> None:
     """A servo that is not there."""
     scene.bus += '\nfaults = { events = [{ at_s = 0.0, kind = "silence", id = 2 }] }'
-    scene.more += "[supervisor]\nanswer_s = 0.5\n"
-    scene.file = scene.text().replace("answer_s = 60\n", "").replace("[supervisor]\nanswer_s = 0.5\n", "")
-    scene.file = scene.file.replace("[supervisor]\n", "[supervisor]\nanswer_s = 0.5\n", 1)
+    scene.file = scene.text().replace("answer_s = 60", "answer_s = 0.5")

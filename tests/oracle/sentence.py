@@ -1,5 +1,6 @@
 """Reads the sentence of a verdict as a person does, and says where it is not the truth."""
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -144,13 +145,16 @@ def differences(claim: Claim, truth: Truth, told: Figures) -> list[str]:
         wrong.append("servo")
     if any(not is_count(claim.counts.get(name), value, told) for name, value in truth.counts.items()):
         wrong.append("count")
-    if claim.worst_ms is not None and truth.worst_ms is not None:
-        # Three digits are printed.
-        low, high = truth.worst_ms
-        wrong += ["worst"] * (not 0.994 * low <= claim.worst_ms <= 1.006 * high)
+    if truth.worst_ms is not None and not is_worst(claim.worst_ms, *truth.worst_ms):
+        wrong.append("worst")
     if truth.cure is not None and not is_cure(claim.cures, truth):
         wrong.append("cure")
     return wrong
+
+
+def is_worst(shown: float | None, low: float, high: float) -> bool:
+    """Within the range, of which three digits are printed. What is not known from above need not be said."""
+    return high == math.inf if shown is None else 0.994 * low <= shown <= 1.006 * high
 
 
 def is_cure(shown: frozenset[str], truth: Truth) -> bool:
