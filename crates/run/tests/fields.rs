@@ -5,7 +5,8 @@ use khz_run::record::Tick;
 use khz_tlog::{Columns, Record, Type};
 use std::fmt::Write;
 
-const BEGIN: &str = "<!-- the fields of `tick`: written by UPDATE=1 cargo test -p khz-run --test fields -->\n";
+const BEGIN: &str =
+    "<!-- the fields of `tick`: written by UPDATE=1 cargo test -p khz-run --test fields -->\n";
 const END: &str = "<!-- end of the fields -->\n";
 
 fn table() -> String {

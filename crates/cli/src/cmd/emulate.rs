@@ -101,7 +101,8 @@ impl Pending {
         let (rest, after) = text.rsplit_once('@').map_or((text, None), |(rest, after)| (rest, Some(after)));
         let (fault, servo) = rest.split_once(':').map_or((rest, None), |(fault, servo)| (fault, Some(servo)));
         let (kind, value) = fault.split_once('=').unwrap_or((fault, "1"));
-        let value: f64 = value.parse().with_context(|| format!("--fault {text}: `{value}` is not a number"))?;
+        let value: f64 =
+            value.parse().with_context(|| format!("--fault {text}: `{value}` is not a number"))?;
         let number = |name: &str| robot.servos.iter().position(|servo| servo.name == name);
         let servo =
             servo.map_or(Some(0), number).with_context(|| format!("--fault {text}: no such servo"))?;
