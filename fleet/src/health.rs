@@ -107,12 +107,26 @@ mod tests {
         let mut take = |watch: &mut Watch, tick: Tick| {
             watch.tick(tick.number as i64 * 1000, &Value::read(&ty, &tick.to_bytes()).unwrap());
         };
-        let bad = |number| Tick { overrun: true, skipped: 2, missed: 1, wake_latency_ns: 9_000_000, ..tick(number) };
-        (0..30_000).for_each(|number| take(&mut watch, if number == 1000 { bad(number) } else { tick(number) }));
+        let bad = |number| Tick {
+            overrun: true,
+            skipped: 2,
+            missed: 1,
+            wake_latency_ns: 9_000_000,
+            ..tick(number)
+        };
+        (0..30_000)
+            .for_each(|number| take(&mut watch, if number == 1000 { bad(number) } else { tick(number) }));
         let health = watch.health();
         assert_eq!((health.rate_hz, health.phase.as_str()), (1000.0, "active"));
         assert_eq!(health.recent, Tally { ticks: 10_000, worst_wake_us: 50.0, ..Tally::default() });
-        let run = Tally { ticks: 30_000, overruns: 1, skipped: 2, lost_periods: 2, missed: 1, worst_wake_us: 9000.0 };
+        let run = Tally {
+            ticks: 30_000,
+            overruns: 1,
+            skipped: 2,
+            lost_periods: 2,
+            missed: 1,
+            worst_wake_us: 9000.0,
+        };
         assert_eq!((health.run, health.verdict.as_str()), (run, "Held 1000 Hz."));
         take(&mut watch, bad(30_000));
         let verdict = watch.health().verdict;
