@@ -287,6 +287,7 @@ mod tests {
                 phase: phase.into(),
                 recent: Tally { worst_wake_us: 61.2, ..Tally::default() },
                 run: Tally::default(),
+                verdict: String::new(),
             },
             verdict: "clean".into(),
             received: crate::bridge::Received { samples: 9, lost: 1, behind: 2, refused: 3, others: 4 },
