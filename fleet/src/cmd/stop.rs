@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// How long a robot is asked that was here and is not.
 const AWAY: Duration = Duration::from_secs(1);
 /// For how long nobody may say anything else before a robot counts as at rest.
-const SAID_AGAIN: Duration = Duration::from_millis(100);
+const SAID_AGAIN: Duration = Duration::from_millis(500);
 /// How many of those who answer for one robot are told apart.
 const MAX_ANSWERING: usize = 8;
 
@@ -351,11 +351,11 @@ mod tests {
         Status { bridge: bridge.into(), run: Some(run), health, ..Status::default() }
     }
 
-    /// Takes statuses 60 ms apart.
+    /// Takes statuses that are a little more than half of [`SAID_AGAIN`] apart.
     fn said(all: &[(&str, u64, &str)]) -> (Said, Vec<Result<Option<String>, String>>) {
         let (mut said, begun) = (Said::default(), Instant::now());
         let note = |(n, &(bridge, run, phase)): (usize, &(&str, u64, &str))| {
-            said.note(&status(bridge, run, phase), begun + Duration::from_millis(60 * n as u64))
+            said.note(&status(bridge, run, phase), begun + SAID_AGAIN * 6 * n as u32 / 10)
         };
         let results = all.iter().enumerate().map(note).collect();
         (said, results)
