@@ -213,6 +213,14 @@ fn are_late_not_lost(facts: &Facts) -> bool {
     missed > 0 && (facts.late_replies * 10 >= missed * 9 || fits_not && facts.late_replies * 4 >= missed)
 }
 
+/// What brought the robot down, or kept it from control, is that replies come late: those that did are enough of the missed
+/// ones, or they come at all over a bus that needs twice its time, which gives up most queries before it sends them.
+fn is_broken_by_late_replies(facts: &Facts) -> bool {
+    let is_of_replies = facts.broken.as_ref().is_some_and(|broken| broken.remedy == Some(SCAN));
+    let needs_twice = facts.cycle_ns.is_some_and(|(needed_ns, left_ns)| needed_ns > 2 * left_ns);
+    is_of_replies && (are_late_not_lost(facts) || needs_twice && facts.late_replies > 0)
+}
+
 /// Replies were missed that nothing excuses.
 fn has_clean_misses(facts: &Facts) -> bool {
     facts.missed_replies > facts.missed_while_off_cpu
@@ -304,9 +312,8 @@ fn never_fits(facts: &Facts) -> String {
 
 /// What brought a robot down, or kept it from control, is that replies come late.
 fn never_came_in_time(facts: &Facts) -> String {
-    let is_of_replies = facts.broken.as_ref().is_some_and(|broken| broken.remedy == Some(SCAN));
     let late = were(facts.late_replies, "reply", "replies");
-    match is_of_replies && are_late_not_lost(facts) {
+    match is_broken_by_late_replies(facts) {
         true => format!("; {late} late{}", never_fits(facts)),
         false => String::new(),
     }
@@ -592,8 +599,8 @@ fn because(facts: &Facts, group: &LateGroup) -> &'static str {
 
 fn remedy(facts: &Facts) -> Option<String> {
     if let Some(broken) = &facts.broken {
-        let is_of_late_replies = broken.remedy == Some(SCAN) && are_late_not_lost(facts);
-        return if is_of_late_replies { Some(BUDGET) } else { broken.remedy }.map(str::to_owned);
+        return if is_broken_by_late_replies(facts) { Some(BUDGET) } else { broken.remedy }
+            .map(str::to_owned);
     }
     if let Some(usual) = too_slow(facts) {
         return Some(usual.remedy().into());
@@ -627,6 +634,7 @@ fn remedy(facts: &Facts) -> Option<String> {
 
 fn quality_remedy(facts: &Facts) -> Option<&'static str> {
     let off_cpu = (facts.missed_while_off_cpu > 0).then(String::new);
+    let duplicates = (facts.duplicates > 0).then(String::new);
     let remedies = [
         (off_cpu, DOCTOR),
         (late_starts(facts), DOCTOR),
@@ -636,6 +644,7 @@ fn quality_remedy(facts: &Facts) -> Option<&'static str> {
             "see the commands in the report, and correct the controller or the joints' `limits`",
         ),
         (not_done(facts), "lower `loop.rate_hz`, or make the controller faster"),
+        (duplicates, SCAN),
     ];
     remedies.into_iter().find(|(found, _)| found.is_some()).map(|(_, remedy)| remedy)
 }
@@ -882,6 +891,11 @@ mod tests {
     fn duplicates_and_missed_imu_readings_get_no_good_badge() {
         let verdict = judge(&Facts { duplicates: 94, imu_missed: 950, ..facts() });
         assert_eq!(verdict.level, Level::Warning);
+        assert!(
+            verdict.text.ends_with("; check power, wiring and ids with `khz bus scan`."),
+            "{}",
+            verdict.text
+        );
         assert_eq!(
             verdict.reasons,
             ["94 replies were duplicates: two servos may have the same id.", "950 IMU readings were missed."]
@@ -928,6 +942,31 @@ mod tests {
                     leaves 780 µs; it held 1000 Hz until then; `khz budget FILE` shows what the buses need.";
         assert_eq!(down(48), said);
         assert!(down(3).ends_with("`khz bus scan`."), "{}", down(3));
+    }
+
+    #[test]
+    fn a_bus_that_needs_twice_its_time_is_not_blamed_on_the_wiring() {
+        let never = |cycle_ns, late_replies| {
+            let what = "no reply during start-up (s1 on bus main)".into();
+            let broken = Some(Broken { after_s: None, what, remedy: Some(SCAN) });
+            let outside = Outside { missed_replies: 3_024, ..Outside::default() };
+            judge(&Facts {
+                periods: 0,
+                outside,
+                late_replies,
+                cycle_ns: Some((cycle_ns, 780_000)),
+                broken,
+                ..facts()
+            })
+            .text
+        };
+        let said = "No reply during start-up (s1 on bus main); 144 replies were late: the bus cycle needs 2.8 ms, its deadline \
+                    leaves 780 µs; `khz budget FILE` shows what the buses need.";
+        assert_eq!(never(2_800_000, 144), said);
+        // Nothing came at all, or the bus hardly lacks time.
+        for wired in [never(2_800_000, 0), never(922_000, 144)] {
+            assert!(wired.ends_with("`khz bus scan`."), "{wired}");
+        }
     }
 
     #[test]
