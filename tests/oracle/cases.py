@@ -59,6 +59,7 @@ ALONE: dict[str, Make] = {
     "a thread preempts the controller": of((hold, "control", "preempted", 9, 3, 5)),
     "the hypervisor takes the CPU in the controller": of((hold, "control", "unaccounted", 9, 3, 5)),
     "the loop itself computes for 3 ms": of((hold, "encode", "compute", 9, 2.5, 3.4)),
+    "the loop itself computes for 3 ms, on CAN-FD": of((hold, "encode", "compute", 9, 2.5, 3.4), bus=CAN),
     "one hold-up, run_late_once": of((freeze, "preempted", 1, 14, 30), loop=LATE_ONCE),
     "one hold-up, re_phase": of((freeze, "preempted", 1, 14, 30), loop='overrun = "re_phase"', counts={"lost": LOST}),
     "the controller takes 5 ms in one tick, run_late_once": of(
@@ -186,17 +187,18 @@ OTHER: dict[str, Make] = {
     "a hold-up while it comes down": of((late_freeze,), truth=true("warning", None, None)),
 }
 
-# What is still said wrongly, a sentence that was repaired leaves the list.
+# What is still said wrongly, whatever the seed; a sentence that was repaired leaves the list. Single runs that are wrong stand in docs/time.md.
 OPEN = {
+    # On a bus that takes no time, no time is too little for its replies.
     "the loop itself computes for 3 ms",
     "the loop itself computes 2.2 ms in every tick",
-    "the loop computes until the replies come too late",
 }
 # What a log does not know: duplicates, commands that were cut, what a servo lacked at start-up.
 OPEN_LOGS = {
     "the loop itself computes 2.2 ms in every tick",
     "replies come 1.9 ms late",
     "1 % of replies come twice",
+    "every fifth reply comes twice",
     "every command is cut to its limits",
 }
 

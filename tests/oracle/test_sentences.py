@@ -1,7 +1,7 @@
 """Every sentence that a run says of itself, against what was done to it on purpose: level, cause, servo, count, worst and cure.
 
-The cases in virtual time are exact (`cases.py`); those by the computer's clock (`live_cases.py`) are what only a kernel can do, and run
-once here, ten times in `cargo xtask nightly sentences`. With UPDATE=1 what was played is written to docs/time.md."""
+The cases in virtual time are exact (`cases.py`); those by the computer's clock (`live_cases.py`) are what only a kernel can do, and are
+played by `cargo xtask nightly sentences` alone. With UPDATE=1 what was played is written to docs/time.md."""
 
 import json
 import os
@@ -23,7 +23,6 @@ from scenario import robot, wait_for
 pytestmark = pytest.mark.timeout(1800)
 SLOW = bool(os.environ.get("KHZ_SLOW"))
 SEEDS = range(1, 11)
-LIVE_SEEDS = range(1, 11) if SLOW else range(1, 2)
 RIGHT = 0.95
 
 
@@ -43,12 +42,14 @@ def judged(player: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> li
 @pytest.fixture(scope="module")
 def lived(khz: str, tmp_path_factory: pytest.TempPathFactory) -> list[Judged]:
     """Every case by the computer's clock that can be produced here."""
+    if not SLOW:
+        pytest.skip("by the computer's clock: `cargo xtask nightly sentences`")
     runs = []
     for name, case in LIVE.items():
         if why := case.refused():
             print(f"not produced: {name}: {why}")
             continue
-        runs += [live.play(khz, tmp_path_factory.mktemp("live"), name, seed) for seed in LIVE_SEEDS]
+        runs += [live.play(khz, tmp_path_factory.mktemp("live"), name, seed) for seed in SEEDS]
     return said("live sentences", runs)
 
 
@@ -63,8 +64,8 @@ def said(name: str, runs: list[Judged]) -> list[Judged]:
     return runs
 
 
-def test_nothing_bad_is_called_good(judged: list[Judged], lived: list[Judged]) -> None:
-    assert not [run.explain() for run in judged + lived if "flattering" in run.wrong]
+def test_nothing_bad_is_called_good(judged: list[Judged]) -> None:
+    assert not [run.explain() for run in judged if "flattering" in run.wrong]
 
 
 def test_sentences_are_right(judged: list[Judged]) -> None:
@@ -79,9 +80,8 @@ def test_a_log_says_what_its_run_said(judged: list[Judged]) -> None:
 
 
 def test_live_sentences_are_right(lived: list[Judged]) -> None:
-    """A computer that does something else besides may disturb a run by itself."""
-    least = RIGHT if SLOW else 0.7
-    assert sum(run.is_right() for run in lived) >= least * len(lived)
+    assert not [run.explain() for run in lived if "flattering" in run.wrong]
+    assert sum(run.is_right() for run in lived) >= RIGHT * len(lived)
 
 
 def test_the_page_shows_what_is_said(judged: list[Judged]) -> None:

@@ -4,7 +4,7 @@ use crate::costs::{Costly, Costs, LateGroup};
 use crate::late::{Judge, Judged, PARTS, parts};
 use crate::record::Tick;
 use khz_rt::late::{Causes, LateLog, LateTick, Lost};
-use khz_rt::{DISTURBED_NS, Histogram, RunningMedian, SectionSummary};
+use khz_rt::{Cause, DISTURBED_NS, Histogram, RunningMedian, SectionSummary};
 use std::ops::AddAssign;
 
 /// Late ticks kept.
@@ -40,6 +40,8 @@ pub struct Stretch {
     pub missed_replies: u64,
     /// Of these, in ticks that had less of the bus cycle on the CPU than all replies usually take.
     pub missed_while_off_cpu: u64,
+    /// Of the others, in controlled ticks whose encoding left less of the bus cycle than that, by the loop's own computing.
+    pub missed_while_computing: u64,
     /// Replies to older queries, and further replies to one query.
     pub late_replies: u64,
     /// Frames that were no reply to a query.
@@ -63,6 +65,7 @@ impl AddAssign for Stretch {
         self.without_frame += more.without_frame;
         self.missed_replies += more.missed_replies;
         self.missed_while_off_cpu += more.missed_while_off_cpu;
+        self.missed_while_computing += more.missed_while_computing;
         self.late_replies += more.late_replies;
         self.unexpected_frames += more.unexpected_frames;
         self.imu_missed += more.imu_missed;
@@ -181,10 +184,15 @@ impl Counter {
             None => self.first_ns = tick.started_ns,
             Some((number, _)) => self.unrecorded += tick.number.saturating_sub(number.saturating_add(1)),
         }
-        let off_cpu = self.was_off_cpu(tick);
+        let off_cpu = self.had_too_little_time(tick, tick.away_in_cycle_ns);
+        let encoded = !off_cpu && self.had_too_little_time(tick, tick.encode_ns);
+        if tick.missed == 0 {
+            self.all_replies.record(tick.cycle_ns - tick.imu_ns);
+        }
         let is_controlled = tick.controlled && in_a_row.is_some();
         let late_wake = pace.period_ns > 0 && tick.wake_latency_ns >= pace.period_ns;
         let (judged, costly) = if is_controlled { self.judge(tick, late_wake) } else { (None, None) };
+        let computed = encoded && judged.is_some_and(|judged| judged.cause == Cause::Compute);
         let missed_replies = u64::from(tick.missed);
         let one = Stretch {
             ticks: 1,
@@ -195,6 +203,7 @@ impl Counter {
             without_frame: tick.without_frame.into(),
             missed_replies,
             missed_while_off_cpu: if off_cpu { missed_replies } else { 0 },
+            missed_while_computing: if computed { missed_replies } else { 0 },
             late_replies: tick.late.into(),
             unexpected_frames: tick.unexpected.into(),
             imu_missed: tick.imu_missed.into(),
@@ -230,16 +239,12 @@ impl Counter {
         self.judge.late_from(late_ns);
     }
 
-    /// Whether the loop had less time than all replies usually take, because it was kept from its CPU. A tick that misses a
-    /// reply waits until the bus deadline, many times as long as usual, so being away for a while proves nothing.
+    /// Whether the loop had less time than all replies usually take, because something took this much of its bus cycle. A tick
+    /// that misses a reply waits until the bus deadline, many times as long as usual, so being away for a while proves nothing.
     #[inline]
-    fn was_off_cpu(&mut self, tick: &Tick) -> bool {
+    fn had_too_little_time(&self, tick: &Tick, taken_ns: i64) -> bool {
         let usual_ns = self.all_replies.ns();
-        if tick.missed == 0 {
-            self.all_replies.record(tick.cycle_ns - tick.imu_ns);
-        }
-        let away_ns = tick.away_in_cycle_ns;
-        away_ns >= DISTURBED_NS && usual_ns.is_some_and(|usual_ns| tick.cycle_ns - away_ns < usual_ns)
+        taken_ns >= DISTURBED_NS && usual_ns.is_some_and(|usual_ns| tick.cycle_ns - taken_ns < usual_ns)
     }
 
     /// Ticks per second of the controlled time; of the whole run where there is none. NaN with fewer than two ticks.
@@ -363,7 +368,8 @@ impl Tally {
         if tick.controller_ran {
             self.control.record(tick.control_ns, at_ns);
         }
-        self.misses_count = counted.judged.is_some() && !counted.off_cpu;
+        let is_excused = counted.off_cpu || counted.one.missed_while_computing > 0;
+        self.misses_count = counted.judged.is_some() && !is_excused;
         match &counted.judged {
             Some(judged) => self.measure(tick, pace, counted.span_ns, judged),
             None => self.wake_latency_outside.record(tick.wake_latency_ns, at_ns),
@@ -427,7 +433,6 @@ impl Tally {
 mod tests {
     use super::*;
     use crate::late::tests::{PERIOD_NS, usual, woke_late};
-    use khz_rt::Cause;
 
     const PACE: Pace = Pace { period_ns: PERIOD_NS, by_sensor: false };
 
@@ -496,6 +501,20 @@ mod tests {
         };
         let groups = run((0..500).map(blocked)).counter.late_groups();
         assert_eq!((groups[0].cause, groups[0].overruns), (Cause::Blocked, 499));
+    }
+
+    #[test]
+    fn replies_are_missed_while_computing_where_encoding_left_less_time_than_they_take() {
+        let missed = |encode_ns| {
+            let tick = |number| match number {
+                500 => Tick { missed: 1, encode_ns, cycle_ns: 780_000, collect_ns: 780_000, ..usual(number) },
+                number => usual(number),
+            };
+            run((0..600).map(tick)).counter.counts.controlled
+        };
+        let computing = |encode_ns| missed(encode_ns).missed_while_computing;
+        assert_eq!((computing(700_000), missed(700_000).missed_replies), (1, 1));
+        assert_eq!(computing(300_000), 0, "there was time enough after it");
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub struct Facts {
     pub missed_replies: u64,
     /// Of these, in ticks that had less of the bus cycle on the CPU than all replies usually take.
     pub missed_while_off_cpu: u64,
+    /// Of the others, in ticks whose own computing left less of the bus cycle than that.
+    pub missed_while_computing: u64,
     /// The servo that missed most of them that nothing excuses, and how many.
     pub worst_servo: Option<(String, u64)>,
     /// What the longest bus cycle needs by the prediction, and what its deadline leaves, ns.
@@ -89,6 +91,7 @@ impl Facts {
             without_frame: all.without_frame,
             missed_replies: controlled.missed_replies,
             missed_while_off_cpu: controlled.missed_while_off_cpu,
+            missed_while_computing: controlled.missed_while_computing,
             outside: Outside {
                 lost: outside.skipped,
                 late_wakes: outside.late_wakes,
@@ -202,15 +205,22 @@ fn besides(facts: &Facts, verdict: &Verdict) -> Option<String> {
 /// What to do about replies that were missed.
 fn bus_remedy(facts: &Facts) -> Option<&'static str> {
     let remedy = if are_late_not_lost(facts) { BUDGET } else { SCAN };
-    has_clean_misses(facts).then_some(remedy)
+    (clean_misses(facts) > 0).then_some(remedy)
 }
 
 /// Nearly as many replies came after their tick as were missed: nothing is wrong with the wiring.
 fn are_late_not_lost(facts: &Facts) -> bool {
-    let missed = facts.missed_replies + facts.outside.missed_replies;
+    let missed =
+        (facts.missed_replies + facts.outside.missed_replies).saturating_sub(facts.missed_while_computing);
+    let late = late_replies(facts);
     // Of a cycle that does not fit, many are not even waited for.
     let fits_not = facts.cycle_ns.is_some_and(|(needed_ns, left_ns)| needed_ns > left_ns);
-    missed > 0 && (facts.late_replies * 10 >= missed * 9 || fits_not && facts.late_replies * 4 >= missed)
+    missed > 0 && (late * 10 >= missed * 9 || fits_not && late * 4 >= missed)
+}
+
+/// Replies to older queries, without those that computing left no time for.
+fn late_replies(facts: &Facts) -> u64 {
+    facts.late_replies.saturating_sub(facts.missed_while_computing)
 }
 
 /// What brought the robot down, or kept it from control, is that replies come late: those that did are enough of the missed
@@ -221,9 +231,9 @@ fn is_broken_by_late_replies(facts: &Facts) -> bool {
     is_of_replies && (are_late_not_lost(facts) || needs_twice && facts.late_replies > 0)
 }
 
-/// Replies were missed that nothing excuses.
-fn has_clean_misses(facts: &Facts) -> bool {
-    facts.missed_replies > facts.missed_while_off_cpu
+/// Replies that were missed and that nothing excuses.
+fn clean_misses(facts: &Facts) -> u64 {
+    facts.missed_replies.saturating_sub(facts.missed_while_off_cpu + facts.missed_while_computing)
 }
 
 /// Whether the rate was held: no period lost, and the sensor's clock within its tolerance.
@@ -278,12 +288,12 @@ fn outside(outside: &Outside) -> Option<String> {
 }
 
 fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, String)> {
-    let clean = facts.missed_replies.saturating_sub(facts.missed_while_off_cpu);
+    let clean = clean_misses(facts);
     let by = facts.worst_servo.as_ref().map_or(String::new(), |(servo, count)| match *count == clean {
         true => format!(" by {servo}"),
         false => format!(" (most often by {servo}: {})", grouped(*count)),
     });
-    let off = facts.missed_while_off_cpu;
+    let (off, computing) = (facts.missed_while_off_cpu, facts.missed_while_computing);
     let missed = match are_late_not_lost(facts) {
         true => {
             format!("{} late{by}{}.", were(clean, "reply", "replies"), never_fits(facts))
@@ -296,6 +306,11 @@ fn missed_replies(facts: &Facts) -> impl Iterator<Item = (Level, String)> {
             off,
             Level::Warning,
             format!("{} missed while the loop was off its CPU.", were(off, "reply", "replies")),
+        ),
+        (
+            computing,
+            Level::Warning,
+            format!("{} missed because computing took too long.", were(computing, "reply", "replies")),
         ),
     ];
     reasons.into_iter().filter(|(count, ..)| *count > 0).map(|(_, level, reason)| (level, reason))
@@ -353,7 +368,7 @@ fn not_done(facts: &Facts) -> Option<String> {
 /// What was wrong on the buses though every servo was answered for.
 fn blemishes(facts: &Facts) -> impl Iterator<Item = String> {
     // Those that were missed in time have been told.
-    let late_replies = if are_late_not_lost(facts) { 0 } else { facts.late_replies };
+    let late_replies = if are_late_not_lost(facts) { 0 } else { late_replies(facts) };
     let late = were(late_replies, "reply", "replies");
     let duplicates = were(facts.duplicates, "reply", "replies");
     let unexpected = were(facts.unexpected_frames, "frame", "frames");
@@ -402,7 +417,7 @@ fn headline(facts: &Facts) -> String {
             None => "never under control".into(),
         };
     }
-    let clean = facts.missed_replies.saturating_sub(facts.missed_while_off_cpu);
+    let clean = clean_misses(facts);
     // A missed reply is bad, and no badge may say only that the rate was held.
     let replies = if clean == 1 { "reply" } else { "replies" };
     let missed = match are_late_not_lost(facts) {
@@ -633,10 +648,10 @@ fn remedy(facts: &Facts) -> Option<String> {
 }
 
 fn quality_remedy(facts: &Facts) -> Option<&'static str> {
-    let off_cpu = (facts.missed_while_off_cpu > 0).then(String::new);
+    let held_up = (facts.missed_while_off_cpu + facts.missed_while_computing > 0).then(String::new);
     let duplicates = (facts.duplicates > 0).then(String::new);
     let remedies = [
-        (off_cpu, DOCTOR),
+        (held_up, DOCTOR),
         (late_starts(facts), DOCTOR),
         (sensor_off(facts), "set `loop.rate_hz` to the sensor's rate"),
         (
@@ -870,6 +885,7 @@ mod tests {
             Facts { overruns: 1, ..facts() },
             Facts { missed_replies: 1, ..facts() },
             Facts { missed_replies: 1, missed_while_off_cpu: 1, ..facts() },
+            Facts { missed_replies: 1, missed_while_computing: 1, ..facts() },
             Facts { without_frame: 1, ..facts() },
             Facts { early_frames: 1, ..facts() },
             Facts { sensor_paced: true, rate_hz: 940.0, ..facts() },
@@ -942,6 +958,18 @@ mod tests {
                     leaves 780 µs; it held 1000 Hz until then; `khz budget FILE` shows what the buses need.";
         assert_eq!(down(48), said);
         assert!(down(3).ends_with("`khz bus scan`."), "{}", down(3));
+    }
+
+    #[test]
+    fn replies_that_computing_left_no_time_for_are_not_blamed_on_the_bus() {
+        let computed = Facts { missed_replies: 24, missed_while_computing: 24, late_replies: 24, ..facts() };
+        let verdict = judge(&computed);
+        let said =
+            "Held 1000 Hz, but 24 replies were missed because computing took too long; run `khz doctor`.";
+        assert_eq!((verdict.level, verdict.text.as_str()), (Level::Warning, said));
+        // Nor do they hide those that it does not explain.
+        let verdict = judge(&Facts { missed_replies: 25, ..computed });
+        assert_eq!((verdict.level, verdict.headline.as_str()), (Level::Bad, "held 1000 Hz, missed 1 reply"));
     }
 
     #[test]
