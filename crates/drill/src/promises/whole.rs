@@ -71,7 +71,7 @@ struct Push {
 
 impl Controller for Push {
     fn update(&mut self, state: &RobotState, commands: &mut [ServoCommand]) -> Result<(), ControlError> {
-        let way = if (state.time() / 0.5) as u64 % 2 == 0 { 1.0 } else { -1.0 };
+        let way = if ((state.time() / 0.5) as u64).is_multiple_of(2) { 1.0 } else { -1.0 };
         for (command, limits) in commands.iter_mut().zip(&self.limits) {
             let torque = way * limits.torque.unwrap_or(1.0);
             let free = PositionCommand { kp_scale: 0.0, kd_scale: 0.0, ..PositionCommand::hold(f64::NAN) };
