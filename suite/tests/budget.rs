@@ -2,7 +2,7 @@
 //!
 //! The bytes are those of the wire, and a pi3hat's SPI takes its time. What the emulation leaves out the prediction
 //! leaves out too: USB behind an fdcanusb, and the network before the bus of a UDP gateway.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use khz_emu::hat::Hat;
 use khz_link::pi3hat::{Options, Pi3hat};

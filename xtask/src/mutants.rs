@@ -121,11 +121,11 @@ fn build(tree: &Path) -> Result<Vec<PathBuf>> {
         ]);
         cargo.args(*test).current_dir(tree).env("CARGO_TARGET_DIR", shell::target());
         let messages = shell::output(&mut cargo)?;
-        let program = messages.lines().filter_map(|line| {
+        let mut programs_of = messages.lines().filter_map(|line| {
             let message: serde_json::Value = serde_json::from_str(line).ok()?;
             Some(PathBuf::from(message.get("executable")?.as_str()?))
         });
-        programs.push(program.last().context("no test program")?);
+        programs.push(programs_of.next_back().context("no test program")?);
     }
     Ok(programs)
 }

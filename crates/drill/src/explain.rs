@@ -2,7 +2,7 @@
 
 use super::faulty_controller;
 use super::scenario::{Event, Fault, Queue, Scenario, Style, is_coarse};
-use super::witness::GAINS;
+use super::witness::{GAINS, SMOOTH_HZ};
 use khz_robot::RobotConfig;
 use khz_robot::config::ServoConfig;
 use khz_robot::supervisor::{Cause, Quantity, Trigger};
@@ -187,8 +187,6 @@ impl Fault {
     }
 }
 
-/// Below this rate a target moves in steps so large that a joint which follows it is too fast between them, Hz.
-pub const SMOOTH_HZ: f64 = 65.0;
 /// In velocity and torque control a joint may reach its limit in this time and two periods, s: the guard's.
 const BRAKING_S: f64 = 0.05;
 /// A joint that goes this share of `position_tolerance` beyond a limit by its lag may go all of it by what else moves it.

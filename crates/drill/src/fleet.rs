@@ -285,7 +285,7 @@ impl Cast {
         let mut cast = Self { file: real.clone(), supervised: real.clone(), real, stands_for };
         scenario.faults().for_each(|fault| cast.spoil(fault));
         cast.supervised = cast.file.clone();
-        plant.into_iter().for_each(|plant| plant.into(&mut cast));
+        plant.into_iter().for_each(|plant| plant.change(&mut cast.supervised));
         cast
     }
 

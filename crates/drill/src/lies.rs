@@ -1,7 +1,7 @@
 //! Servos and sensors that lie: when they are drawn, and what that may and must lead to.
 
-use super::fleet::Member;
 use super::scenario::{Dice, Event, Fault, Scenario};
+use khz_emu::injection::Refused;
 use khz_emu::noise::Noise;
 use khz_emu::{Injection, Lie};
 use khz_robot::config::{FamilyName, RobotConfig, ServoConfig};
@@ -29,26 +29,26 @@ fn other_mode(servo: &ServoConfig, size: u64) -> u8 {
 }
 
 /// In a scenario of this seed one of the faults may be a lie instead.
-pub fn draw(seed: u64, events: &mut Vec<Event>, member: &Member, rate_hz: f64) {
+pub fn draw(seed: u64, events: &mut Vec<Event>, robot: &RobotConfig, rate_hz: f64) {
     let mut dice = Dice(Noise::new(seed ^ SALT));
     let Some(event) = events.first_mut().filter(|event| LIES && !event.fault.is_alone()) else { return };
     if dice.pick(RARELY) > 0 {
         return;
     }
-    let Some(lie) = lie(&mut dice, member, rate_hz) else { return };
+    let Some(lie) = lie(&mut dice, robot, rate_hz) else { return };
     event.fault = lie;
     event.tick = event.tick.max(1);
     // A lie hides what else is wrong with its servo.
-    let of = |fault: Fault| super::run::injection(fault).map(|(servo, _)| servo);
+    let of = |fault: Fault| fault.injection().map(|(servo, _)| servo);
     let hidden = |event: &Event| of(event.fault).is_some() && of(event.fault) == of(lie);
     let mut first = true;
     // What it hides is not drawn; itself is the first.
     events.retain(|event| std::mem::take(&mut first) || !hidden(event));
 }
 
-fn lie(dice: &mut Dice, member: &Member, rate_hz: f64) -> Option<Fault> {
-    let number = dice.pick(member.config.servos.len() as u64) as usize;
-    let (servo, size) = (&member.config.servos[number], dice.pick(1000));
+fn lie(dice: &mut Dice, robot: &RobotConfig, rate_hz: f64) -> Option<Fault> {
+    let number = dice.pick(robot.servos.len() as u64) as usize;
+    let (servo, size) = (&robot.servos[number], dice.pick(1000));
     let is_moteus = servo.family == FamilyName::Moteus;
     match dice.pick(8) {
         // Whether a CubeMars servo is on it does not tell.
@@ -61,14 +61,28 @@ fn lie(dice: &mut Dice, member: &Member, rate_hz: f64) -> Option<Fault> {
         6 if rate_hz >= JUMPS_HZ => {
             Some(Fault::Jumps(number, if size < 500 { -300 - size as i16 } else { 300 + size as i16 / 2 }))
         }
-        7 if member.config.imu.is_some() => Some(Fault::ImuFrozen),
+        7 if robot.imu.is_some() => Some(Fault::ImuFrozen),
         _ => None,
     }
 }
 
 impl Fault {
-    /// As the emulated servo knows it.
-    pub(super) const fn lie(self) -> Option<(usize, Injection)> {
+    /// A fault of one servo, as the emulator knows it.
+    pub(super) fn injection(self) -> Option<(usize, Injection)> {
+        Some(match self {
+            Self::Silent(servo) => (servo, Injection::Silent(true)),
+            Self::Reboot(servo) => (servo, Injection::Reboot),
+            Self::OtherTurn(servo, turns) => (servo, Injection::RebootTurned(turns)),
+            Self::ServoFault(servo) => (servo, Injection::Overheated),
+            Self::Lying(servo) => (servo, Injection::Lying(true)),
+            Self::Stuck(servo) => (servo, Injection::Stuck(true)),
+            Self::Asleep(servo) => (servo, Injection::Asleep(true)),
+            Self::RefusesPosition(servo) => (servo, Injection::RefuseRead(Some(Refused::Position))),
+            lie => return lie.lie(),
+        })
+    }
+
+    const fn lie(self) -> Option<(usize, Injection)> {
         let (servo, lie) = match self {
             Self::StaysOn(servo) => (servo, Lie::StaysOn),
             Self::OtherMode(servo, mode) => (servo, Lie::Mode(mode)),

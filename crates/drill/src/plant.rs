@@ -3,11 +3,10 @@
 //! None of this can be reached from a robot file or a command. Nothing in the product knows of it either: a defect is put
 //! back by giving the supervisor another robot file than the cycle, or by what stands between the machine and its buses.
 
-use super::fleet::Cast;
 use khz_emu::lies::moteus::{copied, rewritten};
 use khz_link::Received;
 use khz_robot::PositionCommand;
-use khz_robot::config::{Format, Reaction};
+use khz_robot::config::{Format, Reaction, RobotConfig};
 use khz_wire::subframe::Run;
 use khz_wire::{Address, Class, Frame, Mode, Register, Subframe, Subframes, Value, Writer};
 use std::collections::BTreeMap;
@@ -69,8 +68,7 @@ pub enum Plant {
 
 impl Plant {
     /// Changes the robot file the supervisor reads.
-    pub(super) fn into(self, cast: &mut Cast) {
-        let robot = &mut cast.supervised;
+    pub(super) fn change(self, robot: &mut RobotConfig) {
         match self {
             Self::FoundOutside => robot.supervisor.position_tolerance = 10.0,
             Self::PositionTrigger => robot.supervisor.reactions.position = Reaction::Warn,

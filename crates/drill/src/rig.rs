@@ -74,6 +74,8 @@ pub struct Rig {
     /// Every servo is ready to be driven; otherwise no program would begin.
     pub is_ready: bool,
     period_ns: i64,
+    /// When its first tick was planned.
+    first_ns: i64,
     planned_ns: i64,
 }
 
@@ -131,7 +133,7 @@ impl Rig {
         let machine = Machine::new(links.links, cycle, supervisor, controller, state, bus_deadline_ns);
         let planned_ns = time.now_ns() + period_ns;
         let names = config.servos.iter().map(|servo| servo.name.clone()).collect();
-        Self { machine, names, stage, switches, time, is_ready, period_ns, planned_ns }
+        Self { machine, names, stage, switches, time, is_ready, period_ns, first_ns: planned_ns, planned_ns }
     }
 
     /// One tick, `late_ns` after it was due.
@@ -142,6 +144,11 @@ impl Rig {
         let behind = (self.time.now_ns() - self.planned_ns).max(0) / self.period_ns;
         self.planned_ns += behind * self.period_ns;
         timing
+    }
+
+    /// The period of the last tick, from 0: those without a tick count, too, as they do for what happens on a bus.
+    pub fn period(&self) -> u64 {
+        ((self.planned_ns - self.first_ns) / self.period_ns - 1).max(0) as u64
     }
 
     /// Lets time pass without the host doing anything.

@@ -242,7 +242,7 @@ impl Run<'_> {
     }
 
     fn begin(&mut self, fault: Fault) {
-        if let Some((servo, injection)) = injection(fault) {
+        if let Some((servo, injection)) = fault.injection() {
             let now_ns = self.rig.now_ns();
             self.rig.stage().world.inject(servo, injection, now_ns);
         }
@@ -397,7 +397,10 @@ impl Run<'_> {
             }
             // A robot that comes down leans, and its joints are where gravity leads them.
             let sinks = from == Phase::Damping && to == from && cause.trigger().is_some_and(explain::moves);
-            if cause.is_trouble() && !sinks && !self.scenario.explains(cause, self.tick, &self.cast.file) {
+            if cause.is_trouble()
+                && !sinks
+                && !self.scenario.explains(cause, self.rig.period(), &self.cast.file)
+            {
                 let servo = cause.servo().map_or(String::new(), |servo| format!(" (servo {servo})"));
                 let what =
                     format!("the log says \"{cause}\"{servo} in tick {}, which did not happen", self.tick);
@@ -569,19 +572,4 @@ impl Run<'_> {
             None => Ok(()),
         }
     }
-}
-
-/// Faults of one servo that the emulator knows.
-pub fn injection(fault: Fault) -> Option<(usize, Injection)> {
-    Some(match fault {
-        Fault::Silent(servo) => (servo, Injection::Silent(true)),
-        Fault::Reboot(servo) => (servo, Injection::Reboot),
-        Fault::OtherTurn(servo, turns) => (servo, Injection::RebootTurned(turns)),
-        Fault::ServoFault(servo) => (servo, Injection::Overheated),
-        Fault::Lying(servo) => (servo, Injection::Lying(true)),
-        Fault::Stuck(servo) => (servo, Injection::Stuck(true)),
-        Fault::Asleep(servo) => (servo, Injection::Asleep(true)),
-        Fault::RefusesPosition(servo) => (servo, Injection::RefuseRead(Some(Refused::Position))),
-        lie => return lie.lie(),
-    })
 }

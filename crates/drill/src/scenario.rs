@@ -219,7 +219,7 @@ impl Scenario {
             events.push(Event { tick, fault: Fault::ParametersMoved(every) });
         }
         events.sort_by_key(|event| event.tick);
-        lies::draw(seed, &mut events, member, rate_hz);
+        lies::draw(seed, &mut events, &member.config, rate_hz);
         Self { seed, robot: (robot, member.config.name.clone()), style, rate_hz, formats, events }
     }
 

@@ -4,7 +4,6 @@
 //! body: a joint counts as *driven* while its servo's torque does work on it. Motion by gravity, contact or a push is
 //! nobody's fault.
 
-use super::explain::SMOOTH_HZ;
 use super::fleet::Cast;
 use super::scenario::{Fault, Scenario};
 use super::violation::{Invariant, Violated};
@@ -30,6 +29,8 @@ const LEAST_POWER: f64 = 0.05;
 const TRIGGER: f64 = 1.5;
 /// Where the supervisor may not see it, or its gains damp little, a joint that follows a target overshoots its speed so far.
 const UNSEEN: f64 = 2.0;
+/// Below this rate a target moves in steps so large that a joint which follows it is too fast between them, Hz.
+pub const SMOOTH_HZ: f64 = 65.0;
 /// A torque drives a joint for so many periods before the answer to what it leads to: one until that is measured, one until the
 /// next command.
 pub const GAINS: f64 = 2.0;

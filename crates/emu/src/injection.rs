@@ -1,8 +1,5 @@
 //! What can be wrong with an emulated servo on purpose.
 
-use crate::lies::Lie;
-use crate::world::World;
-
 /// A fault put into one servo from outside, to see how the host takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Injection {
@@ -43,60 +40,21 @@ pub enum Refused {
     MaxTorque,
 }
 
-/// A fault of the emulated devices, for those who name one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Trouble {
-    /// Of a servo, by its index.
-    Servo(usize, Injection),
-    /// The IMU is gone, or back.
-    ImuGone(bool),
-    /// The IMU repeats its newest reading, or reads on.
-    ImuFrozen(bool),
-    /// A servo's supply, V.
-    Supply(usize, f64),
-}
-
-impl Trouble {
-    /// The names there are, for messages.
-    pub const NAMES: &str = "silent, lying, stuck, asleep, stays_on, frozen, twice, unmeasured (0 ends them), fault, mode (numbers), \
-        slow (µs), altered (percent), jump (rad), reboot, supply (V), imu_gone, imu_frozen";
-
-    /// The fault of this name; `value` is its size, or whether it begins.
-    pub fn named(name: &str, servo: usize, value: f64) -> Option<Self> {
-        let on = value != 0.0;
-        let lie = |lie: Lie| Injection::Lie(on.then_some(lie));
-        Some(Self::Servo(
-            servo,
-            match name {
-                "imu_gone" => return Some(Self::ImuGone(on)),
-                "imu_frozen" => return Some(Self::ImuFrozen(on)),
-                "supply" => return Some(Self::Supply(servo, value)),
-                "silent" => Injection::Silent(on),
-                "lying" => Injection::Lying(on),
-                "stuck" => Injection::Stuck(on),
-                "asleep" => Injection::Asleep(on),
-                "fault" => Injection::Fault(value as u32),
-                "reboot" => Injection::Reboot,
-                "jump" => Injection::Jump((value * 1e3) as i16),
-                "stays_on" => lie(Lie::StaysOn),
-                "frozen" => lie(Lie::Frozen),
-                "twice" => lie(Lie::Twice),
-                "unmeasured" => lie(Lie::Unmeasured),
-                "mode" => Injection::Lie(Some(Lie::Mode(value as u8))),
-                "slow" => lie(Lie::Slow(value as u16)),
-                "altered" => lie(Lie::Altered(value as u8)),
-                _ => return None,
-            },
-        ))
-    }
-
-    /// Into the emulated devices, now.
-    pub fn put_into(self, world: &mut World, now_ns: i64) {
-        match self {
-            Self::Servo(servo, injection) => world.inject(servo, injection, now_ns),
-            Self::ImuGone(gone) => world.lose_imu(gone),
-            Self::ImuFrozen(frozen) => world.freeze_imu(frozen),
-            Self::Supply(servo, volts) => world.set_supply(servo, volts, now_ns),
-        }
-    }
+/// How a servo lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// It goes on with the last command that it followed, whatever it is commanded then: it neither damps nor stops.
+    StaysOn,
+    /// It says that it is in this mode of its family, whatever it does. CubeMars servos tell no mode: it is their error.
+    Mode(u8),
+    /// Position, velocity, torque and temperature are said to be what they were.
+    Frozen,
+    /// It replies twice.
+    Twice,
+    /// Its replies come so many µs later.
+    Slow(u16),
+    /// One bit of its replies is altered on the way, in this share of them, percent; checksums hold.
+    Altered(u8),
+    /// Voltage and temperature are no numbers; only of families that have a value for that.
+    Unmeasured,
 }

@@ -16,6 +16,8 @@
 //! | [`robstride`] | one RobStride servo or CyberGear |
 //! | [`cubemars`] | one CubeMars servo |
 //! | [`injection`] | faults put into a servo from outside |
+//! | [`lies`] | servos that do or say something else than they are commanded |
+//! | [`trouble`] | faults by their names, for commands and programs |
 //! | [`body`] | what the servos move |
 //! | [`serve`] | the machine in real time, for other processes |
 #![forbid(unsafe_code)]
@@ -36,6 +38,7 @@ pub mod robstride;
 pub mod serve;
 pub mod servo;
 mod settings;
+pub mod trouble;
 pub mod twin;
 pub mod world;
 
@@ -46,9 +49,9 @@ pub use config::{
     BusConfig, ConfigError, CubemarsMotor, DamiaoMotor, FamilyConfig, HeatConfig, ImuConfig, JointConfig,
     ReceiveBuffers, RobstrideMotor, ServoConfig, WireKind, WorldConfig,
 };
-pub use injection::{Injection, Trouble};
-pub use lies::Lie;
+pub use injection::{Injection, Lie};
 pub use servo::Servo;
 pub use settings::{DeviceConfig, EmulatedLink, EmulationConfig, WireModel};
+pub use trouble::Trouble;
 pub use twin::Twin;
 pub use world::{Probe, World};

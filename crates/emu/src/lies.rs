@@ -6,28 +6,10 @@ mod mit;
 pub mod moteus;
 
 use crate::config::{FamilyConfig, ServoConfig};
+use crate::injection::Lie;
 use crate::noise::Noise;
 use crate::twin::Twin;
 use khz_wire::{Frame, Value};
-
-/// How a servo lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lie {
-    /// It goes on with the last command that it followed, whatever it is commanded then: it neither damps nor stops.
-    StaysOn,
-    /// It says that it is in this mode of its family, whatever it does. CubeMars servos tell no mode: it is their error.
-    Mode(u8),
-    /// Position, velocity, torque and temperature are said to be what they were.
-    Frozen,
-    /// It replies twice.
-    Twice,
-    /// Its replies come so many µs later.
-    Slow(u16),
-    /// One bit of its replies is altered on the way, in this share of them, percent; checksums hold.
-    Altered(u8),
-    /// Voltage and temperature are no numbers; only of families that have a value for that.
-    Unmeasured,
-}
 
 /// One servo's lies.
 #[derive(Debug)]

@@ -36,7 +36,7 @@ pub struct Args {
     /// `socketcan:INTERFACE` or `udp:ADDRESS:PORT`. Once per bus.
     #[arg(long, value_name = "BUS=WHERE", value_parser = at)]
     at: Vec<(String, Endpoint)>,
-    /// Put a fault into the devices as soon as a servo follows a command, or so long after: KIND[=VALUE][:SERVO][@TIME], for example
+    /// Put a fault into the devices as soon as a servo follows a command, or so long after: `KIND[=VALUE][:SERVO][@TIME]`, for example
     /// `mode=15:pan@1s` (says that it is in mode 15). Repeatable; `help` lists the kinds.
     #[arg(long, value_name = "FAULT")]
     fault: Vec<String>,

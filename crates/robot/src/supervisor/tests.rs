@@ -1088,7 +1088,8 @@ fn a_reading_that_is_old_by_itself_is_not_repeated() {
 
 #[test]
 fn a_value_that_is_asked_for_and_never_a_number_is_reported() {
-    let spoils: [(fn(&mut Bench), Cause); 2] = [
+    type Spoil = fn(&mut Bench);
+    let spoils: [(Spoil, Cause); 2] = [
         (|bench| bench.state.servos[1].temperature = f64::NAN, Cause::TemperatureUnknown { servo: 1 }),
         (|bench| bench.state.servos[1].voltage = f64::NAN, Cause::VoltageUnknown { servo: 1 }),
     ];
