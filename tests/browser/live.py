@@ -56,7 +56,7 @@ def pack(kind: object, value: object) -> bytes:
 
 TICK = {
     **{name: "i64" for name in ["number", "planned_ns", "waited_for_ns", "started_ns", "wake_latency_ns", "encode_ns", "send_ns",
-                                "collect_ns", "imu_ns", "decide_ns", "control_ns", "cycle_ns"]},
+                                "collect_ns", "imu_ns", "decide_ns", "control_ns", "cycle_ns", "queued_before_ns"]},
     "skipped": "u32", "missed": "u32", "overrun": "bool", "controlled": "bool",
     "cause": ("none", "unaccounted", "preempted"), "phase": ("init", "idle", "armed", "active", "damping", "stopped", "fault"),
 }
@@ -132,7 +132,9 @@ class Robot:
         planned, wake = n * 1_000_000, 700_000 if n in self.late else 5_000 + n % 7 * 300
         tick = {"number": n, "planned_ns": planned, "waited_for_ns": planned, "started_ns": planned + wake, "wake_latency_ns": wake,
                 "encode_ns": 12_000, "send_ns": 30_000, "collect_ns": 400_000 + n % 11 * 1000, "imu_ns": 0, "decide_ns": 40_000,
-                "control_ns": 25_000, "cycle_ns": 442_000 + n % 11 * 1000, "skipped": 0, "missed": 0, "overrun": n in self.late,
+                "control_ns": 25_000, "cycle_ns": 442_000 + n % 11 * 1000,
+                # A late tick waited for its CPU: its cause follows from this reading, as with a real robot.
+                "queued_before_ns": wake if n in self.late else 0, "skipped": 0, "missed": 0, "overrun": n in self.late,
                 "controlled": True, "cause": "preempted" if n in self.late else "none", "phase": self.phase}
         command = {joint: {"position": math.sin(2 * s + i) * self.values["kp_scale"]} for i, joint in enumerate(self.joints)}
         servo = {joint: {"position": command[joint]["position"] * 0.97, "torque": self.spikes.get(n, 0.3 * math.sin(9 * s + i)),

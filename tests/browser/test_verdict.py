@@ -27,9 +27,11 @@ def run(run_khz: RunKhz, tmp_path: pathlib.Path) -> Iterator[dict[str, object]]:
 
 def test_the_sentence_and_the_badge_are_those_of_the_json(visit: Visit, run: dict[str, object], tmp_path: pathlib.Path) -> None:
     page = visit(tmp_path / "run.html")
-    verdict = run["verdict"]
-    assert isinstance(verdict, dict)
-    assert verdict["text"].startswith("Not met: rate is 1000.000 Hz; at least 2000.000 Hz is required.")
+    verdict, controlled = run["verdict"], run["controlled"]
+    assert isinstance(verdict, dict) and isinstance(controlled, dict)
+    ticks = controlled["ticks"]
+    judged = f"Not met: rate is 1000.000 Hz over {ticks} ticks ({ticks} ms); at least 2000.000 Hz is required."
+    assert verdict["text"].startswith(judged)
     assert page.locator("header .verdict").inner_text() == verdict["text"]
     badge = page.locator("header .badge")
     assert badge.inner_text() == verdict["headline"] == "1 of 1 requirement not met"

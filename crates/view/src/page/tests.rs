@@ -1,6 +1,7 @@
 use super::*;
 use crate::control::Robot;
-use khz_tlog::{Sink, Type};
+use khz_run::record::Tick;
+use khz_tlog::{Record, Sink, Type};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
 use std::os::fd::OwnedFd;
 
@@ -187,4 +188,29 @@ fn the_verdict_names_what_brought_the_robot_down_until_it_walks_again() {
     assert_eq!((level, text.as_str()), ("bad", "damping in tick 9: no reply (hip)"));
     assert_eq!(at(&mut store, event("damping", "fault", "every joint stands still", true)).1, text);
     assert_eq!(at(&mut store, event("armed", "active", "controller started", false)).0, "note");
+}
+
+#[test]
+fn a_late_tick_that_cost_nothing_is_counted_in_the_verdict() {
+    let mut store = crate::store::Store::default();
+    store.declare(0, "tick", &Tick::schema());
+    for number in 0..300 {
+        let late_ns = if number == 200 { 300_000 } else { 5_000 };
+        let planned_ns = number as i64 * 1_000_000;
+        let tick = Tick {
+            number,
+            planned_ns,
+            waited_for_ns: planned_ns,
+            started_ns: planned_ns + late_ns,
+            wake_latency_ns: late_ns,
+            queued_before_ns: late_ns,
+            ..Tick::UNKNOWN
+        };
+        store.sample(0, planned_ns / 1000, &tick.to_bytes());
+    }
+    let (held, newest) = ("Held 1000 Hz", "the newest: tick 200 by 295 µs in wake, preempted");
+    let live = format!("{held} (last 10 s); 1 late tick, {newest}");
+    assert_eq!(verdict::verdict(&store, false), ("good", live));
+    let over = format!("the run has ended; {held}; 1 late tick");
+    assert_eq!(verdict::verdict(&store, true), ("good", over));
 }

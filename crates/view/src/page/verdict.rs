@@ -1,6 +1,7 @@
 //! The sentence at the top of the page.
 
-use crate::store::{Event, Store};
+use crate::store::{Event, LateTick, Store};
+use khz_page::counted;
 use khz_run::recent::RECENT_S;
 use khz_run::verdict::judge;
 
@@ -22,9 +23,9 @@ pub(super) fn verdict(store: &Store, is_over: bool) -> (&'static str, String) {
         return ("bad", format!("{} in tick {}: {}{servo}", event.to, event.tick, event.cause));
     }
     let is_past = is_over || store.is_log();
-    let (facts, when) = match is_past {
-        true => (ticks.facts(), String::new()),
-        false => (ticks.recent_facts(), format!(" (last {RECENT_S} s)")),
+    let (facts, counts, when) = match is_past {
+        true => (ticks.facts(), ticks.counts(), String::new()),
+        false => (ticks.recent_facts(), ticks.recent(), format!(" (last {RECENT_S} s)")),
     };
     // Before it is armed and after it has come down, nothing has to hold a rate.
     let (level, what) = match facts.periods {
@@ -39,13 +40,20 @@ pub(super) fn verdict(store: &Store, is_over: bool) -> (&'static str, String) {
         _ if is_over => "the run has ended; ".to_owned(),
         _ => String::new(),
     };
-    let has_late = ticks.recent().all().late > 0;
-    let newest = ticks.late().since(0).next_back().filter(|_| has_late && !is_past);
+    let newest = ticks.late().since(0).next_back().filter(|_| !is_past);
+    (level, format!("{end}{what}{when}{}", late(counts.all().late, newest)))
+}
+
+/// The late ticks, also where they cost nothing and the verdict is silent about them.
+fn late(count: u64, newest: Option<&LateTick>) -> String {
     let newest = newest.map(|late| {
         let (us, part, cause) = (late.excess_ns / 1000, late.part, late.cause);
-        format!("; the newest late tick: {}, by {us} µs in {part}, {cause}", late.tick)
+        format!(", the newest: tick {} by {us} µs in {part}, {cause}", late.tick)
     });
-    (level, format!("{end}{what}{when}{}", newest.unwrap_or_default()))
+    match count {
+        0 => String::new(),
+        _ => format!("; {}{}", counted(count, "late tick"), newest.unwrap_or_default()),
+    }
 }
 
 /// What brought the robot down and has not been overcome.
