@@ -25,7 +25,7 @@ pub fn write() -> Result<bool> {
 /// Whether the page has the table of the results.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn is_current() -> Result<bool> {
     let current = renewed()? == read(PAGE)?;
     match current {
