@@ -158,8 +158,7 @@ impl Supervisor {
         if self.phase.is_over() {
             self.watch.rest(state);
         } else {
-            let controlled = matches!(self.phase, Phase::Active | Phase::Damping);
-            self.watch.update(controlled, &self.joints, state, seen, &self.settings);
+            self.watch.update(self.phase, &self.joints, state, seen, &self.settings);
         }
         self.bring_up.update(state, &seen.cycle);
         match self.phase {

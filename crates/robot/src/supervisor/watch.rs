@@ -1,7 +1,7 @@
 //! Looks at a tick and says what is wrong with it.
 
 use super::joint::Joint;
-use super::{Cause, Observation, SupervisorSettings, Trigger};
+use super::{Cause, Observation, Phase, SupervisorSettings, Trigger};
 use crate::config::RESTART_UNSEEN;
 use crate::state::{ImuState, RobotState};
 use khz_link::ImuSample;
@@ -89,15 +89,16 @@ struct Tally {
 }
 
 impl Tally {
-    fn update(&mut self, servo: &ServoState, joint: &Joint, now_ns: i64, controlled: bool) {
+    fn update(&mut self, servo: &ServoState, joint: &Joint, now_ns: i64, phase: Phase) {
         self.missed = if servo.fresh { 0 } else { self.missed.saturating_add(1) };
         let driven = self.told != Told::Stop;
         let is_on = servo.doing.is_on();
         if !driven || is_on || servo.doing == Doing::Faulted {
             self.ran = driven && (self.ran || servo.fresh && is_on);
         }
-        // A servo that was off is not switched on to damp.
-        if self.told != Told::Follow || is_on || servo.doing == Doing::Faulted {
+        // While coming down a servo that was off is not switched on to damp.
+        let may_be_off = !driven || phase == Phase::Damping && self.told == Told::Damp;
+        if may_be_off || is_on || servo.doing == Doing::Faulted {
             (self.stopped, self.off_since_ns) = (0, None);
         } else if servo.fresh {
             self.stopped = if servo.doing == Doing::Off { self.stopped.saturating_add(1) } else { 0 };
@@ -105,7 +106,7 @@ impl Tally {
         }
         self.jump = None;
         if servo.fresh {
-            self.read(servo, joint, controlled);
+            self.read(servo, joint, matches!(phase, Phase::Active | Phase::Damping));
         }
     }
 
@@ -238,10 +239,10 @@ impl Watch {
         }
     }
 
-    /// Takes a tick in. `controlled`: it began under control, or coming down from there.
+    /// Takes a tick in that began in this phase.
     pub fn update(
         &mut self,
-        controlled: bool,
+        phase: Phase,
         joints: &[Joint],
         state: &RobotState,
         seen: &Observation,
@@ -249,7 +250,7 @@ impl Watch {
     ) {
         let mut still = true;
         for ((tally, servo), joint) in self.tallies.iter_mut().zip(&state.servos).zip(joints) {
-            tally.update(servo, joint, state.now_ns, controlled);
+            tally.update(servo, joint, state.now_ns, phase);
             // A servo nobody hears may move.
             still &= servo.fresh && servo.velocity.abs() < settings.still_velocity;
         }
