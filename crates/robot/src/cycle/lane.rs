@@ -22,7 +22,10 @@ pub struct Lane {
     taken: usize,
     /// Requests of the present turn already sent.
     part: usize,
-    outstanding: Option<Outstanding>,
+    /// A half-duplex query on its way, …
+    outstanding: Option<Turn>,
+    /// … and until when its reply is waited for.
+    until_ns: i64,
     down: bool,
 }
 
@@ -31,13 +34,6 @@ pub struct Lane {
 struct Turn {
     family: usize,
     turn: usize,
-}
-
-/// A half-duplex query on its way.
-#[derive(Clone, Copy, Debug)]
-struct Outstanding {
-    turn: Turn,
-    until_ns: i64,
 }
 
 impl Lane {
@@ -59,6 +55,7 @@ impl Lane {
             taken: 0,
             part: 0,
             outstanding: None,
+            until_ns: i64::MAX,
             down: false,
         }
     }
@@ -146,8 +143,8 @@ impl Lane {
         }
         if self.half_duplex && replies > 0 {
             let timeouts = servos.servos(turn.turn).iter().map(|&servo| devices[servo].reply_timeout_ns());
-            let until_ns = now_ns + timeouts.max().unwrap_or(0);
-            self.outstanding = Some(Outstanding { turn, until_ns });
+            self.until_ns = now_ns + timeouts.max().unwrap_or(0);
+            self.outstanding = Some(turn);
         }
     }
 
@@ -169,9 +166,7 @@ impl Lane {
     /// A fresh reply has been read: with the last outstanding one the bus is free for the next query.
     #[inline]
     pub fn answered(&mut self, devices: &[Device]) {
-        let awaited = |outstanding: &Outstanding| {
-            self.servos(outstanding.turn).iter().any(|&servo| devices[servo].is_awaited())
-        };
+        let awaited = |turn: &Turn| self.servos(*turn).iter().any(|&servo| devices[servo].is_awaited());
         if self.outstanding.is_some() {
             self.outstanding = self.outstanding.filter(awaited);
         }
@@ -180,12 +175,12 @@ impl Lane {
     /// When to stop waiting for the outstanding reply.
     #[inline]
     pub fn timeout_ns(&self) -> Option<i64> {
-        self.outstanding.map(|outstanding| outstanding.until_ns)
+        self.outstanding.map(|_| self.until_ns)
     }
 
     #[inline]
     pub fn time_out(&mut self, now_ns: i64) {
-        if self.outstanding.is_some_and(|outstanding| now_ns >= outstanding.until_ns) {
+        if self.outstanding.is_some() && now_ns >= self.until_ns {
             self.outstanding = None;
         }
     }
