@@ -142,6 +142,7 @@ def test_a_bridge_that_freezes(world: World) -> None:
     robot.process.kill()
     robot.process.wait()
     (robot.logs / "run.tlog").rename(robot.logs / "first.tlog")
+    wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", robot.view)) != 0, "the view of the killed run has ended")
     robot.process = robot.run()
     wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", robot.view)) == 0, "the view of the next run")
     heard.clear()
