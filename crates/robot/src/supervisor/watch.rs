@@ -14,8 +14,7 @@ pub type Findings = [Option<Cause>; Trigger::COUNT];
 /// the command, and a command may be lost.
 const STOPPED_REPLIES: u32 = 10;
 
-/// Replies in a row in which a servo does something else than it is commanded to, from which on that is no delay: each reads
-/// the mode before it takes the command.
+/// Replies in a row in which a servo does something else than it is commanded to, from which on that is no delay.
 const ASTRAY_REPLIES: u32 = 5;
 
 /// Replies in a row in which a value that is asked for is not a number, from which on it counts as not measured.
@@ -67,7 +66,9 @@ impl Told {
 struct Tally {
     /// Replies missed in a row.
     missed: u32,
+    /// What it was commanded in this tick, and in the one before: a reply has the mode of before its command.
     told: Told,
+    told_before: Told,
     /// It has been seen running since it was so commanded.
     ran: bool,
     /// Replies in a row in which it was stopped although it was so commanded, …
@@ -112,7 +113,9 @@ impl Tally {
 
     /// Takes a reply in.
     fn read(&mut self, servo: &ServoState, joint: &Joint, controlled: bool) {
-        let is_astray = controlled && !self.told.allows(servo.doing);
+        let before = !self.let_go && self.told_before.allows(servo.doing);
+        let explained = self.told.allows(servo.doing) || before;
+        let is_astray = controlled && !explained;
         self.astray = if is_astray { (self.astray + 1).min(ASTRAY_REPLIES) } else { 0 };
         self.hear_whether_on(servo);
         let carries = &joint.carries;
@@ -294,7 +297,7 @@ impl Watch {
     /// Remembers the next commands of the servos.
     pub fn command(&mut self, commands: &[ServoCommand]) {
         for (tally, command) in self.tallies.iter_mut().zip(commands) {
-            tally.told = Told::of(command);
+            tally.told_before = std::mem::replace(&mut tally.told, Told::of(command));
             tally.may_be_on |= tally.told != Told::Stop;
         }
     }

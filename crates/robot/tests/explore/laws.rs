@@ -59,8 +59,10 @@ pub struct Memory {
     ran: Vec<bool>,
     /// Replies in a row in which it was off although it was so commanded.
     off: Vec<u32>,
-    /// What it was commanded: 0 to stop, 1 to damp, 2 to move; and replies in a row in which it did something else.
+    /// What it was commanded: 0 to stop, 1 to damp, 2 to move; the same in the tick before; and replies in a row which neither
+    /// explains.
     told: Vec<u8>,
+    told_before: Vec<u8>,
     astray: Vec<u32>,
     /// It was commanded to be on, or said so, and has not said since that it is off.
     may_be_on: Vec<bool>,
@@ -82,6 +84,7 @@ impl Memory {
             ran: vec![false; servos],
             off: vec![0; servos],
             told: vec![0; servos],
+            told_before: vec![0; servos],
             astray: vec![0; servos],
             may_be_on: vec![false; servos],
             trouble: false,
@@ -167,12 +170,12 @@ fn only_along_the_graph(step: &Step<'_>) -> Result<(), String> {
 fn remember_replies(memory: &mut Memory, step: &Step<'_>) {
     for (at, servo) in step.tick.state.servos.iter().enumerate().filter(|(_, servo)| servo.fresh) {
         let told = memory.told[at];
-        let fits = match servo.doing {
+        let fits = [told, memory.told_before[at]].into_iter().any(|told| match servo.doing {
             Doing::Following => told == 2,
             Doing::Damping | Doing::TimedOut => told == 1,
             Doing::Other => false,
             Doing::Off | Doing::Starting | Doing::Faulted => true,
-        };
+        });
         let controlled = matches!(step.before, Phase::Active | Phase::Damping);
         memory.astray[at] = if fits || !controlled { 0 } else { (memory.astray[at] + 1).min(ASTRAY_REPLIES) };
         memory.may_be_on[at] = servo.doing.is_on() || (memory.may_be_on[at] && told != 0);
@@ -460,6 +463,7 @@ fn remember_phase(memory: &mut Memory, step: &Step<'_>) {
     let counted = after == step.before && matches!(after, Phase::Active | Phase::Damping);
     memory.ticks = if counted { (memory.ticks + 1).min(most) } else { 0 };
     for (index, servo) in step.tick.state.servos.iter().enumerate() {
+        memory.told_before[index] = memory.told[index];
         memory.told[index] = match step.tick.commands[index] {
             ServoCommand::Stop => 0,
             ServoCommand::Damp => 1,
